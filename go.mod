@@ -1,0 +1,3 @@
+module github.com/tidemark-backup/tidemark
+
+go 1.26.0

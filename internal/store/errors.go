@@ -1,0 +1,17 @@
+package store
+
+import "errors"
+
+// Sentinels that every store wraps, so that callers need not know which store it is.
+var (
+	// ErrNotExist: no file has that name.
+	ErrNotExist = errors.New("no such file in the repository")
+	// ErrShort: the file ends before the bytes that were asked for.
+	ErrShort = errors.New("file in the repository is shorter than expected")
+	// ErrNoSpace: the target is full, or a quota is reached.
+	ErrNoSpace = errors.New("no space left on the target")
+	// ErrGone: the target is not there any more (unmounted, disconnected, share removed).
+	ErrGone = errors.New("the target has gone away")
+	// ErrDenied: the target refuses access.
+	ErrDenied = errors.New("access to the target denied")
+)

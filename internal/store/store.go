@@ -1,0 +1,55 @@
+// Package store is the second door: the byte container beneath a repository. It knows names and bytes and refuses to
+// know what they mean. The contract has no rename and no lock, so that an object store can fulfil it as well.
+package store
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Kind is the family a stored file belongs to; each has a folder of its own.
+type Kind uint8
+
+// The kinds of stored files.
+const (
+	Config   Kind = iota + 1 // one file, named "config"
+	Key                      // wrapped master keys
+	Pack                     // frames; two-level fan-out
+	Index                    // index segments
+	Snapshot                 // snapshots
+	Lease                    // the presence of writers; the only kind that is overwritten
+	Mark                     // packs condemned by a prune, not yet deleted
+)
+
+// Name is the address of a stored file. ID is 1 to 64 lower-case hexadecimal digits, which is safe on shares that fold
+// case; it is empty for Config.
+type Name struct {
+	Kind Kind
+	ID   string
+}
+
+// Info is what a store tells of a file.
+type Info struct {
+	Name     Name
+	Size     int64     // bytes
+	Modified time.Time // by the clock of the target
+}
+
+// Store keeps files under names. Implementations are safe for concurrent use. A missing file is reported as an error
+// that wraps ErrNotExist.
+type Store interface {
+	// Put stores data under name, all or nothing, and returns once it is durable. A file that already exists under
+	// name is replaced atomically. data is not kept.
+	Put(ctx context.Context, name Name, data []byte) error
+	// Get fills p from offset off of the file. A file that ends before p is full is ErrShort.
+	Get(ctx context.Context, name Name, off int64, p []byte) error
+	// Stat returns size and time of one file.
+	Stat(ctx context.Context, name Name) (Info, error)
+	// List yields every file of a kind, in no particular order. Foreign and temporary files are left out.
+	List(ctx context.Context, kind Kind) iter.Seq2[Info, error]
+	// Delete removes the file; removing what is not there is ErrNotExist.
+	Delete(ctx context.Context, name Name) error
+	// Location describes the place in words a person would use: a path or an URL without secrets.
+	Location() string
+}
