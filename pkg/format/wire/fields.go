@@ -15,7 +15,7 @@ import (
 type Fields struct {
 	dst  []byte
 	last uint64 // tag of the last field offered, written or not
-	any  bool   // a field was offered
+	busy bool   // a field was offered
 }
 
 // NewFields starts a record that is appended to dst.
@@ -27,10 +27,10 @@ func (f *Fields) Finish() []byte { return f.dst }
 // next checks that tags ascend also where values are left out: a wrong order is a mistake of the encoder that calls,
 // which every test of it meets, and no property of the data.
 func (f *Fields) next(tag uint64) {
-	if f.any && tag <= f.last {
+	if f.busy && tag <= f.last {
 		panic(fmt.Sprintf("wire: field %d after field %d: tags must ascend", tag, f.last))
 	}
-	f.any, f.last = true, tag
+	f.busy, f.last = true, tag
 }
 
 func (f *Fields) put(tag uint64, value []byte) {

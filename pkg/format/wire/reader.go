@@ -33,7 +33,7 @@ func (r *Reader) Reset(p []byte) { *r = Reader{rest: p, size: len(p)} }
 // Len returns how many bytes are not yet read; 0 after an error.
 func (r *Reader) Len() int { return len(r.rest) }
 
-// Err returns the first error. It wraps format.ErrCorrupt.
+// Err returns the first error. It wraps format.ErrCorrupt, or is what FailWith was given.
 func (r *Reader) Err() error { return r.err }
 
 // Fail records an error at the present position, unless there is one already. A decoder calls it for a value that can
@@ -41,6 +41,15 @@ func (r *Reader) Err() error { return r.err }
 func (r *Reader) Fail(message string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("byte %d: %s: %w", r.size-len(r.rest), fmt.Sprintf(message, args...), format.ErrCorrupt)
+		r.rest = nil
+	}
+}
+
+// FailWith records err, unless there is an error already: how a decoder passes on what DecodeFields said of a record
+// inside a field, which may be format.ErrUnsupported. It does nothing if err is nil.
+func (r *Reader) FailWith(err error) {
+	if r.err == nil && err != nil {
+		r.err = err
 		r.rest = nil
 	}
 }
