@@ -47,7 +47,7 @@ func wrap(m seal.MasterKey, method Method, secret []byte, params Params, label s
 		return nil, fmt.Errorf("wrap master key: %w", err)
 	}
 	if len(label) > MaxLabel {
-		label = label[:MaxLabel]
+		return nil, fmt.Errorf("wrap master key: label of %d bytes: want at most %d", len(label), MaxLabel)
 	}
 	s := &Slot{Method: method, Params: params, Salt: salt, Label: label, Created: now}
 	kek, commitment := s.derive(secret)
