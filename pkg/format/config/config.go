@@ -1,0 +1,204 @@
+// Package config is the codec of a repository's config: the one file that says what the others are. It can be read
+// without a key, so that a program knows at once whether it can work with the repository, and is authenticated with the
+// key before anything in it is used. SPEC.md beside this file is the exact description.
+//
+// It knows nothing of where the file lies nor of what a chunking algorithm does.
+package config
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/wire"
+)
+
+const (
+	// Version is the version of the repository format that this package reads and writes.
+	Version = 1
+	// MaxSize is the largest config in bytes that is accepted. Ours have about 80; a reader that stops here need not
+	// trust a length it was told.
+	MaxSize = 1 << 16
+	// MaxChunk is the largest chunk in bytes that a config may ask for: a chunk has to fit a frame of a pack.
+	MaxChunk = 16 << 20
+
+	magic       = "TIDEMARK"
+	versionSize = 4
+	headerSize  = len(magic) + versionSize
+	macSize     = seal.KeySize
+)
+
+// Tags of the fields.
+const (
+	tagID       = 1
+	tagCreated  = 2
+	tagChunker  = 3
+	tagFeatures = 5
+)
+
+// Tags of the fields of the chunker.
+const (
+	tagAlgorithm = 1
+	tagMin       = 3
+	tagAvg       = 5
+	tagMax       = 7
+)
+
+// Config says what the files of a repository are. It never changes after the repository is made.
+type Config struct {
+	Version  uint32 // set by Decode; Encode writes Version
+	ID       ID
+	Created  int64 // seconds since 1970-01-01T00:00:00Z
+	Chunker  Chunker
+	Features []uint32 // ascending; each must be understood by whoever opens the repository. Version 1 has none.
+}
+
+// Chunker is how files are cut. Every writer of a repository has to cut alike, or nothing is found twice.
+type Chunker struct {
+	Algorithm     uint8 // as numbered by package chunker, from 1
+	Min, Avg, Max uint32
+}
+
+// ID tells repositories apart, also copies of one place to another: it is random and says nothing.
+type ID [16]byte
+
+// NewID returns a random ID.
+func NewID() (ID, error) {
+	var id ID
+	if _, err := rand.Read(id[:]); err != nil {
+		return ID{}, fmt.Errorf("read random repository id: %w", err)
+	}
+	return id, nil
+}
+
+// String returns the 32 lower-case hexadecimal digits of id.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// MarshalText writes the hexadecimal form, so that an ID in JSON is a string.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// Encode returns c as it is stored, authenticated with the keys of the repository.
+func Encode(c *Config, keys *seal.Keys) []byte {
+	p := append(make([]byte, 0, 128), magic...)
+	p = wire.AppendUint32(p, Version)
+	f := wire.NewFields(p)
+	f.Bytes(tagID, c.ID[:])
+	f.Int(tagCreated, c.Created)
+	f.Record(tagChunker, func(f *wire.Fields) {
+		f.Uint(tagAlgorithm, uint64(c.Chunker.Algorithm))
+		f.Uint(tagMin, uint64(c.Chunker.Min))
+		f.Uint(tagAvg, uint64(c.Chunker.Avg))
+		f.Uint(tagMax, uint64(c.Chunker.Max))
+	})
+	var features []byte
+	for _, feature := range c.Features {
+		features = wire.AppendUvarint(features, uint64(feature))
+	}
+	f.Bytes(tagFeatures, features)
+	p = f.Finish()
+	mac := keys.ConfigMAC(p)
+	return append(p, mac[:]...)
+}
+
+// Decode reads a stored config and returns it with its MAC, which is not yet checked: call Verify as soon as there is a
+// key. The error wraps format.ErrCorrupt, or format.ErrUnsupported if a newer program made the repository.
+func Decode(p []byte) (c *Config, mac [macSize]byte, err error) {
+	body, version, err := split(p)
+	if err != nil {
+		return nil, mac, fmt.Errorf("read config: %w", err)
+	}
+	c = &Config{Version: version}
+	if err := wire.DecodeFields(body, c.field); err != nil {
+		return nil, mac, fmt.Errorf("read config: %w", err)
+	}
+	if err := c.check(); err != nil {
+		return nil, mac, fmt.Errorf("read config: %w", err)
+	}
+	copy(mac[:], p[len(p)-macSize:])
+	return c, mac, nil
+}
+
+// Verify checks the MAC of a stored config. The error wraps format.ErrCorrupt if the config is not what someone with
+// these keys wrote.
+func Verify(p []byte, keys *seal.Keys) error {
+	if _, _, err := split(p); err != nil {
+		return fmt.Errorf("verify config: %w", err)
+	}
+	end := len(p) - macSize
+	mac := keys.ConfigMAC(p[:end])
+	if subtle.ConstantTimeCompare(mac[:], p[end:]) != 1 {
+		return fmt.Errorf("verify config: authentication failed: %w", format.ErrCorrupt)
+	}
+	return nil
+}
+
+// split checks the header and returns the fields between it and the MAC.
+func split(p []byte) (body []byte, version uint32, err error) {
+	if len(p) > MaxSize {
+		return nil, 0, fmt.Errorf("%d bytes are more than %d: %w", len(p), MaxSize, format.ErrCorrupt)
+	}
+	r := wire.NewReader(p)
+	if got := r.Take(len(magic)); string(got) != magic {
+		return nil, 0, fmt.Errorf("not the config of a repository: %w", format.ErrCorrupt)
+	}
+	version = r.Uint32()
+	if version > Version {
+		return nil, 0, fmt.Errorf("repository format %d: %w", version, format.ErrUnsupported)
+	}
+	body = r.Take(max(0, r.Len()-macSize))
+	r.Take(macSize)
+	if version < Version {
+		r.Fail("repository format %d never existed", version)
+	}
+	return body, version, r.Done()
+}
+
+func (c *Config) field(tag uint64, value *wire.Reader) bool {
+	switch tag {
+	case tagID:
+		copy(c.ID[:], value.Take(len(c.ID)))
+	case tagCreated:
+		c.Created = value.Varint()
+	case tagChunker:
+		value.FailWith(wire.DecodeFields(value.Rest(), c.Chunker.field))
+	case tagFeatures:
+		for value.Len() > 0 {
+			c.Features = append(c.Features, uint32(value.UvarintMax(1<<32-1)))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *Chunker) field(tag uint64, value *wire.Reader) bool {
+	switch tag {
+	case tagAlgorithm:
+		c.Algorithm = uint8(value.UvarintMax(1<<8 - 1))
+	case tagMin:
+		c.Min = uint32(value.UvarintMax(MaxChunk))
+	case tagAvg:
+		c.Avg = uint32(value.UvarintMax(MaxChunk))
+	case tagMax:
+		c.Max = uint32(value.UvarintMax(MaxChunk))
+	default:
+		return false
+	}
+	return true
+}
+
+// check refuses what Encode never writes, and features: this version knows none.
+func (c *Config) check() error {
+	switch ch := c.Chunker; {
+	case len(c.Features) > 0:
+		return fmt.Errorf("repository needs features %d: %w", c.Features, format.ErrUnsupported)
+	case c.ID == ID{}:
+		return fmt.Errorf("no repository id: %w", format.ErrCorrupt)
+	case ch.Algorithm == 0 || ch.Min == 0 || ch.Min > ch.Avg || ch.Avg > ch.Max:
+		return fmt.Errorf("chunker cannot work as %+v: %w", ch, format.ErrCorrupt)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+// Package snapshot is the codec of snapshots: the small record that names the tree of one backup and says when, where
+// and of what it was made. The bytes here are the content of a sealed object; sealing is the caller's. SPEC.md beside
+// this file is the exact description.
+//
+// It knows nothing of how snapshots are found, chosen or kept.
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/format/wire"
+)
+
+// Snapshot is a complete, immutable view of sources at a time.
+type Snapshot struct {
+	Time        tree.Time // the moment it stands for: Start, unless the user gave another
+	Start, End  tree.Time // of the session, by the clock of the machine
+	Tree        format.ID // root page of its tree; never zero
+	Host, User  string    // whose data it is
+	UID, GID    uint32    // the process that made it
+	System      string    // "linux/amd64": says how to read the inode flags of the nodes
+	Program     string    // name and version of the program that made it
+	Sources     []string  // as absolute paths, byte for byte
+	Tags        []string
+	Parent      format.ID // the snapshot it was compared with; zero: none
+	Shape       format.ID // hash of the options that shape a tree; zero: not told
+	Rules       []string  // the include and exclude rules in force, one line each
+	Users       map[uint32]string
+	Groups      map[uint32]string
+	Stats       Stats
+	Original    format.ID // the snapshot this one is a rewritten or copied form of; zero: none
+	Description string
+}
+
+// Tags of the fields.
+const (
+	tagTime        = 1
+	tagStart       = 2
+	tagEnd         = 4
+	tagTree        = 5
+	tagHost        = 6
+	tagUser        = 8
+	tagUID         = 10
+	tagGID         = 12
+	tagSystem      = 14
+	tagProgram     = 16
+	tagSources     = 17
+	tagTags        = 18
+	tagParent      = 20
+	tagShape       = 22
+	tagRules       = 24
+	tagUsers       = 26
+	tagGroups      = 28
+	tagStats       = 30
+	tagOriginal    = 32
+	tagDescription = 34
+)
+
+// maxNsec is the largest number of nanoseconds beside full seconds.
+const maxNsec = 999_999_999
+
+// Encode returns the content of a snapshot object. Equal snapshots have equal encodings.
+func Encode(s *Snapshot) []byte {
+	f := wire.NewFields(nil)
+	f.Bytes(tagTime, appendTime(s.Time))
+	f.Bytes(tagStart, appendTime(s.Start))
+	f.Bytes(tagEnd, appendTime(s.End))
+	f.ID(tagTree, s.Tree)
+	f.String(tagHost, s.Host)
+	f.String(tagUser, s.User)
+	f.Uint(tagUID, uint64(s.UID))
+	f.Uint(tagGID, uint64(s.GID))
+	f.String(tagSystem, s.System)
+	f.String(tagProgram, s.Program)
+	f.Strings(tagSources, s.Sources)
+	f.Strings(tagTags, s.Tags)
+	f.ID(tagParent, s.Parent)
+	f.ID(tagShape, s.Shape)
+	f.Strings(tagRules, s.Rules)
+	f.Bytes(tagUsers, appendNames(s.Users))
+	f.Bytes(tagGroups, appendNames(s.Groups))
+	f.Record(tagStats, s.Stats.encode)
+	f.ID(tagOriginal, s.Original)
+	f.String(tagDescription, s.Description)
+	return f.Finish()
+}
+
+// Decode reads the content of a snapshot object. Its error wraps format.ErrCorrupt, or format.ErrUnsupported if the
+// snapshot needs a newer program.
+func Decode(p []byte) (*Snapshot, error) {
+	s := &Snapshot{}
+	if err := wire.DecodeFields(p, s.field); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	if s.Tree.IsZero() {
+		return nil, fmt.Errorf("read snapshot: it names no tree: %w", format.ErrCorrupt)
+	}
+	return s, nil
+}
+
+func (s *Snapshot) field(tag uint64, value *wire.Reader) bool {
+	switch tag {
+	case tagTime:
+		s.Time = readTime(value)
+	case tagStart:
+		s.Start = readTime(value)
+	case tagEnd:
+		s.End = readTime(value)
+	case tagTree:
+		s.Tree = value.ID()
+	case tagSources:
+		s.Sources = value.Strings()
+	case tagTags:
+		s.Tags = value.Strings()
+	case tagParent:
+		s.Parent = value.ID()
+	case tagShape:
+		s.Shape = value.ID()
+	case tagRules:
+		s.Rules = value.Strings()
+	case tagUsers:
+		s.Users = readNames(value)
+	case tagGroups:
+		s.Groups = readNames(value)
+	case tagStats:
+		value.FailWith(wire.DecodeFields(value.Rest(), s.Stats.field))
+	case tagOriginal:
+		s.Original = value.ID()
+	default:
+		return s.scalar(tag, value)
+	}
+	return true
+}
+
+func (s *Snapshot) scalar(tag uint64, value *wire.Reader) bool {
+	switch tag {
+	case tagHost:
+		s.Host = value.Text()
+	case tagUser:
+		s.User = value.Text()
+	case tagUID:
+		s.UID = uint32(value.UvarintMax(1<<32 - 1))
+	case tagGID:
+		s.GID = uint32(value.UvarintMax(1<<32 - 1))
+	case tagSystem:
+		s.System = value.Text()
+	case tagProgram:
+		s.Program = value.Text()
+	case tagDescription:
+		s.Description = value.Text()
+	default:
+		return false
+	}
+	return true
+}
+
+func appendTime(t tree.Time) []byte {
+	return wire.AppendUvarint(wire.AppendVarint(nil, t.Sec), uint64(t.Nsec))
+}
+
+func readTime(r *wire.Reader) (t tree.Time) {
+	t.Sec = r.Varint()
+	t.Nsec = uint32(r.UvarintMax(maxNsec))
+	return t
+}
+
+// appendNames writes the names in the order of their numbers, so that the encoding does not depend on the map's order.
+func appendNames(names map[uint32]string) (p []byte) {
+	for _, id := range slices.Sorted(maps.Keys(names)) {
+		p = wire.AppendString(wire.AppendUvarint(p, uint64(id)), names[id])
+	}
+	return p
+}
+
+func readNames(r *wire.Reader) map[uint32]string {
+	if r.Len() == 0 {
+		return nil
+	}
+	names := make(map[uint32]string)
+	next := uint64(0) // the least number that may follow
+	for r.Len() > 0 {
+		id := r.UvarintMax(1<<32 - 1)
+		if id < next {
+			r.Fail("number %d does not ascend", id)
+			return nil
+		}
+		next = id + 1
+		names[uint32(id)] = r.String()
+	}
+	return names
+}
