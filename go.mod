@@ -3,6 +3,7 @@ module github.com/tidemark-backup/tidemark
 go 1.26.0
 
 require (
+	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/klauspost/cpuid/v2 v2.0.12 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/zeebo/blake3 v0.2.4 // indirect

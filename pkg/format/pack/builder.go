@@ -1,0 +1,140 @@
+package pack
+
+import (
+	"crypto/cipher"
+	"crypto/rand"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/wire"
+)
+
+// Builder puts sealed frames together to a pack, in memory. It is not safe for concurrent use.
+type Builder struct {
+	aead   cipher.AEAD
+	head   header
+	buf    []byte // the pack so far
+	frames []Frame
+	table  int // length of the trailer so far, at most
+	done   bool
+
+	// Scratch that would be allocated for each frame otherwise, because it is passed through an interface.
+	nonce [nonceSize]byte
+	ad    [HeaderSize + max(FrameHeaderSize, FooterSize)]byte
+}
+
+// NewBuilder starts a pack with a salt, and so a key, of its own. The pack is written into the storage of buf, which may
+// be nil; a caller that knows the size of its packs gives it that capacity.
+func NewBuilder(k *seal.Keys, kind Kind, buf []byte) (*Builder, error) {
+	var salt [SaltSize]byte
+	if _, err := rand.Read(salt[:]); err != nil {
+		return nil, fmt.Errorf("read random salt: %w", err)
+	}
+	return newBuilder(k, kind, salt, buf)
+}
+
+func newBuilder(k *seal.Keys, kind Kind, salt [SaltSize]byte, buf []byte) (*Builder, error) {
+	if !kind.Valid() {
+		return nil, fmt.Errorf("start pack: no such kind: %d", kind)
+	}
+	aead, err := k.PackAEAD(salt)
+	if err != nil {
+		return nil, fmt.Errorf("start pack: %w", err)
+	}
+	b := &Builder{aead: aead, head: newHeader(kind, salt), table: 2 * wire.MaxUvarint}
+	b.buf = append(buf[:0], b.head[:]...)
+	copy(b.ad[:], b.head[:])
+	return b, nil
+}
+
+// Size returns the length in bytes of the pack so far: header and frames, without the trailer to come.
+func (b *Builder) Size() int { return len(b.buf) }
+
+// Frames returns how many frames were appended.
+func (b *Builder) Frames() int { return len(b.frames) }
+
+// Append seals p as the next frame. The IDs in p are taken as they are. The payload is copied: it may be reused at once.
+// If the pack would become longer than MaxPack the error is ErrFull and the pack stays as it was.
+func (b *Builder) Append(p *Payload) error {
+	if b.done {
+		return ErrFinished
+	}
+	lens, err := checkPayload(p)
+	if err != nil {
+		return fmt.Errorf("append frame: %w", err)
+	}
+	var scratch [wire.MaxUvarint]byte
+	body := len(wire.AppendUvarint(scratch[:0], uint64(lens))) + lens + len(p.Data) + tagSize
+	sealed := FrameHeaderSize + body
+	row := minFrameRow + 2*wire.MaxUvarint + len(p.Blobs)*(4+len(p.Blobs[0].ID))
+	if len(b.buf)+sealed+b.table+row+tagSize+FooterSize > MaxPack {
+		return fmt.Errorf("append frame of %d bytes: %w", sealed, ErrFull)
+	}
+	offset := len(b.buf)
+	b.buf = slices.Grow(b.buf, sealed)
+	fh := frameHeader{codec: p.Codec, blobs: uint32(len(p.Blobs)), raw: p.Raw, body: uint32(body)}
+	b.buf = fh.appendTo(b.buf)
+	b.buf = wire.AppendUvarint(b.buf, uint64(lens))
+	for i := range p.Blobs {
+		b.buf = wire.AppendUvarint(b.buf, uint64(p.Blobs[i].Len))
+	}
+	b.buf = append(b.buf, p.Data...)
+	copy(b.ad[HeaderSize:], b.buf[offset:offset+FrameHeaderSize])
+	b.sealFrom(offset+FrameHeaderSize, offset, nonceFrame, FrameHeaderSize)
+	b.frames = append(b.frames, Frame{Offset: uint32(offset), Sealed: uint32(sealed), Raw: p.Raw, Codec: p.Codec,
+		Blobs: slices.Clone(p.Blobs)})
+	b.table += row
+	return nil
+}
+
+// sealFrom encrypts everything from start to the end in place and adds the tag. The associated data are the pack's
+// header and the next extra bytes of b.ad.
+func (b *Builder) sealFrom(start, offset int, use uint32, extra int) {
+	putNonce(&b.nonce, uint64(offset), use)
+	b.buf = b.aead.Seal(b.buf[:start], b.nonce[:], b.buf[start:], b.ad[:HeaderSize+extra])
+}
+
+// checkPayload returns how many bytes the lengths of the blobs take, one uvarint each.
+func checkPayload(p *Payload) (lens int, err error) {
+	if len(p.Blobs) == 0 || len(p.Blobs) > MaxFrameBlobs {
+		return 0, fmt.Errorf("%d blobs, want 1 to %d", len(p.Blobs), MaxFrameBlobs)
+	}
+	raw := uint64(0)
+	var scratch [wire.MaxUvarint]byte
+	for i := range p.Blobs {
+		raw += uint64(p.Blobs[i].Len)
+		lens += len(wire.AppendUvarint(scratch[:0], uint64(p.Blobs[i].Len)))
+	}
+	switch {
+	case raw != uint64(p.Raw):
+		return 0, fmt.Errorf("blobs have %d bytes, the frame says %d", raw, p.Raw)
+	case raw > MaxFrameRaw:
+		return 0, fmt.Errorf("%d bytes exceed the %d of a frame", raw, MaxFrameRaw)
+	case p.Codec != Stored && p.Codec != Zstd:
+		return 0, fmt.Errorf("no such codec: %d", p.Codec)
+	case p.Codec == Stored && len(p.Data) != int(p.Raw):
+		return 0, fmt.Errorf("stored data has %d bytes, the frame says %d", len(p.Data), p.Raw)
+	case len(p.Data) > MaxFrameRaw:
+		return 0, fmt.Errorf("compressed data has %d bytes, more than any frame", len(p.Data))
+	}
+	return lens, nil
+}
+
+// Finish adds the trailer and the footer. The pack lies in the builder's storage, and its name is seal.FileID(data). A
+// finished builder is of no more use: start a new one, which may reuse the storage once the pack is stored.
+func (b *Builder) Finish() (data []byte, t Table, err error) {
+	if b.done {
+		return nil, Table{}, ErrFinished
+	}
+	b.done = true
+	t = Table{Kind: b.head.kind(), Salt: b.head.salt(), Frames: b.frames}
+	start := len(b.buf)
+	b.buf = slices.Grow(b.buf, b.table+tagSize+FooterSize)
+	b.buf = AppendFrames(b.buf, b.frames)
+	foot := newFooter(start, len(b.buf)-start+tagSize, len(b.frames))
+	copy(b.ad[HeaderSize:], foot[:])
+	b.sealFrom(start, start, nonceTrailer, FooterSize)
+	b.buf = append(b.buf, foot[:]...)
+	return b.buf, t, nil
+}

@@ -1,0 +1,161 @@
+package pack
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+const (
+	// Version is the version of the layout this package reads and writes.
+	Version = 1
+	// SaltSize is the length in bytes of the random salt from which a pack's key is derived.
+	SaltSize = seal.SaltSize
+	// HeaderSize is the length in bytes of the header; the first frame follows it.
+	HeaderSize = packSaltOffset + SaltSize
+	// FrameHeaderSize is the length in bytes of what stands in front of a frame's body.
+	FrameHeaderSize = 20
+	// FooterSize is the length in bytes of the footer, which ends a pack.
+	FooterSize = 32
+	// MaxFrameRaw is the largest sum of the lengths of a frame's blobs: what a reader must be ready to hold.
+	MaxFrameRaw = 16 << 20
+	// MaxFrameBlobs is the largest number of blobs in a frame.
+	MaxFrameBlobs = 1 << 20
+	// MaxPack is the largest length of a pack in bytes.
+	MaxPack = 1 << 30
+)
+
+// Offsets of fields, as the tables of SPEC.md give them.
+const (
+	packMagic          = "TDMKPACK"
+	packVersionOffset  = 8
+	packKindOffset     = 9
+	packFlagsOffset    = 10
+	packReservedOffset = 12
+	packSaltOffset     = 16
+
+	frameMagic          = "TDFR"
+	frameCodecOffset    = 4
+	frameReservedOffset = 5
+	frameFlagsOffset    = 6
+	frameBlobsOffset    = 8
+	frameRawOffset      = 12
+	frameBodyOffset     = 16
+
+	footerTrailerOffset  = 0
+	footerLengthOffset   = 8
+	footerFramesOffset   = 12
+	footerReservedOffset = 16
+	footerMagicOffset    = 24
+	footerMagic          = "TDMKTAIL"
+
+	tagSize      = 16 // GCM
+	nonceSize    = 12 // GCM
+	nonceFrame   = 1  // last four bytes of the nonce of a frame
+	nonceTrailer = 2  // and of the trailer
+
+	// minSealed is the length of the shortest frame: the lengths of its blobs take a byte for themselves and one each.
+	minSealed = FrameHeaderSize + 2 + tagSize
+	// maxBody bounds the body of a frame: lengths of at most four bytes (MaxFrameRaw is below 2^28), data, tag.
+	maxBody = 4 + 4*MaxFrameBlobs + MaxFrameRaw + tagSize
+)
+
+type (
+	header [HeaderSize]byte
+	footer [FooterSize]byte
+)
+
+func newHeader(kind Kind, salt [SaltSize]byte) (h header) {
+	copy(h[:], packMagic)
+	h[packVersionOffset] = Version
+	h[packKindOffset] = byte(kind)
+	copy(h[packSaltOffset:], salt[:])
+	return h
+}
+
+func (h *header) kind() Kind { return Kind(h[packKindOffset]) }
+
+func (h *header) salt() [SaltSize]byte { return [SaltSize]byte(h[packSaltOffset:]) }
+
+// checkForm tells whether h can be the header of a pack whose layout this program knows. What it does not look at is
+// judged by checkMeaning, after the authentication that covers the header: a flag that a newer program has set must
+// not look like damage, nor damage like a newer program's work.
+func (h *header) checkForm() error {
+	if string(h[:len(packMagic)]) != packMagic {
+		return fmt.Errorf("not a pack: %w", format.ErrCorrupt)
+	}
+	switch v := h[packVersionOffset]; {
+	case v > Version:
+		return fmt.Errorf("pack version %d: %w", v, format.ErrUnsupported)
+	case v < Version:
+		return fmt.Errorf("pack version %d never existed: %w", v, format.ErrCorrupt)
+	}
+	return nil
+}
+
+func (h *header) checkMeaning() error {
+	if k := h.kind(); !k.Valid() {
+		return fmt.Errorf("pack of %v: %w", k, format.ErrUnsupported)
+	}
+	flags, reserved := binary.LittleEndian.Uint16(h[packFlagsOffset:]), binary.LittleEndian.Uint32(h[packReservedOffset:])
+	if flags != 0 || reserved != 0 {
+		return fmt.Errorf("pack flags %#04x, reserved %#08x: %w", flags, reserved, format.ErrUnsupported)
+	}
+	return nil
+}
+
+func newFooter(trailer, length, frames int) (f footer) {
+	binary.LittleEndian.PutUint64(f[footerTrailerOffset:], uint64(trailer))
+	binary.LittleEndian.PutUint32(f[footerLengthOffset:], uint32(length))
+	binary.LittleEndian.PutUint32(f[footerFramesOffset:], uint32(frames))
+	copy(f[footerMagicOffset:], footerMagic)
+	return f
+}
+
+// frameHeader is the decoded form of what stands in front of a frame's body.
+type frameHeader struct {
+	codec Codec
+	blobs uint32
+	raw   uint32
+	body  uint32 // bytes after the header
+	other uint32 // flags and reserved byte: anything but zero is from a newer program
+}
+
+func (f frameHeader) appendTo(dst []byte) []byte {
+	dst = append(dst, frameMagic...)
+	dst = append(dst, byte(f.codec), 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, f.blobs)
+	dst = binary.LittleEndian.AppendUint32(dst, f.raw)
+	return binary.LittleEndian.AppendUint32(dst, f.body)
+}
+
+// parseFrameHeader reads the header at the start of p and checks what bounds the reader's work.
+func parseFrameHeader(p []byte) (frameHeader, error) {
+	if len(p) < minSealed {
+		return frameHeader{}, fmt.Errorf("%d bytes are too short for a frame: %w", len(p), format.ErrCorrupt)
+	}
+	if string(p[:len(frameMagic)]) != frameMagic {
+		return frameHeader{}, fmt.Errorf("no frame begins here: %w", format.ErrCorrupt)
+	}
+	f := frameHeader{
+		codec: Codec(p[frameCodecOffset]),
+		blobs: binary.LittleEndian.Uint32(p[frameBlobsOffset:]),
+		raw:   binary.LittleEndian.Uint32(p[frameRawOffset:]),
+		body:  binary.LittleEndian.Uint32(p[frameBodyOffset:]),
+		other: uint32(p[frameReservedOffset])<<16 | uint32(binary.LittleEndian.Uint16(p[frameFlagsOffset:])),
+	}
+	if f.blobs == 0 || f.blobs > MaxFrameBlobs || f.raw > MaxFrameRaw || f.body > maxBody ||
+		f.body < minSealed-FrameHeaderSize {
+		return frameHeader{}, fmt.Errorf("frame of %d blobs, %d bytes, sealed %d: %w", f.blobs, f.raw, f.body,
+			format.ErrCorrupt)
+	}
+	return f, nil
+}
+
+// putNonce makes the nonce of what begins at offset. A position is sealed once under a pack's key, so no nonce repeats.
+func putNonce(nonce *[nonceSize]byte, offset uint64, use uint32) {
+	binary.LittleEndian.PutUint64(nonce[:], offset)
+	binary.LittleEndian.PutUint32(nonce[8:], use)
+}

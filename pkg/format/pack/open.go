@@ -1,0 +1,151 @@
+package pack
+
+import (
+	"crypto/cipher"
+	"fmt"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/wire"
+)
+
+// decodeSlack is spare capacity behind the output of a decompression: with it, zstd copies sixteen bytes at a time.
+const decodeSlack = 64
+
+// Opener holds what opening the frames of one pack takes. It is safe for concurrent use.
+type Opener struct {
+	aead cipher.AEAD
+	head header
+}
+
+// NewOpener returns the opener of the pack with that salt, as an index or OpenTable tells them. The pack's own header is
+// not needed, so damage to it loses nothing as long as the index is there.
+func NewOpener(k *seal.Keys, kind Kind, salt [SaltSize]byte) (*Opener, error) {
+	return newOpener(k, newHeader(kind, salt))
+}
+
+func newOpener(k *seal.Keys, head header) (*Opener, error) {
+	aead, err := k.PackAEAD(head.salt())
+	if err != nil {
+		return nil, fmt.Errorf("open pack: %w", err)
+	}
+	return &Opener{aead: aead, head: head}, nil
+}
+
+// Decompressor opens frames, one after the other. It is not safe for concurrent use: take one per goroutine.
+type Decompressor struct {
+	dec   *zstd.Decoder
+	plain []byte   // the body of the last frame
+	lens  []uint32 // its lengths
+
+	// Scratch that would be allocated for each frame otherwise, because it is passed through an interface.
+	nonce [nonceSize]byte
+	ad    [HeaderSize + FrameHeaderSize]byte
+}
+
+// NewDecompressor returns a Decompressor. It starts no goroutine.
+func NewDecompressor() (*Decompressor, error) {
+	dec, err := zstd.NewReader(nil,
+		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(MaxFrameRaw),
+		zstd.WithDecodeAllCapLimit(true), // output never grows beyond what the frame declares
+	)
+	if err != nil {
+		return nil, fmt.Errorf("make decompressor: %w", err)
+	}
+	return &Decompressor{dec: dec}, nil
+}
+
+// OpenFrame authenticates, decrypts and decompresses the frame that begins at offset of its pack; sealed is all of it,
+// header and tag included, and stays as it is. It returns the frame's blobs one after the other, in the storage of dst
+// if that suffices, and the length of each; lens is valid until the next call. That a blob has the ID by which it was
+// asked for is for the caller to verify.
+//
+// The error wraps format.ErrCorrupt if a byte is not as it was written or the frame is at another place, and
+// format.ErrUnsupported if a newer program wrote it.
+func (d *Decompressor) OpenFrame(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
+	fh, err := parseFrameHeader(sealed)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open frame at %d: %w", offset, err)
+	}
+	if int(fh.body) != len(sealed)-FrameHeaderSize {
+		return nil, nil, fmt.Errorf("open frame at %d: body of %d bytes, want %d: %w", offset,
+			len(sealed)-FrameHeaderSize, fh.body, format.ErrCorrupt)
+	}
+	copy(d.ad[:], o.head[:])
+	copy(d.ad[HeaderSize:], sealed[:FrameHeaderSize])
+	putNonce(&d.nonce, uint64(offset), nonceFrame)
+	d.plain = slices.Grow(d.plain[:0], int(fh.body))
+	d.plain, err = o.aead.Open(d.plain, d.nonce[:], sealed[FrameHeaderSize:], d.ad[:])
+	if err != nil {
+		return nil, nil, fmt.Errorf("open frame at %d: authentication failed: %w", offset, format.ErrCorrupt)
+	}
+	raw, err = d.decodeBody(fh, d.plain, dst)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open frame at %d: %w", offset, err)
+	}
+	return raw, d.lens, nil
+}
+
+// decodeBody takes the lengths off the front of an opened body and decompresses the rest.
+func (d *Decompressor) decodeBody(fh frameHeader, plain, dst []byte) (raw []byte, err error) {
+	if fh.other != 0 {
+		return nil, fmt.Errorf("frame flags %#06x: %w", fh.other, format.ErrUnsupported)
+	}
+	var r wire.Reader
+	r.Reset(plain)
+	var table wire.Reader
+	table.Reset(r.Bytes())
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if err := d.readLens(&table, fh); err != nil {
+		return nil, err
+	}
+	data := r.Take(r.Len())
+	switch fh.codec {
+	case Stored:
+		if len(data) != int(fh.raw) {
+			return nil, fmt.Errorf("%d bytes stored, want %d: %w", len(data), fh.raw, format.ErrCorrupt)
+		}
+		return append(dst[:0], data...), nil
+	case Zstd:
+		return d.inflate(data, int(fh.raw), dst)
+	default:
+		return nil, fmt.Errorf("%v: %w", fh.codec, format.ErrUnsupported)
+	}
+}
+
+func (d *Decompressor) readLens(r *wire.Reader, fh frameHeader) error {
+	if int(fh.blobs) > r.Len() { // each takes a byte at least: bounds the allocation
+		r.Fail("%d bytes for the lengths of %d blobs", r.Len(), fh.blobs)
+		return r.Err()
+	}
+	d.lens = slices.Grow(d.lens[:0], int(fh.blobs))
+	sum := uint64(0)
+	for range fh.blobs {
+		n := r.UvarintMax(MaxFrameRaw)
+		d.lens = append(d.lens, uint32(n))
+		sum += n
+	}
+	if sum != uint64(fh.raw) {
+		r.Fail("blobs have %d bytes, the frame says %d", sum, fh.raw)
+	}
+	return r.Done()
+}
+
+func (d *Decompressor) inflate(data []byte, size int, dst []byte) ([]byte, error) {
+	dst = slices.Grow(dst[:0], size+decodeSlack)
+	raw, err := d.dec.DecodeAll(data, dst[:0:size+decodeSlack])
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w: %w", err, format.ErrCorrupt)
+	}
+	if len(raw) != size {
+		return nil, fmt.Errorf("decompressed to %d bytes, want %d: %w", len(raw), size, format.ErrCorrupt)
+	}
+	return raw, nil
+}

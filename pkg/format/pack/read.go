@@ -1,0 +1,123 @@
+package pack
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/wire"
+)
+
+// tailRead is how many bytes OpenTable asks for at first, footer included: as much as the trailer of a usual pack, so
+// that on a remote store two reads suffice.
+const tailRead = 64 << 10
+
+// OpenTable reads the table of a pack of size bytes through readAt, which must fill p from offset off or fail. It asks
+// for the end, for the header, and for the rest of the trailer if that is long: two or three calls. The frames
+// themselves are not looked at.
+//
+// The error wraps format.ErrCorrupt if a byte of header, trailer or footer is not as it was written, and
+// format.ErrUnsupported if a newer program wrote the pack; errors of readAt come back wrapped.
+func OpenTable(k *seal.Keys, size int64, readAt func(off int64, p []byte) error) (Table, error) {
+	t, err := openTable(k, size, readAt)
+	if err != nil {
+		return Table{}, fmt.Errorf("open pack table: %w", err)
+	}
+	return t, nil
+}
+
+func openTable(k *seal.Keys, size int64, readAt func(off int64, p []byte) error) (Table, error) {
+	if size < HeaderSize+FooterSize || size > MaxPack {
+		return Table{}, fmt.Errorf("%d bytes are no pack: %w", size, format.ErrCorrupt)
+	}
+	var head header
+	if err := readAt(0, head[:]); err != nil {
+		return Table{}, fmt.Errorf("read header: %w", err)
+	}
+	if err := head.checkForm(); err != nil {
+		return Table{}, err
+	}
+	sealed, foot, err := readTrailer(size, readAt)
+	if err != nil {
+		return Table{}, err
+	}
+	o, err := newOpener(k, head)
+	if err != nil {
+		return Table{}, err
+	}
+	return o.openTrailer(sealed, foot)
+}
+
+// readTrailer returns the sealed trailer and the footer.
+func readTrailer(size int64, readAt func(off int64, p []byte) error) (sealed []byte, foot footer, err error) {
+	start := max(HeaderSize, size-tailRead)
+	tail := make([]byte, size-start)
+	if err := readAt(start, tail); err != nil {
+		return nil, foot, fmt.Errorf("read footer: %w", err)
+	}
+	copy(foot[:], tail[len(tail)-FooterSize:])
+	at, length, err := foot.trailer(size)
+	if err != nil {
+		return nil, foot, err
+	}
+	if at >= start {
+		return tail[at-start:][:length], foot, nil
+	}
+	sealed = make([]byte, length)
+	copy(sealed[start-at:], tail)
+	if err := readAt(at, sealed[:start-at]); err != nil {
+		return nil, foot, fmt.Errorf("read trailer: %w", err)
+	}
+	return sealed, foot, nil
+}
+
+// trailer returns offset and length of the trailer of a pack of that size. It reaches to the footer.
+func (f *footer) trailer(size int64) (offset, length int64, err error) {
+	if string(f[footerMagicOffset:]) != footerMagic {
+		return 0, 0, fmt.Errorf("no footer at the end; the pack is cut or was not written to its end: %w",
+			format.ErrCorrupt)
+	}
+	at := binary.LittleEndian.Uint64(f[footerTrailerOffset:])
+	n := binary.LittleEndian.Uint32(f[footerLengthOffset:])
+	if at < HeaderSize || at > uint64(size) || n < tagSize || at+uint64(n)+FooterSize != uint64(size) {
+		return 0, 0, fmt.Errorf("trailer of %d bytes at %d in a pack of %d: %w", n, at, size, format.ErrCorrupt)
+	}
+	return int64(at), int64(n), nil
+}
+
+func (f *footer) frames() uint32 { return binary.LittleEndian.Uint32(f[footerFramesOffset:]) }
+
+// openTrailer authenticates the trailer and, with it, header and footer. It decrypts in place.
+func (o *Opener) openTrailer(sealed []byte, foot footer) (Table, error) {
+	at := binary.LittleEndian.Uint64(foot[footerTrailerOffset:])
+	var nonce [nonceSize]byte
+	putNonce(&nonce, at, nonceTrailer)
+	plain, err := o.aead.Open(sealed[:0], nonce[:], sealed, append(o.head[:], foot[:]...))
+	if err != nil {
+		return Table{}, fmt.Errorf("authentication of the trailer failed: %w", format.ErrCorrupt)
+	}
+	if err := o.head.checkMeaning(); err != nil {
+		return Table{}, err
+	}
+	if reserved := binary.LittleEndian.Uint64(foot[footerReservedOffset:]); reserved != 0 {
+		return Table{}, fmt.Errorf("footer flags %#x: %w", reserved, format.ErrUnsupported)
+	}
+	return o.decodeTrailer(plain, at, foot.frames())
+}
+
+// decodeTrailer decodes an opened trailer that begins at offset end, where the last frame must have ended.
+func (o *Opener) decodeTrailer(plain []byte, end uint64, count uint32) (Table, error) {
+	r := wire.NewReader(plain)
+	frames := ReadFrames(r)
+	if r.Err() == nil && len(frames) != int(count) {
+		r.Fail("trailer lists %d frames, the footer says %d", len(frames), count)
+	}
+	if n := len(frames); n > 0 && uint64(frames[n-1].Offset)+uint64(frames[n-1].Sealed) > end {
+		r.Fail("last frame reaches into the trailer")
+	}
+	if err := r.Done(); err != nil {
+		return Table{}, err
+	}
+	return Table{Kind: o.head.kind(), Salt: o.head.salt(), Frames: frames}, nil
+}

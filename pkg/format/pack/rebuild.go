@@ -1,0 +1,131 @@
+package pack
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// Rebuild makes the table of a pack from its frames alone, for a pack whose trailer is damaged, lost or cut off. Every
+// frame is opened and the IDs of its blobs are computed from their bytes.
+//
+// The error is nil if the frames follow one another without a gap up to the end of data or to the trailer that the
+// footer names. If anything is left that is neither, the error wraps format.ErrCorrupt, and the table still holds every
+// frame that could be opened, before and behind the damage: the caller chooses whether to use them.
+func Rebuild(k *seal.Keys, data []byte) (Table, error) {
+	if len(data) < HeaderSize || len(data) > MaxPack {
+		return Table{}, fmt.Errorf("rebuild table: %d bytes are no pack: %w", len(data), format.ErrCorrupt)
+	}
+	head := header(data)
+	if err := head.checkForm(); err != nil {
+		return Table{}, fmt.Errorf("rebuild table: %w", err)
+	}
+	o, err := newOpener(k, head)
+	if err != nil {
+		return Table{}, fmt.Errorf("rebuild table: %w", err)
+	}
+	d, err := NewDecompressor()
+	if err != nil {
+		return Table{}, fmt.Errorf("rebuild table: %w", err)
+	}
+	w := walk{data: data, opener: o, dec: d, hasher: k.Hasher(), credit: wasteFactor * len(data)}
+	if err := w.run(); err != nil {
+		return w.table, fmt.Errorf("rebuild table: %w", err)
+	}
+	return w.table, nil
+}
+
+// wasteFactor bounds the search behind damage: so many times the length of the pack may be decrypted in vain. Without a
+// bound, a forged file full of frame headers would keep the search busy for ever.
+const wasteFactor = 4
+
+// walk goes through the frames of a pack.
+type walk struct {
+	data   []byte
+	opener *Opener
+	dec    *Decompressor
+	hasher *seal.Hasher
+	table  Table
+	raw    []byte // of the last frame
+	credit int    // bytes that may yet be decrypted in vain
+}
+
+func (w *walk) run() error {
+	w.table = Table{Kind: w.opener.head.kind(), Salt: w.opener.head.salt()}
+	lost, firstLost := 0, 0
+	at := HeaderSize
+	for at < len(w.data) && !w.trailerAt(at) {
+		n, err := w.frame(at)
+		if err == nil {
+			at += n
+			continue
+		}
+		if errors.Is(err, format.ErrUnsupported) { // authentic, so what follows it is not to be guessed at
+			return err
+		}
+		next := w.search(at + 1)
+		if lost == 0 {
+			firstLost = at
+		}
+		lost += next - at
+		at = next
+	}
+	if lost > 0 {
+		return fmt.Errorf("%d bytes from offset %d on are neither frame nor trailer: %w", lost, firstLost,
+			format.ErrCorrupt)
+	}
+	return w.opener.head.checkMeaning()
+}
+
+// trailerAt reports whether the trailer begins at offset at, going by an intact footer. The trailer itself need not be
+// intact: it holds nothing that the frames do not.
+func (w *walk) trailerAt(at int) bool {
+	if len(w.data)-at < FooterSize {
+		return false
+	}
+	foot := footer(w.data[len(w.data)-FooterSize:])
+	offset, _, err := foot.trailer(int64(len(w.data)))
+	return err == nil && offset == int64(at) && int(foot.frames()) == len(w.table.Frames)
+}
+
+// frame opens the frame at offset at, adds it to the table and returns its length.
+func (w *walk) frame(at int) (int, error) {
+	fh, err := parseFrameHeader(w.data[at:])
+	if err != nil {
+		return 0, err
+	}
+	n := FrameHeaderSize + int(fh.body)
+	if n > len(w.data)-at {
+		return 0, fmt.Errorf("frame of %d bytes is cut off: %w", n, format.ErrCorrupt)
+	}
+	if w.credit < 0 {
+		return 0, fmt.Errorf("search given up: %w", format.ErrCorrupt)
+	}
+	raw, lens, err := w.dec.OpenFrame(w.opener, uint32(at), w.data[at:at+n], w.raw)
+	if err != nil {
+		w.credit -= n
+		return 0, err
+	}
+	w.raw = raw
+	f := Frame{Offset: uint32(at), Sealed: uint32(n), Raw: fh.raw, Codec: fh.codec, Blobs: make([]Blob, len(lens))}
+	for i, size := range lens {
+		f.Blobs[i] = Blob{ID: w.hasher.ID(raw[:size]), Len: size}
+		raw = raw[size:]
+	}
+	w.table.Frames = append(w.table.Frames, f)
+	return n, nil
+}
+
+// search returns the next offset from at on where a frame may begin, or the end.
+func (w *walk) search(at int) int {
+	if w.credit < 0 {
+		return len(w.data)
+	}
+	if i := bytes.Index(w.data[at:], []byte(frameMagic)); i >= 0 {
+		return at + i
+	}
+	return len(w.data)
+}
