@@ -13,8 +13,9 @@ import (
 type Dir struct {
 	fd      int
 	refs    atomic.Int32
-	noAtime atomic.Bool // O_NOATIME was refused here once: it would be for most of the files beside as well
-	host    *host       // what was learned about the running kernel, shared by all directories below one OpenDir
+	devices atomic.Int32 // whether a device node could be opened here: see mayHoldDevices
+	noAtime atomic.Bool  // O_NOATIME was refused here once: it would be for most of the files beside as well
+	host    *host        // what was learned about the running kernel, shared by all directories below one OpenDir
 }
 
 // OpenDir opens a source root or a restore target by its path. It is the only place where a path is looked up; symbolic
@@ -30,6 +31,7 @@ func OpenDir(path string) (*Dir, error) {
 func newDir(fd int, h *host) *Dir {
 	d := &Dir{fd: fd, host: h}
 	d.refs.Store(1)
+	h.retain()
 	return d
 }
 
@@ -58,6 +60,7 @@ func (d *Dir) Release() {
 	case n == 0:
 		_ = unix.Close(d.fd)
 		d.fd = -1
+		d.host.release()
 	case n < 0:
 		panic("localfs: directory released more often than retained")
 	}
@@ -81,17 +84,4 @@ func (d *Dir) Readlink(name string) (string, error) {
 			return string(buf[:n]), nil
 		}
 	}
-}
-
-// openat opens without ever waiting for a signal to go away.
-func openat(dirfd int, name string, flags int) (int, error) {
-	fd := -1
-	err := retry(func() (err error) {
-		fd, err = unix.Openat(dirfd, name, flags, 0)
-		return err
-	})
-	if err != nil {
-		return -1, err
-	}
-	return fd, nil
 }

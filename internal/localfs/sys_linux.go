@@ -4,50 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
-
-// host is what was learned about the running kernel: which calls it does not have. One per OpenDir.
-type host struct {
-	noStatx     atomic.Bool
-	noXattrAt   atomic.Bool
-	noCacheStat atomic.Bool
-	procOnce    sync.Once
-	proc        bool
-}
-
-func newHost() *host { return &host{} }
-
-// hasProc tells whether /proc/self/fd leads to our descriptors: it may be missing in a chroot, or be another process'.
-func (h *host) hasProc(fd int) bool {
-	h.procOnce.Do(func() {
-		var here, there unix.Stat_t
-		if retry(func() error { return unix.Fstat(fd, &here) }) != nil {
-			return
-		}
-		err := retry(func() error { return unix.Stat(procPath(fd, ""), &there) })
-		h.proc = err == nil && here.Dev == there.Dev && here.Ino == there.Ino
-	})
-	return h.proc
-}
-
-// procPath is a path that leads to the entry name of the directory fd, or to fd itself when name is empty, with no
-// other lookup than the one of that name. It serves the calls that have no variant relative to a directory.
-func procPath(fd int, name string) string {
-	p := append(make([]byte, 0, 32+len(name)), "/proc/self/fd/"...)
-	p = strconv.AppendInt(p, int64(fd), 10)
-	if name != "" {
-		p = append(append(p, '/'), name...)
-	}
-	return string(p)
-}
 
 // nameBuf holds a name with its final NUL on the stack of the caller. Longer names than 255 bytes exist: CIFS, NTFS and
 // VFAT count UTF-16 units.
@@ -63,60 +25,6 @@ func (b *nameBuf) pointer(name string) *byte {
 	long := make([]byte, len(name)+1)
 	copy(long, name)
 	return &long[0]
-}
-
-// openRead opens for reading, without touching the access time where we may.
-func (d *Dir) openRead(name string, flags int) (int, error) {
-	flags |= unix.O_RDONLY | unix.O_LARGEFILE
-	if !d.noAtime.Load() {
-		fd, err := openat(d.fd, name, flags|unix.O_NOATIME)
-		if err != unix.EPERM {
-			return fd, err
-		}
-		d.noAtime.Store(true) // only the owner of a file may ask for it
-	}
-	return openat(d.fd, name, flags)
-}
-
-// openRegular opens the regular file name and fills st. The first call is harmless for everything but a device whose
-// driver acts on being opened: those it does not reach, because an entry that might be one is looked at through O_PATH.
-func (d *Dir) openRegular(name string, st *Stat) (int, error) {
-	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
-	fd, err := d.openRead(name, flags)
-	if err == unix.EAGAIN {
-		return d.openWaiting(name, st)
-	}
-	if err != nil {
-		return -1, err
-	}
-	if err := fstatRegular(fd, st); err != nil {
-		_ = unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
-
-// openWaiting opens a file that somebody holds a lease on (a file server, mostly): with O_NONBLOCK the kernel refuses,
-// without it it breaks the lease first, which takes at most the seconds of /proc/sys/fs/lease-break-time.
-func (d *Dir) openWaiting(name string, st *Stat) (int, error) {
-	return d.reopen(name, unix.O_RDONLY, st)
-}
-
-// reopen pins the entry with O_PATH, which opens nothing, makes sure that it is a regular file, and only then opens
-// exactly that object with the given access mode.
-func (d *Dir) reopen(name string, access int, st *Stat) (int, error) {
-	pin, err := openat(d.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(pin)
-	if err := fstatRegular(pin, st); err != nil {
-		return -1, err
-	}
-	if !d.host.hasProc(d.fd) {
-		return -1, ErrNoProc
-	}
-	return openat(unix.AT_FDCWD, procPath(pin, ""), access|unix.O_CLOEXEC|unix.O_LARGEFILE)
 }
 
 const (

@@ -13,14 +13,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// object is one file-system object whose extended attributes are asked: an open file (name empty), or the entry name of
-// an open directory, of whatever type, itself and not what it points to.
-type object struct {
-	fd   int
-	name string
-	host *host
-}
-
 // Xattrs returns the extended attributes of the entry name itself (of the directory, when name is "."), sorted by name:
 // all the kernel lists for us, ACLs, labels and capabilities among them. None, also on a file system that has none, is
 // nil. With an error comes what could be read.
@@ -28,7 +20,7 @@ func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
 	if err := checkNameOrSelf(name); err != nil {
 		return nil, failed("read extended attributes of", name, err)
 	}
-	list, err := (&object{fd: d.fd, name: name, host: d.host}).xattrs()
+	list, err := d.object(name).xattrs()
 	if err != nil {
 		err = failed("read extended attributes of", name, err)
 	}
