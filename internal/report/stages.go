@@ -85,6 +85,25 @@ func (j Job) String() string {
 	return "unknown job"
 }
 
+// Key is the name of the stage in JSON.
+func (s Stage) Key() string {
+	if int(s) >= stageCount {
+		return "unknown"
+	}
+	return [stageCount]string{"idle", "scan", "compare", "read", "chunk", "compress", "seal", "store", "encode",
+		"fetch", "unpack", "write", "attrs",
+		"wait_scan", "wait_read", "wait_cpu", "wait_store", "wait_write", "wait_memory"}[s]
+}
+
+// Key is the name of the phase in JSON.
+func (p Phase) Key() string {
+	if int(p) >= phaseCount {
+		return "unknown"
+	}
+	return [phaseCount]string{"opening", "scanning", "uploading", "saving", "planning", "restoring", "finishing",
+		"checking", "verifying", "done"}[p]
+}
+
 // Resource is what a job can be held up by. A stage uses one; the wait for it is booked on it as well.
 type Resource uint8
 

@@ -15,14 +15,10 @@ func Printable(path string) string {
 	return escape(path, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// JSONPath returns the two forms in which paths stand in JSON. If path is valid UTF-8, text is path itself and raw is
-// nil. If not, text has every byte that is not UTF-8 as \xNN and every backslash doubled, and raw holds the exact bytes,
-// which encoding/json writes in base64.
-func JSONPath(path string) (text string, raw []byte) {
-	if utf8.ValidString(path) {
-		return path, nil
-	}
-	return escape(path, func(rune) bool { return false }), []byte(path)
+// EscapeInvalid returns path with every byte that is not UTF-8 as \xNN and every backslash doubled: valid UTF-8 from which
+// the bytes can be read off.
+func EscapeInvalid(path string) string {
+	return escape(path, func(rune) bool { return false })
 }
 
 // escape writes backslashes, bytes that are not UTF-8 and the characters for which hide says so as escapes.
