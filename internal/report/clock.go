@@ -1,6 +1,8 @@
 package report
 
 import (
+	"cmp"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -46,6 +48,7 @@ const stageBits = 5
 type Clock struct {
 	ledger *Ledger
 	name   string
+	number uint64        // in the order of Worker calls
 	state  atomic.Uint64 // nanoseconds since the ledger's start at which the stage began << stageBits | stage
 	spent  [stageCount]atomic.Int64
 	wanted atomic.Bool // somebody would like to see the current path
@@ -58,8 +61,10 @@ func (l *Ledger) Worker(name string) *Clock {
 	c.state.Store(uint64(l.since())<<stageBits | uint64(Idle))
 	c.wanted.Store(true)
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started++
+	c.number = l.started
 	l.clocks[c] = struct{}{}
-	l.mu.Unlock()
 	return c
 }
 
@@ -111,4 +116,43 @@ func (c *Clock) addTo(t *StageTimes, at time.Duration) {
 		t[i] += time.Duration(c.spent[i].Load())
 	}
 	t[s] += max(0, at-since)
+}
+
+// workerState is what one worker is doing.
+type workerState struct {
+	name   string
+	number uint64
+	stage  Stage
+	since  time.Duration // how long it has been in the stage
+	path   string        // empty if it has none
+}
+
+// workers returns what the workers are doing, in the order in which they started, and asks them for newer paths.
+func (l *Ledger) workers() []workerState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.since()
+	var states []workerState
+	for c := range l.clocks {
+		s, since := c.stage()
+		w := workerState{name: c.name, number: c.number, stage: s, since: max(0, at-since)}
+		if p := c.path.Load(); p != nil && s != Idle {
+			w.path = *p
+		}
+		c.wanted.Store(true)
+		states = append(states, w)
+	}
+	slices.SortFunc(states, func(a, b workerState) int { return cmp.Compare(a.number, b.number) })
+	return states
+}
+
+// CurrentPaths returns the different paths that workers are at, in the order of the workers.
+func (l *Ledger) CurrentPaths() []string {
+	var paths []string
+	for _, w := range l.workers() {
+		if w.path != "" && !slices.Contains(paths, w.path) {
+			paths = append(paths, w.path)
+		}
+	}
+	return paths
 }

@@ -19,70 +19,79 @@ func (c *Counter) Add(n uint64) uint64 { return c.n.Add(n) }
 func (c *Counter) Load() uint64 { return c.n.Load() }
 
 // The groups are generic so that the atomic counters of a Ledger and the plain numbers of Totals have one declaration:
-// T is Counter in the one and uint64 in the other.
+// T is Counter in the one and uint64 in the other. The names in JSON are promised in docs/json.md.
 
 // ObjectsOf counts file-system objects: files, directories, symbolic links, devices and so on. The first block has the
 // meaning of the lines of the same name in TSM's session report.
 type ObjectsOf[T any] struct {
-	Inspected    T // considered, whatever became of it
-	BackedUp     T // data sent: new, or its content was read again
-	Updated      T // only metadata differed from the parent
-	Unchanged    T // nothing differed from the parent
-	Rebound      T // stored under other options than in the parent, with the same content
-	Deleted      T // removed from disk by us: extra entries of a restore with --delete
-	Expired      T // in the parent, now gone or excluded
-	Failed       T // could not be backed up, restored or checked; counted by Ledger.Fail and nobody else
-	Encrypted    T // whose content or metadata was sealed for the store
-	Deduplicated T // went through chunking
-	Grew         T // larger after compression, or longer at the end of reading than at its start
-	Retries      T // attempts beyond the first, summed over all objects
+	Inspected    T `json:"inspected"`    // considered, whatever became of it
+	BackedUp     T `json:"backed_up"`    // data sent: new, or its content was read again
+	Updated      T `json:"updated"`      // only metadata differed from the parent
+	Unchanged    T `json:"unchanged"`    // nothing differed from the parent
+	Rebound      T `json:"rebound"`      // stored under other options than in the parent, with the same content
+	Deleted      T `json:"deleted"`      // removed from disk by us: extra entries of a restore with --delete
+	Expired      T `json:"expired"`      // in the parent, now gone or excluded
+	Failed       T `json:"failed"`       // could not be backed up, restored or checked; counted by Ledger.Fail and nobody else
+	Encrypted    T `json:"encrypted"`    // whose content or metadata was sealed for the store
+	Deduplicated T `json:"deduplicated"` // went through chunking
+	Grew         T `json:"grew"`         // larger after compression, or longer at the end of reading than at its start
+	Retries      T `json:"retries"`      // attempts beyond the first, summed over all objects
 
-	Excluded T // left out by a rule; not inspected. An excluded directory counts once, whatever is in it
-	Changing T // changed while being read on every attempt: stored anyway (dynamic) or skipped (static)
+	Excluded T `json:"excluded"` // left out by a rule; not inspected. An excluded directory counts once, whatever is in it
+	Changing T `json:"changing"` // changed while being read on every attempt: stored anyway (dynamic) or skipped (static)
 
-	Files  T // of those inspected (restore: of those in the plan): regular files
-	Dirs   T // directories
-	Others T // symbolic links, devices, fifos, sockets
+	Files  T `json:"files"`  // of those inspected (restore: of those in the plan): regular files
+	Dirs   T `json:"dirs"`   // directories
+	Others T `json:"others"` // symbolic links, devices, fifos, sockets
 
-	Restored T // restore: written, or their metadata set
-	Kept     T // restore: left as they were on disk, since they are equal or the overwrite rule says so
-	Verified T // check: objects, blobs or stored files that were looked at and found whole
-	Damaged  T // check: looked at and found missing or not whole
+	Restored T `json:"restored"` // restore: written, or their metadata set
+	Kept     T `json:"kept"`     // restore: left as they were on disk, since they are equal or the overwrite rule says so
+	Verified T `json:"verified"` // check: objects, blobs or stored files that were looked at and found whole
+	Damaged  T `json:"damaged"`  // check: looked at and found missing or not whole
 }
 
 // ComparedOf counts the objects of one type by how they compare with the parent snapshot.
 type ComparedOf[T any] struct {
-	New        T // not in the parent
-	Changed    T // content or metadata differs
-	Unmodified T // equal
+	New        T `json:"new"`        // not in the parent
+	Changed    T `json:"changed"`    // content or metadata differs
+	Unmodified T `json:"unmodified"` // equal
 }
 
 // BytesOf counts bytes.
 type BytesOf[T any] struct {
-	Inspected   T // sum of the sizes of all files inspected
-	Wanted      T // of these, sizes of files that must be read: new or changed. The estimate of what is left needs it
-	Read        T // read from source files, retries included
-	Skipped     T // wanted but will not be read after all: holes, files that failed or shrank
-	Processed   T // after deduplication, before compression, plus data that is not eligible (kept inside nodes)
-	BeforeDedup T // went through chunking
-	AfterDedup  T // of these, in chunks the repository did not have
-	Compressed  T // file data and trees after compression, before sealing
-	Trees       T // new tree pages and chunk lists, before compression
-	Stored      T // sealed bytes the store accepted, each pack once
-	Transferred T // bytes sent to the store, retries included
-	Fetched     T // bytes received from the store, retries included
-	Restored    T // restore: file data written, or found in place already
-	Verified    T // check: bytes read back and found whole
+	Inspected   T `json:"inspected"`    // sum of the sizes of all files inspected
+	Wanted      T `json:"wanted"`       // of these, sizes of files that must be read: new or changed. The estimate of what is left needs it
+	Read        T `json:"read"`         // read from source files, retries included
+	Skipped     T `json:"skipped"`      // wanted but will not be read after all: holes, files that failed or shrank
+	Processed   T `json:"processed"`    // after deduplication, before compression, plus data that is not eligible (kept inside nodes)
+	BeforeDedup T `json:"before_dedup"` // went through chunking
+	AfterDedup  T `json:"after_dedup"`  // of these, in chunks the repository did not have
+	Compressed  T `json:"compressed"`   // file data and trees after compression, before sealing
+	Trees       T `json:"trees"`        // new tree pages and chunk lists, before compression
+	Stored      T `json:"stored"`       // sealed bytes the store accepted, each pack once
+	Transferred T `json:"transferred"`  // bytes sent to the store, retries included
+	Fetched     T `json:"fetched"`      // bytes received from the store, retries included
+	Restored    T `json:"restored"`     // restore: file data written, or found in place already
+	Verified    T `json:"verified"`     // check: bytes read back and found whole
 }
 
 // BlobsOf counts chunks of file data by whether the repository had them.
-type BlobsOf[T any] struct{ New, Known T }
+type BlobsOf[T any] struct {
+	New   T `json:"new"`
+	Known T `json:"known"`
+}
 
 // TreesOf counts directories by whether their tree had to be made or could be taken over from the parent.
-type TreesOf[T any] struct{ New, Reused T }
+type TreesOf[T any] struct {
+	New    T `json:"new"`
+	Reused T `json:"reused"`
+}
 
 // PacksOf counts stored files of blobs.
-type PacksOf[T any] struct{ Stored, Fetched T }
+type PacksOf[T any] struct {
+	Stored  T `json:"stored"`
+	Fetched T `json:"fetched"`
+}
 
 // The groups as a Ledger holds them.
 type (

@@ -1,8 +1,15 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 // Severity tells a failure from a remark.
@@ -99,4 +106,63 @@ func (is *issues) counts() (failures, notes uint64) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	return is.failures, is.notes
+}
+
+type opCount struct {
+	op string
+	n  uint64
+}
+
+// byOp returns how often each operation had an issue of this severity, most frequent first.
+func (is *issues) byOp(s Severity) []opCount {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	var out []opCount
+	for k, n := range is.ops {
+		if k.severity == s {
+			out = append(out, opCount{k.op, n})
+		}
+	}
+	slices.SortFunc(out, func(a, b opCount) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.op, b.op))
+	})
+	return out
+}
+
+// WriteIssues writes what went wrong, for the end of a job: how often there was each kind of remark, then the first
+// failures by path, at most as many as told, and how many more there were. It writes nothing if all went well.
+func (l *Ledger) WriteIssues(w io.Writer, most int) error {
+	var b strings.Builder
+	for _, c := range l.issues.byOp(Remark) {
+		fmt.Fprintf(&b, "%s: %s\n", c.op, human.Plural(c.n, "remark"))
+	}
+	var shown uint64
+	for _, i := range l.Issues() {
+		if i.Severity == Failure && shown < uint64(most) {
+			b.WriteString(i.String() + "\n")
+			shown++
+		}
+	}
+	if failures, _ := l.issues.counts(); failures > shown {
+		fmt.Fprintf(&b, "and %s more\n", human.Plural(failures-shown, "failure"))
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write issues: %w", err)
+	}
+	return nil
+}
+
+// String is the issue in one printable line: "open /etc/shadow: permission denied".
+func (i Issue) String() string {
+	s := i.Op
+	if i.Path != "" {
+		s += " " + human.Printable(i.Path)
+	}
+	if i.Err == nil {
+		return s
+	}
+	return s + ": " + human.Printable(i.Err.Error())
 }

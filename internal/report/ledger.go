@@ -57,6 +57,7 @@ type Ledger struct {
 
 	mu         sync.Mutex // guards what follows
 	clocks     map[*Clock]struct{}
+	started    uint64     // clocks ever
 	ended      StageTimes // of clocks that were stopped
 	phase      Phase
 	phaseSince time.Duration
@@ -143,17 +144,3 @@ func (l *Ledger) Snapshot() Totals {
 
 // since is the time since the ledger was made.
 func (l *Ledger) since() time.Duration { return max(0, l.now().Sub(l.start)) }
-
-// currentPaths returns the paths that workers are at, and asks those workers for newer ones.
-func (l *Ledger) currentPaths() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var paths []string
-	for c := range l.clocks {
-		if p := c.path.Load(); p != nil {
-			paths = append(paths, *p)
-		}
-		c.wanted.Store(true)
-	}
-	return paths
-}
