@@ -17,6 +17,9 @@ func (v *visitor) Entry(d *scan.Directory, name string, err error) {
 	v.Ledger.Fail(d.Join(name), "look at", err)
 }
 
+// Excluded counts what the rules left out.
+func (v *visitor) Excluded(_ *scan.Directory, n int) { v.Ledger.Objects.Excluded.Add(uint64(n)) }
+
 // Directory compares one scanned directory with what is known of it and queues what must be read.
 func (v *visitor) Directory(ctx context.Context, d *scan.Directory) error {
 	p := v.pipeline

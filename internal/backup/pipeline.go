@@ -23,6 +23,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -32,12 +33,11 @@ import (
 
 // Source is what is backed up and how it is looked at.
 type Source struct {
-	Root          *scan.Pick
-	Filter        scan.Filter // nil: everything
-	OneFileSystem bool
-	Skip          func(dev, ino uint64) bool // directories that never belong to their own backup
-	Reading       Reading
-	Comparing     Comparing
+	Root      *scan.Pick
+	Rules     *rules.Set
+	Skip      func(dev, ino uint64) bool // directories that never belong to their own backup
+	Reading   Reading
+	Comparing Comparing
 }
 
 // Reading says how files are read.
@@ -187,7 +187,7 @@ func (p *pipeline) run(ctx context.Context) error {
 
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
-		Workers: p.par.Scanners, OneFileSystem: p.src.OneFileSystem, Filter: p.src.Filter, Skip: p.src.Skip, Now: p.Now,
+		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Now: p.Now,
 	}
 	if err := scan.Walk(ctx, p.src.Root, opt, &visitor{p}); err != nil {
 		return err

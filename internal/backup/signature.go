@@ -47,6 +47,7 @@ func (s *Source) shape() [16]byte {
 		text = append(text, bit)
 	}
 	text = append(text, byte(s.Reading.Serialization))
+	text = append(text, s.Rules.Shape()...)
 	return sum(text)
 }
 

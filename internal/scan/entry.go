@@ -22,6 +22,8 @@ type Entry struct {
 	Mode   uint16
 	Type   tree.Type
 	Mount  bool // lies on another file system than its directory
+	hollow bool // a directory not to be entered
+	ask    bool // the rules want to know its type
 }
 
 const (

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
 // Pick is the way from the root of a snapshot to its sources. A pick with children is a directory of which only those
@@ -18,6 +18,8 @@ type Pick struct {
 	Name     string // inside the snapshot
 	Path     string // where it lies: looked up as a path, relative to the working directory if not absolute
 	Children []*Pick
+
+	state *rules.DirState // of a source, when it is found
 }
 
 // ErrNoSource: no path was named.
@@ -106,6 +108,10 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *scratch) erro
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}
 	if p.Children == nil {
+		if _, err := w.source(p); err != nil {
+			return err
+		}
+		d.state = p.state
 		d.Closed, d.Sources = false, 1
 		w.list(d, s)
 		return w.announce(ctx, d)
@@ -146,8 +152,15 @@ func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
 		w.visitor.Entry(d, c.Name, err)
 		return nil
 	}
-	if c.Children == nil && w.opt.Filter != nil && (d.filter.Name([]byte(c.Name), st.Type) == Drop || d.filter.Stat(c.Name, &st) == Drop) {
-		return nil
+	if c.Children == nil {
+		verdict, err := w.source(c)
+		if err != nil {
+			return err
+		}
+		if verdict == rules.Exclude {
+			w.visitor.Excluded(d, 1)
+			return nil
+		}
 	}
 	e := Entry{Name: c.Name, Mount: st.Dev != d.Dev}
 	e.Set(&st)
@@ -157,6 +170,17 @@ func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
 	}
 	d.Entries = append(d.Entries, e)
 	return nil
+}
+
+// source asks the rules about a path that was named. They speak of absolute paths.
+func (w *walk) source(p *Pick) (rules.Verdict, error) {
+	path, err := filepath.Abs(p.Path)
+	if err != nil {
+		return 0, fmt.Errorf("find source %s: %w", p.Path, err)
+	}
+	state, decision := w.opt.Rules.Root(path)
+	p.state = state
+	return decision.Verdict, nil
 }
 
 // statFollowing looks at a directory on the way to a source, through symbolic links, as opening it will.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -24,35 +25,15 @@ type Visitor interface {
 	Directory(ctx context.Context, d *Directory) error
 	// Entry is told of an object that was named by its directory but could not be looked at. A vanished one is not.
 	Entry(d *Directory, name string, err error)
+	// Excluded is told how many entries of a directory the rules left out.
+	Excluded(d *Directory, n int)
 }
-
-// Filter decides what is part of the walk. A filter belongs to one directory.
-type Filter interface {
-	// Name decides by name, before the object is touched; typ is 0 when the directory does not tell.
-	Name(name []byte, typ tree.Type) Verdict
-	// Stat decides with everything that is known of the object.
-	Stat(name string, st *localfs.Stat) Verdict
-	// Enter is asked when a directory has been opened and its names are known. It returns the filter for its entries;
-	// false leaves its contents out.
-	Enter(dir *localfs.Dir, name string, has func(string) bool) (Filter, bool, error)
-}
-
-// Verdict is a filter's answer.
-type Verdict uint8
-
-// The answers of a filter.
-const (
-	Keep Verdict = iota
-	Drop
-	Ask // not by name alone: ask again with the stat
-)
 
 // Options of a walk.
 type Options struct {
-	Workers       int  // directories looked at at the same time; at least 1
-	OneFileSystem bool // a directory on which another file system is mounted is kept, its contents are not
-	Filter        Filter
-	Now           func() time.Time
+	Workers int        // directories looked at at the same time; at least 1
+	Rules   *rules.Set // what is part of the walk
+	Now     func() time.Time
 	// Skip reports whether a directory is one whose contents never belong to a backup of themselves: the repository,
 	// the cache.
 	Skip func(dev, ino uint64) bool
@@ -78,7 +59,7 @@ type Directory struct {
 	dir     *localfs.Dir
 	handles map[string]*localfs.Dir // of picked entries that lie in another directory than dir
 	picks   map[string]*Pick
-	filter  Filter
+	state   *rules.DirState
 }
 
 // Dir returns the open directory in which the named entry lies; nil if the directory could not be opened.
@@ -117,7 +98,7 @@ func (d *Directory) Join(name string) string {
 
 // Walk visits the tree below root and returns when all of it has been visited or the first error has stopped it.
 func Walk(ctx context.Context, root *Pick, opt Options, v Visitor) error {
-	w := &walk{opt: opt, visitor: v, stack: newStack()}
+	w := &walk{opt: opt, visitor: v, needs: opt.Rules.Needs(), stack: newStack()}
 	if w.opt.Now == nil {
 		w.opt.Now = time.Now
 	}
@@ -144,6 +125,7 @@ func Walk(ctx context.Context, root *Pick, opt Options, v Visitor) error {
 type walk struct {
 	opt     Options
 	visitor Visitor
+	needs   rules.Needs
 	stack   *stack
 
 	mu    sync.Mutex
@@ -173,7 +155,7 @@ func (w *walk) work(ctx context.Context) error {
 }
 
 func (w *walk) root(ctx context.Context, root *Pick) error {
-	d := &Directory{Name: "", filter: w.opt.Filter, Started: w.opt.Now()}
+	d := &Directory{Name: "", Started: w.opt.Now()}
 	return w.pick(ctx, d, root, &scratch{})
 }
 
@@ -183,7 +165,7 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	entry := &parent.Entries[t.index]
 	d := &Directory{
 		Parent: parent, Index: t.index, Slot: t.slot, Name: entry.Name, Dev: parent.Dev, FS: parent.FS,
-		filter: parent.filter, Started: w.opt.Now(),
+		Started: w.opt.Now(),
 	}
 	if p := parent.picks[entry.Name]; p != nil && p.Children != nil {
 		t.release()
@@ -206,6 +188,14 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	if w.opt.Skip != nil && w.opt.Skip(d.Dev, entry.Ino) {
 		d.Closed = true
 	}
+	if p := parent.picks[entry.Name]; p != nil {
+		d.state = p.state
+	} else {
+		d.state = parent.state.Child([]byte(entry.Name))
+	}
+	if entry.hollow {
+		d.Closed = true
+	}
 	if !d.Closed && d.Err == nil {
 		w.list(d, s)
 	}
@@ -222,12 +212,7 @@ func (w *walk) cross(d *Directory) error {
 	if d.FS, err = d.dir.FS(); err != nil {
 		return err
 	}
-	parentDev := d.Dev
-	if d.Parent != nil {
-		parentDev = d.Parent.Dev
-	}
-	picked := d.Parent != nil && d.Parent.Picked
-	if d.FS.Pseudo && !picked || w.opt.OneFileSystem && !picked && parentDev != d.Dev {
+	if source := d.Parent == nil || d.Parent.Picked; !source && w.opt.Rules.Mount(d.FS.Pseudo) == rules.Hollow {
 		d.Closed = true
 	}
 	return nil
