@@ -8,37 +8,49 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // attempt is one reading of a large file. Its parts are processed by several workers, in any order; it puts the chunks
-// back into the order of the file.
+// back into the order of the file and into pages, so that a file of any size is held by a few pages at a time.
 type attempt struct {
 	job   *job
 	entry uint32
 
-	mu     sync.Mutex
-	chunks []tree.Chunk
-	next   int                  // the part that chunks ends before
-	early  map[int][]tree.Chunk // parts that came before their turn
-	parts  int                  // how many there are; -1 while it is being read
+	mu      sync.Mutex
+	content *tree.ContentBuilder
+	next    int                  // the first part that content lacks
+	early   map[int][]tree.Chunk // parts that came before their turn
+	parts   int                  // how many there are; -1 while it is being read
 }
 
-func newAttempt(j *job, entry uint32) *attempt {
-	return &attempt{job: j, entry: entry, early: map[int][]tree.Chunk{}, parts: -1}
+func (p *pipeline) newAttempt(j *job, entry uint32) *attempt {
+	return &attempt{
+		job: j, entry: entry, early: map[int][]tree.Chunk{}, parts: -1,
+		content: tree.NewContentBuilder(func(page []byte) (format.ID, error) {
+			m := p.makers.get()
+			defer p.makers.put(m)
+			return m.emit(page)
+		}),
+	}
 }
 
 // deliver adds the chunks of part seq, and reports whether that was the last one missing.
-func (a *attempt) deliver(seq int, chunks []tree.Chunk) bool {
+func (a *attempt) deliver(seq int, chunks []tree.Chunk) (whole bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.early[seq] = chunks
 	for {
 		part, ok := a.early[a.next]
 		if !ok {
-			return a.next == a.parts
+			return a.next == a.parts, nil
 		}
-		a.chunks = append(a.chunks, part...)
+		for _, c := range part {
+			if err := a.content.Add(c); err != nil {
+				return false, err
+			}
+		}
 		delete(a.early, a.next)
 		a.next++
 	}
@@ -73,7 +85,7 @@ func (p *pipeline) readLarge(ctx context.Context, b *batch, clock *report.Clock)
 			p.unreadable(j, i, j.dir.Join(e.Name), "look at", err)
 			return p.finishFile(ctx, j, i)
 		}
-		r := &pieceReader{pipeline: p, file: f, attempt: newAttempt(j, i), clock: clock}
+		r := &pieceReader{pipeline: p, file: f, attempt: p.newAttempt(j, i), clock: clock}
 		n, err := r.read(ctx, before.Size)
 		if stop := context.Cause(ctx); stop != nil {
 			return stop
@@ -113,9 +125,7 @@ func (p *pipeline) finishFile(ctx context.Context, j *job, i uint32) error {
 // assemble turns the chunks of a whole file into its content.
 func (p *pipeline) assemble(ctx context.Context, a *attempt) error {
 	r := &a.job.results[a.entry]
-	m := p.makers.get()
-	content, err := tree.PackContent(a.chunks, m.emit)
-	p.makers.put(m)
+	content, err := a.content.Finish()
 	if err != nil {
 		return err
 	}
@@ -140,7 +150,9 @@ type pieceReader struct {
 func (r *pieceReader) read(ctx context.Context, size uint64) (covered uint64, err error) {
 	err = r.file.Extents(size, func(off, n uint64, hole bool) error {
 		if hole {
-			r.attempt.deliver(r.seq, []tree.Chunk{{Len: n}})
+			if _, err := r.attempt.deliver(r.seq, []tree.Chunk{{Len: n}}); err != nil {
+				return err
+			}
 			r.seq++
 			r.Ledger.Bytes.Skipped.Add(n)
 			covered += n

@@ -65,10 +65,11 @@ func (w *worker) take(ctx context.Context, pc *piece, clock *report.Clock) error
 	if pc.part == nil {
 		return w.giveSmall(ctx, pc, chunks)
 	}
-	if pc.part.deliver(pc.seq, chunks) {
-		return w.assemble(ctx, pc.part)
+	whole, err := pc.part.deliver(pc.seq, chunks)
+	if err != nil || !whole {
+		return err
 	}
-	return nil
+	return w.assemble(ctx, pc.part)
 }
 
 // cutSmall finds the chunks of the small files of pc that are not kept inside their nodes.
