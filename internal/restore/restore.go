@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -117,11 +117,11 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 
 // job is one restore.
 type job struct {
-	repo    *repo.Repository
-	sel     Selection
-	to      Target
-	ledger  *report.Ledger
-	base    *localfs.Dir // the target directory; nil in a dry run onto nothing
+	repo   *repo.Repository
+	sel    Selection
+	to     Target
+	ledger *report.Ledger
+	base   *localfs.Dir // the target directory; nil in a dry run onto nothing
 
 	mu     sync.Mutex
 	result Result
