@@ -211,19 +211,3 @@ func (o *object) verify(n *tree.Node, what ApplyOptions, ps *problems) {
 			st.Mtime.Sec, st.Mtime.Nsec, n.ModTime.Sec, n.ModTime.Nsec, ErrNotKept))
 	}
 }
-
-// timesOf is the argument of utimensat: access time (left alone when the node has none) and modification time.
-func timesOf(mtime tree.Time, atime *tree.Time) []unix.Timespec {
-	ts := make([]unix.Timespec, 2)
-	ts[0].Nsec = omitTime
-	if atime != nil {
-		setTimespec(&ts[0].Sec, &ts[0].Nsec, *atime)
-	}
-	setTimespec(&ts[1].Sec, &ts[1].Nsec, mtime)
-	return ts
-}
-
-// setTimespec fills the fields of a Timespec, whose width differs between machines.
-func setTimespec[S, N ~int32 | ~int64](sec *S, nsec *N, t tree.Time) {
-	*sec, *nsec = S(t.Sec), N(t.Nsec)
-}

@@ -1,7 +1,6 @@
 package localfs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -105,17 +104,6 @@ func removable(name string) bool {
 		return false
 	}
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.")
-}
-
-func (o *object) xattrNames() ([]string, error) {
-	raw, err := o.listNames()
-	var names []string
-	for name := range bytes.SplitSeq(raw, []byte{0}) {
-		if len(name) > 0 {
-			names = append(names, string(name))
-		}
-	}
-	return names, err
 }
 
 func (o *object) setXattr(attr string, value []byte) error {
@@ -255,4 +243,20 @@ func syncFile(fd int) error {
 		return nil // nothing behind it to sync to
 	}
 	return err
+}
+
+// timesOf is the argument of utimensat: access time (left alone when the node has none) and modification time.
+func timesOf(mtime tree.Time, atime *tree.Time) []unix.Timespec {
+	ts := make([]unix.Timespec, 2)
+	ts[0].Nsec = omitTime
+	if atime != nil {
+		setTimespec(&ts[0].Sec, &ts[0].Nsec, *atime)
+	}
+	setTimespec(&ts[1].Sec, &ts[1].Nsec, mtime)
+	return ts
+}
+
+// setTimespec fills the fields of a Timespec, whose width differs between machines.
+func setTimespec[S, N ~int32 | ~int64](sec *S, nsec *N, t tree.Time) {
+	*sec, *nsec = S(t.Sec), N(t.Nsec)
 }

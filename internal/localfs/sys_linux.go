@@ -209,6 +209,9 @@ func typeOfDirent(t byte) tree.Type {
 	return typeOfMode(uint32(t) << 12) // IFTODT of <dirent.h>: the two enumerations are one
 }
 
+// bypassCache would make reads leave nothing in memory; Linux has only O_DIRECT for that, which bypasses what is there.
+func bypassCache(int, int64) bool { return false }
+
 // cached counts the pages of a range that are in memory; false where the kernel does not tell: before 6.5, on file
 // systems without a page cache, and for files that are not ours.
 func (f *File) cached(off, n int64) (uint64, bool) {
