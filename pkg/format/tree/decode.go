@@ -264,6 +264,9 @@ func (d *pageDecoder) readXattrs() {
 		x := &d.xattrs[i]
 		x.Name = d.string(r.Bytes())
 		x.Value = d.keep(r.Bytes())
+		if i > 0 && x.Name < d.xattrs[i-1].Name {
+			r.Fail("extended attribute %q after %q", x.Name, d.xattrs[i-1].Name)
+		}
 	}
 }
 
