@@ -37,13 +37,13 @@ const (
 // parameters share no cut points.
 type Params struct {
 	Min uint32 // no chunk but the last one of an input is shorter; at least Window
-	Avg uint32 // the mean over random data, within 10 %
-	Max uint32 // no chunk is longer; at most LargestMax
+	Avg uint32 // the mean over random data, within 3 %; at least twice Min
+	Max uint32 // no chunk is longer; at least twice Avg, at most LargestMax
 }
 
 // DefaultParams are the sizes a new repository gets; the measurements behind them are in docs/adr/0002-chunker.md.
 func DefaultParams() Params {
-	return Params{Min: 16 << 10, Avg: 64 << 10, Max: 256 << 10}
+	return Params{Min: 32 << 10, Avg: 64 << 10, Max: 256 << 10}
 }
 
 // Validate returns an error that wraps ErrParams unless Window <= Min <= Avg/2 and Avg*2 <= Max <= LargestMax. The
@@ -60,6 +60,15 @@ func (p Params) Validate() error {
 		return fmt.Errorf("maximum chunk size of %d bytes is below twice the average of %d: %w", p.Max, p.Avg, ErrParams)
 	}
 	return nil
+}
+
+// normal returns the length from which on cutting is easy, placed so that the mean over random data is Avg. With cuts at
+// a rate of 1/(4 Avg) before and 4/Avg behind it, the mean is Avg where exp(-(normal-Min)/(4 Avg)) = 1 - q/Avg; this is
+// the solution to the second order in q, which is within 1 % and needs integers only.
+func (p Params) normal() uint64 {
+	least, mean := uint64(p.Min), uint64(p.Avg)
+	q := (3*mean - 4*least) / 15
+	return least + 4*q + 2*q*q/mean
 }
 
 // Chunker cuts under one key and one set of parameters. It is immutable: any number of goroutines may use it at once.
@@ -79,7 +88,7 @@ func New(key [32]byte, p Params) (*Chunker, error) {
 	}
 	c := &Chunker{
 		min:    int(p.Min),
-		normal: int(p.Min + (p.Avg-p.Min)/4*3),
+		normal: int(p.normal()),
 		max:    int(p.Max),
 		hard:   threshold(uint64(p.Avg) << hardness),
 		easy:   threshold(uint64(p.Avg) >> hardness),
