@@ -19,7 +19,7 @@ func sample() Dir {
 	return Dir{
 		"dir": With{Of: Dir{"f": File{Data: []byte("inner"), Mtime: at}}, Mtime: at},
 		"file": With{
-			Of: File{Data: Text(1, 3<<20)}, Mode: 0o640, Mtime: at, Xattrs: map[string]string{"user.kept": "value"},
+			Of: File{Data: Text(1, 5<<18)}, Mode: 0o640, Mtime: at, Xattrs: map[string]string{"user.kept": "value"},
 		},
 		"hole":  With{Of: Sparse{Size: 8 << 20, Data: map[int64][]byte{6 << 20: Noise(1, 4096)}}, Mtime: at},
 		"link":  With{Of: Symlink{Target: "file"}, Mtime: at},
@@ -85,12 +85,12 @@ func replace(t *testing.T, name string, build func() error) {
 
 func contentMutations() []mutation {
 	return []mutation{
-		{"last byte", false, func(t *testing.T, r string) { poke(t, r+"/file", 3<<20-1, []byte{0}) },
-			"file", "content differs at byte 3145727 of 3145728", AspectContent},
+		{"last byte", false, func(t *testing.T, r string) { poke(t, r+"/file", 5<<18-1, []byte{0}) },
+			"file", "content differs at byte 1310719 of 1310720", AspectContent},
 		{"byte in a hole", false, func(t *testing.T, r string) { poke(t, r+"/hole", 100, []byte{1}) },
 			"hole", "content differs at byte 100 of 8388608", AspectContent},
-		{"size", false, func(t *testing.T, r string) { poke(t, r+"/file", 3<<20, []byte{1}) },
-			"file", "size 3145728, 3145729", AspectContent},
+		{"size", false, func(t *testing.T, r string) { poke(t, r+"/file", 5<<18, []byte{1}) },
+			"file", "size 1310720, 1310721", AspectContent},
 		{"filled hole", false, func(t *testing.T, r string) { poke(t, r+"/hole", 0, make([]byte, 6<<20)) },
 			"hole", "sparse: takes ", AspectSparse},
 		{"symlink target", false, func(t *testing.T, r string) {
@@ -161,12 +161,13 @@ func attributeMutations() []mutation {
 }
 
 func TestCompareDetectsEveryMutation(t *testing.T) {
+	tree := sample()
 	for _, m := range append(contentMutations(), attributeMutations()...) {
 		t.Run(m.name, func(t *testing.T) {
 			if m.root {
 				RequireRoot(t)
 			}
-			a, b := twins(t, sample())
+			a, b := twins(t, tree)
 			m.change(t, b)
 			lines := Compare(t.Context(), a, b, CompareOptions{})
 			require.Len(t, lines, 1)
