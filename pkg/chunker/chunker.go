@@ -1,6 +1,7 @@
 // Package chunker finds content-defined cut points: places that depend on the bytes around them and not on their
 // position, so that an insertion or an overwrite changes the chunks it touches and no others. Where the cuts lie
-// depends on a key: without it the lengths of chunks say nothing about the content.
+// depends on a key: without it nobody can compute the cuts of content they know. That holds only while the lengths of
+// chunks are kept secret; from many lengths of known content the key's table can be recovered.
 //
 // The package does no I/O, starts no goroutine and allocates nothing after New. It refuses to know what a chunk is used
 // for. The cut points are part of the repository format: SPEC.md beside this file is exact enough to build another
@@ -106,7 +107,7 @@ func threshold(n uint64) uint64 {
 }
 
 // fillTable draws the 256 gear values from the key. BLAKE3's key derivation is a pseudo-random function of the key, so
-// the table, and with it every cut, looks random to whoever lacks the key.
+// the table looks random to whoever lacks the key.
 func fillTable(gear *[256]uint64, key [32]byte) error {
 	h := blake3.NewDeriveKey(tableContext)
 	if _, err := h.Write(key[:]); err != nil {
