@@ -1,6 +1,7 @@
 // Package chunker finds content-defined cut points: places that depend on the bytes around them and not on their
 // position, so that an insertion or an overwrite changes the chunks it touches and no others. Where the cuts lie
-// depends on a key: without it the lengths of chunks say nothing about the content.
+// depends on a key: without it nobody can compute the cuts of content they know. That holds only while the lengths of
+// chunks are kept secret; from many lengths of known content the key's table can be recovered.
 //
 // The package does no I/O, starts no goroutine and allocates nothing after New. It refuses to know what a chunk is used
 // for. The cut points are part of the repository format: SPEC.md beside this file is exact enough to build another
@@ -37,13 +38,13 @@ const (
 // parameters share no cut points.
 type Params struct {
 	Min uint32 // no chunk but the last one of an input is shorter; at least Window
-	Avg uint32 // the mean over random data, within 10 %
-	Max uint32 // no chunk is longer; at most LargestMax
+	Avg uint32 // the mean over random data, within 3 %; at least twice Min
+	Max uint32 // no chunk is longer; at least twice Avg, at most LargestMax
 }
 
 // DefaultParams are the sizes a new repository gets; the measurements behind them are in docs/adr/0002-chunker.md.
 func DefaultParams() Params {
-	return Params{Min: 16 << 10, Avg: 64 << 10, Max: 256 << 10}
+	return Params{Min: 32 << 10, Avg: 64 << 10, Max: 256 << 10}
 }
 
 // Validate returns an error that wraps ErrParams unless Window <= Min <= Avg/2 and Avg*2 <= Max <= LargestMax. The
@@ -60,6 +61,15 @@ func (p Params) Validate() error {
 		return fmt.Errorf("maximum chunk size of %d bytes is below twice the average of %d: %w", p.Max, p.Avg, ErrParams)
 	}
 	return nil
+}
+
+// normal returns the length from which on cutting is easy, placed so that the mean over random data is Avg. With cuts at
+// a rate of 1/(4 Avg) before and 4/Avg behind it, the mean is Avg where exp(-(normal-Min)/(4 Avg)) = 1 - q/Avg; this is
+// the solution to the second order in q, which is within 1 % and needs integers only.
+func (p Params) normal() uint64 {
+	least, mean := uint64(p.Min), uint64(p.Avg)
+	q := (3*mean - 4*least) / 15
+	return least + 4*q + 2*q*q/mean
 }
 
 // Chunker cuts under one key and one set of parameters. It is immutable: any number of goroutines may use it at once.
@@ -79,7 +89,7 @@ func New(key [32]byte, p Params) (*Chunker, error) {
 	}
 	c := &Chunker{
 		min:    int(p.Min),
-		normal: int(p.Min + (p.Avg-p.Min)/4*3),
+		normal: int(p.normal()),
 		max:    int(p.Max),
 		hard:   threshold(uint64(p.Avg) << hardness),
 		easy:   threshold(uint64(p.Avg) >> hardness),
@@ -97,7 +107,7 @@ func threshold(n uint64) uint64 {
 }
 
 // fillTable draws the 256 gear values from the key. BLAKE3's key derivation is a pseudo-random function of the key, so
-// the table, and with it every cut, looks random to whoever lacks the key.
+// the table looks random to whoever lacks the key.
 func fillTable(gear *[256]uint64, key [32]byte) error {
 	h := blake3.NewDeriveKey(tableContext)
 	if _, err := h.Write(key[:]); err != nil {
