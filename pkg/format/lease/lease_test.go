@@ -71,6 +71,12 @@ func TestNewID(t *testing.T) {
 }
 
 func TestDecodeLeaseRefuses(t *testing.T) {
+	withID := func(tag, n uint64) func(*wire.Fields) {
+		return func(f *wire.Fields) {
+			f.Bytes(tagID, []byte("0123456789abcdef"))
+			f.Uint(tag, n)
+		}
+	}
 	for name, c := range map[string]struct {
 		fill func(*wire.Fields)
 		want error
@@ -79,9 +85,9 @@ func TestDecodeLeaseRefuses(t *testing.T) {
 		"zero id":           {func(f *wire.Fields) { f.Bytes(tagID, make([]byte, 16)) }, format.ErrCorrupt},
 		"short id":          {func(f *wire.Fields) { f.Bytes(tagID, []byte{1}) }, format.ErrCorrupt},
 		"long id":           {func(f *wire.Fields) { f.Bytes(tagID, make([]byte, 17)) }, format.ErrCorrupt},
-		"pid above 32 bits": {func(f *wire.Fields) { f.Bytes(tagID, []byte("0123456789abcdef")); f.Uint(tagPID, 1<<32) }, format.ErrCorrupt},
-		"unknown odd":       {func(f *wire.Fields) { f.Bytes(tagID, []byte("0123456789abcdef")); f.Uint(9, 1) }, format.ErrUnsupported},
-		"unknown even":      {func(f *wire.Fields) { f.Bytes(tagID, []byte("0123456789abcdef")); f.Uint(10, 1) }, nil},
+		"pid above 32 bits": {withID(tagPID, 1<<32), format.ErrCorrupt},
+		"unknown odd":       {withID(9, 1), format.ErrUnsupported},
+		"unknown even":      {withID(10, 1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := wire.NewFields(nil)

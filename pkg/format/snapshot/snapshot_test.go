@@ -158,6 +158,7 @@ func TestDecodeRefuses(t *testing.T) {
 		fill(f)
 		return f.Finish()
 	}
+	users := func(p ...byte) []byte { return record(func(f *wire.Fields) { f.Bytes(tagUsers, p) }) }
 	inner := func(tag uint64) func(*wire.Fields) { return func(f *wire.Fields) { f.Uint(tag, 1) } }
 	for name, c := range map[string]struct {
 		input []byte
@@ -184,8 +185,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"user above 32 bits": {
 			record(func(f *wire.Fields) { f.Bytes(tagUsers, append(wire.AppendUvarint(nil, 1<<32), 0)) }), format.ErrCorrupt,
 		},
-		"users twice":     {record(func(f *wire.Fields) { f.Bytes(tagUsers, []byte{5, 1, 'a', 5, 1, 'a'}) }), format.ErrCorrupt},
-		"users descend":   {record(func(f *wire.Fields) { f.Bytes(tagUsers, []byte{5, 1, 'a', 4, 1, 'a'}) }), format.ErrCorrupt},
+		"users twice":     {users(5, 1, 'a', 5, 1, 'a'), format.ErrCorrupt},
+		"users descend":   {users(5, 1, 'a', 4, 1, 'a'), format.ErrCorrupt},
 		"groups cut off":  {record(func(f *wire.Fields) { f.Bytes(tagGroups, []byte{5, 2, 'a'}) }), format.ErrCorrupt},
 		"short parent":    {record(func(f *wire.Fields) { f.Bytes(tagParent, make([]byte, 31)) }), format.ErrCorrupt},
 		"long parent":     {record(func(f *wire.Fields) { f.Bytes(tagParent, make([]byte, 33)) }), format.ErrCorrupt},
