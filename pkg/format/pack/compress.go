@@ -27,7 +27,7 @@ type Compressor struct {
 }
 
 // NewCompressor returns a compressor of that level: 0 stores, 1 is fastest, 4 is best. It starts no goroutine. The
-// memory it takes with the first frame that it compresses is, by level, about 2, 4, 7 and 38 MiB.
+// memory it holds after its first frame is, by level, about 2, 3, 6 and 36 MiB.
 func NewCompressor(level int) (*Compressor, error) {
 	var speed zstd.EncoderLevel
 	switch level {

@@ -42,6 +42,8 @@ func ReadFrames(r *wire.Reader) []Frame {
 	count, total := r.Uvarint(), r.Uvarint()
 	if count > uint64(r.Len())/minFrameRow || total > uint64(r.Len())/minBlobRow {
 		r.Fail("table of %d frames with %d blobs in %d bytes", count, total, r.Len())
+	}
+	if r.Err() != nil {
 		return nil
 	}
 	frames := make([]Frame, count)

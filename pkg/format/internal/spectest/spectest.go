@@ -8,6 +8,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,4 +138,14 @@ func FlipBits(data []byte, check func(byteIndex int, mutated []byte)) {
 			check(i, mutated)
 		}
 	}
+}
+
+// Allocated returns how many bytes were allocated while work ran, by all goroutines. A decoder's test compares it with
+// the length of its input.
+func Allocated(work func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	work()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }

@@ -1,0 +1,148 @@
+// Package index is the codec of index segments: for a set of packs, what a reader must know to find and open the blobs
+// in them. An index is a cache of the packs' own tables and can be made again from them; a segment is sealed and stored
+// by the caller. SPEC.md beside this file is the exact description.
+//
+// The package knows nothing of looking blobs up: that is done in a local cache, into which segments are merged.
+package index
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/wire"
+)
+
+const (
+	// Version is the version of the layout this package reads and writes.
+	Version = 1
+
+	headerSize = 4 // version, flags, reserved
+	// minPackRow is the length of the shortest encoding of a pack: it bounds what a reader allocates.
+	minPackRow = format.IDSize + 1 + 1 + pack.SaltSize + 2
+)
+
+// Pack describes one stored pack.
+type Pack struct {
+	ID    format.ID // its name: the plain hash of its bytes
+	Size  uint64    // bytes
+	Table pack.Table
+}
+
+// Segment is the content of one index file.
+type Segment struct {
+	Packs      []Pack
+	Supersedes []format.ID // older segments, all of whose packs that still exist are in this one
+}
+
+// Encode appends the encoding of s to dst. Packs and superseded segments are written by ascending ID, whatever order
+// they come in, so that the bytes depend on nothing but the content.
+func Encode(dst []byte, s *Segment) []byte {
+	dst = wire.AppendUint16(append(dst, Version, 0), 0)
+	supersedes := slices.Clone(s.Supersedes)
+	slices.SortFunc(supersedes, format.ID.Compare)
+	dst = wire.AppendUvarint(dst, uint64(len(supersedes)))
+	for i := range supersedes {
+		dst = append(dst, supersedes[i][:]...)
+	}
+	packs := make([]*Pack, len(s.Packs))
+	for i := range packs {
+		packs[i] = &s.Packs[i]
+	}
+	slices.SortFunc(packs, func(a, b *Pack) int { return a.ID.Compare(b.ID) })
+	dst = wire.AppendUvarint(dst, uint64(len(packs)))
+	for _, p := range packs {
+		dst = append(dst, p.ID[:]...)
+		dst = wire.AppendUvarint(dst, p.Size)
+		dst = append(dst, byte(p.Table.Kind))
+		dst = append(dst, p.Table.Salt[:]...)
+		dst = pack.AppendFrames(dst, p.Table.Frames)
+	}
+	return dst
+}
+
+// Decode decodes a segment. It does not keep p. The error wraps format.ErrCorrupt, or format.ErrUnsupported if a newer
+// program wrote the segment.
+func Decode(p []byte) (*Segment, error) {
+	s, err := decode(wire.NewReader(p))
+	if err != nil {
+		return nil, fmt.Errorf("decode index segment: %w", err)
+	}
+	return s, nil
+}
+
+func decode(r *wire.Reader) (*Segment, error) {
+	version, flags, reserved := r.Byte(), r.Byte(), r.Uint16()
+	switch {
+	case r.Err() != nil:
+		return nil, r.Err()
+	case version == 0:
+		r.Fail("version 0 never existed")
+		return nil, r.Err()
+	case version > Version || flags != 0 || reserved != 0:
+		return nil, fmt.Errorf("version %d, flags %#02x, reserved %#04x: %w", version, flags, reserved,
+			format.ErrUnsupported)
+	}
+	s := &Segment{Supersedes: readIDs(r)}
+	count := readCount(r, minPackRow)
+	if count > 0 {
+		s.Packs = make([]Pack, count)
+	}
+	var last format.ID
+	for i := range s.Packs {
+		p := &s.Packs[i]
+		if err := readPack(r, p); err != nil {
+			return nil, err
+		}
+		if i > 0 && p.ID.Compare(last) <= 0 {
+			r.Fail("pack %s after %s", p.ID.Short(), last.Short())
+			break
+		}
+		last = p.ID
+	}
+	return s, r.Done()
+}
+
+func readPack(r *wire.Reader, p *Pack) error {
+	p.ID = r.ID()
+	p.Size = r.UvarintMax(pack.MaxPack)
+	p.Table.Kind = pack.Kind(r.Byte())
+	copy(p.Table.Salt[:], r.Take(pack.SaltSize))
+	p.Table.Frames = pack.ReadFrames(r)
+	if r.Err() == nil && !p.Table.Kind.Valid() {
+		return fmt.Errorf("pack %s of %v: %w", p.ID.Short(), p.Table.Kind, format.ErrUnsupported)
+	}
+	if n := len(p.Table.Frames); n > 0 {
+		if f := p.Table.Frames[n-1]; uint64(f.Offset)+uint64(f.Sealed) > p.Size {
+			r.Fail("frames of pack %s exceed its %d bytes", p.ID.Short(), p.Size)
+		}
+	}
+	return r.Err()
+}
+
+func readIDs(r *wire.Reader) []format.ID {
+	count := readCount(r, format.IDSize)
+	if count == 0 {
+		return nil
+	}
+	ids := make([]format.ID, count)
+	for i := range ids {
+		ids[i] = r.ID()
+		if i > 0 && ids[i].Compare(ids[i-1]) <= 0 {
+			r.Fail("superseded segment %s after %s", ids[i].Short(), ids[i-1].Short())
+			return nil
+		}
+	}
+	return ids
+}
+
+// readCount reads a number of rows and compares it with what is left, which bounds the allocation that follows.
+func readCount(r *wire.Reader, row uint64) uint64 {
+	count := r.Uvarint()
+	if count > uint64(r.Len())/row {
+		r.Fail("%d rows in %d bytes", count, r.Len())
+		return 0
+	}
+	return count
+}

@@ -1,0 +1,148 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// Load returns the blob with that ID, verified against it.
+type Load = func(ctx context.Context, id format.ID) ([]byte, error)
+
+// Walk visits the nodes of one directory in the order of their names, page by page. The node is valid during the visit
+// and may be kept, with the storage of its page. The first error ends the walk.
+func Walk(ctx context.Context, load Load, root format.ID, visit func(*Node) error) error {
+	w := walker{load: load, visit: visit}
+	_, err := w.page(ctx, root, -1, "")
+	return err
+}
+
+type walker struct {
+	load  Load
+	visit func(*Node) error
+	last  string // name visited last
+}
+
+// page visits the nodes beneath a page and returns how many they were. A page below the root must be of that level and
+// end with the name last, as the branch above it says.
+func (w *walker) page(ctx context.Context, id format.ID, level int, last string) (nodes uint64, err error) {
+	pg, err := loadPage(ctx, w.load, id, level)
+	if err != nil {
+		return 0, err
+	}
+	for i := range pg.Children {
+		c := &pg.Children[i]
+		n, err := w.page(ctx, c.ID, pg.Level-1, c.Last)
+		if err != nil {
+			return 0, err
+		}
+		if n != c.Nodes {
+			return 0, fmt.Errorf("tree page %s has %d nodes beneath it, want %d: %w", c.ID.Short(), n, c.Nodes,
+				format.ErrCorrupt)
+		}
+		nodes += n
+	}
+	for i := range pg.Nodes {
+		n := &pg.Nodes[i]
+		if n.Name <= w.last {
+			return 0, fmt.Errorf("tree page %s: name %q after %q: %w", id.Short(), n.Name, w.last, format.ErrCorrupt)
+		}
+		w.last = n.Name
+		if err := w.visit(n); err != nil {
+			return 0, err
+		}
+	}
+	if level >= 0 && w.last != last {
+		return 0, fmt.Errorf("tree page %s ends with %q, want %q: %w", id.Short(), w.last, last, format.ErrCorrupt)
+	}
+	return nodes + uint64(len(pg.Nodes)), nil
+}
+
+// loadPage loads a page of that level; -1: of any, a root.
+func loadPage(ctx context.Context, load Load, id format.ID, level int) (*Page, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	p, err := load(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("load tree page %s: %w", id.Short(), err)
+	}
+	pg, err := DecodePage(p)
+	if err != nil {
+		return nil, fmt.Errorf("tree page %s: %w", id.Short(), err)
+	}
+	if level >= 0 && pg.Level != level {
+		return nil, fmt.Errorf("tree page %s is of level %d, want %d: %w", id.Short(), pg.Level, level,
+			format.ErrCorrupt)
+	}
+	return pg, nil
+}
+
+// Lookup returns the node with that name, or nil if the directory has none. It loads one page of each level.
+func Lookup(ctx context.Context, load Load, root format.ID, name string) (*Node, error) {
+	for id, level := root, -1; ; level-- {
+		pg, err := loadPage(ctx, load, id, level)
+		if err != nil {
+			return nil, err
+		}
+		if pg.Level == 0 {
+			i := sort.Search(len(pg.Nodes), func(i int) bool { return pg.Nodes[i].Name >= name })
+			if i < len(pg.Nodes) && pg.Nodes[i].Name == name {
+				return &pg.Nodes[i], nil
+			}
+			return nil, nil
+		}
+		i := sort.Search(len(pg.Children), func(i int) bool { return pg.Children[i].Last >= name })
+		if i == len(pg.Children) {
+			return nil, nil
+		}
+		id, level = pg.Children[i].ID, pg.Level
+	}
+}
+
+// WalkList visits the chunks of a file in order, page by page. The first error ends the walk.
+func WalkList(ctx context.Context, load Load, root format.ID, visit func(Chunk) error) error {
+	_, _, err := walkList(ctx, load, root, -1, visit)
+	return err
+}
+
+func walkList(ctx context.Context, load Load, id format.ID, level int, visit func(Chunk) error) (
+	bytes, chunks uint64, err error,
+) {
+	if err := context.Cause(ctx); err != nil {
+		return 0, 0, err
+	}
+	p, err := load(ctx, id)
+	if err != nil {
+		return 0, 0, fmt.Errorf("load list page %s: %w", id.Short(), err)
+	}
+	pg, err := DecodeListPage(p)
+	if err != nil {
+		return 0, 0, fmt.Errorf("list page %s: %w", id.Short(), err)
+	}
+	if level >= 0 && pg.Level != level {
+		return 0, 0, fmt.Errorf("list page %s is of level %d, want %d: %w", id.Short(), pg.Level, level,
+			format.ErrCorrupt)
+	}
+	for _, c := range pg.Children {
+		b, n, err := walkList(ctx, load, c.ID, pg.Level-1, visit)
+		if err != nil {
+			return 0, 0, err
+		}
+		if b != c.Bytes || n != c.Chunks {
+			return 0, 0, fmt.Errorf("list page %s has %d bytes in %d chunks, want %d in %d: %w", c.ID.Short(), b, n,
+				c.Bytes, c.Chunks, format.ErrCorrupt)
+		}
+		bytes += b
+		chunks += n
+	}
+	for _, c := range pg.Chunks {
+		if err := visit(c); err != nil {
+			return 0, 0, err
+		}
+		bytes += c.Len
+	}
+	return bytes, chunks + uint64(len(pg.Chunks)), nil
+}
