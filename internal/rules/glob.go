@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -168,7 +169,7 @@ func classChar(p string, i int, loose bool) (rune, int, error) {
 		if i+1 >= len(p) {
 			return 0, 0, fmt.Errorf("%w: %q has an unclosed '['", ErrPattern, p)
 		}
-	case (p[i] == '-' || p[i] == ']') && !loose:
+	case (p[i] == '-' || p[i] == ']') && !loose, loose && strings.HasPrefix(p[i:], "[:"):
 		return 0, 0, fmt.Errorf("%w: %q has a misplaced %q in a class", ErrPattern, p, p[i])
 	}
 	r, n := utf8.DecodeRuneInString(p[i+skip:])
@@ -232,14 +233,7 @@ func (t *token) take(rest []byte) int {
 	if t.kind == tokenOne {
 		return n
 	}
-	in := false
-	for _, s := range t.ranges {
-		if s.lo <= r && r <= s.hi {
-			in = true
-			break
-		}
-	}
-	if in == t.negate {
+	if slices.ContainsFunc(t.ranges, func(s span) bool { return s.lo <= r && r <= s.hi }) == t.negate {
 		return 0
 	}
 	return n

@@ -1,0 +1,176 @@
+package dsm
+
+import (
+	"slices"
+	"strings"
+)
+
+// foreign lists the options of IBM's client that have no meaning here, so that its option files can be used as they
+// are. Capitals at the beginning of a word are its shortest form, where that is known.
+const foreign = `
+ABSOLUTE AFMSKIPUNCACHEDFILES ARCHMC ARCHSYMLINKASFILE ASNODEname ASRMODE AUDITLOGging AUDITLOGName AUTODEPLOY
+AUTOFSRename AUTOMOUNT BACKMC BACKUPREGISTRY BACKUPSETNAME BASESNAPSHOTNAME CADLISTENONPORT CASESENSITIVEAWARE
+CHECKTHINPROVISIONING CLASS CLEARHSMAUTOMIGATTR CLIENTVIEW CLUSTERDISKSONLY CLUSTERNODE CLUSTERSHAREDFOLDER
+COLLOCATEBYFILESPEC COMMMethod COMMRESTARTDuration COMMRESTARTInterval COMPRESSAlways CONSOLE CREATENEWBASE CSV
+DATACENTER DATASTORE DATEformat DEFAULTSERVERPASSWORD DELETEFILES DESCRIPTION DETAIL DFSBACKUPMNTPNT DIFFSNAPSHOT
+DIFFSNAPSHOTNAME DIRMC DIRSONLY DISABLENQR DISKBUFFSIZE DISKCACHELOCATION DISKMONITOR DNSLOOKUP DOMAIN
+DOMAIN.IMAGE DOMAIN.NAS DOMAIN.VMFULL DONTLOAD EDITOR EFSDECRYPT ENABLE8DOT3NAMESUPPORT ENABLEARCHIVERETENTIONPROTECTION
+ENABLEINSTRUMENTATION ENABLELANFREE ENCRYPTIONTYPE ENCRYPTKEY ERRORLOGMAX ERRORLOGName ERRORLOGRetention
+ERRORPROGRAM FBBRANCH FBCLIENTNAME FBPOLICYNAME FBREPOSLOCATION FBSERVER FBVOLUMENAME FILELIST FILENAME FILESONLY
+FIPSMODE FOLLOWSYMBOLIC FORCEFAILOVER FRomdate FROMNODE FROMOWNER FROMTIME GROUPName GROUPS HOST HTTPport
+HSMBACKENDMODE HSMDISABLEAUTOMIGDAEMONS HSMDISTRIBUTEDRECALL HSMEVENTLOGFLAGS HSMEXTOBJIDATTR HSMGROUPEDMIGRATE
+HSMLOGEVENTFLAGS HSMLOGMAX HSMLOGNAME HSMLOGRETENTION HSMLOGSAMPLEINTERVAL HSMMAXRECALLTAPEDRIVES HSMMIGZEROBLOCKFILES
+HSMREPARSETAG HSMTOKEN IFNEWER IMAGEGAPSIZE IMAGETOFILE INACTIVE INCRBYDATE INCREMENTAL INCRTHRESHOLD INSTRLOGMAX
+INSTRLOGNAME KERNELMESSAGES LANFREECommmethod LANFREEShmport LANFREESSL LANFREETCPport LANFREETCPServeraddress LANGuage
+LARGECOMMBUFFERS LATEST LOCALBACKUPSET LOCKNODE MAILPROG MAKESPARSEFILE MANAGEDServices MAXCMDRetries MAXRECALLDAEMONS
+MAXRECONCILEPROC MAXMIGRATORS MAXTHRESHOLDPROC MBOBJREFRESHTHRESH MBPCTREFRESHTHRESH MFSERVER MIGFILEEXPIRATION
+MIGRATESERVER MINMIGFILESIZE MINPARTIALRECALLSIZE MINSTREAMFILESIZE MODE MONITOR MYPRIMARYSERVERname MYREPLICATIONSERVER
+NAMEDPIPENAME NASNODEname NETWARE NEWERTHAN NFSTIMEout NODename NOJOURNAL NOPROMPT NRTABLEPATH NUMBERformat
+OBJTYPE OFFSET OPTFILE OVERFLOW PASSWORD PASSWORDAccess PASSWORDDIR PAGESIZE PICK PITDATE PITTIME POSTNSchedulecmd
+POSTSchedulecmd POSTSNAPSHOTCMD PRENSchedulecmd PRESchedulecmd PRESERVELastaccessdate PRESERVEPATH PRESNAPSHOTCMD
+PREVIEW PRIORITY PROCESSOR PROXYNODE QUERYSCHEDperiod QUERYSUMMARY QUIET RECALLDAEMONS RECONCILEINTERVAL
+RELATIVEREPLICATION REMOVEOPERANDLIMIT REPLace REPLACEVM REPLSERVERGUID REPLSERVERNAME REPLSSLPORT REPLTCPPORT
+REPLTCPSERVERADDRESS RESETARCHIVEATTRIBUTE RESETENCRYPTION RESTOREMIGSTATE RETRYPeriod REVOKEREMOTEACCESS RUNASSERVICE
+SCHEDCMDDisabled SCHEDCMDException SCHEDGROUP SCHEDLOGMAX SCHEDLOGName SCHEDLOGRetention SCHEDMODe SCHEDRESTRETRdisabled
+SCROLLLINES SCROLLPROMPT SESSIONINITiation SESSIONSECURITY SETWINDOWTITLE SHARECAPABLE SHMPort SHOWMEMBERS SKIPACL
+SKIPACLUPDATECHECK SKIPMIGRATED SKIPNTPERMISSIONS SKIPNTSECURITYCRC SKIPSYSTEMEXCLUDE SNAPDIFF SNAPDIFFCHANGELOGDIR
+SNAPDIFFHTTPS SNAPSHOTCACHESIZE SNAPSHOTEXCLUDELIST SNAPSHOTFSIDLERETRIES SNAPSHOTFSIDLEWAIT SNAPSHOTPROVIDERFS
+SNAPSHOTPROVIDERIMAGE SNAPSHOTROOT SRVOPTSETENCryptiondisabled SRVPREPOSTSCHeddisabled SRVPREPOSTSNApdisabled SSL
+SSLACCEPTCERTFROMSERV SSLDISABLELEGACYTLS SSLFIPSMODE SSLREQUIRED STAGINGDIRectory STREAMSEQUENTIAL SYMBOLICDESTINATION
+SYSTEMSTATEBACKUPMETHOD TAPEPRompt TARGETDIR TCPADMINPort TCPCADAddress TCPCLIENTAddress TCPCLIENTPort TCPNODELAY
+TCPPort TCPServeraddress TESTFLAG TIMEformat TOC TODATE TOTIME TRACEFILE TRACEFLAGS TRACEMAX TRACESEGSIZE TYPE
+UPDATEFAILOVERLOCATION USEDIRECTORY USEEXISTINGBASE USEREPLICATIONFAILOVER USERS VAULTDIR V2ARCHIVE VERBOSE VERIFYIMAGE
+VIRTUALFSNAME VIRTUALMountpoint VIRTUALNodename VMAUTOSTARTVM VMBACKDIR VMBACKMC VMBACKNODE VMBACKUPLOCATION
+VMBACKUPMAILBOXHISTORY VMBACKUPTYPE VMCHOST VMCPW VMCTLMC VMCUSER VMDATASTORETHRESHOLD VMDEFAULTDVPORTGROUP
+VMDEFAULTDVSWITCH VMDEFAULTNETWORK VMDISKPROVISION VMENABLETEMPLATEBACKUPS VMEXPIREPROTECT VMFOLDER VMISCSIADAPTER
+VMISCSISERVERADDRESS VMLIMITPERDATASTORE VMLIMITPERHOST VMLIST VMMAXBACKUPSESSIONS VMMAXPARALLEL VMMAXRESTORESESSIONS
+VMMAXRESTOREPARALLELDISKS VMMAXRESTOREPARALLELVMS VMMAXSNAPSHOTRETRY VMMAXVIRTUALDISKS VMMC VMMOUNTAGE VMNAME
+VMNOPRDMDISKS VMNOVRDMDISKS VMPREFERDAGPASSIVE VMPROCESSVMWITHINDEPENDENT VMPROCESSVMWITHPRDM VMPROCESSWITHPASSTHRU
+VMRESTORETYPE VMSKIPCTLCOMPRESSION VMSKIPMAXVIRTUALDISKS VMSKIPMAXVMDKS VMSKIPPHYSDISKS VMSNAPSHOTATTEMPTS
+VMSTORAGETYPE VMTAGDATAMOVER VMTAGDEFAULTDATAMOVER VMTEMPDATASTORE VMTEMPNETWORK VMTIMEOUT VMVERIFYIFACTION
+VMVERIFYIFLATEST VMVSTORCOMPR VMVSTORTRANSPORT VSSALTSTAGINGDIR VSSUSESYSTEMPROVIDER WASNODE WEBPORTS WILDCARDSARELITERAL
+EVENTLOGGING CHECKFORORPHANS
+`
+
+// Hint says what to use instead of an option that has no meaning here, "" when there is nothing.
+func Hint(keyword string) string {
+	switch keyword {
+	case "DOMAIN":
+		return "name the directories on the command line"
+	case "PASSWORD", "PASSWORDACCESS", "PASSWORDDIR":
+		return "see PASSWORDFILE, PASSWORDCOMMAND and KEYFILE"
+	case "TCPSERVERADDRESS", "TCPPORT", "COMMMETHOD":
+		return "name the place of the repository with REPOSITORY"
+	case "DISKBUFFSIZE", "LARGECOMMBUFFERS":
+		return "see MEMORY"
+	case "ENCRYPTIONTYPE", "ENCRYPTKEY":
+		return "every repository is encrypted"
+	}
+	return ""
+}
+
+// Vocabulary finds keywords, whole or shortened: the caller's own and IBM's.
+type Vocabulary struct {
+	words []word
+}
+
+type word struct {
+	full     string // upper case
+	shortest int    // bytes that must be given
+	own      bool
+}
+
+// The keywords that make the structure of a file.
+const (
+	server        = "SERVERNAME"
+	defaultServer = "DEFAULTSERVER"
+)
+
+// NewVocabulary returns one with the caller's keywords, written as IBM writes them: the capitals (digits, dots) a word
+// begins with are its shortest form. A shortened word stands for the first keyword it fits; the caller's come first.
+func NewVocabulary(own []string) *Vocabulary {
+	v := &Vocabulary{}
+	for _, w := range slices.Concat([]string{"SErvername", "DEFAULTServer"}, own) {
+		v.add(w, true)
+	}
+	for _, w := range strings.Fields(foreign) {
+		v.add(w, false)
+	}
+	return v
+}
+
+func (v *Vocabulary) add(text string, own bool) {
+	shortest := strings.IndexFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' })
+	if shortest < 0 {
+		shortest = len(text)
+	}
+	full := strings.ToUpper(text)
+	if !slices.ContainsFunc(v.words, func(w word) bool { return w.full == full }) {
+		v.words = append(v.words, word{full, shortest, own})
+	}
+}
+
+// Find returns the whole keyword, in upper case, that text stands for.
+func (v *Vocabulary) Find(text string) (full string, ok bool) {
+	text = strings.ToUpper(text)
+	for _, w := range v.words {
+		if w.full == text {
+			return w.full, true
+		}
+	}
+	for _, w := range v.words {
+		if len(text) >= w.shortest && strings.HasPrefix(w.full, text) {
+			return w.full, true
+		}
+	}
+	return "", false
+}
+
+// closest returns a keyword that text may be a slip of, or shortens too much; "" when none is near. The caller's own win.
+func (v *Vocabulary) closest(text string) string {
+	text = strings.ToUpper(text)
+	best, distance := "", min(3, max(len(text)/3, 1)+1)
+	consider := func(candidate string) {
+		shortened := len(text) >= 3 && strings.HasPrefix(candidate, text)
+		if shortened && (distance > 1 || strings.HasPrefix(best, candidate)) {
+			best, distance = candidate, 1
+		}
+		if d := editDistance(text, candidate); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	for _, statement := range []string{"INCLUDE", "EXCLUDE", "EXCLUDE.DIR", "EXCLUDE.FS", "EXCLUDE.FILE"} {
+		consider(statement)
+	}
+	for _, own := range []bool{true, false} {
+		for _, w := range v.words {
+			if w.own == own {
+				consider(w.full)
+			}
+		}
+	}
+	return best
+}
+
+// editDistance counts insertions, deletions, replacements and swaps of neighbours.
+func editDistance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
