@@ -3,10 +3,10 @@ package repo_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -220,15 +220,16 @@ func TestEveryFault(t *testing.T) {
 				plan.Ops = faultstore.Put
 			}
 			f := faultstore.Wrap(st, plan)
-			r := fresh(t, st)
-			goroutines := runtime.NumGoroutine()
-			id, err := backUpThrough(t, f, newData)
-			require.NoError(t, r.Close())
+			var id format.ID
+			var err error
+			synctest.Test(t, func(t *testing.T) { // fails if a goroutine stays
+				id, err = backUpThrough(t, f, newData)
+			})
 			if !f.Fired() {
 				require.NoError(t, err)
+				require.Greater(t, i, 5)
 				break
 			}
-			requireNoMoreGoroutines(t, goroutines)
 			after := fresh(t, st)
 			requireComplete(t, after, old, oldData)
 			if err == nil {
@@ -251,20 +252,6 @@ func backUpThrough(t *testing.T, st store.Store, data [][]byte) (format.ID, erro
 	}
 	defer func() { require.NoError(t, r.Close()) }()
 	return backUp(t.Context(), r, small(), data)
-}
-
-// requireNoMoreGoroutines waits until goroutines that have done their work are gone.
-func requireNoMoreGoroutines(t *testing.T, before int) {
-	t.Helper()
-	for range 10_000 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		runtime.Gosched()
-		time.Sleep(100 * time.Microsecond) // the scheduler's business; not what is measured
-	}
-	buf := make([]byte, 64<<10)
-	t.Fatalf("goroutines leaked:\n%s", buf[:runtime.Stack(buf, true)])
 }
 
 // A session that is called off leaves its finished packs in the index; the next one stores only the rest.
