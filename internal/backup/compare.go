@@ -1,0 +1,245 @@
+package backup
+
+import (
+	"context"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// visitor receives the walk. Its goroutines are the walk's.
+type visitor struct{ *pipeline }
+
+// Entry books an object that could not even be looked at.
+func (v *visitor) Entry(d *scan.Directory, name string, err error) {
+	v.Ledger.Fail(d.Join(name), "look at", err)
+}
+
+// Excluded counts what the rules left out.
+func (v *visitor) Excluded(_ *scan.Directory, n int) { v.Ledger.Objects.Excluded.Add(uint64(n)) }
+
+// Directory compares one scanned directory with what is known of it and queues what must be read.
+func (v *visitor) Directory(ctx context.Context, d *scan.Directory) error {
+	p := v.pipeline
+	j := &job{dir: d, children: make([]child, len(d.Subdirs))}
+	if d.Parent != nil {
+		j.parent = d.Parent.User.(*job)
+	} else {
+		p.root = j
+	}
+	d.User = j
+	p.found.Add(int64(d.Sources))
+	j.pending.Store(int32(1 + len(d.Subdirs)))
+	if d.Err != nil {
+		j.failed = true
+		p.Ledger.Fail(d.Path(), "list directory", d.Err)
+	}
+	if err := p.compare(ctx, j); err != nil {
+		return err
+	}
+	p.readSelf(j)
+	if !j.clean {
+		if err := p.queue(ctx, j); err != nil {
+			return err
+		}
+	}
+	return p.done(ctx, j)
+}
+
+// compare decides what is known of each entry of j.
+func (p *pipeline) compare(ctx context.Context, j *job) error {
+	j.sign(p.shape)
+	p.owners.see(j.dir.Entries)
+	if err := p.recall(j); err != nil {
+		return err
+	}
+	if !j.clean {
+		j.states = make([]state, len(j.dir.Entries))
+		j.results = make([]result, len(j.dir.Entries))
+		if err := p.compareEntries(ctx, j); err != nil {
+			return err
+		}
+	}
+	p.count(j)
+	return nil
+}
+
+// recall looks j up in the hash cache and prepares the way to its old tree.
+func (p *pipeline) recall(j *job) error {
+	if p.src.Comparing.Force {
+		return nil
+	}
+	if p.Memory.Dir != nil {
+		value, start, ok, err := p.Memory.Dir(j.key)
+		if err != nil {
+			return err
+		}
+		if ok {
+			if m, valid := parseMemo(value); valid {
+				j.cached = m
+				j.old.root, j.old.start = m.tree, start
+				j.clean = m.local == j.local && !j.failed
+				return nil
+			}
+		}
+	}
+	j.old.find = func() (format.ID, tree.Time, error) { return p.findOld(j) }
+	return nil
+}
+
+// findOld follows the parent snapshot down to the directory of j.
+func (p *pipeline) findOld(j *job) (format.ID, tree.Time, error) {
+	if j.parent == nil {
+		return p.parent.Tree, p.parent.Start, nil
+	}
+	root, start, err := j.parent.old.get()
+	if err != nil || root.IsZero() {
+		return format.ID{}, tree.Time{}, err
+	}
+	node, err := tree.Lookup(context.Background(), p.Repo.LoadBlob, root, j.dir.Name)
+	if err != nil || node == nil || node.Type != tree.Dir {
+		return format.ID{}, tree.Time{}, err
+	}
+	return node.Subtree, start, nil
+}
+
+// compareEntries walks the old tree beside the entries; both are sorted by name.
+func (p *pipeline) compareEntries(ctx context.Context, j *job) error {
+	root, start, err := j.old.get()
+	if err != nil {
+		return err
+	}
+	if root.IsZero() {
+		return nil
+	}
+	entries, i, expired := j.dir.Entries, 0, uint64(0)
+	err = tree.Walk(ctx, p.Repo.LoadBlob, root, func(n *tree.Node) error {
+		for i < len(entries) && entries[i].Name < n.Name {
+			i++
+		}
+		if i == len(entries) || entries[i].Name != n.Name {
+			expired++
+			return nil
+		}
+		if p.same(&entries[i], n, j.dir, start) {
+			j.states[i] = isSame
+		} else {
+			j.states[i] = isChanged
+		}
+		i++
+		return nil
+	})
+	p.Ledger.Objects.Expired.Add(expired)
+	return err
+}
+
+// same reports whether e is still what n says, so that n can be taken over. No look at contents, attributes or ACLs is
+// needed: a change of any of them moves ctime.
+func (p *pipeline) same(e *scan.Entry, n *tree.Node, d *scan.Directory, start tree.Time) bool {
+	if e.Type != n.Type || uint32(e.Mode) != n.Mode || e.UID != n.UID || e.GID != n.GID || e.ModTime() != n.ModTime {
+		return false
+	}
+	if n.Outcome > tree.Retried || e.Type != tree.Dir && uint64(e.Links) != n.Links || e.Mount != n.Mount {
+		return false
+	}
+	if e.Type == tree.File && e.Size != n.Size {
+		return false
+	}
+	if p.src.Comparing.IgnoreCtime {
+		if !settled(e.ModTime(), start) {
+			return false
+		}
+	} else if e.Changed() != n.Changed || !settled(e.Changed(), start) {
+		return false
+	}
+	return p.src.Comparing.IgnoreInode || p.inode(e, d) == n.Inode
+}
+
+// inode returns the number to believe and to store: none where a file system makes them up at every mount, except to
+// tell which names belong to one object.
+func (p *pipeline) inode(e *scan.Entry, d *scan.Directory) uint64 {
+	if d.FS.StableInodes || e.Links > 1 && e.Type != tree.Dir {
+		return e.Ino
+	}
+	return 0
+}
+
+// queue hands the new and changed entries of j to the readers: small files and everything without content in batches,
+// in the order of their inodes, large files alone.
+func (p *pipeline) queue(ctx context.Context, j *job) error {
+	b := p.newBatch(j, nil)
+	for _, i := range j.readOrder() {
+		e := &j.dir.Entries[i]
+		dir := j.dir.Dir(e.Name)
+		if e.Type == tree.File && e.Links > 1 && p.links.join(linkKey{j.dir.Dev, e.Ino}, waiter{j, i}, e.Links) {
+			continue
+		}
+		large := e.Type == tree.File && e.Size > smallFile
+		if b.dir != dir || large || b.bytes+e.Size > pieceSize || len(b.entries) == batchFiles {
+			if err := p.send(ctx, b); err != nil {
+				return err
+			}
+			b = p.newBatch(j, dir)
+		}
+		b.entries = append(b.entries, i)
+		b.large = large
+		if e.Type == tree.File {
+			b.bytes += e.Size
+		}
+		if large {
+			if err := p.send(ctx, b); err != nil {
+				return err
+			}
+			b = p.newBatch(j, dir)
+		}
+	}
+	return p.send(ctx, b)
+}
+
+// readSelf reads what the parent's entry does not tell of a new or changed directory.
+func (p *pipeline) readSelf(j *job) {
+	if j.parent == nil || j.parent.states == nil || j.parent.states[j.dir.Index] == isSame {
+		return
+	}
+	dir, name := j.dir.Dir("."), "."
+	if dir == nil {
+		dir, name = j.parent.dir.Dir(j.dir.Name), j.dir.Name
+	}
+	p.attributes(&j.self, dir, name, tree.Dir, j.dir.Path())
+}
+
+// count books how the entries of j compare with the parent snapshot.
+func (p *pipeline) count(j *job) {
+	var t report.Tally
+	t.Objects.Inspected = uint64(len(j.dir.Entries))
+	for i := range j.dir.Entries {
+		e := &j.dir.Entries[i]
+		group := &t.Others
+		switch e.Type {
+		case tree.File:
+			group = &t.Files
+			t.Objects.Files++
+			t.Bytes.Inspected += e.Size
+		case tree.Dir:
+			group = &t.Dirs
+			t.Objects.Dirs++
+		default:
+			t.Objects.Others++
+		}
+		switch {
+		case j.clean || j.states[i] == isSame:
+			group.Unmodified++
+			t.Objects.Unchanged++
+		case j.states[i] == isChanged:
+			group.Changed++
+		default:
+			group.New++
+		}
+		if e.Type == tree.File && !j.clean && j.states[i] != isSame {
+			t.Bytes.Wanted += e.Size
+		}
+	}
+	p.Ledger.Add(&t)
+}

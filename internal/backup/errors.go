@@ -1,0 +1,17 @@
+package backup
+
+import "errors"
+
+var (
+	// ErrNothing: none of the sources could be looked at, so there is nothing a snapshot could hold.
+	ErrNothing = errors.New("none of the named sources exists or can be read: check the paths")
+	// ErrChanging: a file changed on every attempt to read it, and its serialization forbids storing it like that.
+	ErrChanging = errors.New("changed while it was read")
+)
+
+// What is worth a note beside a file, but no failure.
+var (
+	errVanished = errors.New("vanished before it was read; left out")
+	errReplaced = errors.New("was replaced by something else before it was read; left out")
+	errCaught   = errors.New("changed while it was read; stored as it was caught")
+)

@@ -1,0 +1,162 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// finish turns a job all of whose parts have ended into a tree.
+func (p *pipeline) finish(ctx context.Context, j *job) error {
+	whole := j.whole()
+	if j.clean && whole == j.cached.full {
+		j.tree = j.cached.tree
+		p.Ledger.Trees.Reused.Add(1)
+		return nil
+	}
+	m := p.makers.get()
+	defer p.makers.put(m)
+	f := &finisher{maker: m, job: j}
+	if err := f.build(ctx); err != nil {
+		return fmt.Errorf("make tree of %s: %w", j.dir.Path(), err)
+	}
+	p.Ledger.Trees.New.Add(1)
+	p.Ledger.Add(&f.tally)
+	if p.Memory.Put == nil || j.racy || j.failed {
+		return nil
+	}
+	result := memo{local: j.local, full: whole, tree: j.tree}
+	return p.Memory.Put(j.key, result.append(nil))
+}
+
+// finisher builds one tree: it walks the old one beside the entries, takes over what is the same and adds what was read.
+type finisher struct {
+	*maker
+	job   *job
+	slot  int // of the next subdirectory
+	tally report.Tally
+}
+
+func (f *finisher) build(ctx context.Context) error {
+	f.builder.Reset()
+	j, i := f.job, 0
+	if root, err := f.oldRoot(); err != nil {
+		return err
+	} else if !root.IsZero() {
+		err := tree.Walk(ctx, f.Repo.LoadBlob, root, func(old *tree.Node) error {
+			for i < len(j.dir.Entries) && j.dir.Entries[i].Name < old.Name {
+				if err := f.add(i, nil); err != nil {
+					return err
+				}
+				i++
+			}
+			if i == len(j.dir.Entries) || j.dir.Entries[i].Name != old.Name {
+				return nil
+			}
+			i++
+			return f.add(i-1, old)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for ; i < len(j.dir.Entries); i++ {
+		if err := f.add(i, nil); err != nil {
+			return err
+		}
+	}
+	var err error
+	j.tree, err = f.builder.Finish()
+	return err
+}
+
+// oldRoot returns the old tree if anything in it is needed.
+func (f *finisher) oldRoot() (format.ID, error) {
+	if !f.job.clean && !slices.ContainsFunc(f.job.states, func(s state) bool { return s != isNew }) {
+		return format.ID{}, nil
+	}
+	root, _, err := f.job.old.get()
+	return root, err
+}
+
+// add appends entry i; old is what the entry was, nil if it was not there.
+func (f *finisher) add(i int, old *tree.Node) error {
+	j, e := f.job, &f.job.dir.Entries[i]
+	same := j.clean || j.states[i] == isSame
+	if same && old == nil {
+		return errors.New("the tree compared with has changed meanwhile")
+	}
+	n := &f.node
+	if same {
+		*n = *old
+	} else {
+		r := &j.results[i]
+		if r.gone {
+			return nil
+		}
+		f.describe(i, r)
+		f.compareContent(n, old)
+	}
+	if e.Type == tree.Dir {
+		c := &j.children[f.slot]
+		f.slot++
+		n.Subtree = c.tree
+		if !same {
+			n.Xattrs, n.Flags, n.Access = c.self.xattrs, c.self.flags, c.self.access
+		}
+		n.Outcome = tree.Static
+		if c.failed {
+			n.Outcome = tree.Unreadable
+		}
+	}
+	if n.Outcome > tree.Retried {
+		j.racy = true // must be looked at again next time, whatever its times say
+	}
+	return f.builder.Add(n)
+}
+
+// describe fills f.node from what was scanned and read.
+func (f *finisher) describe(i int, r *result) {
+	e, n := &f.job.dir.Entries[i], &f.node
+	*n = tree.Node{
+		Name: e.Name, Type: e.Type, Mode: uint32(e.Mode), UID: e.UID, GID: e.GID, Inode: f.inode(e, f.job.dir),
+		ModTime: e.ModTime(), Changed: e.Changed(), Outcome: r.outcome, Mount: e.Mount,
+	}
+	if e.Type != tree.Dir {
+		n.Links = uint64(e.Links)
+	}
+	if born, ok := e.Born(); ok {
+		f.born = born
+		n.Born = &f.born
+	}
+	if e.Type == tree.File {
+		n.Size = e.Size
+		n.Content = tree.Content{Inline: r.inline, Chunks: r.chunks}
+	}
+	if x := r.extra; x != nil {
+		n.Xattrs, n.Flags, n.Target, n.Device, n.Access = x.xattrs, x.flags, x.target, x.device, x.access
+		n.Content.List = x.list
+	}
+}
+
+// compareContent books a new or changed object: sent, or only its metadata differs.
+func (f *finisher) compareContent(n, old *tree.Node) {
+	if n.Outcome >= tree.Skipped {
+		return // booked as failed
+	}
+	if old != nil && old.Type == n.Type && sameContent(&n.Content, &old.Content) && n.Target == old.Target {
+		f.tally.Objects.Updated++
+		return
+	}
+	f.tally.Objects.BackedUp++
+}
+
+func sameContent(a, b *tree.Content) bool {
+	return bytes.Equal(a.Inline, b.Inline) && slices.Equal(a.Chunks, b.Chunks) && a.List == b.List
+}

@@ -1,0 +1,115 @@
+package backup
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// job is one directory on its way from scanned to stored. It ends when its batches and its children have ended.
+type job struct {
+	dir    *scan.Directory
+	parent *job
+
+	// What the hash cache said of it.
+	key    [16]byte
+	local  [16]byte // signature of the entries as scanned
+	cached memo
+	clean  bool // local equals the cached one: every entry is as it was
+	racy   bool // an entry changed too recently for its times to be trusted next time
+
+	old      lazyTree // the tree it had in the snapshot compared with
+	states   []state  // of each entry; nil when clean
+	results  []result // of each entry; nil when clean
+	children []child  // by slot
+	self     extra    // of the directory itself, when it is new or changed
+	failed   bool     // could not be listed, or not to its end
+
+	pending atomic.Int32 // batches and children outstanding, and one for the compare stage
+	tree    format.ID    // set when finished
+}
+
+// child is what a finished subdirectory leaves behind in its parent's job.
+type child struct {
+	tree   format.ID
+	self   extra
+	failed bool
+	mount  bool
+}
+
+// state is how an entry compares with the snapshot compared with.
+type state uint8
+
+const (
+	isNew state = iota
+	isChanged
+	isSame
+)
+
+// result is what reading an entry gave. A directory of new files has one for each, so what is rare sits behind a
+// pointer.
+type result struct {
+	chunks  []tree.Chunk
+	inline  []byte
+	extra   *extra
+	outcome tree.Outcome
+	gone    bool // vanished, or became something else, between scan and read: left out
+}
+
+// extra is what most objects do not have.
+type extra struct {
+	xattrs []tree.Xattr
+	flags  uint64
+	target string
+	device uint64
+	access *tree.Time
+	list   format.ID // of chunks, when they are too many for the node
+}
+
+func (r *result) more() *extra {
+	if r.extra == nil {
+		r.extra = &extra{}
+	}
+	return r.extra
+}
+
+// lazyTree finds the tree a directory had in the snapshot compared with, when somebody asks.
+type lazyTree struct {
+	once  sync.Once
+	find  func() (format.ID, tree.Time, error)
+	root  format.ID // zero: it was not there
+	start tree.Time // of the backup that wrote it
+	err   error
+}
+
+func (l *lazyTree) get() (format.ID, tree.Time, error) {
+	l.once.Do(func() {
+		if l.find != nil {
+			l.root, l.start, l.err = l.find()
+			l.find = nil
+		}
+	})
+	return l.root, l.start, l.err
+}
+
+// done ends one part of j, and finishes j and then its ancestors as far as that was their last part.
+func (p *pipeline) done(ctx context.Context, j *job) error {
+	for j != nil && j.pending.Add(-1) == 0 {
+		if err := p.finish(ctx, j); err != nil {
+			return err
+		}
+		if j.parent != nil {
+			j.parent.children[j.dir.Slot] = child{tree: j.tree, self: j.self, failed: j.failed, mount: j.mount()}
+		}
+		j.states, j.results, j.children, j.dir.Entries = nil, nil, nil, nil
+		j = j.parent
+	}
+	return nil
+}
+
+// mount reports whether another file system begins at j.
+func (j *job) mount() bool { return j.parent != nil && j.dir.Dev != j.parent.dir.Dev }

@@ -1,0 +1,215 @@
+// Package backup makes snapshots. The pipeline:
+//
+//	scan.Walk ── Directory ──► compare ──► batches ──► readers ──► pieces ──► workers ──► repo.Session
+//	(N walkers)  compare.go    (blocks     (chan)      read.go     (chan)     process.go   frames, packs
+//	                            the walk)              large.go               chunk, hash,
+//	                                                   changing.go            claim, add
+//	     every directory is a job (job.go); the last of its batches or children to end finishes it:
+//	     finish.go   nodes ──► tree pages ──► tree ID ──► the parent's job ──► … ──► the root ──► snapshot
+//
+// A unit of work is a directory, a batch of small files, or about a mebibyte of a large one: nothing is handed over
+// file by file. Backpressure runs against the arrows: a worker waits for the session, a reader for a buffer, the walk
+// for room in the channel of batches. Nobody waits for something behind them, so there is no circle.
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/pkg/chunker"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Source is what is backed up and how it is looked at.
+type Source struct {
+	Root      *scan.Pick
+	Rules     *rules.Set
+	Skip      func(dev, ino uint64) bool // directories that never belong to their own backup
+	Reading   Reading
+	Comparing Comparing
+}
+
+// Reading says how files are read.
+type Reading struct {
+	Serialization Serialization
+	Retries       int  // attempts after the first on a file that changes
+	AccessTime    bool // keep access times
+}
+
+// Comparing says what counts as unchanged.
+type Comparing struct {
+	Force       bool // read everything, whatever the parent says
+	IgnoreInode bool
+	IgnoreCtime bool
+}
+
+// Parallel is how many goroutines do what.
+type Parallel struct {
+	Scanners int
+	Readers  int
+	Workers  int // that chunk, hash and compress
+}
+
+// Parent is the snapshot compared with; its zero value stands for none.
+type Parent struct {
+	ID    format.ID
+	Tree  format.ID
+	Start tree.Time // when that backup began: what changed at or after this moment is read again
+}
+
+// Memory is the cache of directory signatures. Nil everywhere: none.
+type Memory struct {
+	// Dir returns what was remembered of a directory, and the start of the backup that wrote it.
+	Dir func(key [16]byte) (value []byte, start tree.Time, ok bool, err error)
+	// Put remembers; it becomes valid only once the snapshot of this run is saved. Called by several goroutines.
+	Put func(key [16]byte, value []byte) error
+}
+
+// Result is what a run found; the snapshot itself is the caller's to write.
+type Result struct {
+	Tree   format.ID
+	Users  map[uint32]bool // that own something
+	Groups map[uint32]bool
+	Files  uint64 // objects in the tree
+	Failed bool   // at least one object could not be looked at or read
+}
+
+// Deps are what the pipeline works with.
+type Deps struct {
+	Repo    *repo.Repository
+	Session *repo.Session
+	Ledger  *report.Ledger
+	Memory  Memory
+	Now     func() time.Time
+}
+
+// Run walks the sources, stores what the repository lacks, and returns the tree of the whole. The session is left
+// flushed of everything this run added.
+func Run(ctx context.Context, deps Deps, src Source, par Parallel, parent Parent) (*Result, error) {
+	p, err := newPipeline(deps, src, par, parent)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.run(ctx); err != nil {
+		return nil, err
+	}
+	if p.root == nil || p.root.tree.IsZero() {
+		return nil, errors.New("finish root directory: the walk ended without it")
+	}
+	if p.found.Load() == 0 {
+		return nil, ErrNothing
+	}
+	return p.result(), nil
+}
+
+type pipeline struct {
+	Deps
+	src    Source
+	par    Parallel
+	parent Parent
+	shape  [16]byte
+
+	chunker *chunker.Chunker
+	batches chan *batch
+	pieces  chan *piece
+	buffers *buffers
+	makers  *makers
+	links   links
+	owners  owners
+	root    *job
+	found   atomic.Int64 // sources that exist
+}
+
+// The units of the pipeline. A frame is about a mebibyte, so is a piece.
+const (
+	pieceSize = 1 << 20
+	// smallFile is the largest file that travels in a batch with others. Larger ones are read piece by piece.
+	smallFile = 256 << 10
+	// batchFiles bounds a batch of tiny files, so that a directory of a million of them is spread over the readers.
+	batchFiles = 512
+)
+
+func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
+	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), max(1, par.Readers), max(1, par.Workers)
+	cfg := deps.Repo.Config().Chunker
+	cutter, err := chunker.New(deps.Repo.Keys().ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
+	if err != nil {
+		return nil, fmt.Errorf("prepare chunker: %w", err)
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	p := &pipeline{
+		Deps: deps, src: src, par: par, parent: parent, chunker: cutter,
+		shape:   src.shape(),
+		batches: make(chan *batch, 2*par.Readers),
+		pieces:  make(chan *piece, par.Workers),
+		buffers: newBuffers(2*par.Readers+2*par.Workers, pieceSize+smallFile+cutter.Max()),
+	}
+	p.makers = newMakers(p)
+	return p, nil
+}
+
+func (p *pipeline) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(p.batches)
+		return p.walk(ctx)
+	})
+	readers, rctx := errgroup.WithContext(ctx)
+	for range p.par.Readers {
+		readers.Go(func() error { return p.read(rctx) })
+	}
+	group.Go(func() error {
+		defer close(p.pieces)
+		return readers.Wait()
+	})
+	for range p.par.Workers {
+		group.Go(func() error { return p.process(ctx) })
+	}
+	if err := group.Wait(); err != nil {
+		p.abandon()
+		return err
+	}
+	return p.makers.flush()
+}
+
+func (p *pipeline) walk(ctx context.Context) error {
+	opt := scan.Options{
+		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Now: p.Now,
+	}
+	if err := scan.Walk(ctx, p.src.Root, opt, &visitor{p}); err != nil {
+		return err
+	}
+	p.Ledger.Scanned()
+	return nil
+}
+
+// abandon gives back what is still queued after a failure.
+func (p *pipeline) abandon() {
+	for b := range p.batches {
+		b.dir.Release()
+	}
+}
+
+func (p *pipeline) result() *Result {
+	users, groups := p.owners.lists()
+	totals := p.Ledger.Snapshot()
+	return &Result{
+		Tree: p.root.tree, Users: users, Groups: groups, Files: totals.Objects.Inspected, Failed: totals.Failures > 0,
+	}
+}
+
+// writer returns a frame writer for file data.
+func (p *pipeline) writer() *repo.FrameWriter { return p.Session.Writer(pack.Data) }

@@ -1,0 +1,243 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// batch is what a reader takes at once: neighbouring entries of one directory, or one large file.
+type batch struct {
+	job     *job
+	dir     *localfs.Dir // retained
+	entries []uint32
+	bytes   uint64
+	large   bool
+}
+
+// piece is what a worker takes at once: the data of small files of one directory, or a part of a large file.
+type piece struct {
+	job   *job
+	buf   []byte
+	items []item   // small files
+	part  *attempt // of a large file; then buf[:n] is cut at cuts
+	cuts  []uint32
+	seq   int
+	n     int
+}
+
+// item is one small file inside a piece.
+type item struct {
+	entry uint32
+	off   uint32
+	len   uint32
+}
+
+func (p *pipeline) newBatch(j *job, dir *localfs.Dir) *batch { return &batch{job: j, dir: dir} }
+
+// send queues b, which from then on is a part of its job.
+func (p *pipeline) send(ctx context.Context, b *batch) error {
+	if len(b.entries) == 0 {
+		return nil
+	}
+	b.job.pending.Add(1)
+	b.dir.Retain()
+	select {
+	case p.batches <- b:
+		return nil
+	case <-ctx.Done():
+		b.dir.Release()
+		return context.Cause(ctx)
+	}
+}
+
+// readOrder returns the entries of j that must be read, by inode. Directories read their own metadata.
+func (j *job) readOrder() []uint32 {
+	var order []uint32
+	for i, s := range j.states {
+		if s != isSame && j.dir.Entries[i].Type != tree.Dir {
+			order = append(order, uint32(i))
+		}
+	}
+	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(j.dir.Entries[a].Ino, j.dir.Entries[b].Ino) })
+	return order
+}
+
+// read is one reader.
+func (p *pipeline) read(ctx context.Context) error {
+	clock := p.Ledger.Worker("reader")
+	defer clock.Stop()
+	clock.Enter(report.WaitScan)
+	for b := range p.batches {
+		err := p.readOne(ctx, b, clock)
+		b.dir.Release()
+		if err != nil {
+			return err
+		}
+		clock.Enter(report.WaitScan)
+	}
+	return nil
+}
+
+func (p *pipeline) readOne(ctx context.Context, b *batch, clock *report.Clock) error {
+	if b.large {
+		clock.Enter(report.Read)
+		return p.readLarge(ctx, b, clock)
+	}
+	clock.Enter(report.WaitMemory)
+	buf, err := p.buffers.get(ctx)
+	if err != nil {
+		return err
+	}
+	clock.Enter(report.Read)
+	clock.Current(func() string { return b.job.dir.Join(b.job.dir.Entries[b.entries[0]].Name) })
+	pc := &piece{job: b.job, buf: buf}
+	var grown []uint32
+	for _, i := range b.entries {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if b.job.dir.Entries[i].Type != tree.File {
+			p.readOther(b, i)
+		} else if small := len(pc.items); !p.readSmall(b, i, pc) {
+			grown = append(grown, i)
+		} else if small == len(pc.items) {
+			if err := p.share(ctx, b.job, i); err != nil {
+				return err
+			}
+		}
+	}
+	p.Ledger.Bytes.Read.Add(uint64(pc.n))
+	for _, i := range grown {
+		b.job.pending.Add(1)
+		if err := p.readLarge(ctx, &batch{job: b.job, dir: b.dir, entries: []uint32{i}, large: true}, clock); err != nil {
+			return err
+		}
+	}
+	if len(pc.items) == 0 {
+		p.buffers.put(buf)
+		return p.done(ctx, b.job)
+	}
+	return p.forward(ctx, pc, clock)
+}
+
+// forward hands a piece to the workers.
+func (p *pipeline) forward(ctx context.Context, pc *piece, clock *report.Clock) error {
+	clock.Enter(report.WaitCPU)
+	select {
+	case p.pieces <- pc:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// readOther reads what there is to an object without content.
+func (p *pipeline) readOther(b *batch, i uint32) {
+	e, r := &b.job.dir.Entries[i], &b.job.results[i]
+	path := b.job.dir.Join(e.Name)
+	x := r.more()
+	switch e.Type {
+	case tree.Symlink:
+		target, err := b.dir.Readlink(e.Name)
+		if err != nil {
+			p.unreadable(b.job, i, path, "read link", err)
+			return
+		}
+		x.target = target
+	case tree.CharDevice, tree.BlockDevice:
+		var st localfs.Stat
+		if err := b.dir.Lstat(e.Name, &st); err != nil {
+			p.unreadable(b.job, i, path, "look at", err)
+			return
+		}
+		if st.Type != e.Type {
+			r.gone = true
+			return
+		}
+		x.device = st.Rdev
+	}
+	p.attributes(x, b.dir, e.Name, e.Type, path)
+}
+
+// unreadable books a failure. What vanished meanwhile is no failure: it is as if the backup had come a moment later.
+func (p *pipeline) unreadable(j *job, i uint32, path, op string, err error) {
+	if errors.Is(err, localfs.ErrVanished) {
+		j.results[i].gone = true
+		p.Ledger.Note(path, "read", errVanished)
+		return
+	}
+	j.results[i].outcome = tree.Unreadable
+	p.Ledger.Fail(path, op, err)
+}
+
+// readSmall appends the content of one small file to pc. It returns false when the file has become a large one.
+func (p *pipeline) readSmall(b *batch, i uint32, pc *piece) bool {
+	e, r := &b.job.dir.Entries[i], &b.job.results[i]
+	f, err := b.dir.OpenFile(e.Name)
+	if err != nil {
+		p.openFailed(b, i, err)
+		return true
+	}
+	defer f.Close()
+	f.NoteCache()
+	room := pc.buf[pc.n:]
+	for try := 0; ; try++ {
+		st, err := f.Stat()
+		if try == 0 {
+			st, err = *f.Opened(), nil
+		}
+		if err != nil {
+			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
+			return true
+		}
+		if st.Size >= uint64(len(room)) || st.Size > smallFile {
+			return false
+		}
+		n, err := f.ReadAt(room[:st.Size+1], 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "read", err)
+			return true
+		}
+		after, err := f.Stat()
+		if err != nil {
+			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
+			return true
+		}
+		verdict := p.judge(&st, &after, uint64(n), try)
+		if verdict == again {
+			p.Ledger.Objects.Retries.Add(1)
+			continue
+		}
+		p.conclude(b.job, i, verdict, try)
+		e.Set(&after)
+		e.Size = uint64(n)
+		p.openAttributes(r, f, &after, b.job.dir, e.Name)
+		if verdict != give {
+			pc.items = append(pc.items, item{i, uint32(pc.n), uint32(n)})
+			pc.n += n
+		}
+		f.DropCache(0, int64(n))
+		return true
+	}
+}
+
+// openFailed books a file that could not be opened, with what can be known of it from outside.
+func (p *pipeline) openFailed(b *batch, i uint32, err error) {
+	e := &b.job.dir.Entries[i]
+	if errors.Is(err, localfs.ErrNotRegular) {
+		b.job.results[i].gone = true
+		p.Ledger.Note(b.job.dir.Join(e.Name), "read", errReplaced)
+		return
+	}
+	p.unreadable(b.job, i, b.job.dir.Join(e.Name), "open", err)
+	if r := &b.job.results[i]; !r.gone {
+		p.attributes(r.more(), b.dir, e.Name, e.Type, b.job.dir.Join(e.Name))
+	}
+}

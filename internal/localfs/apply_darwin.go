@@ -1,0 +1,203 @@
+package localfs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+const (
+	symlinksHaveModes = true
+	noXattr           = unix.ENOATTR // the attribute is not there
+	protectFlags      = unix.UF_IMMUTABLE | unix.UF_APPEND | unix.SF_IMMUTABLE | unix.SF_APPEND | unix.SF_NOUNLINK
+	keptFlags         = protectFlags | unix.UF_NODUMP | unix.UF_OPAQUE | unix.UF_HIDDEN | unix.SF_ARCHIVED
+)
+
+// Flags returns the st_flags of the entry name (of the directory, when name is ".") that chflags can set; see
+// docs/metadata.md for the others.
+func (d *Dir) Flags(name string, _ tree.Type) (uint64, error) {
+	if err := checkNameOrSelf(name); err != nil {
+		return 0, failed("read flags of", name, err)
+	}
+	flags, err := d.object(name).flags()
+	if err != nil {
+		return 0, failed("read flags of", name, err)
+	}
+	return uint64(flags & keptFlags), nil
+}
+
+// Flags returns the flags of the open file, as Dir.Flags does.
+func (f *File) Flags() (uint64, error) {
+	flags, err := (&object{fd: f.fd}).flags()
+	if err != nil {
+		return 0, fmt.Errorf("read flags: %w", err)
+	}
+	return uint64(flags & keptFlags), nil
+}
+
+func (o *object) flags() (uint32, error) {
+	var raw unix.Stat_t
+	err := retry(func() error {
+		if o.name == "" {
+			return unix.Fstat(o.fd, &raw)
+		}
+		return unix.Fstatat(o.fd, o.name, &raw, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	return raw.Flags, err
+}
+
+// changeFlags makes the flags inside mask those of want. The kernel refuses the whole set for one flag that we may not
+// change, as those of the superuser, so on failure the owner's are tried alone.
+func (o *object) changeFlags(want, mask uint32) error {
+	have, err := o.flags()
+	if err != nil {
+		return err
+	}
+	set := func(flags uint32) error {
+		return o.attributes(true, unix.ATTR_CMN_FLAGS, binary.LittleEndian.AppendUint32(nil, flags))
+	}
+	next := have&^mask | want&mask
+	if next == have {
+		return nil
+	}
+	if err = set(next); err == nil {
+		return nil
+	}
+	refused := have ^ next
+	if mine := have&^(mask&unix.UF_SETTABLE) | want&mask&unix.UF_SETTABLE; mine != have && set(mine) == nil {
+		refused &^= unix.UF_SETTABLE
+	}
+	if refused == 0 {
+		return nil
+	}
+	return fmt.Errorf("flags %#x: %w", refused, err)
+}
+
+// flagTarget is the object whose flags are set when everything else is done.
+type flagTarget struct {
+	fd   int
+	o    *object
+	want uint32
+	err  error
+}
+
+func (o *object) openFlags(n *tree.Node, what ApplyOptions) flagTarget {
+	if what.ForeignFlags || n.Flags&^keptFlags != 0 {
+		if n.Flags != 0 {
+			return flagTarget{err: fmt.Errorf("flags %#x of another platform: %w", n.Flags, ErrNotKept)}
+		}
+		return flagTarget{}
+	}
+	return flagTarget{fd: o.fd, o: o, want: uint32(n.Flags)}
+}
+
+func (t *flagTarget) set() error {
+	if t.o == nil {
+		return t.err
+	}
+	return t.o.changeFlags(t.want, keptFlags)
+}
+
+func (t *flagTarget) close() {}
+
+func (o *object) unprotect() error { return o.changeFlags(0, protectFlags) }
+
+// prepare has nothing to do: no flag of macOS must be there before the content.
+func prepare(int, *tree.Node) []Problem { return nil }
+
+func (o *object) chown(uid, gid int) error {
+	return retry(func() error {
+		if o.name == "" {
+			return unix.Fchown(o.fd, uid, gid)
+		}
+		return unix.Fchownat(o.fd, o.name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+	})
+}
+
+func (o *object) chmod(mode uint32) error {
+	return retry(func() error {
+		if o.name == "" {
+			return unix.Fchmod(o.fd, mode)
+		}
+		return unix.Fchmodat(o.fd, o.name, mode, unix.AT_SYMLINK_NOFOLLOW)
+	})
+}
+
+// setTimes sets the birth time (where the node and the file system have one), the modification time and, if the node has
+// one, the access time, all in one call.
+func (o *object) setTimes(n *tree.Node) error {
+	set := func(birth *tree.Time) error {
+		var common uint32 = unix.ATTR_CMN_MODTIME
+		var buf []byte
+		if birth != nil {
+			common |= unix.ATTR_CMN_CRTIME
+			buf = appendTime(buf, *birth)
+		}
+		buf = appendTime(buf, n.ModTime)
+		if n.Access != nil {
+			common |= unix.ATTR_CMN_ACCTIME
+			buf = appendTime(buf, *n.Access)
+		}
+		return o.attributes(true, common, buf)
+	}
+	err := set(n.Born)
+	if n.Born != nil && (Unsupported(err) || errors.Is(err, unix.EINVAL)) {
+		err = set(nil)
+	}
+	if err != nil {
+		return fmt.Errorf("set times: %w", err)
+	}
+	return nil
+}
+
+// appendTime appends a struct timespec.
+func appendTime(buf []byte, t tree.Time) []byte {
+	buf = binary.LittleEndian.AppendUint64(buf, uint64(t.Sec))
+	return binary.LittleEndian.AppendUint64(buf, uint64(t.Nsec))
+}
+
+// mknodat makes a special file. A socket's name comes into being by binding a socket to it.
+func mknodat(dirfd int, name string, mode uint32, dev uint64) error {
+	return within(dirfd, func() error {
+		switch mode & unix.S_IFMT {
+		case unix.S_IFIFO:
+			return unix.Mkfifo(name, mode&0o777)
+		case unix.S_IFSOCK:
+			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			return unix.Bind(fd, &unix.SockaddrUnix{Name: name})
+		}
+		return unix.Mknod(name, mode, int(int32(uint32(dev))))
+	})
+}
+
+func preallocate(fd int, off, n int64) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	grow := off + n - st.Blocks*512 // macOS reserves only behind what is allocated already
+	if grow <= 0 {
+		return nil
+	}
+	store := unix.Fstore_t{Flags: unix.F_ALLOCATEALL, Posmode: unix.F_PEOFPOSMODE, Length: grow}
+	return unix.FcntlFstore(uintptr(fd), unix.F_PREALLOCATE, &store)
+}
+
+// punchHole is not reachable without cgo: the caller writes zeros.
+func punchHole(int, int64, int64) error { return unix.ENOTSUP }
+
+// syncFile asks the drive to empty its own cache, which fsync on macOS does not.
+func syncFile(fd int) error {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0); err == nil || errors.Is(err, unix.EINTR) {
+		return err
+	}
+	return unix.Fsync(fd)
+}

@@ -1,0 +1,87 @@
+package localfs
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is an open directory. It is counted: OpenDir and Open return it with one reference, Retain adds one, and the last
+// Release closes it. Everything but Entries may be called from several goroutines.
+type Dir struct {
+	fd      int
+	refs    atomic.Int32
+	devices atomic.Int32 // whether a device node could be opened here: see mayHoldDevices
+	noAtime atomic.Bool  // O_NOATIME was refused here once: it would be for most of the files beside as well
+	host    *host        // what was learned about the running kernel, shared by all directories below one OpenDir
+}
+
+// OpenDir opens a source root or a restore target by its path. It is the only place where a path is looked up; symbolic
+// links in it are followed, as the user named it.
+func OpenDir(path string) (*Dir, error) {
+	fd, err := openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open directory %q: %w", path, err)
+	}
+	return newDir(fd, newHost()), nil
+}
+
+func newDir(fd int, h *host) *Dir {
+	d := &Dir{fd: fd, host: h}
+	d.refs.Store(1)
+	h.retain()
+	return d
+}
+
+// Open opens the directory name. A symbolic link, or anything else that is not a directory, is ErrNotDir.
+func (d *Dir) Open(name string) (*Dir, error) {
+	if err := checkName(name); err != nil {
+		return nil, failed("open directory", name, err)
+	}
+	fd, err := d.openRead(name, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("open directory %q: %w (%w)", name, ErrNotDir, err)
+	}
+	if err != nil {
+		return nil, failed("open directory", name, err)
+	}
+	return newDir(fd, d.host), nil
+}
+
+// Retain adds a reference.
+func (d *Dir) Retain() { d.refs.Add(1) }
+
+// Release gives up a reference; the last one closes the directory. It panics when there was none left: closing a
+// descriptor twice can close somebody else's file.
+func (d *Dir) Release() {
+	switch n := d.refs.Add(-1); {
+	case n == 0:
+		_ = unix.Close(d.fd)
+		d.fd = -1
+		d.host.release()
+	case n < 0:
+		panic("localfs: directory released more often than retained")
+	}
+}
+
+// Readlink returns the target of the symbolic link name, byte for byte.
+func (d *Dir) Readlink(name string) (string, error) {
+	if err := checkName(name); err != nil {
+		return "", failed("read link", name, err)
+	}
+	for buf := make([]byte, 256); ; buf = make([]byte, 4*len(buf)) {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Readlinkat(d.fd, name, buf)
+			return err
+		})
+		if err != nil {
+			return "", failed("read link", name, err)
+		}
+		if n < len(buf) {
+			return string(buf[:n]), nil
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package localfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// File is a regular file opened for reading. ReadAt, Stat, Extents and DropCache may be called from several goroutines;
+// Read has a position and may not. It exports no descriptor, so no read goes past this package.
+type File struct {
+	fd     int
+	pos    int64
+	opened Stat
+	host   *host
+	cache  cacheMark
+}
+
+// OpenFile opens the regular file name for reading, without following a symbolic link, without waiting for the other
+// end of a fifo and, where the system allows, without touching the access time. Anything but a regular file is
+// ErrNotRegular.
+func (d *Dir) OpenFile(name string) (*File, error) {
+	if err := checkName(name); err != nil {
+		return nil, failed("open", name, err)
+	}
+	f := &File{host: d.host}
+	fd, err := d.openRegular(name, &f.opened)
+	switch {
+	case err == nil:
+		f.fd = fd
+		return f, nil
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV),
+		errors.Is(err, unix.EOPNOTSUPP):
+		// A symbolic link; a socket or a device without driver; a socket on macOS.
+		return nil, fmt.Errorf("open %q: %w (%w)", name, ErrNotRegular, err)
+	default:
+		return nil, failed("open", name, err)
+	}
+}
+
+// fstatRegular fills st and refuses what is not a regular file.
+func fstatRegular(fd int, st *Stat) error {
+	if err := fstat(fd, st); err != nil {
+		return err
+	}
+	if st.Type != tree.File {
+		return ErrNotRegular
+	}
+	return nil
+}
+
+// Opened returns what Stat told at the moment of opening: the "before" of noticing a change, without another call.
+func (f *File) Opened() *Stat { return &f.opened }
+
+// Stat tells about the file now, also when its name is gone.
+func (f *File) Stat() (Stat, error) {
+	var st Stat
+	if err := fstat(f.fd, &st); err != nil {
+		return Stat{}, fmt.Errorf("stat open file: %w", err)
+	}
+	return st, nil
+}
+
+// ReadAt fills p from offset off. It returns less than len(p) only together with an error, io.EOF at the end.
+func (f *File) ReadAt(p []byte, off int64) (int, error) { return preadFull(f.fd, p, off) }
+
+// Read reads on from where the last Read ended.
+func (f *File) Read(p []byte) (int, error) {
+	n, err := preadFull(f.fd, p, f.pos)
+	f.pos += int64(n)
+	if n > 0 && err == io.EOF {
+		err = nil
+	}
+	return n, err
+}
+
+// Close closes the file.
+func (f *File) Close() error {
+	fd := f.fd
+	f.fd = -1
+	if fd < 0 {
+		return fmt.Errorf("close file: %w", unix.EBADF)
+	}
+	if err := unix.Close(fd); err != nil && err != unix.EINTR {
+		return fmt.Errorf("close file: %w", err)
+	}
+	return nil
+}
+
+// preadFull reads until p is full, the file ends, or an error.
+func preadFull(fd int, p []byte, off int64) (int, error) {
+	done := 0
+	for done < len(p) {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Pread(fd, p[done:], off+int64(done))
+			return err
+		})
+		if err != nil {
+			return done, fmt.Errorf("read at %d: %w", off+int64(done), err)
+		}
+		if n == 0 {
+			return done, io.EOF
+		}
+		done += n
+	}
+	return done, nil
+}
+
+// Extents splits the first size bytes of the file into data and holes, in order and without gaps; a trailing hole is
+// told too. Where the file system cannot tell, everything is data. An error from yield ends the walk and is returned.
+func (f *File) Extents(size uint64, yield func(off, n uint64, hole bool) error) error {
+	for off := uint64(0); off < size; {
+		data, err := seek(f.fd, off, unix.SEEK_DATA)
+		switch {
+		case err == unix.ENXIO:
+			return yield(off, size-off, true)
+		case err == unix.EINVAL || err == unix.EOPNOTSUPP:
+			return yield(off, size-off, false)
+		case err != nil:
+			return fmt.Errorf("seek data from %d: %w", off, err)
+		}
+		if data = min(data, size); data > off {
+			if err := yield(off, data-off, true); err != nil {
+				return err
+			}
+			off = data
+			continue
+		}
+		end, err := seek(f.fd, off, unix.SEEK_HOLE)
+		if err == unix.ENXIO || err == nil && end <= off {
+			end = size // it shrank meanwhile: reading finds out
+		} else if err != nil {
+			return fmt.Errorf("seek hole from %d: %w", off, err)
+		}
+		end = min(end, size)
+		if err := yield(off, end-off, false); err != nil {
+			return err
+		}
+		off = end
+	}
+	return nil
+}
+
+// seek only asks: reading here is by pread, the position of the descriptor means nothing.
+func seek(fd int, off uint64, whence int) (uint64, error) {
+	var at int64
+	err := retry(func() (err error) {
+		at, err = unix.Seek(fd, int64(off), whence)
+		return err
+	})
+	return uint64(at), err
+}

@@ -1,0 +1,235 @@
+package localfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// host is what was learned about the running kernel: on macOS nothing needs to be.
+type host struct{}
+
+func newHost() *host { return &host{} }
+
+func (h *host) retain()  {}
+func (h *host) release() {}
+
+func openat(dirfd int, name string, flags int) (int, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(dirfd, name, flags, 0)
+		return err
+	})
+	if err != nil {
+		return -1, err
+	}
+	return fd, nil
+}
+
+// openRead opens for reading. macOS has no way to ask that the access time be left alone.
+func (d *Dir) openRead(name string, flags int) (int, error) {
+	return openat(d.fd, name, unix.O_RDONLY|flags)
+}
+
+// openRegular opens the regular file name and fills st. macOS cannot hold an object without opening it, so the entry is
+// looked at right before: a device node swapped in between the two calls, which takes root, would be opened and closed.
+func (d *Dir) openRegular(name string, st *Stat) (int, error) {
+	return d.openChecked(name, unix.O_RDONLY, st)
+}
+
+// openForWriting opens an existing regular file for reading and writing.
+func (d *Dir) openForWriting(name string) (int, error) {
+	var st Stat
+	return d.openChecked(name, unix.O_RDWR, &st)
+}
+
+func (d *Dir) openChecked(name string, access int, st *Stat) (int, error) {
+	if err := d.object(name).stat(st); err != nil {
+		return -1, err
+	}
+	if st.Type != tree.File {
+		return -1, ErrNotRegular
+	}
+	fd, err := openat(d.fd, name, access|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY)
+	if err != nil {
+		return -1, err
+	}
+	if err := fstatRegular(fd, st); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// Lstat fills st for the entry name itself, or for the directory when name is ".".
+func (d *Dir) Lstat(name string, st *Stat) error {
+	if err := checkNameOrSelf(name); err != nil {
+		return failed("stat", name, err)
+	}
+	if err := d.object(name).stat(st); err != nil {
+		return failed("stat", name, err)
+	}
+	return nil
+}
+
+// Fstat tells about the directory itself.
+func (d *Dir) Fstat() (Stat, error) {
+	var st Stat
+	if err := fstat(d.fd, &st); err != nil {
+		return Stat{}, fmt.Errorf("stat open directory: %w", err)
+	}
+	return st, nil
+}
+
+func fstat(fd int, st *Stat) error {
+	var raw unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(fd, &raw) }); err != nil {
+		return err
+	}
+	fromStat(&raw, st)
+	return nil
+}
+
+// stat fills st for the object itself.
+func (o *object) stat(st *Stat) error {
+	if o.name == "" {
+		return fstat(o.fd, st)
+	}
+	var raw unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(o.fd, o.name, &raw, unix.AT_SYMLINK_NOFOLLOW) })
+	if err != nil {
+		return err
+	}
+	fromStat(&raw, st)
+	return nil
+}
+
+func fromStat(raw *unix.Stat_t, st *Stat) {
+	dev, rdev := uint64(uint32(raw.Dev)), uint64(uint32(raw.Rdev))
+	*st = Stat{
+		Type: typeOfMode(uint32(raw.Mode)), Mode: uint32(raw.Mode) & 0o7777,
+		UID: raw.Uid, GID: raw.Gid,
+		Ino: raw.Ino, Links: uint64(raw.Nlink), Size: uint64(raw.Size), Blocks512: uint64(raw.Blocks),
+		Dev:   device(unix.Major(dev), unix.Minor(dev)),
+		Mtime: timeOf(raw.Mtim), Ctime: timeOf(raw.Ctim), Atime: timeOf(raw.Atim), Birth: timeOf(raw.Btim),
+	}
+	if st.Type == tree.CharDevice || st.Type == tree.BlockDevice {
+		st.Rdev = device(unix.Major(rdev), unix.Minor(rdev))
+	}
+	for _, pair := range [...]struct {
+		flags uint32
+		attr  uint64
+	}{
+		{unix.UF_IMMUTABLE | unix.SF_IMMUTABLE, AttrImmutable},
+		{unix.UF_APPEND | unix.SF_APPEND, AttrAppend},
+		{unix.UF_NODUMP, AttrNoDump},
+		{unix.UF_COMPRESSED, AttrCompressed},
+		{unix.SF_DATALESS, AttrDataless},
+	} {
+		if raw.Flags&pair.flags != 0 {
+			st.Attr |= pair.attr
+		}
+	}
+}
+
+func timeOf(ts unix.Timespec) tree.Time { return tree.Time{Sec: ts.Sec, Nsec: uint32(ts.Nsec)} }
+
+// Entries reads the directory from its start and calls yield for every entry but "." and ".."; name is valid only until
+// yield returns. typ and ino are not told (0): the portable way to read a directory without cgo does not have them. An
+// error from yield ends the walk and is returned as it is.
+func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
+	fd, err := openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC) // a position of its own
+	if err != nil {
+		return fmt.Errorf("read directory: %w", err)
+	}
+	dir := os.NewFile(uintptr(fd), ".")
+	defer dir.Close()
+	for {
+		names, err := dir.Readdirnames(512)
+		for _, name := range names {
+			buf = append(buf[:0], name...)
+			if err := yield(buf, 0, 0); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read directory: %w", err)
+		}
+	}
+}
+
+// bypassCache makes reads of a large file use what is in memory and leave nothing new there.
+func bypassCache(fd int, size int64) bool {
+	if size <= smallFile {
+		return true
+	}
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_NOCACHE, 1)
+	return err == nil
+}
+
+// cached cannot be told on macOS without mapping the file.
+func (f *File) cached(int64, int64) (uint64, bool) { return 0, false }
+
+// drop has no counterpart: NoteCache keeps the pages from coming.
+func (f *File) drop(int64, int64) {}
+
+// within runs call on a thread whose working directory is dirfd, for the calls that take nothing but a path. The thread
+// is given back only after its directory was reset; otherwise it ends with the goroutine.
+func within(dirfd int, call func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		err := unix.PthreadFchdir(dirfd)
+		if err == nil {
+			err = retry(call)
+			if unix.PthreadFchdir(-1) == nil {
+				runtime.UnlockOSThread()
+			}
+		} else {
+			runtime.UnlockOSThread()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// attributes reads or sets attributes of the object by getattrlistat or setattrlistat, or their siblings for an open
+// file. The library has none of these but one that takes a path; the numbers have not changed since they exist.
+func (o *object) attributes(set bool, common uint32, buf []byte) error {
+	list := unix.Attrlist{Bitmapcount: unix.ATTR_BIT_MAP_COUNT, Commonattr: common}
+	data := unsafe.Pointer(unsafe.SliceData(buf))
+	if o.name == "" {
+		trap := uintptr(unix.SYS_FGETATTRLIST)
+		if set {
+			trap = unix.SYS_FSETATTRLIST
+		}
+		return retry(func() error {
+			_, _, errno := unix.Syscall6(trap, uintptr(o.fd), uintptr(unsafe.Pointer(&list)), uintptr(data),
+				uintptr(len(buf)), 0, 0)
+			return errnoOrNil(errno)
+		})
+	}
+	name, err := unix.BytePtrFromString(o.name)
+	if err != nil {
+		return err
+	}
+	trap := uintptr(unix.SYS_GETATTRLISTAT)
+	if set {
+		trap = unix.SYS_SETATTRLISTAT
+	}
+	return retry(func() error {
+		_, _, errno := unix.Syscall6(trap, uintptr(o.fd), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&list)),
+			uintptr(data), uintptr(len(buf)), unix.FSOPT_NOFOLLOW)
+		return errnoOrNil(errno)
+	})
+}

@@ -1,0 +1,243 @@
+package localfs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// nameBuf holds a name with its final NUL on the stack of the caller. Longer names than 255 bytes exist: CIFS, NTFS and
+// VFAT count UTF-16 units.
+type nameBuf [264]byte
+
+// pointer copies name, which must not hold a NUL, and returns where it starts.
+func (b *nameBuf) pointer(name string) *byte {
+	if len(name) < len(b) {
+		copy(b[:], name)
+		b[len(name)] = 0
+		return &b[0]
+	}
+	long := make([]byte, len(name)+1)
+	copy(long, name)
+	return &long[0]
+}
+
+const (
+	statFlags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_SYNC_AS_STAT
+	statMask  = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
+)
+
+// Lstat fills st for the entry name itself, or for the directory when name is ".". It does not allocate: a name that
+// points into the caller's arena is welcome.
+func (d *Dir) Lstat(name string, st *Stat) error {
+	err := checkNameOrSelf(name)
+	if err == nil {
+		err = d.host.lstat(d.fd, name, st)
+	}
+	if err != nil {
+		return failed("stat", name, err)
+	}
+	return nil
+}
+
+func (h *host) lstat(dirfd int, name string, st *Stat) error {
+	if !h.noStatx.Load() {
+		var buf nameBuf
+		errno := statx(dirfd, buf.pointer(name), statFlags, st)
+		if errno == 0 {
+			return nil
+		}
+		// EPERM: old container runtimes refuse calls they do not know with it; a stat never gives it.
+		if errno != unix.ENOSYS && errno != unix.EPERM {
+			return errno
+		}
+	}
+	var old unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(dirfd, name, &old, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })
+	if err != nil {
+		return err
+	}
+	h.noStatx.Store(true)
+	fromStat(&old, st)
+	return nil
+}
+
+// Fstat tells about the directory itself.
+func (d *Dir) Fstat() (Stat, error) {
+	var st Stat
+	if err := fstat(d.fd, &st); err != nil {
+		return Stat{}, fmt.Errorf("stat open directory: %w", err)
+	}
+	return st, nil
+}
+
+func fstat(fd int, st *Stat) error {
+	var empty nameBuf
+	errno := statx(fd, &empty[0], unix.AT_EMPTY_PATH|unix.AT_STATX_SYNC_AS_STAT, st)
+	if errno == 0 {
+		return nil
+	}
+	if errno != unix.ENOSYS && errno != unix.EPERM {
+		return errno
+	}
+	var old unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(fd, &old) }); err != nil {
+		return err
+	}
+	fromStat(&old, st)
+	return nil
+}
+
+// statx is the raw call, because the wrapper of the library copies the name to the heap.
+func statx(dirfd int, name *byte, flags int, st *Stat) unix.Errno {
+	var sx unix.Statx_t
+	for {
+		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dirfd), uintptr(unsafe.Pointer(name)), uintptr(flags),
+			statMask, uintptr(unsafe.Pointer(&sx)), 0)
+		if errno == unix.EINTR {
+			continue
+		}
+		if errno != 0 {
+			return errno
+		}
+		break
+	}
+	*st = Stat{
+		Type: typeOfMode(uint32(sx.Mode)), Mode: uint32(sx.Mode) & 0o7777,
+		UID: sx.Uid, GID: sx.Gid,
+		Ino: sx.Ino, Dev: device(sx.Dev_major, sx.Dev_minor), Links: uint64(sx.Nlink),
+		Size: sx.Size, Blocks512: sx.Blocks,
+		Rdev:  device(sx.Rdev_major, sx.Rdev_minor),
+		Mtime: tree.Time{Sec: sx.Mtime.Sec, Nsec: sx.Mtime.Nsec},
+		Ctime: tree.Time{Sec: sx.Ctime.Sec, Nsec: sx.Ctime.Nsec},
+		Atime: tree.Time{Sec: sx.Atime.Sec, Nsec: sx.Atime.Nsec},
+		Birth: tree.Time{Sec: UnknownTime},
+		Attr:  sx.Attributes & sx.Attributes_mask,
+	}
+	if sx.Mask&unix.STATX_BTIME != 0 {
+		st.Birth = tree.Time{Sec: sx.Btime.Sec, Nsec: sx.Btime.Nsec}
+	}
+	if sx.Mask&unix.STATX_MNT_ID != 0 {
+		st.MountID = sx.Mnt_id
+	}
+	return 0
+}
+
+// fromStat translates what kernels before 4.11 tell. The conversions are needed on 32-bit machines.
+func fromStat(old *unix.Stat_t, st *Stat) {
+	*st = Stat{
+		Type: typeOfMode(old.Mode), Mode: old.Mode & 0o7777,
+		UID: old.Uid, GID: old.Gid,
+		Ino: uint64(old.Ino), Links: uint64(old.Nlink), Size: uint64(old.Size), Blocks512: uint64(old.Blocks),
+		Dev:   device(unix.Major(uint64(old.Dev)), unix.Minor(uint64(old.Dev))),
+		Rdev:  device(unix.Major(uint64(old.Rdev)), unix.Minor(uint64(old.Rdev))),
+		Mtime: timeOf(old.Mtim), Ctime: timeOf(old.Ctim), Atime: timeOf(old.Atim),
+		Birth: tree.Time{Sec: UnknownTime},
+	}
+}
+
+func timeOf(ts unix.Timespec) tree.Time {
+	sec, nsec := ts.Unix()
+	return tree.Time{Sec: sec, Nsec: uint32(nsec)}
+}
+
+// minDirBuf is the smallest buffer worth a call; one entry needs up to 280 bytes, more with the long names of CIFS.
+const minDirBuf = 4096
+
+// Entries reads the directory from its start and calls yield for every entry but "." and "..", in the order of the file
+// system. name points into buf (which should be 32 KiB or more) and is valid only until yield returns; typ is 0 where
+// the file system does not tell. An error from yield ends the walk and is returned as it is. One Entries at a time: the
+// position belongs to the directory.
+func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
+	if len(buf) < minDirBuf {
+		buf = make([]byte, 8*minDirBuf)
+	}
+	if err := retry(func() error { _, err := unix.Seek(d.fd, 0, 0); return err }); err != nil {
+		return fmt.Errorf("rewind directory: %w", err)
+	}
+	for {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Getdents(d.fd, buf)
+			return err
+		})
+		if errors.Is(err, unix.ENOENT) {
+			return nil // removed while open: it has no entries any more
+		}
+		if err != nil {
+			return fmt.Errorf("read directory: %w", err)
+		}
+		if n == 0 {
+			return nil
+		}
+		if err := eachEntry(buf[:n], yield); err != nil {
+			return err
+		}
+	}
+}
+
+// Offsets in struct linux_dirent64.
+const (
+	direntReclen = 16
+	direntType   = 18
+	direntName   = 19
+)
+
+func eachEntry(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
+	for len(buf) >= direntName {
+		size := int(binary.NativeEndian.Uint16(buf[direntReclen:]))
+		if size < direntName || size > len(buf) {
+			return fmt.Errorf("read directory: entry of %d bytes in a buffer of %d", size, len(buf))
+		}
+		entry := buf[:size]
+		buf = buf[size:]
+		name := entry[direntName:]
+		for i, c := range name {
+			if c == 0 {
+				name = name[:i]
+				break
+			}
+		}
+		if len(name) == 0 || name[0] == '.' && (len(name) == 1 || len(name) == 2 && name[1] == '.') {
+			continue
+		}
+		if err := yield(name, typeOfDirent(entry[direntType]), binary.NativeEndian.Uint64(entry)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func typeOfDirent(t byte) tree.Type {
+	return typeOfMode(uint32(t) << 12) // IFTODT of <dirent.h>: the two enumerations are one
+}
+
+// bypassCache would make reads leave nothing in memory; Linux has only O_DIRECT for that, which bypasses what is there.
+func bypassCache(int, int64) bool { return false }
+
+// cached counts the pages of a range that are in memory; false where the kernel does not tell: before 6.5, on file
+// systems without a page cache, and for files that are not ours.
+func (f *File) cached(off, n int64) (uint64, bool) {
+	if f.host.noCacheStat.Load() {
+		return 0, false
+	}
+	var st unix.Cachestat_t
+	at := unix.CachestatRange{Off: uint64(off), Len: uint64(n)}
+	err := retry(func() error { return unix.Cachestat(uint(f.fd), &at, &st, 0) })
+	if err == unix.ENOSYS {
+		f.host.noCacheStat.Store(true)
+	}
+	return st.Cache, err == nil
+}
+
+// drop starts at the page that holds off: the kernel drops whole pages only, and the last range ended inside this one.
+func (f *File) drop(off, n int64) {
+	inside := off % int64(unix.Getpagesize())
+	off, n = off-inside, n+inside
+	_ = retry(func() error { return unix.Fadvise(f.fd, off, n, unix.FADV_DONTNEED) })
+}

@@ -1,0 +1,136 @@
+package localfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sort"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Xattrs returns the extended attributes of the entry name itself (of the directory, when name is "."), sorted by name:
+// all the kernel lists for us, ACLs, labels and capabilities among them. None, also on a file system that has none, is
+// nil. With an error comes what could be read.
+func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
+	if err := checkNameOrSelf(name); err != nil {
+		return nil, failed("read extended attributes of", name, err)
+	}
+	list, err := d.object(name).xattrs()
+	if err != nil {
+		err = failed("read extended attributes of", name, err)
+	}
+	return list, err
+}
+
+// Xattrs returns the extended attributes of the open file, as Dir.Xattrs does.
+func (f *File) Xattrs() ([]tree.Xattr, error) {
+	list, err := (&object{fd: f.fd, host: f.host}).xattrs()
+	if err != nil {
+		err = fmt.Errorf("read extended attributes: %w", err)
+	}
+	return list, err
+}
+
+func (o *object) xattrs() ([]tree.Xattr, error) {
+	names, err := o.listNames()
+	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
+		names, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := o.extra()
+	if err == nil && len(names) == 0 {
+		return list, nil
+	}
+	failures := []error{err}
+	for _, raw := range bytes.Split(names, []byte{0}) {
+		if len(raw) == 0 {
+			continue
+		}
+		name := string(raw)
+		value, err := o.value(name)
+		switch {
+		case err == nil:
+			list = append(list, tree.Xattr{Name: name, Value: value})
+		case errors.Is(err, noXattr): // removed meanwhile
+		default:
+			failures = append(failures, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list, errors.Join(failures...)
+}
+
+// listNames returns the names, each ended by NUL. Most objects have few or none, so nothing is allocated for those.
+func (o *object) listNames() ([]byte, error) {
+	var small [512]byte
+	n, err := o.list(small[:])
+	if err == nil {
+		if n == 0 {
+			return nil, nil
+		}
+		return append([]byte(nil), small[:n]...), nil
+	}
+	return growing(err, o.list)
+}
+
+// value returns one attribute.
+func (o *object) value(name string) ([]byte, error) {
+	var small [512]byte
+	get := func(p []byte) (int, error) { return o.get(name, p) }
+	n, err := get(small[:])
+	if err == nil {
+		return append([]byte{}, small[:n]...), nil
+	}
+	return growing(err, get)
+}
+
+// growing asks for the size and reads until both agree: an attribute may be rewritten in between.
+func growing(err error, read func(p []byte) (int, error)) ([]byte, error) {
+	for err == unix.ERANGE {
+		var n int
+		if n, err = read(nil); err != nil {
+			break
+		}
+		p := make([]byte, n+64)
+		if n, err = read(p); err == nil {
+			return p[:n:n], nil
+		}
+	}
+	return nil, err
+}
+
+func (o *object) xattrNames() ([]string, error) {
+	raw, err := o.listNames()
+	var names []string
+	for name := range bytes.SplitSeq(raw, []byte{0}) {
+		if len(name) > 0 {
+			names = append(names, string(name))
+		}
+	}
+	extra, _ := o.extra() // what cannot be read cannot be there to be removed
+	for _, x := range extra {
+		names = append(names, x.Name)
+	}
+	return names, err
+}
+
+func counted(call func() (int, error)) (int, error) {
+	var n int
+	err := retry(func() (err error) {
+		n, err = call()
+		return err
+	})
+	return n, err
+}
+
+func errnoOrNil(errno unix.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
+}

@@ -1,0 +1,97 @@
+package localfs
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// list fills p with the names of the attributes, or tells their length when p is empty.
+func (o *object) list(p []byte) (int, error) {
+	if o.name == "" {
+		return counted(func() (int, error) { return unix.Flistxattr(o.fd, p) })
+	}
+	var n int
+	err := within(o.fd, func() (err error) {
+		n, err = unix.Llistxattr(o.name, p)
+		return err
+	})
+	return n, err
+}
+
+// get fills p with the value of the attribute attr, or tells its length when p is empty.
+func (o *object) get(attr string, p []byte) (int, error) {
+	if o.name == "" {
+		return counted(func() (int, error) { return unix.Fgetxattr(o.fd, attr, p) })
+	}
+	var n int
+	err := within(o.fd, func() (err error) {
+		n, err = unix.Lgetxattr(o.name, attr, p)
+		return err
+	})
+	return n, err
+}
+
+func (o *object) setXattr(attr string, value []byte) error {
+	switch {
+	case attr == aclName:
+		return o.setACL(value)
+	case o.name == "":
+		return retry(func() error { return unix.Fsetxattr(o.fd, attr, value, 0) })
+	}
+	return within(o.fd, func() error { return unix.Lsetxattr(o.name, attr, value, 0) })
+}
+
+func (o *object) removeXattr(attr string) error {
+	switch {
+	case attr == aclName:
+		return o.setACL(nil)
+	case o.name == "":
+		return retry(func() error { return unix.Fremovexattr(o.fd, attr) })
+	}
+	return within(o.fd, func() error { return unix.Lremovexattr(o.name, attr) })
+}
+
+// extra returns the access control list, which is no extended attribute to macOS, as one of ours.
+func (o *object) extra() ([]tree.Xattr, error) {
+	buf := make([]byte, 4+aclReference+aclHead+aclMaxCount*aclEntry)
+	err := o.attributes(false, unix.ATTR_CMN_EXTENDED_SECURITY, buf)
+	if Unsupported(err) || errors.Is(err, unix.EINVAL) {
+		return nil, nil
+	}
+	var value []byte
+	if err == nil {
+		value, err = aclFromAttributes(buf)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", aclName, err)
+	}
+	if value == nil {
+		return nil, nil
+	}
+	return []tree.Xattr{{Name: aclName, Value: append([]byte(nil), value...)}}, nil
+}
+
+func (o *object) setACL(value []byte) error {
+	buf, err := attributesFromACL(value)
+	if err != nil {
+		return err
+	}
+	return o.attributes(true, unix.ATTR_CMN_EXTENDED_SECURITY, buf)
+}
+
+// isACL reports whether the attribute refines the mode, so that it must be set after it.
+func isACL(name string) bool { return name == aclName }
+
+// removable reports whether an attribute that the node does not have is taken off. The system puts these on by itself
+// and does not let go of them.
+func removable(name string) bool {
+	switch name {
+	case "com.apple.provenance", "com.apple.macl", "com.apple.rootless":
+		return false
+	}
+	return true
+}

@@ -1,0 +1,158 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Stage is what a worker is doing, or what it is waiting for.
+type Stage uint8
+
+// The stages of a worker. Idle is first so that a new worker is in it: nothing to do and nobody to blame, for instance
+// an uploader between two packs. The Wait stages name what the worker cannot go on without.
+const (
+	Idle     Stage = iota
+	Scan           // open, list and stat directories
+	Compare        // signatures and parent trees
+	Read           // file data from the source
+	Chunk          // cut points, IDs, lookups of known blobs
+	Compress       // frames
+	Seal           // encrypt and hash packs
+	Store          // send to the store and read back the proof: the "data transfer time"
+	Encode         // tree pages
+
+	Fetch  // get from the store
+	Unpack // decrypt, decompress, compare with the ID
+	Write  // file data to the target of a restore
+	Attrs  // metadata of a restore
+
+	WaitScan   // for directories or batches to be found
+	WaitRead   // for file data, or for readers to take more work
+	WaitCPU    // for chunking, compression or sealing to take more work
+	WaitStore  // for the store to take or deliver packs
+	WaitWrite  // for the target of a restore to take data
+	WaitMemory // for a buffer within the memory budget
+
+	stageCount = iota
+)
+
+// StageTimes is worker time by stage.
+type StageTimes [stageCount]time.Duration
+
+// stageBits is the width of the stage in a Clock's state; the rest of the 64 bits are nanoseconds: 18 years.
+const stageBits = 5
+
+// Clock books the time of one worker goroutine on stages. Enter, Current and Stop belong to that goroutine.
+type Clock struct {
+	ledger *Ledger
+	name   string
+	number uint64        // in the order of Worker calls
+	state  atomic.Uint64 // nanoseconds since the ledger's start at which the stage began << stageBits | stage
+	spent  [stageCount]atomic.Int64
+	wanted atomic.Bool // somebody would like to see the current path
+	path   atomic.Pointer[string]
+}
+
+// Worker starts a clock, in the stage Idle, for the calling goroutine. Workers of the same kind may share a name.
+func (l *Ledger) Worker(name string) *Clock {
+	c := &Clock{ledger: l, name: name}
+	c.state.Store(uint64(l.since())<<stageBits | uint64(Idle))
+	c.wanted.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started++
+	c.number = l.started
+	l.clocks[c] = struct{}{}
+	return c
+}
+
+// Enter books the time since the last call on the stage the worker was in, and returns that stage, so that a function
+// can put it back: defer c.Enter(c.Enter(Store)). It costs one look at the clock and two atomic operations.
+func (c *Clock) Enter(s Stage) Stage {
+	at := c.ledger.since()
+	old := c.state.Load()
+	was := Stage(old & (1<<stageBits - 1))
+	c.spent[was].Add(int64(at) - int64(old>>stageBits))
+	c.state.Store(uint64(at)<<stageBits | uint64(s))
+	return was
+}
+
+// Current offers the path the worker is at. path is called only if somebody is watching and has not seen a newer one,
+// a few times a second at most, so it may build the path from pieces. It is not kept.
+func (c *Clock) Current(path func() string) {
+	if c.wanted.Load() && c.wanted.CompareAndSwap(true, false) {
+		p := path()
+		c.path.Store(&p)
+	}
+}
+
+// Stop ends the worker's time. The clock must not be used afterwards.
+func (c *Clock) Stop() {
+	c.Enter(Idle)
+	l := c.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, running := l.clocks[c]; !running {
+		return
+	}
+	delete(l.clocks, c)
+	for s := range c.spent {
+		l.ended[s] += time.Duration(c.spent[s].Load())
+	}
+}
+
+// stage returns what the worker is doing and since when, in time since the ledger's start.
+func (c *Clock) stage() (Stage, time.Duration) {
+	v := c.state.Load()
+	return Stage(v & (1<<stageBits - 1)), time.Duration(v >> stageBits)
+}
+
+// addTo adds the worker's times up to at.
+func (c *Clock) addTo(t *StageTimes, at time.Duration) {
+	s, since := c.stage()
+	for i := range c.spent {
+		t[i] += time.Duration(c.spent[i].Load())
+	}
+	t[s] += max(0, at-since)
+}
+
+// workerState is what one worker is doing.
+type workerState struct {
+	name   string
+	number uint64
+	stage  Stage
+	since  time.Duration // how long it has been in the stage
+	path   string        // empty if it has none
+}
+
+// workers returns what the workers are doing, in the order in which they started, and asks them for newer paths.
+func (l *Ledger) workers() []workerState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.since()
+	var states []workerState
+	for c := range l.clocks {
+		s, since := c.stage()
+		w := workerState{name: c.name, number: c.number, stage: s, since: max(0, at-since)}
+		if p := c.path.Load(); p != nil && s != Idle {
+			w.path = *p
+		}
+		c.wanted.Store(true)
+		states = append(states, w)
+	}
+	slices.SortFunc(states, func(a, b workerState) int { return cmp.Compare(a.number, b.number) })
+	return states
+}
+
+// CurrentPaths returns the different paths that workers are at, in the order of the workers.
+func (l *Ledger) CurrentPaths() []string {
+	var paths []string
+	for _, w := range l.workers() {
+		if w.path != "" && !slices.Contains(paths, w.path) {
+			paths = append(paths, w.path)
+		}
+	}
+	return paths
+}

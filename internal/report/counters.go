@@ -1,0 +1,173 @@
+package report
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Counter is a number that many goroutines add to. It fills a cache line of its own, because neighbouring counters are
+// added to by different workers all the time. Add once per batch or directory, not once per file, where you can.
+type Counter struct {
+	n atomic.Uint64
+	_ [56]byte
+}
+
+// Add adds n and returns the new value.
+func (c *Counter) Add(n uint64) uint64 { return c.n.Add(n) }
+
+// Load returns the value.
+func (c *Counter) Load() uint64 { return c.n.Load() }
+
+// The groups are generic so that the atomic counters of a Ledger and the plain numbers of Totals have one declaration:
+// T is Counter in the one and uint64 in the other. The names in JSON are promised in docs/json.md.
+
+// ObjectsOf counts file-system objects: files, directories, symbolic links, devices and so on. The first block has the
+// meaning of the lines of the same name in TSM's session report.
+type ObjectsOf[T any] struct {
+	Inspected    T `json:"inspected"`    // considered, whatever became of it
+	BackedUp     T `json:"backed_up"`    // data sent: new, or its content was read again
+	Updated      T `json:"updated"`      // only metadata differed from the parent
+	Unchanged    T `json:"unchanged"`    // nothing differed from the parent
+	Rebound      T `json:"rebound"`      // stored under other options than in the parent, with the same content
+	Deleted      T `json:"deleted"`      // removed from disk by us: extra entries of a restore with --delete
+	Expired      T `json:"expired"`      // in the parent, now gone or excluded
+	Failed       T `json:"failed"`       // could not be backed up, restored or checked; counted by Ledger.Fail and nobody else
+	Encrypted    T `json:"encrypted"`    // whose content or metadata was sealed for the store
+	Deduplicated T `json:"deduplicated"` // went through chunking
+	Grew         T `json:"grew"`         // larger after compression, or longer at the end of reading than at its start
+	Retries      T `json:"retries"`      // attempts beyond the first, summed over all objects
+
+	Excluded T `json:"excluded"` // left out by a rule; not inspected. An excluded directory counts once, whatever is in it
+	Changing T `json:"changing"` // changed while being read on every attempt: stored anyway (dynamic) or skipped (static)
+
+	Files  T `json:"files"`  // of those inspected (restore: of those in the plan): regular files
+	Dirs   T `json:"dirs"`   // directories
+	Others T `json:"others"` // symbolic links, devices, fifos, sockets
+
+	Restored T `json:"restored"` // restore: written, or their metadata set
+	Kept     T `json:"kept"`     // restore: left as they were on disk, since they are equal or the overwrite rule says so
+	Verified T `json:"verified"` // check: objects, blobs or stored files that were looked at and found whole
+	Damaged  T `json:"damaged"`  // check: looked at and found missing or not whole
+}
+
+// ComparedOf counts the objects of one type by how they compare with the parent snapshot.
+type ComparedOf[T any] struct {
+	New        T `json:"new"`        // not in the parent
+	Changed    T `json:"changed"`    // content or metadata differs
+	Unmodified T `json:"unmodified"` // equal
+}
+
+// BytesOf counts bytes.
+type BytesOf[T any] struct {
+	Inspected   T `json:"inspected"`    // sum of the sizes of all files inspected
+	Wanted      T `json:"wanted"`       // of these, sizes of files that must be read; the estimate of the time left needs it
+	Read        T `json:"read"`         // read from source files, retries included
+	Skipped     T `json:"skipped"`      // wanted but will not be read after all: holes, files that failed or shrank
+	Processed   T `json:"processed"`    // AfterDedup plus Trees, inside which tiny files are kept
+	BeforeDedup T `json:"before_dedup"` // went through chunking
+	AfterDedup  T `json:"after_dedup"`  // of these, in chunks the repository did not have
+	Compressed  T `json:"compressed"`   // file data and trees after compression, before sealing
+	Trees       T `json:"trees"`        // new tree pages and chunk lists, before compression
+	Stored      T `json:"stored"`       // sealed bytes the store accepted, each pack once
+	Transferred T `json:"transferred"`  // bytes sent to the store, retries included
+	Fetched     T `json:"fetched"`      // bytes received from the store, retries included
+	Restored    T `json:"restored"`     // restore: file data written, or found in place already
+	Verified    T `json:"verified"`     // check: bytes read back and found whole
+}
+
+// BlobsOf counts chunks of file data by whether the repository had them.
+type BlobsOf[T any] struct {
+	New   T `json:"new"`
+	Known T `json:"known"`
+}
+
+// TreesOf counts directories by whether their tree had to be made or could be taken over from the parent.
+type TreesOf[T any] struct {
+	New    T `json:"new"`
+	Reused T `json:"reused"`
+}
+
+// PacksOf counts stored files of blobs.
+type PacksOf[T any] struct {
+	Stored  T `json:"stored"`
+	Fetched T `json:"fetched"`
+}
+
+// The groups as a Ledger holds them.
+type (
+	Objects  = ObjectsOf[Counter]
+	Compared = ComparedOf[Counter]
+	Bytes    = BytesOf[Counter]
+	Blobs    = BlobsOf[Counter]
+	Trees    = TreesOf[Counter]
+	Packs    = PacksOf[Counter]
+)
+
+// The field lists below are the only place where a group is enumerated; a test holds them against the declarations.
+
+func (o *ObjectsOf[T]) fields() []*T {
+	return []*T{
+		&o.Inspected, &o.BackedUp, &o.Updated, &o.Unchanged, &o.Rebound, &o.Deleted, &o.Expired, &o.Failed,
+		&o.Encrypted, &o.Deduplicated, &o.Grew, &o.Retries, &o.Excluded, &o.Changing, &o.Files, &o.Dirs, &o.Others,
+		&o.Restored, &o.Kept, &o.Verified, &o.Damaged,
+	}
+}
+
+func (c *ComparedOf[T]) fields() []*T { return []*T{&c.New, &c.Changed, &c.Unmodified} }
+
+func (b *BytesOf[T]) fields() []*T {
+	return []*T{
+		&b.Inspected, &b.Wanted, &b.Read, &b.Skipped, &b.Processed, &b.BeforeDedup, &b.AfterDedup, &b.Compressed,
+		&b.Trees, &b.Stored, &b.Transferred, &b.Fetched, &b.Restored, &b.Verified,
+	}
+}
+
+func (b *BlobsOf[T]) fields() []*T { return []*T{&b.New, &b.Known} }
+func (t *TreesOf[T]) fields() []*T { return []*T{&t.New, &t.Reused} }
+func (p *PacksOf[T]) fields() []*T { return []*T{&p.Stored, &p.Fetched} }
+
+func load(to []*uint64, from []*Counter) {
+	for i, c := range from {
+		*to[i] = c.Load()
+	}
+}
+
+func add(to []*Counter, from []*uint64) {
+	for i, n := range from {
+		if *n != 0 {
+			to[i].Add(*n)
+		}
+	}
+}
+
+// Tally is what a worker counted by itself, to be added to the Ledger in one go: per directory or batch.
+type Tally struct {
+	Objects             ObjectsOf[uint64]
+	Files, Dirs, Others ComparedOf[uint64]
+	Bytes               BytesOf[uint64]
+	Blobs               BlobsOf[uint64]
+	Trees               TreesOf[uint64]
+}
+
+// Totals is a copy of a Ledger at one moment, in plain numbers. Counters are read one after another while workers go
+// on, so sums over several of them may be off by what happened meanwhile; at the end of a job they are exact.
+type Totals struct {
+	Tally
+	Packs    PacksOf[uint64]
+	Job      Job
+	Phase    Phase
+	Start    time.Time
+	Elapsed  time.Duration
+	Stages   StageTimes // summed over all workers, those still running included
+	Phases   PhaseTimes // wall time by phase; adds up to Elapsed
+	Workers  int        // running now
+	Failures uint64     // calls of Fail
+	Notes    uint64     // calls of Note
+	Expected Expected
+}
+
+// Expected is what the job is thought to amount to.
+type Expected struct {
+	Objects, Bytes uint64 // zero: unknown
+	Exact          bool   // counted, not taken over from the parent
+}

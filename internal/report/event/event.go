@@ -1,0 +1,156 @@
+// Package event writes what --json prints: one JSON object per line, each with a message_type. Where restic has an event
+// of the same meaning, type and fields have restic's names, so that scripts carry over; docs/json.md describes them all,
+// and a test holds it against this package. The package reads a report.Ledger and refuses to know anything else.
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+)
+
+// Writer writes events and records, one per line; it is safe for concurrent use. After a failed write it does nothing
+// but return that error.
+type Writer struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+// NewWriter returns a Writer on w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Write writes v, one of the types of this package or any other value, as one line.
+func (w *Writer) Write(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %T: %w", v, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	if _, err := w.w.Write(append(line, '\n')); err != nil {
+		w.err = fmt.Errorf("write event: %w", err)
+	}
+	return w.err
+}
+
+// Err returns the first error of a write.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// Status says how far a job is.
+type Status struct {
+	Type             string   `json:"message_type"` // "status"
+	Phase            string   `json:"phase"`
+	SecondsElapsed   uint64   `json:"seconds_elapsed"`
+	SecondsRemaining *uint64  `json:"seconds_remaining,omitempty"`
+	PercentDone      float64  `json:"percent_done"`
+	TotalFiles       uint64   `json:"total_files"`
+	FilesDone        uint64   `json:"files_done"`
+	FilesRestored    *uint64  `json:"files_restored,omitempty"`
+	FilesSkipped     *uint64  `json:"files_skipped,omitempty"`
+	TotalBytes       uint64   `json:"total_bytes"`
+	BytesDone        uint64   `json:"bytes_done"`
+	BytesRestored    *uint64  `json:"bytes_restored,omitempty"`
+	BytesRead        uint64   `json:"bytes_read"`
+	BytesTransferred uint64   `json:"bytes_transferred"`
+	BytesPerSecond   float64  `json:"bytes_per_second"`
+	ItemsPerSecond   float64  `json:"items_per_second"`
+	ErrorCount       uint64   `json:"error_count"`
+	WaitingFor       string   `json:"waiting_for,omitempty"`
+	CurrentFiles     []string `json:"current_files,omitempty"`
+}
+
+// NewStatus makes the status of a job. paths are the files it is at.
+func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
+	p := t.Progress()
+	out := &Status{
+		Type: "status", Phase: t.Phase.Key(), SecondsElapsed: uint64(t.Elapsed / time.Second),
+		PercentDone: p.Ratio(), TotalFiles: p.ObjectsTotal, FilesDone: p.Objects,
+		TotalBytes: p.BytesTotal, BytesDone: p.Bytes, BytesRead: t.Bytes.Read, BytesTransferred: t.Derive().Moved,
+		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.WaitingFor,
+	}
+	if s.Left >= 0 {
+		left := uint64((s.Left + time.Second - 1) / time.Second)
+		out.SecondsRemaining = &left
+	}
+	if t.Job == report.Restore {
+		out.FilesRestored, out.FilesSkipped = &t.Objects.Restored, &t.Objects.Kept
+		out.BytesRestored = &t.Bytes.Restored
+	}
+	for _, path := range paths {
+		text, _ := Escape(path)
+		out.CurrentFiles = append(out.CurrentFiles, text)
+	}
+	return out
+}
+
+// RunStatus writes a status so often until ctx ends or writing fails.
+func RunStatus(ctx context.Context, l *report.Ledger, w *Writer, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var m report.Meter
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		t := l.Snapshot()
+		if w.Write(NewStatus(&t, m.Observe(&t), l.CurrentPaths())) != nil {
+			return // the end of the job reports it: Err
+		}
+	}
+}
+
+// Error is a failure of one file, or a remark about it.
+type Error struct {
+	Type   string  `json:"message_type"` // "error", "remark"
+	Error  Message `json:"error"`
+	During string  `json:"during"`
+	Op     string  `json:"op"`
+	Item   string  `json:"item"`
+	Raw    []byte  `json:"path_raw,omitempty"`
+}
+
+// Message is the text of an error.
+type Message struct {
+	Text string `json:"message"`
+}
+
+// NewError makes the event of an issue, during a job of the kind told.
+func NewError(job report.Job, i report.Issue) *Error {
+	e := &Error{Type: "error", Op: i.Op, During: job.String()}
+	if i.Severity == report.Remark {
+		e.Type = "remark"
+	}
+	if job == report.Backup {
+		e.During = "archival" // restic's word
+	}
+	e.Item, e.Raw = Escape(i.Path)
+	if i.Err != nil {
+		e.Error.Text = i.Err.Error()
+	}
+	return e
+}
+
+// Exit is the last event of a command that failed.
+type Exit struct {
+	Type    string `json:"message_type"` // "exit_error"
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// NewExit makes the event of a command that ends with the exit code told.
+func NewExit(code int, message string) *Exit { return &Exit{"exit_error", code, message} }

@@ -1,0 +1,169 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// Severity tells a failure from a remark.
+type Severity uint8
+
+// The severities.
+const (
+	Failure Severity = iota // the object is missing from the result, or is not what it should be
+	Remark                  // the result is good, but the user should know
+)
+
+// Issue is one thing that went wrong with one path.
+type Issue struct {
+	Time     time.Time
+	Severity Severity
+	Path     string // bytes as found: need not be UTF-8. Empty if no path is concerned
+	Op       string // what was tried, as a verb with its noun: "open", "read", "set owner"
+	Err      error
+}
+
+// KeptIssues is how many issues of each severity a Ledger remembers for the end of a job. Each is given to the sinks as
+// it happens, so none is lost; this bounds memory when a million files fail.
+const KeptIssues = 1000
+
+// maxOps bounds the number of different Op texts of remarks that are counted separately.
+const maxOps = 64
+
+type issues struct {
+	mu       sync.Mutex
+	kept     []Issue
+	failures uint64
+	notes    uint64
+	remarks  map[string]uint64 // by Op
+	sinks    []func(Issue)
+}
+
+// Fail records that path could not be dealt with: call it once per object. It counts the object as failed.
+func (l *Ledger) Fail(path, op string, err error) {
+	l.Objects.Failed.Add(1)
+	l.issues.add(Issue{Time: l.now(), Severity: Failure, Path: path, Op: op, Err: err})
+}
+
+// Note records something about path that the user should know but that does not make the result wrong: an attribute the
+// target of a restore cannot hold, a file that changed while it was read.
+func (l *Ledger) Note(path, op string, err error) {
+	l.issues.add(Issue{Time: l.now(), Severity: Remark, Path: path, Op: op, Err: err})
+}
+
+// OnIssue registers a function that is given every issue as it happens. Calls are serialised; the function must be
+// quick and must not call Fail or Note.
+func (l *Ledger) OnIssue(sink func(Issue)) {
+	l.issues.mu.Lock()
+	defer l.issues.mu.Unlock()
+	l.issues.sinks = append(l.issues.sinks, sink)
+}
+
+// Issues returns the first KeptIssues failures and the first KeptIssues remarks, in the order in which they happened.
+func (l *Ledger) Issues() []Issue {
+	l.issues.mu.Lock()
+	defer l.issues.mu.Unlock()
+	return slices.Clone(l.issues.kept)
+}
+
+func (is *issues) add(i Issue) {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	n := &is.failures
+	if i.Severity == Remark {
+		n = &is.notes
+		is.countRemark(i.Op)
+	}
+	*n++
+	if *n <= KeptIssues {
+		is.kept = append(is.kept, i)
+	}
+	for _, sink := range is.sinks {
+		sink(i)
+	}
+}
+
+func (is *issues) countRemark(op string) {
+	if _, known := is.remarks[op]; !known && len(is.remarks) >= maxOps {
+		op = "other"
+	}
+	if is.remarks == nil {
+		is.remarks = make(map[string]uint64)
+	}
+	is.remarks[op]++
+}
+
+func (is *issues) counts() (failures, notes uint64) {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	return is.failures, is.notes
+}
+
+type opCount struct {
+	op string
+	n  uint64
+}
+
+// byOp returns how often there was each kind of remark, most frequent first.
+func (is *issues) byOp() []opCount {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	var out []opCount
+	for op, n := range is.remarks {
+		out = append(out, opCount{op, n})
+	}
+	slices.SortFunc(out, func(a, b opCount) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.op, b.op))
+	})
+	return out
+}
+
+// WriteIssues writes what went wrong, for the end of a job: how often there was each kind of remark, then the first
+// failures by path, at most as many as told, and how many more there were. It writes nothing if all went well.
+func (l *Ledger) WriteIssues(w io.Writer, most int) error {
+	var b strings.Builder
+	for _, c := range l.issues.byOp() {
+		fmt.Fprintf(&b, "%s: %s\n", c.op, human.Plural(c.n, "remark"))
+	}
+	var shown uint64
+	for _, i := range l.Issues() {
+		if i.Severity == Failure && shown < uint64(most) {
+			b.WriteString(i.String() + "\n")
+			shown++
+		}
+	}
+	if failures, _ := l.issues.counts(); failures > shown {
+		fmt.Fprintf(&b, "and %s\n", human.Plural(failures-shown, "more failure"))
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write issues: %w", err)
+	}
+	return nil
+}
+
+// String is the issue in one printable line: "open /etc/shadow: permission denied".
+func (i Issue) String() string {
+	s := i.Op
+	if i.Path != "" {
+		s += " " + human.Printable(i.Path)
+	}
+	if i.Err == nil {
+		return s
+	}
+	err := i.Err
+	if path, ok := err.(*fs.PathError); ok { //nolint:errorlint // only the outermost repeats operation and path
+		err = path.Err
+	}
+	return s + ": " + human.Printable(err.Error())
+}

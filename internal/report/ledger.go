@@ -1,0 +1,146 @@
+// Package report keeps the books of a job: one Ledger of atomic counters and stage clocks, which the workers of a
+// backup, restore or check write, and which everything a person or a script sees is read from: the progress view, the
+// log lines, the report at the end, the JSON events and the state printed on a signal.
+//
+// The package refuses to know what a repository, a snapshot or a tree is: it sees numbers, stages, paths and errors,
+// and imports nothing else of internal/. No number here decides what is backed up.
+package report
+
+import (
+	"sync"
+	"time"
+)
+
+// Job is the kind of work a Ledger is kept for; it decides which lines a report has.
+type Job uint8
+
+// The jobs.
+const (
+	Backup Job = iota
+	Restore
+	Check
+)
+
+// Phase is the part of a job that is under way; phases follow each other, unlike stages, which overlap.
+type Phase uint8
+
+// The phases of the jobs.
+const (
+	Opening    Phase = iota // repository, keys, blob index
+	Scanning                // backup: scan, compare, read, store: the bulk of the work
+	Uploading               // backup: all is read; the last packs are on their way
+	Saving                  // backup: index and snapshot
+	Planning                // restore, check: finding out what there is to do
+	Restoring               // restore: file data
+	Finishing               // restore: metadata of directories
+	Checking                // check: structure
+	Verifying               // check: reading data back
+	Done                    // everything is over
+	phaseCount = iota
+)
+
+// PhaseTimes is wall time by phase.
+type PhaseTimes [phaseCount]time.Duration
+
+// Ledger holds the numbers of one job. The counters are added to directly; everything is safe for concurrent use.
+type Ledger struct {
+	Objects             Objects
+	Files, Dirs, Others Compared // by type: how they compare with the parent
+	Bytes               Bytes
+	Blobs               Blobs
+	Trees               Trees
+	Packs               Packs
+
+	job   Job
+	now   func() time.Time
+	start time.Time
+
+	mu         sync.Mutex // guards what follows
+	clocks     map[*Clock]struct{}
+	started    uint64     // clocks ever
+	ended      StageTimes // of clocks that were stopped
+	phase      Phase
+	phaseSince time.Duration
+	phases     PhaseTimes
+	expected   Expected
+
+	issues issues
+}
+
+// New returns the ledger of a backup that begins now. now must have a monotonic reading or otherwise never go back.
+func New(now func() time.Time) *Ledger { return NewJob(Backup, now) }
+
+// NewJob returns the ledger of a job that begins now.
+func NewJob(job Job, now func() time.Time) *Ledger {
+	return &Ledger{job: job, now: now, start: now(), clocks: make(map[*Clock]struct{})}
+}
+
+// Add adds what a worker counted by itself.
+func (l *Ledger) Add(t *Tally) {
+	add(l.Objects.fields(), t.Objects.fields())
+	add(l.Files.fields(), t.Files.fields())
+	add(l.Dirs.fields(), t.Dirs.fields())
+	add(l.Others.fields(), t.Others.fields())
+	add(l.Bytes.fields(), t.Bytes.fields())
+	add(l.Blobs.fields(), t.Blobs.fields())
+	add(l.Trees.fields(), t.Trees.fields())
+}
+
+// Phase says which part of the job begins.
+func (l *Ledger) Phase(p Phase) {
+	at := l.since()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.phases[l.phase] += at - l.phaseSince
+	l.phase, l.phaseSince = p, at
+}
+
+// Expect tells how many objects and bytes the job is thought to amount to: for a backup what the parent snapshot held.
+// The estimate of the time left is built on it; without it there is none.
+func (l *Ledger) Expect(objects, bytes uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.expected.Exact {
+		l.expected = Expected{Objects: objects, Bytes: bytes}
+	}
+}
+
+// ExpectExactly replaces what was expected by what was counted: the plan of a restore or check.
+func (l *Ledger) ExpectExactly(objects, bytes uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expected = Expected{Objects: objects, Bytes: bytes, Exact: true}
+}
+
+// Scanned says that every object of the sources has been inspected, so that the totals are known from now on.
+func (l *Ledger) Scanned() { l.ExpectExactly(l.Objects.Inspected.Load(), l.Bytes.Inspected.Load()) }
+
+// Snapshot copies the numbers.
+func (l *Ledger) Snapshot() Totals {
+	var t Totals
+	load(t.Objects.fields(), l.Objects.fields())
+	load(t.Files.fields(), l.Files.fields())
+	load(t.Dirs.fields(), l.Dirs.fields())
+	load(t.Others.fields(), l.Others.fields())
+	load(t.Bytes.fields(), l.Bytes.fields())
+	load(t.Blobs.fields(), l.Blobs.fields())
+	load(t.Trees.fields(), l.Trees.fields())
+	load(t.Packs.fields(), l.Packs.fields())
+	t.Failures, t.Notes = l.issues.counts()
+	t.Job, t.Start = l.job, l.start
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.Elapsed = l.since()
+	t.Stages = l.ended
+	for c := range l.clocks {
+		c.addTo(&t.Stages, t.Elapsed)
+	}
+	t.Workers = len(l.clocks)
+	t.Phase, t.Phases, t.Expected = l.phase, l.phases, l.expected
+	t.Phases[l.phase] += t.Elapsed - l.phaseSince
+	return t
+}
+
+// since is the time since the ledger was made.
+func (l *Ledger) since() time.Duration { return max(0, l.now().Sub(l.start)) }

@@ -1,0 +1,178 @@
+package report
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// rateWindow is how far back "now" reaches in a rate.
+	rateWindow = 5 * time.Second
+	// memoryHalf is the time after which an observation counts half in the estimate of the time left: long enough not
+	// to jump at every large file, short enough to follow a change from small files to large ones.
+	memoryHalf = 30 * time.Second
+	// estimateAfter is how long a job runs before its time left is estimated at all.
+	estimateAfter = 3 * time.Second
+)
+
+// Progress is how far a job is, in the objects and bytes that fit the job.
+type Progress struct {
+	Objects, Bytes           uint64 // dealt with
+	ObjectsTotal, BytesTotal uint64 // expected, never less than what is dealt with or waits to be
+	Moved                    uint64 // bytes that took effort: what a rate in bytes is about
+	Outstanding              uint64 // backup: bytes that must be read and have not been
+	Known                    bool   // the totals are not merely what was found so far
+}
+
+// Progress returns how far the job is.
+func (t *Totals) Progress() Progress {
+	var p Progress
+	switch t.Job {
+	case Backup:
+		p.Objects = t.Objects.Inspected
+		p.Outstanding = minus(t.Bytes.Wanted, t.Bytes.Read+t.Bytes.Skipped)
+		p.Bytes = minus(t.Bytes.Inspected, p.Outstanding)
+		p.Moved = t.Bytes.Read
+	case Restore:
+		p.Objects = t.Objects.Restored + t.Objects.Kept
+		p.Bytes, p.Moved = t.Bytes.Restored, t.Bytes.Restored
+	case Check:
+		p.Objects = t.Objects.Verified + t.Objects.Damaged
+		p.Bytes, p.Moved = t.Bytes.Verified, t.Bytes.Verified
+	}
+	e := t.Expected
+	p.ObjectsTotal = max(e.Objects, p.Objects)
+	p.BytesTotal = max(e.Bytes, p.Bytes+p.Outstanding)
+	// A tree that has outgrown its parent is of unknown size until the scan is over.
+	p.Known = e.Exact || e.Objects > 0 && p.Objects <= e.Objects
+	return p
+}
+
+// Ratio is the part that is done, 0 to 1; 0 while nothing is known about the whole.
+func (p Progress) Ratio() float64 {
+	switch {
+	case !p.Known:
+		return 0
+	case p.BytesTotal > 0:
+		return min(1, float64(p.Bytes)/float64(p.BytesTotal))
+	case p.ObjectsTotal > 0:
+		return min(1, float64(p.Objects)/float64(p.ObjectsTotal))
+	}
+	return 0
+}
+
+// Speeds is what can be said about a job's speed at one moment.
+type Speeds struct {
+	Bytes, BytesAverage float64       // bytes per second that were read (restore: restored; check: verified)
+	Items, ItemsAverage float64       // objects per second that were dealt with
+	Left                time.Duration // estimated time to the end; negative if it cannot be estimated
+	WaitingFor          string        // what holds the job up most now; empty if nothing was going on
+}
+
+// Meter turns a series of snapshots into speeds. It is not safe for concurrent use; every reader has its own.
+type Meter struct {
+	window []observation // oldest first; spans rateWindow
+	items  decaying
+	reads  decaying
+}
+
+type observation struct {
+	at             time.Duration
+	objects, moved uint64
+	stages         StageTimes
+}
+
+// decaying is an amount and the time it took, both fading with age.
+type decaying struct{ amount, seconds float64 }
+
+func (d *decaying) add(amount, seconds float64) {
+	fade := math.Exp2(-seconds / memoryHalf.Seconds())
+	d.amount = d.amount*fade + amount
+	d.seconds = d.seconds*fade + seconds
+}
+
+// time returns how long amount would take; infinite if there was no progress.
+func (d *decaying) time(amount uint64) float64 {
+	if amount == 0 {
+		return 0
+	}
+	return float64(amount) * d.seconds / d.amount
+}
+
+// Observe takes the next snapshot and returns the speeds as of it. Snapshots should come a few times in rateWindow.
+func (m *Meter) Observe(t *Totals) Speeds {
+	p := t.Progress()
+	o := observation{at: t.Elapsed, objects: p.Objects, moved: p.Moved, stages: t.Stages}
+	var last observation // all zero at the start of the job
+	if len(m.window) > 0 {
+		last = m.window[len(m.window)-1]
+	}
+	if dt := (o.at - last.at).Seconds(); dt > 0 {
+		m.items.add(float64(minus(o.objects, last.objects)), dt)
+		// Time in which there was nothing to read says nothing about the speed of reading.
+		if read := minus(o.moved, last.moved); read > 0 || p.Outstanding > 0 {
+			m.reads.add(float64(read), dt)
+		}
+	}
+	if len(m.window) == 0 {
+		m.window = append(m.window, observation{})
+	}
+	m.window = append(m.window, o)
+	for len(m.window) > 2 && o.at-m.window[1].at >= rateWindow {
+		m.window = m.window[1:]
+	}
+	return m.speeds(t, p)
+}
+
+func (m *Meter) speeds(t *Totals, p Progress) Speeds {
+	first, last := m.window[0], m.window[len(m.window)-1]
+	s := Speeds{Left: m.left(t, p)}
+	if dt := (last.at - first.at).Seconds(); dt > 0 {
+		s.Bytes = float64(minus(last.moved, first.moved)) / dt
+		s.Items = float64(minus(last.objects, first.objects)) / dt
+	}
+	s.BytesAverage, s.ItemsAverage = PerSecond(p.Moved, t.Elapsed), PerSecond(p.Objects, t.Elapsed)
+	if r, _ := last.stages.Minus(first.stages).Bottleneck(); r != Nothing {
+		s.WaitingFor = r.String()
+	}
+	return s
+}
+
+// left estimates the time to the end, in seconds: the longer of two, since inspecting and moving data overlap. Objects
+// still to be inspected pass at the speed of late. Bytes still to be moved are, in a backup, those known to be new plus,
+// of what has not been inspected, the part that was new in what has; they pass at the speed at which bytes moved while
+// there were any. So a tree of which 1 % changed is not waited for as if all of it had to be read.
+func (m *Meter) left(t *Totals, p Progress) time.Duration {
+	if !p.Known || t.Elapsed < estimateAfter || t.Phase == Done {
+		return -1
+	}
+	bytes := p.BytesTotal - p.Bytes
+	if t.Job == Backup {
+		bytes = p.Outstanding
+		if t.Bytes.Inspected > 0 {
+			ahead := float64(minus(p.BytesTotal, t.Bytes.Inspected))
+			bytes += uint64(ahead * min(1, float64(t.Bytes.Wanted)/float64(t.Bytes.Inspected)))
+		}
+	}
+	seconds := max(m.items.time(p.ObjectsTotal-p.Objects), m.reads.time(bytes))
+	if !(seconds < 1e9) { // also not-a-number: nothing was seen to move yet
+		return -1
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// minus is a - b, or 0 if that would be negative: counters are read one after another.
+func minus(a, b uint64) uint64 {
+	if a < b {
+		return 0
+	}
+	return a - b
+}
+
+// PerSecond is n divided by the seconds of d; 0 if d is not positive.
+func PerSecond(n uint64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}

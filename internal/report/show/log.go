@@ -1,0 +1,58 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// RunLog writes a line of progress to w every so often until ctx ends: what there is instead of a view where there is
+// no terminal. prefix is put before each line.
+func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Duration, prefix func() string) {
+	var m report.Meter
+	last := l.Snapshot()
+	due := last.Elapsed + every
+	repeat(ctx, min(every, time.Second), func() {
+		t := l.Snapshot()
+		s := m.Observe(&t)
+		if t.Elapsed < due {
+			return
+		}
+		r, _ := t.Stages.Minus(last.Stages).Bottleneck()
+		s.WaitingFor = ""
+		if r != report.Nothing {
+			s.WaitingFor = r.String() // over the whole interval, not over the last seconds
+		}
+		last, due = t, t.Elapsed+every
+		fmt.Fprintf(w, "%s%s\n", prefix(), LogLine(&t, s))
+	})
+}
+
+// LogLine is one line of progress: Time Machine's four figures in its form and units, then what it leaves out.
+//
+//	72.32 MB/s, avg: 17.91 MB/s, 323.87 items/s, avg: 367.99 items/s; 41.2 % done, about 12 min left; waiting mostly
+//	for: reading
+func LogLine(t *report.Totals, s report.Speeds) string {
+	line := fmt.Sprintf("%s, avg: %s, %s, avg: %s", human.Megabytes(s.Bytes), human.Megabytes(s.BytesAverage),
+		human.Items(s.Items), human.Items(s.ItemsAverage))
+	if p := t.Progress(); p.Known {
+		line += "; " + human.Percent(p.Ratio()) + " done"
+		if s.Left >= 0 {
+			line += ", about " + human.About(s.Left) + " left"
+		}
+	}
+	if t.Phase != report.Scanning && t.Phase != report.Restoring && t.Phase != report.Checking {
+		line += "; " + t.Phase.String()
+	}
+	if t.Failures > 0 {
+		line += "; " + human.Plural(t.Failures, "failure")
+	}
+	if s.WaitingFor != "" {
+		line += "; waiting mostly for: " + s.WaitingFor
+	}
+	return line
+}

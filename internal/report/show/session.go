@@ -1,0 +1,231 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// WriteSession writes the report of a finished job: TSM's lines with TSM's labels, then ours, where the time went, and
+// what held the job up.
+func WriteSession(w io.Writer, t *report.Totals) error {
+	var b strings.Builder
+	writeRows(&b, sessionRows(t))
+	writeTimes(&b, t)
+	if sentence := Bottleneck(t); sentence != "" {
+		b.WriteString("\n" + sentence + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	if err != nil {
+		return fmt.Errorf("write session report: %w", err)
+	}
+	return nil
+}
+
+// row is a line of the report. Numbers are aligned on their right, units follow.
+type row struct{ label, number, unit string }
+
+func sessionRows(t *report.Totals) []row {
+	switch t.Job {
+	case report.Restore:
+		return append(restoreRows(t), transferRows(t)...)
+	case report.Check:
+		return append(checkRows(t), transferRows(t)...)
+	}
+	return append(backupRows(t), ownRows(t)...)
+}
+
+func count(label string, n uint64) row { return row{label: label, number: human.Count(n)} }
+
+func amount(label string, n uint64) row {
+	number, unit := human.SizeParts(n)
+	return row{label, number, unit}
+}
+
+func velocity(label string, n uint64, d time.Duration) row {
+	number, unit := human.RateParts(n, d)
+	return row{label, number, unit}
+}
+
+func percent(label string, ratio float64) row {
+	return row{label, fmt.Sprintf("%.2f", ratio*100), "%"}
+}
+
+func seconds(label string, d time.Duration) row { return row{label, human.Grouped(d.Seconds()), "s"} }
+
+// backupRows are TSM's lines, in TSM's order.
+func backupRows(t *report.Totals) []row {
+	o, b := &t.Objects, &t.Bytes
+	rows := []row{
+		count("Total number of objects inspected", o.Inspected),
+		count("Total number of objects backed up", o.BackedUp),
+		count("Total number of objects updated", o.Updated),
+		count("Total number of objects rebound", o.Rebound),
+		count("Total number of objects deleted", o.Deleted),
+		count("Total number of objects expired", o.Expired),
+		count("Total number of objects failed", o.Failed),
+		count("Total number of objects encrypted", o.Encrypted),
+		count("Total number of objects deduplicated", o.Deduplicated),
+		count("Total number of objects grew", o.Grew),
+		count("Total number of retries", o.Retries),
+		amount("Total number of bytes inspected", b.Inspected),
+		amount("Total number of bytes processed", b.Processed),
+		amount("Total bytes before deduplication", b.BeforeDedup),
+		amount("Total bytes after deduplication", b.AfterDedup),
+	}
+	rows = append(rows, transferRows(t)...)
+	d, last := t.Derive(), len(rows)-1
+	return append(rows[:last:last],
+		percent("Objects compressed by", d.CompressedBy),
+		percent("Deduplication reduction", d.DedupReduction),
+		percent("Total data reduction ratio", d.TotalReduction),
+		rows[last])
+}
+
+// transferRows are the lines about the wire and the clock, which all jobs have.
+func transferRows(t *report.Totals) []row {
+	d := t.Derive()
+	return []row{
+		amount("Total number of bytes transferred", d.Moved),
+		seconds("Data transfer time", d.TransferTime),
+		velocity("Network data transfer rate", d.Moved, d.TransferTime),
+		velocity("Aggregate data transfer rate", d.Moved, t.Elapsed),
+		{"Elapsed processing time", human.Clocked(t.Elapsed), ""},
+	}
+}
+
+// ownRows are lines of a backup that TSM does not have.
+func ownRows(t *report.Totals) []row {
+	o := &t.Objects
+	rows := []row{
+		{},
+		count("Objects unchanged", o.Unchanged),
+		count("Objects excluded by rules", o.Excluded),
+		count("Objects that changed while being read", o.Changing),
+		kinds("Files new, changed, unmodified", t.Files),
+		kinds("Directories new, changed, unmodified", t.Dirs),
+		kinds("Others new, changed, unmodified", t.Others),
+		count("Chunks new", t.Blobs.New),
+		count("Chunks known", t.Blobs.Known),
+		count("Trees new", t.Trees.New),
+		count("Trees reused", t.Trees.Reused),
+		amount("Bytes read from files", t.Bytes.Read),
+		amount("Bytes added to the repository", t.Bytes.Stored),
+	}
+	return append(rows, row{"Objects inspected per second", human.Grouped(report.PerSecond(o.Inspected, t.Elapsed)), "/s"})
+}
+
+func kinds(label string, c report.ComparedOf[uint64]) row {
+	return row{label, human.Count(c.New) + " / " + human.Count(c.Changed) + " / " + human.Count(c.Unmodified), ""}
+}
+
+func restoreRows(t *report.Totals) []row {
+	o := &t.Objects
+	return []row{
+		count("Total number of objects restored", o.Restored),
+		count("Total number of objects left as they were", o.Kept),
+		count("Total number of objects deleted", o.Deleted),
+		count("Total number of objects failed", o.Failed),
+		count("Total number of remarks", t.Notes),
+		amount("Total number of bytes restored", t.Bytes.Restored),
+	}
+}
+
+func checkRows(t *report.Totals) []row {
+	return []row{
+		count("Total number of objects verified", t.Objects.Verified),
+		count("Total number of objects damaged", t.Objects.Damaged),
+		count("Total number of problems", t.Failures),
+		count("Total number of remarks", t.Notes),
+		amount("Total number of bytes verified", t.Bytes.Verified),
+	}
+}
+
+// writeRows writes labels, numbers and units in three aligned columns.
+func writeRows(b *strings.Builder, rows []row) {
+	var label, number int
+	for _, r := range rows {
+		label, number = max(label, utf8.RuneCountInString(r.label)), max(number, len(r.number))
+	}
+	for _, r := range rows {
+		if r.label == "" {
+			b.WriteByte('\n')
+			continue
+		}
+		line := fmt.Sprintf("%-*s  %*s %s", label+1, r.label+":", number, r.number, r.unit)
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+// writeTimes writes two tables that each add up to 100.0 %: the time on the wall by phase, and the time of all workers
+// by stage.
+func writeTimes(b *strings.Builder, t *report.Totals) {
+	var total time.Duration
+	for _, d := range t.Phases {
+		total += d
+	}
+	writeTable(b, "Elapsed time by phase", total, len(t.Phases), func(i int) (string, time.Duration) {
+		return report.Phase(i).String(), t.Phases[i]
+	})
+	total = 0
+	for _, d := range t.Stages {
+		total += d
+	}
+	writeTable(b, "Where the time of the workers went", total, len(t.Stages), func(i int) (string, time.Duration) {
+		return report.Stage(i).String(), t.Stages[i]
+	})
+}
+
+// shownTime is the least time that has a line even if its part is 0.0 %: what reads "0.00 s 0.0 %" says nothing.
+const shownTime = 5 * time.Millisecond
+
+func writeTable(b *strings.Builder, title string, total time.Duration, n int, at func(int) (string, time.Duration)) {
+	if total <= 0 {
+		return
+	}
+	shares := make([]float64, n)
+	for i := range shares {
+		_, d := at(i)
+		shares[i] = float64(d)
+	}
+	fmt.Fprintf(b, "\n%s:\n", title)
+	for i, p := range human.Percentages(shares) {
+		if name, d := at(i); d >= shownTime || p != "0.0" {
+			fmt.Fprintf(b, "  %-30s %14s s %6s %%\n", name, human.Grouped(d.Seconds()), p)
+		}
+	}
+	fmt.Fprintf(b, "  %-30s %14s s %6s %%\n", "total", human.Grouped(total.Seconds()), "100.0")
+}
+
+// Bottleneck says in a sentence what held the job up most; it is empty if no worker ever had anything to do. Idle time
+// is left out of the part it tells.
+func Bottleneck(t *report.Totals) string {
+	r, share := t.Stages.Bottleneck()
+	var what, hint string
+	switch r {
+	case report.Nothing:
+		return ""
+	case report.Finding:
+		what = "finding out what there is and what changed"
+	case report.Reading:
+		what = "reading files from the source"
+	case report.Computing:
+		what = "the processor"
+		if s := t.Stages.Busiest(r); s != report.Idle {
+			what += ", mostly " + s.String()
+		}
+	case report.Repository:
+		what = "the repository"
+	case report.Writing:
+		what = "writing to the target"
+	case report.Memory:
+		what, hint = "the memory budget", " More may help (--memory)."
+	}
+	return fmt.Sprintf("Bottleneck: %s. %.0f %% of the workers' time was spent on it or waiting for it.%s",
+		what, share*100, hint)
+}

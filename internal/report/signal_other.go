@@ -1,0 +1,11 @@
+//go:build !darwin
+
+package report
+
+import (
+	"os"
+	"syscall"
+)
+
+// stateSignals are the signals that ask for the state.
+func stateSignals() []os.Signal { return []os.Signal{syscall.SIGUSR1} }

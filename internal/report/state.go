@@ -1,0 +1,82 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// WriteState writes what the job is doing at this moment: the figures of the progress view without estimates, and what
+// each worker is at. It is what a signal makes a running program print.
+func (l *Ledger) WriteState(w io.Writer) error {
+	t := l.Snapshot()
+	p := t.Progress()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, %s elapsed\n", t.Job, t.Phase, human.Clocked(t.Elapsed))
+	fmt.Fprintf(&b, "  %s items, average %s\n", human.Count(p.Objects),
+		human.Items(PerSecond(p.Objects, t.Elapsed)))
+	fmt.Fprintf(&b, "  %s; %s %s, average %s\n", human.Size(p.Bytes), t.Job.Moved(), human.Size(p.Moved),
+		human.Rate(p.Moved, t.Elapsed))
+	if p.Known {
+		fmt.Fprintf(&b, "  %s of %s items and %s\n", human.Percent(p.Ratio()), human.Count(p.ObjectsTotal), human.Size(p.BytesTotal))
+	}
+	if details := t.Details(); len(details) > 0 {
+		fmt.Fprintf(&b, "  %s\n", strings.Join(details, ", "))
+	}
+	if r, share := t.Stages.Bottleneck(); r != Nothing {
+		fmt.Fprintf(&b, "  held up mostly by: %s (%.0f %%)\n", r, share*100)
+	}
+	for _, worker := range l.workers() {
+		fmt.Fprintf(&b, "  %s: %s for %.1f s", worker.name, worker.stage, worker.since.Seconds())
+		if worker.path != "" {
+			fmt.Fprintf(&b, ", at %s", human.Printable(worker.path))
+		}
+		b.WriteByte('\n')
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	return nil
+}
+
+// Details are the figures a job has beyond objects, bytes and speeds, each with its name, for a line of text.
+func (t *Totals) Details() []string {
+	var parts []string
+	switch {
+	case t.Job == Backup:
+		parts = append(parts, "new "+human.Size(t.Bytes.Processed), "sent "+human.Size(t.Bytes.Transferred))
+	case t.Bytes.Fetched > 0:
+		parts = append(parts, "fetched "+human.Size(t.Bytes.Fetched))
+	}
+	if t.Failures > 0 {
+		parts = append(parts, human.Plural(t.Failures, "failure"))
+	}
+	if t.Notes > 0 {
+		parts = append(parts, human.Plural(t.Notes, "remark"))
+	}
+	return parts
+}
+
+// OnSignal writes the state to w whenever the process gets the platform's signal for it (SIGUSR1; on macOS also SIGINFO,
+// which is ctrl-T), until ctx ends. It returns once the signal is being listened to.
+func OnSignal(ctx context.Context, l *Ledger, w io.Writer) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, stateSignals()...)
+	go func() {
+		defer signal.Stop(signals)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+				// Whoever asked sees that nothing came; the job itself must not suffer.
+				_ = l.WriteState(w)
+			}
+		}
+	}()
+}

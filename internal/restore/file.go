@@ -1,0 +1,333 @@
+package restore
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// file is a regular file on its way to the target. Its chunks come in any order, from several goroutines.
+type file struct {
+	dir  *dir
+	node tree.Node
+	path string
+	temp string // the name it has until it is whole; empty: written under its own
+	link *link  // other names of it wait
+
+	left atomic.Int64 // chunks not written, and one for the walk
+
+	mu     sync.Mutex
+	w      *localfs.Writer
+	failed bool
+}
+
+// file restores a regular file, or decides that it can stay as it is.
+func (w *walker) file(ctx context.Context, d *dir, n *tree.Node, at string) error {
+	f := &file{dir: d, node: *n, path: at, link: w.firstName(d, n)}
+	d.begin()
+	f.left.Store(1)
+	switch keep, err := w.meets(ctx, f); {
+	case err != nil && context.Cause(ctx) != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		w.fail(f, err)
+		w.part(f)
+		return nil
+	case keep:
+		w.settle(f, true)
+		w.end(d)
+		return nil
+	}
+	w.window.files++
+	err := w.chunks(ctx, &n.Content, n.Size, func(c tree.Chunk, off uint64) error {
+		if c.IsHole() || f.hopeless() {
+			return nil
+		}
+		f.left.Add(1)
+		return w.add(ctx, piece{id: c.ID, file: f, off: off, len: uint32(c.Len)})
+	})
+	if err != nil {
+		if stop := context.Cause(ctx); stop != nil {
+			return stop
+		}
+		w.fail(f, err)
+	}
+	if len(n.Content.Inline) > 0 {
+		w.write(f, n.Content.Inline, 0)
+	}
+	w.part(f)
+	return nil
+}
+
+// chunks yields the chunks of a file with their offsets.
+func (j *job) chunks(ctx context.Context, c *tree.Content, size uint64, yield func(tree.Chunk, uint64) error) error {
+	off := uint64(0)
+	each := func(c tree.Chunk) error {
+		at := off
+		off += c.Len
+		return yield(c, at)
+	}
+	if !c.List.IsZero() {
+		return tree.WalkList(ctx, j.repo.LoadBlob, c.List, each)
+	}
+	for _, chunk := range c.Chunks {
+		if err := each(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meets looks at what is there under the file's name. keep is true when nothing needs to be written.
+func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
+	if f.node.Outcome >= tree.Skipped {
+		return false, errNoContent
+	}
+	if len(f.node.Content.Chunks) > 1 || !f.node.Content.List.IsZero() {
+		f.temp = tempName(f.node.Name)
+	}
+	if f.dir.handle == nil {
+		return w.pretend(f), nil
+	}
+	var st localfs.Stat
+	err = f.dir.handle.Lstat(f.node.Name, &st)
+	switch {
+	case errors.Is(err, localfs.ErrVanished):
+		return w.to.DryRun && w.pretend(f), nil
+	case err != nil:
+		return false, err
+	case !w.replaces(&f.node, &st):
+		w.ledger.Objects.Kept.Add(1)
+		w.ledger.Bytes.Restored.Add(f.node.Size)
+		return true, nil
+	case w.to.DryRun:
+		return w.pretend(f), nil
+	}
+	f.temp = tempName(f.node.Name)
+	if st.Type != tree.File {
+		return false, w.clear(f.dir.handle, f.node.Name, &st)
+	}
+	if err := f.dir.handle.Unprotect(f.node.Name); err != nil && !localfs.Unsupported(err) {
+		return false, err
+	}
+	if st.Size != f.node.Size || st.Links > 1 || !w.identical(ctx, f.dir.handle, &f.node) {
+		return false, nil
+	}
+	w.problems(f.path, f.dir.handle.Apply(f.node.Name, w.owned(&f.node), w.to.Apply))
+	w.ledger.Objects.Kept.Add(1)
+	w.ledger.Bytes.Restored.Add(f.node.Size)
+	return true, nil
+}
+
+// pretend books a file of a dry run.
+func (w *walker) pretend(f *file) bool {
+	w.ledger.Objects.Restored.Add(1)
+	w.ledger.Bytes.Restored.Add(f.node.Size)
+	return true
+}
+
+// identical reports whether the file n of a directory has the content of the snapshot, by reading it.
+func (j *job) identical(ctx context.Context, in *localfs.Dir, n *tree.Node) bool {
+	f, err := in.OpenFile(n.Name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return f.Opened().Size == n.Size && j.matches(ctx, f, n, j.repo.Keys().Hasher()) == nil
+}
+
+// matches compares an open file with a node, chunk by chunk.
+func (j *job) matches(ctx context.Context, f *localfs.File, n *tree.Node, h *seal.Hasher) error {
+	if len(n.Content.Inline) > 0 {
+		p := make([]byte, len(n.Content.Inline))
+		if _, err := f.ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if string(p) != string(n.Content.Inline) {
+			return errDiffers
+		}
+		return nil
+	}
+	var buf []byte
+	return j.chunks(ctx, &n.Content, n.Size, func(c tree.Chunk, off uint64) error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if c.IsHole() {
+			return isZero(f, off, c.Len)
+		}
+		if uint64(cap(buf)) < c.Len {
+			buf = make([]byte, c.Len)
+		}
+		p := buf[:c.Len]
+		if _, err := f.ReadAt(p, int64(off)); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if h.ID(p) != c.ID {
+			return errDiffers
+		}
+		return nil
+	})
+}
+
+// isZero checks that a range holds no data but zeros; holes are not read.
+func isZero(f *localfs.File, off, n uint64) error {
+	buf := make([]byte, 64<<10)
+	return f.Extents(off+n, func(at, length uint64, hole bool) error {
+		if hole || at+length <= off {
+			return nil
+		}
+		for from := max(at, off); from < at+length; from += uint64(len(buf)) {
+			p := buf[:min(uint64(len(buf)), at+length-from)]
+			if _, err := f.ReadAt(p, int64(from)); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			for _, b := range p {
+				if b != 0 {
+					return errDiffers
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// tempName is where the content of a file grows until it is whole. It follows from the name, so that what a killed
+// restore left behind is found and replaced by the next one.
+func tempName(name string) string {
+	sum := blake3.Sum256([]byte(name))
+	return ".tidemark-" + hex.EncodeToString(sum[:8]) + ".part"
+}
+
+func (f *file) hopeless() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
+}
+
+// fail books the first failure of f; what else happens to it does not matter any more.
+func (j *job) fail(f *file, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.failed {
+		f.failed = true
+		j.ledger.Fail(f.path, "restore", err)
+	}
+}
+
+// open makes the file when its first bytes arrive.
+func (f *file) open() (*localfs.Writer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.w != nil {
+		return f.w, nil
+	}
+	name := f.node.Name
+	if f.temp != "" {
+		name = f.temp
+	}
+	w, err := f.dir.handle.CreateFile(name)
+	if err != nil && f.temp != "" && f.dir.handle.Remove(name, false) == nil {
+		w, err = f.dir.handle.CreateFile(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.node.Flags != 0 {
+		w.Prepare(&f.node)
+	}
+	f.w = w
+	return w, nil
+}
+
+// write puts verified bytes at their place.
+func (j *job) write(f *file, p []byte, off uint64) {
+	w, err := f.open()
+	if err == nil {
+		_, err = w.WriteAt(p, int64(off))
+	}
+	if err != nil {
+		j.fail(f, err)
+		return
+	}
+	j.ledger.Bytes.Restored.Add(uint64(len(p)))
+}
+
+// part ends one part of f, and f with the last of them.
+func (j *job) part(f *file) {
+	if f.left.Add(-1) > 0 {
+		return
+	}
+	whole := !f.hopeless()
+	if whole {
+		if err := j.complete(f); err != nil {
+			j.fail(f, err)
+			whole = false
+		}
+	}
+	if !whole {
+		f.discard()
+	} else {
+		j.ledger.Objects.Restored.Add(1)
+	}
+	j.settle(f, whole)
+	j.end(f.dir)
+}
+
+// complete gives the file its size, metadata and name.
+func (j *job) complete(f *file) error {
+	w, err := f.open() // an empty file, or one that is a single hole, has seen no write
+	if err != nil {
+		return err
+	}
+	if err := w.Truncate(int64(f.node.Size)); err != nil {
+		return err
+	}
+	what := j.to.Apply
+	flags := f.node.Flags != 0 && !what.SkipFlags
+	what.SkipFlags = true // an immutable file could not be renamed any more
+	ps := w.SetMeta(j.owned(&f.node), what)
+	f.w = nil
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if f.temp != "" {
+		if err := f.dir.handle.Rename(f.temp, f.node.Name); err != nil {
+			return fmt.Errorf("give it its name: %w", err)
+		}
+		f.temp = ""
+	}
+	if flags {
+		only := localfs.ApplyOptions{
+			SkipOwner: true, SkipMode: true, SkipXattrs: true, SkipTimes: true, ForeignFlags: what.ForeignFlags,
+		}
+		ps = append(ps, f.dir.handle.Apply(f.node.Name, &f.node, only)...)
+	}
+	j.problems(f.path, ps)
+	return nil
+}
+
+// discard removes what was written of a file that cannot be completed: half a file under its real name would look like
+// the file.
+func (f *file) discard() {
+	if f.w == nil {
+		return
+	}
+	_ = f.w.Close()
+	f.w = nil
+	name := f.node.Name
+	if f.temp != "" {
+		name = f.temp
+	}
+	_ = f.dir.handle.Remove(name, false)
+}

@@ -1,0 +1,198 @@
+package restore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// linkKey tells the names of one object: inode numbers mean something inside one file system only.
+type linkKey struct{ scope, ino uint64 }
+
+// link is an object with several names. The first name met is restored; the others become links to it.
+type link struct {
+	dirs    []string // from the target down to the directory of the first name
+	name    string
+	unseen  uint64
+	done    bool
+	ok      bool
+	waiters []linkName
+}
+
+type linkName struct {
+	dir  *dir
+	node tree.Node
+	path string
+}
+
+// firstName returns the link of which n is the first name, nil if it has one name only.
+func (j *job) firstName(d *dir, n *tree.Node) *link {
+	if n.Links < 2 {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.links[linkKey{d.scope, n.Inode}]
+}
+
+// later reports whether n is a further name of something met before, and takes care of it then: now, or when the first
+// name is finished.
+func (w *walker) later(d *dir, n *tree.Node, at string) bool {
+	key := linkKey{d.scope, n.Inode}
+	w.mu.Lock()
+	l := w.links[key]
+	if l == nil {
+		l = &link{name: n.Name, unseen: n.Links - 1, done: n.Type != tree.File, ok: n.Type != tree.File}
+		for up := d; up.parent != nil; up = up.parent {
+			l.dirs = append(l.dirs, up.name)
+		}
+		slices.Reverse(l.dirs)
+		w.links[key] = l
+		w.mu.Unlock()
+		return false
+	}
+	l.unseen--
+	if l.unseen == 0 {
+		delete(w.links, key)
+	}
+	d.begin()
+	if !l.done {
+		l.waiters = append(l.waiters, linkName{d, *n, at})
+		w.mu.Unlock()
+		return true
+	}
+	w.mu.Unlock()
+	w.join(l, linkName{d, *n, at})
+	return true
+}
+
+// settle says that the first name of f is finished, and makes the others that waited for it.
+func (j *job) settle(f *file, ok bool) {
+	if f.link == nil {
+		return
+	}
+	j.mu.Lock()
+	f.link.done, f.link.ok = true, ok
+	waiters := f.link.waiters
+	f.link.waiters = nil
+	j.mu.Unlock()
+	for _, name := range waiters {
+		j.join(f.link, name)
+	}
+}
+
+// join makes one further name, and ends its part of its directory.
+func (j *job) join(l *link, name linkName) {
+	defer j.end(name.dir)
+	switch err := j.joinName(l, &name); {
+	case errors.Is(err, errKept):
+		j.ledger.Objects.Kept.Add(1)
+	case err != nil:
+		j.ledger.Fail(name.path, "restore", err)
+	default:
+		j.ledger.Objects.Restored.Add(1)
+	}
+	if name.node.Type == tree.File {
+		j.ledger.Bytes.Restored.Add(name.node.Size)
+	}
+}
+
+func (j *job) joinName(l *link, name *linkName) error {
+	if !l.ok {
+		return errors.New("the file it is another name of could not be restored")
+	}
+	if j.to.DryRun || name.dir.handle == nil {
+		return nil
+	}
+	first, err := j.descend(l.dirs)
+	if err != nil {
+		return err
+	}
+	defer first.Release()
+	var there, here localfs.Stat
+	if err := first.Lstat(l.name, &there); err != nil {
+		return err
+	}
+	in, as := name.dir.handle, name.node.Name
+	switch err := in.Lstat(as, &here); {
+	case err == nil && here.Ino == there.Ino && here.Dev == there.Dev:
+		return nil
+	case err == nil && !j.replaces(&name.node, &here) && j.to.Overwrite != IfChanged:
+		return errKept
+	case err == nil:
+		if err := j.clear(in, as, &here); err != nil {
+			return err
+		}
+	case !errors.Is(err, localfs.ErrVanished):
+		return err
+	}
+	if name.node.Flags != 0 { // an immutable or append-only object takes no further name
+		_ = first.Unprotect(l.name)
+	}
+	err = in.Link(first, l.name, as)
+	if err != nil && name.node.Type == tree.File {
+		err = j.copyInstead(first, l.name, name, err)
+	}
+	if err == nil && name.node.Flags != 0 {
+		j.problems(name.path, in.Apply(as, j.owned(&name.node), j.to.Apply))
+	}
+	return err
+}
+
+// copyInstead serves a target that has no hard links, or not that many: the name gets a copy, and the report a line.
+func (j *job) copyInstead(in *localfs.Dir, old string, name *linkName, reason error) error {
+	from, err := in.OpenFile(old)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := name.dir.handle.CreateFile(name.node.Name)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	buf := make([]byte, 1<<20)
+	err = from.Extents(name.node.Size, func(off, n uint64, hole bool) error {
+		for end := off + n; !hole && off < end; {
+			k, err := from.ReadAt(buf[:min(uint64(len(buf)), end-off)], int64(off))
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			if _, err := to.WriteAt(buf[:k], int64(off)); err != nil {
+				return err
+			}
+			if off += uint64(k); k == 0 {
+				return io.ErrUnexpectedEOF
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = to.Truncate(int64(name.node.Size))
+	}
+	if err != nil {
+		return err
+	}
+	j.problems(name.path, append(to.SetMeta(j.owned(&name.node), j.to.Apply),
+		localfs.Problem{What: "hard link", Err: fmt.Errorf("a copy was made instead: %w", reason)}))
+	return nil
+}
+
+// descend opens the directory at these names below the target. The caller releases it.
+func (j *job) descend(names []string) (*localfs.Dir, error) {
+	at := j.base
+	at.Retain()
+	for _, name := range names {
+		next, err := at.Open(name)
+		at.Release()
+		if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	return at, nil
+}

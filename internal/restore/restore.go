@@ -1,0 +1,152 @@
+// Package restore brings a tree, or a part of it, back to a file system. The flow:
+//
+//	walker.go   the tree, page by page: directories and everything without content are made as they are met;
+//	            files become jobs of a window (bounded in files, directories and bytes)
+//	window.go   a full window: its chunks are looked up, sorted by pack and frame, and read in runs; each frame is
+//	            opened once, each blob compared with its ID, then written to every place that wants it
+//	file.go     a file whose last chunk is written gets its size, its metadata and its name
+//	dir.go      a directory whose last entry is finished gets its metadata
+//
+// While one window is read and written, the next one is planned. Nothing that does not match its ID is ever written.
+// The package refuses to know how snapshots are chosen, and what is printed.
+package restore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Overwrite says what happens to a file that is there already.
+type Overwrite uint8
+
+// The overwrite rules, with restic's names.
+const (
+	Always    Overwrite = iota // replace it unless its content is the same, which is checked by reading it
+	IfChanged                  // replace it unless size and modification time are the same
+	IfNewer                    // replace it if the one in the snapshot was modified later
+	Never                      // leave everything that exists alone
+)
+
+// ParseOverwrite reads the names of the command line.
+func ParseOverwrite(name string) (Overwrite, error) {
+	for i, known := range []string{"always", "if-changed", "if-newer", "never"} {
+		if name == known {
+			return Overwrite(i), nil
+		}
+	}
+	return 0, fmt.Errorf("overwrite %q: choose always, if-changed, if-newer or never", name)
+}
+
+// Selection is what is restored.
+type Selection struct {
+	Tree format.ID // root page of the snapshot's tree
+	Sub  string    // a path inside the snapshot: the content of that directory, or that one file; "" or "/": all
+	// Take decides about a path inside the snapshot: whether it is restored, and whether to look below it. Nil: all.
+	Take func(path string, typ tree.Type) (take, enter bool)
+}
+
+// Target is where it goes, and how it meets what is there.
+type Target struct {
+	Path      string
+	Overwrite Overwrite
+	Delete    bool // remove what is in restored directories but not in the snapshot
+	DryRun    bool
+	Verify    bool // read every file back and compare it with the snapshot once all is written
+	Apply     localfs.ApplyOptions
+	Owners    func(uid, gid uint32) (uint32, uint32) // maps IDs of the snapshot to those of this machine; nil: as they are
+}
+
+// Parallel is how many goroutines read and write.
+type Parallel struct{ Workers int }
+
+// Result is what a run did beside what its ledger counts.
+type Result struct {
+	Problems map[string]uint64 // metadata that could not be set: how often, by what it was ("owner", "xattr user.x")
+	Deleted  uint64            // entries removed from the target
+}
+
+// Run restores the selection. What fails for one object is a failure in the ledger; an error ends the run.
+func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par Parallel, l *report.Ledger) (*Result, error) {
+	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey]*link{}}
+	l.Phase(report.Planning)
+	root, err := j.root(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.Phase(report.Restoring)
+	windows := make(chan *window)
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(windows)
+		w := &walker{job: j, windows: windows, window: newWindow()}
+		return w.run(gctx, root)
+	})
+	group.Go(func() error {
+		for w := range windows {
+			if err := j.execute(gctx, w, max(1, par.Workers)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err = group.Wait()
+	if j.base != nil {
+		defer j.base.Release()
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.Phase(report.Finishing)
+	if to.Verify && !to.DryRun {
+		l.Phase(report.Verifying)
+		if err := j.verify(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &j.result, nil
+}
+
+// job is one restore.
+type job struct {
+	repo   *repo.Repository
+	sel    Selection
+	to     Target
+	ledger *report.Ledger
+	base   *localfs.Dir // the target directory; nil in a dry run onto nothing
+
+	mu     sync.Mutex
+	result Result
+	links  map[linkKey]*link
+}
+
+// problems books metadata that could not be set on one object.
+func (j *job) problems(path string, ps []localfs.Problem) {
+	if len(ps) == 0 {
+		return
+	}
+	j.mu.Lock()
+	for _, p := range ps {
+		j.result.Problems[p.What]++
+	}
+	j.mu.Unlock()
+	for _, p := range ps {
+		j.ledger.Note(path, "set "+p.What, p.Err)
+	}
+}
+
+// owned returns the node with the owners of this machine.
+func (j *job) owned(n *tree.Node) *tree.Node {
+	if j.to.Owners != nil {
+		n.UID, n.GID = j.to.Owners(n.UID, n.GID)
+	}
+	return n
+}

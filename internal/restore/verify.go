@@ -1,0 +1,80 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// verify reads every restored file back and compares it with the snapshot.
+func (j *job) verify(ctx context.Context) error {
+	j.base.Retain()
+	defer j.base.Release()
+	root, at := j.sel.Tree, "/"
+	for _, name := range strings.FieldsFunc(j.sel.Sub, func(r rune) bool { return r == '/' }) {
+		n, err := tree.Lookup(ctx, j.repo.LoadBlob, root, name)
+		if err != nil {
+			return err
+		}
+		if n.Type != tree.Dir {
+			j.verifyFile(ctx, j.base, n, path.Join(at, name), j.repo.Keys().Hasher())
+			return context.Cause(ctx)
+		}
+		root, at = n.Subtree, path.Join(at, name)
+	}
+	return j.verifyDir(ctx, j.base, root, at, j.repo.Keys().Hasher())
+}
+
+func (j *job) verifyDir(ctx context.Context, in *localfs.Dir, root format.ID, at string, h *seal.Hasher) error {
+	err := tree.Walk(ctx, j.repo.LoadBlob, root, func(n *tree.Node) error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		here, take, enter := path.Join(at, n.Name), true, true
+		if j.sel.Take != nil {
+			take, enter = j.sel.Take(here, n.Type)
+		}
+		switch {
+		case n.Type == tree.File && take && n.Outcome < tree.Skipped:
+			j.verifyFile(ctx, in, n, here, h)
+		case n.Type == tree.Dir && enter:
+			sub, err := in.Open(n.Name)
+			if err != nil {
+				j.ledger.Fail(here, "verify", err)
+				return nil
+			}
+			defer sub.Release()
+			return j.verifyDir(ctx, sub, n.Subtree, here, h)
+		}
+		return nil
+	})
+	if err != nil && context.Cause(ctx) == nil && damaged(err) {
+		return nil // told when it was restored
+	}
+	return err
+}
+
+func (j *job) verifyFile(ctx context.Context, in *localfs.Dir, n *tree.Node, at string, h *seal.Hasher) {
+	f, err := in.OpenFile(n.Name)
+	if err == nil {
+		defer f.Close()
+		if err = j.matches(ctx, f, n, h); err == nil && f.Opened().Size != n.Size {
+			err = errDiffers
+		}
+	}
+	if err != nil {
+		if j.to.Overwrite != Always && errors.Is(err, errDiffers) {
+			return // it was left as it was on purpose
+		}
+		j.ledger.Fail(at, "verify", err)
+		return
+	}
+	j.ledger.Objects.Verified.Add(1)
+	j.ledger.Bytes.Verified.Add(n.Size)
+}

@@ -1,0 +1,214 @@
+package rules
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+)
+
+// Builder collects rules in the order in which they were given and compiles them into a Set. An origin is shown to
+// people: "file:line", a flag, "built-in". After the first error of a method the builder may still be used.
+type Builder struct {
+	set *Set
+}
+
+// NewBuilder returns a builder without rules: everything is included.
+func NewBuilder() *Builder {
+	return &Builder{set: &Set{trie: &trie{}, folded: &trie{}}}
+}
+
+// trie holds the patterns of one way of comparing names.
+type trie struct {
+	root     node // where anchored patterns start: the directory "/"
+	anywhere node // where the others start: every directory
+}
+
+func (t *trie) insert(p pattern, rule int32) {
+	if p.anchored {
+		t.root.insert(p.parts, p.source, rule)
+		return
+	}
+	for len(p.parts) > 0 && p.parts[0].deep { // already at any depth
+		p.parts, p.source = p.parts[1:], p.source[1:]
+	}
+	if len(p.parts) == 0 {
+		p.parts, p.source = []component{{glob: glob{kind: globAny}}}, []string{"*"}
+	}
+	t.anywhere.insert(p.parts, p.source, rule)
+}
+
+// add records the rule and returns its number. Numbers rise in the order of giving, and among rules of one kind the
+// highest that matches decides.
+func (b *Builder) add(kind Kind, include bool, text, origin string) int32 {
+	b.set.rules = append(b.set.rules, Rule{Kind: kind, Include: include, Text: text, Origin: origin})
+	b.set.has[kind] = true
+	return int32(len(b.set.rules) - 1)
+}
+
+// Protect forbids an absolute path and what lies beneath it, whatever other rules say: the repository and the cache
+// never back themselves up. Links in the path must have been resolved by the caller.
+func (b *Builder) Protect(absolute, why string) {
+	absolute = path.Clean("/" + absolute)
+	var p pattern
+	for _, name := range splitPath(absolute) {
+		p.parts = append(p.parts, component{glob: glob{text: name}})
+		p.source = append(p.source, name)
+	}
+	p.anchored = true
+	b.set.trie.insert(p, b.add(Protected, false, absolute+": "+why, "built-in"))
+}
+
+// Exclude adds a glob pattern with the meaning restic gives it: see docs/rules.md. fold compares without case. Patterns
+// with and without case are two lists that decide independently.
+func (b *Builder) Exclude(text string, fold bool, origin string) error {
+	body, include := strings.CutPrefix(text, "!")
+	if body == "" {
+		return fmt.Errorf("%s: %w: %q is empty", origin, ErrPattern, text)
+	}
+	kind, into := Glob, b.set.trie
+	if fold {
+		kind, into, body = FoldedGlob, b.set.folded, strings.ToLower(body)
+	}
+	clean := path.Clean(body)
+	p, err := parsePattern(splitPath(clean), "**", resticSyntax())
+	if err != nil {
+		return fmt.Errorf("%s: %w", origin, err)
+	}
+	p.anchored = strings.HasPrefix(clean, "/")
+	into.insert(p, b.add(kind, include, text, origin))
+	return nil
+}
+
+// ExcludeFile adds one pattern per line of r, with the meaning of Exclude: blank lines and lines that start with '#' are
+// skipped, $NAME and ${NAME} are replaced from env, $$ is a dollar sign. name is used for origins.
+func (b *Builder) ExcludeFile(r io.Reader, name string, fold bool, env func(string) (string, bool)) error {
+	lookup := func(key string) string {
+		if key == "$" {
+			return "$"
+		}
+		value, _ := env(key)
+		return value
+	}
+	return eachLine(r, name, func(line, origin string) error {
+		if strings.HasPrefix(line, "#") {
+			return nil
+		}
+		return b.Exclude(os.Expand(line, lookup), fold, origin)
+	})
+}
+
+// ExcludeIfPresent leaves out the content of directories that hold a file of that name, except the file itself. With
+// "NAME:HEADER" the file must begin with HEADER.
+func (b *Builder) ExcludeIfPresent(spec, origin string) error {
+	name, header, _ := strings.Cut(spec, ":")
+	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+		return fmt.Errorf("%s: %w: %q needs the name of a file, as NAME or NAME:HEADER", origin, ErrPattern, spec)
+	}
+	b.marker(name, header, spec, origin)
+	return nil
+}
+
+// The name and the first bytes of the file that marks a cache directory: https://bford.info/cachedir/
+const (
+	cacheTagName   = "CACHEDIR.TAG"
+	cacheTagHeader = "Signature: 8a477f597d28d172789f06886806bc55"
+)
+
+// ExcludeCaches leaves out the content of directories that are tagged as caches, except the tag.
+func (b *Builder) ExcludeCaches(origin string) {
+	b.marker(cacheTagName, cacheTagHeader, "directories tagged by "+cacheTagName, origin)
+}
+
+func (b *Builder) marker(name, header, text, origin string) {
+	b.set.markers = append(b.set.markers, marker{name, header, b.add(Marker, false, text, origin)})
+}
+
+// IgnoreFile has files of that name read in every directory below a source: see docs/rules.md for what they may say.
+func (b *Builder) IgnoreFile(name, origin string) error {
+	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+		return fmt.Errorf("%s: %w: %q cannot be the name of an ignore file", origin, ErrPattern, name)
+	}
+	b.set.ignoreName = name
+	b.add(Ignore, false, "the lines of every "+name, origin)
+	return nil
+}
+
+// ExcludeLargerThan leaves out files of more than size bytes.
+func (b *Builder) ExcludeLargerThan(size uint64, origin string) {
+	b.set.largest = size
+	b.add(LargerThan, false, fmt.Sprintf("files of more than %d bytes", size), origin)
+}
+
+// Flag switches on one of the rules that have no pattern: TopOnly, NoDump, TimeMachine, OneSystem, Pseudo.
+func (b *Builder) Flag(kind Kind, origin string) {
+	text := map[Kind]string{
+		TopOnly:     "what lies in directories below a source",
+		NoDump:      "objects with the nodump flag",
+		TimeMachine: "objects excluded from Time Machine by their sticky attribute",
+		OneSystem:   "what lies on another file system than the source",
+		Pseudo:      "what lies on a pseudo file system",
+	}[kind]
+	if text != "" && !b.set.has[kind] {
+		b.add(kind, false, text, origin)
+	}
+}
+
+// Compile returns the set. The builder must not be used afterwards.
+func (b *Builder) Compile() *Set {
+	s := b.set
+	s.controls = make(map[string]bool)
+	for _, m := range s.markers {
+		s.controls[m.name] = true
+	}
+	if s.ignoreName != "" {
+		s.controls[s.ignoreName] = true
+	}
+	s.digest = sha256.Sum256(s.canonical())
+	s.plain = (&DirState{set: s, glob: none, folded: none, marked: none}).seal()
+	return s
+}
+
+// canonical serialises everything that can shape a tree, and nothing else: not the origins.
+func (s *Set) canonical() []byte {
+	out := []byte("rules 1")
+	for _, r := range s.rules {
+		out = fmt.Appendf(out, "%d %t ", r.Kind, r.Include)
+		out = binary.AppendUvarint(out, uint64(len(r.Text)))
+		out = append(out, r.Text...)
+	}
+	return out
+}
+
+// eachLine calls f for every line that is not blank, without the blanks around it, and joins the errors.
+func eachLine(r io.Reader, name string, f func(line, origin string) error) error {
+	var problems []error
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	for number := 1; lines.Scan(); number++ {
+		text := lines.Bytes()
+		if number == 1 {
+			text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // the byte order mark some editors write
+		}
+		line := strings.TrimSpace(string(text))
+		if line == "" {
+			continue
+		}
+		if err := f(line, fmt.Sprintf("%s:%d", name, number)); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		problems = append(problems, fmt.Errorf("read %s: %w", name, err))
+	}
+	return errors.Join(problems...)
+}
+
+// maxLine bounds a line of a rule file: a path has at most 4096 bytes, or a few times that when it is put together.
+const maxLine = 64 << 10

@@ -1,0 +1,82 @@
+package rules
+
+import "fmt"
+
+// Kind is the family a rule belongs to. Families decide independently of each other.
+type Kind uint8
+
+// The kinds of rules, in the order in which they are asked.
+const (
+	Protected   Kind = iota // paths the program itself forbids: repository, cache
+	Marker                  // exclude-if-present, exclude-caches
+	FileSystem              // EXCLUDE.FS
+	Directory               // EXCLUDE.DIR
+	Statement               // INCLUDE, EXCLUDE
+	Glob                    // --exclude, --exclude-file
+	FoldedGlob              // --iexclude, --iexclude-file
+	Ignore                  // a line of an ignore file in the tree
+	TopOnly                 // SUBDIR no
+	LargerThan              // --exclude-larger-than
+	NoDump                  // the nodump inode flag
+	TimeMachine             // the sticky extended attribute of Time Machine
+	OneSystem               // --one-file-system
+	Pseudo                  // pseudo file systems are not entered
+	kinds
+)
+
+// named counts the kinds that are matched against the tries.
+const named = FoldedGlob + 1
+
+// String returns a short name for lists and JSON.
+func (k Kind) String() string {
+	names := [kinds]string{"protected", "marker", "exclude.fs", "exclude.dir", "statement", "exclude", "iexclude",
+		"ignore-file", "subdir", "larger-than", "nodump", "time-machine", "one-file-system", "pseudo"}
+	if k < kinds {
+		return names[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// MarshalText makes a kind a string in JSON.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Rule is one thing a person (or the program) said about what is part of a backup.
+type Rule struct {
+	Kind    Kind   `json:"kind"`
+	Include bool   `json:"include"` // it includes what it matches: INCLUDE, or a pattern with a leading '!'
+	Text    string `json:"text"`    // as it was written
+	Origin  string `json:"origin"`  // "file:line", a flag, or "built-in"
+	dirOnly bool   // an ignore pattern with a trailing slash
+}
+
+// String returns the rule with its origin, for people.
+func (r Rule) String() string { return fmt.Sprintf("%s (%s)", r.Text, r.Origin) }
+
+// Verdict is what the rules say about a name or an object.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Include  Verdict = iota // part of the backup, as far as asked
+	Exclude                 // not part of the backup: not to be touched; nothing below it either
+	NeedType                // depends on whether it is a directory: find out, ask again
+	Hollow                  // a directory that is kept itself, and not entered
+)
+
+// String returns the word for reports.
+func (v Verdict) String() string {
+	switch v {
+	case Include:
+		return "included"
+	case Exclude:
+		return "excluded"
+	case NeedType:
+		return "depends on the type"
+	case Hollow:
+		return "directory kept, content excluded"
+	}
+	return fmt.Sprintf("verdict %d", uint8(v))
+}
+
+// MarshalText makes a verdict a string in JSON.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }

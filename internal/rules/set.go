@@ -1,0 +1,305 @@
+package rules
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"path"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// none is the number of no rule.
+const none int32 = -1
+
+// Set is a compiled set of rules: immutable, for any number of goroutines.
+type Set struct {
+	rules      []Rule
+	has        [kinds]bool
+	trie       *trie
+	folded     *trie // patterns and names in lower case
+	markers    []marker
+	ignoreName string
+	largest    uint64
+	controls   map[string]bool // names of marker and ignore files
+	digest     [sha256.Size]byte
+	plain      *DirState // the state of a directory that no pattern has reached yet
+}
+
+// marker is a file whose presence excludes what lies beside it.
+type marker struct {
+	name, header string
+	rule         int32
+}
+
+// Needs says what a verdict about an object needs beyond its stat.
+type Needs struct {
+	NoDump      bool // the inode flags: Object asks for nodump
+	TimeMachine bool // the extended attribute StickyXattr: Sticky asks for its value
+}
+
+// StickyXattr is the extended attribute by which macOS excludes an object from Time Machine, wherever it is moved.
+const StickyXattr = "com.apple.metadata:com_apple_backup_excludeItem"
+
+// ReadFile returns the beginning of a file of the directory in question, at most limit bytes. It must not follow links.
+type ReadFile func(name string, limit int) ([]byte, error)
+
+// Needs tells the scanner what to find out for Object and Sticky.
+func (s *Set) Needs() Needs { return Needs{NoDump: s.has[NoDump], TimeMachine: s.has[TimeMachine]} }
+
+// Object decides about an object that Name included, from its stat: size in bytes, and whether its nodump flag is set.
+func (s *Set) Object(typ tree.Type, size uint64, nodump bool) Verdict {
+	if s.has[LargerThan] && typ == tree.File && size > s.largest || s.has[NoDump] && nodump {
+		return Exclude
+	}
+	return Include
+}
+
+// Sticky decides by the value of StickyXattr, nil when the object has none. The value is a property list that holds
+// the string com.apple.backupd.
+func (s *Set) Sticky(value []byte) Verdict {
+	if s.has[TimeMachine] && bytes.Contains(value, []byte("com.apple.backupd")) {
+		return Exclude
+	}
+	return Include
+}
+
+// Mount decides about a directory below a source that is the root of another file system: Include or Hollow.
+func (s *Set) Mount(pseudo bool) Verdict {
+	if s.has[OneSystem] || pseudo && s.has[Pseudo] {
+		return Hollow
+	}
+	return Include
+}
+
+// DirState is what the path of one directory means to the rules. It is immutable: Child and Load return new ones.
+type DirState struct {
+	set          *Set
+	active       []*node // positions reached by this path, beside the one that is active everywhere
+	foldedActive []*node
+	glob         int32 // the last glob rule that matched a directory above: patterns match what lies below, too
+	folded       int32
+	marked       int32 // the marker rule that excludes what is in this directory
+	tag          string
+	layers       *layer
+	free         bool // nothing can match a name of this directory
+}
+
+// bare reports whether d differs in nothing from a directory that no pattern has reached.
+func (d *DirState) bare() bool {
+	return len(d.active)+len(d.foldedActive) == 0 && d.glob == none && d.folded == none && d.marked == none &&
+		d.layers == nil
+}
+
+// seal computes what follows from the other fields.
+func (d *DirState) seal() *DirState {
+	s := d.set
+	d.free = d.bare() && s.trie.anywhere.leaf() && s.folded.anywhere.leaf() && !s.has[TopOnly]
+	return d
+}
+
+// Control reports whether name is one of the files whose presence or content makes rules: to be handed to Load.
+func (d *DirState) Control(name []byte) bool {
+	return len(d.set.controls) > 0 && d.set.controls[string(name)]
+}
+
+// Load returns the state of the same directory with the control files that are present in it. dir is its path, for
+// origins. A control file that cannot be read or understood excludes nothing and is returned as a problem, so that
+// whoever reads the report knows why more was kept than expected.
+func (d *DirState) Load(dir string, present []string, read ReadFile) (*DirState, []error) {
+	next := *d
+	var problems []error
+	for _, m := range d.set.markers {
+		if next.marked != none || !slices.Contains(present, m.name) {
+			continue
+		}
+		if m.header != "" {
+			head, err := read(m.name, len(m.header))
+			if err != nil {
+				problems = append(problems, fmt.Errorf("read marker file %s: %w", path.Join(dir, m.name), err))
+				continue
+			}
+			if string(head) != m.header {
+				continue
+			}
+		}
+		next.marked, next.tag = m.rule, m.name
+	}
+	if d.set.ignoreName != "" && slices.Contains(present, d.set.ignoreName) {
+		file, bad := readIgnore(d.set.ignoreName, dir, read)
+		problems = append(problems, bad...)
+		if file != nil {
+			next.layers = &layer{file: file, active: reach(&file.trie.root, nil), up: d.layers}
+		}
+	}
+	return next.seal(), problems
+}
+
+// Name decides about a name of the directory, by the path alone. typ may be 0 when it is not known: then NeedType asks
+// for it, and only where the verdict depends on it.
+func (d *DirState) Name(name []byte, typ tree.Type) Verdict {
+	if d.free {
+		return Include
+	}
+	verdict, _ := d.decide(name, typ)
+	return verdict
+}
+
+// Child returns the state of the directory of that name.
+func (d *DirState) Child(name []byte) *DirState {
+	s := d.set
+	if d.free {
+		return s.plain
+	}
+	best := noneMatched(d)
+	var buf, foldBuf [16]*node
+	reached := advance(&s.trie.anywhere, d.active, name, buf[:0])
+	best.note(s, reached)
+	var folded []*node
+	if s.has[FoldedGlob] {
+		var lower [256]byte
+		folded = advance(&s.folded.anywhere, d.foldedActive, fold(lower[:0], name), foldBuf[:0])
+		best.note(s, folded)
+	}
+	next := DirState{set: s, active: keep(reached), foldedActive: keep(folded), glob: best[Glob],
+		folded: best[FoldedGlob], marked: none, layers: d.layers.child(name)}
+	if next.bare() {
+		return s.plain
+	}
+	heap := next // so that only what is kept is allocated
+	return heap.seal()
+}
+
+// AppendShape appends what can shape the tree of this directory by its rules: two directories with equal stat tuples
+// and different shapes must not share a signature. The path is not part of it.
+func (d *DirState) AppendShape(dst []byte) []byte {
+	dst = append(dst, d.set.digest[:]...)
+	for l := d.layers; l != nil; l = l.up {
+		dst = append(dst, l.file.digest[:]...)
+	}
+	return dst
+}
+
+// Shape returns the canonical serialisation of everything in the set that can shape a tree. Ignore files in the tree
+// are not part of it: see DirState.AppendShape.
+func (s *Set) Shape() []byte { return s.canonical() }
+
+// List returns the rules in the order in which they are asked: by kind, and within a kind the one that wins first.
+func (s *Set) List() []Rule {
+	list := slices.Clone(s.rules)
+	slices.Reverse(list)
+	slices.SortStableFunc(list, func(a, b Rule) int { return int(a.Kind) - int(b.Kind) })
+	return list
+}
+
+// matches holds the highest rule of each named kind that has matched.
+type matches [named]int32
+
+func noneMatched(d *DirState) matches {
+	m := matches{none, none, none, none, none, none, none}
+	m[Glob], m[FoldedGlob] = d.glob, d.folded
+	return m
+}
+
+func (m *matches) note(s *Set, reached []*node) {
+	for _, n := range reached {
+		for _, e := range n.ends {
+			kind := s.rules[e].Kind
+			m[kind] = max(m[kind], e)
+		}
+	}
+}
+
+// decide returns the verdict and the rule behind it, nil when there is none.
+func (d *DirState) decide(name []byte, typ tree.Type) (Verdict, *Rule) {
+	s := d.set
+	best := noneMatched(d)
+	var buf [16]*node
+	best.note(s, advance(&s.trie.anywhere, d.active, name, buf[:0]))
+	if s.has[FoldedGlob] {
+		var lower [256]byte
+		best.note(s, advance(&s.folded.anywhere, d.foldedActive, fold(lower[:0], name), buf[:0]))
+	}
+	if d.marked != none && string(name) != d.tag {
+		best[Marker] = d.marked
+	}
+	ignoredDir, ignoredOther := d.layers.decide(name)
+	switch typ {
+	case tree.Dir:
+		return best.judge(s, true, ignoredDir)
+	case 0:
+		asDir, rule := best.judge(s, true, ignoredDir)
+		other, otherRule := best.judge(s, false, ignoredOther)
+		if asDir != other {
+			return NeedType, nil
+		}
+		if rule == nil {
+			rule = otherRule
+		}
+		return asDir, rule
+	}
+	return best.judge(s, false, ignoredOther)
+}
+
+// judge asks the kinds in their order. The first that excludes decides; else the first that includes is named.
+func (m *matches) judge(s *Set, dir bool, ignored *Rule) (Verdict, *Rule) {
+	var including *Rule
+	for kind := Protected; kind < named; kind++ {
+		if m[kind] == none || dir && kind == Statement || !dir && (kind == FileSystem || kind == Directory) {
+			continue
+		}
+		rule := &s.rules[m[kind]]
+		if !rule.Include {
+			return Exclude, rule
+		}
+		if including == nil {
+			including = rule
+		}
+	}
+	if ignored != nil && !ignored.Include {
+		return Exclude, ignored
+	}
+	if dir && s.has[TopOnly] {
+		return Hollow, s.first(TopOnly)
+	}
+	if including == nil {
+		including = ignored
+	}
+	return Include, including
+}
+
+// first returns the first rule of a kind, nil when there is none.
+func (s *Set) first(kind Kind) *Rule {
+	for i := range s.rules {
+		if s.rules[i].Kind == kind {
+			return &s.rules[i]
+		}
+	}
+	return nil
+}
+
+// fold appends name in lower case; bytes that are not UTF-8 stay as they are.
+func fold(dst, name []byte) []byte {
+	for i := 0; i < len(name); {
+		c := name[i]
+		if c < utf8.RuneSelf {
+			if 'A' <= c && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(name[i:])
+		if r == utf8.RuneError && n == 1 {
+			dst = append(dst, c)
+		} else {
+			dst = utf8.AppendRune(dst, unicode.ToLower(r))
+		}
+		i += n
+	}
+	return dst
+}

@@ -1,0 +1,198 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+)
+
+// component is one step of a path pattern: a glob of a name, or any number of directories.
+type component struct {
+	deep bool // "**" or "...": zero or more components
+	glob glob
+}
+
+// node is a position in one or many patterns: the patterns of a set share the nodes of their common beginnings, so a
+// directory's state is a short list of nodes however many patterns there are.
+type node struct {
+	literals map[string]*node
+	prefixes affixes
+	suffixes affixes
+	globs    []edge
+	any      *node   // reached by every name
+	deep     *node   // reached without consuming a name; stays reached below
+	loop     bool    // this is the deep node of another: once reached, it stays
+	ends     []int32 // rules that match when this node is reached
+	source   string  // for general globs: dialect and text, which tell equal edges apart
+}
+
+type edge struct {
+	glob glob
+	to   *node
+}
+
+// affixes finds prefixes (or suffixes) of a name by one map lookup per distinct length.
+type affixes struct {
+	nodes map[string]*node
+	lens  []int
+}
+
+func (a *affixes) child(text string) *node {
+	if n := a.nodes[text]; n != nil {
+		return n
+	}
+	if a.nodes == nil {
+		a.nodes = make(map[string]*node)
+	}
+	n := &node{}
+	a.nodes[text] = n
+	if !slices.Contains(a.lens, len(text)) {
+		a.lens = append(a.lens, len(text))
+	}
+	return n
+}
+
+// insert adds the pattern beneath n and has it end with the rule.
+func (n *node) insert(pattern []component, source []string, rule int32) {
+	for i, c := range pattern {
+		n = n.child(c, source[i])
+	}
+	n.ends = append(n.ends, rule)
+}
+
+func (n *node) child(c component, source string) *node {
+	if c.deep {
+		if n.loop {
+			return n // any number of any number
+		}
+		if n.deep == nil {
+			n.deep = &node{loop: true}
+		}
+		return n.deep
+	}
+	switch c.glob.kind {
+	case globLiteral:
+		return n.literal(c.glob.text)
+	case globAny:
+		if n.any == nil {
+			n.any = &node{}
+		}
+		return n.any
+	case globPrefix:
+		return n.prefixes.child(c.glob.text)
+	case globSuffix:
+		return n.suffixes.child(c.glob.text)
+	}
+	for _, e := range n.globs {
+		if e.to.source == source {
+			return e.to
+		}
+	}
+	to := &node{source: source}
+	n.globs = append(n.globs, edge{c.glob, to})
+	return to
+}
+
+func (n *node) literal(name string) *node {
+	if to := n.literals[name]; to != nil {
+		return to
+	}
+	if n.literals == nil {
+		n.literals = make(map[string]*node)
+	}
+	to := &node{}
+	n.literals[name] = to
+	return to
+}
+
+// leaf reports whether nothing can be reached from n.
+func (n *node) leaf() bool {
+	return n.literals == nil && n.prefixes.nodes == nil && n.suffixes.nodes == nil && n.globs == nil && n.any == nil &&
+		n.deep == nil && !n.loop
+}
+
+// step appends to out the nodes that name leads to from n, each once.
+func (n *node) step(name []byte, out []*node) []*node {
+	if n.literals != nil {
+		out = reach(n.literals[string(name)], out)
+	}
+	for _, l := range n.suffixes.lens {
+		if l <= len(name) {
+			out = reach(n.suffixes.nodes[string(name[len(name)-l:])], out)
+		}
+	}
+	for _, l := range n.prefixes.lens {
+		if l <= len(name) {
+			out = reach(n.prefixes.nodes[string(name[:l])], out)
+		}
+	}
+	for i := range n.globs {
+		if n.globs[i].glob.match(name) {
+			out = reach(n.globs[i].to, out)
+		}
+	}
+	return reach(n.any, out)
+}
+
+// reach adds n and what is reached with it, unless it is there already.
+func reach(n *node, out []*node) []*node {
+	for ; n != nil; n = n.deep {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// advance steps every active node and the start node, which is active everywhere.
+func advance(start *node, active []*node, name []byte, out []*node) []*node {
+	out = start.step(name, out)
+	for _, n := range active {
+		out = n.step(name, out)
+		if n.loop {
+			out = reach(n, out)
+		}
+	}
+	return out
+}
+
+// keep returns a copy of the nodes from which something can still be reached.
+func keep(nodes []*node) []*node {
+	var kept []*node
+	for _, n := range nodes {
+		if !n.leaf() {
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
+
+// pattern is a parsed path pattern.
+type pattern struct {
+	parts    []component
+	source   []string // the text of each part
+	anchored bool     // starts at the root rather than anywhere
+}
+
+// parsePattern compiles the components of a path pattern; deep is the word for any number of directories.
+func parsePattern(parts []string, deep string, syn syntax) (pattern, error) {
+	var p pattern
+	for _, text := range parts {
+		if text == deep {
+			p.parts = append(p.parts, component{deep: true})
+			p.source = append(p.source, text)
+			continue
+		}
+		g, err := compileGlob(text, syn)
+		if err != nil {
+			return pattern{}, err
+		}
+		p.parts = append(p.parts, component{glob: g})
+		p.source = append(p.source, syn.name+" "+text)
+	}
+	return p, nil
+}
+
+// splitPath cuts at slashes and leaves out empty components.
+func splitPath(p string) []string {
+	return slices.DeleteFunc(strings.Split(p, "/"), func(s string) bool { return s == "" })
+}

@@ -1,0 +1,185 @@
+package scan
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// errNoType: something that is neither file, directory, link, device, fifo nor socket.
+var errNoType = errors.New("an object of a kind that tidemark does not know")
+
+// direntBuffer is the buffer of one getdents call. 64 KiB holds about 1500 names, so that most directories cost two
+// calls (names, end).
+const direntBuffer = 64 << 10
+
+// scratch is what one worker reuses from directory to directory.
+type scratch struct {
+	dirents []byte
+	arena   []byte
+	found   []found
+	order   []position
+	stat    localfs.Stat
+}
+
+type found struct {
+	off, len uint32
+	typ      tree.Type
+	ino      uint64
+}
+
+type position struct {
+	ino   uint64
+	index uint32
+}
+
+// list reads the names of d, drops what is excluded, and looks at the rest in the order of their inodes: neighbours in
+// the inode table are read together on a cold cache.
+func (w *walk) list(d *Directory, s *scratch) {
+	if err := w.names(d, s); err != nil {
+		d.Err = err
+	}
+	text := s.sortNames()
+	w.control(d, text, s)
+	w.stat(d, text, s)
+}
+
+// control lets files whose presence or content makes rules have their say.
+func (w *walk) control(d *Directory, text string, s *scratch) {
+	var present []string
+	for _, f := range s.found {
+		if name := text[f.off : f.off+f.len]; d.state.Control([]byte(name)) {
+			present = append(present, name)
+		}
+	}
+	if len(present) == 0 {
+		return
+	}
+	var problems []error
+	d.state, problems = d.state.Load(d.Path(), present, func(name string, limit int) ([]byte, error) {
+		return readHead(d.dir, name, limit)
+	})
+	for _, err := range problems {
+		w.visitor.Entry(d, "", err)
+	}
+}
+
+// readHead reads the beginning of a regular file.
+func readHead(dir *localfs.Dir, name string, limit int) ([]byte, error) {
+	f, err := dir.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p := make([]byte, min(uint64(limit), f.Opened().Size))
+	n, err := f.ReadAt(p, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return p[:n], err
+}
+
+func (w *walk) names(d *Directory, s *scratch) error {
+	if s.dirents == nil {
+		s.dirents = make([]byte, direntBuffer)
+	}
+	s.arena, s.found = s.arena[:0], s.found[:0]
+	return d.dir.Entries(s.dirents, func(name []byte, typ tree.Type, ino uint64) error {
+		s.found = append(s.found, found{uint32(len(s.arena)), uint32(len(name)), typ, ino})
+		s.arena = append(s.arena, name...)
+		return nil
+	})
+}
+
+// sortNames orders s.found by name and returns the text all names are cut from.
+func (s *scratch) sortNames() string {
+	text := string(s.arena)
+	slices.SortFunc(s.found, func(a, b found) int {
+		return strings.Compare(text[a.off:a.off+a.len], text[b.off:b.off+b.len])
+	})
+	return text
+}
+
+// stat fills d.Entries from the names found.
+func (w *walk) stat(d *Directory, text string, s *scratch) {
+	entries := make([]Entry, 0, len(s.found))
+	s.order = s.order[:0]
+	for _, f := range s.found {
+		name := text[f.off : f.off+f.len]
+		verdict := d.state.Name(s.arena[f.off:f.off+f.len], f.typ)
+		if verdict == rules.Exclude {
+			continue
+		}
+		s.order = append(s.order, position{f.ino, uint32(len(entries))})
+		entries = append(entries, Entry{Name: name, hollow: verdict == rules.Hollow, ask: verdict == rules.NeedType})
+	}
+	slices.SortFunc(s.order, func(a, b position) int { return cmp.Compare(a.ino, b.ino) })
+	missing, excluded := 0, len(s.found)-len(entries)
+	for _, pos := range s.order {
+		e := &entries[pos.index]
+		verdict, err := w.look(d, e, s)
+		if err == nil && verdict != rules.Exclude {
+			continue
+		}
+		e.Type = 0
+		missing++
+		switch {
+		case err == nil:
+			excluded++
+		case !errors.Is(err, localfs.ErrVanished):
+			w.visitor.Entry(d, e.Name, err)
+		}
+	}
+	if missing > 0 {
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Type == 0 })
+	}
+	d.Entries = entries
+	if excluded > 0 {
+		w.visitor.Excluded(d, excluded)
+	}
+}
+
+// look stats one entry and asks the rules that need to know more than its name.
+func (w *walk) look(d *Directory, e *Entry, s *scratch) (rules.Verdict, error) {
+	st := &s.stat
+	if err := d.dir.Lstat(e.Name, st); err != nil {
+		return 0, err
+	}
+	if st.Type == 0 {
+		return 0, errNoType
+	}
+	verdict := rules.Include
+	if e.ask {
+		verdict = d.state.Name([]byte(e.Name), st.Type)
+		e.hollow = verdict == rules.Hollow
+	}
+	if verdict != rules.Exclude {
+		verdict = w.opt.Rules.Object(st.Type, st.Size, st.Attr&localfs.AttrNoDump != 0)
+	}
+	if verdict != rules.Exclude && w.needs.TimeMachine {
+		verdict = w.sticky(d, e.Name, st.Type)
+	}
+	e.Set(st)
+	e.Mount = st.Dev != d.Dev
+	return verdict, nil
+}
+
+// sticky asks for the extended attribute by which macOS excludes an object from backups.
+func (w *walk) sticky(d *Directory, name string, typ tree.Type) rules.Verdict {
+	xattrs, err := d.dir.Xattrs(name, typ)
+	if err != nil {
+		return rules.Include
+	}
+	for i := range xattrs {
+		if xattrs[i].Name == rules.StickyXattr {
+			return w.opt.Rules.Sticky(xattrs[i].Value)
+		}
+	}
+	return rules.Include
+}

@@ -1,0 +1,195 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+)
+
+// Pick is the way from the root of a snapshot to its sources. A pick with children is a directory of which only those
+// are taken; one without is a source, taken whole.
+type Pick struct {
+	Name     string // inside the snapshot
+	Path     string // where it lies: looked up as a path, relative to the working directory if not absolute
+	Children []*Pick
+
+	state *rules.DirState // of a source, when it is found
+}
+
+// ErrNoSource: no path was named.
+var ErrNoSource = errors.New("nothing to back up: name at least one path")
+
+// ErrMixedDot: the contents of a directory cannot share the root of a snapshot with other sources.
+var ErrMixedDot = errors.New(`"." puts a directory's contents at the root of the snapshot, where there is no room for other sources: name it by its path`)
+
+// Sources turns the paths that a user named into picks. An absolute path keeps all its components, a relative one the
+// components it was given with, without leading "..": "." stands for the contents of the working directory. A path that
+// lies beneath another one is part of it.
+func Sources(paths []string) (*Pick, error) {
+	if len(paths) == 0 {
+		return nil, ErrNoSource
+	}
+	root := &Pick{Path: "/"}
+	for _, path := range paths {
+		if path == "" || strings.ContainsRune(path, 0) {
+			return nil, fmt.Errorf("source %q: not a path", path)
+		}
+		clean := filepath.Clean(path)
+		prefix, rest := split(clean)
+		if rest == "" {
+			if len(paths) > 1 && clean != "/" {
+				return nil, ErrMixedDot
+			}
+			return &Pick{Path: clean}, nil
+		}
+		root.add(prefix, strings.Split(rest, "/"))
+	}
+	root.sort()
+	return root, nil
+}
+
+// split cuts a clean path into the part that is not kept in the snapshot ("/", ".", "../..") and the part that is.
+func split(clean string) (prefix, rest string) {
+	if strings.HasPrefix(clean, "/") {
+		return "/", clean[1:]
+	}
+	if clean == "." {
+		return ".", ""
+	}
+	prefix, rest = ".", clean
+	for rest == ".." || strings.HasPrefix(rest, "../") {
+		prefix = filepath.Join(prefix, "..")
+		rest = strings.TrimPrefix(strings.TrimPrefix(rest, ".."), "/")
+	}
+	return prefix, rest
+}
+
+func (p *Pick) add(prefix string, components []string) {
+	at, path := p, prefix
+	for i, name := range components {
+		path = filepath.Join(path, name)
+		k := slices.IndexFunc(at.Children, func(c *Pick) bool { return c.Name == name })
+		if k < 0 {
+			k = len(at.Children)
+			at.Children = append(at.Children, &Pick{Name: name, Path: path, Children: []*Pick{}})
+		}
+		at = at.Children[k]
+		if at.Children == nil {
+			return // already taken whole
+		}
+		if i == len(components)-1 {
+			at.Children, at.Path = nil, path
+		}
+	}
+}
+
+func (p *Pick) sort() {
+	slices.SortFunc(p.Children, func(a, b *Pick) int { return strings.Compare(a.Name, b.Name) })
+	for _, c := range p.Children {
+		c.sort()
+	}
+}
+
+// pick announces a directory that is only the way to sources, or the source that is the root itself.
+func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *scratch) error {
+	dir, err := localfs.OpenDir(p.Path)
+	if err != nil {
+		return fmt.Errorf("open source %s: %w", p.Path, err)
+	}
+	defer dir.Release()
+	d.dir = dir
+	if err := w.cross(d); err != nil {
+		return fmt.Errorf("open source %s: %w", p.Path, err)
+	}
+	if p.Children == nil {
+		if _, err := w.source(p); err != nil {
+			return err
+		}
+		d.state = p.state
+		d.Closed, d.Sources = false, 1
+		w.list(d, s)
+		return w.announce(ctx, d)
+	}
+	d.Picked, d.Closed = true, false
+	d.picks = make(map[string]*Pick, len(p.Children))
+	d.handles = map[string]*localfs.Dir{}
+	for _, c := range p.Children {
+		if err := w.pickEntry(d, p, c); err != nil {
+			return err
+		}
+	}
+	return w.announce(ctx, d)
+}
+
+// pickEntry looks at one named source, or at one directory on the way to it. A source that is not there is a failed
+// entry, not the end of the run.
+func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
+	in := d.dir
+	if parent := filepath.Dir(c.Path); filepath.Join(p.Path, c.Name) != c.Path {
+		other, err := localfs.OpenDir(parent)
+		if err != nil {
+			w.visitor.Entry(d, c.Name, err)
+			return nil
+		}
+		d.handles[c.Name] = other
+		w.opened(other)
+		in = other
+	}
+	var st localfs.Stat
+	var err error
+	if c.Children == nil {
+		err = in.Lstat(c.Name, &st)
+	} else {
+		err = statFollowing(c.Path, &st)
+	}
+	if err != nil {
+		w.visitor.Entry(d, c.Name, err)
+		return nil
+	}
+	if c.Children == nil {
+		verdict, err := w.source(c)
+		if err != nil {
+			return err
+		}
+		if verdict == rules.Exclude {
+			w.visitor.Excluded(d, 1)
+			return nil
+		}
+	}
+	e := Entry{Name: c.Name, Mount: st.Dev != d.Dev}
+	e.Set(&st)
+	d.picks[c.Name] = c
+	if c.Children == nil {
+		d.Sources++
+	}
+	d.Entries = append(d.Entries, e)
+	return nil
+}
+
+// source asks the rules about a path that was named. They speak of absolute paths.
+func (w *walk) source(p *Pick) (rules.Verdict, error) {
+	path, err := filepath.Abs(p.Path)
+	if err != nil {
+		return 0, fmt.Errorf("find source %s: %w", p.Path, err)
+	}
+	state, decision := w.opt.Rules.Root(path)
+	p.state = state
+	return decision.Verdict, nil
+}
+
+// statFollowing looks at a directory on the way to a source, through symbolic links, as opening it will.
+func statFollowing(path string, st *localfs.Stat) error {
+	dir, err := localfs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Release()
+	*st, err = dir.Fstat()
+	return err
+}

@@ -1,0 +1,234 @@
+// Package scan is the parallel walk: directories in, scanned directories out. Workers share one depth-first stack, so
+// that a huge directory or a deep chain neither starves nor explodes, and memory stays bounded by the depth of the tree
+// times the number of workers. Everything below a source root is opened relative to its parent; there is no path lookup.
+//
+// The package knows nothing of snapshots, hashes or repositories: what becomes of a scanned directory is the visitor's
+// business.
+package scan
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Visitor receives what the walk finds. Its methods are called by several workers at once.
+type Visitor interface {
+	// Directory is called once for every directory, before any of its children. It may block: that is how a walk is
+	// kept from running ahead of the readers. An error ends the whole walk.
+	Directory(ctx context.Context, d *Directory) error
+	// Entry is told of an object that was named by its directory but could not be looked at. A vanished one is not.
+	Entry(d *Directory, name string, err error)
+	// Excluded is told how many entries of a directory the rules left out.
+	Excluded(d *Directory, n int)
+}
+
+// Options of a walk.
+type Options struct {
+	Workers int        // directories looked at at the same time; at least 1
+	Rules   *rules.Set // what is part of the walk
+	Now     func() time.Time
+	// Skip reports whether a directory is one whose contents never belong to a backup of themselves: the repository,
+	// the cache.
+	Skip func(dev, ino uint64) bool
+}
+
+// Directory is one directory as it was found. Its entries are sorted by the bytes of their names.
+type Directory struct {
+	Parent  *Directory
+	Index   int    // of this directory among Parent.Entries
+	Slot    int    // of this directory among Parent.Subdirs
+	Name    string // in the snapshot; empty for the root
+	Entries []Entry
+	Err     error     // it could not be opened or read to its end: Entries may be incomplete
+	Sources int       // how many of the entries are sources; 1 for a root that is itself one
+	Picked  bool      // holds only the way to sources, not all there is
+	Closed  bool      // its contents are left out: another file system, a pseudo file system, or a rule
+	Started time.Time // before its names were read
+	FS      localfs.FSInfo
+	Dev     uint64
+	Subdirs []uint32 // indexes of the entries that are directories; set before the visitor is called
+	User    any      // the visitor's
+
+	dir     *localfs.Dir
+	handles map[string]*localfs.Dir // of picked entries that lie in another directory than dir
+	picks   map[string]*Pick
+	state   *rules.DirState
+}
+
+// Dir returns the open directory in which the named entry lies; nil if the directory could not be opened.
+// It is open during Visitor.Directory, and longer for whoever retains it.
+func (d *Directory) Dir(name string) *localfs.Dir {
+	if h, ok := d.handles[name]; ok {
+		return h
+	}
+	return d.dir
+}
+
+// Path returns the path inside the snapshot, beginning with a slash.
+func (d *Directory) Path() string {
+	if d.Parent == nil {
+		return "/"
+	}
+	return string(d.appendPath(nil))
+}
+
+func (d *Directory) appendPath(dst []byte) []byte {
+	if d.Parent == nil {
+		return dst
+	}
+	dst = d.Parent.appendPath(dst)
+	dst = append(dst, '/')
+	return append(dst, d.Name...)
+}
+
+// Join returns the path of an entry inside the snapshot.
+func (d *Directory) Join(name string) string {
+	if d.Parent == nil {
+		return "/" + name
+	}
+	return d.Path() + "/" + name
+}
+
+// Walk visits the tree below root and returns when all of it has been visited or the first error has stopped it.
+func Walk(ctx context.Context, root *Pick, opt Options, v Visitor) error {
+	w := &walk{opt: opt, visitor: v, needs: opt.Rules.Needs(), stack: newStack()}
+	if w.opt.Now == nil {
+		w.opt.Now = time.Now
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	stop := context.AfterFunc(ctx, w.stack.stop)
+	defer stop()
+	w.stack.begin()
+	for range max(1, opt.Workers) {
+		group.Go(func() error { return w.work(ctx) })
+	}
+	group.Go(func() error {
+		err := w.root(ctx, root)
+		w.stack.end()
+		return err
+	})
+	err := group.Wait()
+	w.stack.release()
+	for _, dir := range w.extra {
+		dir.Release()
+	}
+	return err
+}
+
+type walk struct {
+	opt     Options
+	visitor Visitor
+	needs   rules.Needs
+	stack   *stack
+
+	mu    sync.Mutex
+	extra []*localfs.Dir // of picks outside their parent's directory: open to the end
+}
+
+func (w *walk) opened(dir *localfs.Dir) {
+	w.mu.Lock()
+	w.extra = append(w.extra, dir)
+	w.mu.Unlock()
+}
+
+func (w *walk) work(ctx context.Context) error {
+	var s scratch
+	for {
+		task, ok := w.stack.pop()
+		if !ok {
+			return context.Cause(ctx)
+		}
+		err := w.child(ctx, task, &s)
+		w.stack.end()
+		if err != nil {
+			w.stack.stop()
+			return err
+		}
+	}
+}
+
+func (w *walk) root(ctx context.Context, root *Pick) error {
+	d := &Directory{Name: "", Started: w.opt.Now()}
+	return w.pick(ctx, d, root, &scratch{})
+}
+
+// child opens, reads and announces one subdirectory.
+func (w *walk) child(ctx context.Context, t task, s *scratch) error {
+	parent := t.parent
+	entry := &parent.Entries[t.index]
+	d := &Directory{
+		Parent: parent, Index: t.index, Slot: t.slot, Name: entry.Name, Dev: parent.Dev, FS: parent.FS,
+		Started: w.opt.Now(),
+	}
+	if p := parent.picks[entry.Name]; p != nil && p.Children != nil {
+		t.release()
+		return w.pick(ctx, d, p, s)
+	}
+	dir, err := parent.Dir(entry.Name).Open(entry.Name)
+	if err != nil {
+		defer t.release() // the visitor may still ask the parent about the entry
+		d.Err = err
+		return w.visitor.Directory(ctx, d)
+	}
+	t.release()
+	defer dir.Release()
+	d.dir = dir
+	if entry.Mount || parent.Picked {
+		if err := w.cross(d); err != nil {
+			d.Err = err
+		}
+	}
+	if w.opt.Skip != nil && w.opt.Skip(d.Dev, entry.Ino) {
+		d.Closed = true
+	}
+	if p := parent.picks[entry.Name]; p != nil {
+		d.state = p.state
+	} else {
+		d.state = parent.state.Child([]byte(entry.Name))
+	}
+	if entry.hollow {
+		d.Closed = true
+	}
+	if !d.Closed && d.Err == nil {
+		w.list(d, s)
+	}
+	return w.announce(ctx, d)
+}
+
+// cross learns about the file system that is mounted on d.
+func (w *walk) cross(d *Directory) error {
+	st, err := d.dir.Fstat()
+	if err != nil {
+		return err
+	}
+	d.Dev = st.Dev
+	if d.FS, err = d.dir.FS(); err != nil {
+		return err
+	}
+	if source := d.Parent == nil || d.Parent.Picked; !source && w.opt.Rules.Mount(d.FS.Pseudo) == rules.Hollow {
+		d.Closed = true
+	}
+	return nil
+}
+
+func (w *walk) announce(ctx context.Context, d *Directory) error {
+	for i := range d.Entries {
+		if d.Entries[i].Type == tree.Dir {
+			d.Subdirs = append(d.Subdirs, uint32(i))
+		}
+	}
+	if err := w.visitor.Directory(ctx, d); err != nil {
+		return err
+	}
+	if len(d.Subdirs) > 0 {
+		w.stack.push(d)
+	}
+	return nil
+}
