@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -195,7 +196,7 @@ func lookUpGroup(id string) string {
 }
 
 // stats are the numbers kept in the snapshot.
-func stats(t report.Totals, s repo.SessionTotals) snapshot.Stats {
+func stats(t report.Totals, s session.Totals) snapshot.Stats {
 	compared := func(c report.ComparedOf[uint64]) snapshot.Compared {
 		return snapshot.Compared{New: c.New, Changed: c.Changed, Unmodified: c.Unmodified}
 	}
@@ -214,4 +215,3 @@ func stats(t report.Totals, s repo.SessionTotals) snapshot.Stats {
 		},
 	}
 }
-

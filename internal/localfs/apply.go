@@ -88,7 +88,8 @@ func (o *object) apply(n *tree.Node, what ApplyOptions) []Problem {
 		return []Problem{{What: "metadata", Err: err}}
 	}
 	if st.Type != n.Type {
-		return []Problem{{What: "metadata", Err: fmt.Errorf("the target is no longer of the type it was made: %w", ErrVanished)}}
+		err := fmt.Errorf("the target is no longer of the type it was made: %w", ErrVanished)
+		return []Problem{{What: "metadata", Err: err}}
 	}
 	flags := flagTarget{fd: -1}
 	if !what.SkipFlags {

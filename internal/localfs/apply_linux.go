@@ -22,7 +22,7 @@ func (o *object) stat(st *Stat) error {
 	if o.name == "" {
 		return fstat(o.fd, st)
 	}
-	return (&Dir{fd: o.fd, host: o.host}).Lstat(o.name, st)
+	return o.host.lstat(o.fd, o.name, st)
 }
 
 func (o *object) chown(uid, gid int) error {
@@ -256,7 +256,8 @@ func timesOf(mtime tree.Time, atime *tree.Time) []unix.Timespec {
 	return ts
 }
 
-// setTimespec fills the fields of a Timespec, whose width differs between machines.
+// setTimespec fills the fields of a Timespec, whose width differs between machines: on 32-bit ones the library has the
+// calls that end in 2038. What does not fit comes out wrong and is told by verify.
 func setTimespec[S, N ~int32 | ~int64](sec *S, nsec *N, t tree.Time) {
 	*sec, *nsec = S(t.Sec), N(t.Nsec)
 }

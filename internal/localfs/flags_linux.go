@@ -29,9 +29,12 @@ const (
 	flagDax          = 0x02000000
 	flagProjInherit  = 0x20000000
 	flagCaseFold     = 0x40000000
-	protectFlags     = flagImmutable | flagAppend
-	beforeContent    = flagCompress | flagNoCompress | flagNoCow | flagDax
-	keptFlags        = flagSecureDelete | flagUndelete | flagSync | protectFlags | flagNoDump | flagNoAtime | flagJournalData | flagNoTail | flagDirSync | flagTopDir | flagProjInherit | beforeContent
+
+	protectFlags = flagImmutable | flagAppend
+	// What must be on an object before its content is.
+	beforeContent = flagCompress | flagNoCompress | flagNoCow | flagDax | flagCaseFold
+	keptFlags     = beforeContent | protectFlags | flagSecureDelete | flagUndelete | flagSync | flagNoDump | flagNoAtime |
+		flagJournalData | flagNoTail | flagDirSync | flagTopDir | flagProjInherit
 )
 
 // Flags returns the inode flags of the entry name (of the directory, when name is "."): those that chattr can set. The
@@ -98,8 +101,9 @@ func ioctl(fd int, request uintptr, flags *[2]uint32) error {
 }
 
 // changeFlags makes the flags inside mask those of want, except that it does not clear what only an empty object can
-// lose and the target's own policy gave it (a directory without copy-on-write hands that on). A file system refuses the whole set for one flag that it does
-// not know, so on failure each is tried alone, and the error names those that could not be changed.
+// lose and the target's own policy gave it (a directory without copy-on-write hands that on). A file system refuses the
+// whole set for one flag that it does not know, so on failure each is tried alone, and the error names those that could
+// not be changed.
 func changeFlags(fd int, want, mask uint32) error {
 	have, err := getFlags(fd)
 	if err != nil {
@@ -111,30 +115,43 @@ func changeFlags(fd int, want, mask uint32) error {
 		}
 		return err
 	}
-	set := func(flags uint32) error {
-		return ioctl(fd, unix.FS_IOC_SETFLAGS, &[2]uint32{flags})
-	}
 	next := have&^(mask&^beforeContent) | want&mask
 	if next == have {
 		return nil
 	}
-	if err = set(next); err == nil {
-		return nil
+	set := func(flags uint32) error { return ioctl(fd, unix.FS_IOC_SETFLAGS, &[2]uint32{flags}) }
+	if err = set(next); err != nil {
+		err = changeEach(have, next, set, err)
 	}
-	refused := uint32(0)
-	for bit := uint32(1); bit != 0; bit <<= 1 {
-		if (have^next)&bit == 0 {
-			continue
+	// Looked at again also after success: btrfs takes a flag that comes too late and ignores it.
+	now, again := getFlags(fd)
+	if again != nil {
+		return again
+	}
+	if refused := (now ^ next) & mask; refused != 0 {
+		if err == nil {
+			err = ErrNotKept
 		}
-		if one := set(have ^ bit); one != nil {
-			refused |= bit
-			err = one
-			continue
+		return fmt.Errorf("flags %#x: %w", refused, err)
+	}
+	return nil
+}
+
+// changeEach goes from have to next one flag at a time, and returns the last refusal, or err when there was none. What
+// protects the object is taken off first and put on last, since between the two nothing else can be changed.
+func changeEach(have, next uint32, set func(uint32) error, err error) error {
+	differ := have ^ next
+	for _, group := range [...]uint32{differ & have & protectFlags, differ &^ protectFlags, differ & next & protectFlags} {
+		for bit := uint32(1); bit != 0; bit <<= 1 {
+			if group&bit == 0 {
+				continue
+			}
+			if refused := set(have ^ bit); refused != nil {
+				err = refused
+				continue
+			}
+			have ^= bit
 		}
-		have ^= bit
 	}
-	if refused == 0 {
-		return nil
-	}
-	return fmt.Errorf("flags %#x: %w", refused, err)
+	return err
 }

@@ -35,26 +35,34 @@ const (
 // Lstat fills st for the entry name itself, or for the directory when name is ".". It does not allocate: a name that
 // points into the caller's arena is welcome.
 func (d *Dir) Lstat(name string, st *Stat) error {
-	if err := checkNameOrSelf(name); err != nil {
+	err := checkNameOrSelf(name)
+	if err == nil {
+		err = d.host.lstat(d.fd, name, st)
+	}
+	if err != nil {
 		return failed("stat", name, err)
 	}
-	if !d.host.noStatx.Load() {
+	return nil
+}
+
+func (h *host) lstat(dirfd int, name string, st *Stat) error {
+	if !h.noStatx.Load() {
 		var buf nameBuf
-		errno := statx(d.fd, buf.pointer(name), statFlags, st)
+		errno := statx(dirfd, buf.pointer(name), statFlags, st)
 		if errno == 0 {
 			return nil
 		}
 		// EPERM: old container runtimes refuse calls they do not know with it; a stat never gives it.
 		if errno != unix.ENOSYS && errno != unix.EPERM {
-			return failed("stat", name, errno)
+			return errno
 		}
 	}
 	var old unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(d.fd, name, &old, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })
+	err := retry(func() error { return unix.Fstatat(dirfd, name, &old, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })
 	if err != nil {
-		return failed("stat", name, err)
+		return err
 	}
-	d.host.noStatx.Store(true)
+	h.noStatx.Store(true)
 	fromStat(&old, st)
 	return nil
 }
@@ -227,6 +235,9 @@ func (f *File) cached(off, n int64) (uint64, bool) {
 	return st.Cache, err == nil
 }
 
+// drop starts at the page that holds off: the kernel drops whole pages only, and the last range ended inside this one.
 func (f *File) drop(off, n int64) {
+	inside := off % int64(unix.Getpagesize())
+	off, n = off-inside, n+inside
 	_ = retry(func() error { return unix.Fadvise(f.fd, off, n, unix.FADV_DONTNEED) })
 }

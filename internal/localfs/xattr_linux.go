@@ -76,13 +76,13 @@ func (o *object) xattrAt(trap uintptr, attr string, p []byte) (int, error) {
 	return n, err
 }
 
-// missing reports whether err says that the kernel does not have the ...xattrat calls, and remembers it.
+// missing reports whether err says that the kernel does not have the ...xattrat calls, and remembers it. EPERM may be
+// the word of an old container runtime, or meant: the older call will tell, and is asked each time.
 func (o *object) missing(err error) bool {
 	if err == unix.ENOSYS {
 		o.host.noXattrAt.Store(true)
-		return true
 	}
-	return false
+	return err == unix.ENOSYS || err == unix.EPERM && o.host.hasProc(o.fd)
 }
 
 // path leads to the object for calls that take nothing but a path.

@@ -19,11 +19,7 @@ type place struct {
 // Locate looks up where blobs lie. out must be as long as ids. A blob that is not found after everything was tried (new
 // index segments, packs that no segment names) has OK false; that is no error here.
 func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []hashcache.Found) error {
-	c, err := r.index(ctx)
-	if err != nil {
-		return err
-	}
-	lookup := func() (bool, error) {
+	_, err := r.index.Search(ctx, func(c *hashcache.Cache) (bool, error) {
 		if err := c.Lookup(ids, out); err != nil {
 			return false, fmt.Errorf("look up blobs: %w", err)
 		}
@@ -33,8 +29,7 @@ func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []hashcach
 			}
 		}
 		return true, nil
-	}
-	_, err = r.search(ctx, lookup)
+	})
 	return err
 }
 
@@ -95,12 +90,8 @@ func (r *Repository) loadFrom(ctx context.Context, id format.ID, at place) ([]by
 
 // find looks a blob up, trying everything.
 func (r *Repository) find(ctx context.Context, id format.ID) (place, error) {
-	c, err := r.index(ctx)
-	if err != nil {
-		return place{}, err
-	}
 	var at place
-	found, err := r.search(ctx, func() (ok bool, err error) {
+	found, err := r.index.Search(ctx, func(c *hashcache.Cache) (ok bool, err error) {
 		at, ok, err = lookUp(c, id)
 		return ok, err
 	})
@@ -112,12 +103,8 @@ func (r *Repository) find(ctx context.Context, id format.ID) (place, error) {
 
 // refind looks for a blob somewhere else than at a place that is gone.
 func (r *Repository) refind(ctx context.Context, id format.ID, gone place) (place, error) {
-	c, err := r.index(ctx)
-	if err != nil {
-		return place{}, err
-	}
 	var at place
-	found, err := r.search(ctx, func() (ok bool, err error) {
+	found, err := r.index.Search(ctx, func(c *hashcache.Cache) (ok bool, err error) {
 		at, ok, err = lookUp(c, id)
 		return ok && at.pack.ID != gone.pack.ID, err
 	})
@@ -140,28 +127,4 @@ func lookUp(c *hashcache.Cache, id format.ID) (place, bool, error) {
 		return place{}, false, fmt.Errorf("look up pack: %w", err)
 	}
 	return place{info, found[0].Loc}, true, nil
-}
-
-// search calls lookup until it reports success: with the index as it is, with the newest index segments, and with the
-// packs that no segment names. The last two are tried once after each Sync.
-func (r *Repository) search(ctx context.Context, lookup func() (bool, error)) (bool, error) {
-	if ok, err := lookup(); ok || err != nil {
-		return ok, err
-	}
-	r.syncMu.Lock()
-	defer r.syncMu.Unlock()
-	if ok, err := lookup(); ok || err != nil || r.refound {
-		return ok, err
-	}
-	r.refound = true
-	if err := r.syncLocked(ctx, growOnly); err != nil {
-		return false, err
-	}
-	if ok, err := lookup(); ok || err != nil {
-		return ok, err
-	}
-	if _, err := r.rebuildLocked(ctx, nil); err != nil {
-		return false, fmt.Errorf("look through packs that no index segment names: %w", err)
-	}
-	return lookup()
 }

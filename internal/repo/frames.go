@@ -127,16 +127,7 @@ func (fr *FrameReader) fill(ctx context.Context, name store.Name, size uint64, s
 		return fmt.Errorf("frame at %d of %d bytes lies beyond the end: %w", s.Offset, s.Sealed, format.ErrCorrupt)
 	}
 	fr.buf = slices.Grow(fr.buf[:0], int(s.Sealed))[:s.Sealed]
-	return readPack(ctx, fr.r.st, name, int64(s.Offset), fr.buf)
-}
-
-// readPack reads a stretch of a pack. A pack that ends early is damaged: its size was known when it was written.
-func readPack(ctx context.Context, st store.Store, name store.Name, off int64, p []byte) error {
-	err := st.Get(ctx, name, off, p)
-	if errors.Is(err, store.ErrShort) {
-		return fmt.Errorf("%w: %w", err, format.ErrCorrupt)
-	}
-	return err
+	return object.ReadAt(ctx, fr.r.st, name, int64(s.Offset), fr.buf)
 }
 
 // ReadFrame reads one frame of a pack. The result is the caller's.
@@ -151,7 +142,7 @@ func (r *Repository) ReadFrame(ctx context.Context, p hashcache.PackInfo, offset
 		return nil, nil, fmt.Errorf("pack %s: frame at %d lies beyond the end: %w", p.ID, offset, format.ErrCorrupt)
 	}
 	buf := make([]byte, sealed)
-	if err := readPack(ctx, r.st, object.Named(store.Pack, p.ID), int64(offset), buf); err != nil {
+	if err := object.ReadAt(ctx, r.st, object.Named(store.Pack, p.ID), int64(offset), buf); err != nil {
 		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
 	}
 	dec, err := r.decompressor()

@@ -12,10 +12,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/blobindex"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -50,7 +52,6 @@ type Repository struct {
 	keys   *seal.Keys
 	master seal.MasterKey
 	config *config.Config
-	slot   format.ID // the slot that opened it; zero after Init without one
 	opt    OpenOptions
 	now    func() time.Time
 
@@ -58,14 +59,10 @@ type Repository struct {
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
 
-	cacheMu sync.Mutex
-	cache   *hashcache.Cache // nil until it is needed
-	private string           // folder to remove with the cache; empty if the cache is shared with later runs
-	closed  bool
+	slotMu sync.Mutex
+	slot   format.ID // the slot that opened the repository
 
-	syncMu  sync.Mutex
-	synced  bool // the index was brought up to date at least once
-	refound bool // everything has been tried to find a missing blob since the last Sync
+	index *blobindex.Index
 }
 
 // Open opens the repository in st. Without a config the error wraps ErrNoRepository; if none of the secrets fits,
@@ -111,6 +108,11 @@ func newRepository(st store.Store, conf *config.Config, key unlocked, opt OpenOp
 		st: st, keys: key.keys, master: key.master, config: conf, slot: key.slot, opt: opt, now: time.Now,
 		frames: newFrameCache(opt.FrameCache),
 	}
+	dir := opt.CacheDir
+	if dir != "" {
+		dir = filepath.Join(dir, conf.ID.String())
+	}
+	r.index = blobindex.New(st, key.keys, conf.ID, blobindex.Options{Dir: dir, Private: opt.NoCache, Notify: opt.Notify})
 	r.hashers.New = func() any { return key.keys.Hasher() }
 	return r
 }
@@ -126,6 +128,22 @@ func (r *Repository) Config() *config.Config { return r.config }
 
 // Store returns the store beneath the repository.
 func (r *Repository) Store() store.Store { return r.st }
+
+// Cache returns the local cache, opened at the first call. Verbs that need no blob index never open it, so that they
+// run beside a backup without taking anything from it.
+func (r *Repository) Cache() (*hashcache.Cache, error) { return r.index.Cache() }
+
+// Sync brings the blob index up to date with the index segments on the target, and makes up for what was lost of them.
+// Places that Locate returned before are not valid afterwards.
+func (r *Repository) Sync(ctx context.Context) error { return r.index.Sync(ctx) }
+
+// RebuildIndex puts every pack that no index segment names into new segments.
+func (r *Repository) RebuildIndex(ctx context.Context) (blobindex.Rebuilt, error) {
+	return r.index.Rebuild(ctx)
+}
+
+// Close releases the cache. The repository must not be used afterwards.
+func (r *Repository) Close() error { return r.index.Close() }
 
 // note tells the person something.
 func (r *Repository) note(text string, args ...any) { r.opt.Notify(fmt.Sprintf(text, args...)) }

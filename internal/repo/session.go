@@ -3,7 +3,6 @@ package repo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
@@ -21,27 +20,26 @@ type (
 )
 
 // WithSession opens a session, calls fn and ends the session. The blob index is brought up to date first.
-func (r *Repository) WithSession(ctx context.Context, opt SessionOptions, fn func(context.Context, *Session) error) (err error) {
+func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
+	fn func(context.Context, *Session) error,
+) (err error) {
 	c, err := r.Cache()
 	if err != nil {
 		return err
 	}
 	target := session.Target{
-		Store: r.st, Keys: r.keys, Index: c, Sync: r.Sync,
-		Packs: func(yield func(format.ID) error) error { return eachPack(c, yield) },
+		Store: r.st, Keys: r.keys, Index: c, Sync: r.Sync, Packs: r.index.Packs,
 	}
 	if opt.DryRun {
-		dry, dir, err := r.temporaryCache()
+		dry, dir, err := r.index.Temporary()
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, dry.Close(), os.RemoveAll(dir)) }()
 		target.Index = overlay{known: c, added: dry}
+		target.Sync = r.index.SyncLocal
 	}
-	if err := session.Run(ctx, target, opt, fn); err != nil {
-		return fmt.Errorf("write to repository at %s: %w", r.st.Location(), err)
-	}
-	return nil
+	return session.Run(ctx, target, opt, fn)
 }
 
 // overlay is the index of a dry run: what the repository holds, and on top what the run would have added. That part is

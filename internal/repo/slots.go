@@ -105,7 +105,9 @@ func loadSlot(ctx context.Context, st store.Store, info store.Info) (*keyfile.Sl
 }
 
 // unlock tries the slots until one yields the master key with which the config was authenticated.
-func unlock(ctx context.Context, st store.Store, ask func(*keyfile.Slot) ([]byte, error), conf []byte) (unlocked, error) {
+func unlock(ctx context.Context, st store.Store, ask func(*keyfile.Slot) ([]byte, error), conf []byte) (
+	unlocked, error,
+) {
 	slots, err := loadSlots(ctx, st)
 	if err != nil {
 		return unlocked{}, err
@@ -199,7 +201,7 @@ func (r *Repository) Slots(ctx context.Context) ([]Slot, error) {
 		return nil, err
 	}
 	for i := range slots {
-		slots[i].Current = slots[i].ID == r.slot
+		slots[i].Current = slots[i].ID == r.current()
 	}
 	slices.SortStableFunc(slots, func(a, b Slot) int {
 		switch {
@@ -213,6 +215,19 @@ func (r *Repository) Slots(ctx context.Context) ([]Slot, error) {
 	return slots, nil
 }
 
+// current returns the slot that opened the repository.
+func (r *Repository) current() format.ID {
+	r.slotMu.Lock()
+	defer r.slotMu.Unlock()
+	return r.slot
+}
+
+func (r *Repository) setCurrent(id format.ID) {
+	r.slotMu.Lock()
+	defer r.slotMu.Unlock()
+	r.slot = id
+}
+
 func boolRank(b bool) int {
 	if b {
 		return 1
@@ -221,7 +236,9 @@ func boolRank(b bool) int {
 }
 
 // AddSlot stores another slot for the master key and returns its ID. Zero params mean the defaults.
-func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, params keyfile.Params) (format.ID, error) {
+func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, params keyfile.Params) (
+	format.ID, error,
+) {
 	return putSlot(ctx, r.st, r.master, secret, params, label, r.now().Unix())
 }
 
@@ -283,7 +300,7 @@ func (r *Repository) RenewRecoveryKey(ctx context.Context, label string) (string
 			return text, fmt.Errorf("remove the old recovery key %s: %w", s.ID.Short(), err)
 		}
 		if s.Current {
-			r.slot = id
+			r.setCurrent(id)
 		}
 	}
 	return text, nil

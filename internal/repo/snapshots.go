@@ -64,10 +64,10 @@ func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 		return nil, err
 	}
 	all := make([]Listed, 0, len(infos))
-	err = inOrder(ctx, len(infos), snapshotsAtOnce,
+	err = object.InOrder(ctx, len(infos), snapshotsAtOnce,
 		func(ctx context.Context, i int) (Listed, error) {
 			l := r.loadListed(ctx, infos[i])
-			if l.Err != nil && !isDamage(l.Err) && !errors.Is(l.Err, format.ErrUnsupported) &&
+			if l.Err != nil && !object.IsDamage(l.Err) && !errors.Is(l.Err, format.ErrUnsupported) &&
 				!errors.Is(l.Err, store.ErrNotExist) {
 				return Listed{}, l.Err
 			}

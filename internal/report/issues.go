@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -30,11 +31,11 @@ type Issue struct {
 	Err      error
 }
 
-// KeptIssues is how many issues a Ledger remembers for the end of a job. Each is given to the sinks as it happens, so
-// none is lost; this bounds memory when a million files fail.
+// KeptIssues is how many issues of each severity a Ledger remembers for the end of a job. Each is given to the sinks as
+// it happens, so none is lost; this bounds memory when a million files fail.
 const KeptIssues = 1000
 
-// maxOps bounds the number of different Op texts that are counted separately.
+// maxOps bounds the number of different Op texts of remarks that are counted separately.
 const maxOps = 64
 
 type issues struct {
@@ -42,13 +43,8 @@ type issues struct {
 	kept     []Issue
 	failures uint64
 	notes    uint64
-	ops      map[opKey]uint64
+	remarks  map[string]uint64 // by Op
 	sinks    []func(Issue)
-}
-
-type opKey struct {
-	severity Severity
-	op       string
 }
 
 // Fail records that path could not be dealt with: call it once per object. It counts the object as failed.
@@ -71,35 +67,38 @@ func (l *Ledger) OnIssue(sink func(Issue)) {
 	l.issues.sinks = append(l.issues.sinks, sink)
 }
 
-// Issues returns the first KeptIssues issues.
+// Issues returns the first KeptIssues failures and the first KeptIssues remarks, in the order in which they happened.
 func (l *Ledger) Issues() []Issue {
 	l.issues.mu.Lock()
 	defer l.issues.mu.Unlock()
-	return append([]Issue(nil), l.issues.kept...)
+	return slices.Clone(l.issues.kept)
 }
 
 func (is *issues) add(i Issue) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
-	if i.Severity == Failure {
-		is.failures++
-	} else {
-		is.notes++
+	n := &is.failures
+	if i.Severity == Remark {
+		n = &is.notes
+		is.countRemark(i.Op)
 	}
-	if len(is.kept) < KeptIssues {
+	*n++
+	if *n <= KeptIssues {
 		is.kept = append(is.kept, i)
 	}
-	key := opKey{i.Severity, i.Op}
-	if _, known := is.ops[key]; !known && len(is.ops) >= maxOps {
-		key.op = "other"
-	}
-	if is.ops == nil {
-		is.ops = make(map[opKey]uint64)
-	}
-	is.ops[key]++
 	for _, sink := range is.sinks {
 		sink(i)
 	}
+}
+
+func (is *issues) countRemark(op string) {
+	if _, known := is.remarks[op]; !known && len(is.remarks) >= maxOps {
+		op = "other"
+	}
+	if is.remarks == nil {
+		is.remarks = make(map[string]uint64)
+	}
+	is.remarks[op]++
 }
 
 func (is *issues) counts() (failures, notes uint64) {
@@ -113,15 +112,13 @@ type opCount struct {
 	n  uint64
 }
 
-// byOp returns how often each operation had an issue of this severity, most frequent first.
-func (is *issues) byOp(s Severity) []opCount {
+// byOp returns how often there was each kind of remark, most frequent first.
+func (is *issues) byOp() []opCount {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	var out []opCount
-	for k, n := range is.ops {
-		if k.severity == s {
-			out = append(out, opCount{k.op, n})
-		}
+	for op, n := range is.remarks {
+		out = append(out, opCount{op, n})
 	}
 	slices.SortFunc(out, func(a, b opCount) int {
 		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.op, b.op))
@@ -133,7 +130,7 @@ func (is *issues) byOp(s Severity) []opCount {
 // failures by path, at most as many as told, and how many more there were. It writes nothing if all went well.
 func (l *Ledger) WriteIssues(w io.Writer, most int) error {
 	var b strings.Builder
-	for _, c := range l.issues.byOp(Remark) {
+	for _, c := range l.issues.byOp() {
 		fmt.Fprintf(&b, "%s: %s\n", c.op, human.Plural(c.n, "remark"))
 	}
 	var shown uint64
@@ -144,7 +141,7 @@ func (l *Ledger) WriteIssues(w io.Writer, most int) error {
 		}
 	}
 	if failures, _ := l.issues.counts(); failures > shown {
-		fmt.Fprintf(&b, "and %s more\n", human.Plural(failures-shown, "failure"))
+		fmt.Fprintf(&b, "and %s\n", human.Plural(failures-shown, "more failure"))
 	}
 	if b.Len() == 0 {
 		return nil
@@ -164,5 +161,9 @@ func (i Issue) String() string {
 	if i.Err == nil {
 		return s
 	}
-	return s + ": " + human.Printable(i.Err.Error())
+	err := i.Err
+	if path, ok := err.(*fs.PathError); ok { //nolint:errorlint // only the outermost repeats operation and path
+		err = path.Err
+	}
+	return s + ": " + human.Printable(err.Error())
 }

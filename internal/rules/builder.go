@@ -179,11 +179,7 @@ func (b *Builder) Compile() *Set {
 func (s *Set) canonical() []byte {
 	out := []byte("rules 1")
 	for _, r := range s.rules {
-		include := byte(0)
-		if r.Include {
-			include = 1
-		}
-		out = append(out, byte(r.Kind), include)
+		out = fmt.Appendf(out, "%d %t ", r.Kind, r.Include)
 		out = binary.AppendUvarint(out, uint64(len(r.Text)))
 		out = append(out, r.Text...)
 	}

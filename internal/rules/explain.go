@@ -58,9 +58,9 @@ func (s *Set) slash() (*DirState, Decision) {
 	if verdict == Hollow {
 		verdict, rule = Include, nil
 	}
-	state := DirState{set: s, active: keep(reached), foldedActive: keep(folded), glob: best[Glob],
+	state := &DirState{set: s, active: keep(reached), foldedActive: keep(folded), glob: best[Glob],
 		folded: best[FoldedGlob], marked: none}
-	return state.clone(), Decision{verdict, rule, "/"}
+	return state.seal(), Decision{verdict, rule, "/"}
 }
 
 // Explain names the rule that decides about a path.

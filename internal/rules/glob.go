@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -232,14 +233,7 @@ func (t *token) take(rest []byte) int {
 	if t.kind == tokenOne {
 		return n
 	}
-	in := false
-	for _, s := range t.ranges {
-		if s.lo <= r && r <= s.hi {
-			in = true
-			break
-		}
-	}
-	if in == t.negate {
+	if slices.ContainsFunc(t.ranges, func(s span) bool { return s.lo <= r && r <= s.hi }) == t.negate {
 		return 0
 	}
 	return n

@@ -3,6 +3,7 @@ package rules
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"path"
 	"slices"
 	"unicode"
@@ -87,18 +88,17 @@ type DirState struct {
 	free         bool // nothing can match a name of this directory
 }
 
-// seal computes what follows from the other fields.
-func (d *DirState) seal() *DirState {
-	s := d.set
-	d.free = len(d.active)+len(d.foldedActive) == 0 && d.glob == none && d.folded == none && d.marked == none &&
-		d.layers == nil && s.trie.anywhere.leaf() && s.folded.anywhere.leaf() && !s.has[TopOnly]
-	return d
-}
-
 // bare reports whether d differs in nothing from a directory that no pattern has reached.
 func (d *DirState) bare() bool {
 	return len(d.active)+len(d.foldedActive) == 0 && d.glob == none && d.folded == none && d.marked == none &&
 		d.layers == nil
+}
+
+// seal computes what follows from the other fields.
+func (d *DirState) seal() *DirState {
+	s := d.set
+	d.free = d.bare() && s.trie.anywhere.leaf() && s.folded.anywhere.leaf() && !s.has[TopOnly]
+	return d
 }
 
 // Control reports whether name is one of the files whose presence or content makes rules: to be handed to Load.
@@ -119,7 +119,7 @@ func (d *DirState) Load(dir string, present []string, read ReadFile) (*DirState,
 		if m.header != "" {
 			head, err := read(m.name, len(m.header))
 			if err != nil {
-				problems = append(problems, &MarkerError{Path: path.Join(dir, m.name), Err: err})
+				problems = append(problems, fmt.Errorf("read marker file %s: %w", path.Join(dir, m.name), err))
 				continue
 			}
 			if string(head) != m.header {
@@ -169,11 +169,9 @@ func (d *DirState) Child(name []byte) *DirState {
 	if next.bare() {
 		return s.plain
 	}
-	return next.clone()
+	heap := next // so that only what is kept is allocated
+	return heap.seal()
 }
-
-// clone moves d to the heap, only when Child could not avoid it.
-func (d DirState) clone() *DirState { return (&d).seal() }
 
 // AppendShape appends what can shape the tree of this directory by its rules: two directories with equal stat tuples
 // and different shapes must not share a signature. The path is not part of it.

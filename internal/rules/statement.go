@@ -7,36 +7,46 @@ import (
 	"strings"
 )
 
-// Statement adds one include or exclude statement of TSM: keyword and the rest of its line. Words that TSM allows after
-// the pattern (a management class) have no meaning here and are returned as a warning. A statement that is about
-// something else than backup (archive, compression, ...) gives ErrNoMeaning.
-func (b *Builder) Statement(keyword, rest, origin string) (warning string, err error) {
+// Remark is something in a rule file that is understood and has no effect.
+type Remark struct {
+	Origin string // "file:line"
+	Text   string
+}
+
+// Statement adds one include or exclude statement of TSM: keyword and the rest of its line. A statement that is about
+// something else than backup (archive, compression, ...), or words that TSM allows after the pattern (a management
+// class), have no meaning here; the remark says so, and is empty otherwise.
+func (b *Builder) Statement(keyword, rest, origin string) (remark string, err error) {
+	keyword = strings.ToUpper(keyword)
 	kind, include, err := statementKind(keyword)
+	if errors.Is(err, errNoMeaning) {
+		return keyword + " " + err.Error(), nil
+	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %s: %w", origin, strings.ToUpper(keyword), err)
+		return "", fmt.Errorf("%s: %s: %w", origin, keyword, err)
 	}
 	words, err := Words(rest)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", origin, err)
 	}
 	if len(words) == 0 {
-		return "", fmt.Errorf("%s: %w: %s needs a pattern", origin, ErrPattern, strings.ToUpper(keyword))
+		return "", fmt.Errorf("%s: %w: %s needs a pattern", origin, ErrPattern, keyword)
 	}
 	p, err := parseStatement(words[0], kind)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", origin, err)
 	}
 	p.anchored = true
-	b.set.trie.insert(p, b.add(kind, include, strings.ToUpper(keyword)+" "+words[0], origin))
+	b.set.trie.insert(p, b.add(kind, include, keyword+" "+words[0], origin))
 	if len(words) > 1 {
-		warning = fmt.Sprintf("%s: %q after the pattern has no meaning here", origin, strings.Join(words[1:], " "))
+		remark = fmt.Sprintf("%q after the pattern has no meaning here", strings.Join(words[1:], " "))
 	}
-	return warning, nil
+	return remark, nil
 }
 
-// statementKind knows all spellings of the statements that concern a backup, and those that concern other things.
+// statementKind knows all spellings (upper case) of the statements that concern a backup, and those that concern other things.
 func statementKind(keyword string) (kind Kind, include bool, err error) {
-	switch strings.ToUpper(keyword) {
+	switch keyword {
 	case "INCLUDE", "INCLUDE.BACKUP", "INCLUDE.FILE", "INCLUDE.FILE.BACKUP":
 		return Statement, true, nil
 	case "EXCLUDE", "EXCLUDE.BACKUP", "EXCLUDE.FILE", "EXCLUDE.FILE.BACKUP":
@@ -51,35 +61,32 @@ func statementKind(keyword string) (kind Kind, include bool, err error) {
 		"INCLUDE.SPACEMGMT", "EXCLUDE.ATTRIBUTE.SYMLINK", "INCLUDE.ATTRIBUTE.SYMLINK", "INCLUDE.VM", "EXCLUDE.VM",
 		"INCLUDE.VMDISK", "EXCLUDE.VMDISK", "INCLUDE.VMTSMVSS", "INCLUDE.SYSTEMSTATE", "EXCLUDE.SYSTEMOBJECT",
 		"INCLUDE.VMRESETCBT", "INCLUDE.VMSNAPSHOTATTEMPTS", "INCLUDE.VMLOCALSNAPSHOT":
-		return 0, false, ErrNoMeaning
+		return 0, false, errNoMeaning
 	}
 	return 0, false, ErrUnknown
 }
 
 // IsStatement reports whether the keyword is an include or exclude statement, with or without a meaning here.
 func IsStatement(keyword string) bool {
-	_, _, err := statementKind(keyword)
+	_, _, err := statementKind(strings.ToUpper(keyword))
 	return !errors.Is(err, ErrUnknown)
 }
 
 // StatementFile adds the statements of an INCLEXCL file, in the order of its lines. Lines that start with '*' or '#' are
-// comments. What has no meaning is returned as warnings, the rest as one error that names every bad line.
-func (b *Builder) StatementFile(r io.Reader, name string) (warnings []string, err error) {
+// comments. The error names every bad line.
+func (b *Builder) StatementFile(r io.Reader, name string) (remarks []Remark, err error) {
 	err = eachLine(r, name, func(line, origin string) error {
 		if line[0] == '*' || line[0] == '#' {
 			return nil
 		}
 		keyword, rest := cutWord(line)
-		warning, err := b.Statement(keyword, rest, origin)
-		if errors.Is(err, ErrNoMeaning) {
-			warning, err = err.Error(), nil
-		}
-		if warning != "" {
-			warnings = append(warnings, warning)
+		remark, err := b.Statement(keyword, rest, origin)
+		if remark != "" {
+			remarks = append(remarks, Remark{origin, remark})
 		}
 		return err
 	})
-	return warnings, err
+	return remarks, err
 }
 
 // parseStatement reads the path pattern of a statement.

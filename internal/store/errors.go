@@ -14,4 +14,9 @@ var (
 	ErrGone = errors.New("the target has gone away")
 	// ErrDenied: the target refuses access.
 	ErrDenied = errors.New("access to the target denied")
+	// ErrName: the name is not one that a store may hold. A mistake of the caller, never of the target.
+	ErrName = errors.New("not a name of a stored file")
+	// ErrTemporary marks a failure that may be over a moment later (a server that restarts, a handle that went stale).
+	// It accompanies the error that says what happened; package retry tries again only on errors that wrap it.
+	ErrTemporary = errors.New("temporary failure")
 )

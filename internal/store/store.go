@@ -36,19 +36,24 @@ type Info struct {
 	Modified time.Time // by the clock of the target
 }
 
-// Store keeps files under names. Implementations are safe for concurrent use. A missing file is reported as an error
-// that wraps ErrNotExist.
+// Store keeps files under names. Implementations are safe for concurrent use, and pass the suite in package storetest.
+// A missing file is reported as an error that wraps ErrNotExist, a name that fails Name.Check as one that wraps ErrName,
+// and a cancelled context as one that wraps its cause.
 type Store interface {
 	// Put stores data under name, all or nothing, and returns once it is durable. A file that already exists under
 	// name is replaced atomically. data is not kept.
 	Put(ctx context.Context, name Name, data []byte) error
-	// Get fills p from offset off of the file. A file that ends before p is full is ErrShort.
+	// Get fills p from offset off of the file. A file that ends before p is full is ErrShort, and p then holds
+	// nothing of meaning. An empty p asks only whether the file is there.
 	Get(ctx context.Context, name Name, off int64, p []byte) error
 	// Stat returns size and time of one file.
 	Stat(ctx context.Context, name Name) (Info, error)
-	// List yields every file of a kind, in no particular order. Foreign and temporary files are left out.
+	// List yields every file of a kind, in no particular order. Foreign and temporary files are left out. A file that
+	// is put or deleted while the list runs may or may not be in it; a caller that deletes what it lists collects
+	// the names first. After an error the list has ended.
 	List(ctx context.Context, kind Kind) iter.Seq2[Info, error]
-	// Delete removes the file; removing what is not there is ErrNotExist.
+	// Delete removes the file; removing what is not there is ErrNotExist. A later Put or Delete never becomes durable
+	// before it, except that the removal of a pack, on whose absence nothing depends, may be lost in a crash.
 	Delete(ctx context.Context, name Name) error
 	// Location describes the place in words a person would use: a path or an URL without secrets.
 	Location() string

@@ -8,11 +8,9 @@ import (
 
 // The inode flags of linux/fs.h that tests set.
 const (
-	FlagSync      = 0x8
 	FlagImmutable = 0x10
 	FlagAppend    = 0x20
 	FlagNoDump    = 0x40
-	FlagNoAtime   = 0x80
 )
 
 // settableFlags are the inode flags a user can set; the others tell how the file system lays the object out. In the

@@ -264,21 +264,8 @@ func (c *comparison) flags(dirs [2]int, path, name string, st [2]*unix.Stat_t) {
 }
 
 func kindName(kind uint32) string {
-	switch kind {
-	case unix.S_IFREG:
-		return "file"
-	case unix.S_IFDIR:
-		return "directory"
-	case unix.S_IFLNK:
-		return "symlink"
-	case unix.S_IFIFO:
-		return "fifo"
-	case unix.S_IFSOCK:
-		return "socket"
-	case unix.S_IFCHR:
-		return "character device"
-	case unix.S_IFBLK:
-		return "block device"
+	names := [16]string{
+		1: "fifo", 2: "character device", 4: "directory", 6: "block device", 8: "file", 10: "symlink", 12: "socket",
 	}
-	return fmt.Sprintf("type %#o", kind)
+	return names[kind>>12]
 }

@@ -28,11 +28,7 @@ func Text(seed uint64, n int) []byte {
 	p := make([]byte, 0, n+16)
 	for len(p) < n {
 		p = append(p, words[r.IntN(1+r.IntN(len(words)))]...)
-		if r.IntN(10) == 0 {
-			p = append(p, '\n')
-		} else {
-			p = append(p, ' ')
-		}
+		p = append(p, "         \n"[r.IntN(10)])
 	}
 	return p[:n]
 }

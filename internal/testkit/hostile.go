@@ -21,8 +21,7 @@ type HostileOptions struct {
 const BeyondPathMax = "beyond path max"
 
 // Hostile makes a tree of everything a file system can hold to embarrass a backup program, in root, which should lie in
-// a TempDir. What the file system or the user's rights refused is logged and returned, one line each; it is not a
-// failure.
+// a TempDir. What the file system or the user's rights refused is no failure: it is logged and returned, a line each.
 func Hostile(t testing.TB, root string, opt HostileOptions) []string {
 	t.Helper()
 	if opt.Entries == 0 {

@@ -43,8 +43,7 @@ func (g *generator) dir(path string, depth int) Dir {
 func (g *generator) entry(path string, depth int) Entry {
 	switch k := g.r.IntN(20); {
 	case k < 4 && depth < 12:
-		e := With{Of: g.dir(path+"/", depth+1), Mode: 0o700 | g.r.Uint32N(0o2000), Mtime: g.time()}
-		return g.decorated(e)
+		return g.decorated(With{Of: g.dir(path+"/", depth+1), Mode: 0o700 | g.r.Uint32N(0o2000), Mtime: g.time()})
 	case k == 4:
 		return With{Of: Symlink{Target: g.name()}, Mtime: g.time()}
 	case k == 5:
@@ -53,8 +52,8 @@ func (g *generator) entry(path string, depth int) Entry {
 		return Hardlink{To: g.files[g.r.IntN(len(g.files))]}
 	case k == 7:
 		at := g.r.Int64N(64) << 12
-		e := With{Of: Sparse{Size: at + 1 + g.r.Int64N(1<<20), Data: map[int64][]byte{at: Noise(g.r.Uint64(), 1)}}}
-		return g.decorated(e)
+		data := map[int64][]byte{at: Noise(g.r.Uint64(), 1)}
+		return g.decorated(With{Of: Sparse{Size: at + 1 + g.r.Int64N(1<<20), Data: data}, Mtime: g.time()})
 	}
 	g.files = append(g.files, path)
 	return g.decorated(With{Of: File{Data: g.data()}, Mode: 0o600 | g.r.Uint32N(0o1000), Mtime: g.time()})

@@ -1,11 +1,9 @@
 package testkit
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -19,11 +17,8 @@ func RSyncCompare(t testing.TB, a, b string, exclude ...string) []string {
 	for _, pattern := range exclude {
 		args = append(args, "--exclude="+pattern)
 	}
-	out, err := exec.CommandContext(context.Background(), program, append(args, a+"/", b+"/")...).CombinedOutput()
-	var lines []string
-	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
-		lines = append(lines, s.Text())
-	}
+	out, err := exec.CommandContext(t.Context(), program, append(args, a+"/", b+"/")...).CombinedOutput()
+	lines := strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
 	if err != nil {
 		lines = append(lines, fmt.Sprintf("rsync: %v", err))
 	}

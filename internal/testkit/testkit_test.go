@@ -45,7 +45,7 @@ func TestWriteMakesWhatTheTreeSays(t *testing.T) {
 		"s":    Sparse{Size: 1 << 30, Data: map[int64][]byte{1 << 20: []byte("x")}},
 		"d":    With{Of: Dir{"deeper": Dir{"l": Symlink{Target: "../f"}}, "h": Hardlink{To: "f"}}, Mode: 0o1750, Mtime: at},
 		"p":    Fifo{},
-		"x":    With{Of: With{Of: File{}, Mode: 0o600}, Xattrs: map[string]string{"user.k": "v"}},
+		"x":    With{Of: File{Mode: 0o600}, Xattrs: map[string]string{"user.k": "v"}},
 	})
 	st := func(name string) *unix.Stat_t {
 		s, err := lstat(unix.AT_FDCWD, root+"/"+name)
@@ -62,7 +62,11 @@ func TestWriteMakesWhatTheTreeSays(t *testing.T) {
 	require.EqualValues(t, unix.S_IFDIR|0o1750, st("d").Mode)
 	require.Equal(t, unix.Timespec{Sec: -5, Nsec: 42}, st("d").Mtim, "set after its entries were made")
 	require.EqualValues(t, unix.S_IFIFO, st("p").Mode&unix.S_IFMT)
-	require.EqualValues(t, unix.S_IFREG|0o600, st("x").Mode, "the inner With counts where the outer is silent")
+	require.EqualValues(t, unix.S_IFREG|0o600, st("x").Mode, "a With without a mode leaves the File's")
+	value := make([]byte, 10)
+	n, err := unix.Lgetxattr(root+"/x", "user.k", value)
+	require.NoError(t, err)
+	require.Equal(t, "v", string(value[:n]))
 	target, err := os.Readlink(root + "/d/deeper/l")
 	require.NoError(t, err)
 	require.Equal(t, "../f", target)
@@ -147,10 +151,9 @@ func count(d Dir) int {
 	n := 0
 	for _, e := range d {
 		n++
-		if bare, _ := attributes(e); bare != nil {
-			if sub, ok := bare.(Dir); ok {
-				n += count(sub)
-			}
+		bare, _ := attributes(e)
+		if sub, ok := bare.(Dir); ok {
+			n += count(sub)
 		}
 	}
 	return n

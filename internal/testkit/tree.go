@@ -1,6 +1,8 @@
 package testkit
 
 import (
+	"cmp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -52,7 +54,7 @@ const ModeNone uint32 = 1 << 31
 // With gives an entry attributes. What is zero is left to the file system, except that the mode of a File, Sparse or
 // Dir is then 0644 or 0755 whatever the umask.
 type With struct {
-	Of     Entry
+	Of     Entry  // not a With
 	Mode   uint32 // 12 bits, or ModeNone
 	Owner  *Owner
 	Mtime  time.Time
@@ -78,43 +80,29 @@ func Write(t testing.TB, root string, tree Dir) {
 	if err != nil {
 		t.Fatalf("write tree %s: %v", root, err)
 	}
-	for _, r := range refused {
-		t.Errorf("write tree %s: %s", root, r)
-	}
 	if len(refused) > 0 {
-		t.FailNow()
+		t.Fatalf("write tree %s:\n%s", root, strings.Join(refused, "\n"))
 	}
 }
 
 // attributes splits an entry into the bare entry and its attributes, defaults filled in.
 func attributes(e Entry) (Entry, With) {
-	w := With{Of: e}
-	for {
-		next, ok := w.Of.(With)
-		if !ok {
-			break
-		}
-		w = next
+	w, ok := e.(With)
+	if !ok {
+		w.Of = e
 	}
+	usual := uint32(0)
 	switch bare := w.Of.(type) {
 	case File:
-		if w.Mode == 0 {
-			w.Mode = bare.Mode
-		}
+		usual = cmp.Or(bare.Mode, 0o644)
 		if w.Mtime.IsZero() {
 			w.Mtime = bare.Mtime
 		}
-		if w.Mode == 0 {
-			w.Mode = 0o644
-		}
 	case Sparse:
-		if w.Mode == 0 {
-			w.Mode = 0o644
-		}
+		usual = 0o644
 	case Dir:
-		if w.Mode == 0 {
-			w.Mode = 0o755
-		}
+		usual = 0o755
 	}
+	w.Mode = cmp.Or(w.Mode, usual)
 	return w.Of, w
 }

@@ -47,9 +47,7 @@ func (w *writer) refuse(path, what string, err error) {
 // made notes an object that could not be made.
 func (w *writer) made(path, what string, err error) {
 	w.refuse(path, what, err)
-	if err != nil {
-		w.missing[path] = true
-	}
+	w.missing[path] = err != nil
 }
 
 // each calls pass for the entries of d in the order of their names; passes descend on their own.

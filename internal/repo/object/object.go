@@ -2,12 +2,13 @@
 // store and memory: sealed on the way out and proven by reading them back, checked against their name and opened on the
 // way in.
 //
-// It refuses to know what the opened bytes mean, and it knows no packs: those are too large to be read as a whole.
+// It refuses to know what the opened bytes mean.
 package object
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -32,18 +33,28 @@ func ReadFile(ctx context.Context, st store.Store, name store.Name, size int64) 
 	if size < 0 {
 		info, err := st.Stat(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("look at %s: %w", path(name), err)
+			return nil, fmt.Errorf("look at %s: %w", name.Path(), err)
 		}
 		size = info.Size
 	}
 	if size > MaxSize {
-		return nil, fmt.Errorf("read %s: %d bytes are more than any such file has: %w", path(name), size, format.ErrCorrupt)
+		return nil, fmt.Errorf("read %s: %d bytes are more than any such file has: %w", name.Path(), size, format.ErrCorrupt)
 	}
 	data := make([]byte, size)
 	if err := st.Get(ctx, name, 0, data); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path(name), err)
+		return nil, fmt.Errorf("read %s: %w", name.Path(), err)
 	}
 	return data, nil
+}
+
+// ReadAt fills p from offset off of a file whose size was known when it was written: if it ends early it is damaged, so
+// the error then wraps format.ErrCorrupt besides store.ErrShort.
+func ReadAt(ctx context.Context, st store.Store, name store.Name, off int64, p []byte) error {
+	err := st.Get(ctx, name, off, p)
+	if errors.Is(err, store.ErrShort) {
+		return fmt.Errorf("%w: %w", err, format.ErrCorrupt)
+	}
+	return err
 }
 
 // ReadNamed is ReadFile for a file that is named by the hash of its bytes, which it verifies: a mismatch is
@@ -54,7 +65,7 @@ func ReadNamed(ctx context.Context, st store.Store, name store.Name, size int64)
 		return nil, err
 	}
 	if FileName(name.Kind, data) != name {
-		return nil, fmt.Errorf("read %s: its bytes do not have the hash that is its name: %w", path(name), format.ErrCorrupt)
+		return nil, fmt.Errorf("read %s: its bytes do not have the hash that is its name: %w", name.Path(), format.ErrCorrupt)
 	}
 	return data, nil
 }
@@ -75,7 +86,7 @@ func Load(ctx context.Context, st store.Store, keys *seal.Keys, name store.Name,
 	}
 	plain, err := keys.OpenObject(kind, data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path(name), err)
+		return nil, fmt.Errorf("%s: %w", name.Path(), err)
 	}
 	return plain, nil
 }
@@ -96,7 +107,7 @@ func Seal(keys *seal.Keys, kind store.Kind, plain []byte) (data []byte, id forma
 // been stored, whatever the target says.
 func Put(ctx context.Context, st store.Store, name store.Name, data []byte, prove bool) error {
 	if err := st.Put(ctx, name, data); err != nil {
-		return fmt.Errorf("write %s: %w", path(name), err)
+		return fmt.Errorf("write %s: %w", name.Path(), err)
 	}
 	if !prove {
 		return nil
@@ -106,7 +117,7 @@ func Put(ctx context.Context, st store.Store, name store.Name, data []byte, prov
 		return fmt.Errorf("read back: %w", err)
 	}
 	if !bytes.Equal(back, data) {
-		return fmt.Errorf("read back %s: the target holds other bytes than were sent: %w", path(name), format.ErrCorrupt)
+		return fmt.Errorf("read back %s: the target holds other bytes than were sent: %w", name.Path(), format.ErrCorrupt)
 	}
 	return nil
 }
@@ -127,5 +138,7 @@ func sealedAs(kind store.Kind) (seal.ObjectKind, error) {
 	}
 }
 
-// path names a file for a person: as it lies below the folder of the repository.
-func path(name store.Name) string { return name.Path() }
+// IsDamage tells a file that is not as it was written from a target that cannot be reached.
+func IsDamage(err error) bool {
+	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, store.ErrShort)
+}

@@ -62,8 +62,8 @@ type Session struct {
 	lease  *writerLease
 
 	condemned map[format.ID]struct{} // packs that a prune marked before this session began; read-only
-	usedMu    sync.Mutex
-	used      map[uint32]bool // number of each pack whose blobs were relied on; true: condemned
+	judgedMu  sync.Mutex
+	judged    map[uint32]bool // by number of a pack in the index: whether it is condemned
 
 	packers [2]*packer
 	presses presses
@@ -100,7 +100,7 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 	s := &Session{
 		ctx: ctx, cancel: cancel, st: to.Store, to: to, opt: opt,
 		claims: newClaims(),
-		used:   make(map[uint32]bool),
+		judged: make(map[uint32]bool),
 		slots:  semaphore.NewWeighted(int64(opt.Uploads)),
 	}
 	if opt.DryRun {
@@ -214,7 +214,7 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 		if !found[j].OK {
 			continue
 		}
-		condemned, err := s.rely(found[j].Loc.Pack)
+		condemned, err := s.isCondemned(found[j].Loc.Pack)
 		if err != nil {
 			return s.fail(err)
 		}
@@ -228,22 +228,22 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 	return nil
 }
 
-// rely notes that the snapshot to come needs a blob of pack n, and reports whether the pack is condemned and therefore
-// must not be relied on.
-func (s *Session) rely(n uint32) (condemned bool, err error) {
-	s.usedMu.Lock()
-	defer s.usedMu.Unlock()
-	if condemned, seen := s.used[n]; seen {
+// isCondemned reports whether pack n of the index is condemned and must not be relied on by the snapshot to come.
+func (s *Session) isCondemned(n uint32) (bool, error) {
+	if len(s.condemned) == 0 {
+		return false, nil
+	}
+	s.judgedMu.Lock()
+	defer s.judgedMu.Unlock()
+	if condemned, seen := s.judged[n]; seen {
 		return condemned, nil
 	}
-	if len(s.condemned) > 0 {
-		info, err := s.to.Index.Pack(n)
-		if err != nil {
-			return false, fmt.Errorf("look up pack: %w", err)
-		}
-		_, condemned = s.condemned[info.ID]
+	info, err := s.to.Index.Pack(n)
+	if err != nil {
+		return false, fmt.Errorf("look up pack: %w", err)
 	}
-	s.used[n] = condemned
+	_, condemned := s.condemned[info.ID]
+	s.judged[n] = condemned
 	return condemned, nil
 }
 

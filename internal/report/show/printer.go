@@ -3,7 +3,6 @@
 package show
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -28,6 +27,7 @@ type Printer struct {
 	out    io.Writer
 	size   func() (width, height int)
 	shown  []string // the block on the screen
+	inLine bool     // without a block: the cursor stands behind a message that did not end its line
 	broken error    // of the first failed write to out; nothing is drawn after it
 }
 
@@ -52,8 +52,8 @@ func IsTerminal(f *os.File, termName string) bool {
 	return termName != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// Write writes a message of one or more lines above the block. A last line without a newline is given one while a block
-// is shown, so that neither garbles the other.
+// Write writes a message of one or more lines above the block. If the last line is not
+// ended, the block beneath it starts a line of its own, so that neither garbles the other.
 func (p *Printer) Write(b []byte) (int, error) { return p.writeTo(p.out, b) }
 
 // Through returns a writer for another stream that ends on the same terminal, such as standard output beside standard
@@ -73,10 +73,10 @@ func (p *Printer) writeTo(w io.Writer, b []byte) (int, error) {
 	block := p.shown
 	p.put(p.erase())
 	n, err := w.Write(b)
+	if n > 0 {
+		p.inLine = b[n-1] != '\n'
+	}
 	if len(block) > 0 {
-		if err == nil && len(b) > 0 && !bytes.HasSuffix(b, []byte("\n")) {
-			_, err = io.WriteString(w, "\n")
-		}
 		p.put(p.draw(block))
 	}
 	return n, err
@@ -121,7 +121,11 @@ func (p *Printer) draw(lines []string) string {
 		cut[i] = human.CutEnd(line, max(1, width-1)) // one less: the last column makes some terminals wrap
 	}
 	p.shown = cut
-	return strings.Join(cut, "\r\n")
+	start := ""
+	if p.inLine && len(cut) > 0 {
+		start, p.inLine = "\r\n", false
+	}
+	return start + strings.Join(cut, "\r\n")
 }
 
 func (p *Printer) put(s string) {

@@ -121,7 +121,7 @@ func ownRows(t *report.Totals) []row {
 }
 
 func kinds(label string, c report.ComparedOf[uint64]) row {
-	return row{label, human.Count(c.New) + " " + human.Count(c.Changed) + " " + human.Count(c.Unmodified), ""}
+	return row{label, human.Count(c.New) + " / " + human.Count(c.Changed) + " / " + human.Count(c.Unmodified), ""}
 }
 
 func restoreRows(t *report.Totals) []row {
@@ -181,6 +181,9 @@ func writeTimes(b *strings.Builder, t *report.Totals) {
 	})
 }
 
+// shownTime is the least time that has a line even if its part is 0.0 %: what reads "0.00 s 0.0 %" says nothing.
+const shownTime = 5 * time.Millisecond
+
 func writeTable(b *strings.Builder, title string, total time.Duration, n int, at func(int) (string, time.Duration)) {
 	if total <= 0 {
 		return
@@ -192,34 +195,37 @@ func writeTable(b *strings.Builder, title string, total time.Duration, n int, at
 	}
 	fmt.Fprintf(b, "\n%s:\n", title)
 	for i, p := range human.Percentages(shares) {
-		if name, d := at(i); d > 0 {
+		if name, d := at(i); d >= shownTime || p != "0.0" {
 			fmt.Fprintf(b, "  %-30s %14s s %6s %%\n", name, human.Grouped(d.Seconds()), p)
 		}
 	}
 	fmt.Fprintf(b, "  %-30s %14s s %6s %%\n", "total", human.Grouped(total.Seconds()), "100.0")
 }
 
-// Bottleneck says in a sentence what held the job up most; it is empty if no worker ever had anything to do.
+// Bottleneck says in a sentence what held the job up most; it is empty if no worker ever had anything to do. Idle time
+// is left out of the part it tells.
 func Bottleneck(t *report.Totals) string {
 	r, share := t.Stages.Bottleneck()
-	if r == report.Nothing {
+	var what, hint string
+	switch r {
+	case report.Nothing:
 		return ""
+	case report.Finding:
+		what = "finding out what there is and what changed"
+	case report.Reading:
+		what = "reading files from the source"
+	case report.Computing:
+		what = "the processor"
+		if s := t.Stages.Busiest(r); s != report.Idle {
+			what += ", mostly " + s.String()
+		}
+	case report.Repository:
+		what = "the repository"
+	case report.Writing:
+		what = "writing to the target"
+	case report.Memory:
+		what, hint = "the memory budget", " More may help (--memory)."
 	}
-	what := map[report.Resource]string{
-		report.Finding:    "scanning the source for what changed",
-		report.Reading:    "reading files from the source",
-		report.Computing:  "the processor",
-		report.Repository: "the repository",
-		report.Writing:    "writing to the target",
-		report.Memory:     "the memory budget; more of it (--memory) may help",
-	}[r]
-	detail := ""
-	if s := t.Stages.Busiest(r); s != report.Idle {
-		detail = ", mostly " + s.String()
-	}
-	if r != report.Computing && r != report.Repository {
-		detail = ""
-	}
-	return fmt.Sprintf("The bottleneck was %s%s: %.0f %% of the workers' time that was not idle went into it or "+
-		"into waiting for it.", what, detail, share*100)
+	return fmt.Sprintf("Bottleneck: %s. %.0f %% of the workers' time was spent on it or waiting for it.%s",
+		what, share*100, hint)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,7 +62,7 @@ func decodeAny(p []byte) (again []byte, err error) {
 		var out page
 		out.reset()
 		for i := range list.Chunks {
-			out.buf = appendChunk(out.buf, list.Chunks[i])
+			out.buf = appendChunk(out.buf, &list.Chunks[i])
 			out.count++
 		}
 		return out.finish(kindList, 0), nil
@@ -167,6 +168,24 @@ func TestDecodeRefuses(t *testing.T) {
 	} {
 		_, err := DecodeListPage(p)
 		require.ErrorIs(t, err, format.ErrCorrupt, name)
+	}
+}
+
+// What a page makes the decoder allocate is bounded by its length, also where the header promises all that its length
+// allows and nothing follows.
+func TestAllocationIsBounded(t *testing.T) {
+	const size = 200 << 10
+	count := uint64(size-20) / minNodeRow
+	tree := wire.AppendUvarint(wire.AppendUvarint([]byte{kindTree, Version, 0, 0}, count), count*maxShared)
+	list := wire.AppendUvarint([]byte{kindList, Version, 0, 0}, size-20)
+	for name, head := range map[string][]byte{"tree": tree, "list": list} {
+		p := append(head, make([]byte, size-len(head))...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := decodeAny(p)
+		runtime.ReadMemStats(&after)
+		require.ErrorIs(t, err, format.ErrCorrupt, name)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(150*size), name)
 	}
 }
 

@@ -202,12 +202,25 @@ func (d *pageDecoder) name() string {
 	d.names.WriteString(d.prev[:shared])
 	d.names.Write(tail)
 	name := d.names.String()[start:]
-	if !validName(name) || name <= d.prev {
+	if !follows(name, d.prev, int(shared)) {
 		r.Fail("name %q after %q", name, d.prev)
 		return ""
 	}
 	d.prev = name
 	return name
+}
+
+// follows reports whether name is a valid one and comes after prev, which is valid and begins with the same shared
+// bytes.
+func follows(name, prev string, shared int) bool {
+	tail, rest := name[shared:], prev[shared:]
+	if tail == "" || strings.IndexByte(tail, '/') >= 0 || strings.IndexByte(tail, 0) >= 0 {
+		return false
+	}
+	if name[0] == '.' && !validName(name) || len(name) > MaxName {
+		return false
+	}
+	return rest == "" || tail[0] > rest[0] || tail > rest
 }
 
 func readOwner(r *wire.Reader, o *owner) {
@@ -306,7 +319,7 @@ func (d *pageDecoder) kind(n *Node, form byte) {
 		n.Size = r.Uvarint()
 		d.content(n, form)
 	case Dir:
-		n.Subtree = r.ID()
+		copy(n.Subtree[:], r.Take(format.IDSize))
 	case Symlink:
 		n.Target = d.string(r.Bytes())
 	case CharDevice, BlockDevice:
@@ -320,8 +333,10 @@ func (d *pageDecoder) content(n *Node, form byte) {
 	case contentNone:
 	case contentOne:
 		c.Chunks = d.chunkSlice(1)
-		c.Chunks[0] = Chunk{ID: r.ID(), Len: n.Size}
-		if r.Err() == nil && (c.Chunks[0].IsHole() || checkChunk(c.Chunks[0]) != nil) {
+		one := &c.Chunks[0]
+		one.Len = n.Size
+		copy(one.ID[:], r.Take(format.IDSize))
+		if r.Err() == nil && (one.ID.IsZero() || !validChunk(one)) {
 			r.Fail("one chunk of %d bytes", n.Size)
 		}
 	case contentInline, contentShort:
@@ -342,7 +357,7 @@ func (d *pageDecoder) content(n *Node, form byte) {
 		}
 		c.Chunks = d.chunkSlice(int(count))
 		for i := range c.Chunks {
-			c.Chunks[i] = readChunk(r)
+			readChunk(r, &c.Chunks[i])
 		}
 	case contentList:
 		if c.List = r.ID(); c.List.IsZero() {
@@ -364,14 +379,13 @@ func (d *pageDecoder) chunkSlice(count int) []Chunk {
 }
 
 // readChunk reads what appendChunk wrote.
-func readChunk(r *wire.Reader) (c Chunk) {
+func readChunk(r *wire.Reader, c *Chunk) {
 	v := r.Uvarint()
 	c.Len = v >> 1
 	if v&holeFlag == 0 {
-		c.ID = r.ID()
+		copy(c.ID[:], r.Take(format.IDSize))
 	}
-	if r.Err() == nil && (checkChunk(c) != nil || v&holeFlag == 0 && c.IsHole()) {
+	if r.Err() == nil && (!validChunk(c) || v&holeFlag == 0 && c.ID.IsZero()) {
 		r.Fail("chunk of %d bytes", c.Len)
 	}
-	return c
 }

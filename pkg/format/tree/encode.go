@@ -102,28 +102,20 @@ func check(n *Node) error {
 	case len(c.Inline) > MaxInline || len(c.Chunks) > MaxChunks:
 		return fmt.Errorf("content of %d bytes or %d chunks in a node: %w", len(c.Inline), len(c.Chunks), ErrInvalid)
 	}
-	forms := 0
-	for _, has := range []bool{len(c.Inline) > 0, len(c.Chunks) > 0, !c.List.IsZero()} {
-		if has {
-			forms++
-		}
-	}
-	if forms > 1 {
+	if len(c.Inline) > 0 && len(c.Chunks) > 0 || len(c.Inline)+len(c.Chunks) > 0 && !c.List.IsZero() {
 		return fmt.Errorf("content of more than one form: %w", ErrInvalid)
 	}
 	for i := range c.Chunks {
-		if err := checkChunk(c.Chunks[i]); err != nil {
-			return err
+		if !validChunk(&c.Chunks[i]) {
+			return fmt.Errorf("chunk of %d bytes: %w", c.Chunks[i].Len, ErrInvalid)
 		}
 	}
 	return nil
 }
 
-func checkChunk(c Chunk) error {
-	if c.Len == 0 || c.Len > math.MaxInt64 || !c.IsHole() && c.Len > math.MaxUint32 {
-		return fmt.Errorf("chunk of %d bytes: %w", c.Len, ErrInvalid)
-	}
-	return nil
+// validChunk reports whether c can be written: a blob has up to 32 bits' worth of bytes, a hole as many as a file.
+func validChunk(c *Chunk) bool {
+	return c.Len != 0 && (c.Len <= math.MaxUint32 || c.Len <= math.MaxInt64 && c.IsHole())
 }
 
 func validName(name string) bool {
@@ -246,12 +238,12 @@ func appendKind(dst []byte, n *Node) ([]byte, byte) {
 func appendContent(dst []byte, n *Node) ([]byte, byte) {
 	c := &n.Content
 	switch {
-	case len(c.Chunks) == 1 && c.Chunks[0].Len == n.Size && !c.Chunks[0].IsHole():
+	case len(c.Chunks) == 1 && c.Chunks[0].Len == n.Size && !c.Chunks[0].ID.IsZero():
 		return append(dst, c.Chunks[0].ID[:]...), contentOne
 	case len(c.Chunks) > 0:
 		dst = wire.AppendUvarint(dst, uint64(len(c.Chunks)))
 		for i := range c.Chunks {
-			dst = appendChunk(dst, c.Chunks[i])
+			dst = appendChunk(dst, &c.Chunks[i])
 		}
 		return dst, contentChunks
 	case len(c.Inline) > 0 && uint64(len(c.Inline)) == n.Size:
@@ -265,7 +257,7 @@ func appendContent(dst []byte, n *Node) ([]byte, byte) {
 }
 
 // appendChunk appends the length, doubled; a hole adds one and has no ID.
-func appendChunk(dst []byte, c Chunk) []byte {
+func appendChunk(dst []byte, c *Chunk) []byte {
 	if c.IsHole() {
 		return wire.AppendUvarint(dst, c.Len<<1|holeFlag)
 	}

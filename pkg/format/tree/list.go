@@ -59,8 +59,8 @@ func (b *ContentBuilder) Add(c Chunk) error {
 	if b.err != nil {
 		return b.err
 	}
-	if err := checkChunk(c); err != nil {
-		return fmt.Errorf("add chunk: %w", err)
+	if !validChunk(&c) {
+		return fmt.Errorf("add chunk of %d bytes: %w", c.Len, ErrInvalid)
 	}
 	if b.depth > 0 {
 		return b.add(c)
@@ -81,7 +81,7 @@ func (b *ContentBuilder) Add(c Chunk) error {
 func (b *ContentBuilder) add(c Chunk) error {
 	p := b.level(0)
 	start := len(p.buf)
-	p.buf = appendChunk(p.buf, c)
+	p.buf = appendChunk(p.buf, &c)
 	p.count++
 	p.bytes += c.Len
 	p.chunks++
@@ -215,7 +215,7 @@ func decodeListPage(p []byte) (*ListPage, error) {
 	} else {
 		pg.Chunks = make([]Chunk, readCount(&r, minChunkRow))
 		for i := range pg.Chunks {
-			pg.Chunks[i] = readChunk(&r)
+			readChunk(&r, &pg.Chunks[i])
 		}
 	}
 	return pg, r.Done()

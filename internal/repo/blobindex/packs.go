@@ -1,4 +1,4 @@
-package repo
+package blobindex
 
 import (
 	"github.com/tidemark-backup/tidemark/internal/hashcache"

@@ -1,4 +1,4 @@
-package repo
+package object
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inOrder loads n things, width of them at the same time, and gives them to use one after the other in their order. No
+// InOrder loads n things, width of them at the same time, and gives them to use one after the other in their order. No
 // more than width are in memory at once. load reports failures inside T if they concern that thing only.
-func inOrder[T any](ctx context.Context, n, width int, load func(context.Context, int) (T, error),
+func InOrder[T any](ctx context.Context, n, width int, load func(context.Context, int) (T, error),
 	use func(int, T) error,
 ) error {
 	g, ctx := errgroup.WithContext(ctx)

@@ -1,4 +1,4 @@
-package repo
+package blobindex
 
 import (
 	"context"
@@ -18,38 +18,21 @@ import (
 // store, and bounds the memory.
 const segmentsAtOnce = 4
 
-// syncMode says what a sync may do to the cache.
-type syncMode bool
+// syncMode says what a sync may do.
+type syncMode uint8
 
 const (
-	growOnly syncMode = false // only add: others hold numbers of packs that a rebuilt cache would give away anew
-	mayDrop  syncMode = true
+	// growOnly leaves in the cache what is there: others hold numbers of packs that a rebuilt cache would give away anew.
+	growOnly syncMode = 0
+	// mayDrop empties a cache that holds what is not true any more.
+	mayDrop syncMode = 1
+	// localOnly writes nothing to the target.
+	localOnly syncMode = 2
 )
-
-// Sync brings the blob index up to date with the index segments on the target. Segments that are damaged, or vanished
-// without another one that took their place, are made up for from the packs themselves. Places that Locate returned
-// before are not valid afterwards.
-func (r *Repository) Sync(ctx context.Context) error {
-	r.syncMu.Lock()
-	defer r.syncMu.Unlock()
-	return r.syncLocked(ctx, mayDrop)
-}
-
-// index returns the cache, which it brings up to date if that was not done yet.
-func (r *Repository) index(ctx context.Context) (*hashcache.Cache, error) {
-	r.syncMu.Lock()
-	defer r.syncMu.Unlock()
-	if !r.synced {
-		if err := r.syncLocked(ctx, mayDrop); err != nil {
-			return nil, err
-		}
-	}
-	return r.Cache()
-}
 
 // syncRun is one pass of bringing the cache up to date.
 type syncRun struct {
-	r          *Repository
+	x          *Index
 	cache      *hashcache.Cache
 	listed     []segmentFile
 	merged     map[format.ID]bool     // in the cache
@@ -64,18 +47,21 @@ type segmentFile struct {
 	modified time.Time
 }
 
-func (r *Repository) syncLocked(ctx context.Context, mode syncMode) error {
-	c, err := r.Cache()
+func (x *Index) syncLocked(ctx context.Context, mode syncMode) error {
+	c, err := x.Cache()
 	if err != nil {
 		return err
 	}
-	s := &syncRun{r: r, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]struct{})}
+	s := &syncRun{x: x, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]struct{})}
 	vanished, err := s.compare(ctx)
 	if err != nil {
 		return err
 	}
+	if mode&mayDrop == 0 {
+		vanished = nil
+	}
 	for {
-		if (len(vanished) > 0 || s.stale) && mode == mayDrop {
+		if (len(vanished) > 0 || s.stale) && mode&mayDrop != 0 {
 			if err := c.Drop(); err != nil {
 				return fmt.Errorf("empty the cache: %w", err)
 			}
@@ -85,21 +71,24 @@ func (r *Repository) syncLocked(ctx context.Context, mode syncMode) error {
 		if err := s.mergeNew(ctx); err != nil {
 			return fmt.Errorf("read index: %w", err)
 		}
-		if !s.stale || mode == growOnly {
+		if !s.stale || mode&mayDrop == 0 {
 			break
 		}
 	}
-	if mode == mayDrop {
-		r.synced, r.refound = true, false
+	if err := s.heal(ctx, vanished, mode); err != nil {
+		return err
 	}
-	return s.heal(ctx, vanished)
+	if mode&mayDrop != 0 {
+		x.synced, x.searched = true, false
+	}
+	return nil
 }
 
 // compare lists the segments on the target and those in the cache, and returns which the cache has and the target does
 // not.
 func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error) {
 	there := make(map[format.ID]bool)
-	for info, err := range s.r.st.List(ctx, store.Index) {
+	for info, err := range s.x.st.List(ctx, store.Index) {
 		if err != nil {
 			return nil, fmt.Errorf("list index: %w", err)
 		}
@@ -143,10 +132,10 @@ func (s *syncRun) mergeNew(ctx context.Context) error {
 			unknown = append(unknown, f)
 		}
 	}
-	return inOrder(ctx, len(unknown), segmentsAtOnce,
+	return object.InOrder(ctx, len(unknown), segmentsAtOnce,
 		func(ctx context.Context, i int) (loadedSegment, error) {
-			seg, err := s.r.loadSegment(ctx, unknown[i])
-			if err != nil && !isDamage(err) && !errors.Is(err, store.ErrNotExist) {
+			seg, err := s.x.loadSegment(ctx, unknown[i])
+			if err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist) {
 				return loadedSegment{}, err
 			}
 			return loadedSegment{seg, err}, nil
@@ -154,14 +143,9 @@ func (s *syncRun) mergeNew(ctx context.Context) error {
 		func(i int, l loadedSegment) error { return s.merge(unknown[i].id, l) })
 }
 
-// isDamage tells bytes that are wrong from a target that cannot be reached.
-func isDamage(err error) bool {
-	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, store.ErrShort)
-}
-
-func (r *Repository) loadSegment(ctx context.Context, f segmentFile) (*index.Segment, error) {
+func (x *Index) loadSegment(ctx context.Context, f segmentFile) (*index.Segment, error) {
 	name := object.Named(store.Index, f.id)
-	plain, err := object.Load(ctx, r.st, r.keys, name, f.size)
+	plain, err := object.Load(ctx, x.st, x.keys, name, f.size)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +172,12 @@ func (s *syncRun) merge(id format.ID, l loadedSegment) error {
 			s.stale = true
 		}
 		s.superseded[old] = true
-		delete(s.damaged, old)
+		if _, damaged := s.damaged[old]; damaged {
+			delete(s.damaged, old)
+			if err := s.merge(old, loadedSegment{}); err != nil {
+				return err
+			}
+		}
 	}
 	if err := s.cache.Merge(id, l.seg); err != nil {
 		return fmt.Errorf("merge index segment %s into the cache: %w", id.Short(), err)
@@ -198,7 +187,7 @@ func (s *syncRun) merge(id format.ID, l loadedSegment) error {
 }
 
 // heal makes up for segments that are lost, from the packs they named.
-func (s *syncRun) heal(ctx context.Context, vanished []format.ID) error {
+func (s *syncRun) heal(ctx context.Context, vanished []format.ID, mode syncMode) error {
 	lost := 0
 	for _, id := range vanished {
 		if !s.superseded[id] {
@@ -212,25 +201,25 @@ func (s *syncRun) heal(ctx context.Context, vanished []format.ID) error {
 	slices.SortFunc(damaged, format.ID.Compare)
 	switch {
 	case len(damaged) > 0:
-		s.r.note("%d index segments are damaged; reading the packs they named", len(damaged))
+		s.x.note("%d index segments are damaged; reading the packs they named", len(damaged))
 	case lost > 0:
-		s.r.note("%d index segments are gone; reading the packs they named", lost)
+		s.x.note("%d index segments are gone; reading the packs they named", lost)
 	case len(s.listed) == 0:
-		empty, err := s.r.noPacks(ctx)
+		empty, err := s.x.noPacks(ctx)
 		if empty || err != nil {
 			return err
 		}
-		s.r.note("the index is gone; reading the packs")
+		s.x.note("the index is gone; reading the packs")
 	default:
 		return nil
 	}
-	_, err := s.r.rebuildLocked(ctx, damaged)
+	_, err := s.x.rebuildLocked(ctx, damaged, mode)
 	return err
 }
 
 // noPacks reports whether the repository has not a single pack.
-func (r *Repository) noPacks(ctx context.Context) (bool, error) {
-	for _, err := range r.st.List(ctx, store.Pack) {
+func (x *Index) noPacks(ctx context.Context) (bool, error) {
+	for _, err := range x.st.List(ctx, store.Pack) {
 		if err != nil {
 			return false, fmt.Errorf("list packs: %w", err)
 		}

@@ -1,4 +1,4 @@
-package repo
+package blobindex
 
 import (
 	"context"
@@ -23,32 +23,21 @@ const (
 	rebuiltBlobs = 256 << 10
 )
 
-// Rebuilt says what RebuildIndex found.
+// Rebuilt says what Rebuild found.
 type Rebuilt struct {
 	Packs   int         // read and put into the index
 	Walked  int         // of those, packs whose trailer was damaged, so that their frames were read one by one
 	Damaged []format.ID // packs in which something is lost
 }
 
-// RebuildIndex puts every pack that no index segment names into new segments: from its trailer, or from its frames if
-// the trailer is damaged. Packs that a prune has condemned are left out.
-func (r *Repository) RebuildIndex(ctx context.Context) (Rebuilt, error) {
-	r.syncMu.Lock()
-	defer r.syncMu.Unlock()
-	if err := r.syncLocked(ctx, mayDrop); err != nil {
-		return Rebuilt{}, err
-	}
-	return r.rebuildLocked(ctx, nil)
-}
-
 // rebuild gathers packs into segments.
 type rebuild struct {
-	r          *Repository
+	x          *Index
 	cache      *hashcache.Cache
 	supersedes []format.ID
 	seg        index.Segment
 	blobs      int
-	readOnly   bool // the target refused a segment: keep what was learned in the local cache alone
+	keepHere   bool // write no segment to the target, keep what was learned in the local cache alone
 	result     Rebuilt
 }
 
@@ -58,18 +47,18 @@ type packFile struct {
 }
 
 // rebuildLocked expects a cache that is up to date. The first new segment supersedes the given ones.
-func (r *Repository) rebuildLocked(ctx context.Context, supersedes []format.ID) (Rebuilt, error) {
-	c, err := r.Cache()
+func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode syncMode) (Rebuilt, error) {
+	c, err := x.Cache()
 	if err != nil {
 		return Rebuilt{}, err
 	}
-	files, err := r.unnamedPacks(ctx, c)
+	files, err := x.unnamedPacks(ctx, c)
 	if err != nil {
 		return Rebuilt{}, err
 	}
-	b := &rebuild{r: r, cache: c, supersedes: supersedes}
-	err = inOrder(ctx, len(files), trailersAtOnce,
-		func(ctx context.Context, i int) (readTable, error) { return r.readTable(ctx, files[i]) },
+	b := &rebuild{x: x, cache: c, supersedes: supersedes, keepHere: mode&localOnly != 0}
+	err = object.InOrder(ctx, len(files), trailersAtOnce,
+		func(ctx context.Context, i int) (readTable, error) { return x.readTable(ctx, files[i]) },
 		func(i int, t readTable) error { return b.add(ctx, files[i], t) })
 	if err == nil {
 		err = b.flush(ctx)
@@ -78,19 +67,19 @@ func (r *Repository) rebuildLocked(ctx context.Context, supersedes []format.ID) 
 		return b.result, fmt.Errorf("rebuild index: %w", err)
 	}
 	if b.result.Packs > 0 {
-		r.note("%d packs were put back into the index", b.result.Packs)
+		x.note("%d packs were put back into the index", b.result.Packs)
 	}
 	return b.result, nil
 }
 
 // unnamedPacks lists the packs that no segment names and no mark condemns.
-func (r *Repository) unnamedPacks(ctx context.Context, c *hashcache.Cache) ([]packFile, error) {
-	condemned, err := session.Condemned(ctx, r.st, r.keys)
+func (x *Index) unnamedPacks(ctx context.Context, c *hashcache.Cache) ([]packFile, error) {
+	condemned, err := session.Condemned(ctx, x.st, x.keys)
 	if err != nil {
 		return nil, err
 	}
 	var files []packFile
-	for info, err := range r.st.List(ctx, store.Pack) {
+	for info, err := range x.st.List(ctx, store.Pack) {
 		if err != nil {
 			return nil, fmt.Errorf("list packs: %w", err)
 		}
@@ -118,10 +107,10 @@ type readTable struct {
 }
 
 // readTable reads a pack's trailer or, failing that, all its frames. Only an error of the target is returned as such.
-func (r *Repository) readTable(ctx context.Context, f packFile) (readTable, error) {
+func (x *Index) readTable(ctx context.Context, f packFile) (readTable, error) {
 	name := object.Named(store.Pack, f.id)
-	read := func(off int64, p []byte) error { return readPack(ctx, r.st, name, off, p) }
-	table, err := pack.OpenTable(r.keys, f.size, read)
+	read := func(off int64, p []byte) error { return object.ReadAt(ctx, x.st, name, off, p) }
+	table, err := pack.OpenTable(x.keys, f.size, read)
 	switch {
 	case err == nil:
 		return readTable{table: table}, nil
@@ -134,12 +123,12 @@ func (r *Repository) readTable(ctx context.Context, f packFile) (readTable, erro
 	}
 	data := make([]byte, f.size)
 	if err := read(0, data); err != nil {
-		if isDamage(err) || errors.Is(err, store.ErrNotExist) {
+		if object.IsDamage(err) || errors.Is(err, store.ErrNotExist) {
 			return readTable{err: err}, nil
 		}
 		return readTable{}, fmt.Errorf("pack %s: %w", f.id, err)
 	}
-	table, err = pack.Rebuild(r.keys, data)
+	table, err = pack.Rebuild(x.keys, data)
 	if err != nil && !errors.Is(err, format.ErrCorrupt) {
 		return readTable{}, fmt.Errorf("pack %s: %w", f.id, err)
 	}
@@ -152,7 +141,7 @@ func (b *rebuild) add(ctx context.Context, f packFile, t readTable) error {
 	}
 	if t.err != nil {
 		b.result.Damaged = append(b.result.Damaged, f.id)
-		b.r.note("pack %s is damaged, %d of its frames can be read: %v", f.id, len(t.table.Frames), t.err)
+		b.x.note("pack %s is damaged, %d of its frames can be read: %v", f.id, len(t.table.Frames), t.err)
 	}
 	if len(t.table.Frames) == 0 {
 		return nil
@@ -178,16 +167,16 @@ func (b *rebuild) flush(ctx context.Context) error {
 		return nil
 	}
 	b.seg.Supersedes = b.supersedes
-	data, id, err := object.Seal(b.r.keys, store.Index, index.Encode(nil, &b.seg))
+	data, id, err := object.Seal(b.x.keys, store.Index, index.Encode(nil, &b.seg))
 	if err != nil {
 		return fmt.Errorf("seal index segment: %w", err)
 	}
-	if !b.readOnly {
-		err := object.Put(ctx, b.r.st, object.Named(store.Index, id), data, true)
+	if !b.keepHere {
+		err := object.Put(ctx, b.x.st, object.Named(store.Index, id), data, true)
 		switch {
 		case errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrNoSpace):
-			b.readOnly = true
-			b.r.note("the rebuilt index is kept in the local cache only: %v", err)
+			b.keepHere = true
+			b.x.note("the rebuilt index is kept in the local cache only: %v", err)
 		case err != nil:
 			return fmt.Errorf("store index segment: %w", err)
 		}

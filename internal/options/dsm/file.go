@@ -1,0 +1,140 @@
+package dsm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/rules"
+)
+
+// Line is one "KEYWORD value" of an option file.
+type Line struct {
+	Keyword string // whole, in upper case
+	Rest    string // what follows, as written
+	Origin  string // "file:line"
+}
+
+// File is a parsed option file: its keywords are known, its values are not looked at yet.
+type File struct {
+	path     string
+	global   []Line
+	stanzas  []stanza
+	fallback *Line // DEFAULTSERVER, if it is there
+}
+
+// stanza is the lines that belong to one server name.
+type stanza struct {
+	name  string
+	lines []Line
+}
+
+// Parse reads an option file; path is for origins. Every bad line is part of the error, in all stanzas.
+func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
+	f := &File{path: path}
+	current := &f.global
+	var problems []error
+	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")) // the byte order mark some editors write
+	number := 0
+	for raw := range strings.SplitSeq(string(content), "\n") {
+		number++
+		text := strings.TrimSpace(raw)
+		if text == "" || text[0] == '*' || text[0] == '#' {
+			continue
+		}
+		l, err := parseLine(text, fmt.Sprintf("%s:%d", path, number), words)
+		switch {
+		case err != nil:
+		case l.Keyword == server:
+			var name string
+			if name, err = l.Value(); err == nil && name == "" {
+				err = l.fail(fmt.Errorf("%w: SERVERNAME needs a name", ErrSyntax))
+			}
+			f.stanzas = append(f.stanzas, stanza{name: name})
+			current = &f.stanzas[len(f.stanzas)-1].lines
+		case l.Keyword == defaultServer:
+			f.fallback = &l
+		default:
+			*current = append(*current, l)
+		}
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return f, errors.Join(problems...)
+}
+
+func parseLine(text, origin string, words *Vocabulary) (Line, error) {
+	l := Line{Keyword: text, Origin: origin}
+	if i := strings.IndexAny(text, " \t"); i >= 0 {
+		l.Keyword, l.Rest = text[:i], strings.TrimSpace(text[i:])
+	}
+	if rules.IsStatement(l.Keyword) {
+		l.Keyword = strings.ToUpper(l.Keyword)
+		return l, nil
+	}
+	full, known := words.Find(l.Keyword)
+	if !known {
+		return l, l.fail(unknown(l.Keyword, words))
+	}
+	l.Keyword = full
+	return l, nil
+}
+
+func unknown(word string, words *Vocabulary) error {
+	if strings.Contains(word, "=") {
+		return fmt.Errorf("%w %q: write the keyword, a blank and the value", ErrUnknown, word)
+	}
+	if near := words.closest(word); near != "" {
+		return fmt.Errorf("%w %q: did you mean %s?", ErrUnknown, word, near)
+	}
+	return fmt.Errorf("%w %q: \"tidemark options\" lists those there are", ErrUnknown, word)
+}
+
+// Value returns the rest of the line as one value, "" when there is none: quotes around it are removed, blanks within
+// it need them.
+func (l *Line) Value() (string, error) {
+	words, err := rules.Words(l.Rest)
+	if err != nil {
+		return "", l.fail(fmt.Errorf("%w: %s has no closing quote", ErrSyntax, l.Rest))
+	}
+	if len(words) > 1 {
+		return "", l.fail(fmt.Errorf("%w: one value expected after %s, found %d; put quotes around a value with blanks",
+			ErrSyntax, l.Keyword, len(words)))
+	}
+	return strings.Join(words, ""), nil
+}
+
+func (l *Line) fail(err error) error { return &Error{l.Origin, err} }
+
+// Lines returns the lines that count: those before the first stanza, then those of the stanza called name, or else of
+// the one that DEFAULTSERVER names, or of the first. origin is where name comes from, for the error.
+func (f *File) Lines(name, origin string) ([]Line, error) {
+	if name == "" && f.fallback != nil {
+		var err error
+		if name, err = f.fallback.Value(); err != nil {
+			return nil, err
+		}
+		origin = f.fallback.Origin
+	}
+	if name == "" && len(f.stanzas) > 0 {
+		name = f.stanzas[0].name
+	}
+	lines := f.global[:len(f.global):len(f.global)]
+	if name == "" {
+		return lines, nil
+	}
+	var names []string
+	for _, s := range f.stanzas {
+		if strings.EqualFold(s.name, name) {
+			return append(lines, s.lines...), nil
+		}
+		names = append(names, s.name)
+	}
+	if len(names) == 0 {
+		return nil, &Error{origin, fmt.Errorf("%w: %s has no SERVERNAME line, so no %q", ErrStanza, f.path, name)}
+	}
+	return nil, &Error{origin, fmt.Errorf("%w: %s has no SERVERNAME %s, only %s", ErrStanza, f.path, name,
+		strings.Join(names, ", "))}
+}

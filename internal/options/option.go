@@ -1,0 +1,115 @@
+package options
+
+import "strings"
+
+// Group collects options that belong to one topic. A command registers the groups that it uses.
+type Group string
+
+// The groups, in the order of the listing.
+const (
+	GroupRepository  Group = "repository"
+	GroupKeys        Group = "keys"
+	GroupParallel    Group = "parallel"
+	GroupTransfer    Group = "transfer"
+	GroupCompression Group = "compression"
+	GroupReading     Group = "reading"
+	GroupCache       Group = "cache"
+	GroupSelection   Group = "selection"
+	GroupOutput      Group = "output"
+)
+
+// Kind is how a value is written.
+type Kind uint8
+
+// The kinds of values.
+const (
+	String   Kind = iota // any text
+	Path                 // a path or URL; "~/" at its beginning is the home directory in an option file
+	Bool                 // yes, true, on, 1; no, false, off, 0
+	Int                  // a whole number, or "auto" where the option allows it
+	Size                 // a number with K, M, G or T (powers of 1024); without: in the unit of the option
+	Duration             // a number of seconds, or 90s, 5m, 2h
+	Choice               // one of a few words
+	List                 // may be given several times
+	Count                // may be given several times, and is how often
+)
+
+// Where is where an option cannot be given.
+type Where uint8
+
+// The places an option can be barred from.
+const (
+	NotFlag Where = 1 << iota
+	NotFile
+	NotEnv
+)
+
+// Type describes the values of an option.
+type Type struct {
+	Kind     Kind
+	Unit     int64    // Size: bytes that a number without suffix counts; 0 is 1
+	Min, Max int64    // Int and Size: bounds, in bytes for a size; both 0: not bounded
+	Auto     bool     // Int and Size: "auto" stands for 0
+	Choices  []string // Choice: "word" or "word synonym synonym", lower case
+}
+
+// TSM is what an option is in IBM's client.
+type TSM struct {
+	Keyword string // as IBM writes it: the capitals at its beginning are its shortest form
+	Default string // IBM's default, as it would be written
+	Also    string // another keyword with the same meaning
+}
+
+// Option describes one option.
+type Option struct {
+	Name    string // of the flag, without dashes; also names the option in listings
+	Short   string // one-letter flag
+	Group   Group
+	Type    Type
+	Default string // as it would be written; "" for none
+	Help    string // one sentence, lower case, without a full stop
+	TSM     TSM    // empty: tidemark's own
+	Own     string // keyword and environment name where they do not follow from Name: "KEYWORD VARIABLE"
+	Barred  Where
+	Secret  bool
+}
+
+// Keywords returns the keywords that stand for o in an option file, the usual one first: IBM's spelling, with the
+// capitals of its shortest form, or our own in capitals.
+func (o *Option) Keywords() []string {
+	if o.Barred&NotFile != 0 {
+		return nil
+	}
+	if o.TSM.Keyword == "" {
+		return []string{o.own()}
+	}
+	words := []string{o.TSM.Keyword}
+	if o.TSM.Also != "" {
+		words = append(words, o.TSM.Also)
+	}
+	if own := o.own(); !strings.EqualFold(own, o.TSM.Keyword) {
+		words = append(words, own)
+	}
+	return words
+}
+
+func (o *Option) own() string {
+	if word, _, _ := strings.Cut(o.Own, " "); word != "" {
+		return word
+	}
+	return strings.ToUpper(strings.ReplaceAll(o.Name, "-", ""))
+}
+
+// Env returns the environment variable of o, "" when it has none.
+func (o *Option) Env() string {
+	if o.Barred&NotEnv != 0 {
+		return ""
+	}
+	if _, name, _ := strings.Cut(o.Own, " "); name != "" {
+		return name
+	}
+	return "TIDEMARK_" + strings.ToUpper(strings.ReplaceAll(o.Name, "-", "_"))
+}
+
+// multiple reports whether o holds several values rather than one.
+func (o *Option) multiple() bool { return o.Type.Kind == List }

@@ -1,0 +1,117 @@
+package options
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/rules"
+)
+
+// Protected is a path that must not be part of a backup, whatever the rules say.
+type Protected struct {
+	Path string // absolute, links resolved
+	Why  string // for people: "the repository"
+}
+
+// Rules compiles what the options say about which paths are part of a backup. Files of patterns are read with read, and
+// env replaces variables in those of exclude-file. The error names every bad line.
+func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, []Warning, error) {
+	c := &compiler{spec: s, read: read, env: env, builder: rules.NewBuilder()}
+	for _, p := range protect {
+		c.builder.Protect(p.Path, p.Why)
+	}
+	c.statements()
+	c.patterns("exclude", "exclude-file", false)
+	c.patterns("iexclude", "iexclude-file", true)
+	for _, one := range s.settings["exclude-if-present"] {
+		c.note(c.builder.ExcludeIfPresent(one.value.(string), one.origin))
+	}
+	if s.bool("exclude-caches") {
+		c.builder.ExcludeCaches(s.get("exclude-caches").origin)
+	}
+	if limit := s.get("exclude-larger-than"); limit.value != nil {
+		c.builder.ExcludeLargerThan(uint64(s.int("exclude-larger-than")), limit.origin)
+	}
+	if name := s.get("ignore-file"); name.value != "" {
+		c.note(c.builder.IgnoreFile(s.string("ignore-file"), name.origin))
+	}
+	for _, f := range []struct {
+		kind rules.Kind
+		name string
+		on   bool // the value of the option that switches the rule on
+	}{
+		{rules.NoDump, "exclude-nodump", true},
+		{rules.TimeMachine, "exclude-time-machine", true},
+		{rules.OneSystem, "one-file-system", true},
+		{rules.Pseudo, "pseudo-file-systems", false},
+		{rules.TopOnly, "subdir", false},
+	} {
+		if s.bool(f.name) == f.on {
+			c.builder.Flag(f.kind, s.get(f.name).origin)
+		}
+	}
+	if err := errors.Join(c.problems...); err != nil {
+		return nil, c.warnings, fmt.Errorf("read include and exclude rules: %w", err)
+	}
+	return c.builder.Compile(), c.warnings, nil
+}
+
+// compiler hands the settings to a builder.
+type compiler struct {
+	spec     *Spec
+	read     ReadFile
+	env      Env
+	builder  *rules.Builder
+	warnings []Warning
+	problems []error
+}
+
+func (c *compiler) note(err error) {
+	if err != nil {
+		c.problems = append(c.problems, err)
+	}
+}
+
+// statements adds the statements in their order; those of an INCLEXCL file stand where the file is named.
+func (c *compiler) statements() {
+	for _, st := range c.spec.statements {
+		if st.word == "INCLEXCL" {
+			if content, ok := c.open(st.rest, st.origin); ok {
+				remarks, err := c.builder.StatementFile(bytes.NewReader(content), st.rest)
+				c.note(err)
+				for _, remark := range remarks {
+					c.warnings = append(c.warnings, Warning(remark))
+				}
+			}
+			continue
+		}
+		remark, err := c.builder.Statement(st.word, st.rest, st.origin)
+		c.note(err)
+		if remark != "" {
+			c.warnings = append(c.warnings, Warning{st.origin, remark})
+		}
+	}
+}
+
+// patterns adds the patterns that are given singly, then those of files, as restic does.
+func (c *compiler) patterns(single, file string, fold bool) {
+	for _, one := range c.spec.settings[single] {
+		c.note(c.builder.Exclude(one.value.(string), fold, one.origin))
+	}
+	for _, one := range c.spec.settings[file] {
+		path := one.value.(string)
+		if content, ok := c.open(path, one.origin); ok {
+			c.note(c.builder.ExcludeFile(bytes.NewReader(content), path, fold, c.env))
+		}
+	}
+}
+
+func (c *compiler) open(path, origin string) ([]byte, bool) {
+	content, err := c.read(path)
+	if err != nil {
+		c.note(&Error{Origin: origin, Err: err})
+		return nil, false
+	}
+	return content, true
+}

@@ -1,0 +1,301 @@
+package options
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Spec is the effective options of a run: immutable, for any number of goroutines.
+type Spec struct {
+	table      []Option
+	settings   map[string][]setting // by option name; a list has any number
+	statements []statement
+	file       string
+}
+
+// Repository says where the repository is.
+type Repository struct {
+	Location string // a path or URL; "" when none is named and the user has no home directory
+	Named    bool   // somebody named it; else it is the default location
+}
+
+// Repository returns where the repository is.
+func (s *Spec) Repository() Repository {
+	r := s.get("repo")
+	location, _ := r.value.(string)
+	return Repository{location, r.level > fromDefault}
+}
+
+// Keys says how the repository is unlocked. At most one of Password, PasswordFile and PasswordCommand is set: the one
+// from the source that wins. All empty: ask on the terminal, or use the machine's key file.
+type Keys struct {
+	Password        Secret
+	PasswordFile    string
+	PasswordCommand string
+	KeyFile         string
+}
+
+// Secret is text that does not show when it is printed; convert it to string to use it.
+type Secret string
+
+const redacted = "(hidden)"
+
+// String hides the secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
+}
+
+// Format hides the secret under every verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
+
+// MarshalText hides the secret in JSON.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// LogValue hides the secret in logs.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Keys returns how the repository is unlocked.
+func (s *Spec) Keys() Keys {
+	k := Keys{KeyFile: s.string("key-file")}
+	switch s.passphrase() {
+	case "password":
+		k.Password = Secret(s.string("password"))
+	case "password-file":
+		k.PasswordFile = s.string("password-file")
+	case "password-command":
+		k.PasswordCommand = s.string("password-command")
+	}
+	return k
+}
+
+// passphrases are the options that give the passphrase, of which one counts.
+func passphrases() []string { return []string{"password", "password-file", "password-command"} }
+
+// passphrase returns the option that gives the passphrase: the one whose source ranks highest; "" for none.
+func (s *Spec) passphrase() string {
+	best, rank := "", fromDefault
+	for _, name := range passphrases() {
+		if from := s.get(name).level; from > rank {
+			best, rank = name, from
+		}
+	}
+	return best
+}
+
+// checkKeys refuses two sources of the passphrase of the same rank.
+func (s *Spec) checkKeys(problems *[]error) {
+	winner := s.passphrase()
+	for _, name := range passphrases() {
+		if other := s.get(name); name != winner && winner != "" && other.level == s.get(winner).level {
+			*problems = append(*problems, fmt.Errorf("%w: the passphrase comes from %s as well as %s; give one of them",
+				ErrConflict, s.get(winner).origin, other.origin))
+			return
+		}
+	}
+}
+
+// Parallel says how much is done at once.
+type Parallel struct {
+	Workers     Workers
+	Utilization int   // 1 to 10; 0: auto
+	Memory      int64 // bytes of buffers for data under way
+}
+
+// Parallel returns the workers for a machine of cpu processors: the dial's, but for those that are named singly.
+func (s *Spec) Parallel(cpu int) Parallel {
+	dial := int(s.int("resource-utilization"))
+	w := Dial(dial, cpu)
+	for name, field := range map[string]*int{"scanners": &w.Scanners, "readers": &w.Readers,
+		"compressors": &w.Compressors, "uploads": &w.Uploads} {
+		if n := s.int(name); n > 0 {
+			*field = int(n)
+		}
+	}
+	return Parallel{w, dial, s.int("memory")}
+}
+
+// Transfer says how data goes to the target.
+type Transfer struct {
+	CommitBytes int64 // stored between two commits of the index
+	WindowBytes int64 // of TCP; 0: the operating system's
+	BufferBytes int64 // in front of a TCP connection
+}
+
+// Transfer returns how data goes to the target.
+func (s *Spec) Transfer() Transfer {
+	return Transfer{s.int("txn-byte-limit"), s.int("tcp-window-size"), s.int("tcp-buffer-size")}
+}
+
+// Compression says how hard to compress.
+type Compression struct {
+	Level int // 0: not at all; 1 (fastest) to 4 (smallest)
+}
+
+// defaultLevel is what "auto" stands for: the second of four.
+const defaultLevel = 2
+
+// Compression returns the level. Of the two options that set it, the one whose source ranks higher counts; from the same
+// source, compression off wins over any level.
+func (s *Spec) Compression() Compression {
+	level := map[string]int{"off": 0, "fastest": 1, "auto": defaultLevel, "better": 3, "max": 4}[s.string("compression")]
+	word, number := s.get("compression"), s.get("compression-level")
+	explicit := int(s.int("compression-level"))
+	if explicit > 0 && (number.level > word.level || number.level == word.level && level > 0) {
+		level = explicit
+	}
+	return Compression{level}
+}
+
+// Serialization is what to do with a file that changes while it is read.
+type Serialization uint8
+
+// The copy serializations, in IBM's words.
+const (
+	SharedStatic  Serialization = iota // try again, then leave it out
+	Static                             // leave it out
+	SharedDynamic                      // try again, then keep it as it was read
+	Dynamic                            // keep it as it was read
+)
+
+// String returns the word for it in options and reports.
+func (s Serialization) String() string {
+	words := []string{"shared-static", "static", "shared-dynamic", "dynamic"}
+	if int(s) < len(words) {
+		return words[s]
+	}
+	return fmt.Sprintf("serialization %d", uint8(s))
+}
+
+// Reading says how files are read.
+type Reading struct {
+	Serialization Serialization
+	Retries       int  // further attempts at a file that changed, under the shared serializations
+	AccessTimes   bool // keep them
+}
+
+// Reading returns how files are read.
+func (s *Spec) Reading() Reading {
+	r := Reading{Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime")}
+	for _, candidate := range []Serialization{SharedStatic, Static, SharedDynamic, Dynamic} {
+		if candidate.String() == s.string("copy-serialization") {
+			r.Serialization = candidate
+		}
+	}
+	return r
+}
+
+// Cache says what is kept on this machine.
+type Cache struct {
+	Enabled  bool
+	Dir      string // "" when none is named and the user has no home directory
+	MaxBytes int64  // of tree data
+}
+
+// Cache returns what is kept on this machine.
+func (s *Spec) Cache() Cache {
+	return Cache{!s.bool("no-cache") && s.bool("dedup-cache"), s.string("cache-dir"), s.int("dedup-cache-size")}
+}
+
+// Output says what is told.
+type Output struct {
+	JSON     bool
+	Quiet    bool
+	Verbose  int
+	Interval time.Duration // between two lines of progress where there is no terminal
+}
+
+// Output returns what is told.
+func (s *Spec) Output() Output {
+	interval, _ := s.get("progress-interval").value.(time.Duration)
+	return Output{s.bool("json"), s.bool("quiet"), int(s.int("verbose")), interval}
+}
+
+// File returns the path of the option file that was read, "" for none.
+func (s *Spec) File() string { return s.file }
+
+// Effective is one option as it counts, for people.
+type Effective struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"` // "default", "file:line", an environment variable or a flag
+}
+
+// Effective lists the options in the order of the table, a list with a row per element, then the include and exclude
+// statements in their order. Options without a value are listed with an empty one. Secrets are hidden.
+func (s *Spec) Effective() []Effective {
+	var rows []Effective
+	for i := range s.table {
+		o := &s.table[i]
+		settings := s.settings[o.Name]
+		if len(settings) == 0 {
+			rows = append(rows, Effective{o.Name, "", "default"})
+		}
+		for _, one := range settings {
+			rows = append(rows, Effective{o.Name, o.show(one.value), one.origin})
+		}
+	}
+	for _, st := range s.statements {
+		if st.word != "INCLEXCL" {
+			rows = append(rows, Effective{"statement", st.word + " " + st.rest, st.origin})
+		}
+	}
+	return rows
+}
+
+// show formats a value without secrets.
+func (o *Option) show(value any) string {
+	text := o.Type.format(value)
+	if o.Secret {
+		return Secret(text).String()
+	}
+	if o.Type.Kind == Path && strings.Contains(text, "://") {
+		if u, err := url.Parse(text); err == nil {
+			return u.Redacted()
+		}
+		if at := strings.LastIndex(text, "@"); at >= 0 { // not a URL, and yet it may hold a password
+			scheme, _, _ := strings.Cut(text, "://")
+			return scheme + "://" + redacted + text[at:]
+		}
+	}
+	return text
+}
+
+// get returns the setting of an option that is not a list; its value is nil when it has none.
+func (s *Spec) get(name string) setting {
+	if all := s.settings[name]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return setting{}
+}
+
+func (s *Spec) string(name string) string {
+	text, _ := s.get(name).value.(string)
+	return text
+}
+
+func (s *Spec) bool(name string) bool {
+	yes, _ := s.get(name).value.(bool)
+	return yes
+}
+
+func (s *Spec) int(name string) int64 {
+	n, _ := s.get(name).value.(int64)
+	return n
+}
+
+// text returns the value of an option as it is listed, "" when it has none.
+func (s *Spec) text(name string) string {
+	i := slices.IndexFunc(s.table, func(o Option) bool { return o.Name == name })
+	one := s.get(name)
+	if i < 0 || one.value == nil {
+		return ""
+	}
+	return s.table[i].show(one.value)
+}

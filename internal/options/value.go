@@ -1,0 +1,173 @@
+package options
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parse reads text as a value of t: string, bool, int64 (Int, Size, Count) or time.Duration.
+func (t *Type) parse(text string) (any, error) {
+	switch t.Kind {
+	case Bool:
+		return parseBool(text)
+	case Int, Count:
+		if t.Auto && strings.EqualFold(text, "auto") {
+			return int64(0), nil
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q is not a whole number%s", ErrValue, text, t.bounds())
+		}
+		return n, t.check(n, text)
+	case Size:
+		n, err := ParseSize(text, max(t.Unit, 1))
+		if err != nil {
+			return nil, err
+		}
+		return n, t.check(n, text)
+	case Duration:
+		return parseDuration(text)
+	case Choice:
+		return t.choose(text)
+	case Path, List:
+		if text == "" {
+			return nil, fmt.Errorf("%w: it is empty", ErrValue)
+		}
+	}
+	return text, nil
+}
+
+func (t *Type) check(n int64, text string) error {
+	if (t.Min != 0 || t.Max != 0) && (n < t.Min || n > t.Max) {
+		return fmt.Errorf("%w: %q is out of range%s", ErrValue, text, t.bounds())
+	}
+	return nil
+}
+
+// bounds says what is allowed, as the end of an error text.
+func (t *Type) bounds() string {
+	if t.Min == 0 && t.Max == 0 {
+		return ""
+	}
+	lo, hi := strconv.FormatInt(t.Min, 10), strconv.FormatInt(t.Max, 10)
+	if t.Kind == Size {
+		lo, hi = FormatSize(t.Min), FormatSize(t.Max)
+	}
+	if t.Auto {
+		return fmt.Sprintf(" (%s to %s, or auto)", lo, hi)
+	}
+	return fmt.Sprintf(" (%s to %s)", lo, hi)
+}
+
+func (t *Type) choose(text string) (string, error) {
+	var words []string
+	for _, choice := range t.Choices {
+		synonyms := strings.Fields(choice)
+		if slices.Contains(synonyms, strings.ToLower(text)) {
+			return synonyms[0], nil
+		}
+		words = append(words, synonyms[0])
+	}
+	return "", fmt.Errorf("%w: %q is none of %s", ErrValue, text, strings.Join(words, ", "))
+}
+
+func parseBool(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "yes", "true", "on", "1", "y":
+		return true, nil
+	case "no", "false", "off", "0", "n":
+		return false, nil
+	}
+	return false, fmt.Errorf("%w: %q is neither yes nor no", ErrValue, text)
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if seconds < 0 || seconds > int64(math.MaxInt64/time.Second) {
+			return 0, fmt.Errorf("%w: %q seconds is out of range", ErrValue, text)
+		}
+		return time.Duration(seconds) * time.Second, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%w: %q is not a time such as 90s, 5m or 2h", ErrValue, text)
+	}
+	return d, nil
+}
+
+// ParseSize reads a number of bytes. The suffixes K, M, G and T are powers of 1024, and may be followed by B or iB; B is
+// bytes; a number without suffix counts units of unit bytes. A fraction is allowed where bytes come out whole enough:
+// 1.5G.
+func ParseSize(text string, unit int64) (int64, error) {
+	malformed := func() error {
+		return fmt.Errorf("%w: %q is not a size such as 512K, 10M or 1.5G", ErrValue, text)
+	}
+	digits := strings.TrimRight(text, "KMGTBIkmgtbi")
+	suffix := strings.ToUpper(text[len(digits):])
+	digits = strings.TrimSpace(digits)
+	multiple, ok := map[string]int64{"": unit, "B": 1, "K": kib, "KB": kib, "KIB": kib, "M": mib, "MB": mib, "MIB": mib,
+		"G": gib, "GB": gib, "GIB": gib, "T": 1 << 40, "TB": 1 << 40, "TIB": 1 << 40}[suffix]
+	if !ok || digits == "" || strings.Trim(digits, "0123456789.") != "" {
+		return 0, malformed()
+	}
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+		if n > math.MaxInt64/multiple {
+			return 0, fmt.Errorf("%w: %q is too large", ErrValue, text)
+		}
+		return n * multiple, nil
+	}
+	f, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return 0, malformed()
+	}
+	if f *= float64(multiple); f >= math.MaxInt64 {
+		return 0, fmt.Errorf("%w: %q is too large", ErrValue, text)
+	}
+	return int64(f), nil
+}
+
+// FormatSize writes n with the largest suffix that keeps it a whole number. ParseSize reads it back with unit 1.
+func FormatSize(n int64) string {
+	for _, s := range []struct {
+		multiple int64
+		suffix   string
+	}{{1 << 40, "T"}, {gib, "G"}, {mib, "M"}, {kib, "K"}} {
+		if n != 0 && n%s.multiple == 0 {
+			return strconv.FormatInt(n/s.multiple, 10) + s.suffix
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// format writes a parsed value the way a person would.
+func (t *Type) format(value any) string {
+	switch v := value.(type) {
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	case int64:
+		switch {
+		case t.Auto && v == 0:
+			return "auto"
+		case t.Kind == Size:
+			return FormatSize(v)
+		}
+		return strconv.FormatInt(v, 10)
+	case time.Duration:
+		text := v.String() // such as 5m0s, 2h0m0s
+		if strings.HasSuffix(text, "m0s") {
+			text = strings.TrimSuffix(text, "0s")
+		}
+		if strings.HasSuffix(text, "h0m") {
+			text = strings.TrimSuffix(text, "0m")
+		}
+		return text
+	}
+	return value.(string)
+}

@@ -1,0 +1,303 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every field of a group is listed once, or Snapshot and Add would lose it.
+func TestGroupsAreEnumerated(t *testing.T) {
+	check := func(group any, fields []*uint64) {
+		v := reflect.ValueOf(group).Elem()
+		require.Len(t, fields, v.NumField(), v.Type().Name())
+		for i := range v.NumField() {
+			require.Same(t, v.Field(i).Addr().Interface(), fields[i], v.Type().Field(i).Name)
+		}
+	}
+	var l Totals
+	check(&l.Objects, l.Objects.fields())
+	check(&l.Files, l.Files.fields())
+	check(&l.Bytes, l.Bytes.fields())
+	check(&l.Blobs, l.Blobs.fields())
+	check(&l.Trees, l.Trees.fields())
+	check(&l.Packs, l.Packs.fields())
+}
+
+func TestAddAndSnapshotCoverEverything(t *testing.T) {
+	var tally Tally
+	n := uint64(0)
+	for _, group := range [][]*uint64{
+		tally.Objects.fields(), tally.Files.fields(), tally.Dirs.fields(), tally.Others.fields(), tally.Bytes.fields(),
+		tally.Blobs.fields(), tally.Trees.fields(),
+	} {
+		for _, f := range group {
+			n++
+			*f = n
+		}
+	}
+	l := New(time.Now)
+	l.Add(&tally)
+	l.Packs.Stored.Add(7)
+	got := l.Snapshot()
+	require.Equal(t, tally, got.Tally)
+	require.Equal(t, uint64(7), got.Packs.Stored)
+	l.Add(&tally)
+	require.Equal(t, uint64(2), l.Objects.Inspected.Load())
+}
+
+func TestCountersUnderConcurrency(t *testing.T) {
+	l := New(time.Now)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			c := l.Worker("reader")
+			defer c.Stop()
+			for i := range 500 {
+				l.Objects.Inspected.Add(1)
+				c.Current(func() string { return fmt.Sprint("/file/", i) })
+				was := c.Enter(Read)
+				c.Enter(was)
+				if i%100 == 0 {
+					l.Snapshot()
+					l.CurrentPaths()
+					l.Fail("/x", "read", fs.ErrPermission)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s := l.Snapshot()
+	require.Equal(t, uint64(4000), s.Objects.Inspected)
+	require.Equal(t, uint64(40), s.Failures)
+	require.Equal(t, uint64(40), s.Objects.Failed)
+	require.Zero(t, s.Workers)
+	require.Empty(t, l.CurrentPaths())
+}
+
+func TestClocksBookAllTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(time.Now)
+		time.Sleep(time.Second) // before any worker: nobody's time
+		a := l.Worker("a")
+		b := l.Worker("b")
+		require.Equal(t, Idle, a.Enter(Scan))
+		b.Enter(WaitScan)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, Scan, a.Enter(Read))
+		time.Sleep(3 * time.Second)
+		b.Enter(Compress)
+
+		s := l.Snapshot() // b has just begun; a is still reading
+		require.Equal(t, StageTimes{Scan: 2 * time.Second, Read: 3 * time.Second, WaitScan: 5 * time.Second}, s.Stages)
+		require.Equal(t, 2, s.Workers)
+		require.Equal(t, 6*time.Second, s.Elapsed)
+
+		time.Sleep(4 * time.Second)
+		a.Stop()
+		a.Stop() // counts once
+		time.Sleep(time.Second)
+		s = l.Snapshot()
+		require.Equal(t, StageTimes{
+			Scan: 2 * time.Second, Read: 7 * time.Second, WaitScan: 5 * time.Second, Compress: 5 * time.Second,
+		}, s.Stages)
+		require.Equal(t, 1, s.Workers)
+	})
+}
+
+func TestEnterPutsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(time.Now)
+		c := l.Worker("x")
+		c.Enter(Chunk)
+		func() {
+			defer c.Enter(c.Enter(Store))
+			time.Sleep(time.Second)
+		}()
+		time.Sleep(2 * time.Second)
+		require.Equal(t, StageTimes{Store: time.Second, Chunk: 2 * time.Second}, l.Snapshot().Stages)
+	})
+}
+
+func TestPhasesAddUpToElapsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(time.Now)
+		time.Sleep(time.Second)
+		l.Phase(Scanning)
+		time.Sleep(5 * time.Second)
+		l.Phase(Saving)
+		time.Sleep(2 * time.Second)
+		s := l.Snapshot()
+		require.Equal(t, PhaseTimes{Opening: time.Second, Scanning: 5 * time.Second, Saving: 2 * time.Second}, s.Phases)
+		require.Equal(t, 8*time.Second, s.Elapsed)
+		require.Equal(t, Saving, s.Phase)
+	})
+}
+
+func TestCurrentAsksForAPathOnlyWhenSomebodyLooks(t *testing.T) {
+	l := New(time.Now)
+	first, second := l.Worker("r1"), l.Worker("r2")
+	first.Enter(Read)
+	second.Enter(Read)
+	calls := 0
+	at := func(p string) func() string { return func() string { calls++; return p } }
+	first.Current(at("/a"))
+	first.Current(at("/b")) // nobody has looked since
+	require.Equal(t, 1, calls)
+	second.Current(at("/z"))
+	require.Equal(t, []string{"/a", "/z"}, l.CurrentPaths())
+	first.Current(at("/c"))
+	require.Equal(t, []string{"/c", "/z"}, l.CurrentPaths())
+	first.Current(at("/z"))
+	require.Equal(t, []string{"/z"}, l.CurrentPaths(), "the same path is shown once")
+	first.Enter(Idle)
+	second.Stop()
+	require.Empty(t, l.CurrentPaths(), "who is idle is at no file")
+}
+
+func TestCurrentAndEnterDoNotAllocate(t *testing.T) {
+	l := New(time.Now)
+	c := l.Worker("r")
+	dir, name := "/some/dir", []byte("name")
+	path := func() string { return dir + "/" + string(name) }
+	c.Current(path)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		c.Current(func() string { return dir + "/" + string(name) })
+		c.Enter(Read)
+	}))
+}
+
+func TestIssues(t *testing.T) {
+	l := New(time.Now)
+	var seen int
+	l.OnIssue(func(Issue) { seen++ })
+	for i := range KeptIssues + 500 {
+		l.Fail(fmt.Sprintf("/f%d", i), "open", &fs.PathError{Op: "open", Path: "f", Err: fs.ErrPermission})
+	}
+	for i := range 100 {
+		l.Note("/n", fmt.Sprintf("set attribute %d", i), errors.New("not supported"))
+	}
+	require.Equal(t, KeptIssues+600, seen)
+	require.Len(t, l.Issues(), KeptIssues+100, "failures do not crowd remarks out")
+	s := l.Snapshot()
+	require.Equal(t, uint64(KeptIssues+500), s.Failures)
+	require.Equal(t, uint64(KeptIssues+500), s.Objects.Failed)
+	require.Equal(t, uint64(100), s.Notes)
+
+	remarks := l.issues.byOp()
+	require.LessOrEqual(t, len(remarks), maxOps+1, "kinds are bounded")
+	var sum uint64
+	for _, r := range remarks {
+		sum += r.n
+	}
+	require.Equal(t, uint64(100), sum, "and none is lost")
+	require.Equal(t, "other", remarks[0].op)
+
+	var b strings.Builder
+	require.NoError(t, l.WriteIssues(&b, 2))
+	require.Contains(t, b.String(), "open /f0: permission denied\nopen /f1: permission denied\nand 1,498 more failures\n")
+}
+
+func TestIssueText(t *testing.T) {
+	require.Equal(t, `read /a\x0ab: read sector: i/o error`,
+		Issue{Op: "read", Path: "/a\nb", Err: fmt.Errorf("read sector: %w", errors.New("i/o error"))}.String())
+	require.Equal(t, "save index", Issue{Op: "save index"}.String())
+
+	var b strings.Builder
+	require.NoError(t, New(time.Now).WriteIssues(&b, 10))
+	require.Empty(t, b.String())
+}
+
+func TestExpect(t *testing.T) {
+	l := New(time.Now)
+	l.Expect(10, 1000)
+	require.Equal(t, Expected{Objects: 10, Bytes: 1000}, l.Snapshot().Expected)
+	l.Objects.Inspected.Add(12)
+	l.Bytes.Inspected.Add(900)
+	s := l.Snapshot()
+	require.False(t, s.Progress().Known, "larger than the parent: the whole is unknown")
+	l.Scanned()
+	l.Expect(1, 1) // comes too late: what was counted is better
+	s = l.Snapshot()
+	require.Equal(t, Expected{Objects: 12, Bytes: 900, Exact: true}, s.Expected)
+	require.True(t, s.Progress().Known)
+}
+
+func TestWriteState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(time.Now)
+		l.Phase(Scanning)
+		l.Expect(2000, 4<<20)
+		l.Objects.Inspected.Add(1000)
+		l.Bytes.Inspected.Add(2 << 20)
+		l.Bytes.Wanted.Add(1 << 20)
+		l.Bytes.Read.Add(1 << 20)
+		reader, up := l.Worker("reader"), l.Worker("uploader")
+		reader.Enter(Read)
+		reader.Current(func() string { return "/home/x\x1b" })
+		up.Enter(Idle)
+		time.Sleep(10 * time.Second)
+		var b strings.Builder
+		require.NoError(t, l.WriteState(&b))
+		require.Equal(t, `backup: backing up, 00:00:10 elapsed
+  1,000 items, average 100.00 items/s
+  2.00 MiB; read 1.00 MiB, average 102.40 KiB/s
+  50.0 % of 2,000 items and 4.00 MiB
+  new 0 B, sent 0 B
+  held up mostly by: reading (100 %)
+  reader: reading for 10.0 s, at /home/x\x1b
+  uploader: idle for 10.0 s
+`, b.String())
+	})
+}
+
+type lines chan string
+
+func (c lines) Write(p []byte) (int, error) {
+	c <- string(p)
+	return len(p), nil
+}
+
+func TestOnSignal(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := make(lines, 1)
+	OnSignal(ctx, NewJob(Check, time.Now), out)
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGUSR1))
+	require.Contains(t, <-out, "check: opening the repository")
+}
+
+func TestWordsAndKeysAreComplete(t *testing.T) {
+	seen := map[string]bool{}
+	for s := range Stage(stageCount) {
+		require.NotContains(t, s.String(), "unknown")
+		require.NotEmpty(t, s.Key())
+		require.False(t, seen[s.Key()], s.Key())
+		seen[s.Key()] = true
+		if s != Idle {
+			require.NotEqual(t, Nothing, s.Resource(), s.String())
+		}
+		require.Equal(t, strings.HasPrefix(s.Key(), "wait_"), s.Waits(), s.Key())
+	}
+	for p := range Phase(phaseCount) {
+		require.NotContains(t, p.String(), "unknown")
+		require.NotEmpty(t, p.Key())
+	}
+	for r := range Resource(resourceCount) {
+		require.NotContains(t, r.String(), "unknown")
+	}
+	require.Equal(t, "unknown", Stage(200).Key())
+	require.Equal(t, "unknown", Phase(200).Key())
+	require.Less(t, stageCount, 1<<stageBits)
+}

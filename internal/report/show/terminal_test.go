@@ -1,0 +1,145 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// screen is the part of a terminal that the Printer relies on: text, line ends, moving up and erasing below, on paper
+// without end. A line longer than the width is an error, since a real terminal would wrap it.
+type screen struct {
+	t        *testing.T
+	width    int
+	rows     [][]rune
+	row, col int
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	text := []rune(string(p))
+	for i := 0; i < len(text); i++ {
+		for len(s.rows) <= s.row {
+			s.rows = append(s.rows, nil)
+		}
+		switch text[i] {
+		case '\n': // the terminal driver turns it into CR LF
+			s.row, s.col = s.row+1, 0
+		case '\r':
+			s.col = 0
+		case '\x1b':
+			require.Equal(s.t, '[', text[i+1])
+			end := i + 2
+			for text[end] >= '0' && text[end] <= '9' {
+				end++
+			}
+			switch text[end] {
+			case 'A':
+				n, err := strconv.Atoi(string(text[i+2 : end]))
+				require.NoError(s.t, err)
+				require.LessOrEqual(s.t, n, s.row, "up beyond the top")
+				s.row -= n
+			case 'J':
+				s.rows = s.rows[:s.row+1]
+				s.rows[s.row] = s.rows[s.row][:min(s.col, len(s.rows[s.row]))]
+			default:
+				s.t.Fatalf("unknown sequence %q", string(text[i:end+1]))
+			}
+			i = end
+		default:
+			for len(s.rows[s.row]) <= s.col {
+				s.rows[s.row] = append(s.rows[s.row], ' ')
+			}
+			s.rows[s.row][s.col] = text[i]
+			s.col++
+			require.Less(s.t, s.col, s.width, "a line as wide as the terminal")
+		}
+	}
+	return len(p), nil
+}
+
+func (s *screen) text() string {
+	var lines []string
+	for _, r := range s.rows {
+		lines = append(lines, string(r))
+	}
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
+}
+
+func fixed(w, h int) func() (int, int) { return func() (int, int) { return w, h } }
+
+func TestPrinterKeepsBlockBeneathMessages(t *testing.T) {
+	s := &screen{t: t, width: 20}
+	p := NewPrinter(s, fixed(20, 10))
+	fmt.Fprint(p, "unfinished")
+	p.Show([]string{"one", "two", "three"})
+	require.Equal(t, "unfinished\none\ntwo\nthree", s.text())
+	fmt.Fprintln(p, "message")
+	require.Equal(t, "unfinished\nmessage\none\ntwo\nthree", s.text())
+	p.Show([]string{"1"})
+	require.Equal(t, "unfinished\nmessage\n1", s.text())
+	fmt.Fprint(p.Through(s), "half")
+	require.Equal(t, "unfinished\nmessage\nhalf\n1", s.text())
+	p.Show([]string{"a line that is longer than the screen is wide"})
+	require.Equal(t, "unfinished\nmessage\nhalf\na line that is lon…", s.text())
+	p.Clear()
+	p.Clear()
+	require.Equal(t, "unfinished\nmessage\nhalf", s.text())
+	fmt.Fprintln(p, "end")
+	require.Equal(t, "unfinished\nmessage\nhalf\nend", s.text())
+}
+
+func TestPrinterRandomly(t *testing.T) {
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		s := &screen{t: t, width: 40}
+		p := NewPrinter(s, fixed(40, 6))
+		var messages []string
+		var block []string
+		for i := range 100 {
+			switch r.IntN(3) {
+			case 0:
+				n := 1 + r.IntN(3)
+				for j := range n {
+					messages = append(messages, fmt.Sprintf("message %d.%d", i, j))
+				}
+				fmt.Fprintln(p, strings.Join(messages[len(messages)-n:], "\n"))
+			case 1:
+				block = nil
+				for j := range r.IntN(8) {
+					block = append(block, fmt.Sprintf("block %d.%d %s", i, j, strings.Repeat("x", r.IntN(20))))
+				}
+				p.Show(block)
+				block = block[:min(len(block), 5)]
+			default:
+				p.Show(block)
+			}
+			require.Equal(t, strings.Join(append(append([]string{}, messages...), block...), "\n"), s.text(), "seed %d", seed)
+		}
+	}
+}
+
+func TestPrinterErasesWrappedLines(t *testing.T) {
+	var out strings.Builder
+	width := 40
+	p := NewPrinter(&out, func() (int, int) { return width, 10 })
+	p.Show([]string{strings.Repeat("a", 30), strings.Repeat("b", 5)})
+	out.Reset()
+	width = 10 // the terminal has wrapped the first line into three
+	p.Clear()
+	require.Equal(t, "\r\x1b[3A\x1b[J", out.String())
+}
+
+func TestPrinterSurvivesABrokenTerminal(t *testing.T) {
+	r, w := io.Pipe()
+	require.NoError(t, r.Close())
+	p := NewPrinter(w, fixed(80, 24))
+	p.Show([]string{"x"})
+	p.Show([]string{"y"})
+	_, err := fmt.Fprintln(p, "z")
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+}

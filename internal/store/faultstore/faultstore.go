@@ -1,0 +1,213 @@
+// Package faultstore makes a store fail on purpose: the i-th operation, in a chosen way. A test runs its scenario once
+// without a fault to learn the number of operations, then once for every one of them. The package is for tests only and
+// refuses to fail by chance: the same plan over the same operations fails at the same place.
+package faultstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+)
+
+// ErrInjected is wrapped by the error of every operation that this package fails.
+var ErrInjected = errors.New("injected fault")
+
+// Op is a sort of operation, as a bit so that a plan can name several.
+type Op uint8
+
+// The operations of a store.
+const (
+	Put Op = 1 << iota
+	Get
+	Stat
+	List
+	Delete
+	Any = Put | Get | Stat | List | Delete
+)
+
+// Effect is what happens to the chosen operation.
+type Effect uint8
+
+// The effects. One that does not fit the chosen operation (Torn on a Get) acts as Refuse.
+const (
+	Refuse  Effect = iota // an error, and nothing was done
+	Unsure                // done, yet an error is returned: the answer was lost on the way
+	Torn                  // Put: the first half becomes visible under the name, and an error is returned
+	Silent                // Put: the first half becomes visible under the name, and success is returned
+	Corrupt               // Get: one bit of the answer is wrong, and success is returned
+)
+
+// Plan chooses the operations that fail. The zero Plan fails none and only counts.
+type Plan struct {
+	At     int        // number of the operation that fails, from 1, among those that match; 0: none
+	Ops    Op         // which operations match; 0: any
+	Kind   store.Kind // only files of this kind match; 0: any
+	Effect Effect
+	Sticky bool  // every matching operation after the chosen one is refused as well: the target died
+	Err    error // what to wrap besides ErrInjected, such as store.ErrNoSpace; nil: nothing more
+}
+
+// Store is a decorator that fails as planned. The decision is taken in the order in which operations arrive.
+type Store struct {
+	inner store.Store
+	plan  Plan
+
+	mu    sync.Mutex
+	seen  int // operations that match the plan
+	total int // operations at all
+	fired bool
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Wrap returns st with a plan for its failure.
+func Wrap(st store.Store, plan Plan) *Store {
+	if plan.Ops == 0 {
+		plan.Ops = Any
+	}
+	return &Store{inner: st, plan: plan}
+}
+
+// Matched returns how many operations matched the plan so far: the number of runs that fail each of them once.
+func (s *Store) Matched() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// Operations returns how many operations there were at all.
+func (s *Store) Operations() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}
+
+// Fired reports whether the planned operation came.
+func (s *Store) Fired() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fired
+}
+
+// Put fails, tears or passes on.
+func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
+	effect, hit := s.next(Put, name.Kind)
+	if !hit {
+		return s.inner.Put(ctx, name, data)
+	}
+	switch effect {
+	case Unsure:
+		if err := s.inner.Put(ctx, name, data); err != nil {
+			return err
+		}
+	case Torn, Silent:
+		if err := s.inner.Put(ctx, name, data[:len(data)/2]); err != nil {
+			return err
+		}
+		if effect == Silent {
+			return nil
+		}
+	}
+	return s.failure("put", name.String())
+}
+
+// Get fails, corrupts or passes on.
+func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	effect, hit := s.next(Get, name.Kind)
+	if !hit {
+		return s.inner.Get(ctx, name, off, p)
+	}
+	if effect == Unsure || effect == Corrupt {
+		if err := s.inner.Get(ctx, name, off, p); err != nil {
+			return err
+		}
+	}
+	if effect == Corrupt {
+		if len(p) > 0 {
+			p[len(p)/2] ^= 0x10
+		}
+		return nil
+	}
+	return s.failure("get", name.String())
+}
+
+// Stat fails or passes on.
+func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
+	if _, hit := s.next(Stat, name.Kind); hit {
+		return store.Info{}, s.failure("stat", name.String())
+	}
+	return s.inner.Stat(ctx, name)
+}
+
+// List counts as one operation each time the sequence is run. With Unsure it yields everything before it fails.
+func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		effect, hit := s.next(List, kind)
+		if !hit || effect == Unsure {
+			for info, err := range s.inner.List(ctx, kind) {
+				if !yield(info, err) || err != nil {
+					return
+				}
+			}
+		}
+		if hit {
+			yield(store.Info{}, s.failure("list", kind.String()))
+		}
+	}
+}
+
+// Delete fails, before or after the removal, or passes on.
+func (s *Store) Delete(ctx context.Context, name store.Name) error {
+	effect, hit := s.next(Delete, name.Kind)
+	if !hit {
+		return s.inner.Delete(ctx, name)
+	}
+	if effect == Unsure {
+		if err := s.inner.Delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	return s.failure("delete", name.String())
+}
+
+// Location is that of the store beneath.
+func (s *Store) Location() string { return s.inner.Location() }
+
+// next counts an operation and decides about it.
+func (s *Store) next(op Op, kind store.Kind) (Effect, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total++
+	if s.plan.Ops&op == 0 || (s.plan.Kind != 0 && s.plan.Kind != kind) {
+		return 0, false
+	}
+	s.seen++
+	switch {
+	case s.plan.At == 0 || s.seen < s.plan.At:
+		return 0, false
+	case s.seen == s.plan.At:
+		s.fired = true
+		return s.plan.Effect, true
+	default:
+		return Refuse, s.plan.Sticky
+	}
+}
+
+func (s *Store) failure(verb, what string) error {
+	if s.plan.Err != nil {
+		return fmt.Errorf("%s %s: %w: %w", verb, what, ErrInjected, s.plan.Err)
+	}
+	return fmt.Errorf("%s %s: %w", verb, what, ErrInjected)
+}
+
+// Flip returns data with one bit changed at off: what a disk that lies would return. For tests that damage stored files.
+func Flip(data []byte, off int) []byte {
+	damaged := bytes.Clone(data)
+	damaged[off] ^= 0x10
+	return damaged
+}

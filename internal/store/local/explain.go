@@ -1,0 +1,68 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+)
+
+// configName is the file whose presence proves that the repository's own disk is mounted at the root.
+const configName = "config"
+
+// explain gives an error of the system the sentinel of package store that callers look for, and a sentence that says
+// what to do. Errors that carry a sentinel already, and those of ctx, pass as they are.
+func (s *Store) explain(err error) error {
+	for _, done := range []error{
+		store.ErrName, store.ErrShort, store.ErrGone, store.ErrTemporary, context.Canceled, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, done) {
+			return err
+		}
+	}
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return s.missing(err)
+		}
+		return err
+	}
+	switch errno {
+	case unix.ENOENT:
+		return s.missing(err)
+	case unix.ENOSPC, unix.EDQUOT:
+		return fmt.Errorf("%w (%w): free some space for %s, or forget old snapshots and prune, and run the command "+
+			"again; what was stored so far is kept and not sent twice", store.ErrNoSpace, err, s.root)
+	case unix.EROFS:
+		return fmt.Errorf("%w (%w): the file system of %s is mounted read-only; mount it for writing",
+			store.ErrDenied, err, s.root)
+	case unix.EACCES, unix.EPERM:
+		return fmt.Errorf("%w (%w): run as the user who owns %s, or grant this user access to it",
+			store.ErrDenied, err, s.root)
+	case unix.ENODEV, unix.ENXIO:
+		return s.lost(err)
+	case unix.ENOTCONN, unix.ESHUTDOWN, unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENETDOWN, unix.ENETUNREACH,
+		unix.ECONNRESET, unix.ECONNABORTED, unix.ECONNREFUSED, unix.EPIPE:
+		return fmt.Errorf("%w: %w", store.ErrTemporary, s.lost(err)) // a server may come back
+	case unix.ESTALE, unix.ETIMEDOUT, unix.EAGAIN, unix.EBUSY, unix.ENOBUFS:
+		return fmt.Errorf("%w: %w", store.ErrTemporary, err)
+	}
+	return err
+}
+
+// missing decides between a file that is not there and a target that is not there.
+func (s *Store) missing(err error) error {
+	if s.known.Load() && s.gone() {
+		return s.lost(err)
+	}
+	return fmt.Errorf("%w (%w)", store.ErrNotExist, err)
+}
+
+func (s *Store) lost(err error) error {
+	return fmt.Errorf("%w (%w): connect or mount what holds %s and run the command again",
+		store.ErrGone, err, s.root)
+}

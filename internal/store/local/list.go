@@ -1,0 +1,206 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+)
+
+// batch is how many entries of a folder are held at a time.
+const batch = 512
+
+// List streams the folder of the kind, a batch of entries at a time.
+//
+// Leases are the exception: they are replaced while others list them, and on some file systems (btrfs, tmpfs) a name
+// that is replaced between the opening and the reading of a folder is missed by that reading. A missed lease could cost
+// a writer its packs. They are few, so they are read again until a reading finds nothing new; to be missed, a lease
+// would have to be replaced within the same microseconds of every reading, and writers replace it every few minutes.
+func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		var err error
+		stopped := false
+		pass := func(info store.Info) bool {
+			stopped = !yield(info, nil)
+			return !stopped
+		}
+		switch kind {
+		case store.Config:
+			err = s.listConfig(ctx, pass)
+		case store.Lease:
+			err = s.listSettled(ctx, kind, pass)
+		case store.Pack:
+			err = s.listPacks(ctx, pass)
+		default:
+			if !kind.Valid() {
+				err = store.ErrName
+				break
+			}
+			err = s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(kind, "", pass))
+		}
+		if err != nil && !stopped {
+			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, s.explain(err)))
+		}
+	}
+}
+
+func (s *Store) listConfig(ctx context.Context, pass func(store.Info) bool) error {
+	info, err := s.Stat(ctx, store.Name{Kind: store.Config})
+	if errors.Is(err, store.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	pass(info)
+	return nil
+}
+
+func (s *Store) listPacks(ctx context.Context, pass func(store.Info) bool) error {
+	root := filepath.Join(s.root, store.Pack.Folder())
+	var fans []string // at most 272: the folders of one or two digits
+	err := s.listDir(ctx, root, func(e fs.DirEntry) (bool, error) {
+		if id := e.Name(); len(id) <= 2 && store.ValidID(id) && !e.Type().IsRegular() {
+			fans = append(fans, id)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	more := true
+	for _, fan := range fans {
+		if !more {
+			return nil
+		}
+		err := s.listDir(ctx, filepath.Join(root, fan), s.reader(store.Pack, fan, func(i store.Info) bool {
+			more = pass(i)
+			return more
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) listSettled(ctx context.Context, kind store.Kind, pass func(store.Info) bool) error {
+	found := make(map[store.Name]store.Info)
+	for before := -1; before != len(found); {
+		before = len(found)
+		err := s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(kind, "", func(i store.Info) bool {
+			found[i.Name] = i
+			return true
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	for _, info := range found {
+		if !pass(info) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// reader turns entries of a folder into infos of stored files. fan is the folder of packs it is used in, or "".
+func (s *Store) reader(kind store.Kind, fan string, pass func(store.Info) bool) func(fs.DirEntry) (bool, error) {
+	return func(e fs.DirEntry) (bool, error) {
+		id := e.Name()
+		if !store.ValidID(id) || !e.Type().IsRegular() || (kind == store.Pack && store.Fan(id) != fan) {
+			return true, nil
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return true, nil // deleted since the folder was read
+		}
+		if err != nil {
+			return false, err
+		}
+		name := store.Name{Kind: kind, ID: id}
+		return pass(store.Info{Name: name, Size: info.Size(), Modified: info.ModTime()}), nil
+	}
+}
+
+// listDir calls visit for every entry until it says no. A folder that is missing is empty: tools that copy a repository
+// may leave out empty folders. Unless the whole target is missing.
+func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry) (bool, error)) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	d, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && !s.gone() {
+		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.lost(err)
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for {
+		entries, err := d.ReadDir(batch)
+		for _, e := range entries {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if more, err := visit(e); err != nil || !more {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// sweep removes temporary files whose writers are dead. fresh was created a moment ago: its time is that of the
+// target's clock. Nothing depends on success, so errors are left for whoever needs the folder next.
+func (s *Store) sweep(ctx context.Context, fresh *os.File) {
+	now, err := fresh.Stat()
+	if err != nil {
+		return
+	}
+	limit := now.ModTime().Add(-staleAfter)
+	var visit func(dir string, deeper int) func(fs.DirEntry) (bool, error)
+	visit = func(dir string, deeper int) func(fs.DirEntry) (bool, error) {
+		return func(e fs.DirEntry) (bool, error) {
+			path := filepath.Join(dir, e.Name())
+			switch {
+			case strings.HasPrefix(e.Name(), TempPrefix) && e.Type().IsRegular():
+				if info, err := e.Info(); err == nil && info.ModTime().Before(limit) {
+					_ = os.Remove(path)
+				}
+			case deeper > 0 && e.IsDir() && isOurs(e.Name()):
+				_ = s.listDir(ctx, path, visit(path, deeper-1))
+			}
+			return true, nil
+		}
+	}
+	_ = s.listDir(ctx, s.root, visit(s.root, 2))
+}
+
+// isOurs reports whether a folder of this name belongs to the layout: a kind's, or one of the fan-out of packs.
+func isOurs(name string) bool {
+	if len(name) <= 2 && store.ValidID(name) {
+		return true
+	}
+	for kind := range store.Kinds() {
+		if kind.Folder() == name && name != "" {
+			return true
+		}
+	}
+	return false
+}

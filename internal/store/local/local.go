@@ -1,0 +1,247 @@
+// Package local is a store in a folder: of a disk, or of a share that the system has mounted. It knows paths and how to
+// make a file durable, and refuses to know what is inside.
+//
+// # How a file comes to be
+//
+// Put writes into a temporary file in the folder of the destination (one file system, so that the rename is atomic;
+// O_EXCL, a random name), flushes it, renames it, and flushes the folder. A crash at any moment leaves under the final
+// name the old file, the new one or none, never a part of one.
+//
+// # Temporary files
+//
+// Their names begin with TempPrefix, which no stored file's name can, so they are never listed. A writer that was killed
+// leaves one behind. The first Put of a Store removes those whose last write is more than a day old by the clock of the
+// target. A writer that was suspended for a day and then goes on finds its temporary file gone: its rename fails, with a
+// temporary error, and nothing is harmed. A Store that only reads removes nothing.
+//
+// # A target that goes away
+//
+// Nothing is kept open between operations, so a disk can be unmounted at any time. The folder that is left where it was
+// mounted must not be mistaken for the repository: once the config file has been seen, its absence turns every "no such
+// file" into store.ErrGone, and no folder is ever made on the wrong disk.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+)
+
+const (
+	dirMode  = 0o700
+	fileMode = 0o600
+	// step is how much is read or written between two looks at ctx: a few milliseconds on a disk.
+	step = 4 << 20
+)
+
+// Store is a folder. It holds no descriptor between operations and needs no closing.
+type Store struct {
+	root  string
+	known atomic.Bool // the config file was there: it is the proof that the target is mounted
+	swept atomic.Bool // this Store looked for stale temporary files
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Create makes the folder path, with any missing parents, and the folders of the layout in it. What exists already is
+// kept, so creating twice does no harm; whether a repository is there already is for the caller to ask.
+func Create(path string) (*Store, error) {
+	s, err := newStore(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeDirs(s.root); err != nil {
+		return nil, fmt.Errorf("create repository folder: %w", s.explain(err))
+	}
+	for kind := range store.Kinds() {
+		if kind.Folder() == "" {
+			continue
+		}
+		if err := makeDir(filepath.Join(s.root, kind.Folder())); err != nil {
+			return nil, fmt.Errorf("create repository folder: %w", s.explain(err))
+		}
+	}
+	s.lookForConfig()
+	return s, nil
+}
+
+// Open uses the folder path. A path that is not there is store.ErrNotExist; a folder without a config file is opened,
+// and says store.ErrNotExist when the config is asked for.
+func Open(path string) (*Store, error) {
+	s, err := newStore(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(s.root)
+	if err != nil {
+		return nil, fmt.Errorf("open repository folder: %w", s.explain(err))
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("open repository folder: %s is not a folder; name the folder that holds the repository", s.root)
+	}
+	s.lookForConfig()
+	return s, nil
+}
+
+func newStore(path string) (*Store, error) {
+	if path == "" {
+		return nil, errors.New("open repository folder: the path is empty; name the folder of the repository")
+	}
+	root, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open repository folder: %w", err)
+	}
+	return &Store{root: root}, nil
+}
+
+// Location is the absolute path of the folder.
+func (s *Store) Location() string { return s.root }
+
+// Get opens, reads and closes; the folder may be unmounted the moment after.
+func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	if err := s.get(ctx, name, off, p); err != nil {
+		return fmt.Errorf("get %s: %w", name, s.explain(err))
+	}
+	s.sawConfig(name)
+	return nil
+}
+
+func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	if err := admit(ctx, name); err != nil {
+		return err
+	}
+	if off < 0 {
+		return fmt.Errorf("negative offset %d", off)
+	}
+	// O_NONBLOCK: a fifo that somebody put there must not hang the program.
+	f, err := os.OpenFile(s.path(name), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if off > math.MaxInt64-int64(len(p)) {
+		return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
+	}
+	for done := 0; done < len(p); {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := f.ReadAt(p[done:min(done+step, len(p))], off+int64(done))
+		done += n
+		if errors.Is(err, io.EOF) && done < len(p) {
+			return fmt.Errorf("%w: it ends at byte %d, want %d from %d", store.ErrShort, off+int64(done), len(p), off)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stat describes a regular file; anything else under the name is not a stored file.
+func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
+	info, err := s.stat(ctx, name)
+	if err != nil {
+		return store.Info{}, fmt.Errorf("stat %s: %w", name, s.explain(err))
+	}
+	s.sawConfig(name)
+	return store.Info{Name: name, Size: info.Size(), Modified: info.ModTime()}, nil
+}
+
+func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) {
+	if err := admit(ctx, name); err != nil {
+		return nil, err
+	}
+	info, err := os.Lstat(s.path(name))
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: what has its name is not a regular file", fs.ErrNotExist)
+	}
+	return info, nil
+}
+
+// Delete removes the file and flushes its folder, except for packs: nothing depends on the absence of a pack, and a
+// prune that removes ten thousand of them need not wait for ten thousand flushes.
+func (s *Store) Delete(ctx context.Context, name store.Name) error {
+	if err := s.remove(ctx, name); err != nil {
+		return fmt.Errorf("delete %s: %w", name, s.explain(err))
+	}
+	return nil
+}
+
+func (s *Store) remove(ctx context.Context, name store.Name) error {
+	if err := admit(ctx, name); err != nil {
+		return err
+	}
+	path := s.path(name)
+	if err := again(func() error { return unix.Unlink(path) }); err != nil {
+		return &fs.PathError{Op: "unlink", Path: path, Err: err}
+	}
+	if name.Kind == store.Config {
+		s.known.Store(false)
+	}
+	if name.Kind == store.Pack {
+		return nil
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func (s *Store) path(name store.Name) string {
+	return filepath.Join(s.root, filepath.FromSlash(name.Path()))
+}
+
+// admit turns away what needs no look at the disk.
+func admit(ctx context.Context, name store.Name) error {
+	if err := name.Check(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// lookForConfig arms the test for a vanished target.
+func (s *Store) lookForConfig() {
+	if _, err := os.Lstat(filepath.Join(s.root, configName)); err == nil {
+		s.known.Store(true)
+	}
+}
+
+func (s *Store) sawConfig(name store.Name) {
+	if name.Kind == store.Config && !s.known.Load() {
+		s.known.Store(true)
+	}
+}
+
+// gone reports whether the target is no longer where it was. It is asked only after something was not found, so it
+// costs nothing on the good path.
+func (s *Store) gone() bool {
+	witness := s.root
+	if s.known.Load() {
+		witness = filepath.Join(s.root, configName)
+	}
+	_, err := os.Lstat(witness)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// again repeats a system call that a signal interrupted.
+func again(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

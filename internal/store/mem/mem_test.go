@@ -1,0 +1,13 @@
+package mem_test
+
+import (
+	"testing"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+)
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(*testing.T) store.Store { return mem.New() })
+}

@@ -1,0 +1,212 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/store/retry"
+	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+)
+
+var (
+	name   = store.Name{Kind: store.Pack, ID: "ab"}
+	policy = retry.Policy{Attempts: 5, First: time.Second, Max: 3 * time.Second}
+)
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(*testing.T) store.Store { return retry.Wrap(mem.New(), retry.DefaultPolicy()) })
+}
+
+// operations are all ways to use a store, on a file that is there.
+func operations(ctx context.Context, st store.Store) map[string]func() error {
+	return map[string]func() error{
+		"put":  func() error { return st.Put(ctx, name, []byte("x")) },
+		"get":  func() error { return st.Get(ctx, name, 0, make([]byte, 1)) },
+		"stat": func() error { _, err := st.Stat(ctx, name); return err },
+		"list": func() error {
+			n := 0
+			for _, err := range st.List(ctx, store.Pack) {
+				if err != nil {
+					return err
+				}
+				n++
+			}
+			if n != 1 {
+				return fmt.Errorf("%d files listed", n)
+			}
+			return nil
+		},
+		"delete": func() error { return st.Delete(ctx, name) },
+	}
+}
+
+// failing fails the first n operations.
+type failing struct {
+	store.Store
+	fault error
+	left  int
+	calls int
+}
+
+func (f *failing) fail() error {
+	f.calls++
+	if f.left > 0 {
+		f.left--
+		return fmt.Errorf("wrapped: %w", f.fault)
+	}
+	return nil
+}
+
+func (f *failing) Put(ctx context.Context, n store.Name, p []byte) error {
+	if err := f.fail(); err != nil {
+		return err
+	}
+	return f.Store.Put(ctx, n, p)
+}
+
+func (f *failing) Get(ctx context.Context, n store.Name, off int64, p []byte) error {
+	if err := f.fail(); err != nil {
+		return err
+	}
+	return f.Store.Get(ctx, n, off, p)
+}
+
+func (f *failing) Stat(ctx context.Context, n store.Name) (store.Info, error) {
+	if err := f.fail(); err != nil {
+		return store.Info{}, err
+	}
+	return f.Store.Stat(ctx, n)
+}
+
+func (f *failing) List(ctx context.Context, k store.Kind) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		if err := f.fail(); err != nil {
+			yield(store.Info{}, err)
+			return
+		}
+		f.Store.List(ctx, k)(yield)
+	}
+}
+
+func (f *failing) Delete(ctx context.Context, n store.Name) error {
+	if err := f.fail(); err != nil {
+		return err
+	}
+	return f.Store.Delete(ctx, n)
+}
+
+func newFailing(t *testing.T, fault error, n int) *failing {
+	inner := mem.New()
+	require.NoError(t, inner.Put(t.Context(), name, []byte("x")))
+	return &failing{Store: inner, fault: fault, left: n}
+}
+
+func TestTemporaryFailuresPass(t *testing.T) {
+	for op := range operations(t.Context(), nil) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFailing(t, store.ErrTemporary, 4)
+			p := policy
+			var waits []time.Duration
+			p.Notify = func(what string, err error, wait time.Duration) {
+				require.Contains(t, what, op)
+				require.ErrorIs(t, err, store.ErrTemporary)
+				waits = append(waits, wait)
+			}
+			start := time.Now()
+			require.NoError(t, operations(t.Context(), retry.Wrap(f, p))[op](), op)
+			require.Equal(t, 5, f.calls, op)
+			require.Len(t, waits, 4)
+			var sum time.Duration
+			for i, base := range []time.Duration{1, 2, 3, 3} { // seconds: doubled, then at the limit
+				require.GreaterOrEqual(t, waits[i], base*time.Second/2)
+				require.Less(t, waits[i], base*time.Second*3/2)
+				sum += waits[i]
+			}
+			require.Equal(t, sum, time.Since(start))
+		})
+	}
+}
+
+func TestAttemptsAreBounded(t *testing.T) {
+	for op := range operations(t.Context(), nil) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFailing(t, store.ErrTemporary, 100)
+			require.ErrorIs(t, operations(t.Context(), retry.Wrap(f, policy))[op](), store.ErrTemporary, op)
+			require.Equal(t, policy.Attempts, f.calls, op)
+		})
+	}
+}
+
+func TestOtherFailuresAreFinal(t *testing.T) {
+	faults := []error{errors.New("any"), store.ErrNotExist, store.ErrShort, store.ErrName, store.ErrGone}
+	for _, final := range []error{
+		store.ErrNotExist, store.ErrDenied, store.ErrNoSpace, store.ErrShort, context.Canceled, context.DeadlineExceeded,
+	} {
+		faults = append(faults, fmt.Errorf("%w: %w", store.ErrTemporary, final))
+	}
+	for _, fault := range faults {
+		for op := range operations(t.Context(), nil) {
+			f := newFailing(t, fault, 1)
+			require.ErrorIs(t, operations(t.Context(), retry.Wrap(f, policy))[op](), fault)
+			require.Equal(t, 1, f.calls, "%s: %v", op, fault)
+		}
+	}
+}
+
+func TestCancelEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		p := retry.Policy{Attempts: 9, First: time.Hour, Notify: func(string, error, time.Duration) { cancel(cause) }}
+		f := newFailing(t, store.ErrTemporary, 9)
+		start := time.Now()
+		err := retry.Wrap(f, p).Put(ctx, name, nil)
+		require.ErrorIs(t, err, cause)
+		require.ErrorIs(t, err, store.ErrTemporary, "what it waited for is told as well")
+		require.Zero(t, time.Since(start))
+		require.Equal(t, 1, f.calls)
+	})
+}
+
+func TestDeleteWhoseAnswerWasLost(t *testing.T) {
+	inner := mem.New()
+	require.NoError(t, inner.Put(t.Context(), name, nil))
+	plan := faultstore.Plan{At: 1, Ops: faultstore.Delete, Effect: faultstore.Unsure, Err: store.ErrTemporary}
+	st := retry.Wrap(faultstore.Wrap(inner, plan), retry.Policy{Attempts: 2})
+	require.NoError(t, st.Delete(t.Context(), name))
+	require.ErrorIs(t, st.Delete(t.Context(), name), store.ErrNotExist)
+}
+
+func TestListThatBreaksInTheMiddleIsNotRepeated(t *testing.T) {
+	inner := mem.New()
+	require.NoError(t, inner.Put(t.Context(), name, nil))
+	plan := faultstore.Plan{At: 1, Ops: faultstore.List, Effect: faultstore.Unsure, Err: store.ErrTemporary}
+	st := faultstore.Wrap(inner, plan)
+	var got []string
+	for info, err := range retry.Wrap(st, policy).List(t.Context(), store.Pack) {
+		if err != nil {
+			require.ErrorIs(t, err, store.ErrTemporary)
+			got = append(got, "error")
+			continue
+		}
+		got = append(got, info.Name.ID)
+	}
+	require.Equal(t, []string{"ab", "error"}, got)
+	require.Equal(t, 1, st.Operations())
+}
+
+func TestZeroPolicyTriesOnce(t *testing.T) {
+	f := newFailing(t, store.ErrTemporary, 1)
+	require.ErrorIs(t, retry.Wrap(f, retry.Policy{}).Put(t.Context(), name, nil), store.ErrTemporary)
+	require.Equal(t, 1, f.calls)
+}
