@@ -2,9 +2,11 @@ package backup
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -99,6 +101,9 @@ func (p *pipeline) findOld(j *job) (format.ID, tree.Time, error) {
 		return format.ID{}, tree.Time{}, err
 	}
 	node, err := tree.Lookup(context.Background(), p.Repo.LoadBlob, root, j.dir.Name)
+	if err != nil && damaged(err) {
+		return format.ID{}, tree.Time{}, nil // told when that directory was compared
+	}
 	if err != nil || node == nil || node.Type != tree.Dir {
 		return format.ID{}, tree.Time{}, err
 	}
@@ -131,6 +136,12 @@ func (p *pipeline) compareEntries(ctx context.Context, j *job) error {
 		i++
 		return nil
 	})
+	if err != nil && damaged(err) {
+		// A tree that cannot be read any more must not keep new backups from being made.
+		p.Ledger.Note(j.dir.Path(), "compare", err)
+		clear(j.states)
+		j.old.root, err = format.ID{}, nil
+	}
 	p.Ledger.Objects.Expired.Add(expired)
 	return err
 }
@@ -176,7 +187,7 @@ func (p *pipeline) queue(ctx context.Context, j *job) error {
 		if e.Type == tree.File && e.Links > 1 && p.links.join(linkKey{j.dir.Dev, e.Ino}, waiter{j, i}, e.Links) {
 			continue
 		}
-		large := e.Type == tree.File && e.Size > smallFile
+		large := e.Type == tree.File && (e.Size > smallFile || e.Sparse())
 		if b.dir != dir || large || b.bytes+e.Size > pieceSize || len(b.entries) == batchFiles {
 			if err := p.send(ctx, b); err != nil {
 				return err
@@ -242,4 +253,9 @@ func (p *pipeline) count(j *job) {
 		}
 	}
 	p.Ledger.Add(&t)
+}
+
+// damaged reports whether an error is about a part of the repository that is gone or wrong.
+func damaged(err error) bool {
+	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, store.ErrNotExist)
 }

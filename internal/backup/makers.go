@@ -72,5 +72,6 @@ func (m *maker) emit(page []byte) (format.ID, error) {
 		return m.id[0], nil
 	}
 	m.Ledger.Bytes.Trees.Add(uint64(len(page)))
+	m.Ledger.Bytes.Processed.Add(uint64(len(page)))
 	return m.id[0], m.writer.Add(m.id[0], page)
 }

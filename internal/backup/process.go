@@ -133,7 +133,6 @@ func (w *worker) giveSmall(ctx context.Context, pc *piece, chunks []tree.Chunk) 
 			from := len(inline)
 			inline = append(inline, pc.buf[it.off:it.off+it.len]...)
 			r.inline = inline[from:len(inline):len(inline)]
-			t.Bytes.Processed += uint64(it.len)
 		default:
 			n, left := 0, uint64(it.len)
 			for left > 0 {

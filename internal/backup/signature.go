@@ -47,7 +47,9 @@ func (s *Source) shape() [16]byte {
 		text = append(text, bit)
 	}
 	text = append(text, byte(s.Reading.Serialization))
-	text = append(text, s.Rules.Shape()...)
+	if s.Rules != nil { // none for a stream
+		text = append(text, s.Rules.Shape()...)
+	}
 	return sum(text)
 }
 

@@ -46,6 +46,12 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 	if err := requireEmpty(ctx, st); err != nil {
 		return nil, nil, err
 	}
+	id, err := config.NewID()
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now().Unix()
+	conf := &config.Config{Version: config.Version, ID: id, Created: now, Chunker: opt.Chunker}
 	master, err := seal.NewMasterKey()
 	if err != nil {
 		return nil, nil, err
@@ -54,11 +60,10 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 	if err != nil {
 		return nil, nil, err
 	}
-	id, err := config.NewID()
-	if err != nil {
-		return nil, nil, err
+	rawConfig := config.Encode(conf, keys)
+	if _, _, err := config.Decode(rawConfig); err != nil {
+		return nil, nil, fmt.Errorf("choose parameters: %w", err)
 	}
-	now := time.Now().Unix()
 	result := &InitResult{}
 	secrets := opt.Secrets
 	if opt.Recovery {
@@ -79,8 +84,7 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 			key.slot = slot
 		}
 	}
-	conf := &config.Config{Version: config.Version, ID: id, Created: now, Chunker: opt.Chunker}
-	if err := putConfig(ctx, st, config.Encode(conf, keys), keys); err != nil {
+	if err := putConfig(ctx, st, rawConfig, keys); err != nil {
 		return nil, nil, err
 	}
 	return newRepository(st, conf, key, opt.Open), result, nil

@@ -60,10 +60,10 @@ type ComparedOf[T any] struct {
 // BytesOf counts bytes.
 type BytesOf[T any] struct {
 	Inspected   T `json:"inspected"`    // sum of the sizes of all files inspected
-	Wanted      T `json:"wanted"`       // of these, sizes of files that must be read: new or changed. The estimate of what is left needs it
+	Wanted      T `json:"wanted"`       // of these, sizes of files that must be read; the estimate of the time left needs it
 	Read        T `json:"read"`         // read from source files, retries included
 	Skipped     T `json:"skipped"`      // wanted but will not be read after all: holes, files that failed or shrank
-	Processed   T `json:"processed"`    // after deduplication, before compression, plus data that is not eligible (kept inside nodes)
+	Processed   T `json:"processed"`    // AfterDedup plus Trees, inside which tiny files are kept
 	BeforeDedup T `json:"before_dedup"` // went through chunking
 	AfterDedup  T `json:"after_dedup"`  // of these, in chunks the repository did not have
 	Compressed  T `json:"compressed"`   // file data and trees after compression, before sealing

@@ -85,6 +85,17 @@ func (j Job) String() string {
 	return "unknown job"
 }
 
+// Moved says in a word what was done with the bytes that a job's speed is about: see Progress.Moved.
+func (j Job) Moved() string {
+	switch j {
+	case Restore:
+		return "restored"
+	case Check:
+		return "verified"
+	}
+	return "read"
+}
+
 // Key is the name of the stage in JSON.
 func (s Stage) Key() string {
 	if int(s) >= stageCount {

@@ -18,8 +18,10 @@ func (l *Ledger) WriteState(w io.Writer) error {
 	p := t.Progress()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %s elapsed\n", t.Job, t.Phase, human.Clocked(t.Elapsed))
-	fmt.Fprintf(&b, "  %s items, average %s; %s, average %s\n", human.Count(p.Objects),
-		human.Items(PerSecond(p.Objects, t.Elapsed)), human.Size(p.Bytes), human.Rate(p.Moved, t.Elapsed))
+	fmt.Fprintf(&b, "  %s items, average %s\n", human.Count(p.Objects),
+		human.Items(PerSecond(p.Objects, t.Elapsed)))
+	fmt.Fprintf(&b, "  %s; %s %s, average %s\n", human.Size(p.Bytes), t.Job.Moved(), human.Size(p.Moved),
+		human.Rate(p.Moved, t.Elapsed))
 	if p.Known {
 		fmt.Fprintf(&b, "  %s of %s items and %s\n", human.Percent(p.Ratio()), human.Count(p.ObjectsTotal), human.Size(p.BytesTotal))
 	}
@@ -47,8 +49,7 @@ func (t *Totals) Details() []string {
 	var parts []string
 	switch {
 	case t.Job == Backup:
-		parts = append(parts, "read "+human.Size(t.Bytes.Read), "new "+human.Size(t.Bytes.Processed),
-			"sent "+human.Size(t.Bytes.Transferred))
+		parts = append(parts, "new "+human.Size(t.Bytes.Processed), "sent "+human.Size(t.Bytes.Transferred))
 	case t.Bytes.Fetched > 0:
 		parts = append(parts, "fetched "+human.Size(t.Bytes.Fetched))
 	}

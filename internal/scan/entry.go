@@ -51,3 +51,7 @@ func (e *Entry) Set(st *localfs.Stat) {
 	e.Links = uint32(min(st.Links, math.MaxUint32))
 	e.UID, e.GID, e.Mode, e.Type = st.UID, st.GID, uint16(st.Mode&0o7777), st.Type
 }
+
+// Sparse reports whether a file has fewer blocks than its size needs: there are holes in it, or the file system
+// compresses it or keeps it in the inode.
+func (e *Entry) Sparse() bool { return e.Type == tree.File && e.Blocks*512 < e.Size }

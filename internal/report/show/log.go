@@ -34,7 +34,8 @@ func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Durat
 
 // LogLine is one line of progress: Time Machine's four figures in its form and units, then what it leaves out.
 //
-//	72.32 MB/s, avg: 17.91 MB/s, 323.87 items/s, avg: 367.99 items/s; 41.2 % done, about 12 min left; waiting mostly for: reading
+//	72.32 MB/s, avg: 17.91 MB/s, 323.87 items/s, avg: 367.99 items/s; 41.2 % done, about 12 min left; waiting mostly
+//	for: reading
 func LogLine(t *report.Totals, s report.Speeds) string {
 	line := fmt.Sprintf("%s, avg: %s, %s, avg: %s", human.Megabytes(s.Bytes), human.Megabytes(s.BytesAverage),
 		human.Items(s.Items), human.Items(s.ItemsAverage))

@@ -181,6 +181,9 @@ func writeTimes(b *strings.Builder, t *report.Totals) {
 	})
 }
 
+// shownTime is the least time that has a line even if its part is 0.0 %: what reads "0.00 s 0.0 %" says nothing.
+const shownTime = 5 * time.Millisecond
+
 func writeTable(b *strings.Builder, title string, total time.Duration, n int, at func(int) (string, time.Duration)) {
 	if total <= 0 {
 		return
@@ -192,7 +195,7 @@ func writeTable(b *strings.Builder, title string, total time.Duration, n int, at
 	}
 	fmt.Fprintf(b, "\n%s:\n", title)
 	for i, p := range human.Percentages(shares) {
-		if name, d := at(i); d > 0 {
+		if name, d := at(i); d >= shownTime || p != "0.0" {
 			fmt.Fprintf(b, "  %-30s %14s s %6s %%\n", name, human.Grouped(d.Seconds()), p)
 		}
 	}

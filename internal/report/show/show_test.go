@@ -115,6 +115,17 @@ func TestSessionReportNamesTheBusyStage(t *testing.T) {
 		"waiting for it.", Bottleneck(totals))
 }
 
+func TestTimesAddUpHoweverShort(t *testing.T) {
+	totals := &report.Totals{}
+	totals.Stages[report.Scan], totals.Stages[report.Read] = 2*time.Millisecond, 2*time.Millisecond
+	totals.Stages[report.Idle] = 1
+	var b strings.Builder
+	require.NoError(t, WriteSession(&b, totals))
+	require.Contains(t, b.String(), "  scanning                                 0.00 s   50.0 %\n"+
+		"  reading                                  0.00 s   50.0 %\n")
+	require.NotContains(t, b.String(), "idle")
+}
+
 func TestSessionReportFailsWhenItCannotBeWritten(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	require.NoError(t, err)
@@ -180,8 +191,8 @@ func TestRunViewShowsAndClears(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, `backing up, 00:00:10, 50.0 % done, about 15 s left
 1,000 of about 2,000 items, 0.00 items/s now, 100.00 items/s on average
-1000 B of about 1.95 KiB, 0 B/s now, 0 B/s on average
-read 0 B, new 0 B, sent 0 B, 1 failure
+1000 B of about 1.95 KiB, new 0 B, sent 0 B, 1 failure
+read 0 B, 0 B/s now, 0 B/s on average
 waiting mostly for: the repository
   /home/user/long/long/lon…ong/long/long/long/long/long/long/long/long/name\x0a`, s.text())
 		stop()

@@ -94,7 +94,7 @@ func TestPrinterKeepsBlockBeneathMessages(t *testing.T) {
 }
 
 func TestPrinterRandomly(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		s := &screen{t: t, width: 40}
 		p := NewPrinter(s, fixed(40, 6))

@@ -63,13 +63,12 @@ func viewLines(t *report.Totals, s report.Speeds, paths []string, width, height 
 	if s.Left >= 0 {
 		head = append(head, "about "+human.About(s.Left)+" left")
 	}
+	rates := []string{human.Speed(s.Bytes) + " now", human.Speed(s.BytesAverage) + " on average"}
 	lines := []string{
 		fit(width, head),
 		fit(width, []string{objects, human.Items(s.Items) + " now", human.Items(s.ItemsAverage) + " on average"}),
-		fit(width, []string{size, human.Speed(s.Bytes) + " now", human.Speed(s.BytesAverage) + " on average"}),
-	}
-	if more := t.Details(); len(more) > 0 {
-		lines = append(lines, fit(width, more))
+		fit(width, append([]string{size}, t.Details()...)),
+		fit(width, append([]string{t.Job.Moved() + " " + human.Size(p.Moved)}, rates...)),
 	}
 	if s.WaitingFor != "" {
 		lines = append(lines, fit(width, []string{"waiting mostly for: " + s.WaitingFor}))

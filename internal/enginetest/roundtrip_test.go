@@ -1,0 +1,203 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/restore"
+	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+func TestHostileTreeComesBack(t *testing.T) {
+	testkit.NoLeaks(t)
+	src := filepath.Join(testkit.TempDir(t), "src")
+	testkit.Hostile(t, src, testkit.HostileOptions{})
+	settle()
+	e := newEngine(t, nil)
+	out, totals, err := e.backup(e.job(src))
+	require.NoError(t, err)
+	require.Zero(t, totals.Failures)
+	require.Less(t, totals.Bytes.Read, uint64(64<<20), "holes were read")
+	e.requireRestored(src)
+
+	again, totals, err := e.backup(e.job(src))
+	require.NoError(t, err)
+	require.Zero(t, totals.Bytes.Read, "an unchanged tree was read")
+	require.Equal(t, e.subtree(out, src), e.subtree(again, src))
+}
+
+func TestRestoreOfBackupIsTheIdentity(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			src := filepath.Join(testkit.TempDir(t), "src")
+			testkit.Write(t, src, testkit.Random(seed, 300, true))
+			settle()
+			e := newEngine(t, nil)
+			_, totals, err := e.backup(e.job(src))
+			require.NoError(t, err)
+			require.Zero(t, totals.Failures)
+			e.requireRestored(src)
+		})
+	}
+}
+
+func TestTreeIsIndependentOfParallelismAndCache(t *testing.T) {
+	src := filepath.Join(testkit.TempDir(t), "src")
+	testkit.Write(t, src, testkit.Random(7, 2000, true))
+	settle()
+	e := newEngine(t, nil)
+	var want format.ID
+	for i, par := range []backup.Parallel{{Scanners: 1, Readers: 1, Workers: 1}, {Scanners: 8, Readers: 8, Workers: 8}, {Scanners: 3, Readers: 1, Workers: 5}} {
+		for _, force := range []bool{true, false} {
+			for _, noMemory := range []bool{true, false} {
+				e.par = par
+				job := e.job(src)
+				job.Source.Comparing.Force, job.NoMemory = force, noMemory
+				out, _, err := e.backup(job)
+				require.NoError(t, err)
+				got := e.subtree(out, src)
+				if want.IsZero() {
+					want = got
+				}
+				require.Equal(t, want, got, "run %d force %v no memory %v", i, force, noMemory)
+			}
+		}
+	}
+}
+
+// TestEveryChangeIsSeen changes one thing at a time, and compares the tree of an incremental backup with that of one
+// that looks at everything.
+func TestEveryChangeIsSeen(t *testing.T) {
+	src := filepath.Join(testkit.TempDir(t), "src")
+	testkit.Write(t, src, testkit.Dir{
+		"a": testkit.File{Data: []byte("first")}, "big": testkit.File{Data: testkit.Noise(1, 3<<20)},
+		"d": testkit.Dir{"x": testkit.File{Data: []byte("x")}, "e": testkit.Dir{"y": testkit.File{Data: testkit.Text(2, 5000)}}},
+		"l": testkit.Symlink{Target: "a"}, "h": testkit.Hardlink{To: "big"},
+	})
+	settle()
+	e := newEngine(t, nil)
+	at := func(name string) string { return filepath.Join(src, name) }
+	changes := map[string]func() error{
+		"nothing":              func() error { return nil },
+		"content, same size":   func() error { return os.WriteFile(at("a"), []byte("other"), 0o644) },
+		"content deep":         func() error { return os.WriteFile(at("d/e/y"), []byte("changed"), 0o644) },
+		"append":               func() error { return appendTo(at("big"), "tail") },
+		"mode":                 func() error { return os.Chmod(at("d/x"), 0o600) },
+		"mode of a directory":  func() error { return os.Chmod(at("d/e"), 0o700) },
+		"new file":             func() error { return os.WriteFile(at("d/new"), testkit.Text(5, 100_000), 0o600) },
+		"new directory":        func() error { return os.MkdirAll(at("d/n/o/p"), 0o755) },
+		"removed":              func() error { return os.Remove(at("l")) },
+		"removed directory":    func() error { return os.RemoveAll(at("d/n")) },
+		"renamed":              func() error { return os.Rename(at("d/x"), at("d/z")) },
+		"directory for a file": func() error { return replace(at("a")) },
+		"hard link gone":       func() error { return os.Remove(at("h")) },
+	}
+	for _, name := range []string{"nothing", "content, same size", "content deep", "append", "mode", "mode of a directory", "new file",
+		"new directory", "removed", "removed directory", "renamed", "directory for a file", "hard link gone"} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := e.backup(e.job(src))
+			require.NoError(t, err)
+			require.NoError(t, changes[name]())
+			settle()
+			out, totals, err := e.backup(e.job(src))
+			require.NoError(t, err)
+			require.Zero(t, totals.Failures)
+			full := e.job(src)
+			full.Source.Comparing.Force = true
+			all, _, err := e.backup(full)
+			require.NoError(t, err)
+			require.Equal(t, e.subtree(all, src), e.subtree(out, src))
+			e.requireRestored(src)
+		})
+	}
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(text)
+	return err
+}
+
+func replace(path string) error {
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return os.Mkdir(path, 0o755)
+}
+
+// TestSameTickChangeIsSeen changes a file in the same tick of the kernel's clock in which it was backed up, again and
+// again: size and times are equal, only the content tells.
+func TestSameTickChangeIsSeen(t *testing.T) {
+	src := filepath.Join(testkit.TempDir(t), "src")
+	require.NoError(t, os.MkdirAll(src, 0o755))
+	e := newEngine(t, nil)
+	for i := range 20 {
+		text := fmt.Sprintf("version %02d", i)
+		require.NoError(t, os.WriteFile(filepath.Join(src, "f"), []byte(text+strings.Repeat("x", 200)), 0o644))
+		_, _, err := e.backup(e.job(src))
+		require.NoError(t, err)
+		dst := filepath.Join(t.TempDir(), "out")
+		_, err = e.restore(src, restore.Target{Path: dst})
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(dst, "f"))
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(got), text), "want %q, got %q", text, got[:10])
+	}
+}
+
+func TestStandardInput(t *testing.T) {
+	e := newEngine(t, nil)
+	data := append(testkit.Text(3, 5<<20), testkit.Noise(4, 3<<20)...)
+	job := backup.Job{Label: backup.Label{Host: "test", Sources: []string{"/dump.sql"}}, Parallel: e.par,
+		Stdin: &backup.Stdin{Name: "dir/dump.sql", Reader: strings.NewReader(string(data))}}
+	_, _, err := e.backup(job)
+	require.NoError(t, err)
+	dst := filepath.Join(t.TempDir(), "out")
+	_, err = e.restore("/dir", restore.Target{Path: dst})
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(dst, "dump.sql"))
+	require.NoError(t, err)
+	require.True(t, string(got) == string(data))
+
+	job.Stdin = &backup.Stdin{Name: "x", Reader: io.MultiReader(strings.NewReader("half"), failing{})}
+	_, _, err = e.backup(job)
+	require.ErrorContains(t, err, "the command died")
+	require.NoError(t, e.with(func(r *repo.Repository) error {
+		listed, err := r.Snapshots(context.Background())
+		require.Len(t, listed, 1)
+		return err
+	}))
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, fmt.Errorf("the command died") }
+
+func TestLocalRepositoryOnDisk(t *testing.T) {
+	testkit.NoLeaks(t)
+	st, err := local.Create(filepath.Join(t.TempDir(), "repo"))
+	require.NoError(t, err)
+	e := newEngine(t, st)
+	src := filepath.Join(testkit.TempDir(t), "src")
+	testkit.Write(t, src, testkit.Random(99, 500, true))
+	settle()
+	_, _, err = e.backup(e.job(src))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(e.open.CacheDir), "the cache is disposable")
+	e.requireRestored(src)
+}

@@ -1,0 +1,234 @@
+package event
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+)
+
+// documented reads docs/json.md: the fields listed in the table beneath each heading of the third level.
+func documented(t *testing.T) map[string][]string {
+	f, err := os.Open("../../../docs/json.md")
+	require.NoError(t, err)
+	defer f.Close()
+	row := regexp.MustCompile("^\\| `([a-z_]+)` \\|")
+	tables, heading := map[string][]string{}, ""
+	for s := bufio.NewScanner(f); s.Scan(); {
+		line := s.Text()
+		if title, ok := strings.CutPrefix(line, "### "); ok {
+			heading = strings.ReplaceAll(title, "`", "")
+			tables[heading] = nil
+		} else if m := row.FindStringSubmatch(line); m != nil {
+			tables[heading] = append(tables[heading], m[1])
+		}
+	}
+	return tables
+}
+
+// names lists the JSON names of a struct in the order of its fields. Figures, which have a table of their own, are left
+// out; other embedded structs are looked into.
+func names(typ reflect.Type) (out []string) {
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		switch {
+		case f.Anonymous && f.Type == reflect.TypeFor[Figures]():
+		case f.Anonymous:
+			out = append(out, names(f.Type)...)
+		default:
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
+	tables := documented(t)
+	types := map[string]any{
+		"status": Status{}, "error, remark": Error{}, "exit_error": Exit{},
+		"summary of a backup": BackupSummary{}, "summary of a restore": RestoreSummary{},
+		"summary of a check": CheckSummary{}, "Figures": Figures{},
+		"objects of the figures": report.ObjectsOf[uint64]{}, "bytes of the figures": report.BytesOf[uint64]{},
+		"initialized": Initialized{}, "snapshot": Snapshot{}, "node, match": Node{}, "change": Change{},
+		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "rule, decision": Rule{},
+		"option": Option{}, "version": Version{},
+	}
+	for heading, v := range types {
+		require.Contains(t, tables, heading)
+		require.Equal(t, names(reflect.TypeOf(v)), tables[heading], heading)
+	}
+	for heading := range tables {
+		require.Contains(t, types, heading, "a table without a type")
+	}
+}
+
+// The words of phases and stages that docs/json.md promises are all there are.
+func TestWordsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/json.md")
+	require.NoError(t, err)
+	for s := range len(report.StageTimes{}) {
+		require.Contains(t, string(text), "`"+report.Stage(s).Key()+"`")
+		if r := report.Stage(s).Resource(); r != report.Nothing {
+			require.Contains(t, string(text), "`"+r.String()+"`")
+		}
+	}
+	for p := range len(report.PhaseTimes{}) {
+		require.Contains(t, string(text), "`"+report.Phase(p).Key()+"`")
+	}
+}
+
+func encode(t *testing.T, v any) string {
+	var b strings.Builder
+	require.NoError(t, NewWriter(&b).Write(v))
+	line, ended := strings.CutSuffix(b.String(), "\n")
+	require.True(t, ended)
+	require.NotContains(t, line, "\n")
+	return line
+}
+
+func TestErrorEvent(t *testing.T) {
+	require.JSONEq(t, `{"message_type":"error","error":{"message":"permission denied"},"during":"archival","op":"open",
+		"item":"/a\\b\n"}`,
+		encode(t, NewError(report.Backup, report.Issue{Op: "open", Path: "/a\\b\n", Err: os.ErrPermission})))
+	require.JSONEq(t, `{"message_type":"remark","error":{"message":"no"},"during":"restore","op":"set owner",
+		"item":"/caf\\xe9\\\\x","path_raw":"`+base64.StdEncoding.EncodeToString([]byte("/caf\xe9\\x"))+`"}`,
+		encode(t, NewError(report.Restore, report.Issue{
+			Severity: report.Remark, Op: "set owner", Path: "/caf\xe9\\x", Err: errors.New("no"),
+		})))
+	require.JSONEq(t, `{"message_type":"error","error":{"message":""},"during":"check","op":"read pack","item":""}`,
+		encode(t, NewError(report.Check, report.Issue{Op: "read pack"})))
+	require.JSONEq(t, `{"message_type":"exit_error","code":12,"message":"wrong key"}`, encode(t, NewExit(12, "wrong key")))
+}
+
+func FuzzPathSurvivesJSON(f *testing.F) {
+	for _, p := range []string{"", "/ä", "\xff", `\x`, "a\x00b", "\xed\xa0\x80", "\u2028"} {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		line, err := json.Marshal(NewPath(path))
+		require.NoError(t, err)
+		var got Path
+		require.NoError(t, json.Unmarshal(line, &got))
+		back := got.Text
+		if got.Raw != nil {
+			back = string(got.Raw)
+		}
+		require.Equal(t, path, back)
+	})
+}
+
+func TestStatus(t *testing.T) {
+	totals := &report.Totals{
+		Phase: report.Scanning, Elapsed: 90500 * time.Millisecond, Failures: 2,
+		Expected: report.Expected{Objects: 1000, Bytes: 4000},
+	}
+	totals.Objects.Inspected, totals.Bytes.Inspected, totals.Bytes.Wanted, totals.Bytes.Read = 500, 2000, 1500, 500
+	totals.Bytes.Transferred = 123
+	s := report.Speeds{Bytes: 100.5, Items: 7, Left: 29500 * time.Millisecond, WaitingFor: "reading"}
+	require.JSONEq(t, `{"message_type":"status","phase":"scanning","seconds_elapsed":90,"seconds_remaining":30,
+		"percent_done":0.25,"total_files":1000,"files_done":500,"total_bytes":4000,"bytes_done":1000,"bytes_read":500,
+		"bytes_transferred":123,"bytes_per_second":100.5,"items_per_second":7,"error_count":2,"waiting_for":"reading",
+		"current_files":["/a","/\\xff"]}`, encode(t, NewStatus(totals, s, []string{"/a", "/\xff"})))
+
+	restore := &report.Totals{Job: report.Restore}
+	restore.Objects.Restored, restore.Objects.Kept, restore.Bytes.Restored = 3, 1, 17
+	require.JSONEq(t, `{"message_type":"status","phase":"opening","seconds_elapsed":0,"percent_done":0,"total_files":4,
+		"files_done":4,"files_restored":3,"files_skipped":1,"total_bytes":17,"bytes_done":17,"bytes_restored":17,
+		"bytes_read":0,"bytes_transferred":0,"bytes_per_second":0,"items_per_second":0,"error_count":0}`,
+		encode(t, NewStatus(restore, report.Speeds{Left: -1}, nil)))
+}
+
+func TestSummaries(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
+	totals := &report.Totals{Start: start, Elapsed: 2500 * time.Millisecond, Failures: 1}
+	totals.Files = report.ComparedOf[uint64]{New: 1, Changed: 2, Unmodified: 3}
+	totals.Bytes.AfterDedup, totals.Bytes.Trees, totals.Bytes.Stored = 1000, 200, 600
+	totals.Bytes.Processed, totals.Bytes.Transferred = 1200, 600
+	totals.Bytes.BeforeDedup, totals.Bytes.Inspected = 4000, 6000
+	totals.Stages[report.Store] = 3 * time.Second
+	totals.Stages[report.WaitStore] = time.Second
+	totals.Phases[report.Scanning] = 2500 * time.Millisecond
+	var got map[string]any
+	require.NoError(t, json.Unmarshal([]byte(encode(t, NewBackupSummary(totals, "abc", false))), &got))
+	for name, want := range map[string]any{
+		"message_type": "summary", "files_new": 1.0, "files_changed": 2.0, "files_unmodified": 3.0,
+		"total_files_processed": 6.0, "data_added": 1200.0, "data_added_packed": 600.0, "total_duration": 2.5,
+		"total_bytes_processed": 6000.0, "snapshot_id": "abc", "error_count": 1.0,
+		"backup_start": "2026-03-01T12:00:00.000000005Z", "backup_end": "2026-03-01T12:00:02.500000005Z",
+		"compressed_by": 0.5, "deduplication_reduction": 0.75, "total_data_reduction": 0.9, "transfer_seconds": 3.0,
+		"stage_seconds": map[string]any{"store": 3.0, "wait_store": 1.0}, "phase_seconds": map[string]any{"scanning": 2.5},
+		"bottleneck": "the repository", "bottleneck_share": 1.0,
+	} {
+		require.Equal(t, want, got[name], name)
+	}
+	require.NotContains(t, got, "dry_run")
+
+	require.NotContains(t, encode(t, NewBackupSummary(totals, "", true)), "snapshot_id")
+	require.Contains(t, encode(t, NewRestoreSummary(&report.Totals{Job: report.Restore, Notes: 4}, true)), `"remark_count":4`)
+	require.Contains(t, encode(t, NewCheckSummary(&report.Totals{Job: report.Check}, nil)), `"broken_packs":[]`)
+}
+
+func TestRunStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := report.New(time.Now)
+		var b strings.Builder
+		w := NewWriter(&b)
+		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		defer cancel()
+		RunStatus(ctx, l, w, time.Second)
+		require.Equal(t, 3, strings.Count(b.String(), "\n"))
+		require.Contains(t, b.String(), `"seconds_elapsed":3`)
+		require.NoError(t, w.Err())
+	})
+}
+
+type failing struct{ calls int }
+
+func (f *failing) Write([]byte) (int, error) {
+	f.calls++
+	return 0, os.ErrClosed
+}
+
+func TestWriterStopsAtTheFirstError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &failing{}
+		w := NewWriter(f)
+		RunStatus(t.Context(), report.New(time.Now), w, time.Second) // returns by itself
+		require.ErrorIs(t, w.Write(Version{}), os.ErrClosed)
+		require.ErrorIs(t, w.Err(), os.ErrClosed)
+		require.Equal(t, 1, f.calls)
+	})
+	require.ErrorContains(t, NewWriter(&failing{}).Write(func() {}), "encode func()")
+}
+
+func TestWriterKeepsLinesWhole(t *testing.T) {
+	var b strings.Builder
+	w := NewWriter(&b)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				_ = w.Write(NewExit(1, strings.Repeat("x", 200)))
+			}
+		})
+	}
+	wg.Wait()
+	for line := range strings.Lines(b.String()) {
+		require.True(t, json.Valid([]byte(line)))
+	}
+	require.Equal(t, 400, strings.Count(b.String(), "\n"))
+}
