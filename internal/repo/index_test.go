@@ -299,7 +299,7 @@ func TestUnusableCacheFolderIsNoError(t *testing.T) {
 		Unlock: repo.UnlockWith(machineKey()), CacheDir: file, Notify: noted.Note,
 	})
 	requireComplete(t, r, id, blobs(1, 10))
-	require.Contains(t, noted.String(), "cache folder cannot be used")
+	require.Contains(t, noted.String(), "cache cannot be used")
 }
 
 func TestReadingNeedsNoListOfPacks(t *testing.T) {
