@@ -103,7 +103,9 @@ func TestOpenErrors(t *testing.T) {
 	require.ErrorIs(t, err, repo.ErrNoRepository)
 
 	st := mem.New()
-	_, _, err = repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{passphrase("right")}, Params: quick, Chunker: chunker})
+	_, _, err = repo.Init(t.Context(), st, repo.InitOptions{
+		Secrets: []repo.Secret{passphrase("right")}, Params: quick, Chunker: chunker,
+	})
 	require.NoError(t, err)
 	for name, unlock := range map[string]func(*keyfile.Slot) ([]byte, error){
 		"wrong passphrase": repo.UnlockWith(passphrase("wrong")),
