@@ -1,0 +1,119 @@
+// Package blobindex knows in which pack each blob lies. The truth is in the packs; index segments on the target repeat
+// it, and a local cache (package hashcache) repeats the segments in a form that can be searched. The package keeps the
+// cache in step with the segments and makes up for whatever was lost: segments that are damaged or gone are made anew
+// from the packs, a cache that is gone or stale from the segments.
+//
+// It refuses to know what blobs mean, and reads no more of a pack than it needs to list it.
+package blobindex
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// Options says where the cache is.
+type Options struct {
+	// Dir is the folder of this repository's cache. It is made when it is needed.
+	Dir string
+	// Private makes a cache for this run alone and removes it afterwards. It is implied if Dir is empty.
+	Private bool
+	// Notify is told what a person should know that is not an error.
+	Notify func(text string)
+}
+
+// Index is the blob index of one repository. It is safe for concurrent use.
+type Index struct {
+	st   store.Store
+	keys *seal.Keys
+	repo [16]byte
+	opt  Options
+
+	cacheMu sync.Mutex
+	cache   *hashcache.Cache // nil until it is needed
+	closed  bool
+
+	syncMu   sync.Mutex
+	synced   bool // brought up to date at least once
+	searched bool // since the last Sync, everything has been tried to find a missing blob
+}
+
+// New returns the index of the repository repo in st. Nothing is opened or read yet.
+func New(st store.Store, keys *seal.Keys, repo [16]byte, opt Options) *Index {
+	if opt.Notify == nil {
+		opt.Notify = func(string) {}
+	}
+	return &Index{st: st, keys: keys, repo: repo, opt: opt}
+}
+
+// Sync brings the index up to date with the segments on the target. Segments that are damaged, or vanished without
+// another one that took their place, are made up for from the packs themselves. Places of blobs that were looked up
+// before are not valid afterwards.
+func (x *Index) Sync(ctx context.Context) error { return x.sync(ctx, mayDrop) }
+
+// SyncLocal does what Sync does and writes nothing to the target.
+func (x *Index) SyncLocal(ctx context.Context) error { return x.sync(ctx, mayDrop|localOnly) }
+
+func (x *Index) sync(ctx context.Context, mode syncMode) error {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	return x.syncLocked(ctx, mode)
+}
+
+// Ready returns the cache, which it brings up to date if that was not done yet.
+func (x *Index) Ready(ctx context.Context) (*hashcache.Cache, error) {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	if !x.synced {
+		if err := x.syncLocked(ctx, mayDrop); err != nil {
+			return nil, err
+		}
+	}
+	return x.Cache()
+}
+
+// Search calls lookup until it reports success: with the index as it is, with the newest segments, and with the packs
+// that no segment names. The last two are tried once after each Sync.
+func (x *Index) Search(ctx context.Context, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
+	c, err := x.Ready(ctx)
+	if err != nil {
+		return false, err
+	}
+	if ok, err := lookup(c); ok || err != nil {
+		return ok, err
+	}
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	if ok, err := lookup(c); ok || err != nil || x.searched {
+		return ok, err
+	}
+	if err := x.syncLocked(ctx, growOnly); err != nil {
+		return false, err
+	}
+	if ok, err := lookup(c); ok || err != nil {
+		return ok, err
+	}
+	if _, err := x.rebuildLocked(ctx, nil, growOnly); err != nil {
+		return false, fmt.Errorf("look through packs that no index segment names: %w", err)
+	}
+	x.searched = true
+	return lookup(c)
+}
+
+// Rebuild puts every pack that no index segment names into new segments: from its trailer, or from its frames if the
+// trailer is damaged. Packs that a prune has condemned are left out.
+func (x *Index) Rebuild(ctx context.Context) (Rebuilt, error) {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	if err := x.syncLocked(ctx, mayDrop); err != nil {
+		return Rebuilt{}, err
+	}
+	return x.rebuildLocked(ctx, nil, growOnly)
+}
+
+// note tells the person something.
+func (x *Index) note(text string, args ...any) { x.opt.Notify(fmt.Sprintf(text, args...)) }

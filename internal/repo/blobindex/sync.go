@@ -1,0 +1,229 @@
+package blobindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+)
+
+// segmentsAtOnce is how many index segments are read ahead of the one that is merged: hides the delay of a remote
+// store, and bounds the memory.
+const segmentsAtOnce = 4
+
+// syncMode says what a sync may do.
+type syncMode uint8
+
+const (
+	// growOnly leaves in the cache what is there: others hold numbers of packs that a rebuilt cache would give away anew.
+	growOnly syncMode = 0
+	// mayDrop empties a cache that holds what is not true any more.
+	mayDrop syncMode = 1
+	// localOnly writes nothing to the target.
+	localOnly syncMode = 2
+)
+
+// syncRun is one pass of bringing the cache up to date.
+type syncRun struct {
+	x          *Index
+	cache      *hashcache.Cache
+	listed     []segmentFile
+	merged     map[format.ID]bool     // in the cache
+	superseded map[format.ID]bool     // another segment took their place
+	damaged    map[format.ID]struct{} // cannot be read
+	stale      bool                   // the cache holds what a segment that was superseded said
+}
+
+type segmentFile struct {
+	id       format.ID
+	size     int64
+	modified time.Time
+}
+
+func (x *Index) syncLocked(ctx context.Context, mode syncMode) error {
+	c, err := x.Cache()
+	if err != nil {
+		return err
+	}
+	s := &syncRun{x: x, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]struct{})}
+	vanished, err := s.compare(ctx)
+	if err != nil {
+		return err
+	}
+	if mode&mayDrop == 0 {
+		vanished = nil
+	}
+	for {
+		if (len(vanished) > 0 || s.stale) && mode&mayDrop != 0 {
+			if err := c.Drop(); err != nil {
+				return fmt.Errorf("empty the cache: %w", err)
+			}
+			clear(s.merged)
+		}
+		s.stale = false
+		if err := s.mergeNew(ctx); err != nil {
+			return fmt.Errorf("read index: %w", err)
+		}
+		if !s.stale || mode&mayDrop == 0 {
+			break
+		}
+	}
+	if err := s.heal(ctx, vanished, mode); err != nil {
+		return err
+	}
+	if mode&mayDrop != 0 {
+		x.synced, x.searched = true, false
+	}
+	return nil
+}
+
+// compare lists the segments on the target and those in the cache, and returns which the cache has and the target does
+// not.
+func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error) {
+	there := make(map[format.ID]bool)
+	for info, err := range s.x.st.List(ctx, store.Index) {
+		if err != nil {
+			return nil, fmt.Errorf("list index: %w", err)
+		}
+		if id, err := format.ParseID(info.Name.ID); err == nil {
+			s.listed = append(s.listed, segmentFile{id, info.Size, info.Modified})
+			there[id] = true
+		}
+	}
+	// Newest first: a segment is younger than those it supersedes, so they are seldom read.
+	slices.SortFunc(s.listed, func(a, b segmentFile) int {
+		if d := b.modified.Compare(a.modified); d != 0 {
+			return d
+		}
+		return a.id.Compare(b.id)
+	})
+	known, err := s.cache.Segments()
+	if err != nil {
+		return nil, fmt.Errorf("list segments in the cache: %w", err)
+	}
+	s.merged = make(map[format.ID]bool, len(known))
+	for _, id := range known {
+		s.merged[id] = true
+		if !there[id] {
+			vanished = append(vanished, id)
+		}
+	}
+	return vanished, nil
+}
+
+// loadedSegment is a segment, or why it cannot be read.
+type loadedSegment struct {
+	seg *index.Segment
+	err error
+}
+
+// mergeNew reads the segments that the cache lacks, a few at a time, and merges them.
+func (s *syncRun) mergeNew(ctx context.Context) error {
+	var unknown []segmentFile
+	for _, f := range s.listed {
+		if _, damaged := s.damaged[f.id]; !damaged && !s.merged[f.id] {
+			unknown = append(unknown, f)
+		}
+	}
+	return object.InOrder(ctx, len(unknown), segmentsAtOnce,
+		func(ctx context.Context, i int) (loadedSegment, error) {
+			seg, err := s.x.loadSegment(ctx, unknown[i])
+			if err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist) {
+				return loadedSegment{}, err
+			}
+			return loadedSegment{seg, err}, nil
+		},
+		func(i int, l loadedSegment) error { return s.merge(unknown[i].id, l) })
+}
+
+func (x *Index) loadSegment(ctx context.Context, f segmentFile) (*index.Segment, error) {
+	name := object.Named(store.Index, f.id)
+	plain, err := object.Load(ctx, x.st, x.keys, name, f.size)
+	if err != nil {
+		return nil, err
+	}
+	seg, err := index.Decode(plain)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name.Path(), err)
+	}
+	return seg, nil
+}
+
+func (s *syncRun) merge(id format.ID, l loadedSegment) error {
+	switch {
+	case s.superseded[id]:
+		// Entered without its packs: the cache must not read it at the next sync and believe it.
+		l.seg = &index.Segment{}
+	case errors.Is(l.err, store.ErrNotExist):
+		return nil // removed since it was listed; whoever did so has put another in its place
+	case l.err != nil:
+		s.damaged[id] = struct{}{}
+		return nil
+	}
+	for _, old := range l.seg.Supersedes {
+		if s.merged[old] && !s.superseded[old] {
+			s.stale = true
+		}
+		s.superseded[old] = true
+		if _, damaged := s.damaged[old]; damaged {
+			delete(s.damaged, old)
+			if err := s.merge(old, loadedSegment{}); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.cache.Merge(id, l.seg); err != nil {
+		return fmt.Errorf("merge index segment %s into the cache: %w", id.Short(), err)
+	}
+	s.merged[id] = true
+	return nil
+}
+
+// heal makes up for segments that are lost, from the packs they named.
+func (s *syncRun) heal(ctx context.Context, vanished []format.ID, mode syncMode) error {
+	lost := 0
+	for _, id := range vanished {
+		if !s.superseded[id] {
+			lost++
+		}
+	}
+	var damaged []format.ID
+	for id := range s.damaged {
+		damaged = append(damaged, id)
+	}
+	slices.SortFunc(damaged, format.ID.Compare)
+	switch {
+	case len(damaged) > 0:
+		s.x.note("%d index segments are damaged; reading the packs they named", len(damaged))
+	case lost > 0:
+		s.x.note("%d index segments are gone; reading the packs they named", lost)
+	case len(s.listed) == 0:
+		empty, err := s.x.noPacks(ctx)
+		if empty || err != nil {
+			return err
+		}
+		s.x.note("the index is gone; reading the packs")
+	default:
+		return nil
+	}
+	_, err := s.x.rebuildLocked(ctx, damaged, mode)
+	return err
+}
+
+// noPacks reports whether the repository has not a single pack.
+func (x *Index) noPacks(ctx context.Context) (bool, error) {
+	for _, err := range x.st.List(ctx, store.Pack) {
+		if err != nil {
+			return false, fmt.Errorf("list packs: %w", err)
+		}
+		return false, nil
+	}
+	return true, nil
+}

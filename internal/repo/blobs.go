@@ -1,0 +1,130 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// place is where a blob lies, good for reading it.
+type place struct {
+	pack hashcache.PackInfo
+	loc  hashcache.Loc
+}
+
+// Locate looks up where blobs lie. out must be as long as ids. A blob that is not found after everything was tried (new
+// index segments, packs that no segment names) has OK false; that is no error here.
+func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []hashcache.Found) error {
+	_, err := r.index.Search(ctx, func(c *hashcache.Cache) (bool, error) {
+		if err := c.Lookup(ids, out); err != nil {
+			return false, fmt.Errorf("look up blobs: %w", err)
+		}
+		for i := range ids {
+			if !out[i].OK {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	return err
+}
+
+// PackInfo returns what is known of a pack that Locate named.
+func (r *Repository) PackInfo(n uint32) (hashcache.PackInfo, error) {
+	c, err := r.Cache()
+	if err != nil {
+		return hashcache.PackInfo{}, err
+	}
+	info, err := c.Pack(n)
+	if err != nil {
+		return hashcache.PackInfo{}, fmt.Errorf("look up pack: %w", err)
+	}
+	return info, nil
+}
+
+// LoadBlob returns a blob, verified against its ID. It must not be changed: it shares memory with the frame it came
+// from, which is kept for the next call. The error names pack and blob; it wraps store.ErrNotExist if the blob or its
+// pack is nowhere, and format.ErrCorrupt if the frame is damaged.
+func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
+	at, err := r.find(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("load blob %s: %w", id, err)
+	}
+	blob, err := r.loadFrom(ctx, id, at)
+	if errors.Is(err, store.ErrNotExist) {
+		// A prune may have moved the blob to another pack since the index was read.
+		if moved, findErr := r.refind(ctx, id, at); findErr == nil {
+			blob, err = r.loadFrom(ctx, id, moved)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load blob %s: %w", id, err)
+	}
+	return blob, nil
+}
+
+func (r *Repository) loadFrom(ctx context.Context, id format.ID, at place) ([]byte, error) {
+	raw, err := r.frames.get(ctx, frameKey{at.pack.ID, at.loc.Offset}, func() ([]byte, error) {
+		raw, _, err := r.ReadFrame(ctx, at.pack, at.loc.Offset, at.loc.Sealed)
+		return raw, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	end := uint64(at.loc.Skip) + uint64(at.loc.Len)
+	if end > uint64(len(raw)) {
+		return nil, fmt.Errorf("pack %s: frame at %d has %d bytes, the blob would end at %d: %w", at.pack.ID,
+			at.loc.Offset, len(raw), end, format.ErrCorrupt)
+	}
+	blob := raw[at.loc.Skip:end:end]
+	if r.blobID(blob) != id {
+		return nil, fmt.Errorf("pack %s: frame at %d holds other bytes there: %w", at.pack.ID, at.loc.Offset,
+			format.ErrCorrupt)
+	}
+	return blob, nil
+}
+
+// find looks a blob up, trying everything.
+func (r *Repository) find(ctx context.Context, id format.ID) (place, error) {
+	var at place
+	found, err := r.index.Search(ctx, func(c *hashcache.Cache) (ok bool, err error) {
+		at, ok, err = lookUp(c, id)
+		return ok, err
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("it is in no pack of this repository: %w", store.ErrNotExist)
+	}
+	return at, err
+}
+
+// refind looks for a blob somewhere else than at a place that is gone.
+func (r *Repository) refind(ctx context.Context, id format.ID, gone place) (place, error) {
+	var at place
+	found, err := r.index.Search(ctx, func(c *hashcache.Cache) (ok bool, err error) {
+		at, ok, err = lookUp(c, id)
+		return ok && at.pack.ID != gone.pack.ID, err
+	})
+	if err == nil && !found {
+		err = store.ErrNotExist
+	}
+	return at, err
+}
+
+func lookUp(c *hashcache.Cache, id format.ID) (place, bool, error) {
+	var found [1]hashcache.Found
+	if err := c.Lookup([]format.ID{id}, found[:]); err != nil {
+		return place{}, false, fmt.Errorf("look up blob: %w", err)
+	}
+	if !found[0].OK {
+		return place{}, false, nil
+	}
+	info, err := c.Pack(found[0].Loc.Pack)
+	if err != nil {
+		return place{}, false, fmt.Errorf("look up pack: %w", err)
+	}
+	return place{info, found[0].Loc}, true, nil
+}

@@ -1,0 +1,353 @@
+package repo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// readAll opens a repository with an empty cache and reads every snapshot. It returns what it read, and every error it
+// met on the way.
+func readAll(t *testing.T, st store.Store) (content map[format.ID][][]byte, noted []string, err error) {
+	t.Helper()
+	ctx := t.Context()
+	var mu sync.Mutex
+	r, err := repo.Open(ctx, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Notify: func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		noted = append(noted, text)
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { require.NoError(t, r.Close()) }()
+	all, err := r.Snapshots(ctx)
+	if err != nil {
+		return nil, noted, err
+	}
+	content = make(map[format.ID][][]byte)
+	for _, l := range all {
+		if l.Err != nil {
+			err = errors.Join(err, l.Err)
+			continue
+		}
+		data, readErr := readBack(ctx, r, l.ID)
+		if readErr != nil {
+			err = errors.Join(err, readErr)
+			continue
+		}
+		content[l.ID] = data
+	}
+	return content, noted, err
+}
+
+// tiny is a repository in which each kind of file lies, and what its snapshots hold.
+func tiny(t *testing.T) (store.Store, map[format.ID][][]byte) {
+	t.Helper()
+	st := mem.New()
+	r := initialise(t, st)
+	want := make(map[format.ID][][]byte)
+	for seed := range uint64(2) {
+		data := blobs(seed, 6)
+		want[mustBackUp(t, r, data)] = data
+	}
+	return st, want
+}
+
+// Flip any byte of any file: what is read is right, or an error says that it is damaged. Nothing wrong is returned, and
+// nothing goes missing without a word.
+func TestEveryFlippedByteIsNoticed(t *testing.T) {
+	st, want := tiny(t)
+	for kind := range store.Kinds() {
+		for _, name := range names(t, st, kind) {
+			good := bytesOf(t, st, name)
+			step := 1
+			if kind == store.Pack { // their bytes are tested one by one in package pack
+				step = 7
+			}
+			for off := 0; off < len(good); off += step {
+				bad := append([]byte(nil), good...)
+				bad[off] ^= 1 << (off % 8)
+				requireNoWrongBytes(t, st, want, name, bad, fmt.Sprintf("%v, byte %d", name, off))
+			}
+		}
+	}
+}
+
+func TestEveryTruncationIsNoticed(t *testing.T) {
+	st, want := tiny(t)
+	for kind := range store.Kinds() {
+		for _, name := range names(t, st, kind) {
+			good := bytesOf(t, st, name)
+			for _, size := range []int{0, 1, 10, 50, len(good) / 2, len(good) - 1} {
+				requireNoWrongBytes(t, st, want, name, good[:size], fmt.Sprintf("%v, %d bytes", name, size))
+			}
+		}
+	}
+}
+
+// requireNoWrongBytes reads a copy of st with other bytes under one name.
+func requireNoWrongBytes(t *testing.T, st store.Store, want map[format.ID][][]byte, name store.Name, bad []byte,
+	what string,
+) {
+	t.Helper()
+	damaged := mem.New()
+	copyStore(t, st, damaged)
+	require.NoError(t, damaged.Put(t.Context(), name, bad))
+	got, noted, err := readAll(t, damaged)
+	for id, data := range got {
+		require.Equal(t, want[id], data, what)
+	}
+	switch {
+	case err != nil:
+		require.True(t, errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupported) ||
+			errors.Is(err, repo.ErrWrongKey), "%s: %v", what, err)
+	case name.Kind == store.Index:
+		require.Len(t, got, len(want), what)
+		require.NotEmpty(t, noted, what)
+	default:
+		// A pack may be damaged where reading with an intact index does not look: header, trailer, footer.
+		require.Equal(t, store.Pack, name.Kind, what)
+		require.Len(t, got, len(want), what)
+	}
+	if name.Kind == store.Config || name.Kind == store.Key {
+		require.Error(t, err, what)
+	}
+}
+
+func TestEveryRemovedFile(t *testing.T) {
+	st, want := tiny(t)
+	for kind := range store.Kinds() {
+		for _, name := range names(t, st, kind) {
+			less := mem.New()
+			copyStore(t, st, less)
+			require.NoError(t, less.Delete(t.Context(), name))
+			got, _, err := readAll(t, less)
+			for id, data := range got {
+				require.Equal(t, want[id], data, name)
+			}
+			switch kind {
+			case store.Config:
+				require.ErrorIs(t, err, repo.ErrNoRepository)
+			case store.Key:
+				require.ErrorContains(t, err, "key slots are missing")
+			case store.Pack:
+				require.ErrorIs(t, err, store.ErrNotExist)
+				require.ErrorContains(t, err, name.ID, "names the pack")
+				require.ErrorContains(t, err, "load blob ", "names the blob")
+			case store.Index:
+				require.NoError(t, err, "the index heals itself")
+				require.Len(t, got, len(want))
+			case store.Snapshot:
+				require.NoError(t, err)
+				require.Len(t, got, len(want)-1)
+			default:
+				t.Fatalf("no expectation for %v", name)
+			}
+		}
+	}
+}
+
+func TestLosingTheWholeIndexLosesNothing(t *testing.T) {
+	st, want := tiny(t)
+	for _, name := range names(t, st, store.Index) {
+		require.NoError(t, st.Delete(t.Context(), name))
+	}
+	// The trailer of one pack is lost as well, so that its frames must be walked.
+	name := names(t, st, store.Pack)[0]
+	require.NoError(t, st.Put(t.Context(), name, append(bytesOf(t, st, name), "garbage at the end"...)))
+	got, noted, err := readAll(t, st)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.NotEmpty(t, noted)
+	require.NotEmpty(t, names(t, st, store.Index), "the segments were written again")
+
+	_, noted, err = readAll(t, st)
+	require.NoError(t, err)
+	require.Empty(t, noted, "the next run finds everything in order")
+}
+
+func TestDamagedSegmentIsSuperseded(t *testing.T) {
+	st, want := tiny(t)
+	name := names(t, st, store.Index)[0]
+	require.NoError(t, st.Put(t.Context(), name, []byte("nonsense")))
+	for run := range 3 {
+		got, noted, err := readAll(t, st)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		if run == 0 {
+			require.Contains(t, fmt.Sprint(noted), "1 index segments are damaged")
+		} else {
+			require.Empty(t, noted, "the new segment supersedes the damaged one")
+		}
+	}
+}
+
+// Files in the folders of a repository that are none of ours do no harm.
+func TestForeignNamesAreLeftAlone(t *testing.T) {
+	st, want := tiny(t)
+	for kind := store.Key; kind <= store.Mark; kind++ {
+		if kind == store.Mark {
+			continue // a mark that cannot be read stops writers
+		}
+		require.NoError(t, st.Put(t.Context(), store.Name{Kind: kind, ID: "abc"}, []byte("?")))
+	}
+	got, _, err := readAll(t, st)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	id, err := backUp(t.Context(), fresh(t, st), small(), blobs(5, 10))
+	require.NoError(t, err)
+	requireComplete(t, fresh(t, st), id, blobs(5, 10))
+}
+
+func TestPackOfAnotherRepositoryIsRefused(t *testing.T) {
+	st, want := tiny(t)
+	other := mem.New()
+	_, _, err := repo.Init(t.Context(), other, repo.InitOptions{
+		Secrets: []repo.Secret{{Method: keyfile.KeyFile, Value: make([]byte, 32)}}, Chunker: chunker,
+	})
+	require.NoError(t, err)
+	r, err := repo.Open(t.Context(), other, repo.OpenOptions{
+		Unlock: repo.UnlockWith(repo.Secret{Method: keyfile.KeyFile, Value: make([]byte, 32)}),
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	mustBackUp(t, r, blobs(3, 10))
+	for _, kind := range []store.Kind{store.Pack, store.Index} {
+		for _, name := range names(t, other, kind) {
+			require.NoError(t, st.Put(t.Context(), name, bytesOf(t, other, name)))
+		}
+	}
+	got, noted, err := readAll(t, st)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Contains(t, fmt.Sprint(noted), "damaged")
+}
+
+func TestReadFrames(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	data := blobs(1, 100)
+	mustBackUp(t, r, data)
+	ctx := t.Context()
+	h := r.Keys().Hasher()
+	byPack := make(map[uint32]map[uint32]repo.Span)
+	ids := make([]format.ID, len(data))
+	for i := range data {
+		ids[i] = h.ID(data[i])
+	}
+	found := make([]hashcache.Found, len(ids))
+	require.NoError(t, r.Locate(ctx, ids, found))
+	for i := range found {
+		require.True(t, found[i].OK)
+		loc := found[i].Loc
+		if byPack[loc.Pack] == nil {
+			byPack[loc.Pack] = make(map[uint32]repo.Span)
+		}
+		byPack[loc.Pack][loc.Offset] = repo.Span{Offset: loc.Offset, Sealed: loc.Sealed}
+	}
+	fr, err := r.NewFrameReader()
+	require.NoError(t, err)
+	seen := make(map[format.ID]bool)
+	collect := func(_ int, raw []byte, lens []uint32, err error) error {
+		require.NoError(t, err)
+		for _, n := range lens {
+			seen[h.ID(raw[:n])] = true
+			raw = raw[n:]
+		}
+		require.Empty(t, raw)
+		return nil
+	}
+	for n, spans := range byPack {
+		info, err := r.PackInfo(n)
+		require.NoError(t, err)
+		require.NoError(t, fr.Read(ctx, info, sorted(spans), collect))
+	}
+	for _, id := range ids {
+		require.True(t, seen[id])
+	}
+}
+
+func sorted(spans map[uint32]repo.Span) []repo.Span {
+	var out []repo.Span
+	for _, s := range spans {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b repo.Span) int { return int(a.Offset) - int(b.Offset) })
+	return out
+}
+
+// One damaged frame, or a pack that is cut, costs no more than the frames concerned.
+func TestReadFramesAroundDamage(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	opt := small()
+	opt.Tuning.DataPack = 1 << 20 // all in one pack
+	_, err := backUp(t.Context(), r, opt, blobs(1, 60))
+	require.NoError(t, err)
+	h := r.Keys().Hasher()
+	first := make([]hashcache.Found, 1)
+	require.NoError(t, r.Locate(t.Context(), []format.ID{h.ID(blobs(1, 1)[0])}, first))
+	info, err := r.PackInfo(first[0].Loc.Pack)
+	require.NoError(t, err)
+	name := store.Name{Kind: store.Pack, ID: info.ID.String()}
+	good := bytesOf(t, st, name)
+	table, err := pack.OpenTable(r.Keys(), int64(len(good)), func(off int64, p []byte) error {
+		return st.Get(t.Context(), name, off, p)
+	})
+	require.NoError(t, err)
+	var spans []repo.Span
+	for _, f := range table.Frames {
+		spans = append(spans, repo.Span{Offset: f.Offset, Sealed: f.Sealed})
+	}
+	require.Greater(t, len(spans), 5)
+	fr, err := r.NewFrameReader()
+	require.NoError(t, err)
+	read := func() (ok []int) {
+		require.NoError(t, fr.Read(t.Context(), info, spans, func(i int, raw []byte, _ []uint32, err error) error {
+			if err != nil {
+				require.ErrorIs(t, err, format.ErrCorrupt)
+				require.ErrorContains(t, err, info.ID.String())
+				require.Nil(t, raw)
+				return nil
+			}
+			ok = append(ok, i)
+			return nil
+		}))
+		return ok
+	}
+	require.Len(t, read(), len(spans))
+
+	bad := append([]byte(nil), good...)
+	bad[spans[2].Offset+30] ^= 1
+	require.NoError(t, st.Put(t.Context(), name, bad))
+	ok := read()
+	require.Len(t, ok, len(spans)-1)
+	require.NotContains(t, ok, 2)
+
+	require.NoError(t, st.Put(t.Context(), name, good[:spans[3].Offset+1]))
+	require.Equal(t, []int{0, 1, 2}, read())
+
+	stop := errors.New("enough")
+	calls := 0
+	err = fr.Read(t.Context(), info, spans, func(int, []byte, []uint32, error) error { calls++; return stop })
+	require.ErrorIs(t, err, stop)
+	require.Equal(t, 1, calls)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = fr.Read(ctx, info, spans, func(int, []byte, []uint32, error) error { t.Error("visited"); return nil })
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -1,0 +1,49 @@
+package repo
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+)
+
+// Situations a caller tells apart.
+var (
+	// ErrNoRepository: there is no config at that place.
+	ErrNoRepository = errors.New("there is no repository here; make one with 'tidemark init' or name another place")
+	// ErrExists: something is at that place already.
+	ErrExists = errors.New("there is a repository here already")
+	// ErrWrongKey: none of the secrets offered opens any key slot.
+	ErrWrongKey = keyfile.ErrWrongKey
+	// ErrNoSnapshot: no snapshot matches.
+	ErrNoSnapshot = errors.New("no matching snapshot; 'tidemark snapshots' lists those there are")
+	// ErrKeyInUse: the key slot is the one this run was opened with.
+	ErrKeyInUse = errors.New("this key opened the repository just now; open it with another key to remove this one")
+	// ErrLastKey: without this key slot nobody could open the repository again.
+	ErrLastKey = errors.New("this is the last key; add another one first")
+	// ErrNoKey: no key slot matches.
+	ErrNoKey = errors.New("no matching key; 'tidemark key list' lists those there are")
+	// ErrLeaseLost is session.ErrLeaseLost.
+	ErrLeaseLost = session.ErrLeaseLost
+)
+
+// AmbiguousError says that an abbreviated ID stands for several things.
+type AmbiguousError struct {
+	Prefix  string
+	Matches []format.ID
+}
+
+func (e *AmbiguousError) Error() string {
+	const shown = 8
+	var list []string
+	for _, id := range e.Matches[:min(shown, len(e.Matches))] {
+		list = append(list, id.String()[:min(len(e.Prefix)+8, 2*format.IDSize)])
+	}
+	if more := len(e.Matches) - shown; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%q is ambiguous, give more digits: %s", e.Prefix, strings.Join(list, ", "))
+}

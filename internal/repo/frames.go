@@ -1,0 +1,158 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+const (
+	// maxRun is the most that is read from a pack in one piece: large enough that a disk or a share streams.
+	maxRun = 4 << 20
+	// maxGap is how much is read in vain rather than reading twice: about what a disk reads in the time of a seek.
+	maxGap = 256 << 10
+)
+
+// Span is where a frame lies in its pack.
+type Span struct{ Offset, Sealed uint32 }
+
+// VisitFrame is given each frame that was asked for: raw is all its blobs one after the other and lens the length of
+// each, both valid until it returns. If the frame is damaged or missing, err says so and raw is nil. An error that it
+// returns ends the reading. That the blobs have their IDs is for it to verify.
+type VisitFrame func(i int, raw []byte, lens []uint32, err error) error
+
+// FrameReader reads many frames of packs with few reads, opening each once. It keeps its buffers from pack to pack and
+// belongs to one goroutine.
+type FrameReader struct {
+	r   *Repository
+	dec *pack.Decompressor
+	buf []byte // sealed frames of one run
+	raw []byte // one opened frame
+}
+
+// NewFrameReader returns a FrameReader.
+func (r *Repository) NewFrameReader() (*FrameReader, error) {
+	dec, err := pack.NewDecompressor()
+	if err != nil {
+		return nil, err
+	}
+	return &FrameReader{r: r, dec: dec}, nil
+}
+
+// Read reads the frames at spans, which must ascend and not overlap, and gives each to visit in that order.
+func (fr *FrameReader) Read(ctx context.Context, p hashcache.PackInfo, spans []Span, visit VisitFrame) error {
+	opener, err := pack.NewOpener(fr.r.keys, p.Kind, p.Salt)
+	if err != nil {
+		return fmt.Errorf("pack %s: %w", p.ID, err)
+	}
+	for first := 0; first < len(spans); {
+		end := first + runLength(spans[first:])
+		if err := fr.readRun(ctx, opener, p, spans[:end], first, visit); err != nil {
+			return err
+		}
+		first = end
+	}
+	return nil
+}
+
+// runLength returns how many of the first spans are read in one piece.
+func runLength(spans []Span) int {
+	start := uint64(spans[0].Offset)
+	end := start + uint64(spans[0].Sealed)
+	n := 1
+	for n < len(spans) {
+		next := uint64(spans[n].Offset)
+		stop := next + uint64(spans[n].Sealed)
+		if next < end || next-end > maxGap || stop-start > maxRun {
+			break
+		}
+		end = stop
+		n++
+	}
+	return n
+}
+
+// readRun reads spans[first:] in one piece. If that fails, because the pack ends early or a part of the disk is
+// unreadable, it reads them one by one, so that whatever can be read is read.
+func (fr *FrameReader) readRun(ctx context.Context, opener *pack.Opener, p hashcache.PackInfo, spans []Span, first int,
+	visit VisitFrame,
+) error {
+	start := spans[first].Offset
+	last := spans[len(spans)-1]
+	name := object.Named(store.Pack, p.ID)
+	readErr := fr.fill(ctx, name, p.Size, Span{start, last.Offset + last.Sealed - start})
+	single := readErr != nil && len(spans)-first > 1 && !errors.Is(readErr, store.ErrNotExist)
+	for i := first; i < len(spans); i++ {
+		s := spans[i]
+		sealed, err := []byte(nil), readErr
+		if single {
+			err = fr.fill(ctx, name, p.Size, s)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		switch {
+		case err == nil && single:
+			sealed = fr.buf
+		case err == nil:
+			sealed = fr.buf[s.Offset-start:][:s.Sealed]
+		}
+		var raw []byte
+		var lens []uint32
+		if err == nil {
+			if raw, lens, err = fr.dec.OpenFrame(opener, s.Offset, sealed, fr.raw); err == nil {
+				fr.raw = raw
+			}
+		}
+		if err != nil {
+			raw, lens, err = nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
+		}
+		if err := visit(i, raw, lens, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill reads one stretch of a pack into the buffer.
+func (fr *FrameReader) fill(ctx context.Context, name store.Name, size uint64, s Span) error {
+	if uint64(s.Offset)+uint64(s.Sealed) > size {
+		return fmt.Errorf("frame at %d of %d bytes lies beyond the end: %w", s.Offset, s.Sealed, format.ErrCorrupt)
+	}
+	fr.buf = slices.Grow(fr.buf[:0], int(s.Sealed))[:s.Sealed]
+	return object.ReadAt(ctx, fr.r.st, name, int64(s.Offset), fr.buf)
+}
+
+// ReadFrame reads one frame of a pack. The result is the caller's.
+func (r *Repository) ReadFrame(ctx context.Context, p hashcache.PackInfo, offset, sealed uint32) (raw []byte,
+	lens []uint32, err error,
+) {
+	opener, err := pack.NewOpener(r.keys, p.Kind, p.Salt)
+	if err != nil {
+		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
+	}
+	if uint64(offset)+uint64(sealed) > p.Size {
+		return nil, nil, fmt.Errorf("pack %s: frame at %d lies beyond the end: %w", p.ID, offset, format.ErrCorrupt)
+	}
+	buf := make([]byte, sealed)
+	if err := object.ReadAt(ctx, r.st, object.Named(store.Pack, p.ID), int64(offset), buf); err != nil {
+		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
+	}
+	dec, err := r.decompressor()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.decompressors.Put(dec)
+	raw, lens, err = dec.OpenFrame(opener, offset, buf, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
+	}
+	return raw, slices.Clone(lens), nil
+}

@@ -1,0 +1,373 @@
+package repo_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// segments opens all index segments there are.
+func segments(t *testing.T, r *repo.Repository) map[format.ID]*index.Segment {
+	t.Helper()
+	out := make(map[format.ID]*index.Segment)
+	for _, name := range names(t, r.Store(), store.Index) {
+		plain, err := r.Keys().OpenObject(seal.IndexObject, bytesOf(t, r.Store(), name))
+		require.NoError(t, err)
+		seg, err := index.Decode(plain)
+		require.NoError(t, err)
+		id, err := format.ParseID(name.ID)
+		require.NoError(t, err)
+		out[id] = seg
+	}
+	return out
+}
+
+func putSegment(t *testing.T, r *repo.Repository, seg *index.Segment) store.Name {
+	t.Helper()
+	data, err := r.Keys().SealObject(seal.IndexObject, index.Encode(nil, seg))
+	require.NoError(t, err)
+	name := store.Name{Kind: store.Index, ID: seal.FileID(data).String()}
+	require.NoError(t, r.Store().Put(t.Context(), name, data))
+	return name
+}
+
+// has reports which of the blobs the index knows, without looking for more.
+func has(t *testing.T, r *repo.Repository, data [][]byte) (out []bool) {
+	t.Helper()
+	c, err := r.Cache()
+	require.NoError(t, err)
+	h := r.Keys().Hasher()
+	for _, b := range data {
+		var found [1]hashcache.Found
+		require.NoError(t, c.Lookup([]format.ID{h.ID(b)}, found[:]))
+		out = append(out, found[0].OK)
+	}
+	return out
+}
+
+// A prune writes a segment that supersedes all others and lacks a pack. Nobody may believe in that pack afterwards,
+// whether the old segments are still there or not, and in whatever order segments are listed.
+func TestSupersededSegmentsAreForgotten(t *testing.T) {
+	st := mem.New()
+	writer := initialise(t, st)
+	data := blobs(1, 100)
+	mustBackUp(t, writer, data)
+	old := segments(t, writer)
+	require.Greater(t, len(old), 2)
+	var all index.Segment
+	for id, seg := range old {
+		all.Supersedes = append(all.Supersedes, id)
+		all.Packs = append(all.Packs, seg.Packs...)
+	}
+	at := slices.IndexFunc(all.Packs, func(p index.Pack) bool { return p.Table.Kind == pack.Data })
+	dropped := all.Packs[at]
+	all.Packs = slices.Delete(all.Packs, at, at+1)
+	want := make([]bool, len(data))
+	h := writer.Keys().Hasher()
+	for i := range data {
+		want[i] = true
+		for _, f := range dropped.Table.Frames {
+			for _, b := range f.Blobs {
+				if b.ID == h.ID(data[i]) {
+					want[i] = false
+				}
+			}
+		}
+	}
+	require.Contains(t, want, false)
+
+	dir := t.TempDir()
+	known := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), CacheDir: dir})
+	require.NoError(t, known.Sync(t.Context()))
+	require.NotContains(t, has(t, known, data), false)
+
+	// Before the old ones are deleted; the marked pack must not come back by a rebuild.
+	mark(t, writer, dropped.ID)
+	putSegment(t, writer, &all)
+	check := func(r *repo.Repository) {
+		t.Helper()
+		for range 2 {
+			require.NoError(t, r.Sync(t.Context()))
+			require.Equal(t, want, has(t, r, data))
+		}
+	}
+	check(known)
+	check(fresh(t, st))
+
+	// The superseding segment is listed as the oldest, as after a copy to another disk.
+	copied := mem.New()
+	copyStore(t, st, copied)
+	for id := range old {
+		name := store.Name{Kind: store.Index, ID: id.String()}
+		require.NoError(t, copied.Put(t.Context(), name, bytesOf(t, copied, name)))
+	}
+	check(fresh(t, copied))
+
+	// After the old ones are deleted.
+	for id := range old {
+		require.NoError(t, st.Delete(t.Context(), store.Name{Kind: store.Index, ID: id.String()}))
+	}
+	check(known)
+	check(fresh(t, st))
+}
+
+// Somebody deleted some of the segments: their packs are put back into the index.
+func TestVanishedSegmentsAreMadeAnew(t *testing.T) {
+	st := mem.New()
+	writer := initialise(t, st)
+	data := blobs(1, 100)
+	id := mustBackUp(t, writer, data)
+	dir := t.TempDir()
+	var noted notes
+	known := openWith(t, st, repo.OpenOptions{
+		Unlock: repo.UnlockWith(machineKey()), CacheDir: dir, Notify: noted.Note,
+	})
+	require.NoError(t, known.Sync(t.Context()))
+	all := names(t, st, store.Index)
+	for _, name := range all[:len(all)-1] {
+		require.NoError(t, st.Delete(t.Context(), name))
+	}
+	// Someone who never saw them notices when a blob is missing.
+	partial := mem.New()
+	copyStore(t, st, partial)
+	requireComplete(t, fresh(t, partial), id, data)
+
+	require.NoError(t, known.Sync(t.Context()))
+	require.Contains(t, noted.String(), "index segments are gone")
+	require.NotContains(t, has(t, known, data), false)
+	again := fresh(t, st)
+	require.NoError(t, again.Sync(t.Context()))
+	require.NotContains(t, has(t, again, data), false)
+}
+
+// While one repository reads, another writes: its blobs are found without an explicit Sync.
+func TestBlobsOfOthersAreFound(t *testing.T) {
+	st := mem.New()
+	a := initialise(t, st)
+	b := fresh(t, st)
+	require.NoError(t, b.Sync(t.Context()))
+	data := blobs(1, 20)
+	requireComplete(t, b, mustBackUp(t, a, data), data)
+}
+
+func TestMissingBlob(t *testing.T) {
+	r := initialise(t, mem.New())
+	mustBackUp(t, r, blobs(1, 5))
+	id := format.ID{1, 2, 3}
+	for range 2 {
+		_, err := r.LoadBlob(t.Context(), id)
+		require.ErrorIs(t, err, store.ErrNotExist)
+		require.ErrorContains(t, err, id.String())
+	}
+	found := make([]hashcache.Found, 1)
+	require.NoError(t, r.Locate(t.Context(), []format.ID{id}, found))
+	require.False(t, found[0].OK)
+}
+
+func TestRebuildIndexOnReadOnlyTarget(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	data := blobs(1, 20)
+	id := mustBackUp(t, r, data)
+	for _, name := range names(t, st, store.Index) {
+		require.NoError(t, st.Delete(t.Context(), name))
+	}
+	readOnly := faultstore.Wrap(st, faultstore.Plan{
+		At: 1, Ops: faultstore.Put, Effect: faultstore.Refuse, Sticky: true, Err: store.ErrDenied,
+	})
+	var noted notes
+	other := openWith(t, readOnly, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Notify: noted.Note})
+	requireComplete(t, other, id, data)
+	require.Contains(t, noted.String(), "local cache only")
+}
+
+func TestRebuildIndexReportsWhatItDid(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	mustBackUp(t, r, blobs(1, 60))
+	done, err := r.RebuildIndex(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, done.Packs)
+	packs := names(t, st, store.Pack)
+	for _, name := range names(t, st, store.Index) {
+		require.NoError(t, st.Delete(t.Context(), name))
+	}
+	cut := bytesOf(t, st, packs[0])
+	require.NoError(t, st.Put(t.Context(), packs[0], cut[:len(cut)-10]))
+	require.NoError(t, st.Put(t.Context(), packs[1], []byte("nothing like a pack")))
+	var noted notes
+	other := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Notify: noted.Note})
+	require.NoError(t, other.Sync(t.Context()))
+	require.Contains(t, noted.String(), packs[1].ID)
+	done, err = other.RebuildIndex(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, done.Packs, "Sync has done it already")
+	require.Len(t, done.Damaged, 1)
+	require.Equal(t, packs[1].ID, done.Damaged[0].String())
+}
+
+func TestCacheIsReused(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	data := blobs(1, 60)
+	id := mustBackUp(t, r, data)
+	dir := t.TempDir()
+	for run := range 3 {
+		gets := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
+		other, err := repo.Open(t.Context(), gets, repo.OpenOptions{
+			Unlock: repo.UnlockWith(machineKey()), CacheDir: dir,
+		})
+		require.NoError(t, err)
+		requireComplete(t, other, id, data)
+		require.NoError(t, other.Close())
+		if run == 0 {
+			require.NotZero(t, gets.Matched())
+		} else {
+			require.Zero(t, gets.Matched(), "every segment is in the cache already")
+		}
+		if run == 1 { // a cache that is damaged is made anew; here it is as good as gone
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, r.ID())))
+			gone, err := repo.Open(t.Context(), st, repo.OpenOptions{
+				Unlock: repo.UnlockWith(machineKey()), CacheDir: dir,
+			})
+			require.NoError(t, err)
+			requireComplete(t, gone, id, data)
+			require.NoError(t, gone.Close())
+		}
+	}
+}
+
+// A second run at the same time gets a private cache, which does not outlive it.
+func TestBusyCache(t *testing.T) {
+	st := mem.New()
+	id := mustBackUp(t, initialise(t, st), blobs(1, 10))
+	dir := t.TempDir()
+	first := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), CacheDir: dir})
+	requireComplete(t, first, id, blobs(1, 10))
+	var noted notes
+	second, err := repo.Open(t.Context(), st, repo.OpenOptions{
+		Unlock: repo.UnlockWith(machineKey()), CacheDir: dir, Notify: noted.Note,
+	})
+	require.NoError(t, err)
+	requireComplete(t, second, id, blobs(1, 10))
+	require.Contains(t, noted.String(), "another run uses the cache")
+	require.NoError(t, second.Close())
+	require.NoError(t, second.Close(), "a second Close does nothing")
+	entries, err := os.ReadDir(filepath.Join(dir, first.ID()))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	_, err = second.Cache()
+	require.ErrorIs(t, err, os.ErrClosed)
+}
+
+func TestNoCacheLeavesNothing(t *testing.T) {
+	st := mem.New()
+	id := mustBackUp(t, initialise(t, st), blobs(1, 10))
+	dir := t.TempDir()
+	r, err := repo.Open(t.Context(), st, repo.OpenOptions{
+		Unlock: repo.UnlockWith(machineKey()), CacheDir: dir, NoCache: true,
+	})
+	require.NoError(t, err)
+	requireComplete(t, r, id, blobs(1, 10))
+	require.NoError(t, r.Close())
+	entries, err := os.ReadDir(filepath.Join(dir, r.ID()))
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestUnusableCacheFolderIsNoError(t *testing.T) {
+	st := mem.New()
+	id := mustBackUp(t, initialise(t, st), blobs(1, 10))
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	var noted notes
+	r := openWith(t, st, repo.OpenOptions{
+		Unlock: repo.UnlockWith(machineKey()), CacheDir: file, Notify: noted.Note,
+	})
+	requireComplete(t, r, id, blobs(1, 10))
+	require.Contains(t, noted.String(), "cache cannot be used")
+}
+
+func TestReadingNeedsNoListOfPacks(t *testing.T) {
+	st := mem.New()
+	id := mustBackUp(t, initialise(t, st), blobs(1, 30))
+	f := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.List, Kind: store.Pack})
+	requireComplete(t, fresh(t, f), id, blobs(1, 30))
+	require.Zero(t, f.Matched(), "that would be slow on a large repository")
+}
+
+func TestCancelledSync(t *testing.T) {
+	st := mem.New()
+	mustBackUp(t, initialise(t, st), blobs(1, 30))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, fresh(t, st).Sync(ctx), context.Canceled)
+}
+
+// A prune moves blobs to another pack and removes the old one while somebody reads.
+func TestMovedBlobIsFound(t *testing.T) {
+	st := mem.New()
+	writer := initialise(t, st)
+	data := blobs(1, 10)
+	id := mustBackUp(t, writer, data)
+	old := packIDs(t, st)
+	reader := fresh(t, st)
+	require.NoError(t, reader.Sync(t.Context()))
+
+	mark(t, writer, old...)
+	mustBackUp(t, fresh(t, st), data) // stores all blobs again, because the old packs are condemned
+	for _, pack := range old {
+		require.NoError(t, st.Delete(t.Context(), store.Name{Kind: store.Pack, ID: pack.String()}))
+	}
+	requireComplete(t, reader, id, data)
+}
+
+// Someone copied a pack of ours that no segment names, and it is damaged in the middle: what is intact is found.
+func TestRebuildFromDamagedPack(t *testing.T) {
+	st := mem.New()
+	writer := initialise(t, st)
+	data := blobs(1, 60)
+	opt := small()
+	opt.Tuning.DataPack = 1 << 20
+	_, err := backUp(t.Context(), writer, opt, data)
+	require.NoError(t, err)
+	for _, name := range names(t, st, store.Pack) {
+		p := bytesOf(t, st, name)
+		if len(p) > 10<<10 {
+			p[len(p)/2] ^= 1
+			require.NoError(t, st.Put(t.Context(), name, p[:len(p)-1]))
+		}
+	}
+	for _, name := range names(t, st, store.Index) {
+		require.NoError(t, st.Delete(t.Context(), name))
+	}
+	r := fresh(t, st)
+	require.NoError(t, r.Sync(t.Context()))
+	known := has(t, r, data)
+	require.Contains(t, known, false)
+	require.Contains(t, known, true)
+	h := r.Keys().Hasher()
+	for i, ok := range known {
+		got, err := r.LoadBlob(t.Context(), h.ID(data[i]))
+		if ok {
+			require.NoError(t, err)
+			require.Equal(t, data[i], got)
+		} else {
+			require.ErrorIs(t, err, store.ErrNotExist)
+		}
+	}
+}

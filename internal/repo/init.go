@@ -1,0 +1,134 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/config"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// InitOptions says what repository is made.
+type InitOptions struct {
+	Secrets  []Secret       // one slot is made for each
+	Recovery bool           // make a slot for a recovery key too, and return the key
+	Label    string         // who makes the slots, as user@host
+	Params   keyfile.Params // of passphrases; zero: keyfile.DefaultParams
+	Chunker  config.Chunker
+	Open     OpenOptions // how the new repository is opened; Unlock is not asked
+}
+
+// InitResult is what the maker of a repository must be shown.
+type InitResult struct {
+	RecoveryKey string // printable, exists nowhere else; empty if none was asked for
+}
+
+// Init makes a repository in st and opens it. The config is written last: until then there is no repository, and Init
+// can be repeated. If one exists already the error wraps ErrExists.
+func Init(ctx context.Context, st store.Store, opt InitOptions) (*Repository, *InitResult, error) {
+	r, result, err := makeRepository(ctx, st, opt)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make repository at %s: %w", st.Location(), err)
+	}
+	return r, result, nil
+}
+
+func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repository, *InitResult, error) {
+	if len(opt.Secrets) == 0 && !opt.Recovery {
+		return nil, nil, errors.New("no passphrase, key file or recovery key is given, so nobody could open it")
+	}
+	if err := requireEmpty(ctx, st); err != nil {
+		return nil, nil, err
+	}
+	id, err := config.NewID()
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now().Unix()
+	conf := &config.Config{Version: config.Version, ID: id, Created: now, Chunker: opt.Chunker}
+	master, err := seal.NewMasterKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	keys, err := seal.Derive(master)
+	if err != nil {
+		return nil, nil, err
+	}
+	rawConfig := config.Encode(conf, keys)
+	if _, _, err := config.Decode(rawConfig); err != nil {
+		return nil, nil, fmt.Errorf("choose parameters: %w", err)
+	}
+	result := &InitResult{}
+	secrets := opt.Secrets
+	if opt.Recovery {
+		text, secret, err := keyfile.NewRecoveryKey()
+		if err != nil {
+			return nil, nil, err
+		}
+		result.RecoveryKey = text
+		secrets = append(secrets[:len(secrets):len(secrets)], Secret{Method: keyfile.Recovery, Value: secret})
+	}
+	key := unlocked{master: master, keys: keys}
+	for i, secret := range secrets {
+		slot, err := putSlot(ctx, st, master, secret, opt.Params, opt.Label, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i == 0 {
+			key.slot = slot
+		}
+	}
+	if err := putConfig(ctx, st, rawConfig, keys); err != nil {
+		return nil, nil, err
+	}
+	return newRepository(st, conf, key, opt.Open), result, nil
+}
+
+// requireEmpty refuses a place that holds a repository, also one that has lost its config: beside a new master key its
+// packs would be unreadable for ever. Key slots alone are what an interrupted Init leaves, and do no harm.
+func requireEmpty(ctx context.Context, st store.Store) error {
+	_, err := st.Stat(ctx, store.Name{Kind: store.Config})
+	if err == nil {
+		return ErrExists
+	}
+	if !errors.Is(err, store.ErrNotExist) {
+		return fmt.Errorf("look for a repository: %w", err)
+	}
+	for _, kind := range []store.Kind{store.Snapshot, store.Index, store.Pack} {
+		for _, err := range st.List(ctx, kind) {
+			if err != nil {
+				return fmt.Errorf("look for a repository: %w", err)
+			}
+			return fmt.Errorf("files of a repository are here and its config is missing; "+
+				"put the config back from a copy, or choose another place: %w", ErrExists)
+		}
+	}
+	return nil
+}
+
+// putConfig makes the repository exist, and finds out whether another program did so at the same moment.
+func putConfig(ctx context.Context, st store.Store, raw []byte, keys *seal.Keys) error {
+	name := store.Name{Kind: store.Config}
+	if err := st.Put(ctx, name, raw); err != nil {
+		return fmt.Errorf("write config: %w", err)
+	}
+	back, err := object.ReadFile(ctx, st, name, -1)
+	if err != nil {
+		return fmt.Errorf("read back config: %w", err)
+	}
+	if _, _, err := config.Decode(back); err != nil {
+		return fmt.Errorf("read back config: %w", err)
+	}
+	if err := config.Verify(back, keys); errors.Is(err, format.ErrCorrupt) {
+		return fmt.Errorf("another program made a repository at the same moment: %w", ErrExists)
+	} else if err != nil {
+		return fmt.Errorf("read back config: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package object
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// InOrder loads n things, width of them at the same time, and gives them to use one after the other in their order. No
+// more than width are in memory at once. load reports failures inside T if they concern that thing only.
+func InOrder[T any](ctx context.Context, n, width int, load func(context.Context, int) (T, error),
+	use func(int, T) error,
+) error {
+	g, ctx := errgroup.WithContext(ctx)
+	room := make(chan struct{}, width)
+	loaded := make([]chan T, n)
+	for i := range loaded {
+		loaded[i] = make(chan T, 1)
+	}
+	g.Go(func() error {
+		for i := range n {
+			select {
+			case room <- struct{}{}:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			g.Go(func() error {
+				v, err := load(ctx, i)
+				if err == nil {
+					loaded[i] <- v
+				}
+				return err
+			})
+		}
+		return nil
+	})
+	g.Go(func() error {
+		for i := range n {
+			select {
+			case v := <-loaded[i]:
+				if err := use(i, v); err != nil {
+					return err
+				}
+				<-room
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}

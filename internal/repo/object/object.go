@@ -1,0 +1,144 @@
+// Package object moves the small sealed files of a repository (index segments, snapshots, leases, marks) between a
+// store and memory: sealed on the way out and proven by reading them back, checked against their name and opened on the
+// way in.
+//
+// It refuses to know what the opened bytes mean.
+package object
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// MaxSize is the largest file in bytes that is read into memory as a whole. The largest that are written are index
+// segments; a session ends a segment at a number of blobs that keeps it below a tenth of this.
+const MaxSize = 256 << 20
+
+// FileName returns the name of a file of that kind whose bytes are data: the hash of the bytes.
+func FileName(kind store.Kind, data []byte) store.Name {
+	return store.Name{Kind: kind, ID: seal.FileID(data).String()}
+}
+
+// Named returns the name of the file of that kind with that hash.
+func Named(kind store.Kind, id format.ID) store.Name { return store.Name{Kind: kind, ID: id.String()} }
+
+// ReadFile returns all bytes of a file. size is what a listing said, or negative if it is not known yet.
+func ReadFile(ctx context.Context, st store.Store, name store.Name, size int64) ([]byte, error) {
+	if size < 0 {
+		info, err := st.Stat(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("look at %s: %w", name.Path(), err)
+		}
+		size = info.Size
+	}
+	if size > MaxSize {
+		return nil, fmt.Errorf("read %s: %d bytes are more than any such file has: %w", name.Path(), size, format.ErrCorrupt)
+	}
+	data := make([]byte, size)
+	if err := st.Get(ctx, name, 0, data); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name.Path(), err)
+	}
+	return data, nil
+}
+
+// ReadAt fills p from offset off of a file whose size was known when it was written: if it ends early it is damaged, so
+// the error then wraps format.ErrCorrupt besides store.ErrShort.
+func ReadAt(ctx context.Context, st store.Store, name store.Name, off int64, p []byte) error {
+	err := st.Get(ctx, name, off, p)
+	if errors.Is(err, store.ErrShort) {
+		return fmt.Errorf("%w: %w", err, format.ErrCorrupt)
+	}
+	return err
+}
+
+// ReadNamed is ReadFile for a file that is named by the hash of its bytes, which it verifies: a mismatch is
+// format.ErrCorrupt.
+func ReadNamed(ctx context.Context, st store.Store, name store.Name, size int64) ([]byte, error) {
+	data, err := ReadFile(ctx, st, name, size)
+	if err != nil {
+		return nil, err
+	}
+	if FileName(name.Kind, data) != name {
+		return nil, fmt.Errorf("read %s: its bytes do not have the hash that is its name: %w", name.Path(), format.ErrCorrupt)
+	}
+	return data, nil
+}
+
+// Load returns the content of a sealed file. size is as for ReadFile.
+func Load(ctx context.Context, st store.Store, keys *seal.Keys, name store.Name, size int64) ([]byte, error) {
+	kind, err := sealedAs(name.Kind)
+	if err != nil {
+		return nil, err
+	}
+	read := ReadNamed
+	if name.Kind == store.Lease { // overwritten by its writer, so its name cannot depend on its bytes
+		read = ReadFile
+	}
+	data, err := read(ctx, st, name, size)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := keys.OpenObject(kind, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name.Path(), err)
+	}
+	return plain, nil
+}
+
+// Seal returns plain as a sealed file and the name the file must have.
+func Seal(keys *seal.Keys, kind store.Kind, plain []byte) (data []byte, id format.ID, err error) {
+	as, err := sealedAs(kind)
+	if err != nil {
+		return nil, format.ID{}, err
+	}
+	if data, err = keys.SealObject(as, plain); err != nil {
+		return nil, format.ID{}, err
+	}
+	return data, seal.FileID(data), nil
+}
+
+// Put stores data under name. If prove is set it reads the file back and compares it: what was not read back has not
+// been stored, whatever the target says.
+func Put(ctx context.Context, st store.Store, name store.Name, data []byte, prove bool) error {
+	if err := st.Put(ctx, name, data); err != nil {
+		return fmt.Errorf("write %s: %w", name.Path(), err)
+	}
+	if !prove {
+		return nil
+	}
+	back, err := ReadFile(ctx, st, name, -1)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	if !bytes.Equal(back, data) {
+		return fmt.Errorf("read back %s: the target holds other bytes than were sent: %w", name.Path(), format.ErrCorrupt)
+	}
+	return nil
+}
+
+// sealedAs maps the family of a stored file to the kind that is sealed into it.
+func sealedAs(kind store.Kind) (seal.ObjectKind, error) {
+	switch kind {
+	case store.Index:
+		return seal.IndexObject, nil
+	case store.Snapshot:
+		return seal.SnapshotObject, nil
+	case store.Lease:
+		return seal.LeaseObject, nil
+	case store.Mark:
+		return seal.MarkObject, nil
+	default:
+		return 0, fmt.Errorf("file kind %d is not a sealed object", kind)
+	}
+}
+
+// IsDamage tells a file that is not as it was written from a target that cannot be reached.
+func IsDamage(err error) bool {
+	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, store.ErrShort)
+}

@@ -1,0 +1,253 @@
+package repo_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+)
+
+func TestInitAndOpen(t *testing.T) {
+	st := mem.New()
+	r, result, err := repo.Init(t.Context(), st, repo.InitOptions{
+		Secrets: []repo.Secret{passphrase("open sesame"), machineKey()}, Recovery: true, Label: "me@here", Params: quick,
+		Chunker: chunker,
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	require.NotEmpty(t, result.RecoveryKey)
+	require.Len(t, r.ID(), 32)
+	require.Len(t, names(t, st, store.Key), 3)
+
+	recovery, err := keyfile.ParseRecoveryKey(strings.ToLower(result.RecoveryKey))
+	require.NoError(t, err)
+	for name, secret := range map[string]repo.Secret{
+		"passphrase": passphrase("open sesame"),
+		"key file":   machineKey(),
+		"recovery":   {Method: keyfile.Recovery, Value: recovery},
+	} {
+		again := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(secret)})
+		require.Equal(t, r.ID(), again.ID(), name)
+		require.Equal(t, chunker, again.Config().Chunker)
+		blob := []byte("the same key gives the same IDs")
+		require.Equal(t, r.Keys().Hasher().ID(blob), again.Keys().Hasher().ID(blob))
+	}
+}
+
+func TestInitWritesConfigLast(t *testing.T) {
+	rec := &recorder{Store: mem.New()}
+	_, _, err := repo.Init(t.Context(), rec, repo.InitOptions{
+		Secrets: []repo.Secret{machineKey()}, Recovery: true, Chunker: chunker,
+	})
+	require.NoError(t, err)
+	require.Len(t, rec.puts, 3)
+	require.Equal(t, store.Config, rec.puts[2].Kind)
+}
+
+func TestInitRefuses(t *testing.T) {
+	st := mem.New()
+	initialise(t, st)
+	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{machineKey()}})
+	require.ErrorIs(t, err, repo.ErrExists)
+
+	_, _, err = repo.Init(t.Context(), mem.New(), repo.InitOptions{})
+	require.ErrorContains(t, err, "nobody could open it")
+
+	empty := mem.New()
+	_, _, err = repo.Init(t.Context(), empty, repo.InitOptions{Secrets: []repo.Secret{machineKey()}})
+	require.ErrorContains(t, err, "chunker")
+	require.Empty(t, names(t, empty, store.Config), "nothing that could not be opened")
+
+	// A repository whose config is lost must not be built over.
+	r := initialise(t, mem.New())
+	mustBackUp(t, r, blobs(1, 4))
+	require.NoError(t, r.Store().Delete(t.Context(), store.Name{Kind: store.Config}))
+	_, _, err = repo.Init(t.Context(), r.Store(), repo.InitOptions{Secrets: []repo.Secret{machineKey()}})
+	require.ErrorIs(t, err, repo.ErrExists)
+	require.ErrorContains(t, err, "config is missing")
+}
+
+// Whichever operation of Init fails, the error is reported and Init can be repeated with the same passphrase, whose
+// older slot belongs to another master key.
+func TestInitIsRepeatableAfterAnyFault(t *testing.T) {
+	opt := repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Recovery: true, Params: quick, Chunker: chunker}
+	for i := 1; ; i++ {
+		st := mem.New()
+		f := faultstore.Wrap(st, faultstore.Plan{At: i, Effect: faultstore.Refuse})
+		_, _, err := repo.Init(t.Context(), f, opt)
+		if !f.Fired() {
+			require.NoError(t, err)
+			require.Greater(t, i, 8)
+			return
+		}
+		require.ErrorIs(t, err, faultstore.ErrInjected)
+		if _, err := st.Stat(t.Context(), store.Name{Kind: store.Config}); err == nil {
+			continue // only the reading back failed: the repository exists, and Init would say so
+		}
+		r, _, err := repo.Init(t.Context(), st, opt)
+		require.NoError(t, err)
+		require.Equal(t, r.ID(), openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))}).ID())
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	_, err := repo.Open(t.Context(), mem.New(), repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
+	require.ErrorIs(t, err, repo.ErrNoRepository)
+
+	st := mem.New()
+	_, _, err = repo.Init(t.Context(), st, repo.InitOptions{
+		Secrets: []repo.Secret{passphrase("right")}, Params: quick, Chunker: chunker,
+	})
+	require.NoError(t, err)
+	for name, unlock := range map[string]func(*keyfile.Slot) ([]byte, error){
+		"wrong passphrase": repo.UnlockWith(passphrase("wrong")),
+		"other method":     repo.UnlockWith(machineKey()),
+		"nothing":          repo.UnlockWith(),
+		"nobody to ask":    nil,
+	} {
+		_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: unlock})
+		require.ErrorIs(t, err, repo.ErrWrongKey, name)
+		require.NotErrorIs(t, err, format.ErrCorrupt, name)
+	}
+
+	config := store.Name{Kind: store.Config}
+	good := bytesOf(t, st, config)
+	newer := append([]byte(nil), good...)
+	newer[8]++
+	require.NoError(t, st.Put(t.Context(), config, newer))
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("right"))})
+	require.ErrorIs(t, err, format.ErrUnsupported)
+
+	require.NoError(t, st.Put(t.Context(), config, good))
+	for _, name := range names(t, st, store.Key) {
+		require.NoError(t, st.Delete(t.Context(), name))
+	}
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("right"))})
+	require.ErrorContains(t, err, "key slots are missing")
+}
+
+func TestOpenAsksOnlyForSlotsThereAre(t *testing.T) {
+	st := mem.New()
+	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{
+		Secrets: []repo.Secret{passphrase("p"), machineKey()}, Params: quick, Recovery: true, Chunker: chunker,
+	})
+	require.NoError(t, err)
+	var asked []keyfile.Method
+	openWith(t, st, repo.OpenOptions{Unlock: func(s *keyfile.Slot) ([]byte, error) {
+		asked = append(asked, s.Method)
+		return repo.UnlockWith(passphrase("p"))(s)
+	}})
+	require.Equal(t, []keyfile.Method{keyfile.KeyFile, keyfile.Recovery, keyfile.Passphrase}, asked)
+}
+
+func TestDamagedSlotHidesNoOther(t *testing.T) {
+	st := mem.New()
+	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{
+		Secrets: []repo.Secret{machineKey(), passphrase("p")}, Params: quick, Chunker: chunker,
+	})
+	require.NoError(t, err)
+	r := fresh(t, st)
+	slots, err := r.Slots(t.Context())
+	require.NoError(t, err)
+	for _, s := range slots {
+		if s.Slot.Method == keyfile.KeyFile {
+			name := store.Name{Kind: store.Key, ID: s.ID.String()}
+			require.NoError(t, st.Put(t.Context(), name, bytesOf(t, st, name)[:40]))
+		}
+	}
+	openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
+	require.ErrorIs(t, err, repo.ErrWrongKey)
+	require.ErrorIs(t, err, format.ErrCorrupt, "the damage is told too, as it may be why")
+
+	slots, err = r.Slots(t.Context())
+	require.NoError(t, err)
+	require.Len(t, slots, 2)
+	require.NotNil(t, slots[0].Slot)
+	require.ErrorIs(t, slots[1].Err, format.ErrCorrupt)
+}
+
+func TestSlots(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	ctx := t.Context()
+	slots, err := r.Slots(ctx)
+	require.NoError(t, err)
+	require.Len(t, slots, 1)
+	require.True(t, slots[0].Current)
+	_, err = r.RemoveSlot(ctx, slots[0].ID.Short())
+	require.ErrorIs(t, err, repo.ErrLastKey)
+
+	added, err := r.AddSlot(ctx, passphrase("second"), "me@here", quick)
+	require.NoError(t, err)
+	_, err = r.RemoveSlot(ctx, slots[0].ID.Short())
+	require.ErrorIs(t, err, repo.ErrKeyInUse)
+	_, err = r.RemoveSlot(ctx, "ffffffffffffffffff")
+	require.ErrorIs(t, err, repo.ErrNoKey)
+	_, err = r.RemoveSlot(ctx, "")
+	require.ErrorIs(t, err, repo.ErrNoKey)
+
+	other := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("second"))})
+	require.Equal(t, r.ID(), other.ID())
+	removed, err := other.RemoveSlot(ctx, slots[0].ID.String())
+	require.NoError(t, err)
+	require.Equal(t, slots[0].ID, removed)
+	_, err = repo.Open(ctx, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
+	require.ErrorIs(t, err, repo.ErrWrongKey)
+	slots, err = other.Slots(ctx)
+	require.NoError(t, err)
+	require.Len(t, slots, 1)
+	require.Equal(t, added, slots[0].ID)
+	require.Equal(t, "me@here", slots[0].Slot.Label)
+}
+
+func TestRenewRecoveryKey(t *testing.T) {
+	st := mem.New()
+	_, result, err := repo.Init(t.Context(), st, repo.InitOptions{Recovery: true, Chunker: chunker})
+	require.NoError(t, err)
+	old, err := keyfile.ParseRecoveryKey(result.RecoveryKey)
+	require.NoError(t, err)
+	unlock := repo.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: old})
+	r := openWith(t, st, repo.OpenOptions{Unlock: unlock})
+	text, err := r.RenewRecoveryKey(t.Context(), "me@here")
+	require.NoError(t, err)
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: unlock})
+	require.ErrorIs(t, err, repo.ErrWrongKey)
+	renewed, err := keyfile.ParseRecoveryKey(text)
+	require.NoError(t, err)
+	unlock = repo.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: renewed})
+	require.Equal(t, r.ID(), openWith(t, st, repo.OpenOptions{Unlock: unlock}).ID())
+	slots, err := r.Slots(t.Context())
+	require.NoError(t, err)
+	require.Len(t, slots, 1)
+	require.True(t, slots[0].Current)
+}
+
+// rival makes a repository between the moment at which another program looks and the moment at which it writes.
+type rival struct {
+	store.Store
+	config []byte
+}
+
+func (r *rival) Put(ctx context.Context, name store.Name, data []byte) error {
+	if name.Kind == store.Config {
+		data = r.config // ours was there for a moment, and then theirs
+	}
+	return r.Store.Put(ctx, name, data)
+}
+
+func TestTwoInitsAtOnce(t *testing.T) {
+	first := mem.New()
+	initialise(t, first)
+	st := &rival{mem.New(), bytesOf(t, first, store.Name{Kind: store.Config})}
+	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunker: chunker})
+	require.ErrorIs(t, err, repo.ErrExists)
+}

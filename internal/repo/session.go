@@ -1,0 +1,85 @@
+package repo
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+)
+
+// The names of package session that every writer uses.
+type (
+	Session        = session.Session
+	FrameWriter    = session.FrameWriter
+	SessionOptions = session.Options
+	Observer       = session.Observer
+)
+
+// WithSession opens a session, calls fn and ends the session. The blob index is brought up to date first.
+func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
+	fn func(context.Context, *Session) error,
+) (err error) {
+	c, err := r.Cache()
+	if err != nil {
+		return err
+	}
+	target := session.Target{
+		Store: r.st, Keys: r.keys, Index: c, Sync: r.Sync, Packs: r.index.Packs,
+	}
+	if opt.DryRun {
+		dry, err := r.index.Temporary()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, dry.Close()) }()
+		target.Index = overlay{known: c, added: dry}
+		target.Sync = r.index.SyncLocal
+	}
+	return session.Run(ctx, target, opt, fn)
+}
+
+// overlay is the index of a dry run: what the repository holds, and on top what the run would have added. That part is
+// in a file too, because memory must not grow with the amount of data.
+type overlay struct{ known, added *hashcache.Cache }
+
+// addedPack marks numbers of packs that are in added.
+const addedPack = 1 << 31
+
+func (o overlay) Lookup(ids []format.ID, out []hashcache.Found) error {
+	if err := o.known.Lookup(ids, out); err != nil {
+		return err
+	}
+	var rest []format.ID
+	var at []int
+	for i := range ids {
+		if !out[i].OK {
+			rest = append(rest, ids[i])
+			at = append(at, i)
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	found := make([]hashcache.Found, len(rest))
+	if err := o.added.Lookup(rest, found); err != nil {
+		return err
+	}
+	for j, i := range at {
+		if out[i] = found[j]; out[i].OK {
+			out[i].Loc.Pack |= addedPack
+		}
+	}
+	return nil
+}
+
+func (o overlay) Pack(n uint32) (hashcache.PackInfo, error) {
+	if n&addedPack != 0 {
+		return o.added.Pack(n &^ addedPack)
+	}
+	return o.known.Pack(n)
+}
+
+func (o overlay) Merge(id format.ID, seg *index.Segment) error { return o.added.Merge(id, seg) }

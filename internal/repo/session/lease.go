@@ -1,0 +1,184 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/lease"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// writerLease is the presence of this writer on the target: a file that is rewritten again and again. Others judge it
+// by the target's clock, and so does its owner: the program may have been stopped, or the machine asleep, for longer
+// than the lease lasts without any clock of its own telling.
+type writerLease struct {
+	st     store.Store
+	keys   *seal.Keys
+	expiry time.Duration
+	every  time.Duration
+	now    func() time.Time
+	name   store.Name
+	stop   context.CancelFunc
+	done   chan struct{}
+
+	mu     sync.Mutex
+	record lease.Lease
+	last   time.Time // when it was last renewed, by the clock of the target
+	lost   bool      // it was expired or absent for a while; stays set
+}
+
+func newLease(st store.Store, keys *seal.Keys, opt Options) *writerLease {
+	return &writerLease{
+		st: st, keys: keys, expiry: opt.Tuning.Expiry, every: opt.Tuning.Heartbeat, now: opt.Tuning.Now,
+		record: lease.Lease{Host: opt.Host, PID: uint32(os.Getpid())},
+	}
+}
+
+// start puts the lease and begins to renew it.
+func (l *writerLease) start(ctx context.Context) error {
+	if _, err := rand.Read(l.record.ID[:]); err != nil {
+		return fmt.Errorf("choose name of lease: %w", err)
+	}
+	l.name = store.Name{Kind: store.Lease, ID: hex.EncodeToString(l.record.ID[:])}
+	l.record.Started = l.now().Unix()
+	if err := l.put(ctx); err != nil {
+		return err
+	}
+	info, err := l.st.Stat(ctx, l.name)
+	if err != nil {
+		return fmt.Errorf("look at lease: %w", err)
+	}
+	l.last = info.Modified
+	ctx, l.stop = context.WithCancel(ctx)
+	l.done = make(chan struct{})
+	go l.run(ctx)
+	return nil
+}
+
+func (l *writerLease) run(ctx context.Context) {
+	defer close(l.done)
+	tick := time.NewTicker(l.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			// A failure here is no failure yet: the next renewal may succeed in time. Whether one did is asked
+			// before a snapshot is published.
+			_ = l.renew(ctx)
+		}
+	}
+}
+
+func (l *writerLease) put(ctx context.Context) error {
+	l.record.Heartbeat = l.now().Unix()
+	data, err := l.keys.SealObject(seal.LeaseObject, lease.Encode(&l.record))
+	if err != nil {
+		return err
+	}
+	if err := l.st.Put(ctx, l.name, data); err != nil {
+		return fmt.Errorf("write lease: %w", err)
+	}
+	return nil
+}
+
+// renew rewrites the lease and finds out whether it has been valid all the time since it was last renewed.
+func (l *writerLease) renew(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.st.Stat(ctx, l.name); errors.Is(err, store.ErrNotExist) {
+		l.lost = true // somebody took this writer for dead
+	} else if err != nil {
+		return fmt.Errorf("look at lease: %w", err)
+	}
+	if err := l.put(ctx); err != nil {
+		return err
+	}
+	info, err := l.st.Stat(ctx, l.name)
+	if err != nil {
+		return fmt.Errorf("look at lease: %w", err)
+	}
+	if info.Modified.Sub(l.last) > l.expiry {
+		l.lost = true
+	}
+	l.last = info.Modified
+	return nil
+}
+
+// wasLost reports whether there was a time since start at which others could take this writer for dead.
+func (l *writerLease) wasLost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
+// end stops renewing and removes the lease. Without a start it does nothing.
+func (l *writerLease) end(ctx context.Context) error {
+	if l.name == (store.Name{}) {
+		return nil
+	}
+	if l.stop != nil {
+		l.stop()
+		<-l.done
+	}
+	// Also after a failed start: the file may be there although the target reported an error.
+	return l.st.Delete(ctx, l.name)
+}
+
+// stillOurs renews the lease a last time before a snapshot is published. If the lease was lost in between, packs may
+// have been removed that the snapshot relies on, so they are looked for.
+func (s *Session) stillOurs(ctx context.Context) error {
+	if err := s.lease.renew(ctx); err != nil {
+		return fmt.Errorf("renew lease: %w", err)
+	}
+	if !s.lease.wasLost() {
+		return nil
+	}
+	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
+	return s.recheck(ctx)
+}
+
+// recheck demands that every pack the index names is on the target and that none was condemned since the session
+// began. That is more than the snapshot needs, but which packs hold the subtrees it takes over from its parent is not
+// known here; a run that fails for this reason is quickly repeated, since what it stored stays in the index.
+func (s *Session) recheck(ctx context.Context) error {
+	marked, err := Condemned(ctx, s.st, s.to.Keys)
+	if err != nil {
+		return fmt.Errorf("read marks: %w", err)
+	}
+	missing := make(map[format.ID]struct{})
+	err = s.to.Packs(func(id format.ID) error {
+		if _, before := s.condemned[id]; before {
+			return nil
+		}
+		if _, now := marked[id]; now {
+			return fmt.Errorf("pack %s is about to be removed by a prune: %w", id.Short(), ErrLeaseLost)
+		}
+		missing[id] = struct{}{}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for info, err := range s.st.List(ctx, store.Pack) {
+		if err != nil {
+			return fmt.Errorf("list packs: %w", err)
+		}
+		if id, err := format.ParseID(info.Name.ID); err == nil {
+			delete(missing, id)
+		}
+	}
+	for id := range missing {
+		return fmt.Errorf("pack %s is gone: %w", id.Short(), ErrLeaseLost)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// VerifyPolicy says how what was sent to the target is proven before anything refers to it.
+type VerifyPolicy uint8
+
+// The policies. The zero value is the default.
+const (
+	VerifyTrailer VerifyPolicy = iota // size and sealed trailer of a pack are read back; other files as a whole
+	VerifyFull                        // every byte is read back
+	VerifyOff                         // the target's word is taken
+)
+
+// Options are what a user or a verb may decide about a session. The zero value is a sensible session.
+type Options struct {
+	Host     string       // recorded in the lease, for people who ask who is writing
+	Level    int          // compression: 0 default, 1 fastest to 4 best, negative stores everything as it is
+	Uploads  int          // packs under way to the target at the same time; 0: 2
+	Memory   int64        // bytes for the buffers of packs; 0: what Uploads needs; never below one pack of each kind
+	DryRun   bool         // do all the work and write nothing
+	Verify   VerifyPolicy // how the target is proven
+	Observer Observer     // told what happens; may be nil
+	Tuning   Tuning
+}
+
+// Tuning holds sizes and intervals that only tests and experiments change. Zero values mean the defaults.
+type Tuning struct {
+	Frame     int              // bytes of blobs gathered before they are compressed together: 1 MiB
+	DataPack  int              // bytes at which a pack of file data is complete: 16 MiB
+	TreePack  int              // bytes at which a pack of trees is complete: 4 MiB
+	Segment   int              // packs per index segment: 64
+	Interval  time.Duration    // longest time a stored pack waits for its index segment: 60 s
+	Heartbeat time.Duration    // how often the lease is renewed: 5 min
+	Expiry    time.Duration    // silence after which others may take the writer for dead: LeaseExpiry
+	Now       func() time.Time // wall clock; time.Now
+}
+
+// LeaseExpiry is how long a lease counts after it was last renewed, by the clock of the target: six heartbeats, so that
+// a target that is away for half an hour ends nothing.
+const LeaseExpiry = 30 * time.Minute
+
+// segmentBlobs ends an index segment early when its packs hold very many small blobs, so that no segment takes more
+// than about 20 MiB in memory, when written or when merged.
+const segmentBlobs = 256 << 10
+
+const (
+	defaultLevel     = 2
+	defaultUploads   = 2
+	defaultFrame     = 1 << 20
+	defaultDataPack  = 16 << 20
+	defaultTreePack  = 4 << 20
+	defaultSegment   = 64
+	defaultInterval  = time.Minute
+	defaultHeartbeat = 5 * time.Minute
+)
+
+// Observer is told what a session does. Its methods are called from many goroutines and must be quick.
+type Observer interface {
+	// Sealed: blobs of raw bytes together became sealed bytes of a pack that is being built.
+	Sealed(kind pack.Kind, blobs, raw, sealed int)
+	// Stored: a file of size bytes is on the target and proven. In a dry run: would be.
+	Stored(kind store.Kind, size int, took time.Duration)
+	// Note: something a person should know that is not an error.
+	Note(text string)
+}
+
+type silent struct{}
+
+func (silent) Sealed(pack.Kind, int, int, int)       {}
+func (silent) Stored(store.Kind, int, time.Duration) {}
+func (silent) Note(string)                           {}
+
+func (o Options) withDefaults() Options {
+	switch {
+	case o.Level == 0:
+		o.Level = defaultLevel
+	case o.Level < 0:
+		o.Level = 0
+	}
+	if o.Uploads <= 0 {
+		o.Uploads = defaultUploads
+	}
+	if o.Observer == nil {
+		o.Observer = silent{}
+	}
+	t := &o.Tuning
+	t.Frame = orDefault(t.Frame, defaultFrame)
+	t.DataPack = orDefault(t.DataPack, defaultDataPack)
+	t.TreePack = orDefault(t.TreePack, defaultTreePack)
+	t.Segment = orDefault(t.Segment, defaultSegment)
+	t.Interval = orDefault(t.Interval, defaultInterval)
+	t.Heartbeat = orDefault(t.Heartbeat, defaultHeartbeat)
+	t.Expiry = orDefault(t.Expiry, LeaseExpiry)
+	if t.Now == nil {
+		t.Now = time.Now
+	}
+	return o
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}

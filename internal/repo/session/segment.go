@@ -1,0 +1,88 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+)
+
+// segment gathers stored packs until they are worth an index segment.
+type segment struct {
+	mu    sync.Mutex
+	packs []index.Pack
+	blobs int
+	since time.Time // when the first of packs was added
+}
+
+// add queues a pack, and returns a batch that is due to be written by the caller.
+func (g *segment) add(p index.Pack, t Tuning) []index.Pack {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.packs) == 0 {
+		g.since = t.Now()
+	}
+	g.packs = append(g.packs, p)
+	for i := range p.Table.Frames {
+		g.blobs += len(p.Table.Frames[i].Blobs)
+	}
+	if len(g.packs) < t.Segment && g.blobs < segmentBlobs && t.Now().Sub(g.since) < t.Interval {
+		return nil
+	}
+	return g.drain()
+}
+
+// take returns all that is queued.
+func (g *segment) take() []index.Pack {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.drain()
+}
+
+func (g *segment) drain() []index.Pack {
+	batch := g.packs
+	g.packs, g.blobs = nil, 0
+	return batch
+}
+
+// restore queues packs again whose segment could not be written.
+func (g *segment) restore(packs []index.Pack) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.packs = append(g.packs, packs...)
+}
+
+// writeSegment puts an index segment for packs that are on the target, and only then ends the claims on their blobs.
+// When it fails, the packs are queued again: the end of the session makes a last attempt.
+func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err error) {
+	defer func() {
+		if err != nil {
+			s.seg.restore(packs)
+		}
+	}()
+	start := s.opt.Tuning.Now()
+	seg := &index.Segment{Packs: packs}
+	data, id, err := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))
+	if err != nil {
+		return fmt.Errorf("seal index segment: %w", err)
+	}
+	if err := object.Put(ctx, s.st, object.Named(store.Index, id), data, s.opt.Verify != VerifyOff); err != nil {
+		return fmt.Errorf("store index segment: %w", err)
+	}
+	s.stored(store.Index, len(data), start)
+	if err := s.to.Index.Merge(id, seg); err != nil {
+		return fmt.Errorf("merge index segment into the cache: %w", err)
+	}
+	for i := range packs {
+		for j := range packs[i].Table.Frames {
+			for _, b := range packs[i].Table.Frames[j].Blobs {
+				s.claims.stored(b.ID)
+			}
+		}
+	}
+	return nil
+}

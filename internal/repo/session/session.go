@@ -1,0 +1,330 @@
+// Package session is one writer's scope in a repository. It takes blobs and makes packs, index segments and snapshots
+// of them, and it owns the law of the order on the target: a pack is stored and proven before an index segment names
+// it, and every segment before the snapshot that needs it. A writer that dies in between leaves a valid repository.
+//
+//	Claim ─► FrameWriter ─► packer (one per kind) ─► upload ─► segment ─► Save
+//	who      gathers and    seals frames into        Put and   Put and    lease checked,
+//	stores   compresses     the open pack            read back merge      snapshot put
+//
+// The package refuses to know what blobs mean, where repositories are and how they are opened: it is given a store, the
+// keys and an index.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/lease"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+)
+
+// Index is what a session needs of the repository's blob index. All methods are safe for concurrent use.
+type Index interface {
+	Lookup(ids []format.ID, out []hashcache.Found) error
+	Pack(n uint32) (hashcache.PackInfo, error)
+	Merge(id format.ID, seg *index.Segment) error
+}
+
+// Target is what a session writes to.
+type Target struct {
+	Store store.Store
+	Keys  *seal.Keys
+	Index Index
+	// Sync brings Index up to date. It is called once the lease stands, so that no pack the index names can be removed
+	// from then on.
+	Sync func(context.Context) error
+	// Packs yields every pack the index names. It is asked only after the lease was lost.
+	Packs func(yield func(format.ID) error) error
+}
+
+// Session is a running writer. Its methods are safe for concurrent use; its FrameWriters belong to one goroutine each.
+type Session struct {
+	ctx    context.Context // ends with the session: Claim and Add take none, as they are called once per batch
+	cancel context.CancelCauseFunc
+	st     store.Store
+	to     Target
+	opt    Options
+	seg    segment
+	claims *claims
+	lease  *writerLease
+
+	condemned map[format.ID]struct{} // packs that a prune marked before this session began; read-only
+	judgedMu  sync.Mutex
+	judged    map[uint32]bool // by number of a pack in the index: whether it is condemned
+
+	packers [2]*packer
+	presses presses
+	slots   *semaphore.Weighted // one per upload under way
+	failure atomic.Pointer[failure]
+	totals  totals
+}
+
+// failure is the first error of a session; all later work returns it.
+type failure struct{ err error }
+
+// Run opens a session, calls fn and ends the session. ctx of fn is cancelled when an upload fails. When fn returns nil,
+// whatever it wrote and did not save is flushed, so that a later session can reuse it; when it returns an error, packs
+// that are stored already are still put into the index as far as the target allows.
+func Run(ctx context.Context, to Target, opt Options, fn func(context.Context, *Session) error) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := newSession(ctx, cancel, to, opt.withDefaults())
+	defer func() {
+		if endErr := s.end(err); err == nil {
+			err = endErr
+		}
+	}()
+	if err := s.begin(); err != nil {
+		return err
+	}
+	if err := fn(ctx, s); err != nil {
+		return s.cause(err)
+	}
+	return s.Flush(ctx)
+}
+
+func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, opt Options) *Session {
+	s := &Session{
+		ctx: ctx, cancel: cancel, st: to.Store, to: to, opt: opt,
+		claims: newClaims(),
+		judged: make(map[uint32]bool),
+		slots:  semaphore.NewWeighted(int64(opt.Uploads)),
+	}
+	if opt.DryRun {
+		s.st = discard{to.Store}
+		s.opt.Verify = VerifyOff
+	}
+	s.lease = newLease(s.st, to.Keys, s.opt)
+	data, trees := bufferCounts(opt)
+	s.packers[0] = newPacker(s, pack.Data, opt.Tuning.DataPack, data)
+	s.packers[1] = newPacker(s, pack.Trees, opt.Tuning.TreePack, trees)
+	s.presses.level = opt.Level
+	return s
+}
+
+// begin announces the writer before it looks at anything: what it sees from then on stays.
+func (s *Session) begin() error {
+	if !s.opt.DryRun {
+		if err := s.lease.start(s.ctx); err != nil {
+			return fmt.Errorf("announce this writer: %w", err)
+		}
+	}
+	var err error
+	if s.condemned, err = Condemned(s.ctx, s.st, s.to.Keys); err != nil {
+		return fmt.Errorf("read marks: %w", err)
+	}
+	if err := s.to.Sync(s.ctx); err != nil {
+		return fmt.Errorf("bring the index up to date: %w", err)
+	}
+	return nil
+}
+
+// endTimeout bounds the farewell of a session whose context may be over already.
+const endTimeout = 30 * time.Second
+
+// end waits for the uploads, leaves what can be reused in the index, and takes the lease away.
+func (s *Session) end(failed error) error {
+	if failed != nil {
+		_ = s.fail(failed)
+	}
+	_ = s.slots.Acquire(context.Background(), int64(s.opt.Uploads)) // uploads obey s.ctx, so they end
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), endTimeout)
+	defer cancel()
+	var err error
+	if batch := s.seg.take(); len(batch) > 0 {
+		err = s.writeSegment(ctx, batch) // a failed session reports what failed first
+	}
+	if s.opt.DryRun {
+		return err
+	}
+	if leaseErr := s.lease.end(ctx); leaseErr != nil && !errors.Is(leaseErr, store.ErrNotExist) {
+		s.opt.Observer.Note(fmt.Sprintf("the lease of this run stays until it expires: %v", leaseErr))
+	}
+	return err
+}
+
+// fail keeps the first error and stops everything else.
+func (s *Session) fail(err error) error {
+	if s.failure.CompareAndSwap(nil, &failure{err}) {
+		s.cancel(err)
+	}
+	return s.failure.Load().err
+}
+
+// err returns why the session cannot go on, or nil.
+func (s *Session) err() error {
+	if f := s.failure.Load(); f != nil {
+		return f.err
+	}
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	return nil
+}
+
+// cause replaces the echo of a failure (a cancelled context) by the failure itself.
+func (s *Session) cause(err error) error {
+	if f := s.failure.Load(); f != nil && errors.Is(err, context.Canceled) {
+		return f.err
+	}
+	return err
+}
+
+// Claim asks for each blob whether the caller has to store it: fresh[i] becomes true for exactly one claim of a blob
+// that the repository does not hold. Whoever is told true must hand the blob to a FrameWriter before Save. fresh must
+// be as long as ids.
+func (s *Session) Claim(ids []format.ID, fresh []bool) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	if len(fresh) != len(ids) {
+		return fmt.Errorf("claim %d blobs: room for %d answers", len(ids), len(fresh))
+	}
+	// First promise, then look: a blob is always in the claims or in the index, because its claim is dropped only
+	// after the index has it. The other way round a blob that moves in between would be stored twice.
+	ask := make([]format.ID, 0, len(ids))
+	at := make([]int, 0, len(ids))
+	for i, id := range ids {
+		if fresh[i] = s.claims.add(id); fresh[i] {
+			ask = append(ask, id)
+			at = append(at, i)
+		}
+	}
+	if len(ask) == 0 {
+		return nil
+	}
+	found := make([]hashcache.Found, len(ask))
+	if err := s.to.Index.Lookup(ask, found); err != nil {
+		return s.fail(fmt.Errorf("look up blobs: %w", err))
+	}
+	for j := range found {
+		if !found[j].OK {
+			continue
+		}
+		condemned, err := s.isCondemned(found[j].Loc.Pack)
+		if err != nil {
+			return s.fail(err)
+		}
+		if condemned {
+			s.claims.keep(ask[j])
+			continue
+		}
+		s.claims.drop(ask[j])
+		fresh[at[j]] = false
+	}
+	return nil
+}
+
+// isCondemned reports whether pack n of the index is condemned and must not be relied on by the snapshot to come.
+func (s *Session) isCondemned(n uint32) (bool, error) {
+	if len(s.condemned) == 0 {
+		return false, nil
+	}
+	s.judgedMu.Lock()
+	defer s.judgedMu.Unlock()
+	if condemned, seen := s.judged[n]; seen {
+		return condemned, nil
+	}
+	info, err := s.to.Index.Pack(n)
+	if err != nil {
+		return false, fmt.Errorf("look up pack: %w", err)
+	}
+	_, condemned := s.condemned[info.ID]
+	s.judged[n] = condemned
+	return condemned, nil
+}
+
+// Condemned returns the packs that prunes have condemned. A mark that cannot be read is an error: without it a
+// snapshot could rely on a pack that is about to be removed.
+func Condemned(ctx context.Context, st store.Store, keys *seal.Keys) (map[format.ID]struct{}, error) {
+	condemned := make(map[format.ID]struct{})
+	for info, err := range st.List(ctx, store.Mark) {
+		if err != nil {
+			return nil, fmt.Errorf("list marks: %w", err)
+		}
+		plain, err := object.Load(ctx, st, keys, info.Name, info.Size)
+		if errors.Is(err, store.ErrNotExist) {
+			continue // the prune has just finished
+		}
+		if err != nil {
+			return nil, err
+		}
+		mark, err := lease.DecodeMark(plain)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
+		}
+		for _, id := range mark.Packs {
+			condemned[id] = struct{}{}
+		}
+	}
+	return condemned, nil
+}
+
+// Flush stores everything that FrameWriters have flushed: open packs are completed and put, and the last index segment
+// is written.
+func (s *Session) Flush(ctx context.Context) error {
+	for _, p := range s.packers {
+		if err := p.flush(); err != nil {
+			return err
+		}
+	}
+	// Holding every slot means that no upload is under way.
+	if err := s.slots.Acquire(ctx, int64(s.opt.Uploads)); err != nil {
+		return s.cause(context.Cause(ctx))
+	}
+	s.slots.Release(int64(s.opt.Uploads))
+	if err := s.err(); err != nil {
+		return err
+	}
+	if batch := s.seg.take(); len(batch) > 0 {
+		if err := s.writeSegment(ctx, batch); err != nil {
+			return s.fail(err)
+		}
+	}
+	return nil
+}
+
+// Save publishes a snapshot. All FrameWriters must have been flushed. It stores what is still open, makes sure that
+// everything the snapshot may refer to is in the repository, and puts the snapshot last.
+func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, error) {
+	if err := s.Flush(ctx); err != nil {
+		return format.ID{}, err
+	}
+	if n := s.claims.open.Load(); n != 0 {
+		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %d blobs: %w", n, ErrNotStored))
+	}
+	if !s.opt.DryRun {
+		if err := s.stillOurs(ctx); err != nil {
+			return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
+		}
+	}
+	start := s.opt.Tuning.Now()
+	data, id, err := object.Seal(s.to.Keys, store.Snapshot, snapshot.Encode(sn))
+	if err != nil {
+		return format.ID{}, s.fail(fmt.Errorf("seal snapshot: %w", err))
+	}
+	if err := object.Put(ctx, s.st, object.Named(store.Snapshot, id), data, s.opt.Verify != VerifyOff); err != nil {
+		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
+	}
+	s.stored(store.Snapshot, len(data), start)
+	return id, nil
+}
+
+// stored books a file that is durable and proven.
+func (s *Session) stored(kind store.Kind, size int, start time.Time) {
+	s.totals.files(kind, size)
+	s.opt.Observer.Stored(kind, size, s.opt.Tuning.Now().Sub(start))
+}

@@ -1,0 +1,446 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/lease"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+)
+
+// mapIndex is an Index in memory.
+type mapIndex struct {
+	mu    sync.Mutex
+	packs []hashcache.PackInfo
+	blobs map[format.ID]uint32
+	fail  error
+}
+
+func (m *mapIndex) Lookup(ids []format.ID, out []hashcache.Found) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, id := range ids {
+		n, ok := m.blobs[id]
+		out[i] = hashcache.Found{Loc: hashcache.Loc{Pack: n}, OK: ok}
+	}
+	return m.fail
+}
+
+func (m *mapIndex) Pack(n uint32) (hashcache.PackInfo, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.packs[n], m.fail
+}
+
+func (m *mapIndex) Merge(_ format.ID, seg *index.Segment) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range seg.Packs {
+		m.packs = append(m.packs, hashcache.PackInfo{ID: p.ID})
+		for _, f := range p.Table.Frames {
+			for _, b := range f.Blobs {
+				m.blobs[b.ID] = uint32(len(m.packs) - 1)
+			}
+		}
+	}
+	return m.fail
+}
+
+func (m *mapIndex) all(yield func(format.ID) error) error {
+	for _, p := range m.packs {
+		if err := yield(p.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func target(t *testing.T, st store.Store) (Target, *mapIndex) {
+	t.Helper()
+	keys, err := seal.Derive(seal.MasterKey{1})
+	require.NoError(t, err)
+	x := &mapIndex{blobs: make(map[format.ID]uint32)}
+	return Target{
+		Store: st, Keys: keys, Index: x, Packs: x.all,
+		Sync: func(context.Context) error { return nil },
+	}, x
+}
+
+// add stores one blob that the caller knows to be new.
+func add(t *testing.T, s *Session, kind pack.Kind, blob []byte) format.ID {
+	t.Helper()
+	id := s.to.Keys.Hasher().ID(blob)
+	fresh := make([]bool, 1)
+	require.NoError(t, s.Claim([]format.ID{id}, fresh))
+	require.True(t, fresh[0])
+	w := s.Writer(kind)
+	require.NoError(t, w.Add(id, blob))
+	require.NoError(t, w.Flush())
+	return id
+}
+
+func leases(t *testing.T, st store.Store) (out []store.Info) {
+	t.Helper()
+	for info, err := range st.List(t.Context(), store.Lease) {
+		require.NoError(t, err)
+		out = append(out, info)
+	}
+	return out
+}
+
+func TestHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := mem.New()
+		to, _ := target(t, st)
+		err := Run(t.Context(), to, Options{Host: "host"}, func(ctx context.Context, s *Session) error {
+			start := time.Now()
+			for range 20 {
+				time.Sleep(4 * time.Minute)
+				synctest.Wait()
+				all := leases(t, st)
+				require.Len(t, all, 1)
+				require.Len(t, all[0].Name.ID, 32)
+				require.LessOrEqual(t, time.Since(all[0].Modified), 5*time.Minute)
+			}
+			data := make([]byte, leases(t, st)[0].Size)
+			require.NoError(t, st.Get(ctx, leases(t, st)[0].Name, 0, data))
+			plain, err := to.Keys.OpenObject(seal.LeaseObject, data)
+			require.NoError(t, err)
+			l, err := lease.Decode(plain)
+			require.NoError(t, err)
+			require.Equal(t, "host", l.Host)
+			require.Equal(t, start.Unix(), l.Started)
+			require.Equal(t, start.Add(80*time.Minute).Unix(), l.Heartbeat)
+			_, err = s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
+			require.NoError(t, err)
+			require.False(t, s.lease.wasLost())
+			return nil
+		})
+		require.NoError(t, err)
+		require.Empty(t, leases(t, st))
+	})
+}
+
+// deaf is a store on which nothing is written while off is set, as when a laptop sleeps or a share is away.
+type deaf struct {
+	store.Store
+	off atomic.Bool
+}
+
+func (d *deaf) Put(ctx context.Context, name store.Name, data []byte) error {
+	if d.off.Load() {
+		return store.ErrGone
+	}
+	return d.Store.Put(ctx, name, data)
+}
+
+// The lease is judged by the clock of the target: a few failed renewals are no harm, half an hour of them is, also when
+// nobody has touched the file.
+func TestSilenceIsNoticed(t *testing.T) {
+	for away, lost := range map[time.Duration]bool{20 * time.Minute: false, 40 * time.Minute: true} {
+		synctest.Test(t, func(t *testing.T) {
+			st := &deaf{Store: mem.New()}
+			to, x := target(t, st)
+			err := Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
+				st.off.Store(true)
+				time.Sleep(away)
+				st.off.Store(false)
+				require.NoError(t, s.lease.renew(ctx))
+				require.Equal(t, lost, s.lease.wasLost())
+				time.Sleep(time.Hour)
+				require.Equal(t, lost, s.lease.wasLost(), "what was lost stays lost")
+				x.packs = append(x.packs, hashcache.PackInfo{ID: format.ID{9}}) // named, and not there
+				_, err := s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
+				return err
+			})
+			if lost {
+				require.ErrorIs(t, err, ErrLeaseLost)
+			} else {
+				require.NoError(t, err, "while the lease holds, nobody looks")
+			}
+		})
+	}
+}
+
+// A segment is written once the oldest pack has waited long enough, however few there are.
+func TestSegmentsByTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := mem.New()
+		to, _ := target(t, st)
+		opt := Options{Uploads: 1, Tuning: Tuning{DataPack: 1}} // every frame is a pack
+		require.NoError(t, Run(t.Context(), to, opt, func(_ context.Context, s *Session) error {
+			for i := range 10 {
+				add(t, s, pack.Data, []byte{byte(i)})
+				time.Sleep(25 * time.Second)
+			}
+			n := 0
+			for _, err := range st.List(t.Context(), store.Index) {
+				require.NoError(t, err)
+				n++
+			}
+			require.Equal(t, 2, n, "after 75 s and after 175 s")
+			return nil
+		}))
+	})
+}
+
+// Claims leave the memory when their segment is merged; what remains is what is under way.
+func TestClaimsDoNotPileUp(t *testing.T) {
+	to, _ := target(t, mem.New())
+	opt := Options{Tuning: Tuning{Frame: 64, DataPack: 256, Segment: 1}}
+	require.NoError(t, Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
+		for i := range 1000 {
+			add(t, s, pack.Data, []byte{byte(i), byte(i >> 8), 1})
+		}
+		require.Less(t, s.claims.size(), 200)
+		require.NoError(t, s.Flush(ctx))
+		require.Zero(t, s.claims.size())
+		require.Zero(t, s.claims.open.Load())
+		return nil
+	}))
+}
+
+func (c *claims) size() (n int) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.Lock()
+		n += len(s.blobs)
+		s.Unlock()
+	}
+	return n
+}
+
+// Claims against a map, with many goroutines.
+func TestClaimsModel(t *testing.T) {
+	c := newClaims()
+	var wins [256]atomic.Int32
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range wins {
+				if c.add(format.ID{byte(i)}) {
+					wins[i].Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range wins {
+		require.EqualValues(t, 1, wins[i].Load())
+	}
+	require.EqualValues(t, 256, c.open.Load())
+	c.drop(format.ID{0})
+	require.True(t, c.add(format.ID{0}))
+	c.keep(format.ID{1})
+	for i := range wins {
+		c.stored(format.ID{byte(i)})
+		c.stored(format.ID{byte(i)}) // the same blob in two packs
+	}
+	require.Zero(t, c.open.Load())
+	require.Equal(t, 1, c.size())
+	require.False(t, c.add(format.ID{1}), "kept: the index would send us to the condemned pack")
+}
+
+// gated lets Puts of packs through one by one.
+type gated struct {
+	store.Store
+	entered chan struct{}
+	leave   chan struct{}
+}
+
+func (g *gated) Put(ctx context.Context, name store.Name, data []byte) error {
+	if name.Kind == store.Pack {
+		g.entered <- struct{}{}
+		select {
+		case <-g.leave:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return g.Store.Put(ctx, name, data)
+}
+
+// While the target is slow, workers wait instead of filling the memory, and a failure wakes them.
+func TestBuffersAreBounded(t *testing.T) {
+	g := &gated{Store: mem.New(), entered: make(chan struct{}, 100), leave: make(chan struct{})}
+	to, _ := target(t, g)
+	stop := errors.New("enough")
+	opt := Options{Uploads: 2, Verify: VerifyOff, Tuning: Tuning{Frame: 1 << 10, DataPack: 1}}
+	var added atomic.Int32
+	err := Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
+		done := make(chan error)
+		go func() {
+			var err error
+			for i := 0; err == nil; i++ {
+				blob := []byte{byte(i), byte(i >> 8)}
+				w := s.Writer(pack.Data)
+				if err = w.Add(s.to.Keys.Hasher().ID(blob), blob); err == nil {
+					if err = w.Flush(); err == nil {
+						added.Add(1)
+					}
+				}
+			}
+			done <- err
+		}()
+		<-g.entered
+		<-g.entered
+		for range 5 {
+			g.leave <- struct{}{}
+			<-g.entered // the next one can only begin once a buffer came back
+		}
+		require.LessOrEqual(t, s.packers[0].made, 3)
+		_ = s.fail(stop)
+		require.ErrorIs(t, <-done, stop)
+		return nil
+	})
+	require.ErrorIs(t, err, stop)
+	require.LessOrEqual(t, added.Load(), int32(8))
+}
+
+func TestBufferCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		opt         Options
+		data, trees int
+	}{
+		"default":    {Options{}, 3, 2},
+		"uploads":    {Options{Uploads: 5}, 6, 2},
+		"plenty":     {Options{Uploads: 3, Memory: 1 << 30}, 4, 2},
+		"100 MiB":    {Options{Uploads: 8, Memory: 100 << 20}, 5, 2},
+		"impossible": {Options{Uploads: 4, Memory: 1}, 1, 1},
+		"24 MiB":     {Options{Memory: 24 << 20}, 1, 1},
+	} {
+		data, trees := bufferCounts(c.opt.withDefaults())
+		require.Equal(t, [2]int{c.data, c.trees}, [2]int{data, trees}, name)
+	}
+	// And with the least memory a session still works, without a deadlock.
+	to, _ := target(t, mem.New())
+	opt := Options{Memory: 1, Uploads: 4, Tuning: Tuning{DataPack: 1, TreePack: 1}}
+	require.NoError(t, Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
+		for i := range 50 {
+			add(t, s, pack.Data, []byte{byte(i)})
+			add(t, s, pack.Trees, []byte{byte(i), 1})
+		}
+		_, err := s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
+		return err
+	}))
+}
+
+// tally is an Observer that adds up.
+type tally struct {
+	mu                 sync.Mutex
+	blobs, raw, sealed map[pack.Kind]int
+	files              map[store.Kind]int
+	bytes              int
+}
+
+func (o *tally) Sealed(kind pack.Kind, blobs, raw, sealed int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.blobs[kind] += blobs
+	o.raw[kind] += raw
+	o.sealed[kind] += sealed
+}
+
+func (o *tally) Stored(kind store.Kind, size int, took time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.files[kind]++
+	o.bytes += size
+	if took < 0 {
+		panic("time runs backwards")
+	}
+}
+
+func (o *tally) Note(string) {}
+
+func TestObserverAndTotalsAgreeWithTheTarget(t *testing.T) {
+	st := mem.New()
+	to, _ := target(t, st)
+	o := &tally{
+		blobs: map[pack.Kind]int{}, raw: map[pack.Kind]int{}, sealed: map[pack.Kind]int{}, files: map[store.Kind]int{},
+	}
+	var totals Totals
+	opt := Options{Level: -1, Observer: o, Tuning: Tuning{Frame: 100, DataPack: 1000, Segment: 3}}
+	require.NoError(t, Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
+		for i := range 100 {
+			add(t, s, pack.Data, []byte{byte(i), 0, 0, 0})
+		}
+		add(t, s, pack.Trees, []byte("tree"))
+		_, err := s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
+		totals = s.Totals()
+		return err
+	}))
+	require.Equal(t, map[pack.Kind]int{pack.Data: 100, pack.Trees: 1}, o.blobs)
+	require.Equal(t, map[pack.Kind]int{pack.Data: 400, pack.Trees: 4}, o.raw)
+	require.Greater(t, o.sealed[pack.Data], 400)
+	there, size := map[store.Kind]int{}, 0
+	for _, kind := range []store.Kind{store.Pack, store.Index, store.Snapshot} {
+		for info, err := range st.List(t.Context(), kind) {
+			require.NoError(t, err)
+			there[kind]++
+			size += int(info.Size)
+		}
+	}
+	require.True(t, maps.Equal(there, o.files), "%v %v", there, o.files)
+	require.Equal(t, size, o.bytes)
+	require.Equal(t, Totals{
+		DataBlobs: 100, TreeBlobs: 1, DataRaw: 400, TreeRaw: 4, Frames: 101, Packs: uint64(there[store.Pack]),
+		Stored: uint64(size),
+	}, totals)
+}
+
+// When the local cache fails, the session fails, and says so once and for all.
+func TestIndexFailure(t *testing.T) {
+	broken := errors.New("disk of the cache is full")
+	to, x := target(t, mem.New())
+	err := Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
+		x.fail = broken
+		require.ErrorIs(t, s.Claim([]format.ID{{1}}, make([]bool, 1)), broken)
+		x.fail = nil
+		require.ErrorIs(t, s.Claim([]format.ID{{1}}, make([]bool, 1)), broken)
+		require.ErrorIs(t, s.Writer(pack.Data).Flush(), broken)
+		_, err := s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
+		require.ErrorIs(t, err, broken)
+		return nil
+	})
+	require.ErrorIs(t, err, broken)
+}
+
+func TestClaimWantsRoomForItsAnswers(t *testing.T) {
+	to, _ := target(t, mem.New())
+	require.NoError(t, Run(t.Context(), to, Options{}, func(_ context.Context, s *Session) error {
+		require.Error(t, s.Claim(make([]format.ID, 2), make([]bool, 1)))
+		return nil
+	}))
+}
+
+func TestErrorOfTheCallerComesThrough(t *testing.T) {
+	mine := errors.New("mine")
+	st := mem.New()
+	to, _ := target(t, st)
+	err := Run(t.Context(), to, Options{}, func(context.Context, *Session) error { return mine })
+	require.ErrorIs(t, err, mine)
+	require.Empty(t, leases(t, st))
+	to.Sync = func(context.Context) error { return mine }
+	err = Run(t.Context(), to, Options{}, func(context.Context, *Session) error {
+		t.Error("called without an index")
+		return nil
+	})
+	require.ErrorIs(t, err, mine)
+	require.Empty(t, leases(t, st))
+}

@@ -1,0 +1,307 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/config"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// Secret is something that opens slots of one method: the bytes of a passphrase, or what keyfile's parsers return.
+type Secret struct {
+	Method keyfile.Method
+	Value  []byte
+}
+
+// UnlockWith tries on each slot the first secret of the slot's method.
+func UnlockWith(secrets ...Secret) func(*keyfile.Slot) ([]byte, error) {
+	return func(s *keyfile.Slot) ([]byte, error) {
+		for _, secret := range secrets {
+			if secret.Method == s.Method {
+				return secret.Value, nil
+			}
+		}
+		return nil, nil
+	}
+}
+
+// Slot is one key slot as the target holds it.
+type Slot struct {
+	ID      format.ID
+	Slot    *keyfile.Slot // nil if it cannot be read
+	Current bool          // it opened the repository
+	Err     error         // why it cannot be read
+}
+
+// unlocked is what opening a slot yields.
+type unlocked struct {
+	master seal.MasterKey
+	keys   *seal.Keys
+	slot   format.ID
+}
+
+// loadSlots reads all key slots, in the order in which they are worth trying: those with random secrets first, because
+// trying a passphrase takes a tenth of a second and a lot of memory. A slot that cannot be read hides no other.
+func loadSlots(ctx context.Context, st store.Store) ([]Slot, error) {
+	var slots []Slot
+	for info, err := range st.List(ctx, store.Key) {
+		if err != nil {
+			return nil, fmt.Errorf("list keys: %w", err)
+		}
+		id, err := format.ParseID(info.Name.ID)
+		if err != nil {
+			continue // not a name we give
+		}
+		slot, err := loadSlot(ctx, st, info)
+		if errors.Is(err, store.ErrNotExist) {
+			continue // removed at this moment
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		slots = append(slots, Slot{ID: id, Slot: slot, Err: err})
+	}
+	rank := func(s Slot) int {
+		switch {
+		case s.Slot == nil:
+			return 3
+		case s.Slot.Method == keyfile.Passphrase:
+			return 2
+		case s.Slot.Method == keyfile.Recovery:
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(slots, func(a, b Slot) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return a.ID.Compare(b.ID)
+	})
+	return slots, nil
+}
+
+func loadSlot(ctx context.Context, st store.Store, info store.Info) (*keyfile.Slot, error) {
+	if info.Size > keyfile.MaxSize {
+		return nil, fmt.Errorf("%s: %d bytes are too many: %w", info.Name.Path(), info.Size, format.ErrCorrupt)
+	}
+	raw, err := object.ReadNamed(ctx, st, info.Name, info.Size)
+	if err != nil {
+		return nil, err
+	}
+	slot, err := keyfile.Decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
+	}
+	return slot, nil
+}
+
+// unlock tries the slots until one yields the master key with which the config was authenticated.
+func unlock(ctx context.Context, st store.Store, ask func(*keyfile.Slot) ([]byte, error), conf []byte) (
+	unlocked, error,
+) {
+	slots, err := loadSlots(ctx, st)
+	if err != nil {
+		return unlocked{}, err
+	}
+	var damage, forged error
+	for _, s := range slots {
+		if s.Err != nil {
+			damage = s.Err
+			continue
+		}
+		if ask == nil {
+			continue
+		}
+		secret, err := ask(s.Slot)
+		if err != nil {
+			return unlocked{}, err
+		}
+		if secret == nil {
+			continue
+		}
+		key, err := tryslot(s, secret, conf)
+		switch {
+		case err == nil:
+			return key, nil
+		case errors.Is(err, ErrWrongKey):
+		case errors.Is(err, errForeign):
+			forged = err
+		default:
+			damage = err
+		}
+	}
+	return unlocked{}, whyLocked(slots, damage, forged)
+}
+
+// errForeign: the slot opens, and the config was not made with its master key.
+var errForeign = fmt.Errorf("the key fits its slot but not the config: %w", format.ErrCorrupt)
+
+// tryslot opens one slot. A slot that opens need not be of this repository: an interrupted Init leaves slots of a
+// master key that no config was made with.
+func tryslot(s Slot, secret, conf []byte) (unlocked, error) {
+	master, err := s.Slot.Unwrap(secret)
+	if err != nil {
+		return unlocked{}, fmt.Errorf("key %s: %w", s.ID.Short(), err)
+	}
+	keys, err := seal.Derive(master)
+	if err != nil {
+		return unlocked{}, err
+	}
+	if err := config.Verify(conf, keys); err != nil {
+		return unlocked{}, fmt.Errorf("%w (%w)", errForeign, err)
+	}
+	return unlocked{master: master, keys: keys, slot: s.ID}, nil
+}
+
+// whyLocked chooses what to tell when no slot opened the repository.
+func whyLocked(slots []Slot, damage, forged error) error {
+	switch {
+	case len(slots) == 0:
+		return fmt.Errorf("all key slots are missing; put a file from a copy of the folder keys back: %w", format.ErrCorrupt)
+	case forged != nil:
+		return forged
+	case damage != nil:
+		return fmt.Errorf("%w; and a key slot cannot be read: %w", ErrWrongKey, damage)
+	}
+	return ErrWrongKey
+}
+
+// putSlot wraps the master key under secret and stores the slot, read back and tried.
+func putSlot(ctx context.Context, st store.Store, master seal.MasterKey, secret Secret, params keyfile.Params,
+	label string, now int64,
+) (format.ID, error) {
+	if params == (keyfile.Params{}) {
+		params = keyfile.DefaultParams()
+	}
+	slot, err := keyfile.Wrap(master, secret.Method, secret.Value, params, label, now)
+	if err != nil {
+		return format.ID{}, fmt.Errorf("make key: %w", err)
+	}
+	raw := keyfile.Encode(slot)
+	id := seal.FileID(raw)
+	if err := object.Put(ctx, st, object.Named(store.Key, id), raw, true); err != nil {
+		return format.ID{}, fmt.Errorf("store key: %w", err)
+	}
+	return id, nil
+}
+
+// Slots lists the key slots, oldest first; those that cannot be read come last.
+func (r *Repository) Slots(ctx context.Context) ([]Slot, error) {
+	slots, err := loadSlots(ctx, r.st)
+	if err != nil {
+		return nil, err
+	}
+	for i := range slots {
+		slots[i].Current = slots[i].ID == r.current()
+	}
+	slices.SortStableFunc(slots, func(a, b Slot) int {
+		switch {
+		case a.Slot == nil || b.Slot == nil:
+			return boolRank(a.Slot == nil) - boolRank(b.Slot == nil)
+		case a.Slot.Created != b.Slot.Created:
+			return int(max(-1, min(1, a.Slot.Created-b.Slot.Created)))
+		}
+		return a.ID.Compare(b.ID)
+	})
+	return slots, nil
+}
+
+// current returns the slot that opened the repository.
+func (r *Repository) current() format.ID {
+	r.slotMu.Lock()
+	defer r.slotMu.Unlock()
+	return r.slot
+}
+
+func (r *Repository) setCurrent(id format.ID) {
+	r.slotMu.Lock()
+	defer r.slotMu.Unlock()
+	r.slot = id
+}
+
+func boolRank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// AddSlot stores another slot for the master key and returns its ID. Zero params mean the defaults.
+func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, params keyfile.Params) (
+	format.ID, error,
+) {
+	return putSlot(ctx, r.st, r.master, secret, params, label, r.now().Unix())
+}
+
+// RemoveSlot removes the slot whose ID begins with prefix. The slot that opened the repository stays (ErrKeyInUse), and
+// so does the last one that can be read (ErrLastKey).
+func (r *Repository) RemoveSlot(ctx context.Context, prefix string) (format.ID, error) {
+	slots, err := r.Slots(ctx)
+	if err != nil {
+		return format.ID{}, err
+	}
+	var match []format.ID
+	var found Slot
+	readable := 0
+	for _, s := range slots {
+		if s.Slot != nil {
+			readable++
+		}
+		if prefix != "" && strings.HasPrefix(s.ID.String(), strings.ToLower(prefix)) {
+			match = append(match, s.ID)
+			found = s
+		}
+	}
+	switch {
+	case len(match) == 0:
+		return format.ID{}, fmt.Errorf("remove key %q: %w", prefix, ErrNoKey)
+	case len(match) > 1:
+		return format.ID{}, fmt.Errorf("remove key: %w", &AmbiguousError{Prefix: prefix, Matches: match})
+	case found.Slot != nil && readable == 1:
+		return format.ID{}, fmt.Errorf("remove key %s: %w", found.ID.Short(), ErrLastKey)
+	case found.Current:
+		return format.ID{}, fmt.Errorf("remove key %s: %w", found.ID.Short(), ErrKeyInUse)
+	}
+	if err := r.st.Delete(ctx, object.Named(store.Key, found.ID)); err != nil {
+		return format.ID{}, fmt.Errorf("remove key %s: %w", found.ID.Short(), err)
+	}
+	return found.ID, nil
+}
+
+// RenewRecoveryKey makes a new recovery key and returns it; it exists nowhere else. The slots of earlier recovery keys
+// are removed once the new one is stored.
+func (r *Repository) RenewRecoveryKey(ctx context.Context, label string) (string, error) {
+	text, secret, err := keyfile.NewRecoveryKey()
+	if err != nil {
+		return "", err
+	}
+	old, err := r.Slots(ctx)
+	if err != nil {
+		return "", err
+	}
+	id, err := r.AddSlot(ctx, Secret{Method: keyfile.Recovery, Value: secret}, label, keyfile.Params{})
+	if err != nil {
+		return "", err
+	}
+	for _, s := range old {
+		if s.Slot == nil || s.Slot.Method != keyfile.Recovery {
+			continue
+		}
+		if err := r.st.Delete(ctx, object.Named(store.Key, s.ID)); err != nil && !errors.Is(err, store.ErrNotExist) {
+			return text, fmt.Errorf("remove the old recovery key %s: %w", s.ID.Short(), err)
+		}
+		if s.Current {
+			r.setCurrent(id)
+		}
+	}
+	return text, nil
+}

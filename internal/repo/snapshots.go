@@ -1,0 +1,202 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// snapshotsAtOnce is how many snapshots are read together: each is one small file, so the delay of the target counts.
+const snapshotsAtOnce = 8
+
+// Latest is the reference that stands for the newest snapshot.
+const Latest = "latest"
+
+// Listed is one snapshot of the repository.
+type Listed struct {
+	ID       format.ID
+	Snapshot *snapshot.Snapshot // nil if it cannot be read
+	Err      error              // why it cannot be read
+}
+
+// Filter chooses snapshots. Each part that is empty lets all pass.
+type Filter struct {
+	Hosts []string   // made for one of these hosts
+	Paths []string   // having all of these among its sources
+	Tags  [][]string // having all tags of one of these lists; an empty list stands for snapshots without tags
+}
+
+// Match reports whether the filter lets s pass.
+func (f Filter) Match(s *snapshot.Snapshot) bool {
+	if len(f.Hosts) > 0 && !slices.Contains(f.Hosts, s.Host) {
+		return false
+	}
+	for _, path := range f.Paths {
+		if !slices.Contains(s.Sources, path) {
+			return false
+		}
+	}
+	return len(f.Tags) == 0 || slices.ContainsFunc(f.Tags, func(list []string) bool {
+		if len(list) == 0 || len(list) == 1 && list[0] == "" {
+			return len(s.Tags) == 0
+		}
+		for _, tag := range list {
+			if !slices.Contains(s.Tags, tag) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Snapshots returns all snapshots, oldest first. Those that cannot be read come last and hide no other.
+func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
+	infos, err := r.listSnapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Listed, 0, len(infos))
+	err = object.InOrder(ctx, len(infos), snapshotsAtOnce,
+		func(ctx context.Context, i int) (Listed, error) {
+			l := r.loadListed(ctx, infos[i])
+			if l.Err != nil && !object.IsDamage(l.Err) && !errors.Is(l.Err, format.ErrUnsupported) &&
+				!errors.Is(l.Err, store.ErrNotExist) {
+				return Listed{}, l.Err
+			}
+			return l, nil
+		},
+		func(_ int, l Listed) error {
+			if !errors.Is(l.Err, store.ErrNotExist) { // removed since it was listed
+				all = append(all, l)
+			}
+			return nil
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read snapshots: %w", err)
+	}
+	slices.SortFunc(all, compareListed)
+	return all, nil
+}
+
+// snapshotInfo is a snapshot before it is read.
+type snapshotInfo struct {
+	id   format.ID
+	size int64
+}
+
+func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) {
+	var infos []snapshotInfo
+	for info, err := range r.st.List(ctx, store.Snapshot) {
+		if err != nil {
+			return nil, fmt.Errorf("list snapshots: %w", err)
+		}
+		if id, err := format.ParseID(info.Name.ID); err == nil {
+			infos = append(infos, snapshotInfo{id, info.Size})
+		}
+	}
+	return infos, nil
+}
+
+func (r *Repository) loadListed(ctx context.Context, info snapshotInfo) Listed {
+	s, err := r.loadSnapshot(ctx, info)
+	return Listed{ID: info.id, Snapshot: s, Err: err}
+}
+
+func (r *Repository) loadSnapshot(ctx context.Context, info snapshotInfo) (*snapshot.Snapshot, error) {
+	name := object.Named(store.Snapshot, info.id)
+	plain, err := object.Load(ctx, r.st, r.keys, name, info.size)
+	if err != nil {
+		return nil, err
+	}
+	s, err := snapshot.Decode(plain)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name.Path(), err)
+	}
+	return s, nil
+}
+
+// compareListed orders by time, then by ID, so that any two calls agree; unreadable ones are last.
+func compareListed(a, b Listed) int {
+	if a.Snapshot == nil || b.Snapshot == nil {
+		if d := boolRank(a.Snapshot == nil) - boolRank(b.Snapshot == nil); d != 0 {
+			return d
+		}
+		return a.ID.Compare(b.ID)
+	}
+	if d := compareTimes(a.Snapshot.Time, b.Snapshot.Time); d != 0 {
+		return d
+	}
+	return a.ID.Compare(b.ID)
+}
+
+func compareTimes(a, b tree.Time) int {
+	switch {
+	case a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec:
+		return -1
+	case a == b:
+		return 0
+	}
+	return 1
+}
+
+// FindSnapshot returns the snapshot that ref names: "latest", the newest that filter lets pass, or the beginning of an
+// ID, for which the filter does not count. The error wraps ErrNoSnapshot if there is none; it is an *AmbiguousError if
+// several IDs begin so.
+func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter) (Listed, error) {
+	if ref == Latest {
+		return r.latest(ctx, filter)
+	}
+	infos, err := r.listSnapshots(ctx)
+	if err != nil {
+		return Listed{}, err
+	}
+	prefix := strings.ToLower(ref)
+	infos = slices.DeleteFunc(infos, func(info snapshotInfo) bool {
+		return prefix == "" || !strings.HasPrefix(info.id.String(), prefix)
+	})
+	switch len(infos) {
+	case 0:
+		return Listed{}, fmt.Errorf("find snapshot %q: %w", ref, ErrNoSnapshot)
+	case 1:
+		l := r.loadListed(ctx, infos[0])
+		return l, l.Err
+	}
+	matches := make([]format.ID, len(infos))
+	for i := range infos {
+		matches[i] = infos[i].id
+	}
+	slices.SortFunc(matches, format.ID.Compare)
+	return Listed{}, fmt.Errorf("find snapshot: %w", &AmbiguousError{Prefix: ref, Matches: matches})
+}
+
+// latest returns the newest snapshot that can be read: a person who restores wants what can be had, and is told of the
+// rest.
+func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) {
+	all, err := r.Snapshots(ctx)
+	if err != nil {
+		return Listed{}, err
+	}
+	var damaged error
+	for _, l := range slices.Backward(all) {
+		if l.Err != nil {
+			damaged = l.Err
+			r.note("snapshot %s cannot be read and is passed over: %v", l.ID.Short(), l.Err)
+			continue
+		}
+		if filter.Match(l.Snapshot) {
+			return l, nil
+		}
+	}
+	if damaged != nil {
+		return Listed{}, fmt.Errorf("find the latest snapshot: %w (and one cannot be read: %w)", ErrNoSnapshot, damaged)
+	}
+	return Listed{}, fmt.Errorf("find the latest snapshot: %w", ErrNoSnapshot)
+}
