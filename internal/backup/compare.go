@@ -74,13 +74,13 @@ func (p *pipeline) recall(j *job) error {
 		return nil
 	}
 	if p.Memory.Dir != nil {
-		value, start, ok, err := p.Memory.Dir(j.key)
+		value, start, ref, ok, err := p.Memory.Dir(j.key)
 		if err != nil {
 			return err
 		}
 		if ok {
 			if m, valid := parseMemo(value); valid {
-				j.cached = m
+				j.cached, j.ref = m, ref
 				j.old.root, j.old.start = m.tree, start
 				j.clean = m.local == j.local && !j.failed
 				return nil

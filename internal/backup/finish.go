@@ -17,6 +17,7 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	whole := j.whole()
 	if j.clean && whole == j.cached.full {
 		j.tree = j.cached.tree
+		p.Memory.Keep(j.ref)
 		p.Ledger.Trees.Reused.Add(1)
 		return nil
 	}
