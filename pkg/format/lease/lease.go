@@ -113,8 +113,8 @@ func EncodeMark(m *Mark) []byte {
 	return f.Finish()
 }
 
-// DecodeMark reads the content of a mark object. Its error wraps format.ErrCorrupt, or format.ErrUnsupported if the mark
-// needs a newer program.
+// DecodeMark reads the content of a mark object. Its error wraps format.ErrCorrupt, or format.ErrUnsupported if the
+// mark needs a newer program.
 func DecodeMark(p []byte) (*Mark, error) {
 	m := &Mark{}
 	err := wire.DecodeFields(p, func(tag uint64, value *wire.Reader) bool {

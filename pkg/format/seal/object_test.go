@@ -31,7 +31,9 @@ func TestObjectLayoutFollowsSpec(t *testing.T) {
 		"magic": 0, "version": offsetVersion, "kind": offsetKind, "flags": offsetFlags, "salt": offsetSalt,
 		"ciphertext": ObjectHeaderSize,
 	}, offsets)
-	require.Equal(t, map[string]int{"magic": len(objectMagic), "version": 1, "kind": 1, "flags": 2, "salt": SaltSize}, sizes)
+	require.Equal(t, map[string]int{
+		"magic": len(objectMagic), "version": 1, "kind": 1, "flags": 2, "salt": SaltSize,
+	}, sizes)
 	require.Equal(t, objectMagic, values["magic"])
 	require.Equal(t, strconv.Itoa(ObjectVersion), values["version"])
 	require.Equal(t, 60, ObjectOverhead, "said in the sections Reading and Limits")

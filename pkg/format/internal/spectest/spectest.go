@@ -1,5 +1,6 @@
-// Package spectest is what the tests of the codecs share: it reads the tables of a SPEC.md, so that a test can hold them
-// against the constants of the code; it keeps golden vectors as hexadecimal text; and it flips bits. It knows no format.
+// Package spectest is what the tests of the codecs share: it reads the tables of a SPEC.md, so that a test can hold
+// them against the constants of the code; it keeps golden vectors as hexadecimal text; and it flips bits. It knows no
+// format.
 package spectest
 
 import (

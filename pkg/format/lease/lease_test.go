@@ -1,0 +1,154 @@
+package lease
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/internal/spectest"
+	"github.com/tidemark-backup/tidemark/pkg/format/wire"
+)
+
+func sampleLease() *Lease {
+	return &Lease{ID: ID{0xde, 0xad, 15: 1}, Host: "engine", PID: 4711, Started: 1_790_000_000, Heartbeat: 1_790_000_300}
+}
+
+func sampleMark() *Mark {
+	return &Mark{Packs: []format.ID{{1}, {1, 1}, {2}}, Created: 1_790_000_000}
+}
+
+func TestSpec(t *testing.T) {
+	require.Equal(t, map[string]uint64{
+		"id": tagID, "host": tagHost, "pid": tagPID, "started": tagStarted, "heartbeat": tagHeartbeat,
+	}, spectest.Numbers(t, "SPEC.md", "Lease", "Field", "Tag"))
+	require.Equal(t, map[string]uint64{"packs": tagPacks, "created": tagCreated},
+		spectest.Numbers(t, "SPEC.md", "Mark", "Field", "Tag"))
+}
+
+func TestGoldenLease(t *testing.T) {
+	got, err := Decode(spectest.Golden(t, "lease", Encode(sampleLease())))
+	require.NoError(t, err)
+	require.Equal(t, sampleLease(), got)
+}
+
+func TestGoldenMark(t *testing.T) {
+	got, err := DecodeMark(spectest.Golden(t, "mark", EncodeMark(sampleMark())))
+	require.NoError(t, err)
+	require.Equal(t, sampleMark(), got)
+}
+
+func TestLeaseExtremes(t *testing.T) {
+	for _, l := range []*Lease{
+		{ID: ID{1}},
+		{ID: ID{1}, PID: math.MaxUint32, Started: math.MinInt64, Heartbeat: math.MaxInt64, Host: "\xff"},
+	} {
+		got, err := Decode(Encode(l))
+		require.NoError(t, err)
+		require.Equal(t, l, got)
+	}
+}
+
+// TestMarkIsSorted: the same packs make the same mark, whatever their order, and the caller's list stays as it was.
+func TestMarkIsSorted(t *testing.T) {
+	m := &Mark{Packs: []format.ID{{2}, {1, 1}, {1}, {2}}, Created: 1_790_000_000}
+	require.Equal(t, EncodeMark(sampleMark()), EncodeMark(m))
+	require.Equal(t, []format.ID{{2}, {1, 1}, {1}, {2}}, m.Packs)
+	got, err := DecodeMark(EncodeMark(&Mark{}))
+	require.NoError(t, err)
+	require.Equal(t, &Mark{}, got)
+}
+
+func TestNewID(t *testing.T) {
+	a, err := NewID()
+	require.NoError(t, err)
+	b, err := NewID()
+	require.NoError(t, err)
+	require.True(t, a != b && a != ID{})
+	require.Equal(t, "dead0000000000000000000000000001", sampleLease().ID.String())
+}
+
+func TestDecodeLeaseRefuses(t *testing.T) {
+	withID := func(tag, n uint64) func(*wire.Fields) {
+		return func(f *wire.Fields) {
+			f.Bytes(tagID, []byte("0123456789abcdef"))
+			f.Uint(tag, n)
+		}
+	}
+	for name, c := range map[string]struct {
+		fill func(*wire.Fields)
+		want error
+	}{
+		"nothing":           {func(*wire.Fields) {}, format.ErrCorrupt},
+		"zero id":           {func(f *wire.Fields) { f.Bytes(tagID, make([]byte, 16)) }, format.ErrCorrupt},
+		"short id":          {func(f *wire.Fields) { f.Bytes(tagID, []byte{1}) }, format.ErrCorrupt},
+		"long id":           {func(f *wire.Fields) { f.Bytes(tagID, make([]byte, 17)) }, format.ErrCorrupt},
+		"pid above 32 bits": {withID(tagPID, 1<<32), format.ErrCorrupt},
+		"unknown odd":       {withID(9, 1), format.ErrUnsupported},
+		"unknown even":      {withID(10, 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := wire.NewFields(nil)
+			c.fill(f)
+			got, err := Decode(f.Finish())
+			if c.want == nil {
+				require.NoError(t, err)
+				require.Equal(t, &Lease{ID: ID([]byte("0123456789abcdef"))}, got)
+				return
+			}
+			require.ErrorIs(t, err, c.want)
+			require.Nil(t, got)
+		})
+	}
+}
+
+func TestDecodeMarkRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		fill func(*wire.Fields)
+		want error
+	}{
+		"a pack twice":  {func(f *wire.Fields) { f.IDs(tagPacks, []format.ID{{1}, {1}}) }, format.ErrCorrupt},
+		"packs descend": {func(f *wire.Fields) { f.IDs(tagPacks, []format.ID{{2}, {1}}) }, format.ErrCorrupt},
+		"half a pack":   {func(f *wire.Fields) { f.Bytes(tagPacks, make([]byte, 48)) }, format.ErrCorrupt},
+		"unknown odd":   {func(f *wire.Fields) { f.Uint(3, 1) }, format.ErrUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := wire.NewFields(nil)
+			c.fill(f)
+			got, err := DecodeMark(f.Finish())
+			require.ErrorIs(t, err, c.want)
+			require.Nil(t, got)
+		})
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(Encode(sampleLease()))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		l, err := Decode(p)
+		if err != nil {
+			require.True(t, errors.Is(err, format.ErrCorrupt) != errors.Is(err, format.ErrUnsupported), "%v", err)
+			return
+		}
+		again, err := Decode(Encode(l))
+		require.NoError(t, err)
+		require.Equal(t, l, again)
+	})
+}
+
+func FuzzDecodeMark(f *testing.F) {
+	f.Add(EncodeMark(sampleMark()))
+	f.Add(EncodeMark(&Mark{}))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		m, err := DecodeMark(p)
+		if err != nil {
+			require.True(t, errors.Is(err, format.ErrCorrupt) != errors.Is(err, format.ErrUnsupported), "%v", err)
+			return
+		}
+		again, err := DecodeMark(EncodeMark(m))
+		require.NoError(t, err)
+		require.Equal(t, m, again)
+	})
+}
