@@ -79,7 +79,7 @@ func (c *checker) checkSnapshots(ctx context.Context) error {
 	}
 	for _, s := range all {
 		c.found.res.Snapshots++
-		chosen := len(wanted) == 0 || wanted[s.ID]
+		chosen := len(c.opt.Snapshots) == 0 || wanted[s.ID]
 		delete(wanted, s.ID)
 		switch {
 		case s.Err != nil:

@@ -2,11 +2,8 @@ package check
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
@@ -29,27 +26,21 @@ type location struct {
 // lookup is the blob index of a check: what the segments on the target say, and apart from it what packs hold that no
 // segment names. It lies in temporary files, since it may be larger than the memory.
 type lookup struct {
-	r      *repo.Repository
-	dir    string
-	named  *hashcache.Cache
-	strays *hashcache.Cache // nil if there are none
-	frames frameCache
+	r       *repo.Repository
+	scratch string
+	named   *hashcache.Cache
+	strays  *hashcache.Cache // nil if there are none
+	frames  frameCache
 }
 
-func newLookup(r *repo.Repository, scratch string) (*lookup, error) {
-	dir, err := os.MkdirTemp(scratch, "tidemark-check-")
-	if err != nil {
-		return nil, fmt.Errorf("make a folder for the temporary index: %w", err)
-	}
-	lk := &lookup{r: r, dir: dir, frames: frameCache{frames: make(map[frameKey]*openFrame)}}
-	if lk.named, err = lk.open("named.db"); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return lk, nil
+func newLookup(r *repo.Repository, scratch string) (lk *lookup, err error) {
+	lk = &lookup{r: r, scratch: scratch, frames: frameCache{frames: make(map[frameKey]*openFrame)}}
+	lk.named, err = lk.open()
+	return lk, err
 }
 
-func (lk *lookup) open(name string) (*hashcache.Cache, error) {
-	c, err := hashcache.Open(filepath.Join(lk.dir, name), lk.r.Config().ID)
+func (lk *lookup) open() (*hashcache.Cache, error) {
+	c, err := hashcache.OpenTemp(lk.scratch, lk.r.Config().ID)
 	if err != nil {
 		return nil, fmt.Errorf("make the temporary index: %w", err)
 	}
@@ -61,7 +52,7 @@ func (lk *lookup) close() error {
 	if lk.strays != nil {
 		err = errors.Join(err, lk.strays.Close())
 	}
-	if err = errors.Join(err, os.RemoveAll(lk.dir)); err != nil {
+	if err != nil {
 		return fmt.Errorf("remove the temporary index: %w", err)
 	}
 	return nil
@@ -70,7 +61,7 @@ func (lk *lookup) close() error {
 // addStrays makes packs known that no segment names.
 func (lk *lookup) addStrays(packs []index.Pack) (err error) {
 	if lk.strays == nil {
-		if lk.strays, err = lk.open("strays.db"); err != nil {
+		if lk.strays, err = lk.open(); err != nil {
 			return err
 		}
 	}
@@ -126,7 +117,8 @@ func (lk *lookup) one(id format.ID) (*location, error) {
 	return at[0], nil
 }
 
-// frameError says that a frame cannot be read, otherError that it holds other bytes where the blob should be.
+// frameError says that a frame cannot be read. Without it, an error of load says that the frame holds other bytes than
+// the blob.
 type frameError struct{ err error }
 
 func (e *frameError) Error() string { return e.err.Error() }
@@ -144,7 +136,7 @@ func (lk *lookup) load(ctx context.Context, h *seal.Hasher, id format.ID, at *lo
 	end := uint64(at.loc.Skip) + uint64(at.loc.Len)
 	if end > uint64(len(raw)) || h.ID(raw[at.loc.Skip:end]) != id {
 		return nil, fmt.Errorf("frame at %d does not hold blob %s where the index says: %w", at.loc.Offset,
-			hex.EncodeToString(id[:4]), format.ErrCorrupt)
+			id.Short(), format.ErrCorrupt)
 	}
 	return raw[at.loc.Skip:end:end], nil
 }

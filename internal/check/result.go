@@ -182,6 +182,13 @@ func (f *findings) loseBlobOf(pack, id format.ID, err error) {
 	}
 }
 
+// has reports whether there is a problem of that kind.
+func (f *findings) has(kind Kind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.res.Problems, func(p *Problem) bool { return p.Kind == kind })
+}
+
 // anyLost reports whether something is lost that snapshots may need.
 func (f *findings) anyLost() bool { return len(f.packs)+len(f.frames)+len(f.blobs) > 0 }
 

@@ -44,10 +44,20 @@ func (c *checker) checkTrees(ctx context.Context) error {
 	err := g.Wait()
 	c.found.res.Trees = uint64(w.trees)
 	if err == nil && w.strays > 0 {
-		c.found.add(Index, format.ID{}, "index", fmt.Errorf(
-			"no segment names %d blobs that snapshots need; the first is in pack %s, which is there", w.strays, w.stray))
+		c.judgeStrays(w)
 	}
 	return err
+}
+
+// judgeStrays says that snapshots need packs that no segment names. Beside a damaged segment that is no news.
+func (c *checker) judgeStrays(w *walk) {
+	const text = "no segment that can be read names %d blobs that snapshots need; they are in packs outside the index, " +
+		"such as %s"
+	if c.found.has(Index) {
+		c.found.note(text, w.strays, w.stray)
+		return
+	}
+	c.found.add(Index, format.ID{}, "index", fmt.Errorf(text, w.strays, w.stray))
 }
 
 // walk is what the visitors share: the folders still to be visited, as a stack, so that neighbours are read together.
