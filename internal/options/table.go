@@ -117,7 +117,7 @@ func selectionOptions() []Option {
 			Help: "leave out the content of directories that hold a file NAME, or NAME:HEADER that begins so"},
 		{Name: "exclude-caches", Group: GroupSelection, Type: Type{Kind: Bool}, Default: "no",
 			Help: "leave out the content of directories with a valid CACHEDIR.TAG"},
-		{Name: "exclude-larger-than", Group: GroupSelection, Type: Type{Kind: Size, Unit: 1, Min: 0, Max: 1<<63 - 1},
+		{Name: "exclude-larger-than", Group: GroupSelection, Type: Type{Kind: Size, Unit: 1},
 			Help: "leave out files of more than this size"},
 		{Name: "exclude-nodump", Group: GroupSelection, Type: Type{Kind: Bool}, Default: "no",
 			Help: "leave out objects with the nodump flag (chattr +d)"},

@@ -512,3 +512,21 @@ func TestLostLease(t *testing.T) {
 		})
 	}
 }
+
+func TestDryRunWithCondemnedPacks(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	data := blobs(1, 60)
+	mustBackUp(t, r, data)
+	mark(t, r, packIDs(t, st)...)
+	opt := small()
+	opt.DryRun = true
+	require.NoError(t, r.WithSession(t.Context(), opt, func(ctx context.Context, s *repo.Session) error {
+		for range 2 {
+			require.NoError(t, put(s, r, pack.Data, append(data, blobs(2, 20)...)))
+			require.NoError(t, s.Flush(ctx))
+			require.EqualValues(t, 80, s.Totals().DataBlobs)
+		}
+		return nil
+	}))
+}

@@ -23,9 +23,5 @@
 // States are immutable and may be used by many goroutines. A state holds what the path so far means to the rules (the
 // positions reached in the patterns), so the cost of a name does not depend on the depth it lies at.
 //
-// # How the kinds of rules combine
-//
-// Each kind decides by itself (see docs/rules.md); a path is part of the backup when no kind excludes it. Within a
-// kind, order matters as its origin has it: TSM statements bottom-up, first match wins; glob patterns and ignore files
-// top-down, last match wins, which is the same thing said twice.
+// Each kind of rule decides by itself; a path is part of the backup when no kind excludes it: see docs/rules.md.
 package rules

@@ -169,7 +169,7 @@ func classChar(p string, i int, loose bool) (rune, int, error) {
 		if i+1 >= len(p) {
 			return 0, 0, fmt.Errorf("%w: %q has an unclosed '['", ErrPattern, p)
 		}
-	case (p[i] == '-' || p[i] == ']') && !loose:
+	case (p[i] == '-' || p[i] == ']') && !loose, loose && strings.HasPrefix(p[i:], "[:"):
 		return 0, 0, fmt.Errorf("%w: %q has a misplaced %q in a class", ErrPattern, p, p[i])
 	}
 	r, n := utf8.DecodeRuneInString(p[i+skip:])

@@ -282,8 +282,9 @@ func TestIgnoreFileProblems(t *testing.T) {
 			return []byte(content)[:min(limit, len(content))], err
 		})
 	}
-	next, problems := load("[\n!\n/\n*.o\n", nil)
-	require.Len(t, problems, 3)
+	next, problems := load("[\n!\n/\n*.o\n[[:alpha:]]\n", nil)
+	require.Len(t, problems, 4)
+	require.ErrorContains(t, problems[3], "/s/.ti:5: ")
 	require.ErrorContains(t, problems[0], "/s/.ti:1: ")
 	require.ErrorContains(t, problems[1], "/s/.ti:2: ")
 	require.ErrorContains(t, problems[2], "/s/.ti:3: ")

@@ -126,11 +126,15 @@ func (v *Vocabulary) Find(text string) (full string, ok bool) {
 	return "", false
 }
 
-// closest returns a keyword that text may be a slip of, "" when none is near. The caller's own win.
+// closest returns a keyword that text may be a slip of, or shortens too much; "" when none is near. The caller's own win.
 func (v *Vocabulary) closest(text string) string {
 	text = strings.ToUpper(text)
 	best, distance := "", min(3, max(len(text)/3, 1)+1)
 	consider := func(candidate string) {
+		shortened := len(text) >= 3 && strings.HasPrefix(candidate, text)
+		if shortened && (distance > 1 || strings.HasPrefix(best, candidate)) {
+			best, distance = candidate, 1
+		}
 		if d := editDistance(text, candidate); d < distance {
 			best, distance = candidate, d
 		}

@@ -138,7 +138,7 @@ const endTimeout = 30 * time.Second
 // end waits for the uploads, leaves what can be reused in the index, and takes the lease away.
 func (s *Session) end(failed error) error {
 	if failed != nil {
-		s.fail(failed)
+		_ = s.fail(failed)
 	}
 	_ = s.slots.Acquire(context.Background(), int64(s.opt.Uploads)) // uploads obey s.ctx, so they end
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), endTimeout)

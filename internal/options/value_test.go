@@ -1,0 +1,92 @@
+package options
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseSize(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "7": 7 * kib, "7b": 7, "1k": kib, "1K": kib, "1KB": kib, "1KiB": kib, "3M": 3 * mib, "10G": 10 * gib,
+		"2TiB": 2 << 40, "1.5G": gib + gib/2, "0.5K": 512, "10 M": 10 * mib, "8388607T": 8388607 << 40,
+	} {
+		n, err := ParseSize(text, kib)
+		require.NoError(t, err, text)
+		require.Equal(t, want, n, text)
+	}
+	for _, text := range []string{"", "K", "-1", "1e3", "1X", "1KK", "0x10", "1.2.3", "8388608T", "99999999999999999999",
+		"+5", "1G1", "9999999.5T"} {
+		_, err := ParseSize(text, 1)
+		require.ErrorIs(t, err, ErrValue, text)
+	}
+	for _, n := range []int64{0, 1, 1023, kib, kib + 1, 3 * mib, gib, 5 << 40, math.MaxInt64} {
+		back, err := ParseSize(FormatSize(n), 1)
+		require.NoError(t, err)
+		require.Equal(t, n, back)
+	}
+}
+
+func FuzzParseSize(f *testing.F) {
+	for _, seed := range []string{"10G", "1.5 KiB", "9223372036854775807", "", "..", "1b"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		n, err := ParseSize(text, mib)
+		if err != nil {
+			require.ErrorIs(t, err, ErrValue)
+			return
+		}
+		require.GreaterOrEqual(t, n, int64(0))
+		back, err := ParseSize(FormatSize(n), 1)
+		require.NoError(t, err)
+		require.Equal(t, n, back)
+	})
+}
+
+func TestDurations(t *testing.T) {
+	kind := Type{Kind: Duration}
+	for text, want := range map[string]time.Duration{"90": 90 * time.Second, "5m": 5 * time.Minute, "0": 0, "1.5h": 90 * time.Minute} {
+		d, err := kind.parse(text)
+		require.NoError(t, err)
+		require.Equal(t, want, d)
+		back, err := kind.parse(kind.format(want))
+		require.NoError(t, err)
+		require.Equal(t, want, back)
+	}
+	require.Equal(t, "5m", kind.format(5*time.Minute))
+	require.Equal(t, "2h", kind.format(2*time.Hour))
+	require.Equal(t, "10s", kind.format(10*time.Second))
+	require.Equal(t, "10m", kind.format(10*time.Minute))
+	for _, text := range []string{"-1", "-1s", "x", "9223372037"} {
+		_, err := kind.parse(text)
+		require.ErrorIs(t, err, ErrValue, text)
+	}
+}
+
+func TestDial(t *testing.T) {
+	require.Equal(t, Workers{1, 1, 1, 1, 45 * time.Second}, Dial(1, 8))
+	require.Equal(t, Workers{2, 2, 2, 2, 30 * time.Second}, Dial(5, 8))
+	require.Equal(t, Workers{4, 4, 4, 4, 10 * time.Second}, Dial(10, 8))
+	require.Equal(t, Workers{4, 4, 1, 4, 10 * time.Second}, Dial(10, 1))
+	require.Equal(t, Workers{8, 8, 12, 4, 30 * time.Second}, Dial(0, 12))
+	require.Equal(t, Workers{2, 2, 1, 2, 30 * time.Second}, Dial(0, 0))
+	require.Equal(t, Dial(10, 4), Dial(99, 4))
+	require.Equal(t, Dial(0, 4), Dial(-1, 4))
+	for value := 2; value <= 10; value++ {
+		less, more := Dial(value-1, 64), Dial(value, 64)
+		require.GreaterOrEqual(t, more.Scanners, less.Scanners)
+		require.GreaterOrEqual(t, more.Readers, less.Readers)
+		require.GreaterOrEqual(t, more.Uploads, less.Uploads)
+		require.LessOrEqual(t, more.Threshold, less.Threshold, "a higher value waits less")
+	}
+	for value, row := range dialRows() {
+		if value != 1 { // there one session does both
+			require.LessOrEqual(t, row.producers+row.consumers, row.sessions, value)
+		}
+	}
+	m := machine{args: []string{"--resource-utilization=3", "--readers=9", "--compressors=auto"}}
+	require.Equal(t, Workers{1, 9, 2, 2, 45 * time.Second}, m.spec(t).Parallel(4).Workers)
+}
