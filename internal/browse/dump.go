@@ -1,0 +1,82 @@
+package browse
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Packing is the form in which a directory is written to a stream.
+type Packing uint8
+
+// The forms.
+const (
+	Tar Packing = iota // PAX: keeps everything but sockets, birth times and inode flags
+	Zip                // for other systems: names, modes, times in seconds, files, directories and symbolic links
+)
+
+// Archive says how a directory is written.
+type Archive struct {
+	Packing       Packing
+	Users, Groups map[uint32]string // names of owners, as the snapshot keeps them; may be nil
+	// Left is told of each object or attribute that is left out, and why: ErrNoContent, ErrNotRepresentable. May be nil.
+	Left func(path string, err error)
+}
+
+// Dump writes the file sub of the tree to w, or the directory sub as a tar archive without names of owners. See DumpAs.
+func Dump(ctx context.Context, r Reader, root format.ID, sub string, w io.Writer) error {
+	return DumpAs(ctx, r, root, sub, Archive{}, w)
+}
+
+// DumpAs writes the file sub of the tree to w as it is, holes as zeros. A directory is written as an archive of
+// everything beneath it, named by paths from the root without the leading '/'. Anything else is an error that wraps
+// ErrNotRepresentable.
+//
+// Of hard links the path of the first is remembered until the last was written, if all of them are beneath sub.
+func DumpAs(ctx context.Context, r Reader, root format.ID, sub string, a Archive, w io.Writer) error {
+	n, err := Resolve(ctx, r, root, sub)
+	if err != nil {
+		return err
+	}
+	at := clean(sub)
+	switch n.Type {
+	case tree.File:
+		if err := writeContent(ctx, r, n, w); err != nil {
+			return fmt.Errorf("write %s: %w", at, err)
+		}
+		return nil
+	case tree.Dir:
+	default:
+		return fmt.Errorf("write %s: it has no content: %w", at, ErrNotRepresentable)
+	}
+	if a.Left == nil {
+		a.Left = func(string, error) {}
+	}
+	d := dumper{r: r, Archive: a}
+	if a.Packing == Zip {
+		return d.zip(ctx, n, at, w)
+	}
+	return d.tar(ctx, n, at, w)
+}
+
+// dumper writes one archive.
+type dumper struct {
+	r Reader
+	Archive
+}
+
+// everything visits sub itself, unless it is the nameless root, and what is beneath it.
+func (d *dumper) everything(ctx context.Context, sub *tree.Node, at string, visit Visit) error {
+	if sub.Name != "" {
+		if err := visit(at, sub); err != nil {
+			return err
+		}
+	}
+	return walk(ctx, d.r, sub.Subtree, at, true, visit)
+}
+
+func clock(t tree.Time) time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }

@@ -1,0 +1,178 @@
+package browse
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Snapshot is where Find looks.
+type Snapshot struct {
+	ID   format.ID
+	Tree format.ID
+}
+
+// Query says what is looked for. An object must fulfil every part that is set; an empty query finds everything.
+type Query struct {
+	Patterns     []string // one of these must match: see the package's pattern rules in docs
+	IgnoreCase   bool
+	Types        []tree.Type // one of these
+	Newer, Older *tree.Time  // modified at or after Newer, at or before Older
+	IDs          []format.ID // uses one of these blobs, as content, list page or tree page
+}
+
+// Match is one object that was found.
+type Match struct {
+	Snapshot format.ID
+	Path     string
+	Node     *tree.Node
+	Blob     format.ID // one of Query.IDs that the object uses; zero if none was asked for
+}
+
+// Find calls visit for each object of the snapshots that fulfils the query, snapshot by snapshot. A directory in which
+// nothing was found is not looked at again in later snapshots that hold the same one, unless a pattern looks at whole
+// paths; this takes about 40 bytes of memory for each different directory.
+func Find(ctx context.Context, r Reader, in []Snapshot, q Query, visit func(Match) error) error {
+	f := &finder{r: r, q: q, visit: visit, barren: make(map[short]struct{}), byName: true}
+	for _, text := range q.Patterns {
+		p, err := parsePattern(text, q.IgnoreCase)
+		if err != nil {
+			return fmt.Errorf("find: %w", err)
+		}
+		f.patterns = append(f.patterns, p)
+		f.byName = f.byName && p.byName()
+	}
+	for _, s := range in {
+		f.snapshot = s.ID
+		if len(q.IDs) > 0 {
+			root := &tree.Node{Type: tree.Dir, Mode: 0o755, Links: 1, Subtree: s.Tree}
+			if err := f.object(ctx, "/", root); err != nil {
+				return fmt.Errorf("find in snapshot %s: %w", s.ID.Short(), err)
+			}
+		}
+		if _, err := f.dir(ctx, s.Tree, "/"); err != nil {
+			return fmt.Errorf("find in snapshot %s: %w", s.ID.Short(), err)
+		}
+	}
+	return nil
+}
+
+type finder struct {
+	r        Reader
+	q        Query
+	patterns []pattern
+	byName   bool // no pattern looks at whole paths
+	visit    func(Match) error
+	barren   map[short]struct{} // directories beneath which nothing is found, wherever they are
+	snapshot format.ID
+	found    uint64
+}
+
+// dir looks through a directory and reports whether anything was found in it.
+func (f *finder) dir(ctx context.Context, id format.ID, at string) (found bool, err error) {
+	if _, known := f.barren[shorten(id)]; known {
+		return false, nil
+	}
+	before := f.found
+	err = walk(ctx, f.r, id, at, false, func(where string, n *tree.Node) error {
+		if err := f.object(ctx, where, n); err != nil {
+			return err
+		}
+		if n.Type == tree.Dir {
+			if _, err := f.dir(ctx, n.Subtree, where); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && f.found == before && f.byName {
+		f.barren[shorten(id)] = struct{}{}
+	}
+	return f.found > before, err
+}
+
+func (f *finder) object(ctx context.Context, at string, n *tree.Node) error {
+	if !f.suits(at, n) {
+		return nil
+	}
+	m := Match{Snapshot: f.snapshot, Path: at, Node: n}
+	if len(f.q.IDs) > 0 {
+		id, err := f.uses(ctx, n)
+		if err != nil {
+			return fmt.Errorf("look for blobs in %s: %w", at, err)
+		}
+		if id.IsZero() {
+			return nil
+		}
+		m.Blob = id
+	}
+	f.found++
+	return f.visit(m)
+}
+
+// suits judges by everything that the node itself tells.
+func (f *finder) suits(at string, n *tree.Node) bool {
+	q := &f.q
+	switch {
+	case len(q.Types) > 0 && !slices.Contains(q.Types, n.Type):
+		return false
+	case q.Newer != nil && compareTimes(n.ModTime, *q.Newer) < 0:
+		return false
+	case q.Older != nil && compareTimes(n.ModTime, *q.Older) > 0:
+		return false
+	}
+	return len(f.patterns) == 0 ||
+		slices.ContainsFunc(f.patterns, func(p pattern) bool { return p.match(at, n.Name) })
+}
+
+// uses returns the first of the wanted blobs that the object itself consists of, or zero.
+func (f *finder) uses(ctx context.Context, n *tree.Node) (format.ID, error) {
+	var hit format.ID
+	look := func(id format.ID) error {
+		if slices.Contains(f.q.IDs, id) {
+			hit = id
+			return fs.SkipAll
+		}
+		return nil
+	}
+	// Every page on the way passes through here, so pages that are asked for are noticed as well.
+	load := func(ctx context.Context, id format.ID) ([]byte, error) {
+		if err := look(id); err != nil {
+			return nil, err
+		}
+		return f.r.LoadBlob(ctx, id)
+	}
+	var err error
+	switch n.Type {
+	case tree.Dir:
+		err = tree.Walk(ctx, load, n.Subtree, func(*tree.Node) error { return nil })
+	case tree.File:
+		err = eachChunk(ctx, load, n, func(c tree.Chunk) error { return look(c.ID) })
+	}
+	if !hit.IsZero() {
+		return hit, nil
+	}
+	return hit, err
+}
+
+func compareTimes(a, b tree.Time) int {
+	switch {
+	case a == b:
+		return 0
+	case a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec:
+		return -1
+	}
+	return 1
+}
+
+// sameXattrs reports whether both lists are equal.
+func sameXattrs(a, b []tree.Xattr) bool {
+	return slices.EqualFunc(a, b, func(x, y tree.Xattr) bool {
+		return x.Name == y.Name && bytes.Equal(x.Value, y.Value)
+	})
+}

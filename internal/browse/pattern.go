@@ -1,0 +1,82 @@
+package browse
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// pattern is a glob: '*', '?' and '[...]' within one name, '**' for any number of names. Without a '/' it is matched
+// against the last name of a path; with one against whole names at the end of the path; with a '/' in front against the
+// whole path.
+type pattern struct {
+	parts    []string
+	anchored bool // begins at the root
+	fold     bool
+}
+
+func parsePattern(text string, fold bool) (pattern, error) {
+	p := pattern{fold: fold, anchored: strings.HasPrefix(text, "/")}
+	if fold {
+		text = strings.ToLower(text)
+	}
+	for part := range strings.SplitSeq(text, "/") {
+		if part == "" {
+			continue
+		}
+		if _, err := path.Match(part, ""); err != nil {
+			return pattern{}, fmt.Errorf("%q: %w", text, ErrPattern)
+		}
+		p.parts = append(p.parts, part)
+	}
+	if len(p.parts) == 0 {
+		return pattern{}, fmt.Errorf("%q is empty: %w", text, ErrPattern)
+	}
+	if !p.anchored && len(p.parts) > 1 {
+		p.parts = append([]string{"**"}, p.parts...)
+	}
+	return p, nil
+}
+
+// byName reports whether the last name of a path decides alone.
+func (p *pattern) byName() bool { return len(p.parts) == 1 && !p.anchored }
+
+func (p *pattern) match(at, name string) bool {
+	if p.byName() {
+		return p.part(p.parts[0], name)
+	}
+	return p.names(p.parts, strings.Split(strings.TrimPrefix(at, "/"), "/"))
+}
+
+// names matches one name after the other. Of several '**' only the last needs to be tried anew when a later part does
+// not fit, so the time is the product of the two lengths at most.
+func (p *pattern) names(parts, names []string) bool {
+	i, j := 0, 0
+	star, from := -1, 0
+	for j < len(names) {
+		switch {
+		case i < len(parts) && parts[i] == "**":
+			star, from = i, j
+			i++
+		case i < len(parts) && p.part(parts[i], names[j]):
+			i, j = i+1, j+1
+		case star >= 0:
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	for i < len(parts) && parts[i] == "**" {
+		i++
+	}
+	return i == len(parts)
+}
+
+func (p *pattern) part(part, name string) bool {
+	if p.fold {
+		name = strings.ToLower(name)
+	}
+	ok, err := path.Match(part, name)
+	return ok && err == nil
+}

@@ -1,0 +1,340 @@
+package browse
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Mode says what Stats counts.
+type Mode string
+
+// The modes.
+const (
+	RestoreSize     Mode = "restore-size"      // what a restore of each snapshot would write, summed; hard links once
+	FilesByContents Mode = "files-by-contents" // different contents of files
+	RawData         Mode = "raw-data"          // different blobs, and the frames they are stored in
+	WholeRepository Mode = "repository"        // everything on the target, whatever needs it
+)
+
+// Statistics is what Stats counted. Fields that a mode does not count are zero.
+type Statistics struct {
+	Mode      Mode
+	Snapshots uint64
+	Files     uint64 // FilesByContents: different contents
+	Dirs      uint64
+	Others    uint64
+	Bytes     uint64 // sizes of files; RawData and WholeRepository: lengths of blobs
+	Blobs     uint64
+	Stored    uint64 // sealed bytes of the frames that hold the blobs, which may hold others too
+	Kinds     []KindSize
+	Data      PackSize // WholeRepository
+	Trees     PackSize // likewise
+	Damaged   uint64   // index segments that cannot be read and are not part of Data and Trees
+}
+
+// KindSize is the files of one kind on the target.
+type KindSize struct {
+	Kind  store.Kind
+	Files uint64
+	Bytes uint64
+}
+
+// PackSize is what the index says of the packs of one kind. Packs that two segments name count twice.
+type PackSize struct {
+	Packs, Frames, Blobs uint64
+	Raw, Sealed          uint64 // bytes of blobs, before compression and as they are stored
+}
+
+// Ratio returns how many bytes of blobs one stored byte holds, or 0 if there are none.
+func (p PackSize) Ratio() float64 { return ratio(p.Raw, p.Sealed) }
+
+// Ratio is the same for the blobs that were counted.
+func (s *Statistics) Ratio() float64 { return ratio(s.Bytes, s.Stored) }
+
+func ratio(raw, stored uint64) float64 {
+	if stored == 0 {
+		return 0
+	}
+	return float64(raw) / float64(stored)
+}
+
+// Stats counts the snapshots with these trees, or for WholeRepository what is on the target. A directory that several
+// snapshots share is loaded once. It remembers about 80 bytes for each different directory (RestoreSize), 40 for each
+// directory and content (FilesByContents) or 40 for each blob (RawData).
+func Stats(ctx context.Context, r *repo.Repository, mode Mode, trees []format.ID) (*Statistics, error) {
+	s := &Statistics{Mode: mode, Snapshots: uint64(len(trees))}
+	var err error
+	switch mode {
+	case RestoreSize:
+		err = s.restoreSize(ctx, r, trees)
+	case FilesByContents:
+		err = s.contents(ctx, r, trees)
+	case RawData:
+		err = s.rawData(ctx, r, trees)
+	case WholeRepository:
+		err = s.repository(ctx, r)
+	default:
+		err = fmt.Errorf("mode %q: %w", mode, ErrMode)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("count: %w", err)
+	}
+	return s, nil
+}
+
+// sum is what is in a directory.
+type sum struct{ files, dirs, others, bytes uint64 }
+
+// sizer sums directories. A directory with hard links beneath it is summed anew each time, because what it adds depends
+// on what was seen before it.
+type sizer struct {
+	r     Reader
+	known map[short]sum
+	links links
+}
+
+func (s *Statistics) restoreSize(ctx context.Context, r Reader, trees []format.ID) error {
+	z := &sizer{r: r, known: make(map[short]sum)}
+	for _, id := range trees {
+		z.links = links{scopes: []scope{{at: "/"}}}
+		t, _, err := z.dir(ctx, id, "/")
+		if err != nil {
+			return err
+		}
+		s.Files += t.files
+		s.Dirs += t.dirs
+		s.Others += t.others
+		s.Bytes += t.bytes
+	}
+	return nil
+}
+
+func (z *sizer) dir(ctx context.Context, id format.ID, at string) (t sum, linked bool, err error) {
+	if t, ok := z.known[shorten(id)]; ok {
+		return t, false, nil
+	}
+	err = walk(ctx, z.r, id, at, false, func(where string, n *tree.Node) error {
+		again := z.links.first(where, n) != ""
+		switch n.Type {
+		case tree.Dir:
+			sub, l, err := z.dir(ctx, n.Subtree, where)
+			if err != nil {
+				return err
+			}
+			linked = linked || l
+			t.files, t.others = t.files+sub.files, t.others+sub.others
+			t.dirs, t.bytes = t.dirs+sub.dirs+1, t.bytes+sub.bytes
+			return nil
+		case tree.File:
+			t.files++
+			if hasContent(n) && !again {
+				t.bytes += n.Size
+			}
+		default:
+			t.others++
+		}
+		linked = linked || n.Links > 1
+		return nil
+	})
+	if err == nil && !linked {
+		z.known[shorten(id)] = t
+	}
+	return t, linked, err
+}
+
+// once calls visit for everything in directories that were not seen before.
+func once(ctx context.Context, r Reader, dir format.ID, at string, seen map[short]struct{}, visit Visit) error {
+	if _, ok := seen[shorten(dir)]; ok {
+		return nil
+	}
+	seen[shorten(dir)] = struct{}{}
+	return walk(ctx, r, dir, at, false, func(where string, n *tree.Node) error {
+		if err := visit(where, n); err != nil {
+			return err
+		}
+		if n.Type != tree.Dir {
+			return nil
+		}
+		return once(ctx, r, n.Subtree, where, seen, visit)
+	})
+}
+
+func (s *Statistics) contents(ctx context.Context, r Reader, trees []format.ID) error {
+	dirs, files := make(map[short]struct{}), make(map[short]struct{})
+	for _, id := range trees {
+		err := once(ctx, r, id, "/", dirs, func(_ string, n *tree.Node) error {
+			if n.Type != tree.File || !hasContent(n) {
+				return nil
+			}
+			key := contentKey(n)
+			if _, ok := files[key]; !ok {
+				files[key] = struct{}{}
+				s.Bytes += n.Size
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.Files = uint64(len(files))
+	return nil
+}
+
+// contentKey is equal for equal contents: the same bytes are cut alike.
+func contentKey(n *tree.Node) short {
+	c := &n.Content
+	p := binary.LittleEndian.AppendUint64(nil, n.Size)
+	p = append(append(p, c.List[:]...), c.Inline...)
+	for i := range c.Chunks {
+		p = append(p, c.Chunks[i].ID[:]...)
+		p = binary.LittleEndian.AppendUint64(p, c.Chunks[i].Len)
+	}
+	return shorten(seal.FileID(p))
+}
+
+// locator looks blobs up in batches and sums the frames they lie in.
+type locator struct {
+	r      *repo.Repository
+	s      *Statistics
+	ids    []format.ID
+	out    []hashcache.Found
+	blobs  map[short]struct{}
+	frames map[uint64]struct{} // pack << 32 | offset
+}
+
+const locateBatch = 4096
+
+func (l *locator) add(ctx context.Context, id format.ID, size uint64) error {
+	if _, ok := l.blobs[shorten(id)]; ok {
+		return nil
+	}
+	l.blobs[shorten(id)] = struct{}{}
+	l.s.Blobs++
+	l.s.Bytes += size
+	if l.ids = append(l.ids, id); len(l.ids) < locateBatch {
+		return nil
+	}
+	return l.flush(ctx)
+}
+
+func (l *locator) flush(ctx context.Context) error {
+	if err := l.r.Locate(ctx, l.ids, l.out[:len(l.ids)]); err != nil {
+		return err
+	}
+	for i := range l.ids {
+		f := &l.out[i]
+		key := uint64(f.Loc.Pack)<<32 | uint64(f.Loc.Offset)
+		if _, ok := l.frames[key]; f.OK && !ok {
+			l.frames[key] = struct{}{}
+			l.s.Stored += uint64(f.Loc.Sealed)
+		}
+	}
+	l.ids = l.ids[:0]
+	return nil
+}
+
+// pageReader books the pages that pass through it.
+type pageReader struct{ l *locator }
+
+func (p pageReader) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
+	blob, err := p.l.r.LoadBlob(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return blob, p.l.add(ctx, id, uint64(len(blob)))
+}
+
+func (s *Statistics) rawData(ctx context.Context, r *repo.Repository, trees []format.ID) error {
+	l := &locator{r: r, s: s, out: make([]hashcache.Found, locateBatch), blobs: make(map[short]struct{}),
+		frames: make(map[uint64]struct{})}
+	pages := pageReader{l}
+	dirs := make(map[short]struct{})
+	for _, id := range trees {
+		err := once(ctx, pages, id, "/", dirs, func(_ string, n *tree.Node) error {
+			if n.Type != tree.File {
+				return nil
+			}
+			if _, ok := l.blobs[shorten(n.Content.List)]; ok {
+				return nil // the pages of a list of chunks that was read before
+			}
+			return eachChunk(ctx, pages.LoadBlob, n, func(c tree.Chunk) error {
+				if c.IsHole() {
+					return nil
+				}
+				return l.add(ctx, c.ID, c.Len)
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return l.flush(ctx)
+}
+
+func (s *Statistics) repository(ctx context.Context, r *repo.Repository) error {
+	for kind := range store.Kinds() {
+		k := KindSize{Kind: kind}
+		for info, err := range r.Store().List(ctx, kind) {
+			if err != nil {
+				return fmt.Errorf("list %s: %w", kind, err)
+			}
+			k.Files++
+			k.Bytes += uint64(info.Size)
+			if kind == store.Index {
+				s.segment(ctx, r, info)
+			}
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if kind == store.Snapshot {
+			s.Snapshots = k.Files
+		}
+		s.Kinds = append(s.Kinds, k)
+	}
+	s.Blobs = s.Data.Blobs + s.Trees.Blobs
+	s.Bytes = s.Data.Raw + s.Trees.Raw
+	s.Stored = s.Data.Sealed + s.Trees.Sealed
+	return nil
+}
+
+// segment adds what one index segment says. One that cannot be read is counted: finding damage is the business of
+// check.
+func (s *Statistics) segment(ctx context.Context, r *repo.Repository, info store.Info) {
+	plain, err := object.Load(ctx, r.Store(), r.Keys(), info.Name, info.Size)
+	if err != nil {
+		s.Damaged++
+		return
+	}
+	seg, err := index.Decode(plain)
+	if err != nil {
+		s.Damaged++
+		return
+	}
+	for i := range seg.Packs {
+		t := &seg.Packs[i].Table
+		size := &s.Data
+		if t.Kind == pack.Trees {
+			size = &s.Trees
+		}
+		size.Packs++
+		size.Frames += uint64(len(t.Frames))
+		for j := range t.Frames {
+			size.Blobs += uint64(len(t.Frames[j].Blobs))
+			size.Raw += uint64(t.Frames[j].Raw)
+			size.Sealed += uint64(t.Frames[j].Sealed)
+		}
+	}
+}

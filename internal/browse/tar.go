@@ -1,0 +1,135 @@
+package browse
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// xattrRecord is the prefix under which star, GNU tar and libarchive keep extended attributes.
+const xattrRecord = "SCHILY.xattr."
+
+func (d *dumper) tar(ctx context.Context, sub *tree.Node, at string, w io.Writer) error {
+	t := tarWriter{dumper: d, tw: tar.NewWriter(w), links: links{scopes: []scope{{at: "/"}}}}
+	err := d.everything(ctx, sub, at, func(at string, n *tree.Node) error { return t.add(ctx, at, n) })
+	if err == nil {
+		err = t.tw.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("write tar: %w", err)
+	}
+	return nil
+}
+
+type tarWriter struct {
+	*dumper
+	tw    *tar.Writer
+	links links
+}
+
+func (t *tarWriter) add(ctx context.Context, at string, n *tree.Node) error {
+	h := &tar.Header{
+		Format: tar.FormatPAX, Name: strings.TrimPrefix(at, "/"), Mode: int64(n.Mode),
+		Uid: int(n.UID), Gid: int(n.GID), Uname: t.Users[n.UID], Gname: t.Groups[n.GID], ModTime: clock(n.ModTime),
+	}
+	if n.Access != nil {
+		h.AccessTime = clock(*n.Access)
+	}
+	switch n.Type {
+	case tree.File:
+		if !hasContent(n) {
+			t.Left(at, ErrNoContent)
+			return nil
+		}
+		h.Typeflag, h.Size = tar.TypeReg, int64(n.Size)
+	case tree.Dir:
+		h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
+	case tree.Symlink:
+		h.Typeflag, h.Linkname = tar.TypeSymlink, n.Target
+	case tree.Fifo:
+		h.Typeflag = tar.TypeFifo
+	case tree.CharDevice, tree.BlockDevice:
+		h.Typeflag = tar.TypeChar
+		if n.Type == tree.BlockDevice {
+			h.Typeflag = tar.TypeBlock
+		}
+		h.Devmajor, h.Devminor = int64(n.Device>>32), int64(n.Device&(1<<32-1))
+	default:
+		t.Left(at, fmt.Errorf("a socket: %w", ErrNotRepresentable))
+		return nil
+	}
+	if first := t.links.first(at, n); first != "" {
+		h.Typeflag, h.Linkname, h.Size = tar.TypeLink, strings.TrimPrefix(first, "/"), 0
+	}
+	t.xattrs(at, h, n)
+	if err := t.tw.WriteHeader(h); err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	if h.Typeflag != tar.TypeReg || h.Size == 0 {
+		return nil
+	}
+	if err := writeContent(ctx, t.r, n, t.tw); err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	return nil
+}
+
+func (t *tarWriter) xattrs(at string, h *tar.Header, n *tree.Node) {
+	for _, x := range n.Xattrs {
+		if strings.ContainsAny(x.Name, "=\x00") {
+			t.Left(at, fmt.Errorf("extended attribute %q: %w", x.Name, ErrNotRepresentable))
+			continue
+		}
+		if h.PAXRecords == nil {
+			h.PAXRecords = make(map[string]string, len(n.Xattrs))
+		}
+		h.PAXRecords[xattrRecord+x.Name] = string(x.Value)
+	}
+}
+
+// links finds names of the same object. Inode numbers mean something within one mounted file system only; the scopes
+// are those on the way from the root to where the walk is.
+type links struct{ scopes []scope }
+
+type scope struct {
+	at   string
+	seen map[uint64]*linked
+}
+
+type linked struct {
+	path string
+	left uint64 // names still to come
+}
+
+// first returns under which path the object was met before, or "".
+func (l *links) first(at string, n *tree.Node) string {
+	for len(l.scopes) > 1 && !strings.HasPrefix(at, l.scopes[len(l.scopes)-1].at+"/") {
+		l.scopes = l.scopes[:len(l.scopes)-1]
+	}
+	if n.Type == tree.Dir {
+		if n.Mount {
+			l.scopes = append(l.scopes, scope{at: at})
+		}
+		return ""
+	}
+	if n.Links < 2 || n.Inode == 0 {
+		return ""
+	}
+	s := &l.scopes[len(l.scopes)-1]
+	known, ok := s.seen[n.Inode]
+	if !ok {
+		if s.seen == nil {
+			s.seen = make(map[uint64]*linked)
+		}
+		s.seen[n.Inode] = &linked{path: at, left: n.Links - 1}
+		return ""
+	}
+	if known.left--; known.left == 0 {
+		delete(s.seen, n.Inode)
+	}
+	return known.path
+}

@@ -1,0 +1,66 @@
+package browse
+
+import (
+	"archive/zip"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+func (d *dumper) zip(ctx context.Context, sub *tree.Node, at string, w io.Writer) error {
+	zw := zip.NewWriter(w)
+	err := d.everything(ctx, sub, at, func(at string, n *tree.Node) error { return d.zipOne(ctx, zw, at, n) })
+	if err == nil {
+		err = zw.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("write zip: %w", err)
+	}
+	return nil
+}
+
+func (d *dumper) zipOne(ctx context.Context, zw *zip.Writer, at string, n *tree.Node) error {
+	h := &zip.FileHeader{Name: strings.TrimPrefix(at, "/"), Modified: clock(n.ModTime)}
+	mode := fs.FileMode(n.Mode & 0o777)
+	for bit, flag := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
+		if n.Mode&bit != 0 {
+			mode |= flag
+		}
+	}
+	switch n.Type {
+	case tree.File:
+		if !hasContent(n) {
+			d.Left(at, ErrNoContent)
+			return nil
+		}
+		h.Method = zip.Deflate
+	case tree.Dir:
+		h.Name += "/"
+		mode |= fs.ModeDir
+	case tree.Symlink:
+		mode |= fs.ModeSymlink
+	default:
+		d.Left(at, ErrNotRepresentable)
+		return nil
+	}
+	if len(n.Xattrs) > 0 {
+		d.Left(at, fmt.Errorf("extended attributes: %w", ErrNotRepresentable))
+	}
+	h.SetMode(mode)
+	body, err := zw.CreateHeader(h)
+	switch {
+	case err != nil:
+	case n.Type == tree.Symlink:
+		_, err = io.WriteString(body, n.Target)
+	case n.Type == tree.File:
+		err = writeContent(ctx, d.r, n, body)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+// Package check finds out whether a repository is whole. It looks at the structure (every snapshot decodes, and
+// everything it needs is in a pack that is there), and on request reads the data back and compares each blob with its
+// ID. WithoutKey does the part that a machine without any key can do: it compares stored files with their names.
+//
+// It trusts nothing but the target: the blob index is read from there into a temporary file, the local cache is not
+// asked. It writes nothing to the target and repairs nothing.
+//
+//	snapshots ─► index segments ─► packs and their tables ─► closure of each snapshot ─► data ─► who needs what is lost
+//
+// This is the reverse of the order in which a writer stores, so that a backup that runs meanwhile does no harm: what a
+// listed snapshot needs was there before the packs were listed.
+//
+// The package refuses to know how findings are shown and what to do about them beyond one sentence of advice.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// defaultParallel hides the delay of a remote store without filling a disk's queue.
+const defaultParallel = 4
+
+// Options says what is checked. The zero value checks the structure of all snapshots.
+type Options struct {
+	ReadData  bool        // read the data of packs too
+	Subset    Subset      // of which packs
+	Snapshots []format.ID // only these; empty: all
+	Parallel  int         // packs and folders looked at together; 0: 4
+	Scratch   string      // folder for the temporary index, about 60 bytes for each blob; empty: the system's
+}
+
+// Run checks a repository and books its progress on l, where each object is a stored file or a folder. The error says
+// that the check could not be done; what it found is in the Result, which is there also beside an error.
+//
+// In memory are a list of all packs, about 20 bytes for each folder of all snapshots that differs from the others, and a
+// few frames for each of the parallel workers.
+func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger) (*Result, error) {
+	if opt.Parallel <= 0 {
+		opt.Parallel = defaultParallel
+	}
+	c := newChecker(r.Store(), r.Keys(), opt, l)
+	lk, err := newLookup(r, opt.Scratch)
+	if err != nil {
+		return c.found.result(), fmt.Errorf("check: %w", err)
+	}
+	c.r, c.blobs = r, lk
+	err = c.run(ctx)
+	if closeErr := lk.close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return c.found.result(), fmt.Errorf("check: %w", err)
+	}
+	l.Phase(report.Done)
+	return c.found.result(), nil
+}
+
+// checker is one check under way.
+type checker struct {
+	r     *repo.Repository
+	st    store.Store
+	keys  *seal.Keys
+	opt   Options
+	l     *report.Ledger
+	found *findings
+	blobs *lookup
+
+	snapshots []repo.Listed
+	packs     packSet
+	segments  []store.Info
+
+	expectMu       sync.Mutex
+	objects, bytes uint64 // expected
+}
+
+func newChecker(st store.Store, keys *seal.Keys, opt Options, l *report.Ledger) *checker {
+	return &checker{st: st, keys: keys, opt: opt, l: l, found: newFindings(l)}
+}
+
+func (c *checker) run(ctx context.Context) error {
+	c.l.Phase(report.Checking)
+	for _, step := range []func(context.Context) error{
+		c.checkSnapshots, c.checkSmallFiles, c.listIndex, c.listPacks, c.checkIndex, c.checkStrays, c.checkTrees,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if c.opt.ReadData {
+		c.l.Phase(report.Verifying)
+		if err := c.readData(ctx); err != nil {
+			return err
+		}
+	}
+	return c.blame(ctx)
+}
+
+// expect raises what the ledger expects of the whole check.
+func (c *checker) expect(objects, bytes uint64) {
+	c.expectMu.Lock()
+	defer c.expectMu.Unlock()
+	c.objects += objects
+	c.bytes += bytes
+	c.l.ExpectExactly(c.objects, c.bytes)
+}
+
+// fatal tells what makes going on pointless from what concerns one file.
+func fatal(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, store.ErrGone)
+}

@@ -1,0 +1,214 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/config"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+	"github.com/tidemark-backup/tidemark/pkg/format/lease"
+)
+
+// kinds maps families of stored files to kinds of problems.
+func kindOf(k store.Kind) Kind {
+	switch k {
+	case store.Config:
+		return Config
+	case store.Key:
+		return Key
+	case store.Pack:
+		return Pack
+	case store.Index:
+		return Index
+	case store.Snapshot:
+		return Snapshot
+	case store.Mark:
+		return Mark
+	default:
+		return Lease
+	}
+}
+
+// list returns the files of a kind by ascending name. One whose name is none that tidemark gives is a problem.
+func (c *checker) list(ctx context.Context, kind store.Kind) ([]store.Info, error) {
+	var infos []store.Info
+	for info, err := range c.st.List(ctx, kind) {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		if _, err := format.ParseID(info.Name.ID); err != nil && kind != store.Lease && kind != store.Config {
+			c.found.add(kindOf(kind), format.ID{}, info.Name.Path(), errForeign)
+			continue
+		}
+		infos = append(infos, info)
+	}
+	slices.SortFunc(infos, func(a, b store.Info) int {
+		if a.Name.ID < b.Name.ID {
+			return -1
+		}
+		return 1
+	})
+	return infos, nil
+}
+
+// idOf returns the ID that is the name of a file that list let pass.
+func idOf(info store.Info) format.ID {
+	id, _ := format.ParseID(info.Name.ID)
+	return id
+}
+
+// whole books one stored file that is as it should be.
+func (c *checker) whole() { c.l.Objects.Verified.Add(1) }
+
+// checkSnapshots reads the records of all snapshots and chooses those that are followed.
+func (c *checker) checkSnapshots(ctx context.Context) error {
+	all, err := c.r.Snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	c.expect(uint64(len(all)), 0)
+	wanted := make(map[format.ID]bool, len(c.opt.Snapshots))
+	for _, id := range c.opt.Snapshots {
+		wanted[id] = true
+	}
+	for _, s := range all {
+		c.found.res.Snapshots++
+		chosen := len(c.opt.Snapshots) == 0 || wanted[s.ID]
+		delete(wanted, s.ID)
+		switch {
+		case s.Err != nil:
+			c.found.add(Snapshot, s.ID, "snapshot "+s.ID.String(), s.Err)
+			continue
+		case chosen:
+			c.snapshots = append(c.snapshots, s)
+		}
+		c.whole()
+	}
+	for _, id := range c.opt.Snapshots {
+		if wanted[id] {
+			return fmt.Errorf("snapshot %s: %w", id.Short(), ErrSnapshot)
+		}
+	}
+	return nil
+}
+
+// checkSmallFiles looks at config, key slots, marks and leases.
+func (c *checker) checkSmallFiles(ctx context.Context) error {
+	c.expect(1, 0)
+	if err := c.checkConfig(ctx); err != nil {
+		return err
+	}
+	if err := c.checkKeys(ctx); err != nil {
+		return err
+	}
+	marks, err := c.list(ctx, store.Mark)
+	if err != nil {
+		return err
+	}
+	leases, err := c.list(ctx, store.Lease)
+	if err != nil {
+		return err
+	}
+	c.expect(uint64(len(marks)+len(leases)), 0)
+	for _, info := range marks {
+		if err := c.checkMark(ctx, info); err != nil {
+			return err
+		}
+	}
+	for _, info := range leases {
+		if err := c.checkLease(ctx, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) checkConfig(ctx context.Context) error {
+	raw, err := object.ReadFile(ctx, c.st, store.Name{Kind: store.Config}, -1)
+	if err == nil {
+		_, _, err = config.Decode(raw)
+	}
+	if err == nil && c.keys != nil {
+		err = config.Verify(raw, c.keys)
+	}
+	return c.judge(ctx, Config, format.ID{}, "config", err)
+}
+
+// judge books one stored file: whole if err is nil, otherwise a problem unless the error ends the check.
+func (c *checker) judge(ctx context.Context, kind Kind, id format.ID, object string, err error) error {
+	switch {
+	case err == nil:
+		c.whole()
+	case fatal(ctx, err):
+		return err
+	default:
+		c.found.add(kind, id, object, err)
+	}
+	return nil
+}
+
+func (c *checker) checkKeys(ctx context.Context) error {
+	infos, err := c.list(ctx, store.Key)
+	if err != nil {
+		return err
+	}
+	c.expect(uint64(len(infos)), 0)
+	readable := 0
+	for _, info := range infos {
+		err := errors.New("it is larger than any key slot")
+		if info.Size <= keyfile.MaxSize {
+			var raw []byte
+			if raw, err = object.ReadNamed(ctx, c.st, info.Name, info.Size); err == nil {
+				_, err = keyfile.Decode(raw)
+			}
+		}
+		if err == nil {
+			readable++
+		}
+		if err := c.judge(ctx, Key, idOf(info), "key "+info.Name.ID, err); err != nil {
+			return err
+		}
+	}
+	if readable == 0 {
+		c.found.add(Key, format.ID{}, "keys", errNoKeys)
+	}
+	return nil
+}
+
+func (c *checker) checkMark(ctx context.Context, info store.Info) error {
+	plain, err := object.Load(ctx, c.st, c.keys, info.Name, info.Size)
+	if errors.Is(err, store.ErrNotExist) {
+		return nil // the prune has ended meanwhile
+	}
+	if err == nil {
+		var m *lease.Mark
+		if m, err = lease.DecodeMark(plain); err == nil {
+			c.found.note("mark %s: a prune of %s condemned %d packs and has not removed them yet", idOf(info).Short(),
+				time.Unix(m.Created, 0).UTC().Format(time.DateTime), len(m.Packs))
+		}
+	}
+	return c.judge(ctx, Mark, idOf(info), "mark "+info.Name.ID, err)
+}
+
+func (c *checker) checkLease(ctx context.Context, info store.Info) error {
+	plain, err := object.Load(ctx, c.st, c.keys, info.Name, info.Size)
+	if errors.Is(err, store.ErrNotExist) {
+		return nil // the writer has ended meanwhile
+	}
+	if err == nil {
+		var l *lease.Lease
+		if l, err = lease.Decode(plain); err == nil {
+			c.found.note("process %d on %s is writing, or was cut off; it was last heard of on %s", l.PID, l.Host,
+				info.Modified.UTC().Format(time.DateTime))
+		}
+	}
+	var id format.ID
+	copy(id[:], info.Name.ID)
+	return c.judge(ctx, Lease, id, "lease "+info.Name.ID, err)
+}

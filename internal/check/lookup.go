@@ -1,0 +1,183 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// framesKept is how many bytes of opened frames are kept: pages of neighbouring folders lie in the same frame.
+const framesKept = 16 << 20
+
+// location is where a blob lies.
+type location struct {
+	pack  hashcache.PackInfo
+	loc   hashcache.Loc
+	stray bool // in a pack that no index segment names
+}
+
+// lookup is the blob index of a check: what the segments on the target say, and apart from it what packs hold that no
+// segment names. It lies in temporary files, since it may be larger than the memory.
+type lookup struct {
+	r       *repo.Repository
+	scratch string
+	named   *hashcache.Cache
+	strays  *hashcache.Cache // nil if there are none
+	frames  frameCache
+}
+
+func newLookup(r *repo.Repository, scratch string) (lk *lookup, err error) {
+	lk = &lookup{r: r, scratch: scratch, frames: frameCache{frames: make(map[frameKey]*openFrame)}}
+	lk.named, err = lk.open()
+	return lk, err
+}
+
+func (lk *lookup) open() (*hashcache.Cache, error) {
+	c, err := hashcache.OpenTemp(lk.scratch, lk.r.Config().ID)
+	if err != nil {
+		return nil, fmt.Errorf("make the temporary index: %w", err)
+	}
+	return c, nil
+}
+
+func (lk *lookup) close() error {
+	err := lk.named.Close()
+	if lk.strays != nil {
+		err = errors.Join(err, lk.strays.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("remove the temporary index: %w", err)
+	}
+	return nil
+}
+
+// addStrays makes packs known that no segment names.
+func (lk *lookup) addStrays(packs []index.Pack) (err error) {
+	if lk.strays == nil {
+		if lk.strays, err = lk.open(); err != nil {
+			return err
+		}
+	}
+	if err := lk.strays.Merge(packs[0].ID, &index.Segment{Packs: packs}); err != nil {
+		return fmt.Errorf("note packs outside the index: %w", err)
+	}
+	return nil
+}
+
+// locate finds where blobs lie; nil stands for nowhere. The IDs should ascend: files are then read in their order.
+func (lk *lookup) locate(ids []format.ID) ([]*location, error) {
+	out := make([]*location, len(ids))
+	if err := locateIn(lk.named, ids, out, false); err != nil || lk.strays == nil {
+		return out, err
+	}
+	return out, locateIn(lk.strays, ids, out, true)
+}
+
+// locateIn looks up the blobs that have no place yet.
+func locateIn(c *hashcache.Cache, ids []format.ID, out []*location, stray bool) error {
+	var ask []format.ID
+	var at []int
+	for i := range ids {
+		if out[i] == nil {
+			ask, at = append(ask, ids[i]), append(at, i)
+		}
+	}
+	if len(ask) == 0 {
+		return nil
+	}
+	found := make([]hashcache.Found, len(ask))
+	if err := c.Lookup(ask, found); err != nil {
+		return fmt.Errorf("look up blobs: %w", err)
+	}
+	for j, f := range found {
+		if !f.OK {
+			continue
+		}
+		info, err := c.Pack(f.Loc.Pack)
+		if err != nil {
+			return fmt.Errorf("look up pack: %w", err)
+		}
+		out[at[j]] = &location{pack: info, loc: f.Loc, stray: stray}
+	}
+	return nil
+}
+
+func (lk *lookup) one(id format.ID) (*location, error) {
+	at, err := lk.locate([]format.ID{id})
+	if err != nil {
+		return nil, err
+	}
+	return at[0], nil
+}
+
+// frameError says that a frame cannot be read. Without it, an error of load says that the frame holds other bytes than
+// the blob.
+type frameError struct{ err error }
+
+func (e *frameError) Error() string { return e.err.Error() }
+func (e *frameError) Unwrap() error { return e.err }
+
+// load reads a blob and compares it with its ID.
+func (lk *lookup) load(ctx context.Context, h *seal.Hasher, id format.ID, at *location) ([]byte, error) {
+	raw, err := lk.frames.get(frameKey{at.pack.ID, at.loc.Offset}, func() ([]byte, error) {
+		raw, _, err := lk.r.ReadFrame(ctx, at.pack, at.loc.Offset, at.loc.Sealed)
+		return raw, err
+	})
+	if err != nil {
+		return nil, &frameError{err}
+	}
+	end := uint64(at.loc.Skip) + uint64(at.loc.Len)
+	if end > uint64(len(raw)) || h.ID(raw[at.loc.Skip:end]) != id {
+		return nil, fmt.Errorf("frame at %d does not hold blob %s where the index says: %w", at.loc.Offset,
+			id.Short(), format.ErrCorrupt)
+	}
+	return raw[at.loc.Skip:end:end], nil
+}
+
+// frameCache keeps the frames that were opened last, first in first out, and opens each once.
+type frameCache struct {
+	mu     sync.Mutex
+	frames map[frameKey]*openFrame
+	order  []frameKey
+	size   int
+}
+
+type openFrame struct {
+	once sync.Once
+	raw  []byte
+	err  error
+}
+
+func (c *frameCache) get(key frameKey, load func() ([]byte, error)) ([]byte, error) {
+	c.mu.Lock()
+	f, ok := c.frames[key]
+	if !ok {
+		f = &openFrame{}
+		c.frames[key] = f
+	}
+	c.mu.Unlock()
+	f.once.Do(func() {
+		f.raw, f.err = load()
+		c.keep(key, len(f.raw))
+	})
+	return f.raw, f.err
+}
+
+func (c *frameCache) keep(key frameKey, size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order = append(c.order, key)
+	c.size += size
+	for c.size > framesKept && len(c.order) > 1 {
+		c.size -= len(c.frames[c.order[0]].raw)
+		delete(c.frames, c.order[0])
+		c.order = c.order[1:]
+	}
+}

@@ -1,0 +1,238 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// packFile is one pack on the target. All of them are in memory: 48 bytes for each 16 MiB stored.
+type packFile struct {
+	id     format.ID
+	size   int64
+	named  bool // by an index segment
+	chosen bool // its data is read
+}
+
+// packSet is the packs on the target by ascending ID.
+type packSet []packFile
+
+func (s packSet) find(id format.ID) *packFile {
+	i, ok := slices.BinarySearchFunc(s, id, func(p packFile, id format.ID) int { return p.id.Compare(id) })
+	if !ok {
+		return nil
+	}
+	return &s[i]
+}
+
+func (c *checker) listIndex(ctx context.Context) (err error) {
+	c.segments, err = c.list(ctx, store.Index)
+	slices.SortStableFunc(c.segments, func(a, b store.Info) int { return b.Modified.Compare(a.Modified) })
+	return err
+}
+
+func (c *checker) listPacks(ctx context.Context) error {
+	infos, err := c.list(ctx, store.Pack)
+	if err != nil {
+		return err
+	}
+	c.packs = make(packSet, len(infos))
+	for i, info := range infos {
+		c.packs[i] = packFile{id: idOf(info), size: info.Size}
+	}
+	c.found.res.Packs = uint64(len(infos))
+	c.expect(uint64(len(infos)+len(c.segments)), 0)
+	return nil
+}
+
+// checkIndex compares the index segments with the packs and fills the temporary index.
+//
+// Segments that another one supersedes do not count: they name packs that are gone. They are newer than those they
+// supersede, so superseded ones are mostly known as such when their turn comes; where clocks went back, not. Hence
+// two rounds: the first finds out which are superseded.
+func (c *checker) checkIndex(ctx context.Context) error {
+	superseded := make(map[format.ID]bool)
+	damaged := make(map[format.ID]error)
+	err := c.eachSegment(ctx, nil, func(id format.ID, seg *index.Segment, err error) error {
+		if err != nil {
+			damaged[id] = err
+			return nil
+		}
+		for _, old := range seg.Supersedes {
+			superseded[old] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for id, err := range damaged {
+		if superseded[id] {
+			c.found.note("index segment %s is damaged, and no longer needed", id.Short())
+			continue
+		}
+		c.found.add(Index, id, "index segment "+id.String(), err)
+	}
+	c.segments = slices.DeleteFunc(c.segments, func(info store.Info) bool {
+		_, bad := damaged[idOf(info)]
+		return bad || superseded[idOf(info)]
+	})
+	c.found.res.Segments = uint64(len(c.segments))
+	return c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
+		if err != nil { // it could be read a moment ago
+			c.found.add(Index, id, "index segment "+id.String(), err)
+			return nil
+		}
+		c.whole()
+		return c.checkSegment(ctx, id, seg)
+	})
+}
+
+// eachSegment reads segments one after the other; nil stands for all. A segment that is gone was replaced meanwhile.
+func (c *checker) eachSegment(ctx context.Context, of []store.Info,
+	visit func(format.ID, *index.Segment, error) error,
+) error {
+	if of == nil {
+		of = c.segments
+	}
+	for _, info := range of {
+		var seg *index.Segment
+		plain, err := object.Load(ctx, c.st, c.keys, info.Name, info.Size)
+		if err == nil {
+			seg, err = index.Decode(plain)
+		}
+		if err != nil && fatal(ctx, err) {
+			return err
+		}
+		if err := visit(idOf(info), seg, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSegment compares the packs of one segment with what the segment says of them.
+func (c *checker) checkSegment(ctx context.Context, id format.ID, seg *index.Segment) error {
+	if err := c.blobs.named.Merge(id, seg); err != nil {
+		return fmt.Errorf("fill the temporary index: %w", err)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(c.opt.Parallel)
+	for i := range seg.Packs {
+		p := &seg.Packs[i]
+		for j := range p.Table.Frames {
+			c.found.res.Blobs += uint64(len(p.Table.Frames[j].Blobs))
+		}
+		file := c.packs.find(p.ID)
+		switch {
+		case file == nil:
+			c.found.losePack(p.ID, 0, errGone)
+			continue
+		case file.named: // by another segment as well, and looked at
+			continue
+		}
+		file.named = true
+		if uint64(file.size) != p.Size {
+			c.found.losePack(p.ID, uint64(file.size), fmt.Errorf("it has %d bytes, the index says %d", file.size, p.Size))
+			continue
+		}
+		g.Go(func() error { return c.checkTable(ctx, p) })
+	}
+	return g.Wait()
+}
+
+// checkTable reads the table at the end of a pack and compares it with the index.
+func (c *checker) checkTable(ctx context.Context, p *index.Pack) error {
+	t, err := pack.OpenTable(c.keys, int64(p.Size), c.readAt(ctx, p.ID))
+	if err == nil && !sameTable(&t, &p.Table) {
+		err = errTable
+	}
+	return c.judge(ctx, Pack, p.ID, "pack "+p.ID.String(), err)
+}
+
+func (c *checker) readAt(ctx context.Context, id format.ID) func(off int64, p []byte) error {
+	name := object.Named(store.Pack, id)
+	return func(off int64, p []byte) error {
+		err := c.st.Get(ctx, name, off, p)
+		if errors.Is(err, store.ErrShort) {
+			err = fmt.Errorf("%w: %w", err, format.ErrCorrupt)
+		}
+		return err
+	}
+}
+
+func sameTable(a, b *pack.Table) bool {
+	return a.Kind == b.Kind && a.Salt == b.Salt &&
+		bytes.Equal(pack.AppendFrames(nil, a.Frames), pack.AppendFrames(nil, b.Frames))
+}
+
+// straysAtOnce bounds how many tables of packs outside the index are in memory.
+const straysAtOnce = 64
+
+// checkStrays looks at packs that no index segment names: leftovers of a run that was cut off, or the work of one that
+// goes on. They are no damage, unless a snapshot needs them, which only the walk through the trees tells.
+func (c *checker) checkStrays(ctx context.Context) error {
+	var batch []index.Pack
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := c.blobs.addStrays(batch)
+		batch = nil
+		return err
+	}
+	count, size := 0, int64(0)
+	for i := range c.packs {
+		f := &c.packs[i]
+		if f.named {
+			continue
+		}
+		t, err := c.strayTable(ctx, f)
+		if errors.Is(err, store.ErrNotExist) {
+			continue // a prune has removed it meanwhile
+		}
+		count++
+		size += f.size
+		if err := c.judge(ctx, Pack, f.id, "pack "+f.id.String(), err); err != nil {
+			return err
+		}
+		if len(t.Frames) > 0 {
+			batch = append(batch, index.Pack{ID: f.id, Size: uint64(f.size), Table: t})
+		}
+		if len(batch) == straysAtOnce {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if count > 0 {
+		c.found.note("packs that no index segment names, left by a run that was cut off or being written now: %d, %d bytes",
+			count, size)
+	}
+	return flush()
+}
+
+// strayTable reads the table of a pack, from its frames if need be. Beside an error it is what could be read.
+func (c *checker) strayTable(ctx context.Context, f *packFile) (pack.Table, error) {
+	read := c.readAt(ctx, f.id)
+	t, err := pack.OpenTable(c.keys, f.size, read)
+	if err == nil || !errors.Is(err, format.ErrCorrupt) || f.size > pack.MaxPack {
+		return t, err
+	}
+	data := make([]byte, f.size)
+	if readErr := read(0, data); readErr != nil {
+		return t, readErr
+	}
+	t, _ = pack.Rebuild(c.keys, data) // what it misses is part of err already
+	return t, err
+}

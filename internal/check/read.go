@@ -1,0 +1,249 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/zeebo/blake3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// stretch is the most that is read in one piece: large enough that a disk or a share streams.
+const stretch = 4 << 20
+
+// readData reads the chosen packs, several at the same time.
+func (c *checker) readData(ctx context.Context) error {
+	c.opt.Subset.choose(c.packs)
+	packs, bytes := uint64(0), uint64(0)
+	for i := range c.packs {
+		if c.packs[i].chosen {
+			packs, bytes = packs+1, bytes+uint64(c.packs[i].size)
+		}
+	}
+	c.expect(packs, bytes)
+	c.found.res.PacksRead = packs
+	readers := make(chan *packReader, c.opt.Parallel)
+	for range c.opt.Parallel {
+		r, err := newPackReader(c)
+		if err != nil {
+			return err
+		}
+		readers <- r
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(c.opt.Parallel)
+	start := func(f *packFile, t *pack.Table) {
+		f.chosen = false
+		g.Go(func() error {
+			r := <-readers
+			defer func() { readers <- r }()
+			return r.read(ctx, f, t)
+		})
+	}
+	err := c.eachSegment(ctx, c.segments, func(_ format.ID, seg *index.Segment, err error) error {
+		if err != nil {
+			return nil // recorded before
+		}
+		for i := range seg.Packs {
+			if f := c.packs.find(seg.Packs[i].ID); f != nil && f.chosen {
+				start(f, &seg.Packs[i].Table)
+			}
+		}
+		return context.Cause(ctx)
+	})
+	for i := range c.packs {
+		f := &c.packs[i]
+		if err != nil || !f.chosen {
+			continue
+		}
+		var t pack.Table
+		if t, err = c.strayTable(ctx, f); err == nil || !fatal(ctx, err) {
+			err = nil // recorded before
+			start(f, &t)
+		}
+	}
+	if waitErr := g.Wait(); waitErr != nil {
+		return waitErr
+	}
+	return err
+}
+
+// packReader reads whole packs, one after the other, each byte once.
+type packReader struct {
+	c      *checker
+	dec    *pack.Decompressor
+	hasher *seal.Hasher
+	buf    []byte // a stretch of the pack
+	raw    []byte // one opened frame
+}
+
+func newPackReader(c *checker) (*packReader, error) {
+	dec, err := pack.NewDecompressor()
+	if err != nil {
+		return nil, err
+	}
+	return &packReader{c: c, dec: dec, hasher: c.keys.Hasher()}, nil
+}
+
+// read compares each blob of the pack with its ID, and all bytes of the pack with its name.
+func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error {
+	p := passage{r: r, file: f, sum: blake3.New(), name: object.Named(store.Pack, f.id)}
+	var err error
+	if p.opener, err = pack.NewOpener(r.c.keys, t.Kind, t.Salt); err != nil {
+		return err
+	}
+	frames := t.Frames
+	for len(frames) > 0 && err == nil {
+		n := p.run(frames)
+		if n == 0 {
+			break // the pack is too short for the rest, which was recorded before
+		}
+		if err = p.skip(ctx, int64(frames[0].Offset)); err == nil {
+			err = p.frames(ctx, frames[:n])
+		}
+		frames = frames[n:]
+	}
+	if err == nil {
+		err = p.skip(ctx, f.size)
+	}
+	switch {
+	case err != nil && fatal(ctx, err):
+		return err
+	case err != nil:
+		r.c.found.add(Pack, f.id, "pack "+f.id.String(), err)
+	case p.damaged:
+	case format.ID(p.sum.Sum(nil)) != f.id:
+		r.c.found.add(Pack, f.id, "pack "+f.id.String(), errName)
+	default:
+		r.c.whole()
+	}
+	return nil
+}
+
+// passage is one pack being read.
+type passage struct {
+	r       *packReader
+	file    *packFile
+	name    store.Name
+	opener  *pack.Opener
+	sum     *blake3.Hasher
+	at      int64 // everything before is read
+	damaged bool
+}
+
+// run returns how many of the first frames are read in one piece.
+func (p *passage) run(frames []pack.Frame) (n int) {
+	start := int64(frames[0].Offset)
+	for n < len(frames) {
+		end := int64(frames[n].Offset) + int64(frames[n].Sealed)
+		if end > p.file.size || n > 0 && end-start > stretch {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// skip reads up to offset to, for the sum alone.
+func (p *passage) skip(ctx context.Context, to int64) error {
+	for p.at < to {
+		n := min(to-p.at, stretch)
+		if err := p.fill(ctx, p.at, n); err != nil {
+			return err
+		}
+		_, _ = p.sum.Write(p.r.buf) // never fails
+		p.at += n
+	}
+	return nil
+}
+
+func (p *passage) fill(ctx context.Context, off, n int64) error {
+	p.r.buf = slices.Grow(p.r.buf[:0], int(n))[:n]
+	return p.r.c.st.Get(ctx, p.name, off, p.r.buf)
+}
+
+// frames reads and opens frames that lie together. If they cannot be read in one piece, each is read for itself.
+func (p *passage) frames(ctx context.Context, frames []pack.Frame) error {
+	start := int64(frames[0].Offset)
+	end := int64(frames[len(frames)-1].Offset) + int64(frames[len(frames)-1].Sealed)
+	err := p.fill(ctx, start, end-start)
+	p.at = end
+	if err != nil && fatal(ctx, err) {
+		return err
+	}
+	if err == nil {
+		_, _ = p.sum.Write(p.r.buf)
+		whole := p.r.buf
+		for i := range frames {
+			f := &frames[i]
+			p.frame(f, whole[int64(f.Offset)-start:][:f.Sealed])
+		}
+		return context.Cause(ctx)
+	}
+	p.damaged = true
+	for i := range frames {
+		f := &frames[i]
+		if err := p.fill(ctx, int64(f.Offset), int64(f.Sealed)); err == nil {
+			p.frame(f, p.r.buf)
+		} else if fatal(ctx, err) {
+			return err
+		} else {
+			p.r.c.found.loseFrame(p.file.id, f.Offset, err)
+		}
+	}
+	return nil
+}
+
+// frame opens a frame and compares its blobs with their IDs.
+func (p *passage) frame(f *pack.Frame, sealed []byte) {
+	raw, lens, err := p.r.dec.OpenFrame(p.opener, f.Offset, sealed, p.r.raw)
+	if err == nil {
+		p.r.raw = raw
+		if len(lens) != len(f.Blobs) {
+			err = fmt.Errorf("frame at %d holds %d blobs, the index says %d: %w", f.Offset, len(lens), len(f.Blobs),
+				format.ErrCorrupt)
+		}
+	}
+	if err != nil {
+		p.damaged = true
+		p.r.c.found.loseFrame(p.file.id, f.Offset, err)
+		return
+	}
+	whole := true
+	for i, n := range lens {
+		if b := &f.Blobs[i]; n != b.Len || p.r.hasher.ID(raw[:n]) != b.ID {
+			whole = false
+			p.r.c.found.loseBlobOf(p.file.id, b.ID, fmt.Errorf("frame at %d: blob %s has other bytes: %w", f.Offset,
+				b.ID.Short(), format.ErrCorrupt))
+		}
+		raw = raw[n:]
+	}
+	if !whole {
+		p.damaged = true
+		return
+	}
+	p.r.c.l.Bytes.Verified.Add(uint64(f.Sealed))
+	p.r.c.found.read(uint64(f.Sealed))
+}
+
+// sumFile returns the hash of a stored file, read in pieces through buf.
+func sumFile(ctx context.Context, st store.Store, info store.Info, buf []byte) (format.ID, error) {
+	h := blake3.New()
+	for at := int64(0); at < info.Size; {
+		p := buf[:min(int64(len(buf)), info.Size-at)]
+		if err := st.Get(ctx, info.Name, at, p); err != nil {
+			return format.ID{}, err
+		}
+		at += int64(len(p))
+		_, _ = h.Write(p)
+	}
+	return format.ID(h.Sum(nil)), nil
+}

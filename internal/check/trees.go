@@ -1,0 +1,376 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// chunkBatch is how many chunks of files are looked up together.
+const chunkBatch = 16 << 10
+
+// short is what the sets of IDs keep of one: half the memory, and still no two that agree.
+type short [16]byte
+
+func shorten(id format.ID) short { return short(id[:16]) }
+
+// checkTrees makes sure that every blob that the snapshots need is in a pack that is there. Folders and lists of chunks
+// are read; of file data only the places are looked up.
+func (c *checker) checkTrees(ctx context.Context) error {
+	w := &walk{c: c, seen: make(map[short]struct{})}
+	w.more = sync.NewCond(&w.mu)
+	for _, s := range slices.Backward(c.snapshots) {
+		w.push(s.Snapshot.Tree)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, w.wake)()
+	for range c.opt.Parallel {
+		g.Go(func() error {
+			v := &visitor{walk: w, hasher: c.keys.Hasher()}
+			if err := v.run(ctx); err != nil {
+				return err
+			}
+			return v.lookUp()
+		})
+	}
+	err := g.Wait()
+	c.found.res.Trees = uint64(w.trees)
+	if err == nil && w.strays > 0 {
+		c.judgeStrays(w)
+	}
+	return err
+}
+
+// judgeStrays says that snapshots need packs that no segment names. Beside a damaged segment that is no news.
+func (c *checker) judgeStrays(w *walk) {
+	const text = "no segment that can be read names %d blobs that snapshots need; they are in packs outside the index, " +
+		"such as %s"
+	if c.found.has(Index) {
+		c.found.note(text, w.strays, w.stray)
+		return
+	}
+	c.found.add(Index, format.ID{}, "index", fmt.Errorf(text, w.strays, w.stray))
+}
+
+// walk is what the visitors share: the folders still to be visited, as a stack, so that neighbours are read together.
+type walk struct {
+	c *checker
+
+	mu     sync.Mutex
+	more   *sync.Cond
+	stack  []format.ID
+	busy   int
+	seen   map[short]struct{} // folders and lists of chunks
+	trees  int
+	strays int       // places in packs that no segment names
+	stray  format.ID // the first of these packs
+}
+
+func (w *walk) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.more.Broadcast()
+}
+
+// push adds a folder unless it was met before.
+func (w *walk) push(id format.ID) {
+	if !w.first(id) {
+		return
+	}
+	w.c.expect(1, 0)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trees++
+	w.stack = append(w.stack, id)
+	w.more.Signal()
+}
+
+// first reports whether a folder or list is met for the first time.
+func (w *walk) first(id format.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.seen[shorten(id)]; ok {
+		return false
+	}
+	w.seen[shorten(id)] = struct{}{}
+	return true
+}
+
+// pop waits for a folder; false: there is none and there will be none.
+func (w *walk) pop(ctx context.Context) (format.ID, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.stack) == 0 && w.busy > 0 && ctx.Err() == nil {
+		w.more.Wait()
+	}
+	if len(w.stack) == 0 || ctx.Err() != nil {
+		return format.ID{}, false
+	}
+	id := w.stack[len(w.stack)-1]
+	w.stack = w.stack[:len(w.stack)-1]
+	w.busy++
+	return id, true
+}
+
+func (w *walk) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy--; w.busy == 0 {
+		w.more.Broadcast()
+	}
+}
+
+func (w *walk) outside(at *location) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.strays == 0 || at.pack.ID.Compare(w.stray) < 0 {
+		w.stray = at.pack.ID
+	}
+	w.strays++
+}
+
+// visitor is one goroutine that visits folders.
+type visitor struct {
+	*walk
+	hasher *seal.Hasher
+	chunks []tree.Chunk // to be looked up
+}
+
+func (v *visitor) run(ctx context.Context) error {
+	for {
+		id, ok := v.pop(ctx)
+		if !ok {
+			return context.Cause(ctx)
+		}
+		err := v.folder(ctx, id)
+		v.done()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// errLost ends the reading of a folder of which a page is lost, after the loss was recorded.
+var errLost = errors.New("lost")
+
+// load reads a page; a loss is recorded. Errors are errLost or end the check.
+func (v *visitor) load(ctx context.Context, id format.ID) ([]byte, error) {
+	at, err := v.c.blobs.one(id)
+	if err != nil {
+		return nil, err
+	}
+	if at == nil {
+		v.c.found.loseBlob(Tree, id, errNowhere)
+		return nil, errLost
+	}
+	if at.stray {
+		v.outside(at)
+	}
+	if v.c.found.why(id, at) != nil {
+		return nil, errLost
+	}
+	p, err := v.c.blobs.load(ctx, v.hasher, id, at)
+	var frame *frameError
+	switch {
+	case err == nil:
+		return p, nil
+	case fatal(ctx, err):
+		return nil, err
+	case errors.As(err, &frame):
+		v.c.found.loseFrame(at.pack.ID, at.loc.Offset, err)
+	default:
+		v.c.found.loseBlobOf(at.pack.ID, id, err)
+	}
+	return nil, errLost
+}
+
+// folder visits one folder. If something is wrong with it, its pages are tried one by one, so that what lies behind the
+// damage is looked at as well.
+func (v *visitor) folder(ctx context.Context, id format.ID) error {
+	err := tree.Walk(ctx, v.load, id, func(n *tree.Node) error { return v.node(ctx, n) })
+	switch {
+	case err == nil:
+		v.c.whole()
+		return nil
+	case fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err):
+		return err
+	case wrong(err):
+		v.c.found.loseBlob(Tree, id, err)
+	}
+	return eachPage(ctx, v.load, id, func(_ format.ID, pg *tree.Page, err error) error {
+		if err != nil {
+			if fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err) {
+				return err
+			}
+			return nil
+		}
+		for i := range pg.Nodes {
+			if err := v.node(ctx, &pg.Nodes[i]); err != nil && !wrong(err) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// wrong reports whether the error says that a blob does not mean what it should.
+func wrong(err error) bool {
+	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupported)
+}
+
+func (v *visitor) node(ctx context.Context, n *tree.Node) error {
+	switch n.Type {
+	case tree.Dir:
+		v.push(n.Subtree)
+		return nil
+	case tree.File:
+		return v.content(ctx, n)
+	default:
+		return nil
+	}
+}
+
+func (v *visitor) content(ctx context.Context, n *tree.Node) error {
+	if list := n.Content.List; !list.IsZero() {
+		if !v.first(list) {
+			return nil
+		}
+		sum := uint64(0)
+		err := tree.WalkList(ctx, v.load, list, func(c tree.Chunk) error {
+			sum += c.Len
+			return v.chunk(c)
+		})
+		switch {
+		case err == nil && sum != n.Size:
+			return sizeError(n, sum)
+		case wrong(err):
+			v.c.found.loseBlob(Tree, list, err)
+			return v.restOfList(ctx, list)
+		case errors.Is(err, errLost):
+			return v.restOfList(ctx, list)
+		}
+		return err
+	}
+	size := uint64(len(n.Content.Inline))
+	for _, c := range n.Content.Chunks {
+		size += c.Len
+		if err := v.chunk(c); err != nil {
+			return err
+		}
+	}
+	if size != 0 && size != n.Size {
+		return sizeError(n, size)
+	}
+	return nil
+}
+
+func sizeError(n *tree.Node, content uint64) error {
+	return fmt.Errorf("file %q: %w (%d of %d bytes): %w", n.Name, errInconsistent, content, n.Size, format.ErrCorrupt)
+}
+
+// restOfList looks at what is left of a list of chunks.
+func (v *visitor) restOfList(ctx context.Context, id format.ID) error {
+	return eachListPage(ctx, v.load, id, func(_ format.ID, pg *tree.ListPage, err error) error {
+		if err != nil {
+			if fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err) {
+				return err
+			}
+			return nil
+		}
+		for _, c := range pg.Chunks {
+			if err := v.chunk(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (v *visitor) chunk(c tree.Chunk) error {
+	if c.IsHole() {
+		return nil
+	}
+	if v.chunks = append(v.chunks, c); len(v.chunks) < chunkBatch {
+		return nil
+	}
+	return v.lookUp()
+}
+
+// lookUp finds out whether the gathered chunks are in packs.
+func (v *visitor) lookUp() error {
+	slices.SortFunc(v.chunks, func(a, b tree.Chunk) int { return a.ID.Compare(b.ID) })
+	v.chunks = slices.Compact(v.chunks)
+	ids := make([]format.ID, len(v.chunks))
+	for i := range ids {
+		ids[i] = v.chunks[i].ID
+	}
+	places, err := v.c.blobs.locate(ids)
+	if err != nil {
+		return err
+	}
+	for i, at := range places {
+		switch {
+		case at == nil:
+			v.c.found.loseBlob(Blob, ids[i], errNowhere)
+		case uint64(at.loc.Len) != v.chunks[i].Len:
+			v.c.found.loseBlob(Blob, ids[i], fmt.Errorf("the index says %d bytes, a file %d: %w", at.loc.Len,
+				v.chunks[i].Len, format.ErrCorrupt))
+		case at.stray:
+			v.outside(at)
+		}
+	}
+	v.chunks = v.chunks[:0]
+	return nil
+}
+
+// eachPage visits the pages of a folder in their order, those that cannot be loaded or decoded too.
+func eachPage(ctx context.Context, load tree.Load, id format.ID, visit func(format.ID, *tree.Page, error) error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	var pg *tree.Page
+	p, err := load(ctx, id)
+	if err == nil {
+		pg, err = tree.DecodePage(p)
+	}
+	if err := visit(id, pg, err); err != nil || pg == nil {
+		return err
+	}
+	for i := range pg.Children {
+		if err := eachPage(ctx, load, pg.Children[i].ID, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachListPage is eachPage for a list of chunks.
+func eachListPage(ctx context.Context, load tree.Load, id format.ID,
+	visit func(format.ID, *tree.ListPage, error) error,
+) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	var pg *tree.ListPage
+	p, err := load(ctx, id)
+	if err == nil {
+		pg, err = tree.DecodeListPage(p)
+	}
+	if err := visit(id, pg, err); err != nil || pg == nil {
+		return err
+	}
+	for i := range pg.Children {
+		if err := eachListPage(ctx, load, pg.Children[i].ID, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}

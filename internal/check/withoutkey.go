@@ -1,0 +1,117 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// WithoutKey compares every stored file that is named by the hash of its bytes with its name, and looks at the config
+// and the key slots. It needs no key, so the machine that holds the repository can run it. What it cannot see is a file
+// that is not there. parallel 0 means 4 files at the same time; each takes 4 MiB of memory.
+func WithoutKey(ctx context.Context, st store.Store, parallel int, l *report.Ledger) (*Result, error) {
+	if parallel <= 0 {
+		parallel = defaultParallel
+	}
+	c := newChecker(st, nil, Options{Parallel: parallel}, l)
+	if err := c.names(ctx); err != nil {
+		return c.found.result(), fmt.Errorf("check without key: %w", err)
+	}
+	l.Phase(report.Done)
+	return c.found.result(), nil
+}
+
+func (c *checker) names(ctx context.Context) error {
+	c.l.Phase(report.Verifying)
+	c.expect(1, 0)
+	if err := c.checkConfig(ctx); err != nil {
+		return err
+	}
+	if err := c.checkKeys(ctx); err != nil {
+		return err
+	}
+	leases, err := c.list(ctx, store.Lease)
+	if err != nil {
+		return err
+	}
+	for _, info := range leases {
+		c.found.note("lease %s: something was writing on %s; without a key it cannot be told what", info.Name.ID,
+			info.Modified.UTC().Format("2006-01-02 15:04:05"))
+	}
+	buffers := make(chan []byte, c.opt.Parallel)
+	for range c.opt.Parallel {
+		buffers <- nil // made when they are needed
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(c.opt.Parallel)
+	for _, kind := range []store.Kind{store.Snapshot, store.Mark, store.Index, store.Pack} {
+		if err = c.startNames(ctx, g, kind, buffers); err != nil {
+			break
+		}
+	}
+	if waitErr := g.Wait(); waitErr != nil {
+		return waitErr
+	}
+	return err
+}
+
+// startNames compares the files of one kind.
+func (c *checker) startNames(ctx context.Context, g *errgroup.Group, kind store.Kind, buffers chan []byte) error {
+	infos, err := c.list(ctx, kind)
+	if err != nil {
+		return err
+	}
+	bytes := uint64(0)
+	for _, info := range infos {
+		bytes += uint64(info.Size)
+	}
+	c.expect(uint64(len(infos)), bytes)
+	n := uint64(len(infos))
+	switch kind {
+	case store.Snapshot:
+		c.found.res.Snapshots = n
+	case store.Index:
+		c.found.res.Segments = n
+	case store.Pack:
+		c.found.res.Packs, c.found.res.PacksRead = n, n
+	}
+	for _, info := range infos {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		g.Go(func() error {
+			buf := <-buffers
+			defer func() { buffers <- buf }()
+			if buf == nil {
+				buf = make([]byte, stretch)
+			}
+			return c.checkName(ctx, info, buf)
+		})
+	}
+	return nil
+}
+
+func (c *checker) checkName(ctx context.Context, info store.Info, buf []byte) error {
+	id := idOf(info)
+	sum, err := sumFile(ctx, c.st, info, buf)
+	switch {
+	case errors.Is(err, store.ErrNotExist):
+		return nil // removed since it was listed
+	case err == nil && sum != id:
+		err = errName
+	case err == nil && info.Name.Kind == store.Pack && info.Size < pack.HeaderSize+pack.FooterSize:
+		err = fmt.Errorf("%d bytes are no pack", info.Size)
+	}
+	if err == nil {
+		c.l.Bytes.Verified.Add(uint64(info.Size))
+		c.found.read(uint64(info.Size))
+	}
+	kind := kindOf(info.Name.Kind)
+	return c.judge(ctx, kind, id, string(kind)+" "+info.Name.ID, err)
+}
