@@ -190,7 +190,7 @@ func (p *pipeline) run(ctx context.Context) error {
 
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
-		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Now: p.Now,
+		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.Ledger, Now: p.Now,
 	}
 	if err := scan.Walk(ctx, p.src.Root, opt, &visitor{p}); err != nil {
 		return err
