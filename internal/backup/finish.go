@@ -157,6 +157,7 @@ func (f *finisher) compareContent(n, old *tree.Node) {
 	if n.Outcome >= tree.Skipped {
 		return // booked as failed
 	}
+	f.tally.Objects.Encrypted++
 	if old != nil && old.Type == n.Type && sameContent(&n.Content, &old.Content) && n.Target == old.Target {
 		f.tally.Objects.Updated++
 		return

@@ -197,7 +197,8 @@ func (a *app) protect(src *backup.Source) error {
 	type identity struct{ dev, ino uint64 }
 	known := map[identity]bool{}
 	var protected []options.Protected
-	for path, why := range map[string]string{place: "the repository", a.spec.Cache().Dir: "the cache"} {
+	for _, own := range []options.Protected{{Path: place, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
+		path, why := own.Path, own.Why
 		if path == "" {
 			continue
 		}
