@@ -8,6 +8,7 @@ import (
 	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -28,8 +29,8 @@ func (c *checker) readData(ctx context.Context) error {
 			packs, bytes = packs+1, bytes+uint64(c.packs[i].size)
 		}
 	}
-	c.expect(packs, bytes)
-	c.found.res.PacksRead = packs
+	c.found.Expect(packs, bytes)
+	c.found.Count(func(r *Result) { r.PacksRead = packs })
 	readers := make(chan *packReader, c.opt.Parallel)
 	for range c.opt.Parallel {
 		r, err := newPackReader(c)
@@ -65,7 +66,7 @@ func (c *checker) readData(ctx context.Context) error {
 			continue
 		}
 		var t pack.Table
-		if t, err = c.strayTable(ctx, f); err == nil || !fatal(ctx, err) {
+		if t, err = c.strayTable(ctx, f); err == nil || !finding.Fatal(ctx, err) {
 			err = nil // recorded before
 			start(f, &t)
 		}
@@ -115,15 +116,15 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 		err = p.skip(ctx, f.size)
 	}
 	switch {
-	case err != nil && fatal(ctx, err):
+	case err != nil && finding.Fatal(ctx, err):
 		return err
 	case err != nil:
-		r.c.found.add(Pack, f.id, "pack "+f.id.String(), err)
+		r.c.found.Add(Pack, f.id, "pack "+f.id.String(), err)
 	case p.damaged:
 	case format.ID(p.sum.Sum(nil)) != f.id:
-		r.c.found.add(Pack, f.id, "pack "+f.id.String(), errName)
+		r.c.found.Add(Pack, f.id, "pack "+f.id.String(), errName)
 	default:
-		r.c.whole()
+		r.c.found.Whole()
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ func (p *passage) frames(ctx context.Context, frames []pack.Frame) error {
 	end := int64(frames[len(frames)-1].Offset) + int64(frames[len(frames)-1].Sealed)
 	err := p.fill(ctx, start, end-start)
 	p.at = end
-	if err != nil && fatal(ctx, err) {
+	if err != nil && finding.Fatal(ctx, err) {
 		return err
 	}
 	if err == nil {
@@ -193,10 +194,10 @@ func (p *passage) frames(ctx context.Context, frames []pack.Frame) error {
 		f := &frames[i]
 		if err := p.fill(ctx, int64(f.Offset), int64(f.Sealed)); err == nil {
 			p.frame(f, p.r.buf)
-		} else if fatal(ctx, err) {
+		} else if finding.Fatal(ctx, err) {
 			return err
 		} else {
-			p.r.c.found.loseFrame(p.file.id, f.Offset, err)
+			p.r.c.found.LoseFrame(p.file.id, f.Offset, err)
 		}
 	}
 	return nil
@@ -214,14 +215,14 @@ func (p *passage) frame(f *pack.Frame, sealed []byte) {
 	}
 	if err != nil {
 		p.damaged = true
-		p.r.c.found.loseFrame(p.file.id, f.Offset, err)
+		p.r.c.found.LoseFrame(p.file.id, f.Offset, err)
 		return
 	}
 	whole := true
 	for i, n := range lens {
 		if b := &f.Blobs[i]; n != b.Len || p.r.hasher.ID(raw[:n]) != b.ID {
 			whole = false
-			p.r.c.found.loseBlobOf(p.file.id, b.ID, fmt.Errorf("frame at %d: blob %s has other bytes: %w", f.Offset,
+			p.r.c.found.LoseBlobOf(p.file.id, b.ID, fmt.Errorf("frame at %d: blob %s has other bytes: %w", f.Offset,
 				b.ID.Short(), format.ErrCorrupt))
 		}
 		raw = raw[n:]
@@ -230,8 +231,7 @@ func (p *passage) frame(f *pack.Frame, sealed []byte) {
 		p.damaged = true
 		return
 	}
-	p.r.c.l.Bytes.Verified.Add(uint64(f.Sealed))
-	p.r.c.found.read(uint64(f.Sealed))
+	p.r.c.found.Read(uint64(f.Sealed))
 }
 
 // sumFile returns the hash of a stored file, read in pieces through buf.
