@@ -49,9 +49,10 @@ func (c *checker) readData(ctx context.Context) error {
 			return r.read(ctx, f, t)
 		})
 	}
-	err := c.eachSegment(ctx, c.segments, func(_ format.ID, seg *index.Segment, err error) error {
-		if err != nil {
-			return nil // recorded before
+	err := c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
+		if err != nil { // it could be read a moment ago; its packs are read by their own tables
+			c.found.Add(Index, id, "index segment "+id.String(), err)
+			return nil
 		}
 		for i := range seg.Packs {
 			if f := c.packs.find(seg.Packs[i].ID); f != nil && f.chosen {
@@ -171,24 +172,36 @@ func (p *passage) fill(ctx context.Context, off, n int64) error {
 	return p.r.c.st.Get(ctx, p.name, off, p.r.buf)
 }
 
-// frames reads and opens frames that lie together. If they cannot be read in one piece, each is read for itself.
+// frames reads and opens frames that lie together. A failure to read them is tried again, because a share may be away
+// for a moment; a note tells. If it fails again, each frame is read for itself.
 func (p *passage) frames(ctx context.Context, frames []pack.Frame) error {
 	start := int64(frames[0].Offset)
 	end := int64(frames[len(frames)-1].Offset) + int64(frames[len(frames)-1].Sealed)
-	err := p.fill(ctx, start, end-start)
 	p.at = end
-	if err != nil && finding.Fatal(ctx, err) {
-		return err
-	}
-	if err == nil {
-		_, _ = p.sum.Write(p.r.buf)
-		whole := p.r.buf
-		for i := range frames {
-			f := &frames[i]
-			p.frame(f, whole[int64(f.Offset)-start:][:f.Sealed])
+	err := p.fill(ctx, start, end-start)
+	if err != nil && !finding.Fatal(ctx, err) {
+		first := err
+		if err = p.fill(ctx, start, end-start); err == nil {
+			p.r.c.found.Note("pack %s could be read at the second attempt only: %v", p.file.id, first)
 		}
-		return context.Cause(ctx)
 	}
+	switch {
+	case err != nil && finding.Fatal(ctx, err):
+		return err
+	case err != nil:
+		return p.oneByOne(ctx, frames, err)
+	}
+	_, _ = p.sum.Write(p.r.buf) // never fails
+	whole := p.r.buf
+	for i := range frames {
+		f := &frames[i]
+		p.frame(f, whole[int64(f.Offset)-start:][:f.Sealed])
+	}
+	return context.Cause(ctx)
+}
+
+// oneByOne reads frames that could not be read together, for a reason that is recorded.
+func (p *passage) oneByOne(ctx context.Context, frames []pack.Frame, why error) error {
 	p.damaged = true
 	for i := range frames {
 		f := &frames[i]
@@ -200,6 +213,7 @@ func (p *passage) frames(ctx context.Context, frames []pack.Frame) error {
 			p.r.c.found.LoseFrame(p.file.id, f.Offset, err)
 		}
 	}
+	p.r.c.found.Add(Pack, p.file.id, "pack "+p.file.id.String(), why)
 	return nil
 }
 
