@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
@@ -71,9 +72,11 @@ type Parent struct {
 // Memory is the cache of directory signatures. Nil everywhere: none.
 type Memory struct {
 	// Dir returns what was remembered of a directory, and the start of the backup that wrote it.
-	Dir func(key [16]byte) (value []byte, start tree.Time, ok bool, err error)
+	Dir func(key [16]byte) (value []byte, start tree.Time, ref hashcache.DirRef, ok bool, err error)
 	// Put remembers; it becomes valid only once the snapshot of this run is saved. Called by several goroutines.
 	Put func(key [16]byte, value []byte) error
+	// Keep notes that what was remembered holds for the snapshot of this run too.
+	Keep func(ref hashcache.DirRef)
 }
 
 // Result is what a run found; the snapshot itself is the caller's to write.
@@ -187,7 +190,7 @@ func (p *pipeline) run(ctx context.Context) error {
 
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
-		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Now: p.Now,
+		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.Ledger, Now: p.Now,
 	}
 	if err := scan.Walk(ctx, p.src.Root, opt, &visitor{p}); err != nil {
 		return err

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/scan"
+)
+
+// backupFlags are those that concern one run, and so are no options.
+type backupFlags struct {
+	tags             []string
+	host, time, note string
+	parent           string
+	force, dryRun    bool
+	skipUnchanged    bool
+	ignoreInode      bool
+	ignoreCtime      bool
+	lists            listFlags
+	stdin, stdinFrom bool
+	stdinName        string
+	make             bool
+}
+
+func (f *backupFlags) register(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.tags, "tag", nil, "tag the snapshot; may be given several times, or a,b")
+	flags.StringVarP(&f.host, "host", "H", "", "name of the machine in the snapshot (default: this one's)")
+	flags.StringVar(&f.time, "time", "", "time of the snapshot, as 2006-01-02 15:04:05 (default: now)")
+	flags.StringVar(&f.note, "description", "", "what the snapshot is for, in your words")
+	flags.StringVar(&f.parent, "parent", "", "compare with this snapshot (default: the newest of this host and these paths)")
+	flags.BoolVarP(&f.force, "force", "f", false, "read all files, whatever the parent snapshot says")
+	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything but write")
+	flags.BoolVar(&f.skipUnchanged, "skip-if-unchanged", false, "save no snapshot if it would equal its parent")
+	flags.BoolVar(&f.ignoreInode, "ignore-inode", false, "a file is not changed because its inode number is")
+	flags.BoolVar(&f.ignoreCtime, "ignore-ctime", false, "a file is not changed because its ctime is")
+	f.lists.register(flags)
+	flags.BoolVar(&f.stdin, "stdin", false, "back up standard input as one file")
+	flags.BoolVar(&f.stdinFrom, "stdin-from-command", false, "run the arguments as a command and back up its output; "+
+		"if it fails there is no snapshot")
+	flags.StringVar(&f.stdinName, "stdin-filename", "stdin", "path of that file in the snapshot")
+	flags.BoolVar(&f.make, "init", false, "make the repository first if there is none (always so at the default place)")
+}
+
+func (a *app) backupCommand() *cobra.Command {
+	f := &backupFlags{}
+	c := a.command(&cobra.Command{
+		Use:   "backup [flags] PATH...",
+		Short: "Make a snapshot of files and directories",
+		Long: `Makes a snapshot of the paths. Only what the repository does not hold yet is stored.
+
+If no repository is named and there is none at the default place, it is made, with a key file for this machine and a
+recovery key that is shown once. No question is asked.
+
+Exit code 3 says that there is a snapshot which lacks some objects: each is named on standard error.`,
+		Example: `  tidemark backup ~
+  tidemark backup --tag nightly --exclude '*.o' --one-file-system /
+  pg_dumpall | tidemark backup --stdin --stdin-filename all.sql
+  tidemark backup --stdin-from-command --stdin-filename all.sql -- pg_dumpall`,
+		Args: cobra.ArbitraryArgs,
+	}, func(ctx context.Context, args []string) error { return a.backup(ctx, f, args) },
+		options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
+		options.GroupSelection)
+	f.register(c.Flags())
+	return c
+}
+
+func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err error) {
+	job, err := a.backupJob(ctx, f, args)
+	if err != nil {
+		return err
+	}
+	r, err := a.openOrCreate(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if job.Stdin == nil {
+		if err := a.protect(&job.Source); err != nil {
+			return err
+		}
+		for _, rule := range job.Source.Rules.List() {
+			job.Label.Rules = append(job.Label.Rules, rule.String())
+		}
+	}
+	l := report.New(time.Now)
+	job.Session.Observer = &observer{ledger: l, note: a.print.Note}
+	stop := a.print.Watch(ctx, l)
+	out, err := backup.Make(ctx, r, *job, l)
+	if err == nil {
+		l.Phase(report.Done)
+	}
+	stop()
+	if err != nil {
+		return err
+	}
+	skipped := out.ID.IsZero() && !f.dryRun
+	if err := a.print.Tell(&output.Backup{Ledger: l, ID: out.ID, DryRun: f.dryRun, Skipped: skipped}); err != nil {
+		return err
+	}
+	if out.Failed {
+		return fmt.Errorf("%w, see above; the snapshot holds everything else", errIncomplete)
+	}
+	return nil
+}
+
+// openOrCreate opens the repository, or makes it on first use.
+func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repository, error) {
+	r, err := a.open(ctx)
+	if !errors.Is(err, repo.ErrNoRepository) {
+		return r, err
+	}
+	switch {
+	case f.dryRun:
+		a.print.Note("there is no repository yet: everything counts as new")
+		return a.imagine(ctx)
+	case f.make || !a.spec.Repository().Named:
+		return a.create(ctx, false)
+	}
+	return nil, err
+}
+
+// backupJob makes the job of flags, options and arguments.
+func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*backup.Job, error) {
+	par := a.spec.Parallel(runtime.NumCPU())
+	job := &backup.Job{
+		Label: backup.Label{Host: f.host, User: userName(), Tags: f.tags, Description: f.note, System: system(),
+			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
+		Parallel: backup.Parallel{Scanners: par.Workers.Scanners, Readers: par.Workers.Readers,
+			Workers: par.Workers.Compressors},
+		Parent:        backup.ParentChoice{Ref: f.parent},
+		SkipUnchanged: f.skipUnchanged,
+		NoMemory:      !a.spec.Cache().Enabled,
+	}
+	job.Session = repo.SessionOptions{Host: hostName(), Level: level(a.spec.Compression().Level),
+		Uploads: par.Workers.Uploads, DryRun: f.dryRun}
+	if job.Label.Host == "" {
+		job.Label.Host = hostName()
+	}
+	if f.time != "" {
+		at, err := parseTime(f.time)
+		if err != nil {
+			return nil, err
+		}
+		job.Label.Time = at
+	}
+	if f.stdin || f.stdinFrom {
+		return job, a.fromStdin(ctx, f, args, job)
+	}
+	return job, a.fromPaths(f, args, job)
+}
+
+func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
+	paths, err := f.lists.paths(a.In, args)
+	if err != nil {
+		return err
+	}
+	if job.Source.Root, err = scan.Sources(paths); err != nil {
+		return err
+	}
+	for _, path := range paths {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return fmt.Errorf("find source %s: %w", path, err)
+		}
+		job.Label.Sources = append(job.Label.Sources, absolute)
+	}
+	reading := a.spec.Reading()
+	if job.Source.Reading.Serialization, err = backup.ParseSerialization(reading.Serialization.String()); err != nil {
+		return err
+	}
+	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
+	job.Source.Comparing = backup.Comparing{Force: f.force, IgnoreInode: f.ignoreInode, IgnoreCtime: f.ignoreCtime}
+	return nil
+}
+
+// protect keeps the repository and the cache out of their own backup, by path and by identity, so that neither another
+// name nor a bind mount lets them in. It also compiles the rules.
+func (a *app) protect(src *backup.Source) error {
+	place, err := a.place()
+	if err != nil {
+		return err
+	}
+	type identity struct{ dev, ino uint64 }
+	known := map[identity]bool{}
+	var protected []options.Protected
+	for path, why := range map[string]string{place: "the repository", a.spec.Cache().Dir: "the cache"} {
+		if path == "" {
+			continue
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			continue // not there: nothing to protect
+		}
+		protected = append(protected, options.Protected{Path: path, Why: why})
+		dir, err := localfs.OpenDir(path)
+		if err != nil {
+			continue
+		}
+		if st, err := dir.Fstat(); err == nil {
+			known[identity{st.Dev, st.Ino}] = true
+		}
+		dir.Release()
+	}
+	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
+	set, warnings, err := a.spec.Rules(os.ReadFile, a.Env, protected...)
+	a.warn(warnings)
+	if err != nil {
+		return &usageError{err}
+	}
+	src.Rules = set
+	return nil
+}
+
+// level translates: options count 0 as off, a session as its default.
+func level(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func system() string { return runtime.GOOS + "/" + runtime.GOARCH }

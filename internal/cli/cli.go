@@ -1,0 +1,132 @@
+// Package cli is the command line: flags in, exit code out. Every command has a file of its own, which reads its flags,
+// calls one verb and prints what it returns. There is no logic here: what a command means is the verb's business, how a
+// result looks is package output's, and which secret opens a repository is package unlock's.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
+)
+
+// Process is what the program gets from the system.
+type Process struct {
+	Args     []string // without the name of the program
+	In       io.Reader
+	Out, Err io.Writer
+	Env      options.Env
+}
+
+// Main runs the program and returns its exit code.
+func Main() int {
+	ctx, stop := untilSignal(context.Background())
+	defer stop()
+	return Run(ctx, Process{Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv})
+}
+
+// Run executes one command and returns the exit code.
+func Run(ctx context.Context, p Process) int {
+	a := &app{Process: p}
+	// Until the options are read, what is wrong with them is said in the form that was most likely asked for.
+	a.print = output.Printer(output.NewText(p.Out, p.Err, output.TextOptions{}))
+	if slices.Contains(p.Args, "--json") {
+		a.print = output.NewJSON(p.Out, p.Err, false, false)
+	}
+	root := a.root()
+	root.SetArgs(p.Args)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	err := root.ExecuteContext(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	if err != nil {
+		a.print.Fail(exitCode(err), message(err))
+	}
+	return exitCode(err)
+}
+
+// untilSignal returns a context that the first signal cancels. The second one kills, since by then signals have their
+// usual effect again.
+func untilSignal(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			cancel(errInterrupted)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}
+
+// app is one run of the program.
+type app struct {
+	Process
+	spec  *options.Spec
+	print output.Printer
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "tidemark",
+		Short:         "Back up directory trees, and get them back",
+		Long:          rootHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return a.unknownCommand(c, args[0])
+			}
+			return c.Help()
+		},
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("%w; see '%s --help'", err, c.CommandPath())
+	})
+	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true})
+	root.CompletionOptions.DisableDefaultCmd = true
+	options.Register(root.PersistentFlags(), options.GroupRepository, options.GroupKeys, options.GroupCache,
+		options.GroupOutput)
+	for _, make := range a.commands() {
+		root.AddCommand(make())
+	}
+	return root
+}
+
+func (a *app) unknownCommand(c *cobra.Command, name string) error {
+	if near := c.SuggestionsFor(name); len(near) > 0 {
+		return usagef("unknown command %q: did you mean %s?", name, near[0])
+	}
+	return usagef("unknown command %q; see '%s --help'", name, c.CommandPath())
+}
+
+// commands are the makers of the commands, in the order of the help.
+func (a *app) commands() []func() *cobra.Command {
+	return []func() *cobra.Command{
+		a.initCommand, a.backupCommand, a.snapshotsCommand, a.lsCommand, a.restoreCommand, a.versionCommand,
+	}
+}
+
+const rootHelp = `tidemark backs up directory trees into an encrypted, deduplicating repository.
+
+  tidemark backup DIR                     the first run makes the repository
+  tidemark snapshots                      what there is
+  tidemark restore latest --target DIR    get it back
+
+Exit codes: 0 all well; 1 failed; 2 wrong usage; 3 a snapshot was made, some files failed;
+10 no repository there; 12 wrong key; 130 interrupted.`

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
+)
+
+// runner is what a command does once the options are known.
+type runner func(ctx context.Context, args []string) error
+
+// command completes c: it takes the option groups named beside the global ones, and runs do with the options resolved.
+func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cobra.Command {
+	if len(groups) > 0 {
+		options.Register(c.Flags(), groups...)
+	}
+	if c.Args == nil {
+		c.Args = cobra.NoArgs
+	}
+	check := c.Args
+	c.Args = func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usagef("%w; see '%s --help'", err, c.CommandPath())
+		}
+		return nil
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := a.resolve(c); err != nil {
+			return err
+		}
+		return do(c.Context(), args)
+	}
+	return c
+}
+
+// resolve reads the options and chooses the form of the output.
+func (a *app) resolve(c *cobra.Command) error {
+	spec, warnings, err := options.Resolve(c.Flags(), a.Env, os.ReadFile)
+	if err != nil {
+		return err
+	}
+	a.spec = spec
+	out := spec.Output()
+	if out.JSON {
+		a.print = output.NewJSON(a.Out, a.Err, out.Quiet, out.Verbose > 0)
+	} else {
+		term, _ := a.Env("TERM")
+		a.print = output.NewText(a.Out, a.Err, output.TextOptions{Quiet: out.Quiet, Verbose: out.Verbose,
+			Interval: out.Interval, Term: term})
+	}
+	a.warn(warnings)
+	a.boundMemory()
+	return nil
+}
+
+func (a *app) warn(warnings []options.Warning) {
+	for _, w := range warnings {
+		a.print.Note("warning: " + w.String())
+	}
+}
+
+// besideBuffers is what the program needs beside the buffers of --memory, in bytes: code, stacks, the directories under
+// way, index and cache pages.
+const besideBuffers = 72 << 20
+
+// boundMemory makes the garbage collector work harder as the program comes near its budget.
+func (a *app) boundMemory() {
+	debug.SetGCPercent(50)
+	debug.SetMemoryLimit(a.spec.Parallel(1).Memory + besideBuffers)
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/pkg/chunker"
+	"github.com/tidemark-backup/tidemark/pkg/format/config"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "init",
+		Short: "Make a repository",
+		Long: `Makes a repository at the place that --repo names, or at the default place.
+
+It is opened by the passphrase or key file that the options name. Without one you are asked for a passphrase; if there
+is no terminal, or the passphrase is empty, a key file of this machine is made under ~/.config/tidemark/keys and found
+again by itself. A recovery key is shown once: it opens the repository on any machine. Print it.
+
+--key-file makes the key file if it does not exist.`,
+		Example: `  tidemark init
+  tidemark init --repo /mnt/disk/backup --password-file ~/secret`,
+	}, func(ctx context.Context, _ []string) error {
+		r, err := a.create(ctx, true)
+		if err != nil {
+			return err
+		}
+		return r.Close()
+	})
+}
+
+// create makes the repository and tells about it. ask allows to ask for a passphrase.
+func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err error) {
+	path, err := a.place()
+	if err != nil {
+		return nil, err
+	}
+	sources := a.secrets()
+	if err := a.requireNone(ctx, path); err != nil {
+		return nil, err
+	}
+	secrets, err := sources.Create(ctx, ask)
+	if err != nil {
+		return nil, fmt.Errorf("make repository at %s: %w", path, err)
+	}
+	st, err := local.Create(path)
+	if err != nil {
+		secrets.Discard()
+		return nil, fmt.Errorf("make repository at %s: %w", path, err)
+	}
+	r, made, err := repo.Init(ctx, a.patient(st), repo.InitOptions{Secrets: secrets.Secrets, Recovery: true,
+		Label: label(), Chunker: chunking(), Open: a.openOptions()})
+	if err != nil {
+		secrets.Discard()
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	// Whatever follows, the recovery key must be seen: it exists nowhere else.
+	key, err := secrets.Keep(r.ID())
+	result := &output.Created{ID: r.ID(), Place: path, RecoveryKey: made.RecoveryKey, KeyFile: key}
+	a.print.Show(result.Block())
+	if printErr := a.print.Tell(result); printErr != nil || err != nil {
+		return nil, errors.Join(err, printErr)
+	}
+	return r, nil
+}
+
+// requireNone looks before anybody is asked for a passphrase in vain.
+func (a *app) requireNone(ctx context.Context, path string) error {
+	st, err := local.Open(path)
+	if err == nil {
+		_, err = st.Stat(ctx, store.Name{Kind: store.Config})
+	}
+	switch {
+	case err == nil:
+		return fmt.Errorf("make repository at %s: %w", path, repo.ErrExists)
+	case errors.Is(err, store.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf("make repository at %s: %w", path, err)
+}
+
+// imagine makes a repository in memory, for a dry run where there is none.
+func (a *app) imagine(ctx context.Context) (*repo.Repository, error) {
+	opt := a.openOptions()
+	opt.NoCache = true
+	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Recovery: true, Label: label(), Chunker: chunking(), Open: opt})
+	return r, err
+}
+
+// chunking is what new repositories are made with.
+func chunking() config.Chunker {
+	p := chunker.DefaultParams()
+	return config.Chunker{Algorithm: 1, Min: uint32(p.Min), Avg: uint32(p.Avg), Max: uint32(p.Max)}
+}
+
+// hint quotes the place of the repository for a command line, when it is not the default one.
+func (a *app) hint() string {
+	if r := a.spec.Repository(); r.Named {
+		return " --repo '" + strings.ReplaceAll(r.Location, "'", `'\''`) + "'"
+	}
+	return ""
+}

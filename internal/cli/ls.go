@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+func (a *app) lsCommand() *cobra.Command {
+	var filter filterFlags
+	var long, recursive, exact bool
+	c := a.command(&cobra.Command{
+		Use:   "ls [flags] SNAPSHOT[:/PATH] [DIR...]",
+		Short: "List what is in a snapshot",
+		Long: `Lists everything in a snapshot, or in directories of it. With a directory named after the snapshot only what
+lies directly in it is listed, unless --recursive is given.
+
+--long shows mode, owners, size and time, and of a file that changed while it was read what was done about it.`,
+		Example: `  tidemark ls latest
+  tidemark ls --long latest:/home/ann`,
+		Args: cobra.MinimumNArgs(1),
+	}, func(ctx context.Context, args []string) (err error) {
+		r, err := a.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		found, sub, err := find(ctx, r, args[0], filter.filter())
+		if err != nil {
+			return err
+		}
+		if err := a.print.Tell(&output.Snapshot{ID: found.ID, Snapshot: found.Snapshot}); err != nil {
+			return err
+		}
+		dirs := args[1:]
+		if len(dirs) == 0 {
+			dirs, recursive = []string{""}, recursive || sub == ""
+		}
+		names := output.Names{Users: found.Snapshot.Users, Groups: found.Snapshot.Groups}
+		for _, dir := range dirs {
+			err := browse.List(ctx, r, found.Snapshot.Tree, join(sub, dir), recursive, func(path string, n *tree.Node) error {
+				return a.print.Print(&output.Node{Path: path, Node: n, Names: names, Long: long, Exact: exact})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	filter.register(c.Flags())
+	c.Flags().BoolVarP(&long, "long", "l", false, "mode, owners, size, time")
+	c.Flags().BoolVar(&recursive, "recursive", false, "what lies deeper too")
+	c.Flags().BoolVar(&exact, "bytes", false, "with --long: exact sizes in bytes")
+	return c
+}

@@ -1,0 +1,72 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// Created is a new repository.
+type Created struct {
+	ID, Place   string
+	RecoveryKey string
+	KeyFile     string // of this machine; "" for none
+}
+
+// Text writes where it is.
+func (c *Created) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "repository %s made at %s\n", c.ID[:8], human.Printable(c.Place))
+	if err == nil && c.KeyFile != "" {
+		_, err = fmt.Fprintf(w, "its key for this machine is %s\n", human.Printable(c.KeyFile))
+	}
+	return err
+}
+
+// Events returns the record with the recovery key: nothing else shows it to a script.
+func (c *Created) Events() []any {
+	place, _ := event.Escape(c.Place)
+	return []any{&event.Initialized{Type: "initialized", ID: c.ID, Repository: place, Recovery: c.RecoveryKey}}
+}
+
+// Block sets the recovery key off from everything around it.
+func (c *Created) Block() string { return recoveryBlock(c.RecoveryKey) }
+
+func recoveryBlock(key string) string {
+	rule := strings.Repeat("=", 72)
+	return fmt.Sprintf(`
+%s
+ RECOVERY KEY, shown only now:
+
+     %s
+
+ It opens the repository on any machine, like a passphrase. Write it down
+ or print it, and keep it away from this computer: without a key nobody
+ can read the backups, and nobody can make another one.
+%s
+
+`, rule, key, rule)
+}
+
+// Recovery is a recovery key that took the place of earlier ones.
+type Recovery struct{ ID, Key string }
+
+// Text says what became of the others.
+func (r *Recovery) Text(w io.Writer) error {
+	_, err := fmt.Fprintln(w, "new recovery key made; earlier recovery keys open the repository no longer")
+	return err
+}
+
+// Events returns a record with the key.
+func (r *Recovery) Events() []any {
+	return []any{struct {
+		Type string `json:"message_type"` // "recovery_key"
+		ID   string `json:"repository_id"`
+		Key  string `json:"recovery_key"`
+	}{"recovery_key", r.ID, r.Key}}
+}
+
+// Block sets the key off.
+func (r *Recovery) Block() string { return recoveryBlock(r.Key) }

@@ -1,0 +1,71 @@
+package output
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
+)
+
+// JSON prints for scripts: results and progress on standard output, errors and notes on standard error, as restic does.
+type JSON struct {
+	out, err *event.Writer
+	raw      io.Writer
+	quiet    bool
+	verbose  bool
+}
+
+// Note is the event of a remark that is no result.
+type Note struct {
+	Type string `json:"message_type"` // "note"
+	Text string `json:"message"`
+}
+
+// NewJSON returns a printer on standard output and standard error. With quiet there are no status events; with verbose
+// the remarks about single files are events as well.
+func NewJSON(out, err io.Writer, quiet, verbose bool) *JSON {
+	return &JSON{out: event.NewWriter(out), err: event.NewWriter(err), raw: err, quiet: quiet, verbose: verbose}
+}
+
+// Print writes the events of r.
+func (j *JSON) Print(r Record) error {
+	for _, e := range r.Events() {
+		if err := j.out.Write(e); err != nil {
+			return fmt.Errorf("write result: %w", err)
+		}
+	}
+	return nil
+}
+
+// Tell is Print: a script picks what it wants.
+func (j *JSON) Tell(r Record) error { return j.Print(r) }
+
+// Note writes a note event; a broken standard error is nothing that could be told to anybody.
+func (j *JSON) Note(text string) { _ = j.err.Write(Note{"note", strings.TrimSpace(text)}) }
+
+// Show does nothing: what a user must not miss is in the records too.
+func (j *JSON) Show(string) {}
+
+// Watch writes status events every second, and an event for every issue.
+func (j *JSON) Watch(ctx context.Context, l *report.Ledger) func() {
+	job := l.Snapshot().Job
+	l.OnIssue(func(i report.Issue) {
+		if i.Severity == report.Failure || j.verbose {
+			_ = j.err.Write(event.NewError(job, i))
+		}
+	})
+	signals, cancel := context.WithCancel(ctx)
+	report.OnSignal(signals, l, j.raw)
+	stop := func() {}
+	if !j.quiet {
+		stop = show.Start(ctx, func(ctx context.Context) { event.RunStatus(ctx, l, j.out, show.StatusEvery) })
+	}
+	return func() { cancel(); stop() }
+}
+
+// Fail writes the exit_error event.
+func (j *JSON) Fail(code int, text string) { _ = j.err.Write(event.NewExit(code, text)) }

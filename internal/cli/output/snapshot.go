@@ -1,0 +1,98 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+)
+
+// Snapshot is one snapshot: in text a line about it, as the head of a listing.
+type Snapshot struct {
+	ID       format.ID
+	Snapshot *snapshot.Snapshot
+}
+
+// Text writes the head of a listing.
+func (s *Snapshot) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "snapshot %s of %s at %s by %s@%s\n", s.ID.Short(),
+		printableList(s.Snapshot.Sources, ", "), stamp(s.Snapshot.Time), human.Printable(s.Snapshot.User),
+		human.Printable(s.Snapshot.Host))
+	return err
+}
+
+func printableList(list []string, separator string) string {
+	var b []string
+	for _, one := range list {
+		b = append(b, human.Printable(one))
+	}
+	return strings.Join(b, separator)
+}
+
+// Events returns the snapshot record.
+func (s *Snapshot) Events() []any {
+	sn := s.Snapshot
+	e := &event.Snapshot{
+		Type: "snapshot", ID: s.ID.String(), ShortID: s.ID.Short(), Time: moment(sn.Time), Tree: sn.Tree.String(),
+		Hostname: sn.Host, Username: sn.User, UID: sn.UID, GID: sn.GID, Tags: sn.Tags, Program: sn.Program,
+		System: sn.System, TotalFiles: sn.Stats.Content.Files, TotalBytes: sn.Stats.Content.Bytes,
+		Failed: sn.Stats.Objects.Failed, Paths: []string{},
+	}
+	for _, path := range sn.Sources {
+		text, _ := event.Escape(path)
+		e.Paths = append(e.Paths, text)
+	}
+	if !sn.Parent.IsZero() {
+		e.Parent = sn.Parent.String()
+	}
+	if !sn.Original.IsZero() {
+		e.Original = sn.Original.String()
+	}
+	return []any{e}
+}
+
+// Snapshots is a list of them under a heading.
+type Snapshots struct {
+	Heading string // "" for none
+	List    []Snapshot
+	Compact bool // without paths and sizes
+}
+
+// Text writes a table.
+func (s *Snapshots) Text(w io.Writer) error {
+	if s.Heading != "" {
+		fmt.Fprintln(w, s.Heading)
+	}
+	t := table{head: []string{"ID", "Time", "Host", "Tags"}}
+	if !s.Compact {
+		t.head = append(t.head, "Paths", "Size>")
+	}
+	for _, one := range s.List {
+		sn := one.Snapshot
+		cells := []string{one.ID.Short(), stamp(sn.Time), human.Printable(sn.Host), printableList(sn.Tags, ",")}
+		if !s.Compact {
+			cells = append(cells, printableList(sn.Sources, "\n"), human.Size(sn.Stats.Content.Bytes))
+		}
+		t.add(cells...)
+	}
+	if len(s.List) > 0 {
+		if err := t.write(w); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w, human.Plural(uint64(len(s.List)), "snapshot"))
+	return err
+}
+
+// Events returns a record for each snapshot.
+func (s *Snapshots) Events() []any {
+	var all []any
+	for _, one := range s.List {
+		all = append(all, one.Events()...)
+	}
+	return all
+}

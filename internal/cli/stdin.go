@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+)
+
+// fromStdin makes the source a stream: standard input, or what a command writes.
+func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job *backup.Job) error {
+	job.Stdin = &backup.Stdin{Name: f.stdinName, Reader: a.In}
+	job.Label.Sources = []string{path.Join("/", f.stdinName)}
+	switch {
+	case f.lists.given():
+		return usagef("--files-from and --stdin exclude each other")
+	case !f.stdinFrom && len(args) > 0:
+		return usagef("--stdin takes no paths")
+	case !f.stdinFrom:
+		return nil
+	case len(args) == 0:
+		return usagef("--stdin-from-command needs a command: tidemark backup --stdin-from-command -- COMMAND ARGUMENT...")
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("run %s: %w", args[0], err)
+	}
+	stream := &commandOutput{cmd: cmd, out: out}
+	job.Stdin.Reader, job.Stdin.Close = stream, stream.wait
+	return nil
+}
+
+// commandOutput is the output of a command that is started by the first read, when the repository is known to be open.
+type commandOutput struct {
+	cmd     *exec.Cmd
+	out     io.Reader
+	started bool
+	failed  error
+}
+
+func (c *commandOutput) Read(p []byte) (int, error) {
+	if !c.started {
+		c.started = true
+		if err := c.cmd.Start(); err != nil {
+			c.failed = fmt.Errorf("run %s: %w", c.cmd.Args[0], err)
+		}
+	}
+	if c.failed != nil {
+		return 0, c.failed
+	}
+	return c.out.Read(p)
+}
+
+// wait returns why the command failed: then there must be no snapshot that looks complete.
+func (c *commandOutput) wait() error {
+	if !c.started || c.failed != nil {
+		return nil
+	}
+	if err := c.cmd.Wait(); err != nil {
+		return fmt.Errorf("run %s: %w; no snapshot was saved", c.cmd.Args[0], err)
+	}
+	return nil
+}

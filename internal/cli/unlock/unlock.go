@@ -1,0 +1,217 @@
+// Package unlock finds the secret that opens a repository: what the options name, the key file of this machine, or what
+// a person types. It also makes the secrets of a new repository.
+//
+// A passphrase may be a recovery key everywhere: the two cannot be mistaken for each other, as the latter holds a
+// checksum. So whoever has the sheet of paper needs no flag of its own.
+//
+// The package refuses to know what is in a repository, and prints nothing but prompts.
+package unlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+)
+
+// ErrNoSecret: there is nothing to try, and nobody to ask.
+var ErrNoSecret = errors.New("no key of this machine opens it and there is no terminal to ask on; give a passphrase or " +
+	"the recovery key with --password-file, --password-command or TIDEMARK_PASSWORD, or a key file with --key-file")
+
+// ErrEmpty: a passphrase is empty.
+var ErrEmpty = errors.New("the passphrase is empty")
+
+// ErrMismatch: what was typed twice differs.
+var ErrMismatch = errors.New("the passphrases differ; nothing was changed")
+
+// Asker asks a person for a secret.
+type Asker interface {
+	// Ask shows the prompt and returns what was typed, which is not shown.
+	Ask(prompt string) (string, error)
+}
+
+// Sources is where secrets come from.
+type Sources struct {
+	Keys    options.Keys
+	Asker   Asker  // nil: nobody to ask
+	Machine string // folder of the key files of this machine; "" when there is none
+
+	asked bool // a person was asked
+}
+
+// Asked reports whether a person was asked, who may have mistyped.
+func (s *Sources) Asked() bool { return s.asked }
+
+// explicit reports whether the options name a secret. Then nothing else is tried, so that a wrong one is told at once.
+func (s *Sources) explicit() bool {
+	k := s.Keys
+	return k.Password != "" || k.PasswordFile != "" || k.PasswordCommand != "" || k.KeyFile != ""
+}
+
+// Opener returns what repo.Open asks for the secret of each slot. id is the repository's.
+func (s *Sources) Opener(ctx context.Context, id string) (func(*keyfile.Slot) ([]byte, error), error) {
+	o := &opener{ctx: ctx, sources: s}
+	if !s.explicit() {
+		path := s.machineFile(id)
+		secret, err := ReadKeyFile(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		default:
+			o.file = secret
+		}
+		return o.secret, nil
+	}
+	if s.Keys.KeyFile != "" {
+		secret, err := ReadKeyFile(s.Keys.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		o.file = secret
+	}
+	if text, err := Passphrase(ctx, s.Keys); err != nil {
+		return nil, err
+	} else if text != "" {
+		o.typed(text)
+	}
+	return o.secret, nil
+}
+
+// opener answers for one opening of a repository.
+type opener struct {
+	ctx        context.Context
+	sources    *Sources
+	file       []byte // secret of a key file
+	passphrase string
+	recovery   []byte
+	have       bool // passphrase and recovery are found out
+}
+
+func (o *opener) typed(text string) {
+	o.passphrase, o.have = text, true
+	if secret, err := keyfile.ParseRecoveryKey(text); err == nil {
+		o.recovery = secret
+	}
+}
+
+// secret asks a person only when a slot is reached that nothing else opens: key files come first.
+func (o *opener) secret(slot *keyfile.Slot) ([]byte, error) {
+	if slot.Method == keyfile.KeyFile {
+		return o.file, nil
+	}
+	if !o.have && !o.sources.explicit() {
+		if o.sources.Asker == nil {
+			return nil, ErrNoSecret
+		}
+		o.sources.asked = true
+		text, err := o.sources.Asker.Ask("Passphrase or recovery key of the repository: ")
+		if err != nil {
+			return nil, err
+		}
+		o.typed(text)
+	}
+	if slot.Method == keyfile.Recovery {
+		return o.recovery, nil
+	}
+	if o.recovery != nil || o.passphrase == "" {
+		return nil, nil
+	}
+	return []byte(o.passphrase), nil
+}
+
+// Passphrase returns the passphrase that the options name, "" when they name none.
+func Passphrase(ctx context.Context, k options.Keys) (string, error) {
+	var text string
+	switch {
+	case k.Password != "":
+		text = string(k.Password)
+	case k.PasswordFile != "":
+		content, err := os.ReadFile(k.PasswordFile)
+		if err != nil {
+			return "", fmt.Errorf("read passphrase: %w", err)
+		}
+		text = firstLine(content)
+	case k.PasswordCommand != "":
+		var err error
+		if text, err = run(ctx, k.PasswordCommand); err != nil {
+			return "", err
+		}
+	default:
+		return "", nil
+	}
+	if text == "" {
+		return "", fmt.Errorf("read passphrase: %w", ErrEmpty)
+	}
+	return text, nil
+}
+
+// run executes a command line of the user's in a shell, as they would themselves.
+func run(ctx context.Context, line string) (string, error) {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("run password command: %w", err)
+	}
+	return firstLine(out), nil
+}
+
+func firstLine(content []byte) string {
+	line, _, _ := bytes.Cut(content, []byte("\n"))
+	return strings.TrimSuffix(strings.TrimPrefix(string(line), "\ufeff"), "\r")
+}
+
+// ReadKeyFile returns the secret of a key file. "" is not there.
+func ReadKeyFile(path string) ([]byte, error) {
+	if path == "" {
+		return nil, fs.ErrNotExist
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read key file: %w", err)
+	}
+	secret, err := keyfile.ParseSecretFile(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return secret, nil
+}
+
+// AskTwice asks for a new passphrase.
+func (s *Sources) AskTwice(prompt string) (string, error) {
+	first, err := s.Asker.Ask(prompt)
+	if err != nil || first == "" {
+		return "", err
+	}
+	second, err := s.Asker.Ask("The same again: ")
+	if err != nil {
+		return "", err
+	}
+	if first != second {
+		return "", ErrMismatch
+	}
+	return first, nil
+}
+
+// machineFile is where this machine keeps the key file of a repository.
+func (s *Sources) machineFile(id string) string {
+	if s.Machine == "" {
+		return ""
+	}
+	return filepath.Join(s.Machine, id+".key")
+}
+
+// secretOf makes a secret of a passphrase.
+func secretOf(text string) repo.Secret {
+	return repo.Secret{Method: keyfile.Passphrase, Value: []byte(text)}
+}
