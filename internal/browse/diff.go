@@ -99,7 +99,9 @@ type differ struct {
 // blobSet is a set of blobs with their lengths.
 type blobSet struct{ data, trees map[short]uint32 }
 
-func newBlobSet() blobSet { return blobSet{data: make(map[short]uint32), trees: make(map[short]uint32)} }
+func newBlobSet() blobSet {
+	return blobSet{data: make(map[short]uint32), trees: make(map[short]uint32)}
+}
 
 // less takes what both have out of both.
 func (s *blobSet) less(other *blobSet) {
