@@ -78,12 +78,12 @@ func TestLinksLeadSomewhere(t *testing.T) {
 
 // ghosts finds paths in documents that look as if they were of this repository and are not there.
 func ghosts(docs []*file, exists func(string) bool) []string {
-	name := regexp.MustCompile("(^|[\\s`(,])((?:cmd|internal|pkg|docs|testdata)/[A-Za-z0-9_./*-]*[A-Za-z0-9*/])")
+	name := regexp.MustCompile("(^|[\\s`(,])((?:cmd|internal|pkg|docs)/[A-Za-z0-9_./*-]*[A-Za-z0-9*/])")
 	var out []string
 	for _, f := range docs {
 		for _, found := range name.FindAllSubmatch(f.text, -1) {
 			at := string(found[2])
-			if !exists(at) && !exists(path.Join(f.dir(), at)) { // beside the document, as in a SPEC.md
+			if !exists(at) {
 				out = append(out, fmt.Sprintf("%s speaks of %s, which does not exist", f.path, at))
 			}
 		}
@@ -93,8 +93,8 @@ func ghosts(docs []*file, exists func(string) bool) []string {
 
 func TestDocumentsSpeakOfWhatExists(t *testing.T) {
 	none(t, ghosts(documents(sources(t)), exists))
-	docs := []*file{text("README.md", "`internal/store/` and pkg/gone/x.go, `testdata/*.txt`; not other/pkg/gone")}
-	there := func(at string) bool { return at == "internal/store/" || at == "testdata/*.txt" }
+	docs := []*file{text("README.md", "`internal/store/` and pkg/gone/x.go, `docs/*.txt`; not other/pkg/gone")}
+	there := func(at string) bool { return at == "internal/store/" || at == "docs/*.txt" }
 	require.Equal(t, []string{"README.md speaks of pkg/gone/x.go, which does not exist"}, ghosts(docs, there))
 }
 
