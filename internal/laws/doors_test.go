@@ -26,18 +26,7 @@ func exceptions() []exception {
 			"internal/hashcache", []string{"os.MkdirAll", "os.Remove", "os.CreateTemp", "bbolt.Open"},
 			"bbolt maps its file into memory, which no door can stand in front of",
 		},
-		{
-			"internal/repo", []string{"os.RemoveAll"},
-			"the private cache of a dry run goes away with it",
-		},
-		{
-			"internal/repo/blobindex", []string{"os.MkdirAll", "os.MkdirTemp", "os.ReadDir", "os.RemoveAll"},
-			"makes and clears the folders in which the caches lie",
-		},
-		{
-			"internal/check", []string{"os.MkdirTemp", "os.RemoveAll"},
-			"its own table of what the packs hold lies in a cache file of its own while it runs",
-		},
+		{"internal/repo/blobindex", []string{"os.MkdirAll"}, "makes the folder in which the cache lies"},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
 		{"internal/cli", nil, "reads option files, password files and key files, and asks at the terminal"},
 	}
