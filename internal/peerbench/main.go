@@ -48,7 +48,7 @@ func run() error {
 	}
 	defer os.RemoveAll(dir)
 	if *program == "" {
-		*program = filepath.Join(dir, "tidemark")
+		*program = filepath.Join(dir, "program")
 		build := exec.CommandContext(ctx, "go", "build", "-o", *program, "./cmd/tidemark")
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build tidemark: %w\n%s", err, out)
