@@ -113,9 +113,6 @@ func (b *bench) tree(ctx context.Context, tree string, runs int) ([]measurement,
 				return nil, err
 			}
 			places[t.name] = p
-			if t.prepare == nil {
-				continue
-			}
 			if _, err := b.do(ctx, t, p, t.prepare(p)); err != nil {
 				return nil, err
 			}

@@ -17,7 +17,7 @@ type place struct{ repo, home, out string }
 type tool struct {
 	name, program string
 	env           func(place) []string
-	prepare       func(place) []string // nil: the first backup makes the repository
+	prepare       func(place) []string // makes the repository; not timed
 	backup        func(p place, label, tree string) []string
 	restore       func(place) []string
 }
@@ -32,6 +32,7 @@ func tools(tidemark string) []tool {
 			env: func(p place) []string {
 				return []string{"TIDEMARK_REPOSITORY=" + p.repo, "TIDEMARK_PASSWORD=" + secret}
 			},
+			prepare: func(place) []string { return []string{"init", "--quiet"} },
 			backup:  func(_ place, _, tree string) []string { return []string{"backup", "--quiet", tree} },
 			restore: func(p place) []string { return []string{"restore", "--quiet", "latest", "--target", p.out} },
 		},
