@@ -47,8 +47,9 @@ bench:                  ## Go benchmarks
 bench-peers:            ## tidemark beside restic and borg on TREES; as root with cold caches
 	$(GO) run ./internal/peerbench $(TREES)
 
-docs:                   ## docs/cli and the man pages, from the commands
-	$(GO) generate ./cmd/...
+docs:                   ## docs/cli and bin/man, from the commands
+	$(GO) run ./cmd/tidemark man markdown docs/cli
+	$(GO) run ./cmd/tidemark man roff bin/man
 
 cover:                  ## bin/cover.html
 	@mkdir -p bin
