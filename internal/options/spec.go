@@ -108,10 +108,11 @@ type Parallel struct {
 	Memory      int64 // bytes of buffers for data under way
 }
 
-// Parallel returns the workers for a machine of cpu processors: the dial's, but for those that are named singly.
-func (s *Spec) Parallel(cpu int) Parallel {
+// Parallel returns the workers for a machine of cpu processors and the media of a job: the dial's, but for those that
+// are named singly.
+func (s *Spec) Parallel(cpu int, media Media) Parallel {
 	dial := int(s.int("resource-utilization"))
-	w := Dial(dial, cpu)
+	w := Dial(dial, cpu, media)
 	for name, field := range map[string]*int{"scanners": &w.Scanners, "readers": &w.Readers,
 		"compressors": &w.Compressors, "uploads": &w.Uploads} {
 		if n := s.int(name); n > 0 {
