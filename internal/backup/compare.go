@@ -23,7 +23,8 @@ func (v *visitor) Entry(d *scan.Directory, name string, err error) {
 func (v *visitor) Excluded(_ *scan.Directory, n int) { v.Ledger.Objects.Excluded.Add(uint64(n)) }
 
 // Directory compares one scanned directory with what is known of it and queues what must be read.
-func (v *visitor) Directory(ctx context.Context, d *scan.Directory) error {
+func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *report.Clock) error {
+	defer clock.Enter(clock.Enter(report.Compare))
 	p := v.pipeline
 	j := &job{dir: d, children: make([]child, len(d.Subdirs))}
 	if d.Parent != nil {
@@ -43,10 +44,12 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory) error {
 	}
 	p.readSelf(j)
 	if !j.clean {
+		clock.Enter(report.WaitRead)
 		if err := p.queue(ctx, j); err != nil {
 			return err
 		}
 	}
+	clock.Enter(report.Encode)
 	return p.done(ctx, j)
 }
 
@@ -74,13 +77,13 @@ func (p *pipeline) recall(j *job) error {
 		return nil
 	}
 	if p.Memory.Dir != nil {
-		value, start, ok, err := p.Memory.Dir(j.key)
+		value, start, ref, ok, err := p.Memory.Dir(j.key)
 		if err != nil {
 			return err
 		}
 		if ok {
 			if m, valid := parseMemo(value); valid {
-				j.cached = m
+				j.cached, j.ref = m, ref
 				j.old.root, j.old.start = m.tree, start
 				j.clean = m.local == j.local && !j.failed
 				return nil

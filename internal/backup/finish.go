@@ -17,6 +17,7 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	whole := j.whole()
 	if j.clean && whole == j.cached.full {
 		j.tree = j.cached.tree
+		p.Memory.Keep(j.ref)
 		p.Ledger.Trees.Reused.Add(1)
 		return nil
 	}
@@ -118,7 +119,13 @@ func (f *finisher) add(i int, old *tree.Node) error {
 	if n.Outcome > tree.Retried {
 		j.racy = true // must be looked at again next time, whatever its times say
 	}
-	return f.builder.Add(n)
+	err := f.builder.Add(n)
+	if errors.Is(err, tree.ErrTooLarge) {
+		f.Ledger.Fail(j.dir.Join(n.Name), "keep extended attributes", err)
+		n.Xattrs = nil
+		err = f.builder.Add(n)
+	}
+	return err
 }
 
 // describe fills f.node from what was scanned and read.
@@ -150,6 +157,7 @@ func (f *finisher) compareContent(n, old *tree.Node) {
 	if n.Outcome >= tree.Skipped {
 		return // booked as failed
 	}
+	f.tally.Objects.Encrypted++
 	if old != nil && old.Type == n.Type && sameContent(&n.Content, &old.Content) && n.Target == old.Target {
 		f.tally.Objects.Updated++
 		return

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -19,6 +20,7 @@ type job struct {
 	key    [16]byte
 	local  [16]byte // signature of the entries as scanned
 	cached memo
+	ref    hashcache.DirRef
 	clean  bool // local equals the cached one: every entry is as it was
 	racy   bool // an entry changed too recently for its times to be trusted next time
 

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/user"
 	"slices"
@@ -85,7 +86,7 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 
 func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, parent *repo.Listed,
 	out *Outcome, l *report.Ledger,
-) error {
+) (err error) {
 	deps := Deps{Repo: r, Session: s, Ledger: l, Now: time.Now}
 	var base Parent
 	if parent != nil {
@@ -95,6 +96,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, memory.discard()) }()
 	deps.Memory = memory.hooks()
 	l.Phase(report.Scanning)
 	var result *Result

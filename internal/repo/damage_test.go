@@ -100,7 +100,9 @@ func TestEveryTruncationIsNoticed(t *testing.T) {
 }
 
 // requireNoWrongBytes reads a copy of st with other bytes under one name.
-func requireNoWrongBytes(t *testing.T, st store.Store, want map[format.ID][][]byte, name store.Name, bad []byte, what string) {
+func requireNoWrongBytes(t *testing.T, st store.Store, want map[format.ID][][]byte, name store.Name, bad []byte,
+	what string,
+) {
 	t.Helper()
 	damaged := mem.New()
 	copyStore(t, st, damaged)

@@ -299,7 +299,7 @@ func TestUnusableCacheFolderIsNoError(t *testing.T) {
 		Unlock: repo.UnlockWith(machineKey()), CacheDir: file, Notify: noted.Note,
 	})
 	requireComplete(t, r, id, blobs(1, 10))
-	require.Contains(t, noted.String(), "cache folder cannot be used")
+	require.Contains(t, noted.String(), "cache cannot be used")
 }
 
 func TestReadingNeedsNoListOfPacks(t *testing.T) {
@@ -316,4 +316,58 @@ func TestCancelledSync(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, fresh(t, st).Sync(ctx), context.Canceled)
+}
+
+// A prune moves blobs to another pack and removes the old one while somebody reads.
+func TestMovedBlobIsFound(t *testing.T) {
+	st := mem.New()
+	writer := initialise(t, st)
+	data := blobs(1, 10)
+	id := mustBackUp(t, writer, data)
+	old := packIDs(t, st)
+	reader := fresh(t, st)
+	require.NoError(t, reader.Sync(t.Context()))
+
+	mark(t, writer, old...)
+	mustBackUp(t, fresh(t, st), data) // stores all blobs again, because the old packs are condemned
+	for _, pack := range old {
+		require.NoError(t, st.Delete(t.Context(), store.Name{Kind: store.Pack, ID: pack.String()}))
+	}
+	requireComplete(t, reader, id, data)
+}
+
+// Someone copied a pack of ours that no segment names, and it is damaged in the middle: what is intact is found.
+func TestRebuildFromDamagedPack(t *testing.T) {
+	st := mem.New()
+	writer := initialise(t, st)
+	data := blobs(1, 60)
+	opt := small()
+	opt.Tuning.DataPack = 1 << 20
+	_, err := backUp(t.Context(), writer, opt, data)
+	require.NoError(t, err)
+	for _, name := range names(t, st, store.Pack) {
+		p := bytesOf(t, st, name)
+		if len(p) > 10<<10 {
+			p[len(p)/2] ^= 1
+			require.NoError(t, st.Put(t.Context(), name, p[:len(p)-1]))
+		}
+	}
+	for _, name := range names(t, st, store.Index) {
+		require.NoError(t, st.Delete(t.Context(), name))
+	}
+	r := fresh(t, st)
+	require.NoError(t, r.Sync(t.Context()))
+	known := has(t, r, data)
+	require.Contains(t, known, false)
+	require.Contains(t, known, true)
+	h := r.Keys().Hasher()
+	for i, ok := range known {
+		got, err := r.LoadBlob(t.Context(), h.ID(data[i]))
+		if ok {
+			require.NoError(t, err)
+			require.Equal(t, data[i], got)
+		} else {
+			require.ErrorIs(t, err, store.ErrNotExist)
+		}
+	}
 }

@@ -90,8 +90,8 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 	return newRepository(st, conf, key, opt.Open), result, nil
 }
 
-// requireEmpty refuses a place that holds a repository, also one that has lost its config: its packs would be unreadable
-// for ever beside a new master key. Key slots alone are what an interrupted Init leaves, and do no harm.
+// requireEmpty refuses a place that holds a repository, also one that has lost its config: beside a new master key its
+// packs would be unreadable for ever. Key slots alone are what an interrupted Init leaves, and do no harm.
 func requireEmpty(ctx context.Context, st store.Store) error {
 	_, err := st.Stat(ctx, store.Name{Kind: store.Config})
 	if err == nil {

@@ -1,6 +1,7 @@
 package repo_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -102,7 +103,9 @@ func TestOpenErrors(t *testing.T) {
 	require.ErrorIs(t, err, repo.ErrNoRepository)
 
 	st := mem.New()
-	_, _, err = repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{passphrase("right")}, Params: quick, Chunker: chunker})
+	_, _, err = repo.Init(t.Context(), st, repo.InitOptions{
+		Secrets: []repo.Secret{passphrase("right")}, Params: quick, Chunker: chunker,
+	})
 	require.NoError(t, err)
 	for name, unlock := range map[string]func(*keyfile.Slot) ([]byte, error){
 		"wrong passphrase": repo.UnlockWith(passphrase("wrong")),
@@ -226,4 +229,25 @@ func TestRenewRecoveryKey(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, slots, 1)
 	require.True(t, slots[0].Current)
+}
+
+// rival makes a repository between the moment at which another program looks and the moment at which it writes.
+type rival struct {
+	store.Store
+	config []byte
+}
+
+func (r *rival) Put(ctx context.Context, name store.Name, data []byte) error {
+	if name.Kind == store.Config {
+		data = r.config // ours was there for a moment, and then theirs
+	}
+	return r.Store.Put(ctx, name, data)
+}
+
+func TestTwoInitsAtOnce(t *testing.T) {
+	first := mem.New()
+	initialise(t, first)
+	st := &rival{mem.New(), bytesOf(t, first, store.Name{Kind: store.Config})}
+	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunker: chunker})
+	require.ErrorIs(t, err, repo.ErrExists)
 }

@@ -3,7 +3,6 @@ package repo
 import (
 	"context"
 	"errors"
-	"os"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
@@ -28,14 +27,14 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 		return err
 	}
 	target := session.Target{
-		Store: r.st, Keys: r.keys, Index: c, Sync: r.Sync, Packs: r.index.Packs,
+		Store: r.st, Keys: r.keys, Index: c, Sync: r.Sync, Packs: r.index.Packs, Trees: r.trees.keep,
 	}
 	if opt.DryRun {
-		dry, dir, err := r.index.Temporary()
+		dry, err := r.index.Temporary()
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, dry.Close(), os.RemoveAll(dir)) }()
+		defer func() { err = errors.Join(err, dry.Close()) }()
 		target.Index = overlay{known: c, added: dry}
 		target.Sync = r.index.SyncLocal
 	}

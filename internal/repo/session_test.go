@@ -470,6 +470,7 @@ func (n *notes) Note(text string) {
 func (n *notes) String() string                        { return strings.Join(n.text, "\n") }
 func (n *notes) Sealed(pack.Kind, int, int, int)       {}
 func (n *notes) Stored(store.Kind, int, time.Duration) {}
+func (n *notes) Waited(time.Duration)                  {}
 
 // When somebody took the writer for dead, its snapshot is published only if all packs of the index are still there.
 func TestLostLease(t *testing.T) {
@@ -511,4 +512,22 @@ func TestLostLease(t *testing.T) {
 			require.Len(t, names(t, st, store.Snapshot), 1)
 		})
 	}
+}
+
+func TestDryRunWithCondemnedPacks(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	data := blobs(1, 60)
+	mustBackUp(t, r, data)
+	mark(t, r, packIDs(t, st)...)
+	opt := small()
+	opt.DryRun = true
+	require.NoError(t, r.WithSession(t.Context(), opt, func(ctx context.Context, s *repo.Session) error {
+		for range 2 {
+			require.NoError(t, put(s, r, pack.Data, append(data, blobs(2, 20)...)))
+			require.NoError(t, s.Flush(ctx))
+			require.EqualValues(t, 80, s.Totals().DataBlobs)
+		}
+		return nil
+	}))
 }

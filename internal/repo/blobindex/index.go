@@ -10,11 +10,9 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
@@ -34,11 +32,9 @@ type Index struct {
 	keys *seal.Keys
 	repo [16]byte
 	opt  Options
-	now  func() time.Time
 
 	cacheMu sync.Mutex
 	cache   *hashcache.Cache // nil until it is needed
-	private string           // folder to remove with the cache; empty if the cache is shared with later runs
 	closed  bool
 
 	syncMu   sync.Mutex
@@ -51,7 +47,7 @@ func New(st store.Store, keys *seal.Keys, repo [16]byte, opt Options) *Index {
 	if opt.Notify == nil {
 		opt.Notify = func(string) {}
 	}
-	return &Index{st: st, keys: keys, repo: repo, opt: opt, now: time.Now}
+	return &Index{st: st, keys: keys, repo: repo, opt: opt}
 }
 
 // Sync brings the index up to date with the segments on the target. Segments that are damaged, or vanished without
@@ -121,12 +117,3 @@ func (x *Index) Rebuild(ctx context.Context) (Rebuilt, error) {
 
 // note tells the person something.
 func (x *Index) note(text string, args ...any) { x.opt.Notify(fmt.Sprintf(text, args...)) }
-
-// Packs yields every pack that the index names at the moment.
-func (x *Index) Packs(yield func(format.ID) error) error {
-	c, err := x.Cache()
-	if err != nil {
-		return err
-	}
-	return eachPack(c, yield)
-}

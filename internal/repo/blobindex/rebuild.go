@@ -52,7 +52,7 @@ func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode 
 	if err != nil {
 		return Rebuilt{}, err
 	}
-	files, err := x.unnamedPacks(ctx, c)
+	files, err := x.unnamedPacks(ctx)
 	if err != nil {
 		return Rebuilt{}, err
 	}
@@ -73,7 +73,7 @@ func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode 
 }
 
 // unnamedPacks lists the packs that no segment names and no mark condemns.
-func (x *Index) unnamedPacks(ctx context.Context, c *hashcache.Cache) ([]packFile, error) {
+func (x *Index) unnamedPacks(ctx context.Context) ([]packFile, error) {
 	condemned, err := session.Condemned(ctx, x.st, x.keys)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,8 @@ func (x *Index) unnamedPacks(ctx context.Context, c *hashcache.Cache) ([]packFil
 		}
 	}
 	slices.SortFunc(files, func(a, b packFile) int { return a.id.Compare(b.id) })
-	named, err := namedPacks(c)
+	named := make(map[format.ID]bool)
+	err = x.Packs(func(id format.ID) error { named[id] = true; return nil })
 	if err != nil {
 		return nil, err
 	}

@@ -189,7 +189,8 @@ func TestSegmentsByTime(t *testing.T) {
 				time.Sleep(25 * time.Second)
 			}
 			n := 0
-			for range st.List(t.Context(), store.Index) {
+			for _, err := range st.List(t.Context(), store.Index) {
+				require.NoError(t, err)
 				n++
 			}
 			require.Equal(t, 2, n, "after 75 s and after 175 s")
@@ -303,7 +304,7 @@ func TestBuffersAreBounded(t *testing.T) {
 			<-g.entered // the next one can only begin once a buffer came back
 		}
 		require.LessOrEqual(t, s.packers[0].made, 3)
-		s.fail(stop)
+		_ = s.fail(stop)
 		require.ErrorIs(t, <-done, stop)
 		return nil
 	})
@@ -365,7 +366,8 @@ func (o *tally) Stored(kind store.Kind, size int, took time.Duration) {
 	}
 }
 
-func (o *tally) Note(string) {}
+func (o *tally) Waited(time.Duration) {}
+func (o *tally) Note(string)          {}
 
 func TestObserverAndTotalsAgreeWithTheTarget(t *testing.T) {
 	st := mem.New()

@@ -1,0 +1,273 @@
+// Package hashcache remembers, in one bbolt file on this machine, where the blobs of a repository lie and what its
+// directories looked like, so that a backup asks the target about neither. All of it can be made again: the file may be
+// deleted at any time, and one that is damaged or belongs to another repository is replaced by an empty one.
+//
+// # Blobs
+//
+// See package runs: each merged segment is a sorted run, runs are merged as they gather.
+//
+// # Directories
+//
+// See DirBatch: an entry counts only as long as a snapshot that is known to contain its tree is in the repository.
+//
+// The package refuses to know what the index segments are stored in, and what the value of a directory means.
+package hashcache
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache/runs"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// The types of a lookup.
+type (
+	Loc   = runs.Loc   // where a blob lies; its Pack is a number for Cache.Pack
+	Found = runs.Found // the answer to a lookup
+)
+
+// PackInfo is what is needed to open frames of a pack.
+type PackInfo struct {
+	ID   format.ID
+	Salt [pack.SaltSize]byte
+	Kind pack.Kind
+	Size uint64 // bytes
+}
+
+const (
+	// layout is the version of the buckets below. A file with another one is replaced.
+	layout = 2
+	// lockWait is how long Open waits for another process: it may be about to end.
+	lockWait = 200 * time.Millisecond
+)
+
+// The buckets, besides those of package runs. Numbers in keys are big-endian, so that keys are in the order of the
+// numbers.
+const (
+	bucketMeta     = "meta"     // names below -> fixed-size values
+	bucketSegments = "segments" // segment ID -> nothing
+	bucketPacks    = "packs"    // pack number u32 -> PackInfo
+	bucketPackIDs  = "pack ids" // pack ID -> pack number u32
+	bucketDirs     = "dirs"     // directory key -> entry
+	bucketWriters  = "writers"  // generation u32 -> snapshot ID
+	bucketKept     = "kept"     // generation u32, chunk number u32 -> bits of references
+
+	metaLayout = "layout" // u32
+	metaRepo   = "repo"   // 16 bytes
+	metaDirs   = "dirs"   // dirState
+)
+
+func packBuckets() []string { return []string{bucketSegments, bucketPacks, bucketPackIDs} }
+
+func dirBuckets() []string { return []string{bucketDirs, bucketWriters, bucketKept} }
+
+func bucket(tx *bolt.Tx, name string) *bolt.Bucket { return tx.Bucket([]byte(name)) }
+
+// Cache is an open cache. It is safe for concurrent use.
+type Cache struct {
+	path string
+	db   *bolt.DB
+	note string
+
+	write   sync.Mutex // held by whoever changes blobs or directories, over several transactions
+	blobs   *runs.Index
+	live    atomic.Pointer[liveSet]
+	dirStep int // dirsPerCommit, which tests make smaller
+	damaged atomic.Bool
+}
+
+// Open opens the cache file of a repository, and makes it if it is missing. A file that is damaged, of another version
+// or of another repository is replaced by an empty one, which Note tells. If another process holds the file, the error
+// is ErrBusy.
+func Open(path string, repo [16]byte) (*Cache, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	c, err := open(path, repo, false)
+	if err == nil || errors.Is(err, ErrBusy) || !replaceable(err) {
+		return c, err
+	}
+	why := err
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("replace cache: %w", err)
+	}
+	if c, err = open(path, repo, false); err != nil {
+		return nil, err
+	}
+	c.note = fmt.Sprintf("the local cache was replaced by an empty one: %v", why)
+	return c, nil
+}
+
+// OpenTemp makes an empty cache in folder dir that nobody else sees and that is gone when it is closed, or when the
+// process ends in whatever way: its file has no name. Nothing is flushed to the disk.
+func OpenTemp(dir string, repo [16]byte) (*Cache, error) {
+	f, err := os.CreateTemp(dir, "cache-*.tmp")
+	if err != nil {
+		return nil, fmt.Errorf("make temporary cache: %w", err)
+	}
+	path := f.Name()
+	c, err := open(path, repo, true)
+	if err = errors.Join(err, f.Close(), os.Remove(path)); err != nil {
+		if c != nil {
+			err = errors.Join(err, c.db.Close())
+		}
+		return nil, fmt.Errorf("make temporary cache: %w", err)
+	}
+	return c, nil
+}
+
+// Note returns a sentence for the person at the screen about what happened to the cache, or "".
+func (c *Cache) Note() string { return c.note }
+
+// Close releases the file. A damaged one is removed.
+func (c *Cache) Close() error {
+	if c.damaged.Load() {
+		// bbolt may hold locks that a panic left behind: closing could wait for ever. The descriptor goes with the process.
+		if err := os.Remove(c.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove damaged cache: %w", err)
+		}
+		return nil
+	}
+	if err := c.db.Close(); err != nil {
+		return fmt.Errorf("close cache: %w", err)
+	}
+	return nil
+}
+
+func open(path string, repo [16]byte, private bool) (*Cache, error) {
+	c := &Cache{path: path, dirStep: dirsPerCommit}
+	c.blobs = runs.New(guarded{c})
+	err := c.guard("open cache", func() (err error) {
+		c.db, err = bolt.Open(path, 0o600, &bolt.Options{
+			Timeout:        lockWait,
+			FreelistType:   bolt.FreelistMapType,
+			NoSync:         private,
+			NoGrowSync:     private,
+			NoFreelistSync: private, // otherwise written with each commit, so that opening need not scan the file
+		})
+		if errors.Is(err, bolterrors.ErrTimeout) {
+			return ErrBusy
+		}
+		if err != nil {
+			return err
+		}
+		return c.prepare(repo)
+	})
+	if err == nil {
+		return c, nil
+	}
+	if c.db != nil && !c.damaged.Load() {
+		err = errors.Join(err, c.db.Close())
+	}
+	return nil, err
+}
+
+// replaceable tells a file that is of no use from a disk that is full or a folder that refuses us.
+func replaceable(err error) bool {
+	var errno syscall.Errno // of the disk, the folder, the memory
+	return !errors.Is(err, ErrBusy) && !errors.As(err, &errno)
+}
+
+// prepare makes the buckets of a new file, or finds that an old one is not ours.
+func (c *Cache) prepare(repo [16]byte) error {
+	fresh := false
+	err := c.db.View(func(tx *bolt.Tx) error {
+		meta := bucket(tx, bucketMeta)
+		if meta == nil {
+			name, _ := tx.Cursor().First()
+			if fresh = name == nil; !fresh {
+				return errForeign
+			}
+			return nil
+		}
+		if v := meta.Get([]byte(metaLayout)); len(v) != 4 || binary.BigEndian.Uint32(v) != layout {
+			return errForeign
+		}
+		if !bytes.Equal(meta.Get([]byte(metaRepo)), repo[:]) {
+			return errForeign
+		}
+		for _, name := range slices.Concat(packBuckets(), dirBuckets(), runs.Buckets()) {
+			if bucket(tx, name) == nil {
+				return ErrDamaged
+			}
+		}
+		return nil
+	})
+	if err != nil || !fresh {
+		return err
+	}
+	return c.db.Update(func(tx *bolt.Tx) error {
+		meta, err := tx.CreateBucket([]byte(bucketMeta))
+		if err != nil {
+			return err
+		}
+		if err := runs.Create(tx); err != nil {
+			return err
+		}
+		for _, name := range slices.Concat(packBuckets(), dirBuckets()) {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		if err := meta.Put([]byte(metaRepo), repo[:]); err != nil {
+			return err
+		}
+		return meta.Put([]byte(metaLayout), number(layout))
+	})
+}
+
+// guard runs an operation on the file. A damaged file makes bbolt panic, or the processor fault where the file is
+// shorter than the mapping: both become ErrDamaged, and the cache is not touched again.
+func (c *Cache) guard(what string, op func() error) (err error) {
+	if c.damaged.Load() {
+		return fmt.Errorf("%s: %w", what, ErrDamaged)
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w (%v)", ErrDamaged, r)
+		}
+		if errors.Is(err, ErrDamaged) {
+			c.damaged.Store(true)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", what, err)
+		}
+	}()
+	return op()
+}
+
+// update and view are transactions behind the guard.
+func (c *Cache) update(what string, change func(tx *bolt.Tx) error) error {
+	return c.guard(what, func() error { return c.db.Update(change) })
+}
+
+func (c *Cache) view(what string, read func(tx *bolt.Tx) error) error {
+	return c.guard(what, func() error { return c.db.View(read) })
+}
+
+// guarded is the file as package runs sees it.
+type guarded struct{ c *Cache }
+
+func (g guarded) View(what string, read func(tx *bolt.Tx) error) error { return g.c.view(what, read) }
+
+func (g guarded) Update(what string, change func(tx *bolt.Tx) error) error {
+	return g.c.update(what, change)
+}
+
+func number(n uint32) []byte { return binary.BigEndian.AppendUint32(make([]byte, 0, 4), n) }

@@ -1,0 +1,223 @@
+package runs
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// compact merges the newest runs while there are too many of one order of magnitude. Only neighbours in age are merged,
+// because the newest place of a blob wins.
+func (x *Index) compact() error {
+	for {
+		var runs []run
+		err := x.db.View("list runs", func(tx *bolt.Tx) (err error) {
+			runs, err = listRuns(tx, nil)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		runs = crowded(runs)
+		if len(runs) == 0 {
+			return nil
+		}
+		if err := x.mergeRuns(runs); err != nil {
+			return err
+		}
+	}
+}
+
+// crowded returns the newest runs that together are ripe to become one, or none. From the oldest to the newest, orders
+// of magnitude never rise: a long run that comes after short ones swallows them, and runsPerClass runs of one order
+// become one of the next. So n blobs never lie in more than runsPerClass runs per order.
+func crowded(runs []run) []run {
+	if len(runs) == 0 {
+		return nil
+	}
+	newest := len(runs) - 1
+	first := newest
+	for first > 0 && runs[first-1].class() < runs[newest].class() {
+		first--
+	}
+	if first < newest {
+		return runs[first:]
+	}
+	for end := len(runs); end > 0; end = first {
+		class := runs[end-1].class()
+		for first = end - 1; first > 0 && runs[first-1].class() == class; {
+			first--
+		}
+		if end-first >= runsPerClass {
+			return runs[first:]
+		}
+	}
+	return nil
+}
+
+// mergeRuns puts one run in the place of several, in transactions of bounded size. A crash in between leaves a run that
+// is not listed, which the next merge of runs removes.
+func (x *Index) mergeRuns(runs []run) error {
+	var w *runWriter
+	var last *format.ID // copied so far
+	for done := false; !done; {
+		err := x.db.Update("merge runs of the cache", func(tx *bolt.Tx) (err error) {
+			if w == nil {
+				if err = removeUnlisted(tx); err != nil {
+					return err
+				}
+				total := uint64(0)
+				for i := range runs {
+					total += runs[i].blobs
+				}
+				w, err = newRunWriter(tx, total)
+			} else {
+				err = w.enter(tx)
+			}
+			if err != nil {
+				return err
+			}
+			if last, err = copyRuns(tx, runs, last, x.step, w); err != nil {
+				return err
+			}
+			if done = last == nil; !done {
+				return nil
+			}
+			if err := w.finish(); err != nil {
+				return err
+			}
+			return removeRuns(tx, runs)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyRuns copies at most limit blobs that come after the given one, and returns the last, or nil at the end.
+func copyRuns(tx *bolt.Tx, runs []run, after *format.ID, limit int, w *runWriter) (*format.ID, error) {
+	heads := make([]*runReader, 0, len(runs))
+	for i := range runs {
+		r, err := newRunReader(tx, runs[i].number, after)
+		if err != nil {
+			return nil, err
+		}
+		if r.ok {
+			heads = append(heads, r)
+		}
+	}
+	var last format.ID
+	for range limit {
+		best := -1
+		for i, r := range heads { // from the oldest to the newest: of equals, the last wins
+			if r.ok && (best < 0 || r.id.Compare(heads[best].id) <= 0) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return nil, nil
+		}
+		last = heads[best].id
+		if err := w.add(&last, &heads[best].loc); err != nil {
+			return nil, err
+		}
+		for _, r := range heads {
+			if r.ok && r.id == last {
+				if err := r.next(); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return &last, nil
+}
+
+func removeRuns(tx *bolt.Tx, runs []run) error {
+	for i := range runs {
+		n := number(runs[i].number)
+		if err := tx.Bucket([]byte(bucketRuns)).Delete(n); err != nil {
+			return err
+		}
+		for _, name := range [...]string{bucketBlobs, bucketFilters} {
+			if err := tx.Bucket([]byte(name)).DeleteBucket(n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeUnlisted removes what an interrupted merge of runs left.
+func removeUnlisted(tx *bolt.Tx) error {
+	listed := tx.Bucket([]byte(bucketRuns))
+	var left []run
+	err := tx.Bucket([]byte(bucketBlobs)).ForEach(func(k, _ []byte) error {
+		if listed.Get(k) == nil {
+			left = append(left, run{number: binary.BigEndian.Uint32(k)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return removeRuns(tx, left)
+}
+
+// runReader reads a run from front to back.
+type runReader struct {
+	cursor *bolt.Cursor
+	block  block
+	i      int // of the record in the block
+	id     format.ID
+	loc    Loc
+	ok     bool // id and loc are set
+}
+
+// newRunReader stands at the first record after the given one.
+func newRunReader(tx *bolt.Tx, n uint32, after *format.ID) (*runReader, error) {
+	b, err := runBucket(tx, n)
+	if err != nil {
+		return nil, err
+	}
+	r := &runReader{cursor: b.Cursor()}
+	if after == nil {
+		_, v := r.cursor.First()
+		return r, r.enter(v)
+	}
+	_, v := r.cursor.Seek(after[:])
+	if err := r.enter(v); err != nil {
+		return nil, err
+	}
+	for r.ok && bytes.Compare(r.id[:], after[:]) <= 0 {
+		if err := r.next(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// enter begins with a block, nil at the end.
+func (r *runReader) enter(v []byte) (err error) {
+	if r.ok = v != nil; !r.ok {
+		return nil
+	}
+	if r.block, err = parseBlock(v); err != nil {
+		return err
+	}
+	r.i = -1
+	return r.next()
+}
+
+func (r *runReader) next() (err error) {
+	if r.i++; r.i == r.block.len() {
+		_, v := r.cursor.Next()
+		return r.enter(v)
+	}
+	copy(r.id[:], r.block.id(r.i))
+	r.loc, r.block.locs, err = takeLoc(r.block.locs)
+	return err
+}

@@ -1,0 +1,193 @@
+package runs
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// run is the head of a run, as listed in bucketRuns.
+type run struct {
+	number uint32
+	blobs  uint64 // records in it
+	blocks uint32 // of its filter
+}
+
+func (r *run) class() int {
+	class := 0
+	for n := r.blobs; n >= smallRun; n /= runsPerClass {
+		class++
+	}
+	return class
+}
+
+func (r *run) append(dst []byte) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(dst, r.blobs), r.blocks)
+}
+
+func parseRun(k, v []byte) (run, error) {
+	if len(k) != 4 || len(v) != 12 {
+		return run{}, fmt.Errorf("run: %w", ErrDamaged)
+	}
+	return run{binary.BigEndian.Uint32(k), binary.BigEndian.Uint64(v), binary.BigEndian.Uint32(v[8:])}, nil
+}
+
+// listRuns returns the runs from the oldest to the newest.
+func listRuns(tx *bolt.Tx, dst []run) ([]run, error) {
+	cursor := tx.Bucket([]byte(bucketRuns)).Cursor()
+	for k, v := cursor.First(); k != nil; k, v = cursor.Next() {
+		r, err := parseRun(k, v)
+		if err != nil {
+			return nil, err
+		}
+		dst = append(dst, r)
+	}
+	return dst, nil
+}
+
+// runBucket returns the blocks of a run.
+func runBucket(tx *bolt.Tx, r uint32) (*bolt.Bucket, error) {
+	b := tx.Bucket([]byte(bucketBlobs)).Bucket(number(r))
+	if b == nil {
+		return nil, fmt.Errorf("run %d: %w", r, ErrDamaged)
+	}
+	return b, nil
+}
+
+// runWriter writes one run, by ascending ID. It may be carried from one transaction into the next.
+type runWriter struct {
+	run
+	tx     *bolt.Tx
+	blocks *bolt.Bucket
+	filter *filterWriter
+
+	n    int    // records of the block that is being filled
+	ids  []byte // theirs
+	locs []byte
+}
+
+// newRunWriter begins a run of at most n blobs. Until finish, the run is not listed.
+func newRunWriter(tx *bolt.Tx, n uint64) (*runWriter, error) {
+	next, err := tx.Bucket([]byte(bucketRuns)).NextSequence()
+	if err != nil {
+		return nil, err
+	}
+	w := &runWriter{run: run{number: uint32(next)}}
+	for _, name := range [...]string{bucketBlobs, bucketFilters} {
+		if _, err := tx.Bucket([]byte(name)).CreateBucket(number(w.number)); err != nil {
+			return nil, err
+		}
+	}
+	w.filter = newFilterWriter(n)
+	return w, w.enter(tx)
+}
+
+// enter goes on in tx.
+func (w *runWriter) enter(tx *bolt.Tx) (err error) {
+	w.tx = tx
+	if w.blocks, err = runBucket(tx, w.number); err != nil {
+		return err
+	}
+	w.blocks.FillPercent = 1 // keys only ever come after all others
+	w.filter.bucket = tx.Bucket([]byte(bucketFilters)).Bucket(number(w.number))
+	return nil
+}
+
+func (w *runWriter) add(id *format.ID, loc *Loc) error {
+	w.ids = append(w.ids, id[:]...)
+	w.locs = appendLoc(w.locs, loc)
+	w.n++
+	w.blobs++
+	if err := w.filter.add(id); err != nil {
+		return err
+	}
+	if len(w.ids)+len(w.locs) < blockBytes {
+		return nil
+	}
+	return w.flush()
+}
+
+// flush writes the block, under the ID of its last record: then one Seek finds the block that may hold an ID.
+func (w *runWriter) flush() error {
+	if w.n == 0 {
+		return nil
+	}
+	last := append([]byte(nil), w.ids[len(w.ids)-format.IDSize:]...)
+	block := make([]byte, 0, 2+len(w.ids)+len(w.locs)) // bbolt keeps it until the commit
+	block = binary.LittleEndian.AppendUint16(block, uint16(w.n))
+	block = append(append(block, w.ids...), w.locs...)
+	w.n, w.ids, w.locs = 0, w.ids[:0], w.locs[:0]
+	return w.blocks.Put(last, block)
+}
+
+// finish lists the run.
+func (w *runWriter) finish() error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if err := w.filter.finish(); err != nil {
+		return err
+	}
+	w.run.blocks = w.filter.blocks
+	return w.tx.Bucket([]byte(bucketRuns)).Put(number(w.number), w.append(nil))
+}
+
+func appendLoc(dst []byte, l *Loc) []byte {
+	dst = binary.AppendUvarint(dst, uint64(l.Pack))
+	dst = binary.AppendUvarint(dst, uint64(l.Offset))
+	dst = binary.AppendUvarint(dst, uint64(l.Sealed))
+	dst = binary.AppendUvarint(dst, uint64(l.Skip))
+	return binary.AppendUvarint(dst, uint64(l.Len))
+}
+
+// block is a decoded block; it aliases the file.
+type block struct {
+	ids  []byte // format.IDSize each
+	locs []byte // five varints each
+}
+
+func parseBlock(p []byte) (block, error) {
+	if len(p) < 2 {
+		return block{}, fmt.Errorf("block: %w", ErrDamaged)
+	}
+	n := int(binary.LittleEndian.Uint16(p)) * format.IDSize
+	if n == 0 || len(p)-2 < n {
+		return block{}, fmt.Errorf("block: %w", ErrDamaged)
+	}
+	return block{p[2 : 2+n], p[2+n:]}, nil
+}
+
+func (b *block) len() int { return len(b.ids) / format.IDSize }
+
+func (b *block) id(i int) []byte { return b.ids[i*format.IDSize:][:format.IDSize] }
+
+// takeLoc decodes the place at the head of p and returns the rest.
+func takeLoc(p []byte) (l Loc, rest []byte, err error) {
+	for _, field := range [...]*uint32{&l.Pack, &l.Offset, &l.Sealed, &l.Skip, &l.Len} {
+		v, n := binary.Uvarint(p)
+		if n <= 0 || v > 1<<32-1 {
+			return Loc{}, nil, fmt.Errorf("place of a blob: %w", ErrDamaged)
+		}
+		*field, p = uint32(v), p[n:]
+	}
+	return l, p, nil
+}
+
+// skipLocs returns p without its first n places.
+func skipLocs(p []byte, n int) ([]byte, error) {
+	left := 5 * n
+	for i := 0; left > 0; i++ {
+		if i == len(p) {
+			return nil, fmt.Errorf("places of blobs: %w", ErrDamaged)
+		}
+		if p[i] < 0x80 {
+			if left--; left == 0 {
+				return p[i+1:], nil
+			}
+		}
+	}
+	return p, nil
+}
