@@ -83,6 +83,7 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
+	a.dial(job)
 	r, err := a.openOrCreate(ctx, f)
 	if err != nil {
 		return err
@@ -135,17 +136,14 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 
 // backupJob makes the job of flags, options and arguments.
 func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*backup.Job, error) {
-	par := a.spec.Parallel(runtime.NumCPU())
 	job := &backup.Job{
 		Label: backup.Label{Host: f.host, User: userName(), Tags: f.tags, Description: f.note, System: system(),
 			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
-		Parallel:      crews(par),
 		Parent:        backup.ParentChoice{Ref: f.parent},
 		SkipUnchanged: f.skipUnchanged,
 		NoMemory:      !a.spec.Cache().Enabled,
 	}
-	job.Session = repo.SessionOptions{Host: hostName(), Level: level(a.spec.Compression().Level),
-		Uploads: par.Workers.Uploads, DryRun: f.dryRun}
+	job.Session = repo.SessionOptions{Host: hostName(), Level: level(a.spec.Compression().Level), DryRun: f.dryRun}
 	if job.Label.Host == "" {
 		job.Label.Host = hostName()
 	}

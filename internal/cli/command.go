@@ -71,5 +71,5 @@ const besideBuffers = 72 << 20
 // boundMemory makes the garbage collector work harder as the program comes near its budget.
 func (a *app) boundMemory() {
 	debug.SetGCPercent(50)
-	debug.SetMemoryLimit(a.spec.Parallel(1).Memory + besideBuffers)
+	debug.SetMemoryLimit(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers)
 }

@@ -92,7 +92,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	}
 	l := report.NewJob(report.Restore, time.Now)
 	stop := a.print.Watch(ctx, l)
-	par := a.spec.Parallel(runtime.NumCPU()).Workers
+	par := a.spec.Parallel(runtime.NumCPU(), options.Media{}).Workers
 	result, err := restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Take: take}, to,
 		restore.Parallel{Workers: max(par.Readers, par.Compressors)}, l)
 	if err == nil {

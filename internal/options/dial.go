@@ -81,8 +81,8 @@ func Dial(value, cpu int, media Media) Workers {
 // gets one pack at a time for the same reason; the next is sealed meanwhile.
 //
 // With another machine every request waits for its way there and back, and does so side by side with others at no cost:
-// hence more scanners and readers than processors, 8 to 16, and all 4 uploads. No more of these: each holds a pack in
-// memory.
+// hence 8 to 16 scanners, 8 readers and all 4 uploads, however few processors there are. No more of the latter two: each
+// reader fills buffers, and each upload holds a pack in memory.
 func auto(cpu int, media Media, threshold time.Duration) Workers {
 	waiting := min(max(cpu, 2), 8)
 	w := Workers{
@@ -96,8 +96,7 @@ func auto(cpu int, media Media, threshold time.Duration) Workers {
 	case device.HDD:
 		w.Scanners, w.Readers = 2, 1
 	case device.Remote:
-		w.Scanners = min(max(2*cpu, 8), 16)
-		w.Readers = w.Scanners
+		w.Scanners, w.Readers = min(max(2*cpu, 8), 16), 8
 	case device.SSD, device.Memory, device.Unknown:
 	}
 	switch media.Target {

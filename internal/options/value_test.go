@@ -106,8 +106,8 @@ func TestDialByMedia(t *testing.T) {
 		{16, device.SSD, device.HDD, Workers{8, 8, 16, 1, threshold}},
 		{2, device.HDD, device.Remote, Workers{2, 1, 2, 4, threshold}},
 		{2, device.Remote, device.SSD, Workers{8, 8, 2, 2, threshold}},
-		{6, device.Remote, device.Remote, Workers{12, 12, 6, 4, threshold}},
-		{32, device.Remote, device.HDD, Workers{16, 16, 32, 1, threshold}},
+		{6, device.Remote, device.Remote, Workers{12, 8, 6, 4, threshold}},
+		{32, device.Remote, device.HDD, Workers{16, 8, 32, 1, threshold}},
 	} {
 		require.Equal(t, c.want, Dial(0, c.cpu, Media{c.source, c.target}), "%+v", c)
 	}

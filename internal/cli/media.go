@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"runtime"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/options"
+)
+
+// dial sets how much a backup does at once, by the options and by what its sources and the repository lie on.
+func (a *app) dial(job *backup.Job) {
+	sources := job.Label.Sources
+	if job.Stdin != nil {
+		sources = nil // that is only the name of what comes out of a pipe
+	}
+	par := a.spec.Parallel(runtime.NumCPU(), options.Media{Source: medium(sources...), Target: a.targetMedium()})
+	job.Parallel = crews(par)
+	job.Session.Uploads = par.Workers.Uploads
+}
+
+// targetMedium tells what the repository lies on, also before it is made.
+func (a *app) targetMedium() device.Medium {
+	place, err := a.place()
+	if err != nil {
+		return device.Unknown // opening it says what is wrong
+	}
+	return medium(place)
+}
+
+// medium tells of the slowest of some paths. Those that cannot be looked at count as unknown: what is wrong with them is
+// for those to say who read them.
+func medium(paths ...string) device.Medium {
+	media := make([]device.Medium, len(paths))
+	for i, path := range paths {
+		if info, err := device.Of(path); err == nil {
+			media[i] = info.Medium
+		}
+	}
+	return device.Slowest(media...)
+}
