@@ -35,7 +35,7 @@ func (s *Sources) Create(ctx context.Context, ask bool) (*New, error) {
 		return nil, err
 	}
 	if !s.explicit() && ask && s.Asker != nil {
-		text, err = s.AskTwice("New passphrase (empty: none, a key file is kept on this machine): ")
+		text, err = s.AskTwice(ctx, "New passphrase (empty: none, a key file is kept on this machine): ")
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (s *Sources) Added(ctx context.Context) (repo.Secret, error) {
 			return repo.Secret{}, errors.New("no terminal to ask on; give --new-password-file, --new-password-command " +
 				"or --new-key-file")
 		}
-		if text, err = s.AskTwice("New passphrase: "); err != nil {
+		if text, err = s.AskTwice(ctx, "New passphrase: "); err != nil {
 			return repo.Secret{}, err
 		}
 	}

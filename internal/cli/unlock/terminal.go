@@ -1,6 +1,7 @@
 package unlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -24,17 +25,34 @@ func OpenTerminal(messages any) *Terminal {
 	return &Terminal{tty: tty}
 }
 
-// Ask shows the prompt and reads a line without echo.
-func (t *Terminal) Ask(prompt string) (string, error) {
+// Ask shows the prompt and reads a line without echo. It ends with ctx, so that a signal is heeded here too, and leaves the
+// terminal as it was.
+func (t *Terminal) Ask(ctx context.Context, prompt string) (string, error) {
 	state, err := term.GetState(int(t.tty.Fd()))
 	if err != nil {
 		return "", fmt.Errorf("ask for passphrase: %w", err)
 	}
-	fmt.Fprint(t.tty, prompt)
-	line, err := term.ReadPassword(int(t.tty.Fd()))
-	fmt.Fprintln(t.tty)
-	if err != nil {
-		return "", errors.Join(fmt.Errorf("ask for passphrase: %w", err), term.Restore(int(t.tty.Fd()), state))
+	if _, err := fmt.Fprint(t.tty, prompt); err != nil {
+		return "", fmt.Errorf("ask for passphrase: %w", err)
 	}
-	return string(line), nil
+	type answer struct {
+		line []byte
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() { // lives on in a read that nobody ends, until the program does
+		line, err := term.ReadPassword(int(t.tty.Fd()))
+		answers <- answer{line, err}
+	}()
+	var got answer
+	select {
+	case got = <-answers:
+	case <-ctx.Done():
+		got.err = errors.Join(context.Cause(ctx), term.Restore(int(t.tty.Fd()), state))
+	}
+	fmt.Fprintln(t.tty)
+	if got.err != nil {
+		return "", fmt.Errorf("ask for passphrase: %w", got.err)
+	}
+	return string(got.line), nil
 }

@@ -35,8 +35,8 @@ var ErrMismatch = errors.New("the passphrases differ; nothing was changed")
 
 // Asker asks a person for a secret.
 type Asker interface {
-	// Ask shows the prompt and returns what was typed, which is not shown.
-	Ask(prompt string) (string, error)
+	// Ask shows the prompt and returns what was typed, which is not shown. It ends with ctx.
+	Ask(ctx context.Context, prompt string) (string, error)
 }
 
 // Sources is where secrets come from.
@@ -114,7 +114,7 @@ func (o *opener) secret(slot *keyfile.Slot) ([]byte, error) {
 			return nil, ErrNoSecret
 		}
 		o.sources.asked = true
-		text, err := o.sources.Asker.Ask("Passphrase or recovery key of the repository: ")
+		text, err := o.sources.Asker.Ask(o.ctx, "Passphrase or recovery key of the repository: ")
 		if err != nil {
 			return nil, err
 		}
@@ -188,12 +188,12 @@ func ReadKeyFile(path string) ([]byte, error) {
 }
 
 // AskTwice asks for a new passphrase.
-func (s *Sources) AskTwice(prompt string) (string, error) {
-	first, err := s.Asker.Ask(prompt)
+func (s *Sources) AskTwice(ctx context.Context, prompt string) (string, error) {
+	first, err := s.Asker.Ask(ctx, prompt)
 	if err != nil || first == "" {
 		return "", err
 	}
-	second, err := s.Asker.Ask("The same again: ")
+	second, err := s.Asker.Ask(ctx, "The same again: ")
 	if err != nil {
 		return "", err
 	}
