@@ -197,11 +197,15 @@ type Cache struct {
 	Enabled  bool
 	Dir      string // "" when none is named and the user has no home directory
 	MaxBytes int64  // of tree data
+	MaxNamed bool   // somebody set MaxBytes; else it is the default
 }
 
 // Cache returns what is kept on this machine.
 func (s *Spec) Cache() Cache {
-	return Cache{!s.bool("no-cache") && s.bool("dedup-cache"), s.string("cache-dir"), s.int("dedup-cache-size")}
+	return Cache{
+		Enabled: !s.bool("no-cache") && s.bool("dedup-cache"), Dir: s.string("cache-dir"),
+		MaxBytes: s.int("dedup-cache-size"), MaxNamed: s.get("dedup-cache-size").level > fromDefault,
+	}
 }
 
 // Output says what is told.

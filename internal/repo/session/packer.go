@@ -154,6 +154,9 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 		return data, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
 	s.stored(store.Pack, len(data), start)
+	if table.Kind == pack.Trees && s.to.Trees != nil && !s.opt.DryRun {
+		s.to.Trees(id, data, table.Frames)
+	}
 	batch := s.seg.add(index.Pack{ID: id, Size: uint64(len(data)), Table: table}, s.opt.Tuning)
 	if len(batch) == 0 {
 		return data, nil
