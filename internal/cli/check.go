@@ -62,7 +62,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	result, err := a.runCheck(ctx, f, opt, l)
 	if result != nil {
 		for _, p := range result.Problems {
-			err = errors.Join(err, a.print.Print(&output.Problem{Problem: p}))
+			err = errors.Join(err, a.print.Print(&output.Problem{Problem: &p}))
 		}
 		for _, note := range result.Notes {
 			a.print.Note(note)
