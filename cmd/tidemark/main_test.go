@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/cli"
 )
@@ -21,11 +23,14 @@ func TestMain(m *testing.M) {
 
 // TestScript runs testdata/script: one script for each promise of the documentation.
 func TestScript(t *testing.T) {
+	repository, err := filepath.Abs("../..")
+	require.NoError(t, err)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("TZ", "UTC")
+			env.Setenv("REPOSITORY", repository)
 			return os.Mkdir(env.WorkDir+"/home", 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

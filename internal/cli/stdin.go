@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path"
+	"syscall"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 )
+
+// commandGrace is how long a command has to end after it was told to, before it is killed.
+const commandGrace = 5 * time.Second
 
 // fromStdin makes the source a stream: standard input, or what a command writes.
 func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job *backup.Job) error {
@@ -27,7 +31,11 @@ func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job 
 		return usagef("--stdin-from-command needs a command: tidemark backup --stdin-from-command -- COMMAND ARGUMENT...")
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = a.Err
+	// What the command has started ends with it: a group of its own is killed as a whole.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = commandGrace
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("run %s: %w", args[0], err)
