@@ -25,7 +25,8 @@ func (v *visitor) Entry(d *scan.Directory, name string, err error) {
 func (v *visitor) Excluded(_ *scan.Directory, n int) { v.Ledger.Objects.Excluded.Add(uint64(n)) }
 
 // Directory compares one scanned directory with what is known of it and queues what must be read.
-func (v *visitor) Directory(ctx context.Context, d *scan.Directory) error {
+func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *report.Clock) error {
+	defer clock.Enter(clock.Enter(report.Compare))
 	p := v.pipeline
 	j := &job{dir: d, children: make([]child, len(d.Subdirs))}
 	if d.Parent != nil {
@@ -45,10 +46,12 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory) error {
 	}
 	p.readSelf(j)
 	if !j.clean {
+		clock.Enter(report.WaitRead)
 		if err := p.queue(ctx, j); err != nil {
 			return err
 		}
 	}
+	clock.Enter(report.Encode)
 	return p.done(ctx, j)
 }
 

@@ -125,7 +125,13 @@ func (f *finisher) add(i int, old *tree.Node) error {
 	if n.Outcome > tree.Retried {
 		j.racy = true // must be looked at again next time, whatever its times say
 	}
-	return f.builder.Add(n)
+	err := f.builder.Add(n)
+	if errors.Is(err, tree.ErrTooLarge) {
+		f.Ledger.Fail(j.dir.Join(n.Name), "keep extended attributes", err)
+		n.Xattrs = nil
+		err = f.builder.Add(n)
+	}
+	return err
 }
 
 // describe fills f.node from what was scanned and read.
@@ -157,6 +163,7 @@ func (f *finisher) compareContent(n, old *tree.Node) {
 	if n.Outcome >= tree.Skipped {
 		return // booked as failed
 	}
+	f.tally.Objects.Encrypted++
 	if old != nil && old.Type == n.Type && sameContent(&n.Content, &old.Content) && n.Target == old.Target {
 		f.tally.Objects.Updated++
 		return

@@ -58,8 +58,20 @@ type Comparing struct {
 // Parallel is how many goroutines do what.
 type Parallel struct {
 	Scanners int
-	Readers  int
-	Workers  int // that chunk, hash and compress
+	Readers  Range
+	Workers  Range // that chunk, hash and compress
+	// Threshold is how long work may wait for a reader or worker before there is one more; 0: never.
+	Threshold time.Duration
+	Memory    int64 // bytes of the buffers for file data under way; 0: what the workers need
+}
+
+// Range is a number of workers: at the start, and at most.
+type Range struct{ Start, Most int }
+
+func (r Range) atLeastOne() Range {
+	r.Start = max(1, r.Start)
+	r.Most = max(r.Start, r.Most)
+	return r
 }
 
 // Parent is the snapshot compared with; its zero value stands for none.
@@ -126,6 +138,8 @@ type pipeline struct {
 	chunker *chunker.Chunker
 	batches chan *batch
 	pieces  chan *piece
+	readers crew
+	workers crew
 	buffers *buffers
 	makers  *makers
 	links   links
@@ -144,7 +158,7 @@ const (
 )
 
 func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
-	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), max(1, par.Readers), max(1, par.Workers)
+	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.atLeastOne(), par.Workers.atLeastOne()
 	cfg := deps.Repo.Config().Chunker
 	cutter, err := chunker.New(deps.Repo.Keys().ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
 	if err != nil {
@@ -156,31 +170,36 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 	p := &pipeline{
 		Deps: deps, src: src, par: par, parent: parent, chunker: cutter,
 		shape:   src.shape(),
-		batches: make(chan *batch, 2*par.Readers),
-		pieces:  make(chan *piece, par.Workers),
-		buffers: newBuffers(2*par.Readers+2*par.Workers, pieceSize+smallFile+cutter.Max()),
+		batches: make(chan *batch, 2*par.Readers.Most),
+		pieces:  make(chan *piece, par.Workers.Most),
+		readers: crew{threshold: par.Threshold},
+		workers: crew{threshold: par.Threshold},
 	}
+	size := pieceSize + smallFile + cutter.Max()
+	count := 2*par.Readers.Most + 2*par.Workers.Most
+	if par.Memory > 0 {
+		count = min(count, int(par.Memory)/size)
+	}
+	p.buffers = newBuffers(max(2, count), size)
 	p.makers = newMakers(p)
 	return p, nil
 }
 
 func (p *pipeline) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer close(p.batches)
-		return p.walk(ctx)
-	})
 	readers, rctx := errgroup.WithContext(ctx)
-	for range p.par.Readers {
-		readers.Go(func() error { return p.read(rctx) })
-	}
+	p.readers.start = func() { readers.Go(func() error { return p.read(rctx) }) }
+	p.workers.start = func() { group.Go(func() error { return p.process(ctx) }) }
+	p.readers.begin(p.par.Readers.Start, p.par.Readers.Most)
+	p.workers.begin(p.par.Workers.Start, p.par.Workers.Most)
 	group.Go(func() error {
 		defer close(p.pieces)
 		return readers.Wait()
 	})
-	for range p.par.Workers {
-		group.Go(func() error { return p.process(ctx) })
-	}
+	group.Go(func() error {
+		defer close(p.batches)
+		return p.walk(ctx)
+	})
 	if err := group.Wait(); err != nil {
 		p.abandon()
 		return err
@@ -190,7 +209,7 @@ func (p *pipeline) run(ctx context.Context) error {
 
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
-		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Now: p.Now,
+		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.Ledger, Now: p.Now,
 	}
 	if err := scan.Walk(ctx, p.src.Root, opt, &visitor{p}); err != nil {
 		return err

@@ -49,13 +49,11 @@ func (p *pipeline) send(ctx context.Context, b *batch) error {
 	}
 	b.job.pending.Add(1)
 	b.dir.Retain()
-	select {
-	case p.batches <- b:
-		return nil
-	case <-ctx.Done():
+	if err := hand(ctx, p.batches, b, &p.readers); err != nil {
 		b.dir.Release()
-		return context.Cause(ctx)
+		return err
 	}
+	return nil
 }
 
 // readOrder returns the entries of j that must be read, by inode. Directories read their own metadata.
@@ -147,12 +145,7 @@ func (p *pipeline) small(ctx context.Context, b *batch, i uint32, pc *piece, clo
 // forward hands a piece to the workers.
 func (p *pipeline) forward(ctx context.Context, pc *piece, clock *report.Clock) error {
 	clock.Enter(report.WaitCPU)
-	select {
-	case p.pieces <- pc:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return hand(ctx, p.pieces, pc, &p.workers)
 }
 
 // readOther reads what there is to an object without content.

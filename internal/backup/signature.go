@@ -36,7 +36,9 @@ func parseMemo(p []byte) (m memo, ok bool) {
 	return m, true
 }
 
-// shape digests the options that shape a tree: a signature made under other options must not match.
+// shape digests the options that shape a tree: a signature made under other options must not match. Rules are not among
+// them: what they leave out is not among the entries that are signed, and what they do not touch stays valid when they
+// change.
 func (s *Source) shape() [16]byte {
 	text := []byte("tidemark directory signature 1\x00")
 	for _, on := range []bool{s.Reading.AccessTime, s.Comparing.IgnoreInode, s.Comparing.IgnoreCtime} {
@@ -47,9 +49,6 @@ func (s *Source) shape() [16]byte {
 		text = append(text, bit)
 	}
 	text = append(text, byte(s.Reading.Serialization))
-	if s.Rules != nil { // none for a stream
-		text = append(text, s.Rules.Shape()...)
-	}
 	return sum(text)
 }
 

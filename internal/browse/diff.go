@@ -79,7 +79,7 @@ func (s *Side) count(t tree.Type) {
 // their paths. Directories that are equal are not loaded. It remembers about 60 bytes for each blob of the parts that
 // differ.
 func Diff(ctx context.Context, r Reader, a, b format.ID, opt DiffOptions, visit func(Change) error) (DiffStats, error) {
-	d := &differ{r: r, opt: opt, visit: visit}
+	d := &differ{r: r, opt: opt, visit: visit, old: newBlobSet(), new: newBlobSet()}
 	if err := d.dirs(ctx, "/", a, b); err != nil {
 		return DiffStats{}, fmt.Errorf("compare trees: %w", err)
 	}
@@ -99,11 +99,8 @@ type differ struct {
 // blobSet is a set of blobs with their lengths.
 type blobSet struct{ data, trees map[short]uint32 }
 
-func (s *blobSet) add(set *map[short]uint32, id format.ID, size uint64) {
-	if *set == nil {
-		*set = make(map[short]uint32)
-	}
-	(*set)[shorten(id)] = uint32(size)
+func newBlobSet() blobSet {
+	return blobSet{data: make(map[short]uint32), trees: make(map[short]uint32)}
 }
 
 // less takes what both have out of both.
@@ -136,7 +133,7 @@ func (d *differ) load(set *blobSet) tree.Load {
 	return func(ctx context.Context, id format.ID) ([]byte, error) {
 		p, err := d.r.LoadBlob(ctx, id)
 		if err == nil {
-			set.add(&set.trees, id, uint64(len(p)))
+			set.trees[shorten(id)] = uint32(len(p))
 		}
 		return p, err
 	}
@@ -228,7 +225,7 @@ func (d *differ) chunks(ctx context.Context, n *tree.Node, set *blobSet) error {
 	}
 	return eachChunk(ctx, d.load(set), n, func(c tree.Chunk) error {
 		if !c.IsHole() {
-			set.add(&set.data, c.ID, c.Len)
+			set.data[shorten(c.ID)] = uint32(c.Len)
 		}
 		return nil
 	})

@@ -15,10 +15,10 @@ package check
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
+	"github.com/tidemark-backup/tidemark/internal/check/closure"
+	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -28,6 +28,32 @@ import (
 
 // defaultParallel hides the delay of a remote store without filling a disk's queue.
 const defaultParallel = 4
+
+// What is found, under the names that callers use.
+type (
+	Problem = finding.Problem
+	Result  = finding.Result
+	Kind    = finding.Kind
+)
+
+// The kinds of problems.
+const (
+	Config   = finding.Config
+	Key      = finding.Key
+	Snapshot = finding.Snapshot
+	Index    = finding.Index
+	Pack     = finding.Pack
+	Tree     = finding.Tree
+	Blob     = finding.Blob
+	Mark     = finding.Mark
+	Lease    = finding.Lease
+)
+
+// How much a Result names; the rest is counted.
+const (
+	MaxProblems = finding.MaxProblems
+	MaxPaths    = finding.MaxPaths
+)
 
 // Options says what is checked. The zero value checks the structure of all snapshots.
 type Options struct {
@@ -48,20 +74,20 @@ func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 		opt.Parallel = defaultParallel
 	}
 	c := newChecker(r.Store(), r.Keys(), opt, l)
-	lk, err := newLookup(r, opt.Scratch)
+	lk, err := closure.NewBlobs(r, opt.Scratch)
 	if err != nil {
-		return c.found.result(), fmt.Errorf("check: %w", err)
+		return c.found.Result(), fmt.Errorf("check: %w", err)
 	}
 	c.r, c.blobs = r, lk
 	err = c.run(ctx)
-	if closeErr := lk.close(); err == nil {
+	if closeErr := lk.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return c.found.result(), fmt.Errorf("check: %w", err)
+		return c.found.Result(), fmt.Errorf("check: %w", err)
 	}
 	l.Phase(report.Done)
-	return c.found.result(), nil
+	return c.found.Result(), nil
 }
 
 // checker is one check under way.
@@ -71,29 +97,30 @@ type checker struct {
 	keys  *seal.Keys
 	opt   Options
 	l     *report.Ledger
-	found *findings
-	blobs *lookup
+	found *finding.Book
+	blobs *closure.Blobs
 
 	snapshots []repo.Listed
 	packs     packSet
 	segments  []store.Info
-
-	expectMu       sync.Mutex
-	objects, bytes uint64 // expected
 }
 
 func newChecker(st store.Store, keys *seal.Keys, opt Options, l *report.Ledger) *checker {
-	return &checker{st: st, keys: keys, opt: opt, l: l, found: newFindings(l)}
+	return &checker{st: st, keys: keys, opt: opt, l: l, found: finding.NewBook(l)}
 }
 
 func (c *checker) run(ctx context.Context) error {
 	c.l.Phase(report.Checking)
 	for _, step := range []func(context.Context) error{
-		c.checkSnapshots, c.checkSmallFiles, c.listIndex, c.listPacks, c.checkIndex, c.checkStrays, c.checkTrees,
+		c.checkSnapshots, c.checkSmallFiles, c.listIndex, c.listPacks, c.checkIndex, c.checkStrays,
 	} {
 		if err := step(ctx); err != nil {
 			return err
 		}
+	}
+	needs := closure.Closure{Blobs: c.blobs, Book: c.found, Keys: c.keys, Parallel: c.opt.Parallel}
+	if err := needs.Walk(ctx, c.snapshots); err != nil {
+		return err
 	}
 	if c.opt.ReadData {
 		c.l.Phase(report.Verifying)
@@ -101,19 +128,5 @@ func (c *checker) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.blame(ctx)
-}
-
-// expect raises what the ledger expects of the whole check.
-func (c *checker) expect(objects, bytes uint64) {
-	c.expectMu.Lock()
-	defer c.expectMu.Unlock()
-	c.objects += objects
-	c.bytes += bytes
-	c.l.ExpectExactly(c.objects, c.bytes)
-}
-
-// fatal tells what makes going on pointless from what concerns one file.
-func fatal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, store.ErrGone)
+	return needs.Blame(ctx, c.snapshots)
 }

@@ -8,11 +8,9 @@ var (
 	// ErrSnapshot: a snapshot that was to be checked is not there.
 	ErrSnapshot = errors.New("no such snapshot; 'tidemark snapshots' lists those there are")
 
-	errNowhere      = errors.New("it is in no pack of this repository")
-	errGone         = errors.New("the index names it and it is not there")
-	errName         = errors.New("its bytes do not have the hash that is its name")
-	errForeign      = errors.New("not a name that tidemark gives")
-	errTable        = errors.New("the pack's own table differs from the index")
-	errInconsistent = errors.New("a file's chunks do not add up to its size")
-	errNoKeys       = errors.New("there is no key slot that can be read, so nobody can open this repository")
+	errGone    = errors.New("the index names it and it is not there")
+	errName    = errors.New("its bytes do not have the hash that is its name")
+	errForeign = errors.New("not a name that tidemark gives")
+	errTable   = errors.New("the pack's own table differs from the index")
+	errNoKeys  = errors.New("there is no key slot that can be read, so nobody can open this repository")
 )

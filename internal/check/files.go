@@ -43,7 +43,7 @@ func (c *checker) list(ctx context.Context, kind store.Kind) ([]store.Info, erro
 			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
 		if _, err := format.ParseID(info.Name.ID); err != nil && kind != store.Lease && kind != store.Config {
-			c.found.add(kindOf(kind), format.ID{}, info.Name.Path(), errForeign)
+			c.found.Add(kindOf(kind), format.ID{}, info.Name.Path(), errForeign)
 			continue
 		}
 		infos = append(infos, info)
@@ -63,32 +63,29 @@ func idOf(info store.Info) format.ID {
 	return id
 }
 
-// whole books one stored file that is as it should be.
-func (c *checker) whole() { c.l.Objects.Verified.Add(1) }
-
 // checkSnapshots reads the records of all snapshots and chooses those that are followed.
 func (c *checker) checkSnapshots(ctx context.Context) error {
 	all, err := c.r.Snapshots(ctx)
 	if err != nil {
 		return err
 	}
-	c.expect(uint64(len(all)), 0)
+	c.found.Expect(uint64(len(all)), 0)
+	c.found.Count(func(r *Result) { r.Snapshots = uint64(len(all)) })
 	wanted := make(map[format.ID]bool, len(c.opt.Snapshots))
 	for _, id := range c.opt.Snapshots {
 		wanted[id] = true
 	}
 	for _, s := range all {
-		c.found.res.Snapshots++
 		chosen := len(c.opt.Snapshots) == 0 || wanted[s.ID]
 		delete(wanted, s.ID)
 		switch {
 		case s.Err != nil:
-			c.found.add(Snapshot, s.ID, "snapshot "+s.ID.String(), s.Err)
+			c.found.Add(Snapshot, s.ID, "snapshot "+s.ID.String(), s.Err)
 			continue
 		case chosen:
 			c.snapshots = append(c.snapshots, s)
 		}
-		c.whole()
+		c.found.Whole()
 	}
 	for _, id := range c.opt.Snapshots {
 		if wanted[id] {
@@ -100,7 +97,7 @@ func (c *checker) checkSnapshots(ctx context.Context) error {
 
 // checkSmallFiles looks at config, key slots, marks and leases.
 func (c *checker) checkSmallFiles(ctx context.Context) error {
-	c.expect(1, 0)
+	c.found.Expect(1, 0)
 	if err := c.checkConfig(ctx); err != nil {
 		return err
 	}
@@ -115,7 +112,7 @@ func (c *checker) checkSmallFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.expect(uint64(len(marks)+len(leases)), 0)
+	c.found.Expect(uint64(len(marks)+len(leases)), 0)
 	for _, info := range marks {
 		if err := c.checkMark(ctx, info); err != nil {
 			return err
@@ -137,20 +134,7 @@ func (c *checker) checkConfig(ctx context.Context) error {
 	if err == nil && c.keys != nil {
 		err = config.Verify(raw, c.keys)
 	}
-	return c.judge(ctx, Config, format.ID{}, "config", err)
-}
-
-// judge books one stored file: whole if err is nil, otherwise a problem unless the error ends the check.
-func (c *checker) judge(ctx context.Context, kind Kind, id format.ID, object string, err error) error {
-	switch {
-	case err == nil:
-		c.whole()
-	case fatal(ctx, err):
-		return err
-	default:
-		c.found.add(kind, id, object, err)
-	}
-	return nil
+	return c.found.Judge(ctx, Config, format.ID{}, "config", err)
 }
 
 func (c *checker) checkKeys(ctx context.Context) error {
@@ -158,7 +142,7 @@ func (c *checker) checkKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.expect(uint64(len(infos)), 0)
+	c.found.Expect(uint64(len(infos)), 0)
 	readable := 0
 	for _, info := range infos {
 		err := errors.New("it is larger than any key slot")
@@ -171,12 +155,12 @@ func (c *checker) checkKeys(ctx context.Context) error {
 		if err == nil {
 			readable++
 		}
-		if err := c.judge(ctx, Key, idOf(info), "key "+info.Name.ID, err); err != nil {
+		if err := c.found.Judge(ctx, Key, idOf(info), "key "+info.Name.ID, err); err != nil {
 			return err
 		}
 	}
 	if readable == 0 {
-		c.found.add(Key, format.ID{}, "keys", errNoKeys)
+		c.found.Add(Key, format.ID{}, "keys", errNoKeys)
 	}
 	return nil
 }
@@ -189,11 +173,11 @@ func (c *checker) checkMark(ctx context.Context, info store.Info) error {
 	if err == nil {
 		var m *lease.Mark
 		if m, err = lease.DecodeMark(plain); err == nil {
-			c.found.note("mark %s: a prune of %s condemned %d packs and has not removed them yet", idOf(info).Short(),
+			c.found.Note("mark %s: a prune of %s condemned %d packs and has not removed them yet", idOf(info).Short(),
 				time.Unix(m.Created, 0).UTC().Format(time.DateTime), len(m.Packs))
 		}
 	}
-	return c.judge(ctx, Mark, idOf(info), "mark "+info.Name.ID, err)
+	return c.found.Judge(ctx, Mark, idOf(info), "mark "+info.Name.ID, err)
 }
 
 func (c *checker) checkLease(ctx context.Context, info store.Info) error {
@@ -204,11 +188,11 @@ func (c *checker) checkLease(ctx context.Context, info store.Info) error {
 	if err == nil {
 		var l *lease.Lease
 		if l, err = lease.Decode(plain); err == nil {
-			c.found.note("process %d on %s is writing, or was cut off; it was last heard of on %s", l.PID, l.Host,
+			c.found.Note("process %d on %s is writing, or was cut off; it was last heard of on %s", l.PID, l.Host,
 				info.Modified.UTC().Format(time.DateTime))
 		}
 	}
 	var id format.ID
 	copy(id[:], info.Name.ID)
-	return c.judge(ctx, Lease, id, "lease "+info.Name.ID, err)
+	return c.found.Judge(ctx, Lease, id, "lease "+info.Name.ID, err)
 }

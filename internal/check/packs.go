@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -50,8 +51,8 @@ func (c *checker) listPacks(ctx context.Context) error {
 	for i, info := range infos {
 		c.packs[i] = packFile{id: idOf(info), size: info.Size}
 	}
-	c.found.res.Packs = uint64(len(infos))
-	c.expect(uint64(len(infos)+len(c.segments)), 0)
+	c.found.Count(func(r *Result) { r.Packs = uint64(len(infos)) })
+	c.found.Expect(uint64(len(infos)+len(c.segments)), 0)
 	return nil
 }
 
@@ -78,22 +79,22 @@ func (c *checker) checkIndex(ctx context.Context) error {
 	}
 	for id, err := range damaged {
 		if superseded[id] {
-			c.found.note("index segment %s is damaged, and no longer needed", id.Short())
+			c.found.Note("index segment %s is damaged, and no longer needed", id.Short())
 			continue
 		}
-		c.found.add(Index, id, "index segment "+id.String(), err)
+		c.found.Add(Index, id, "index segment "+id.String(), err)
 	}
 	c.segments = slices.DeleteFunc(c.segments, func(info store.Info) bool {
 		_, bad := damaged[idOf(info)]
 		return bad || superseded[idOf(info)]
 	})
-	c.found.res.Segments = uint64(len(c.segments))
+	c.found.Count(func(r *Result) { r.Segments = uint64(len(c.segments)) })
 	return c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
 		if err != nil { // it could be read a moment ago
-			c.found.add(Index, id, "index segment "+id.String(), err)
+			c.found.Add(Index, id, "index segment "+id.String(), err)
 			return nil
 		}
-		c.whole()
+		c.found.Whole()
 		return c.checkSegment(ctx, id, seg)
 	})
 }
@@ -111,7 +112,7 @@ func (c *checker) eachSegment(ctx context.Context, of []store.Info,
 		if err == nil {
 			seg, err = index.Decode(plain)
 		}
-		if err != nil && fatal(ctx, err) {
+		if err != nil && finding.Fatal(ctx, err) {
 			return err
 		}
 		if err := visit(idOf(info), seg, err); err != nil {
@@ -123,31 +124,33 @@ func (c *checker) eachSegment(ctx context.Context, of []store.Info,
 
 // checkSegment compares the packs of one segment with what the segment says of them.
 func (c *checker) checkSegment(ctx context.Context, id format.ID, seg *index.Segment) error {
-	if err := c.blobs.named.Merge(id, seg); err != nil {
-		return fmt.Errorf("fill the temporary index: %w", err)
+	if err := c.blobs.Add(id, seg); err != nil {
+		return err
 	}
+	blobs := uint64(0)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
 	for i := range seg.Packs {
 		p := &seg.Packs[i]
 		for j := range p.Table.Frames {
-			c.found.res.Blobs += uint64(len(p.Table.Frames[j].Blobs))
+			blobs += uint64(len(p.Table.Frames[j].Blobs))
 		}
 		file := c.packs.find(p.ID)
 		switch {
 		case file == nil:
-			c.found.losePack(p.ID, 0, errGone)
+			c.found.LosePack(p.ID, 0, errGone)
 			continue
 		case file.named: // by another segment as well, and looked at
 			continue
 		}
 		file.named = true
 		if uint64(file.size) != p.Size {
-			c.found.losePack(p.ID, uint64(file.size), fmt.Errorf("it has %d bytes, the index says %d", file.size, p.Size))
+			c.found.LosePack(p.ID, uint64(file.size), fmt.Errorf("it has %d bytes, the index says %d", file.size, p.Size))
 			continue
 		}
 		g.Go(func() error { return c.checkTable(ctx, p) })
 	}
+	c.found.Count(func(r *Result) { r.Blobs += blobs })
 	return g.Wait()
 }
 
@@ -157,7 +160,7 @@ func (c *checker) checkTable(ctx context.Context, p *index.Pack) error {
 	if err == nil && !sameTable(&t, &p.Table) {
 		err = errTable
 	}
-	return c.judge(ctx, Pack, p.ID, "pack "+p.ID.String(), err)
+	return c.found.Judge(ctx, Pack, p.ID, "pack "+p.ID.String(), err)
 }
 
 func (c *checker) readAt(ctx context.Context, id format.ID) func(off int64, p []byte) error {
@@ -187,7 +190,7 @@ func (c *checker) checkStrays(ctx context.Context) error {
 		if len(batch) == 0 {
 			return nil
 		}
-		err := c.blobs.addStrays(batch)
+		err := c.blobs.AddStrays(batch)
 		batch = nil
 		return err
 	}
@@ -203,7 +206,7 @@ func (c *checker) checkStrays(ctx context.Context) error {
 		}
 		count++
 		size += f.size
-		if err := c.judge(ctx, Pack, f.id, "pack "+f.id.String(), err); err != nil {
+		if err := c.found.Judge(ctx, Pack, f.id, "pack "+f.id.String(), err); err != nil {
 			return err
 		}
 		if len(t.Frames) > 0 {
@@ -216,7 +219,7 @@ func (c *checker) checkStrays(ctx context.Context) error {
 		}
 	}
 	if count > 0 {
-		c.found.note("packs that no index segment names, left by a run that was cut off or being written now: %d, %d bytes",
+		c.found.Note("packs that no index segment names, left by a run that was cut off or being written now: %d, %d bytes",
 			count, size)
 	}
 	return flush()

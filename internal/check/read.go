@@ -8,6 +8,7 @@ import (
 	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -28,8 +29,8 @@ func (c *checker) readData(ctx context.Context) error {
 			packs, bytes = packs+1, bytes+uint64(c.packs[i].size)
 		}
 	}
-	c.expect(packs, bytes)
-	c.found.res.PacksRead = packs
+	c.found.Expect(packs, bytes)
+	c.found.Count(func(r *Result) { r.PacksRead = packs })
 	readers := make(chan *packReader, c.opt.Parallel)
 	for range c.opt.Parallel {
 		r, err := newPackReader(c)
@@ -48,9 +49,10 @@ func (c *checker) readData(ctx context.Context) error {
 			return r.read(ctx, f, t)
 		})
 	}
-	err := c.eachSegment(ctx, c.segments, func(_ format.ID, seg *index.Segment, err error) error {
-		if err != nil {
-			return nil // recorded before
+	err := c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
+		if err != nil { // it could be read a moment ago; its packs are read by their own tables
+			c.found.Add(Index, id, "index segment "+id.String(), err)
+			return nil
 		}
 		for i := range seg.Packs {
 			if f := c.packs.find(seg.Packs[i].ID); f != nil && f.chosen {
@@ -65,7 +67,7 @@ func (c *checker) readData(ctx context.Context) error {
 			continue
 		}
 		var t pack.Table
-		if t, err = c.strayTable(ctx, f); err == nil || !fatal(ctx, err) {
+		if t, err = c.strayTable(ctx, f); err == nil || !finding.Fatal(ctx, err) {
 			err = nil // recorded before
 			start(f, &t)
 		}
@@ -115,15 +117,15 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 		err = p.skip(ctx, f.size)
 	}
 	switch {
-	case err != nil && fatal(ctx, err):
+	case err != nil && finding.Fatal(ctx, err):
 		return err
 	case err != nil:
-		r.c.found.add(Pack, f.id, "pack "+f.id.String(), err)
+		r.c.found.Add(Pack, f.id, "pack "+f.id.String(), err)
 	case p.damaged:
 	case format.ID(p.sum.Sum(nil)) != f.id:
-		r.c.found.add(Pack, f.id, "pack "+f.id.String(), errName)
+		r.c.found.Add(Pack, f.id, "pack "+f.id.String(), errName)
 	default:
-		r.c.whole()
+		r.c.found.Whole()
 	}
 	return nil
 }
@@ -170,35 +172,48 @@ func (p *passage) fill(ctx context.Context, off, n int64) error {
 	return p.r.c.st.Get(ctx, p.name, off, p.r.buf)
 }
 
-// frames reads and opens frames that lie together. If they cannot be read in one piece, each is read for itself.
+// frames reads and opens frames that lie together. A failure to read them is tried again, because a share may be away
+// for a moment; a note tells. If it fails again, each frame is read for itself.
 func (p *passage) frames(ctx context.Context, frames []pack.Frame) error {
 	start := int64(frames[0].Offset)
 	end := int64(frames[len(frames)-1].Offset) + int64(frames[len(frames)-1].Sealed)
-	err := p.fill(ctx, start, end-start)
 	p.at = end
-	if err != nil && fatal(ctx, err) {
-		return err
-	}
-	if err == nil {
-		_, _ = p.sum.Write(p.r.buf)
-		whole := p.r.buf
-		for i := range frames {
-			f := &frames[i]
-			p.frame(f, whole[int64(f.Offset)-start:][:f.Sealed])
+	err := p.fill(ctx, start, end-start)
+	if err != nil && !finding.Fatal(ctx, err) {
+		first := err
+		if err = p.fill(ctx, start, end-start); err == nil {
+			p.r.c.found.Note("pack %s could be read at the second attempt only: %v", p.file.id, first)
 		}
-		return context.Cause(ctx)
 	}
+	switch {
+	case err != nil && finding.Fatal(ctx, err):
+		return err
+	case err != nil:
+		return p.oneByOne(ctx, frames, err)
+	}
+	_, _ = p.sum.Write(p.r.buf) // never fails
+	whole := p.r.buf
+	for i := range frames {
+		f := &frames[i]
+		p.frame(f, whole[int64(f.Offset)-start:][:f.Sealed])
+	}
+	return context.Cause(ctx)
+}
+
+// oneByOne reads frames that could not be read together, for a reason that is recorded.
+func (p *passage) oneByOne(ctx context.Context, frames []pack.Frame, why error) error {
 	p.damaged = true
 	for i := range frames {
 		f := &frames[i]
 		if err := p.fill(ctx, int64(f.Offset), int64(f.Sealed)); err == nil {
 			p.frame(f, p.r.buf)
-		} else if fatal(ctx, err) {
+		} else if finding.Fatal(ctx, err) {
 			return err
 		} else {
-			p.r.c.found.loseFrame(p.file.id, f.Offset, err)
+			p.r.c.found.LoseFrame(p.file.id, f.Offset, err)
 		}
 	}
+	p.r.c.found.Add(Pack, p.file.id, "pack "+p.file.id.String(), why)
 	return nil
 }
 
@@ -214,14 +229,14 @@ func (p *passage) frame(f *pack.Frame, sealed []byte) {
 	}
 	if err != nil {
 		p.damaged = true
-		p.r.c.found.loseFrame(p.file.id, f.Offset, err)
+		p.r.c.found.LoseFrame(p.file.id, f.Offset, err)
 		return
 	}
 	whole := true
 	for i, n := range lens {
 		if b := &f.Blobs[i]; n != b.Len || p.r.hasher.ID(raw[:n]) != b.ID {
 			whole = false
-			p.r.c.found.loseBlobOf(p.file.id, b.ID, fmt.Errorf("frame at %d: blob %s has other bytes: %w", f.Offset,
+			p.r.c.found.LoseBlobOf(p.file.id, b.ID, fmt.Errorf("frame at %d: blob %s has other bytes: %w", f.Offset,
 				b.ID.Short(), format.ErrCorrupt))
 		}
 		raw = raw[n:]
@@ -230,8 +245,7 @@ func (p *passage) frame(f *pack.Frame, sealed []byte) {
 		p.damaged = true
 		return
 	}
-	p.r.c.l.Bytes.Verified.Add(uint64(f.Sealed))
-	p.r.c.found.read(uint64(f.Sealed))
+	p.r.c.found.Read(uint64(f.Sealed))
 }
 
 // sumFile returns the hash of a stored file, read in pieces through buf.

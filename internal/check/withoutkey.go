@@ -21,15 +21,15 @@ func WithoutKey(ctx context.Context, st store.Store, parallel int, l *report.Led
 	}
 	c := newChecker(st, nil, Options{Parallel: parallel}, l)
 	if err := c.names(ctx); err != nil {
-		return c.found.result(), fmt.Errorf("check without key: %w", err)
+		return c.found.Result(), fmt.Errorf("check without key: %w", err)
 	}
 	l.Phase(report.Done)
-	return c.found.result(), nil
+	return c.found.Result(), nil
 }
 
 func (c *checker) names(ctx context.Context) error {
 	c.l.Phase(report.Verifying)
-	c.expect(1, 0)
+	c.found.Expect(1, 0)
 	if err := c.checkConfig(ctx); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (c *checker) names(ctx context.Context) error {
 		return err
 	}
 	for _, info := range leases {
-		c.found.note("lease %s: something was writing on %s; without a key it cannot be told what", info.Name.ID,
+		c.found.Note("lease %s: something was writing on %s; without a key it cannot be told what", info.Name.ID,
 			info.Modified.UTC().Format("2006-01-02 15:04:05"))
 	}
 	buffers := make(chan []byte, c.opt.Parallel)
@@ -71,16 +71,18 @@ func (c *checker) startNames(ctx context.Context, g *errgroup.Group, kind store.
 	for _, info := range infos {
 		bytes += uint64(info.Size)
 	}
-	c.expect(uint64(len(infos)), bytes)
+	c.found.Expect(uint64(len(infos)), bytes)
 	n := uint64(len(infos))
-	switch kind {
-	case store.Snapshot:
-		c.found.res.Snapshots = n
-	case store.Index:
-		c.found.res.Segments = n
-	case store.Pack:
-		c.found.res.Packs, c.found.res.PacksRead = n, n
-	}
+	c.found.Count(func(r *Result) {
+		switch kind {
+		case store.Snapshot:
+			r.Snapshots = n
+		case store.Index:
+			r.Segments = n
+		case store.Pack:
+			r.Packs, r.PacksRead = n, n
+		}
+	})
 	for _, info := range infos {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -109,9 +111,8 @@ func (c *checker) checkName(ctx context.Context, info store.Info, buf []byte) er
 		err = fmt.Errorf("%d bytes are no pack", info.Size)
 	}
 	if err == nil {
-		c.l.Bytes.Verified.Add(uint64(info.Size))
-		c.found.read(uint64(info.Size))
+		c.found.Read(uint64(info.Size))
 	}
 	kind := kindOf(info.Name.Kind)
-	return c.judge(ctx, kind, id, string(kind)+" "+info.Name.ID, err)
+	return c.found.Judge(ctx, kind, id, string(kind)+" "+info.Name.ID, err)
 }

@@ -139,8 +139,7 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 	job := &backup.Job{
 		Label: backup.Label{Host: f.host, User: userName(), Tags: f.tags, Description: f.note, System: system(),
 			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
-		Parallel: backup.Parallel{Scanners: par.Workers.Scanners, Readers: par.Workers.Readers,
-			Workers: par.Workers.Compressors},
+		Parallel:      crews(par),
 		Parent:        backup.ParentChoice{Ref: f.parent},
 		SkipUnchanged: f.skipUnchanged,
 		NoMemory:      !a.spec.Cache().Enabled,
@@ -161,6 +160,22 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 		return job, a.fromStdin(ctx, f, args, job)
 	}
 	return job, a.fromPaths(f, args, job)
+}
+
+// crews turns the dial into crews. A value of the dial is the ceiling: half of it begins, the rest comes when work has
+// waited too long. Without one, the machine decides what begins, and up to twice as many readers may come.
+func crews(par options.Parallel) backup.Parallel {
+	w := par.Workers
+	p := backup.Parallel{
+		Scanners: w.Scanners, Threshold: w.Threshold,
+		Readers: backup.Range{Start: w.Readers, Most: 2 * w.Readers},
+		Workers: backup.Range{Start: w.Compressors, Most: w.Compressors},
+	}
+	if par.Utilization > 0 {
+		p.Readers = backup.Range{Start: (w.Readers + 1) / 2, Most: w.Readers}
+		p.Workers = backup.Range{Start: (w.Compressors + 1) / 2, Most: w.Compressors}
+	}
+	return p
 }
 
 func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
@@ -197,7 +212,8 @@ func (a *app) protect(src *backup.Source) error {
 	type identity struct{ dev, ino uint64 }
 	known := map[identity]bool{}
 	var protected []options.Protected
-	for path, why := range map[string]string{place: "the repository", a.spec.Cache().Dir: "the cache"} {
+	for _, own := range []options.Protected{{Path: place, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
+		path, why := own.Path, own.Why
 		if path == "" {
 			continue
 		}

@@ -39,7 +39,7 @@ func Run(ctx context.Context, p Process) int {
 	// Until the options are read, what is wrong with them is said in the form that was most likely asked for.
 	a.print = output.Printer(output.NewText(p.Out, p.Err, output.TextOptions{}))
 	if slices.Contains(p.Args, "--json") {
-		a.print = output.NewJSON(p.Out, p.Err, false, false)
+		a.print = output.NewJSON(p.Out, p.Err, false)
 	}
 	root := a.root()
 	root.SetArgs(p.Args)
@@ -98,7 +98,6 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true})
 	root.CompletionOptions.DisableDefaultCmd = true
 	options.Register(root.PersistentFlags(), options.GroupRepository, options.GroupKeys, options.GroupCache,
 		options.GroupOutput)
@@ -118,7 +117,9 @@ func (a *app) unknownCommand(c *cobra.Command, name string) error {
 // commands are the makers of the commands, in the order of the help.
 func (a *app) commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
-		a.initCommand, a.backupCommand, a.snapshotsCommand, a.lsCommand, a.restoreCommand, a.versionCommand,
+		a.initCommand, a.backupCommand, a.snapshotsCommand, a.lsCommand, a.findCommand, a.diffCommand, a.dumpCommand,
+		a.restoreCommand, a.checkCommand, a.statsCommand, a.keyCommand, a.rulesCommand, a.optionsCommand,
+		a.versionCommand, a.completionCommand, a.manCommand,
 	}
 }
 

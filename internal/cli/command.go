@@ -47,7 +47,7 @@ func (a *app) resolve(c *cobra.Command) error {
 	a.spec = spec
 	out := spec.Output()
 	if out.JSON {
-		a.print = output.NewJSON(a.Out, a.Err, out.Quiet, out.Verbose > 0)
+		a.print = output.NewJSON(a.Out, a.Err, out.Quiet)
 	} else {
 		term, _ := a.Env("TERM")
 		a.print = output.NewText(a.Out, a.Err, output.TextOptions{Quiet: out.Quiet, Verbose: out.Verbose,

@@ -24,7 +24,7 @@ const (
 
 var (
 	// errInterrupted is the cause that a signal cancels the context with.
-	errInterrupted = errors.New("interrupted; what was stored so far is used by the next run")
+	errInterrupted = errors.New("interrupted; run the same command again to go on")
 	// errIncomplete: the snapshot lacks objects.
 	errIncomplete = errors.New("some objects could not be backed up")
 )

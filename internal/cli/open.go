@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -106,7 +108,30 @@ func repositoryID(ctx context.Context, st store.Store) string {
 
 func (a *app) openOptions() repo.OpenOptions {
 	c := a.spec.Cache()
-	return repo.OpenOptions{CacheDir: c.Dir, NoCache: !c.Enabled || c.Dir == "", Notify: a.print.Note}
+	opt := repo.OpenOptions{CacheDir: c.Dir, NoCache: !c.Enabled || c.Dir == "", Notify: a.print.Note}
+	if c.MaxNamed || a.remote() {
+		opt.FrameCacheDisk = c.MaxBytes
+	}
+	return opt
+}
+
+// remote reports whether the repository is, or will be, on another machine. Where that cannot be found out it is not.
+func (a *app) remote() bool {
+	path, err := a.place()
+	if err != nil {
+		return false
+	}
+	dir, err := localfs.OpenDir(path)
+	for errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		dir, err = localfs.OpenDir(path)
+	}
+	if err != nil {
+		return false
+	}
+	defer dir.Release()
+	info, err := dir.FS()
+	return err == nil && info.Remote
 }
 
 // secrets are the sources of keys that the options name.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -65,29 +64,7 @@ func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filt
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	for _, ref := range refs {
-		found, err := r.FindSnapshot(ctx, ref, filter)
-		if err != nil {
-			return nil, fmt.Errorf("snapshot %s: %w", ref, err)
-		}
-		list = append(list, output.Snapshot{ID: found.ID, Snapshot: found.Snapshot})
-	}
-	if len(refs) > 0 {
-		return list, nil
-	}
-	all, err := r.Snapshots(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range all {
-		switch {
-		case one.Err != nil:
-			a.print.Note(fmt.Sprintf("snapshot %s cannot be read: %v", one.ID.Short(), one.Err))
-		case filter.Match(one.Snapshot):
-			list = append(list, output.Snapshot{ID: one.ID, Snapshot: one.Snapshot})
-		}
-	}
-	return list, nil
+	return a.selectSnapshots(ctx, r, refs, filter)
 }
 
 // keyer is a part of a snapshot that it is grouped by.

@@ -13,7 +13,7 @@ import (
 
 // fromStdin makes the source a stream: standard input, or what a command writes.
 func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job *backup.Job) error {
-	job.Stdin = &backup.Stdin{Name: f.stdinName, Reader: a.In}
+	job.Stdin = &backup.Stdin{Name: f.stdinName}
 	job.Label.Sources = []string{path.Join("/", f.stdinName)}
 	switch {
 	case f.lists.given():
@@ -21,6 +21,7 @@ func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job 
 	case !f.stdinFrom && len(args) > 0:
 		return usagef("--stdin takes no paths")
 	case !f.stdinFrom:
+		job.Stdin.Reader = abortable(ctx, a.In)
 		return nil
 	case len(args) == 0:
 		return usagef("--stdin-from-command needs a command: tidemark backup --stdin-from-command -- COMMAND ARGUMENT...")
@@ -32,8 +33,33 @@ func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job 
 		return fmt.Errorf("run %s: %w", args[0], err)
 	}
 	stream := &commandOutput{cmd: cmd, out: out}
-	job.Stdin.Reader, job.Stdin.Close = stream, stream.wait
+	job.Stdin.Reader, job.Stdin.Close = abortable(ctx, stream), stream.wait
 	return nil
+}
+
+// abortable returns a reader of r whose reads end with ctx, although one of r's may never: a terminal or a pipe without a
+// writer. Reading begins with the first Read.
+func abortable(ctx context.Context, r io.Reader) io.Reader {
+	return &lazyPipe{ctx: ctx, from: r}
+}
+
+type lazyPipe struct {
+	ctx  context.Context // a reader has no other way to get it
+	from io.Reader
+	pipe *io.PipeReader
+}
+
+func (l *lazyPipe) Read(p []byte) (int, error) {
+	if l.pipe == nil {
+		in, out := io.Pipe()
+		l.pipe = in
+		context.AfterFunc(l.ctx, func() { in.CloseWithError(context.Cause(l.ctx)) })
+		go func() {
+			_, err := io.CopyBuffer(out, l.from, make([]byte, 1<<20))
+			out.CloseWithError(err)
+		}()
+	}
+	return l.pipe.Read(p)
 }
 
 // commandOutput is the output of a command that is started by the first read, when the repository is known to be open.

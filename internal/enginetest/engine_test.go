@@ -26,6 +26,10 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
+func parallel(scanners, readers, workers int) backup.Parallel {
+	return backup.Parallel{Scanners: scanners, Readers: backup.Range{Start: readers}, Workers: backup.Range{Start: workers}}
+}
+
 // engine is a repository with everything a test does to it.
 type engine struct {
 	t    testing.TB
@@ -42,7 +46,7 @@ func newEngine(t testing.TB, st store.Store) *engine {
 	}
 	secret := repo.Secret{Method: keyfile.Passphrase, Value: []byte("correct horse")}
 	e := &engine{
-		t: t, st: st, par: backup.Parallel{Scanners: 2, Readers: 2, Workers: 2},
+		t: t, st: st, par: parallel(2, 2, 2),
 		open: repo.OpenOptions{Unlock: repo.UnlockWith(secret), CacheDir: t.TempDir()},
 	}
 	p := chunker.DefaultParams()

@@ -58,7 +58,7 @@ func TestTreeIsIndependentOfParallelismAndCache(t *testing.T) {
 	settle()
 	e := newEngine(t, nil)
 	var want format.ID
-	for i, par := range []backup.Parallel{{Scanners: 1, Readers: 1, Workers: 1}, {Scanners: 8, Readers: 8, Workers: 8}, {Scanners: 3, Readers: 1, Workers: 5}} {
+	for i, par := range []backup.Parallel{parallel(1, 1, 1), parallel(8, 8, 8), parallel(3, 1, 5)} {
 		for _, force := range []bool{true, false} {
 			for _, noMemory := range []bool{true, false} {
 				e.par = par

@@ -4,12 +4,7 @@
 //
 // # Blobs
 //
-// Blob IDs are random, and a B+tree hates random inserts: each would rewrite a page of 4 KiB, 80 GB for 20 million
-// blobs. So every merged segment becomes a *run* of its own, sorted, packed into blocks of about forty blobs and written
-// once from front to back; as soon as runsPerClass runs of one order of magnitude have gathered, they are merged into a
-// longer one. A blob costs some 50 bytes and is rewritten about three times in its life. A lookup asks the runs from the
-// newest to the oldest, so that the newest place of a blob wins. A filter of 10 bits per blob, kept beside each run, says
-// of nearly all new blobs that a run lacks them without touching the run; at most maxFilters bytes of filters are held.
+// See package runs: each merged segment is a sorted run, runs are merged as they gather.
 //
 // # Directories
 //
@@ -26,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -34,23 +30,16 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache/runs"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// Loc is where a blob lies.
-type Loc struct {
-	Pack           uint32 // number of the pack in this cache: see Cache.Pack
-	Offset, Sealed uint32 // of the frame in the pack
-	Skip           uint32 // offset of the blob in the raw frame
-	Len            uint32 // bytes
-}
-
-// Found is the answer to a lookup.
-type Found struct {
-	Loc Loc
-	OK  bool
-}
+// The types of a lookup.
+type (
+	Loc   = runs.Loc   // where a blob lies; its Pack is a number for Cache.Pack
+	Found = runs.Found // the answer to a lookup
+)
 
 // PackInfo is what is needed to open frames of a pack.
 type PackInfo struct {
@@ -62,34 +51,32 @@ type PackInfo struct {
 
 const (
 	// layout is the version of the buckets below. A file with another one is replaced.
-	layout = 1
+	layout = 2
 	// lockWait is how long Open waits for another process: it may be about to end.
 	lockWait = 200 * time.Millisecond
 )
 
-// The buckets. Numbers in keys are big-endian, so that keys are in the order of the numbers.
-var (
-	bucketMeta     = []byte("meta")     // names below -> fixed-size values
-	bucketSegments = []byte("segments") // segment ID -> nothing
-	bucketPacks    = []byte("packs")    // pack number u32 -> PackInfo
-	bucketPackIDs  = []byte("pack ids") // pack ID -> pack number u32
-	bucketRuns     = []byte("runs")     // run number u32 -> run
-	bucketBlobs    = []byte("blobs")    // run number u32 -> bucket: last ID of a block -> block
-	bucketFilters  = []byte("filters")  // run number u32 -> bucket: chunk number u32 -> chunk
-	bucketDirs     = []byte("dirs")     // directory key -> entry
-	bucketWriters  = []byte("writers")  // generation u32 -> snapshot ID
-	bucketKept     = []byte("kept")     // generation u32, chunk number u32 -> bits of sequence numbers
+// The buckets, besides those of package runs. Numbers in keys are big-endian, so that keys are in the order of the
+// numbers.
+const (
+	bucketMeta     = "meta"     // names below -> fixed-size values
+	bucketSegments = "segments" // segment ID -> nothing
+	bucketPacks    = "packs"    // pack number u32 -> PackInfo
+	bucketPackIDs  = "pack ids" // pack ID -> pack number u32
+	bucketDirs     = "dirs"     // directory key -> entry
+	bucketWriters  = "writers"  // generation u32 -> snapshot ID
+	bucketKept     = "kept"     // generation u32, chunk number u32 -> bits of references
 
-	metaLayout = []byte("layout") // u32
-	metaRepo   = []byte("repo")   // 16 bytes
-	metaDirs   = []byte("dirs")   // dirState
+	metaLayout = "layout" // u32
+	metaRepo   = "repo"   // 16 bytes
+	metaDirs   = "dirs"   // dirState
 )
 
-func blobBuckets() [][]byte {
-	return [][]byte{bucketSegments, bucketPacks, bucketPackIDs, bucketRuns, bucketBlobs, bucketFilters}
-}
+func packBuckets() []string { return []string{bucketSegments, bucketPacks, bucketPackIDs} }
 
-func dirBuckets() [][]byte { return [][]byte{bucketDirs, bucketWriters, bucketKept} }
+func dirBuckets() []string { return []string{bucketDirs, bucketWriters, bucketKept} }
+
+func bucket(tx *bolt.Tx, name string) *bolt.Bucket { return tx.Bucket([]byte(name)) }
 
 // Cache is an open cache. It is safe for concurrent use.
 type Cache struct {
@@ -98,13 +85,10 @@ type Cache struct {
 	note string
 
 	write   sync.Mutex // held by whoever changes blobs or directories, over several transactions
-	loading sync.Mutex // held while filters are read, so that a later set is never replaced by an earlier one
-	filters atomic.Pointer[filterSet]
+	blobs   *runs.Index
 	live    atomic.Pointer[liveSet]
-	scratch sync.Pool // *lookup
-
-	blobStep, dirStep int // perCommit and dirsPerCommit, which tests make smaller
-	damaged           atomic.Bool
+	dirStep int // dirsPerCommit, which tests make smaller
+	damaged atomic.Bool
 }
 
 // Open opens the cache file of a repository, and makes it if it is missing. A file that is damaged, of another version
@@ -165,12 +149,9 @@ func (c *Cache) Close() error {
 	return nil
 }
 
-// errForeign: the file is a sound bbolt file, but not one for us.
-var errForeign = errors.New("it belongs to another repository or another version of tidemark")
-
 func open(path string, repo [16]byte, private bool) (*Cache, error) {
-	c := &Cache{path: path, blobStep: perCommit, dirStep: dirsPerCommit}
-	c.scratch.New = func() any { return new(lookup) }
+	c := &Cache{path: path, dirStep: dirsPerCommit}
+	c.blobs = runs.New(guarded{c})
 	err := c.guard("open cache", func() (err error) {
 		c.db, err = bolt.Open(path, 0o600, &bolt.Options{
 			Timeout:        lockWait,
@@ -206,7 +187,7 @@ func replaceable(err error) bool {
 func (c *Cache) prepare(repo [16]byte) error {
 	fresh := false
 	err := c.db.View(func(tx *bolt.Tx) error {
-		meta := tx.Bucket(bucketMeta)
+		meta := bucket(tx, bucketMeta)
 		if meta == nil {
 			name, _ := tx.Cursor().First()
 			if fresh = name == nil; !fresh {
@@ -214,14 +195,14 @@ func (c *Cache) prepare(repo [16]byte) error {
 			}
 			return nil
 		}
-		if v := meta.Get(metaLayout); len(v) != 4 || binary.BigEndian.Uint32(v) != layout {
+		if v := meta.Get([]byte(metaLayout)); len(v) != 4 || binary.BigEndian.Uint32(v) != layout {
 			return errForeign
 		}
-		if !bytes.Equal(meta.Get(metaRepo), repo[:]) {
+		if !bytes.Equal(meta.Get([]byte(metaRepo)), repo[:]) {
 			return errForeign
 		}
-		for _, name := range append(blobBuckets(), dirBuckets()...) {
-			if tx.Bucket(name) == nil {
+		for _, name := range slices.Concat(packBuckets(), dirBuckets(), runs.Buckets()) {
+			if bucket(tx, name) == nil {
 				return ErrDamaged
 			}
 		}
@@ -231,19 +212,22 @@ func (c *Cache) prepare(repo [16]byte) error {
 		return err
 	}
 	return c.db.Update(func(tx *bolt.Tx) error {
-		meta, err := tx.CreateBucket(bucketMeta)
+		meta, err := tx.CreateBucket([]byte(bucketMeta))
 		if err != nil {
 			return err
 		}
-		for _, name := range append(blobBuckets(), dirBuckets()...) {
-			if _, err := tx.CreateBucket(name); err != nil {
+		if err := runs.Create(tx); err != nil {
+			return err
+		}
+		for _, name := range slices.Concat(packBuckets(), dirBuckets()) {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
 				return err
 			}
 		}
-		if err := meta.Put(metaRepo, repo[:]); err != nil {
+		if err := meta.Put([]byte(metaRepo), repo[:]); err != nil {
 			return err
 		}
-		return meta.Put(metaLayout, number(layout))
+		return meta.Put([]byte(metaLayout), number(layout))
 	})
 }
 
@@ -275,6 +259,15 @@ func (c *Cache) update(what string, change func(tx *bolt.Tx) error) error {
 
 func (c *Cache) view(what string, read func(tx *bolt.Tx) error) error {
 	return c.guard(what, func() error { return c.db.View(read) })
+}
+
+// guarded is the file as package runs sees it.
+type guarded struct{ c *Cache }
+
+func (g guarded) View(what string, read func(tx *bolt.Tx) error) error { return g.c.view(what, read) }
+
+func (g guarded) Update(what string, change func(tx *bolt.Tx) error) error {
+	return g.c.update(what, change)
 }
 
 func number(n uint32) []byte { return binary.BigEndian.AppendUint32(make([]byte, 0, 4), n) }

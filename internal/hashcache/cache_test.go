@@ -50,7 +50,7 @@ func segment(packNo int, blobs []int) (*index.Segment, map[int]Loc) {
 		f := pack.Frame{Offset: offset, Sealed: uint32(1000 + n), Codec: pack.Zstd}
 		for _, b := range blobs[:n] {
 			length := uint32(b%5000 + 1)
-			where[b] = Loc{uint32(packNo), f.Offset, f.Sealed, f.Raw, length}
+			where[b] = Loc{Pack: uint32(packNo), Offset: f.Offset, Sealed: f.Sealed, Skip: f.Raw, Len: length}
 			f.Blobs = append(f.Blobs, pack.Blob{ID: id(b), Len: length})
 			f.Raw += length
 		}
@@ -103,7 +103,7 @@ func (m *model) check(t testing.TB, c *Cache, span int) {
 	require.NoError(t, c.Lookup(ids, out))
 	for i := range ids {
 		loc, ok := m.where[back[ids[i]]]
-		require.Equal(t, Found{loc, ok}, out[i], "blob %d", back[ids[i]])
+		require.Equal(t, Found{Loc: loc, OK: ok}, out[i], "blob %d", back[ids[i]])
 		if ok {
 			require.True(t, c.MayContain(ids[i]), "false negative of blob %d", back[ids[i]])
 		}
@@ -114,42 +114,26 @@ func (m *model) check(t testing.TB, c *Cache, span int) {
 	for n := range m.segments {
 		info, err := c.Pack(uint32(n))
 		require.NoError(t, err)
-		require.Equal(t, PackInfo{ID: id(-1 - n), Salt: [32]byte{0: byte(n), 31: 9}, Kind: pack.Data, Size: uint64(n)*1000 + 7}, info)
+		want := PackInfo{ID: id(-1 - n), Salt: [32]byte{0: byte(n), 31: 9}, Kind: pack.Data, Size: uint64(n)*1000 + 7}
+		require.Equal(t, want, info)
 	}
 	_, err = c.Pack(uint32(len(m.segments)))
 	require.ErrorIs(t, err, ErrNoPack)
 }
 
-func runsOf(t testing.TB, c *Cache) []run {
-	t.Helper()
-	var runs []run
-	require.NoError(t, c.view("test", func(tx *bolt.Tx) (err error) {
-		runs, err = listRuns(tx, nil)
-		return err
-	}))
-	return runs
-}
-
 func TestAgainstModel(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			const span = 20_000
+			const span = 9_000
 			r := rand.New(rand.NewPCG(seed, 1))
 			c := newCache(t)
-			c.blobStep = 500 + int(seed)*3000 // merges of runs in several transactions
 			m := &model{where: make(map[int]Loc)}
 			m.check(t, c, 100)
 			for range 4 {
 				m.grow(t, c, r, 25, span)
 				m.check(t, c, span)
 				c = reopen(t, c)
-				c.blobStep = 777
 				m.check(t, c, span)
-			}
-			runs := runsOf(t, c)
-			require.Less(t, len(runs), 3*runsPerClass)
-			for i := 1; i < len(runs); i++ {
-				require.LessOrEqual(t, runs[i].class(), runs[i-1].class(), "long runs are the oldest")
 			}
 			require.Empty(t, c.Note())
 		})
@@ -164,8 +148,7 @@ func TestMergeTwiceChangesNothing(t *testing.T) {
 	require.NoError(t, c.Merge(id(100), other))
 	out := make([]Found, 1)
 	require.NoError(t, c.Lookup([]format.ID{id(1)}, out))
-	require.Equal(t, Found{where[1], true}, out[0])
-	require.Len(t, runsOf(t, c), 1)
+	require.Equal(t, Found{Loc: where[1], OK: true}, out[0])
 }
 
 func TestEmptySegmentIsRemembered(t *testing.T) {
@@ -174,7 +157,6 @@ func TestEmptySegmentIsRemembered(t *testing.T) {
 	got, err := c.Segments()
 	require.NoError(t, err)
 	require.Equal(t, []format.ID{id(1)}, got)
-	require.Empty(t, runsOf(t, c))
 }
 
 func TestPackKeepsItsNumber(t *testing.T) {
@@ -244,23 +226,6 @@ func TestFilterSaysNoToNearlyAllNewBlobs(t *testing.T) {
 	}
 }
 
-func TestFiltersThatDoNotFitAreUnknown(t *testing.T) {
-	c := newCache(t)
-	r := rand.New(rand.NewPCG(3, 3))
-	m := &model{where: make(map[int]Loc)}
-	m.grow(t, c, r, 10, 5000)
-	require.NoError(t, c.update("test", func(tx *bolt.Tx) error { // a head that speaks of a filter beyond the bound
-		runs, err := listRuns(tx, nil)
-		if err != nil {
-			return err
-		}
-		runs[0].blocks = maxFilters/filterBlock + 1
-		return tx.Bucket(bucketRuns).Put(number(runs[0].number), runs[0].append(nil))
-	}))
-	require.True(t, c.MayContain(id(-77)))
-	m.check(t, c, 5000)
-}
-
 func TestBusy(t *testing.T) {
 	c := newCache(t)
 	_, err := Open(c.path, repo)
@@ -293,11 +258,13 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 	require.NoError(t, c.Close())
 	newer := filepath.Join(dir, "newer.db")
 	c = openAt(t, newer)
-	require.NoError(t, c.update("test", func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(metaLayout, number(layout+1)) }))
+	require.NoError(t, c.update("test", func(tx *bolt.Tx) error {
+		return bucket(tx, bucketMeta).Put([]byte(metaLayout), number(layout+1))
+	}))
 	require.NoError(t, c.Close())
 	missing := filepath.Join(dir, "missing.db")
 	c = openAt(t, missing)
-	require.NoError(t, c.update("test", func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketRuns) }))
+	require.NoError(t, c.update("test", func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte(bucketWriters)) }))
 	require.NoError(t, c.Close())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "short.db"), []byte("not a database"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "text.db"), make([]byte, 100_000), 0o600))
@@ -396,44 +363,9 @@ func useAll(t *testing.T, c *Cache) bool {
 	return c.damaged.Load()
 }
 
-// TestInterruptedMergeOfRuns leaves a run that is not listed, as a crash between two transactions does.
-func TestInterruptedMergeOfRuns(t *testing.T) {
-	c := newCache(t)
-	m := &model{where: make(map[int]Loc)}
-	r := rand.New(rand.NewPCG(2, 2))
-	for len(runsOf(t, c)) < 5 {
-		m.grow(t, c, r, 1, 3000)
-	}
-	runs := runsOf(t, c)
-	require.NoError(t, c.update("test", func(tx *bolt.Tx) error {
-		w, err := newRunWriter(tx, 1000)
-		if err != nil {
-			return err
-		}
-		_, err = copyRuns(tx, runs, nil, 40, w)
-		return err
-	}))
-	c = reopen(t, c)
-	m.check(t, c, 3000)
-	m.grow(t, c, r, 40, 3000)
-	m.check(t, c, 3000)
-	require.NoError(t, c.view("test", func(tx *bolt.Tx) error {
-		n := 0
-		err := tx.Bucket(bucketBlobs).ForEach(func(_, _ []byte) error { n++; return nil })
-		require.Equal(t, len(runsOf2(tx)), n, "the leftover is gone")
-		return err
-	}))
-}
-
-func runsOf2(tx *bolt.Tx) []run {
-	runs, _ := listRuns(tx, nil)
-	return runs
-}
-
 // TestLookupsBesideMerges: a blob that was there is there at every moment, whatever is merged meanwhile.
 func TestLookupsBesideMerges(t *testing.T) {
 	c := newCache(t)
-	c.blobStep = 300
 	m := &model{where: make(map[int]Loc)}
 	m.grow(t, c, rand.New(rand.NewPCG(1, 9)), 10, 2000)
 	var known []format.ID
@@ -473,70 +405,6 @@ func TestLookupsBesideMerges(t *testing.T) {
 	for err := range errs {
 		require.NoError(t, err)
 	}
-}
-
-func TestCrowded(t *testing.T) {
-	of := func(classes ...int) (runs []run) {
-		for i, class := range classes {
-			blobs := uint64(1)
-			if class > 0 {
-				blobs = smallRun
-				for range class - 1 {
-					blobs *= runsPerClass
-				}
-			}
-			runs = append(runs, run{number: uint32(i), blobs: blobs})
-			require.Equal(t, class, runs[i].class())
-		}
-		return runs
-	}
-	for _, c := range []struct {
-		runs []run
-		want int // how many of the newest
-	}{
-		{nil, 0},
-		{of(0), 0},
-		{of(0, 0, 0, 0, 0, 0, 0), 0},
-		{of(0, 0, 0, 0, 0, 0, 0, 0), 8},
-		{of(1, 0, 0, 0, 0, 0, 0, 0, 0), 8},
-		{of(1, 1, 1, 1, 1, 1, 1, 0, 0, 0), 0},
-		{of(2, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0), 10},
-		{of(3, 2, 1, 0, 0, 2), 4},
-		{of(0, 1), 2},
-		{of(1, 1), 0},
-	} {
-		require.Len(t, crowded(c.runs), c.want, "%v", c.runs)
-	}
-}
-
-func FuzzBlock(f *testing.F) {
-	var locs []byte
-	ids := id(1)
-	locs = appendLoc(locs, &Loc{1, 2, 3, 4, 1<<32 - 1})
-	f.Add(append(append([]byte{1, 0}, ids[:]...), locs...), ids[:])
-	f.Add([]byte{}, []byte{})
-	f.Add([]byte{255, 255, 0}, []byte{1})
-	f.Fuzz(func(t *testing.T, value, want []byte) {
-		var id format.ID
-		copy(id[:], want)
-		found, err := find(value, &id)
-		if err != nil {
-			require.ErrorIs(t, err, ErrDamaged)
-			require.False(t, found.OK)
-		}
-		b, err := parseBlock(value)
-		if err != nil {
-			return
-		}
-		rest := b.locs
-		for range b.len() {
-			if _, rest, err = takeLoc(rest); err != nil {
-				require.ErrorIs(t, err, ErrDamaged)
-				return
-			}
-		}
-		require.LessOrEqual(t, len(rest), len(value))
-	})
 }
 
 func BenchmarkLookup(b *testing.B) {

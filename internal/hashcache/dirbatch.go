@@ -56,8 +56,6 @@ func (c *Cache) NewDirBatch() *DirBatch {
 	return &DirBatch{c: c, limit: batchBytes, kept: make(map[uint32][]byte)}
 }
 
-var errEnded = errors.New("the batch of directories has ended")
-
 // Put remembers a directory whose tree the coming snapshot contains. Of two values for one key, the later counts.
 func (b *DirBatch) Put(key [16]byte, value []byte) error {
 	b.mu.Lock()

@@ -1,6 +1,7 @@
 package hashcache
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -31,7 +32,7 @@ type dirState struct {
 }
 
 func readDirState(tx *bolt.Tx) (s dirState, err error) {
-	v := tx.Bucket(bucketMeta).Get(metaDirs)
+	v := bucket(tx, bucketMeta).Get([]byte(metaDirs))
 	if v == nil {
 		return dirState{}, nil
 	}
@@ -48,7 +49,7 @@ func (s *dirState) write(tx *bolt.Tx) error {
 	v = binary.BigEndian.AppendUint32(v, s.writer)
 	v = binary.BigEndian.AppendUint64(v, s.entries)
 	v = binary.BigEndian.AppendUint64(v, s.swept)
-	return tx.Bucket(bucketMeta).Put(metaDirs, v)
+	return bucket(tx, bucketMeta).Put([]byte(metaDirs), v)
 }
 
 // commit writes a batch. Its generation is entered by the last transaction: before that, the entries written so far
@@ -102,7 +103,7 @@ func (w *commit) run() error {
 
 // copy writes the next entries and reports whether they were the last.
 func (w *commit) copy(tx *bolt.Tx) (done bool, err error) {
-	dirs := tx.Bucket(bucketDirs)
+	dirs := bucket(tx, bucketDirs)
 	dirs.FillPercent = 0.9
 	for range w.c.dirStep {
 		key, value, ok, err := w.source.next()
@@ -129,13 +130,13 @@ func (w *commit) finish(tx *bolt.Tx) error {
 	if err := w.thinBitmaps(tx); err != nil {
 		return err
 	}
-	kept := tx.Bucket(bucketKept)
+	kept := bucket(tx, bucketKept)
 	for chunk, bits := range w.kept {
 		if err := kept.Put(keptKey(w.state.writer, chunk), bits); err != nil {
 			return err
 		}
 	}
-	return tx.Bucket(bucketWriters).Put(number(w.state.writer), w.snapshot[:])
+	return bucket(tx, bucketWriters).Put(number(w.state.writer), w.snapshot[:])
 }
 
 // forgetWriters removes generations whose snapshots are gone. A snapshot never comes back: its name is a hash of what
@@ -145,7 +146,7 @@ func (w *commit) forgetWriters(tx *bolt.Tx) error {
 	if live == nil {
 		return nil // not known
 	}
-	writers, kept := tx.Bucket(bucketWriters), tx.Bucket(bucketKept)
+	writers, kept := bucket(tx, bucketWriters), bucket(tx, bucketKept)
 	var gone [][]byte
 	err := writers.ForEach(func(k, v []byte) error {
 		if !live.snapshots[format.ID(v)] {
@@ -170,7 +171,7 @@ func (w *commit) forgetWriters(tx *bolt.Tx) error {
 func deletePrefix(b *bolt.Bucket, prefix []byte) error {
 	var keys [][]byte
 	cursor := b.Cursor()
-	for k, _ := cursor.Seek(prefix); len(k) >= len(prefix) && string(k[:len(prefix)]) == string(prefix); k, _ = cursor.Next() {
+	for k, _ := cursor.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = cursor.Next() {
 		keys = append(keys, append([]byte(nil), k...))
 	}
 	for _, k := range keys {
@@ -187,7 +188,7 @@ func (w *commit) thinBitmaps(tx *bolt.Tx) error {
 	if live == nil || len(live.newest) <= fullBitmaps {
 		return nil
 	}
-	kept := tx.Bucket(bucketKept)
+	kept := bucket(tx, bucketKept)
 	for _, writer := range live.newest[fullBitmaps:] {
 		for chunk, bits := range w.kept {
 			key := keptKey(writer, chunk)
@@ -237,7 +238,7 @@ func (c *Cache) sweepDirs() error {
 				return err
 			}
 			for _, k := range gone {
-				if err := tx.Bucket(bucketDirs).Delete(k); err != nil {
+				if err := bucket(tx, bucketDirs).Delete(k); err != nil {
 					return err
 				}
 			}
@@ -256,8 +257,8 @@ func (c *Cache) sweepDirs() error {
 // deadDirs looks at the entries after a key, and returns those that do not count and the key to go on after, nil at the
 // end.
 func deadDirs(tx *bolt.Tx, live *liveSet, after []byte, step int) (gone [][]byte, last []byte, err error) {
-	kept := tx.Bucket(bucketKept)
-	cursor := tx.Bucket(bucketDirs).Cursor()
+	kept := bucket(tx, bucketKept)
+	cursor := bucket(tx, bucketDirs).Cursor()
 	k, v := cursor.First()
 	if after != nil {
 		if k, v = cursor.Seek(after); string(k) == string(after) {

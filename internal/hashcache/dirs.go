@@ -50,7 +50,7 @@ func (c *Cache) SetLiveSnapshots(ids []format.ID) error {
 func (c *Cache) readWriters(snapshots map[format.ID]bool) error {
 	set := &liveSet{snapshots: snapshots, writers: make(map[uint32]format.ID)}
 	err := c.view("read writers of directories", func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketWriters).ForEach(func(k, v []byte) error {
+		return bucket(tx, bucketWriters).ForEach(func(k, v []byte) error {
 			if len(k) != 4 || len(v) != format.IDSize {
 				return fmt.Errorf("writer: %w", ErrDamaged)
 			}
@@ -73,7 +73,7 @@ func (c *Cache) readWriters(snapshots map[format.ID]bool) error {
 func (c *Cache) DirSnapshots() ([]format.ID, error) {
 	var ids []format.ID
 	err := c.view("list writers of directories", func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketWriters).ForEach(func(_, v []byte) error {
+		return bucket(tx, bucketWriters).ForEach(func(_, v []byte) error {
 			if len(v) != format.IDSize {
 				return fmt.Errorf("writer: %w", ErrDamaged)
 			}
@@ -91,11 +91,11 @@ func (c *Cache) Dir(key [16]byte) (hit DirHit, ok bool, err error) {
 		return DirHit{}, false, nil
 	}
 	err = c.view("look up directory", func(tx *bolt.Tx) error {
-		e, found := parseDir(key[:], tx.Bucket(bucketDirs).Get(key[:]))
+		e, found := parseDir(key[:], bucket(tx, bucketDirs).Get(key[:]))
 		if !found {
 			return nil
 		}
-		if hit.Snapshot, ok = live.vouches(tx.Bucket(bucketKept), &e); ok {
+		if hit.Snapshot, ok = live.vouches(bucket(tx, bucketKept), &e); ok {
 			hit.Value, hit.Ref = slices.Clone(e.value), e.ref
 		}
 		return nil

@@ -146,7 +146,7 @@ func TestRareSourceIsNotThinnedAway(t *testing.T) {
 	w.forget(0) // who wrote the seldom ones; who kept them is far behind
 	require.Equal(t, 100, w.backup(seldom))
 	require.NoError(t, w.c.view("test", func(tx *bolt.Tx) error {
-		n := tx.Bucket(bucketKept).Stats().KeyN
+		n := bucket(tx, bucketKept).Stats().KeyN
 		require.LessOrEqual(t, n, 2*(fullBitmaps+3), "bitmaps do not add up")
 		return nil
 	}))
@@ -280,7 +280,7 @@ func TestSweep(t *testing.T) {
 		s, err := readDirState(tx)
 		require.Equal(t, uint64(20), s.entries)
 		require.Equal(t, uint64(20), s.swept)
-		require.Equal(t, 20, tx.Bucket(bucketDirs).Stats().KeyN)
+		require.Equal(t, 20, bucket(tx, bucketDirs).Stats().KeyN)
 		return err
 	}))
 	require.Equal(t, 20, w.backup(state))

@@ -1,13 +1,21 @@
 package hashcache
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache/runs"
+)
 
 var (
 	// ErrBusy: another process uses the cache. OpenTemp makes a private one.
 	ErrBusy = errors.New("the local cache is in use by another process")
 	// ErrDamaged: the cache file does not hold what was written to it. Closing the cache removes the file, and the next
 	// Open begins with an empty one.
-	ErrDamaged = errors.New("the local cache is damaged; run the command again, the cache is then rebuilt")
+	ErrDamaged = runs.ErrDamaged
 	// ErrNoPack: no pack has that number.
 	ErrNoPack = errors.New("no pack of that number in the local cache")
+
+	// errForeign: the file is a sound bbolt file, but not one for us.
+	errForeign = errors.New("it belongs to another repository or another version of tidemark")
+	errEnded   = errors.New("the batch of directories has ended")
 )

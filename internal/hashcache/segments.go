@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache/runs"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -16,7 +17,7 @@ import (
 func (c *Cache) Segments() ([]format.ID, error) {
 	var ids []format.ID
 	err := c.view("list merged segments", func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSegments).ForEach(func(k, _ []byte) error {
+		return bucket(tx, bucketSegments).ForEach(func(k, _ []byte) error {
 			if len(k) != format.IDSize {
 				return fmt.Errorf("segment of %d bytes: %w", len(k), ErrDamaged)
 			}
@@ -34,7 +35,7 @@ func (c *Cache) Merge(id format.ID, seg *index.Segment) error {
 	defer c.write.Unlock()
 	merged, grown := false, false
 	err := c.update("merge index segment", func(tx *bolt.Tx) error {
-		segments := tx.Bucket(bucketSegments)
+		segments := bucket(tx, bucketSegments)
 		if merged = segments.Get(id[:]) != nil; merged {
 			return nil
 		}
@@ -43,7 +44,7 @@ func (c *Cache) Merge(id format.ID, seg *index.Segment) error {
 			return err
 		}
 		if grown = len(records) > 0; grown {
-			if err := writeRun(tx, records); err != nil {
+			if err := runs.Write(tx, records); err != nil {
 				return err
 			}
 		}
@@ -52,15 +53,18 @@ func (c *Cache) Merge(id format.ID, seg *index.Segment) error {
 	if err != nil || merged || !grown {
 		return err
 	}
-	if err := c.compact(); err != nil {
-		return err
-	}
-	return c.refreshFilters()
+	return c.blobs.Settle()
 }
 
-// gather enters the packs of a segment and returns their blobs by ascending ID, each once.
-func gather(tx *bolt.Tx, seg *index.Segment) ([]record, error) {
-	var records []record
+// gather enters the packs of a segment and returns their blobs.
+func gather(tx *bolt.Tx, seg *index.Segment) ([]runs.Record, error) {
+	n := 0
+	for i := range seg.Packs {
+		for j := range seg.Packs[i].Table.Frames {
+			n += len(seg.Packs[i].Table.Frames[j].Blobs)
+		}
+	}
+	records := make([]runs.Record, 0, n)
 	for i := range seg.Packs {
 		p := &seg.Packs[i]
 		n, err := enterPack(tx, PackInfo{ID: p.ID, Salt: p.Table.Salt, Kind: p.Table.Kind, Size: p.Size})
@@ -71,18 +75,17 @@ func gather(tx *bolt.Tx, seg *index.Segment) ([]record, error) {
 			loc := Loc{Pack: n, Offset: f.Offset, Sealed: f.Sealed}
 			for _, b := range f.Blobs {
 				loc.Len = b.Len
-				records = append(records, record{b.ID, loc})
+				records = append(records, runs.Record{ID: b.ID, Loc: loc})
 				loc.Skip += b.Len
 			}
 		}
 	}
-	slices.SortStableFunc(records, func(a, b record) int { return a.id.Compare(b.id) })
-	return slices.CompactFunc(records, func(a, b record) bool { return a.id == b.id }), nil
+	return records, nil
 }
 
 // enterPack returns the number of a pack, the one it has if it is known.
 func enterPack(tx *bolt.Tx, info PackInfo) (uint32, error) {
-	packs, ids := tx.Bucket(bucketPacks), tx.Bucket(bucketPackIDs)
+	packs, ids := bucket(tx, bucketPacks), bucket(tx, bucketPackIDs)
 	value := appendPack(nil, &info)
 	if v := ids.Get(info.ID[:]); len(v) == 4 {
 		return binary.BigEndian.Uint32(v), packs.Put(slices.Clone(v), value)
@@ -111,7 +114,7 @@ const packSize = format.IDSize + pack.SaltSize + 1 + 8
 func (c *Cache) Pack(n uint32) (PackInfo, error) {
 	var info PackInfo
 	err := c.view("look up pack", func(tx *bolt.Tx) error {
-		v := tx.Bucket(bucketPacks).Get(number(n))
+		v := bucket(tx, bucketPacks).Get(number(n))
 		if v == nil {
 			return fmt.Errorf("pack %d: %w", n, ErrNoPack)
 		}
@@ -133,18 +136,25 @@ func (c *Cache) Drop() error {
 	c.write.Lock()
 	defer c.write.Unlock()
 	err := c.update("empty cache", func(tx *bolt.Tx) error {
-		for _, name := range blobBuckets() {
-			if err := tx.DeleteBucket(name); err != nil {
+		for _, name := range packBuckets() {
+			if err := tx.DeleteBucket([]byte(name)); err != nil {
 				return err
 			}
-			if _, err := tx.CreateBucket(name); err != nil {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
 				return err
 			}
 		}
-		return nil
+		return runs.Clear(tx)
 	})
 	if err != nil {
 		return err
 	}
-	return c.refreshFilters()
+	return c.blobs.Settle()
 }
+
+// Lookup finds out where blobs lie; out must be as long as ids. All answers are of one moment.
+func (c *Cache) Lookup(ids []format.ID, out []Found) error { return c.blobs.Lookup(ids, out) }
+
+// MayContain reports false only if the cache does not hold the blob; it asks nothing but memory. It says true when it
+// does not know: after an error, or because the filters of the longest runs do not fit.
+func (c *Cache) MayContain(id format.ID) bool { return c.blobs.MayContain(id) }

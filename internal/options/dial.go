@@ -1,6 +1,10 @@
 package options
 
-import "time"
+import (
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/device"
+)
 
 // Workers is how many goroutines of each kind a backup uses.
 type Workers struct {
@@ -37,28 +41,25 @@ func dialRows() [11]dialRow {
 	}
 }
 
-// Dial maps a value of RESOURCEUTILIZATION, 0 (unset) to 10, to workers on a machine of cpu processors.
+// Media is what a backup reads from and writes to. The zero value is for jobs without files, and for what nobody knows.
+type Media struct {
+	Source device.Medium // the slowest of the sources
+	Target device.Medium
+}
+
+// Dial maps a value of RESOURCEUTILIZATION, 0 (unset) to 10, to workers on a machine of cpu processors. The media count
+// only when it is unset: who gives a number gets its row of the table.
 //
 // IBM's producers are our scanners; there they are bound to a file system each, here they share one. Its consumers read,
 // compress and send; here each of these steps has workers of its own: as many readers and uploads as consumers, and as
 // many compressors, though not more than processors. At 1, where one session does everything, each step has one worker.
-//
-// Unset goes by the machine instead of IBM's two sessions: a scanner and a reader per processor, 2 to 8, since they wait
-// for the disk most of the time; a compressor per processor, since these do not wait; 2 to 4 uploads, so that one is under
-// way while the next pack is sealed.
-func Dial(value, cpu int) Workers {
+func Dial(value, cpu int, media Media) Workers {
 	cpu = max(cpu, 1)
 	value = min(max(value, 0), 10)
 	row := dialRows()[value]
 	threshold := time.Duration(row.threshold) * time.Second
 	if value == 0 {
-		return Workers{
-			Scanners:    min(max(cpu, 2), 8),
-			Readers:     min(max(cpu, 2), 8),
-			Compressors: min(cpu, 64),
-			Uploads:     min(max(cpu/2, 2), 4),
-			Threshold:   threshold,
-		}
+		return auto(cpu, media, threshold)
 	}
 	consumers := max(row.consumers, 1)
 	return Workers{
@@ -68,4 +69,43 @@ func Dial(value, cpu int) Workers {
 		Uploads:     consumers,
 		Threshold:   threshold,
 	}
+}
+
+// auto goes by the machine instead of IBM's two sessions: a scanner and a reader per processor, 2 to 8, since they wait
+// for the disk most of the time; a compressor per processor, since these do not wait; 2 to 4 uploads, so that one is under
+// way while the next pack is sealed.
+//
+// A disk that turns has one arm. What is scanned lies scattered anyway, and of two requests the disk takes the nearer one
+// first; more would only keep the arm from the reader. Data lies in a row: read by one it comes at the full rate, while
+// two readers of large files make it seek between them, which takes longer than the pieces they read. As a target it
+// gets one pack at a time for the same reason; the next is sealed meanwhile.
+//
+// With another machine every request waits for its way there and back, and does so side by side with others at no cost:
+// hence more scanners and readers than processors, 8 to 16, and all 4 uploads. No more of these: each holds a pack in
+// memory.
+func auto(cpu int, media Media, threshold time.Duration) Workers {
+	waiting := min(max(cpu, 2), 8)
+	w := Workers{
+		Scanners:    waiting,
+		Readers:     waiting,
+		Compressors: min(cpu, 64),
+		Uploads:     min(max(cpu/2, 2), 4),
+		Threshold:   threshold,
+	}
+	switch media.Source {
+	case device.HDD:
+		w.Scanners, w.Readers = 2, 1
+	case device.Remote:
+		w.Scanners = min(max(2*cpu, 8), 16)
+		w.Readers = w.Scanners
+	case device.SSD, device.Memory, device.Unknown:
+	}
+	switch media.Target {
+	case device.HDD:
+		w.Uploads = 1
+	case device.Remote:
+		w.Uploads = 4
+	case device.SSD, device.Memory, device.Unknown:
+	}
+	return w
 }

@@ -57,10 +57,10 @@ func TestRealSystemFile(t *testing.T) {
 	}
 	golden(t, "testdata/dsm.golden", listing.String())
 
-	require.Equal(t, Parallel{Workers{4, 4, 2, 4, 10 * time.Second}, 10, 96 << 20}, spec.Parallel(2))
+	require.Equal(t, Parallel{Workers{4, 4, 2, 4, 10 * time.Second}, 10, 96 << 20}, spec.Parallel(2, Media{}))
 	require.Equal(t, Transfer{10 << 30, 512 << 10, 64 << 10}, spec.Transfer())
 	require.Equal(t, Reading{SharedDynamic, 2, false}, spec.Reading())
-	require.Equal(t, Cache{true, "/var/cache/my tsm", 1 << 30}, spec.Cache())
+	require.Equal(t, Cache{true, "/var/cache/my tsm", 1 << 30, true}, spec.Cache())
 	require.Equal(t, Repository{"/home/me/backup", true}, spec.Repository())
 	require.Equal(t, Output{Quiet: true, Interval: 5 * time.Minute}, spec.Output())
 	require.Equal(t, "dsm.sys", spec.File())
@@ -77,11 +77,11 @@ func TestDefaults(t *testing.T) {
 	spec := machine{}.spec(t)
 	require.Equal(t, Repository{"/home/me/.local/share/tidemark/repository", false}, spec.Repository())
 	require.Equal(t, Keys{}, spec.Keys())
-	require.Equal(t, Parallel{Dial(0, 6), 0, 96 << 20}, spec.Parallel(6))
+	require.Equal(t, Parallel{Dial(0, 6, Media{}), 0, 96 << 20}, spec.Parallel(6, Media{}))
 	require.Equal(t, Transfer{256 << 20, 63 << 10, 32 << 10}, spec.Transfer())
 	require.Equal(t, Compression{2}, spec.Compression())
 	require.Equal(t, Reading{SharedStatic, 4, false}, spec.Reading())
-	require.Equal(t, Cache{true, "/home/me/.cache/tidemark", 256 << 20}, spec.Cache())
+	require.Equal(t, Cache{true, "/home/me/.cache/tidemark", 256 << 20, false}, spec.Cache())
 	require.Equal(t, Output{Interval: 5 * time.Minute}, spec.Output())
 	require.Empty(t, spec.File())
 	set, warnings, err := spec.Rules(machine{}.read, machine{}.lookup)
@@ -131,15 +131,15 @@ func TestFirstFileCountsAlone(t *testing.T) {
 		"/etc/tidemark/tidemark.opt":             "SCANNERS 5\nREADERS 5\n",
 		"named":                                  "SCANNERS 7\n",
 	}}
-	require.Equal(t, 3, m.spec(t).Parallel(1).Workers.Scanners)
-	require.Equal(t, 2, m.spec(t).Parallel(1).Workers.Readers)
+	require.Equal(t, 3, m.spec(t).Parallel(1, Media{}).Workers.Scanners)
+	require.Equal(t, 2, m.spec(t).Parallel(1, Media{}).Workers.Readers)
 	m.env = map[string]string{"TIDEMARK_OPTIONS": "named"}
-	require.Equal(t, 7, m.spec(t).Parallel(1).Workers.Scanners)
+	require.Equal(t, 7, m.spec(t).Parallel(1, Media{}).Workers.Scanners)
 	m.env["TIDEMARK_OPTIONS"] = "missing"
 	_, _, err := m.resolve(t)
 	require.ErrorContains(t, err, "TIDEMARK_OPTIONS: read option file: open missing")
 	m.args = []string{"--option-file=/etc/tidemark/tidemark.opt"}
-	require.Equal(t, 5, m.spec(t).Parallel(1).Workers.Scanners)
+	require.Equal(t, 5, m.spec(t).Parallel(1, Media{}).Workers.Scanners)
 }
 
 // For every option that can be given in all three places: the flag wins over the environment, that over the file.
@@ -191,10 +191,10 @@ func TestListsAreCollected(t *testing.T) {
 
 func TestStanzas(t *testing.T) {
 	text := "SCANNERS 1\nREADERS 1\nSERVERNAME One\nSCANNERS 2\nServerName \"number two\"\nSCANNERS 3\n"
-	scanners := func(m machine) int { return m.spec(t).Parallel(1).Workers.Scanners }
+	scanners := func(m machine) int { return m.spec(t).Parallel(1, Media{}).Workers.Scanners }
 	m := file(text)
 	require.Equal(t, 2, scanners(m), "the first")
-	require.Equal(t, 1, m.spec(t).Parallel(1).Workers.Readers, "what stands before the first counts for all")
+	require.Equal(t, 1, m.spec(t).Parallel(1, Media{}).Workers.Readers, "what stands before the first counts for all")
 	m.env = map[string]string{"TIDEMARK_SERVER_NAME": "NUMBER two"}
 	require.Equal(t, 3, scanners(m))
 	m.args = []string{"--server-name", "one"}
@@ -394,6 +394,6 @@ func TestFlagsOfSomeGroups(t *testing.T) {
 	require.NoError(t, flags.Parse([]string{"--memory=9T", "--json"}))
 	spec, _, err := Resolve(flags, machine{}.lookup, machine{}.read)
 	require.NoError(t, err)
-	require.Equal(t, int64(96<<20), spec.Parallel(1).Memory)
+	require.Equal(t, int64(96<<20), spec.Parallel(1, Media{}).Memory)
 	require.True(t, spec.Output().JSON)
 }

@@ -108,10 +108,11 @@ type Parallel struct {
 	Memory      int64 // bytes of buffers for data under way
 }
 
-// Parallel returns the workers for a machine of cpu processors: the dial's, but for those that are named singly.
-func (s *Spec) Parallel(cpu int) Parallel {
+// Parallel returns the workers for a machine of cpu processors and the media of a job: the dial's, but for those that
+// are named singly.
+func (s *Spec) Parallel(cpu int, media Media) Parallel {
 	dial := int(s.int("resource-utilization"))
-	w := Dial(dial, cpu)
+	w := Dial(dial, cpu, media)
 	for name, field := range map[string]*int{"scanners": &w.Scanners, "readers": &w.Readers,
 		"compressors": &w.Compressors, "uploads": &w.Uploads} {
 		if n := s.int(name); n > 0 {
@@ -196,11 +197,15 @@ type Cache struct {
 	Enabled  bool
 	Dir      string // "" when none is named and the user has no home directory
 	MaxBytes int64  // of tree data
+	MaxNamed bool   // somebody set MaxBytes; else it is the default
 }
 
 // Cache returns what is kept on this machine.
 func (s *Spec) Cache() Cache {
-	return Cache{!s.bool("no-cache") && s.bool("dedup-cache"), s.string("cache-dir"), s.int("dedup-cache-size")}
+	return Cache{
+		Enabled: !s.bool("no-cache") && s.bool("dedup-cache"), Dir: s.string("cache-dir"),
+		MaxBytes: s.int("dedup-cache-size"), MaxNamed: s.get("dedup-cache-size").level > fromDefault,
+	}
 }
 
 // Output says what is told.

@@ -54,7 +54,7 @@ func workOptions() []Option {
 	return []Option{
 		{Name: "resource-utilization", Group: GroupParallel, Type: Type{Kind: Int, Min: 1, Max: 10, Auto: true},
 			Default: "auto", TSM: TSM{Keyword: "RESOURceutilization", Default: "unset"},
-			Help: "how much of the machine to use, 1 (least) to 10; auto goes by the number of processors"},
+			Help: "how much of the machine to use, 1 (least) to 10; auto goes by processors and disks"},
 		{Name: "scanners", Group: GroupParallel, Type: workers, Default: "auto",
 			Help: "directories that are scanned at once; auto is by resource-utilization, as below"},
 		{Name: "readers", Group: GroupParallel, Type: workers, Default: "auto", Help: "files that are read at once"},

@@ -96,9 +96,9 @@ func TestDocumentation(t *testing.T) {
 	}
 	b.WriteString(docDial)
 	for value, r := range dialRows() {
-		name, w := fmt.Sprint(value), Dial(value, 64)
+		name, w := fmt.Sprint(value), Dial(value, 64, Media{})
 		if value == 0 {
-			fmt.Fprintf(&b, "| unset | %d | %d | %d | by the processors, see below | | | | %d s |\n", r.sessions, r.producers,
+			fmt.Fprintf(&b, "| unset | %d | %d | %d | by processors and disks, see below | | | | %d s |\n", r.sessions, r.producers,
 				r.consumers, r.threshold)
 			continue
 		}
@@ -166,7 +166,22 @@ their own; there are as many of each as consumers, but not more compressors than
 `
 
 const docTail = `
-Unset, or ` + "`auto`" + `, goes by the number of processors n: n scanners and n readers (2 to 8: they wait for the disk most
-of the time), n compressors, n/2 uploads (2 to 4). At 1, one session does everything at IBM's; here each step has one
-worker. ` + "`SCANNERS`, `READERS`, `COMPRESSORS` and `UPLOADS`" + ` set single numbers whatever the dial says.
+Unset, or ` + "`auto`" + `, goes by the number of processors n and by what sources and repository lie on:
+
+| | scanners | readers | compressors | uploads |
+|---|---|---|---|---|
+| unset | n, 2 to 8 | n, 2 to 8 | n | n/2, 2 to 4 |
+| a source on a disk that turns | 2 | 1 | n | as above |
+| a source on another machine | 2n, 8 to 16 | 2n, 8 to 16 | n | as above |
+| the repository on a disk that turns | as above | as above | n | 1 |
+| the repository on another machine | as above | as above | n | 4 |
+
+A disk that turns has one arm, and moving it takes longer than reading what lies there: more readers make it slower. A
+request to another machine waits for its way there and back, and many can wait at once. Of several sources the slowest
+kind counts: a disk that turns before another machine, that before the rest. Whether a disk turns is what the kernel
+knows of it, through partitions, mappers, RAID and images; where it does not know, as of most virtual disks and USB
+bridges, the disk counts as one that does not turn.
+
+At 1, one session does everything at IBM's; here each step has one worker. ` + "`SCANNERS`" + `, ` + "`READERS`" + `, ` + "`COMPRESSORS`" + ` and
+` + "`UPLOADS`" + ` set single numbers whatever the dial says.
 `

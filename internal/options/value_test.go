@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/device"
 )
 
 func TestParseSize(t *testing.T) {
@@ -67,16 +69,16 @@ func TestDurations(t *testing.T) {
 }
 
 func TestDial(t *testing.T) {
-	require.Equal(t, Workers{1, 1, 1, 1, 45 * time.Second}, Dial(1, 8))
-	require.Equal(t, Workers{2, 2, 2, 2, 30 * time.Second}, Dial(5, 8))
-	require.Equal(t, Workers{4, 4, 4, 4, 10 * time.Second}, Dial(10, 8))
-	require.Equal(t, Workers{4, 4, 1, 4, 10 * time.Second}, Dial(10, 1))
-	require.Equal(t, Workers{8, 8, 12, 4, 30 * time.Second}, Dial(0, 12))
-	require.Equal(t, Workers{2, 2, 1, 2, 30 * time.Second}, Dial(0, 0))
-	require.Equal(t, Dial(10, 4), Dial(99, 4))
-	require.Equal(t, Dial(0, 4), Dial(-1, 4))
+	require.Equal(t, Workers{1, 1, 1, 1, 45 * time.Second}, Dial(1, 8, Media{}))
+	require.Equal(t, Workers{2, 2, 2, 2, 30 * time.Second}, Dial(5, 8, Media{}))
+	require.Equal(t, Workers{4, 4, 4, 4, 10 * time.Second}, Dial(10, 8, Media{}))
+	require.Equal(t, Workers{4, 4, 1, 4, 10 * time.Second}, Dial(10, 1, Media{}))
+	require.Equal(t, Workers{8, 8, 12, 4, 30 * time.Second}, Dial(0, 12, Media{}))
+	require.Equal(t, Workers{2, 2, 1, 2, 30 * time.Second}, Dial(0, 0, Media{}))
+	require.Equal(t, Dial(10, 4, Media{}), Dial(99, 4, Media{}))
+	require.Equal(t, Dial(0, 4, Media{}), Dial(-1, 4, Media{}))
 	for value := 2; value <= 10; value++ {
-		less, more := Dial(value-1, 64), Dial(value, 64)
+		less, more := Dial(value-1, 64, Media{}), Dial(value, 64, Media{})
 		require.GreaterOrEqual(t, more.Scanners, less.Scanners)
 		require.GreaterOrEqual(t, more.Readers, less.Readers)
 		require.GreaterOrEqual(t, more.Uploads, less.Uploads)
@@ -88,5 +90,38 @@ func TestDial(t *testing.T) {
 		}
 	}
 	m := machine{args: []string{"--resource-utilization=3", "--readers=9", "--compressors=auto"}}
-	require.Equal(t, Workers{1, 9, 2, 2, 45 * time.Second}, m.spec(t).Parallel(4).Workers)
+	require.Equal(t, Workers{1, 9, 2, 2, 45 * time.Second}, m.spec(t).Parallel(4, Media{}).Workers)
+}
+
+func TestDialByMedia(t *testing.T) {
+	const threshold = 30 * time.Second
+	for _, c := range []struct {
+		cpu            int
+		source, target device.Medium
+		want           Workers
+	}{
+		{1, device.HDD, device.Unknown, Workers{2, 1, 1, 2, threshold}},
+		{16, device.HDD, device.Unknown, Workers{2, 1, 16, 4, threshold}},
+		{16, device.HDD, device.HDD, Workers{2, 1, 16, 1, threshold}},
+		{16, device.SSD, device.HDD, Workers{8, 8, 16, 1, threshold}},
+		{2, device.HDD, device.Remote, Workers{2, 1, 2, 4, threshold}},
+		{2, device.Remote, device.SSD, Workers{8, 8, 2, 2, threshold}},
+		{6, device.Remote, device.Remote, Workers{12, 12, 6, 4, threshold}},
+		{32, device.Remote, device.HDD, Workers{16, 16, 32, 1, threshold}},
+	} {
+		require.Equal(t, c.want, Dial(0, c.cpu, Media{c.source, c.target}), "%+v", c)
+	}
+	media := []device.Medium{device.Unknown, device.Memory, device.SSD, device.Remote, device.HDD}
+	for _, source := range media {
+		for _, target := range media {
+			for value := 1; value <= 10; value++ {
+				require.Equal(t, Dial(value, 4, Media{}), Dial(value, 4, Media{source, target}), "a number is a number")
+			}
+		}
+	}
+	for _, fast := range media[:3] {
+		require.Equal(t, Dial(0, 4, Media{}), Dial(0, 4, Media{fast, fast}))
+	}
+	m := machine{args: []string{"--readers=5"}}
+	require.Equal(t, Workers{2, 5, 4, 1, threshold}, m.spec(t).Parallel(4, Media{device.HDD, device.HDD}).Workers)
 }

@@ -69,8 +69,7 @@ func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error)
 
 func (r *Repository) loadFrom(ctx context.Context, id format.ID, at place) ([]byte, error) {
 	raw, err := r.frames.get(ctx, frameKey{at.pack.ID, at.loc.Offset}, func() ([]byte, error) {
-		raw, _, err := r.ReadFrame(ctx, at.pack, at.loc.Offset, at.loc.Sealed)
-		return raw, err
+		return r.loadFrame(ctx, at.pack, Span{at.loc.Offset, at.loc.Sealed})
 	})
 	if err != nil {
 		return nil, err

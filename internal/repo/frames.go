@@ -130,19 +130,43 @@ func (fr *FrameReader) fill(ctx context.Context, name store.Name, size uint64, s
 	return object.ReadAt(ctx, fr.r.st, name, int64(s.Offset), fr.buf)
 }
 
-// ReadFrame reads one frame of a pack. The result is the caller's.
+// ReadFrame reads one frame of a pack. It always reads the target, so that what it returns is proof of what is there.
+// The result is the caller's.
 func (r *Repository) ReadFrame(ctx context.Context, p hashcache.PackInfo, offset, sealed uint32) (raw []byte,
 	lens []uint32, err error,
 ) {
+	at := Span{offset, sealed}
+	buf, err := r.fetchFrame(ctx, p, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.openFrame(p, at, buf)
+}
+
+// fetchFrame reads a sealed frame from the target.
+func (r *Repository) fetchFrame(ctx context.Context, p hashcache.PackInfo, at Span) ([]byte, error) {
+	if err := at.within(p); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, at.Sealed)
+	if err := object.ReadAt(ctx, r.st, object.Named(store.Pack, p.ID), int64(at.Offset), buf); err != nil {
+		return nil, fmt.Errorf("pack %s: %w", p.ID, err)
+	}
+	return buf, nil
+}
+
+// within refuses a frame that the pack is too short for, before memory is taken for it.
+func (s Span) within(p hashcache.PackInfo) error {
+	if uint64(s.Offset)+uint64(s.Sealed) > p.Size {
+		return fmt.Errorf("pack %s: frame at %d lies beyond the end: %w", p.ID, s.Offset, format.ErrCorrupt)
+	}
+	return nil
+}
+
+// openFrame opens a sealed frame.
+func (r *Repository) openFrame(p hashcache.PackInfo, at Span, sealed []byte) (raw []byte, lens []uint32, err error) {
 	opener, err := pack.NewOpener(r.keys, p.Kind, p.Salt)
 	if err != nil {
-		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
-	}
-	if uint64(offset)+uint64(sealed) > p.Size {
-		return nil, nil, fmt.Errorf("pack %s: frame at %d lies beyond the end: %w", p.ID, offset, format.ErrCorrupt)
-	}
-	buf := make([]byte, sealed)
-	if err := object.ReadAt(ctx, r.st, object.Named(store.Pack, p.ID), int64(offset), buf); err != nil {
 		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
 	}
 	dec, err := r.decompressor()
@@ -150,7 +174,7 @@ func (r *Repository) ReadFrame(ctx context.Context, p hashcache.PackInfo, offset
 		return nil, nil, err
 	}
 	defer r.decompressors.Put(dec)
-	raw, lens, err = dec.OpenFrame(opener, offset, buf, nil)
+	raw, lens, err = dec.OpenFrame(opener, at.Offset, sealed, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/blobindex"
+	"github.com/tidemark-backup/tidemark/internal/repo/framecache"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -42,6 +43,9 @@ type OpenOptions struct {
 	NoCache bool
 	// FrameCache is how many bytes of opened frames are kept in memory; 0: 16 MiB.
 	FrameCache int
+	// FrameCacheDisk is how many bytes of sealed tree frames are kept in CacheDir (package framecache); 0: none. It pays
+	// where the store is far away or slow, and not where it is as near as the cache.
+	FrameCacheDisk int64
 	// Notify is told what a person should know that is not an error; may be nil.
 	Notify func(text string)
 }
@@ -56,6 +60,7 @@ type Repository struct {
 	now    func() time.Time
 
 	frames        *frameCache
+	trees         treeFrames
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
 
@@ -113,6 +118,10 @@ func newRepository(st store.Store, conf *config.Config, key unlocked, opt OpenOp
 		dir = filepath.Join(dir, conf.ID.String())
 	}
 	r.index = blobindex.New(st, key.keys, conf.ID, blobindex.Options{Dir: dir, Private: opt.NoCache, Notify: opt.Notify})
+	if dir != "" && !opt.NoCache && opt.FrameCacheDisk > 0 {
+		r.trees.dir = filepath.Join(dir, "trees")
+		r.trees.opt = framecache.Options{Limit: opt.FrameCacheDisk, Notify: opt.Notify}
+	}
 	r.hashers.New = func() any { return key.keys.Hasher() }
 	return r
 }
@@ -142,8 +151,11 @@ func (r *Repository) RebuildIndex(ctx context.Context) (blobindex.Rebuilt, error
 	return r.index.Rebuild(ctx)
 }
 
-// Close releases the cache. The repository must not be used afterwards.
-func (r *Repository) Close() error { return r.index.Close() }
+// Close releases the caches. The repository must not be used afterwards.
+func (r *Repository) Close() error {
+	r.trees.close()
+	return r.index.Close()
+}
 
 // note tells the person something.
 func (r *Repository) note(text string, args ...any) { r.opt.Notify(fmt.Sprintf(text, args...)) }

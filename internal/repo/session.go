@@ -27,7 +27,7 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 		return err
 	}
 	target := session.Target{
-		Store: r.st, Keys: r.keys, Index: c, Sync: r.Sync, Packs: r.index.Packs,
+		Store: r.st, Keys: r.keys, Index: c, Sync: r.Sync, Packs: r.index.Packs, Trees: r.trees.keep,
 	}
 	if opt.DryRun {
 		dry, err := r.index.Temporary()

@@ -470,6 +470,7 @@ func (n *notes) Note(text string) {
 func (n *notes) String() string                        { return strings.Join(n.text, "\n") }
 func (n *notes) Sealed(pack.Kind, int, int, int)       {}
 func (n *notes) Stored(store.Kind, int, time.Duration) {}
+func (n *notes) Waited(time.Duration)                  {}
 
 // When somebody took the writer for dead, its snapshot is published only if all packs of the index are still there.
 func TestLostLease(t *testing.T) {

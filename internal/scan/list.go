@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -21,6 +22,7 @@ const direntBuffer = 64 << 10
 
 // scratch is what one worker reuses from directory to directory.
 type scratch struct {
+	clock   *report.Clock
 	dirents []byte
 	arena   []byte
 	found   []found

@@ -114,7 +114,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *scratch) erro
 		d.state = p.state
 		d.Closed, d.Sources = false, 1
 		w.list(d, s)
-		return w.announce(ctx, d)
+		return w.announce(ctx, d, s)
 	}
 	d.Picked, d.Closed = true, false
 	d.picks = make(map[string]*Pick, len(p.Children))
@@ -124,7 +124,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *scratch) erro
 			return err
 		}
 	}
-	return w.announce(ctx, d)
+	return w.announce(ctx, d, s)
 }
 
 // pickEntry looks at one named source, or at one directory on the way to it. A source that is not there is a failed

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -23,7 +24,8 @@ import (
 type Visitor interface {
 	// Directory is called once for every directory, before any of its children. It may block: that is how a walk is
 	// kept from running ahead of the readers. An error ends the whole walk.
-	Directory(ctx context.Context, d *Directory) error
+	// The clock is that of the worker that calls.
+	Directory(ctx context.Context, d *Directory, clock *report.Clock) error
 	// Entry is told of an object that was named by its directory but could not be looked at. A vanished one is not.
 	Entry(d *Directory, name string, err error)
 	// Excluded is told how many entries of a directory the rules left out.
@@ -34,6 +36,7 @@ type Visitor interface {
 type Options struct {
 	Workers int        // directories looked at at the same time; at least 1
 	Rules   *rules.Set // what is part of the walk
+	Ledger  *report.Ledger
 	Now     func() time.Time
 	// Skip reports whether a directory is one whose contents never belong to a backup of themselves: the repository,
 	// the cache.
@@ -180,12 +183,15 @@ func (w *walk) opened(dir *localfs.Dir) {
 }
 
 func (w *walk) work(ctx context.Context) error {
-	var s scratch
+	s := scratch{clock: w.opt.Ledger.Worker("scanner")}
+	defer s.clock.Stop()
 	for {
+		s.clock.Enter(report.WaitScan)
 		task, ok := w.stack.pop()
 		if !ok {
 			return context.Cause(ctx)
 		}
+		s.clock.Enter(report.Scan)
 		err := w.child(ctx, task, &s)
 		w.stack.end()
 		if err != nil {
@@ -197,7 +203,10 @@ func (w *walk) work(ctx context.Context) error {
 
 func (w *walk) root(ctx context.Context, root *Pick) error {
 	d := &Directory{Name: "", Started: w.opt.Now()}
-	return w.pick(ctx, d, root, &scratch{})
+	s := &scratch{clock: w.opt.Ledger.Worker("scanner")}
+	defer s.clock.Stop()
+	s.clock.Enter(report.Scan)
+	return w.pick(ctx, d, root, s)
 }
 
 // child opens, reads and announces one subdirectory.
@@ -225,7 +234,7 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	dir, err := d.above.Open(entry.Name)
 	if err != nil {
 		d.Err = err
-		return w.visitor.Directory(ctx, d)
+		return w.visitor.Directory(ctx, d, s.clock)
 	}
 	defer dir.Release()
 	d.dir = dir
@@ -248,7 +257,7 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	if !d.Closed && d.Err == nil {
 		w.list(d, s)
 	}
-	return w.announce(ctx, d)
+	return w.announce(ctx, d, s)
 }
 
 // cross learns about the file system that is mounted on d.
@@ -267,13 +276,13 @@ func (w *walk) cross(d *Directory) error {
 	return nil
 }
 
-func (w *walk) announce(ctx context.Context, d *Directory) error {
+func (w *walk) announce(ctx context.Context, d *Directory, s *scratch) error {
 	for i := range d.Entries {
 		if d.Entries[i].Type == tree.Dir {
 			d.Subdirs = append(d.Subdirs, uint32(i))
 		}
 	}
-	if err := w.visitor.Directory(ctx, d); err != nil {
+	if err := w.visitor.Directory(ctx, d, s.clock); err != nil {
 		return err
 	}
 	if len(d.Subdirs) > 0 {

@@ -11,12 +11,11 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
-// JSON prints for scripts: results and progress on standard output, errors and notes on standard error, as restic does.
+// JSON prints for scripts: results, progress and issues on standard output; on standard error notes, and why it failed.
 type JSON struct {
 	out, err *event.Writer
 	raw      io.Writer
 	quiet    bool
-	verbose  bool
 }
 
 // Note is the event of a remark that is no result.
@@ -25,10 +24,9 @@ type Note struct {
 	Text string `json:"message"`
 }
 
-// NewJSON returns a printer on standard output and standard error. With quiet there are no status events; with verbose
-// the remarks about single files are events as well.
-func NewJSON(out, err io.Writer, quiet, verbose bool) *JSON {
-	return &JSON{out: event.NewWriter(out), err: event.NewWriter(err), raw: err, quiet: quiet, verbose: verbose}
+// NewJSON returns a printer on standard output and standard error. With quiet there are no status events.
+func NewJSON(out, err io.Writer, quiet bool) *JSON {
+	return &JSON{out: event.NewWriter(out), err: event.NewWriter(err), raw: err, quiet: quiet}
 }
 
 // Print writes the events of r.
@@ -54,9 +52,7 @@ func (j *JSON) Show(string) {}
 func (j *JSON) Watch(ctx context.Context, l *report.Ledger) func() {
 	job := l.Snapshot().Job
 	l.OnIssue(func(i report.Issue) {
-		if i.Severity == report.Failure || j.verbose {
-			_ = j.err.Write(event.NewError(job, i))
-		}
+		_ = j.out.Write(event.NewError(job, i)) // the writer remembers its first error, which the summary meets
 	})
 	signals, cancel := context.WithCancel(ctx)
 	report.OnSignal(signals, l, j.raw)

@@ -3,7 +3,6 @@ package output
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
 	"time"
 
@@ -78,11 +77,10 @@ func outcome(o tree.Outcome) string {
 // Events returns the node record.
 func (n *Node) Events() []any {
 	f := n.Node
-	mode := fileMode(f)
 	e := &event.Node{
 		Type: "node", Snapshot: n.Match, Name: f.Name, NodeType: typeName(f.Type), Path: event.NewPath(n.Path),
 		UID: f.UID, GID: f.GID, User: n.Names.Users[f.UID], Group: n.Names.Groups[f.GID],
-		Mode: uint32(mode), Permissions: mode.String(), ModTime: moment(f.ModTime), ChangeTime: moment(f.Changed),
+		Mode: f.Mode, Permissions: permissions(f), ModTime: moment(f.ModTime), ChangeTime: moment(f.Changed),
 		Inode: f.Inode, Links: f.Links,
 	}
 	if n.Match != "" {
@@ -138,35 +136,6 @@ func typeName(t tree.Type) string {
 		return "dev"
 	}
 	return fmt.Sprintf("type %d", t)
-}
-
-// fileMode is the mode as Go writes it, which is what restic's records hold.
-func fileMode(n *tree.Node) fs.FileMode {
-	mode := fs.FileMode(n.Mode & 0o777)
-	if n.Mode&0o4000 != 0 {
-		mode |= fs.ModeSetuid
-	}
-	if n.Mode&0o2000 != 0 {
-		mode |= fs.ModeSetgid
-	}
-	if n.Mode&0o1000 != 0 {
-		mode |= fs.ModeSticky
-	}
-	switch n.Type {
-	case tree.Dir:
-		mode |= fs.ModeDir
-	case tree.Symlink:
-		mode |= fs.ModeSymlink
-	case tree.Fifo:
-		mode |= fs.ModeNamedPipe
-	case tree.Socket:
-		mode |= fs.ModeSocket
-	case tree.CharDevice:
-		mode |= fs.ModeDevice | fs.ModeCharDevice
-	case tree.BlockDevice:
-		mode |= fs.ModeDevice
-	}
-	return mode
 }
 
 // permissions are those of ls -l, which people read faster than Go's.

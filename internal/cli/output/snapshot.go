@@ -55,6 +55,18 @@ func (s *Snapshot) Events() []any {
 	return []any{e}
 }
 
+// Heading stands above what was found in a snapshot. Scripts find the snapshot in each record.
+type Heading struct{ Snapshot }
+
+// Text writes one line.
+func (h *Heading) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "in snapshot %s of %s:\n", h.ID.Short(), stamp(h.Snapshot.Snapshot.Time))
+	return err
+}
+
+// Events returns nothing.
+func (h *Heading) Events() []any { return nil }
+
 // Snapshots is a list of them under a heading.
 type Snapshots struct {
 	Heading string // "" for none

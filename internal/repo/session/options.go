@@ -66,6 +66,8 @@ type Observer interface {
 	Sealed(kind pack.Kind, blobs, raw, sealed int)
 	// Stored: a file of size bytes is on the target and proven. In a dry run: would be.
 	Stored(kind store.Kind, size int, took time.Duration)
+	// Waited: a caller of FrameWriter stood still because the target takes packs more slowly than they are made.
+	Waited(took time.Duration)
 	// Note: something a person should know that is not an error.
 	Note(text string)
 }
@@ -74,6 +76,7 @@ type silent struct{}
 
 func (silent) Sealed(pack.Kind, int, int, int)       {}
 func (silent) Stored(store.Kind, int, time.Duration) {}
+func (silent) Waited(time.Duration)                  {}
 func (silent) Note(string)                           {}
 
 func (o Options) withDefaults() Options {

@@ -96,6 +96,7 @@ func (p *packer) buffer() ([]byte, error) {
 		p.made++
 		return make([]byte, 0, p.target+p.s.opt.Tuning.Frame+trailerRoom), nil
 	}
+	defer p.s.waiting()()
 	select {
 	case buf := <-p.buffers:
 		return buf, nil
@@ -104,11 +105,22 @@ func (p *packer) buffer() ([]byte, error) {
 	}
 }
 
+// waiting measures how long a caller stands still; call what it returns when that is over.
+func (s *Session) waiting() func() {
+	start := s.opt.Tuning.Now()
+	return func() { s.opt.Observer.Waited(s.opt.Tuning.Now().Sub(start)) }
+}
+
 // dispatch hands the open pack to an upload of its own, once one of the slots is free. Uploads never wait for a packer,
 // so waiting for them here cannot deadlock.
 func (p *packer) dispatch() error {
-	if err := p.s.slots.Acquire(p.s.ctx, 1); err != nil {
-		return context.Cause(p.s.ctx)
+	if !p.s.slots.TryAcquire(1) {
+		done := p.s.waiting()
+		err := p.s.slots.Acquire(p.s.ctx, 1)
+		done()
+		if err != nil {
+			return context.Cause(p.s.ctx)
+		}
 	}
 	builder := p.open
 	p.open = nil
@@ -142,6 +154,9 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 		return data, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
 	s.stored(store.Pack, len(data), start)
+	if table.Kind == pack.Trees && s.to.Trees != nil && !s.opt.DryRun {
+		s.to.Trees(id, data, table.Frames)
+	}
 	batch := s.seg.add(index.Pack{ID: id, Size: uint64(len(data)), Table: table}, s.opt.Tuning)
 	if len(batch) == 0 {
 		return data, nil

@@ -48,6 +48,9 @@ type Target struct {
 	Sync func(context.Context) error
 	// Packs yields every pack the index names. It is asked only after the lease was lost.
 	Packs func(yield func(format.ID) error) error
+	// Trees is shown every pack of trees that is on the target and proven, so that this machine can keep a copy of what
+	// the next run will need. data is not valid afterwards. It may be nil, and is called from several goroutines.
+	Trees func(id format.ID, data []byte, frames []pack.Frame)
 }
 
 // Session is a running writer. Its methods are safe for concurrent use; its FrameWriters belong to one goroutine each.

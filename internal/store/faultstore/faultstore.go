@@ -205,7 +205,7 @@ func (s *Store) failure(verb, what string) error {
 	return fmt.Errorf("%s %s: %w", verb, what, ErrInjected)
 }
 
-// Flip returns data with one bit changed at off: what a disk that lies would return. For tests that damage stored files.
+// Flip returns data with one bit changed at off: what a disk that lies would return.
 func Flip(data []byte, off int) []byte {
 	damaged := bytes.Clone(data)
 	damaged[off] ^= 0x10

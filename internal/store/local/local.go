@@ -87,7 +87,8 @@ func Open(path string) (*Store, error) {
 		return nil, fmt.Errorf("open repository folder: %w", s.explain(err))
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("open repository folder: %s is not a folder; name the folder that holds the repository", s.root)
+		return nil, fmt.Errorf("open repository folder: %s is not a folder; name the one that holds the repository",
+			s.root)
 	}
 	s.lookForConfig()
 	return s, nil

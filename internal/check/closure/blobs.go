@@ -1,4 +1,9 @@
-package check
+// Package closure follows snapshots to every blob they need: it finds out whether each is in a pack that is there, and
+// afterwards which paths of which snapshots need what is lost. It brings its own index of blobs, filled from the target
+// by the caller, because a check must not believe a local cache.
+//
+// It reads trees and lists of chunks, and refuses to read file data.
+package closure
 
 import (
 	"context"
@@ -6,6 +11,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -23,9 +29,9 @@ type location struct {
 	stray bool // in a pack that no index segment names
 }
 
-// lookup is the blob index of a check: what the segments on the target say, and apart from it what packs hold that no
+// Blobs is the blob index of a check: what the segments on the target say, and apart from it what packs hold that no
 // segment names. It lies in temporary files, since it may be larger than the memory.
-type lookup struct {
+type Blobs struct {
 	r       *repo.Repository
 	scratch string
 	named   *hashcache.Cache
@@ -33,24 +39,26 @@ type lookup struct {
 	frames  frameCache
 }
 
-func newLookup(r *repo.Repository, scratch string) (lk *lookup, err error) {
-	lk = &lookup{r: r, scratch: scratch, frames: frameCache{frames: make(map[frameKey]*openFrame)}}
-	lk.named, err = lk.open()
-	return lk, err
+// NewBlobs returns an empty index for r in temporary files in the folder scratch; empty stands for the system's.
+func NewBlobs(r *repo.Repository, scratch string) (b *Blobs, err error) {
+	b = &Blobs{r: r, scratch: scratch, frames: frameCache{frames: make(map[frameKey]*openFrame)}}
+	b.named, err = b.open()
+	return b, err
 }
 
-func (lk *lookup) open() (*hashcache.Cache, error) {
-	c, err := hashcache.OpenTemp(lk.scratch, lk.r.Config().ID)
+func (b *Blobs) open() (*hashcache.Cache, error) {
+	c, err := hashcache.OpenTemp(b.scratch, b.r.Config().ID)
 	if err != nil {
 		return nil, fmt.Errorf("make the temporary index: %w", err)
 	}
 	return c, nil
 }
 
-func (lk *lookup) close() error {
-	err := lk.named.Close()
-	if lk.strays != nil {
-		err = errors.Join(err, lk.strays.Close())
+// Close removes the temporary files.
+func (b *Blobs) Close() error {
+	err := b.named.Close()
+	if b.strays != nil {
+		err = errors.Join(err, b.strays.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("remove the temporary index: %w", err)
@@ -58,26 +66,41 @@ func (lk *lookup) close() error {
 	return nil
 }
 
-// addStrays makes packs known that no segment names.
-func (lk *lookup) addStrays(packs []index.Pack) (err error) {
-	if lk.strays == nil {
-		if lk.strays, err = lk.open(); err != nil {
+// Add makes an index segment known.
+func (b *Blobs) Add(id format.ID, seg *index.Segment) error {
+	if err := b.named.Merge(id, seg); err != nil {
+		return fmt.Errorf("fill the temporary index: %w", err)
+	}
+	return nil
+}
+
+// AddStrays makes packs known that no segment names.
+func (b *Blobs) AddStrays(packs []index.Pack) (err error) {
+	if b.strays == nil {
+		if b.strays, err = b.open(); err != nil {
 			return err
 		}
 	}
-	if err := lk.strays.Merge(packs[0].ID, &index.Segment{Packs: packs}); err != nil {
+	if err := b.strays.Merge(packs[0].ID, &index.Segment{Packs: packs}); err != nil {
 		return fmt.Errorf("note packs outside the index: %w", err)
 	}
 	return nil
 }
 
 // locate finds where blobs lie; nil stands for nowhere. The IDs should ascend: files are then read in their order.
-func (lk *lookup) locate(ids []format.ID) ([]*location, error) {
+func (b *Blobs) locate(ids []format.ID) ([]*location, error) {
 	out := make([]*location, len(ids))
-	if err := locateIn(lk.named, ids, out, false); err != nil || lk.strays == nil {
+	if err := locateIn(b.named, ids, out, false); err != nil || b.strays == nil {
 		return out, err
 	}
-	return out, locateIn(lk.strays, ids, out, true)
+	return out, locateIn(b.strays, ids, out, true)
+}
+
+func (at *location) place() *finding.Place {
+	if at == nil {
+		return nil
+	}
+	return &finding.Place{Pack: at.pack.ID, Offset: at.loc.Offset, Sealed: at.loc.Sealed}
 }
 
 // locateIn looks up the blobs that have no place yet.
@@ -109,12 +132,18 @@ func locateIn(c *hashcache.Cache, ids []format.ID, out []*location, stray bool) 
 	return nil
 }
 
-func (lk *lookup) one(id format.ID) (*location, error) {
-	at, err := lk.locate([]format.ID{id})
+func (b *Blobs) one(id format.ID) (*location, error) {
+	at, err := b.locate([]format.ID{id})
 	if err != nil {
 		return nil, err
 	}
 	return at[0], nil
+}
+
+// frameKey names a frame.
+type frameKey struct {
+	pack   format.ID
+	offset uint32
 }
 
 // frameError says that a frame cannot be read. Without it, an error of load says that the frame holds other bytes than
@@ -125,9 +154,9 @@ func (e *frameError) Error() string { return e.err.Error() }
 func (e *frameError) Unwrap() error { return e.err }
 
 // load reads a blob and compares it with its ID.
-func (lk *lookup) load(ctx context.Context, h *seal.Hasher, id format.ID, at *location) ([]byte, error) {
-	raw, err := lk.frames.get(frameKey{at.pack.ID, at.loc.Offset}, func() ([]byte, error) {
-		raw, _, err := lk.r.ReadFrame(ctx, at.pack, at.loc.Offset, at.loc.Sealed)
+func (b *Blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, at *location) ([]byte, error) {
+	raw, err := b.frames.get(frameKey{at.pack.ID, at.loc.Offset}, func() ([]byte, error) {
+		raw, _, err := b.r.ReadFrame(ctx, at.pack, at.loc.Offset, at.loc.Sealed)
 		return raw, err
 	})
 	if err != nil {

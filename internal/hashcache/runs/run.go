@@ -1,4 +1,4 @@
-package hashcache
+package runs
 
 import (
 	"encoding/binary"
@@ -8,23 +8,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
-
-const (
-	// runsPerClass is how many runs of one order of magnitude may stand side by side, and the factor between orders. With
-	// 8, a blob among 20 million was rewritten three times, and a lookup asks some ten runs.
-	runsPerClass = 8
-	// smallRun is the order of magnitude that all short runs share.
-	smallRun = 4096
-	// blockBytes is the size at which a block ends: two and their keys fill a page of 4 KiB.
-	blockBytes = 1900
-	// perCommit is how many blobs one transaction of a merge of runs copies: about 6 MiB of memory.
-	perCommit = 128 << 10
-)
-
-type record struct {
-	id  format.ID
-	loc Loc
-}
 
 // run is the head of a run, as listed in bucketRuns.
 type run struct {
@@ -54,7 +37,7 @@ func parseRun(k, v []byte) (run, error) {
 
 // listRuns returns the runs from the oldest to the newest.
 func listRuns(tx *bolt.Tx, dst []run) ([]run, error) {
-	cursor := tx.Bucket(bucketRuns).Cursor()
+	cursor := tx.Bucket([]byte(bucketRuns)).Cursor()
 	for k, v := cursor.First(); k != nil; k, v = cursor.Next() {
 		r, err := parseRun(k, v)
 		if err != nil {
@@ -67,25 +50,11 @@ func listRuns(tx *bolt.Tx, dst []run) ([]run, error) {
 
 // runBucket returns the blocks of a run.
 func runBucket(tx *bolt.Tx, r uint32) (*bolt.Bucket, error) {
-	b := tx.Bucket(bucketBlobs).Bucket(number(r))
+	b := tx.Bucket([]byte(bucketBlobs)).Bucket(number(r))
 	if b == nil {
 		return nil, fmt.Errorf("run %d: %w", r, ErrDamaged)
 	}
 	return b, nil
-}
-
-// writeRun makes records, sorted and each once, the newest run.
-func writeRun(tx *bolt.Tx, records []record) error {
-	w, err := newRunWriter(tx, uint64(len(records)))
-	if err != nil {
-		return err
-	}
-	for i := range records {
-		if err := w.add(&records[i].id, &records[i].loc); err != nil {
-			return err
-		}
-	}
-	return w.finish()
 }
 
 // runWriter writes one run, by ascending ID. It may be carried from one transaction into the next.
@@ -102,14 +71,13 @@ type runWriter struct {
 
 // newRunWriter begins a run of at most n blobs. Until finish, the run is not listed.
 func newRunWriter(tx *bolt.Tx, n uint64) (*runWriter, error) {
-	// The sequence survives Drop: a number never means two runs, so that filters in memory are never mistaken.
-	next, err := tx.Bucket(bucketMeta).NextSequence()
+	next, err := tx.Bucket([]byte(bucketRuns)).NextSequence()
 	if err != nil {
 		return nil, err
 	}
 	w := &runWriter{run: run{number: uint32(next)}}
-	for _, name := range [][]byte{bucketBlobs, bucketFilters} {
-		if _, err := tx.Bucket(name).CreateBucket(number(w.number)); err != nil {
+	for _, name := range [...]string{bucketBlobs, bucketFilters} {
+		if _, err := tx.Bucket([]byte(name)).CreateBucket(number(w.number)); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +92,7 @@ func (w *runWriter) enter(tx *bolt.Tx) (err error) {
 		return err
 	}
 	w.blocks.FillPercent = 1 // keys only ever come after all others
-	w.filter.bucket = tx.Bucket(bucketFilters).Bucket(number(w.number))
+	w.filter.bucket = tx.Bucket([]byte(bucketFilters)).Bucket(number(w.number))
 	return nil
 }
 
@@ -164,7 +132,7 @@ func (w *runWriter) finish() error {
 		return err
 	}
 	w.run.blocks = w.filter.blocks
-	return w.tx.Bucket(bucketRuns).Put(number(w.number), w.run.append(nil))
+	return w.tx.Bucket([]byte(bucketRuns)).Put(number(w.number), w.append(nil))
 }
 
 func appendLoc(dst []byte, l *Loc) []byte {

@@ -1,4 +1,4 @@
-package hashcache
+package runs
 
 import (
 	"encoding/binary"
@@ -120,39 +120,40 @@ func (s *filterSet) of(n uint32) filter {
 }
 
 // loadedFilters returns the filters, which are read at the first lookup and not at Open.
-func (c *Cache) loadedFilters() (*filterSet, error) {
-	if s := c.filters.Load(); s != nil {
+func (x *Index) loadedFilters() (*filterSet, error) {
+	if s := x.filters.Load(); s != nil {
 		return s, nil
 	}
-	c.loading.Lock()
-	defer c.loading.Unlock()
-	if s := c.filters.Load(); s != nil {
+	x.loading.Lock()
+	defer x.loading.Unlock()
+	if s := x.filters.Load(); s != nil {
 		return s, nil
 	}
-	if err := c.readFilters(); err != nil {
+	if err := x.readFilters(); err != nil {
 		return nil, err
 	}
-	return c.filters.Load(), nil
+	return x.filters.Load(), nil
 }
 
 // refreshFilters follows a change of the runs.
-func (c *Cache) refreshFilters() error {
-	c.loading.Lock()
-	defer c.loading.Unlock()
-	if c.filters.Load() == nil {
+func (x *Index) refreshFilters() error {
+	x.loading.Lock()
+	defer x.loading.Unlock()
+	if x.filters.Load() == nil {
 		return nil // nobody asked so far
 	}
-	return c.readFilters()
+	return x.readFilters()
 }
 
-// readFilters makes a new set, taking over what is in memory. The caller holds c.loading. Newer runs come first: they are asked first, and shorter.
-func (c *Cache) readFilters() error {
-	old := c.filters.Load()
+// readFilters makes a new set, taking over what is in memory. Newer runs come first: they are asked first, and shorter.
+// The caller holds x.loading.
+func (x *Index) readFilters() error {
+	old := x.filters.Load()
 	if old == nil {
 		old = &filterSet{}
 	}
 	set := &filterSet{}
-	err := c.view("read filters of the cache", func(tx *bolt.Tx) error {
+	err := x.db.View("read filters of the cache", func(tx *bolt.Tx) error {
 		runs, err := listRuns(tx, nil)
 		if err != nil {
 			return err
@@ -173,13 +174,13 @@ func (c *Cache) readFilters() error {
 		return nil
 	})
 	if err == nil {
-		c.filters.Store(set)
+		x.filters.Store(set)
 	}
 	return err
 }
 
 func readFilter(tx *bolt.Tx, r *run) (filter, error) {
-	chunks := tx.Bucket(bucketFilters).Bucket(number(r.number))
+	chunks := tx.Bucket([]byte(bucketFilters)).Bucket(number(r.number))
 	if chunks == nil || r.blocks == 0 {
 		return nil, fmt.Errorf("filter of run %d: %w", r.number, ErrDamaged)
 	}

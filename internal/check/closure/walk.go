@@ -1,4 +1,4 @@
-package check
+package closure
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/check/finding"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -22,19 +24,19 @@ type short [16]byte
 
 func shorten(id format.ID) short { return short(id[:16]) }
 
-// checkTrees makes sure that every blob that the snapshots need is in a pack that is there. Folders and lists of chunks
-// are read; of file data only the places are looked up.
-func (c *checker) checkTrees(ctx context.Context) error {
+// Walk makes sure that every blob that the snapshots need is in a pack that is there. Folders and lists of chunks are
+// read; of file data only the places are looked up. Snapshots that cannot be read are passed over.
+func (c *Closure) Walk(ctx context.Context, snapshots []repo.Listed) error {
 	w := &walk{c: c, seen: make(map[short]struct{})}
 	w.more = sync.NewCond(&w.mu)
-	for _, s := range slices.Backward(c.snapshots) {
+	for _, s := range slices.Backward(snapshots) {
 		w.push(s.Snapshot.Tree)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, w.wake)()
-	for range c.opt.Parallel {
+	for range c.Parallel {
 		g.Go(func() error {
-			v := &visitor{walk: w, hasher: c.keys.Hasher()}
+			v := &visitor{walk: w, hasher: c.Keys.Hasher()}
 			if err := v.run(ctx); err != nil {
 				return err
 			}
@@ -42,7 +44,7 @@ func (c *checker) checkTrees(ctx context.Context) error {
 		})
 	}
 	err := g.Wait()
-	c.found.res.Trees = uint64(w.trees)
+	c.Book.Count(func(r *finding.Result) { r.Trees = uint64(w.trees) })
 	if err == nil && w.strays > 0 {
 		c.judgeStrays(w)
 	}
@@ -50,19 +52,19 @@ func (c *checker) checkTrees(ctx context.Context) error {
 }
 
 // judgeStrays says that snapshots need packs that no segment names. Beside a damaged segment that is no news.
-func (c *checker) judgeStrays(w *walk) {
+func (c *Closure) judgeStrays(w *walk) {
 	const text = "no segment that can be read names %d blobs that snapshots need; they are in packs outside the index, " +
 		"such as %s"
-	if c.found.has(Index) {
-		c.found.note(text, w.strays, w.stray)
+	if c.Book.Has(finding.Index) {
+		c.Book.Note(text, w.strays, w.stray)
 		return
 	}
-	c.found.add(Index, format.ID{}, "index", fmt.Errorf(text, w.strays, w.stray))
+	c.Book.Add(finding.Index, format.ID{}, "index", fmt.Errorf(text, w.strays, w.stray))
 }
 
 // walk is what the visitors share: the folders still to be visited, as a stack, so that neighbours are read together.
 type walk struct {
-	c *checker
+	c *Closure
 
 	mu     sync.Mutex
 	more   *sync.Cond
@@ -85,7 +87,7 @@ func (w *walk) push(id format.ID) {
 	if !w.first(id) {
 		return
 	}
-	w.c.expect(1, 0)
+	w.c.Book.Expect(1, 0)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trees++
@@ -158,36 +160,33 @@ func (v *visitor) run(ctx context.Context) error {
 	}
 }
 
-// errLost ends the reading of a folder of which a page is lost, after the loss was recorded.
-var errLost = errors.New("lost")
-
 // load reads a page; a loss is recorded. Errors are errLost or end the check.
 func (v *visitor) load(ctx context.Context, id format.ID) ([]byte, error) {
-	at, err := v.c.blobs.one(id)
+	at, err := v.c.Blobs.one(id)
 	if err != nil {
 		return nil, err
 	}
 	if at == nil {
-		v.c.found.loseBlob(Tree, id, errNowhere)
+		v.c.Book.LoseBlob(finding.Tree, id, errNowhere)
 		return nil, errLost
 	}
 	if at.stray {
 		v.outside(at)
 	}
-	if v.c.found.why(id, at) != nil {
+	if v.c.Book.Why(id, at.place()) != nil {
 		return nil, errLost
 	}
-	p, err := v.c.blobs.load(ctx, v.hasher, id, at)
+	p, err := v.c.Blobs.load(ctx, v.hasher, id, at)
 	var frame *frameError
 	switch {
 	case err == nil:
 		return p, nil
-	case fatal(ctx, err):
+	case finding.Fatal(ctx, err):
 		return nil, err
 	case errors.As(err, &frame):
-		v.c.found.loseFrame(at.pack.ID, at.loc.Offset, err)
+		v.c.Book.LoseFrame(at.pack.ID, at.loc.Offset, err)
 	default:
-		v.c.found.loseBlobOf(at.pack.ID, id, err)
+		v.c.Book.LoseBlobOf(at.pack.ID, id, err)
 	}
 	return nil, errLost
 }
@@ -198,16 +197,16 @@ func (v *visitor) folder(ctx context.Context, id format.ID) error {
 	err := tree.Walk(ctx, v.load, id, func(n *tree.Node) error { return v.node(ctx, n) })
 	switch {
 	case err == nil:
-		v.c.whole()
+		v.c.Book.Whole()
 		return nil
-	case fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err):
+	case finding.Fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err):
 		return err
 	case wrong(err):
-		v.c.found.loseBlob(Tree, id, err)
+		v.c.Book.LoseBlob(finding.Tree, id, err)
 	}
 	return eachPage(ctx, v.load, id, func(_ format.ID, pg *tree.Page, err error) error {
 		if err != nil {
-			if fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err) {
+			if finding.Fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err) {
 				return err
 			}
 			return nil
@@ -252,7 +251,7 @@ func (v *visitor) content(ctx context.Context, n *tree.Node) error {
 		case err == nil && sum != n.Size:
 			return sizeError(n, sum)
 		case wrong(err):
-			v.c.found.loseBlob(Tree, list, err)
+			v.c.Book.LoseBlob(finding.Tree, list, err)
 			return v.restOfList(ctx, list)
 		case errors.Is(err, errLost):
 			return v.restOfList(ctx, list)
@@ -280,7 +279,7 @@ func sizeError(n *tree.Node, content uint64) error {
 func (v *visitor) restOfList(ctx context.Context, id format.ID) error {
 	return eachListPage(ctx, v.load, id, func(_ format.ID, pg *tree.ListPage, err error) error {
 		if err != nil {
-			if fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err) {
+			if finding.Fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err) {
 				return err
 			}
 			return nil
@@ -312,65 +311,21 @@ func (v *visitor) lookUp() error {
 	for i := range ids {
 		ids[i] = v.chunks[i].ID
 	}
-	places, err := v.c.blobs.locate(ids)
+	places, err := v.c.Blobs.locate(ids)
 	if err != nil {
 		return err
 	}
 	for i, at := range places {
 		switch {
 		case at == nil:
-			v.c.found.loseBlob(Blob, ids[i], errNowhere)
+			v.c.Book.LoseBlob(finding.Blob, ids[i], errNowhere)
 		case uint64(at.loc.Len) != v.chunks[i].Len:
-			v.c.found.loseBlob(Blob, ids[i], fmt.Errorf("the index says %d bytes, a file %d: %w", at.loc.Len,
+			v.c.Book.LoseBlob(finding.Blob, ids[i], fmt.Errorf("the index says %d bytes, a file %d: %w", at.loc.Len,
 				v.chunks[i].Len, format.ErrCorrupt))
 		case at.stray:
 			v.outside(at)
 		}
 	}
 	v.chunks = v.chunks[:0]
-	return nil
-}
-
-// eachPage visits the pages of a folder in their order, those that cannot be loaded or decoded too.
-func eachPage(ctx context.Context, load tree.Load, id format.ID, visit func(format.ID, *tree.Page, error) error) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	var pg *tree.Page
-	p, err := load(ctx, id)
-	if err == nil {
-		pg, err = tree.DecodePage(p)
-	}
-	if err := visit(id, pg, err); err != nil || pg == nil {
-		return err
-	}
-	for i := range pg.Children {
-		if err := eachPage(ctx, load, pg.Children[i].ID, visit); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachListPage is eachPage for a list of chunks.
-func eachListPage(ctx context.Context, load tree.Load, id format.ID,
-	visit func(format.ID, *tree.ListPage, error) error,
-) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	var pg *tree.ListPage
-	p, err := load(ctx, id)
-	if err == nil {
-		pg, err = tree.DecodeListPage(p)
-	}
-	if err := visit(id, pg, err); err != nil || pg == nil {
-		return err
-	}
-	for i := range pg.Children {
-		if err := eachListPage(ctx, load, pg.Children[i].ID, visit); err != nil {
-			return err
-		}
-	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package hashcache
+package runs
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 
 // compact merges the newest runs while there are too many of one order of magnitude. Only neighbours in age are merged,
 // because the newest place of a blob wins.
-func (c *Cache) compact() error {
+func (x *Index) compact() error {
 	for {
 		var runs []run
-		err := c.view("list runs", func(tx *bolt.Tx) (err error) {
+		err := x.db.View("list runs", func(tx *bolt.Tx) (err error) {
 			runs, err = listRuns(tx, nil)
 			return err
 		})
@@ -25,15 +25,15 @@ func (c *Cache) compact() error {
 		if len(runs) == 0 {
 			return nil
 		}
-		if err := c.mergeRuns(runs); err != nil {
+		if err := x.mergeRuns(runs); err != nil {
 			return err
 		}
 	}
 }
 
-// crowded returns the newest runs that together are ripe to become one, or none. From the
-// oldest to the newest, orders of magnitude never rise: a long run that comes after short ones swallows them, and runsPerClass runs of one order become
-// one of the next. So n blobs never lie in more than runsPerClass runs per order.
+// crowded returns the newest runs that together are ripe to become one, or none. From the oldest to the newest, orders
+// of magnitude never rise: a long run that comes after short ones swallows them, and runsPerClass runs of one order
+// become one of the next. So n blobs never lie in more than runsPerClass runs per order.
 func crowded(runs []run) []run {
 	if len(runs) == 0 {
 		return nil
@@ -60,11 +60,11 @@ func crowded(runs []run) []run {
 
 // mergeRuns puts one run in the place of several, in transactions of bounded size. A crash in between leaves a run that
 // is not listed, which the next merge of runs removes.
-func (c *Cache) mergeRuns(runs []run) error {
+func (x *Index) mergeRuns(runs []run) error {
 	var w *runWriter
 	var last *format.ID // copied so far
 	for done := false; !done; {
-		err := c.update("merge runs of the cache", func(tx *bolt.Tx) (err error) {
+		err := x.db.Update("merge runs of the cache", func(tx *bolt.Tx) (err error) {
 			if w == nil {
 				if err = removeUnlisted(tx); err != nil {
 					return err
@@ -80,7 +80,7 @@ func (c *Cache) mergeRuns(runs []run) error {
 			if err != nil {
 				return err
 			}
-			if last, err = copyRuns(tx, runs, last, c.blobStep, w); err != nil {
+			if last, err = copyRuns(tx, runs, last, x.step, w); err != nil {
 				return err
 			}
 			if done = last == nil; !done {
@@ -139,11 +139,11 @@ func copyRuns(tx *bolt.Tx, runs []run, after *format.ID, limit int, w *runWriter
 func removeRuns(tx *bolt.Tx, runs []run) error {
 	for i := range runs {
 		n := number(runs[i].number)
-		if err := tx.Bucket(bucketRuns).Delete(n); err != nil {
+		if err := tx.Bucket([]byte(bucketRuns)).Delete(n); err != nil {
 			return err
 		}
-		for _, name := range [][]byte{bucketBlobs, bucketFilters} {
-			if err := tx.Bucket(name).DeleteBucket(n); err != nil {
+		for _, name := range [...]string{bucketBlobs, bucketFilters} {
+			if err := tx.Bucket([]byte(name)).DeleteBucket(n); err != nil {
 				return err
 			}
 		}
@@ -153,9 +153,9 @@ func removeRuns(tx *bolt.Tx, runs []run) error {
 
 // removeUnlisted removes what an interrupted merge of runs left.
 func removeUnlisted(tx *bolt.Tx) error {
-	listed := tx.Bucket(bucketRuns)
+	listed := tx.Bucket([]byte(bucketRuns))
 	var left []run
-	err := tx.Bucket(bucketBlobs).ForEach(func(k, _ []byte) error {
+	err := tx.Bucket([]byte(bucketBlobs)).ForEach(func(k, _ []byte) error {
 		if listed.Get(k) == nil {
 			left = append(left, run{number: binary.BigEndian.Uint32(k)})
 		}

@@ -1,4 +1,4 @@
-package hashcache
+package runs
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ type lookup struct {
 }
 
 // Lookup finds out where blobs lie; out must be as long as ids. All answers are of one moment.
-func (c *Cache) Lookup(ids []format.ID, out []Found) error {
+func (x *Index) Lookup(ids []format.ID, out []Found) error {
 	if len(out) != len(ids) {
 		return fmt.Errorf("look up %d blobs: room for %d answers", len(ids), len(out))
 	}
@@ -25,13 +25,13 @@ func (c *Cache) Lookup(ids []format.ID, out []Found) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	filters, err := c.loadedFilters()
+	filters, err := x.loadedFilters()
 	if err != nil {
 		return err
 	}
-	s := c.scratch.Get().(*lookup)
-	defer c.scratch.Put(s)
-	return c.view("look up blobs", func(tx *bolt.Tx) (err error) {
+	s := x.scratch.Get().(*lookup)
+	defer x.scratch.Put(s)
+	return x.db.View("look up blobs", func(tx *bolt.Tx) (err error) {
 		if s.runs, err = listRuns(tx, s.runs[:0]); err != nil || len(s.runs) == 0 {
 			return err
 		}
@@ -113,8 +113,8 @@ func find(value []byte, id *format.ID) (Found, error) {
 
 // MayContain reports false only if the cache does not hold the blob; it asks nothing but memory. It says true when it
 // does not know: after an error, or because the filters of the longest runs do not fit.
-func (c *Cache) MayContain(id format.ID) bool {
-	filters, err := c.loadedFilters()
+func (x *Index) MayContain(id format.ID) bool {
+	filters, err := x.loadedFilters()
 	if err != nil {
 		return true
 	}

@@ -1,22 +1,24 @@
-package check
+package closure
 
 import (
 	"context"
 	"errors"
 
+	"github.com/tidemark-backup/tidemark/internal/check/finding"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// blame finds out which paths of which snapshots need what is lost, by a second walk that only damage causes. Folders
+// Blame finds out which paths of which snapshots need what is lost, by a second walk that only damage causes. Folders
 // beneath which all is well are remembered, so that each is looked at once.
-func (c *checker) blame(ctx context.Context) error {
-	if !c.found.anyLost() {
+func (c *Closure) Blame(ctx context.Context, snapshots []repo.Listed) error {
+	if !c.Book.AnyLost() {
 		return nil
 	}
-	b := &blamer{c: c, hasher: c.keys.Hasher(), clean: make(map[short]struct{})}
-	for _, s := range c.snapshots {
+	b := &blamer{c: c, hasher: c.Keys.Hasher(), clean: make(map[short]struct{})}
+	for _, s := range snapshots {
 		b.snapshot = s.ID.Short()
 		if _, err := b.folder(ctx, s.Snapshot.Tree, ""); err != nil {
 			return err
@@ -26,7 +28,7 @@ func (c *checker) blame(ctx context.Context) error {
 }
 
 type blamer struct {
-	c        *checker
+	c        *Closure
 	hasher   *seal.Hasher
 	clean    map[short]struct{}
 	snapshot string
@@ -46,7 +48,7 @@ func (b *blamer) folder(ctx context.Context, id format.ID, path string) (dirty b
 		if err != nil {
 			return b.unreadable(ctx, page, at, err, &dirty)
 		}
-		if p := b.c.found.why(page, nil); p != nil { // it can be read, and does not mean what it should
+		if p := b.c.Book.Why(page, nil); p != nil { // it can be read, and does not mean what it should
 			b.need(p, at, &dirty)
 		}
 		for i := range pg.Nodes {
@@ -65,17 +67,17 @@ func (b *blamer) folder(ctx context.Context, id format.ID, path string) (dirty b
 	return dirty, err
 }
 
-func (b *blamer) need(p *Problem, path string, dirty *bool) {
+func (b *blamer) need(p *finding.Problem, path string, dirty *bool) {
 	*dirty = true
-	b.c.found.need(p, b.snapshot, path)
+	b.c.Book.Need(p, b.snapshot, path)
 }
 
 // unreadable passes over a page that cannot be loaded or decoded.
 func (b *blamer) unreadable(ctx context.Context, page format.ID, path string, err error, dirty *bool) error {
-	if !errors.Is(err, errLost) && !wrong(err) || fatal(ctx, err) {
+	if !errors.Is(err, errLost) && !wrong(err) || finding.Fatal(ctx, err) {
 		return err
 	}
-	if p := b.c.found.why(page, nil); p != nil {
+	if p := b.c.Book.Why(page, nil); p != nil {
 		b.need(p, path, dirty)
 	}
 	*dirty = true
@@ -85,19 +87,19 @@ func (b *blamer) unreadable(ctx context.Context, page format.ID, path string, er
 // loader returns a Load of pages that books each that is lost on the path.
 func (b *blamer) loader(path string, dirty *bool) tree.Load {
 	return func(ctx context.Context, id format.ID) ([]byte, error) {
-		at, err := b.c.blobs.one(id)
+		at, err := b.c.Blobs.one(id)
 		if err != nil {
 			return nil, err
 		}
-		if p := b.c.found.why(id, at); p != nil && (at == nil || p.Kind == Pack) {
+		if p := b.c.Book.Why(id, at.place()); p != nil && (at == nil || p.Kind == finding.Pack) {
 			b.need(p, path, dirty)
 			return nil, errLost
 		}
 		if at == nil {
 			return nil, errLost // one of too many to be named
 		}
-		p, err := b.c.blobs.load(ctx, b.hasher, id, at)
-		if err != nil && !fatal(ctx, err) {
+		p, err := b.c.Blobs.load(ctx, b.hasher, id, at)
+		if err != nil && !finding.Fatal(ctx, err) {
 			return nil, errLost
 		}
 		return p, err
@@ -117,7 +119,7 @@ func (b *blamer) node(ctx context.Context, n *tree.Node, path string) (dirty boo
 		if err != nil {
 			return b.unreadable(ctx, id, path, err, &dirty)
 		}
-		if p := b.c.found.why(id, nil); p != nil {
+		if p := b.c.Book.Why(id, nil); p != nil {
 			b.need(p, path, &dirty)
 		}
 		return b.chunks(pg.Chunks, path, &dirty)
@@ -132,12 +134,12 @@ func (b *blamer) chunks(chunks []tree.Chunk, path string, dirty *bool) error {
 			b.ids = append(b.ids, c.ID)
 		}
 	}
-	places, err := b.c.blobs.locate(b.ids)
+	places, err := b.c.Blobs.locate(b.ids)
 	if err != nil {
 		return err
 	}
 	for i, at := range places {
-		if p := b.c.found.why(b.ids[i], at); p != nil {
+		if p := b.c.Book.Why(b.ids[i], at.place()); p != nil {
 			b.need(p, path, dirty)
 		}
 	}

@@ -1,0 +1,58 @@
+# What people who work on tidemark do again and again. None of it is needed to build or test it: see README.md.
+GO      ?= go
+LINTER  ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME ?= 30s
+ROUNDS  ?= 20
+TREES   ?= /usr $(shell $(GO) env GOMODCACHE)
+
+# Packages in which several goroutines meet.
+CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
+	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/store/...
+
+.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers docs cover
+
+build:                  ## bin/tidemark
+	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
+
+test:                   ## everything, as the README says
+	$(GO) test ./...
+
+race:                   ## where goroutines meet, under the race detector (needs a C compiler)
+	$(GO) test -race $(CONCURRENT)
+
+vet:                    ## on the platforms we build for
+	$(GO) vet ./...
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	GOOS=darwin GOARCH=amd64 $(GO) vet ./...
+
+lint:                   ## .golangci.yml; the linter is built by Go if it is not installed
+	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else $(GO) run $(LINTER) run ./...; fi
+
+fuzz-list:              ## every fuzz target: package and name
+	@grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+\(' . | \
+		sed -E 's|^(.*)/[^/]+:func (Fuzz[A-Za-z0-9_]+)\(|\1 \2|' | sort
+
+fuzz:                   ## every fuzz target, for FUZZTIME each
+	@$(MAKE) -s fuzz-list | while read -r package target; do \
+		echo "$$package $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+	done
+
+soak:                   ## the tests where goroutines meet, ROUNDS times in random order, under the race detector
+	$(GO) test -race -count $(ROUNDS) -shuffle on -timeout 6h $(CONCURRENT)
+
+bench:                  ## Go benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-peers:            ## tidemark beside restic and borg on TREES; as root with cold caches
+	$(GO) run ./internal/peerbench $(TREES)
+
+docs:                   ## docs/cli and bin/man, from the commands
+	$(GO) run ./cmd/tidemark man markdown docs/cli
+	$(GO) run ./cmd/tidemark man roff bin/man
+
+cover:                  ## bin/cover.html
+	@mkdir -p bin
+	$(GO) test -coverpkg ./... -coverprofile bin/cover.out ./...
+	$(GO) tool cover -html bin/cover.out -o bin/cover.html
+	$(GO) tool cover -func bin/cover.out | tail -n 1

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tidemark-backup/tidemark/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tidemark": func() { os.Exit(cli.Main()) }})
+}
+
+// TestScript runs testdata/script: one script for each promise of the documentation.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir+"/home")
+			env.Setenv("TZ", "UTC")
+			return os.Mkdir(env.WorkDir+"/home", 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   exits,
+			"jsonl":   jsonl,
+			"waitfor": waitFor,
+			"capture": capture,
+		},
+	})
+}
+
+// exits runs a program and wants an exact exit code: exits CODE PROGRAM ARGUMENT...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGUMENT...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("run %s: %v", args[1], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// jsonl wants every line of a stream to be an object with a message_type, and one line of each type that is named:
+// jsonl stdout|stderr TYPE...
+func jsonl(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: jsonl stdout|stderr TYPE...")
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			ts.Fatalf("not JSON: %q: %v", line, err)
+		}
+		typ, _ := record["message_type"].(string)
+		if typ == "" {
+			ts.Fatalf("no message_type: %q", line)
+		}
+		seen[typ] = true
+	}
+	for _, typ := range args[1:] {
+		if !seen[typ] {
+			ts.Fatalf("no %s in %v", typ, seen)
+		}
+	}
+}
+
+// waitFor waits until a file exists.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitfor FILE")
+	}
+	deadline := time.Now().Add(time.Minute)
+	for time.Now().Before(deadline) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("%s did not appear", args[0])
+}
+
+// capture puts a field of the n-th JSON line of standard output (from 1; -1: the last) into a variable:
+// capture NAME FIELD N
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: capture NAME FIELD N")
+	}
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	n, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	if n < 0 {
+		n += len(lines) + 1
+	}
+	if n < 1 || n > len(lines) {
+		ts.Fatalf("there is no line %s of %d", args[2], len(lines))
+	}
+	var record map[string]any
+	ts.Check(json.Unmarshal([]byte(lines[n-1]), &record))
+	value, ok := record[args[1]].(string)
+	if !ok {
+		ts.Fatalf("no text %s in %s", args[1], lines[n-1])
+	}
+	ts.Setenv(args[0], value)
+}

@@ -1,0 +1,101 @@
+// Package finding keeps what a check finds: problems with what is damaged, why, who needs it and what to do next, from
+// many goroutines, within bounds of memory. It also books the progress of the check on its ledger.
+//
+// It refuses to know how damage is found.
+package finding
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// Kind is what is wrong, in one word that stays the same in JSON.
+type Kind string
+
+// The kinds of problems.
+const (
+	Config   Kind = "config"
+	Key      Kind = "key"
+	Snapshot Kind = "snapshot" // its record
+	Index    Kind = "index"    // a segment, or what the index says; nothing is lost by it
+	Pack     Kind = "pack"     // a stored file of blobs is missing or damaged
+	Tree     Kind = "tree"     // a folder's page or a list of chunks
+	Blob     Kind = "blob"     // file data
+	Mark     Kind = "mark"
+	Lease    Kind = "lease"
+)
+
+const (
+	// MaxProblems is how many problems a Result names; the rest are counted.
+	MaxProblems = 1000
+	// MaxPaths is how many paths a Problem names; the rest are counted.
+	MaxPaths = 10
+	// maxHashes bounds the memory for counting the rest of the paths of one problem.
+	maxHashes = 1 << 16
+)
+
+// Problem is one thing that is wrong with one stored file or blob.
+type Problem struct {
+	Kind      Kind
+	Object    string   // what is damaged, with its ID: "pack 0123…"
+	Snapshots []string // short IDs of the snapshots that need what is lost, oldest first
+	Paths     []string // the first MaxPaths paths that need it, from the root of their snapshots
+	More      uint64   // how many other paths need it; counting stops beyond 65 536
+	Err       error
+	Advice    string // what to do next, one sentence
+
+	id    format.ID
+	extra uint64              // further damage to the same object
+	seen  map[uint64]struct{} // hashes of the paths
+}
+
+// Result is what a check found.
+type Result struct {
+	Problems []Problem // sorted by kind and object
+	More     uint64    // problems that are not named; an object may count several times
+	Notes    []string  // what a person should know that is no damage
+
+	Snapshots, Segments, Packs uint64 // looked at
+	Trees                      uint64 // different folders
+	Blobs                      uint64 // Run: named by the index; a blob stored twice counts twice
+	PacksRead, BytesRead       uint64 // data read back
+}
+
+// OK reports whether nothing is wrong.
+func (r *Result) OK() bool { return len(r.Problems) == 0 && r.More == 0 }
+
+// finished returns the problem as it is shown.
+func (p *Problem) finished() Problem {
+	out := *p
+	if p.extra > 0 {
+		out.Err = fmt.Errorf("%w (and %d more places in it)", p.Err, p.extra)
+	}
+	out.Snapshots, out.Paths = slices.Clone(p.Snapshots), slices.Sorted(slices.Values(p.Paths))
+	out.Advice = p.advice()
+	out.seen = nil
+	return out
+}
+
+func (p *Problem) advice() string {
+	const fromCopy = "put the file back from a copy of the repository if there is one"
+	switch p.Kind {
+	case Config:
+		return fromCopy + "; every repository has exactly one config, so nothing else can replace it"
+	case Key:
+		return "open the repository with another key, add a new one with 'tidemark key add', and remove this one"
+	case Index:
+		return "nothing is lost by this: the next 'tidemark backup' writes this part of the index anew from the packs"
+	case Snapshot:
+		return fromCopy + "; other snapshots are not affected"
+	case Mark, Lease:
+		return "it only keeps others from removing data; let running backups end and check again"
+	case Pack, Tree, Blob:
+	}
+	if len(p.Paths) == 0 && p.Kind == Pack {
+		return fromCopy + "; none of the snapshots that were looked at needs what is lost"
+	}
+	return fromCopy + "; otherwise restore these paths from another snapshot, and back up to a new repository " +
+		"what still exists on disk"
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+type findFlags struct {
+	filter         filterFlags
+	snapshots      []string
+	fold, long     bool
+	oldest, newest string
+	blobs          bool
+}
+
+func (f *findFlags) register(flags *pflag.FlagSet) {
+	f.filter.register(flags)
+	flags.StringArrayVarP(&f.snapshots, "snapshot", "s", nil, "look in this snapshot only; may be given several times")
+	flags.BoolVarP(&f.fold, "ignore-case", "i", false, "upper and lower case are equal")
+	flags.BoolVarP(&f.long, "long", "l", false, "mode, owners, size, time")
+	flags.StringVarP(&f.oldest, "oldest", "O", "", "only what was modified at this time or later")
+	flags.StringVarP(&f.newest, "newest", "N", "", "only what was modified at this time or before")
+	flags.BoolVar(&f.blobs, "blob", false, "the arguments are IDs of blobs: find what uses them")
+}
+
+func (f *findFlags) query(args []string) (browse.Query, error) {
+	q := browse.Query{IgnoreCase: f.fold}
+	for _, bound := range []struct {
+		text string
+		to   **tree.Time
+	}{{f.oldest, &q.Newer}, {f.newest, &q.Older}} {
+		if bound.text == "" {
+			continue
+		}
+		at, err := parseTime(bound.text)
+		if err != nil {
+			return q, err
+		}
+		moment := backup.Moment(at)
+		*bound.to = &moment
+	}
+	if !f.blobs {
+		q.Patterns = args
+		return q, nil
+	}
+	for _, text := range args {
+		id, err := format.ParseID(text)
+		if err != nil {
+			return q, usagef("--blob %s: %w", text, err)
+		}
+		q.IDs = append(q.IDs, id)
+	}
+	return q, nil
+}
+
+func (a *app) findCommand() *cobra.Command {
+	f := &findFlags{}
+	c := a.command(&cobra.Command{
+		Use:   "find [flags] PATTERN...",
+		Short: "Find files in snapshots by name",
+		Long: `Finds objects whose name matches one of the patterns, in all snapshots or in some. A pattern with a slash is matched
+against the end of the path, one that begins with a slash against the whole path; ** stands for any number of names.`,
+		Example: `  tidemark find '*.key'
+  tidemark find --snapshot latest --newest 2024-12-31 /home/ann/**/report.odt`,
+		Args: cobra.MinimumNArgs(1),
+	}, func(ctx context.Context, args []string) error { return a.find(ctx, f, args) })
+	f.register(c.Flags())
+	return c
+}
+
+func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error) {
+	q, err := f.query(args)
+	if err != nil {
+		return err
+	}
+	r, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	list, err := a.selectSnapshots(ctx, r, f.snapshots, f.filter.filter())
+	if err != nil {
+		return err
+	}
+	var in []browse.Snapshot
+	for _, s := range list {
+		in = append(in, browse.Snapshot{ID: s.ID, Tree: s.Snapshot.Tree})
+	}
+	var last format.ID
+	return browse.Find(ctx, r, in, q, func(m browse.Match) error {
+		s := list[slices.IndexFunc(list, func(s output.Snapshot) bool { return s.ID == m.Snapshot })]
+		if m.Snapshot != last {
+			last = m.Snapshot
+			if err := a.print.Tell(&output.Heading{Snapshot: s}); err != nil {
+				return err
+			}
+		}
+		return a.print.Print(&output.Node{Path: m.Path, Node: m.Node, Match: m.Snapshot.String(), Long: f.long,
+			Names: output.Names{Users: s.Snapshot.Users, Groups: s.Snapshot.Groups}})
+	})
+}
+
+// selectSnapshots returns the snapshots that are named, or all that pass the filter; those that cannot be read are noted.
+func (a *app) selectSnapshots(ctx context.Context, r *repo.Repository, refs []string, filter repo.Filter,
+) (list []output.Snapshot, err error) {
+	for _, ref := range refs {
+		found, err := r.FindSnapshot(ctx, ref, filter)
+		if err != nil {
+			return nil, fmt.Errorf("snapshot %s: %w", ref, err)
+		}
+		list = append(list, output.Snapshot{ID: found.ID, Snapshot: found.Snapshot})
+	}
+	if len(refs) > 0 {
+		return list, nil
+	}
+	all, err := r.Snapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		switch {
+		case one.Err != nil:
+			a.print.Note(fmt.Sprintf("snapshot %s cannot be read: %v", one.ID.Short(), one.Err))
+		case filter.Match(one.Snapshot):
+			list = append(list, output.Snapshot{ID: one.ID, Snapshot: one.Snapshot})
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
+)
+
+func (a *app) optionsCommand() *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "options",
+		Short: "Print the options in effect, and where each comes from",
+		Long: `Prints every option with its value and where that comes from: a flag, the environment, a line of the option file,
+or the default. Flags win over the environment, the environment over the file. Secrets are not shown.`,
+	}, func(context.Context, []string) error {
+		return a.print.Print(&output.Options{List: a.spec.Effective(), File: a.spec.File()})
+	}, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
+		options.GroupSelection)
+}

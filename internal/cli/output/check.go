@@ -1,0 +1,117 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/check"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
+)
+
+// Problem is one thing that a check found.
+type Problem struct{ *check.Problem }
+
+// Text writes what is damaged, who needs it and what to do.
+func (p *Problem) Text(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %v\n", p.Object, p.Err)
+	if len(p.Snapshots) > 0 {
+		fmt.Fprintf(&b, "  needed by %s %s\n", plain(len(p.Snapshots), "snapshot"), strings.Join(p.Snapshots, ", "))
+	}
+	for _, path := range p.Paths {
+		fmt.Fprintf(&b, "  lost: %s\n", human.Printable(path))
+	}
+	if p.More > 0 {
+		fmt.Fprintf(&b, "  and %s\n", human.Plural(p.More, "more path"))
+	}
+	if p.Advice != "" {
+		fmt.Fprintf(&b, "  %s\n", p.Advice)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func plain(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
+
+// Finding is the event of a problem: an error event with more fields.
+type Finding struct {
+	event.Error
+	Kind      check.Kind   `json:"kind"`
+	Object    string       `json:"object"`
+	Snapshots []string     `json:"snapshots"`
+	Paths     []event.Path `json:"paths"`
+	More      uint64       `json:"more_paths"`
+	Advice    string       `json:"advice"`
+}
+
+// Events returns the error event.
+func (p *Problem) Events() []any {
+	issue := report.Issue{Op: "check " + string(p.Kind), Err: p.Err}
+	if len(p.Paths) > 0 {
+		issue.Path = p.Paths[0]
+	}
+	f := &Finding{Error: *event.NewError(report.Check, issue), Kind: p.Kind, Object: p.Object, Snapshots: []string{},
+		Paths: []event.Path{}, More: p.More, Advice: p.Advice}
+	f.Snapshots = append(f.Snapshots, p.Snapshots...)
+	for _, path := range p.Paths {
+		f.Paths = append(f.Paths, event.NewPath(path))
+	}
+	return []any{f}
+}
+
+// Check is the end of a check.
+type Check struct {
+	Ledger *report.Ledger
+	Result *check.Result
+}
+
+// Text writes the report and the verdict.
+func (c *Check) Text(w io.Writer) error {
+	t := c.Ledger.Snapshot()
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	if err := show.WriteSession(w, &t); err != nil {
+		return err
+	}
+	r := c.Result
+	looked := fmt.Sprintf("\nlooked at %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
+	if r.PacksRead > 0 {
+		looked += fmt.Sprintf(", read back %s of data", human.Size(r.BytesRead))
+	}
+	verdict := "no errors were found"
+	if !r.OK() {
+		verdict = human.Plural(uint64(len(r.Problems))+r.More, "problem") + " found"
+	}
+	_, err := fmt.Fprintf(w, "%s: %s\n", looked, verdict)
+	return err
+}
+
+// Events returns the summary.
+func (c *Check) Events() []any {
+	t := c.Ledger.Snapshot()
+	broken := []string{}
+	index := false
+	for _, p := range c.Result.Problems {
+		switch p.Kind {
+		case check.Pack:
+			_, id, _ := strings.Cut(p.Object, " ")
+			broken = append(broken, id)
+		case check.Index:
+			index = true
+		}
+	}
+	s := event.NewCheckSummary(&t, broken)
+	s.NumErrors = uint64(len(c.Result.Problems)) + c.Result.More
+	s.RepairIndex = s.RepairIndex || index
+	return []any{s}
+}

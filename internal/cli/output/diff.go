@@ -1,0 +1,64 @@
+package output
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Change is one line of a diff.
+type Change struct{ browse.Change }
+
+// Text writes the status and the path, a directory with a slash.
+func (c *Change) Text(w io.Writer) error {
+	path := human.Printable(c.Path)
+	if n := c.New; n != nil && n.Type == tree.Dir || n == nil && c.Old.Type == tree.Dir {
+		path += "/"
+	}
+	_, err := fmt.Fprintf(w, "%-4s %s\n", c.Status, path)
+	return err
+}
+
+// Events returns the change record.
+func (c *Change) Events() []any {
+	return []any{&event.Change{Type: "change", Modifier: c.Status.String(), Path: event.NewPath(c.Path)}}
+}
+
+// DiffStats ends a diff.
+type DiffStats struct {
+	From, To format.ID
+	Stats    browse.DiffStats
+}
+
+// Text writes what came and what went.
+func (d *DiffStats) Text(w io.Writer) error {
+	s := d.Stats
+	_, err := fmt.Fprintf(w, "\n%-8s  %12s  %12s  %12s  %12s\n", "", "files", "directories", "others", "data")
+	for _, side := range []struct {
+		name string
+		s    browse.Side
+	}{{"added", s.Added}, {"removed", s.Removed}} {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%-8s  %12s  %12s  %12s  %12s\n", side.name, human.Count(side.s.Files),
+				human.Count(side.s.Dirs), human.Count(side.s.Others), human.Size(side.s.Bytes))
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(w, "%-8s  %12s\n", "changed", human.Count(s.Changed))
+	}
+	return err
+}
+
+// Events returns the statistics record.
+func (d *DiffStats) Events() []any {
+	side := func(s browse.Side) event.DiffSide {
+		return event.DiffSide{Files: s.Files, Dirs: s.Dirs, Others: s.Others, Bytes: s.Bytes}
+	}
+	return []any{&event.DiffStatistics{Type: "statistics", Source: d.From.String(), Target: d.To.String(),
+		ChangedFiles: d.Stats.Changed, Added: side(d.Stats.Added), Removed: side(d.Stats.Removed)}}
+}

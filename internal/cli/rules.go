@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+func (a *app) rulesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rules",
+		Short: "Show which rules decide what is backed up",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return a.unknownCommand(c, args[0])
+			}
+			return usagef("say what to do: list, or explain PATH; see 'tidemark rules --help'")
+		},
+	}
+	c.AddCommand(a.rulesListCommand(), a.rulesExplainCommand())
+	return c
+}
+
+func (a *app) rulesListCommand() *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "list [flags]",
+		Short: "List the rules in the order in which they are asked",
+		Long:  "Lists the rules that a backup with the same flags, environment and option file would use.",
+	}, func(context.Context, []string) error {
+		set, err := a.ruleSet()
+		if err != nil {
+			return err
+		}
+		return a.print.Print(&output.Rules{List: set.List()})
+	}, options.GroupSelection)
+}
+
+func (a *app) rulesExplainCommand() *cobra.Command {
+	var source string
+	c := a.command(&cobra.Command{
+		Use:   "explain [flags] PATH...",
+		Short: "Name the rule that decides about a path",
+		Long: `Names the rule that decides whether a path is part of a backup with the same flags, environment and option file.
+The path need not exist. Ignore files and marker files count from the directory that --source names down.`,
+		Example: "  tidemark rules explain --exclude '*.o' ~/src/main.o",
+		Args:    cobra.MinimumNArgs(1),
+	}, func(_ context.Context, args []string) error {
+		set, err := a.ruleSet()
+		if err != nil {
+			return err
+		}
+		if source, err = filepath.Abs(source); err != nil {
+			return fmt.Errorf("find source: %w", err)
+		}
+		for _, path := range args {
+			q, err := query(path, source)
+			if err != nil {
+				return err
+			}
+			if err := a.print.Print(&output.Decision{Subject: q.Path, Decision: explain(set, q)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, options.GroupSelection)
+	c.Flags().StringVar(&source, "source", "/", "the directory that is backed up")
+	return c
+}
+
+func (a *app) ruleSet() (*rules.Set, error) {
+	var src backup.Source
+	err := a.protect(&src)
+	return src.Rules, err
+}
+
+// explain adds to what the rules say about a path what they say about the file systems on the way to it, as the scan does
+// when it comes to where another one begins.
+func explain(set *rules.Set, q rules.Query) rules.Decision {
+	d := set.Explain(q)
+	if d.Verdict != rules.Include {
+		return d
+	}
+	rest := strings.TrimPrefix(q.Path, strings.TrimSuffix(q.Source, "/"))
+	at, last := q.Source, uint64(0)
+	for i, name := range strings.Split(rest, "/") {
+		at = filepath.Join(at, name)
+		dir, err := localfs.OpenDir(at)
+		if err != nil {
+			return d
+		}
+		st, err := dir.Fstat()
+		fs, fsErr := dir.FS()
+		dir.Release()
+		if err != nil || fsErr != nil {
+			return d
+		}
+		if i > 0 && st.Dev != last && set.Mount(fs.Pseudo) == rules.Hollow {
+			return hollow(set, d, q.Path, at, fs.Pseudo)
+		}
+		last = st.Dev
+	}
+	return d
+}
+
+// hollow is the decision that a file system is not entered: its root is kept, what lies beneath is not.
+func hollow(set *rules.Set, d rules.Decision, path, root string, pseudo bool) rules.Decision {
+	d.Verdict, d.Path = rules.Exclude, root
+	if path == root {
+		d.Verdict = rules.Hollow
+	}
+	for _, r := range set.List() {
+		if r.Kind == rules.OneSystem || r.Kind == rules.Pseudo && pseudo {
+			d.Rule = &r
+			break
+		}
+	}
+	return d
+}
+
+// query describes a path as a scan would find it.
+func query(path, source string) (rules.Query, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return rules.Query{}, fmt.Errorf("find path: %w", err)
+	}
+	q := rules.Query{Path: path, Source: source, Read: readStart}
+	dir, err := localfs.OpenDir(filepath.Dir(path))
+	if err != nil {
+		return q, nil // a path that is not there, or not for us: the rules about names still tell
+	}
+	defer dir.Release()
+	name := filepath.Base(path)
+	if path == "/" {
+		name = "."
+	}
+	var st localfs.Stat
+	if err := dir.Lstat(name, &st); err != nil {
+		return q, nil
+	}
+	q.Type, q.Size, q.NoDump = st.Type, st.Size, st.Attr&localfs.AttrNoDump != 0
+	if st.Type == tree.File || st.Type == tree.Dir {
+		xattrs, err := dir.Xattrs(name, st.Type)
+		if err != nil {
+			return q, fmt.Errorf("read attributes of %s: %w", path, err)
+		}
+		for _, x := range xattrs {
+			if x.Name == rules.StickyXattr {
+				q.Sticky = x.Value
+			}
+		}
+	}
+	return q, nil
+}
+
+// readStart returns the beginning of a file, without following links.
+func readStart(path string, limit int) ([]byte, error) {
+	dir, err := localfs.OpenDir(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Release()
+	f, err := dir.OpenFile(filepath.Base(path))
+	if errors.Is(err, localfs.ErrVanished) {
+		return nil, fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(f, int64(limit)))
+	return content, errors.Join(err, f.Close())
+}

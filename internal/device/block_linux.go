@@ -1,0 +1,172 @@
+package device
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// device tells what a block device is, by its directory in sysfs without symbolic links.
+func (v *view) device(dir string) storage {
+	if v.depth > deepest {
+		return storage{is: "more layers than anybody stacks"}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
+		dir = filepath.Dir(dir) // the whole disk, which has the queue
+	}
+	s := v.stack(dir)
+	s.rotates, _ = rotational(dir)
+	return s
+}
+
+// stack follows a device down, if it is made of others.
+func (v *view) stack(dir string) storage {
+	name := filepath.Base(dir)
+	if s, ok := v.deeper().slowest(filepath.Join(dir, "slaves")); ok { // device mapper, md
+		s.is = name + " on " + s.is
+		return s
+	}
+	if file := attribute(dir, "loop/backing_file"); file != "" {
+		return v.loop(dir, file)
+	}
+	// The link leads into the directory of the device that is cached; of the cache no more than that is needed.
+	if to, err := filepath.EvalSymlinks(filepath.Join(dir, "bcache")); err == nil && filepath.Dir(to) != dir {
+		s := v.deeper().device(filepath.Dir(to))
+		s.is = name + " on " + s.is
+		return s
+	}
+	return disk(dir)
+}
+
+// loop tells what the file of a loop device lies on. The kernel gives a loop device the flag of that, or of no moving
+// parts where there is no device behind the file; so a flag that differs was set by somebody who knows better.
+func (v *view) loop(dir, file string) storage {
+	name := filepath.Base(dir)
+	below := storage{is: file + ", which cannot be seen from here"}
+	path, deleted := strings.CutSuffix(file, " (deleted)")
+	o, err := lookAt(path)
+	if err != nil && deleted {
+		o, err = lookAt(filepath.Dir(path))
+	}
+	if err != nil {
+		below.is = name + " in " + below.is
+		return below
+	}
+	below = v.deeper().medium(&o)
+	if len(below.disks) == 0 {
+		below.disks = []string{name}
+	}
+	below.is = name + " on " + below.is
+	switch turns, known := rotational(dir); {
+	case known && turns && !below.rotates:
+		below.medium, below.is = HDD, name+", of which somebody said that it turns (rotational is 1)"
+	case known && !turns && below.rotates:
+		below.medium, below.is = SSD, name+", of which somebody said that it does not turn (rotational is 0)"
+	}
+	return below
+}
+
+// disk tells what a device is that is not made of others. That the kernel's flag is 0 is good evidence: a driver has
+// asked the device, or a person has set it. 1 is what it is when nobody could ask.
+func disk(dir string) storage {
+	name := filepath.Base(dir)
+	s := storage{disks: []string{name}}
+	turns, known := rotational(dir)
+	kind := driven(name)
+	switch {
+	case kind == "memory":
+		s.medium, s.is, s.disks = Memory, name+", a disk in memory", nil
+	case kind == "stack":
+		s.is, s.disks = name+", of which the kernel shows no disk below", nil
+	case kind == "network":
+		s.is = name + ", a disk on another machine, of which the flag says nothing"
+	case !known:
+		s.is = name + ", which does not tell whether it turns"
+	case !turns:
+		s.medium, s.is = SSD, name+", which does not turn (rotational is 0)"
+	default:
+		s.medium, s.is = turning(dir)
+	}
+	return s
+}
+
+// driven returns what the name tells of drivers whose flag is a constant; "" for others.
+func driven(name string) string {
+	switch strings.TrimRight(name, "0123456789") {
+	case "ram", "zram":
+		return "memory"
+	case "dm-", "md", "md_d", "bcache", "loop":
+		return "stack"
+	case "nbd", "rbd", "drbd":
+		return "network"
+	}
+	return ""
+}
+
+// turning weighs the evidence of a disk that says rotational=1. A rate of revolutions can only come from a disk that
+// has one; without it the flag is the kernel's default and does not count where something stands before the disk.
+func turning(dir string) (Medium, string) {
+	name := filepath.Base(dir)
+	if rpm := revolutions(dir); rpm > 0 {
+		return HDD, fmt.Sprintf("%s, which turns %d times a minute", name, rpm)
+	}
+	if veil := veiled(dir); veil != "" {
+		return Unknown, fmt.Sprintf("%s, %s: such say rotational=1 whatever is behind", name, veil)
+	}
+	return HDD, name + ", which turns (rotational is 1)"
+}
+
+// revolutions returns how often a SCSI or ATA disk turns in a minute, by its page of block device characteristics, which
+// kernels since 6.0 show. 0: not told.
+func revolutions(dir string) int {
+	page, err := os.ReadFile(filepath.Join(dir, "device/vpd_pgb1"))
+	if err != nil || len(page) < 6 || page[1] != 0xb1 {
+		return 0
+	}
+	rate := binary.BigEndian.Uint16(page[4:])
+	if rate < 0x401 || rate == 0xffff { // 0: not reported, 1: does not turn, others: reserved
+		return 0
+	}
+	return int(rate)
+}
+
+// veiled names what stands between us and the disk and makes its flag worthless; "" for nothing. The hypervisors give
+// their disks a default; a bridge from USB seldom hands on what it is asked; a target of iSCSI is anything.
+func veiled(dir string) string {
+	for part := range strings.SplitSeq(dir, string(filepath.Separator)) {
+		switch stem := strings.TrimRight(part, "0123456789"); {
+		case stem == "virtio" && part != stem:
+			return "a virtio disk"
+		case stem == "usb" && part != stem:
+			return "a disk behind a USB bridge"
+		case stem == "session" && part != stem:
+			return "an iSCSI disk"
+		case stem == "vbd-":
+			return "a Xen disk"
+		}
+	}
+	maker := attribute(dir, "device/vendor") + " " + attribute(dir, "device/model")
+	for _, word := range []string{"QEMU", "VBOX", "VMware", "Virtual", "Msft"} {
+		if strings.Contains(maker, word) {
+			return "a disk of a virtual machine"
+		}
+	}
+	return ""
+}
+
+// rotational reads the kernel's flag of a device.
+func rotational(dir string) (turns, known bool) {
+	text := attribute(dir, "queue/rotational")
+	return text == "1", text == "0" || text == "1"
+}
+
+// attribute reads a text of sysfs; "" when there is none.
+func attribute(dir, name string) string {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}

@@ -1,0 +1,231 @@
+// Package framecache keeps sealed frames in a folder of this machine, so that what a walk through trees needs again and
+// again is not fetched again and again from a target that is far away. A frame stays as encrypted as it is on the
+// target.
+//
+// All of it is disposable, at any time and by anybody. Each frame is a plain file of its own, named by its pack and its
+// place in the pack and put there by a rename, so that several processes share a folder without a lock: a frame never
+// changes, and whoever comes second writes the same bytes. Nothing is flushed; what a crash tears has the wrong length,
+// or fails to open, and the caller then says so with Drop and fetches it anew.
+//
+// # Bound
+//
+// The files together take at most Options.Limit, counted in blocks. What is used least recently goes first, by the
+// modification time of the file, which a use renews at most once an hour. A walk through more frames than fit would with
+// that rule alone evict each frame just before it is needed. So a run does not evict what it used itself: a frame that
+// was fetched takes the place only of frames this run has not used, and one that was uploaded, which the next run
+// needs, also that of fetched ones. If no place is left, the frame is not kept. Several processes may for a moment exceed
+// the bound together; each looks at the whole folder when it opens and closes it, and after some writing.
+//
+// A part of the disk stays free whatever the bound: 1 GiB, or 5 % where that is less. If the disk is fuller when the
+// folder is opened, frames are given back; if it fills up later, or cannot be written, nothing is added any more and a
+// note says so. No method returns an error: without this cache a run is slower, which is no reason to fail.
+//
+// The package refuses to know keys, stores and what is in a frame. It cannot tell a damaged frame; its callers can.
+package framecache
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// Key names a frame for good.
+type Key struct {
+	Pack   format.ID
+	Offset uint32 // of the frame in the pack
+}
+
+// Origin is how a frame that is to be kept came here.
+type Origin uint8
+
+// The origins.
+const (
+	Fetched  Origin = iota + 1 // read from the target
+	Uploaded                   // written by this run: the next one will need it
+
+	everything = Uploaded + 1 // no frame's origin: displaces all others
+)
+
+// Options says what a cache may take and whom it tells. Both are required.
+type Options struct {
+	Limit  int64             // bytes on the disk
+	Notify func(text string) // told, at most once, that the cache has switched itself off
+}
+
+// touchAfter is how old a modification time may get while the frame is in use.
+const touchAfter = time.Hour
+
+// rescans is how many times per Limit written the folder is looked at, for what other processes put there.
+const rescans = 8
+
+// Cache is an open folder of frames. It is safe for concurrent use, also with others on the same folder.
+type Cache struct {
+	dir  string
+	opt  Options
+	disk func(dir string) (space, error)
+
+	mu      sync.Mutex
+	shelf   shelf
+	written int64 // bytes since the folder was last looked at
+	dirty   bool  // something was written since Open
+	off     bool  // nothing is added any more
+	closed  bool
+}
+
+// Open looks at the frames in folder dir and evicts what is over the bound. The folder is made when the first frame is
+// kept.
+func Open(dir string, opt Options) *Cache { return open(dir, opt, statDisk) }
+
+func open(dir string, opt Options, disk func(string) (space, error)) *Cache {
+	c := &Cache{dir: dir, opt: opt, disk: disk, shelf: newShelf()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rescan()
+	if s, err := disk(dir); err == nil {
+		c.evict(s.missing(0), everything)
+	}
+	return c
+}
+
+// Close evicts what is over the bound, counting what others put there meanwhile. Later calls find nothing and keep
+// nothing.
+func (c *Cache) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed && c.dirty {
+		c.rescan()
+	}
+	c.closed, c.off = true, true
+}
+
+// Get fills p with a frame whose sealed length is len(p), and reports whether it was there. That the bytes are right is
+// for the caller to find out.
+func (c *Cache) Get(k Key, p []byte) bool {
+	if c.isClosed() {
+		return false
+	}
+	// A fifo or a link by that name is not ours: never hang on one, never follow the other.
+	f, err := os.OpenFile(c.path(k), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		if os.IsNotExist(err) {
+			c.forget(k)
+		}
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if info.Size() != int64(len(p)) {
+		c.Drop(k)
+		return false
+	}
+	if _, err := io.ReadFull(f, p); err != nil {
+		c.Drop(k)
+		return false
+	}
+	// Not a plain "older than": a clock that was wrong once must not make a frame immortal.
+	if now := time.Now(); now.Sub(info.ModTime()).Abs() > touchAfter {
+		_ = os.Chtimes(f.Name(), time.Time{}, now) // a folder that cannot be written still serves
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shelf.use(k, int64(len(p)))
+	return true
+}
+
+// Put keeps a frame that is known to be good, if there is place for it. The bytes are copied.
+func (c *Cache) Put(k Key, sealed []byte, from Origin) {
+	if !c.admit(k, int64(len(sealed)), from) {
+		return
+	}
+	err := c.write(k, sealed)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shelf.settle(k, err == nil)
+	if err != nil {
+		c.stop(err.Error())
+		return
+	}
+	c.dirty = true
+	if c.written += blocks(int64(len(sealed))); c.written > c.opt.Limit/rescans {
+		c.rescan()
+	}
+}
+
+// Drop removes a frame that turned out to be damaged.
+func (c *Cache) Drop(k Key) {
+	_ = os.Remove(c.path(k))
+	c.forget(k)
+}
+
+// admit makes place for a frame and reports whether it is to be written.
+func (c *Cache) admit(k Key, size int64, from Origin) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.off || c.shelf.upgrade(k, from) {
+		return false
+	}
+	need := c.shelf.size + blocks(size) - c.opt.Limit
+	var lack int64
+	s, err := c.disk(c.dir)
+	if err == nil { // otherwise the disk tells when it is full
+		lack = s.missing(blocks(size))
+	}
+	if !c.evict(max(need, lack), from) {
+		if lack > 0 {
+			c.stop(fmt.Sprintf("the disk has %d MB free, of which %d MB are left alone", s.free>>20, s.reserve>>20))
+		}
+		return false
+	}
+	c.shelf.expect(k, size, from)
+	return true
+}
+
+// evict removes frames that a frame of that origin may displace, oldest first, until need bytes are free. If that cannot
+// be reached it reports false and removes none, except for everything, for which it removes what it can.
+func (c *Cache) evict(need int64, from Origin) bool {
+	if need <= 0 {
+		return true
+	}
+	if from != everything && c.shelf.below(from) < need {
+		return false
+	}
+	for need > 0 {
+		k, freed, ok := c.shelf.takeOldest(from)
+		if !ok {
+			return false
+		}
+		_ = os.Remove(c.path(k)) // gone already is as good; one that stays is found at the next look
+		need -= freed
+	}
+	return true
+}
+
+// stop ends the writing, not the reading.
+func (c *Cache) stop(why string) {
+	if c.off {
+		return
+	}
+	c.off = true
+	c.opt.Notify(fmt.Sprintf("no more tree data is kept in %s in this run: %s", c.dir, why))
+}
+
+func (c *Cache) forget(k Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shelf.remove(k)
+}
+
+func (c *Cache) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
