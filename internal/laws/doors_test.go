@@ -26,7 +26,6 @@ func exceptions() []exception {
 			"internal/hashcache", []string{"os.MkdirAll", "os.Remove", "os.CreateTemp", "bbolt.Open"},
 			"bbolt maps its file into memory, which no door can stand in front of",
 		},
-		{"internal/device", nil, "asks sysfs and mount tables what lies behind a path; touches no file of anybody"},
 		{"internal/repo/framecache", nil, "copies of sealed frames on this machine, which may vanish at any time"},
 		{"internal/repo/blobindex", []string{"os.MkdirAll"}, "makes the folder in which the cache lies"},
 		{
