@@ -14,7 +14,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
-	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -90,6 +89,10 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if job.Stdin == nil {
+		// The cache must be there before it can be kept out under all its names.
+		if _, err := r.Cache(); err != nil {
+			return err
+		}
 		if err := a.protect(&job.Source); err != nil {
 			return err
 		}
@@ -197,44 +200,6 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	}
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
 	job.Source.Comparing = backup.Comparing{Force: f.force, IgnoreInode: f.ignoreInode, IgnoreCtime: f.ignoreCtime}
-	return nil
-}
-
-// protect keeps the repository and the cache out of their own backup, by path and by identity, so that neither another
-// name nor a bind mount lets them in. It also compiles the rules.
-func (a *app) protect(src *backup.Source) error {
-	place, err := a.place()
-	if err != nil {
-		return err
-	}
-	type identity struct{ dev, ino uint64 }
-	known := map[identity]bool{}
-	var protected []options.Protected
-	for _, own := range []options.Protected{{Path: place, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
-		path, why := own.Path, own.Why
-		if path == "" {
-			continue
-		}
-		if path, err = filepath.EvalSymlinks(path); err != nil {
-			continue // not there: nothing to protect
-		}
-		protected = append(protected, options.Protected{Path: path, Why: why})
-		dir, err := localfs.OpenDir(path)
-		if err != nil {
-			continue
-		}
-		if st, err := dir.Fstat(); err == nil {
-			known[identity{st.Dev, st.Ino}] = true
-		}
-		dir.Release()
-	}
-	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
-	set, warnings, err := a.spec.Rules(os.ReadFile, a.Env, protected...)
-	a.warn(warnings)
-	if err != nil {
-		return &usageError{err}
-	}
-	src.Rules = set
 	return nil
 }
 

@@ -97,7 +97,7 @@ func (a *app) requireNone(ctx context.Context, path string) error {
 // imagine makes a repository in memory, for a dry run where there is none.
 func (a *app) imagine(ctx context.Context) (*repo.Repository, error) {
 	opt := a.openOptions()
-	opt.NoCache = true
+	opt.NoCache, opt.CacheDir = true, ""
 	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Recovery: true, Label: label(), Chunker: chunking(), Open: opt})
 	return r, err
 }

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
+)
+
+// identity tells a directory whatever it is called.
+type identity struct{ dev, ino uint64 }
+
+// protect keeps the repository and the cache out of their own backup: by path, and by identity, so that neither another
+// name nor a bind mount lets them in. It also compiles the rules.
+func (a *app) protect(src *backup.Source) error {
+	place, err := a.place()
+	if err != nil {
+		return err
+	}
+	known := map[identity]bool{}
+	var protected []options.Protected
+	for _, own := range []options.Protected{{Path: place, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
+		if own.Path == "" {
+			continue
+		}
+		own.Path = resolve(own.Path)
+		protected = append(protected, own)
+		dir, err := localfs.OpenDir(own.Path)
+		if err != nil {
+			continue // not made yet: its path protects it
+		}
+		if st, err := dir.Fstat(); err == nil {
+			known[identity{st.Dev, st.Ino}] = true
+		}
+		dir.Release()
+	}
+	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
+	set, warnings, err := a.spec.Rules(os.ReadFile, a.Env, protected...)
+	a.warn(warnings)
+	if err != nil {
+		return &usageError{err}
+	}
+	src.Rules = set
+	return nil
+}
+
+// resolve follows the links of a path as far as it exists, and makes it absolute.
+func resolve(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	rest := ""
+	for at := path; ; at = filepath.Dir(at) {
+		real, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			return filepath.Join(real, rest)
+		}
+		if !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}
