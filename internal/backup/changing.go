@@ -1,7 +1,9 @@
 package backup
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -53,9 +55,46 @@ const (
 	give                 // changed, no content stored
 )
 
+// attemptAt is what is known of a file before an attempt to read it.
+type attemptAt struct {
+	localfs.Stat
+	moving bool // it changed so recently that a further change may leave no trace
+}
+
+// before looks at an open file before attempt number try. A file that was written in the same tick of the kernel's clock
+// could be written again, while it is read, without a new time; so that tick is let pass. Clocks are only asked whether
+// waiting is needed: afterwards it is the unchanged time that counts, as the file may carry the time of a server's clock.
+func (p *pipeline) before(ctx context.Context, f *localfs.File, j *job, i uint32, try int) (at attemptAt, err error) {
+	if at.Stat = *f.Opened(); try > 0 {
+		if at.Stat, err = f.Stat(); err != nil {
+			return at, err
+		}
+	}
+	if settled(at.Ctime, Moment(time.Now())) {
+		return at, nil
+	}
+	wait := time.Duration(tick)
+	if at.Ctime == j.dir.Entries[i].Changed() {
+		wait -= time.Since(j.scanned) // it has had this time before it was scanned
+	}
+	if wait <= 0 {
+		return at, nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return at, context.Cause(ctx)
+	}
+	st, err := f.Stat()
+	at.Stat, at.moving = st, st.Ctime != at.Ctime
+	return at, err
+}
+
 // judge compares a file before and after attempt number try, which read n bytes.
-func (p *pipeline) judge(before, after *localfs.Stat, n uint64, try int) verdict {
-	if before.Size == after.Size && n == after.Size && before.Mtime == after.Mtime && before.Ctime == after.Ctime {
+func (p *pipeline) judge(before *attemptAt, after *localfs.Stat, n uint64, try int) verdict {
+	if !before.moving && before.Size == after.Size && n == after.Size && before.Mtime == after.Mtime && before.Ctime == after.Ctime {
 		return good
 	}
 	left := try < p.src.Reading.Retries

@@ -3,7 +3,9 @@ package backup
 import (
 	"context"
 	"errors"
+	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -35,9 +37,9 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	d.User = j
 	p.found.Add(int64(d.Sources))
 	j.pending.Store(int32(1 + len(d.Subdirs)))
+	j.scanned = time.Now()
 	if d.Err != nil {
-		j.failed = true
-		p.Ledger.Fail(d.Path(), "list directory", d.Err)
+		p.notListed(j)
 	}
 	if err := p.compare(ctx, j); err != nil {
 		return err
@@ -51,6 +53,26 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	}
 	clock.Enter(report.Encode)
 	return p.done(ctx, j)
+}
+
+// notListed books a directory that could not be opened or read to its end. As with files, one that is not there any
+// more is no failure, unless it is a source.
+func (p *pipeline) notListed(j *job) {
+	d := j.dir
+	if d.Parent == nil || d.Parent.Picked {
+		j.failed = true
+	}
+	switch {
+	case !j.failed && errors.Is(d.Err, localfs.ErrVanished):
+		j.gone = true
+		p.Ledger.Note(d.Path(), "list directory", errVanished)
+	case !j.failed && errors.Is(d.Err, localfs.ErrNotDir):
+		j.gone = true
+		p.Ledger.Note(d.Path(), "list directory", errReplaced)
+	default:
+		j.failed = true
+		p.Ledger.Fail(d.Path(), "list directory", d.Err)
+	}
 }
 
 // compare decides what is known of each entry of j.
@@ -188,7 +210,7 @@ func (p *pipeline) queue(ctx context.Context, j *job) error {
 		e := &j.dir.Entries[i]
 		dir := j.dir.Dir(e.Name)
 		if e.Type == tree.File && e.Links > 1 && p.links.join(linkKey{j.dir.Dev, e.Ino}, waiter{j, i}, e.Links) {
-			continue
+			continue // another name of it is, or was, read
 		}
 		large := e.Type == tree.File && (e.Size > smallFile || e.Sparse())
 		if b.dir != dir || large || b.bytes+e.Size > pieceSize || len(b.entries) == batchFiles {
@@ -214,12 +236,12 @@ func (p *pipeline) queue(ctx context.Context, j *job) error {
 
 // readSelf reads what the parent's entry does not tell of a new or changed directory.
 func (p *pipeline) readSelf(j *job) {
-	if j.parent == nil || j.parent.states == nil || j.parent.states[j.dir.Index] == isSame {
+	if j.gone || j.parent == nil || j.parent.states == nil || j.parent.states[j.dir.Index] == isSame {
 		return
 	}
 	dir, name := j.dir.Dir("."), "."
 	if dir == nil {
-		dir, name = j.parent.dir.Dir(j.dir.Name), j.dir.Name
+		dir, name = j.dir.Above(), j.dir.Name
 	}
 	p.attributes(&j.self, dir, name, tree.Dir, j.dir.Path())
 }

@@ -89,6 +89,13 @@ func (f *finisher) oldRoot() (format.ID, error) {
 // add appends entry i; old is what the entry was, nil if it was not there.
 func (f *finisher) add(i int, old *tree.Node) error {
 	j, e := f.job, &f.job.dir.Entries[i]
+	if e.Type == tree.Dir {
+		f.slot++
+		if j.children[f.slot-1].gone {
+			j.racy = true
+			return nil
+		}
+	}
 	same := j.clean || j.states[i] == isSame
 	if same && old == nil {
 		return errors.New("the tree compared with has changed meanwhile")
@@ -105,8 +112,7 @@ func (f *finisher) add(i int, old *tree.Node) error {
 		f.compareContent(n, old)
 	}
 	if e.Type == tree.Dir {
-		c := &j.children[f.slot]
-		f.slot++
+		c := &j.children[f.slot-1]
 		n.Subtree = c.tree
 		if !same {
 			n.Xattrs, n.Flags, n.Access = c.self.xattrs, c.self.flags, c.self.access

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/scan"
@@ -30,6 +31,8 @@ type job struct {
 	children []child  // by slot
 	self     extra    // of the directory itself, when it is new or changed
 	failed   bool     // could not be listed, or not to its end
+	gone     bool     // vanished, or became something else, before it was opened: left out
+	scanned  time.Time
 
 	pending atomic.Int32 // batches and children outstanding, and one for the compare stage
 	tree    format.ID    // set when finished
@@ -40,7 +43,7 @@ type child struct {
 	tree   format.ID
 	self   extra
 	failed bool
-	mount  bool
+	gone   bool
 }
 
 // state is how an entry compares with the snapshot compared with.
@@ -70,6 +73,7 @@ type extra struct {
 	device uint64
 	access *tree.Time
 	list   format.ID // of chunks, when they are too many for the node
+	link   *linked   // of the name that reads for all names of a file
 }
 
 func (r *result) more() *extra {
@@ -101,17 +105,16 @@ func (l *lazyTree) get() (format.ID, tree.Time, error) {
 // done ends one part of j, and finishes j and then its ancestors as far as that was their last part.
 func (p *pipeline) done(ctx context.Context, j *job) error {
 	for j != nil && j.pending.Add(-1) == 0 {
-		if err := p.finish(ctx, j); err != nil {
-			return err
+		if !j.gone {
+			if err := p.finish(ctx, j); err != nil {
+				return err
+			}
 		}
 		if j.parent != nil {
-			j.parent.children[j.dir.Slot] = child{tree: j.tree, self: j.self, failed: j.failed, mount: j.mount()}
+			j.parent.children[j.dir.Slot] = child{tree: j.tree, self: j.self, failed: j.failed, gone: j.gone}
 		}
 		j.states, j.results, j.children, j.dir.Entries = nil, nil, nil, nil
 		j = j.parent
 	}
 	return nil
 }
-
-// mount reports whether another file system begins at j.
-func (j *job) mount() bool { return j.parent != nil && j.dir.Dev != j.parent.dir.Dev }

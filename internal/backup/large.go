@@ -70,16 +70,26 @@ func (p *pipeline) readLarge(ctx context.Context, b *batch, clock *report.Clock)
 	e := &j.dir.Entries[i]
 	clock.Current(func() string { return j.dir.Join(e.Name) })
 	f, err := b.dir.OpenFile(e.Name)
+	what := isOther
 	if err != nil {
-		p.openFailed(b, i, err)
+		what = p.openFailed(b, i, err)
+	} else {
+		defer f.Close()
+		what = meaning(e, f)
+	}
+	if what == isOther {
+		if err := p.pass(ctx, j, i, clock); err != nil {
+			return err
+		}
+	}
+	if err != nil {
 		return p.finishFile(ctx, j, i)
 	}
-	defer f.Close()
 	f.NoteCache()
 	for try := 0; ; try++ {
-		before, err := *f.Opened(), error(nil)
-		if try > 0 {
-			before, err = f.Stat()
+		before, err := p.before(ctx, f, j, i, try)
+		if stop := context.Cause(ctx); stop != nil {
+			return stop
 		}
 		if err != nil {
 			p.unreadable(j, i, j.dir.Join(e.Name), "look at", err)

@@ -2,13 +2,17 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"sync"
 
-	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/scan"
 )
 
 // links sees to it that a file with several names is read once per run. The first name that must be read reads it; the
-// others take over its result, at once or when it is there.
+// others take over its result, at once or when it is there. If that name is gone or means another file when its turn
+// comes, the next one reads.
 type links struct {
 	mu    sync.Mutex
 	files map[linkKey]*linked
@@ -19,7 +23,9 @@ type linkKey struct{ dev, ino uint64 }
 // linked is one file with several names. It is forgotten when all its names have been seen, so that memory follows the
 // files that are only partly inside the sources.
 type linked struct {
-	result  *result // nil while the first name is being read
+	key     linkKey
+	result  *result    // nil while the first name is being read
+	entry   scan.Entry // of the first name, as it was when it had been read
 	waiters []waiter
 	unseen  uint32
 }
@@ -28,6 +34,16 @@ type linked struct {
 type waiter struct {
 	job   *job
 	entry uint32
+}
+
+// take makes the entry what the read one is: the file may have changed since the entry was scanned, and size and content
+// must belong to each other.
+func (w waiter) take(f *linked) {
+	w.job.results[w.entry] = *f.result
+	e := &w.job.dir.Entries[w.entry]
+	name, mount := e.Name, e.Mount
+	*e = f.entry
+	e.Name, e.Mount = name, mount
 }
 
 // join reports whether somebody else reads, or has read, the content of w; then w is served without further ado. The
@@ -40,55 +56,99 @@ func (l *links) join(key linkKey, w waiter, names uint32) bool {
 		if l.files == nil {
 			l.files = map[linkKey]*linked{}
 		}
-		l.files[key] = &linked{unseen: names - 1}
+		f = &linked{key: key, unseen: names - 1}
+		l.files[key] = f
+		w.job.results[w.entry].more().link = f
 		return false
 	}
-	f.unseen--
+	if f.unseen > 0 { // more names than it said: it was linked again meanwhile
+		f.unseen--
+	}
 	if f.result == nil {
 		w.job.pending.Add(1)
 		f.waiters = append(f.waiters, w)
 		return true
 	}
-	w.job.results[w.entry] = *f.result
-	l.forget(key, f)
+	w.take(f)
+	l.forget(f)
 	return true
 }
 
-// settle publishes the result of the first name and returns who waited for it.
-func (l *links) settle(key linkKey, r *result) []waiter {
+// settle publishes the result of the name that read and returns who waited for it.
+func (l *links) settle(f *linked, r *result, e *scan.Entry) []waiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.files[key]
-	if f == nil {
-		return nil
-	}
 	kept := *r
-	f.result = &kept
+	f.result, f.entry = &kept, *e
 	waiters := f.waiters
 	f.waiters = nil
 	for _, w := range waiters {
-		w.job.results[w.entry] = kept
+		w.take(f)
 	}
-	l.forget(key, f)
+	l.forget(f)
 	return waiters
 }
 
-func (l *links) forget(key linkKey, f *linked) {
+func (l *links) forget(f *linked) {
 	if f.unseen == 0 && f.result != nil {
-		delete(l.files, key)
+		delete(l.files, f.key)
 	}
+}
+
+// next makes the first of those who wait the one that reads. If there is none, the file is forgotten, and the next name
+// to be scanned reads it.
+func (l *links) next(f *linked) (w waiter, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(f.waiters) == 0 {
+		delete(l.files, f.key)
+		return waiter{}, false
+	}
+	w, f.waiters = f.waiters[0], f.waiters[1:]
+	w.job.results[w.entry].more().link = f
+	return w, true
 }
 
 // share is called once for every regular file that was read, when its result is complete.
 func (p *pipeline) share(ctx context.Context, j *job, entry uint32) error {
-	e := &j.dir.Entries[entry]
-	if e.Type != tree.File || e.Links < 2 {
+	r := &j.results[entry]
+	if r.extra == nil || r.extra.link == nil {
 		return nil
 	}
-	for _, w := range p.links.settle(linkKey{j.dir.Dev, e.Ino}, &j.results[entry]) {
+	for _, w := range p.links.settle(r.extra.link, r, &j.dir.Entries[entry]) {
 		if err := p.done(ctx, w.job); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pass is called by a reader for a file that it could open or not: if the name that was to read for others is gone or
+// stands for another file now, one of the others reads for them.
+func (p *pipeline) pass(ctx context.Context, j *job, entry uint32, clock *report.Clock) error {
+	r := &j.results[entry]
+	if r.extra == nil || r.extra.link == nil {
+		return nil
+	}
+	f := r.extra.link
+	r.extra.link = nil
+	for {
+		w, ok := p.links.next(f)
+		if !ok {
+			return nil
+		}
+		dir, err := w.job.dir.Reopen()
+		if err == nil {
+			defer dir.Release()
+			return p.readLarge(ctx, &batch{job: w.job, dir: dir, entries: []uint32{w.entry}, large: true}, clock)
+		}
+		w.job.results[w.entry].extra.link = nil
+		if errors.Is(err, localfs.ErrNotDir) {
+			err = localfs.ErrVanished
+		}
+		p.unreadable(w.job, w.entry, w.job.dir.Join(w.job.dir.Entries[w.entry].Name), "open", err)
+		if err := p.done(ctx, w.job); err != nil {
+			return err
+		}
+	}
 }

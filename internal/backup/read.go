@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -103,12 +104,10 @@ func (p *pipeline) readOne(ctx context.Context, b *batch, clock *report.Clock) e
 		}
 		if b.job.dir.Entries[i].Type != tree.File {
 			p.readOther(b, i)
-		} else if small := len(pc.items); !p.readSmall(b, i, pc) {
+		} else if large, err := p.small(ctx, b, i, pc, clock); err != nil {
+			return err
+		} else if large {
 			grown = append(grown, i)
-		} else if small == len(pc.items) {
-			if err := p.share(ctx, b.job, i); err != nil {
-				return err
-			}
 		}
 	}
 	p.Ledger.Bytes.Read.Add(uint64(pc.n))
@@ -123,6 +122,24 @@ func (p *pipeline) readOne(ctx context.Context, b *batch, clock *report.Clock) e
 		return p.done(ctx, b.job)
 	}
 	return p.forward(ctx, pc, clock)
+}
+
+// small reads one small file into pc, unless it has become a large one.
+func (p *pipeline) small(ctx context.Context, b *batch, i uint32, pc *piece, clock *report.Clock) (large bool, err error) {
+	items := len(pc.items)
+	switch p.readSmall(ctx, b, i, pc) {
+	case isLarge:
+		return true, nil
+	case isOther:
+		if err := p.pass(ctx, b.job, i, clock); err != nil {
+			return false, err
+		}
+	case isRead:
+	}
+	if items == len(pc.items) { // no worker will hear of it
+		return false, p.share(ctx, b.job, i)
+	}
+	return false, context.Cause(ctx)
 }
 
 // forward hands a piece to the workers.
@@ -170,38 +187,54 @@ func (p *pipeline) unreadable(j *job, i uint32, path, op string, err error) {
 	p.Ledger.Fail(path, op, err)
 }
 
-// readSmall appends the content of one small file to pc. It returns false when the file has become a large one.
-func (p *pipeline) readSmall(b *batch, i uint32, pc *piece) bool {
+// found is what a name turned out to stand for when it was opened.
+type found uint8
+
+const (
+	isRead  found = iota // the file that was scanned; its result is complete, whatever it is
+	isLarge              // a file too large for a batch; nothing was done
+	isOther              // gone or another file than was scanned; its result is complete
+)
+
+// meaning tells whether f, which was opened under the name of e, is the file that was scanned.
+func meaning(e *scan.Entry, f *localfs.File) found {
+	if e.Ino != f.Opened().Ino {
+		return isOther
+	}
+	return isRead
+}
+
+// readSmall appends the content of one small file to pc.
+func (p *pipeline) readSmall(ctx context.Context, b *batch, i uint32, pc *piece) found {
 	e, r := &b.job.dir.Entries[i], &b.job.results[i]
 	f, err := b.dir.OpenFile(e.Name)
 	if err != nil {
-		p.openFailed(b, i, err)
-		return true
+		return p.openFailed(b, i, err)
 	}
 	defer f.Close()
 	f.NoteCache()
-	room := pc.buf[pc.n:]
+	what, room := meaning(e, f), pc.buf[pc.n:]
 	for try := 0; ; try++ {
-		st, err := f.Stat()
-		if try == 0 {
-			st, err = *f.Opened(), nil
+		st, err := p.before(ctx, f, b.job, i, try)
+		if context.Cause(ctx) != nil {
+			return what
 		}
 		if err != nil {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
-			return true
+			return what
 		}
 		if st.Size >= uint64(len(room)) || st.Size > smallFile {
-			return false
+			return isLarge
 		}
 		n, err := f.ReadAt(room[:st.Size+1], 0)
 		if err != nil && !errors.Is(err, io.EOF) {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "read", err)
-			return true
+			return what
 		}
 		after, err := f.Stat()
 		if err != nil {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
-			return true
+			return what
 		}
 		verdict := p.judge(&st, &after, uint64(n), try)
 		if verdict == again {
@@ -217,20 +250,23 @@ func (p *pipeline) readSmall(b *batch, i uint32, pc *piece) bool {
 			pc.n += n
 		}
 		f.DropCache(0, int64(n))
-		return true
+		return what
 	}
 }
 
 // openFailed books a file that could not be opened, with what can be known of it from outside.
-func (p *pipeline) openFailed(b *batch, i uint32, err error) {
+func (p *pipeline) openFailed(b *batch, i uint32, err error) found {
 	e := &b.job.dir.Entries[i]
 	if errors.Is(err, localfs.ErrNotRegular) {
 		b.job.results[i].gone = true
 		p.Ledger.Note(b.job.dir.Join(e.Name), "read", errReplaced)
-		return
+		return isOther
 	}
 	p.unreadable(b.job, i, b.job.dir.Join(e.Name), "open", err)
-	if r := &b.job.results[i]; !r.gone {
-		p.attributes(r.more(), b.dir, e.Name, e.Type, b.job.dir.Join(e.Name))
+	r := &b.job.results[i]
+	if r.gone {
+		return isOther
 	}
+	p.attributes(r.more(), b.dir, e.Name, e.Type, b.job.dir.Join(e.Name))
+	return isRead
 }

@@ -135,7 +135,7 @@ func TestTruncateAnyPack(t *testing.T) {
 			res := run(t, damaged, check.Options{ReadData: true})
 			require.Len(t, res.Problems, 1)
 			require.Equal(t, "pack "+info.Name.ID, res.Problems[0].Object)
-			if size < info.Size/2+1 {
+			if size <= 20 { // further on it may be the trailer that is cut, and no frame
 				require.NotEmpty(t, res.Problems[0].Paths)
 			}
 		}

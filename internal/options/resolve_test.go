@@ -80,7 +80,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, Parallel{Dial(0, 6, Media{}), 0, 96 << 20}, spec.Parallel(6, Media{}))
 	require.Equal(t, Transfer{256 << 20, 63 << 10, 32 << 10}, spec.Transfer())
 	require.Equal(t, Compression{2}, spec.Compression())
-	require.Equal(t, Reading{SharedStatic, 4, false}, spec.Reading())
+	require.Equal(t, Reading{SharedDynamic, 4, false}, spec.Reading())
 	require.Equal(t, Cache{true, "/home/me/.cache/tidemark", 256 << 20, false}, spec.Cache())
 	require.Equal(t, Output{Interval: 5 * time.Minute}, spec.Output())
 	require.Empty(t, spec.File())

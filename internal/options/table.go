@@ -88,7 +88,7 @@ func dataOptions() []Option {
 			TSM: TSM{Keyword: "DEDUPLication", Default: "no"}, Barred: NotFlag,
 			Help: "store equal data once; always done, so no has no effect"},
 
-		{Name: "copy-serialization", Group: GroupReading, Default: "shared-static", TSM: TSM{Default: "shrstatic"},
+		{Name: "copy-serialization", Group: GroupReading, Default: "shared-dynamic", TSM: TSM{Default: "shrstatic"},
 			Type: Type{Kind: Choice, Choices: []string{"shared-static sharedstatic shrstatic", "static",
 				"shared-dynamic shareddynamic shrdynamic", "dynamic"}},
 			Help: "files that change while they are read: static, shared-static, shared-dynamic or dynamic"},

@@ -103,7 +103,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *scratch) erro
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}
 	defer dir.Release()
-	d.dir = dir
+	d.dir, d.way = dir, p.Path
 	if err := w.cross(d); err != nil {
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}

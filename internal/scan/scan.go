@@ -8,6 +8,7 @@ package scan
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -56,10 +57,13 @@ type Directory struct {
 	Started time.Time // before its names were read
 	FS      localfs.FSInfo
 	Dev     uint64
+	Ino     uint64
 	Subdirs []uint32 // indexes of the entries that are directories; set before the visitor is called
 	User    any      // the visitor's
 
 	dir     *localfs.Dir
+	above   *localfs.Dir            // in which it lies
+	way     string                  // the path by which it was opened, of a directory on the way to sources
 	handles map[string]*localfs.Dir // of picked entries that lie in another directory than dir
 	picks   map[string]*Pick
 	state   *rules.DirState
@@ -72,6 +76,43 @@ func (d *Directory) Dir(name string) *localfs.Dir {
 		return h
 	}
 	return d.dir
+}
+
+// Above returns the open directory in which d itself lies; nil for the root. It is open during Visitor.Directory.
+func (d *Directory) Above() *localfs.Dir { return d.above }
+
+// Reopen opens d again, for somebody who comes back after the walk has left it. It costs one call for each level, and is
+// localfs.ErrVanished if another directory has taken its place. The caller releases it.
+func (d *Directory) Reopen() (*localfs.Dir, error) {
+	if d.way != "" {
+		return localfs.OpenDir(d.way)
+	}
+	above, err := d.reopenAbove()
+	if err != nil {
+		return nil, err
+	}
+	defer above.Release()
+	dir, err := above.Open(d.Name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := dir.Fstat()
+	if err == nil && (st.Ino != d.Ino || st.Dev != d.Dev) {
+		err = fmt.Errorf("open %s again: %w", d.Path(), localfs.ErrVanished)
+	}
+	if err != nil {
+		dir.Release()
+		return nil, err
+	}
+	return dir, nil
+}
+
+func (d *Directory) reopenAbove() (*localfs.Dir, error) {
+	if h, ok := d.Parent.handles[d.Name]; ok {
+		h.Retain()
+		return h, nil
+	}
+	return d.Parent.Reopen()
 }
 
 // Path returns the path inside the snapshot, beginning with a slash.
@@ -173,20 +214,28 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	parent := t.parent
 	entry := &parent.Entries[t.index]
 	d := &Directory{
-		Parent: parent, Index: t.index, Slot: t.slot, Name: entry.Name, Dev: parent.Dev, FS: parent.FS,
+		Parent: parent, Index: t.index, Slot: t.slot, Name: entry.Name, Dev: parent.Dev, Ino: entry.Ino, FS: parent.FS,
 		Started: w.opt.Now(),
 	}
-	if p := parent.picks[entry.Name]; p != nil && p.Children != nil {
-		t.release()
-		return w.pick(ctx, d, p, s)
-	}
-	dir, err := parent.Dir(entry.Name).Open(entry.Name)
+	above, err := w.stack.dirOf(t)
 	if err != nil {
-		defer t.release() // the visitor may still ask the parent about the entry
 		d.Err = err
 		return w.visitor.Directory(ctx, d, s.clock)
 	}
-	t.release()
+	defer above.Release()
+	if h, ok := parent.handles[entry.Name]; ok {
+		d.above = h
+	} else {
+		d.above = above
+	}
+	if p := parent.picks[entry.Name]; p != nil && p.Children != nil {
+		return w.pick(ctx, d, p, s)
+	}
+	dir, err := d.above.Open(entry.Name)
+	if err != nil {
+		d.Err = err
+		return w.visitor.Directory(ctx, d, s.clock)
+	}
 	defer dir.Release()
 	d.dir = dir
 	if entry.Mount || parent.Picked {
@@ -217,7 +266,7 @@ func (w *walk) cross(d *Directory) error {
 	if err != nil {
 		return err
 	}
-	d.Dev = st.Dev
+	d.Dev, d.Ino = st.Dev, st.Ino
 	if d.FS, err = d.dir.FS(); err != nil {
 		return err
 	}

@@ -1,6 +1,19 @@
 package scan
 
-import "sync"
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+)
+
+// maxHeld is how many directories the stack keeps open. What lies deeper in it is closed and opened again when its turn
+// comes: a tree that is thousands of levels deep must not cost as many descriptors.
+const maxHeld = 64
+
+// errMoved: a directory was closed while others were looked at, and could not be found again.
+var errMoved = errors.New("the directory it lies in was moved or replaced while the backup ran")
 
 // stack holds the directories whose children are still to be visited. Taking from the top makes the walk depth-first;
 // one cursor per directory, not one task per child, keeps a directory of a million subdirectories cheap.
@@ -8,26 +21,24 @@ type stack struct {
 	mu      sync.Mutex
 	wake    sync.Cond
 	cursors []cursor
+	held    int // cursors that keep their directory open
+	closed  int // cursors from the bottom that surely do not
 	active  int // workers that may still push
 	stopped bool
 }
 
 type cursor struct {
 	d    *Directory
-	next int // into d.Subdirs
+	dir  *localfs.Dir // nil: closed for now
+	next int          // into d.Subdirs
 }
 
-// task is one subdirectory to visit; release gives back the hold on its parent's descriptor once it has been opened.
+// task is one subdirectory to visit. dir is the open directory it lies in, held by the task; nil: closed meanwhile.
 type task struct {
 	parent *Directory
+	dir    *localfs.Dir
 	index  int // among parent.Entries
 	slot   int // among parent.Subdirs
-}
-
-func (t task) release() {
-	if t.parent.dir != nil {
-		t.parent.dir.Release()
-	}
 }
 
 func newStack() *stack {
@@ -59,15 +70,26 @@ func (s *stack) stop() {
 	s.mu.Unlock()
 }
 
-// push queues the subdirectories of d and keeps d open until the last of them has been opened.
+// push queues the subdirectories of d, which stays open until the last of them has been taken, or until too many are.
 func (s *stack) push(d *Directory) {
-	if d.dir != nil {
-		d.dir.Retain()
-	}
+	d.dir.Retain()
 	s.mu.Lock()
-	s.cursors = append(s.cursors, cursor{d: d})
+	s.cursors = append(s.cursors, cursor{d: d, dir: d.dir})
+	s.held++
+	s.park()
 	s.mu.Unlock()
 	s.wake.Broadcast()
+}
+
+// park closes the directory that will be needed last of those that are open, if they are too many.
+func (s *stack) park() {
+	for ; s.held > maxHeld && s.closed < len(s.cursors); s.closed++ {
+		if c := &s.cursors[s.closed]; c.dir != nil {
+			c.dir.Release()
+			c.dir = nil
+			s.held--
+		}
+	}
 }
 
 // pop returns the next subdirectory; false when the walk is over. Every pop that returned true is answered by one end.
@@ -81,23 +103,57 @@ func (s *stack) pop() (task, bool) {
 		return task{}, false
 	}
 	s.active++
-	top := &s.cursors[len(s.cursors)-1]
-	t := task{top.d, int(top.d.Subdirs[top.next]), top.next}
+	at := len(s.cursors) - 1
+	top := &s.cursors[at]
+	t := task{top.d, top.dir, int(top.d.Subdirs[top.next]), top.next}
 	top.next++
-	if top.next == len(top.d.Subdirs) {
-		// The last child takes over the cursor's hold.
-		s.cursors = s.cursors[:len(s.cursors)-1]
-	} else if top.d.dir != nil {
-		top.d.dir.Retain()
+	switch {
+	case top.next == len(top.d.Subdirs): // the last child takes over the cursor's hold
+		if top.dir != nil {
+			s.held--
+		}
+		*top = cursor{}
+		s.cursors = s.cursors[:at]
+		s.closed = min(s.closed, at)
+	case top.dir != nil:
+		top.dir.Retain()
 	}
 	return t, true
+}
+
+// dirOf returns the open directory of a task, which the caller releases. One that was closed is opened again, and kept
+// for the other children.
+func (s *stack) dirOf(t task) (*localfs.Dir, error) {
+	if t.dir != nil {
+		return t.dir, nil
+	}
+	dir, err := t.parent.Reopen()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", errMoved, err.Error()) // not as ErrVanished: the entry itself may be there
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.cursors) - 1; i >= 0; i-- {
+		c := &s.cursors[i]
+		if c.d != t.parent {
+			continue
+		}
+		if c.dir == nil {
+			dir.Retain()
+			c.dir = dir
+			s.held++
+			s.closed = min(s.closed, i)
+		}
+		break
+	}
+	return dir, nil
 }
 
 // release closes what a stopped walk has left.
 func (s *stack) release() {
 	for _, c := range s.cursors {
-		if c.d.dir != nil {
-			c.d.dir.Release()
+		if c.dir != nil {
+			c.dir.Release()
 		}
 	}
 	s.cursors = nil

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/device"
+)
+
+func TestMedium(t *testing.T) {
+	require.Equal(t, device.Unknown, medium())
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	require.Equal(t, device.Unknown, medium(filepath.Join(dir, "file", "below a file")), "no reason to give up")
+	if info, err := device.Of("/dev/shm"); err != nil || info.Medium != device.Memory {
+		t.Skip("needs a file system in memory at /dev/shm")
+	}
+	require.Equal(t, device.Memory, medium("/dev/shm"))
+	require.Equal(t, device.Memory, medium("/dev/shm/not/made/yet"))
+	require.Equal(t, device.Unknown, medium("/dev/shm", "/proc"), "the slowest counts")
+}
