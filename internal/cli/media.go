@@ -17,6 +17,9 @@ func (a *app) dial(job *backup.Job) {
 	par := a.spec.Parallel(runtime.NumCPU(), options.Media{Source: medium(sources...), Target: a.targetMedium()})
 	job.Parallel = crews(par)
 	job.Session.Uploads = par.Workers.Uploads
+	// Packs are much larger than the pieces that wait to become part of one.
+	job.Session.Memory = par.Memory / 8 * 5
+	job.Parallel.Memory = par.Memory - job.Session.Memory
 }
 
 // targetMedium tells what the repository lies on, also before it is made.

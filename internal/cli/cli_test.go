@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+func TestExitCodes(t *testing.T) {
+	for want, errs := range map[int][]error{
+		exitOK:          {nil},
+		exitFailed:      {errors.New("x"), repo.ErrExists, repo.ErrNoSnapshot},
+		exitUsage:       {usagef("x"), &options.Error{Origin: "f:1", Err: options.ErrValue}, options.ErrConflict},
+		exitIncomplete:  {errIncomplete},
+		exitNoRepo:      {repo.ErrNoRepository},
+		exitWrongKey:    {repo.ErrWrongKey, unlock.ErrNoSecret},
+		exitInterrupted: {errInterrupted, context.Canceled, errors.Join(repo.ErrWrongKey, errInterrupted)},
+	} {
+		for _, err := range errs {
+			require.Equal(t, want, exitCode(err), "%v", err)
+			if err != nil {
+				require.Equal(t, want, exitCode(fmt.Errorf("do it: %w", err)), "wrapped: %v", err)
+				require.NotContains(t, message(err), "\n", "one line")
+			}
+		}
+	}
+}
+
+func TestParseTime(t *testing.T) {
+	at := time.Date(2024, 2, 29, 12, 30, 0, 0, time.Local)
+	for _, text := range []string{"2024-02-29 12:30:00", "2024-02-29 12:30", at.Format(time.RFC3339)} {
+		got, err := parseTime(text)
+		require.NoError(t, err, text)
+		require.True(t, at.Equal(got), text)
+	}
+	for _, text := range []string{"", "yesterday", "2023-02-29", "12:30"} {
+		_, err := parseTime(text)
+		require.Equal(t, exitUsage, exitCode(err), text)
+	}
+}
+
+// What reach refuses is never entered, so it must let through every directory that something taken lies in.
+func TestIncludeReachesWhatItTakes(t *testing.T) {
+	for _, c := range []struct {
+		pattern, path string
+		through       []string
+		not           []string
+	}{
+		{"/a/b", "/a/b/c/d", []string{"/a", "/a/b", "/a/b/c"}, []string{"/b", "/ab", "/a/bc"}},
+		{"/a/*.txt", "/a/x.txt", []string{"/a"}, []string{"/b"}},
+		{"*.txt", "/q/r/x.txt", []string{"/q", "/q/r"}, nil},
+		{"/*/x", "/q/x", []string{"/q"}, nil},
+		{"b/c", "/a/b/c", []string{"/a", "/a/b"}, nil},
+	} {
+		flags := &patternFlags{include: patternLists{exact: []string{c.pattern}}}
+		take, err := flags.compile(func(string) (string, bool) { return "", false })
+		require.NoError(t, err)
+		taken, _ := take(c.path, tree.File)
+		require.True(t, taken, "%s takes %s", c.pattern, c.path)
+		for _, dir := range c.through {
+			_, enter := take(dir, tree.Dir)
+			require.True(t, enter, "%s enters %s", c.pattern, dir)
+		}
+		for _, dir := range c.not {
+			taken, enter := take(dir, tree.Dir)
+			require.False(t, taken || enter, "%s leaves out %s", c.pattern, dir)
+		}
+	}
+}
+
+func TestResolveFollowsLinksAsFarAsTheyGo(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, "not", "there"), resolve(filepath.Join(dir, "not", "there")))
+	require.Equal(t, dir, resolve(dir+"/x/.."))
+	require.Equal(t, "/", resolve("/"))
+}
+
+func TestListsOfPaths(t *testing.T) {
+	l := listFlags{verbatim: []string{"-"}}
+	got, err := l.paths(strings.NewReader("# no comment\n\n a \n"), []string{"first"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"first", "# no comment", " a "}, got)
+	l = listFlags{raw: []string{"-"}}
+	got, err = l.paths(strings.NewReader("a\nb\x00c\x00"), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a\nb", "c"}, got)
+	l = listFlags{patterns: []string{"-"}}
+	_, err = l.paths(strings.NewReader("[\n"), nil)
+	require.Equal(t, exitUsage, exitCode(err))
+}
+
+// Every command says what it is, and no two flags of a command fight over a letter, which cobra would panic about only
+// when somebody calls it.
+func TestCommandsAreWellFormed(t *testing.T) {
+	a := &app{Process: Process{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		require.NotEmpty(t, c.Short, c.CommandPath())
+		require.False(t, strings.HasSuffix(c.Short, "."), c.CommandPath())
+		require.NotPanics(t, func() { _ = c.UsageString() }, c.CommandPath())
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(a.root())
+}

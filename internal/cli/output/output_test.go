@@ -1,0 +1,84 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+func TestPermissions(t *testing.T) {
+	for want, n := range map[string]tree.Node{
+		"-rwxr-xr-x": {Type: tree.File, Mode: 0o755},
+		"drwxrwxrwt": {Type: tree.Dir, Mode: 0o1777},
+		"-rwsr-sr-x": {Type: tree.File, Mode: 0o6755},
+		"-rwSr-Sr-T": {Type: tree.File, Mode: 0o7644},
+		"lrwxrwxrwx": {Type: tree.Symlink, Mode: 0o777},
+		"p---------": {Type: tree.Fifo},
+		"crw-rw-rw-": {Type: tree.CharDevice, Mode: 0o666},
+		"brw-rw----": {Type: tree.BlockDevice, Mode: 0o660},
+		"srwxr-xr-x": {Type: tree.Socket, Mode: 0o755},
+	} {
+		require.Equal(t, want, permissions(&n))
+	}
+}
+
+// A name can neither move the cursor nor pass for two lines.
+func TestNodeLineIsSafeToShow(t *testing.T) {
+	n := &Node{Path: "/a\n\x1b[2Jb", Node: &tree.Node{Name: "x", Type: tree.Symlink, Target: "\x07"}, Long: true}
+	var b bytes.Buffer
+	require.NoError(t, n.Text(&b))
+	require.Equal(t, 1, strings.Count(b.String(), "\n"))
+	require.NotContains(t, b.String(), "\x1b")
+	require.NotContains(t, b.String(), "\x07")
+}
+
+func TestOutcomeIsShown(t *testing.T) {
+	for outcome, text := range map[tree.Outcome]string{
+		tree.Retried: "read again", tree.Dynamic: "changed while", tree.Skipped: "no content", tree.Unreadable: "no content",
+	} {
+		n := &Node{Path: "/a", Node: &tree.Node{Name: "a", Type: tree.File, Outcome: outcome}, Long: true}
+		var b bytes.Buffer
+		require.NoError(t, n.Text(&b))
+		require.Contains(t, b.String(), text)
+		raw, err := json.Marshal(n.Events()[0])
+		require.NoError(t, err)
+		require.Contains(t, string(raw), `"outcome":`)
+	}
+}
+
+func TestTableAlignsColumnsOfAnyWidth(t *testing.T) {
+	table := table{head: []string{"A", "Size>"}}
+	table.add("x\nlonger", "1")
+	table.add("ä", "22222")
+	var b bytes.Buffer
+	require.NoError(t, table.write(&b))
+	require.Equal(t, "A        Size\n-------------\nx           1\nlonger\nä       22222\n", b.String())
+}
+
+func TestJSONKeepsStandardOutputClean(t *testing.T) {
+	var out, errs bytes.Buffer
+	p := NewJSON(&out, &errs, false)
+	p.Note("careful")
+	p.Show("block")
+	p.Fail(12, "wrong key")
+	require.Empty(t, out.String())
+	require.Equal(t, 2, strings.Count(errs.String(), "\n"))
+	require.NoError(t, p.Print(&Created{ID: "0123456789", Place: "/x", RecoveryKey: "K"}))
+	require.JSONEq(t, `{"message_type":"initialized","id":"0123456789","repository":"/x","recovery_key":"K"}`, out.String())
+}
+
+func TestQuiet(t *testing.T) {
+	var out, errs bytes.Buffer
+	p := NewText(&out, &errs, TextOptions{Quiet: true})
+	p.Note("x")
+	require.NoError(t, p.Tell(&Created{ID: "0123456789"}))
+	require.Empty(t, out.String()+errs.String())
+	p.Show("recovery key")
+	p.Fail(1, "broken")
+	require.Equal(t, "recovery keytidemark: broken\n", errs.String())
+}
