@@ -163,12 +163,14 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 	return job, a.fromPaths(f, args, job)
 }
 
-// crews turns the dial into crews. A value of the dial is the ceiling: half of it begins, the rest comes when work has
+// crews turns the dial into crews. Of the memory, a third is for file data on its way to the workers, the rest for packs.
+//
+// A value of the dial is the ceiling: half of it begins, the rest comes when work has
 // waited too long. Without one, the machine decides what begins, and up to twice as many readers may come.
 func crews(par options.Parallel) backup.Parallel {
 	w := par.Workers
 	p := backup.Parallel{
-		Scanners: w.Scanners, Threshold: w.Threshold,
+		Scanners: w.Scanners, Threshold: w.Threshold, Memory: par.Memory / 3,
 		Readers: backup.Range{Start: w.Readers, Most: 2 * w.Readers},
 		Workers: backup.Range{Start: w.Compressors, Most: w.Compressors},
 	}

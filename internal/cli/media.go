@@ -6,6 +6,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 )
 
 // dial sets how much a backup does at once, by the options and by what its sources and the repository lie on.
@@ -17,9 +18,8 @@ func (a *app) dial(job *backup.Job) {
 	par := a.spec.Parallel(runtime.NumCPU(), options.Media{Source: medium(sources...), Target: a.targetMedium()})
 	job.Parallel = crews(par)
 	job.Session.Uploads = par.Workers.Uploads
-	// Packs are much larger than the pieces that wait to become part of one.
-	job.Session.Memory = par.Memory / 8 * 5
-	job.Parallel.Memory = par.Memory - job.Session.Memory
+	job.Session.Memory = par.Memory - job.Parallel.Memory
+	job.Session.Tuning.Segment = max(1, int(a.spec.Transfer().CommitBytes/session.PackSize))
 }
 
 // targetMedium tells what the repository lies on, also before it is made.

@@ -71,7 +71,7 @@ func Dial(value, cpu int, media Media) Workers {
 	}
 }
 
-// auto goes by the machine instead of IBM's two sessions: a scanner and a reader per processor, 2 to 8, since they wait
+// auto goes by the machine instead of IBM's two sessions: two scanners and readers per processor, 4 to 8, since they wait
 // for the disk most of the time; a compressor per processor, since these do not wait; 2 to 4 uploads, so that one is under
 // way while the next pack is sealed.
 //
@@ -84,7 +84,7 @@ func Dial(value, cpu int, media Media) Workers {
 // hence 8 to 16 scanners, 8 readers and all 4 uploads, however few processors there are. No more of the latter two: each
 // reader fills buffers, and each upload holds a pack in memory.
 func auto(cpu int, media Media, threshold time.Duration) Workers {
-	waiting := min(max(cpu, 2), 8)
+	waiting := min(max(2*cpu, 4), 8)
 	w := Workers{
 		Scanners:    waiting,
 		Readers:     waiting,

@@ -45,6 +45,9 @@ type Tuning struct {
 // a target that is away for half an hour ends nothing.
 const LeaseExpiry = 30 * time.Minute
 
+// PackSize is at how many bytes a pack of file data is complete, unless Tuning says otherwise.
+const PackSize = 16 << 20
+
 // segmentBlobs ends an index segment early when its packs hold very many small blobs, so that no segment takes more
 // than about 20 MiB in memory, when written or when merged.
 const segmentBlobs = 256 << 10
@@ -53,7 +56,7 @@ const (
 	defaultLevel     = 2
 	defaultUploads   = 2
 	defaultFrame     = 1 << 20
-	defaultDataPack  = 16 << 20
+	defaultDataPack  = PackSize
 	defaultTreePack  = 4 << 20
 	defaultSegment   = 64
 	defaultInterval  = time.Minute
