@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ type Pick struct {
 
 // ErrNoSource: no path was named.
 var ErrNoSource = errors.New("nothing to back up: name at least one path")
+
+// errMissing is what becomes of a source that was named and does not exist.
+var errMissing = errors.New("there is no such file or directory: check the path")
 
 // ErrMixedDot: the contents of a directory cannot share the root of a snapshot with other sources.
 var ErrMixedDot = errors.New(`"." puts a directory's contents at the root of the snapshot, where there is no room for other sources: name it by its path`)
@@ -147,6 +151,9 @@ func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
 		err = in.Lstat(c.Name, &st)
 	} else {
 		err = statFollowing(c.Path, &st)
+	}
+	if errors.Is(err, localfs.ErrVanished) || errors.Is(err, fs.ErrNotExist) {
+		err = errMissing
 	}
 	if err != nil {
 		w.visitor.Entry(d, c.Name, err)
