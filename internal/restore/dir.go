@@ -14,6 +14,8 @@ type dir struct {
 	path   string       // inside the snapshot
 	handle *localfs.Dir // nil in a dry run where it does not exist
 	node   *tree.Node   // nil: its metadata is left as it is
+	later  *tree.Node   // still to be made, when something is to be put into it
+	broken bool         // could not be made
 	scope  uint64       // of inode numbers: changes where a file system was mounted
 
 	pending atomic.Int64 // entries not finished, and one for the walk

@@ -144,7 +144,7 @@ func (j *job) joinName(l *link, name *linkName) error {
 }
 
 // copyInstead serves a target that has no hard links, or not that many: the name gets a copy, and the report a line.
-func (j *job) copyInstead(in *localfs.Dir, old string, name *linkName, reason error) error {
+func (j *job) copyInstead(in *localfs.Dir, old string, name *linkName, reason error) (err error) {
 	from, err := in.OpenFile(old)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (j *job) copyInstead(in *localfs.Dir, old string, name *linkName, reason er
 	if err != nil {
 		return err
 	}
-	defer to.Close()
+	defer func() { err = errors.Join(err, to.Close()) }()
 	buf := make([]byte, 1<<20)
 	err = from.Extents(name.node.Size, func(off, n uint64, hole bool) error {
 		for end := off + n; !hole && off < end; {

@@ -134,7 +134,7 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 		}
 		return w.subdirectory(ctx, d, n, at, take, enter)
 	}
-	if !take {
+	if !take || !w.ensure(d) {
 		return nil
 	}
 	w.ledger.Objects.Inspected.Add(1)
@@ -156,8 +156,8 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 	return nil
 }
 
-// subdirectory makes the directory n in d and goes into it. One that is only on the way to something that is taken is
-// made, but keeps its metadata if it exists.
+// subdirectory makes the directory n in d and goes into it. One that is only on the way to something that may be taken
+// is made when something is, and keeps its metadata if it exists.
 func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at string, take, enter bool) error {
 	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope}
 	if n.Mount {
@@ -170,15 +170,14 @@ func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at stri
 		w.ledger.Objects.Inspected.Add(1)
 		w.ledger.Objects.Dirs.Add(1)
 	}
-	if d.handle != nil {
-		handle, err := w.makeDir(d, n)
-		if err != nil {
-			w.ledger.Fail(at, "make directory", err)
-			return nil
-		}
-		sub.handle = handle
+	sub.later = n
+	if take && (!w.ensure(d) || !w.ensure(sub)) {
+		return nil
 	}
-	if n.Outcome == tree.Unreadable {
+	if sub.later != nil && d.handle != nil {
+		sub.handle, _ = d.handle.Open(n.Name) // if it exists, for --delete
+	}
+	if take && n.Outcome == tree.Unreadable {
 		w.ledger.Fail(at, "restore", errPartial)
 	}
 	d.begin()
@@ -190,6 +189,25 @@ func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at stri
 	}
 	w.end(sub)
 	return err
+}
+
+// ensure makes d and the directories above it that have been put off. False: it cannot be made, which has been told.
+func (w *walker) ensure(d *dir) bool {
+	if d.later == nil {
+		return !d.broken
+	}
+	n := d.later
+	d.later = nil
+	if d.broken = !w.ensure(d.parent); d.broken || d.parent.handle == nil || d.handle != nil {
+		return !d.broken
+	}
+	handle, err := w.makeDir(d.parent, n)
+	if err != nil {
+		d.broken = true
+		w.ledger.Fail(d.path, "make directory", err)
+	}
+	d.handle = handle
+	return !d.broken
 }
 
 // makeDir opens the directory n of d, making it if need be. In a dry run nothing is made: nil stands for what is not
