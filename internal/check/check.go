@@ -29,11 +29,13 @@ import (
 // defaultParallel hides the delay of a remote store without filling a disk's queue.
 const defaultParallel = 4
 
-// What is found, under the names that callers use.
 type (
+	// Problem is what is found, under the name that callers use.
 	Problem = finding.Problem
-	Result  = finding.Result
-	Kind    = finding.Kind
+	// Result is everything that is found.
+	Result = finding.Result
+	// Kind is what a problem is about.
+	Kind = finding.Kind
 )
 
 // The kinds of problems.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -106,12 +105,4 @@ func (a *app) imagine(ctx context.Context) (*repo.Repository, error) {
 func chunking() config.Chunker {
 	p := chunker.DefaultParams()
 	return config.Chunker{Algorithm: 1, Min: uint32(p.Min), Avg: uint32(p.Avg), Max: uint32(p.Max)}
-}
-
-// hint quotes the place of the repository for a command line, when it is not the default one.
-func (a *app) hint() string {
-	if r := a.spec.Repository(); r.Named {
-		return " --repo '" + strings.ReplaceAll(r.Location, "'", `'\''`) + "'"
-	}
-	return ""
 }

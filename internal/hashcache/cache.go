@@ -35,10 +35,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// The types of a lookup.
 type (
-	Loc   = runs.Loc   // where a blob lies; its Pack is a number for Cache.Pack
-	Found = runs.Found // the answer to a lookup
+	// Loc is where a blob lies; its Pack is a number for Cache.Pack.
+	Loc = runs.Loc
+	// Found is the answer to a lookup.
+	Found = runs.Found
 )
 
 // PackInfo is what is needed to open frames of a pack.

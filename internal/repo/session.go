@@ -10,12 +10,15 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// The names of package session that every writer uses.
 type (
-	Session        = session.Session
-	FrameWriter    = session.FrameWriter
+	// Session is one writer's scope.
+	Session = session.Session
+	// FrameWriter gathers the blobs of one worker.
+	FrameWriter = session.FrameWriter
+	// SessionOptions are what a user or a verb may decide about a session.
 	SessionOptions = session.Options
-	Observer       = session.Observer
+	// Observer is told what a session does.
+	Observer = session.Observer
 )
 
 // WithSession opens a session, calls fn and ends the session. The blob index is brought up to date first.

@@ -95,12 +95,18 @@ type PacksOf[T any] struct {
 
 // The groups as a Ledger holds them.
 type (
-	Objects  = ObjectsOf[Counter]
+	// Objects is ObjectsOf atomic counters; so are the others of their group.
+	Objects = ObjectsOf[Counter]
+	// Compared of atomic counters.
 	Compared = ComparedOf[Counter]
-	Bytes    = BytesOf[Counter]
-	Blobs    = BlobsOf[Counter]
-	Trees    = TreesOf[Counter]
-	Packs    = PacksOf[Counter]
+	// Bytes of atomic counters.
+	Bytes = BytesOf[Counter]
+	// Blobs of atomic counters.
+	Blobs = BlobsOf[Counter]
+	// Trees of atomic counters.
+	Trees = TreesOf[Counter]
+	// Packs of atomic counters.
+	Packs = PacksOf[Counter]
 )
 
 // The field lists below are the only place where a group is enumerated; a test holds them against the declarations.

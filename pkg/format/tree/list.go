@@ -29,8 +29,7 @@ type ContentBuilder struct {
 	emit   Emit
 	few    []Chunk // the first MaxChunks
 	levels []listPage
-	depth  int    // how many of them this file uses; 0 while the chunks are few
-	cut    uint32 // hash of the chunk added last, at level 0
+	depth  int // how many of them this file uses; 0 while the chunks are few
 	lastID format.ID
 	err    error // of emit
 }
