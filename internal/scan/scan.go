@@ -220,7 +220,7 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	above, err := w.stack.dirOf(t)
 	if err != nil {
 		d.Err = err
-		return w.visitor.Directory(ctx, d)
+		return w.visitor.Directory(ctx, d, s.clock)
 	}
 	defer above.Release()
 	if h, ok := parent.handles[entry.Name]; ok {
