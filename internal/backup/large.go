@@ -78,7 +78,7 @@ func (p *pipeline) readLarge(ctx context.Context, b *batch, clock *report.Clock)
 		what = meaning(e, f)
 	}
 	if what == isOther {
-		if err := p.pass(ctx, j, i, clock); err != nil {
+		if err := p.readNext(ctx, j.results[i].unlink(), clock); err != nil {
 			return err
 		}
 	}

@@ -123,16 +123,20 @@ func (p *pipeline) share(ctx context.Context, j *job, entry uint32) error {
 	return nil
 }
 
-// pass is called by a reader for a file that it could open or not: if the name that was to read for others is gone or
-// stands for another file now, one of the others reads for them.
-func (p *pipeline) pass(ctx context.Context, j *job, entry uint32, clock *report.Clock) error {
-	r := &j.results[entry]
-	if r.extra == nil || r.extra.link == nil {
+// unlink takes from r the duty to be read for the other names of its file, and returns the file; nil if it had none.
+func (r *result) unlink() *linked {
+	if r.extra == nil {
 		return nil
 	}
 	f := r.extra.link
 	r.extra.link = nil
-	for {
+	return f
+}
+
+// readNext reads f by another of its names, when the one that was to be read is gone or stands for another file now.
+// A nil f has no other names.
+func (p *pipeline) readNext(ctx context.Context, f *linked, clock *report.Clock) error {
+	for f != nil {
 		w, ok := p.links.next(f)
 		if !ok {
 			return nil
@@ -142,7 +146,7 @@ func (p *pipeline) pass(ctx context.Context, j *job, entry uint32, clock *report
 			defer dir.Release()
 			return p.readLarge(ctx, &batch{job: w.job, dir: dir, entries: []uint32{w.entry}, large: true}, clock)
 		}
-		w.job.results[w.entry].extra.link = nil
+		w.job.results[w.entry].unlink()
 		if errors.Is(err, localfs.ErrNotDir) {
 			err = localfs.ErrVanished
 		}
@@ -151,4 +155,5 @@ func (p *pipeline) pass(ctx context.Context, j *job, entry uint32, clock *report
 			return err
 		}
 	}
+	return nil
 }

@@ -64,7 +64,9 @@ func (j *job) readOrder() []uint32 {
 			order = append(order, uint32(i))
 		}
 	}
-	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(j.dir.Entries[a].Ino, j.dir.Entries[b].Ino) })
+	slices.SortFunc(order, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(j.dir.Entries[a].Ino, j.dir.Entries[b].Ino), cmp.Compare(a, b))
+	})
 	return order
 }
 
@@ -97,49 +99,69 @@ func (p *pipeline) readOne(ctx context.Context, b *batch, clock *report.Clock) e
 	clock.Enter(report.Read)
 	clock.Current(func() string { return b.job.dir.Join(b.job.dir.Entries[b.entries[0]].Name) })
 	pc := &piece{job: b.job, buf: buf}
-	var grown []uint32
+	var rest remainder
 	for _, i := range b.entries {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if b.job.dir.Entries[i].Type != tree.File {
 			p.readOther(b, i)
-		} else if large, err := p.small(ctx, b, i, pc, clock); err != nil {
+		} else if err := p.small(ctx, b, i, pc, &rest); err != nil {
 			return err
-		} else if large {
-			grown = append(grown, i)
 		}
 	}
 	p.Ledger.Bytes.Read.Add(uint64(pc.n))
-	for _, i := range grown {
-		b.job.pending.Add(1)
+	if len(pc.items) == 0 {
+		p.buffers.put(buf)
+		err = p.done(ctx, b.job)
+	} else {
+		err = p.forward(ctx, pc, clock)
+	}
+	if err != nil {
+		return err
+	}
+	return p.finishRest(ctx, b, &rest, clock)
+}
+
+// remainder is what a batch leaves to be read once its buffer is given away: a reader that waits for a second buffer
+// while it holds one could wait for another that does the same.
+type remainder struct {
+	grown   []uint32  // too large for a batch by now; each holds the job open
+	orphans []*linked // files of which another name must be read
+}
+
+func (p *pipeline) finishRest(ctx context.Context, b *batch, rest *remainder, clock *report.Clock) error {
+	for _, i := range rest.grown {
 		if err := p.readLarge(ctx, &batch{job: b.job, dir: b.dir, entries: []uint32{i}, large: true}, clock); err != nil {
 			return err
 		}
 	}
-	if len(pc.items) == 0 {
-		p.buffers.put(buf)
-		return p.done(ctx, b.job)
+	for _, f := range rest.orphans {
+		if err := p.readNext(ctx, f, clock); err != nil {
+			return err
+		}
 	}
-	return p.forward(ctx, pc, clock)
+	return nil
 }
 
-// small reads one small file into pc, unless it has become a large one.
-func (p *pipeline) small(ctx context.Context, b *batch, i uint32, pc *piece, clock *report.Clock) (large bool, err error) {
+// small reads one small file into pc, or books why not.
+func (p *pipeline) small(ctx context.Context, b *batch, i uint32, pc *piece, rest *remainder) error {
 	items := len(pc.items)
 	switch p.readSmall(ctx, b, i, pc) {
 	case isLarge:
-		return true, nil
+		b.job.pending.Add(1)
+		rest.grown = append(rest.grown, i)
+		return nil
 	case isOther:
-		if err := p.pass(ctx, b.job, i, clock); err != nil {
-			return false, err
+		if f := b.job.results[i].unlink(); f != nil {
+			rest.orphans = append(rest.orphans, f)
 		}
 	case isRead:
 	}
 	if items == len(pc.items) { // no worker will hear of it
-		return false, p.share(ctx, b.job, i)
+		return p.share(ctx, b.job, i)
 	}
-	return false, context.Cause(ctx)
+	return nil
 }
 
 // forward hands a piece to the workers.

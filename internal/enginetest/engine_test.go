@@ -36,6 +36,8 @@ type engine struct {
 	st   store.Store
 	open repo.OpenOptions
 	par  backup.Parallel
+
+	ledger *report.Ledger // of the last job
 }
 
 // newEngine makes a repository in st, or in memory.
@@ -47,7 +49,7 @@ func newEngine(t testing.TB, st store.Store) *engine {
 	secret := repo.Secret{Method: keyfile.Passphrase, Value: []byte("correct horse")}
 	e := &engine{
 		t: t, st: st, par: parallel(2, 2, 2),
-		open: repo.OpenOptions{Unlock: repo.UnlockWith(secret), CacheDir: t.TempDir()},
+		open: repo.OpenOptions{Unlock: repo.UnlockWith(secret), CacheDir: ramDir(t)},
 	}
 	p := chunker.DefaultParams()
 	r, _, err := repo.Init(context.Background(), st, repo.InitOptions{
@@ -90,12 +92,17 @@ func (e *engine) job(dir string) backup.Job {
 // backup makes a snapshot of dir.
 func (e *engine) backup(job backup.Job) (out *backup.Outcome, totals report.Totals, err error) {
 	e.t.Helper()
-	l := report.New(time.Now)
+	return e.backupCtx(context.Background(), job)
+}
+
+func (e *engine) backupCtx(ctx context.Context, job backup.Job) (out *backup.Outcome, totals report.Totals, err error) {
+	e.t.Helper()
+	e.ledger = report.New(time.Now)
 	err = e.with(func(r *repo.Repository) error {
-		out, err = backup.Make(context.Background(), r, job, l)
+		out, err = backup.Make(ctx, r, job, e.ledger)
 		return err
 	})
-	return out, l.Snapshot(), err
+	return out, e.ledger.Snapshot(), err
 }
 
 // subtree returns the tree of dir in a snapshot: what lies above dir, such as /tmp, changes all the time.
@@ -117,23 +124,23 @@ func (e *engine) subtree(out *backup.Outcome, dir string) (root format.ID) {
 // restore brings dir of the newest snapshot back to a target and returns what its ledger says.
 func (e *engine) restore(dir string, to restore.Target) (totals report.Totals, err error) {
 	e.t.Helper()
-	l := report.NewJob(report.Restore, time.Now)
+	e.ledger = report.NewJob(report.Restore, time.Now)
 	err = e.with(func(r *repo.Repository) error {
 		found, err := r.FindSnapshot(context.Background(), repo.Latest, repo.Filter{})
 		if err != nil {
 			return err
 		}
 		sel := restore.Selection{Tree: found.Snapshot.Tree, Sub: dir}
-		_, err = restore.Run(context.Background(), r, sel, to, restore.Parallel{Workers: 2}, l)
+		_, err = restore.Run(context.Background(), r, sel, to, restore.Parallel{Workers: 2}, e.ledger)
 		return err
 	})
-	return l.Snapshot(), err
+	return e.ledger.Snapshot(), err
 }
 
 // requireRestored restores dir and compares every byte and attribute with the original.
 func (e *engine) requireRestored(dir string) {
 	e.t.Helper()
-	dst := filepath.Join(testkit.TempDir(e.t), "out")
+	dst := filepath.Join(ramDir(e.t), "out")
 	totals, err := e.restore(dir, restore.Target{Path: dst, Verify: true})
 	require.NoError(e.t, err)
 	require.Zero(e.t, totals.Failures)
