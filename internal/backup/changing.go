@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -70,10 +71,10 @@ func (p *pipeline) before(ctx context.Context, f *localfs.File, j *job, i uint32
 			return at, err
 		}
 	}
-	if settled(at.Ctime, Moment(time.Now())) {
+	if signature.Settled(at.Ctime, signature.Moment(time.Now())) {
 		return at, nil
 	}
-	wait := time.Duration(tick)
+	wait := signature.Tick
 	if at.Ctime == j.dir.Entries[i].Changed() {
 		wait -= time.Since(j.scanned) // it has had this time before it was scanned
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/scan"
@@ -77,7 +78,8 @@ func (p *pipeline) notListed(j *job) {
 
 // compare decides what is known of each entry of j.
 func (p *pipeline) compare(ctx context.Context, j *job) error {
-	j.sign(p.shape)
+	j.key = signature.Key(p.shape, j.dir)
+	j.local, j.racy = signature.Local(p.shape, j.dir)
 	p.owners.see(j.dir.Entries)
 	if err := p.recall(j); err != nil {
 		return err
@@ -104,10 +106,10 @@ func (p *pipeline) recall(j *job) error {
 			return err
 		}
 		if ok {
-			if m, valid := parseMemo(value); valid {
+			if m, valid := signature.ParseMemo(value); valid {
 				j.cached, j.ref = m, ref
-				j.old.root, j.old.start = m.tree, start
-				j.clean = m.local == j.local && !j.failed
+				j.old.root, j.old.start = m.Tree, start
+				j.clean = m.Local == j.local && !j.failed
 				return nil
 			}
 		}
@@ -184,10 +186,10 @@ func (p *pipeline) same(e *scan.Entry, n *tree.Node, d *scan.Directory, start tr
 		return false
 	}
 	if p.src.Comparing.IgnoreCtime {
-		if !settled(e.ModTime(), start) {
+		if !signature.Settled(e.ModTime(), start) {
 			return false
 		}
-	} else if e.Changed() != n.Changed || !settled(e.Changed(), start) {
+	} else if e.Changed() != n.Changed || !signature.Settled(e.Changed(), start) {
 		return false
 	}
 	return p.src.Comparing.IgnoreInode || p.inode(e, d) == n.Inode

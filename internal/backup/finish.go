@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -14,9 +15,9 @@ import (
 
 // finish turns a job all of whose parts have ended into a tree.
 func (p *pipeline) finish(ctx context.Context, j *job) error {
-	whole := j.whole()
-	if j.clean && whole == j.cached.full {
-		j.tree = j.cached.tree
+	whole := signature.Whole(j.local, j.trees())
+	if j.clean && whole == j.cached.Full {
+		j.tree = j.cached.Tree
 		p.Memory.Keep(j.ref)
 		p.Ledger.Trees.Reused.Add(1)
 		return nil
@@ -32,8 +33,8 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	if p.Memory.Put == nil || j.racy || j.failed {
 		return nil
 	}
-	result := memo{local: j.local, full: whole, tree: j.tree}
-	return p.Memory.Put(j.key, result.append(nil))
+	result := signature.Memo{Local: j.local, Full: whole, Tree: j.tree}
+	return p.Memory.Put(j.key, result.Append(nil))
 }
 
 // finisher builds one tree: it walks the old one beside the entries, takes over what is the same and adds what was read.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -18,9 +19,9 @@ type job struct {
 	parent *job
 
 	// What the hash cache said of it.
-	key    [16]byte
-	local  [16]byte // signature of the entries as scanned
-	cached memo
+	key    signature.Signature
+	local  signature.Signature // signature of the entries as scanned
+	cached signature.Memo
 	ref    hashcache.DirRef
 	clean  bool // local equals the cached one: every entry is as it was
 	racy   bool // an entry changed too recently for its times to be trusted next time
@@ -117,4 +118,13 @@ func (p *pipeline) done(ctx context.Context, j *job) error {
 		j = j.parent
 	}
 	return nil
+}
+
+// trees returns the trees of the finished subdirectories.
+func (j *job) trees() []format.ID {
+	trees := make([]format.ID, len(j.children))
+	for i := range j.children {
+		trees[i] = j.children[i].tree
+	}
+	return trees
 }

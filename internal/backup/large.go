@@ -184,7 +184,7 @@ func (r *pieceReader) extent(ctx context.Context, off int64, n uint64) (got uint
 	r.carry = r.carry[:0]
 	for got < n {
 		r.clock.Enter(report.WaitMemory)
-		buf, err := r.buffers.get(ctx)
+		buf, err := r.buffers.Get(ctx)
 		if err != nil {
 			return got, err
 		}
@@ -219,7 +219,7 @@ func (r *pieceReader) cut(ctx context.Context, buf []byte, n int, final bool) er
 	}
 	r.carry = append(r.carry[:0], buf[pc.n:n]...)
 	if pc.n == 0 {
-		r.buffers.put(buf)
+		r.buffers.Put(buf)
 		return nil
 	}
 	r.seq++

@@ -21,6 +21,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/crew"
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -128,19 +130,24 @@ func Run(ctx context.Context, deps Deps, src Source, par Parallel, parent Parent
 	return p.result(), nil
 }
 
+// shape digests the options that shape a tree.
+func (s *Source) shape() signature.Signature {
+	return signature.Shape(uint8(s.Reading.Serialization), s.Reading.AccessTime, s.Comparing.IgnoreInode, s.Comparing.IgnoreCtime)
+}
+
 type pipeline struct {
 	Deps
 	src    Source
 	par    Parallel
 	parent Parent
-	shape  [16]byte
+	shape  signature.Signature
 
 	chunker *chunker.Chunker
 	batches chan *batch
 	pieces  chan *piece
-	readers crew
-	workers crew
-	buffers *buffers
+	readers crew.Crew
+	workers crew.Crew
+	buffers *crew.Buffers
 	makers  *makers
 	links   links
 	owners  owners
@@ -172,15 +179,15 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 		shape:   src.shape(),
 		batches: make(chan *batch, 2*par.Readers.Most),
 		pieces:  make(chan *piece, par.Workers.Most),
-		readers: crew{threshold: par.Threshold},
-		workers: crew{threshold: par.Threshold},
+		readers: crew.Crew{Threshold: par.Threshold},
+		workers: crew.Crew{Threshold: par.Threshold},
 	}
 	size := pieceSize + smallFile + cutter.Max()
 	count := 2*par.Readers.Most + 2*par.Workers.Most
 	if par.Memory > 0 {
 		count = min(count, int(par.Memory)/size)
 	}
-	p.buffers = newBuffers(max(2, count), size)
+	p.buffers = crew.NewBuffers(max(2, count), size)
 	p.makers = newMakers(p)
 	return p, nil
 }
@@ -188,10 +195,10 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 func (p *pipeline) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	readers, rctx := errgroup.WithContext(ctx)
-	p.readers.start = func() { readers.Go(func() error { return p.read(rctx) }) }
-	p.workers.start = func() { group.Go(func() error { return p.process(ctx) }) }
-	p.readers.begin(p.par.Readers.Start, p.par.Readers.Most)
-	p.workers.begin(p.par.Workers.Start, p.par.Workers.Most)
+	p.readers.Start = func() { readers.Go(func() error { return p.read(rctx) }) }
+	p.workers.Start = func() { group.Go(func() error { return p.process(ctx) }) }
+	p.readers.Begin(p.par.Readers.Start, p.par.Readers.Most)
+	p.workers.Begin(p.par.Workers.Start, p.par.Workers.Most)
 	group.Go(func() error {
 		defer close(p.pieces)
 		return readers.Wait()

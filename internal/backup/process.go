@@ -35,7 +35,7 @@ func (p *pipeline) process(ctx context.Context) error {
 		}
 		clock.Enter(report.Chunk)
 		err := w.take(ctx, pc, clock)
-		p.buffers.put(pc.buf)
+		p.buffers.Put(pc.buf)
 		if err != nil {
 			return err
 		}

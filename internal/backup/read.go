@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/crew"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/scan"
@@ -49,7 +50,7 @@ func (p *pipeline) send(ctx context.Context, b *batch) error {
 	}
 	b.job.pending.Add(1)
 	b.dir.Retain()
-	if err := hand(ctx, p.batches, b, &p.readers); err != nil {
+	if err := crew.Hand(ctx, p.batches, b, &p.readers); err != nil {
 		b.dir.Release()
 		return err
 	}
@@ -92,7 +93,7 @@ func (p *pipeline) readOne(ctx context.Context, b *batch, clock *report.Clock) e
 		return p.readLarge(ctx, b, clock)
 	}
 	clock.Enter(report.WaitMemory)
-	buf, err := p.buffers.get(ctx)
+	buf, err := p.buffers.Get(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (p *pipeline) readOne(ctx context.Context, b *batch, clock *report.Clock) e
 	}
 	p.Ledger.Bytes.Read.Add(uint64(pc.n))
 	if len(pc.items) == 0 {
-		p.buffers.put(buf)
+		p.buffers.Put(buf)
 		err = p.done(ctx, b.job)
 	} else {
 		err = p.forward(ctx, pc, clock)
@@ -167,7 +168,7 @@ func (p *pipeline) small(ctx context.Context, b *batch, i uint32, pc *piece, res
 // forward hands a piece to the workers.
 func (p *pipeline) forward(ctx context.Context, pc *piece, clock *report.Clock) error {
 	clock.Enter(report.WaitCPU)
-	return hand(ctx, p.pieces, pc, &p.workers)
+	return crew.Hand(ctx, p.pieces, pc, &p.workers)
 }
 
 // readOther reads what there is to an object without content.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -115,7 +116,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		return err
 	}
 	sn := out.Snapshot
-	sn.Tree, sn.End = result.Tree, Moment(time.Now())
+	sn.Tree, sn.End = result.Tree, signature.Moment(time.Now())
 	sn.Users, sn.Groups = names(result.Users, lookUpUser), names(result.Groups, lookUpGroup)
 	sn.Stats = stats(l.Snapshot(), s.Totals())
 	l.Phase(report.Saving)
@@ -139,7 +140,7 @@ func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 		at = start
 	}
 	return &snapshot.Snapshot{
-		Time: Moment(at), Start: Moment(start), Host: b.Host, User: b.User, UID: b.UID, GID: b.GID,
+		Time: signature.Moment(at), Start: signature.Moment(start), Host: b.Host, User: b.User, UID: b.UID, GID: b.GID,
 		System: b.System, Program: b.Program, Sources: b.Sources, Tags: b.Tags, Rules: b.Rules,
 		Description: b.Description,
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -39,7 +40,7 @@ func (s *Stdin) run(ctx context.Context, deps Deps, par Parallel) (*Result, erro
 	if err != nil {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
-	now := Moment(time.Now())
+	now := signature.Moment(time.Now())
 	node := tree.Node{
 		Name: components[len(components)-1], Type: tree.File, Mode: 0o600, UID: uint32(os.Getuid()),
 		GID: uint32(os.Getgid()), Links: 1, Size: size, ModTime: now, Changed: now, Content: content,
@@ -80,7 +81,7 @@ func (p *pipeline) stream(ctx context.Context, r io.Reader) (content tree.Conten
 	m := p.makers.get()
 	defer p.makers.put(m)
 	list := tree.NewContentBuilder(m.emit)
-	buf := make([]byte, p.buffers.size)
+	buf := make([]byte, p.buffers.Size())
 	for filled, final := 0, false; !final; {
 		if err := context.Cause(ctx); err != nil {
 			return content, size, err

@@ -1,0 +1,152 @@
+// Package signature digests scanned directories, so that an unchanged one is recognised by one look-up, and decides which
+// timestamps can be trusted for that. It knows nothing of how directories are stored.
+package signature
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Signature is a digest of 128 bits: enough that no two directories of a machine ever share one by chance.
+type Signature [16]byte
+
+// Memo is what is remembered of a directory.
+type Memo struct {
+	Local Signature // over its entries
+	Full  Signature // over Local and the trees of its subdirectories
+	Tree  format.ID
+}
+
+// memoSize is the length of a Memo in bytes.
+const memoSize = 16 + 16 + format.IDSize
+
+// Append appends the stored form of m.
+func (m *Memo) Append(dst []byte) []byte {
+	dst = append(dst, m.Local[:]...)
+	dst = append(dst, m.Full[:]...)
+	return append(dst, m.Tree[:]...)
+}
+
+// ParseMemo reads what Append wrote; ok is false for anything else.
+func ParseMemo(p []byte) (m Memo, ok bool) {
+	if len(p) != memoSize {
+		return Memo{}, false
+	}
+	copy(m.Local[:], p)
+	copy(m.Full[:], p[16:])
+	copy(m.Tree[:], p[32:])
+	return m, true
+}
+
+// Shape digests the options that shape a tree: a signature made under other options must not match. Rules are not among
+// them: what they leave out is not among the entries that are signed, and what they do not touch stays valid when they
+// change.
+func Shape(serialization uint8, switches ...bool) Signature {
+	text := append([]byte("tidemark directory signature 1\x00"), serialization)
+	for _, on := range switches {
+		bit := byte(0)
+		if on {
+			bit = 1
+		}
+		text = append(text, bit)
+	}
+	return sum(text)
+}
+
+// Key is what a directory is remembered under.
+func Key(shape Signature, d *scan.Directory) Signature { return sum(append(shape[:], d.Path()...)) }
+
+// Local signs the entries of d. racy reports that one of them changed so recently that a later change might leave no
+// trace in its times.
+func Local(shape Signature, d *scan.Directory) (local Signature, racy bool) {
+	buf := make([]byte, 0, 32+len(d.Entries)*104)
+	buf = append(buf, shape[:]...)
+	if d.Closed {
+		buf = append(buf, 1)
+	}
+	started := Moment(d.Started)
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		buf = appendTuple(buf, e, d.FS.StableInodes)
+		if !Settled(e.Changed(), started) {
+			racy = true
+		}
+	}
+	return sum(buf), racy
+}
+
+// Whole adds the trees of the subdirectories, in their order, to a local signature.
+func Whole(local Signature, trees []format.ID) Signature {
+	buf := append(make([]byte, 0, 16+len(trees)*format.IDSize), local[:]...)
+	for i := range trees {
+		buf = append(buf, trees[i][:]...)
+	}
+	return sum(buf)
+}
+
+func appendTuple(dst []byte, e *scan.Entry, inodes bool) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(e.Name)))
+	dst = append(dst, e.Name...)
+	mount := byte(0)
+	if e.Mount {
+		mount = 1
+	}
+	dst = append(dst, byte(e.Type), mount)
+	dst = binary.LittleEndian.AppendUint16(dst, e.Mode)
+	dst = binary.LittleEndian.AppendUint32(dst, e.UID)
+	dst = binary.LittleEndian.AppendUint32(dst, e.GID)
+	dst = appendTime(appendTime(dst, e.ModTime()), e.Changed())
+	if inodes {
+		dst = binary.LittleEndian.AppendUint64(dst, e.Ino)
+	}
+	if e.Type != tree.Dir { // of a directory, both follow from its entries
+		dst = binary.LittleEndian.AppendUint64(dst, e.Size)
+		dst = binary.LittleEndian.AppendUint32(dst, e.Links)
+	}
+	return dst
+}
+
+func appendTime(dst []byte, t tree.Time) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(t.Sec))
+	return binary.LittleEndian.AppendUint32(dst, t.Nsec)
+}
+
+func sum(p []byte) (s Signature) {
+	full := blake3.Sum256(p)
+	copy(s[:], full[:])
+	return s
+}
+
+const (
+	// Tick is how long a change may go without a new time. A kernel stamps files with the time of its last tick: at
+	// HZ=100 that is up to 10 ms old. Doubled for safety.
+	Tick = 20 * time.Millisecond
+	// File systems without fractions of a second: FAT counts in steps of 2 s.
+	coarseTick = 2_000_000_000
+)
+
+// Settled reports whether an object whose ctime is changed had been left alone long enough at the moment looked for a
+// later change to leave a trace: whoever changes it again within the same tick of the clock leaves none.
+func Settled(changed, looked tree.Time) bool {
+	slack := int64(Tick)
+	if changed.Nsec == 0 {
+		slack = coarseTick
+	}
+	nsec := int64(looked.Nsec) - slack
+	for nsec < 0 {
+		looked.Sec, nsec = looked.Sec-1, nsec+1e9
+	}
+	return before(changed, tree.Time{Sec: looked.Sec, Nsec: uint32(nsec)})
+}
+
+// before orders moments.
+func before(a, b tree.Time) bool { return a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec }
+
+// Moment converts a wall-clock time.
+func Moment(t time.Time) tree.Time { return tree.Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())} }

@@ -1,0 +1,99 @@
+package signature
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+func entry(name string, st localfs.Stat) scan.Entry {
+	e := scan.Entry{Name: name}
+	e.Set(&st)
+	return e
+}
+
+// TestEveryFieldIsSigned changes one thing of one entry at a time.
+func TestEveryFieldIsSigned(t *testing.T) {
+	base := localfs.Stat{
+		Type: tree.File, Mode: 0o644, UID: 1, GID: 2, Ino: 3, Links: 1, Size: 5, Mtime: tree.Time{Sec: 6, Nsec: 7},
+		Ctime: tree.Time{Sec: 8, Nsec: 9},
+	}
+	sign := func(name string, st localfs.Stat, change func(*scan.Directory)) Signature {
+		d := &scan.Directory{Entries: []scan.Entry{entry("a", localfs.Stat{Type: tree.Dir}), entry(name, st)}, Started: time.Unix(100, 0)}
+		d.FS.StableInodes = true
+		if change != nil {
+			change(d)
+		}
+		local, _ := Local(Shape(0), d)
+		return local
+	}
+	seen := map[Signature]string{sign("b", base, nil): "nothing"}
+	for what, change := range map[string]func(*localfs.Stat){
+		"type": func(s *localfs.Stat) { s.Type = tree.Symlink }, "mode": func(s *localfs.Stat) { s.Mode++ },
+		"uid": func(s *localfs.Stat) { s.UID++ }, "gid": func(s *localfs.Stat) { s.GID++ },
+		"inode": func(s *localfs.Stat) { s.Ino++ }, "links": func(s *localfs.Stat) { s.Links++ },
+		"size": func(s *localfs.Stat) { s.Size++ }, "mtime": func(s *localfs.Stat) { s.Mtime.Nsec++ },
+		"ctime": func(s *localfs.Stat) { s.Ctime.Sec++ },
+	} {
+		st := base
+		change(&st)
+		got := sign("b", st, nil)
+		require.NotContains(t, seen, got, what)
+		seen[got] = what
+	}
+	for what, change := range map[string]func(*scan.Directory){
+		"mount":         func(d *scan.Directory) { d.Entries[1].Mount = true },
+		"closed":        func(d *scan.Directory) { d.Closed = true },
+		"missing entry": func(d *scan.Directory) { d.Entries = d.Entries[:1] },
+	} {
+		got := sign("b", base, change)
+		require.NotContains(t, seen, got, what)
+		seen[got] = what
+	}
+	require.NotContains(t, seen, sign("c", base, nil), "name")
+	unstable := func(d *scan.Directory) { d.FS.StableInodes = false }
+	other := base
+	other.Ino = 99
+	require.Equal(t, sign("b", base, unstable), sign("b", other, unstable), "an inode number nobody believes")
+}
+
+func TestSettled(t *testing.T) {
+	looked := tree.Time{Sec: 100, Nsec: 10_000_000}
+	for _, c := range []struct {
+		changed tree.Time
+		want    bool
+	}{
+		{tree.Time{Sec: 99, Nsec: 989_999_999}, true},
+		{tree.Time{Sec: 99, Nsec: 990_000_000}, false}, // a tick before
+		{tree.Time{Sec: 100, Nsec: 5}, false},
+		{tree.Time{Sec: 100, Nsec: 10_000_001}, false}, // after
+		{tree.Time{Sec: 98}, true},                     // no fractions: two seconds
+		{tree.Time{Sec: 99}, false},
+		{tree.Time{Sec: -5, Nsec: 1}, true},
+		{tree.Time{Sec: 1 << 40, Nsec: 1}, false},
+	} {
+		require.Equal(t, c.want, Settled(c.changed, looked), "%+v", c.changed)
+	}
+}
+
+func TestMemoRoundTrip(t *testing.T) {
+	m := Memo{Local: Signature{1}, Full: Signature{2}, Tree: format.ID{3}}
+	got, ok := ParseMemo(m.Append(nil))
+	require.True(t, ok)
+	require.Equal(t, m, got)
+	_, ok = ParseMemo(m.Append(nil)[1:])
+	require.False(t, ok)
+}
+
+func TestWholeCoversEveryChild(t *testing.T) {
+	trees := []format.ID{{1}, {2}}
+	require.NotEqual(t, Whole(Signature{}, trees), Whole(Signature{}, []format.ID{{2}, {1}}))
+	require.NotEqual(t, Whole(Signature{}, trees), Whole(Signature{1}, trees))
+	require.NotEqual(t, Whole(Signature{}, trees), Whole(Signature{}, trees[:1]))
+}
