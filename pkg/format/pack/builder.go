@@ -16,7 +16,7 @@ type Builder struct {
 	head   header
 	buf    []byte // the pack so far
 	frames []Frame
-	table  int // length of the trailer so far, at most
+	table  int // length of the table in the trailer so far, at most
 	done   bool
 
 	// Scratch that would be allocated for each frame otherwise, because it is passed through an interface.
@@ -65,17 +65,17 @@ func (b *Builder) Append(p *Payload) error {
 		return fmt.Errorf("append frame: %w", err)
 	}
 	var scratch [wire.MaxUvarint]byte
-	body := len(wire.AppendUvarint(scratch[:0], uint64(lens))) + lens + len(p.Data) + tagSize
+	body := 1 + len(wire.AppendUvarint(scratch[:0], uint64(len(p.Blobs)))) + lens + len(p.Data) + tagSize
 	sealed := FrameHeaderSize + body
 	row := minFrameRow + 2*wire.MaxUvarint + len(p.Blobs)*(4+len(p.Blobs[0].ID))
-	if len(b.buf)+sealed+b.table+row+tagSize+FooterSize > MaxPack {
+	if len(b.buf)+sealed+trailerSize(b.table+row)+FooterSize > MaxPack {
 		return fmt.Errorf("append frame of %d bytes: %w", sealed, ErrFull)
 	}
 	offset := len(b.buf)
 	b.buf = slices.Grow(b.buf, sealed)
-	fh := frameHeader{codec: p.Codec, blobs: uint32(len(p.Blobs)), raw: p.Raw, body: uint32(body)}
-	b.buf = fh.appendTo(b.buf)
-	b.buf = wire.AppendUvarint(b.buf, uint64(lens))
+	b.buf = frameHeader{body: uint32(body)}.appendTo(b.buf)
+	b.buf = append(b.buf, byte(p.Codec))
+	b.buf = wire.AppendUvarint(b.buf, uint64(len(p.Blobs)))
 	for i := range p.Blobs {
 		b.buf = wire.AppendUvarint(b.buf, uint64(p.Blobs[i].Len))
 	}
@@ -130,9 +130,13 @@ func (b *Builder) Finish() (data []byte, t Table, err error) {
 	b.done = true
 	t = Table{Kind: b.head.kind(), Salt: b.head.salt(), Frames: b.frames}
 	start := len(b.buf)
-	b.buf = slices.Grow(b.buf, b.table+tagSize+FooterSize)
+	b.buf = slices.Grow(b.buf, trailerSize(b.table)+FooterSize)
 	b.buf = AppendFrames(b.buf, b.frames)
-	foot := newFooter(start, len(b.buf)-start+tagSize, len(b.frames))
+	length := trailerSize(len(b.buf) - start)
+	table := len(b.buf)
+	b.buf = b.buf[:start+length-tagSize]
+	clear(b.buf[table:])
+	foot := newFooter(start, length)
 	copy(b.ad[HeaderSize:], foot[:])
 	b.sealFrom(start, start, nonceTrailer, FooterSize)
 	b.buf = append(b.buf, foot[:]...)

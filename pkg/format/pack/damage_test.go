@@ -3,7 +3,7 @@ package pack
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -14,10 +14,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
-
-func isTyped(err error) bool {
-	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupported)
-}
 
 // smallPack has a compressed and a stored frame.
 func smallPack(t testing.TB, k *seal.Keys) ([]byte, Table, [][][]byte) {
@@ -169,13 +165,13 @@ func TestFramesAreBoundToTheirPlace(t *testing.T) {
 
 // forge makes a pack whose bytes are authentic and whose meaning is up to mutate, as a newer program or a faulty one
 // with the key would write it.
-func forge(t *testing.T, k *seal.Keys, mutate func(h *header, frame []byte)) []byte {
+func forge(t *testing.T, k *seal.Keys, mutate func(h *header, frame, plain []byte)) []byte {
 	t.Helper()
 	b, err := newBuilder(k, Data, testSalt(), nil)
 	require.NoError(t, err)
-	plain := append([]byte{1, 3}, "abc"...)
-	frame := frameHeader{blobs: 1, raw: 3, body: uint32(len(plain) + tagSize)}.appendTo(nil)
-	mutate(&b.head, frame)
+	plain := append([]byte{byte(Stored), 1, 3}, "abc"...)
+	frame := frameHeader{body: uint32(len(plain) + tagSize)}.appendTo(nil)
+	mutate(&b.head, frame, plain)
 	copy(b.ad[:], b.head[:])
 	copy(b.ad[HeaderSize:], frame)
 	b.buf = append(append(append(b.buf[:0], b.head[:]...), frame...), plain...)
@@ -189,18 +185,20 @@ func forge(t *testing.T, k *seal.Keys, mutate func(h *header, frame []byte)) []b
 func TestNewerPrograms(t *testing.T) {
 	k := testKeys(t)
 	for name, c := range map[string]struct {
-		mutate       func(h *header, frame []byte)
+		mutate       func(h *header, frame, plain []byte)
 		table, frame bool // do these see it
 	}{
-		"nothing":      {func(*header, []byte) {}, false, false},
-		"version":      {func(h *header, _ []byte) { h[packVersionOffset]++ }, true, true},
-		"kind":         {func(h *header, _ []byte) { h[packKindOffset] = 7 }, true, true},
-		"flags":        {func(h *header, _ []byte) { h[packFlagsOffset+1] = 1 }, true, true},
-		"reserved":     {func(h *header, _ []byte) { h[packReservedOffset] = 1 }, true, true},
-		"codec":        {func(_ *header, f []byte) { f[frameCodecOffset] = 9 }, false, true},
-		"frame byte":   {func(_ *header, f []byte) { f[frameReservedOffset] = 1 }, false, true},
-		"frame flags":  {func(_ *header, f []byte) { f[frameFlagsOffset+1] = 0x80 }, false, true},
-		"frame flags0": {func(_ *header, f []byte) { f[frameFlagsOffset] = 0x80 }, false, true},
+		"nothing":         {func(*header, []byte, []byte) {}, false, false},
+		"version":         {func(h *header, _, _ []byte) { h[packVersionOffset]++ }, true, true},
+		"kind":            {func(h *header, _, _ []byte) { h[packKindOffset] = 7 }, true, true},
+		"flags":           {func(h *header, _, _ []byte) { h[packFlagsOffset+1] = 1 }, true, true},
+		"reserved":        {func(h *header, _, _ []byte) { h[packReservedOffset] = 1 }, true, true},
+		"codec":           {func(_ *header, _, p []byte) { p[0] = 9 }, false, true},
+		"codec and rest":  {func(_ *header, _, p []byte) { p[0], p[1], p[2] = 9, 0xFF, 0xFF }, false, true},
+		"frame reserved":  {func(_ *header, f, _ []byte) { f[frameReservedOffset] = 1 }, false, true},
+		"frame reserved1": {func(_ *header, f, _ []byte) { f[frameReservedOffset+1] = 1 }, false, true},
+		"frame flags":     {func(_ *header, f, _ []byte) { f[frameFlagsOffset] = 0x80 }, false, true},
+		"frame flags1":    {func(_ *header, f, _ []byte) { f[frameFlagsOffset+1] = 0x80 }, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := forge(t, k, c.mutate)
@@ -241,9 +239,9 @@ func TestBombs(t *testing.T) {
 	require.NoError(t, err)
 	const block = 128 << 10
 	body := func(raw uint32, data []byte) []byte {
-		lens := wire.AppendUvarint(nil, uint64(raw))
-		return append(wire.AppendBytes(nil, lens), data...)
+		return append(wire.AppendUvarint([]byte{byte(Zstd), 1}, uint64(raw)), data...)
 	}
+	skipped := []byte{0x50, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, 'p', 'a', 'd'} // what zstd calls a skippable frame
 	for name, c := range map[string]struct {
 		raw  uint32
 		data []byte
@@ -257,10 +255,11 @@ func TestBombs(t *testing.T) {
 		"far more than is possible": {block, rleFrame(1, 1<<31), false},
 		"two frames, together more": {block, append(rleFrame(1, block), rleFrame(1, block)...), false},
 		"two frames, as declared":   {2 * block, append(rleFrame(1, block), rleFrame(1, block)...), true},
+		"padded, as SPEC.md allows": {block, append(rleFrame(1, block), skipped...), true},
 		"no zstd at all":            {block, []byte("no zstd at all"), false},
 		"nothing":                   {block, nil, false},
 	} {
-		raw, err := d.decodeBody(frameHeader{codec: Zstd, blobs: 1, raw: c.raw}, body(c.raw, c.data), nil)
+		raw, err := d.decodeBody(body(c.raw, c.data), nil)
 		if c.ok {
 			require.NoError(t, err, name)
 			require.Len(t, raw, int(c.raw), name)
@@ -273,27 +272,116 @@ func TestBombs(t *testing.T) {
 func TestLengthsMustAgree(t *testing.T) {
 	d, err := NewDecompressor()
 	require.NoError(t, err)
-	body := func(lens ...byte) []byte { return append(wire.AppendBytes(nil, lens), "abcdef"...) }
-	fh := frameHeader{blobs: 2, raw: 6}
-	raw, err := d.decodeBody(fh, body(2, 4), nil)
+	body := func(head ...byte) []byte { return append(append([]byte{byte(Stored)}, head...), "abcdef"...) }
+	raw, err := d.decodeBody(body(2, 2, 4), nil)
 	require.NoError(t, err)
 	require.Equal(t, "abcdef", string(raw))
 	require.Equal(t, []uint32{2, 4}, d.lens)
 	for name, plain := range map[string][]byte{
-		"sum too small":   body(2, 3),
-		"sum too large":   body(2, 5),
-		"one too few":     body(6),
-		"one too many":    body(2, 3, 1),
-		"long form":       body(2, 0x84, 0),
-		"beyond the body": {200, 1, 2},
-		"nothing":         {},
-		"data missing":    body(2, 4)[:8],
+		"sum too small":        body(2, 2, 3),
+		"sum too large":        body(2, 2, 5),
+		"one too few":          body(2, 6),
+		"one too many":         body(2, 2, 3, 1),
+		"no blobs":             body(0),
+		"no blobs and no data": {byte(Stored), 0},
+		"long form of length":  body(2, 2, 0x84, 0),
+		"long form of count":   body(0x82, 0, 2, 4),
+		"beyond the body":      {byte(Stored), 200, 1, 2},
+		"nothing":              {},
+		"codec alone":          {byte(Stored)},
+		"data missing":         body(2, 2, 4)[:8],
 	} {
-		_, err := d.decodeBody(fh, plain, nil)
+		_, err := d.decodeBody(plain, nil)
 		require.ErrorIs(t, err, format.ErrCorrupt, name)
 	}
-	_, err = d.decodeBody(frameHeader{blobs: MaxFrameBlobs, raw: 6}, body(2, 4), nil)
-	require.ErrorIs(t, err, format.ErrCorrupt, "more blobs than bytes")
+}
+
+// TestHostileBodies: whatever number an authentic body gives, memory is bounded by its length and by MaxFrameRaw.
+func TestHostileBodies(t *testing.T) {
+	d, err := NewDecompressor()
+	require.NoError(t, err)
+	head := func(codec Codec, numbers ...uint64) (p []byte) {
+		p = []byte{byte(codec)}
+		for _, n := range numbers {
+			p = wire.AppendUvarint(p, n)
+		}
+		return p
+	}
+	for name, plain := range map[string][]byte{
+		"more blobs than bytes":    append(head(Stored, MaxFrameBlobs), 2, 4),
+		"more blobs than any":      append(head(Stored, MaxFrameBlobs+1), make([]byte, MaxFrameBlobs+1)...),
+		"2^64-1 blobs":             append(head(Stored, math.MaxUint64), 2, 4),
+		"a blob beyond any frame":  head(Zstd, 1, MaxFrameRaw+1),
+		"a blob of 2^64-1 bytes":   head(Zstd, 1, math.MaxUint64),
+		"blobs beyond any frame":   head(Zstd, 2, MaxFrameRaw, 1),
+		"lengths that wrap around": head(Stored, 2, 1<<63, 1<<63),
+	} {
+		var got error
+		allocated := spectest.Allocated(func() { _, got = d.decodeBody(plain, nil) })
+		require.ErrorIs(t, got, format.ErrCorrupt, name)
+		require.Less(t, allocated, uint64(64<<10), name)
+	}
+}
+
+// TestWhatIsVisible: two packs whose blobs and compressibility differ and whose frames are as long have the same bytes
+// outside the seal.
+func TestWhatIsVisible(t *testing.T) {
+	k := testKeys(t)
+	visible := func(p *Payload) (clear []byte) {
+		b, err := newBuilder(k, Data, testSalt(), nil)
+		require.NoError(t, err)
+		require.NoError(t, b.Append(p))
+		data, table, err := b.Finish()
+		require.NoError(t, err)
+		end := HeaderSize + int(table.Frames[0].Sealed)
+		require.Len(t, data, end+trailerStep+FooterSize)
+		clear = append(clear, data[:HeaderSize+FrameHeaderSize]...)
+		return append(clear, data[len(data)-FooterSize:]...)
+	}
+	const size = 90
+	one := visible(&Payload{Raw: size, Data: make([]byte, size), Blobs: []Blob{{Len: size}}})
+	many := &Payload{Raw: 50, Data: make([]byte, 50)}
+	for range 41 {
+		many.Blobs = append(many.Blobs, Blob{Len: 1})
+	}
+	many.Blobs[0].Len = 10
+	require.Equal(t, one, visible(many), "number of blobs")
+	zstd := &Payload{Codec: Zstd, Raw: 100 << 10, Data: make([]byte, size-2), Blobs: []Blob{{Len: 100 << 10}}}
+	require.Equal(t, one, visible(zstd), "codec and length before compression")
+}
+
+func TestTrailerPadding(t *testing.T) {
+	for table, want := range map[int]int{
+		2: trailerStep, trailerStep - tagSize: trailerStep, trailerStep - tagSize + 1: 2 * trailerStep,
+		10 * trailerStep: 11 * trailerStep,
+	} {
+		require.Equal(t, want, trailerSize(table), "%d", table)
+	}
+	k := testKeys(t)
+	o, err := NewOpener(k, Data, testSalt())
+	require.NoError(t, err)
+	frames := []Frame{{Offset: HeaderSize, Sealed: 100, Raw: 3, Blobs: []Blob{{Len: 3}}}}
+	table := AppendFrames(nil, frames)
+	for _, zeros := range []int{0, 1, 3 * trailerStep} { // a writer may add as many as it likes
+		read, err := o.decodeTrailer(append(bytes.Clone(table), make([]byte, zeros)...), HeaderSize+100)
+		require.NoError(t, err, zeros)
+		require.Equal(t, frames, read.Frames, zeros)
+	}
+	_, err = o.decodeTrailer(append(bytes.Clone(table), 0, 0, 1), HeaderSize+100)
+	require.ErrorIs(t, err, format.ErrCorrupt, "padded with anything else")
+	_, err = o.decodeTrailer(table, HeaderSize+99)
+	require.ErrorIs(t, err, format.ErrCorrupt, "frame reaches into the trailer")
+}
+
+// A footer that is a lie must not hide frames that are there.
+func TestRebuildBelievesFramesFirst(t *testing.T) {
+	k := testKeys(t)
+	data, table, _ := smallPack(t, k)
+	lie := newFooter(int(table.Frames[1].Offset), len(data)-FooterSize-int(table.Frames[1].Offset))
+	data = append(data[:len(data)-FooterSize:len(data)-FooterSize], lie[:]...)
+	rebuilt, err := Rebuild(k, data)
+	require.ErrorIs(t, err, format.ErrCorrupt)
+	require.Equal(t, table, rebuilt)
 }
 
 func TestRebuildWithoutTrailer(t *testing.T) {
@@ -324,7 +412,7 @@ func TestRebuildSearchIsBounded(t *testing.T) {
 	head := newHeader(Data, testSalt())
 	data := append(make([]byte, 0, n), head[:]...)
 	for range count {
-		data = frameHeader{blobs: 1, raw: 1, body: n - 24*count}.appendTo(data)
+		data = frameHeader{body: n - (FrameHeaderSize+4)*count}.appendTo(data)
 		data = append(data, 0, 0, 0, 0)
 	}
 	data = append(data, make([]byte, n-len(data))...)
@@ -373,56 +461,4 @@ func TestFrameTableRefuses(t *testing.T) {
 	r := wire.NewReader(table(1, 1, row(7, 100, 1, 5)))
 	require.Len(t, ReadFrames(r), 1)
 	require.NoError(t, r.Done())
-}
-
-func FuzzDecodeBody(f *testing.F) {
-	f.Add(uint8(Stored), uint32(2), uint32(6), append([]byte{2, 2, 4}, "abcdef"...))
-	f.Add(uint8(Zstd), uint32(1), uint32(128<<10), append([]byte{3, 0x80, 0x80, 8}, rleFrame(1, 128<<10)...))
-	f.Fuzz(func(t *testing.T, codec uint8, blobs, raw uint32, plain []byte) {
-		raw %= 1 << 18
-		d, err := NewDecompressor()
-		require.NoError(t, err)
-		out, err := d.decodeBody(frameHeader{codec: Codec(codec), blobs: blobs, raw: raw}, plain, nil)
-		if err != nil {
-			require.True(t, isTyped(err), "%v", err)
-			return
-		}
-		require.Len(t, out, int(raw))
-		require.Len(t, d.lens, int(blobs))
-		sum := 0
-		for _, n := range d.lens {
-			sum += int(n)
-		}
-		require.Equal(t, int(raw), sum)
-	})
-}
-
-func FuzzFrameTable(f *testing.F) {
-	k := testKeys(f)
-	_, table, _ := smallPack(f, k)
-	f.Add(AppendFrames(nil, table.Frames))
-	f.Add(AppendFrames(nil, nil))
-	f.Fuzz(func(t *testing.T, p []byte) {
-		r := wire.NewReader(p)
-		frames := ReadFrames(r)
-		if err := r.Done(); err != nil {
-			require.True(t, isTyped(err), "%v", err)
-			return
-		}
-		require.Equal(t, p, AppendFrames(nil, frames), "one table has one encoding")
-	})
-}
-
-func FuzzOpenPack(f *testing.F) {
-	k := testKeys(f)
-	data, _, _ := smallPack(f, k)
-	f.Add(data)
-	f.Add(data[:len(data)-1])
-	f.Add(data[:HeaderSize])
-	f.Fuzz(func(t *testing.T, p []byte) {
-		_, err := OpenTable(k, int64(len(p)), readerAt(p))
-		require.True(t, err == nil || isTyped(err), "%v", err)
-		_, err = Rebuild(k, p)
-		require.True(t, err == nil || isTyped(err), "%v", err)
-	})
 }

@@ -16,7 +16,7 @@ const (
 	// HeaderSize is the length in bytes of the header; the first frame follows it.
 	HeaderSize = packSaltOffset + SaltSize
 	// FrameHeaderSize is the length in bytes of what stands in front of a frame's body.
-	FrameHeaderSize = 20
+	FrameHeaderSize = 12
 	// FooterSize is the length in bytes of the footer, which ends a pack.
 	FooterSize = 32
 	// MaxFrameRaw is the largest sum of the lengths of a frame's blobs: what a reader must be ready to hold.
@@ -37,17 +37,13 @@ const (
 	packSaltOffset     = 16
 
 	frameMagic          = "TDFR"
-	frameCodecOffset    = 4
-	frameReservedOffset = 5
-	frameFlagsOffset    = 6
-	frameBlobsOffset    = 8
-	frameRawOffset      = 12
-	frameBodyOffset     = 16
+	frameFlagsOffset    = 4
+	frameReservedOffset = 6
+	frameBodyOffset     = 8
 
 	footerTrailerOffset  = 0
 	footerLengthOffset   = 8
-	footerFramesOffset   = 12
-	footerReservedOffset = 16
+	footerReservedOffset = 12
 	footerMagicOffset    = 24
 	footerMagic          = "TDMKTAIL"
 
@@ -56,10 +52,13 @@ const (
 	nonceFrame   = 1  // last four bytes of the nonce of a frame
 	nonceTrailer = 2  // and of the trailer
 
-	// minSealed is the length of the shortest frame: the lengths of its blobs take a byte for themselves and one each.
-	minSealed = FrameHeaderSize + 2 + tagSize
-	// maxBody bounds the body of a frame: lengths of at most four bytes (MaxFrameRaw is below 2^28), data, tag.
-	maxBody = 4 + 4*MaxFrameBlobs + MaxFrameRaw + tagSize
+	// minSealed is the length of the shortest frame: a byte each for the codec, the number of blobs and one length.
+	minSealed = FrameHeaderSize + 3 + tagSize
+	// maxBody bounds the body of a frame: codec, number of blobs (MaxFrameBlobs is below 2^21), lengths of at most four
+	// bytes (MaxFrameRaw is below 2^28), data, tag.
+	maxBody = 1 + 3 + 4*MaxFrameBlobs + MaxFrameRaw + tagSize
+	// trailerStep: the length of a trailer is a multiple of it, so that it does not tell the number of blobs.
+	trailerStep = 4 << 10
 )
 
 type (
@@ -106,28 +105,28 @@ func (h *header) checkMeaning() error {
 	return nil
 }
 
-func newFooter(trailer, length, frames int) (f footer) {
+func newFooter(trailer, length int) (f footer) {
 	binary.LittleEndian.PutUint64(f[footerTrailerOffset:], uint64(trailer))
 	binary.LittleEndian.PutUint32(f[footerLengthOffset:], uint32(length))
-	binary.LittleEndian.PutUint32(f[footerFramesOffset:], uint32(frames))
 	copy(f[footerMagicOffset:], footerMagic)
 	return f
 }
 
-// frameHeader is the decoded form of what stands in front of a frame's body.
+// trailerSize returns the length of a trailer, tag included, whose table has that length.
+func trailerSize(table int) int {
+	return (table + tagSize + trailerStep - 1) / trailerStep * trailerStep
+}
+
+// frameHeader is the decoded form of what stands in front of a frame's body. What the frame holds is not in it: it could
+// be read without the key.
 type frameHeader struct {
-	codec Codec
-	blobs uint32
-	raw   uint32
 	body  uint32 // bytes after the header
-	other uint32 // flags and reserved byte: anything but zero is from a newer program
+	other uint32 // flags and reserved bytes: anything but zero is from a newer program
 }
 
 func (f frameHeader) appendTo(dst []byte) []byte {
 	dst = append(dst, frameMagic...)
-	dst = append(dst, byte(f.codec), 0, 0, 0)
-	dst = binary.LittleEndian.AppendUint32(dst, f.blobs)
-	dst = binary.LittleEndian.AppendUint32(dst, f.raw)
+	dst = append(dst, 0, 0, 0, 0)
 	return binary.LittleEndian.AppendUint32(dst, f.body)
 }
 
@@ -140,16 +139,11 @@ func parseFrameHeader(p []byte) (frameHeader, error) {
 		return frameHeader{}, fmt.Errorf("no frame begins here: %w", format.ErrCorrupt)
 	}
 	f := frameHeader{
-		codec: Codec(p[frameCodecOffset]),
-		blobs: binary.LittleEndian.Uint32(p[frameBlobsOffset:]),
-		raw:   binary.LittleEndian.Uint32(p[frameRawOffset:]),
 		body:  binary.LittleEndian.Uint32(p[frameBodyOffset:]),
-		other: uint32(p[frameReservedOffset])<<16 | uint32(binary.LittleEndian.Uint16(p[frameFlagsOffset:])),
+		other: binary.LittleEndian.Uint32(p[frameFlagsOffset:]),
 	}
-	if f.blobs == 0 || f.blobs > MaxFrameBlobs || f.raw > MaxFrameRaw || f.body > maxBody ||
-		f.body < minSealed-FrameHeaderSize {
-		return frameHeader{}, fmt.Errorf("frame of %d blobs, %d bytes, sealed %d: %w", f.blobs, f.raw, f.body,
-			format.ErrCorrupt)
+	if f.body < minSealed-FrameHeaderSize || f.body > maxBody {
+		return frameHeader{}, fmt.Errorf("frame with a body of %d bytes: %w", f.body, format.ErrCorrupt)
 	}
 	return f, nil
 }

@@ -39,7 +39,8 @@ func newOpener(k *seal.Keys, head header) (*Opener, error) {
 type Decompressor struct {
 	dec   *zstd.Decoder
 	plain []byte   // the body of the last frame
-	lens  []uint32 // its lengths
+	codec Codec    // how its data is compressed
+	lens  []uint32 // the lengths of its blobs
 
 	// Scratch that would be allocated for each frame otherwise, because it is passed through an interface.
 	nonce [nonceSize]byte
@@ -84,58 +85,52 @@ func (d *Decompressor) OpenFrame(o *Opener, offset uint32, sealed, dst []byte) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("open frame at %d: authentication failed: %w", offset, format.ErrCorrupt)
 	}
-	raw, err = d.decodeBody(fh, d.plain, dst)
+	if fh.other != 0 {
+		return nil, nil, fmt.Errorf("open frame at %d: frame flags %#08x: %w", offset, fh.other, format.ErrUnsupported)
+	}
+	raw, err = d.decodeBody(d.plain, dst)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open frame at %d: %w", offset, err)
 	}
 	return raw, d.lens, nil
 }
 
-// decodeBody takes the lengths off the front of an opened body and decompresses the rest.
-func (d *Decompressor) decodeBody(fh frameHeader, plain, dst []byte) (raw []byte, err error) {
-	if fh.other != 0 {
-		return nil, fmt.Errorf("frame flags %#06x: %w", fh.other, format.ErrUnsupported)
-	}
+// decodeBody takes codec and lengths off the front of an opened body and decompresses the rest.
+func (d *Decompressor) decodeBody(plain, dst []byte) (raw []byte, err error) {
 	var r wire.Reader
 	r.Reset(plain)
-	var table wire.Reader
-	table.Reset(r.Bytes())
+	d.codec = Codec(r.Byte())
+	if r.Err() == nil && d.codec != Stored && d.codec != Zstd { // first: it may change what follows
+		return nil, fmt.Errorf("%v: %w", d.codec, format.ErrUnsupported)
+	}
+	size := d.readLens(&r)
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	if err := d.readLens(&table, fh); err != nil {
-		return nil, err
+	data := r.Rest()
+	if d.codec == Zstd {
+		return d.inflate(data, size, dst)
 	}
-	data := r.Take(r.Len())
-	switch fh.codec {
-	case Stored:
-		if len(data) != int(fh.raw) {
-			return nil, fmt.Errorf("%d bytes stored, want %d: %w", len(data), fh.raw, format.ErrCorrupt)
-		}
-		return append(dst[:0], data...), nil
-	case Zstd:
-		return d.inflate(data, int(fh.raw), dst)
-	default:
-		return nil, fmt.Errorf("%v: %w", fh.codec, format.ErrUnsupported)
+	if len(data) != size {
+		return nil, fmt.Errorf("%d bytes stored, want %d: %w", len(data), size, format.ErrCorrupt)
 	}
+	return append(dst[:0], data...), nil
 }
 
-func (d *Decompressor) readLens(r *wire.Reader, fh frameHeader) error {
-	if int(fh.blobs) > r.Len() { // each takes a byte at least: bounds the allocation
-		r.Fail("%d bytes for the lengths of %d blobs", r.Len(), fh.blobs)
-		return r.Err()
+// readLens reads the lengths of the blobs into d.lens and returns their sum; errors stick to r.
+func (d *Decompressor) readLens(r *wire.Reader) (sum int) {
+	count := r.UvarintMax(MaxFrameBlobs)
+	if count == 0 || count > uint64(r.Len()) { // each takes a byte at least: bounds the allocation
+		r.Fail("lengths of %d blobs in %d bytes", count, r.Len())
+		return 0
 	}
-	d.lens = slices.Grow(d.lens[:0], int(fh.blobs))
-	sum := uint64(0)
-	for range fh.blobs {
-		n := r.UvarintMax(MaxFrameRaw)
+	d.lens = slices.Grow(d.lens[:0], int(count))
+	for range count {
+		n := r.UvarintMax(uint64(MaxFrameRaw - sum))
 		d.lens = append(d.lens, uint32(n))
-		sum += n
+		sum += int(n)
 	}
-	if sum != uint64(fh.raw) {
-		r.Fail("blobs have %d bytes, the frame says %d", sum, fh.raw)
-	}
-	return r.Done()
+	return sum
 }
 
 func (d *Decompressor) inflate(data []byte, size int, dst []byte) ([]byte, error) {

@@ -260,8 +260,8 @@ func TestBuilderIsFull(t *testing.T) {
 	k := testKeys(t)
 	b, err := NewBuilder(k, Data, nil)
 	require.NoError(t, err)
-	b.table = MaxPack - 1000 // as if the frames so far had needed so much of the trailer
-	p := payload(t, k, compressor(t, 0), make([]byte, 500))
+	b.table = MaxPack - 3*trailerStep // as if the frames so far had needed so much of the trailer, and a step for this one
+	p := payload(t, k, compressor(t, 0), make([]byte, trailerStep))
 	require.NoError(t, b.Append(p))
 	size := b.Size()
 	require.ErrorIs(t, b.Append(p), ErrFull)

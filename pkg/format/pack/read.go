@@ -86,8 +86,6 @@ func (f *footer) trailer(size int64) (offset, length int64, err error) {
 	return int64(at), int64(n), nil
 }
 
-func (f *footer) frames() uint32 { return binary.LittleEndian.Uint32(f[footerFramesOffset:]) }
-
 // openTrailer authenticates the trailer and, with it, header and footer. It decrypts in place.
 func (o *Opener) openTrailer(sealed []byte, foot footer) (Table, error) {
 	at := binary.LittleEndian.Uint64(foot[footerTrailerOffset:])
@@ -100,24 +98,33 @@ func (o *Opener) openTrailer(sealed []byte, foot footer) (Table, error) {
 	if err := o.head.checkMeaning(); err != nil {
 		return Table{}, err
 	}
-	if reserved := binary.LittleEndian.Uint64(foot[footerReservedOffset:]); reserved != 0 {
-		return Table{}, fmt.Errorf("footer flags %#x: %w", reserved, format.ErrUnsupported)
+	if reserved := foot[footerReservedOffset:footerMagicOffset]; !isZero(reserved) {
+		return Table{}, fmt.Errorf("footer flags %x: %w", reserved, format.ErrUnsupported)
 	}
-	return o.decodeTrailer(plain, at, foot.frames())
+	return o.decodeTrailer(plain, at)
 }
 
 // decodeTrailer decodes an opened trailer that begins at offset end, where the last frame must have ended.
-func (o *Opener) decodeTrailer(plain []byte, end uint64, count uint32) (Table, error) {
+func (o *Opener) decodeTrailer(plain []byte, end uint64) (Table, error) {
 	r := wire.NewReader(plain)
 	frames := ReadFrames(r)
-	if r.Err() == nil && len(frames) != int(count) {
-		r.Fail("trailer lists %d frames, the footer says %d", len(frames), count)
-	}
 	if n := len(frames); n > 0 && uint64(frames[n-1].Offset)+uint64(frames[n-1].Sealed) > end {
 		r.Fail("last frame reaches into the trailer")
 	}
-	if err := r.Done(); err != nil {
+	if !isZero(r.Rest()) { // of any length, so that a writer may hide more
+		r.Fail("table is not followed by zeros")
+	}
+	if err := r.Err(); err != nil {
 		return Table{}, err
 	}
 	return Table{Kind: o.head.kind(), Salt: o.head.salt(), Frames: frames}, nil
+}
+
+func isZero(p []byte) bool {
+	for _, b := range p {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -57,14 +57,17 @@ func (w *walk) run() error {
 	w.table = Table{Kind: w.opener.head.kind(), Salt: w.opener.head.salt()}
 	lost, firstLost := 0, 0
 	at := HeaderSize
-	for at < len(w.data) && !w.trailerAt(at) {
+	for at < len(w.data) {
 		n, err := w.frame(at)
-		if err == nil {
+		if err == nil { // whatever the footer says: it is not authenticated here
 			at += n
 			continue
 		}
 		if errors.Is(err, format.ErrUnsupported) { // authentic, so what follows it is not to be guessed at
 			return err
+		}
+		if w.trailerAt(at) {
+			break
 		}
 		next := w.search(at + 1)
 		if lost == 0 {
@@ -88,7 +91,7 @@ func (w *walk) trailerAt(at int) bool {
 	}
 	foot := footer(w.data[len(w.data)-FooterSize:])
 	offset, _, err := foot.trailer(int64(len(w.data)))
-	return err == nil && offset == int64(at) && int(foot.frames()) == len(w.table.Frames)
+	return err == nil && offset == int64(at)
 }
 
 // frame opens the frame at offset at, adds it to the table and returns its length.
@@ -110,7 +113,8 @@ func (w *walk) frame(at int) (int, error) {
 		return 0, err
 	}
 	w.raw = raw
-	f := Frame{Offset: uint32(at), Sealed: uint32(n), Raw: fh.raw, Codec: fh.codec, Blobs: make([]Blob, len(lens))}
+	f := Frame{Offset: uint32(at), Sealed: uint32(n), Raw: uint32(len(raw)), Codec: w.dec.codec,
+		Blobs: make([]Blob, len(lens))}
 	for i, size := range lens {
 		f.Blobs[i] = Blob{ID: w.hasher.ID(raw[:size]), Len: size}
 		raw = raw[size:]

@@ -21,17 +21,16 @@ func TestSpec(t *testing.T) {
 		"reserved": packReservedOffset, "salt": packSaltOffset,
 	}, numbers("Header", "field", "offset"))
 	require.Equal(t, map[string]uint64{
-		"magic": 0, "codec": frameCodecOffset, "reserved": frameReservedOffset, "flags": frameFlagsOffset,
-		"blobs": frameBlobsOffset, "raw": frameRawOffset, "body": frameBodyOffset,
+		"magic": 0, "flags": frameFlagsOffset, "reserved": frameReservedOffset, "body": frameBodyOffset,
 	}, numbers("Frame", "field", "offset"))
 	require.Equal(t, map[string]uint64{
-		"trailer": footerTrailerOffset, "length": footerLengthOffset, "frames": footerFramesOffset,
-		"reserved": footerReservedOffset, "magic": footerMagicOffset,
+		"trailer": footerTrailerOffset, "length": footerLengthOffset, "reserved": footerReservedOffset,
+		"magic": footerMagicOffset,
 	}, numbers("Footer", "field", "offset"))
 	require.Equal(t, map[string]uint64{
 		"version": Version, "header": HeaderSize, "frame header": FrameHeaderSize, "footer": FooterSize,
 		"tag": tagSize, "nonce": nonceSize, "shortest frame": minSealed, "largest raw of a frame": MaxFrameRaw,
-		"most blobs of a frame": MaxFrameBlobs, "longest pack": MaxPack,
+		"most blobs of a frame": MaxFrameBlobs, "longest pack": MaxPack, "step of the trailer": trailerStep,
 		"shortest row of a frame": minFrameRow, "shortest entry of a blob": minBlobRow,
 	}, numbers("Limits", "name", "value"))
 
