@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -159,3 +160,6 @@ func (e *engine) failures() []string {
 	}
 	return lines
 }
+
+// target is a restore into dst without further wishes.
+func target(dst string) restore.Target { return restore.Target{Path: dst} }
