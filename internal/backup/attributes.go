@@ -2,21 +2,22 @@ package backup
 
 import (
 	"errors"
+	"io/fs"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// attributes reads what lies beside an object's stat, by its name. What cannot be read is a failure of that object,
-// which is stored without it.
-func (p *pipeline) attributes(x *extra, dir *localfs.Dir, name string, typ tree.Type, path string) {
+// attributes reads what lies beside an object's stat, by its name. An object of which something cannot be read is stored
+// without it; whether that is a failure of its own is the caller's to say.
+func (p *pipeline) attributes(x *extra, dir *localfs.Dir, name string, typ tree.Type) error {
 	if dir == nil {
-		return
+		return nil
 	}
 	xattrs, err := dir.Xattrs(name, typ)
-	if err != nil && !errors.Is(err, localfs.ErrVanished) {
-		p.Ledger.Fail(path, "read extended attributes", err)
+	if errors.Is(err, localfs.ErrVanished) {
+		err = nil
 	}
 	x.xattrs = xattrs
 	if typ == tree.File || typ == tree.Dir {
@@ -29,13 +30,36 @@ func (p *pipeline) attributes(x *extra, dir *localfs.Dir, name string, typ tree.
 			x.access = &st.Atime
 		}
 	}
+	return err
 }
+
+// selfAttributes reads those of a directory from inside, where nobody can swap it, and if its mode forbids that, by its
+// name.
+func (p *pipeline) selfAttributes(j *job) {
+	var err error
+	dir := j.dir.Dir(".")
+	if dir != nil {
+		err = p.attributes(&j.self, dir, ".", tree.Dir)
+	}
+	if dir == nil || errors.Is(err, fs.ErrPermission) && j.dir.Above() != nil {
+		err = p.attributes(&j.self, j.dir.Above(), j.dir.Name, tree.Dir)
+	}
+	switch {
+	case err == nil:
+	case j.failed: // booked as such
+		p.Ledger.Note(j.dir.Path(), attributesOp, err)
+	default:
+		p.Ledger.Fail(j.dir.Path(), attributesOp, err)
+	}
+}
+
+const attributesOp = "read extended attributes"
 
 // openAttributes reads what lies beside the content of an open file.
 func (p *pipeline) openAttributes(r *result, f *localfs.File, st *localfs.Stat, d *scan.Directory, name string) {
 	xattrs, err := f.Xattrs()
 	if err != nil {
-		p.Ledger.Fail(d.Join(name), "read extended attributes", err)
+		p.Ledger.Fail(d.Join(name), attributesOp, err)
 	}
 	flags, err := f.Flags()
 	if err != nil && !localfs.Unsupported(err) {

@@ -39,6 +39,7 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	p.found.Add(int64(d.Sources))
 	j.pending.Store(int32(1 + len(d.Subdirs)))
 	j.scanned = time.Now()
+	j.failed = d.Missed > 0 && !d.Picked // each of them is booked
 	if d.Err != nil {
 		p.notListed(j)
 	}
@@ -60,14 +61,12 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 // more is no failure, unless it is a source.
 func (p *pipeline) notListed(j *job) {
 	d := j.dir
-	if d.Parent == nil || d.Parent.Picked {
-		j.failed = true
-	}
+	below := d.Parent != nil && !d.Parent.Picked
 	switch {
-	case !j.failed && errors.Is(d.Err, localfs.ErrVanished):
+	case below && errors.Is(d.Err, localfs.ErrVanished):
 		j.gone = true
 		p.Ledger.Note(d.Path(), "list directory", errVanished)
-	case !j.failed && errors.Is(d.Err, localfs.ErrNotDir):
+	case below && errors.Is(d.Err, localfs.ErrNotDir):
 		j.gone = true
 		p.Ledger.Note(d.Path(), "list directory", errReplaced)
 	default:
@@ -241,11 +240,7 @@ func (p *pipeline) readSelf(j *job) {
 	if j.gone || j.parent == nil || j.parent.states == nil || j.parent.states[j.dir.Index] == isSame {
 		return
 	}
-	dir, name := j.dir.Dir("."), "."
-	if dir == nil {
-		dir, name = j.dir.Above(), j.dir.Name
-	}
-	p.attributes(&j.self, dir, name, tree.Dir, j.dir.Path())
+	p.selfAttributes(j)
 }
 
 // count books how the entries of j compare with the parent snapshot.

@@ -196,7 +196,9 @@ func (p *pipeline) readOther(b *batch, i uint32) {
 		}
 		x.device = st.Rdev
 	}
-	p.attributes(x, b.dir, e.Name, e.Type, path)
+	if err := p.attributes(x, b.dir, e.Name, e.Type); err != nil {
+		p.Ledger.Fail(path, attributesOp, err)
+	}
 }
 
 // unreadable books a failure. What vanished meanwhile is no failure: it is as if the backup had come a moment later.
@@ -290,6 +292,8 @@ func (p *pipeline) openFailed(b *batch, i uint32, err error) found {
 	if r.gone {
 		return isOther
 	}
-	p.attributes(r.more(), b.dir, e.Name, e.Type, b.job.dir.Join(e.Name))
+	if err := p.attributes(r.more(), b.dir, e.Name, e.Type); err != nil {
+		p.Ledger.Note(b.job.dir.Join(e.Name), attributesOp, err)
+	}
 	return isRead
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -158,4 +159,25 @@ func (e *engine) failures() []string {
 		}
 	}
 	return lines
+}
+
+// target is a restore into dst without further wishes.
+func target(dst string) restore.Target { return restore.Target{Path: dst} }
+
+const secret = "SECRET: lies outside the source"
+
+// outside is a directory beside the source into which nothing may lead.
+func outside(t *testing.T, dir string) string {
+	t.Helper()
+	out := filepath.Join(dir, "outside")
+	written(t, out, map[string]string{"secret": secret, "deeper/secret": secret})
+	return out
+}
+
+// requireNoSecret demands that nothing from outside the source is in the snapshot.
+func requireNoSecret(t testing.TB, found map[string]object) {
+	t.Helper()
+	for path, o := range found {
+		require.NotContains(t, o.data, "SECRET", path)
+	}
 }

@@ -50,24 +50,6 @@ func gate(t *testing.T, path string, then func()) {
 	})
 }
 
-const secret = "SECRET: lies outside the source"
-
-// outside is a directory beside the source into which nothing may lead.
-func outside(t *testing.T, dir string) string {
-	t.Helper()
-	out := filepath.Join(dir, "outside")
-	written(t, out, map[string]string{"secret": secret, "deeper/secret": secret})
-	return out
-}
-
-// requireNoSecret demands that nothing from outside the source is in the snapshot.
-func requireNoSecret(t testing.TB, found map[string]object) {
-	t.Helper()
-	for path, o := range found {
-		require.NotContains(t, o.data, "SECRET", path)
-	}
-}
-
 // TestFilesSwappedBetweenScanAndRead turns files into something else after they were scanned and before they are opened.
 func TestFilesSwappedBetweenScanAndRead(t *testing.T) {
 	testkit.NoLeaks(t)

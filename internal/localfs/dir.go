@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is an open directory. It is counted: OpenDir and Open return it with one reference, Retain adds one, and the last
+// Dir is an open directory. It is counted: OpenDir, OpenWay and Open return it with one reference, Retain adds one, and the last
 // Release closes it. Everything but Entries may be called from several goroutines.
 type Dir struct {
 	fd      int
@@ -18,12 +18,26 @@ type Dir struct {
 	host    *host        // what was learned about the running kernel, shared by all directories below one OpenDir
 }
 
-// OpenDir opens a source root or a restore target by its path. It is the only place where a path is looked up; symbolic
+// OpenDir opens a source root or a restore target by its path. Here and in OpenWay alone a path is looked up; symbolic
 // links in it are followed, as the user named it.
 func OpenDir(path string) (*Dir, error) {
 	fd, err := openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("open directory %q: %w", path, err)
+	}
+	return newDir(fd, newHost()), nil
+}
+
+// OpenWay opens a directory on the way to a source by its path, as OpenDir does. It is enough if we may pass through it:
+// entries can be opened and looked at by their names, but if it may not be listed, Entries fails.
+func OpenWay(path string) (*Dir, error) {
+	dir, err := OpenDir(path)
+	if err == nil || !errors.Is(err, unix.EACCES) {
+		return dir, err
+	}
+	fd, wayErr := openat(unix.AT_FDCWD, path, passThrough|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if wayErr != nil {
+		return nil, err
 	}
 	return newDir(fd, newHost()), nil
 }

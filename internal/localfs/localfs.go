@@ -1,8 +1,9 @@
 // Package localfs is the door through which the program touches the file systems it protects and restores to. It offers
-// open directories, and everything else relative to one: no function takes a path but OpenDir, so nobody can swap a
-// parent directory for a symbolic link under our feet, and paths longer than the kernel takes are no special case.
+// open directories, and everything else relative to one: no function takes a path but OpenDir and OpenWay, so nobody
+// can swap a parent directory for a symbolic link under our feet, and paths longer than the kernel takes are no special
+// case.
 //
-// Below OpenDir no symbolic link is followed, no special file is opened for its data, every raw call is repeated after
+// Below these no symbolic link is followed, no special file is opened for its data, every raw call is repeated after
 // EINTR, and entries are byte strings. On the restore side, what cannot be set on an object is a Problem, not an error.
 // Linux and macOS are supported, with one file per system where they differ; docs/metadata.md says what each keeps.
 //

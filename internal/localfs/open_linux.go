@@ -64,6 +64,9 @@ func procPath(fd int, name string) string {
 	return string(p)
 }
 
+// passThrough opens a directory for looking up names in it, for which no right to read it is needed.
+const passThrough = unix.O_PATH
+
 // openat opens, again after EINTR. It is the raw call, because the wrapper of the library copies the name to the heap.
 func openat(dirfd int, name string, flags int) (int, error) {
 	var buf nameBuf

@@ -135,6 +135,7 @@ func (w *walk) stat(d *Directory, text string, s *scratch) {
 		case err == nil:
 			excluded++
 		case !errors.Is(err, localfs.ErrVanished):
+			d.Missed++
 			w.visitor.Entry(d, e.Name, err)
 		}
 	}

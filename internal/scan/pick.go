@@ -32,6 +32,9 @@ var errMissing = errors.New("there is no such file or directory: check the path"
 // ErrMixedDot: the contents of a directory cannot share the root of a snapshot with other sources.
 var ErrMixedDot = errors.New(`"." puts a directory's contents at the root of the snapshot, where there is no room for other sources: name it by its path`)
 
+// ErrClash: two different sources would be the same path in the snapshot.
+var ErrClash = errors.New("would have the same place in the snapshot as another source: name both by their absolute paths")
+
 // Sources turns the paths that a user named into picks. An absolute path keeps all its components, a relative one the
 // components it was given with, without leading "..": "." stands for the contents of the working directory. A path that
 // lies beneath another one is part of it.
@@ -52,7 +55,9 @@ func Sources(paths []string) (*Pick, error) {
 			}
 			return &Pick{Path: clean}, nil
 		}
-		root.add(prefix, strings.Split(rest, "/"))
+		if err := root.add(prefix, strings.Split(rest, "/")); err != nil {
+			return nil, fmt.Errorf("source %q: %w", path, err)
+		}
 	}
 	root.sort()
 	return root, nil
@@ -74,7 +79,8 @@ func split(clean string) (prefix, rest string) {
 	return prefix, rest
 }
 
-func (p *Pick) add(prefix string, components []string) {
+// add puts one source in its place, unless it is part of another one.
+func (p *Pick) add(prefix string, components []string) error {
 	at, path := p, prefix
 	for i, name := range components {
 		path = filepath.Join(path, name)
@@ -84,13 +90,41 @@ func (p *Pick) add(prefix string, components []string) {
 			at.Children = append(at.Children, &Pick{Name: name, Path: path, Children: []*Pick{}})
 		}
 		at = at.Children[k]
-		if at.Children == nil {
-			return // already taken whole
+		last := i == len(components)-1
+		if at.Children == nil || last {
+			if err := at.at(path); err != nil {
+				return err
+			}
 		}
-		if i == len(components)-1 {
+		if at.Children == nil {
+			return nil // already taken whole
+		}
+		if last {
 			at.Children, at.Path = nil, path
 		}
 	}
+	return nil
+}
+
+// at makes sure that whatever is taken at p, whole or below, lies at path: "/a" and "a" have the same place in a snapshot.
+func (p *Pick) at(path string) error {
+	for _, c := range p.Children {
+		if err := c.at(filepath.Join(path, c.Name)); err != nil {
+			return err
+		}
+	}
+	if len(p.Children) > 0 || p.Path == path {
+		return nil
+	}
+	here, err := filepath.Abs(p.Path)
+	if err != nil {
+		return err
+	}
+	there, err := filepath.Abs(path)
+	if err == nil && here != there {
+		err = ErrClash
+	}
+	return err
 }
 
 func (p *Pick) sort() {
@@ -102,7 +136,11 @@ func (p *Pick) sort() {
 
 // pick announces a directory that is only the way to sources, or the source that is the root itself.
 func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *scratch) error {
-	dir, err := localfs.OpenDir(p.Path)
+	open := localfs.OpenDir
+	if p.Children != nil {
+		open = localfs.OpenWay
+	}
+	dir, err := open(p.Path)
 	if err != nil {
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}
@@ -136,7 +174,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *scratch) erro
 func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
 	in := d.dir
 	if parent := filepath.Dir(c.Path); filepath.Join(p.Path, c.Name) != c.Path {
-		other, err := localfs.OpenDir(parent)
+		other, err := localfs.OpenWay(parent)
 		if err != nil {
 			w.visitor.Entry(d, c.Name, err)
 			return nil
@@ -192,7 +230,7 @@ func (w *walk) source(p *Pick) (rules.Verdict, error) {
 
 // statFollowing looks at a directory on the way to a source, through symbolic links, as opening it will.
 func statFollowing(path string, st *localfs.Stat) error {
-	dir, err := localfs.OpenDir(path)
+	dir, err := localfs.OpenWay(path)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ type Directory struct {
 	Name    string // in the snapshot; empty for the root
 	Entries []Entry
 	Err     error     // it could not be opened or read to its end: Entries may be incomplete
+	Missed  int       // how many entries could not be looked at, vanished ones aside
 	Sources int       // how many of the entries are sources; 1 for a root that is itself one
 	Picked  bool      // holds only the way to sources, not all there is
 	Closed  bool      // its contents are left out: another file system, a pseudo file system, or a rule
@@ -84,6 +85,9 @@ func (d *Directory) Above() *localfs.Dir { return d.above }
 // Reopen opens d again, for somebody who comes back after the walk has left it. It costs one call for each level, and is
 // localfs.ErrVanished if another directory has taken its place. The caller releases it.
 func (d *Directory) Reopen() (*localfs.Dir, error) {
+	if d.Picked {
+		return localfs.OpenWay(d.way)
+	}
 	if d.way != "" {
 		return localfs.OpenDir(d.way)
 	}
