@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -48,7 +48,7 @@ func (f *findFlags) query(args []string) (browse.Query, error) {
 		if err != nil {
 			return q, err
 		}
-		moment := backup.Moment(at)
+		moment := signature.Moment(at)
 		*bound.to = &moment
 	}
 	if !f.blobs {
