@@ -140,7 +140,7 @@ func (e *engine) restore(dir string, to restore.Target) (totals report.Totals, e
 // requireRestored restores dir and compares every byte and attribute with the original.
 func (e *engine) requireRestored(dir string) {
 	e.t.Helper()
-	dst := filepath.Join(ramDir(e.t), "out")
+	dst := filepath.Join(besides(e.t, dir), "out")
 	totals, err := e.restore(dir, restore.Target{Path: dst, Verify: true})
 	require.NoError(e.t, err)
 	require.Zero(e.t, totals.Failures)
