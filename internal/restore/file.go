@@ -96,7 +96,7 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	if f.node.Outcome >= tree.Skipped {
 		return false, errNoContent
 	}
-	if len(f.node.Content.Chunks) > 1 || !f.node.Content.List.IsZero() {
+	if len(f.node.Content.Chunks) > 1 || !f.node.Content.List.IsZero() || w.trusting() {
 		f.temp = tempName(f.node.Name)
 	}
 	if !f.dir.there {
@@ -136,6 +136,11 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	w.ledger.Bytes.Restored.Add(f.node.Size)
 	return true, nil
 }
+
+// trusting reports whether a file that is there may be left as it is without a look at its content, however new it is.
+// Then not even a small one may grow under its own name: half of it would be taken for the file if we are killed now
+// and run again. The other rules notice that its time is not that of the snapshot, and save the rename.
+func (j *job) trusting() bool { return j.to.Overwrite == Never || j.to.Overwrite == IfNewer }
 
 // pretend books a file of a dry run.
 func (w *walker) pretend(f *file) bool {
