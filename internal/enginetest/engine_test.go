@@ -40,16 +40,24 @@ type engine struct {
 	ledger *report.Ledger // of the last job
 }
 
+func passphrase() repo.Secret {
+	return repo.Secret{Method: keyfile.Passphrase, Value: []byte("correct horse")}
+}
+
+func openOptions(cache string) repo.OpenOptions {
+	return repo.OpenOptions{Unlock: repo.UnlockWith(passphrase()), CacheDir: cache}
+}
+
 // newEngine makes a repository in st, or in memory.
 func newEngine(t testing.TB, st store.Store) *engine {
 	t.Helper()
 	if st == nil {
 		st = mem.New()
 	}
-	secret := repo.Secret{Method: keyfile.Passphrase, Value: []byte("correct horse")}
+	secret := passphrase()
 	e := &engine{
 		t: t, st: st, par: parallel(2, 2, 2),
-		open: repo.OpenOptions{Unlock: repo.UnlockWith(secret), CacheDir: ramDir(t)},
+		open: openOptions(ramDir(t)),
 	}
 	p := chunker.DefaultParams()
 	r, _, err := repo.Init(context.Background(), st, repo.InitOptions{
@@ -140,7 +148,7 @@ func (e *engine) restore(dir string, to restore.Target) (totals report.Totals, e
 // requireRestored restores dir and compares every byte and attribute with the original.
 func (e *engine) requireRestored(dir string) {
 	e.t.Helper()
-	dst := filepath.Join(ramDir(e.t), "out")
+	dst := filepath.Join(besides(e.t, dir), "out")
 	totals, err := e.restore(dir, restore.Target{Path: dst, Verify: true})
 	require.NoError(e.t, err)
 	require.Zero(e.t, totals.Failures)

@@ -24,7 +24,7 @@ import (
 // or a good snapshot, no leak, and that the first snapshot still comes back.
 func TestEveryStoreOperationFails(t *testing.T) {
 	testkit.NoLeaks(t)
-	src := filepath.Join(testkit.TempDir(t), "src")
+	src := filepath.Join(ramDir(t), "src")
 	testkit.Write(t, src, testkit.Random(11, 60, true))
 	settle()
 	for _, effect := range []faultstore.Effect{faultstore.Refuse, faultstore.Unsure, faultstore.Torn, faultstore.Silent, faultstore.Corrupt} {
@@ -76,7 +76,7 @@ func (e *engine) requireReadable(ref, dir string) {
 		if err != nil {
 			return err
 		}
-		dst := filepath.Join(e.t.TempDir(), "out")
+		dst := filepath.Join(ramDir(e.t), "out")
 		_, err = restore.Run(context.Background(), r, restore.Selection{Tree: found.Snapshot.Tree, Sub: dir},
 			restore.Target{Path: dst}, restore.Parallel{Workers: 2}, l)
 		return err
@@ -88,7 +88,7 @@ func (e *engine) requireReadable(ref, dir string) {
 // TestFlippedByteNeverReachesAFile flips bits all over the repository, one at a time, and restores: either the result
 // is exact, or the damage is reported; wrong bytes are never written.
 func TestFlippedByteNeverReachesAFile(t *testing.T) {
-	src := filepath.Join(testkit.TempDir(t), "src")
+	src := filepath.Join(ramDir(t), "src")
 	tree := testkit.Random(21, 25, true)
 	testkit.Write(t, src, tree)
 	settle()
@@ -112,7 +112,7 @@ func TestFlippedByteNeverReachesAFile(t *testing.T) {
 
 // TestTruncatedEmptyOrMissingFileIsTold does worse to each file.
 func TestTruncatedEmptyOrMissingFileIsTold(t *testing.T) {
-	src := filepath.Join(testkit.TempDir(t), "src")
+	src := filepath.Join(ramDir(t), "src")
 	testkit.Write(t, src, testkit.Random(22, 25, true))
 	settle()
 	inner := mem.New()
@@ -135,8 +135,8 @@ func TestTruncatedEmptyOrMissingFileIsTold(t *testing.T) {
 // requireExactOrTold restores with an empty cache.
 func (e *engine) requireExactOrTold(src, what string) {
 	e.t.Helper()
-	e.open.CacheDir = e.t.TempDir()
-	dst := filepath.Join(e.t.TempDir(), "out")
+	e.open.CacheDir = ramDir(e.t)
+	dst := filepath.Join(ramDir(e.t), "out")
 	totals, err := e.restore(src, restore.Target{Path: dst})
 	if err == nil && totals.Failures == 0 {
 		require.Empty(e.t, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}), what)

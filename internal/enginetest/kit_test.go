@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,11 +25,14 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
+// memory is where Linux keeps files in memory.
+const memory = "/dev/shm"
+
 // ramDir is a directory in memory where the system has one: most tests here make thousands of small files, and a disk's
 // journal would be what they wait for. It is open to every user.
 func ramDir(t testing.TB) string {
 	t.Helper()
-	base := "/dev/shm"
+	base := memory
 	if info, err := os.Stat(base); err != nil || !info.IsDir() {
 		base = ""
 	}
@@ -44,6 +48,15 @@ func ramDir(t testing.TB) string {
 	})
 	require.NoError(t, os.Chmod(dir, 0o755))
 	return dir
+}
+
+// besides is another directory on the kind of file system that dir lies on.
+func besides(t testing.TB, dir string) string {
+	t.Helper()
+	if strings.HasPrefix(dir, memory) {
+		return ramDir(t)
+	}
+	return testkit.TempDir(t)
 }
 
 // object is one object of a snapshot.
@@ -90,6 +103,9 @@ func (e *engine) requireSound() {
 		return nil
 	}))
 }
+
+// soak is how long the tests that get better with time go on. Without it they are as short as a test should be.
+var soak = flag.Duration("soak", 0, "run the crash tests for this long, and the tests of bounds at full size")
 
 const roleVariable = "TIDEMARK_ENGINE_TEST_ROLE"
 

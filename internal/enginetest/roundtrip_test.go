@@ -40,7 +40,7 @@ func TestHostileTreeComesBack(t *testing.T) {
 func TestRestoreOfBackupIsTheIdentity(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			src := filepath.Join(testkit.TempDir(t), "src")
+			src := filepath.Join(ramDir(t), "src")
 			testkit.Write(t, src, testkit.Random(seed, 300, true))
 			settle()
 			e := newEngine(t, nil)
@@ -53,7 +53,7 @@ func TestRestoreOfBackupIsTheIdentity(t *testing.T) {
 }
 
 func TestTreeIsIndependentOfParallelismAndCache(t *testing.T) {
-	src := filepath.Join(testkit.TempDir(t), "src")
+	src := filepath.Join(ramDir(t), "src")
 	testkit.Write(t, src, testkit.Random(7, 2000, true))
 	settle()
 	e := newEngine(t, nil)
@@ -79,7 +79,7 @@ func TestTreeIsIndependentOfParallelismAndCache(t *testing.T) {
 // TestEveryChangeIsSeen changes one thing at a time, and compares the tree of an incremental backup with that of one
 // that looks at everything.
 func TestEveryChangeIsSeen(t *testing.T) {
-	src := filepath.Join(testkit.TempDir(t), "src")
+	src := filepath.Join(ramDir(t), "src")
 	testkit.Write(t, src, testkit.Dir{
 		"a": testkit.File{Data: []byte("first")}, "big": testkit.File{Data: testkit.Noise(1, 3<<20)},
 		"d": testkit.Dir{"x": testkit.File{Data: []byte("x")}, "e": testkit.Dir{"y": testkit.File{Data: testkit.Text(2, 5000)}}},
@@ -143,7 +143,7 @@ func replace(path string) error {
 // TestSameTickChangeIsSeen changes a file in the same tick of the kernel's clock in which it was backed up, again and
 // again: size and times are equal, only the content tells.
 func TestSameTickChangeIsSeen(t *testing.T) {
-	src := filepath.Join(testkit.TempDir(t), "src")
+	src := filepath.Join(ramDir(t), "src")
 	require.NoError(t, os.MkdirAll(src, 0o755))
 	e := newEngine(t, nil)
 	for i := range 20 {
@@ -193,7 +193,7 @@ func TestLocalRepositoryOnDisk(t *testing.T) {
 	st, err := local.Create(filepath.Join(t.TempDir(), "repo"))
 	require.NoError(t, err)
 	e := newEngine(t, st)
-	src := filepath.Join(testkit.TempDir(t), "src")
+	src := filepath.Join(ramDir(t), "src")
 	testkit.Write(t, src, testkit.Random(99, 500, true))
 	settle()
 	_, _, err = e.backup(e.job(src))

@@ -9,31 +9,46 @@ import (
 
 // dir is a directory of the target that is being filled. Its own metadata comes last, when everything in it is there.
 type dir struct {
-	parent *dir
-	name   string
-	path   string       // inside the snapshot
-	handle *localfs.Dir // nil in a dry run where it does not exist
-	node   *tree.Node   // nil: its metadata is left as it is
-	later  *tree.Node   // still to be made, when something is to be put into it
-	broken bool         // could not be made
-	scope  uint64       // of inode numbers: changes where a file system was mounted
+	parent   *dir
+	name     string
+	path     string     // inside the snapshot
+	there    bool       // it exists in the target: it does not in a dry run, or while it is still to be made
+	dev, ino uint64     // which directory it is; zero: not known
+	node     *tree.Node // nil: its metadata is left as it is
+	later    *tree.Node // still to be made, when something is to be put into it
+	broken   bool       // could not be made
+	scope    uint64     // of inode numbers: changes where a file system was mounted
 
 	pending atomic.Int64 // entries not finished, and one for the walk
 }
 
-// child begins one more entry of d.
+// begin begins one more entry of d.
 func (d *dir) begin() { d.pending.Add(1) }
 
 // end finishes one entry of d, and d and its ancestors as far as that was their last one.
 func (j *job) end(d *dir) {
 	for d != nil && d.pending.Add(-1) == 0 {
-		if d.node != nil && d.handle != nil && !j.to.DryRun {
-			j.problems(d.path, d.handle.Apply(".", j.owned(d.node), j.to.Apply))
-			j.ledger.Objects.Restored.Add(1)
+		if d.node != nil && d.there && !j.to.DryRun {
+			err := j.in(d, func(h *localfs.Dir) error {
+				j.problems(d.path, h.Apply(".", j.owned(d.node), j.to.Apply))
+				j.ledger.Objects.Restored.Add(1)
+				return nil
+			})
+			if err != nil {
+				j.ledger.Fail(d.path, "restore", err)
+			}
 		}
-		if d.handle != nil {
-			d.handle.Release()
-		}
+		j.handles.drop(d)
 		d = d.parent
 	}
+}
+
+// in calls act with d, open.
+func (j *job) in(d *dir, act func(*localfs.Dir) error) error {
+	h, err := j.handles.get(d)
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	return act(h)
 }

@@ -5,6 +5,9 @@ import "errors"
 // ErrNoPath: the snapshot does not hold the path that was asked for.
 var ErrNoPath = errors.New("no such path in the snapshot (tidemark ls shows what is there)")
 
+// ErrFull: the target has no room for the rest.
+var ErrFull = errors.New("the target is full: make room on it and run the same command again, it goes on where it stopped")
+
 var (
 	errKept      = errors.New("left as it is")
 	errInTheWay  = errors.New("something that is no directory is in the way, and nothing may be overwritten")
@@ -12,6 +15,7 @@ var (
 	errPartial   = errors.New("this directory could not be listed completely when it was backed up: entries may be missing")
 	errNoContent = errors.New("its content could not be read when it was backed up: there is nothing to restore")
 	errWrongBlob = errors.New("the repository delivered other bytes than were backed up; nothing was written")
+	errSwapped   = errors.New("somebody has put another directory in its place")
 	errLost      = errors.New("a part of its content is not in the repository any more")
 )
 

@@ -45,12 +45,26 @@ func (j *job) clear(in *localfs.Dir, name string, st *localfs.Stat) error {
 // sweep removes what is in d but not in the snapshot.
 func (w *walker) sweep(d *dir, keep map[string]bool) error {
 	var extra []string
-	err := d.handle.Entries(make([]byte, 64<<10), func(name []byte, _ tree.Type, _ uint64) error {
-		if !keep[string(name)] {
+	var growing map[string]bool // temporary names of files that are being written
+	h, err := w.handles.get(d)
+	if err == nil {
+		defer h.Release()
+		err = h.Entries(make([]byte, 64<<10), func(name []byte, _ tree.Type, _ uint64) error {
+			if keep[string(name)] {
+				return nil
+			}
+			if isTempName(string(name)) {
+				if growing == nil {
+					growing = tempNames(keep)
+				}
+				if growing[string(name)] {
+					return nil
+				}
+			}
 			extra = append(extra, string(name))
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	if err != nil {
 		w.ledger.Fail(d.path, "list target directory", err)
 		return nil
@@ -64,7 +78,7 @@ func (w *walker) sweep(d *dir, keep map[string]bool) error {
 		}
 		n := uint64(1)
 		if !w.to.DryRun {
-			if n, err = w.removeAll(d.handle, name); err != nil {
+			if n, err = w.removeAll(h, name); err != nil {
 				w.ledger.Fail(at, "delete", err)
 			}
 		}

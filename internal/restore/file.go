@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -93,14 +96,19 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	if f.node.Outcome >= tree.Skipped {
 		return false, errNoContent
 	}
-	if len(f.node.Content.Chunks) > 1 || !f.node.Content.List.IsZero() {
+	if len(f.node.Content.Chunks) > 1 || !f.node.Content.List.IsZero() || w.trusting() {
 		f.temp = tempName(f.node.Name)
 	}
-	if f.dir.handle == nil {
+	if !f.dir.there {
 		return w.pretend(f), nil
 	}
+	in, err := w.handles.get(f.dir)
+	if err != nil {
+		return false, err
+	}
+	defer in.Release()
 	var st localfs.Stat
-	err = f.dir.handle.Lstat(f.node.Name, &st)
+	err = in.Lstat(f.node.Name, &st)
 	switch {
 	case errors.Is(err, localfs.ErrVanished):
 		return w.to.DryRun && w.pretend(f), nil
@@ -115,19 +123,24 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	}
 	f.temp = tempName(f.node.Name)
 	if st.Type != tree.File {
-		return false, w.clear(f.dir.handle, f.node.Name, &st)
+		return false, w.clear(in, f.node.Name, &st)
 	}
-	if err := f.dir.handle.Unprotect(f.node.Name); err != nil && !localfs.Unsupported(err) {
+	if err := in.Unprotect(f.node.Name); err != nil && !localfs.Unsupported(err) {
 		return false, err
 	}
-	if st.Size != f.node.Size || st.Links > 1 || !w.identical(ctx, f.dir.handle, &f.node) {
+	if st.Size != f.node.Size || st.Links > 1 || !w.identical(ctx, in, &f.node) {
 		return false, nil
 	}
-	w.problems(f.path, f.dir.handle.Apply(f.node.Name, w.owned(&f.node), w.to.Apply))
+	w.problems(f.path, in.Apply(f.node.Name, w.owned(&f.node), w.to.Apply))
 	w.ledger.Objects.Kept.Add(1)
 	w.ledger.Bytes.Restored.Add(f.node.Size)
 	return true, nil
 }
+
+// trusting reports whether a file that is there may be left as it is without a look at its content, however new it is.
+// Then not even a small one may grow under its own name: half of it would be taken for the file if we are killed now
+// and run again. The other rules notice that its time is not that of the snapshot, and save the rename.
+func (j *job) trusting() bool { return j.to.Overwrite == Never || j.to.Overwrite == IfNewer }
 
 // pretend books a file of a dry run.
 func (w *walker) pretend(f *file) bool {
@@ -206,7 +219,22 @@ func isZero(f *localfs.File, off, n uint64) error {
 // restore left behind is found and replaced by the next one.
 func tempName(name string) string {
 	sum := blake3.Sum256([]byte(name))
-	return ".tidemark-" + hex.EncodeToString(sum[:8]) + ".part"
+	return tempPrefix + hex.EncodeToString(sum[:8]) + tempSuffix
+}
+
+const tempPrefix, tempSuffix = ".tidemark-", ".part"
+
+func isTempName(name string) bool {
+	return strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix)
+}
+
+// tempNames returns the temporary names of these files.
+func tempNames(names map[string]bool) map[string]bool {
+	temps := make(map[string]bool, len(names))
+	for name := range names {
+		temps[tempName(name)] = true
+	}
+	return temps
 }
 
 func (f *file) hopeless() bool {
@@ -221,28 +249,34 @@ func (j *job) fail(f *file, err error) {
 	defer f.mu.Unlock()
 	if !f.failed {
 		f.failed = true
-		j.ledger.Fail(f.path, "restore", err)
+		j.failed(f.path, "restore", err)
 	}
 }
 
 // open makes the file when its first bytes arrive.
-func (f *file) open() (*localfs.Writer, error) {
+func (j *job) open(f *file) (*localfs.Writer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.w != nil {
 		return f.w, nil
 	}
+	in, err := j.handles.get(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Release()
 	name := f.node.Name
 	if f.temp != "" {
 		name = f.temp
 	}
-	w, err := f.dir.handle.CreateFile(name)
-	if err != nil && f.temp != "" && f.dir.handle.Remove(name, false) == nil {
-		w, err = f.dir.handle.CreateFile(name)
+	w, err := in.CreateFile(name)
+	if err != nil && f.temp != "" && in.Remove(name, false) == nil {
+		w, err = in.CreateFile(name)
 	}
 	if err != nil {
 		return nil, err
 	}
+	j.growing.add(f)
 	if f.node.Flags != 0 {
 		w.Prepare(&f.node)
 	}
@@ -252,7 +286,7 @@ func (f *file) open() (*localfs.Writer, error) {
 
 // write puts verified bytes at their place.
 func (j *job) write(f *file, p []byte, off uint64) {
-	w, err := f.open()
+	w, err := j.open(f)
 	if err == nil {
 		_, err = w.WriteAt(p, int64(off))
 	}
@@ -276,7 +310,7 @@ func (j *job) part(f *file) {
 		}
 	}
 	if !whole {
-		f.discard()
+		j.discard(f)
 	} else {
 		j.ledger.Objects.Restored.Add(1)
 	}
@@ -286,7 +320,7 @@ func (j *job) part(f *file) {
 
 // complete gives the file its size, metadata and name.
 func (j *job) complete(f *file) error {
-	w, err := f.open() // an empty file, or one that is a single hole, has seen no write
+	w, err := j.open(f) // an empty file, or one that is a single hole, has seen no write
 	if err != nil {
 		return err
 	}
@@ -297,21 +331,26 @@ func (j *job) complete(f *file) error {
 	flags := f.node.Flags != 0 && !what.SkipFlags
 	what.SkipFlags = true // an immutable file could not be renamed any more
 	ps := w.SetMeta(j.owned(&f.node), what)
+	in, err := j.handles.get(f.dir)
+	if err != nil {
+		return err
+	}
+	defer in.Release()
 	f.w = nil
 	if err := w.Close(); err != nil {
 		return err
 	}
 	if f.temp != "" {
-		if err := f.dir.handle.Rename(f.temp, f.node.Name); err != nil {
+		if err := in.Rename(f.temp, f.node.Name); err != nil {
 			return fmt.Errorf("give it its name: %w", err)
 		}
-		f.temp = ""
 	}
+	j.growing.remove(f)
 	if flags {
 		only := localfs.ApplyOptions{
 			SkipOwner: true, SkipMode: true, SkipXattrs: true, SkipTimes: true, ForeignFlags: what.ForeignFlags,
 		}
-		ps = append(ps, f.dir.handle.Apply(f.node.Name, &f.node, only)...)
+		ps = append(ps, in.Apply(f.node.Name, &f.node, only)...)
 	}
 	j.problems(f.path, ps)
 	return nil
@@ -319,15 +358,49 @@ func (j *job) complete(f *file) error {
 
 // discard removes what was written of a file that cannot be completed: half a file under its real name would look like
 // the file.
-func (f *file) discard() {
-	if f.w == nil {
+func (j *job) discard(f *file) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.w != nil {
+		_ = f.w.Close()
+		f.w = nil
+	}
+	if !j.growing.remove(f) {
 		return
 	}
-	_ = f.w.Close()
-	f.w = nil
 	name := f.node.Name
 	if f.temp != "" {
 		name = f.temp
 	}
-	_ = f.dir.handle.Remove(name, false)
+	_ = j.in(f.dir, func(in *localfs.Dir) error { return in.Remove(name, false) })
+}
+
+// growing are the files that exist in the target and are not whole yet.
+type growing struct {
+	mu    sync.Mutex
+	files map[*file]bool
+}
+
+func (g *growing) add(f *file) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.files == nil {
+		g.files = map[*file]bool{}
+	}
+	g.files[f] = true
+}
+
+func (g *growing) remove(f *file) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	there := g.files[f]
+	delete(g.files, f)
+	return there
+}
+
+// all returns them.
+func (g *growing) all() []*file {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.files))
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -15,7 +14,7 @@ type linkKey struct{ scope, ino uint64 }
 
 // link is an object with several names. The first name met is restored; the others become links to it.
 type link struct {
-	dirs    []string // from the target down to the directory of the first name
+	dir     *dir // of the first name
 	name    string
 	unseen  uint64
 	done    bool
@@ -47,10 +46,7 @@ func (w *walker) later(d *dir, n *tree.Node, at string) bool {
 	l := w.links[key]
 	if l == nil {
 		l = &link{name: n.Name, unseen: n.Links - 1, done: n.Type != tree.File, ok: n.Type != tree.File}
-		for up := d; up.parent != nil; up = up.parent {
-			l.dirs = append(l.dirs, up.name)
-		}
-		slices.Reverse(l.dirs)
+		l.dir = d
 		w.links[key] = l
 		w.mu.Unlock()
 		return false
@@ -92,7 +88,7 @@ func (j *job) join(l *link, name linkName) {
 	case errors.Is(err, errKept):
 		j.ledger.Objects.Kept.Add(1)
 	case err != nil:
-		j.ledger.Fail(name.path, "restore", err)
+		j.failed(name.path, "restore", err)
 	default:
 		j.ledger.Objects.Restored.Add(1)
 	}
@@ -105,19 +101,24 @@ func (j *job) joinName(l *link, name *linkName) error {
 	if !l.ok {
 		return errors.New("the file it is another name of could not be restored")
 	}
-	if j.to.DryRun || name.dir.handle == nil {
+	if j.to.DryRun || !name.dir.there {
 		return nil
 	}
-	first, err := j.descend(l.dirs)
+	first, err := j.handles.get(l.dir)
 	if err != nil {
 		return err
 	}
 	defer first.Release()
+	in, err := j.handles.get(name.dir)
+	if err != nil {
+		return err
+	}
+	defer in.Release()
 	var there, here localfs.Stat
 	if err := first.Lstat(l.name, &there); err != nil {
 		return err
 	}
-	in, as := name.dir.handle, name.node.Name
+	as := name.node.Name
 	switch err := in.Lstat(as, &here); {
 	case err == nil && here.Ino == there.Ino && here.Dev == there.Dev:
 		return nil
@@ -135,7 +136,7 @@ func (j *job) joinName(l *link, name *linkName) error {
 	}
 	err = in.Link(first, l.name, as)
 	if err != nil && name.node.Type == tree.File {
-		err = j.copyInstead(first, l.name, name, err)
+		err = j.copyInstead(first, l.name, in, name, err)
 	}
 	if err == nil && name.node.Flags != 0 {
 		j.problems(name.path, in.Apply(as, j.owned(&name.node), j.to.Apply))
@@ -144,17 +145,21 @@ func (j *job) joinName(l *link, name *linkName) error {
 }
 
 // copyInstead serves a target that has no hard links, or not that many: the name gets a copy, and the report a line.
-func (j *job) copyInstead(in *localfs.Dir, old string, name *linkName, reason error) (err error) {
-	from, err := in.OpenFile(old)
+func (j *job) copyInstead(first *localfs.Dir, old string, in *localfs.Dir, name *linkName, reason error) (err error) {
+	from, err := first.OpenFile(old)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := name.dir.handle.CreateFile(name.node.Name)
+	to, err := in.CreateFile(name.node.Name)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, to.Close()) }()
+	defer func() {
+		if err = errors.Join(err, to.Close()); err != nil {
+			_ = in.Remove(name.node.Name, false)
+		}
+	}()
 	buf := make([]byte, 1<<20)
 	err = from.Extents(name.node.Size, func(off, n uint64, hole bool) error {
 		for end := off + n; !hole && off < end; {
@@ -180,19 +185,4 @@ func (j *job) copyInstead(in *localfs.Dir, old string, name *linkName, reason er
 	j.problems(name.path, append(to.SetMeta(j.owned(&name.node), j.to.Apply),
 		localfs.Problem{What: "hard link", Err: fmt.Errorf("a copy was made instead: %w", reason)}))
 	return nil
-}
-
-// descend opens the directory at these names below the target. The caller releases it.
-func (j *job) descend(names []string) (*localfs.Dir, error) {
-	at := j.base
-	at.Retain()
-	for _, name := range names {
-		next, err := at.Open(name)
-		at.Release()
-		if err != nil {
-			return nil, err
-		}
-		at = next
-	}
-	return at, nil
 }

@@ -13,10 +13,12 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -76,7 +78,10 @@ type Result struct {
 
 // Run restores the selection. What fails for one object is a failure in the ledger; an error ends the run.
 func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par Parallel, l *report.Ledger) (*Result, error) {
-	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey]*link{}}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey]*link{}, stop: stop}
+	defer j.handles.close()
 	l.Phase(report.Planning)
 	root, err := j.root(ctx)
 	if err != nil {
@@ -98,11 +103,10 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 		}
 		return nil
 	})
-	err = group.Wait()
-	if j.base != nil {
-		defer j.base.Release()
-	}
-	if err != nil {
+	if err = group.Wait(); err != nil {
+		for _, f := range j.growing.all() {
+			j.discard(f)
+		}
 		return nil, err
 	}
 	l.Phase(report.Finishing)
@@ -121,11 +125,22 @@ type job struct {
 	sel    Selection
 	to     Target
 	ledger *report.Ledger
-	base   *localfs.Dir // the target directory; nil in a dry run onto nothing
+	stop   context.CancelCauseFunc
+
+	handles handles
+	growing growing
 
 	mu     sync.Mutex
 	result Result
 	links  map[linkKey]*link
+}
+
+// failed books what could not be restored. A full target ends the run: nothing that is still to come would fit.
+func (j *job) failed(path, op string, err error) {
+	j.ledger.Fail(path, op, err)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		j.stop(fmt.Errorf("restore %s: %w (%w)", path, ErrFull, err))
+	}
 }
 
 // problems books metadata that could not be set on one object.

@@ -14,43 +14,44 @@ import (
 
 // verify reads every restored file back and compares it with the snapshot.
 func (j *job) verify(ctx context.Context) error {
-	j.base.Retain()
-	defer j.base.Release()
-	root, at := j.sel.Tree, "/"
+	root, at, top := j.sel.Tree, "/", &dir{path: "/"}
 	for _, name := range strings.FieldsFunc(j.sel.Sub, func(r rune) bool { return r == '/' }) {
 		n, err := tree.Lookup(ctx, j.repo.LoadBlob, root, name)
 		if err != nil {
 			return err
 		}
 		if n.Type != tree.Dir {
-			j.verifyFile(ctx, j.base, n, path.Join(at, name), j.repo.Keys().Hasher())
+			j.verifyFile(ctx, top, n, path.Join(at, name), j.repo.Keys().Hasher())
 			return context.Cause(ctx)
 		}
 		root, at = n.Subtree, path.Join(at, name)
 	}
-	return j.verifyDir(ctx, j.base, root, at, j.repo.Keys().Hasher())
+	top.path = at
+	return j.verifyDir(ctx, top, root, j.repo.Keys().Hasher())
 }
 
-func (j *job) verifyDir(ctx context.Context, in *localfs.Dir, root format.ID, at string, h *seal.Hasher) error {
+func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Hasher) error {
 	err := tree.Walk(ctx, j.repo.LoadBlob, root, func(n *tree.Node) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		here, take, enter := path.Join(at, n.Name), true, true
+		here, take, enter := path.Join(d.path, n.Name), true, true
 		if j.sel.Take != nil {
 			take, enter = j.sel.Take(here, n.Type)
 		}
 		switch {
 		case n.Type == tree.File && take && n.Outcome < tree.Skipped:
-			j.verifyFile(ctx, in, n, here, h)
+			j.verifyFile(ctx, d, n, here, h)
 		case n.Type == tree.Dir && enter:
-			sub, err := in.Open(n.Name)
-			if err != nil {
-				j.ledger.Fail(here, "verify", err)
+			sub := &dir{parent: d, name: n.Name, path: here}
+			defer j.handles.drop(sub)
+			if err := j.in(sub, func(*localfs.Dir) error { return nil }); err != nil {
+				if take || !errors.Is(err, localfs.ErrVanished) { // not made if nothing went into it
+					j.ledger.Fail(here, "verify", err)
+				}
 				return nil
 			}
-			defer sub.Release()
-			return j.verifyDir(ctx, sub, n.Subtree, here, h)
+			return j.verifyDir(ctx, sub, n.Subtree, h)
 		}
 		return nil
 	})
@@ -60,8 +61,12 @@ func (j *job) verifyDir(ctx context.Context, in *localfs.Dir, root format.ID, at
 	return err
 }
 
-func (j *job) verifyFile(ctx context.Context, in *localfs.Dir, n *tree.Node, at string, h *seal.Hasher) {
-	f, err := in.OpenFile(n.Name)
+func (j *job) verifyFile(ctx context.Context, d *dir, n *tree.Node, at string, h *seal.Hasher) {
+	var f *localfs.File
+	err := j.in(d, func(in *localfs.Dir) (err error) {
+		f, err = in.OpenFile(n.Name)
+		return err
+	})
 	if err == nil {
 		defer f.Close()
 		if err = j.matches(ctx, f, n, h); err == nil && f.Opened().Size != n.Size {

@@ -52,8 +52,7 @@ func (j *job) root(ctx context.Context) (*start, error) {
 		return nil, err
 	}
 	if err == nil {
-		s.dir.handle, j.base = handle, handle
-		handle.Retain() // for the links, to the end
+		s.dir.there, j.handles.base = true, handle
 	}
 	return s, nil
 }
@@ -95,7 +94,7 @@ func (w *walker) ship(ctx context.Context) error {
 // directory restores the entries of one tree into d.
 func (w *walker) directory(ctx context.Context, d *dir, root format.ID) error {
 	var keep map[string]bool
-	if w.to.Delete && d.handle != nil {
+	if w.to.Delete && d.there {
 		keep = map[string]bool{}
 	}
 	err := tree.Walk(ctx, w.repo.LoadBlob, root, func(n *tree.Node) error {
@@ -174,15 +173,14 @@ func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at stri
 	if take && (!w.ensure(d) || !w.ensure(sub)) {
 		return nil
 	}
-	if sub.later != nil && d.handle != nil {
-		sub.handle, _ = d.handle.Open(n.Name) // if it exists, for --delete
+	if sub.later != nil && d.there { // if it exists, --delete looks into it
+		_ = w.in(d, func(h *localfs.Dir) error { return w.enter(h, sub) })
 	}
 	if take && n.Outcome == tree.Unreadable {
 		w.ledger.Fail(at, "restore", errPartial)
 	}
 	d.begin()
 	sub.pending.Store(1)
-	w.window.dirs++
 	var err error
 	if enter {
 		err = w.directory(ctx, sub, n.Subtree)
@@ -198,47 +196,59 @@ func (w *walker) ensure(d *dir) bool {
 	}
 	n := d.later
 	d.later = nil
-	if d.broken = !w.ensure(d.parent); d.broken || d.parent.handle == nil || d.handle != nil {
+	if d.broken = !w.ensure(d.parent); d.broken || !d.parent.there || d.there {
 		return !d.broken
 	}
-	handle, err := w.makeDir(d.parent, n)
+	err := w.in(d.parent, func(h *localfs.Dir) error { return w.makeDir(h, d, n) })
 	if err != nil {
 		d.broken = true
-		w.ledger.Fail(d.path, "make directory", err)
+		w.failed(d.path, "make directory", err)
 	}
-	d.handle = handle
 	return !d.broken
 }
 
-// makeDir opens the directory n of d, making it if need be. In a dry run nothing is made: nil stands for what is not
-// there.
-func (w *walker) makeDir(d *dir, n *tree.Node) (*localfs.Dir, error) {
+// makeDir opens the directory d, which n describes, making it if need be. In a dry run nothing is made.
+func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
 	var st localfs.Stat
-	err := d.handle.Lstat(n.Name, &st)
+	err := in.Lstat(n.Name, &st)
 	switch {
 	case err == nil && st.Type == tree.Dir:
-		return d.handle.Open(n.Name)
+		return w.enter(in, d)
 	case err == nil && w.to.Overwrite == Never:
-		return nil, errInTheWay
+		return errInTheWay
 	case err != nil && !errors.Is(err, localfs.ErrVanished):
-		return nil, err
+		return err
 	case w.to.DryRun:
-		return nil, nil
+		return nil
 	}
 	if err == nil {
-		if err := w.clear(d.handle, n.Name, &st); err != nil {
-			return nil, err
+		if err := w.clear(in, n.Name, &st); err != nil {
+			return err
 		}
 	}
-	if err := d.handle.Mkdir(n.Name, 0o700); err != nil {
-		return nil, err
+	if err := in.Mkdir(n.Name, 0o700); err != nil {
+		return err
 	}
-	handle, err := d.handle.Open(n.Name)
+	if err := w.enter(in, d); err != nil {
+		return err
+	}
+	return w.in(d, func(h *localfs.Dir) error { h.Prepare(n); return nil })
+}
+
+// enter opens d and remembers which directory it is.
+func (w *walker) enter(in *localfs.Dir, d *dir) error {
+	h, err := in.Open(d.name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	handle.Prepare(n)
-	return handle, nil
+	st, err := h.Fstat()
+	if err != nil {
+		h.Release()
+		return err
+	}
+	d.there, d.dev, d.ino = true, st.Dev, st.Ino
+	w.handles.add(d, h)
+	return nil
 }
 
 // special makes a symbolic link, fifo, socket or device.
@@ -247,39 +257,44 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 		w.ledger.Fail(at, "restore", errNoContent)
 		return
 	}
-	if w.to.DryRun || d.handle == nil {
+	if w.to.DryRun || !d.there {
 		w.ledger.Objects.Restored.Add(1)
 		return
 	}
-	if err := w.makeSpecial(d, n); err != nil {
-		if errors.Is(err, errKept) {
-			w.ledger.Objects.Kept.Add(1)
-			return
+	err := w.in(d, func(h *localfs.Dir) error {
+		if err := w.makeSpecial(h, n); err != nil {
+			return err
 		}
-		w.ledger.Fail(at, "restore", err)
-		return
+		w.problems(at, h.Apply(n.Name, w.owned(n), w.to.Apply))
+		return nil
+	})
+	switch {
+	case errors.Is(err, errKept):
+		w.ledger.Objects.Kept.Add(1)
+	case err != nil:
+		w.failed(at, "restore", err)
+	default:
+		w.ledger.Objects.Restored.Add(1)
 	}
-	w.problems(at, d.handle.Apply(n.Name, w.owned(n), w.to.Apply))
-	w.ledger.Objects.Restored.Add(1)
 }
 
-func (w *walker) makeSpecial(d *dir, n *tree.Node) error {
+func (w *walker) makeSpecial(in *localfs.Dir, n *tree.Node) error {
 	var st localfs.Stat
-	switch err := d.handle.Lstat(n.Name, &st); {
+	switch err := in.Lstat(n.Name, &st); {
 	case err == nil:
 		if !w.replaces(n, &st) {
 			return errKept
 		}
-		if err := w.clear(d.handle, n.Name, &st); err != nil {
+		if err := w.clear(in, n.Name, &st); err != nil {
 			return err
 		}
 	case !errors.Is(err, localfs.ErrVanished):
 		return err
 	}
 	if n.Type == tree.Symlink {
-		return d.handle.Symlink(n.Target, n.Name)
+		return in.Symlink(n.Target, n.Name)
 	}
-	return d.handle.Mknod(n.Name, n.Type, 0o600, n.Device)
+	return in.Mknod(n.Name, n.Type, 0o600, n.Device)
 }
 
 // damaged reports whether an error is about a part of the repository, so that other parts may still be readable.

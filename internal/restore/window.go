@@ -21,14 +21,12 @@ import (
 type window struct {
 	pieces []piece
 	files  int
-	dirs   int // kept open
 }
 
-// The bounds of a window: chunks at 56 bytes each, files, and directories that stay open.
+// The bounds of a window: chunks at 56 bytes each, and files.
 const (
 	windowPieces = 32 << 10
 	windowFiles  = 8 << 10
-	windowDirs   = 512
 	// runBytes is how much of a pack one worker takes at once.
 	runBytes = 4 << 20
 )
@@ -44,7 +42,7 @@ type piece struct {
 func newWindow() *window { return &window{} }
 
 func (w *window) full() bool {
-	return len(w.pieces) >= windowPieces || w.files >= windowFiles || w.dirs >= windowDirs
+	return len(w.pieces) >= windowPieces || w.files >= windowFiles
 }
 
 // add plans one chunk; a full window is shipped first.
