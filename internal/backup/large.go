@@ -70,7 +70,7 @@ func (p *pipeline) readLarge(ctx context.Context, b *batch, clock *report.Clock)
 	e := &j.dir.Entries[i]
 	clock.Current(func() string { return j.dir.Join(e.Name) })
 	f, err := b.dir.OpenFile(e.Name)
-	what := isOther
+	var what found
 	if err != nil {
 		what = p.openFailed(b, i, err)
 	} else {
