@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/crew"
@@ -251,8 +250,8 @@ func (p *pipeline) readSmall(ctx context.Context, b *batch, i uint32, pc *piece)
 		if st.Size >= uint64(len(room)) || st.Size > smallFile {
 			return isLarge
 		}
-		n, err := f.ReadAt(room[:st.Size+1], 0)
-		if err != nil && !errors.Is(err, io.EOF) {
+		n, err := f.ReadWhole(room, st.Size)
+		if err != nil {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "read", err)
 			return what
 		}

@@ -101,6 +101,7 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 		}
 	}
 	l := report.New(time.Now)
+	a.received.book(l)
 	job.Session.Observer = &observer{ledger: l, note: a.print.Note}
 	stop := a.print.Watch(ctx, l)
 	out, err := backup.Make(ctx, r, *job, l)

@@ -59,6 +59,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		return usagef("--without-key reads every stored file already: leave out --read-data and --read-data-subset")
 	}
 	l := report.NewJob(report.Check, time.Now)
+	a.received.book(l)
 	result, err := a.runCheck(ctx, f, opt, l)
 	if result != nil {
 		for _, p := range result.Problems {

@@ -76,8 +76,9 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 // app is one run of the program.
 type app struct {
 	Process
-	spec  *options.Spec
-	print output.Printer
+	spec     *options.Spec
+	print    output.Printer
+	received intake
 }
 
 func (a *app) root() *cobra.Command {
@@ -99,12 +100,28 @@ func (a *app) root() *cobra.Command {
 		return usagef("%w; see '%s --help'", err, c.CommandPath())
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(a.helpCommand())
 	options.Register(root.PersistentFlags(), options.GroupRepository, options.GroupKeys, options.GroupCache,
 		options.GroupOutput)
 	for _, make := range a.commands() {
 		root.AddCommand(make())
 	}
 	return root
+}
+
+// helpCommand is cobra's, except that a command which does not exist is a mistake.
+func (a *app) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND...]",
+		Short: "Help about any command",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return a.unknownCommand(c.Root(), args[0])
+			}
+			return about.Help()
+		},
+	}
 }
 
 func (a *app) unknownCommand(c *cobra.Command, name string) error {

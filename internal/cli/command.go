@@ -25,7 +25,7 @@ func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cob
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
-			return usagef("%w; see '%s --help'", err, c.CommandPath())
+			return usagef("%w: %s; see '%s --help'", err, c.UseLine(), c.CommandPath())
 		}
 		return nil
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +63,9 @@ func (a *app) keyAddCommand() *cobra.Command {
 		Example: `  tidemark key add
   tidemark key add --new-key-file /media/stick/backup.key`,
 	}, func(ctx context.Context, _ []string) error {
+		if several(fresh.PasswordFile, fresh.PasswordCommand, fresh.KeyFile) {
+			return usagef("--new-password-file, --new-password-command and --new-key-file exclude each other: choose one")
+		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
 			sources := a.secrets()
 			sources = &unlock.Sources{Keys: fresh, Asker: sources.Asker}
@@ -79,8 +83,12 @@ func (a *app) keyAddCommand() *cobra.Command {
 	c.Flags().StringVar(&fresh.PasswordFile, "new-password-file", "", "file whose first line is the new passphrase")
 	c.Flags().StringVar(&fresh.PasswordCommand, "new-password-command", "", "command that prints the new passphrase")
 	c.Flags().StringVar(&fresh.KeyFile, "new-key-file", "", "key file to add; made if it does not exist")
-	c.MarkFlagsMutuallyExclusive("new-password-file", "new-password-command", "new-key-file")
 	return c
+}
+
+// several reports whether more than one is named.
+func several(names ...string) bool {
+	return len(slices.DeleteFunc(names, func(name string) bool { return name == "" })) > 1
 }
 
 func (a *app) keyRemoveCommand() *cobra.Command {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -37,3 +39,56 @@ func (o *observer) Waited(took time.Duration) {
 
 // Note passes on.
 func (o *observer) Note(text string) { o.note(text) }
+
+// intake counts what comes from the repository. What comes before there is a ledger, such as the index, is booked when
+// there is one.
+type intake struct {
+	mu     sync.Mutex
+	ledger *report.Ledger
+	bytes  uint64
+	packs  map[store.Name]bool
+}
+
+// book sends what was counted, and what will be, to a ledger.
+func (i *intake) book(l *report.Ledger) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ledger = l
+	l.Bytes.Fetched.Add(i.bytes)
+	l.Packs.Fetched.Add(uint64(len(i.packs)))
+}
+
+func (i *intake) add(name store.Name, n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	first := name.Kind == store.Pack && !i.packs[name]
+	if first {
+		if i.packs == nil {
+			i.packs = map[store.Name]bool{}
+		}
+		i.packs[name] = true
+	}
+	i.bytes += uint64(n)
+	if i.ledger == nil {
+		return
+	}
+	i.ledger.Bytes.Fetched.Add(uint64(n))
+	if first {
+		i.ledger.Packs.Fetched.Add(1)
+	}
+}
+
+// metered is a store whose answers are counted.
+type metered struct {
+	store.Store
+	intake *intake
+}
+
+// Get passes on, and counts what came.
+func (m *metered) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	err := m.Store.Get(ctx, name, off, p)
+	if err == nil {
+		m.intake.add(name, len(p))
+	}
+	return err //nolint:wrapcheck // a decorator adds nothing
+}

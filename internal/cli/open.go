@@ -63,13 +63,13 @@ func (a *app) store() (store.Store, error) {
 	return a.patient(st), nil
 }
 
-// patient repeats what fails for a moment.
+// patient repeats what fails for a moment, and counts what comes.
 func (a *app) patient(st store.Store) store.Store {
 	policy := retry.DefaultPolicy()
 	policy.Notify = func(what string, err error, wait time.Duration) {
 		a.print.Note(fmt.Sprintf("%s: %v; trying again in %s", what, err, human.About(wait)))
 	}
-	return retry.Wrap(st, policy)
+	return retry.Wrap(&metered{st, &a.received}, policy)
 }
 
 // open opens the repository.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,12 @@ func (a *app) optionsCommand() *cobra.Command {
 		Long: `Prints every option with its value and where that comes from: a flag, the environment, a line of the option file,
 or the default. Flags win over the environment, the environment over the file. Secrets are not shown.`,
 	}, func(context.Context, []string) error {
+		// Rules are part of the options: what is malformed in them is told here as well.
+		_, warnings, err := a.spec.Rules(os.ReadFile, a.Env)
+		a.warn(warnings)
+		if err != nil {
+			return &usageError{err}
+		}
 		return a.print.Print(&output.Options{List: a.spec.Effective(), File: a.spec.File()})
 	}, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection)

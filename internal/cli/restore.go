@@ -91,6 +91,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		to.Owners = ownersByName(found.Snapshot)
 	}
 	l := report.NewJob(report.Restore, time.Now)
+	a.received.book(l)
 	stop := a.print.Watch(ctx, l)
 	par := a.spec.Parallel(runtime.NumCPU(), options.Media{}).Workers
 	result, err := restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Take: take}, to,

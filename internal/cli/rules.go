@@ -55,7 +55,8 @@ func (a *app) rulesExplainCommand() *cobra.Command {
 		Use:   "explain [flags] PATH...",
 		Short: "Name the rule that decides about a path",
 		Long: `Names the rule that decides whether a path is part of a backup with the same flags, environment and option file.
-The path need not exist. Ignore files and marker files count from the directory that --source names down.`,
+The path need not exist: then the rules about directories and those about files both count. Ignore files and marker
+files count from the directory that --source names down.`,
 		Example: "  tidemark rules explain --exclude '*.o' ~/src/main.o",
 		Args:    cobra.MinimumNArgs(1),
 	}, func(_ context.Context, args []string) error {
@@ -91,6 +92,13 @@ func (a *app) ruleSet() (*rules.Set, error) {
 // when it comes to where another one begins.
 func explain(set *rules.Set, q rules.Query) rules.Decision {
 	d := set.Explain(q)
+	if d.Verdict == rules.NeedType { // it is not there: what leaves it out, whatever it will be, is worth knowing
+		q.Type = tree.Dir
+		if d = set.Explain(q); d.Verdict == rules.Include {
+			q.Type = tree.File
+			d = set.Explain(q)
+		}
+	}
 	if d.Verdict != rules.Include {
 		return d
 	}

@@ -25,6 +25,9 @@ func (a *app) snapshotsCommand() *cobra.Command {
   tidemark snapshots --host nas --group-by tags`,
 		Args: cobra.ArbitraryArgs,
 	}, func(ctx context.Context, args []string) error {
+		if latest < 0 {
+			return usagef("--latest %d: write how many of the newest to list", latest)
+		}
 		by, err := parseGrouping(groupBy)
 		if err != nil {
 			return err

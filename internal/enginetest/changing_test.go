@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -218,7 +217,7 @@ func TestUnchangedMeansOneState(t *testing.T) {
 			path := filepath.Join(src, "f")
 			fill := func(f *os.File, n uint64) error {
 				if n%97 == 0 {
-					time.Sleep(30 * time.Millisecond) // a rest, in which an attempt may succeed
+					settle() // a rest, in which an attempt may succeed
 				}
 				text := []byte(strings.Repeat(fmt.Sprintf("%016d", n/blocks), block/16))
 				_, err := f.WriteAt(text, int64(n%blocks)*block)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -208,7 +209,7 @@ func TestSwapStorm(t *testing.T) {
 		made, _, err := e.backupCtx(ctx, e.job(src))
 		require.NoError(t, err)
 		for rounds.Load() == before && i > 0 { // at least one change falls into each backup or between two
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
 		nodes := e.objects(made.Snapshot.Tree, src)
 		requireNoSecret(t, nodes)

@@ -68,6 +68,28 @@ func (f *File) Stat() (Stat, error) {
 // ReadAt fills p from offset off. It returns less than len(p) only together with an error, io.EOF at the end.
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return preadFull(f.fd, p, off) }
 
+// ReadWhole reads a file of size bytes from its beginning. p is one byte longer than that, so that more is noticed. One
+// system call is enough for a file of the expected size: only a shorter answer is followed by another one. It returns how
+// many bytes there were; more than size says that the file has grown.
+func (f *File) ReadWhole(p []byte, size uint64) (int, error) {
+	n := 0
+	err := retry(func() (err error) {
+		n, err = unix.Pread(f.fd, p[:size+1], 0)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read: %w", err)
+	}
+	if uint64(n) >= size {
+		return n, nil
+	}
+	more, err := preadFull(f.fd, p[n:size+1], int64(n))
+	if err == io.EOF {
+		err = nil
+	}
+	return n + more, err
+}
+
 // Read reads on from where the last Read ended.
 func (f *File) Read(p []byte) (int, error) {
 	n, err := preadFull(f.fd, p, f.pos)

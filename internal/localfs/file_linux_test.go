@@ -290,3 +290,21 @@ func TestExtentsAtTheEdges(t *testing.T) {
 	proc := openAt(t, "/proc/self")
 	require.Equal(t, []extent{{0, 10, false}}, extentsOf(t, proc, "stat", 10), "a file system that cannot tell")
 }
+
+func TestReadWholeNoticesGrowth(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/f", []byte("0123456789"), 0o600))
+	d, err := OpenDir(dir)
+	require.NoError(t, err)
+	defer d.Release()
+	f, err := d.OpenFile("f")
+	require.NoError(t, err)
+	defer f.Close()
+	p := make([]byte, 32)
+	for size, want := range map[uint64]int{10: 10, 4: 5, 20: 10, 0: 1} {
+		n, err := f.ReadWhole(p, size)
+		require.NoError(t, err)
+		require.Equal(t, want, n, "expected %d", size)
+		require.Equal(t, "0123456789"[:n], string(p[:n]))
+	}
+}

@@ -56,7 +56,7 @@ func workOptions() []Option {
 			Default: "auto", TSM: TSM{Keyword: "RESOURceutilization", Default: "unset"},
 			Help: "how much of the machine to use, 1 (least) to 10; auto goes by processors and disks"},
 		{Name: "scanners", Group: GroupParallel, Type: workers, Default: "auto",
-			Help: "directories that are scanned at once; auto is by resource-utilization, as below"},
+			Help: "directories that are scanned at once; auto goes by resource-utilization"},
 		{Name: "readers", Group: GroupParallel, Type: workers, Default: "auto", Help: "files that are read at once"},
 		{Name: "compressors", Group: GroupParallel, Type: workers, Default: "auto",
 			Help: "workers that cut, hash and compress"},
@@ -69,10 +69,10 @@ func workOptions() []Option {
 			Help: "how much is sent between two commits of the index, in KB if no unit is named"},
 		{Name: "tcp-window-size", Group: GroupTransfer, Type: Type{Kind: Size, Unit: kib, Min: 0, Max: 64 * mib},
 			Default: "63K", TSM: TSM{Keyword: "TCPWindowsize", Default: "63 (KB)"},
-			Help: "size of the TCP window, in KB if no unit is named; 0 leaves it to the operating system"},
+			Help: "size of the TCP window, in KB if no unit is named; 0 leaves it to the operating system; not used yet, repositories are folders"},
 		{Name: "tcp-buffer-size", Group: GroupTransfer, Type: Type{Kind: Size, Unit: kib, Min: kib, Max: 512 * kib},
 			Default: "32K", TSM: TSM{Keyword: "TCPBuffsize", Default: "32 (KB)", Also: "TCPBUFSIZE"}, Own: "TCPBUFFERSIZE",
-			Help: "size of the buffer in front of a TCP connection, in KB if no unit is named"},
+			Help: "size of the buffer in front of a TCP connection, in KB if no unit is named; not used yet"},
 	}
 }
 
@@ -144,7 +144,7 @@ func outputOptions() []Option {
 		{Name: "quiet", Short: "q", Group: GroupOutput, Type: Type{Kind: Bool}, Default: "no",
 			Help: "print errors and results only"},
 		{Name: "verbose", Short: "v", Group: GroupOutput, Type: Type{Kind: Count}, Default: "0",
-			Help: "tell more; twice: every object"},
+			Help: "tell more: each remark about an object"},
 		{Name: "progress-interval", Group: GroupOutput, Type: Type{Kind: Duration}, Default: "5m",
 			Help: "time between two lines of progress where there is no terminal"},
 	}

@@ -74,9 +74,12 @@ type Check struct {
 	Result *check.Result
 }
 
+func (c *Check) problems() uint64 { return uint64(len(c.Result.Problems)) + c.Result.More }
+
 // Text writes the report and the verdict.
 func (c *Check) Text(w io.Writer) error {
 	t := c.Ledger.Snapshot()
+	t.Failures = c.problems()
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
@@ -90,7 +93,7 @@ func (c *Check) Text(w io.Writer) error {
 	}
 	verdict := "no errors were found"
 	if !r.OK() {
-		verdict = human.Plural(uint64(len(r.Problems))+r.More, "problem") + " found"
+		verdict = human.Plural(c.problems(), "problem") + " found"
 	}
 	_, err := fmt.Fprintf(w, "%s: %s\n", looked, verdict)
 	return err
@@ -111,7 +114,7 @@ func (c *Check) Events() []any {
 		}
 	}
 	s := event.NewCheckSummary(&t, broken)
-	s.NumErrors = uint64(len(c.Result.Problems)) + c.Result.More
+	s.NumErrors = c.problems()
 	s.RepairIndex = s.RepairIndex || index
 	return []any{s}
 }

@@ -19,9 +19,13 @@ type Snapshot struct {
 
 // Text writes the head of a listing.
 func (s *Snapshot) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "snapshot %s of %s at %s by %s@%s\n", s.ID.Short(),
+	note := ""
+	if s.Snapshot.Description != "" {
+		note = ": " + human.Printable(s.Snapshot.Description)
+	}
+	_, err := fmt.Fprintf(w, "snapshot %s of %s at %s by %s@%s%s\n", s.ID.Short(),
 		printableList(s.Snapshot.Sources, ", "), stamp(s.Snapshot.Time), human.Printable(s.Snapshot.User),
-		human.Printable(s.Snapshot.Host))
+		human.Printable(s.Snapshot.Host), note)
 	return err
 }
 
@@ -38,7 +42,7 @@ func (s *Snapshot) Events() []any {
 	sn := s.Snapshot
 	e := &event.Snapshot{
 		Type: "snapshot", ID: s.ID.String(), ShortID: s.ID.Short(), Time: moment(sn.Time), Tree: sn.Tree.String(),
-		Hostname: sn.Host, Username: sn.User, UID: sn.UID, GID: sn.GID, Tags: sn.Tags, Program: sn.Program,
+		Hostname: sn.Host, Username: sn.User, UID: sn.UID, GID: sn.GID, Tags: sn.Tags, Note: sn.Description, Program: sn.Program,
 		System: sn.System, TotalFiles: sn.Stats.Content.Files, TotalBytes: sn.Stats.Content.Bytes,
 		Failed: sn.Stats.Objects.Failed, Paths: []string{},
 	}

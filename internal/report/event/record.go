@@ -43,6 +43,7 @@ type Snapshot struct {
 	UID        uint32    `json:"uid"`
 	GID        uint32    `json:"gid"`
 	Tags       []string  `json:"tags,omitempty"`
+	Note       string    `json:"description,omitempty"`
 	Program    string    `json:"program_version"`
 	System     string    `json:"system"`
 	TotalFiles uint64    `json:"total_files_processed"`
