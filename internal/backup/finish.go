@@ -64,6 +64,9 @@ func (f *finisher) build(ctx context.Context) error {
 			i++
 			return f.add(i-1, old)
 		})
+		if err != nil && damaged(err) {
+			err = fmt.Errorf("%w: %w", errOldTree, err)
+		}
 		if err != nil {
 			return err
 		}

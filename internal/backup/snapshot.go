@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -79,6 +82,9 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 	err = r.WithSession(ctx, job.Session, func(ctx context.Context, s *repo.Session) error {
 		return job.run(ctx, r, s, listed, parent, out, l)
 	})
+	if errors.Is(err, unix.ENOSPC) && !errors.Is(err, store.ErrNoSpace) {
+		err = fmt.Errorf("%w: %w", ErrCacheFull, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +99,11 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if parent != nil {
 		base = Parent{ID: parent.ID, Tree: parent.Snapshot.Tree, Start: parent.Snapshot.Start}
 	}
-	memory, err := openMemory(r, listed, job)
+	memory, err := openMemory(r, listed, job, l)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, memory.discard()) }()
+	defer memory.discard()
 	deps.Memory = memory.hooks()
 	l.Phase(report.Scanning)
 	var result *Result
@@ -105,6 +111,13 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		result, err = job.Stdin.run(ctx, deps, job.Parallel)
 	} else {
 		result, err = Run(ctx, deps, job.Source, job.Parallel, base)
+		if errors.Is(err, errOldTree) && deps.Memory.Dir != nil {
+			// What the cache vouches for is damaged. Without it, every directory is compared with the parent's tree, and
+			// where that cannot be read, its files are. What the first pass has counted stays counted.
+			memory.forget(err)
+			deps.Memory = Memory{}
+			result, err = Run(ctx, deps, job.Source, job.Parallel, base)
+		}
 	}
 	if err != nil {
 		return err
@@ -129,7 +142,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	if !job.Session.DryRun {
 		out.ID = id
-		return memory.commit(id)
+		memory.commit(id)
 	}
 	return nil
 }

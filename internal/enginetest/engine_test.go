@@ -132,17 +132,28 @@ func (e *engine) subtree(out *backup.Outcome, dir string) (root format.ID) {
 // restore brings dir of the newest snapshot back to a target and returns what its ledger says.
 func (e *engine) restore(dir string, to restore.Target) (totals report.Totals, err error) {
 	e.t.Helper()
+	err = e.restoreCtx(context.Background(), dir, to)
+	return e.ledger.Snapshot(), err
+}
+
+func (e *engine) restoreCtx(ctx context.Context, dir string, to restore.Target) error {
+	e.t.Helper()
+	return e.restorePart(ctx, restore.Selection{Sub: dir}, to)
+}
+
+// restorePart restores a selection of the newest snapshot.
+func (e *engine) restorePart(ctx context.Context, sel restore.Selection, to restore.Target) error {
+	e.t.Helper()
 	e.ledger = report.NewJob(report.Restore, time.Now)
-	err = e.with(func(r *repo.Repository) error {
-		found, err := r.FindSnapshot(context.Background(), repo.Latest, repo.Filter{})
+	return e.with(func(r *repo.Repository) error {
+		found, err := r.FindSnapshot(ctx, repo.Latest, repo.Filter{})
 		if err != nil {
 			return err
 		}
-		sel := restore.Selection{Tree: found.Snapshot.Tree, Sub: dir}
-		_, err = restore.Run(context.Background(), r, sel, to, restore.Parallel{Workers: 2}, e.ledger)
+		sel.Tree = found.Snapshot.Tree
+		_, err = restore.Run(ctx, r, sel, to, restore.Parallel{Workers: 2}, e.ledger)
 		return err
 	})
-	return e.ledger.Snapshot(), err
 }
 
 // requireRestored restores dir and compares every byte and attribute with the original.

@@ -1,0 +1,87 @@
+package enginetest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+)
+
+// TestParentTreesDamaged: the trees that a backup wants to compare with, or to take over, are gone or wrong. It reads
+// again what it cannot compare, and says so.
+func TestParentTreesDamaged(t *testing.T) {
+	harms := map[string]func(t *testing.T, st store.Store, name store.Name){
+		"missing": func(t *testing.T, st store.Store, name store.Name) {
+			require.NoError(t, st.Delete(context.Background(), name))
+		},
+		"flipped": func(t *testing.T, st store.Store, name store.Name) {
+			data := load(t, st, name)
+			for i := 100; i < len(data); i += 50 {
+				data[i] ^= 1
+			}
+			require.NoError(t, st.Put(context.Background(), name, data))
+		},
+		"cut": func(t *testing.T, st store.Store, name store.Name) {
+			require.NoError(t, st.Put(context.Background(), name, load(t, st, name)[:120]))
+		},
+	}
+	for name, harm := range harms {
+		for _, noMemory := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) { parentDamaged(t, harm, noMemory) })
+		}
+	}
+}
+
+func parentDamaged(t *testing.T, harm func(*testing.T, store.Store, store.Name), noMemory bool) {
+	src := ramDir(t)
+	written(t, src, map[string]string{"a/b/f": "f", "a/g": "g", "c/d/h": "h", "top": "top"})
+	settle()
+	st := mem.New()
+	e := newEngine(t, st)
+	_, _, err := e.backup(e.job(src))
+	require.NoError(t, err)
+	packs := everyFile(t, st)
+	require.NoError(t, os.WriteFile(filepath.Join(src, "c/d/h"), []byte("changed"), 0o644))
+	settle()
+	for _, name := range packs { // the content of these files is in their nodes, so all packs hold trees
+		if name.Kind == store.Pack {
+			harm(t, st, name)
+		}
+	}
+	e.open.CacheDir = copyOfCache(t, e.open.CacheDir)
+	job := e.job(src)
+	job.NoMemory = noMemory
+	made, _, err := e.backup(job)
+	require.NoError(t, err)
+	require.Empty(t, e.failures())
+	var told bool
+	for _, i := range e.ledger.Issues() {
+		told = told || i.Severity == report.Remark
+	}
+	require.True(t, told, "that a tree could not be read is worth a remark")
+	got := e.objects(made.Snapshot.Tree, src)
+	require.Equal(t, "changed", got["c/d/h"].data)
+	require.Len(t, got, 8)
+}
+
+// copyOfCache keeps the index and the signatures of directories, and leaves out the trees that are kept here.
+func copyOfCache(t *testing.T, dir string) string {
+	t.Helper()
+	to := ramDir(t)
+	matches, err := filepath.Glob(filepath.Join(dir, "*", "cache.db"))
+	require.NoError(t, err)
+	require.Len(t, matches, 1)
+	data, err := os.ReadFile(matches[0])
+	require.NoError(t, err)
+	rel, err := filepath.Rel(dir, matches[0])
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Join(to, filepath.Dir(rel)), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(to, rel), data, 0o600))
+	return to
+}
