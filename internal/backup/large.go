@@ -111,8 +111,7 @@ func (p *pipeline) readLarge(ctx context.Context, b *batch, clock *report.Clock)
 			continue // the pieces of this attempt are processed, and forgotten with it
 		}
 		p.conclude(j, i, v, try)
-		e.Set(&after)
-		e.Size = n
+		p.measured(e, &after, n)
 		p.openAttributes(&j.results[i], f, &after, j.dir, e.Name)
 		if v == give {
 			return p.finishFile(ctx, j, i)
