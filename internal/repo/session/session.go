@@ -64,9 +64,10 @@ type Session struct {
 	claims *claims
 	lease  *writerLease
 
-	condemned map[format.ID]struct{} // packs that a prune marked before this session began; read-only
-	judgedMu  sync.Mutex
-	judged    map[uint32]bool // by number of a pack in the index: whether it is condemned
+	suspicious atomic.Bool // condemned is not empty
+	judgedMu   sync.Mutex
+	condemned  map[format.ID]struct{} // packs that a prune marked before this session began, and distrusted ones
+	judged     map[uint32]bool        // by number of a pack in the index: whether it is condemned
 
 	packers [2]*packer
 	presses presses
@@ -129,6 +130,7 @@ func (s *Session) begin() error {
 	if s.condemned, err = Condemned(s.ctx, s.st, s.to.Keys); err != nil {
 		return fmt.Errorf("read marks: %w", err)
 	}
+	s.suspicious.Store(len(s.condemned) > 0)
 	if err := s.to.Sync(s.ctx); err != nil {
 		return fmt.Errorf("bring the index up to date: %w", err)
 	}
@@ -233,7 +235,7 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 
 // isCondemned reports whether pack n of the index is condemned and must not be relied on by the snapshot to come.
 func (s *Session) isCondemned(n uint32) (bool, error) {
-	if len(s.condemned) == 0 {
+	if !s.suspicious.Load() {
 		return false, nil
 	}
 	s.judgedMu.Lock()
