@@ -89,7 +89,6 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 		// every directory is compared with the parent's tree, and where that cannot be read, its files are. What the
 		// first pass has counted stays counted.
 		l.Note("", "compare", err)
-		job.NoMemory = true
 		err = once(err)
 	}
 	if errors.Is(err, unix.ENOSPC) && !errors.Is(err, store.ErrNoSpace) {
@@ -121,6 +120,9 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	defer memory.discard()
 	deps.Memory = memory.hooks()
+	if evidence != nil {
+		deps.Memory.Dir = nil // remember anew
+	}
 	l.Phase(report.Scanning)
 	var result *Result
 	if job.Stdin != nil {
