@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
@@ -128,7 +129,7 @@ func (p *pipeline) findOld(j *job) (format.ID, tree.Time, error) {
 	}
 	node, err := tree.Lookup(context.Background(), p.Repo.LoadBlob, root, j.dir.Name)
 	if err != nil && damaged(err) {
-		return format.ID{}, tree.Time{}, nil // told when that directory was compared
+		return format.ID{}, tree.Time{}, p.oldTree(j, err)
 	}
 	if err != nil || node == nil || node.Type != tree.Dir {
 		return format.ID{}, tree.Time{}, err
@@ -163,13 +164,21 @@ func (p *pipeline) compareEntries(ctx context.Context, j *job) error {
 		return nil
 	})
 	if err != nil && damaged(err) {
-		// A tree that cannot be read any more must not keep new backups from being made.
-		p.Ledger.Note(j.dir.Path(), "compare", err)
 		clear(j.states)
-		j.old.root, err = format.ID{}, nil
+		j.old.root, err = format.ID{}, p.oldTree(j, err)
 	}
 	p.Ledger.Objects.Expired.Add(expired)
 	return err
+}
+
+// oldTree is what to do about a tree that cannot be read: nothing more than telling it, once this is known to happen.
+func (p *pipeline) oldTree(j *job, err error) error {
+	if !p.parent.Damaged {
+		return fmt.Errorf("compare %s: %w: %w", j.dir.Path(), errOldTree, err)
+	}
+	p.Ledger.Note(j.dir.Path(), "compare", err)
+	distrust(p.Session, err)
+	return nil
 }
 
 // same reports whether e is still what n says, so that n can be taken over. No look at contents, attributes or ACLs is
@@ -279,5 +288,5 @@ func (p *pipeline) count(j *job) {
 
 // damaged reports whether an error is about a part of the repository that is gone or wrong.
 func damaged(err error) bool {
-	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, store.ErrNotExist)
+	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, store.ErrNotExist) || errors.Is(err, store.ErrShort)
 }

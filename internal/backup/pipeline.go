@@ -81,6 +81,9 @@ type Parent struct {
 	ID    format.ID
 	Tree  format.ID
 	Start tree.Time // when that backup began: what changed at or after this moment is read again
+	// Damaged: its trees cannot all be read. What cannot be is read again from the source; without this word, it ends
+	// the run.
+	Damaged bool
 }
 
 // Memory is the cache of directory signatures. Nil everywhere: none.

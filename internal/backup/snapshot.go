@@ -79,9 +79,18 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 		stats := parent.Snapshot.Stats.Content
 		l.Expect(stats.Files+stats.Dirs+stats.Others, stats.Bytes)
 	}
-	err = r.WithSession(ctx, job.Session, func(ctx context.Context, s *repo.Session) error {
-		return job.run(ctx, r, s, listed, parent, out, l)
-	})
+	once := func(evidence error) error {
+		return r.WithSession(ctx, job.Session, func(ctx context.Context, s *repo.Session) error {
+			return job.run(ctx, r, s, listed, parent, out, l, evidence)
+		})
+	}
+	if err = once(nil); errors.Is(err, errOldTree) {
+		// A damaged parent must not keep new backups from being made. Again then, without what the cache vouches for:
+		// every directory is compared with the parent's tree, and where that cannot be read, its files are. What the
+		// first pass has counted stays counted.
+		l.Note("", "compare", err)
+		err = once(err)
+	}
 	if errors.Is(err, unix.ENOSPC) && !errors.Is(err, store.ErrNoSpace) {
 		err = fmt.Errorf("%w: %w", ErrCacheFull, err)
 	}
@@ -92,12 +101,15 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 }
 
 func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, parent *repo.Listed,
-	out *Outcome, l *report.Ledger,
+	out *Outcome, l *report.Ledger, evidence error,
 ) (err error) {
 	deps := Deps{Repo: r, Session: s, Ledger: l, Now: time.Now}
 	var base Parent
 	if parent != nil {
-		base = Parent{ID: parent.ID, Tree: parent.Snapshot.Tree, Start: parent.Snapshot.Start}
+		base = Parent{ID: parent.ID, Tree: parent.Snapshot.Tree, Start: parent.Snapshot.Start, Damaged: evidence != nil}
+	}
+	if evidence != nil {
+		distrust(s, evidence)
 	}
 	memory, err := openMemory(r, listed, job, l)
 	if err != nil {
@@ -105,19 +117,15 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	defer memory.discard()
 	deps.Memory = memory.hooks()
+	if evidence != nil {
+		deps.Memory.Dir = nil // remember anew
+	}
 	l.Phase(report.Scanning)
 	var result *Result
 	if job.Stdin != nil {
 		result, err = job.Stdin.run(ctx, deps, job.Parallel)
 	} else {
 		result, err = Run(ctx, deps, job.Source, job.Parallel, base)
-		if errors.Is(err, errOldTree) && deps.Memory.Dir != nil {
-			// What the cache vouches for is damaged. Without it, every directory is compared with the parent's tree, and
-			// where that cannot be read, its files are. What the first pass has counted stays counted.
-			memory.forget(err)
-			deps.Memory = Memory{}
-			result, err = Run(ctx, deps, job.Source, job.Parallel, base)
-		}
 	}
 	if err != nil {
 		return err
@@ -145,6 +153,14 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		memory.commit(id)
 	}
 	return nil
+}
+
+// distrust keeps the session from relying on the pack that could not be read.
+func distrust(s *repo.Session, err error) {
+	var lost *repo.PackError
+	if errors.As(err, &lost) {
+		s.Distrust(lost.Pack)
+	}
 }
 
 func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,7 +34,7 @@ func TestParentTreesDamaged(t *testing.T) {
 	}
 	for name, harm := range harms {
 		for _, noMemory := range []bool{true, false} {
-			t.Run(name, func(t *testing.T) { parentDamaged(t, harm, noMemory) })
+			t.Run(fmt.Sprintf("%s, no memory %v", name, noMemory), func(t *testing.T) { parentDamaged(t, harm, noMemory) })
 		}
 	}
 }
@@ -68,6 +69,14 @@ func parentDamaged(t *testing.T, harm func(*testing.T, store.Store, store.Name),
 	got := e.objects(made.Snapshot.Tree, src)
 	require.Equal(t, "changed", got["c/d/h"].data)
 	require.Len(t, got, 8)
+	e.requireRestored(src)
+
+	made, _, err = e.backup(e.job(src)) // the damage is healed
+	require.NoError(t, err)
+	for _, i := range e.ledger.Issues() { // what lies above the source belongs to everybody, and may have changed
+		require.NotContains(t, i.Path+i.Err.Error(), src)
+	}
+	require.Len(t, e.objects(made.Snapshot.Tree, src), 8)
 }
 
 // copyOfCache keeps the index and the signatures of directories, and leaves out the trees that are kept here.

@@ -62,7 +62,7 @@ func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load blob %s: %w", id, err)
+		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: at.pack.ID, Err: err})
 	}
 	return blob, nil
 }

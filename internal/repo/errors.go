@@ -30,6 +30,17 @@ var (
 	ErrLeaseLost = session.ErrLeaseLost
 )
 
+// PackError says in which pack a blob lies that could not be read. Its text is that of Err.
+type PackError struct {
+	Pack format.ID
+	Err  error
+}
+
+func (e *PackError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *PackError) Unwrap() error { return e.Err }
+
 // AmbiguousError says that an abbreviated ID stands for several things.
 type AmbiguousError struct {
 	Prefix  string

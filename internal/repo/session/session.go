@@ -64,9 +64,9 @@ type Session struct {
 	claims *claims
 	lease  *writerLease
 
-	condemned map[format.ID]struct{} // packs that a prune marked before this session began; read-only
 	judgedMu  sync.Mutex
-	judged    map[uint32]bool // by number of a pack in the index: whether it is condemned
+	condemned map[format.ID]struct{} // packs that a prune marked before this session began, and distrusted ones
+	judged    map[uint32]bool        // by number of a pack in the index: whether it is condemned
 
 	packers [2]*packer
 	presses presses
@@ -245,20 +245,22 @@ func (s *Session) unreliable(ctx context.Context, n uint32) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look up pack: %w", err)
 	}
-	if _, bad = s.condemned[info.ID]; !bad && !s.opt.DryRun {
-		if bad, err = s.lacks(ctx, info); err != nil {
+	gone := false
+	if !s.opt.DryRun {
+		if gone, err = s.lacks(ctx, info); err != nil {
 			return false, err
 		}
 	}
 	s.judgedMu.Lock()
+	_, condemned := s.condemned[info.ID]
 	_, told := s.judged[n]
-	s.judged[n] = bad
+	s.judged[n] = condemned || gone
 	s.judgedMu.Unlock()
-	if _, condemned := s.condemned[info.ID]; bad && !condemned && !told {
+	if gone && !condemned && !told {
 		s.opt.Observer.Note(fmt.Sprintf("pack %s is missing or cut off: what this backup needs of it is stored again; "+
 			"run 'tidemark check' to see what else it held", info.ID.Short()))
 	}
-	return bad, nil
+	return condemned || gone, nil
 }
 
 // lacks reports whether the target does not hold a pack in its full size.
