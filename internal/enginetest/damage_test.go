@@ -71,7 +71,7 @@ func parentDamaged(t *testing.T, harm func(*testing.T, store.Store, store.Name),
 	require.Len(t, got, 8)
 	e.requireRestored(src)
 
-	made, _, err = e.backup(e.job(src)) // the damage is healed
+	made, _, err = e.backup(job) // the damage is healed
 	require.NoError(t, err)
 	require.Empty(t, e.ledger.Issues())
 	require.Len(t, e.objects(made.Snapshot.Tree, src), 8)
