@@ -222,8 +222,10 @@ func (p *pipeline) queue(ctx context.Context, j *job) error {
 		if e.Type == tree.File && e.Links > 1 && p.links.join(linkKey{j.dir.Dev, e.Ino}, waiter{j, i}, e.Links) {
 			continue // another name of it is, or was, read
 		}
-		large := e.Type == tree.File && (e.Size > smallFile || e.Sparse())
-		if b.dir != dir || large || b.bytes+e.Size > pieceSize || len(b.entries) == batchFiles {
+		made := e.Type == tree.File && j.dir.FS.Pseudo // made up when it is read: its size means nothing
+		large := e.Type == tree.File && !made && (e.Size > smallFile || e.Sparse())
+		alone := large || made
+		if b.dir != dir || alone || b.bytes+e.Size > pieceSize || len(b.entries) == batchFiles {
 			if err := p.send(ctx, b); err != nil {
 				return err
 			}
@@ -234,7 +236,7 @@ func (p *pipeline) queue(ctx context.Context, j *job) error {
 		if e.Type == tree.File {
 			b.bytes += e.Size
 		}
-		if large {
+		if alone {
 			if err := p.send(ctx, b); err != nil {
 				return err
 			}

@@ -11,6 +11,9 @@ var (
 	ErrChanging = errors.New("changed while it was read")
 )
 
+// errEndless: how much a file of a pseudo file system holds is known only at its end, and some have none.
+var errEndless = errors.New("more than 256 KiB in a file of a pseudo file system; its content is not stored")
+
 // errOldTree: a tree that was to be taken over cannot be read.
 var errOldTree = errors.New("a tree of an earlier snapshot is damaged")
 

@@ -247,10 +247,19 @@ func (p *pipeline) readSmall(ctx context.Context, b *batch, i uint32, pc *piece)
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
 			return what
 		}
-		if st.Size >= uint64(len(room)) || st.Size > smallFile {
+		size := st.Size
+		if b.job.dir.FS.Pseudo {
+			size = smallFile
+		} else if size >= uint64(len(room)) || size > smallFile {
 			return isLarge
 		}
-		n, err := f.ReadWhole(room, st.Size)
+		n, err := f.ReadWhole(room, size)
+		if err == nil && b.job.dir.FS.Pseudo {
+			if n > smallFile {
+				err = errEndless
+			}
+			st.Size = uint64(n)
+		}
 		if err != nil {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "read", err)
 			return what
@@ -259,6 +268,9 @@ func (p *pipeline) readSmall(ctx context.Context, b *batch, i uint32, pc *piece)
 		if err != nil {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
 			return what
+		}
+		if b.job.dir.FS.Pseudo {
+			after.Size = uint64(n)
 		}
 		verdict := p.judge(&st, &after, uint64(n), try)
 		if verdict == again {

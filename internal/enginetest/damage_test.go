@@ -71,7 +71,7 @@ func parentDamaged(t *testing.T, harm func(*testing.T, store.Store, store.Name),
 	require.Len(t, got, 8)
 	e.requireRestored(src)
 
-	made, _, err = e.backup(e.job(src)) // the damage is healed
+	made, _, err = e.backup(job) // the damage is healed
 	require.NoError(t, err)
 	for _, i := range e.ledger.Issues() { // what lies above the source belongs to everybody, and may have changed
 		require.NotContains(t, i.Path+i.Err.Error(), src)
