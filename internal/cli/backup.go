@@ -76,6 +76,7 @@ Exit code 3 says that there is a snapshot which lacks some objects: each is name
 		options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection)
 	f.register(c.Flags())
+	complete(c, "parent", a.snapshotArgs(-1))
 	return c
 }
 
