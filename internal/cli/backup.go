@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,6 +76,7 @@ Exit code 3 says that there is a snapshot which lacks some objects: each is name
 		options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection)
 	f.register(c.Flags())
+	complete(c, "parent", a.snapshotArgs(-1))
 	return c
 }
 
@@ -195,7 +198,11 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		if err != nil {
 			return fmt.Errorf("find source %s: %w", path, err)
 		}
-		job.Label.Sources = append(job.Label.Sources, absolute)
+		// One that is not there is told when it is looked for. In the snapshot it would stand for nothing, and keep the
+		// next backup without it from finding its parent.
+		if _, err := os.Lstat(absolute); !missing(err) {
+			job.Label.Sources = append(job.Label.Sources, absolute)
+		}
 	}
 	reading := a.spec.Reading()
 	if job.Source.Reading.Serialization, err = backup.ParseSerialization(reading.Serialization.String()); err != nil {
@@ -204,6 +211,11 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
 	job.Source.Comparing = backup.Comparing{Force: f.force, IgnoreInode: f.ignoreInode, IgnoreCtime: f.ignoreCtime}
 	return nil
+}
+
+// missing reports whether an error says that there is nothing of that name.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // level translates: options count 0 as off, a session as its default.

@@ -18,6 +18,7 @@ type runner func(ctx context.Context, args []string) error
 func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cobra.Command {
 	if len(groups) > 0 {
 		options.Register(c.Flags(), groups...)
+		completeOptions(c, groups)
 	}
 	if c.Args == nil {
 		c.Args = cobra.NoArgs

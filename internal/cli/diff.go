@@ -22,8 +22,9 @@ func (a *app) diffCommand() *cobra.Command {
   +  added       -  removed        T  has become something else
   M  content     U  metadata only, with --metadata
   ?  content differs although size and times are equal: the disk or somebody else did that`,
-		Example: "  tidemark diff 1f3a latest",
-		Args:    cobra.ExactArgs(2),
+		Example:           "  tidemark diff 1f3a latest",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.snapshotArgs(2),
 	}, func(ctx context.Context, args []string) (err error) {
 		r, err := a.open(ctx)
 		if err != nil {

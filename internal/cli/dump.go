@@ -25,7 +25,8 @@ What the archive cannot hold is named on standard error.`,
 		Example: `  tidemark dump latest /home/ann/notes.txt
   tidemark dump latest:/home/ann | tar -t
   tidemark dump --archive zip --target ann.zip latest /home/ann`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: a.snapshotArgs(1),
 	}, func(ctx context.Context, args []string) (err error) {
 		as := browse.Archive{}
 		switch archive {

@@ -77,6 +77,7 @@ against the end of the path, one that begins with a slash against the whole path
 		Args: cobra.MinimumNArgs(1),
 	}, func(ctx context.Context, args []string) error { return a.find(ctx, f, args) })
 	f.register(c.Flags())
+	complete(c, "snapshot", a.snapshotArgs(-1))
 	return c
 }
 

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -17,7 +21,8 @@ import (
 )
 
 func (a *app) initCommand() *cobra.Command {
-	return a.command(&cobra.Command{
+	var dry bool
+	c := a.command(&cobra.Command{
 		Use:   "init",
 		Short: "Make a repository",
 		Long: `Makes a repository at the place that --repo names, or at the default place.
@@ -30,12 +35,67 @@ again by itself. A recovery key is shown once: it opens the repository on any ma
 		Example: `  tidemark init
   tidemark init --repo /mnt/disk/backup --password-file ~/secret`,
 	}, func(ctx context.Context, _ []string) error {
+		if dry {
+			return a.rehearseInit(ctx)
+		}
 		r, err := a.create(ctx, true)
 		if err != nil {
 			return err
 		}
 		return r.Close()
 	})
+	dryRunFlag(c, &dry)
+	return c
+}
+
+// rehearseInit does what create does up to the first thing that is written.
+func (a *app) rehearseInit(ctx context.Context) error {
+	path, err := a.place()
+	if err != nil {
+		return err
+	}
+	if err := a.requireNone(ctx, path); err != nil {
+		return err
+	}
+	if err := writable(path); err != nil {
+		return fmt.Errorf("make repository at %s: %w", path, err)
+	}
+	sources := a.secrets()
+	sources.DryRun = true
+	secrets, err := sources.Create(ctx, true)
+	if err != nil {
+		return fmt.Errorf("make repository at %s: %w", path, err)
+	}
+	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Secrets: secrets.Secrets, Recovery: true, Label: label(),
+		Chunker: chunking(), Open: repo.OpenOptions{NoCache: true}})
+	if err != nil {
+		return err
+	}
+	would := "make a repository at " + path + " that is opened by a recovery key"
+	for _, secret := range secrets.Secrets {
+		would += " or a " + secret.Method.String()
+	}
+	return errors.Join(r.Close(), a.print.Print(&output.DryRun{Would: would}))
+}
+
+// writable returns why a folder could not be made or written to.
+func writable(path string) error {
+	for {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path):
+			path = filepath.Dir(path)
+			continue
+		case err == nil && !info.IsDir():
+			err = fmt.Errorf("%s is not a folder", path)
+		case err == nil:
+			err = unix.Access(path, unix.W_OK|unix.X_OK)
+		}
+		if err != nil {
+			return fmt.Errorf("write to %s: %w", path, err)
+		}
+		return nil
+	}
 }
 
 // create makes the repository and tells about it. ask allows to ask for a passphrase.

@@ -56,6 +56,7 @@ func (a *app) keyListCommand() *cobra.Command {
 
 func (a *app) keyAddCommand() *cobra.Command {
 	var fresh options.Keys
+	var dry bool
 	c := a.command(&cobra.Command{
 		Use:   "add",
 		Short: "Add a passphrase or a key file",
@@ -68,10 +69,16 @@ func (a *app) keyAddCommand() *cobra.Command {
 		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
 			sources := a.secrets()
-			sources = &unlock.Sources{Keys: fresh, Asker: sources.Asker}
+			sources = &unlock.Sources{Keys: fresh, Asker: sources.Asker, DryRun: dry}
 			secret, err := sources.Added(ctx)
 			if err != nil {
 				return err
+			}
+			if dry {
+				if err := r.CheckNew(ctx, secret); err != nil {
+					return err
+				}
+				return a.print.Print(&output.DryRun{Would: "add a " + secret.Method.String()})
 			}
 			id, err := r.AddSlot(ctx, secret, label(), keyfile.Params{})
 			if err != nil {
@@ -83,7 +90,13 @@ func (a *app) keyAddCommand() *cobra.Command {
 	c.Flags().StringVar(&fresh.PasswordFile, "new-password-file", "", "file whose first line is the new passphrase")
 	c.Flags().StringVar(&fresh.PasswordCommand, "new-password-command", "", "command that prints the new passphrase")
 	c.Flags().StringVar(&fresh.KeyFile, "new-key-file", "", "key file to add; made if it does not exist")
+	dryRunFlag(c, &dry)
 	return c
+}
+
+// dryRunFlag gives a command that changes the repository a rehearsal.
+func dryRunFlag(c *cobra.Command, dry *bool) {
+	c.Flags().BoolVarP(dry, "dry-run", "n", false, "make all checks and say what would be done, but write nothing")
 }
 
 // several reports whether more than one is named.
@@ -92,8 +105,9 @@ func several(names ...string) bool {
 }
 
 func (a *app) keyRemoveCommand() *cobra.Command {
-	return a.command(&cobra.Command{
-		Use:   "remove ID",
+	var dry bool
+	c := a.command(&cobra.Command{
+		Use:   "remove [flags] ID",
 		Short: "Remove a key",
 		Long: `Removes a key, so that it no longer opens the repository. The key in use and the last one stay.
 
@@ -101,6 +115,13 @@ Whoever has copied the key slots before can still open such a copy with the remo
 		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, args []string) error {
 		return a.withRepository(ctx, func(r *repo.Repository) error {
+			if dry {
+				id, err := r.Removable(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.print.Print(&output.DryRun{Would: "remove key " + id.Short()})
+			}
 			id, err := r.RemoveSlot(ctx, args[0])
 			if err != nil {
 				return err
@@ -108,10 +129,13 @@ Whoever has copied the key slots before can still open such a copy with the remo
 			return a.print.Print(&output.KeyChange{Change: "removed", ID: id})
 		})
 	})
+	dryRunFlag(c, &dry)
+	return c
 }
 
 func (a *app) keyRecoveryCommand() *cobra.Command {
-	return a.command(&cobra.Command{
+	var dry bool
+	c := a.command(&cobra.Command{
 		Use:   "recovery",
 		Short: "Make a new recovery key",
 		Long: `Makes a new recovery key and shows it once. Earlier recovery keys open the repository no longer.
@@ -119,6 +143,9 @@ func (a *app) keyRecoveryCommand() *cobra.Command {
 To use a recovery key, give it wherever a passphrase is asked for.`,
 	}, func(ctx context.Context, _ []string) error {
 		return a.withRepository(ctx, func(r *repo.Repository) error {
+			if dry {
+				return a.rehearseRecovery(ctx, r)
+			}
 			text, err := r.RenewRecoveryKey(ctx, label())
 			if err != nil {
 				return err
@@ -128,4 +155,21 @@ To use a recovery key, give it wherever a passphrase is asked for.`,
 			return a.print.Print(made)
 		})
 	})
+	dryRunFlag(c, &dry)
+	return c
+}
+
+// rehearseRecovery names the recovery keys that a new one would take the place of.
+func (a *app) rehearseRecovery(ctx context.Context, r *repo.Repository) error {
+	slots, err := r.Slots(ctx)
+	if err != nil {
+		return err
+	}
+	would := "make a new recovery key"
+	for _, s := range slots {
+		if s.Slot != nil && s.Slot.Method == keyfile.Recovery {
+			would += ", remove key " + s.ID.Short()
+		}
+	}
+	return a.print.Print(&output.DryRun{Would: would})
 }

@@ -23,7 +23,8 @@ lies directly in it is listed, unless --recursive is given.
 --long shows mode, owners, size and time, and of a file that changed while it was read what was done about it.`,
 		Example: `  tidemark ls latest
   tidemark ls --long latest:/home/ann`,
-		Args: cobra.MinimumNArgs(1),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.snapshotArgs(1),
 	}, func(ctx context.Context, args []string) (err error) {
 		r, err := a.open(ctx)
 		if err != nil {

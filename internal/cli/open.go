@@ -78,7 +78,11 @@ func (a *app) open(ctx context.Context) (*repo.Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources := a.secrets()
+	return a.openWith(ctx, st, a.secrets())
+}
+
+// openWith opens the repository in st with the secrets of sources.
+func (a *app) openWith(ctx context.Context, st store.Store, sources *unlock.Sources) (_ *repo.Repository, err error) {
 	for i := 1; ; i++ {
 		opt := a.openOptions()
 		if opt.Unlock, err = sources.Opener(ctx, repositoryID(ctx, st)); err != nil {

@@ -59,9 +59,17 @@ for each object with --verbose.`,
 		Example: `  tidemark restore latest --target /tmp/back
   tidemark restore 1f3a:/home/ann/docs --target ~/docs --include '*.tex'
   tidemark restore latest --target / --overwrite if-changed`,
-		Args: cobra.ExactArgs(1),
-	}, func(ctx context.Context, args []string) error { return a.restore(ctx, f, args[0]) }, options.GroupParallel)
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.snapshotArgs(1),
+	}, func(ctx context.Context, args []string) error { return a.restore(ctx, f, args[0]) })
+	// How many read and how many compute is one number here, and nobody scans or uploads.
+	parallel := pflag.NewFlagSet("", pflag.ContinueOnError)
+	options.Register(parallel, options.GroupParallel)
+	for _, name := range []string{"resource-utilization", "memory"} {
+		c.Flags().AddFlag(parallel.Lookup(name))
+	}
 	f.register(c.Flags())
+	complete(c, "overwrite", oneOf("always", "if-changed", "if-newer", "never"))
 	return c
 }
 

@@ -23,7 +23,8 @@ func (a *app) snapshotsCommand() *cobra.Command {
 		Short: "List the snapshots",
 		Example: `  tidemark snapshots --latest 1
   tidemark snapshots --host nas --group-by tags`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) error {
 		if latest < 0 {
 			return usagef("--latest %d: write how many of the newest to list", latest)

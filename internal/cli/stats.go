@@ -23,7 +23,8 @@ func (a *app) statsCommand() *cobra.Command {
   files-by-contents  different contents of files
   raw-data           different pieces of data, and what they take in the repository
   repository         everything in the repository, whatever needs it`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) (err error) {
 		r, err := a.open(ctx)
 		if err != nil {

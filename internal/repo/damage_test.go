@@ -141,7 +141,8 @@ func TestEveryRemovedFile(t *testing.T) {
 			}
 			switch kind {
 			case store.Config:
-				require.ErrorIs(t, err, repo.ErrNoRepository)
+				require.ErrorIs(t, err, format.ErrCorrupt)
+				require.ErrorContains(t, err, "config is lost")
 			case store.Key:
 				require.ErrorContains(t, err, "key slots are missing")
 			case store.Pack:

@@ -267,6 +267,18 @@ func (r *Repository) CheckNew(ctx context.Context, secret Secret) error {
 // RemoveSlot removes the slot whose ID begins with prefix. The slot that opened the repository stays (ErrKeyInUse), and
 // so does the last one that can be read (ErrLastKey).
 func (r *Repository) RemoveSlot(ctx context.Context, prefix string) (format.ID, error) {
+	id, err := r.Removable(ctx, prefix)
+	if err != nil {
+		return format.ID{}, err
+	}
+	if err := r.st.Delete(ctx, object.Named(store.Key, id)); err != nil {
+		return format.ID{}, fmt.Errorf("remove key %s: %w", id.Short(), err)
+	}
+	return id, nil
+}
+
+// Removable returns the slot that RemoveSlot would remove, or why it would refuse to.
+func (r *Repository) Removable(ctx context.Context, prefix string) (format.ID, error) {
 	slots, err := r.Slots(ctx)
 	if err != nil {
 		return format.ID{}, err
@@ -292,9 +304,6 @@ func (r *Repository) RemoveSlot(ctx context.Context, prefix string) (format.ID, 
 		return format.ID{}, fmt.Errorf("remove key %s: %w", found.ID.Short(), ErrLastKey)
 	case found.Current:
 		return format.ID{}, fmt.Errorf("remove key %s: %w", found.ID.Short(), ErrKeyInUse)
-	}
-	if err := r.st.Delete(ctx, object.Named(store.Key, found.ID)); err != nil {
-		return format.ID{}, fmt.Errorf("remove key %s: %w", found.ID.Short(), err)
 	}
 	return found.ID, nil
 }

@@ -24,7 +24,7 @@ type New struct {
 func (s *Sources) Create(ctx context.Context, ask bool) (*New, error) {
 	n := &New{sources: s}
 	if s.Keys.KeyFile != "" {
-		secret, err := readOrMakeKeyFile(s.Keys.KeyFile)
+		secret, err := s.readOrMakeKeyFile(s.Keys.KeyFile)
 		if err != nil {
 			return nil, err
 		}
@@ -58,6 +58,10 @@ func (n *New) machineKey(dir string) error {
 	text, secret, err := keyfile.NewSecretFile()
 	if err != nil {
 		return err
+	}
+	if n.sources.DryRun {
+		n.Secrets = append(n.Secrets, repo.Secret{Method: keyfile.KeyFile, Value: secret})
+		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder of key files: %w", err)
@@ -96,11 +100,18 @@ func (n *New) Discard() {
 }
 
 // readOrMakeKeyFile returns the secret of the key file at path, which is made if it is not there.
-func readOrMakeKeyFile(path string) ([]byte, error) {
+func (s *Sources) readOrMakeKeyFile(path string) ([]byte, error) {
 	secret, err := ReadKeyFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return secret, err
+	case !s.DryRun:
 		return MakeKeyFile(path)
 	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("make key file: %w", err)
+	}
+	_, secret, err = keyfile.NewSecretFile()
 	return secret, err
 }
 
@@ -144,7 +155,7 @@ func syncDir(path string) error {
 // Added returns the secret of a key slot that is added: the one the options of the new key name, or what somebody types.
 func (s *Sources) Added(ctx context.Context) (repo.Secret, error) {
 	if s.Keys.KeyFile != "" {
-		secret, err := readOrMakeKeyFile(s.Keys.KeyFile)
+		secret, err := s.readOrMakeKeyFile(s.Keys.KeyFile)
 		return repo.Secret{Method: keyfile.KeyFile, Value: secret}, err
 	}
 	text, err := Passphrase(ctx, s.Keys)

@@ -44,6 +44,7 @@ type Sources struct {
 	Keys    options.Keys
 	Asker   Asker  // nil: nobody to ask
 	Machine string // folder of the key files of this machine; "" when there is none
+	DryRun  bool   // make no key file: its secret is thrown away
 
 	asked bool // a person was asked
 }

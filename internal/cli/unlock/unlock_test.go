@@ -149,7 +149,7 @@ func TestKeyFileIsNeverOverwritten(t *testing.T) {
 	require.NoError(t, err)
 	_, err = MakeKeyFile(path)
 	require.ErrorIs(t, err, os.ErrExist)
-	again, err := readOrMakeKeyFile(path)
+	again, err := (&Sources{}).readOrMakeKeyFile(path)
 	require.NoError(t, err)
 	require.Equal(t, secret, again)
 }

@@ -12,13 +12,17 @@ type Figures struct {
 	Bytes          report.BytesOf[uint64]   `json:"bytes"`
 	Packs          report.PacksOf[uint64]   `json:"packs"`
 	TransferTime   float64                  `json:"transfer_seconds"`
-	CompressedBy   float64                  `json:"compressed_by"`
-	DedupReduction float64                  `json:"deduplication_reduction"`
-	TotalReduction float64                  `json:"total_data_reduction"`
 	Phases         map[string]float64       `json:"phase_seconds"`
 	Stages         map[string]float64       `json:"stage_seconds"`
 	Bottleneck     string                   `json:"bottleneck,omitempty"`
 	BottleneckPart float64                  `json:"bottleneck_share,omitempty"`
+}
+
+// Reductions are the ratios of the session report of a backup; the other jobs reduce nothing.
+type Reductions struct {
+	CompressedBy   float64 `json:"compressed_by"`
+	DedupReduction float64 `json:"deduplication_reduction"`
+	TotalReduction float64 `json:"total_data_reduction"`
 }
 
 // BackupSummary ends a backup.
@@ -45,6 +49,7 @@ type BackupSummary struct {
 	TotalDuration   float64   `json:"total_duration"`
 	ErrorCount      uint64    `json:"error_count"`
 	SnapshotID      string    `json:"snapshot_id,omitempty"`
+	Reductions
 	Figures
 }
 
@@ -77,6 +82,7 @@ type CheckSummary struct {
 
 // NewBackupSummary makes the summary of a backup. id names the snapshot; it is empty if none was made.
 func NewBackupSummary(t *report.Totals, id string, dryRun bool) *BackupSummary {
+	d := t.Derive()
 	return &BackupSummary{
 		Type: "summary", DryRun: dryRun, SnapshotID: id,
 		FilesNew: t.Files.New, FilesChanged: t.Files.Changed, FilesUnmodified: t.Files.Unmodified,
@@ -87,6 +93,9 @@ func NewBackupSummary(t *report.Totals, id string, dryRun bool) *BackupSummary {
 		TotalFiles: t.Files.New + t.Files.Changed + t.Files.Unmodified, TotalBytes: t.Bytes.Inspected,
 		BackupStart: t.Start, BackupEnd: t.Start.Add(t.Elapsed), TotalDuration: t.Elapsed.Seconds(),
 		ErrorCount: t.Failures, Figures: figures(t),
+		Reductions: Reductions{
+			CompressedBy: d.CompressedBy, DedupReduction: d.DedupReduction, TotalReduction: d.TotalReduction,
+		},
 	}
 }
 
@@ -110,10 +119,8 @@ func NewCheckSummary(t *report.Totals, broken []string) *CheckSummary {
 }
 
 func figures(t *report.Totals) Figures {
-	d := t.Derive()
 	f := Figures{
-		Objects: t.Objects, Bytes: t.Bytes, Packs: t.Packs, TransferTime: d.TransferTime.Seconds(),
-		CompressedBy: d.CompressedBy, DedupReduction: d.DedupReduction, TotalReduction: d.TotalReduction,
+		Objects: t.Objects, Bytes: t.Bytes, Packs: t.Packs, TransferTime: t.Derive().TransferTime.Seconds(),
 		Phases: make(map[string]float64), Stages: make(map[string]float64),
 	}
 	for p, spent := range t.Phases {

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// complete says what a flag may be, so that a shell can offer it.
+func complete(c *cobra.Command, flag string, values cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, values); err != nil {
+		panic(err) // the flag is not there, or has values already: a mistake in this program
+	}
+}
+
+// oneOf offers words.
+func oneOf(words ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// completeOptions offers the words of the options that are a choice.
+func completeOptions(c *cobra.Command, groups []options.Group) {
+	for _, o := range options.Table() {
+		if o.Type.Kind != options.Choice || o.Barred&options.NotFlag != 0 || !slices.Contains(groups, o.Group) {
+			continue
+		}
+		var words []string
+		for _, choice := range o.Type.Choices {
+			word, _, _ := strings.Cut(choice, " ") // the rest are synonyms
+			words = append(words, word)
+		}
+		complete(c, o.Name, oneOf(words...))
+	}
+}
+
+// snapshotArgs offers snapshots for the first n arguments, and files for others. n < 0: for all.
+func (a *app) snapshotArgs(n int) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if n >= 0 && len(args) >= n {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return a.offerSnapshots(c), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// offerSnapshots lists the snapshots if that takes neither a question nor a command of the user's. A key pressed in a
+// shell must not fail, so whatever goes wrong there is nothing to offer.
+func (a *app) offerSnapshots(c *cobra.Command) []cobra.Completion {
+	silent := &app{Process: a.Process}
+	silent.In, silent.Out, silent.Err = strings.NewReader(""), io.Discard, io.Discard
+	if silent.resolve(c) != nil || silent.spec.Keys().PasswordCommand != "" {
+		return nil
+	}
+	ctx := c.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	st, err := silent.store()
+	if err != nil {
+		return nil
+	}
+	sources := silent.secrets()
+	sources.Asker = nil
+	r, err := silent.openWith(ctx, st, sources)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = r.Close() }() // nothing was written
+	all, err := r.Snapshots(ctx)
+	if err != nil {
+		return nil
+	}
+	offers := []cobra.Completion{cobra.CompletionWithDesc("latest", "the newest snapshot")}
+	for _, s := range slices.Backward(all) {
+		if s.Err == nil {
+			offers = append(offers, cobra.CompletionWithDesc(s.ID.Short(), time.Unix(s.Snapshot.Time.Sec, 0).Format("2006-01-02 15:04")+
+				" "+human.Printable(s.Snapshot.Host)+" "+human.Printable(strings.Join(s.Snapshot.Sources, " "))))
+		}
+	}
+	return offers
+}
