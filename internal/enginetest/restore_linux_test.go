@@ -292,25 +292,42 @@ func filesBelow(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestDeleteSparesFilesBeingWritten: a directory of so many files that some are being written, under their temporary
-// names, when the walk is at its end and looks for what does not belong there.
+// TestDeleteSparesFilesBeingWritten: the walk through a directory is at its end, and looks for what does not belong
+// there, while a file of it is being written under its temporary name.
 func TestDeleteSparesFilesBeingWritten(t *testing.T) {
 	dir := ramDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
-	for i := range 9000 { // a window is 8192
+	for i := range 8200 { // a window is 8192 files; with the next chunk after that it is on its way
 		written(t, src, map[string]string{fmt.Sprintf("f%05d", i): fmt.Sprintf("%0200d", i)})
-		if i%3 == 0 {
-			written(t, dst, map[string]string{fmt.Sprintf("f%05d", i): "old"})
-		}
 	}
-	written(t, src, map[string]string{"large": string(testkit.Noise(1, 8<<20))})
+	for i := range 6000 { // these are written by the walk itself, so that it is not at its end too soon
+		written(t, src, map[string]string{fmt.Sprintf("g%05d", i): "tiny"})
+	}
+	written(t, src, map[string]string{"a large one": string(testkit.Noise(1, 8<<20))})
 	written(t, dst, map[string]string{".tidemark-0123456789abcdef.part": "left by a killed run", "extra": "x"})
 	settle()
 	e := newEngine(t, nil)
-	_, _, err := e.backup(e.job(src))
+	_, _, err := e.backup(e.crashJob(src))
 	require.NoError(t, err)
+	inner, met := e.st, false
+	e.st = &onGet{inner, func() {
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			parts, err := filepath.Glob(filepath.Join(dst, ".tidemark-*"))
+			require.NoError(t, err)
+			_, err = os.Lstat(filepath.Join(dst, "extra"))
+			if len(parts) == 0 || errors.Is(err, os.ErrNotExist) {
+				return
+			}
+			if slices.ContainsFunc(parts, func(part string) bool { return !strings.HasSuffix(part, "0123456789abcdef.part") }) {
+				met = true // wait with the next part of the file until the walk has removed what does not belong there
+			} else {
+				return
+			}
+		}
+	}}
 	_, err = e.restore(src, restore.Target{Path: dst, Delete: true})
 	require.NoError(t, err)
+	require.True(t, met)
 	require.Empty(t, e.failures())
 	require.Empty(t, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}))
 }
