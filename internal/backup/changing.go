@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -135,4 +136,13 @@ func (p *pipeline) conclude(j *job, i uint32, v verdict, try int) {
 	default:
 		r.outcome = tree.Static
 	}
+}
+
+// measured takes over what a file is after n bytes of it were read, which may be more than when it was scanned.
+func (p *pipeline) measured(e *scan.Entry, after *localfs.Stat, n uint64) {
+	if n > e.Size {
+		p.Ledger.Objects.Grew.Add(1)
+	}
+	e.Set(after)
+	e.Size = n
 }

@@ -70,7 +70,7 @@ func (p *pipeline) readLarge(ctx context.Context, b *batch, clock *report.Clock)
 	e := &j.dir.Entries[i]
 	clock.Current(func() string { return j.dir.Join(e.Name) })
 	f, err := b.dir.OpenFile(e.Name)
-	what := isOther
+	var what found
 	if err != nil {
 		what = p.openFailed(b, i, err)
 	} else {
@@ -111,8 +111,7 @@ func (p *pipeline) readLarge(ctx context.Context, b *batch, clock *report.Clock)
 			continue // the pieces of this attempt are processed, and forgotten with it
 		}
 		p.conclude(j, i, v, try)
-		e.Set(&after)
-		e.Size = n
+		p.measured(e, &after, n)
 		p.openAttributes(&j.results[i], f, &after, j.dir, e.Name)
 		if v == give {
 			return p.finishFile(ctx, j, i)

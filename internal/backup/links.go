@@ -143,8 +143,9 @@ func (p *pipeline) readNext(ctx context.Context, f *linked, clock *report.Clock)
 		}
 		dir, err := w.job.dir.Reopen()
 		if err == nil {
-			defer dir.Release()
-			return p.readLarge(ctx, &batch{job: w.job, dir: dir, entries: []uint32{w.entry}, large: true}, clock)
+			err = p.readLarge(ctx, &batch{job: w.job, dir: dir, entries: []uint32{w.entry}, large: true}, clock)
+			dir.Release()
+			return err
 		}
 		w.job.results[w.entry].unlink()
 		if errors.Is(err, localfs.ErrNotDir) {

@@ -278,8 +278,7 @@ func (p *pipeline) readSmall(ctx context.Context, b *batch, i uint32, pc *piece)
 			continue
 		}
 		p.conclude(b.job, i, verdict, try)
-		e.Set(&after)
-		e.Size = uint64(n)
+		p.measured(e, &after, uint64(n))
 		p.openAttributes(r, f, &after, b.job.dir, e.Name)
 		if verdict != give {
 			pc.items = append(pc.items, item{i, uint32(pc.n), uint32(n)})

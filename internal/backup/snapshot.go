@@ -110,9 +110,6 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	if evidence != nil {
 		distrust(s, evidence)
-		if err := s.DistrustMissing(ctx); err != nil {
-			return err
-		}
 	}
 	memory, err := openMemory(r, listed, job, l)
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidemark-backup/tidemark/internal/check/closure"
 	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -76,6 +78,7 @@ func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 		opt.Parallel = defaultParallel
 	}
 	c := newChecker(r.Store(), r.Keys(), opt, l)
+	defer c.clock.Stop()
 	lk, err := closure.NewBlobs(r, opt.Scratch)
 	if err != nil {
 		return c.found.Result(), fmt.Errorf("check: %w", err)
@@ -99,6 +102,7 @@ type checker struct {
 	keys  *seal.Keys
 	opt   Options
 	l     *report.Ledger
+	clock *report.Clock // of the goroutine that runs the check; Idle while others work for it
 	found *finding.Book
 	blobs *closure.Blobs
 
@@ -108,10 +112,30 @@ type checker struct {
 }
 
 func newChecker(st store.Store, keys *seal.Keys, opt Options, l *report.Ledger) *checker {
-	return &checker{st: st, keys: keys, opt: opt, l: l, found: finding.NewBook(l)}
+	c := &checker{st: st, keys: keys, opt: opt, l: l, found: finding.NewBook(l), clock: l.Worker("checker")}
+	c.clock.Enter(report.Unpack) // getting the bytes is booked by the store
+	return c
+}
+
+// start runs do in g, on the books as a worker of its own.
+func (c *checker) start(ctx context.Context, g *errgroup.Group, do func(context.Context) error) {
+	defer c.clock.Enter(c.clock.Enter(report.Idle)) // while g is full
+	g.Go(func() error {
+		clock := c.l.Worker("checker")
+		defer clock.Stop()
+		clock.Enter(report.Unpack)
+		return do(clock.Within(ctx))
+	})
+}
+
+// wait waits for what was started.
+func (c *checker) wait(g *errgroup.Group) error {
+	defer c.clock.Enter(c.clock.Enter(report.Idle))
+	return g.Wait()
 }
 
 func (c *checker) run(ctx context.Context) error {
+	ctx = c.clock.Within(ctx)
 	c.l.Phase(report.Checking)
 	for _, step := range []func(context.Context) error{
 		c.checkSnapshots, c.checkSmallFiles, c.listIndex, c.listPacks, c.checkIndex, c.checkStrays,
@@ -120,10 +144,12 @@ func (c *checker) run(ctx context.Context) error {
 			return err
 		}
 	}
-	needs := closure.Closure{Blobs: c.blobs, Book: c.found, Keys: c.keys, Parallel: c.opt.Parallel}
+	needs := closure.Closure{Blobs: c.blobs, Book: c.found, Keys: c.keys, Ledger: c.l, Parallel: c.opt.Parallel}
+	c.clock.Enter(report.Idle)
 	if err := needs.Walk(ctx, c.snapshots); err != nil {
 		return err
 	}
+	c.clock.Enter(report.Unpack)
 	if c.opt.ReadData {
 		c.l.Phase(report.Verifying)
 		if err := c.readData(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
@@ -37,6 +38,7 @@ func kindOf(k store.Kind) Kind {
 
 // list returns the files of a kind by ascending name. One whose name is none that tidemark gives is a problem.
 func (c *checker) list(ctx context.Context, kind store.Kind) ([]store.Info, error) {
+	defer c.clock.Enter(c.clock.Enter(report.Fetch))
 	var infos []store.Info
 	for info, err := range c.st.List(ctx, kind) {
 		if err != nil {

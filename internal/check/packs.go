@@ -148,10 +148,10 @@ func (c *checker) checkSegment(ctx context.Context, id format.ID, seg *index.Seg
 			c.found.LosePack(p.ID, uint64(file.size), fmt.Errorf("it has %d bytes, the index says %d", file.size, p.Size))
 			continue
 		}
-		g.Go(func() error { return c.checkTable(ctx, p) })
+		c.start(ctx, g, func(ctx context.Context) error { return c.checkTable(ctx, p) })
 	}
 	c.found.Count(func(r *Result) { r.Blobs += blobs })
-	return g.Wait()
+	return c.wait(g)
 }
 
 // checkTable reads the table at the end of a pack and compares it with the index.

@@ -43,7 +43,7 @@ func (c *checker) readData(ctx context.Context) error {
 	g.SetLimit(c.opt.Parallel)
 	start := func(f *packFile, t *pack.Table) {
 		f.chosen = false
-		g.Go(func() error {
+		c.start(ctx, g, func(ctx context.Context) error {
 			r := <-readers
 			defer func() { readers <- r }()
 			return r.read(ctx, f, t)
@@ -72,7 +72,7 @@ func (c *checker) readData(ctx context.Context) error {
 			start(f, &t)
 		}
 	}
-	if waitErr := g.Wait(); waitErr != nil {
+	if waitErr := c.wait(g); waitErr != nil {
 		return waitErr
 	}
 	return err

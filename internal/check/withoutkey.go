@@ -20,7 +20,8 @@ func WithoutKey(ctx context.Context, st store.Store, parallel int, l *report.Led
 		parallel = defaultParallel
 	}
 	c := newChecker(st, nil, Options{Parallel: parallel}, l)
-	if err := c.names(ctx); err != nil {
+	defer c.clock.Stop()
+	if err := c.names(c.clock.Within(ctx)); err != nil {
 		return c.found.Result(), fmt.Errorf("check without key: %w", err)
 	}
 	l.Phase(report.Done)
@@ -55,7 +56,7 @@ func (c *checker) names(ctx context.Context) error {
 			break
 		}
 	}
-	if waitErr := g.Wait(); waitErr != nil {
+	if waitErr := c.wait(g); waitErr != nil {
 		return waitErr
 	}
 	return err
@@ -87,7 +88,7 @@ func (c *checker) startNames(ctx context.Context, g *errgroup.Group, kind store.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		g.Go(func() error {
+		c.start(ctx, g, func(ctx context.Context) error {
 			buf := <-buffers
 			defer func() { buffers <- buf }()
 			if buf == nil {

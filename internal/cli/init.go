@@ -81,16 +81,16 @@ func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err err
 // requireNone looks before anybody is asked for a passphrase in vain.
 func (a *app) requireNone(ctx context.Context, path string) error {
 	st, err := local.Open(path)
-	if err == nil {
-		_, err = st.Stat(ctx, store.Name{Kind: store.Config})
-	}
-	switch {
-	case err == nil:
-		return fmt.Errorf("make repository at %s: %w", path, repo.ErrExists)
-	case errors.Is(err, store.ErrNotExist):
+	if errors.Is(err, store.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("make repository at %s: %w", path, err)
+	if err == nil {
+		err = repo.Vacant(ctx, st)
+	}
+	if err != nil {
+		return fmt.Errorf("make repository at %s: %w", path, err)
+	}
+	return nil
 }
 
 // imagine makes a repository in memory, for a dry run where there is none.

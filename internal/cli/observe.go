@@ -45,7 +45,9 @@ func (o *observer) Note(text string) { o.note(text) }
 type intake struct {
 	mu     sync.Mutex
 	ledger *report.Ledger
+	timed  bool // of a job that has no other books of the time
 	bytes  uint64
+	took   time.Duration // by Gets that no worker's clock has booked
 	packs  map[store.Name]bool
 }
 
@@ -54,11 +56,15 @@ func (i *intake) book(l *report.Ledger) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ledger = l
+	// The workers of a backup book the time themselves, as part of comparing or of storing.
+	if i.timed = l.Snapshot().Job != report.Backup; i.timed {
+		l.Book(report.Fetch, i.took)
+	}
 	l.Bytes.Fetched.Add(i.bytes)
 	l.Packs.Fetched.Add(uint64(len(i.packs)))
 }
 
-func (i *intake) add(name store.Name, n int) {
+func (i *intake) add(name store.Name, n int, took time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	first := name.Kind == store.Pack && !i.packs[name]
@@ -69,10 +75,14 @@ func (i *intake) add(name store.Name, n int) {
 		i.packs[name] = true
 	}
 	i.bytes += uint64(n)
+	i.took += took
 	if i.ledger == nil {
 		return
 	}
 	i.ledger.Bytes.Fetched.Add(uint64(n))
+	if i.timed {
+		i.ledger.Book(report.Fetch, took)
+	}
 	if first {
 		i.ledger.Packs.Fetched.Add(1)
 	}
@@ -84,11 +94,19 @@ type metered struct {
 	intake *intake
 }
 
-// Get passes on, and counts what came.
+// Get passes on, and counts what came. A worker whose clock is in ctx is fetching meanwhile, and what it did before is
+// what it goes on with.
 func (m *metered) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	leave, booked := report.Visit(ctx, report.Fetch)
+	start := time.Now()
 	err := m.Store.Get(ctx, name, off, p)
+	leave()
+	took := time.Since(start)
+	if booked {
+		took = 0
+	}
 	if err == nil {
-		m.intake.add(name, len(p))
+		m.intake.add(name, len(p), took)
 	}
 	return err //nolint:wrapcheck // a decorator adds nothing
 }

@@ -92,6 +92,10 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	}
 	l := report.NewJob(report.Restore, time.Now)
 	a.received.book(l)
+	if take == nil && strings.Trim(sub, "/") == "" {
+		content := found.Snapshot.Stats.Content
+		l.Expect(content.Files+content.Dirs+content.Others, content.Bytes)
+	}
 	stop := a.print.Watch(ctx, l)
 	par := a.spec.Parallel(runtime.NumCPU(), options.Media{}).Workers
 	result, err := restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Take: take}, to,

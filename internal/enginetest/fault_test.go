@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore"
+	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
@@ -189,4 +190,40 @@ func load(t testing.TB, st store.Store, name store.Name) []byte {
 	data := make([]byte, info.Size)
 	require.NoError(t, st.Get(context.Background(), name, 0, data))
 	return data
+}
+
+// TestLostPackIsMadeUpFor removes each pack in turn: a backup that reads everything again stores what was in it, and
+// afterwards all snapshots are whole, the old one too.
+func TestLostPackIsMadeUpFor(t *testing.T) {
+	src := filepath.Join(testkit.TempDir(t), "src")
+	testkit.Write(t, src, testkit.Random(23, 40, true))
+	settle()
+	inner := mem.New()
+	e := newEngine(t, inner)
+	// The source is the root of the snapshot: what lies above it belongs to everybody, and cannot be made up for.
+	job := e.job(src)
+	job.Source.Root = &scan.Pick{Path: src}
+	job.Source.Comparing.Force = true
+	first, _, err := e.backup(job)
+	require.NoError(t, err)
+	packs := 0
+	for _, name := range everyFile(t, inner) {
+		if name.Kind != store.Pack {
+			continue
+		}
+		packs++
+		whole := load(t, inner, name)
+		for _, cut := range []int{-1, len(whole) / 2} {
+			if cut >= 0 {
+				require.NoError(t, inner.Put(context.Background(), name, whole[:cut]))
+			} else {
+				require.NoError(t, inner.Delete(context.Background(), name))
+			}
+			next, _, err := e.backup(job)
+			require.NoError(t, err)
+			e.requireReadable(first.ID.String(), "")
+			e.requireReadable(next.ID.String(), "")
+		}
+	}
+	require.Greater(t, packs, 1)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -175,10 +176,10 @@ func TestCancelledRestore(t *testing.T) {
 	for after := range 8 {
 		out := filepath.Join(ramDir(t), "out")
 		ctx, cancel := context.WithCancel(context.Background())
-		gets := 0
+		var gets atomic.Int64
 		inner := e.st
 		e.st = &onGet{inner, func() {
-			if gets++; gets > 3+2*after {
+			if gets.Add(1) > int64(3+2*after) {
 				cancel()
 			}
 		}}

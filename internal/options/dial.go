@@ -71,9 +71,9 @@ func Dial(value, cpu int, media Media) Workers {
 	}
 }
 
-// auto goes by the machine instead of IBM's two sessions: two scanners and readers per processor, 4 to 8, since they wait
-// for the disk most of the time; a compressor per processor, since these do not wait; 2 to 4 uploads, so that one is under
-// way while the next pack is sealed.
+// auto goes by the machine instead of IBM's two sessions: two scanners per processor, 4 to 8, and four readers, 8 to 16,
+// since they wait for the disk most of the time; a compressor per processor, since these do not wait; 2 to 4 uploads, so
+// that one is under way while the next pack is sealed.
 //
 // A disk that turns has one arm. What is scanned lies scattered anyway, and of two requests the disk takes the nearer one
 // first; more would only keep the arm from the reader. Data lies in a row: read by one it comes at the full rate, while
@@ -84,10 +84,9 @@ func Dial(value, cpu int, media Media) Workers {
 // hence 8 to 16 scanners, 8 readers and all 4 uploads, however few processors there are. No more of the latter two: each
 // reader fills buffers, and each upload holds a pack in memory.
 func auto(cpu int, media Media, threshold time.Duration) Workers {
-	waiting := min(max(2*cpu, 4), 8)
 	w := Workers{
-		Scanners:    waiting,
-		Readers:     waiting,
+		Scanners:    min(max(2*cpu, 4), 8),
+		Readers:     min(max(4*cpu, 8), 16),
 		Compressors: min(cpu, 64),
 		Uploads:     min(max(cpu/2, 2), 4),
 		Threshold:   threshold,

@@ -132,7 +132,7 @@ func TestFirstFileCountsAlone(t *testing.T) {
 		"named":                                  "SCANNERS 7\n",
 	}}
 	require.Equal(t, 3, m.spec(t).Parallel(1, Media{}).Workers.Scanners)
-	require.Equal(t, 4, m.spec(t).Parallel(1, Media{}).Workers.Readers)
+	require.Equal(t, 8, m.spec(t).Parallel(1, Media{}).Workers.Readers)
 	m.env = map[string]string{"TIDEMARK_OPTIONS": "named"}
 	require.Equal(t, 7, m.spec(t).Parallel(1, Media{}).Workers.Scanners)
 	m.env["TIDEMARK_OPTIONS"] = "missing"

@@ -73,8 +73,8 @@ func TestDial(t *testing.T) {
 	require.Equal(t, Workers{2, 2, 2, 2, 30 * time.Second}, Dial(5, 8, Media{}))
 	require.Equal(t, Workers{4, 4, 4, 4, 10 * time.Second}, Dial(10, 8, Media{}))
 	require.Equal(t, Workers{4, 4, 1, 4, 10 * time.Second}, Dial(10, 1, Media{}))
-	require.Equal(t, Workers{8, 8, 12, 4, 30 * time.Second}, Dial(0, 12, Media{}))
-	require.Equal(t, Workers{4, 4, 1, 2, 30 * time.Second}, Dial(0, 0, Media{}))
+	require.Equal(t, Workers{8, 16, 12, 4, 30 * time.Second}, Dial(0, 12, Media{}))
+	require.Equal(t, Workers{4, 8, 1, 2, 30 * time.Second}, Dial(0, 0, Media{}))
 	require.Equal(t, Dial(10, 4, Media{}), Dial(99, 4, Media{}))
 	require.Equal(t, Dial(0, 4, Media{}), Dial(-1, 4, Media{}))
 	for value := 2; value <= 10; value++ {
@@ -103,7 +103,7 @@ func TestDialByMedia(t *testing.T) {
 		{1, device.HDD, device.Unknown, Workers{2, 1, 1, 2, threshold}},
 		{16, device.HDD, device.Unknown, Workers{2, 1, 16, 4, threshold}},
 		{16, device.HDD, device.HDD, Workers{2, 1, 16, 1, threshold}},
-		{16, device.SSD, device.HDD, Workers{8, 8, 16, 1, threshold}},
+		{16, device.SSD, device.HDD, Workers{8, 16, 16, 1, threshold}},
 		{2, device.HDD, device.Remote, Workers{2, 1, 2, 4, threshold}},
 		{2, device.Remote, device.SSD, Workers{8, 8, 2, 2, threshold}},
 		{6, device.Remote, device.Remote, Workers{12, 8, 6, 4, threshold}},

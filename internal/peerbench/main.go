@@ -46,7 +46,7 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("make working directory: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if *program == "" {
 		*program = filepath.Join(dir, "program")
 		build := exec.CommandContext(ctx, "go", "build", "-o", *program, "./cmd/tidemark")

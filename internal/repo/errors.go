@@ -26,6 +26,8 @@ var (
 	ErrLastKey = errors.New("this is the last key; add another one first")
 	// ErrNoKey: no key slot matches.
 	ErrNoKey = errors.New("no matching key; 'tidemark key list' lists those there are")
+	// ErrKeyExists: the secret opens a slot already. Twice, removing one of the slots would change nothing.
+	ErrKeyExists = errors.New("this secret opens the repository already; choose another one, or remove that key first")
 	// ErrLeaseLost is session.ErrLeaseLost.
 	ErrLeaseLost = session.ErrLeaseLost
 )

@@ -43,7 +43,7 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 	if len(opt.Secrets) == 0 && !opt.Recovery {
 		return nil, nil, errors.New("no passphrase, key file or recovery key is given, so nobody could open it")
 	}
-	if err := requireEmpty(ctx, st); err != nil {
+	if err := Vacant(ctx, st); err != nil {
 		return nil, nil, err
 	}
 	id, err := config.NewID()
@@ -90,9 +90,9 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 	return newRepository(st, conf, key, opt.Open), result, nil
 }
 
-// requireEmpty refuses a place that holds a repository, also one that has lost its config: beside a new master key its
-// packs would be unreadable for ever. Key slots alone are what an interrupted Init leaves, and do no harm.
-func requireEmpty(ctx context.Context, st store.Store) error {
+// Vacant refuses a place that holds a repository, as Init does, also one that has lost its config: beside a new master
+// key its packs would be unreadable for ever. The error wraps ErrExists.
+func Vacant(ctx context.Context, st store.Store) error {
 	_, err := st.Stat(ctx, store.Name{Kind: store.Config})
 	if err == nil {
 		return ErrExists
@@ -100,16 +100,12 @@ func requireEmpty(ctx context.Context, st store.Store) error {
 	if !errors.Is(err, store.ErrNotExist) {
 		return fmt.Errorf("look for a repository: %w", err)
 	}
-	for _, kind := range []store.Kind{store.Snapshot, store.Index, store.Pack} {
-		for _, err := range st.List(ctx, kind) {
-			if err != nil {
-				return fmt.Errorf("look for a repository: %w", err)
-			}
-			return fmt.Errorf("files of a repository are here and its config is missing; "+
-				"put the config back from a copy, or choose another place: %w", ErrExists)
-		}
+	held, err := holdsData(ctx, st)
+	if err == nil && held {
+		err = fmt.Errorf("files of a repository are here and its config is missing; "+
+			"put the config back from a copy, or choose another place: %w", ErrExists)
 	}
-	return nil
+	return err
 }
 
 // putConfig makes the repository exist, and finds out whether another program did so at the same moment.

@@ -42,6 +42,48 @@ func TestInitAndOpen(t *testing.T) {
 	}
 }
 
+func TestTheSameKeyIsNotAddedTwice(t *testing.T) {
+	st := mem.New()
+	// What an interrupted Init leaves: the same secret for another master key. It is no way in, and in nobody's way.
+	other := mem.New()
+	_, _, err := repo.Init(t.Context(), other, repo.InitOptions{
+		Secrets: []repo.Secret{passphrase("second")}, Params: quick, Chunker: chunker,
+	})
+	require.NoError(t, err)
+	for _, name := range names(t, other, store.Key) {
+		require.NoError(t, st.Put(t.Context(), name, bytesOf(t, other, name)))
+	}
+	r := initialise(t, st)
+	first, err := r.AddSlot(t.Context(), passphrase("second"), "me@here", quick)
+	require.NoError(t, err)
+	before := names(t, st, store.Key)
+	_, err = r.AddSlot(t.Context(), passphrase("second"), "me@here", quick)
+	require.ErrorIs(t, err, repo.ErrKeyExists)
+	require.ErrorContains(t, err, first.Short())
+	_, err = r.AddSlot(t.Context(), machineKey(), "me@here", quick)
+	require.ErrorIs(t, err, repo.ErrKeyExists)
+	require.ElementsMatch(t, before, names(t, st, store.Key))
+	require.NoError(t, r.CheckNew(t.Context(), passphrase("third")))
+}
+
+// A repository that has lost its config must not look like a place for a new one.
+func TestLostConfigIsDamage(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	config := store.Name{Kind: store.Config}
+	raw := bytesOf(t, st, config)
+	require.NoError(t, st.Delete(t.Context(), config))
+	_, err := repo.Open(t.Context(), st, repo.OpenOptions{})
+	require.ErrorIs(t, err, repo.ErrNoRepository, "key slots alone are left by an interrupted Init, which can be repeated")
+	require.NoError(t, st.Put(t.Context(), config, raw))
+	mustBackUp(t, r, blobs(1, 3))
+	require.NoError(t, st.Delete(t.Context(), config))
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{})
+	require.ErrorIs(t, err, format.ErrCorrupt)
+	require.NotErrorIs(t, err, repo.ErrNoRepository)
+	require.ErrorContains(t, err, "put it back from a copy")
+}
+
 func TestInitWritesConfigLast(t *testing.T) {
 	rec := &recorder{Store: mem.New()}
 	_, _, err := repo.Init(t.Context(), rec, repo.InitOptions{

@@ -93,13 +93,39 @@ func readConfig(ctx context.Context, st store.Store) ([]byte, error) {
 	raw, err := object.ReadFile(ctx, st, store.Name{Kind: store.Config}, -1)
 	switch {
 	case errors.Is(err, store.ErrNotExist):
-		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), ErrNoRepository)
+		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), whyNoConfig(ctx, st))
 	case errors.Is(err, store.ErrShort):
 		return nil, fmt.Errorf("open repository at %s: %w: %w", st.Location(), err, format.ErrCorrupt)
 	case err != nil:
 		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
 	}
 	return raw, nil
+}
+
+// whyNoConfig tells a place without a repository from a repository that has lost its config.
+func whyNoConfig(ctx context.Context, st store.Store) error {
+	switch held, err := holdsData(ctx, st); {
+	case err != nil:
+		return err
+	case held:
+		return fmt.Errorf("the file config is lost, everything else may be there; put it back from a copy of the "+
+			"repository, and make no new repository at this place: %w", format.ErrCorrupt)
+	}
+	return ErrNoRepository
+}
+
+// holdsData reports whether there are files that only a repository has. Key slots alone are what an interrupted Init
+// leaves, and do no harm.
+func holdsData(ctx context.Context, st store.Store) (bool, error) {
+	for _, kind := range []store.Kind{store.Snapshot, store.Index, store.Pack} {
+		for _, err := range st.List(ctx, kind) {
+			if err != nil {
+				return false, fmt.Errorf("look for a repository: %w", err)
+			}
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func newRepository(st store.Store, conf *config.Config, key unlocked, opt OpenOptions) *Repository {

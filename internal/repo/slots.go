@@ -235,11 +235,33 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// AddSlot stores another slot for the master key and returns its ID. Zero params mean the defaults.
+// AddSlot stores another slot for the master key and returns its ID. Zero params mean the defaults. A secret that opens
+// a slot already is refused (ErrKeyExists).
 func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, params keyfile.Params) (
 	format.ID, error,
 ) {
+	if err := r.CheckNew(ctx, secret); err != nil {
+		return format.ID{}, err
+	}
 	return putSlot(ctx, r.st, r.master, secret, params, label, r.now().Unix())
+}
+
+// CheckNew returns why AddSlot would refuse a secret, without adding it.
+func (r *Repository) CheckNew(ctx context.Context, secret Secret) error {
+	slots, err := loadSlots(ctx, r.st)
+	if err != nil {
+		return err
+	}
+	for _, s := range slots {
+		if s.Slot == nil || s.Slot.Method != secret.Method {
+			continue
+		}
+		// A slot of another master key is left of an interrupted Init, and no way in.
+		if master, err := s.Slot.Unwrap(secret.Value); err == nil && master == r.master {
+			return fmt.Errorf("add key: it is key %s: %w", s.ID.Short(), ErrKeyExists)
+		}
+	}
+	return nil
 }
 
 // RemoveSlot removes the slot whose ID begins with prefix. The slot that opened the repository stays (ErrKeyInUse), and

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -46,13 +47,14 @@ const stageBits = 5
 
 // Clock books the time of one worker goroutine on stages. Enter, Current and Stop belong to that goroutine.
 type Clock struct {
-	ledger *Ledger
-	name   string
-	number uint64        // in the order of Worker calls
-	state  atomic.Uint64 // nanoseconds since the ledger's start at which the stage began << stageBits | stage
-	spent  [stageCount]atomic.Int64
-	wanted atomic.Bool // somebody would like to see the current path
-	path   atomic.Pointer[string]
+	ledger  *Ledger
+	name    string
+	number  uint64        // in the order of Worker calls
+	state   atomic.Uint64 // nanoseconds since the ledger's start at which the stage began << stageBits | stage
+	spent   [stageCount]atomic.Int64
+	visited atomic.Bool // a Visit is under way
+	wanted  atomic.Bool // somebody would like to see the current path
+	path    atomic.Pointer[string]
 }
 
 // Worker starts a clock, in the stage Idle, for the calling goroutine. Workers of the same kind may share a name.
@@ -86,6 +88,28 @@ func (c *Clock) Current(path func() string) {
 		p := path()
 		c.path.Store(&p)
 	}
+}
+
+// clockKey is the key of a worker's clock in a context.
+type clockKey struct{}
+
+// Within returns a context that leads to the clock, for what the worker calls and what cannot know its clock: see Visit.
+func (c *Clock) Within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, clockKey{}, c)
+}
+
+// Visit puts the worker whose clock ctx leads to into stage s until leave is called, once. If ctx leads to none, or
+// another goroutine that works for the same worker is visiting, ok is false: then the caller has its own time to Book.
+func Visit(ctx context.Context, s Stage) (leave func(), ok bool) {
+	c, ok := ctx.Value(clockKey{}).(*Clock)
+	if !ok || !c.visited.CompareAndSwap(false, true) {
+		return func() {}, false
+	}
+	was := c.Enter(s)
+	return func() {
+		c.Enter(was)
+		c.visited.Store(false)
+	}, true
 }
 
 // Stop ends the worker's time. The clock must not be used afterwards.

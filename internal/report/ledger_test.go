@@ -130,6 +130,33 @@ func TestEnterPutsBack(t *testing.T) {
 	})
 }
 
+// What a worker calls without knowing its clock is booked in its place, and nowhere else.
+func TestVisit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewJob(Restore, time.Now)
+		c := l.Worker("w")
+		ctx := c.Within(t.Context())
+		c.Enter(Unpack)
+		time.Sleep(time.Second)
+		leave, ok := Visit(ctx, Fetch)
+		require.True(t, ok)
+		time.Sleep(2 * time.Second)
+		_, second := Visit(ctx, Fetch)
+		require.False(t, second, "the clock is taken: the time would be booked twice")
+		leave()
+		time.Sleep(4 * time.Second)
+		_, ok = Visit(t.Context(), Fetch)
+		require.False(t, ok)
+		leave, ok = Visit(ctx, Fetch)
+		require.True(t, ok, "it is free again")
+		leave()
+		c.Stop()
+		stages := l.Snapshot().Stages
+		require.Equal(t, 2*time.Second, stages[Fetch])
+		require.Equal(t, 5*time.Second, stages[Unpack])
+	})
+}
+
 func TestPhasesAddUpToElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)

@@ -15,6 +15,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -66,9 +67,12 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node, at string) erro
 		w.fail(f, err)
 	}
 	if len(n.Content.Inline) > 0 {
+		w.clock.Enter(report.Write)
 		w.write(f, n.Content.Inline, 0)
 	}
+	w.clock.Enter(report.Attrs)
 	w.part(f)
+	w.clock.Enter(report.Unpack)
 	return nil
 }
 
@@ -93,6 +97,7 @@ func (j *job) chunks(ctx context.Context, c *tree.Content, size uint64, yield fu
 
 // meets looks at what is there under the file's name. keep is true when nothing needs to be written.
 func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
+	defer w.clock.Enter(w.clock.Enter(report.Write))
 	if f.node.Outcome >= tree.Skipped {
 		return false, errNoContent
 	}

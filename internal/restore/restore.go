@@ -92,8 +92,10 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(windows)
-		w := &walker{job: j, windows: windows, window: newWindow()}
-		return w.run(gctx, root)
+		w := &walker{job: j, windows: windows, window: newWindow(), clock: l.Worker("planner")}
+		defer w.clock.Stop()
+		w.clock.Enter(report.Unpack)
+		return w.run(w.clock.Within(gctx), root)
 	})
 	group.Go(func() error {
 		for w := range windows {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -14,6 +15,10 @@ import (
 
 // verify reads every restored file back and compares it with the snapshot.
 func (j *job) verify(ctx context.Context) error {
+	clock := j.ledger.Worker("verifier")
+	defer clock.Stop()
+	clock.Enter(report.Read)
+	ctx = clock.Within(ctx)
 	root, at, top := j.sel.Tree, "/", &dir{path: "/"}
 	for _, name := range strings.FieldsFunc(j.sel.Sub, func(r rune) bool { return r == '/' }) {
 		n, err := tree.Lookup(ctx, j.repo.LoadBlob, root, name)

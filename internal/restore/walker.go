@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -62,7 +63,14 @@ type walker struct {
 	*job
 	windows chan<- *window
 	window  *window
+	clock   *report.Clock // in Unpack, for trees, unless something else is done
 	scopes  uint64
+}
+
+// end is the job's, on the clock.
+func (w *walker) end(d *dir) {
+	defer w.clock.Enter(w.clock.Enter(report.Attrs))
+	w.job.end(d)
 }
 
 func (w *walker) run(ctx context.Context, s *start) error {
@@ -82,6 +90,7 @@ func (w *walker) run(ctx context.Context, s *start) error {
 
 // ship passes the window on and begins another.
 func (w *walker) ship(ctx context.Context) error {
+	defer w.clock.Enter(w.clock.Enter(report.WaitWrite))
 	select {
 	case w.windows <- w.window:
 		w.window = newWindow()
@@ -194,6 +203,7 @@ func (w *walker) ensure(d *dir) bool {
 	if d.later == nil {
 		return !d.broken
 	}
+	defer w.clock.Enter(w.clock.Enter(report.Write))
 	n := d.later
 	d.later = nil
 	if d.broken = !w.ensure(d.parent); d.broken || !d.parent.there || d.there {
@@ -253,6 +263,7 @@ func (w *walker) enter(in *localfs.Dir, d *dir) error {
 
 // special makes a symbolic link, fifo, socket or device.
 func (w *walker) special(d *dir, n *tree.Node, at string) {
+	defer w.clock.Enter(w.clock.Enter(report.Write))
 	if n.Outcome >= tree.Skipped {
 		w.ledger.Fail(at, "restore", errNoContent)
 		return

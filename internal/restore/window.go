@@ -160,13 +160,11 @@ func (w *worker) take(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	w.clock.Enter(report.Fetch)
-	return w.reader.Read(ctx, info, r.spans, func(i int, raw []byte, _ []uint32, err error) error {
+	w.clock.Enter(report.Unpack) // getting the bytes is booked by the store
+	return w.reader.Read(w.clock.Within(ctx), info, r.spans, func(i int, raw []byte, _ []uint32, err error) error {
 		pieces := r.pieces[i]
-		w.clock.Enter(report.Write)
 		w.clock.Current(func() string { return pieces[0].file.path })
 		w.frame(ctx, pieces, raw, err)
-		w.clock.Enter(report.Fetch)
 		return context.Cause(ctx)
 	})
 }
@@ -188,9 +186,12 @@ func (w *worker) frame(ctx context.Context, pieces []located, raw []byte, err er
 		case blobErr != nil:
 			w.fail(p.file, fmt.Errorf("chunk %s: %w", p.id, blobErr))
 		case !p.file.hopeless():
+			w.clock.Enter(report.Write)
 			w.write(p.file, blob, p.off)
 		}
+		w.clock.Enter(report.Attrs)
 		w.part(p.file)
+		w.clock.Enter(report.Unpack)
 	}
 }
 

@@ -42,13 +42,13 @@ func Compare(ctx context.Context, a, b string, opt CompareOptions) []string {
 		opt.Limit = 1000
 	}
 	c := &comparison{ctx: ctx, opt: opt, seen: [2]map[object]string{{}, {}}}
-	var fds [2]int
+	fds := [2]int{-1, -1}
+	defer func() { _, _ = unix.Close(fds[0]), unix.Close(fds[1]) }()
 	for i, root := range []string{a, b} {
 		fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return []string{fmt.Sprintf("open %s: %v", root, err)}
 		}
-		defer unix.Close(fd)
 		fds[i] = fd
 	}
 	c.entry(fds, ".", ".")

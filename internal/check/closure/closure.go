@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/tidemark-backup/tidemark/internal/check/finding"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
@@ -19,5 +20,6 @@ type Closure struct {
 	Blobs    *Blobs
 	Book     *finding.Book
 	Keys     *seal.Keys
-	Parallel int // folders looked at together, at least 1
+	Ledger   *report.Ledger // where the time is booked
+	Parallel int            // folders looked at together, at least 1
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -36,8 +37,9 @@ func (c *Closure) Walk(ctx context.Context, snapshots []repo.Listed) error {
 	defer context.AfterFunc(ctx, w.wake)()
 	for range c.Parallel {
 		g.Go(func() error {
-			v := &visitor{walk: w, hasher: c.Keys.Hasher()}
-			if err := v.run(ctx); err != nil {
+			v := &visitor{walk: w, hasher: c.Keys.Hasher(), clock: c.Ledger.Worker("checker")}
+			defer v.clock.Stop()
+			if err := v.run(v.clock.Within(ctx)); err != nil {
 				return err
 			}
 			return v.lookUp()
@@ -143,6 +145,7 @@ func (w *walk) outside(at *location) {
 type visitor struct {
 	*walk
 	hasher *seal.Hasher
+	clock  *report.Clock
 	chunks []tree.Chunk // to be looked up
 }
 
@@ -152,7 +155,9 @@ func (v *visitor) run(ctx context.Context) error {
 		if !ok {
 			return context.Cause(ctx)
 		}
+		v.clock.Enter(report.Unpack)
 		err := v.folder(ctx, id)
+		v.clock.Enter(report.Idle)
 		v.done()
 		if err != nil {
 			return err

@@ -64,10 +64,9 @@ type Session struct {
 	claims *claims
 	lease  *writerLease
 
-	suspicious atomic.Bool // condemned is not empty
-	judgedMu   sync.Mutex
-	condemned  map[format.ID]struct{} // packs that a prune marked before this session began, and distrusted ones
-	judged     map[uint32]bool        // by number of a pack in the index: whether it is condemned
+	judgedMu  sync.Mutex
+	condemned map[format.ID]struct{} // packs that a prune marked before this session began, and distrusted ones
+	judged    map[uint32]bool        // by number of a pack in the index: whether it is condemned
 
 	packers [2]*packer
 	presses presses
@@ -130,7 +129,6 @@ func (s *Session) begin() error {
 	if s.condemned, err = Condemned(s.ctx, s.st, s.to.Keys); err != nil {
 		return fmt.Errorf("read marks: %w", err)
 	}
-	s.suspicious.Store(len(s.condemned) > 0)
 	if err := s.to.Sync(s.ctx); err != nil {
 		return fmt.Errorf("bring the index up to date: %w", err)
 	}
@@ -219,11 +217,11 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 		if !found[j].OK {
 			continue
 		}
-		condemned, err := s.isCondemned(found[j].Loc.Pack)
+		bad, err := s.unreliable(s.ctx, found[j].Loc.Pack)
 		if err != nil {
 			return s.fail(err)
 		}
-		if condemned {
+		if bad {
 			s.claims.keep(ask[j])
 			continue
 		}
@@ -233,23 +231,48 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 	return nil
 }
 
-// isCondemned reports whether pack n of the index is condemned and must not be relied on by the snapshot to come.
-func (s *Session) isCondemned(n uint32) (bool, error) {
-	if !s.suspicious.Load() {
-		return false, nil
-	}
+// unreliable reports whether pack n of the index must not be relied on by the snapshot to come: it is condemned, or it
+// is not on the target as the index says. A pack is looked at once per session, and only if the session would rely on
+// it; what was lost with it is then stored anew, which heals older snapshots too.
+func (s *Session) unreliable(ctx context.Context, n uint32) (bool, error) {
 	s.judgedMu.Lock()
-	defer s.judgedMu.Unlock()
-	if condemned, seen := s.judged[n]; seen {
-		return condemned, nil
+	bad, seen := s.judged[n]
+	s.judgedMu.Unlock()
+	if seen {
+		return bad, nil
 	}
 	info, err := s.to.Index.Pack(n)
 	if err != nil {
 		return false, fmt.Errorf("look up pack: %w", err)
 	}
+	gone := false
+	if !s.opt.DryRun {
+		if gone, err = s.lacks(ctx, info); err != nil {
+			return false, err
+		}
+	}
+	s.judgedMu.Lock()
 	_, condemned := s.condemned[info.ID]
-	s.judged[n] = condemned
-	return condemned, nil
+	_, told := s.judged[n]
+	s.judged[n] = condemned || gone
+	s.judgedMu.Unlock()
+	if gone && !condemned && !told {
+		s.opt.Observer.Note(fmt.Sprintf("pack %s is missing or cut off: what this backup needs of it is stored again; "+
+			"run 'tidemark check' to see what else it held", info.ID.Short()))
+	}
+	return condemned || gone, nil
+}
+
+// lacks reports whether the target does not hold a pack in its full size.
+func (s *Session) lacks(ctx context.Context, info hashcache.PackInfo) (bool, error) {
+	there, err := s.to.Store.Stat(ctx, object.Named(store.Pack, info.ID))
+	if errors.Is(err, store.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at pack %s: %w", info.ID.Short(), err)
+	}
+	return there.Size != int64(info.Size), nil
 }
 
 // Condemned returns the packs that prunes have condemned. A mark that cannot be read is an error: without it a
