@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -311,7 +312,7 @@ func TestDeleteSparesFilesBeingWritten(t *testing.T) {
 	require.NoError(t, err)
 	inner, met := e.st, false
 	e.st = &onGet{inner, func() {
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); runtime.Gosched() {
 			parts, err := filepath.Glob(filepath.Join(dst, ".tidemark-*"))
 			require.NoError(t, err)
 			_, err = os.Lstat(filepath.Join(dst, "extra"))
