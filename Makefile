@@ -18,7 +18,7 @@ test:                   ## everything, as the README says
 	$(GO) test ./...
 
 race:                   ## where goroutines meet, under the race detector (needs a C compiler)
-	$(GO) test -race $(CONCURRENT)
+	$(GO) test -race -short $(CONCURRENT)
 
 vet:                    ## on the platforms we build for
 	$(GO) vet ./...

@@ -22,7 +22,11 @@ import (
 func TestHostileTreeComesBack(t *testing.T) {
 	testkit.NoLeaks(t)
 	src := filepath.Join(testkit.TempDir(t), "src")
-	testkit.Hostile(t, src, testkit.HostileOptions{})
+	opt := testkit.HostileOptions{}
+	if testing.Short() { // under the race detector, for instance
+		opt = testkit.HostileOptions{Entries: 500, Depth: 40, SparseSize: 1 << 30}
+	}
+	testkit.Hostile(t, src, opt)
 	settle()
 	e := newEngine(t, nil)
 	out, totals, err := e.backup(e.job(src))
@@ -38,7 +42,11 @@ func TestHostileTreeComesBack(t *testing.T) {
 }
 
 func TestRestoreOfBackupIsTheIdentity(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			src := filepath.Join(ramDir(t), "src")
 			testkit.Write(t, src, testkit.Random(seed, 300, true))
