@@ -6,13 +6,15 @@ import "errors"
 var ErrNoPath = errors.New("no such path in the snapshot (tidemark ls shows what is there)")
 
 var (
-	errKept      = errors.New("left as it is")
-	errInTheWay  = errors.New("something that is no directory is in the way, and nothing may be overwritten")
-	errNotEmpty  = errors.New("a directory that is not empty is in the way: remove it, or use --delete")
-	errPartial   = errors.New("this directory could not be listed completely when it was backed up: entries may be missing")
-	errNoContent = errors.New("its content could not be read when it was backed up: there is nothing to restore")
-	errWrongBlob = errors.New("the repository delivered other bytes than were backed up; nothing was written")
-	errLost      = errors.New("a part of its content is not in the repository any more")
+	errKept       = errors.New("left as it is")
+	errInTheWay   = errors.New("something that is no directory is in the way, and nothing may be overwritten")
+	errNotEmpty   = errors.New("a directory that is not empty is in the way: remove it, or use --delete")
+	errPartial    = errors.New("this directory could not be listed completely when it was backed up: entries may be missing")
+	errNoContent  = errors.New("its content could not be read when it was backed up: there is nothing to restore")
+	errWrongBlob  = errors.New("the repository delivered other bytes than were backed up; nothing was written")
+	errMounted    = errors.New("another file system is mounted there: it is left alone")
+	errNotEntered = errors.New("the file system that is mounted here is not in the snapshot: nothing in it is deleted")
+	errLost       = errors.New("a part of its content is not in the repository any more")
 )
 
 var errDiffers = errors.New("its content differs from the snapshot")

@@ -159,7 +159,7 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 // subdirectory makes the directory n in d and goes into it. One that is only on the way to something that is taken is
 // made, but keeps its metadata if it exists.
 func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at string, take, enter bool) error {
-	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope}
+	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope, mount: n.Mount}
 	if n.Mount {
 		w.scopes++
 		sub.scope = w.scopes
@@ -171,7 +171,7 @@ func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at stri
 		w.ledger.Objects.Dirs.Add(1)
 	}
 	if d.handle != nil {
-		handle, err := w.makeDir(d, n)
+		handle, err := w.makeDir(d, sub, n)
 		if err != nil {
 			w.ledger.Fail(at, "make directory", err)
 			return nil
@@ -179,6 +179,7 @@ func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at stri
 		sub.handle = handle
 	}
 	if n.Outcome == tree.Unreadable {
+		sub.partial = true
 		w.ledger.Fail(at, "restore", errPartial)
 	}
 	d.begin()
@@ -194,11 +195,15 @@ func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at stri
 
 // makeDir opens the directory n of d, making it if need be. In a dry run nothing is made: nil stands for what is not
 // there.
-func (w *walker) makeDir(d *dir, n *tree.Node) (*localfs.Dir, error) {
+func (w *walker) makeDir(d, sub *dir, n *tree.Node) (*localfs.Dir, error) {
 	var st localfs.Stat
 	err := d.handle.Lstat(n.Name, &st)
 	switch {
 	case err == nil && st.Type == tree.Dir:
+		sub.mounted = mounted(d.handle, &st)
+		if sub.node != nil && !w.to.DryRun && st.Attr&(localfs.AttrImmutable|localfs.AttrAppend) != 0 {
+			_ = d.handle.Unprotect(n.Name) // what is in it could not be replaced; its flags are set when it is finished
+		}
 		return d.handle.Open(n.Name)
 	case err == nil && w.to.Overwrite == Never:
 		return nil, errInTheWay
