@@ -128,7 +128,10 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	if !job.Session.DryRun {
 		out.ID = id
-		return memory.commit(id)
+		if err := memory.commit(id); err != nil {
+			// The snapshot is there. All that was remembered may be lost at any time.
+			l.Note("in the local cache", "remember directories", err)
+		}
 	}
 	return nil
 }
