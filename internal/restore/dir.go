@@ -19,6 +19,10 @@ type dir struct {
 	broken   bool       // could not be made
 	scope    uint64     // of inode numbers: changes where a file system was mounted
 
+	partial bool // the snapshot does not hold all that was in it
+	mount   bool // a file system was mounted here when it was backed up
+	mounted bool // a file system is mounted here now
+
 	pending atomic.Int64 // entries not finished, and one for the walk
 }
 

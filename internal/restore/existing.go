@@ -3,6 +3,7 @@ package restore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -26,7 +27,7 @@ func (j *job) replaces(n *tree.Node, st *localfs.Stat) bool {
 // clear makes room for an object of another type. A directory goes only if it is empty, or if everything that is not in
 // the snapshot is to go.
 func (j *job) clear(in *localfs.Dir, name string, st *localfs.Stat) error {
-	if err := in.Unprotect(name); err != nil && !localfs.Unsupported(err) {
+	if err := unprotect(in, name); err != nil {
 		return err
 	}
 	if st.Type != tree.Dir {
@@ -42,8 +43,36 @@ func (j *job) clear(in *localfs.Dir, name string, st *localfs.Stat) error {
 	return nil
 }
 
-// sweep removes what is in d but not in the snapshot.
+// unprotect takes off what keeps an object from being replaced. Whoever may not look whether there is something to take
+// off may still be allowed to replace it: if not, that will say so.
+func unprotect(in *localfs.Dir, name string) error {
+	err := in.Unprotect(name)
+	if localfs.Unsupported(err) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
+// mounted reports whether a file system is mounted on an entry of in, of which st tells.
+func mounted(in *localfs.Dir, st *localfs.Stat) bool {
+	if st.Type != tree.Dir || st.Attr&localfs.AttrMountRoot != 0 {
+		return st.Type == tree.Dir
+	}
+	own, err := in.Fstat()
+	return err != nil || own.Dev != st.Dev
+}
+
+// sweep removes what is in d but not in the snapshot. That something is not in the snapshot must mean that it was not
+// there: this is not so of a directory that could not be listed, nor of a file system that the backup did not enter or
+// that was not mounted then.
 func (w *walker) sweep(d *dir, keep map[string]bool) error {
+	if d.partial {
+		return nil // told
+	}
+	if d.mounted && (!d.mount || len(keep) == 0) {
+		w.ledger.Note(d.path, "delete", errNotEntered)
+		return nil
+	}
 	var extra []string
 	var growing map[string]bool // temporary names of files that are being written
 	h, err := w.handles.get(d)
@@ -99,7 +128,10 @@ func (j *job) removeAll(in *localfs.Dir, name string) (removed uint64, err error
 		}
 		return 0, err
 	}
-	if err := in.Unprotect(name); err != nil && !localfs.Unsupported(err) {
+	if mounted(in, &st) {
+		return 0, errMounted
+	}
+	if err := unprotect(in, name); err != nil {
 		return 0, err
 	}
 	if st.Type == tree.Dir {

@@ -28,7 +28,8 @@ type file struct {
 	temp string // the name it has until it is whole; empty: written under its own
 	link *link  // other names of it wait
 
-	left atomic.Int64 // chunks not written, and one for the walk
+	left   atomic.Int64 // chunks not written, and one for the walk
+	sparse atomic.Bool  // it has holes
 
 	mu     sync.Mutex
 	w      *localfs.Writer
@@ -54,6 +55,9 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node, at string) erro
 	}
 	w.window.files++
 	err := w.chunks(ctx, &n.Content, n.Size, func(c tree.Chunk, off uint64) error {
+		if c.IsHole() {
+			f.sparse.Store(true)
+		}
 		if c.IsHole() || f.hopeless() {
 			return nil
 		}
@@ -130,7 +134,7 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	if st.Type != tree.File {
 		return false, w.clear(in, f.node.Name, &st)
 	}
-	if err := in.Unprotect(f.node.Name); err != nil && !localfs.Unsupported(err) {
+	if err := unprotect(in, f.node.Name); err != nil {
 		return false, err
 	}
 	if st.Size != f.node.Size || st.Links > 1 || !w.identical(ctx, in, &f.node) {
@@ -286,6 +290,12 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 		w.Prepare(&f.node)
 	}
 	f.w = w
+	if f.sparse.Load() {
+		// XFS reserves space behind a file that grows, and what is reserved where a hole follows stays taken.
+		if err := w.Truncate(int64(f.node.Size)); err != nil {
+			return nil, err
+		}
+	}
 	return w, nil
 }
 

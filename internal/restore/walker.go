@@ -167,7 +167,7 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 // subdirectory makes the directory n in d and goes into it. One that is only on the way to something that may be taken
 // is made when something is, and keeps its metadata if it exists.
 func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at string, take, enter bool) error {
-	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope}
+	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope, mount: n.Mount, partial: n.Outcome == tree.Unreadable}
 	if n.Mount {
 		w.scopes++
 		sub.scope = w.scopes
@@ -223,6 +223,9 @@ func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
 	err := in.Lstat(n.Name, &st)
 	switch {
 	case err == nil && st.Type == tree.Dir:
+		if d.node != nil && !w.to.DryRun && st.Attr&(localfs.AttrImmutable|localfs.AttrAppend) != 0 {
+			_ = in.Unprotect(n.Name) // what is in it could not be replaced; its flags are set when it is finished
+		}
 		return w.enter(in, d)
 	case err == nil && w.to.Overwrite == Never:
 		return errInTheWay
@@ -257,6 +260,7 @@ func (w *walker) enter(in *localfs.Dir, d *dir) error {
 		return err
 	}
 	d.there, d.dev, d.ino = true, st.Dev, st.Ino
+	d.mounted = mounted(in, &st)
 	w.handles.add(d, h)
 	return nil
 }
