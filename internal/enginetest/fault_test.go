@@ -225,6 +225,7 @@ func TestLostPackIsMadeUpFor(t *testing.T) {
 			}
 			next, _, err := e.backup(job)
 			require.NoError(t, err)
+			e.open.CacheDir = t.TempDir() // another machine finds the new places too
 			e.requireReadable(first.ID.String(), "")
 			e.requireReadable(next.ID.String(), "")
 		}

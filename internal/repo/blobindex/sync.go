@@ -97,9 +97,10 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 			there[id] = true
 		}
 	}
-	// Newest first: a segment is younger than those it supersedes, so they are seldom read.
+	// Oldest first: of several places of a blob the one merged last counts, and a blob is stored again only when its
+	// older place was lost.
 	slices.SortFunc(s.listed, func(a, b segmentFile) int {
-		if d := b.modified.Compare(a.modified); d != 0 {
+		if d := a.modified.Compare(b.modified); d != 0 {
 			return d
 		}
 		return a.id.Compare(b.id)
