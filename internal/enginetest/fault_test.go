@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore"
@@ -69,7 +70,23 @@ func failOne(t *testing.T, src string, plan faultstore.Plan) bool {
 		e.requireReadable(out.ID.String(), src)
 	}
 	e.requireReadable(first.ID.String(), src)
+	e.requireClean(plan.Effect == faultstore.Torn || plan.Effect == faultstore.Silent)
 	return true
+}
+
+// requireClean demands that a structure check finds nothing, or, where the store itself broke its promise and left half
+// a file behind, nothing that any snapshot needs.
+func (e *engine) requireClean(torn bool) {
+	e.t.Helper()
+	require.NoError(e.t, e.with(func(r *repo.Repository) error {
+		found, err := check.Run(context.Background(), r, check.Options{}, report.NewJob(report.Check, time.Now))
+		if err == nil {
+			for _, p := range found.Problems {
+				require.True(e.t, torn && len(p.Snapshots) == 0, "%+v", p)
+			}
+		}
+		return err
+	}))
 }
 
 // requireReadable restores a whole snapshot and demands that nothing is missing in it.
