@@ -32,9 +32,14 @@ type backupFlags struct {
 	ignoreInode      bool
 	ignoreCtime      bool
 	lists            listFlags
-	stdin, stdinFrom bool
-	stdinName        string
+	stream           streamFlags
 	make             bool
+}
+
+// streamFlags are about a backup of a stream.
+type streamFlags struct {
+	stdin, command bool
+	name           string
 }
 
 func (f *backupFlags) register(flags *pflag.FlagSet) {
@@ -49,10 +54,10 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.ignoreInode, "ignore-inode", false, "a file is not changed because its inode number is")
 	flags.BoolVar(&f.ignoreCtime, "ignore-ctime", false, "a file is not changed because its ctime is")
 	f.lists.register(flags)
-	flags.BoolVar(&f.stdin, "stdin", false, "back up standard input as one file")
-	flags.BoolVar(&f.stdinFrom, "stdin-from-command", false, "run the arguments as a command and back up its output; "+
+	flags.BoolVar(&f.stream.stdin, "stdin", false, "back up standard input as one file")
+	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "run the arguments as a command and back up its output; "+
 		"if it fails there is no snapshot")
-	flags.StringVar(&f.stdinName, "stdin-filename", "stdin", "path of that file in the snapshot")
+	flags.StringVar(&f.stream.name, "stdin-filename", "stdin", "path of that file in the snapshot")
 	flags.BoolVar(&f.make, "init", false, "make the repository first if there is none (always so at the default place)")
 }
 
@@ -161,7 +166,7 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 		}
 		job.Label.Time = at
 	}
-	if f.stdin || f.stdinFrom {
+	if f.stream.stdin || f.stream.command {
 		return job, a.fromStdin(ctx, f, args, job)
 	}
 	return job, a.fromPaths(f, args, job)

@@ -17,14 +17,14 @@ const commandGrace = 5 * time.Second
 
 // fromStdin makes the source a stream: standard input, or what a command writes.
 func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job *backup.Job) error {
-	job.Stdin = &backup.Stdin{Name: f.stdinName}
-	job.Label.Sources = []string{path.Join("/", f.stdinName)}
+	job.Stdin = &backup.Stdin{Name: f.stream.name}
+	job.Label.Sources = []string{path.Join("/", f.stream.name)}
 	switch {
 	case f.lists.given():
 		return usagef("--files-from and --stdin exclude each other")
-	case !f.stdinFrom && len(args) > 0:
+	case !f.stream.command && len(args) > 0:
 		return usagef("--stdin takes no paths")
-	case !f.stdinFrom:
+	case !f.stream.command:
 		job.Stdin.Reader = abortable(ctx, a.In)
 		return nil
 	case len(args) == 0:
