@@ -6,6 +6,7 @@ ROUNDS  ?= 20
 TREES   ?= /usr $(shell $(GO) env GOMODCACHE)
 
 # Packages in which several goroutines meet.
+SOAK = 10m
 CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
 	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/store/...
 
@@ -40,6 +41,7 @@ fuzz:                   ## every fuzz target, for FUZZTIME each
 
 soak:                   ## the tests where goroutines meet, ROUNDS times in random order, under the race detector
 	$(GO) test -race -count $(ROUNDS) -shuffle on -timeout 6h $(CONCURRENT)
+	$(GO) test -run 'Crash|Memory' -timeout 2h ./internal/enginetest -soak $(SOAK)
 
 bench:                  ## Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
