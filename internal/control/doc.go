@@ -1,0 +1,2 @@
+// Package control lets a running job be shown and changed through a local socket.
+package control
