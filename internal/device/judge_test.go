@@ -22,7 +22,9 @@ func hear(j *Judge, n int, latency time.Duration, bytes int) {
 	}
 }
 
-func weak(m Medium) *Judge { return NewJudge(Info{Medium: m, Weak: true, Why: "The data lies on vda."}) }
+func weak(m Medium) *Judge {
+	return NewJudge(Info{Medium: m, Weak: true, Why: "The data lies on vda."})
+}
 
 func TestVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
