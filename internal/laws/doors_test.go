@@ -29,8 +29,8 @@ func exceptions() []exception {
 		{"internal/repo/framecache", nil, "copies of sealed frames on this machine, which may vanish at any time"},
 		{"internal/repo/blobindex", []string{"os.MkdirAll"}, "makes the folder in which the cache lies"},
 		{
-			"internal/device", []string{"os.ReadFile", "os.ReadDir", "os.Stat", "filepath.EvalSymlinks", "unix.Open"},
-			"reads sysfs and the mount table, and opens a directory of btrfs to ask which one it is",
+			"internal/device", []string{"os.ReadFile", "os.ReadDir", "os.Stat", "filepath.EvalSymlinks"},
+			"reads sysfs and the mount table",
 		},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
 		{"internal/cli", nil, "reads option files, password files and key files, and asks at the terminal"},

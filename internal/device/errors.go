@@ -1,0 +1,6 @@
+package device
+
+import "errors"
+
+// ErrMedium: the word names no medium.
+var ErrMedium = errors.New("not a medium")
