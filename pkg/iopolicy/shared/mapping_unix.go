@@ -25,7 +25,7 @@ func open(dir, key string, patience int) (*mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(at) //nolint:errcheck // was only read
+	defer unix.Close(at)
 	head := header(key, boot)
 	f := file{at, filepath.Join(dir, fileName(key)), head}
 	fd, err := f.open()
