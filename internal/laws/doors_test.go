@@ -33,6 +33,12 @@ func exceptions() []exception {
 			"reads sysfs and the mount table",
 		},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
+		{
+			"pkg/iopolicy/shared", []string{
+				"os.ReadFile", "unix.Mkdir", "unix.Open", "unix.Openat", "unix.Unlinkat", "unix.Renameat", "unix.Lstat", "unix.Stat",
+			},
+			"maps files of the runtime directory, which is memory, and asks procfs who lives",
+		},
 		{"internal/cli", nil, "reads option files, password files and key files, and asks at the terminal"},
 	}
 }
