@@ -14,7 +14,7 @@ type Config struct {
 	Watcher  Watcher     // sees others' I/O; nil: only what passes this gate or is told by Peers counts
 	Meter    Meter       // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
 	Peers    Peers       // other processes with gates for the same device; nil: none
-	Idle     func() bool // nobody is using the machine: tier 3 counts as tier 2; nil: not known, so never. It must be quick
+	Idle     func() bool // nobody is using the machine: tier 3 counts as tier 2; nil: not known, so never. Asked before each operation of tier 3
 	// Attribute: every operation is metered, not only those inside a window, because the process uses other devices
 	// too and a Watcher must know which bytes were for this one.
 	Attribute bool
@@ -26,8 +26,10 @@ type Config struct {
 // by whoever needs to see every operation (a gate that is shut, sleepers, a look at others' I/O). Everything else happens
 // under mu.
 type Gate struct {
-	cfg   Config
-	epoch time.Time
+	cfg     Config
+	epoch   time.Time
+	escorts bool      // every operation needs more than counting
+	ways    sync.Pool // of *way, for metered operations
 
 	alert               atomic.Int64  // how many reasons there are to take mu before an operation begins
 	waiting             atomic.Uint32 // bits of the tiers above 0 that clients of this gate have
@@ -98,7 +100,7 @@ func waits(t Tier) bool { return t-1 < Tiers-1 }
 // New makes a gate.
 func New(cfg Config) *Gate {
 	g := &Gate{
-		cfg: cfg, epoch: time.Now(), medium: cfg.Medium, turn: Tiers - 1, looked: never, floor: never,
+		cfg: cfg, epoch: time.Now(), escorts: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium, turn: Tiers - 1, looked: never, floor: never,
 		armed: never, openUntil: never, heldSince: never,
 	}
 	for t := range Tiers {
@@ -124,7 +126,7 @@ func (g *Gate) Pass(c *Client) *Pass {
 		return nil
 	}
 	c.join(g)
-	return &Pass{g, c}
+	return &Pass{g, c, way{gate: g}}
 }
 
 // admit records that a client of policy p may come.

@@ -99,15 +99,15 @@ func milliseconds(name string, at *time.Duration, most time.Duration, help strin
 	}
 }
 
-// bare takes off what sysctl puts before its names.
-func bare(name string) string { return strings.TrimPrefix(strings.TrimSpace(name), "debug.") }
+// short takes off what sysctl puts before its names.
+func short(name string) string { return strings.TrimPrefix(strings.TrimSpace(name), "debug.") }
 
 // Set changes one setting by its sysctl name, with or without "debug.". Values are whole numbers: milliseconds, bytes, 0
 // or 1. The error wraps ErrSetting, and s is then as before.
 func (s *Settings) Set(name, value string) error {
 	numbers := s.numbers()
 	for _, n := range numbers {
-		if n.name != bare(name) {
+		if n.name != short(name) {
 			continue
 		}
 		v, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)

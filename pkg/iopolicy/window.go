@@ -69,11 +69,11 @@ func (g *Gate) note(by Tier, from, until int64) {
 	g.openUntil = until
 }
 
-// charge books an I/O of tier t that was issued in a period. g.mu is held.
-func (g *Gate) charge(t Tier, issued int64, period uint64) {
+// charge books an I/O of tier t to the moment of its issue. g.mu is held.
+func (g *Gate) charge(t Tier, issued int64, m mark) {
 	g.charged++
 	g.lastIO[t] = max(g.lastIO[t], issued)
-	if period == g.period.Load() {
+	if m.issued(g.period.Load()) {
 		g.spent = true
 	}
 }
