@@ -7,7 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/pressure/others"
 )
+
+// family is how many descendants are looked for at most.
+const family = 256
 
 // group is the control group of this process, where it is alone in it: then the kernel counts its I/O by device, as
 // submitted, and late writes of its pages as well, so that other devices need no proof and nothing is pending.
@@ -19,7 +24,7 @@ type group struct {
 }
 
 // openGroup returns a source that counts own I/O by control group; nil where that is not exact.
-func openGroup(d *disks, opt Options, proc, cgroups string) *group {
+func openGroup(d *disks, opt Options, procs, cgroups string) *group {
 	if len(opt.Stats) != 1 {
 		return nil
 	}
@@ -32,7 +37,7 @@ func openGroup(d *disks, opt Options, proc, cgroups string) *group {
 	if above, err := os.ReadDir(filepath.Join(disk, "holders")); err != nil || len(above) > 0 {
 		return nil
 	}
-	dir := ownGroup(proc, cgroups)
+	dir := ownGroup(procs, cgroups)
 	if dir == "" {
 		return nil
 	}
@@ -68,8 +73,8 @@ func ownGroup(procs, cgroups string) string {
 		return ""
 	}
 	own := []int{os.Getpid()}
-	for i := 0; i < len(own) && len(own) <= crowd; i++ {
-		own = proc(procs).children(own[i], own)
+	for i := 0; i < len(own) && len(own) <= family; i++ {
+		own = others.Children(own[i], own)
 	}
 	for _, m := range strings.Fields(string(members)) {
 		if pid, err := strconv.Atoi(m); err != nil || !slices.Contains(own, pid) {

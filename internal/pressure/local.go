@@ -3,6 +3,7 @@ package pressure
 import (
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/pressure/others"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -37,7 +38,7 @@ type glance struct {
 	dev     counts
 	away    iopolicy.Bytes // own, proven to be elsewhere
 	own     tally
-	kin     kin // the peers
+	kin     others.Sum // the peers
 	synced  uint64
 	late    bool // so much time passed since the Moment that an own operation may have come and gone
 }
@@ -51,7 +52,7 @@ type local struct {
 	src      source
 	opt      Options
 	interval time.Duration
-	company  company
+	company  *others.Company
 
 	last    glance
 	calm    bool // in this gap the device has been idle at a look
@@ -66,7 +67,7 @@ type local struct {
 
 // newLocal begins with a first look, which is the base of all later ones.
 func newLocal(src source, opt Options, interval time.Duration, fs string) (*local, error) {
-	l := &local{src: src, company: company{procs: hostProcs()}, opt: opt, interval: interval, writes: newWrites(fs, max(1, len(opt.Stats)))}
+	l := &local{src: src, company: others.NewCompany(), opt: opt, interval: interval, writes: newWrites(fs, max(1, len(opt.Stats)))}
 	g, err := l.glance(iopolicy.Moment{At: time.Now()})
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func newLocal(src source, opt Options, interval time.Duration, fs string) (*loca
 
 func (l *local) close() {
 	l.src.close()
-	l.company.close()
+	l.company.Close()
 }
 
 func (l *local) strange() uint64 { return l.foreign }
@@ -108,7 +109,7 @@ func (l *local) glance(m iopolicy.Moment) (g glance, err error) {
 	}
 	g.own = l.src.own()
 	if l.opt.Peers != nil {
-		g.kin = l.company.look(l.opt.Peers(), m.At)
+		g.kin = l.company.Look(l.opt.Peers(), m.At)
 	}
 	if l.opt.Syncs != nil {
 		_, g.synced = l.opt.Syncs()
@@ -117,7 +118,7 @@ func (l *local) glance(m iopolicy.Moment) (g glance, err error) {
 }
 
 // low is the least that others can have read, but for a constant.
-func (g *glance) low() int64 { return g.lowAlone() - int64(g.kin.read) }
+func (g *glance) low() int64 { return g.lowAlone() - int64(g.kin.Read) }
 
 // lowAlone is the same if peers are others.
 func (g *glance) lowAlone() int64 { return int64(g.dev.read) - int64(g.own.read) + int64(g.away.Read) }
@@ -147,7 +148,7 @@ func (l *local) look(m iopolicy.Moment) (s iopolicy.Sighting) {
 	}
 	if wrote {
 		// While a peer writes, nobody can tell its writes from others'.
-		if tier, counts := l.company.writer(m.At); counts {
+		if tier, counts := l.company.Writer(m.At); counts {
 			s.Newest[tier] = m.At
 		}
 	}
@@ -169,15 +170,15 @@ func (l *local) rebase(g *glance) {
 
 // judgeReads tells whether others have read since the last look.
 func (l *local) judgeReads(g *glance, gap bool) bool {
-	if g.low() > l.reads.top && g.kin.alive > 0 {
-		g.kin = l.company.again(g.At) // perhaps it was a child that a peer has started meanwhile
+	if g.low() > l.reads.top && g.kin.Alive > 0 {
+		g.kin = l.company.Again(g.At) // perhaps it was a child that a peer has started meanwhile
 	}
 	rise := uint64(max(0, l.reads.lift(g.low())))
 	var inGap uint64
 	if gap && l.calm {
 		inGap = l.unexplained(g)
 	}
-	if by := max(rise, inGap); g.kin.changed || by > 0 && l.writes.readsAlong(g, by) {
+	if by := max(rise, inGap); g.kin.Changed || by > 0 && l.writes.readsAlong(g, by) {
 		// What came or went with a peer is not told apart from others; nor what the file system reads to write for us.
 		rise, inGap = 0, 0
 	}
@@ -197,7 +198,7 @@ func (l *local) unexplained(g *glance) uint64 {
 	if did == 0 {
 		return 0
 	}
-	did = less(did, g.kin.read-min(g.kin.read, l.last.kin.read))
+	did = less(did, g.kin.Read-min(g.kin.Read, l.last.kin.Read))
 	// With other devices in use the sum of this process says little: then only faults are left that no gate has seen.
 	if l.opt.Elsewhere != nil && g.own.faults == l.last.own.faults {
 		return did
@@ -214,26 +215,26 @@ func (l *local) lower(g *glance, gap bool) {
 	if g.Inflight > 0 || g.dev.inflight > 0 || g.late || g.low() >= l.reads.top && g.lowAlone() >= l.helpers.top {
 		return
 	}
-	if gap && g.own.read == l.last.own.read && g.away.Read == l.last.away.Read && g.kin.read == l.last.kin.read &&
+	if gap && g.own.read == l.last.own.read && g.away.Read == l.last.away.Read && g.kin.Read == l.last.kin.Read &&
 		g.At.Sub(l.last.At) >= l.interval/2 {
 		l.reads.top, l.helpers.top = min(l.reads.top, g.low()), min(l.helpers.top, g.lowAlone())
 		return
 	}
-	if l.opt.Elsewhere != nil || g.kin.alive > 0 {
+	if l.opt.Elsewhere != nil || g.kin.Alive > 0 {
 		return
 	}
 	again, err := l.src.device()
 	// Nothing was submitted between the first question to the process and the second, and before the second the device
 	// was idle: all that was submitted is complete.
 	if err == nil && again.inflight == 0 && l.src.own().read == g.own.read {
-		low := int64(again.read) - int64(g.own.read) - int64(g.kin.read)
-		l.reads.top, l.helpers.top = min(l.reads.top, low), min(l.helpers.top, low+int64(g.kin.read))
+		low := int64(again.read) - int64(g.own.read) - int64(g.kin.Read)
+		l.reads.top, l.helpers.top = min(l.reads.top, low), min(l.helpers.top, low+int64(g.kin.Read))
 	}
 }
 
 // inflight tells whether others have requests on the device now, which can be told in a gap only.
 func (l *local) inflight(g *glance, gap bool) bool {
-	return gap && l.calm && g.dev.inflight > 0 && g.own.faults == l.last.own.faults && g.kin.alive == 0 && !l.writes.mayWrite(g)
+	return gap && l.calm && g.dev.inflight > 0 && g.own.faults == l.last.own.faults && g.kin.Alive == 0 && !l.writes.mayWrite(g)
 }
 
 // judgeWrites tells whether others have written or flushed since the last judgement.
@@ -258,7 +259,7 @@ func (l *local) judgePeers(g *glance, s *iopolicy.Sighting) {
 	}
 	did := l.helpers.lift(g.lowAlone()) > 0 || g.dev.written > l.last.dev.written || g.dev.flushes > l.last.dev.flushes
 	for t := range l.owed {
-		if g.kin.rose[t] {
+		if g.kin.Rose[t] {
 			l.owed[t] = g.At
 		}
 		// Their bytes were counted when they were submitted, the device counts them when they are complete.

@@ -12,13 +12,3 @@ func open(device.Info, Options) (judge, string) {
 
 // Idle returns nil: when the user was last there cannot be known without cgo.
 func Idle() func() bool { return nil }
-
-func hostProcs() procs { return noProcs{} }
-
-// noProcs shows no other processes.
-type noProcs struct{}
-
-func (noProcs) open(int, uint64) (process, error) { return nil, errEnded }
-func (noProcs) children(_ int, to []int) []int    { return to }
-
-func scanProcesses() map[int]used { return map[int]used{} }

@@ -1,9 +1,6 @@
 package pressure
 
-import (
-	"bytes"
-	"errors"
-)
+import "errors"
 
 // sector is the unit of the kernel's statistics of devices and processes, whatever that of the disk is.
 const sector = 512
@@ -45,13 +42,4 @@ func number(text []byte) (v uint64, rest []byte) {
 		return 0, nil
 	}
 	return v, text[i:]
-}
-
-// parseIO reads /proc/PID/io.
-func parseIO(text []byte) (read, dirtied uint64, ok bool) {
-	_, rest, _ := bytes.Cut(text, []byte("\nread_bytes: "))
-	read, rest = number(rest)
-	_, rest, _ = bytes.Cut(rest, []byte("\nwrite_bytes: "))
-	dirtied, rest = number(rest)
-	return read, dirtied, rest != nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/pressure/others"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -31,16 +32,11 @@ type Options struct {
 	Ledger func() iopolicy.Bytes
 }
 
-// Peer is a cooperating process, which has a gate of its own for the same device.
-type Peer struct {
-	PID int
-	// Start is the time of its start as in field 22 of /proc/PID/stat; 0: not known, and a process that got the same
-	// number later is taken for it.
-	Start     uint64
-	Tier      iopolicy.Tier
-	Passive   bool   // opens no window for anybody
-	Elsewhere uint64 // bytes that it has proven to have read from other devices
-}
+// Peer is a cooperating process.
+type Peer = others.Peer
+
+// Culprit is somebody who has used a device.
+type Culprit = others.Culprit
 
 // Mode tells how much a Watcher can see.
 type Mode uint8
@@ -72,7 +68,8 @@ type Watcher struct {
 	mu    sync.Mutex
 	judge judge // nil: blind
 	why   string
-	blame blamer
+	blame others.Blamer
+	peers func() []Peer
 }
 
 // judge compares what was read at a look with what was read before.
@@ -88,9 +85,8 @@ type judge interface {
 // Watch begins to watch the device of info. There must be no own I/O at the device meanwhile. That nothing can be seen is
 // no error: the Watcher is Blind and tells why.
 func Watch(info device.Info, opt Options) *Watcher {
-	w := &Watcher{interval: interval(info.Medium)}
+	w := &Watcher{interval: interval(info.Medium), peers: opt.Peers}
 	w.judge, w.why = open(info, opt)
-	w.blame.peers = opt.Peers
 	return w
 }
 
@@ -146,4 +142,22 @@ func (w *Watcher) Close() {
 		w.judge.close()
 		w.judge, w.why = nil, "The watch was ended."
 	}
+}
+
+// Blame returns who has moved most since it was last called, on any device: the kernel does not tell on which. The first
+// call only begins to compare. Only root sees processes of other users; what the device did beyond those that can be seen
+// is put down to nobody by name. It looks at every process, some 5 us for each, at most once a second, and is meant for
+// when somebody asks or a gate is engaged.
+func (w *Watcher) Blame() []Culprit {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var strange uint64
+	if w.judge != nil {
+		strange = w.judge.strange()
+	}
+	var peers []Peer
+	if w.peers != nil {
+		peers = w.peers()
+	}
+	return w.blame.Ask(time.Now(), strange, peers)
 }

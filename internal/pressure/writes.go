@@ -1,6 +1,10 @@
 package pressure
 
-import "time"
+import (
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/pressure/others"
+)
 
 // The allowance for metadata that the kernel writes after own changes, without a flush: so much per interval with own
 // writes or per own operation that touches a file, and a part of what was written, to a limit.
@@ -11,10 +15,6 @@ const (
 	allowed    = 1 << 20
 	readsPer   = 512 // bytes written, for one that threads of btrfs read to write them: 64 KiB for 128 MiB, and reserve
 )
-
-// expiry is how long a dirty page can wait: the kernel's default of 30 s, looked for every 5 s, and as much again as a
-// commit needs.
-const expiry = 41 * time.Second
 
 // writes tells others' writes from the own that come late.
 type writes struct {
@@ -64,7 +64,7 @@ func (w *writes) dirtied(g *glance, opt Options) uint64 {
 	if opt.Elsewhere != nil {
 		own = g.Own.Written
 	}
-	return (own + g.kin.dirtied) * w.copies
+	return (own + g.kin.Dirtied) * w.copies
 }
 
 // recent tells whether own writes may still come.
@@ -150,11 +150,11 @@ func (w *writes) advance(g *glance, opt Options) {
 		w.allowance = min(w.allowance, allowed)
 	}
 	last := len(w.ages) - 1
-	if g.At.Sub(w.ages[last].at) >= expiry/time.Duration(last) {
+	if g.At.Sub(w.ages[last].at) >= others.Expiry/time.Duration(last) {
 		copy(w.ages[:], w.ages[1:])
 		w.ages[last] = age{g.At, total}
 	}
-	if g.At.Sub(w.ages[0].at) >= expiry {
+	if g.At.Sub(w.ages[0].at) >= others.Expiry {
 		w.pending = min(w.pending, less(total, w.ages[0].dirtied))
 	}
 	if !w.recent(g.At) {

@@ -1,4 +1,4 @@
-package pressure
+package others
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func startOf(dir string) uint64 {
 	if len(fields) < 20 {
 		return 0
 	}
-	v, _ := number(fields[19])
+	v, _, _ := digits(fields[19])
 	return v
 }
 
@@ -56,7 +56,7 @@ func (root proc) children(pid int, to []int) []int {
 			continue
 		}
 		for field := range bytes.FieldsSeq(text) {
-			if v, rest := number(field); rest != nil {
+			if v, _, ok := digits(field); ok {
 				to = append(to, int(v))
 			}
 		}
@@ -76,3 +76,24 @@ func (p *other) bytes() (read, dirtied uint64, ok bool) {
 }
 
 func (p *other) close() { p.file.Close() }
+
+// parseIO reads /proc/PID/io.
+func parseIO(text []byte) (read, dirtied uint64, ok bool) {
+	_, text, _ = bytes.Cut(text, []byte("\nread_bytes: "))
+	read, text, _ = digits(text)
+	_, text, _ = bytes.Cut(text, []byte("\nwrite_bytes: "))
+	dirtied, _, ok = digits(text)
+	return read, dirtied, ok
+}
+
+// digits takes the number that text begins with.
+func digits(text []byte) (v uint64, rest []byte, ok bool) {
+	for len(text) > 0 && text[0] >= '0' && text[0] <= '9' {
+		v = v*10 + uint64(text[0]-'0')
+		text, ok = text[1:], true
+	}
+	return v, text, ok
+}
+
+// Children appends the processes that pid has started and not yet waited for.
+func Children(pid int, to []int) []int { return proc("/proc").children(pid, to) }

@@ -1,4 +1,4 @@
-package pressure
+package others
 
 import (
 	"cmp"
@@ -32,41 +32,32 @@ type used struct {
 	bytes uint64
 }
 
-// blamer compares what processes have moved.
-type blamer struct {
-	peers   func() []Peer
+// Blamer compares what processes have moved. Its zero value is ready. It is not safe for concurrent use.
+type Blamer struct {
 	at      time.Time
 	before  map[int]used
 	strange uint64
 	last    []Culprit
 }
 
-// Blame returns the processes that have moved most since it was last called, on any device: the kernel does not tell on
+// Ask returns the processes that have moved most since it was last called, on any device: the kernel does not tell on
 // which. The first call only begins to compare and returns nothing, and calls within a second return the same again. Only
-// root sees processes of other users; what the device did beyond those that can be seen is put down to nobody by name.
-// It is not cheap, and meant for when somebody asks or a gate is engaged.
-func (w *Watcher) Blame() []Culprit {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var strange uint64
-	if w.judge != nil {
-		strange = w.judge.strange()
-	}
-	return w.blame.ask(time.Now(), strange, scanProcesses)
+// root sees processes of other users; what of the strange bytes, the sum of what others have moved on a device so far, is
+// more than what those did that can be seen, is put down to nobody by name.
+func (b *Blamer) Ask(now time.Time, strange uint64, peers []Peer) []Culprit {
+	return b.ask(now, strange, peers, scanProcesses)
 }
 
 // ask compares at most once in a while.
-func (b *blamer) ask(now time.Time, strange uint64, scan func() map[int]used) []Culprit {
+func (b *Blamer) ask(now time.Time, strange uint64, peers []Peer, scan func() map[int]used) []Culprit {
 	if !b.at.IsZero() && now.Sub(b.at) < asked {
 		return slices.Clone(b.last)
 	}
 	first := b.before == nil
 	after := scan()
 	tiers := map[int]iopolicy.Tier{}
-	if b.peers != nil {
-		for _, p := range b.peers() {
-			tiers[p.PID] = p.Tier
-		}
+	for _, p := range peers {
+		tiers[p.PID] = p.Tier
 	}
 	var found []Culprit
 	var sum uint64

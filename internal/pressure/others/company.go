@@ -1,4 +1,4 @@
-package pressure
+package others
 
 import (
 	"time"
@@ -6,11 +6,25 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
+// Peer is a cooperating process, which has a gate of its own for the same device.
+type Peer struct {
+	PID int
+	// Start is the time of its start as in field 22 of /proc/PID/stat; 0: not known, and a process that got the same
+	// number later is taken for it.
+	Start     uint64
+	Tier      iopolicy.Tier
+	Passive   bool   // opens no window for anybody
+	Elsewhere uint64 // bytes that it has proven to have read from other devices
+}
+
 const (
 	// census is how often the descendants of the peers are looked for, and suspected how often if somebody has read.
 	census, suspected = 250 * time.Millisecond, 20 * time.Millisecond
 	// unsettled is how long after a peer came or went what it had asked for may still be on its way.
 	unsettled = 100 * time.Millisecond
+	// Expiry is how long a dirty page can wait to be written: the kernel's default of 30 s, looked for every 5 s, and as
+	// much again as a commit needs.
+	Expiry = 41 * time.Second
 	// crowd is how many descendants of one peer are counted at most.
 	crowd = 256
 )
@@ -30,23 +44,23 @@ type process interface {
 	close()
 }
 
-// kin is what the peers have done.
-type kin struct {
-	read, dirtied uint64 // since each was first seen; never less than before
-	rose          [iopolicy.Tiers]bool
-	alive         int
-	changed       bool // one has come or gone lately
+// Sum is what the peers have done.
+type Sum struct {
+	Read, Dirtied uint64               // bytes since each was first seen; never less than before
+	Rose          [iopolicy.Tiers]bool // peers of the tier have read or made dirty since the last look
+	Alive         int
+	Changed       bool // one has come or gone lately
 }
 
-// company is the cooperating processes and their descendants.
-type company struct {
+// Company is the cooperating processes and their descendants. It is not safe for concurrent use.
+type Company struct {
 	procs   procs
 	members map[int]*member
 	round   uint64
 	counted time.Time // last census
 	changed time.Time
 	gone    iopolicy.Bytes // of those that have left
-	last    kin
+	last    Sum
 }
 
 // member is a peer.
@@ -76,8 +90,11 @@ func (r *relative) update() (since iopolicy.Bytes, ok bool) {
 	return iopolicy.Bytes{Read: r.now.Read - r.base.Read, Written: r.now.Written - r.base.Written}, ok
 }
 
-// look returns what the peers have done until now.
-func (c *company) look(peers []Peer, now time.Time) kin {
+// NewCompany watches processes of this machine.
+func NewCompany() *Company { return &Company{procs: hostProcs()} }
+
+// Look returns what the peers have done until now.
+func (c *Company) Look(peers []Peer, now time.Time) Sum {
 	c.round++
 	for _, p := range peers {
 		c.greet(p, now)
@@ -88,23 +105,23 @@ func (c *company) look(peers []Peer, now time.Time) kin {
 	return c.sum(now)
 }
 
-// again looks for new descendants at once.
-func (c *company) again(now time.Time) kin {
+// Again looks for new descendants at once.
+func (c *Company) Again(now time.Time) Sum {
 	if now.Sub(c.counted) < suspected {
 		return c.last
 	}
-	rose := c.last.rose
+	rose := c.last.Rose
 	c.count(now)
 	k := c.sum(now)
 	for t := range rose {
-		k.rose[t] = k.rose[t] || rose[t]
+		k.Rose[t] = k.Rose[t] || rose[t]
 	}
 	c.last = k
 	return k
 }
 
 // greet marks a peer as present.
-func (c *company) greet(p Peer, now time.Time) {
+func (c *Company) greet(p Peer, now time.Time) {
 	m := c.members[p.PID]
 	if m != nil && m.peer.Start != p.Start {
 		c.dismiss(p.PID, m, now)
@@ -130,7 +147,7 @@ func (c *company) greet(p Peer, now time.Time) {
 }
 
 // count looks for descendants.
-func (c *company) count(now time.Time) {
+func (c *Company) count(now time.Time) {
 	c.counted = now
 	for pid, m := range c.members {
 		c.families(pid, m, true)
@@ -138,7 +155,7 @@ func (c *company) count(now time.Time) {
 }
 
 // families finds the descendants of a member. What those have done that are born counts from their birth.
-func (c *company) families(pid int, m *member, born bool) {
+func (c *Company) families(pid int, m *member, born bool) {
 	queue := c.procs.children(pid, nil)
 	for len(queue) > 0 && len(m.kids) < crowd {
 		kid := queue[0]
@@ -160,7 +177,7 @@ func (c *company) families(pid int, m *member, born bool) {
 }
 
 // dismiss lets a member go. What it has done stays in the sum.
-func (c *company) dismiss(pid int, m *member, now time.Time) {
+func (c *Company) dismiss(pid int, m *member, now time.Time) {
 	c.gone.Read += m.sum.Read
 	c.gone.Written += m.sum.Written
 	m.self.close()
@@ -173,8 +190,8 @@ func (c *company) dismiss(pid int, m *member, now time.Time) {
 
 // sum reads all counters. Children come before their parents: a child that ends between is counted twice for a while,
 // which hides somebody, and not left out, which would accuse somebody.
-func (c *company) sum(now time.Time) kin {
-	k := kin{read: c.gone.Read, dirtied: c.gone.Written}
+func (c *Company) sum(now time.Time) Sum {
+	k := Sum{Read: c.gone.Read, Dirtied: c.gone.Written}
 	for pid, m := range c.members {
 		alive := m.round == c.round
 		var b iopolicy.Bytes
@@ -197,37 +214,37 @@ func (c *company) sum(now time.Time) kin {
 		b.Read = less(b.Read, less(m.peer.Elsewhere, m.away))
 		m.note(b, now, &k)
 		if alive && ok {
-			k.alive++
-			k.read += m.sum.Read
-			k.dirtied += m.sum.Written
+			k.Alive++
+			k.Read += m.sum.Read
+			k.Dirtied += m.sum.Written
 			continue
 		}
-		k.read += m.sum.Read
-		k.dirtied += m.sum.Written
+		k.Read += m.sum.Read
+		k.Dirtied += m.sum.Written
 		c.dismiss(pid, m, now)
 	}
-	k.changed = !c.changed.IsZero() && now.Sub(c.changed) < unsettled
+	k.Changed = !c.changed.IsZero() && now.Sub(c.changed) < unsettled
 	c.last = k
 	return k
 }
 
 // note books what m has done in all.
-func (m *member) note(b iopolicy.Bytes, now time.Time, k *kin) {
+func (m *member) note(b iopolicy.Bytes, now time.Time, k *Sum) {
 	if b.Written > m.sum.Written {
 		m.wrote = now
 	}
 	if (b.Read > m.sum.Read || b.Written > m.sum.Written) && !m.peer.Passive {
-		k.rose[m.peer.Tier&(iopolicy.Tiers-1)] = true
+		k.Rose[m.peer.Tier&(iopolicy.Tiers-1)] = true
 	}
 	m.sum = iopolicy.Bytes{Read: max(b.Read, m.sum.Read), Written: max(b.Written, m.sum.Written)}
 }
 
-// writer returns who is to be blamed for writes that nobody can attribute: the peer with the best tier that has written
+// Writer returns who is to be blamed for writes that nobody can attribute: the peer with the best tier that has written
 // lately, or strangers, who are tier 0. Passive peers do not count.
-func (c *company) writer(now time.Time) (tier iopolicy.Tier, counts bool) {
+func (c *Company) Writer(now time.Time) (tier iopolicy.Tier, counts bool) {
 	tier, passive := iopolicy.Tiers, false
 	for _, m := range c.members {
-		if m.wrote.IsZero() || now.Sub(m.wrote) > expiry {
+		if m.wrote.IsZero() || now.Sub(m.wrote) > Expiry {
 			continue
 		}
 		if m.peer.Passive {
@@ -242,9 +259,12 @@ func (c *company) writer(now time.Time) (tier iopolicy.Tier, counts bool) {
 	return 0, !passive
 }
 
-// close lets all go.
-func (c *company) close() {
+// Close lets all go.
+func (c *Company) Close() {
 	for pid, m := range c.members {
 		c.dismiss(pid, m, time.Time{})
 	}
 }
+
+// less returns a-b, or 0.
+func less(a, b uint64) uint64 { return a - min(a, b) }
