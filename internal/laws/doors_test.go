@@ -32,6 +32,11 @@ func exceptions() []exception {
 			"internal/device", []string{"os.ReadFile", "os.ReadDir", "os.Stat", "filepath.EvalSymlinks"},
 			"reads sysfs and the mount table",
 		},
+		{
+			"internal/pressure", []string{"os.Open", "os.ReadFile", "os.ReadDir", "os.Stat"},
+			"reads the kernel's counters in /proc and /sys, and when a terminal was last used",
+		},
+		{"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir"}, "reads the counters of processes in /proc"},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
 		{
 			"pkg/iopolicy/shared", []string{
