@@ -24,6 +24,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/crew"
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
@@ -41,6 +42,7 @@ type Source struct {
 	Skip      func(dev, ino uint64) bool // directories that never belong to their own backup
 	Reading   Reading
 	Comparing Comparing
+	Gate      localfs.Gates // the ways to the devices that the sources lie on; nil: no gates
 }
 
 // Reading says how files are read.
@@ -220,6 +222,7 @@ func (p *pipeline) run(ctx context.Context) error {
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
 		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.Ledger, Now: p.Now,
+		Gate: p.src.Gate,
 	}
 	if err := scan.Walk(ctx, p.src.Root, opt, &visitor{p}); err != nil {
 		return err

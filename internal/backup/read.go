@@ -196,7 +196,7 @@ func (p *pipeline) readOther(b *batch, i uint32) {
 		x.device = st.Rdev
 	}
 	if err := p.attributes(x, b.dir, e.Name, e.Type); err != nil {
-		p.Ledger.Fail(path, attributesOp, err)
+		p.failed(path, attributesOp, err)
 	}
 }
 
@@ -208,7 +208,15 @@ func (p *pipeline) unreadable(j *job, i uint32, path, op string, err error) {
 		return
 	}
 	j.results[i].outcome = tree.Unreadable
-	p.Ledger.Fail(path, op, err)
+	p.failed(path, op, err)
+}
+
+// failed books what could not be done with an object. A call that was not made because the run was called off says
+// nothing about the object; such a run ends without a snapshot.
+func (p *pipeline) failed(path, op string, err error) {
+	if !errors.Is(err, localfs.ErrStopped) {
+		p.Ledger.Fail(path, op, err)
+	}
 }
 
 // found is what a name turned out to stand for when it was opened.
@@ -302,7 +310,7 @@ func (p *pipeline) openFailed(b *batch, i uint32, err error) found {
 	if r.gone {
 		return isOther
 	}
-	if err := p.attributes(r.more(), b.dir, e.Name, e.Type); err != nil {
+	if err := p.attributes(r.more(), b.dir, e.Name, e.Type); err != nil && !errors.Is(err, localfs.ErrStopped) {
 		p.Ledger.Note(b.job.dir.Join(e.Name), attributesOp, err)
 	}
 	return isRead
