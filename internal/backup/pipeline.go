@@ -153,6 +153,7 @@ type pipeline struct {
 	readers crew.Crew
 	workers crew.Crew
 	buffers *crew.Buffers
+	asides  *crew.Buffers // one for each reader, for what it reads while a gate bounds it
 	makers  *makers
 	links   links
 	owners  owners
@@ -165,6 +166,8 @@ const (
 	pieceSize = 1 << 20
 	// smallFile is the largest file that travels in a batch with others. Larger ones are read piece by piece.
 	smallFile = 256 << 10
+	// minBounded is the least that is read at once of a large file while a gate bounds what is read.
+	minBounded = 64 << 10
 	// batchFiles bounds a batch of tiny files, so that a directory of a million of them is spread over the readers.
 	batchFiles = 512
 )
@@ -193,6 +196,7 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 		count = min(count, int(par.Memory)/size)
 	}
 	p.buffers = crew.NewBuffers(max(2, count), size)
+	p.asides = crew.NewBuffers(par.Readers.Most, smallFile+1)
 	p.makers = newMakers(p)
 	return p, nil
 }

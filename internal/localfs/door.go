@@ -61,6 +61,9 @@ func (d *Door) once(kind iopolicy.Kind, call func() error) error {
 // another file system is mounted. Call it before anybody else has d.
 func (d *Dir) Through(pass *iopolicy.Pass) { d.door.Pass = pass }
 
+// Bound returns how many bytes the gate lets through at once at the moment; 0: any number.
+func (d *Dir) Bound() int { return d.door.Pass.Bound() }
+
 // Tidy returns d once more, for taking away what a run that was called off would leave half done: nothing that is
 // opened below it waits, neither for a gate nor until it is told to stop. The caller releases both.
 func (d *Dir) Tidy() (*Dir, error) {

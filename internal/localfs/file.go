@@ -62,6 +62,9 @@ func fstatRegular(fd int, st *Stat) error {
 // Opened returns what Stat told at the moment of opening: the "before" of noticing a change, without another call.
 func (f *File) Opened() *Stat { return &f.opened }
 
+// Bound returns how many bytes the gate lets through at once at the moment; 0: any number.
+func (f *File) Bound() int { return f.door.Pass.Bound() }
+
 // Stat tells about the file now, also when its name is gone.
 func (f *File) Stat() (Stat, error) {
 	var st Stat
