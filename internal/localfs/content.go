@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // content is the data of an open file, behind the gate of its device.
@@ -55,7 +56,7 @@ func (c *content) readSome(p []byte, off int64) (int, error) {
 // may fetch megabytes.
 func (c *content) bound(on bool) {
 	if c.bounded.Load() != on && c.bounded.Swap(on) != on {
-		readAhead(c.fd, !on)
+		pages.ReadAhead(c.fd, !on)
 	}
 }
 
@@ -90,7 +91,7 @@ func (c *content) writeSome(p []byte, off int64) (int, error) {
 	})
 	n = max(n, 0)
 	if err == nil && grant.Max > 0 {
-		err = push(c.fd, off, int64(n))
+		err = pages.Push(c.fd, off, int64(n), true)
 	}
 	grant.End(n)
 	return n, err

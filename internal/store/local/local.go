@@ -44,6 +44,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -297,6 +298,19 @@ func (s *Store) do(ctx context.Context, op iopolicy.Op, call func() error) error
 	return err
 }
 
+// withFD calls act with the descriptor of f.
+func withFD(f *os.File, act func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var actErr error
+	if err := raw.Control(func(fd uintptr) { actErr = act(int(fd)) }); err != nil {
+		return err
+	}
+	return actErr
+}
+
 // reader reads one file as the gate allows.
 type reader struct {
 	f       *os.File
@@ -307,7 +321,7 @@ type reader struct {
 func (r *reader) readAt(p []byte, off int64, bound int) (int, error) {
 	if r.bounded != (bound > 0) {
 		r.bounded = bound > 0
-		readAhead(r.f, !r.bounded)
+		_ = withFD(r.f, func(fd int) error { pages.ReadAhead(fd, !r.bounded); return nil })
 	}
 	if bound > 0 {
 		p = p[:min(bound, len(p))]

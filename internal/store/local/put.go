@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -111,7 +112,7 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte) error {
 			}
 			n, err := f.Write(p)
 			if err == nil {
-				err = push(f, int64(off), int64(n), bound > 0)
+				err = withFD(f, func(fd int) error { return pages.Push(fd, int64(off), int64(n), bound > 0) })
 			}
 			return n, err
 		})
