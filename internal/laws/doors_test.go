@@ -32,6 +32,10 @@ func exceptions() []exception {
 			"internal/device", []string{"os.ReadFile", "os.ReadDir", "os.Stat", "filepath.EvalSymlinks", "unix.Open"},
 			"reads sysfs and the mount table, and opens a directory of btrfs to ask which one it is",
 		},
+		{
+			"internal/priority", []string{"os.ReadDir", "os.ReadFile", "os.WriteFile", "unix.Open"},
+			"lists threads and sets the session's nice value in /proc, and asks the terminal who is in front",
+		},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
 		{"internal/cli", nil, "reads option files, password files and key files, and asks at the terminal"},
 	}
