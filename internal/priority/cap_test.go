@@ -33,7 +33,7 @@ func TestCapTable(t *testing.T) {
 
 func TestCapNeverAddsAndNeverStops(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 10_000 {
+	for range 1000 {
 		w := Workers{1 + r.IntN(64), 1 + r.IntN(64), 1 + r.IntN(64), 1 + r.IntN(64)}
 		cpu := r.IntN(70)
 		for p := iopolicy.Important; p <= iopolicy.Passive; p++ {
