@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // nameBuf holds a name with its final NUL on the stack of the caller. Longer names than 255 bytes exist: CIFS, NTFS and
@@ -37,7 +38,11 @@ const (
 func (d *Dir) Lstat(name string, st *Stat) error {
 	err := checkNameOrSelf(name)
 	if err == nil {
-		err = d.host.lstat(d.fd, name, st)
+		var grant iopolicy.Grant
+		if grant, err = d.door.begin(iopolicy.Metadata, 0); err == nil {
+			err = d.host.lstat(d.fd, name, st)
+			grant.End(0)
+		}
 	}
 	if err != nil {
 		return failed("stat", name, err)
@@ -70,7 +75,7 @@ func (h *host) lstat(dirfd int, name string, st *Stat) error {
 // Fstat tells about the directory itself.
 func (d *Dir) Fstat() (Stat, error) {
 	var st Stat
-	if err := fstat(d.fd, &st); err != nil {
+	if err := d.door.once(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
 		return Stat{}, fmt.Errorf("stat open directory: %w", err)
 	}
 	return st, nil
@@ -162,11 +167,11 @@ func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uin
 	}
 	for {
 		var n int
-		err := retry(func() (err error) {
+		err := d.door.once(iopolicy.Metadata, func() (err error) {
 			n, err = unix.Getdents(d.fd, buf)
 			return err
 		})
-		if errors.Is(err, unix.ENOENT) {
+		if err == unix.ENOENT {
 			return nil // removed while open: it has no entries any more
 		}
 		if err != nil {
@@ -240,4 +245,24 @@ func (f *File) drop(off, n int64) {
 	inside := off % int64(unix.Getpagesize())
 	off, n = off-inside, n+inside
 	_ = retry(func() error { return unix.Fadvise(f.fd, off, n, unix.FADV_DONTNEED) })
+}
+
+// readAhead says whether the kernel may read more of a file than it is asked for.
+func readAhead(fd int, on bool) {
+	advice := unix.FADV_RANDOM
+	if on {
+		advice = unix.FADV_NORMAL
+	}
+	_ = retry(func() error { return unix.Fadvise(fd, 0, 0, advice) }) // advice; where it is not taken, reads are larger
+}
+
+// push brings a range that was written to the device. What is wrong with the range is told by the error, and by no later
+// call any more.
+func push(fd int, off, n int64) error {
+	const all = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	err := retry(func() error { return unix.SyncFileRange(fd, off, n, all) })
+	if Unsupported(err) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESPIPE) {
+		return nil // not of this file system
+	}
+	return err
 }
