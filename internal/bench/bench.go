@@ -125,14 +125,21 @@ func Run(ctx context.Context, c Config) (iter.Seq2[Result, error], error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{Config: c, tasks: data.tasks(c.Levels)}
-	if c.Dir != "" {
-		if b.disk, err = openDisk(c.Dir, c.Bytes); err != nil {
+	if c.Dir != "" { // now, and not only when the processor was measured
+		d, err := openDisk(c.Dir, c.Bytes)
+		if err != nil {
 			return nil, err
 		}
+		d.close()
 	}
 	return func(yield func(Result, error) bool) {
-		if b.disk != nil {
+		b := &bench{Config: c, tasks: data.tasks(c.Levels)}
+		if c.Dir != "" {
+			var err error
+			if b.disk, err = openDisk(c.Dir, c.Bytes); err != nil {
+				yield(Result{}, err)
+				return
+			}
 			defer b.disk.close()
 		}
 		for _, policy := range c.Policies {

@@ -118,7 +118,7 @@ func (d *disk) write(ctx context.Context, dir *localfs.Dir, share time.Duration,
 	if err != nil {
 		return err
 	}
-	least := int64(0)
+	least := int64(1)
 	if d.size < leastBytes {
 		least = leastBytes
 	}
