@@ -36,6 +36,10 @@ func exceptions() []exception {
 			"reads the kernel's counters in /proc and /sys, and when a terminal was last used",
 		},
 		{"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir"}, "reads the counters of processes in /proc"},
+		{
+			"internal/priority", []string{"os.ReadDir", "os.ReadFile", "os.WriteFile", "unix.Open"},
+			"lists threads and sets the session's nice value in /proc, and asks the terminal who is in front",
+		},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
 		{
 			"pkg/iopolicy/shared", []string{
