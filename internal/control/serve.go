@@ -178,9 +178,6 @@ func (s *server) status() Status {
 	if status.Sources == nil {
 		status.Sources = []string{}
 	}
-	if status.Gates == nil {
-		status.Gates = []Gate{}
-	}
 	return status
 }
 
@@ -195,7 +192,7 @@ func (s *server) setPolicy(p iopolicy.Policy) any {
 	if notes == nil {
 		notes = []string{}
 	}
-	return Change{"policy_change", protocol, os.Getpid(), was, p.String(), notes}
+	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was, Policy: p.String(), Notes: notes}
 }
 
 // wait lets d pass, or less when ctx ends.
