@@ -24,7 +24,7 @@ func TestPolicyDefaults(t *testing.T) {
 		require.Equal(t, iopolicy.Standard, io.Choose(use), "a policy that is named holds whatever the job")
 	}
 	for _, p := range []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle} {
-		require.Equal(t, p, file("POLICY " + p.String()).spec(t).IO().Policy)
+		require.Equal(t, p, file("POLICY "+p.String()).spec(t).IO().Policy)
 	}
 }
 
