@@ -43,7 +43,7 @@ func (a *app) diffCommand() *cobra.Command {
 			return err
 		}
 		return a.print.Tell(&output.DiffStats{From: ids[0], To: ids[1], Stats: stats})
-	})
+	}, options.GroupPolicy)
 	c.Flags().BoolVar(&metadata, "metadata", false, "also what differs in owner, mode, times or attributes only")
 	return c
 }

@@ -75,7 +75,7 @@ against the end of the path, one that begins with a slash against the whole path
 		Example: `  tidemark find '*.key'
   tidemark find --snapshot latest --newest 2024-12-31 /home/ann/**/report.odt`,
 		Args: cobra.MinimumNArgs(1),
-	}, func(ctx context.Context, args []string) error { return a.find(ctx, f, args) })
+	}, func(ctx context.Context, args []string) error { return a.find(ctx, f, args) }, options.GroupPolicy)
 	f.register(c.Flags())
 	complete(c, "snapshot", a.snapshotArgs(-1))
 	return c

@@ -52,7 +52,7 @@ lies directly in it is listed, unless --recursive is given.
 			}
 		}
 		return nil
-	})
+	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().BoolVarP(&long, "long", "l", false, "mode, owners, size, time")
 	c.Flags().BoolVar(&recursive, "recursive", false, "what lies deeper too")

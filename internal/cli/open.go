@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -49,11 +50,14 @@ func (a *app) place() (string, error) {
 
 // store opens the place of the repository.
 func (a *app) store() (store.Store, error) {
+	if a.task.process == nil {
+		a.yield(options.Attended)
+	}
 	path, err := a.place()
 	if err != nil {
 		return nil, err
 	}
-	st, err := local.Open(path)
+	st, err := local.Open(path, nil)
 	if errors.Is(err, store.ErrNotExist) {
 		return nil, fmt.Errorf("open repository at %s: %w", path, repo.ErrNoRepository)
 	}

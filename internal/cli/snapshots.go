@@ -53,7 +53,7 @@ func (a *app) snapshotsCommand() *cobra.Command {
 			}
 		}
 		return nil
-	})
+	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().IntVar(&latest, "latest", 0, "only the newest n of each machine and set of paths")
 	c.Flags().StringVarP(&groupBy, "group-by", "g", "", "a table for each host, paths, tags (a list of these words)")

@@ -47,7 +47,7 @@ func (a *app) statsCommand() *cobra.Command {
 			return err
 		}
 		return a.print.Print(&output.Stats{Statistics: stats})
-	})
+	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().StringVar(&mode, "mode", string(browse.RestoreSize),
 		"what to count: restore-size, files-by-contents, raw-data or repository")

@@ -11,7 +11,8 @@
 // known before anything was read, and says with Weak whether measuring may know better.
 //
 // It refuses to know what the answer is used for, and refuses to guess: where the kernel has no evidence, the answer is
-// Unknown and says why. It reads no data in order to measure; docs/devices.md tells users all of this.
+// Unknown and says why. It reads no data of its own accord: that is what Probe does, when it is called. docs/devices.md
+// tells users all of this.
 package device
 
 import (

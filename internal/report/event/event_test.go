@@ -65,7 +65,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"objects of the figures": report.ObjectsOf[uint64]{}, "bytes of the figures": report.BytesOf[uint64]{},
 		"initialized": Initialized{}, "snapshot": Snapshot{}, "node, match": Node{}, "change": Change{},
 		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "rule, decision": Rule{},
-		"option": Option{}, "version": Version{},
+		"option": Option{}, "version": Version{}, "job": Job{}, "policy_change": PolicyChange{},
 		"policies": PolicySpan{}, "gates": Gate{}, "blamed of a gate": Culprit{},
 	}
 	for heading, v := range types {
