@@ -264,8 +264,8 @@ func (l *eventLog) line(text []byte) {
 
 var errNoGates = errors.New("tidemark told nothing about its gates")
 
-// since returns what the busiest gate did between the first look after a moment and the last look.
-func (l *eventLog) since(from, to time.Time) (event.Gate, error) {
+// since returns what the busiest gate did between the first and the last look in a time, and how far those are apart.
+func (l *eventLog) since(from, to time.Time) (event.Gate, time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var first, last *look
@@ -280,7 +280,7 @@ func (l *eventLog) since(from, to time.Time) (event.Gate, error) {
 		last = at
 	}
 	if first == last {
-		return event.Gate{}, errNoGates
+		return event.Gate{}, 0, errNoGates
 	}
 	g := *busiest(last.gates)
 	for i := range first.gates {
@@ -293,7 +293,7 @@ func (l *eventLog) since(from, to time.Time) (event.Gate, error) {
 			}
 		}
 	}
-	return g, nil
+	return g, last.at.Sub(first.at), nil
 }
 
 // end returns the busiest gate of the summary, and how long the job took by its own clock.

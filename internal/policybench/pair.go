@@ -95,17 +95,15 @@ func (b *bench) together(ctx context.Context, upper, lower *candidate, values ma
 	} else {
 		b.problem("8: standard: %v", err)
 	}
-	g, err := worse.events.since(from, to)
+	g, apart, err := worse.events.since(from, to)
 	if err != nil {
 		b.problem("8: throttle: %v", err)
 		return nil
 	}
 	floor := 1 / period(iopolicy.Throttle, b.medium).Seconds()
-	values["lower in windows"] = 100 * g.Engaged / to.Sub(from).Seconds()
-	if g.Engaged > 0 {
-		values["lower per second"] = float64(g.Charged) / g.Engaged
-		values["lower of floor"] = 100 * values["lower per second"] / floor
-	}
+	values["lower in windows"] = 100 * g.Engaged / apart.Seconds()
+	values["lower per second"] = float64(g.Charged) / apart.Seconds()
+	values["lower of floor"] = 100 * values["lower per second"] / floor
 	return nil
 }
 
@@ -122,7 +120,7 @@ func (b *bench) pairTable() string {
 		{"together, MiB of I/O per s", "", value("lower together MiB/s", 2) + " (at most " + digits(floor*largest) + ")"},
 		{"together, asleep, s", value("upper asleep", 2), ""},
 		{"together, part of the time in windows", "", percent(b.value(pairNumber, name, "lower in windows"), 1)},
-		{"operations per s of windows", "", value("lower per second", 1) + " (floor " + digits(floor) + ")"},
+		{"operations at the device per s", "", value("lower per second", 1) + " (floor " + digits(floor) + ")"},
 		{"of the floor", "", percent(b.value(pairNumber, name, "lower of floor"), 1)},
 	})
 }

@@ -201,13 +201,13 @@ func TestEventsOfGates(t *testing.T) {
 		require.NoError(t, w.Write(event.NewStatus(totals(s, charged), report.Speeds{}, nil)))
 	}
 	_, _ = l.Write([]byte("not JSON\n{\"message_type\":\"sum"))
-	g, err := l.since(from, time.Now())
+	g, _, err := l.since(from, time.Now())
 	require.NoError(t, err)
 	require.Equal(t, "sda", g.Device)
 	require.Equal(t, uint64(80), g.Charged)
 	require.InDelta(t, 2, g.Engaged, 0)
 	require.InDelta(t, 4, asleep(&g), 0)
-	_, err = l.since(time.Now(), time.Now().Add(time.Second))
+	_, _, err = l.since(time.Now(), time.Now().Add(time.Second))
 	require.ErrorIs(t, err, errNoGates)
 
 	_, _ = l.Write([]byte("ething else\"}\n"))

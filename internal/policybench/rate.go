@@ -94,11 +94,12 @@ func (b *bench) floorOne(ctx context.Context, r rateCase, round int) (err error)
 	values := map[string]float64{
 		"floor": floor, "MiB per second": float64(after-before) / (1 << 20) / to.Sub(from).Seconds(),
 	}
-	if g, err := j.events.since(from, to); err != nil {
+	if g, span, err := j.events.since(from, to); err != nil {
 		b.problem("3: %s: %v", r, err)
 	} else if g.Engaged > 0 {
 		values["rate"] = float64(g.Charged) / g.Engaged
 		values["of floor"] = 100 * values["rate"] / floor
+		values["in windows"] = 100 * g.Engaged / span.Seconds()
 	}
 	b.add(floorNumber, r.String(), round, values)
 	return nil
@@ -115,10 +116,11 @@ func (b *bench) floorTable() string {
 		largest := float64(iopolicy.Default().MaxIOSize) / (1 << 20)
 		rows = append(rows, []string{
 			r.policy.String(), r.medium, digits(floor), digits(b.value(floorNumber, name, "rate")),
-			percent(b.value(floorNumber, name, "of floor"), 1), digits(floor * largest),
+			percent(b.value(floorNumber, name, "of floor"), 1), percent(b.value(floorNumber, name, "in windows"), 1),
+			digits(floor * largest),
 			digits(b.value(floorNumber, name, "MiB per second")),
 		})
 	}
-	return markdown([]string{"policy", "medium", "floor, I/Os per s", "measured", "of the floor",
+	return markdown([]string{"policy", "medium", "floor, I/Os per s", "measured", "of the floor", "of the time in windows",
 		"at most, MiB/s", "measured, MiB/s"}, rows)
 }

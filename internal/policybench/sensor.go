@@ -115,15 +115,17 @@ func (b *bench) touched(ctx context.Context, kind string, round int) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, c.end()) }()
-	l := &running{}
-	w, err := watchDisk(b.disk.root, b.medium, l.flushes)
+	w, err := watchDisk(b.disk.root, b.medium)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
 	r := &recorder{Watcher: w}
-	gate := newGate(b.disk.name(), b.medium, r)
-	l.start(ctx, gate.Pass(iopolicy.NewClient(iopolicy.Throttle)), b.disk.at("source"), b.disk.at("packs"))
+	pass := newGate(b.disk.name(), b.medium, r).Pass(iopolicy.NewClient(iopolicy.Throttle))
+	l, err := startLoad(ctx, pass, b.disk.at("source"), b.disk.at("packs"))
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, l.end(), os.RemoveAll(b.disk.at("packs"))) }()
 
 	// First nobody else is there: what is seen now is a ghost. Of the very beginning nobody knows whose it was.
@@ -146,7 +148,7 @@ func (b *bench) touched(ctx context.Context, kind string, round int) (err error)
 			return err
 		}
 	}
-	seen, ghosts := match(done, l.began(), r.sightings()), 0
+	seen, ghosts := match(done, l.ended(), r.sightings()), 0
 	for _, at := range r.sightings() {
 		if !at.Before(quiet.from) && at.Before(quiet.to) {
 			ghosts++
@@ -155,7 +157,7 @@ func (b *bench) touched(ctx context.Context, kind string, round int) (err error)
 	b.add(sensorNumber, kind, round, map[string]float64{
 		"touches": float64(len(done)), "seen": float64(seen), "percent": 100 * float64(seen) / float64(len(done)),
 		"ghosts per minute": float64(ghosts) / quiet.to.Sub(quiet.from).Minutes(),
-		"operations":        float64(len(l.began())),
+		"reads":             float64(len(l.ended())),
 	})
 	if mode, why := w.Mode(); mode != pressure.Exact {
 		b.problem("6: the sensor worked in the mode %q. %s", mode, why)
@@ -164,10 +166,10 @@ func (b *bench) touched(ctx context.Context, kind string, round int) (err error)
 }
 
 // match counts the foreign operations that were seen between their beginning and soon after the first own operation that
-// began after their end. began and seen are in order.
-func match(done []span, began, seen []time.Time) (n int) {
+// ended after theirs. own and seen are in order.
+func match(done []span, own, seen []time.Time) (n int) {
 	for _, d := range done {
-		next := first(began, d.to)
+		next := first(own, d.to)
 		if next.IsZero() {
 			next = d.to
 		}

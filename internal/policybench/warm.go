@@ -82,5 +82,5 @@ func (b *bench) warmTable() string {
 		rows = append(rows, []string{name, number(value(alone), 2), number(value("beside"), 2), number(value("ratio"), 2),
 			number(value("asleep beside"), 2), number(value("operations beside"), 0)})
 	}
-	return markdown([]string{"policy", "alone, s", "beside, s", "ratio", "asleep, s", "operations in windows"}, rows)
+	return markdown([]string{"policy", "alone, s", "beside, s", "ratio", "asleep, s", "operations at the device"}, rows)
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// watchDisk begins to watch the disks below the one that is mounted at root, as tidemark does under --medium. flushes tells
-// of those of this process.
-func watchDisk(root, medium string, flushes func() (int, uint64)) (*pressure.Watcher, error) {
+// watchDisk begins to watch the disks below the one that is mounted at root, as tidemark does under --medium.
+func watchDisk(root, medium string) (*pressure.Watcher, error) {
 	info, err := device.Of(root)
 	if err != nil {
 		return nil, err
@@ -20,7 +19,7 @@ func watchDisk(root, medium string, flushes func() (int, uint64)) (*pressure.Wat
 	if medium == "ssd" {
 		info.Medium = device.SSD
 	}
-	opt := pressure.Options{Syncs: flushes, Touches: true}
+	var opt pressure.Options
 	for _, name := range info.Disks {
 		opt.Stats = append(opt.Stats, filepath.Join("/sys/block", name, "stat"))
 	}
