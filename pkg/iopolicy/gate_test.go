@@ -47,12 +47,12 @@ func TestArithmetic(t *testing.T) {
 		per    time.Duration
 		want   int
 	}{
-		{iopolicy.Standard, iopolicy.HDD, 100 * time.Second, 2500},
-		{iopolicy.Standard, iopolicy.SSD, 100 * time.Second, 20000},
-		{iopolicy.Utility, iopolicy.HDD, 85 * time.Second, 1000},
+		{iopolicy.Standard, iopolicy.HDD, 20 * time.Second, 500},
+		{iopolicy.Standard, iopolicy.SSD, 20 * time.Second, 4000},
+		{iopolicy.Utility, iopolicy.HDD, 17 * time.Second, 200},
 		{iopolicy.Utility, iopolicy.SSD, 15 * time.Second, 1000},
 		{iopolicy.Throttle, iopolicy.HDD, 100 * time.Second, 500},
-		{iopolicy.Throttle, iopolicy.SSD, 100 * time.Second, 4000},
+		{iopolicy.Throttle, iopolicy.SSD, 20 * time.Second, 800},
 	} {
 		for _, workers := range []int{1, 8} {
 			t.Run(fmt.Sprintf("%s/%s/%d", c.policy, c.medium, workers), func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestFullSpeedAgain(t *testing.T) {
 		iopolicy.Standard: {65 * ms, 30 * ms}, iopolicy.Utility: {185 * ms, 115 * ms}, iopolicy.Throttle: {700 * ms, 525 * ms},
 	} {
 		for medium, most := range most {
-			for phase := range 40 {
+			for phase := range 30 {
 				synctest.Test(t, func(t *testing.T) {
 					gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Medium: iopolicy.Medium(medium)})
 					important, pass := gate.Pass(iopolicy.NewClient(iopolicy.Important)), gate.Pass(iopolicy.NewClient(policy))
