@@ -49,9 +49,10 @@ type Gate struct {
 	mu     sync.Mutex
 	medium Medium
 	shut   bool
-	closed []*waiter // who came while the gate was shut
-	looked int64     // when the watcher was last asked
-	gap    uint64    // 1 + how many operations had begun then, if none was on the device
+	closed []*waiter // who came while the gate was shut or hushed
+	hush   hush
+	looked int64  // when the watcher was last asked
+	gap    uint64 // 1 + how many operations had begun then, if none was on the device
 
 	spent       bool             // an I/O was charged to the present period
 	turn        Tier             // whose turn comes next
@@ -111,6 +112,7 @@ func New(cfg Config) *Gate {
 		turn: Tiers - 1, looked: never, floor: never, armed: never, openUntil: never, heldSince: never,
 	}
 	g.ledger, _ = cfg.Peers.(Ledger)
+	g.hush.gapper, _ = cfg.Watcher.(Gapper)
 	for t := range Tiers {
 		g.edge[t].Store(never)
 		g.above[t].Store(never)
@@ -176,9 +178,13 @@ func (g *Gate) Open() {
 	}
 	g.shut = false
 	g.alert.Add(-1)
+	g.release(g.idle())
+}
+
+// release decides about those who came while the gate was shut or hushed. g.mu is held.
+func (g *Gate) release(idle bool) {
 	came := g.closed
 	g.closed = nil
-	idle := len(came) > 0 && g.idle()
 	now := g.now()
 	for _, w := range came {
 		w.lane = effective(w.pass.client.Policy(), idle)

@@ -333,7 +333,9 @@ func (g *Gate) reached(grant Grant, n int, now int64) bool {
 // breathe keeps the books of those who sleep after an operation has ended.
 func (g *Gate) breathe() {
 	g.mu.Lock()
-	g.weigh(g.now())
+	now := g.now()
+	g.weigh(now)
+	g.settleDown(now)
 	g.pause()
 	g.mu.Unlock()
 }

@@ -89,19 +89,25 @@ func (g *Gate) glance() {
 	if w := g.cfg.Watcher; w != nil {
 		gap := g.sleepers > 0 && g.still()
 		if gap || now-g.looked >= int64(w.Interval()) {
-			// Raised before the counters are read: an operation that is not in them has not begun, and waits for g.mu.
-			g.alert.Add(1)
-			m := g.moment(now)
-			g.believe(w.Look(m))
-			g.alert.Add(-1)
-			g.looked, g.gap = now, 0
-			if m.Inflight == 0 {
-				g.gap = m.Begun + 1
-			}
+			g.look(now)
+			g.quieten(now)
 		}
 		next = min(next, g.looked+int64(w.Interval()))
 	}
 	g.nextLook.Store(next)
+}
+
+// look asks the watcher. g.mu is held.
+func (g *Gate) look(now int64) {
+	// Raised before the counters are read: an operation that is not in them has not begun, and waits for g.mu.
+	g.alert.Add(1)
+	m := g.moment(now)
+	g.believe(g.cfg.Watcher.Look(m))
+	g.alert.Add(-1)
+	g.looked, g.gap = now, 0
+	if m.Inflight == 0 {
+		g.gap = m.Begun + 1
+	}
 }
 
 // moment reads the counters: bytes last, so that what has ended is among them.
