@@ -91,7 +91,7 @@ type Gate struct {
 	Why     string // the evidence for it, a sentence
 	Policy  string // of who passes, now
 	State   GateState
-	Charged uint64        // operations that used up the slot of a period
+	Charged uint64        // operations that were seen to reach the device: inside windows, where each takes a slot, all of them
 	Asleep  TierTimes     // by tier of the sleeper, summed over sleepers: may exceed the time on the wall
 	Held    time.Duration // time on the wall in which the job slept and had no I/O on the device
 	Engaged time.Duration // time on the wall in which a window was open

@@ -68,7 +68,7 @@ func gateRows(g *report.Gate) []gateRow {
 	for tier, n := range g.Windows {
 		add(gateRow{label: fmt.Sprintf("windows opened by tier %d", tier), count: n})
 	}
-	add(gateRow{label: "operations inside windows", count: g.Charged})
+	add(gateRow{label: "operations at the device", count: g.Charged})
 	return rows
 }
 

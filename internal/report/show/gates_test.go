@@ -41,7 +41,7 @@ Giving way to others on sda (ssd):
   windows open                            24.50 s   50.0 %
   windows opened by tier 0                  124
   windows opened by tier 2                    1
-  operations inside windows               1,480
+  operations at the device                1,480
   used by                             12.00 MiB  fio (1234)
   used by                                 512 B  a\x0ab (7)
 
