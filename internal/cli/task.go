@@ -110,16 +110,20 @@ func (a *app) expose(ctx context.Context, job string, sources []string, l *repor
 	return a.serve(ctx, t, cancel)
 }
 
-// serve serves the socket of a job until the returned function is called, which calls then as well.
+// serve serves the socket of a job until stop is called, which calls then as well.
 func (a *app) serve(ctx context.Context, job control.Job, then func()) (stop func()) {
-	dir, err := a.runtimeDir()
-	if err == nil {
-		if stop, err = control.Serve(ctx, dir, job); err == nil {
-			return func() { stop(); then() }
+	end, err := func() (func(), error) {
+		dir, err := a.runtimeDir()
+		if err != nil {
+			return nil, err
 		}
+		return control.Serve(ctx, dir, job)
+	}()
+	if err != nil {
+		a.print.Note("'tidemark tier' cannot see this job: " + err.Error())
+		return then
 	}
-	a.print.Note("'tidemark tier' cannot see this job: " + err.Error())
-	return then
+	return func() { end(); then() }
 }
 
 // runtimeDir is where running jobs are found.

@@ -32,6 +32,10 @@ func exceptions() []exception {
 			"internal/device", []string{"os.ReadFile", "os.ReadDir", "os.Stat", "filepath.EvalSymlinks", "unix.Open"},
 			"reads sysfs and the mount table, and opens a directory of btrfs to ask which one it is",
 		},
+		{
+			"internal/control", []string{"os.MkdirAll", "os.Lstat", "os.ReadDir", "os.Chmod", "os.Rename", "os.Remove"},
+			"sockets of running jobs, in the runtime directory, which is memory",
+		},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
 		{"internal/cli", nil, "reads option files, password files and key files, and asks at the terminal"},
 	}
