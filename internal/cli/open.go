@@ -57,7 +57,7 @@ func (a *app) store() (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := local.Open(path)
+	st, err := local.Open(path, nil)
 	if errors.Is(err, store.ErrNotExist) {
 		return nil, fmt.Errorf("open repository at %s: %w", path, repo.ErrNoRepository)
 	}

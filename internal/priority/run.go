@@ -25,7 +25,7 @@ const (
 // Command is a program to be run.
 type Command struct {
 	Argv  []string    // the program, looked up in PATH unless it has a slash, and its arguments
-	Files [3]*os.File // its standard input, output and error; nil: none
+	Files [3]*os.File // its standard input, output and error; nil: those of this process
 	// Started is called once the program runs, with its process number. Its error ends the program.
 	Started func(pid int, a Applied) error
 }
@@ -88,7 +88,13 @@ func lookUp(argv []string) (path string, exit int, err error) {
 
 // start starts the program. Its process belongs to the caller, who must wait for it.
 func start(path string, c Command) (pid int, err error) {
-	process, err := os.StartProcess(path, c.Argv, &os.ProcAttr{Files: c.Files[:]})
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	for i, f := range c.Files {
+		if f != nil {
+			files[i] = f
+		}
+	}
+	process, err := os.StartProcess(path, c.Argv, &os.ProcAttr{Files: files})
 	if err != nil {
 		if errors.Is(err, unix.ENOEXEC) {
 			err = fmt.Errorf("neither a program for this machine nor a script that begins with #!: %w", err)
@@ -148,7 +154,7 @@ func (j *job) wait(ctx context.Context) (exit int, err error) {
 			}
 		}
 	}()
-	ended, killer := ctx.Done(), (<-chan time.Time)(nil)
+	ended, asked, killer := ctx.Done(), false, (<-chan time.Time)(nil)
 	for {
 		select {
 		case c := <-changes:
@@ -156,11 +162,11 @@ func (j *job) wait(ctx context.Context) (exit int, err error) {
 				suspend()
 				continue
 			}
-			return c.exit(ctx, ended == nil)
+			return c.exit(ctx, asked)
 		case s := <-j.signals:
 			j.forward(s.(unix.Signal))
 		case <-ended:
-			ended = nil
+			ended, asked = nil, true
 			_ = unix.Kill(j.pid, unix.SIGTERM)
 			_ = unix.Kill(j.pid, unix.SIGCONT) // a stopped one would not hear of it
 			timer := time.NewTimer(j.patience)

@@ -80,4 +80,9 @@
 // nobody has missed a slot. Times at or before boot, and times more than a millisecond in the future, are taken for
 // never, and are written over by the next that is true. Processes in different time namespaces do not understand each
 // other's times and ignore them, or see windows that are over.
+//
+// # Limits
+//
+// The file should lie in memory (/run is); in the directory for temporary files of macOS the system writes the changed
+// pages to disk from time to time. An entry that was announced and detached is lost when the file is replaced.
 package shared

@@ -245,7 +245,6 @@ func TestModesDoNotDependOnTheUmask(t *testing.T) {
 }
 
 func TestWhatIsNotUnderstoodIsReplaced(t *testing.T) {
-	good := header("sda@12", "this boot")
 	for name, spoil := range map[string]func(b []byte) []byte{
 		"another boot":    func(b []byte) []byte { other := header("sda@12", "another"); copy(b, other[:]); return b },
 		"another key":     func(b []byte) []byte { other := header("sdb@13", "x"); copy(b[56:], other[56:]); return b },
@@ -255,7 +254,7 @@ func TestWhatIsNotUnderstoodIsReplaced(t *testing.T) {
 		"too short":       func(b []byte) []byte { return b[:len(b)-1] },
 		"too long":        func(b []byte) []byte { return append(b, 0) },
 		"empty":           func([]byte) []byte { return nil },
-		"header only":     func(b []byte) []byte { return b[:len(good)] },
+		"header only":     func(b []byte) []byte { return b[:headSize] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, w := folder(t), newWatch()
@@ -490,4 +489,30 @@ func TestClockOfTheSystem(t *testing.T) {
 	require.True(t, c.past(ns))
 	require.False(t, c.past(0))
 	require.False(t, c.past(c.now()+int64(time.Hour)))
+}
+
+// TestNothingIsKept looks for files that stay open after the last use.
+func TestNothingIsKept(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("counts its open files in /proc")
+	}
+	dir := folder(t)
+	open := func() (n int) {
+		all, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		for _, e := range all {
+			to, _ := os.Readlink("/proc/self/fd/" + e.Name())
+			if strings.HasPrefix(to, dir) {
+				n++
+			}
+		}
+		return n
+	}
+	for range 100 {
+		s, err := Attach(dir, "sda@12", Options{})
+		require.NoError(t, err)
+		s.Publish(1, time.Now())
+		require.NoError(t, s.Close())
+	}
+	await(t, func() bool { runtime.GC(); return open() == 0 })
 }

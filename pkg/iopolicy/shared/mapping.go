@@ -13,9 +13,10 @@ const believed = int64(10 * time.Millisecond)
 // it any more, which the garbage collector knows best: then no call, however late, touches memory that is not there.
 type mapping struct {
 	*region
-	fd    int           // -1: memory of this process alone
-	mine  atomic.Int32  // index of the slot of this gate; -1: none
-	held  atomic.Uint64 // bits of the slots that this mapping holds the locks of
+	head  [headSize]byte // what the file begins with
+	fd    int            // -1: memory of this process alone
+	mine  atomic.Int32   // index of the slot of this gate; -1: none
+	held  atomic.Uint64  // bits of the slots that this mapping holds the locks of
 	looks [places]look
 }
 

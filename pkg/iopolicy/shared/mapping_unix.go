@@ -26,8 +26,7 @@ func open(dir, key string, patience int) (*mapping, error) {
 		return nil, err
 	}
 	defer unix.Close(at)
-	head := header(key, boot)
-	f := file{at, filepath.Join(dir, fileName(key)), head}
+	f := file{at, filepath.Join(dir, fileName(key)), header(key, boot)}
 	fd, err := f.open()
 	if errors.Is(err, errReplace) {
 		fd, err = f.replace(patience)
@@ -35,17 +34,18 @@ func open(dir, key string, patience int) (*mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapped(fd, f.path)
+	return mapped(fd, &f)
 }
 
 // mapped maps an open file, which belongs to the mapping from then on.
-func mapped(fd int, path string) (*mapping, error) {
+func mapped(fd int, f *file) (*mapping, error) {
 	raw, err := unix.Mmap(fd, 0, fileSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("map %s: %w", path, err)
+		return nil, fmt.Errorf("map %s: %w", f.path, err)
 	}
 	m := alone()
+	m.head = f.head
 	m.fd, m.region = fd, (*region)(unsafe.Pointer(&raw[0]))
 	runtime.AddCleanup(m, func(raw []byte) {
 		_ = unix.Munmap(raw)
@@ -189,11 +189,7 @@ func (m *mapping) stale(dir, key string) bool {
 	if m.fd < 0 {
 		return true
 	}
-	boot, err := bootID()
-	if err != nil {
-		return false
-	}
-	f := file{path: filepath.Join(dir, fileName(key)), head: header(key, boot)}
+	f := file{path: filepath.Join(dir, fileName(key)), head: m.head}
 	var mine, there unix.Stat_t
 	if unix.Fstat(m.fd, &mine) != nil || unix.Lstat(f.path, &there) != nil {
 		return true

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -179,10 +180,7 @@ func (s *State) note(m *mapping, t iopolicy.Tier, at int64) {
 }
 
 // advance makes a word v, unless it is a time in the past that is later.
-func (s *State) advance(w interface {
-	Load() int64
-	CompareAndSwap(old, to int64) bool
-}, v int64) {
+func (s *State) advance(w *atomic.Int64, v int64) {
 	for range tries {
 		old := w.Load()
 		if old >= v && s.clock.past(old) || w.CompareAndSwap(old, v) {

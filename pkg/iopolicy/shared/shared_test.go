@@ -188,7 +188,7 @@ func TestPeersSeeOneAnother(t *testing.T) {
 
 // TestTwoStatesAreAsOne compares random histories with what one gate would know of two clients.
 func TestTwoStatesAreAsOne(t *testing.T) {
-	for seed := range 200 {
+	for seed := range 50 {
 		r := rng(seed)
 		dir, w := folder(t), newWatch()
 		all := []*State{attach(t, dir, Options{Clock: w.read}), attach(t, dir, Options{Clock: w.read})}
@@ -292,7 +292,7 @@ func TestTiersTakeTurns(t *testing.T) {
 	}{
 		{"hdd", iopolicy.Default().PeriodHDD}, {"ssd", iopolicy.Default().PeriodSSD},
 	} {
-		for seed := range 20 {
+		for seed := range 5 {
 			r, dir, w := rng(seed), folder(t), newWatch()
 			opt := Options{Clock: w.read, Spacing: c.periods[1]}
 			var got [4]int
