@@ -55,6 +55,15 @@ type Peers interface {
 	Claim(t Tier, now time.Time, period time.Duration) (ok bool, next time.Time)
 }
 
+// Ledger is what Peers may keep in addition: who used up a slot without having asked for it, as the first I/O in a window
+// does and one that turned out to reach the device later.
+type Ledger interface {
+	// Free tells what Claim would, and takes nothing.
+	Free(t Tier, now time.Time, period time.Duration) (ok bool, next time.Time)
+	// Charge tells that an I/O of tier t which was issued at a moment has used up a slot.
+	Charge(t Tier, at time.Time)
+}
+
 // hearsay is how old the word of peers may grow while no window is open. Their windows are counted in milliseconds.
 const hearsay = time.Millisecond
 
