@@ -120,7 +120,7 @@ func (a *app) expose(ctx context.Context, job string, sources []string, l *repor
 	return a.serve(ctx, t, cancel)
 }
 
-// serve serves the socket of a job until the returned function is called, which calls then as well.
+// serve serves the socket of a job until stop is called, which calls then as well.
 func (a *app) serve(ctx context.Context, job control.Job, then func()) (stop func()) {
 	dir, err := a.runtimeDir()
 	if err == nil {
