@@ -90,6 +90,7 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
+	a.task.sources = job.Label.Sources
 	a.dial(job)
 	a.yield(options.LaterBackup)
 	job.Parent.Seen = func(before bool) {
@@ -221,6 +222,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		return err
 	}
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
+	job.Source.Gate = a.gate
 	job.Source.Comparing = backup.Comparing{Force: f.force, IgnoreInode: f.ignoreInode, IgnoreCtime: f.ignoreCtime}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 

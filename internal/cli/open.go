@@ -13,7 +13,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -50,14 +49,11 @@ func (a *app) place() (string, error) {
 
 // store opens the place of the repository.
 func (a *app) store() (store.Store, error) {
-	if a.task.process == nil {
-		a.yield(options.Attended)
-	}
 	path, err := a.place()
 	if err != nil {
 		return nil, err
 	}
-	st, err := local.Open(path, nil)
+	st, err := local.Open(path, a.gate(nil, path))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil, fmt.Errorf("open repository at %s: %w", path, repo.ErrNoRepository)
 	}
@@ -116,7 +112,8 @@ func repositoryID(ctx context.Context, st store.Store) string {
 
 func (a *app) openOptions() repo.OpenOptions {
 	c := a.spec.Cache()
-	opt := repo.OpenOptions{CacheDir: c.Dir, NoCache: !c.Enabled || c.Dir == "", Notify: a.print.Note}
+	opt := repo.OpenOptions{CacheDir: c.Dir, NoCache: !c.Enabled || c.Dir == "", Notify: a.print.Note,
+		Gate: a.gate}
 	if c.MaxNamed || a.remote() {
 		opt.FrameCacheDisk = c.MaxBytes
 	}

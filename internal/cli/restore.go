@@ -77,7 +77,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	if f.target == "" {
 		return usagef("--target is missing: say where to restore to")
 	}
-	to := restore.Target{Path: f.target, Delete: f.remove, DryRun: f.dryRun, Verify: f.verify}
+	to := restore.Target{Path: f.target, Delete: f.remove, DryRun: f.dryRun, Verify: f.verify, Gate: a.gate}
 	if to.Overwrite, err = restore.ParseOverwrite(f.overwrite); err != nil {
 		return &usageError{err}
 	}

@@ -74,7 +74,7 @@ func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 			a.print.Note(note)
 		}
 		job.pid = pid
-		stop = a.serve(ctx, job, stop)
+		stop = a.serve(ctx, job, func() {})
 		return nil
 	}
 	// A signal is the program's to obey: it gets those that come here, and we end when it does.

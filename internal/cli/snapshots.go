@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )

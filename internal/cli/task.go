@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/gatehouse"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/priority"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -15,10 +16,12 @@ import (
 
 // task is this run as others see and change it: which policy it follows, and for what. Its client passes all gates.
 type task struct {
-	client *iopolicy.Client
-	job    control.Status // what does not change while it is shown
+	client  *iopolicy.Client
+	sources []string       // of a backup
+	job     control.Status // what does not change while it is shown
 
 	mu      sync.Mutex
+	house   *gatehouse.House  // nil: nothing was opened yet
 	process *priority.Process // nil: its priority is left alone
 	ledger  *report.Ledger    // nil: nobody keeps books
 	told    bool              // somebody has chosen the policy while the job runs
@@ -55,7 +58,11 @@ func (a *app) yield(use options.Use) {
 
 // hold makes a policy hold. The I/O follows it in any case.
 func (t *task) hold(p iopolicy.Policy) (notes []string, err error) {
-	t.client.SetPolicy(p)
+	if t.house != nil {
+		t.house.SetPolicy(p)
+	} else {
+		t.client.SetPolicy(p)
+	}
 	if t.ledger != nil {
 		t.ledger.Policy(p.String())
 	}
@@ -105,17 +112,21 @@ func (a *app) expose(ctx context.Context, job string, sources []string, l *repor
 	t.job.Job, t.job.Sources, t.job.Repository, t.ledger = job, sources, place, l
 	t.mu.Unlock()
 	l.Policy(t.client.Policy().String())
+	if house := a.gates(); house != nil {
+		l.Gates(house.Report)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	control.OnSignal(ctx, t, a.print.Note)
 	return a.serve(ctx, t, cancel)
 }
 
-// serve serves the socket of a job until the returned function is called, which calls then as well.
+// serve serves the socket of a job until stop is called, which calls then as well.
 func (a *app) serve(ctx context.Context, job control.Job, then func()) (stop func()) {
 	dir, err := a.runtimeDir()
 	if err == nil {
-		if stop, err = control.Serve(ctx, dir, job); err == nil {
-			return func() { stop(); then() }
+		var end func()
+		if end, err = control.Serve(ctx, dir, job); err == nil {
+			return func() { end(); then() }
 		}
 	}
 	a.print.Note("'tidemark tier' cannot see this job: " + err.Error())

@@ -40,6 +40,10 @@ func exceptions() []exception {
 			"internal/priority", []string{"os.ReadDir", "os.ReadFile", "os.WriteFile", "unix.Open"},
 			"lists threads and sets the session's nice value in /proc, and asks the terminal who is in front",
 		},
+		{
+			"internal/control", []string{"os.MkdirAll", "os.Lstat", "os.ReadDir", "os.Chmod", "os.Rename", "os.Remove"},
+			"sockets of running jobs, in the runtime directory, which is memory",
+		},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
 		{
 			"pkg/iopolicy/shared", []string{

@@ -23,46 +23,23 @@ func policyOptions() []Option {
 	return append(all, numberOptions()...)
 }
 
-// The largest numbers that can be meant: a minute's window or period is no give and take any more.
-const (
-	longest  = 60_000 // milliseconds
-	smallest = 4 << 10
-	largest  = 1 << 30
-)
-
-// numberOptions are the numbers of the policy, each under the name that the kernel of macOS has for it.
+// numberOptions are the numbers of the policy, each under the name that the kernel of macOS has for it. What values they
+// may have is for the policy to say.
 func numberOptions() []Option {
-	base := iopolicy.Default()
-	all := []Option{
-		{Sysctl: "lowpri_throttle_enabled", Type: Type{Kind: Bool}, Default: (&Type{}).format(base.Enabled),
-			Help: "give way at all; 0 or no is full speed under every policy"},
-		{Sysctl: "lowpri_throttle_max_iosize", Type: Type{Kind: Size, Unit: 1, Min: smallest, Max: largest},
-			Default: FormatSize(int64(base.MaxIOSize)), Help: "largest I/O while others are at the device, in bytes"},
-	}
-	for tier := 1; tier < iopolicy.Tiers; tier++ {
-		name, policy := "lowpri_throttle_tier"+strconv.Itoa(tier), tierPolicy(tier).String()
-		milliseconds := Type{Kind: Int, Min: 0, Max: longest}
-		all = append(all,
-			Option{Sysctl: name + "_window_msecs", Type: milliseconds,
-				Default: strconv.FormatInt(base.Window[tier].Milliseconds(), 10),
-				Help:    policy + ": how long an I/O of a better tier holds this one back, in milliseconds"},
-			Option{Sysctl: name + "_io_period_msecs", Type: milliseconds,
-				Default: strconv.FormatInt(base.PeriodHDD[tier].Milliseconds(), 10),
-				Help:    policy + ": time between two I/Os while held back, disks that turn and other machines, in milliseconds"},
-			Option{Sysctl: name + "_io_period_ssd_msecs", Type: milliseconds,
-				Default: strconv.FormatInt(base.PeriodSSD[tier].Milliseconds(), 10),
-				Help:    policy + ": the same on SSDs, in milliseconds"})
-	}
-	for i := range all {
-		all[i].Name = strings.ReplaceAll(all[i].Sysctl, "_", "-")
-		all[i].Group, all[i].Hidden = GroupPolicy, true
+	var all []Option
+	for _, number := range iopolicy.Default().All() {
+		o := Option{Name: strings.ReplaceAll(number.Name, "_", "-"), Group: GroupPolicy, Type: Type{Kind: Int},
+			Default: number.Value, Help: number.Help, Sysctl: number.Name, Hidden: true}
+		switch number.Name {
+		case "lowpri_throttle_enabled":
+			o.Type, o.Default = Type{Kind: Bool}, (&Type{}).format(number.Value == "1")
+		case "lowpri_throttle_max_iosize":
+			o.Type = Type{Kind: Size, Unit: 1}
+			o.Default = FormatSize(int64(iopolicy.Default().MaxIOSize))
+		}
+		all = append(all, o)
 	}
 	return all
-}
-
-// tierPolicy returns the policy whose I/O is of a tier that can be held back.
-func tierPolicy(tier int) iopolicy.Policy {
-	return []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle}[tier]
 }
 
 // Use is what a job does, which decides what "auto" stands for.

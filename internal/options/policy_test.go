@@ -95,9 +95,9 @@ func TestWrongPolicies(t *testing.T) {
 		"POLICY passive":                                `:1: policy: malformed value: "passive" is none of auto, important, standard, utility, throttle`,
 		"MEDIUM floppy":                                 `"floppy" is none of auto, ssd, hdd, remote`,
 		"LOWPRI_THROTTLE_ENABLED 2":                     `"2" is neither yes nor no`,
-		"LOWPRI_THROTTLE_MAX_IOSIZE 1K":                 `"1K" is out of range (4K to 1G)`,
-		"LOWPRI_THROTTLE_TIER3_WINDOW_MSECS 90000":      `"90000" is out of range (0 to 60000)`,
-		"LOWPRI_THROTTLE_TIER3_WINDOW_MSECS -1":         `"-1" is out of range`,
+		"LOWPRI_THROTTLE_MAX_IOSIZE 1K":                 `lowpri_throttle_max_iosize cannot be "1024"; take a whole number from 4096 to`,
+		"LOWPRI_THROTTLE_TIER3_WINDOW_MSECS 9000000":    `lowpri_throttle_tier3_window_msecs cannot be "9000000"; take a whole number from 0 to`,
+		"LOWPRI_THROTTLE_TIER3_WINDOW_MSECS -1":         `cannot be "-1"; take a whole number from 0 to`,
 		"LOWPRI_THROTTLE_TIER1_IO_PERIOD_MSECS 5ms":     `"5ms" is not a whole number`,
 		"LOWPRI_THROTTLE_TIER1_IO_PERIOD_SSD_MSECS ten": `"ten" is not a whole number`,
 		"LOWPRI_THROTTLE_TIER4_WINDOW_MSECS 5":          `did you mean LOWPRI_THROTTLE_TIER`,
@@ -106,6 +106,9 @@ func TestWrongPolicies(t *testing.T) {
 		require.ErrorContains(t, err, "/etc/tidemark/tidemark.opt:1: ", text)
 		require.ErrorContains(t, err, want, text)
 	}
+	_, _, err := machine{args: []string{"--lowpri-throttle-max-iosize=8G"}}.resolve(t)
+	require.ErrorIs(t, err, iopolicy.ErrSetting)
+	require.ErrorContains(t, err, "--lowpri-throttle-max-iosize: ")
 }
 
 // The numbers are for experiments: they are flags everywhere, and in nobody's way.

@@ -65,11 +65,12 @@ type Gapper interface {
 type Watcher struct {
 	interval time.Duration
 
-	mu    sync.Mutex
-	judge judge // nil: blind
-	why   string
-	blame others.Blamer
-	peers func() []Peer
+	mu      sync.Mutex
+	judge   judge // nil: blind
+	why     string
+	blaming sync.Mutex
+	blame   others.Blamer
+	peers   func() []Peer
 }
 
 // judge compares what was read at a look with what was read before.
@@ -150,11 +151,13 @@ func (w *Watcher) Close() {
 // when somebody asks or a gate is engaged.
 func (w *Watcher) Blame() []Culprit {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	var strange uint64
 	if w.judge != nil {
 		strange = w.judge.strange()
 	}
+	w.mu.Unlock()
+	w.blaming.Lock() // looks go on meanwhile
+	defer w.blaming.Unlock()
 	var peers []Peer
 	if w.peers != nil {
 		peers = w.peers()

@@ -10,7 +10,7 @@ import (
 )
 
 func TestCapTable(t *testing.T) {
-	many := Workers{16, 16, 64, 8}
+	many := Workers{32, 16, 64, 8}
 	for _, c := range []struct {
 		policy iopolicy.Policy
 		cpu    int
@@ -20,10 +20,11 @@ func TestCapTable(t *testing.T) {
 		{iopolicy.Important, 2, many, many},
 		{iopolicy.Standard, 2, many, many},
 		{iopolicy.Passive, 2, many, many},
-		{iopolicy.Utility, 2, many, Workers{8, 8, 2, 4}},
-		{iopolicy.Throttle, 16, many, Workers{8, 8, 16, 4}},
-		{iopolicy.Throttle, 2, Workers{4, 8, 2, 2}, Workers{4, 8, 2, 2}}, // as chosen for a disk of this machine
-		{iopolicy.Throttle, 4, Workers{2, 1, 4, 1}, Workers{2, 1, 4, 1}}, // a disk that turns
+		{iopolicy.Utility, 2, many, Workers{16, 8, 2, 4}},
+		{iopolicy.Throttle, 16, many, Workers{16, 8, 16, 4}},
+		{iopolicy.Throttle, 2, Workers{4, 8, 2, 2}, Workers{4, 8, 2, 2}},   // as chosen for a disk of this machine
+		{iopolicy.Throttle, 2, Workers{16, 8, 2, 4}, Workers{16, 8, 2, 4}}, // another machine
+		{iopolicy.Throttle, 4, Workers{2, 1, 4, 1}, Workers{2, 1, 4, 1}},   // a disk that turns
 		{iopolicy.Throttle, 0, Workers{1, 1, 4, 1}, Workers{1, 1, 1, 1}},
 		{iopolicy.Throttle, 4, Workers{}, Workers{}},
 	} {

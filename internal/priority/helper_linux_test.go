@@ -28,7 +28,7 @@ const role = "TIDEMARK_PRIORITY_ROLE"
 
 func TestMain(m *testing.M) {
 	roles := map[string]func() int{"apply": playApply, "idle": playIdle, "run": playRun, "trap": playTrap, "shell": playShell,
-		"reach": playReach}
+		"reach": playReach, "leave": playLeave}
 	if play := roles[os.Getenv(role)]; play != nil {
 		os.Exit(play())
 	}
@@ -176,6 +176,18 @@ func playReach() int {
 	pid, _ := strconv.Atoi(os.Getenv("TIDEMARK_PRIORITY_PID"))
 	_, err := ApplyTo(pid, iopolicy.Throttle)
 	fmt.Println(err)
+	return 0
+}
+
+// playLeave takes the scheduling that its argument names, and tells the error of going back.
+func playLeave() int {
+	runtime.LockOSThread()
+	sched, _ := strconv.Atoi(os.Args[1])
+	if err := setSched(0, sched); err != nil {
+		fmt.Println("take:", err)
+		return 0
+	}
+	fmt.Println(setSched(0, unix.SCHED_NORMAL))
 	return 0
 }
 

@@ -24,6 +24,16 @@ var (
 	throttle = threadState{10, batch, 3 << 13}
 )
 
+// fromPlain skips a test that counts on ordinary priorities when the tests themselves are run with others.
+func fromPlain(t *testing.T) {
+	t.Helper()
+	threads, err := look(os.Getpid())
+	require.NoError(t, err)
+	if threads[os.Getpid()] != plain {
+		t.Skipf("the tests do not run with ordinary priority: %+v", threads[os.Getpid()])
+	}
+}
+
 // apply runs the actor that applies policies, and returns what it told of each.
 func apply(t *testing.T, cmd *exec.Cmd, policies int) []told {
 	t.Helper()
@@ -49,6 +59,7 @@ func every(t *testing.T, want threadState, got told) {
 }
 
 func TestAllThreadsAreLowered(t *testing.T) {
+	fromPlain(t)
 	words := []string{"throttle", "throttle", "utility", "standard", "utility", "passive", "throttle", "important"}
 	cmd := actor(t, "apply", words...)
 	if os.Geteuid() != 0 {
@@ -72,6 +83,7 @@ func TestAllThreadsAreLowered(t *testing.T) {
 }
 
 func TestWithoutPrivilegeNiceStays(t *testing.T) {
+	fromPlain(t)
 	testkit.RequireRoot(t)
 	cmd := actor(t, "apply", "utility", "throttle", "utility", "important")
 	asNobody(t, cmd)
@@ -87,6 +99,18 @@ func TestWithoutPrivilegeNiceStays(t *testing.T) {
 		require.Contains(t, all[i].Applied.Notes[0], was)
 	}
 	require.Equal(t, "nice 10, I/O class not set", all[3].Applied.Now)
+}
+
+// TestIdleSchedulingCannotBeLeft is why SCHED_IDLE is not what throttle sets.
+func TestIdleSchedulingCannotBeLeft(t *testing.T) {
+	testkit.RequireRoot(t)
+	for sched, want := range map[int]string{unix.SCHED_IDLE: "operation not permitted", batch: "<nil>"} {
+		cmd := actor(t, "leave", itoa(sched))
+		asNobody(t, cmd)
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		require.Equal(t, want, strings.TrimSpace(string(out)))
+	}
 }
 
 func TestNothingBecomesBetterThanItWasFound(t *testing.T) {
@@ -167,6 +191,7 @@ func TestLoweringIsMonotone(t *testing.T) {
 }
 
 func TestApplyToAnotherProcess(t *testing.T) {
+	fromPlain(t)
 	testkit.RequireRoot(t)
 	other := launch(t, actor(t, "idle"))
 	other.expect("ready")
@@ -228,6 +253,7 @@ func TestOthersProcessesAreTheirs(t *testing.T) {
 }
 
 func TestSessionOfItsOwnIsLoweredAsAGroup(t *testing.T) {
+	fromPlain(t)
 	testkit.RequireRoot(t)
 	if _, err := readAutogroup(); err != nil {
 		t.Skipf("the kernel does not group by session: %v", err)

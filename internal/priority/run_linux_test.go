@@ -75,6 +75,7 @@ func TestRunGivesExitCodesAsShellsDo(t *testing.T) {
 }
 
 func TestRunLowersTheProgramAndItsChildrenFromTheStart(t *testing.T) {
+	fromPlain(t)
 	const script = `read line; cat /proc/self/stat; sh -c 'cat /proc/self/stat'`
 	before, err := look(os.Getpid())
 	require.NoError(t, err)
@@ -122,6 +123,7 @@ func TestRunLowersTheProgramAndItsChildrenFromTheStart(t *testing.T) {
 }
 
 func TestRunFromAnUnprivilegedUser(t *testing.T) {
+	fromPlain(t)
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to become somebody without rights")
 	}

@@ -159,10 +159,14 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off > math.MaxInt64-int64(len(p)) {
 		return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 	}
-	if name.Kind == store.Pack && len(p) >= large && !mostlyCached(f, off, len(p)) {
-		defer dropRange(f, off, len(p))
-	}
 	r := &reader{f: f}
+	if name.Kind == store.Pack && len(p) >= large {
+		// What the system would read ahead is more than there is to be dropped again; the caller reads enough at a time.
+		r.readAhead(false)
+		if !mostlyCached(f, off, len(p)) {
+			defer dropRange(f, off, len(p))
+		}
+	}
 	for done := 0; done < len(p); {
 		n, err := s.pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(bound int) (int, error) {
 			return r.readAt(p[done:], off+int64(done), bound)
@@ -313,17 +317,21 @@ func withFD(f *os.File, act func(fd int) error) error {
 
 // reader reads one file as the gate allows.
 type reader struct {
-	f       *os.File
-	bounded bool // the system was told to read no more than it is asked for
+	f     *os.File
+	exact bool // the system was told to read no more than it is asked for
+}
+
+func (r *reader) readAhead(on bool) {
+	r.exact = !on
+	_ = withFD(r.f, func(fd int) error { pages.ReadAhead(fd, on); return nil })
 }
 
 // readAt is one operation: it reads up to bound bytes, if there is a bound, else a step.
 func (r *reader) readAt(p []byte, off int64, bound int) (int, error) {
-	if r.bounded != (bound > 0) {
-		r.bounded = bound > 0
-		_ = withFD(r.f, func(fd int) error { pages.ReadAhead(fd, !r.bounded); return nil })
-	}
 	if bound > 0 {
+		if !r.exact {
+			r.readAhead(false) // which would defeat the bound; f is not open for long
+		}
 		p = p[:min(bound, len(p))]
 	}
 	return r.f.ReadAt(p[:min(step, len(p))], off)
