@@ -81,7 +81,7 @@ func TestAJobIsShownWithItsBooks(t *testing.T) {
 	require.Equal(t, iopolicy.Important, a.task.client.Policy(), "what somebody chose stays")
 	stop()
 	require.Empty(t, said.String())
-	left, err := os.ReadDir(dir)
+	left, err := control.Jobs(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
