@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/priority"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -106,7 +108,7 @@ func (a *app) announce(pid int, p iopolicy.Policy, places ...string) *gatehouse.
 		}
 	}
 	known, err := gatehouse.Announce(runtime, pid, p, places...)
-	if err != nil {
+	if err != nil && !errors.Is(err, shared.ErrNoProcess) { // a short program has ended by now
 		a.print.Note(err.Error())
 	}
 	return known

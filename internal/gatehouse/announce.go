@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
-// Announcement tells those who share devices what policy another program has, which knows nothing of gates.
+// Announcement tells those who share devices what policy another program has, which knows nothing of gates. A nil one tells
+// nobody.
 type Announcement struct {
 	states  []*shared.State
 	entries []*shared.Entry
@@ -49,6 +50,9 @@ func Announce(runtime string, pid int, p iopolicy.Policy, places ...string) (*An
 
 // SetPolicy changes the policy of the entries.
 func (a *Announcement) SetPolicy(p iopolicy.Policy) {
+	if a == nil {
+		return
+	}
 	for _, e := range a.entries {
 		e.SetPolicy(p)
 	}
@@ -56,6 +60,9 @@ func (a *Announcement) SetPolicy(p iopolicy.Policy) {
 
 // Leave lets the entries last as long as the process they name. Nothing can be changed afterwards.
 func (a *Announcement) Leave() error {
+	if a == nil {
+		return nil
+	}
 	var errs []error
 	for _, e := range a.entries {
 		errs = append(errs, e.Detach())
@@ -65,6 +72,9 @@ func (a *Announcement) Leave() error {
 
 // Close removes the entries, but for those that were left.
 func (a *Announcement) Close() error {
+	if a == nil {
+		return nil
+	}
 	var errs []error
 	for _, s := range a.states {
 		errs = append(errs, s.Close())
