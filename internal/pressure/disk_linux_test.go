@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -129,6 +130,7 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 					go func() { done <- g.readOn(d, i, stop) }()
 				}
 				const times = 100
+				before := s.moved()
 				seen, atOnce := noticed(t, g, times, func(i int) {
 					pause(time.Duration(i%7) * time.Millisecond)
 					s.does("read", d.path("foreign"), 4096, int64(i)*4096)
@@ -139,11 +141,11 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 				}
 				d.settle(t)
 				g.look(true)
-				all := g.w.judge.strange()
-				t.Logf("%d own threads: %d of %d single reads noticed, %d at the first look; %d of %d bytes", threads, seen, times, atOnce, all, times*4096)
+				all, truth := g.w.judge.strange(), s.moved()-before
+				t.Logf("%d own threads: %d of %d single reads noticed, %d at the first look; %d of %d bytes", threads, seen, times, atOnce, all, truth)
 				require.GreaterOrEqual(t, seen, 80, "those that are missing were noticed together with the next")
-				require.LessOrEqual(t, all, uint64(times*4096))
-				require.GreaterOrEqual(t, all, uint64(times*4096*8/10))
+				require.LessOrEqual(t, all, truth)
+				require.GreaterOrEqual(t, all, truth*8/10, "what came together with pages of the test itself may be lost")
 			}
 		})
 	}
@@ -197,9 +199,6 @@ func TestOwnWritesAreNoFalseAlarm(t *testing.T) {
 		})
 	}
 }
-
-// noSyncs stands for what is not known: always one in flight.
-func noSyncs() (int, uint64) { return 1, 0 }
 
 // commits writes pages of a database and flushes them, as bbolt does.
 func (g *turnstile) commits(path string, n int) error {
@@ -297,5 +296,131 @@ func (g *turnstile) writeOn(d disk, stop chan struct{}) error {
 			return err
 		}
 		pause(20 * time.Millisecond)
+	}
+}
+
+func TestPeersAreOfTheirTier(t *testing.T) {
+	d := newDisk(t, "ext4")
+	d.fill(t, 16, 0)
+	friend, s := newStranger(t), newStranger(t)
+	friend.does("read", d.path("foreign"), 4096, 0)
+	s.does("read", d.path("foreign"), 4096, 0)
+	peers := []Peer{{PID: friend.pid, Tier: 2}}
+	g := d.watch(t, 5*time.Millisecond, Options{Peers: func() []Peer { return peers }})
+	var edges [iopolicy.Tiers]int
+	look := func() {
+		m := g.m
+		m.At = time.Now()
+		for tier, at := range g.w.Look(m).Newest {
+			if !at.IsZero() {
+				edges[tier]++
+			}
+		}
+	}
+	look()
+	pause(150 * time.Millisecond)
+	for i := range 50 {
+		require.NoError(t, g.direct(d.path("big"), 1<<20, 0, 64<<10))
+		friend.does("read", d.path("foreign"), 4096, int64(i)*4096)
+		look()
+	}
+	require.Zero(t, edges[0], "a peer is no stranger")
+	require.Equal(t, 50, edges[2])
+	for i := range 10 {
+		friend.does("child", d.path("foreign"), 4096, int64(i)*4096)
+		look()
+		pause(25 * time.Millisecond)
+	}
+	require.LessOrEqual(t, edges[0], 1, "its children neither, but one that ends before it was found")
+	edges = [iopolicy.Tiers]int{}
+	pause(150 * time.Millisecond)
+	look()
+	seen := 0
+	for i := range 50 {
+		s.does("read", d.path("foreign"), 4096, int64(i)*4096)
+		edges = [iopolicy.Tiers]int{}
+		look()
+		look()
+		seen += min(1, edges[0])
+	}
+	t.Logf("strangers beside a peer: %d of 50 noticed", seen)
+	require.GreaterOrEqual(t, seen, 45)
+}
+
+func TestWatchingTheWrongDisk(t *testing.T) {
+	d, other := newDisk(t, "ext4"), newDisk(t, "ext4")
+	d.fill(t, 32, 0)
+	g := disk{d.dir, other.stat, d.fs}.watch(t, 0, Options{})
+	require.NoError(t, g.direct(d.path("big"), 32<<20, 0, 64<<10))
+	require.Zero(t, g.sightings())
+	mode, why := g.w.Mode()
+	require.Equal(t, Gaps, mode)
+	require.NotEmpty(t, why)
+}
+
+func TestBlameNamesTheStranger(t *testing.T) {
+	d := newDisk(t, "ext4")
+	d.fill(t, 16, 0)
+	s := newStranger(t)
+	g := d.watch(t, 5*time.Millisecond, Options{})
+	require.Empty(t, g.w.Blame())
+	s.does("read", d.path("big"), 8<<20, 0)
+	g.look(true)
+	var culprits []Culprit
+	require.Eventually(t, func() bool { culprits = g.w.Blame(); return len(culprits) > 0 }, 10*time.Second, 50*time.Millisecond)
+	found := false
+	for _, c := range culprits {
+		found = found || c.PID == s.pid && c.Bytes >= 8<<20
+	}
+	require.True(t, found, "%+v", culprits)
+}
+
+// someDisk returns the statistics of any disk of this machine.
+func someDisk(b *testing.B) string {
+	all, err := os.ReadDir("/sys/block")
+	require.NoError(b, err)
+	for _, e := range all {
+		if _, err := os.Stat("/sys/block/" + e.Name() + "/stat"); err == nil {
+			return "/sys/block/" + e.Name() + "/stat"
+		}
+	}
+	b.Skip("this machine shows no disk")
+	return ""
+}
+
+func BenchmarkLook(b *testing.B) {
+	stat := someDisk(b)
+	self := []Peer{{PID: os.Getpid(), Tier: 1}}
+	for name, opt := range map[string]Options{
+		"alone":     {},
+		"elsewhere": {Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }},
+		"peer":      {Peers: func() []Peer { return self }},
+	} {
+		b.Run(name, func(b *testing.B) {
+			opt.Stats = []string{stat}
+			w := Watch(device.Info{Medium: device.SSD, FS: "ext4"}, opt)
+			defer w.Close()
+			b.ReportAllocs()
+			for i := uint64(0); b.Loop(); i++ {
+				w.Look(iopolicy.Moment{At: time.Now(), Begun: i, Inflight: 1})
+			}
+		})
+	}
+}
+
+func BenchmarkMeter(b *testing.B) {
+	m := Meter()
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Submitted()
+	}
+}
+
+func BenchmarkBlame(b *testing.B) {
+	var at time.Time
+	var w Watcher
+	for b.Loop() {
+		at = at.Add(time.Minute)
+		w.blame.Ask(at, 0, nil)
 	}
 }

@@ -107,6 +107,16 @@ func newStranger(t *testing.T) *stranger {
 	return &stranger{t, cmd.Process.Pid, in, bufio.NewScanner(out)}
 }
 
+// moved returns the bytes that it has read so far.
+func (s *stranger) moved() uint64 {
+	var rest, read uint64
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", s.pid))
+	require.NoError(s.t, err)
+	_, err = fmt.Sscanf(string(text), "rchar: %d\nwchar: %d\nsyscr: %d\nsyscw: %d\nread_bytes: %d", &rest, &rest, &rest, &rest, &read)
+	require.NoError(s.t, err)
+	return read
+}
+
 // does one thing and returns when it is done.
 func (s *stranger) does(what, path string, n, at int64) {
 	fmt.Fprintln(s.in, what, path, n, at)
@@ -201,6 +211,7 @@ func (d disk) chill(t *testing.T) {
 	}
 }
 
+// pause lets the kernel and other processes go on.
 func pause(d time.Duration) { time.Sleep(d) }
 
 // turnstile stands for a gate: it counts operations and looks at their boundaries.
