@@ -22,6 +22,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore"
+	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
@@ -348,4 +349,60 @@ func TestBackupInsideAWindow(t *testing.T) {
 	g.requireRestored(g.src)
 	g.requireSound()
 	require.NotZero(t, g.source.Stats().Asleep[iopolicy.Standard.Tier()])
+}
+
+// Each file system has a gate of its own, in a source as in a target, also when its directory is opened again.
+func TestMountsHaveTheirOwnGates(t *testing.T) {
+	testkit.RequireRoot(t)
+	g := behindGates(t, map[string]int{"f": 100_000, "other/hidden": 1})
+	mount(t, "tmpfs", "tmpfs", filepath.Join(g.src, "other"), 0, "size=8m")
+	mount(t, "proc", "proc", filepath.Join(g.src, "proc"), 0, "")
+	written(t, g.src, map[string]string{"other/deep/er/x": strings.Repeat("x", 200_000)})
+	inner := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+	outer, within := g.source.Pass(g.client), inner.Pass(g.client)
+	var mu sync.Mutex
+	asked := map[string]int{}
+	at := func(root string) localfs.Gates {
+		return func(dir *localfs.Dir, path string) *iopolicy.Pass {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[path]++
+			if path == filepath.Join(root, "other") {
+				require.NotNil(t, dir)
+				return within
+			}
+			return outer
+		}
+	}
+	settle()
+	builder := rules.NewBuilder()
+	builder.Flag(rules.Pseudo, "test")
+	job := g.job()
+	job.Source.Rules, job.Source.Gate = builder.Compile(), at(g.src)
+	require.NoError(t, g.makeBackup(t.Context(), job))
+	require.Empty(t, g.failures())
+	require.EqualValues(t, 200_000, inner.Stats().Moved.Read)
+	require.EqualValues(t, 100_000, g.source.Stats().Moved.Read)
+	require.Equal(t, 1, asked[g.src], "each source once")
+	require.Equal(t, 1, asked[filepath.Join(g.src, "other")], "each mount once")
+	require.NotContains(t, asked, filepath.Join(g.src, "proc"), "what is not entered has no gate")
+
+	dst := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dst, "other"), 0o755))
+	mount(t, "tmpfs", "tmpfs", filepath.Join(dst, "other"), 0, "size=8m")
+	g.ledger = report.NewJob(report.Restore, time.Now)
+	require.NoError(t, g.during(t.Context(), func(r *repo.Repository) error {
+		found, err := r.FindSnapshot(t.Context(), repo.Latest, repo.Filter{})
+		if err != nil {
+			return err
+		}
+		_, err = restore.Run(t.Context(), r, restore.Selection{Tree: found.Snapshot.Tree, Sub: g.src},
+			restore.Target{Path: dst, Verify: true, Gate: at(dst)}, restore.Parallel{Workers: 1}, g.ledger)
+		return err
+	}))
+	require.Empty(t, g.failures())
+	require.EqualValues(t, 200_000, inner.Stats().Moved.Written)
+	require.EqualValues(t, 100_000, g.source.Stats().Moved.Written)
+	require.EqualValues(t, 400_000, inner.Stats().Moved.Read, "it was verified")
+	require.Positive(t, asked[filepath.Join(dst, "other")])
 }
