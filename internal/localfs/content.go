@@ -97,8 +97,8 @@ func (c *content) writeSome(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// stat is one operation on the open file itself.
-func (c *content) stat(st *Stat) error {
+// status is one operation on the open file itself.
+func (c *content) status(st *Stat) error {
 	grant, err := c.door.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return err
