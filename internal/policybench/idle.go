@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 )
 
 // The numbers of the measurements on an idle disk.
@@ -14,7 +16,7 @@ const (
 // idle measures a first and an unchanged backup by each candidate; and by those two that are compared more often, since
 // their difference should be hard to see.
 func (b *bench) idle(ctx context.Context) error {
-	two := []candidate{b.tidemark("off"), b.tidemark("throttle")}
+	two := []rig.Candidate{b.tidemark("off"), b.tidemark("throttle")}
 	if err := b.rehearse(ctx); err != nil {
 		return err
 	}
@@ -41,7 +43,7 @@ func (b *bench) alarms(ctx context.Context) error {
 		return err
 	}
 	for round := range 3 * b.runs {
-		for _, c := range turn([]candidate{b.tidemark("utility"), b.tidemark("throttle")}, round) {
+		for _, c := range turn([]rig.Candidate{b.tidemark("utility"), b.tidemark("throttle")}, round) {
 			if err := b.twice(ctx, alarmsNumber, &c, round); err != nil {
 				return err
 			}
@@ -53,50 +55,50 @@ func (b *bench) alarms(ctx context.Context) error {
 // rehearse does a backup that does not count: the first writes on a new disk take longer than all later ones.
 func (b *bench) rehearse(ctx context.Context) error {
 	c := b.tidemark("off")
-	p, err := b.fresh(&c, "rehearsal")
+	p, err := b.disk.Fresh(&c, "rehearsal")
 	if err != nil {
 		return err
 	}
-	if _, err := b.backup(ctx, &c, p, b.disk.at("source", "a")); err != nil {
+	if _, err := b.disk.Backup(ctx, &c, p, b.disk.At("source", "a")); err != nil {
 		return err
 	}
-	return b.clear()
+	return b.disk.Clear()
 }
 
 // twice does a first backup and an unchanged one, each from cold caches.
-func (b *bench) twice(ctx context.Context, measurement int, c *candidate, round int) error {
-	p, err := b.fresh(c, c.name)
+func (b *bench) twice(ctx context.Context, measurement int, c *rig.Candidate, round int) error {
+	p, err := b.disk.Fresh(c, c.Name)
 	if err != nil {
 		return err
 	}
 	values := map[string]float64{}
 	for _, step := range []string{"first", "unchanged"} {
-		if err := b.disk.settle(ctx, true); err != nil {
+		if err := b.disk.Settle(ctx, true); err != nil {
 			return err
 		}
-		j, err := b.backup(ctx, c, p, b.disk.at("source", "a"))
+		j, err := b.disk.Backup(ctx, c, p, b.disk.At("source", "a"))
 		if err != nil {
 			return err
 		}
-		values[step] = j.took.Seconds()
-		if c.tool != "tidemark" {
+		values[step] = j.Took.Seconds()
+		if c.Tool != "tidemark" {
 			continue
 		}
-		gate, took, err := j.events.end()
+		gate, took, err := j.Events.End()
 		if err != nil {
-			b.problem("%d: %s: %v", measurement, c.name, err)
+			b.problem("%d: %s: %v", measurement, c.Name, err)
 			continue
 		}
-		values[step+" asleep"] = 100 * asleep(&gate) / took.Seconds()
+		values[step+" asleep"] = 100 * rig.Asleep(&gate) / took.Seconds()
 		values[step+" held"] = 100 * gate.Held / took.Seconds()
 	}
-	b.add(measurement, c.name, round, values)
-	return b.clear()
+	b.add(measurement, c.Name, round, values)
+	return b.disk.Clear()
 }
 
 func (b *bench) names() (out []string) {
 	for _, c := range b.candidates {
-		out = append(out, c.name)
+		out = append(out, c.Name)
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,12 +30,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/policybench/misses"
+	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 )
 
 func main() {
 	work := run
-	if len(os.Args) == 3 && os.Args[1] == touchWord { // started by this program itself
-		work = func() error { return touchOnDemand(os.Args[2], os.Stdin, os.Stdout) }
+	if len(os.Args) == 3 && os.Args[1] == misses.TouchWord { // started by this program itself
+		work = func() error { return misses.Touch(os.Args[2], os.Stdin, os.Stdout) }
 	}
 	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "policybench:", err)
@@ -113,11 +117,11 @@ func run() (err error) {
 	if err := knowsPolicies(ctx, s.program); err != nil {
 		return err
 	}
-	d, err := makeDisk(ctx, scratch, 6*s.size+4<<30)
+	d, err := rig.MakeDisk(ctx, scratch, 6*s.size+4<<30)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.remove()) }()
+	defer func() { err = errors.Join(err, d.Remove()) }()
 	b := &bench{settings: s, disk: d}
 	if err := b.prepare(ctx); err != nil {
 		return err
@@ -129,7 +133,7 @@ func run() (err error) {
 func knowsPolicies(ctx context.Context, program string) error {
 	out, err := exec.CommandContext(ctx, program, "backup", "--help").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s backup --help: %w\n%s", program, err, tail(out))
+		return fmt.Errorf("%s backup --help: %w\n%s", program, err, rig.Tail(out))
 	}
 	for _, name := range []string{"--policy", "--medium", "--lowpri-throttle-enabled"} {
 		if !strings.Contains(string(out), name) {
@@ -142,8 +146,8 @@ func knowsPolicies(ctx context.Context, program string) error {
 // bench is one call of this program.
 type bench struct {
 	settings
-	disk       *disk
-	candidates []candidate
+	disk       *rig.Disk
+	candidates []rig.Candidate
 	records    []record
 	problems   []string
 }
@@ -181,7 +185,7 @@ func measurements() []measurement {
 // keep the others from being made.
 func (b *bench) measure(ctx context.Context) error {
 	fmt.Printf("Medium `%s`, %d rounds, stretch %g, source of %d MiB; %s.\n", b.medium, b.runs, b.stretch, b.size>>20,
-		b.disk.describe())
+		b.disk.Describe())
 	var failed error
 	for i, m := range measurements() {
 		if len(b.only) > 0 && !slices.Contains(b.only, i+1) {
@@ -224,7 +228,7 @@ func (b *bench) save() error {
 func (b *bench) add(measurement int, name string, round int, values map[string]float64) {
 	b.records = append(b.records, record{measurement, name, round, values})
 	var parts []string
-	for _, key := range sortedKeys(values) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		parts = append(parts, fmt.Sprintf("%s %.4g", key, values[key]))
 	}
 	b.say("%d: round %d, %s: %s", measurement, round, name, strings.Join(parts, ", "))
@@ -250,14 +254,4 @@ func (b *bench) stretched(d time.Duration) time.Duration {
 func turn[T any](all []T, round int) []T {
 	k := round % len(all)
 	return append(slices.Clone(all[k:]), all[:k]...)
-}
-
-// pause waits, unless ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

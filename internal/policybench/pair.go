@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -17,29 +18,29 @@ func (b *bench) pair(ctx context.Context) error {
 	for round := range b.runs {
 		values := map[string]float64{}
 		for _, one := range turn([]struct {
-			c    *candidate
+			c    *rig.Candidate
 			name string
 			half string
 		}{{&upper, "upper", "a"}, {&lower, "lower", "b"}}, round) {
-			if err := b.disk.settle(ctx, true); err != nil {
+			if err := b.disk.Settle(ctx, true); err != nil {
 				return err
 			}
-			p, err := b.fresh(one.c, "pair "+one.name)
+			p, err := b.disk.Fresh(one.c, "pair "+one.name)
 			if err != nil {
 				return err
 			}
-			j, err := b.backup(ctx, one.c, p, b.disk.at("source", one.half))
+			j, err := b.disk.Backup(ctx, one.c, p, b.disk.At("source", one.half))
 			if err != nil {
 				return err
 			}
-			values[one.name+" alone"] = j.took.Seconds()
-			values[one.name+" alone MiB/s"] = float64(b.size/2) / (1 << 20) / j.took.Seconds()
+			values[one.name+" alone"] = j.Took.Seconds()
+			values[one.name+" alone MiB/s"] = float64(b.size/2) / (1 << 20) / j.Took.Seconds()
 		}
 		if err := b.together(ctx, &upper, &lower, values); err != nil {
 			return err
 		}
 		b.add(pairNumber, "standard and throttle", round, values)
-		if err := b.clear(); err != nil {
+		if err := b.disk.Clear(); err != nil {
 			return err
 		}
 	}
@@ -47,55 +48,55 @@ func (b *bench) pair(ctx context.Context) error {
 }
 
 // together runs both and measures while both run.
-func (b *bench) together(ctx context.Context, upper, lower *candidate, values map[string]float64) (err error) {
-	high, err := b.fresh(upper, "pair upper")
+func (b *bench) together(ctx context.Context, upper, lower *rig.Candidate, values map[string]float64) (err error) {
+	high, err := b.disk.Fresh(upper, "pair upper")
 	if err != nil {
 		return err
 	}
-	low, err := b.fresh(lower, "pair lower")
+	low, err := b.disk.Fresh(lower, "pair lower")
 	if err != nil {
 		return err
 	}
-	if err := b.disk.settle(ctx, true); err != nil {
+	if err := b.disk.Settle(ctx, true); err != nil {
 		return err
 	}
-	worse, err := b.start(ctx, lower, low, b.disk.at("source", "b"))
+	worse, err := b.disk.Start(ctx, lower, low, b.disk.At("source", "b"))
 	if err != nil {
 		return err
 	}
-	defer worse.kill()
-	if err := worse.awake(ctx); err != nil {
+	defer worse.Kill()
+	if err := worse.Awake(ctx); err != nil {
 		return err
 	}
-	better, err := b.start(ctx, upper, high, b.disk.at("source", "a"))
+	better, err := b.disk.Start(ctx, upper, high, b.disk.At("source", "a"))
 	if err != nil {
 		return err
 	}
-	defer better.kill()
-	if err := better.awake(ctx); err != nil {
+	defer better.Kill()
+	if err := better.Awake(ctx); err != nil {
 		return err
 	}
 	from := time.Now()
-	before, alive := worse.moved()
-	<-better.done
+	before, alive := worse.Moved()
+	<-better.Done
 	to := time.Now()
-	after, still := worse.moved()
-	if better.err != nil {
-		return better.err
+	after, still := worse.Moved()
+	if better.Err != nil {
+		return better.Err
 	}
 	if !alive || !still {
 		b.problem("8: the backup at throttle ended before the one at standard")
-		return worse.err
+		return worse.Err
 	}
-	values["upper together"] = better.took.Seconds()
-	values["upper ratio"] = better.took.Seconds() / values["upper alone"]
+	values["upper together"] = better.Took.Seconds()
+	values["upper ratio"] = better.Took.Seconds() / values["upper alone"]
 	values["lower together MiB/s"] = float64(after-before) / (1 << 20) / to.Sub(from).Seconds()
-	if g, _, err := better.events.end(); err == nil {
-		values["upper asleep"] = asleep(&g)
+	if g, _, err := better.Events.End(); err == nil {
+		values["upper asleep"] = rig.Asleep(&g)
 	} else {
 		b.problem("8: standard: %v", err)
 	}
-	g, apart, err := worse.events.since(from, to)
+	g, apart, err := worse.Events.Since(from, to)
 	if err != nil {
 		b.problem("8: throttle: %v", err)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -55,37 +56,37 @@ func (b *bench) floor(ctx context.Context) error {
 
 func (b *bench) floorOne(ctx context.Context, r rateCase, round int) (err error) {
 	c := b.tidemark(r.policy.String(), "--medium", r.medium)
-	if err := b.disk.settle(ctx, true); err != nil {
+	if err := b.disk.Settle(ctx, true); err != nil {
 		return err
 	}
-	stop, err := b.background(ctx)
+	stop, err := b.disk.Background(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	p, err := b.fresh(&c, c.name)
+	p, err := b.disk.Fresh(&c, c.Name)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.clear()) }()
-	j, err := b.start(ctx, &c, p, b.disk.at("source"))
+	defer func() { err = errors.Join(err, b.disk.Clear()) }()
+	j, err := b.disk.Start(ctx, &c, p, b.disk.At("source"))
 	if err != nil {
 		return err
 	}
-	defer j.kill()
-	if err := pause(ctx, 2*time.Second); err != nil { // opening the repository takes memory and processor
+	defer j.Kill()
+	if err := rig.Pause(ctx, 2*time.Second); err != nil { // opening the repository takes memory and processor
 		return err
 	}
 	from := time.Now()
-	before, _ := j.moved()
-	if err := pause(ctx, b.stretched(6*time.Second)); err != nil {
+	before, _ := j.Moved()
+	if err := rig.Pause(ctx, b.stretched(6*time.Second)); err != nil {
 		return err
 	}
-	after, alive := j.moved()
+	after, alive := j.Moved()
 	to := time.Now()
 	if !alive {
-		if j.err != nil {
-			return j.err
+		if j.Err != nil {
+			return j.Err
 		}
 		b.problem("3: %s: in round %d the backup came to its end beside a foreground without a break", r, round)
 		return nil
@@ -94,7 +95,7 @@ func (b *bench) floorOne(ctx context.Context, r rateCase, round int) (err error)
 	values := map[string]float64{
 		"floor": floor, "MiB per second": float64(after-before) / (1 << 20) / to.Sub(from).Seconds(),
 	}
-	if g, span, err := j.events.since(from, to); err != nil {
+	if g, span, err := j.Events.Since(from, to); err != nil {
 		b.problem("3: %s: %v", r, err)
 	} else if g.Engaged > 0 {
 		values["rate"] = float64(g.Charged) / g.Engaged

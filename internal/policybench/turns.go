@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -40,7 +41,7 @@ type sampler struct {
 }
 
 // watch samples the first job, and then each that comes.
-func watch(first *job, more <-chan *job) *sampler {
+func watch(first *rig.Job, more <-chan *rig.Job) *sampler {
 	s := &sampler{stop: make(chan struct{})}
 	s.done.Go(func() {
 		tick := time.NewTicker(sampleEvery)
@@ -59,7 +60,7 @@ func watch(first *job, more <-chan *job) *sampler {
 				continue
 			case <-tick.C:
 			}
-			n, alive := j.moved()
+			n, alive := j.Moved()
 			if alive && n > last {
 				sum += n - last
 				last = n
@@ -148,21 +149,21 @@ func (b *bench) turns(ctx context.Context) error {
 }
 
 func (b *bench) turnsOne(ctx context.Context, p iopolicy.Policy, round int) (err error) {
-	if err := b.disk.settle(ctx, true); err != nil {
+	if err := b.disk.Settle(ctx, true); err != nil {
 		return err
 	}
-	t, err := newToucher(b.disk.at("foreground"), false)
+	t, err := rig.NewToucher(b.disk.At("foreground"), false)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.file.Close()) }()
+	defer func() { err = errors.Join(err, t.Close()) }()
 	c := b.tidemark(p.String())
-	keeper, first, err := b.keep(ctx, &c, b.disk.at("source"))
+	keeper, first, err := b.disk.Keep(ctx, &c, b.disk.At("source"))
 	if keeper == nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, keeper.stop(b)) }()
-	s := watch(first, keeper.jobs)
+	defer func() { err = errors.Join(err, keeper.Stop()) }()
+	s := watch(first, keeper.Jobs)
 	defer s.end()
 	for range trials {
 		if err := b.trial(ctx, p, round, s, t); err != nil {
@@ -173,7 +174,7 @@ func (b *bench) turnsOne(ctx context.Context, p iopolicy.Policy, round int) (err
 }
 
 // trial lets the foreground come and go once.
-func (b *bench) trial(ctx context.Context, p iopolicy.Policy, round int, s *sampler, t *toucher) error {
+func (b *bench) trial(ctx context.Context, p iopolicy.Policy, round int, s *sampler, t *rig.Toucher) error {
 	may := allowance{period(p, b.medium), iopolicy.Default().MaxIOSize}
 	if ok, err := s.busy(ctx, may); err != nil {
 		return err
@@ -181,13 +182,13 @@ func (b *bench) trial(ctx context.Context, p iopolicy.Policy, round int, s *samp
 		b.problem("4: %s: in round %d the backup was not at full speed before a foreground started", p, round)
 		return nil
 	}
-	from, to, err := t.hammer(ctx, b.stretched(600*time.Millisecond)+(calm+2)*may.period)
+	from, to, err := t.Hammer(ctx, b.stretched(600*time.Millisecond)+(calm+2)*may.period)
 	if err != nil {
 		return err
 	}
 	window := iopolicy.Default().Window[p.Tier()]
 	limit := to.Add(window + 2*may.period + 2*time.Second)
-	if err := pause(ctx, window); err != nil {
+	if err := rig.Pause(ctx, window); err != nil {
 		return err
 	}
 	values := map[string]float64{}
@@ -196,7 +197,7 @@ func (b *bench) trial(ctx context.Context, p iopolicy.Policy, round int, s *samp
 			values["back"] = at.Sub(to).Seconds() * 1000
 			break
 		}
-		if err := pause(ctx, sampleEvery); err != nil {
+		if err := rig.Pause(ctx, sampleEvery); err != nil {
 			return err
 		}
 	}
@@ -219,9 +220,9 @@ func (s *sampler) busy(ctx context.Context, may allowance) (bool, error) {
 		_, lately := may.back(s.between(now.Add(-150*time.Millisecond), now))
 		_, before := may.back(s.between(now.Add(-300*time.Millisecond), now.Add(-150*time.Millisecond)))
 		if lately && before {
-			return true, pause(ctx, time.Duration(rand.Int64N(int64(50*time.Millisecond))))
+			return true, rig.Pause(ctx, time.Duration(rand.Int64N(int64(50*time.Millisecond))))
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := rig.Pause(ctx, 20*time.Millisecond); err != nil {
 			return false, err
 		}
 	}

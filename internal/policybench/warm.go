@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 )
 
 // warmNumber is the number of the measurement of an unchanged backup from a warm cache.
@@ -15,33 +17,33 @@ const warmNumber = 7
 // processor.
 func (b *bench) warm(ctx context.Context) error {
 	off := b.tidemark("off")
-	list := []candidate{off, b.tidemark("utility"), b.tidemark("throttle")}
-	tree := b.disk.at("many")
-	p, err := b.fresh(&off, "warm")
+	list := []rig.Candidate{off, b.tidemark("utility"), b.tidemark("throttle")}
+	tree := b.disk.At("many")
+	p, err := b.disk.Fresh(&off, "warm")
 	if err != nil {
 		return err
 	}
 	for range 2 { // the first backup, and one that warms what an unchanged one needs
-		if _, err := b.backup(ctx, &off, p, tree); err != nil {
+		if _, err := b.disk.Backup(ctx, &off, p, tree); err != nil {
 			return err
 		}
 	}
-	if err := b.disk.settle(ctx, false); err != nil {
+	if err := b.disk.Settle(ctx, false); err != nil {
 		return err
 	}
 	for round := range 3 * b.runs {
 		values := map[string]map[string]float64{}
 		for _, c := range list {
-			values[c.name] = map[string]float64{}
+			values[c.Name] = map[string]float64{}
 		}
 		if err := b.warmRound(ctx, turn(list, round), p, tree, alone, values); err != nil {
 			return err
 		}
-		stop, err := b.background(ctx)
+		stop, err := b.disk.Background(ctx)
 		if err != nil {
 			return err
 		}
-		err = pause(ctx, 700*time.Millisecond) // longer than any window
+		err = rig.Pause(ctx, 700*time.Millisecond) // longer than any window
 		if err == nil {
 			err = b.warmRound(ctx, turn(list, round), p, tree, "beside", values)
 		}
@@ -49,27 +51,27 @@ func (b *bench) warm(ctx context.Context) error {
 			return err
 		}
 		for _, c := range list {
-			v := values[c.name]
+			v := values[c.Name]
 			v["ratio"] = v["beside"] / v[alone]
-			b.add(warmNumber, c.name, round, v)
+			b.add(warmNumber, c.Name, round, v)
 		}
 	}
-	return b.clear()
+	return b.disk.Clear()
 }
 
 // warmRound does one backup by each candidate.
-func (b *bench) warmRound(ctx context.Context, list []candidate, p place, tree, how string, values map[string]map[string]float64) error {
+func (b *bench) warmRound(ctx context.Context, list []rig.Candidate, p rig.Place, tree, how string, values map[string]map[string]float64) error {
 	for _, c := range list {
-		j, err := b.backup(ctx, &c, p, tree)
+		j, err := b.disk.Backup(ctx, &c, p, tree)
 		if err != nil {
 			return err
 		}
-		v := values[c.name]
-		v[how] = j.took.Seconds()
-		if gate, _, err := j.events.end(); err == nil {
-			v["asleep "+how], v["operations "+how] = asleep(&gate), float64(gate.Charged)
-		} else if !slices.Contains([]string{"off"}, c.name) {
-			b.problem("7: %s: %v", c.name, err)
+		v := values[c.Name]
+		v[how] = j.Took.Seconds()
+		if gate, _, err := j.Events.End(); err == nil {
+			v["asleep "+how], v["operations "+how] = rig.Asleep(&gate), float64(gate.Charged)
+		} else if !slices.Contains([]string{"off"}, c.Name) {
+			b.problem("7: %s: %v", c.Name, err)
 		}
 	}
 	return nil

@@ -1,6 +1,6 @@
-package main
+//go:build !linux
 
-import "syscall"
+package rig
 
 // direct opens a file so that reads pass the page cache by.
-const direct = syscall.O_DIRECT
+const direct = 0

@@ -1,6 +1,6 @@
-//go:build !linux
+package rig
 
-package main
+import "syscall"
 
 // direct opens a file so that reads pass the page cache by.
-const direct = 0
+const direct = syscall.O_DIRECT

@@ -1,17 +1,20 @@
-package main
+package misses
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -93,7 +96,7 @@ func walk(ctx context.Context, door localfs.Door, root string, files chan<- *loc
 		if err != nil {
 			return err
 		}
-		if err := dropCaches(); err != nil {
+		if err := rig.DropCaches(); err != nil {
 			return err
 		}
 	}
@@ -108,7 +111,7 @@ func walkDir(ctx context.Context, d *localfs.Dir, files chan<- *localfs.File) er
 	if err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(kinds) {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		if kinds[name] == tree.Dir {
 			below, err := d.Open(name)
 			if err != nil {
