@@ -237,10 +237,8 @@ type freeDoor struct{ folder, call, reason string }
 
 func freeDoors() []freeDoor {
 	return []freeDoor{
-		{"internal/device", "OpenDir", "finds out which device it is: only then is there a gate"},
+		{"internal/device", "OpenWay", "finds out which device it is: only then is there a gate"},
 		{"internal/cli", "OpenDir", "looks at names before a job begins: which file system it is, what a rule says of it"},
-		{"internal/cli", "local.Open", "the command says where its gates are"},
-		{"internal/cli", "local.Create", "the command says where its gates are"},
 		{"internal/restore", "Tidy", "takes away what a run that was called off would leave half done"},
 	}
 }
