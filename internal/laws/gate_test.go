@@ -238,6 +238,7 @@ type freeDoor struct{ folder, call, reason string }
 func freeDoors() []freeDoor {
 	return []freeDoor{
 		{"internal/device", "OpenWay", "finds out which device it is: only then is there a gate"},
+		{"internal/bench", "OpenDir", "makes and removes the files that are measured"},
 		{"internal/cli", "OpenDir", "looks at names before a job begins: which file system it is, what a rule says of it"},
 		{"internal/restore", "Tidy", "takes away what a run that was called off would leave half done"},
 	}
