@@ -38,6 +38,7 @@ type Gate struct {
 	alert               atomic.Int64  // how many reasons there are to take mu before an operation begins
 	waiting             atomic.Uint32 // bits of the tiers above 0 that clients of this gate have, or had
 	nextLook            atomic.Int64
+	resting             atomic.Bool         // nobody used the machine when it was asked last
 	sample              atomic.Uint64       // of so many operations one is metered; 0: none for that
 	period              atomic.Uint64       // number of the present I/O period
 	edge                [Tiers]atomic.Int64 // when I/O of each tier last began or ended on the device
@@ -150,11 +151,20 @@ func (g *Gate) admit(p Policy, by int) {
 			bits |= 1 << t
 		}
 	}
+	g.present = bits
 	if throttle := Throttle.Tier(); bits&(1<<throttle) != 0 && g.cfg.Idle != nil {
 		bits |= 1 << (throttle - 1)
 	}
-	g.present = bits
 	g.waiting.Or(bits)
+}
+
+// lanesOf returns the bits of the lanes that clients with waiting tiers use now. g.mu is held.
+func (g *Gate) lanesOf() uint32 {
+	throttle := Throttle.Tier()
+	if g.present&(1<<throttle) != 0 && g.resting.Load() {
+		return g.present&^(1<<throttle) | 1<<(throttle-1)
+	}
+	return g.present
 }
 
 // Shut lets no operation begin until Open: those that ask wait, whatever their policy.
@@ -232,7 +242,16 @@ func (g *Gate) span(t Tier) int64 {
 }
 
 // idle reports whether nobody is using the machine.
-func (g *Gate) idle() bool { return g.cfg.Idle != nil && g.cfg.Idle() }
+func (g *Gate) idle() bool {
+	if g.cfg.Idle == nil {
+		return false
+	}
+	idle := g.cfg.Idle()
+	if idle != g.resting.Load() {
+		g.resting.Store(idle)
+	}
+	return idle
+}
 
 // effective returns the lane of a policy while the machine is idle, or not.
 func effective(p Policy, idle bool) Tier {
