@@ -49,7 +49,7 @@ func (p *pipeline) selfAttributes(j *job) {
 	case j.failed: // booked as such
 		p.Ledger.Note(j.dir.Path(), attributesOp, err)
 	default:
-		p.Ledger.Fail(j.dir.Path(), attributesOp, err)
+		p.failed(j.dir.Path(), attributesOp, err)
 	}
 }
 
@@ -59,11 +59,11 @@ const attributesOp = "read extended attributes"
 func (p *pipeline) openAttributes(r *result, f *localfs.File, st *localfs.Stat, d *scan.Directory, name string) {
 	xattrs, err := f.Xattrs()
 	if err != nil {
-		p.Ledger.Fail(d.Join(name), attributesOp, err)
+		p.failed(d.Join(name), attributesOp, err)
 	}
 	flags, err := f.Flags()
 	if err != nil && !localfs.Unsupported(err) {
-		p.Ledger.Fail(d.Join(name), "read inode flags", err)
+		p.failed(d.Join(name), "read inode flags", err)
 	}
 	if len(xattrs) > 0 || flags != 0 {
 		x := r.more()

@@ -15,6 +15,9 @@ import (
 
 // finish turns a job all of whose parts have ended into a tree.
 func (p *pipeline) finish(ctx context.Context, j *job) error {
+	if stop := context.Cause(ctx); stop != nil {
+		return stop // what could not be read for that reason looks as if it were not there
+	}
 	whole := signature.Whole(j.local, j.trees())
 	if j.clean && whole == j.cached.Full {
 		j.tree = j.cached.Tree

@@ -182,15 +182,14 @@ func (r *pieceReader) read(ctx context.Context, size uint64) (covered uint64, er
 func (r *pieceReader) extent(ctx context.Context, off int64, n uint64) (got uint64, err error) {
 	r.carry = r.carry[:0]
 	for got < n {
-		r.clock.Enter(report.WaitMemory)
-		buf, err := r.buffers.Get(ctx)
-		if err != nil {
+		fill := r.fill
+		if r.file.Bound() > 0 {
+			fill = r.fillBounded
+		}
+		buf, head, k, err := fill(ctx, off+int64(got), n-got)
+		if buf == nil {
 			return got, err
 		}
-		r.clock.Enter(report.Read)
-		head := copy(buf, r.carry)
-		want := int(min(uint64(pieceSize), n-got))
-		k, err := r.file.ReadAt(buf[head:head+want], off+int64(got))
 		r.Ledger.Bytes.Read.Add(uint64(k))
 		r.file.DropCache(off+int64(got), int64(k))
 		got += uint64(k)
@@ -203,6 +202,40 @@ func (r *pieceReader) extent(ctx context.Context, off int64, n uint64) (got uint
 		}
 	}
 	return got, nil
+}
+
+// fill reads the next piece of an extent into a buffer, behind what was left of the last one. buf[:head+k] is filled; a
+// nil buf is an error of the run, any other error one of the file.
+func (r *pieceReader) fill(ctx context.Context, off int64, left uint64) (buf []byte, head, k int, err error) {
+	r.clock.Enter(report.WaitMemory)
+	if buf, err = r.buffers.Get(ctx); err != nil {
+		return nil, 0, 0, err
+	}
+	r.clock.Enter(report.Read)
+	head = copy(buf, r.carry)
+	want := int(min(uint64(pieceSize), left))
+	k, err = r.file.ReadAt(buf[head:head+want], off)
+	return buf, head, k, err
+}
+
+// fillBounded is fill where the gate lets only little through at a time. It reads what may be read at once, and asks for a
+// buffer when that is there: see pipeline.readAlone.
+func (r *pieceReader) fillBounded(ctx context.Context, off int64, left uint64) (buf []byte, head, k int, err error) {
+	own, err := r.asides.Get(ctx)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	defer r.asides.Put(own)
+	r.clock.Enter(report.Read)
+	want := min(left, uint64(len(own)), uint64(max(r.file.Bound(), minBounded)))
+	k, readErr := r.file.ReadAt(own[:want], off)
+	r.clock.Enter(report.WaitMemory)
+	if buf, err = r.buffers.Get(ctx); err != nil {
+		return nil, 0, 0, err
+	}
+	head = copy(buf, r.carry)
+	copy(buf[head:], own[:k])
+	return buf, head, k, readErr
 }
 
 // cut finds the cut points of buf[:n] and passes everything up to the last one on.

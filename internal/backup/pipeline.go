@@ -24,6 +24,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/crew"
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
@@ -41,6 +42,7 @@ type Source struct {
 	Skip      func(dev, ino uint64) bool // directories that never belong to their own backup
 	Reading   Reading
 	Comparing Comparing
+	Gate      localfs.Gates // the ways to the devices that the sources lie on; nil: no gates
 }
 
 // Reading says how files are read.
@@ -151,6 +153,7 @@ type pipeline struct {
 	readers crew.Crew
 	workers crew.Crew
 	buffers *crew.Buffers
+	asides  *crew.Buffers // one for each reader, for what it reads while a gate bounds it
 	makers  *makers
 	links   links
 	owners  owners
@@ -163,6 +166,8 @@ const (
 	pieceSize = 1 << 20
 	// smallFile is the largest file that travels in a batch with others. Larger ones are read piece by piece.
 	smallFile = 256 << 10
+	// minBounded is the least that is read at once of a large file while a gate bounds what is read.
+	minBounded = 64 << 10
 	// batchFiles bounds a batch of tiny files, so that a directory of a million of them is spread over the readers.
 	batchFiles = 512
 )
@@ -191,6 +196,7 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 		count = min(count, int(par.Memory)/size)
 	}
 	p.buffers = crew.NewBuffers(max(2, count), size)
+	p.asides = crew.NewBuffers(par.Readers.Most, smallFile+1)
 	p.makers = newMakers(p)
 	return p, nil
 }
@@ -220,6 +226,7 @@ func (p *pipeline) run(ctx context.Context) error {
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
 		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.Ledger, Now: p.Now,
+		Gate: p.src.Gate,
 	}
 	if err := scan.Walk(ctx, p.src.Root, opt, &visitor{p}); err != nil {
 		return err

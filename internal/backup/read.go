@@ -91,36 +91,101 @@ func (p *pipeline) readOne(ctx context.Context, b *batch, clock *report.Clock) e
 		clock.Enter(report.Read)
 		return p.readLarge(ctx, b, clock)
 	}
+	var rest remainder
+	for left := b.entries; len(left) > 0; {
+		read := p.readMany
+		if b.dir.Bound() > 0 {
+			read = p.readAlone
+		}
+		n, pc, err := read(ctx, b, left, &rest, clock)
+		if err != nil {
+			return err
+		}
+		left = left[n:]
+		switch {
+		case pc == nil && len(left) == 0:
+			err = p.done(ctx, b.job)
+		case pc != nil:
+			if len(left) > 0 {
+				b.job.pending.Add(1) // the last piece ends the batch, others end themselves
+			}
+			err = p.forward(ctx, pc, clock)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return p.finishRest(ctx, b, &rest, clock)
+}
+
+// readMany reads the first of some entries into one buffer: all of them, unless the gate begins to bound what is read. It
+// returns how many it took, and a piece if there is something for the workers.
+func (p *pipeline) readMany(ctx context.Context, b *batch, entries []uint32, rest *remainder, clock *report.Clock) (
+	int, *piece, error,
+) {
 	clock.Enter(report.WaitMemory)
 	buf, err := p.buffers.Get(ctx)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	clock.Enter(report.Read)
-	clock.Current(func() string { return b.job.dir.Join(b.job.dir.Entries[b.entries[0]].Name) })
-	pc := &piece{job: b.job, buf: buf}
-	var rest remainder
-	for _, i := range b.entries {
-		if err := context.Cause(ctx); err != nil {
-			return err
+	clock.Current(func() string { return b.job.dir.Join(b.job.dir.Entries[entries[0]].Name) })
+	pc, n := &piece{job: b.job, buf: buf}, 0
+	for _, i := range entries {
+		if n > 0 && b.dir.Bound() > 0 {
+			break
 		}
-		if b.job.dir.Entries[i].Type != tree.File {
-			p.readOther(b, i)
-		} else if err := p.small(ctx, b, i, pc, &rest); err != nil {
-			return err
+		if err := p.readEntry(ctx, b, i, pc, rest); err != nil {
+			return n, nil, err
 		}
+		n++
 	}
 	p.Ledger.Bytes.Read.Add(uint64(pc.n))
 	if len(pc.items) == 0 {
 		p.buffers.Put(buf)
-		err = p.done(ctx, b.job)
-	} else {
-		err = p.forward(ctx, pc, clock)
+		return n, nil, nil
 	}
+	return n, pc, nil
+}
+
+// readAlone reads one entry without holding any of the buffers while it waits at the gate: they are fewer than the
+// readers, and those of another device need them.
+func (p *pipeline) readAlone(ctx context.Context, b *batch, entries []uint32, rest *remainder, clock *report.Clock) (
+	int, *piece, error,
+) {
+	own, err := p.asides.Get(ctx)
 	if err != nil {
+		return 0, nil, err
+	}
+	defer p.asides.Put(own)
+	clock.Enter(report.Read)
+	clock.Current(func() string { return b.job.dir.Join(b.job.dir.Entries[entries[0]].Name) })
+	pc := &piece{job: b.job, buf: own}
+	if err := p.readEntry(ctx, b, entries[0], pc, rest); err != nil {
+		return 0, nil, err
+	}
+	p.Ledger.Bytes.Read.Add(uint64(pc.n))
+	if len(pc.items) == 0 {
+		return 1, nil, nil
+	}
+	clock.Enter(report.WaitMemory)
+	if pc.buf, err = p.buffers.Get(ctx); err != nil {
+		return 0, nil, err
+	}
+	copy(pc.buf, own[:pc.n])
+	return 1, pc, nil
+}
+
+// readEntry reads one entry of a batch into pc.
+func (p *pipeline) readEntry(ctx context.Context, b *batch, i uint32, pc *piece, rest *remainder) error {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return p.finishRest(ctx, b, &rest, clock)
+	if b.job.dir.Entries[i].Type != tree.File {
+		p.readOther(b, i)
+		return nil
+	}
+	return p.small(ctx, b, i, pc, rest)
 }
 
 // remainder is what a batch leaves to be read once its buffer is given away: a reader that waits for a second buffer
@@ -196,7 +261,7 @@ func (p *pipeline) readOther(b *batch, i uint32) {
 		x.device = st.Rdev
 	}
 	if err := p.attributes(x, b.dir, e.Name, e.Type); err != nil {
-		p.Ledger.Fail(path, attributesOp, err)
+		p.failed(path, attributesOp, err)
 	}
 }
 
@@ -208,7 +273,15 @@ func (p *pipeline) unreadable(j *job, i uint32, path, op string, err error) {
 		return
 	}
 	j.results[i].outcome = tree.Unreadable
-	p.Ledger.Fail(path, op, err)
+	p.failed(path, op, err)
+}
+
+// failed books what could not be done with an object. A call that was not made because the run was called off says
+// nothing about the object; such a run ends without a snapshot.
+func (p *pipeline) failed(path, op string, err error) {
+	if !errors.Is(err, localfs.ErrStopped) {
+		p.Ledger.Fail(path, op, err)
+	}
 }
 
 // found is what a name turned out to stand for when it was opened.
@@ -302,7 +375,7 @@ func (p *pipeline) openFailed(b *batch, i uint32, err error) found {
 	if r.gone {
 		return isOther
 	}
-	if err := p.attributes(r.more(), b.dir, e.Name, e.Type); err != nil {
+	if err := p.attributes(r.more(), b.dir, e.Name, e.Type); err != nil && !errors.Is(err, localfs.ErrStopped) {
 		p.Ledger.Note(b.job.dir.Join(e.Name), attributesOp, err)
 	}
 	return isRead

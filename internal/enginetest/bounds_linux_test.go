@@ -137,7 +137,7 @@ func TestMemoryDoesNotFollowTheNumberOfFiles(t *testing.T) {
 			dir := filepath.Join(src, name)
 			build(t, dir)
 			settle()
-			st, err := local.Create(filepath.Join(src, "repository"+name))
+			st, err := local.Create(filepath.Join(src, "repository"+name), nil)
 			require.NoError(t, err)
 			e := newEngine(t, st)
 			job := e.job(dir)

@@ -59,7 +59,7 @@ const ready = "ready for its end"
 // openEngine opens the repository in dir with the cache beside it.
 func openEngine(t testing.TB, dir string) *engine {
 	t.Helper()
-	st, err := local.Open(filepath.Join(dir, "repo"))
+	st, err := local.Open(filepath.Join(dir, "repo"), nil)
 	require.NoError(t, err)
 	return &engine{t: t, st: st, par: parallel(2, 2, 2), open: openOptions(filepath.Join(dir, "cache"))}
 }
@@ -99,7 +99,7 @@ func TestCrashWhileBackingUp(t *testing.T) {
 	dir := ramDir(t)
 	src := filepath.Join(dir, "src")
 	churn(t, src, 0)
-	st, err := local.Create(filepath.Join(dir, "repo"))
+	st, err := local.Create(filepath.Join(dir, "repo"), nil)
 	require.NoError(t, err)
 	e := newEngine(t, st)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "cache"), 0o700))
@@ -172,7 +172,7 @@ func TestWorkOfKilledBackupIsReused(t *testing.T) {
 	require.NoError(t, os.Mkdir(src, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(src, "big"), testkit.Noise(1, size), 0o644))
 	settle()
-	st, err := local.Create(filepath.Join(dir, "repo"))
+	st, err := local.Create(filepath.Join(dir, "repo"), nil)
 	require.NoError(t, err)
 	e := newEngine(t, st)
 	e.open.CacheDir = filepath.Join(dir, "cache")
@@ -242,7 +242,7 @@ func crashRestore(t *testing.T, how restore.Overwrite) {
 	written(t, src, map[string]string{"big": string(testkit.Noise(3, 6<<20)), "one chunk": string(testkit.Noise(4, 60_000))})
 	require.NoError(t, os.Link(filepath.Join(src, "big"), filepath.Join(src, "another name")))
 	settle()
-	st, err := local.Create(filepath.Join(dir, "repo"))
+	st, err := local.Create(filepath.Join(dir, "repo"), nil)
 	require.NoError(t, err)
 	e := newEngine(t, st)
 	e.open.CacheDir = filepath.Join(dir, "cache")

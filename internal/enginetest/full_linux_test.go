@@ -58,7 +58,7 @@ func TestFullRepositoryDisk(t *testing.T) {
 	dir := ramDir(t)
 	disk, src := filepath.Join(dir, "disk"), filepath.Join(dir, "src")
 	mount(t, "tmpfs", "tmpfs", disk, 0, "size=8m")
-	st, err := local.Create(filepath.Join(disk, "repo"))
+	st, err := local.Create(filepath.Join(disk, "repo"), nil)
 	require.NoError(t, err)
 	e := newEngine(t, st)
 	written(t, src, map[string]string{"a": string(testkit.Noise(1, 1<<20)), "d/b": "b"})

@@ -198,7 +198,7 @@ func (failing) Read([]byte) (int, error) { return 0, fmt.Errorf("the command die
 
 func TestLocalRepositoryOnDisk(t *testing.T) {
 	testkit.NoLeaks(t)
-	st, err := local.Create(filepath.Join(t.TempDir(), "repo"))
+	st, err := local.Create(filepath.Join(t.TempDir(), "repo"), nil)
 	require.NoError(t, err)
 	e := newEngine(t, st)
 	src := filepath.Join(ramDir(t), "src")

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // ApplyOptions leaves parts of the metadata out. The zero value sets everything that the node holds.
@@ -41,20 +42,39 @@ func (d *Dir) Apply(name string, n *tree.Node, what ApplyOptions) []Problem {
 	if err := checkNameOrSelf(name); err != nil {
 		return []Problem{{What: "name", Err: failed("set metadata of", name, err)}}
 	}
-	return d.object(name).apply(n, what)
+	return d.door.setAll(d.object(name), n, what)
 }
 
 // SetMeta is Apply on the open file. Call it after the last write, which would change the times again.
 func (w *Writer) SetMeta(n *tree.Node, what ApplyOptions) []Problem {
-	return (&object{fd: w.fd, host: w.host}).apply(n, what)
+	return w.door.setAll(&object{fd: w.fd, host: w.host}, n, what)
+}
+
+// setAll sets all metadata of one object as one operation.
+func (d *Door) setAll(o *object, n *tree.Node, what ApplyOptions) []Problem {
+	grant, err := d.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return []Problem{{What: "metadata", Err: err}}
+	}
+	defer grant.End(0)
+	return o.apply(n, what)
 }
 
 // Prepare sets those flags of n that must be there before the first byte, as no-copy-on-write and compression. Call it
 // on a new file if n has flags of this platform; failures are told again by SetMeta.
-func (w *Writer) Prepare(n *tree.Node) []Problem { return prepare(w.fd, n) }
+func (w *Writer) Prepare(n *tree.Node) []Problem { return w.door.prepareOpen(w.fd, n) }
 
 // Prepare sets those flags of n that must be on a directory before its first entry, as case folding.
-func (d *Dir) Prepare(n *tree.Node) []Problem { return prepare(d.fd, n) }
+func (d *Dir) Prepare(n *tree.Node) []Problem { return d.door.prepareOpen(d.fd, n) }
+
+func (d *Door) prepareOpen(fd int, n *tree.Node) []Problem {
+	grant, err := d.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return []Problem{{What: "flags", Err: err}}
+	}
+	defer grant.End(0)
+	return prepare(fd, n)
+}
 
 // Unprotect takes the flags off the entry name that would keep it from being changed or removed: immutable, append-only
 // and, on macOS, undeletable. For a target that the user asked to overwrite.
@@ -62,7 +82,7 @@ func (d *Dir) Unprotect(name string) error {
 	if err := checkNameOrSelf(name); err != nil {
 		return failed("unprotect", name, err)
 	}
-	if err := d.object(name).unprotect(); err != nil {
+	if err := d.door.once(iopolicy.Metadata, d.object(name).unprotect); err != nil {
 		return failed("unprotect", name, err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 const (
@@ -23,7 +24,7 @@ func (d *Dir) Flags(name string, _ tree.Type) (uint64, error) {
 	if err := checkNameOrSelf(name); err != nil {
 		return 0, failed("read flags of", name, err)
 	}
-	flags, err := d.object(name).flags()
+	flags, err := d.door.readFlags(d.object(name))
 	if err != nil {
 		return 0, failed("read flags of", name, err)
 	}
@@ -32,11 +33,22 @@ func (d *Dir) Flags(name string, _ tree.Type) (uint64, error) {
 
 // Flags returns the flags of the open file, as Dir.Flags does.
 func (f *File) Flags() (uint64, error) {
-	flags, err := (&object{fd: f.fd}).flags()
+	flags, err := f.door.readFlags(&object{fd: f.fd})
 	if err != nil {
 		return 0, fmt.Errorf("read flags: %w", err)
 	}
 	return uint64(flags & keptFlags), nil
+}
+
+// readFlags reads those of an object as one operation.
+func (d *Door) readFlags(o *object) (uint32, error) {
+	grant, err := d.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return 0, err
+	}
+	flags, err := o.flags()
+	grant.End(0)
+	return flags, err
 }
 
 func (o *object) flags() (uint32, error) {

@@ -2,7 +2,9 @@ package localfs
 
 import "sync/atomic"
 
-// The page cache is left as it was found: what others had in memory stays, what only we brought in goes.
+// The page cache is left as it was found: what others had in memory stays, what only we brought in goes. Nothing here is
+// an operation of the gate: asking makes no I/O, and to drop pages could only where somebody has written to them since
+// they were asked about.
 
 // cacheSegments is how many parts of a file are told apart: as many as fit one word, so that the memory of it does not
 // grow with the file.

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Dir is an open directory. It is counted: OpenDir, OpenWay and Open return it with one reference, Retain adds one, and the last
@@ -15,35 +17,48 @@ type Dir struct {
 	refs    atomic.Int32
 	devices atomic.Int32 // whether a device node could be opened here: see mayHoldDevices
 	noAtime atomic.Bool  // O_NOATIME was refused here once: it would be for most of the files beside as well
-	host    *host        // what was learned about the running kernel, shared by all directories below one OpenDir
+	door    Door
+	host    *host // what was learned about the running kernel, shared by all directories below one OpenDir
 }
+
+// OpenDir is Door.OpenDir of the zero Door.
+func OpenDir(path string) (*Dir, error) { return Door{}.OpenDir(path) }
+
+// OpenWay is Door.OpenWay of the zero Door.
+func OpenWay(path string) (*Dir, error) { return Door{}.OpenWay(path) }
 
 // OpenDir opens a source root or a restore target by its path. Here and in OpenWay alone a path is looked up; symbolic
 // links in it are followed, as the user named it.
-func OpenDir(path string) (*Dir, error) {
-	fd, err := openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("open directory %q: %w", path, err)
-	}
-	return newDir(fd, newHost()), nil
-}
+func (d Door) OpenDir(path string) (*Dir, error) { return d.open(path, unix.O_RDONLY) }
 
 // OpenWay opens a directory on the way to a source by its path, as OpenDir does. It is enough if we may pass through it:
 // entries can be opened and looked at by their names, but if it may not be listed, Entries fails.
-func OpenWay(path string) (*Dir, error) {
-	dir, err := OpenDir(path)
+func (d Door) OpenWay(path string) (*Dir, error) {
+	dir, err := d.OpenDir(path)
 	if err == nil || !errors.Is(err, unix.EACCES) {
 		return dir, err
 	}
-	fd, wayErr := openat(unix.AT_FDCWD, path, passThrough|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	if wayErr != nil {
-		return nil, err
+	if way, wayErr := d.open(path, passThrough); wayErr == nil {
+		return way, nil
 	}
-	return newDir(fd, newHost()), nil
+	return nil, err
 }
 
-func newDir(fd int, h *host) *Dir {
-	d := &Dir{fd: fd, host: h}
+func (d Door) open(path string, flags int) (*Dir, error) {
+	grant, err := d.begin(iopolicy.Metadata, 0)
+	if err == nil {
+		var fd int
+		fd, err = openat(unix.AT_FDCWD, path, flags|unix.O_DIRECTORY|unix.O_CLOEXEC)
+		grant.End(0)
+		if err == nil {
+			return newDir(fd, newHost(), d), nil
+		}
+	}
+	return nil, fmt.Errorf("open directory %q: %w", path, err)
+}
+
+func newDir(fd int, h *host, door Door) *Dir {
+	d := &Dir{fd: fd, host: h, door: door}
 	d.refs.Store(1)
 	h.retain()
 	return d
@@ -54,14 +69,19 @@ func (d *Dir) Open(name string) (*Dir, error) {
 	if err := checkName(name); err != nil {
 		return nil, failed("open directory", name, err)
 	}
+	grant, err := d.door.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return nil, failed("open directory", name, err)
+	}
 	fd, err := d.openRead(name, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	grant.End(0)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, fmt.Errorf("open directory %q: %w (%w)", name, ErrNotDir, err)
 	}
 	if err != nil {
 		return nil, failed("open directory", name, err)
 	}
-	return newDir(fd, d.host), nil
+	return newDir(fd, d.host, d.door), nil
 }
 
 // Retain adds a reference.
@@ -87,7 +107,7 @@ func (d *Dir) Readlink(name string) (string, error) {
 	}
 	for buf := make([]byte, 256); ; buf = make([]byte, 4*len(buf)) {
 		var n int
-		err := retry(func() (err error) {
+		err := d.door.once(iopolicy.Metadata, func() (err error) {
 			n, err = unix.Readlinkat(d.fd, name, buf)
 			return err
 		})

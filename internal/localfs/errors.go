@@ -23,6 +23,9 @@ var (
 	ErrNoProc = errors.New("needs /proc on this kernel: mount it and try again")
 	// ErrNotKept: the platform or file system has no such property, or stored something else than what was asked.
 	ErrNotKept = errors.New("not kept by the target")
+	// ErrStopped: the call was not made, as the context of the Door had ended. It says nothing about the object; the cause
+	// is wrapped beside it.
+	ErrStopped = errors.New("called off")
 )
 
 // Problem is one property of one object that could not be restored. The object itself stands; the caller reports it.
@@ -36,14 +39,14 @@ func (p Problem) String() string { return p.What + ": " + p.Err.Error() }
 
 // Unsupported reports whether err says that the file system or platform has no such thing, in contrast to a refusal.
 func Unsupported(err error) bool {
-	return errors.Is(err, ErrNotKept) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EOPNOTSUPP) ||
-		errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.ENOSYS)
+	return !stopped(err) && (errors.Is(err, ErrNotKept) || errors.Is(err, unix.ENOTSUP) ||
+		errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.ENOSYS))
 }
 
 // failed wraps what a call on the entry name returned. A name that is gone, also on a network file system whose server
 // has forgotten it, is ErrVanished.
 func failed(verb, name string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESTALE) {
+	if !stopped(err) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESTALE)) {
 		return fmt.Errorf("%s %q: %w (%w)", verb, name, ErrVanished, err)
 	}
 	return fmt.Errorf("%s %q: %w", verb, name, err)

@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // File is a regular file opened for reading. ReadAt, Stat, Extents and DropCache may be called from several goroutines;
 // Read has a position and may not. It exports no descriptor, so no read goes past this package.
 type File struct {
-	fd     int
+	content
 	pos    int64
 	opened Stat
 	host   *host
@@ -27,8 +28,13 @@ func (d *Dir) OpenFile(name string) (*File, error) {
 	if err := checkName(name); err != nil {
 		return nil, failed("open", name, err)
 	}
-	f := &File{host: d.host}
+	f := &File{content: content{fd: -1, door: d.door}, host: d.host}
+	grant, err := d.door.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return nil, failed("open", name, err)
+	}
 	fd, err := d.openRegular(name, &f.opened)
+	grant.End(0)
 	switch {
 	case err == nil:
 		f.fd = fd
@@ -56,34 +62,34 @@ func fstatRegular(fd int, st *Stat) error {
 // Opened returns what Stat told at the moment of opening: the "before" of noticing a change, without another call.
 func (f *File) Opened() *Stat { return &f.opened }
 
+// Bound returns how many bytes the gate lets through at once at the moment; 0: any number.
+func (f *File) Bound() int { return f.door.Pass.Bound() }
+
 // Stat tells about the file now, also when its name is gone.
 func (f *File) Stat() (Stat, error) {
 	var st Stat
-	if err := fstat(f.fd, &st); err != nil {
+	if err := f.status(&st); err != nil {
 		return Stat{}, fmt.Errorf("stat open file: %w", err)
 	}
 	return st, nil
 }
 
 // ReadAt fills p from offset off. It returns less than len(p) only together with an error, io.EOF at the end.
-func (f *File) ReadAt(p []byte, off int64) (int, error) { return preadFull(f.fd, p, off) }
+func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.readFull(p, off) }
 
 // ReadWhole reads a file of size bytes from its beginning. p is one byte longer than that, so that more is noticed. One
-// system call is enough for a file of the expected size: only a shorter answer is followed by another one. It returns how
+// system call is enough for a file of the expected size, unless the gate allows less: only a shorter answer is followed by
+// another one. It returns how
 // many bytes there were; more than size says that the file has grown.
 func (f *File) ReadWhole(p []byte, size uint64) (int, error) {
-	n := 0
-	err := retry(func() (err error) {
-		n, err = unix.Pread(f.fd, p[:size+1], 0)
-		return err
-	})
+	n, err := f.readSome(p[:size+1], 0)
 	if err != nil {
 		return 0, fmt.Errorf("read: %w", err)
 	}
 	if uint64(n) >= size {
 		return n, nil
 	}
-	more, err := preadFull(f.fd, p[n:size+1], int64(n))
+	more, err := f.readFull(p[n:size+1], int64(n))
 	if err == io.EOF {
 		err = nil
 	}
@@ -92,7 +98,7 @@ func (f *File) ReadWhole(p []byte, size uint64) (int, error) {
 
 // Read reads on from where the last Read ended.
 func (f *File) Read(p []byte) (int, error) {
-	n, err := preadFull(f.fd, p, f.pos)
+	n, err := f.readFull(p, f.pos)
 	f.pos += int64(n)
 	if n > 0 && err == io.EOF {
 		err = nil
@@ -102,42 +108,17 @@ func (f *File) Read(p []byte) (int, error) {
 
 // Close closes the file.
 func (f *File) Close() error {
-	fd := f.fd
-	f.fd = -1
-	if fd < 0 {
-		return fmt.Errorf("close file: %w", unix.EBADF)
-	}
-	if err := unix.Close(fd); err != nil && err != unix.EINTR {
+	if err := f.close(); err != nil {
 		return fmt.Errorf("close file: %w", err)
 	}
 	return nil
-}
-
-// preadFull reads until p is full, the file ends, or an error.
-func preadFull(fd int, p []byte, off int64) (int, error) {
-	done := 0
-	for done < len(p) {
-		var n int
-		err := retry(func() (err error) {
-			n, err = unix.Pread(fd, p[done:], off+int64(done))
-			return err
-		})
-		if err != nil {
-			return done, fmt.Errorf("read at %d: %w", off+int64(done), err)
-		}
-		if n == 0 {
-			return done, io.EOF
-		}
-		done += n
-	}
-	return done, nil
 }
 
 // Extents splits the first size bytes of the file into data and holes, in order and without gaps; a trailing hole is
 // told too. Where the file system cannot tell, everything is data. An error from yield ends the walk and is returned.
 func (f *File) Extents(size uint64, yield func(off, n uint64, hole bool) error) error {
 	for off := uint64(0); off < size; {
-		data, err := seek(f.fd, off, unix.SEEK_DATA)
+		data, err := f.seek(off, unix.SEEK_DATA)
 		switch {
 		case err == unix.ENXIO:
 			return yield(off, size-off, true)
@@ -153,7 +134,7 @@ func (f *File) Extents(size uint64, yield func(off, n uint64, hole bool) error) 
 			off = data
 			continue
 		}
-		end, err := seek(f.fd, off, unix.SEEK_HOLE)
+		end, err := f.seek(off, unix.SEEK_HOLE)
 		if err == unix.ENXIO || err == nil && end <= off {
 			end = size // it shrank meanwhile: reading finds out
 		} else if err != nil {
@@ -169,10 +150,10 @@ func (f *File) Extents(size uint64, yield func(off, n uint64, hole bool) error) 
 }
 
 // seek only asks: reading here is by pread, the position of the descriptor means nothing.
-func seek(fd int, off uint64, whence int) (uint64, error) {
+func (f *File) seek(off uint64, whence int) (uint64, error) {
 	var at int64
-	err := retry(func() (err error) {
-		at, err = unix.Seek(fd, int64(off), whence)
+	err := f.door.once(iopolicy.Metadata, func() (err error) {
+		at, err = unix.Seek(f.fd, int64(off), whence)
 		return err
 	})
 	return uint64(at), err

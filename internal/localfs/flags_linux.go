@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Inode flags as FS_IOC_GETFLAGS tells them (linux/fs.h); the library does not name them.
@@ -45,7 +46,7 @@ func (d *Dir) Flags(name string, typ tree.Type) (uint64, error) {
 		return 0, failed("read flags of", name, err)
 	}
 	if name == "." {
-		return wrapFlags(d.fd, name)
+		return d.door.readFlags(d.fd, name)
 	}
 	switch typ {
 	case tree.Dir:
@@ -54,23 +55,29 @@ func (d *Dir) Flags(name string, typ tree.Type) (uint64, error) {
 			return 0, err
 		}
 		defer child.Release()
-		return wrapFlags(child.fd, name)
+		return d.door.readFlags(child.fd, name)
 	case tree.File:
 		f, err := d.OpenFile(name)
 		if err != nil {
 			return 0, err
 		}
 		defer f.Close()
-		return wrapFlags(f.fd, name)
+		return d.door.readFlags(f.fd, name)
 	}
 	return 0, nil
 }
 
 // Flags returns the inode flags of the open file, as Dir.Flags does.
-func (f *File) Flags() (uint64, error) { return wrapFlags(f.fd, "") }
+func (f *File) Flags() (uint64, error) { return f.door.readFlags(f.fd, "") }
 
-func wrapFlags(fd int, name string) (uint64, error) {
+// readFlags reads those of an open file or directory as one operation.
+func (d *Door) readFlags(fd int, name string) (uint64, error) {
+	grant, err := d.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return 0, failed("read flags of", name, err)
+	}
 	flags, err := getFlags(fd)
+	grant.End(0)
 	if noFlags(err) {
 		return 0, nil
 	}

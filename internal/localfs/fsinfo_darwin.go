@@ -4,12 +4,14 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // FS tells about the file system of the directory. Ask once per mount, not per directory.
 func (d *Dir) FS() (FSInfo, error) {
 	var fs unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(d.fd, &fs) }); err != nil {
+	if err := d.door.once(iopolicy.Metadata, func() error { return unix.Fstatfs(d.fd, &fs) }); err != nil {
 		return FSInfo{}, fmt.Errorf("stat file system: %w", err)
 	}
 	info := FSInfo{

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // FS tells about the file system of the directory. It reads the mount table: ask once per mount, not per directory.
@@ -15,7 +17,7 @@ import (
 // ext4, or one FUSE file system from another. Without /proc the magic number must do, and a devtmpfs is called tmpfs.
 func (d *Dir) FS() (FSInfo, error) {
 	var fs unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(d.fd, &fs) }); err != nil {
+	if err := d.door.once(iopolicy.Metadata, func() error { return unix.Fstatfs(d.fd, &fs) }); err != nil {
 		return FSInfo{}, fmt.Errorf("stat file system: %w", err)
 	}
 	st, err := d.Fstat()

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // host is what was learned about the running kernel: on macOS nothing needs to be.
@@ -76,7 +77,7 @@ func (d *Dir) Lstat(name string, st *Stat) error {
 	if err := checkNameOrSelf(name); err != nil {
 		return failed("stat", name, err)
 	}
-	if err := d.object(name).stat(st); err != nil {
+	if err := d.door.once(iopolicy.Metadata, func() error { return d.object(name).stat(st) }); err != nil {
 		return failed("stat", name, err)
 	}
 	return nil
@@ -85,7 +86,7 @@ func (d *Dir) Lstat(name string, st *Stat) error {
 // Fstat tells about the directory itself.
 func (d *Dir) Fstat() (Stat, error) {
 	var st Stat
-	if err := fstat(d.fd, &st); err != nil {
+	if err := d.door.once(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
 		return Stat{}, fmt.Errorf("stat open directory: %w", err)
 	}
 	return st, nil
@@ -148,14 +149,23 @@ func timeOf(ts unix.Timespec) tree.Time { return tree.Time{Sec: ts.Sec, Nsec: ui
 // yield returns. typ and ino are not told (0): the portable way to read a directory without cgo does not have them. An
 // error from yield ends the walk and is returned as it is.
 func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
-	fd, err := openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC) // a position of its own
+	fd := -1
+	err := d.door.once(iopolicy.Metadata, func() (err error) {
+		fd, err = openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC) // a position of its own
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("read directory: %w", err)
 	}
 	dir := os.NewFile(uintptr(fd), ".")
 	defer dir.Close()
 	for {
+		grant, err := d.door.begin(iopolicy.Metadata, 0)
+		if err != nil {
+			return fmt.Errorf("read directory: %w", err)
+		}
 		names, err := dir.Readdirnames(512)
+		grant.End(0)
 		for _, name := range names {
 			buf = append(buf[:0], name...)
 			if err := yield(buf, 0, 0); err != nil {

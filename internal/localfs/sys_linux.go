@@ -2,13 +2,13 @@ package localfs
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // nameBuf holds a name with its final NUL on the stack of the caller. Longer names than 255 bytes exist: CIFS, NTFS and
@@ -37,7 +37,11 @@ const (
 func (d *Dir) Lstat(name string, st *Stat) error {
 	err := checkNameOrSelf(name)
 	if err == nil {
-		err = d.host.lstat(d.fd, name, st)
+		var grant iopolicy.Grant
+		if grant, err = d.door.begin(iopolicy.Metadata, 0); err == nil {
+			err = d.host.lstat(d.fd, name, st)
+			grant.End(0)
+		}
 	}
 	if err != nil {
 		return failed("stat", name, err)
@@ -70,7 +74,7 @@ func (h *host) lstat(dirfd int, name string, st *Stat) error {
 // Fstat tells about the directory itself.
 func (d *Dir) Fstat() (Stat, error) {
 	var st Stat
-	if err := fstat(d.fd, &st); err != nil {
+	if err := d.door.once(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
 		return Stat{}, fmt.Errorf("stat open directory: %w", err)
 	}
 	return st, nil
@@ -162,11 +166,11 @@ func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uin
 	}
 	for {
 		var n int
-		err := retry(func() (err error) {
+		err := d.door.once(iopolicy.Metadata, func() (err error) {
 			n, err = unix.Getdents(d.fd, buf)
 			return err
 		})
-		if errors.Is(err, unix.ENOENT) {
+		if err == unix.ENOENT {
 			return nil // removed while open: it has no entries any more
 		}
 		if err != nil {

@@ -3,11 +3,11 @@ package localfs
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Mkdir makes the directory name with the permission bits perm, less the umask. Give it only what the restore itself
@@ -81,8 +81,8 @@ func (d *Dir) DurableRename(old, new string) error {
 
 // SyncDir makes the names in the directory durable. A file system that cannot sync a directory has nothing to sync.
 func (d *Dir) SyncDir() error {
-	err := retry(func() error { return unix.Fsync(d.fd) })
-	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+	err := d.door.once(iopolicy.Sync, func() error { return unix.Fsync(d.fd) })
+	if err != nil && (stopped(err) || !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP)) {
 		return fmt.Errorf("sync directory: %w", err)
 	}
 	return nil
@@ -92,7 +92,7 @@ func (d *Dir) SyncDir() error {
 func (d *Dir) change(verb, name string, call func() error) error {
 	err := checkName(name)
 	if err == nil {
-		err = retry(call)
+		err = d.door.once(iopolicy.Metadata, call)
 	}
 	if err != nil {
 		return failed(verb, name, err)
@@ -102,7 +102,7 @@ func (d *Dir) change(verb, name string, call func() error) error {
 
 // Writer is a regular file opened for writing. WriteAt and ReadAt may be called from several goroutines.
 type Writer struct {
-	fd   int
+	content
 	host *host
 }
 
@@ -118,7 +118,7 @@ func (d *Dir) CreateFile(name string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{fd: fd, host: d.host}, nil
+	return d.newWriter(fd), nil
 }
 
 // OpenWriter opens the existing regular file name to repair it in place; its content stays. Anything else is
@@ -127,42 +127,34 @@ func (d *Dir) OpenWriter(name string) (*Writer, error) {
 	if err := checkName(name); err != nil {
 		return nil, failed("open for writing", name, err)
 	}
+	grant, err := d.door.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return nil, failed("open for writing", name, err)
+	}
 	fd, err := d.openForWriting(name)
+	grant.End(0)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EISDIR) {
 		return nil, fmt.Errorf("open for writing %q: %w (%w)", name, ErrNotRegular, err)
 	}
 	if err != nil {
 		return nil, failed("open for writing", name, err)
 	}
-	return &Writer{fd: fd, host: d.host}, nil
+	return d.newWriter(fd), nil
+}
+
+func (d *Dir) newWriter(fd int) *Writer {
+	return &Writer{content: content{fd: fd, door: d.door}, host: d.host}
 }
 
 // WriteAt writes all of p at offset off, or returns an error.
-func (w *Writer) WriteAt(p []byte, off int64) (int, error) {
-	done := 0
-	for done < len(p) {
-		var n int
-		err := retry(func() (err error) {
-			n, err = unix.Pwrite(w.fd, p[done:], off+int64(done))
-			return err
-		})
-		if err == nil && n == 0 {
-			err = io.ErrShortWrite
-		}
-		if err != nil {
-			return done, fmt.Errorf("write at %d: %w", off+int64(done), err)
-		}
-		done += n
-	}
-	return done, nil
-}
+func (w *Writer) WriteAt(p []byte, off int64) (int, error) { return w.writeFull(p, off) }
 
 // ReadAt reads what is there, to find out what need not be written. As File.ReadAt.
-func (w *Writer) ReadAt(p []byte, off int64) (int, error) { return preadFull(w.fd, p, off) }
+func (w *Writer) ReadAt(p []byte, off int64) (int, error) { return w.readFull(p, off) }
 
 // Truncate sets the size; what is beyond the old size is a hole.
 func (w *Writer) Truncate(n int64) error {
-	if err := retry(func() error { return unix.Ftruncate(w.fd, n) }); err != nil {
+	if err := w.door.once(iopolicy.Metadata, func() error { return unix.Ftruncate(w.fd, n) }); err != nil {
 		return fmt.Errorf("set size to %d: %w", n, err)
 	}
 	return nil
@@ -174,12 +166,15 @@ func (w *Writer) Preallocate(off, n int64) error {
 	if n <= 0 {
 		return nil
 	}
-	err := retry(func() error { return preallocate(w.fd, off, n) })
-	if err != nil && !Unsupported(err) && !errors.Is(err, unix.EINVAL) {
+	err := w.door.once(iopolicy.Metadata, func() error { return preallocate(w.fd, off, n) })
+	if err != nil && !cannot(err) {
 		return fmt.Errorf("reserve %d bytes at %d: %w", n, off, err)
 	}
 	return nil
 }
+
+// cannot reports whether err says that the file system has no such call for a file.
+func cannot(err error) bool { return Unsupported(err) || !stopped(err) && errors.Is(err, unix.EINVAL) }
 
 // PunchHole makes a range of an existing file a hole; where the file system cannot, it writes zeros. It does not change
 // the size: a range that ends behind it is cut there.
@@ -192,8 +187,8 @@ func (w *Writer) PunchHole(off, n int64) error {
 	if n <= 0 {
 		return nil
 	}
-	err = retry(func() error { return punchHole(w.fd, off, n) })
-	if err != nil && !Unsupported(err) && !errors.Is(err, unix.EINVAL) {
+	err = w.door.once(iopolicy.Metadata, func() error { return punchHole(w.fd, off, n) })
+	if err != nil && !cannot(err) {
 		return fmt.Errorf("make a hole of %d bytes at %d: %w", n, off, err)
 	}
 	if err == nil {
@@ -212,7 +207,7 @@ func (w *Writer) PunchHole(off, n int64) error {
 // Stat tells about the file now.
 func (w *Writer) Stat() (Stat, error) {
 	var st Stat
-	if err := fstat(w.fd, &st); err != nil {
+	if err := w.status(&st); err != nil {
 		return Stat{}, fmt.Errorf("stat file being written: %w", err)
 	}
 	return st, nil
@@ -220,7 +215,7 @@ func (w *Writer) Stat() (Stat, error) {
 
 // Sync makes content and size durable, on macOS down through the drive's own cache.
 func (w *Writer) Sync() error {
-	if err := retry(func() error { return syncFile(w.fd) }); err != nil {
+	if err := w.door.once(iopolicy.Sync, func() error { return syncFile(w.fd) }); err != nil {
 		return fmt.Errorf("sync file: %w", err)
 	}
 	return nil
@@ -228,12 +223,7 @@ func (w *Writer) Sync() error {
 
 // Close closes the file. An error means that the file system may not have kept what was written.
 func (w *Writer) Close() error {
-	fd := w.fd
-	w.fd = -1
-	if fd < 0 {
-		return fmt.Errorf("close file: %w", unix.EBADF)
-	}
-	if err := unix.Close(fd); err != nil && err != unix.EINTR {
+	if err := w.close(); err != nil {
 		return fmt.Errorf("close written file: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Xattrs returns the extended attributes of the entry name itself (of the directory, when name is "."), sorted by name:
@@ -18,7 +19,7 @@ func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
 	if err := checkNameOrSelf(name); err != nil {
 		return nil, failed("read extended attributes of", name, err)
 	}
-	list, err := d.object(name).xattrs()
+	list, err := d.door.readXattrs(d.object(name))
 	if err != nil {
 		err = failed("read extended attributes of", name, err)
 	}
@@ -27,10 +28,21 @@ func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
 
 // Xattrs returns the extended attributes of the open file, as Dir.Xattrs does.
 func (f *File) Xattrs() ([]tree.Xattr, error) {
-	list, err := (&object{fd: f.fd, host: f.host}).xattrs()
+	list, err := f.door.readXattrs(&object{fd: f.fd, host: f.host})
 	if err != nil {
 		err = fmt.Errorf("read extended attributes: %w", err)
 	}
+	return list, err
+}
+
+// readXattrs reads all of one object as one operation.
+func (d *Door) readXattrs(o *object) ([]tree.Xattr, error) {
+	grant, err := d.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return nil, err
+	}
+	list, err := o.xattrs()
+	grant.End(0)
 	return list, err
 }
 

@@ -25,7 +25,7 @@ import (
 )
 
 func TestWhatIsClaimedCanBeLoaded(t *testing.T) {
-	onDisk, err := local.Create(t.TempDir())
+	onDisk, err := local.Create(t.TempDir(), nil)
 	require.NoError(t, err)
 	for name, st := range map[string]store.Store{"mem": mem.New(), "local": onDisk} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -26,6 +27,14 @@ type dir struct {
 	pending atomic.Int64 // entries not finished, and one for the walk
 }
 
+// place returns the path of d on this machine; base is that of the target.
+func (d *dir) place(base string) string {
+	if d.parent == nil {
+		return base
+	}
+	return filepath.Join(d.parent.place(base), d.name)
+}
+
 // begin begins one more entry of d.
 func (d *dir) begin() { d.pending.Add(1) }
 
@@ -39,7 +48,7 @@ func (j *job) end(d *dir) {
 				return nil
 			})
 			if err != nil {
-				j.ledger.Fail(d.path, "restore", err)
+				j.tell(d.path, "restore", err)
 			}
 		}
 		j.handles.drop(d)

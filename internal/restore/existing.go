@@ -95,7 +95,7 @@ func (w *walker) sweep(d *dir, keep map[string]bool) error {
 		})
 	}
 	if err != nil {
-		w.ledger.Fail(d.path, "list target directory", err)
+		w.tell(d.path, "list target directory", err)
 		return nil
 	}
 	for _, name := range extra {
@@ -108,7 +108,7 @@ func (w *walker) sweep(d *dir, keep map[string]bool) error {
 		n := uint64(1)
 		if !w.to.DryRun {
 			if n, err = w.removeAll(h, name); err != nil {
-				w.ledger.Fail(at, "delete", err)
+				w.tell(at, "delete", err)
 			}
 		}
 		w.ledger.Objects.Deleted.Add(n)

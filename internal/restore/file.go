@@ -31,9 +31,10 @@ type file struct {
 	left   atomic.Int64 // chunks not written, and one for the walk
 	sparse atomic.Bool  // it has holes
 
-	mu     sync.Mutex
-	w      *localfs.Writer
-	failed bool
+	failed atomic.Bool // asked by those who must not wait for mu, which is held while the file is made
+
+	mu sync.Mutex
+	w  *localfs.Writer
 }
 
 // file restores a regular file, or decides that it can stay as it is.
@@ -246,18 +247,11 @@ func tempNames(names map[string]bool) map[string]bool {
 	return temps
 }
 
-func (f *file) hopeless() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.failed
-}
+func (f *file) hopeless() bool { return f.failed.Load() }
 
 // fail books the first failure of f; what else happens to it does not matter any more.
 func (j *job) fail(f *file, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.failed {
-		f.failed = true
+	if !f.failed.Swap(true) {
 		j.failed(f.path, "restore", err)
 	}
 }
@@ -387,7 +381,10 @@ func (j *job) discard(f *file) {
 	if f.temp != "" {
 		name = f.temp
 	}
-	_ = j.in(f.dir, func(in *localfs.Dir) error { return in.Remove(name, false) })
+	err := j.in(f.dir, func(in *localfs.Dir) error { return in.Remove(name, false) })
+	if errors.Is(err, localfs.ErrStopped) {
+		j.growing.add(f) // Run comes back to it when everybody has stopped
+	}
 }
 
 // growing are the files that exist in the target and are not whole yet.

@@ -3,6 +3,7 @@ package restore
 import (
 	"container/list"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -14,6 +15,9 @@ const maxHandles = 128
 
 // handles are the open directories of the target. The base stays open to the end.
 type handles struct {
+	gate localfs.Gates
+	path string // of the base
+
 	mu   sync.Mutex
 	base *localfs.Dir // nil in a dry run onto nothing
 	open map[*dir]*list.Element
@@ -28,10 +32,24 @@ type handle struct {
 // get returns d, open. The caller releases it. From the nearest directory above that is open the way down is opened name
 // by name, so that no link that somebody puts into the target leads out of it.
 func (h *handles) get(d *dir) (*localfs.Dir, error) {
+	at, way := h.nearest(d)
+	for _, next := range slices.Backward(way) {
+		opened, err := h.enter(at, next)
+		at.Release()
+		if err != nil {
+			return nil, err
+		}
+		at = h.keep(next, opened)
+	}
+	return at, nil
+}
+
+// nearest returns the lowest directory above d, or d, that is open, retained, and those below it, d first. What must be
+// opened is opened without h.mu: a gate may keep it waiting, and others need what is open.
+func (h *handles) nearest(d *dir) (at *localfs.Dir, way []*dir) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var way []*dir
-	at := h.base
+	at = h.base
 	for up := d; up.parent != nil; up = up.parent {
 		if e, ok := h.open[up]; ok {
 			h.used.MoveToFront(e)
@@ -40,31 +58,43 @@ func (h *handles) get(d *dir) (*localfs.Dir, error) {
 		}
 		way = append(way, up)
 	}
-	for i := len(way) - 1; i >= 0; i-- {
-		next, err := at.Open(way[i].name)
-		if err == nil {
-			err = way[i].check(next)
-		}
-		if err != nil {
-			return nil, err
-		}
-		h.put(way[i], next)
-		at = next
-	}
 	at.Retain()
-	return at, nil
+	return at, way
 }
 
-// check makes sure that an open directory is d.
-func (d *dir) check(opened *localfs.Dir) error {
+// enter opens d in the directory it lies in, and makes sure that it is d.
+func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
+	opened, err := in.Open(d.name)
+	if err != nil {
+		return nil, err
+	}
 	st, err := opened.Fstat()
 	if err == nil && d.ino != 0 && (st.Ino != d.ino || st.Dev != d.dev) {
 		err = fmt.Errorf("open directory %q again: %w", d.path, errSwapped)
 	}
 	if err != nil {
 		opened.Release()
+		return nil, err
 	}
-	return err
+	if h.gate != nil && mounted(in, &st) {
+		opened.Through(h.gate(opened, d.place(h.path)))
+	}
+	return opened, nil
+}
+
+// keep adds d, or takes the one that somebody else has opened meanwhile. The caller releases what it returns.
+func (h *handles) keep(d *dir, opened *localfs.Dir) *localfs.Dir {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e, ok := h.open[d]; ok {
+		opened.Release()
+		opened = e.Value.(*handle).dir
+		opened.Retain()
+		return opened
+	}
+	opened.Retain()
+	h.put(d, opened)
+	return opened
 }
 
 // add keeps a directory that was opened.
@@ -99,13 +129,33 @@ func (h *handles) remove(e *list.Element) {
 	kept.dir.Release()
 }
 
+// tidy is for taking away, after a run was called off, what it would leave half done: that waits for nothing. Nobody else
+// may be at work.
+func (h *handles) tidy() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.empty()
+	h.gate = nil
+	if h.base == nil {
+		return
+	}
+	if free, err := h.base.Tidy(); err == nil {
+		h.base.Release()
+		h.base = free
+	}
+}
+
+func (h *handles) empty() {
+	for h.used.Len() > 0 {
+		h.remove(h.used.Back())
+	}
+}
+
 // close closes everything.
 func (h *handles) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for h.used.Len() > 0 {
-		h.remove(h.used.Back())
-	}
+	h.empty()
 	if h.base != nil {
 		h.base.Release()
 		h.base = nil

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -65,6 +66,7 @@ type Target struct {
 	Verify    bool // read every file back and compare it with the snapshot once all is written
 	Apply     localfs.ApplyOptions
 	Owners    func(uid, gid uint32) (uint32, uint32) // maps IDs of the snapshot to those of this machine; nil: as they are
+	Gate      localfs.Gates                          // the ways to the devices that the target lies on; nil: no gates
 }
 
 // Parallel is how many goroutines read and write.
@@ -81,6 +83,7 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey]*link{}, stop: stop}
+	j.handles.gate, j.handles.path = to.Gate, to.Path
 	defer j.handles.close()
 	l.Phase(report.Planning)
 	root, err := j.root(ctx)
@@ -95,7 +98,7 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 		w := &walker{job: j, windows: windows, window: newWindow(), clock: l.Worker("planner")}
 		defer w.clock.Stop()
 		w.clock.Enter(report.Unpack)
-		return w.run(w.clock.Within(gctx), root)
+		return j.ending(w.run(w.clock.Within(gctx), root))
 	})
 	group.Go(func() error {
 		for w := range windows {
@@ -105,7 +108,11 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 		}
 		return nil
 	})
-	if err = group.Wait(); err != nil {
+	if err = group.Wait(); err == nil {
+		err = context.Cause(ctx) // what was called off is not told as a failure of its own
+	}
+	if err != nil {
+		j.handles.tidy()
 		for _, f := range j.growing.all() {
 			j.discard(f)
 		}
@@ -117,6 +124,9 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 		if err := j.verify(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
 	}
 	return &j.result, nil
 }
@@ -137,8 +147,27 @@ type job struct {
 	links  map[linkKey]*link
 }
 
+// ending ends what others wait for when one of them has failed: a gate may let nobody through for long.
+func (j *job) ending(err error) error {
+	if err != nil {
+		j.stop(err)
+	}
+	return err
+}
+
+// tell books what could not be done with an object. A call that was not made because the run was called off says nothing
+// about the object.
+func (j *job) tell(path, op string, err error) {
+	if !errors.Is(err, localfs.ErrStopped) {
+		j.ledger.Fail(path, op, err)
+	}
+}
+
 // failed books what could not be restored. A full target ends the run: nothing that is still to come would fit.
 func (j *job) failed(path, op string, err error) {
+	if errors.Is(err, localfs.ErrStopped) {
+		return
+	}
 	j.ledger.Fail(path, op, err)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		j.stop(fmt.Errorf("restore %s: %w (%w)", path, ErrFull, err))
@@ -147,6 +176,7 @@ func (j *job) failed(path, op string, err error) {
 
 // problems books metadata that could not be set on one object.
 func (j *job) problems(path string, ps []localfs.Problem) {
+	ps = slices.DeleteFunc(ps, func(p localfs.Problem) bool { return errors.Is(p.Err, localfs.ErrStopped) })
 	if len(ps) == 0 {
 		return
 	}

@@ -52,7 +52,7 @@ func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Has
 			defer j.handles.drop(sub)
 			if err := j.in(sub, func(*localfs.Dir) error { return nil }); err != nil {
 				if take || !errors.Is(err, localfs.ErrVanished) { // not made if nothing went into it
-					j.ledger.Fail(here, "verify", err)
+					j.tell(here, "verify", err)
 				}
 				return nil
 			}
@@ -82,7 +82,7 @@ func (j *job) verifyFile(ctx context.Context, d *dir, n *tree.Node, at string, h
 		if j.to.Overwrite != Always && errors.Is(err, errDiffers) {
 			return // it was left as it was on purpose
 		}
-		j.ledger.Fail(at, "verify", err)
+		j.tell(at, "verify", err)
 		return
 	}
 	j.ledger.Objects.Verified.Add(1)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // start is where the walk begins.
@@ -43,12 +44,16 @@ func (j *job) root(ctx context.Context) (*start, error) {
 	if s.only != nil {
 		s.dir.node, s.dir.path = nil, path.Dir(s.dir.path)
 	}
+	pass := j.to.Gate.Pass(nil, j.to.Path)
 	if !j.to.DryRun {
-		if err := os.MkdirAll(j.to.Path, 0o700); err != nil {
+		_, err := pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) {
+			return 0, os.MkdirAll(j.to.Path, 0o700)
+		})
+		if err != nil {
 			return nil, fmt.Errorf("make target directory: %w", err)
 		}
 	}
-	handle, err := localfs.OpenDir(j.to.Path)
+	handle, err := localfs.Door{Ctx: ctx, Pass: pass}.OpenDir(j.to.Path)
 	if err != nil && !(j.to.DryRun && errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
 	}
@@ -261,6 +266,9 @@ func (w *walker) enter(in *localfs.Dir, d *dir) error {
 	}
 	d.there, d.dev, d.ino = true, st.Dev, st.Ino
 	d.mounted = mounted(in, &st)
+	if d.mounted {
+		h.Through(w.to.Gate.Pass(h, d.place(w.to.Path)))
+	}
 	w.handles.add(d, h)
 	return nil
 }

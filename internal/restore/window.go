@@ -78,7 +78,8 @@ func (j *job) execute(ctx context.Context, w *window, workers int) error {
 	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	for range min(workers, len(runs)) {
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer func() { _ = j.ending(err) }()
 			reader, err := j.repo.NewFrameReader()
 			if err != nil {
 				return err

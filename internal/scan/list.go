@@ -68,6 +68,10 @@ func (w *walk) control(d *Directory, text string, s *scratch) {
 		return readHead(d.dir, name, limit)
 	})
 	for _, err := range problems {
+		if errors.Is(err, localfs.ErrStopped) {
+			d.Err = err
+			return
+		}
 		w.visitor.Entry(d, "", err)
 	}
 }
@@ -132,6 +136,9 @@ func (w *walk) stat(d *Directory, text string, s *scratch) {
 		e.Type = 0
 		missing++
 		switch {
+		case errors.Is(err, localfs.ErrStopped):
+			d.Err = err
+			return // nobody will ask for the entries
 		case err == nil:
 			excluded++
 		case !errors.Is(err, localfs.ErrVanished):

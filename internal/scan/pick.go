@@ -136,9 +136,11 @@ func (p *Pick) sort() {
 
 // pick announces a directory that is only the way to sources, or the source that is the root itself.
 func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *scratch) error {
-	open := localfs.OpenDir
+	d.door = w.door(p.Path)
+	d.pass = d.door.Pass
+	open := d.door.OpenDir
 	if p.Children != nil {
-		open = localfs.OpenWay
+		open = d.door.OpenWay
 	}
 	dir, err := open(p.Path)
 	if err != nil {
@@ -174,10 +176,9 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *scratch) erro
 func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
 	in := d.dir
 	if parent := filepath.Dir(c.Path); filepath.Join(p.Path, c.Name) != c.Path {
-		other, err := localfs.OpenWay(parent)
+		other, err := w.door(parent).OpenWay(parent)
 		if err != nil {
-			w.visitor.Entry(d, c.Name, err)
-			return nil
+			return w.missed(d, c.Name, err)
 		}
 		d.handles[c.Name] = other
 		w.opened(other)
@@ -188,14 +189,13 @@ func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
 	if c.Children == nil {
 		err = in.Lstat(c.Name, &st)
 	} else {
-		err = statFollowing(c.Path, &st)
+		err = w.statFollowing(c.Path, &st)
 	}
 	if errors.Is(err, localfs.ErrVanished) || errors.Is(err, fs.ErrNotExist) {
 		err = errMissing
 	}
 	if err != nil {
-		w.visitor.Entry(d, c.Name, err)
-		return nil
+		return w.missed(d, c.Name, err)
 	}
 	if c.Children == nil {
 		verdict, err := w.source(c)
@@ -217,6 +217,15 @@ func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
 	return nil
 }
 
+// missed tells the visitor of a named source that could not be looked at.
+func (w *walk) missed(d *Directory, name string, err error) error {
+	if errors.Is(err, localfs.ErrStopped) {
+		return err
+	}
+	w.visitor.Entry(d, name, err)
+	return nil
+}
+
 // source asks the rules about a path that was named. They speak of absolute paths.
 func (w *walk) source(p *Pick) (rules.Verdict, error) {
 	path, err := filepath.Abs(p.Path)
@@ -229,8 +238,8 @@ func (w *walk) source(p *Pick) (rules.Verdict, error) {
 }
 
 // statFollowing looks at a directory on the way to a source, through symbolic links, as opening it will.
-func statFollowing(path string, st *localfs.Stat) error {
-	dir, err := localfs.OpenWay(path)
+func (w *walk) statFollowing(path string, st *localfs.Stat) error {
+	dir, err := w.door(path).OpenWay(path)
 	if err != nil {
 		return err
 	}

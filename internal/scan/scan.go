@@ -8,7 +8,9 @@ package scan
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Visitor receives what the walk finds. Its methods are called by several workers at once.
@@ -41,6 +44,9 @@ type Options struct {
 	// Skip reports whether a directory is one whose contents never belong to a backup of themselves: the repository,
 	// the cache.
 	Skip func(dev, ino uint64) bool
+	// Gate finds the way to the device of each source, of each directory on the way to one, and of each file system that
+	// the walk crosses into. The context of Walk also ends what is done with a retained directory after it. Nil: no gates.
+	Gate localfs.Gates
 }
 
 // Directory is one directory as it was found. Its entries are sorted by the bytes of their names.
@@ -64,7 +70,9 @@ type Directory struct {
 
 	dir     *localfs.Dir
 	above   *localfs.Dir            // in which it lies
-	way     string                  // the path by which it was opened, of a directory on the way to sources
+	way     string                  // the path by which it was opened, of the root and of directories on the way to sources
+	door    localfs.Door            // through which it was opened by that path
+	pass    *iopolicy.Pass          // of the device, of a directory that was entered by its name
 	handles map[string]*localfs.Dir // of picked entries that lie in another directory than dir
 	picks   map[string]*Pick
 	state   *rules.DirState
@@ -86,10 +94,10 @@ func (d *Directory) Above() *localfs.Dir { return d.above }
 // localfs.ErrVanished if another directory has taken its place. The caller releases it.
 func (d *Directory) Reopen() (*localfs.Dir, error) {
 	if d.Picked {
-		return localfs.OpenWay(d.way)
+		return d.door.OpenWay(d.way)
 	}
 	if d.way != "" {
-		return localfs.OpenDir(d.way)
+		return d.door.OpenDir(d.way)
 	}
 	above, err := d.reopenAbove()
 	if err != nil {
@@ -100,6 +108,7 @@ func (d *Directory) Reopen() (*localfs.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+	dir.Through(d.pass)
 	st, err := dir.Fstat()
 	if err == nil && (st.Ino != d.Ino || st.Dev != d.Dev) {
 		err = fmt.Errorf("open %s again: %w", d.Path(), localfs.ErrVanished)
@@ -136,6 +145,17 @@ func (d *Directory) appendPath(dst []byte) []byte {
 	return append(dst, d.Name...)
 }
 
+// place returns the path of d on this machine.
+func (d *Directory) place() string {
+	if d.way != "" {
+		return d.way
+	}
+	if p := d.Parent.picks[d.Name]; p != nil {
+		return p.Path
+	}
+	return filepath.Join(d.Parent.place(), d.Name)
+}
+
 // Join returns the path of an entry inside the snapshot.
 func (d *Directory) Join(name string) string {
 	if d.Parent == nil {
@@ -150,19 +170,23 @@ func Walk(ctx context.Context, root *Pick, opt Options, v Visitor) error {
 	if w.opt.Now == nil {
 		w.opt.Now = time.Now
 	}
+	w.life, w.fail = context.WithCancelCause(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	stop := context.AfterFunc(ctx, w.stack.stop)
 	defer stop()
 	w.stack.begin()
 	for range max(1, opt.Workers) {
-		group.Go(func() error { return w.work(ctx) })
+		group.Go(func() error { return w.failing(w.work(ctx)) })
 	}
 	group.Go(func() error {
 		err := w.root(ctx, root)
 		w.stack.end()
-		return err
+		return w.failing(err)
 	})
 	err := group.Wait()
+	if errors.Is(err, localfs.ErrStopped) {
+		err = context.Cause(w.life)
+	}
 	w.stack.release()
 	for _, dir := range w.extra {
 		dir.Release()
@@ -175,6 +199,8 @@ type walk struct {
 	visitor Visitor
 	needs   rules.Needs
 	stack   *stack
+	life    context.Context // of open directories: it outlasts a walk that ends well, as those do that the visitor retains
+	fail    context.CancelCauseFunc
 
 	mu    sync.Mutex
 	extra []*localfs.Dir // of picks outside their parent's directory: open to the end
@@ -184,6 +210,19 @@ func (w *walk) opened(dir *localfs.Dir) {
 	w.mu.Lock()
 	w.extra = append(w.extra, dir)
 	w.mu.Unlock()
+}
+
+// failing ends what others wait for, at a gate that may let nobody through for long.
+func (w *walk) failing(err error) error {
+	if err != nil {
+		w.fail(err)
+	}
+	return err
+}
+
+// door is the way to what lies at a path.
+func (w *walk) door(path string) localfs.Door {
+	return localfs.Door{Ctx: w.life, Pass: w.opt.Gate.Pass(nil, path)}
 }
 
 func (w *walk) work(ctx context.Context) error {
@@ -223,8 +262,7 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	}
 	above, err := w.stack.dirOf(t)
 	if err != nil {
-		d.Err = err
-		return w.visitor.Directory(ctx, d, s.clock)
+		return w.failed(ctx, d, err, s)
 	}
 	defer above.Release()
 	if h, ok := parent.handles[entry.Name]; ok {
@@ -237,14 +275,17 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	}
 	dir, err := d.above.Open(entry.Name)
 	if err != nil {
-		d.Err = err
-		return w.visitor.Directory(ctx, d, s.clock)
+		return w.failed(ctx, d, err, s)
 	}
 	defer dir.Release()
-	d.dir = dir
+	d.dir, d.pass = dir, parent.pass
 	if entry.Mount || parent.Picked {
 		if err := w.cross(d); err != nil {
 			d.Err = err
+		}
+		if !d.Closed && d.Err == nil {
+			d.pass = w.opt.Gate.Pass(dir, d.place())
+			dir.Through(d.pass)
 		}
 	}
 	if w.opt.Skip != nil && w.opt.Skip(d.Dev, entry.Ino) {
@@ -280,7 +321,19 @@ func (w *walk) cross(d *Directory) error {
 	return nil
 }
 
+// failed announces a directory that could not be opened.
+func (w *walk) failed(ctx context.Context, d *Directory, err error, s *scratch) error {
+	if errors.Is(err, localfs.ErrStopped) {
+		return err // of the walk, not of the directory
+	}
+	d.Err = err
+	return w.visitor.Directory(ctx, d, s.clock)
+}
+
 func (w *walk) announce(ctx context.Context, d *Directory, s *scratch) error {
+	if errors.Is(d.Err, localfs.ErrStopped) {
+		return d.Err
+	}
 	for i := range d.Entries {
 		if d.Entries[i].Type == tree.Dir {
 			d.Subdirs = append(d.Subdirs, uint32(i))

@@ -128,6 +128,9 @@ func (s *stack) dirOf(t task) (*localfs.Dir, error) {
 		return t.dir, nil
 	}
 	dir, err := t.parent.Reopen()
+	if errors.Is(err, localfs.ErrStopped) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", errMoved, err.Error()) // not as ErrVanished: the entry itself may be there
 	}

@@ -16,7 +16,10 @@ const configName = "config"
 
 // explain gives an error of the system the sentinel of package store that callers look for, and a sentence that says
 // what to do. Errors that carry a sentinel already, and those of ctx, pass as they are.
-func (s *Store) explain(err error) error {
+func (s *Store) explain(ctx context.Context, err error) error {
+	if stop := context.Cause(ctx); stop != nil && errors.Is(err, stop) {
+		return err
+	}
 	for _, done := range []error{
 		store.ErrName, store.ErrShort, store.ErrGone, store.ErrTemporary, context.Canceled, context.DeadlineExceeded,
 	} {
@@ -27,13 +30,13 @@ func (s *Store) explain(err error) error {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
 		if errors.Is(err, fs.ErrNotExist) {
-			return s.missing(err)
+			return s.missing(ctx, err)
 		}
 		return err
 	}
 	switch errno {
 	case unix.ENOENT:
-		return s.missing(err)
+		return s.missing(ctx, err)
 	case unix.ENOSPC, unix.EDQUOT:
 		return fmt.Errorf("%w (%w): free some space for %s, or forget old snapshots and prune, and run the command "+
 			"again; what was stored so far is kept and not sent twice", store.ErrNoSpace, err, s.root)
@@ -55,8 +58,8 @@ func (s *Store) explain(err error) error {
 }
 
 // missing decides between a file that is not there and a target that is not there.
-func (s *Store) missing(err error) error {
-	if s.known.Load() && s.gone() {
+func (s *Store) missing(ctx context.Context, err error) error {
+	if s.known.Load() && s.gone(ctx) {
 		return s.lost(err)
 	}
 	return fmt.Errorf("%w (%w)", store.ErrNotExist, err)

@@ -1,7 +1,9 @@
 package local
 
+import "context"
+
 // RenameError is renameError, for situations that cannot be brought about from outside.
 func RenameError(temp, path string, err error) error { return renameError(temp, path, err) }
 
 // Explain is explain.
-func (s *Store) Explain(err error) error { return s.explain(err) }
+func (s *Store) Explain(err error) error { return s.explain(context.Background(), err) }

@@ -43,10 +43,10 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 				err = store.ErrName
 				break
 			}
-			err = s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(kind, "", pass))
+			err = s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(ctx, kind, "", pass))
 		}
 		if err != nil && !stopped {
-			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, s.explain(err)))
+			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, s.explain(ctx, err)))
 		}
 	}
 }
@@ -80,7 +80,7 @@ func (s *Store) listPacks(ctx context.Context, pass func(store.Info) bool) error
 		if !more {
 			return nil
 		}
-		err := s.listDir(ctx, filepath.Join(root, fan), s.reader(store.Pack, fan, func(i store.Info) bool {
+		err := s.listDir(ctx, filepath.Join(root, fan), s.reader(ctx, store.Pack, fan, func(i store.Info) bool {
 			more = pass(i)
 			return more
 		}))
@@ -95,7 +95,7 @@ func (s *Store) listSettled(ctx context.Context, kind store.Kind, pass func(stor
 	found := make(map[store.Name]store.Info)
 	for before := -1; before != len(found); {
 		before = len(found)
-		err := s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(kind, "", func(i store.Info) bool {
+		err := s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(ctx, kind, "", func(i store.Info) bool {
 			found[i.Name] = i
 			return true
 		}))
@@ -112,14 +112,16 @@ func (s *Store) listSettled(ctx context.Context, kind store.Kind, pass func(stor
 }
 
 // reader turns entries of a folder into infos of stored files. fan is the folder of packs it is used in, or "".
-func (s *Store) reader(kind store.Kind, fan string, pass func(store.Info) bool) func(fs.DirEntry) (bool, error) {
+func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass func(store.Info) bool) func(fs.DirEntry) (
+	bool, error,
+) {
 	return func(e fs.DirEntry) (bool, error) {
 		id := e.Name()
 		if !store.ValidID(id) || !e.Type().IsRegular() || (kind == store.Pack && store.Fan(id) != fan) {
 			return true, nil
 		}
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
+		info, err := s.info(ctx, e)
+		if ctx.Err() == nil && errors.Is(err, fs.ErrNotExist) {
 			return true, nil // deleted since the folder was read
 		}
 		if err != nil {
@@ -130,14 +132,27 @@ func (s *Store) reader(kind store.Kind, fan string, pass func(store.Info) bool) 
 	}
 }
 
+// info looks at an entry of a folder.
+func (s *Store) info(ctx context.Context, e fs.DirEntry) (info fs.FileInfo, err error) {
+	err = s.look(ctx, func() (err error) {
+		info, err = e.Info()
+		return err
+	})
+	return info, err
+}
+
 // listDir calls visit for every entry until it says no. A folder that is missing is empty: tools that copy a repository
 // may leave out empty folders. Unless the whole target is missing.
 func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry) (bool, error)) error {
+	var d *os.File
+	err := s.look(ctx, func() (err error) {
+		d, err = os.Open(path)
+		return err
+	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	d, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) && !s.gone() {
+	if errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
 		return nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +163,11 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 	}
 	defer d.Close()
 	for {
-		entries, err := d.ReadDir(batch)
+		var entries []fs.DirEntry
+		err := s.look(ctx, func() (err error) {
+			entries, err = d.ReadDir(batch)
+			return err
+		})
 		for _, e := range entries {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -169,7 +188,11 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 // sweep removes temporary files whose writers are dead. fresh was created a moment ago: its time is that of the
 // target's clock. Nothing depends on success, so errors are left for whoever needs the folder next.
 func (s *Store) sweep(ctx context.Context, fresh *os.File) {
-	now, err := fresh.Stat()
+	var now fs.FileInfo
+	err := s.look(ctx, func() (err error) {
+		now, err = fresh.Stat()
+		return err
+	})
 	if err != nil {
 		return
 	}
@@ -180,8 +203,8 @@ func (s *Store) sweep(ctx context.Context, fresh *os.File) {
 			path := filepath.Join(dir, e.Name())
 			switch {
 			case strings.HasPrefix(e.Name(), TempPrefix) && e.Type().IsRegular():
-				if info, err := e.Info(); err == nil && info.ModTime().Before(limit) {
-					_ = os.Remove(path)
+				if info, err := s.info(ctx, e); err == nil && info.ModTime().Before(limit) {
+					_ = s.look(ctx, func() error { return os.Remove(path) })
 				}
 			case deeper > 0 && e.IsDir() && isOurs(e.Name()):
 				_ = s.listDir(ctx, path, visit(path, deeper-1))

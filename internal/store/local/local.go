@@ -19,6 +19,14 @@
 // Nothing is kept open between operations, so a disk can be unmounted at any time. The folder that is left where it was
 // mounted must not be mistaken for the repository: once the config file has been seen, its absence turns every "no such
 // file" into store.ErrGone, and no folder is ever made on the wrong disk.
+//
+// # The gate
+//
+// Every call that can make the device work is an operation of the gate of the device (package iopolicy). Reads and
+// writes are cut to what it allows. What is written is sent to the device at once and not left to the system, which would
+// write it seconds later, when nobody can tell any more whose it is, and without regard to anybody. Flushing a file,
+// and giving it its name and flushing the folder, are one operation each. Removing the temporary file of a Put that
+// failed waits for nothing.
 package local
 
 import (
@@ -35,18 +43,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
 	dirMode  = 0o700
 	fileMode = 0o600
-	// step is how much is read or written between two looks at ctx: a few milliseconds on a disk.
+	// step is how much one operation reads or writes where the gate sets no bound: a few milliseconds on a disk.
 	step = 4 << 20
+	// small is the largest file that is written and flushed as one operation.
+	small = 64 << 10
+	// large is the shortest read that leaves nothing in the page cache.
+	large = 1 << 20
 )
 
 // Store is a folder. It holds no descriptor between operations and needs no closing.
 type Store struct {
 	root  string
+	pass  *iopolicy.Pass
 	known atomic.Bool // the config file was there: it is the proof that the target is mounted
 	swept atomic.Bool // this Store looked for stale temporary files
 }
@@ -54,47 +69,54 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Create makes the folder path, with any missing parents, and the folders of the layout in it. What exists already is
-// kept, so creating twice does no harm; whether a repository is there already is for the caller to ask.
-func Create(path string) (*Store, error) {
-	s, err := newStore(path)
+// kept, so creating twice does no harm; whether a repository is there already is for the caller to ask. pass is the way
+// to the device that path lies on; nil: everything is admitted at once.
+func Create(path string, pass *iopolicy.Pass) (*Store, error) {
+	s, err := newStore(path, pass)
 	if err != nil {
 		return nil, err
 	}
-	if err := makeDirs(s.root); err != nil {
-		return nil, fmt.Errorf("create repository folder: %w", s.explain(err))
+	ctx := context.Background()
+	if err := s.makeDirs(ctx, s.root); err != nil {
+		return nil, fmt.Errorf("create repository folder: %w", s.explain(ctx, err))
 	}
 	for kind := range store.Kinds() {
 		if kind.Folder() == "" {
 			continue
 		}
-		if err := makeDir(filepath.Join(s.root, kind.Folder())); err != nil {
-			return nil, fmt.Errorf("create repository folder: %w", s.explain(err))
+		if err := s.makeDir(ctx, filepath.Join(s.root, kind.Folder())); err != nil {
+			return nil, fmt.Errorf("create repository folder: %w", s.explain(ctx, err))
 		}
 	}
-	s.lookForConfig()
+	s.lookForConfig(ctx)
 	return s, nil
 }
 
 // Open uses the folder path. A path that is not there is store.ErrNotExist; a folder without a config file is opened,
-// and says store.ErrNotExist when the config is asked for.
-func Open(path string) (*Store, error) {
-	s, err := newStore(path)
+// and says store.ErrNotExist when the config is asked for. pass is as for Create.
+func Open(path string, pass *iopolicy.Pass) (*Store, error) {
+	s, err := newStore(path, pass)
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(s.root)
+	ctx := context.Background()
+	var info fs.FileInfo
+	err = s.look(ctx, func() (err error) {
+		info, err = os.Stat(s.root)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("open repository folder: %w", s.explain(err))
+		return nil, fmt.Errorf("open repository folder: %w", s.explain(ctx, err))
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("open repository folder: %s is not a folder; name the one that holds the repository",
 			s.root)
 	}
-	s.lookForConfig()
+	s.lookForConfig(ctx)
 	return s, nil
 }
 
-func newStore(path string) (*Store, error) {
+func newStore(path string, pass *iopolicy.Pass) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("open repository folder: the path is empty; name the folder of the repository")
 	}
@@ -102,7 +124,7 @@ func newStore(path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open repository folder: %w", err)
 	}
-	return &Store{root: root}, nil
+	return &Store{root: root, pass: pass}, nil
 }
 
 // Location is the absolute path of the folder.
@@ -111,7 +133,7 @@ func (s *Store) Location() string { return s.root }
 // Get opens, reads and closes; the folder may be unmounted the moment after.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	if err := s.get(ctx, name, off, p); err != nil {
-		return fmt.Errorf("get %s: %w", name, s.explain(err))
+		return fmt.Errorf("get %s: %w", name, s.explain(ctx, err))
 	}
 	s.sawConfig(name)
 	return nil
@@ -124,8 +146,12 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off < 0 {
 		return fmt.Errorf("negative offset %d", off)
 	}
-	// O_NONBLOCK: a fifo that somebody put there must not hang the program.
-	f, err := os.OpenFile(s.path(name), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	var f *os.File
+	err := s.look(ctx, func() (err error) {
+		// O_NONBLOCK: a fifo that somebody put there must not hang the program.
+		f, err = os.OpenFile(s.path(name), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -133,11 +159,18 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off > math.MaxInt64-int64(len(p)) {
 		return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 	}
-	for done := 0; done < len(p); {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	r := &reader{f: f}
+	if name.Kind == store.Pack && len(p) >= large {
+		// What the system would read ahead is more than there is to be dropped again; the caller reads enough at a time.
+		r.readAhead(false)
+		if !mostlyCached(f, off, len(p)) {
+			defer dropRange(f, off, len(p))
 		}
-		n, err := f.ReadAt(p[done:min(done+step, len(p))], off+int64(done))
+	}
+	for done := 0; done < len(p); {
+		n, err := s.pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(bound int) (int, error) {
+			return r.readAt(p[done:], off+int64(done), bound)
+		})
 		done += n
 		if errors.Is(err, io.EOF) && done < len(p) {
 			return fmt.Errorf("%w: it ends at byte %d, want %d from %d", store.ErrShort, off+int64(done), len(p), off)
@@ -153,7 +186,7 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 	info, err := s.stat(ctx, name)
 	if err != nil {
-		return store.Info{}, fmt.Errorf("stat %s: %w", name, s.explain(err))
+		return store.Info{}, fmt.Errorf("stat %s: %w", name, s.explain(ctx, err))
 	}
 	s.sawConfig(name)
 	return store.Info{Name: name, Size: info.Size(), Modified: info.ModTime()}, nil
@@ -163,7 +196,11 @@ func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) 
 	if err := admit(ctx, name); err != nil {
 		return nil, err
 	}
-	info, err := os.Lstat(s.path(name))
+	var info fs.FileInfo
+	err := s.look(ctx, func() (err error) {
+		info, err = os.Lstat(s.path(name))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +214,7 @@ func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) 
 // prune that removes ten thousand of them need not wait for ten thousand flushes.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
 	if err := s.remove(ctx, name); err != nil {
-		return fmt.Errorf("delete %s: %w", name, s.explain(err))
+		return fmt.Errorf("delete %s: %w", name, s.explain(ctx, err))
 	}
 	return nil
 }
@@ -186,17 +223,22 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 	if err := admit(ctx, name); err != nil {
 		return err
 	}
-	path := s.path(name)
-	if err := again(func() error { return unix.Unlink(path) }); err != nil {
-		return &fs.PathError{Op: "unlink", Path: path, Err: err}
+	path, do := s.path(name), s.look
+	if name.Kind != store.Pack {
+		do = s.flush
 	}
-	if name.Kind == store.Config {
-		s.known.Store(false)
-	}
-	if name.Kind == store.Pack {
-		return nil
-	}
-	return syncDir(filepath.Dir(path))
+	return do(ctx, func() error {
+		if err := again(func() error { return unix.Unlink(path) }); err != nil {
+			return &fs.PathError{Op: "unlink", Path: path, Err: err}
+		}
+		if name.Kind == store.Config {
+			s.known.Store(false)
+		}
+		if name.Kind == store.Pack {
+			return nil
+		}
+		return syncDir(filepath.Dir(path))
+	})
 }
 
 func (s *Store) path(name store.Name) string {
@@ -215,8 +257,8 @@ func admit(ctx context.Context, name store.Name) error {
 }
 
 // lookForConfig arms the test for a vanished target.
-func (s *Store) lookForConfig() {
-	if _, err := os.Lstat(filepath.Join(s.root, configName)); err == nil {
+func (s *Store) lookForConfig(ctx context.Context) {
+	if s.lstat(ctx, filepath.Join(s.root, configName)) == nil {
 		s.known.Store(true)
 	}
 }
@@ -229,13 +271,70 @@ func (s *Store) sawConfig(name store.Name) {
 
 // gone reports whether the target is no longer where it was. It is asked only after something was not found, so it
 // costs nothing on the good path.
-func (s *Store) gone() bool {
+func (s *Store) gone(ctx context.Context) bool {
 	witness := s.root
 	if s.known.Load() {
 		witness = filepath.Join(s.root, configName)
 	}
-	_, err := os.Lstat(witness)
-	return errors.Is(err, fs.ErrNotExist)
+	return ctx.Err() == nil && errors.Is(s.lstat(ctx, witness), fs.ErrNotExist)
+}
+
+// lstat asks whether something is there.
+func (s *Store) lstat(ctx context.Context, path string) error {
+	return s.look(ctx, func() error {
+		_, err := os.Lstat(path)
+		return err
+	})
+}
+
+// look is an operation on names and what they stand for.
+func (s *Store) look(ctx context.Context, call func() error) error {
+	return s.do(ctx, iopolicy.Op{Kind: iopolicy.Metadata}, call)
+}
+
+// flush is an operation that ends when something is durable.
+func (s *Store) flush(ctx context.Context, call func() error) error {
+	return s.do(ctx, iopolicy.Op{Kind: iopolicy.Sync, Certain: true}, call)
+}
+
+func (s *Store) do(ctx context.Context, op iopolicy.Op, call func() error) error {
+	_, err := s.pass.Do(ctx, op, func(int) (int, error) { return 0, call() })
+	return err
+}
+
+// withFD calls act with the descriptor of f.
+func withFD(f *os.File, act func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var actErr error
+	if err := raw.Control(func(fd uintptr) { actErr = act(int(fd)) }); err != nil {
+		return err
+	}
+	return actErr
+}
+
+// reader reads one file as the gate allows.
+type reader struct {
+	f     *os.File
+	exact bool // the system was told to read no more than it is asked for
+}
+
+func (r *reader) readAhead(on bool) {
+	r.exact = !on
+	_ = withFD(r.f, func(fd int) error { pages.ReadAhead(fd, on); return nil })
+}
+
+// readAt is one operation: it reads up to bound bytes, if there is a bound, else a step.
+func (r *reader) readAt(p []byte, off int64, bound int) (int, error) {
+	if bound > 0 {
+		if !r.exact {
+			r.readAhead(false) // which would defeat the bound; f is not open for long
+		}
+		p = p[:min(bound, len(p))]
+	}
+	return r.f.ReadAt(p[:min(step, len(p))], off)
 }
 
 // again repeats a system call that a signal interrupted.

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 var config = store.Name{Kind: store.Config}
@@ -26,7 +27,7 @@ var config = store.Name{Kind: store.Config}
 func create(t *testing.T) (*local.Store, string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "repo")
-	st, err := local.Create(root)
+	st, err := local.Create(root, nil)
 	require.NoError(t, err)
 	return st, root
 }
@@ -82,9 +83,9 @@ func TestLayoutAndModes(t *testing.T) {
 func TestCreateIsIdempotentAndOpenFindsIt(t *testing.T) {
 	st, root := create(t)
 	require.NoError(t, st.Put(t.Context(), config, []byte("c")))
-	_, err := local.Create(root)
+	_, err := local.Create(root, nil)
 	require.NoError(t, err)
-	again, err := local.Open(root)
+	again, err := local.Open(root, nil)
 	require.NoError(t, err)
 	p := make([]byte, 1)
 	require.NoError(t, again.Get(t.Context(), config, 0, p))
@@ -93,21 +94,21 @@ func TestCreateIsIdempotentAndOpenFindsIt(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	_, err := local.Open(filepath.Join(dir, "absent"))
+	_, err := local.Open(filepath.Join(dir, "absent"), nil)
 	require.ErrorIs(t, err, store.ErrNotExist)
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err = local.Open(file)
+	_, err = local.Open(file, nil)
 	require.ErrorContains(t, err, "not a folder")
-	_, err = local.Create(file)
+	_, err = local.Create(file, nil)
 	require.ErrorContains(t, err, "choose another path")
-	_, err = local.Create(filepath.Join(file, "beneath"))
+	_, err = local.Create(filepath.Join(file, "beneath"), nil)
 	require.Error(t, err)
-	for _, open := range []func(string) (*local.Store, error){local.Open, local.Create} {
-		_, err = open("")
+	for _, open := range []func(string, *iopolicy.Pass) (*local.Store, error){local.Open, local.Create} {
+		_, err = open("", nil)
 		require.ErrorContains(t, err, "path is empty")
 	}
-	st, err := local.Open(dir)
+	st, err := local.Open(dir, nil)
 	require.NoError(t, err, "a folder that is no repository is told apart by its config")
 	_, err = st.Stat(t.Context(), config)
 	require.ErrorIs(t, err, store.ErrNotExist)
@@ -185,7 +186,7 @@ func TestStaleTempsAreRemovedOnFirstPut(t *testing.T) {
 		}
 	}
 	before := tree(t, root)
-	st, err := local.Open(root)
+	st, err := local.Open(root, nil)
 	require.NoError(t, err)
 	for _, err := range st.List(t.Context(), store.Pack) {
 		require.NoError(t, err)
@@ -204,7 +205,7 @@ func TestStaleTempsAreRemovedOnFirstPut(t *testing.T) {
 func TestTargetGone(t *testing.T) {
 	st, root := create(t)
 	require.NoError(t, st.Put(t.Context(), config, []byte("c")))
-	st, err := local.Open(root)
+	st, err := local.Open(root, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
 	mounted := root + ".mounted"
@@ -263,7 +264,7 @@ func TestNoSpaceSaysWhatToDo(t *testing.T) {
 		t.Skipf("needs the right to mount a small file system: %v", err)
 	}
 	defer func() { require.NoError(t, unmount(mount)) }()
-	st, err := local.Create(filepath.Join(mount, "repo"))
+	st, err := local.Create(filepath.Join(mount, "repo"), nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Put(t.Context(), config, []byte("c")))
 	err = st.Put(t.Context(), pack(1), make([]byte, 4<<20))
@@ -306,7 +307,7 @@ func selfDescribing(i int) []byte {
 
 // writeForever replaces a few packs over and over, and writes one byte to stdout per Put, until it is killed.
 func writeForever(root string) {
-	st, err := local.Open(root)
+	st, err := local.Open(root, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // Put writes a temporary file, flushes it, and renames it.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	if err := s.put(ctx, name, data); err != nil {
-		return fmt.Errorf("put %s: %w", name, s.explain(err))
+		return fmt.Errorf("put %s: %w", name, s.explain(ctx, err))
 	}
 	s.sawConfig(name)
 	return nil
@@ -37,21 +39,29 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 		return err
 	}
 	path := s.path(name)
-	f, err := s.createTemp(filepath.Dir(path))
+	f, err := s.createTemp(ctx, filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	temp := f.Name()
-	if err := s.fill(ctx, f, name.Kind, data); err != nil {
-		_ = os.Remove(temp) // the error that matters is the first one
-		return err
+	temp, renamed := f.Name(), false
+	if err = s.fill(ctx, f, name.Kind, data); err == nil {
+		err = s.flush(ctx, func() error {
+			if err := again(func() error { return unix.Rename(temp, path) }); err != nil {
+				return renameError(temp, path, err)
+			}
+			renamed = true
+			return syncDir(filepath.Dir(path))
+		})
 	}
-	if err := again(func() error { return unix.Rename(temp, path) }); err != nil {
-		_ = os.Remove(temp)
-		return renameError(temp, path, err)
+	if !renamed {
+		discard(temp)
 	}
-	return syncDir(filepath.Dir(path))
+	return err
 }
+
+// discard removes what will not become a file, whether ctx has ended or the gate is shut: the error that matters is the
+// one before.
+func discard(temp string) { _ = os.Remove(temp) }
 
 // renameError marks the one failure that another attempt mends: the temporary file is gone, because this process was
 // suspended for so long that another one cleaned it away.
@@ -71,20 +81,7 @@ func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []by
 	if !s.swept.Swap(true) {
 		s.sweep(ctx, f)
 	}
-	for len(data) > 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		n, err := f.Write(data[:min(step, len(data))])
-		if err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err := syncData(f); err != nil {
+	if err := s.write(ctx, f, data); err != nil {
 		return err
 	}
 	if kind == store.Pack {
@@ -93,49 +90,96 @@ func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []by
 	return f.Close() // a network file system may tell here what it could not write
 }
 
+// write writes all of data and makes it durable.
+func (s *Store) write(ctx context.Context, f *os.File, data []byte) error {
+	if bound := s.pass.Bound(); len(data) <= small && (bound == 0 || len(data) <= bound) {
+		op := iopolicy.Op{Kind: iopolicy.Sync, Bytes: len(data), Certain: true}
+		_, err := s.pass.Do(ctx, op, func(int) (int, error) {
+			n, err := f.Write(data)
+			if err == nil {
+				err = syncData(f)
+			}
+			return n, err
+		})
+		return err
+	}
+	for off := 0; off < len(data); {
+		op := iopolicy.Op{Kind: iopolicy.Write, Bytes: len(data) - off, Certain: true}
+		n, err := s.pass.Do(ctx, op, func(bound int) (int, error) {
+			p := data[off:min(off+step, len(data))]
+			if bound > 0 {
+				p = p[:min(bound, len(p))]
+			}
+			n, err := f.Write(p)
+			if err == nil {
+				err = withFD(f, func(fd int) error { return pages.Push(fd, int64(off), int64(n), bound > 0) })
+			}
+			return n, err
+		})
+		if err != nil {
+			return err
+		}
+		off += n
+	}
+	return s.flush(ctx, func() error { return syncData(f) })
+}
+
 // createTemp opens a new temporary file in dir, which is made when it is missing and the target is there.
-func (s *Store) createTemp(dir string) (*os.File, error) {
-	f, err := openTemp(dir)
+func (s *Store) createTemp(ctx context.Context, dir string) (*os.File, error) {
+	f, err := s.openTemp(ctx, dir)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	if s.gone() {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if s.gone(ctx) {
 		return nil, s.lost(err)
 	}
 	// The folder of the kind and, for packs, the one beneath it. Never the root: see the package comment.
 	if parent := filepath.Dir(dir); dir != s.root && parent != s.root {
-		if err := makeDir(parent); err != nil {
+		if err := s.makeDir(ctx, parent); err != nil {
 			return nil, err
 		}
 	}
-	if err := makeDir(dir); err != nil {
+	if err := s.makeDir(ctx, dir); err != nil {
 		return nil, err
 	}
-	return openTemp(dir)
+	return s.openTemp(ctx, dir)
 }
 
-func openTemp(dir string) (*os.File, error) {
+func (s *Store) openTemp(ctx context.Context, dir string) (f *os.File, err error) {
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
 	path := filepath.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, fileMode)
+	err = s.look(ctx, func() (err error) {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, fileMode)
+		return err
+	})
+	return f, err
 }
 
 // makeDir makes one folder, unless it is there, and flushes its parent.
-func makeDir(path string) error {
-	err := os.Mkdir(path, dirMode)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+func (s *Store) makeDir(ctx context.Context, path string) error {
+	return s.flush(ctx, func() error {
+		err := os.Mkdir(path, dirMode)
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return syncDir(filepath.Dir(path))
+	})
 }
 
 // makeDirs makes a folder with all its missing parents, each of them durable.
-func makeDirs(path string) error {
-	info, err := os.Stat(path)
+func (s *Store) makeDirs(ctx context.Context, path string) error {
+	var info fs.FileInfo
+	err := s.look(ctx, func() (err error) {
+		info, err = os.Stat(path)
+		return err
+	})
 	if err == nil && !info.IsDir() {
 		return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("there is a file of that name; choose another path")}
 	}
@@ -146,15 +190,15 @@ func makeDirs(path string) error {
 		return err
 	}
 	if parent := filepath.Dir(path); parent != path {
-		if err := makeDirs(parent); err != nil {
+		if err := s.makeDirs(ctx, parent); err != nil {
 			return err
 		}
 	}
-	return makeDir(path)
+	return s.makeDir(ctx, path)
 }
 
 // syncDir makes what changed in a folder durable. Some file systems (SMB, several in user space) cannot flush a folder
-// and say so; there is nothing more that could be done on them.
+// and say so; there is nothing more that could be done on them. It is a part of the operation that made the change.
 func syncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

@@ -18,13 +18,22 @@ func dropCache(f *os.File) {
 }
 
 func control(f *os.File, call func(fd int) error, what string) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var callErr error
-	if err := raw.Control(func(fd uintptr) { callErr = call(int(fd)) }); err != nil {
-		return err
-	}
-	return os.NewSyscallError(what, callErr)
+	return os.NewSyscallError(what, withFD(f, call))
+}
+
+// mostlyCached reports whether most of a range is in memory: then somebody has use for it there. What the system reads
+// ahead of us is less. False where the kernel does not tell, which is before 6.5: nobody but this program reads packs.
+func mostlyCached(f *os.File, off int64, n int) bool {
+	var st unix.Cachestat_t
+	at := unix.CachestatRange{Off: uint64(off), Len: uint64(n)}
+	err := control(f, func(fd int) error { return unix.Cachestat(uint(fd), &at, &st, 0) }, "cachestat")
+	return err == nil && st.Cache*uint64(os.Getpagesize()) > uint64(n)/2
+}
+
+// dropRange gives back the page cache that a range takes which was read. Only a hint.
+func dropRange(f *os.File, off int64, n int) {
+	inside := off % int64(os.Getpagesize()) // the page that the last range ended in goes too
+	_ = control(f, func(fd int) error {
+		return unix.Fadvise(fd, off-inside, int64(n)+inside, unix.FADV_DONTNEED)
+	}, "fadvise")
 }

@@ -1,0 +1,122 @@
+package localfs
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
+)
+
+// content is the data of an open file, behind the gate of its device.
+type content struct {
+	fd      int
+	door    Door
+	bounded atomic.Bool // the kernel was told to read no more than it is asked for
+}
+
+// readFull reads until p is full, the file ends (io.EOF), or an error.
+func (c *content) readFull(p []byte, off int64) (int, error) {
+	done := 0
+	for done < len(p) {
+		n, err := c.readSome(p[done:], off+int64(done))
+		if err != nil {
+			return done, fmt.Errorf("read at %d: %w", off+int64(done), err)
+		}
+		if n == 0 {
+			return done, io.EOF
+		}
+		done += n
+	}
+	return done, nil
+}
+
+// readSome is one call, of as much as the gate allows.
+func (c *content) readSome(p []byte, off int64) (int, error) {
+	grant, err := c.door.begin(iopolicy.Read, len(p))
+	if err != nil {
+		return 0, err
+	}
+	c.bound(grant.Max > 0)
+	p = p[:cut(off, len(p), grant.Max)]
+	n := 0
+	err = retry(func() (err error) {
+		n, err = unix.Pread(c.fd, p, off)
+		return err
+	})
+	n = max(n, 0)
+	grant.End(n)
+	return n, err
+}
+
+// bound turns the kernel's reading ahead off as long as reads are bounded, which it would defeat: asked for 128 KiB, it
+// may fetch megabytes.
+func (c *content) bound(on bool) {
+	if c.bounded.Load() != on && c.bounded.Swap(on) != on {
+		pages.ReadAhead(c.fd, !on)
+	}
+}
+
+// writeFull writes all of p, or returns an error.
+func (c *content) writeFull(p []byte, off int64) (int, error) {
+	done := 0
+	for done < len(p) {
+		n, err := c.writeSome(p[done:], off+int64(done))
+		if err == nil && n == 0 {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return done, fmt.Errorf("write at %d: %w", off+int64(done), err)
+		}
+		done += n
+	}
+	return done, nil
+}
+
+// writeSome is one call, of as much as the gate allows. What is bounded goes to the device before the next operation
+// begins: left in memory, it would be bounded now and come all at once later.
+func (c *content) writeSome(p []byte, off int64) (int, error) {
+	grant, err := c.door.begin(iopolicy.Write, len(p))
+	if err != nil {
+		return 0, err
+	}
+	p = p[:cut(off, len(p), grant.Max)]
+	n := 0
+	err = retry(func() (err error) {
+		n, err = unix.Pwrite(c.fd, p, off)
+		return err
+	})
+	n = max(n, 0)
+	if err == nil && grant.Max > 0 {
+		err = pages.Push(c.fd, off, int64(n), true)
+	}
+	grant.End(n)
+	return n, err
+}
+
+// status is one operation on the open file itself.
+func (c *content) status(st *Stat) error {
+	grant, err := c.door.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return err
+	}
+	err = fstat(c.fd, st)
+	grant.End(0)
+	return err
+}
+
+// close closes the file, which waits for no gate: a descriptor is given back whatever happens.
+func (c *content) close() error {
+	fd := c.fd
+	c.fd = -1
+	if fd < 0 {
+		return unix.EBADF
+	}
+	if err := unix.Close(fd); err != nil && err != unix.EINTR {
+		return err
+	}
+	return nil
+}
