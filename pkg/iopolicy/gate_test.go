@@ -239,6 +239,7 @@ func TestWhoMovesGoesFirst(t *testing.T) {
 		require.Empty(t, order)
 		c.SetPolicy(iopolicy.Utility)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Equal(t, []string{"throttle 1", "throttle 2", "utility 1", "utility 2"}, order)
 		held.End(0)
 	})
