@@ -11,10 +11,12 @@ type Config struct {
 	Name     string // of the device, for reports: "sda", "//nas/share"
 	Medium   Medium
 	Settings Settings
-	Watcher  Watcher     // sees others' I/O; nil: only what passes this gate or is told by Peers counts
-	Meter    Meter       // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
-	Peers    Peers       // other processes with gates for the same device; nil: none
-	Idle     func() bool // nobody is using the machine: tier 3 counts as tier 2; nil: not known, so never. Asked before each operation of tier 3
+	Watcher  Watcher // sees others' I/O; nil: only what passes this gate or is told by Peers counts
+	Meter    Meter   // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
+	Peers    Peers   // other processes with gates for the same device; nil: none
+	// Idle: nobody is using the machine, so tier 3 counts as tier 2; nil: not known, so never. It is asked before each
+	// operation of tier 3, so it is quick, and does not call the gate.
+	Idle func() bool
 	// Attribute: every operation is metered, not only those inside a window, because the process uses other devices
 	// too and a Watcher must know which bytes were for this one.
 	Attribute bool
