@@ -24,8 +24,11 @@ type guardedRoom struct {
 func guardedRooms() []guardedRoom {
 	return []guardedRoom{
 		{"internal/localfs", []string{"begin"}, []string{"once", "change"}, map[string]string{
-			"FS: os.ReadFile":    "the mount table lies on no device",
-			"Entries: unix.Seek": "to go back to the beginning of a directory reads nothing",
+			"FS: os.ReadFile":           "the mount table lies on no device",
+			"Entries: unix.Seek":        "to go back to the beginning of a directory reads nothing",
+			"BtrfsID: unix.Syscall":     "an open file system knows its name",
+			"MountedFrom: unix.Fstatfs": "an open file system knows its name",
+			"timed: unix.Pread":         "TimeRead begins an operation with the pass that it is given",
 		}},
 		{"internal/store/local", nil, []string{"Do", "do", "look", "flush"}, map[string]string{
 			"discard: os.Remove": "a temporary file is removed although ctx has ended",
