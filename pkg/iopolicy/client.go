@@ -32,12 +32,14 @@ func (c *Client) SetPolicy(p Policy) {
 	if c.Policy() == p {
 		return
 	}
+	was := c.Policy()
 	for g := range c.gates {
-		g.admit(p)
+		g.admit(p, 1)
 	}
 	c.policy.Store(uint32(p))
 	for g := range c.gates {
 		g.reconsider(c)
+		g.admit(was, -1)
 	}
 }
 
@@ -48,6 +50,8 @@ func (c *Client) join(g *Gate) {
 	if c.gates == nil {
 		c.gates = map[*Gate]struct{}{}
 	}
-	c.gates[g] = struct{}{}
-	g.admit(c.Policy())
+	if _, known := c.gates[g]; !known {
+		c.gates[g] = struct{}{}
+		g.admit(c.Policy(), 1)
+	}
 }

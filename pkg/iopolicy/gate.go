@@ -11,13 +11,18 @@ type Config struct {
 	Name     string // of the device, for reports: "sda", "//nas/share"
 	Medium   Medium
 	Settings Settings
-	Watcher  Watcher     // sees others' I/O; nil: only what passes this gate or is told by Peers counts
-	Meter    Meter       // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
-	Peers    Peers       // other processes with gates for the same device; nil: none
-	Idle     func() bool // nobody is using the machine: tier 3 counts as tier 2; nil: not known, so never. Asked before each operation of tier 3
+	Watcher  Watcher // sees others' I/O; nil: only what passes this gate or is told by Peers counts
+	Meter    Meter   // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
+	Peers    Peers   // other processes with gates for the same device; nil: none
+	// Idle: nobody is using the machine, so tier 3 counts as tier 2; nil: not known, so never. It is asked before each
+	// operation of tier 3, so it is quick, and does not call the gate.
+	Idle func() bool
 	// Attribute: every operation is metered, not only those inside a window, because the process uses other devices
 	// too and a Watcher must know which bytes were for this one.
 	Attribute bool
+	// Observe is told of operations that were metered and have reached the device: what they were, how long they took, and
+	// what they moved. It is quick, and does not call the gate but for SetMedium and Sample. Nil: nobody wants to know.
+	Observe func(op Kind, took time.Duration, reached Bytes)
 }
 
 // Gate admits or delays the I/O of one device.
@@ -29,11 +34,13 @@ type Gate struct {
 	cfg     Config
 	epoch   time.Time
 	escorts bool      // every operation needs more than counting
+	ledger  Ledger    // cfg.Peers, if they keep one
 	ways    sync.Pool // of *way, for metered operations
 
 	alert               atomic.Int64  // how many reasons there are to take mu before an operation begins
-	waiting             atomic.Uint32 // bits of the tiers above 0 that clients of this gate have
+	waiting             atomic.Uint32 // bits of the tiers above 0 that clients of this gate have, or had
 	nextLook            atomic.Int64
+	sample              atomic.Uint64       // of so many operations one is metered; 0: none for that
 	period              atomic.Uint64       // number of the present I/O period
 	edge                [Tiers]atomic.Int64 // when I/O of each tier last began or ended on the device
 	above               [Tiers]atomic.Int64 // the newest edge of all better tiers
@@ -44,9 +51,10 @@ type Gate struct {
 	mu     sync.Mutex
 	medium Medium
 	shut   bool
-	closed []*waiter // who came while the gate was shut
-	looked int64     // when the watcher was last asked
-	gap    uint64    // 1 + how many operations had begun then, if none was on the device
+	closed []*waiter // who came while the gate was shut or hushed
+	hush   hush
+	looked int64  // when the watcher was last asked
+	gap    uint64 // 1 + how many operations had begun then, if none was on the device
 
 	spent       bool             // an I/O was charged to the present period
 	turn        Tier             // whose turn comes next
@@ -59,6 +67,8 @@ type Gate struct {
 	timer       *time.Timer      // of the next turn
 	armed       int64            // when it fires; never: it is stopped
 
+	clients   [Tiers]int // by tier
+	present   uint32     // bits of the tiers above 0 that clients have now
 	charged   uint64
 	windows   [Tiers]uint64
 	engaged   int64 // up to openUntil
@@ -74,7 +84,7 @@ type lane struct {
 	begun, ended  atomic.Uint64
 	read, written atomic.Uint64
 	wrote, flush  atomic.Uint64 // of begun and ended: writes and syncs
-	_             [16]byte
+	sync, settled atomic.Uint64 // of wrote and flush: syncs
 }
 
 // flying returns how many operations are on the device: no less than there were at any moment of the call.
@@ -100,9 +110,11 @@ func waits(t Tier) bool { return t-1 < Tiers-1 }
 // New makes a gate.
 func New(cfg Config) *Gate {
 	g := &Gate{
-		cfg: cfg, epoch: time.Now(), escorts: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium, turn: Tiers - 1, looked: never, floor: never,
-		armed: never, openUntil: never, heldSince: never,
+		cfg: cfg, epoch: time.Now(), escorts: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium,
+		turn: Tiers - 1, looked: never, floor: never, armed: never, openUntil: never, heldSince: never,
 	}
+	g.ledger, _ = cfg.Peers.(Ledger)
+	g.hush.gapper, _ = cfg.Watcher.(Gapper)
 	for t := range Tiers {
 		g.edge[t].Store(never)
 		g.above[t].Store(never)
@@ -129,14 +141,22 @@ func (g *Gate) Pass(c *Client) *Pass {
 	return &Pass{g, c, way{gate: g}}
 }
 
-// admit records that a client of policy p may come.
-func (g *Gate) admit(p Policy) {
-	if t := p.Tier(); waits(t) {
-		g.waiting.Or(1 << t)
-		if t == Throttle.Tier() && g.cfg.Idle != nil {
-			g.waiting.Or(1 << (t - 1))
+// admit records that by clients more of policy p may come, or fewer.
+func (g *Gate) admit(p Policy, by int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.clients[p.Tier()] += by
+	bits := uint32(0)
+	for t := Tier(1); t < Tiers; t++ {
+		if g.clients[t] > 0 {
+			bits |= 1 << t
 		}
 	}
+	if throttle := Throttle.Tier(); bits&(1<<throttle) != 0 && g.cfg.Idle != nil {
+		bits |= 1 << (throttle - 1)
+	}
+	g.present = bits
+	g.waiting.Or(bits)
 }
 
 // Shut lets no operation begin until Open: those that ask wait, whatever their policy.
@@ -160,9 +180,13 @@ func (g *Gate) Open() {
 	}
 	g.shut = false
 	g.alert.Add(-1)
+	g.release(g.idle())
+}
+
+// release decides about those who came while the gate was shut or hushed. g.mu is held.
+func (g *Gate) release(idle bool) {
 	came := g.closed
 	g.closed = nil
-	idle := len(came) > 0 && g.idle()
 	now := g.now()
 	for _, w := range came {
 		w.lane = effective(w.pass.client.Policy(), idle)
@@ -177,6 +201,28 @@ func (g *Gate) SetMedium(m Medium) {
 	defer g.mu.Unlock()
 	g.medium = m
 	g.settle()
+}
+
+// Sample meters one of so many operations besides those that are metered anyway, so that Observe learns something outside
+// windows too; 0 ends it. It has no effect without a Meter.
+func (g *Gate) Sample(every int) {
+	if g.cfg.Meter != nil {
+		g.sample.Store(uint64(max(0, every)))
+	}
+}
+
+// Own returns how many bytes metered operations that have ended have had submitted to the device.
+func (g *Gate) Own() Bytes { return Bytes{g.ownRead.Load(), g.ownWritten.Load()} }
+
+// Syncs returns how many operations of kind Sync are on the device, and how many have begun. It takes no lock.
+func (g *Gate) Syncs() (inflight int, begun uint64) {
+	for i := range g.lanes {
+		settled := g.lanes[i].settled.Load()
+		n := g.lanes[i].sync.Load()
+		inflight += int(n - settled)
+		begun += n
+	}
+	return inflight, begun
 }
 
 // span returns the period of tier t on this medium. g.mu is held.

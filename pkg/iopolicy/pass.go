@@ -88,14 +88,15 @@ func (p *Pass) Begin(ctx context.Context, op Op) (Grant, error) {
 			g.boundary()
 		}
 	}
-	g.lanes[at].begun.Add(1)
+	nth := g.lanes[at].begun.Add(1)
 	if g.alert.Load() != 0 || waits(at) && g.open(at, began) {
 		g.lanes[at].begun.Add(^uint64(0))
 		return g.ask(ctx, p, op)
 	}
 	m := marked(op, at, g.period.Load())
-	if m&bare == 0 || g.escorts {
-		return g.escort(Grant{way: &p.plain, began: began, mark: m}), nil
+	every := g.sample.Load()
+	if chosen := every != 0 && nth%every == 0; chosen || m&bare == 0 || g.escorts {
+		return g.escort(Grant{way: &p.plain, began: began, mark: m}, chosen), nil
 	}
 	return Grant{way: &p.plain, began: began, mark: m}, nil
 }
@@ -220,14 +221,14 @@ func (g Grant) start() Grant {
 }
 
 // escort does for an operation that was admitted at full speed what most need not.
-func (g *Gate) escort(grant Grant) Grant {
+func (g *Gate) escort(grant Grant, chosen bool) Grant {
 	g.announce(grant)
 	if grant.mark&certain != 0 {
 		g.mu.Lock()
 		g.book(grant, grant.began)
 		g.mu.Unlock()
 	}
-	if g.cfg.Attribute && g.cfg.Meter != nil {
+	if (g.cfg.Attribute || chosen) && g.cfg.Meter != nil {
 		grant.mark |= metered
 		grant = grant.meter()
 	}
@@ -237,8 +238,11 @@ func (g *Gate) escort(grant Grant) Grant {
 // announce tells watcher and peers of an operation that is about to begin.
 func (g *Gate) announce(grant Grant) {
 	at := grant.mark.lane()
-	if grant.mark.kind().writes() {
+	if kind := grant.mark.kind(); kind.writes() {
 		g.lanes[at].wrote.Add(1)
+		if kind == Sync {
+			g.lanes[at].sync.Add(1)
+		}
 	}
 	if g.cfg.Peers != nil && at != passive {
 		g.cfg.Peers.Enter(at)
@@ -284,6 +288,9 @@ func (g *Gate) settleUp(grant Grant, n int, now int64) {
 	if lane := &g.lanes[at]; kind.writes() {
 		lane.written.Add(uint64(max(n, 0)))
 		lane.flush.Add(1)
+		if kind == Sync {
+			lane.settled.Add(1)
+		}
 	} else if grant.mark&bare == 0 {
 		lane.read.Add(uint64(max(n, 0)))
 	}
@@ -317,13 +324,18 @@ func (g *Gate) reached(grant Grant, n int, now int64) bool {
 	}
 	runtime.UnlockOSThread()
 	g.ways.Put(grant.way)
+	if g.cfg.Observe != nil && own != (Bytes{}) {
+		g.cfg.Observe(kind, time.Duration(now-grant.began), own)
+	}
 	return sure || own != Bytes{} || kind == Sync && !quick
 }
 
 // breathe keeps the books of those who sleep after an operation has ended.
 func (g *Gate) breathe() {
 	g.mu.Lock()
-	g.weigh(g.now())
+	now := g.now()
+	g.weigh(now)
+	g.settleDown(now)
 	g.pause()
 	g.mu.Unlock()
 }

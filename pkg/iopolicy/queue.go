@@ -24,7 +24,7 @@ func (g *Gate) ask(ctx context.Context, p *Pass, op Op) (Grant, error) {
 	g.mu.Lock()
 	now := g.now()
 	at := effective(p.client.Policy(), idle) // read under mu: who changes it later finds this operation in a queue
-	if !g.shut {
+	if !g.barred(at) {
 		if state := g.state(at, now); state != Now {
 			grant := g.issue(p, op, at, state, now)
 			g.mu.Unlock()
@@ -45,6 +45,9 @@ func (g *Gate) ask(ctx context.Context, p *Pass, op Op) (Grant, error) {
 	return w.grant.start(), nil
 }
 
+// barred reports whether no operation of a lane begins now, whatever the windows say. g.mu is held.
+func (g *Gate) barred(at Tier) bool { return g.shut || g.hush.on && waits(at) }
+
 // state decides for a lane. g.mu is held.
 func (g *Gate) state(at Tier, now int64) State {
 	if !waits(at) {
@@ -59,7 +62,7 @@ const last = math.MaxInt
 // place lets w go, or queues it behind that many others of its tier. It reports whether w is in a queue. g.mu is held;
 // settle must follow.
 func (g *Gate) place(w *waiter, now int64, behind int) bool {
-	if g.shut {
+	if g.barred(w.lane) {
 		g.closed = append(g.closed, w)
 		return false
 	}

@@ -55,6 +55,15 @@ type Peers interface {
 	Claim(t Tier, now time.Time, period time.Duration) (ok bool, next time.Time)
 }
 
+// Ledger is what Peers may keep in addition: who used up a slot without having asked for it, as the first I/O in a window
+// does and one that turned out to reach the device later.
+type Ledger interface {
+	// Free tells what Claim would, and takes nothing.
+	Free(t Tier, now time.Time, period time.Duration) (ok bool, next time.Time)
+	// Charge tells that an I/O of tier t which was issued at a moment has used up a slot.
+	Charge(t Tier, at time.Time)
+}
+
 // hearsay is how old the word of peers may grow while no window is open. Their windows are counted in milliseconds.
 const hearsay = time.Millisecond
 
@@ -80,19 +89,25 @@ func (g *Gate) glance() {
 	if w := g.cfg.Watcher; w != nil {
 		gap := g.sleepers > 0 && g.still()
 		if gap || now-g.looked >= int64(w.Interval()) {
-			// Raised before the counters are read: an operation that is not in them has not begun, and waits for g.mu.
-			g.alert.Add(1)
-			m := g.moment(now)
-			g.believe(w.Look(m))
-			g.alert.Add(-1)
-			g.looked, g.gap = now, 0
-			if m.Inflight == 0 {
-				g.gap = m.Begun + 1
-			}
+			g.look(now)
+			g.quieten(now)
 		}
 		next = min(next, g.looked+int64(w.Interval()))
 	}
 	g.nextLook.Store(next)
+}
+
+// look asks the watcher. g.mu is held.
+func (g *Gate) look(now int64) {
+	// Raised before the counters are read: an operation that is not in them has not begun, and waits for g.mu.
+	g.alert.Add(1)
+	m := g.moment(now)
+	g.believe(g.cfg.Watcher.Look(m))
+	g.alert.Add(-1)
+	g.looked, g.gap = now, 0
+	if m.Inflight == 0 {
+		g.gap = m.Begun + 1
+	}
 }
 
 // moment reads the counters: bytes last, so that what has ended is among them.

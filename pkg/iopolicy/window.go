@@ -37,6 +37,11 @@ func (g *Gate) decide(t Tier, now int64) State {
 	if g.spent {
 		return Now
 	}
+	if g.ledger != nil {
+		if free, _ := g.ledger.Free(t, g.time(now), time.Duration(g.span(t))); !free {
+			return Now
+		}
+	}
 	return Engaged
 }
 
@@ -46,7 +51,7 @@ func (g *Gate) stamp(t Tier, from, until int64) {
 	reach := int64(-1)
 	for worse := t + 1; worse < Tiers; worse++ {
 		g.above[worse].Store(max(g.above[worse].Load(), until))
-		if g.waiting.Load()&(1<<worse) != 0 {
+		if g.present&(1<<worse) != 0 {
 			reach = max(reach, int64(g.cfg.Settings.Window[worse]))
 		}
 	}
@@ -73,6 +78,9 @@ func (g *Gate) note(by Tier, from, until int64) {
 func (g *Gate) charge(t Tier, issued int64, m mark) {
 	g.charged++
 	g.lastIO[t] = max(g.lastIO[t], issued)
+	if g.ledger != nil {
+		g.ledger.Charge(t, g.time(issued))
+	}
 	if m.issued(g.period.Load()) {
 		g.spent = true
 	}
