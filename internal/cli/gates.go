@@ -8,8 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// gates returns the gates of this run. They are made when they are first asked for, with the sources before all else: what
-// no gate can claim is taken for theirs.
+// gates returns the gates of this run. They are made when they are first asked for, with all places that it knows of.
 func (a *app) gates() *gatehouse.House {
 	t := a.task
 	if t.house != nil {

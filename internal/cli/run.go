@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"sync"
 
@@ -9,9 +11,11 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/gatehouse"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/priority"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -61,6 +65,9 @@ func (a *app) prioritize(pid int, p iopolicy.Policy) error {
 	if err != nil {
 		return err
 	}
+	if err := a.announce(pid, p, fmt.Sprintf("/proc/%d/cwd", pid)).Leave(); err != nil {
+		a.print.Note(err.Error())
+	}
 	return a.print.Print(&output.Priority{PID: pid, Applied: applied})
 }
 
@@ -73,17 +80,38 @@ func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 		for _, note := range applied.Notes {
 			a.print.Note(note)
 		}
-		job.pid = pid
+		job.pid, job.known = pid, a.announce(pid, p)
 		stop = a.serve(ctx, job, func() {})
 		return nil
 	}
 	// A signal is the program's to obey: it gets those that come here, and we end when it does.
 	code, err := priority.Run(context.WithoutCancel(ctx), p, command)
 	stop()
+	_ = job.known.Close() // the process is gone, and its entries with it
 	if code == exitOK && err == nil {
 		return nil
 	}
 	return &programError{code, err}
+}
+
+// announce tells jobs of tidemark that use the same devices what policy a program has, so that they do not take it for a
+// stranger. Where it will do its I/O is not known: on the devices of this folder, of the system, and of the user.
+func (a *app) announce(pid int, p iopolicy.Policy, places ...string) *gatehouse.Announcement {
+	runtime, err := a.runtimeDir()
+	if err != nil {
+		return &gatehouse.Announcement{} // serving the socket says why
+	}
+	home, _ := a.Env("HOME")
+	for _, place := range []string{".", "/", home, os.TempDir()} {
+		if place != "" {
+			places = append(places, place)
+		}
+	}
+	known, err := gatehouse.Announce(runtime, pid, p, places...)
+	if err != nil && !errors.Is(err, shared.ErrNoProcess) { // a short program has ended by now
+		a.print.Note(err.Error())
+	}
+	return known
 }
 
 // file returns the file behind a stream, nil if there is none.
@@ -95,6 +123,7 @@ func file(stream any) *os.File {
 // program is a program that was started, as its socket shows and changes it.
 type program struct {
 	pid    int
+	known  *gatehouse.Announcement
 	mu     sync.Mutex
 	policy iopolicy.Policy
 }
@@ -113,6 +142,7 @@ func (p *program) SetPolicy(to iopolicy.Policy) ([]string, error) {
 	applied, err := priority.ApplyTo(p.pid, to)
 	if err == nil {
 		p.policy = to
+		p.known.SetPolicy(to)
 	}
 	return applied.Notes, err
 }

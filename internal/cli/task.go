@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/control"
@@ -129,7 +130,10 @@ func (a *app) serve(ctx context.Context, job control.Job, then func()) (stop fun
 			return func() { end(); then() }
 		}
 	}
-	a.print.Note("'tidemark tier' cannot see this job: " + err.Error())
+	// Cron and containers often have no runtime directory: nothing is wrong with that.
+	if !errors.Is(err, shared.ErrNoRuntimeDir) || a.spec.Output().Verbose > 0 {
+		a.print.Note("'tidemark tier' cannot see this job: " + err.Error())
+	}
 	return then
 }
 

@@ -25,18 +25,21 @@ type room struct {
 	judge *device.Judge
 	notes []string
 	suspects
-	exact bool // every operation is metered: its bytes are proven to be for this device
+	told  iopolicy.Bytes // how much of elsewhere the peers know
+	exact bool           // every operation is metered: its bytes are proven to be for this device
 }
 
 // build makes the room of a device. h.mu is held.
 func (h *House) build(info device.Info) *room {
-	r := &room{info: info, judge: device.NewJudge(info), exact: len(h.rooms) > 0}
+	r := &room{info: info, judge: device.NewJudge(info), exact: h.several || len(h.rooms) > 0}
 	r.suspects.always = h.cfg.Blame
 	r.join(h)
 	opt := pressure.Options{
 		Stats: stats(info), Touches: true, Mount: info.Source, Peers: r.cooperating,
-		Elsewhere: func() iopolicy.Bytes { return h.elsewhere(r) },
-		Syncs:     r.syncs, Ledger: r.moved,
+		Syncs: r.syncs, Ledger: r.moved,
+	}
+	if r.exact {
+		opt.Elsewhere = func() iopolicy.Bytes { return h.elsewhere(r) }
 	}
 	r.watch = pressure.Watch(info, opt)
 	if mode, why := r.watch.Mode(); mode == pressure.Blind {
@@ -115,7 +118,8 @@ func (r *room) cooperating() []pressure.Peer {
 	return out
 }
 
-// elsewhere returns how many bytes of this process are proven to have gone to other devices than r's.
+// elsewhere returns how many bytes of this process are proven to have gone to other devices than r's. The watcher of r asks,
+// one look at a time.
 func (h *House) elsewhere(r *room) (sum iopolicy.Bytes) {
 	for _, other := range h.all() {
 		if other != r && other.exact {
@@ -123,6 +127,10 @@ func (h *House) elsewhere(r *room) (sum iopolicy.Bytes) {
 			sum.Read += own.Read
 			sum.Written += own.Written
 		}
+	}
+	if r.peers != nil { // they subtract it from what the kernel tells them of this process
+		r.peers.AddElsewhere(iopolicy.Bytes{Read: sum.Read - r.told.Read, Written: sum.Written - r.told.Written})
+		r.told = sum
 	}
 	return sum
 }

@@ -207,7 +207,7 @@ func (w *Writer) PunchHole(off, n int64) error {
 // Stat tells about the file now.
 func (w *Writer) Stat() (Stat, error) {
 	var st Stat
-	if err := w.stat(&st); err != nil {
+	if err := w.status(&st); err != nil {
 		return Stat{}, fmt.Errorf("stat file being written: %w", err)
 	}
 	return st, nil

@@ -55,7 +55,8 @@ type local struct {
 	company  *others.Company
 
 	last    glance
-	calm    bool // in this gap the device has been idle at a look
+	clear   time.Time // when nothing of our own hid others' reads
+	calm    bool      // in this gap the device has been idle at a look
 	trust   trust
 	reads   ratchet
 	helpers ratchet // peers count as others
@@ -72,7 +73,7 @@ func newLocal(src source, opt Options, interval time.Duration, fs string) (*loca
 	if err != nil {
 		return nil, err
 	}
-	l.last = g
+	l.last, l.clear = g, g.At
 	l.reads.top, l.helpers.top = g.low(), g.lowAlone()
 	l.writes.begin(&g, opt)
 	l.writes.dropped = src.cancelled()
@@ -85,6 +86,7 @@ func (l *local) close() {
 	l.company.Close()
 }
 
+func (l *local) dim() bool       { return l.last.At.Sub(l.clear) > dimAfter }
 func (l *local) strange() uint64 { return l.foreign }
 
 func (l *local) mode() (Mode, string) {
@@ -153,8 +155,12 @@ func (l *local) look(m iopolicy.Moment) (s iopolicy.Sighting) {
 		}
 	}
 	l.judgePeers(&g, &s)
-	if m.Inflight == 0 && g.dev.inflight == 0 {
-		l.calm = true
+	if g.own.faults != l.last.own.faults || l.opt.Elsewhere == nil && g.own.read != l.last.own.read {
+		l.calm = false // what was asked for past the gate may still be on its way
+	}
+	l.calm = l.calm || m.Inflight == 0 && g.dev.inflight == 0
+	if g.low() >= l.reads.top {
+		l.clear = m.At
 	}
 	l.last = g
 	return s

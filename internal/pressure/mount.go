@@ -47,6 +47,7 @@ func newMount(read func() (traffic, error), ledger func() iopolicy.Bytes, end fu
 }
 
 func (j *mount) close()          { j.end() }
+func (j *mount) dim() bool       { return false }
 func (j *mount) strange() uint64 { return j.foreign }
 
 func (j *mount) mode() (Mode, string) {

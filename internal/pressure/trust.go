@@ -5,6 +5,8 @@ import "time"
 const (
 	// proof is how many bytes of own reads the device is compared with.
 	proof = 4 << 20
+	// patience is how many if the device is never idle: much more than can be on its way.
+	patience = 256 << 20
 	// doubts is how many times in a row own operations must have been followed by reads of the device that nobody
 	// submitted, with a quiet gap between every two, before the sums are given up. While others really read, gaps are
 	// not quiet, or the operations between them are clean.
@@ -65,7 +67,7 @@ func (t *trust) note(g, last *glance, rose, calmGap, stranger bool) {
 // disk; what is more is not proven, and half of it missing is proof that something between answers for the device.
 func (t *trust) compare(g *glance) {
 	own, dev := t.claimed(g)-t.own, g.dev.read-t.dev
-	if own < proof {
+	if own < proof || own < patience && g.dev.inflight > 0 { // read-ahead is counted as own before it arrives
 		return
 	}
 	switch {

@@ -78,6 +78,8 @@ type judge interface {
 	look(m iopolicy.Moment) iopolicy.Sighting
 	// mode tells how well it sees, and in a sentence why not better.
 	mode() (Mode, string)
+	// dim tells whether own I/O has hidden others for long.
+	dim() bool
 	// strange returns the bytes that others have moved so far, as far as is known.
 	strange() uint64
 	close()
@@ -117,13 +119,27 @@ func (w *Watcher) Look(m iopolicy.Moment) iopolicy.Sighting {
 	return w.judge.look(m)
 }
 
-// NeedsGaps implements Gapper: 5 % of the time at most.
+// NeedsGaps implements Gapper. Where only gaps count it takes 5 % of the time at most. Otherwise it asks for one a second,
+// and only after own requests have been at the device for that long without a pause, so that few reads of others can hide
+// behind what read-ahead has on its way.
 func (w *Watcher) NeedsGaps() (every, length time.Duration) {
-	if mode, _ := w.Mode(); mode != Gaps {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.judge == nil {
 		return 0, 0
 	}
-	return max(200*time.Millisecond, 10*w.interval), w.interval
+	length = max(w.interval, 5*time.Millisecond)
+	if mode, _ := w.judge.mode(); mode == Gaps {
+		return max(200*time.Millisecond, 20*length), length
+	}
+	if w.judge.dim() {
+		return dimAfter, length
+	}
+	return 0, 0
 }
+
+// dimAfter is how long others may be hidden.
+const dimAfter = time.Second
 
 // Mode tells how well w sees, and in a sentence why not better; "" when there is nothing to say.
 func (w *Watcher) Mode() (Mode, string) {

@@ -13,7 +13,8 @@ const (
 	perTouch   = 512
 	partOf     = 64
 	allowed    = 1 << 20
-	readsPer   = 512 // bytes written, for one that threads of btrfs read to write them: 64 KiB for 128 MiB, and reserve
+	coverAfter = 4 * time.Second // without own changes the head of a log may be written
+	readsPer   = 512             // bytes written, for one that threads of btrfs read: 64 KiB for 128 MiB, and reserve
 )
 
 // writes tells others' writes from the own that come late.
@@ -186,8 +187,8 @@ func (w *writes) tolerates(now time.Time, bytes, flushes uint64) bool {
 		w.allowance -= bytes
 		return true
 	}
-	if h.covers && bytes < 4096 && flushes <= 2 {
-		return true
+	if h.covers && bytes < 4096 && flushes <= min(2, 1+bytes) && w.pending == 0 && now.Sub(w.own) >= coverAfter {
+		return true // the head of the log, or a flush before it is written
 	}
 	due := !w.oldest.IsZero() && now.Sub(w.oldest) >= h.after && now.Sub(w.oldest) <= h.until
 	if !due || !w.commit.began.IsZero() && now.Sub(w.commit.began) < h.every {

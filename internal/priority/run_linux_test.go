@@ -196,6 +196,7 @@ func TestSignalsAreHandedOn(t *testing.T) {
 	}
 	r.signal(unix.SIGTSTP) // stops the program; with no terminal, this side waits on
 	r.expect("SIGTSTP")
+	untilStopped(t, r.child())
 	r.signal(unix.SIGCONT)
 	r.expect("SIGCONT")
 	r.signal(unix.SIGTERM)
@@ -241,22 +242,40 @@ func TestJobControl(t *testing.T) {
 	r.expect("SIGCONT")
 	press(ctrlC)
 	r.expectPast("SIGCONT", "SIGINT") // the wrapper hands on the SIGCONT that it got as well
-	require.NoError(t, unix.Kill(r.wrapper(), unix.SIGTERM))
+	require.NoError(t, unix.Kill(r.child(), unix.SIGTERM))
 	r.expectPast("SIGCONT", "SIGTERM")
 	r.expect("exit 7")
 	require.Zero(t, r.end())
 }
 
-// wrapper returns the process number of the only child of a shell.
-func (r *running) wrapper() int {
+// untilStopped waits until a process has been stopped: it says that it will be before it is.
+func untilStopped(t *testing.T, pid int) {
+	t.Helper()
+	for {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		require.NoError(t, err)
+		if fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])); fields[0] == "T" {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// child returns the process number of the only child of an actor.
+func (r *running) child() int {
 	r.t.Helper()
-	pid := r.cmd.Process.Pid
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	children, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.cmd.Process.Pid))
 	require.NoError(r.t, err)
-	var child int
-	_, err = fmt.Sscan(string(text), &child)
-	require.NoError(r.t, err)
-	return child
+	for _, name := range children { // each thread has its own
+		text, err := os.ReadFile(name)
+		require.NoError(r.t, err)
+		var child int
+		if n, _ := fmt.Sscan(string(text), &child); n == 1 {
+			return child
+		}
+	}
+	require.Fail(r.t, "it has no child")
+	return 0
 }
 
 // pty returns both ends of a new terminal.

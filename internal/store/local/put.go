@@ -127,8 +127,11 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte) error {
 // createTemp opens a new temporary file in dir, which is made when it is missing and the target is there.
 func (s *Store) createTemp(ctx context.Context, dir string) (*os.File, error) {
 	f, err := s.openTemp(ctx, dir)
-	if ctx.Err() != nil || !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	if s.gone(ctx) {
 		return nil, s.lost(err)
