@@ -1,0 +1,269 @@
+package smb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cloudsoda/go-smb2"
+)
+
+const (
+	// grace is how long requests may still take to end by themselves when whoever asked for them has gone. After it
+	// their session is given up: the library cannot take a request back without losing track of the connection.
+	grace = time.Second
+	// utmost times Patience.Request is how long one request may take while others on its session make progress.
+	utmost = 10
+)
+
+// session is one connection with one logon and the share. It is used by many goroutines, and dies as a whole.
+type session struct {
+	wire     *wire
+	share    *smb2.Share // bound to ctx
+	ctx      context.Context
+	end      context.CancelCauseFunc
+	patience time.Duration // Patience.Request
+	used     atomic.Int64  // when a request began last
+	remote   *smb2.Session
+}
+
+// login is what a session needs to begin.
+type login struct {
+	target   Target
+	secret   Secret
+	encrypt  bool
+	sign     bool
+	inflight int
+	patience Patience
+}
+
+// dial connects, logs on and opens the share.
+func dial(ctx context.Context, l login) (*session, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, l.patience.Request, errStalled)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(limited, "tcp", l.target.dial())
+	if err != nil {
+		return nil, unreachable(ctx, l.target, err)
+	}
+	user, domain := l.target.User, l.target.Domain
+	if l.secret.User != "" {
+		user = l.secret.User
+	}
+	if l.secret.Domain != "" {
+		domain = l.secret.Domain
+	}
+	w := newWire(conn, l.encrypt, strings.EqualFold(user, "guest") && !l.encrypt && !l.sign)
+	d := &smb2.Dialer{
+		// What is in flight on one file, once more for other files, and some for small requests. A credit is 64 KiB.
+		MaxCreditBalance: uint16(min(2*l.inflight*(piece>>16)+32, 8192)),
+		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.sign || l.encrypt},
+		Initiator: &smb2.NTLMInitiator{
+			User: user, Domain: domain, Password: l.secret.Password, TargetSPN: "cifs/" + l.target.Host,
+		},
+	}
+	s := &session{wire: w, patience: l.patience.Request}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	if err := s.begin(limited, d, l.target); err != nil {
+		s.kill(err)
+		return nil, loginError(ctx, l.target, user, w, err)
+	}
+	w.settled.Store(true)
+	s.used.Store(time.Now().UnixNano())
+	go s.keep(l.patience.Idle)
+	return s, nil
+}
+
+// begin does the handshake. The library reads what a server sends; a server can send anything.
+func (s *session) begin(ctx context.Context, d *smb2.Dialer, target Target) (err error) {
+	defer recovered(&err)
+	remote, err := d.DialConn(ctx, s.wire, target.dial())
+	if err != nil {
+		return err
+	}
+	s.remote = remote
+	share, err := remote.WithContext(ctx).Mount(target.unc())
+	if err != nil {
+		return &mountError{err}
+	}
+	s.share = share.WithContext(s.ctx)
+	return nil
+}
+
+// mountError tells a share that cannot be opened from a user who cannot log on.
+type mountError struct{ err error }
+
+func (e *mountError) Error() string { return "open the share: " + e.err.Error() }
+func (e *mountError) Unwrap() error { return e.err }
+
+// recovered turns a panic of the library, which trusts the server with some lengths, into an error.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: %v", errNonsense, r)
+	}
+}
+
+// kill ends the session with everything that is under way on it.
+func (s *session) kill(why error) {
+	s.end(why)
+	_ = s.wire.Close()
+}
+
+// dead returns why the session ended, nil while it lives.
+func (s *session) dead() error {
+	if s.ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errDropped, context.Cause(s.ctx))
+}
+
+// do makes requests on the share. They end when they are answered, when the session dies, or when nothing moves for too
+// long, and then the session dies; if ctx ends, they have a moment more. The context of the library's requests is that
+// of the session, never ctx: see grace.
+func (s *session) do(ctx context.Context, f func(*smb2.Share) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := s.dead(); err != nil {
+		return err
+	}
+	s.used.Store(time.Now().UnixNano())
+	w := watch(ctx, s)
+	err := guarded(s.share, f)
+	w.stop()
+	if err == nil {
+		return nil
+	}
+	if lost(err) {
+		s.kill(err)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if s.ctx.Err() != nil {
+		if own := s.wire.because(); own != nil {
+			return own
+		}
+		return fmt.Errorf("%w: %w", errDropped, context.Cause(s.ctx))
+	}
+	return err
+}
+
+func guarded(share *smb2.Share, f func(*smb2.Share) error) (err error) {
+	defer recovered(&err)
+	return f(share)
+}
+
+// lost reports whether err says that the session is of no use any more.
+func lost(err error) bool {
+	var transport *smb2.TransportError
+	var invalid *smb2.InvalidResponseError
+	var internal *smb2.InternalError
+	if errors.As(err, &transport) || errors.As(err, &invalid) || errors.As(err, &internal) || errors.Is(err, errNonsense) {
+		return true
+	}
+	switch statusOf(err) {
+	case statusUserSessionDeleted, statusSessionExpired, statusNetworkNameDeleted, statusConnectionDisconnected,
+		statusConnectionReset:
+		return true
+	}
+	return false
+}
+
+// watcher ends a session whose requests stand still.
+type watcher struct {
+	session *session
+	ctx     context.Context
+	began   time.Time
+	mu      sync.Mutex
+	timer   *time.Timer
+	release func() bool
+	over    bool
+}
+
+func watch(ctx context.Context, s *session) *watcher {
+	w := &watcher{session: s, ctx: ctx, began: time.Now()}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(s.patience, w.look)
+	w.release = context.AfterFunc(ctx, func() { w.again(grace) })
+	return w
+}
+
+// again looks once more in a while, unless the requests are over.
+func (w *watcher) again(after time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.timer.Reset(after)
+	}
+}
+
+func (w *watcher) look() {
+	if w.ctx.Err() != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.over {
+			w.session.kill(context.Cause(w.ctx))
+		}
+		return
+	}
+	since := w.began
+	if moved := w.session.wire.lastMoved(); moved.After(since) {
+		since = moved
+	}
+	still, total, patience := time.Since(since), time.Since(w.began), w.session.patience
+	if still < patience && total < utmost*patience {
+		w.again(patience - still)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.session.kill(fmt.Errorf("%w for %v: %w", errStalled, min(still, total).Round(time.Second), os.ErrDeadlineExceeded))
+	}
+}
+
+func (w *watcher) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.timer.Stop()
+	w.release()
+}
+
+// keep sends an Echo whenever the session was idle for so long, until it ends. Servers and routers forget a connection
+// on which nothing moves.
+func (s *session) keep(idle time.Duration) {
+	tick := time.NewTicker(idle)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Since(time.Unix(0, s.used.Load())) < idle {
+			continue
+		}
+		err := s.do(s.ctx, func(*smb2.Share) error { return s.remote.WithContext(s.ctx).Echo() })
+		if err != nil {
+			s.kill(err)
+		}
+	}
+}
+
+// leave ends the session in good order: nobody uses it any more.
+func (s *session) leave() {
+	if s.ctx.Err() == nil {
+		w := watch(s.ctx, s)
+		_ = guarded(s.share, func(*smb2.Share) error { return s.remote.WithContext(s.ctx).Logoff() })
+		w.stop()
+	}
+	s.kill(errClosed)
+}
