@@ -145,6 +145,7 @@ func unreachable(ctx context.Context, t Target, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	err = stalled(err)
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound {
 		return fmt.Errorf("%w: %w (%w): nobody knows a host %q; check its name, or write its address instead",
@@ -154,11 +155,20 @@ func unreachable(ctx context.Context, t Target, err error) error {
 		store.ErrTemporary, store.ErrGone, err, t.Host, t.Port)
 }
 
+// stalled replaces the end of our own patience, which must not be taken for that of the caller's context.
+func stalled(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return errStalled
+	}
+	return err
+}
+
 // loginError explains why a session did not begin on a connection that there was.
 func loginError(ctx context.Context, t Target, user string, w *wire, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	err = stalled(err)
 	if own := w.because(); own != nil {
 		err = own
 	}

@@ -81,7 +81,7 @@ func (s *Store) listPacks(ctx context.Context, pass func([]store.Info) error) er
 		return err
 	}
 	for _, e := range entries {
-		if id := e.Name(); len(id) <= 2 && store.ValidID(id) && e.IsDir() {
+		if id := folded(e); len(id) <= 2 && store.ValidID(id) && e.IsDir() {
 			fans = append(fans, id)
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]sto
 	}
 	var infos []store.Info
 	for _, e := range entries {
-		id := e.Name()
+		id := folded(e)
 		if store.ValidID(id) && e.Mode().IsRegular() && (kind != store.Pack || store.Fan(id) == fan) {
 			infos = append(infos, store.Info{Name: store.Name{Kind: kind, ID: id}, Size: e.Size(), Modified: e.ModTime()})
 		}
@@ -178,7 +178,8 @@ func (s *Store) readDir(ctx context.Context, h *hold, at string) ([]fs.FileInfo,
 	}
 }
 
+// folded is the name of an entry in lower case, which all names of ours are: some servers store them in upper case.
+func folded(e fs.FileInfo) string { return strings.ToLower(e.Name()) }
+
 // isTemp reports whether an entry of a folder is a temporary file of this package or of package local.
-func isTemp(e fs.FileInfo) bool {
-	return strings.HasPrefix(e.Name(), TempPrefix) && e.Mode().IsRegular()
-}
+func isTemp(e fs.FileInfo) bool { return strings.HasPrefix(folded(e), TempPrefix) && !e.IsDir() }

@@ -172,6 +172,9 @@ func (s *Store) repeat(ctx context.Context, op func(h *hold, attempt int) error)
 		now := time.Now()
 		if began.IsZero() {
 			began = now
+			if errors.Is(err, errDropped) {
+				continue // most likely the server ended an idle connection: that is no outage
+			}
 		}
 		wait := pause/2 + rand.N(pause)
 		if now.Add(wait).Sub(began) > s.patience.Outage {

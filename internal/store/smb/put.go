@@ -87,7 +87,7 @@ func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp 
 		}
 		temp, writer = at, h.session
 		if !s.swept.Swap(true) {
-			s.sweep(ctx, f)
+			s.sweep(ctx, h, at)
 		}
 		if err = f.write(ctx, data); err == nil {
 			err = s.flush(ctx, h, func(*smb2.Share) error { return f.smb.Sync() })
@@ -288,27 +288,23 @@ func (s *Store) clearOrphans(ctx context.Context, h *hold) {
 	}
 }
 
-// sweep removes temporary files whose writers are dead. fresh was created a moment ago: its time is that of the server's
-// clock. Nothing depends on success, so errors are left for whoever needs the folder next.
-func (s *Store) sweep(ctx context.Context, fresh *file) {
-	var now fs.FileInfo
-	err := s.look(ctx, fresh.hold, func(*smb2.Share) (err error) {
-		now, err = fresh.smb.Stat()
-		return err
-	})
+// sweep removes temporary files whose writers are dead. fresh is the path of one created a moment ago: its time is that of
+// the server's clock. Nothing depends on success, so errors are left for whoever needs the folder next.
+func (s *Store) sweep(ctx context.Context, h *hold, fresh string) {
+	now, err := s.lookAt(ctx, h, fresh)
 	if err != nil {
 		return
 	}
 	limit := now.ModTime().Add(-staleAfter)
 	for kind := range store.Kinds() {
 		dir := path.Join(s.target.Path, kind.Folder())
-		entries, err := s.readDir(ctx, fresh.hold, dir)
+		entries, err := s.readDir(ctx, h, dir)
 		if err != nil {
 			continue
 		}
 		for _, e := range entries {
 			if isTemp(e) && e.ModTime().Before(limit) {
-				_ = s.look(ctx, fresh.hold, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
+				_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
 			}
 		}
 	}

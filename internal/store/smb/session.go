@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,6 +72,8 @@ func dial(ctx context.Context, l login) (*session, error) {
 		s.kill(err)
 		return nil, loginError(ctx, l.target, user, w, err)
 	}
+	lose := func(err error) { s.end(err) } // so that nobody begins anything on it
+	w.end.Store(&lose)
 	w.settled.Store(true)
 	s.used.Store(time.Now().UnixNano())
 	go s.keep(l.patience.Idle)
@@ -225,7 +226,7 @@ func (w *watcher) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.over {
-		w.session.kill(fmt.Errorf("%w for %v: %w", errStalled, min(still, total).Round(time.Second), os.ErrDeadlineExceeded))
+		w.session.kill(fmt.Errorf("%w for %v", errStalled, min(still, total).Round(time.Second)))
 	}
 }
 

@@ -42,10 +42,11 @@ type wire struct {
 	settled atomic.Bool   // the handshake is over: frames are not looked at any more
 	status  atomic.Uint32 // of the last answer to a session setup
 	refusal atomic.Pointer[error]
-	header  [frameHeader]byte // of the frame that is being written
-	pending bool              // header was given and waits for its frame
-	held    []byte            // what was read ahead of the library
-	cipher  bool              // the server agreed on encryption
+	end     atomic.Pointer[func(error)] // told when the server has ended the connection
+	header  [frameHeader]byte           // of the frame that is being written
+	pending bool                        // header was given and waits for its frame
+	held    []byte                      // what was read ahead of the library
+	cipher  bool                        // the server agreed on encryption
 }
 
 func newWire(c net.Conn, encrypt, guest bool) *wire {
@@ -105,6 +106,9 @@ func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if n > 0 {
 		w.moved.Store(time.Now().UnixNano())
+	}
+	if end := w.end.Load(); err != nil && end != nil {
+		(*end)(err)
 	}
 	return n, err
 }
