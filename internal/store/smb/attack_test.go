@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
@@ -165,11 +164,38 @@ func TestIdleSessionsEndedByTheServer(t *testing.T) {
 	w.whole(t, st)
 }
 
+// TestDeadtime waits until the server itself ends idle connections, which takes it more than a minute.
+func TestDeadtime(t *testing.T) {
+	if os.Getenv("TIDEMARK_SMB_DEADTIME") == "" {
+		t.Skip("takes minutes, since smbd counts its deadtime in minutes: set TIDEMARK_SMB_DEADTIME=1")
+	}
+	s := smbtest.Start(t, smbtest.Config{Global: []string{"deadtime = 1"}})
+	st := create(t, target(s, ""), smb.Options{Sessions: 2, Patience: smb.Patience{Outage: -1, Idle: time.Hour}})
+	kept := create(t, target(s, ""), smb.Options{Sessions: 1, Patience: smb.Patience{Outage: -1, Idle: 5 * time.Second}})
+	var w writer
+	w.run(t.Context(), st, 0, 8, nil)
+	for range 20 {
+		t.Logf("%v: %d connections", time.Now().Format(time.TimeOnly), len(s.Clients()))
+		if len(s.Clients()) <= 1 {
+			break
+		}
+		outlast(10 * time.Second)
+	}
+	require.LessOrEqual(t, len(s.Clients()), 1)
+	w.run(t.Context(), st, 8, 16, nil)
+	require.Empty(t, w.errs)
+	w.whole(t, st)
+	w.whole(t, kept)
+}
+
+// outlast waits while the server counts: its clock cannot be moved.
+func outlast(d time.Duration) { time.Sleep(d) }
+
 // small mounts a file system of so many bytes.
 func small(t *testing.T, size string) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := unix.Mount("tidemark-test", folder, "tmpfs", 0, "mode=700,size="+size); err != nil {
+	if err := mountSmall(folder, size); err != nil {
 		t.Skipf("needs the right to mount a small file system: %v", err)
 	}
 	return folder
@@ -180,7 +206,7 @@ func TestDiskFullAndFreed(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{Folder: folder})
 	t.Cleanup(func() {
 		s.Kill()
-		require.NoError(t, unix.Unmount(folder, 0))
+		require.NoError(t, unmount(folder))
 	})
 	st := create(t, target(s, ""), smb.Options{})
 	var w writer
@@ -193,7 +219,7 @@ func TestDiskFullAndFreed(t *testing.T) {
 	}
 	w.whole(t, st)
 	require.Empty(t, temps(t, folder), "a temporary file still takes the space")
-	require.NoError(t, unix.Mount("", folder, "", unix.MS_REMOUNT, "size=64m"))
+	require.NoError(t, remount(folder, false, "size=64m"))
 	w.errs = nil
 	w.run(t.Context(), st, 0, 12, nil)
 	require.Empty(t, w.errs)
@@ -206,13 +232,13 @@ func TestShareTurnedReadOnly(t *testing.T) {
 		s := smbtest.Start(t, smbtest.Config{Folder: folder})
 		t.Cleanup(func() {
 			s.Kill()
-			require.NoError(t, unix.Unmount(folder, 0))
+			require.NoError(t, unmount(folder))
 		})
 		st := create(t, target(s, ""), smb.Options{})
 		require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
-		require.NoError(t, unix.Mount("", folder, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		require.NoError(t, remount(folder, true, ""))
 		denied(t, st, "allow writing")
-		require.NoError(t, unix.Mount("", folder, "", unix.MS_REMOUNT, ""))
+		require.NoError(t, remount(folder, false, ""))
 		require.NoError(t, st.Put(t.Context(), pack(2), content(2)))
 	})
 	t.Run("share", func(t *testing.T) {

@@ -63,16 +63,6 @@ func statusOf(err error) uint32 {
 	return 0
 }
 
-// inUse reports whether the failure is that somebody else has the file open at this moment. A server says "access
-// denied" for that when a file is to be renamed over one that is open.
-func inUse(err error) bool {
-	switch statusOf(err) {
-	case statusSharingViolation, statusFileLockConflict, statusDeletePending:
-		return true
-	}
-	return false
-}
-
 // explained reports whether err carries what callers look for already.
 func explained(err error) bool {
 	for _, done := range []error{

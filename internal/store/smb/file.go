@@ -47,6 +47,9 @@ func (f *file) close(ctx context.Context) error {
 	return f.hold.do(ctx, func(*smb2.Share) error { return open.Close() })
 }
 
+// done closes a file that was only read: nothing can be lost by it.
+func (f *file) done(ctx context.Context) { _ = f.close(ctx) }
+
 // after returns a context for tidying up: that of the job does not end it, but when the job has ended it has only a moment.
 func after(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() != nil {

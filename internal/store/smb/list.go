@@ -160,7 +160,7 @@ func (s *Store) readDir(ctx context.Context, h *hold, at string) ([]fs.FileInfo,
 	if err != nil {
 		return nil, err
 	}
-	defer d.close(ctx)
+	defer d.done(ctx)
 	var all []fs.FileInfo
 	for {
 		var some []fs.FileInfo

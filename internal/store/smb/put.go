@@ -221,7 +221,7 @@ func (s *Store) compare(ctx context.Context, h *hold, name store.Name, data []by
 	if err != nil {
 		return err
 	}
-	defer f.close(ctx)
+	defer f.done(ctx)
 	off := max(0, len(data)-trailer)
 	tail := make([]byte, len(data)-off+1) // a byte more: a file that is longer is another one
 	n, err := f.readUpTo(ctx, int64(off), tail)

@@ -17,15 +17,15 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/storetest"
 )
 
-// TestServersAsTheyAre goes through settings of real boxes: each must do all that a repository needs.
-func TestServersAsTheyAre(t *testing.T) {
-	for name, c := range map[string]struct {
-		server    smbtest.Config
-		options   smb.Options
-		encrypted bool // nothing of a file may be seen on the way
-	}{
-		"SMB 2.02 only": {server: smbtest.Config{Global: []string{"server max protocol = SMB2_02"}}},
-		"SMB 2.10 only": {server: smbtest.Config{Global: []string{"server max protocol = SMB2_10"}}},
+// box is a server as people have it, and how this side is set.
+type box struct {
+	server    smbtest.Config
+	options   smb.Options
+	encrypted bool // nothing of a file may be seen on the way
+}
+
+func TestEncryptionAndSigning(t *testing.T) {
+	try(t, map[string]box{
 		"SMB 3.00 only, encryption on this side": {
 			smbtest.Config{Global: []string{"server max protocol = SMB3_00", "server min protocol = SMB3_00"}},
 			smb.Options{Encrypt: true}, true,
@@ -44,7 +44,15 @@ func TestServersAsTheyAre(t *testing.T) {
 		"SMB 2.10, signing on this side": {
 			smbtest.Config{Global: []string{"server max protocol = SMB2_10"}}, smb.Options{Sign: true}, false,
 		},
-		"case folded": {server: smbtest.Config{Share: []string{"case sensitive = no", "preserve case = no", "default case = upper"}}},
+	})
+}
+
+func TestDialectsAndSettingsOfRealBoxes(t *testing.T) {
+	try(t, map[string]box{
+		"SMB 2.02 only":       {server: smbtest.Config{Global: []string{"server max protocol = SMB2_02"}}},
+		"SMB 2.10 only":       {server: smbtest.Config{Global: []string{"server max protocol = SMB2_10"}}},
+		"case sensitive = no": {server: smbtest.Config{Share: []string{"case sensitive = no"}}},
+		"upper case":          {server: smbtest.Config{Share: []string{"case sensitive = no", "preserve case = no", "default case = upper"}}},
 		"fruit, as for Time Machine": {server: smbtest.Config{
 			Global: []string{"fruit:aapl = yes"},
 			Share: []string{
@@ -54,7 +62,13 @@ func TestServersAsTheyAre(t *testing.T) {
 		}},
 		"names mangled": {server: smbtest.Config{Share: []string{"mangled names = yes", "mangling method = hash2"}}},
 		"few credits":   {server: smbtest.Config{Global: []string{"smb2 max credits = 16", "smb2 max write = 65536", "smb2 max read = 65536"}}},
-	} {
+	})
+}
+
+// try has each of the servers do all that a repository needs.
+func try(t *testing.T, boxes map[string]box) {
+	t.Helper()
+	for name, c := range boxes {
 		t.Run(name, func(t *testing.T) {
 			s := smbtest.Start(t, c.server)
 			p := smbtest.NewProxy(t, s.Addr(), 0)

@@ -68,7 +68,7 @@ func dial(ctx context.Context, l login) (*session, error) {
 	}
 	s := &session{wire: w, patience: l.patience.Request}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
-	if err := s.begin(limited, d, l.target); err != nil {
+	if err := guarded(func() error { return s.begin(limited, d, l.target) }); err != nil {
 		s.kill(err)
 		return nil, loginError(ctx, l.target, user, w, err)
 	}
@@ -80,9 +80,8 @@ func dial(ctx context.Context, l login) (*session, error) {
 	return s, nil
 }
 
-// begin does the handshake. The library reads what a server sends; a server can send anything.
-func (s *session) begin(ctx context.Context, d *smb2.Dialer, target Target) (err error) {
-	defer recovered(&err)
+// begin does the handshake.
+func (s *session) begin(ctx context.Context, d *smb2.Dialer, target Target) error {
 	remote, err := d.DialConn(ctx, s.wire, target.dial())
 	if err != nil {
 		return err
@@ -101,13 +100,6 @@ type mountError struct{ err error }
 
 func (e *mountError) Error() string { return "open the share: " + e.err.Error() }
 func (e *mountError) Unwrap() error { return e.err }
-
-// recovered turns a panic of the library, which trusts the server with some lengths, into an error.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%w: %v", errNonsense, r)
-	}
-}
 
 // kill ends the session with everything that is under way on it.
 func (s *session) kill(why error) {
@@ -135,7 +127,7 @@ func (s *session) do(ctx context.Context, f func(*smb2.Share) error) error {
 	}
 	s.used.Store(time.Now().UnixNano())
 	w := watch(ctx, s)
-	err := guarded(s.share, f)
+	err := guarded(func() error { return f(s.share) })
 	w.stop()
 	if err == nil {
 		return nil
@@ -155,9 +147,14 @@ func (s *session) do(ctx context.Context, f func(*smb2.Share) error) error {
 	return err
 }
 
-func guarded(share *smb2.Share, f func(*smb2.Share) error) (err error) {
-	defer recovered(&err)
-	return f(share)
+// guarded calls the library. It trusts the server with some lengths, and a server can send anything: a panic is an error.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errNonsense, r)
+		}
+	}()
+	return f()
 }
 
 // lost reports whether err says that the session is of no use any more.
@@ -263,7 +260,7 @@ func (s *session) keep(idle time.Duration) {
 func (s *session) leave() {
 	if s.ctx.Err() == nil {
 		w := watch(s.ctx, s)
-		_ = guarded(s.share, func(*smb2.Share) error { return s.remote.WithContext(s.ctx).Logoff() })
+		_ = guarded(func() error { return s.remote.WithContext(s.ctx).Logoff() })
 		w.stop()
 	}
 	s.kill(errClosed)

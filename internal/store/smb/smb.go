@@ -209,7 +209,7 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 		if err != nil {
 			return err
 		}
-		defer f.close(ctx)
+		defer f.done(ctx)
 		if off > math.MaxInt64-int64(len(p)) {
 			return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 		}

@@ -114,15 +114,16 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 func (w *wire) readFrame() error {
-	head := make([]byte, frameHeader)
-	if _, err := io.ReadFull(w.Conn, head); err != nil {
+	var head [frameHeader]byte
+	if _, err := io.ReadFull(w.Conn, head[:]); err != nil {
 		return err
 	}
-	size := binary.BigEndian.Uint32(head)
+	size := binary.BigEndian.Uint32(head[:])
 	if size > maxHandshake {
 		return w.refuse(fmt.Errorf("%w: not an SMB server", errNonsense))
 	}
-	frame := append(head, make([]byte, size)...)
+	frame := make([]byte, frameHeader+size)
+	copy(frame, head[:])
 	if _, err := io.ReadFull(w.Conn, frame[frameHeader:]); err != nil {
 		return err
 	}

@@ -171,8 +171,6 @@ func (p *Proxy) carry(from, to net.Conn, number int, toServer bool) {
 	way := make(chan parcel, 4096)
 	var sender sync.WaitGroup
 	sender.Go(func() {
-		defer from.Close()
-		defer to.Close()
 		broken := false
 		for one := range way {
 			if broken {
@@ -185,6 +183,8 @@ func (p *Proxy) carry(from, to net.Conn, number int, toServer bool) {
 				_ = to.Close()
 			}
 		}
+		_ = from.Close()
+		_ = to.Close()
 	})
 	for {
 		data, err := readFrame(from)

@@ -1,6 +1,6 @@
 // Package smbtest runs a real Samba for tests: an smbd of its own on a high port of the loopback interface, with its own
-// configuration, users and share, and a proxy before it that delays, cuts and lies. It refuses to pretend: where smbd is
-// not installed, the test is skipped.
+// configuration, users and share, and a proxy before it that delays, cuts and lies. It needs no privileges. It refuses to
+// pretend: where smbd is not installed, the test is skipped.
 package smbtest
 
 import (
@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,9 @@ type Server struct {
 // Start runs a server until the test is over.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc, to see the processes of smbd")
+	}
 	for _, tool := range []string{"smbd", "smbpasswd", "smbcontrol"} {
 		if find(tool) == "" {
 			t.Skipf("needs Samba: %s is not installed", tool)
@@ -97,13 +101,14 @@ func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	port := l.Addr().(*net.TCPAddr).Port
+	require.NoError(t, l.Close())
+	return port
 }
 
 func (s *Server) at(name string) string { return filepath.Join(s.dir, name) }
 
-// Configure writes the configuration anew. A server that runs takes it up for new connections after Reload.
+// Configure writes the configuration anew. A server takes it up on Reload.
 func (s *Server) Configure(c Config) {
 	s.t.Helper()
 	s.config = c
@@ -132,7 +137,7 @@ func (s *Server) Configure(c Config) {
 	require.NoError(s.t, os.WriteFile(s.at("smb.conf"), []byte(b.String()), 0o600))
 }
 
-// Reload has the server read its configuration, and ends the sessions, which would go on with the old one.
+// Reload starts the server again, with the configuration as it is now.
 func (s *Server) Reload() {
 	s.t.Helper()
 	s.Kill()
@@ -163,7 +168,7 @@ func (s *Server) Run() {
 		if err != nil {
 			return false
 		}
-		defer c.Close()
+		_ = c.Close()
 		return true
 	})
 	s.helpers = nil
@@ -214,7 +219,7 @@ func (s *Server) Log() string {
 	return all.String()
 }
 
-// children are the processes that smbd started. Linux only; elsewhere there are none to be seen.
+// children are the processes that smbd started.
 func (s *Server) children() []int {
 	pid := strconv.Itoa(s.smbd.Process.Pid)
 	list, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
