@@ -7,22 +7,27 @@ import (
 	"io"
 	"io/fs"
 	"sync"
+	"time"
 
 	"github.com/cloudsoda/go-smb2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
+
+// moment is how long tidying up may take when the job has ended.
+const moment = time.Second
 
 // file is an open file of one session.
 type file struct {
 	store *Store
-	hold  *hold
+	hold  *session.Hold
 	smb   *smb2.File
 }
 
-func (s *Store) open(ctx context.Context, h *hold, at string, flags int) (*file, error) {
+func (s *Store) open(ctx context.Context, h *session.Hold, at string, flags int) (*file, error) {
 	f := &file{store: s, hold: h}
 	err := s.look(ctx, h, func(share *smb2.Share) (err error) {
 		f.smb, err = share.OpenFile(at, flags, fs.ModePerm)
@@ -44,7 +49,7 @@ func (f *file) close(ctx context.Context) error {
 	f.smb = nil
 	ctx, cancel := after(ctx)
 	defer cancel()
-	return f.hold.do(ctx, func(*smb2.Share) error { return open.Close() })
+	return f.hold.Do(ctx, func(*smb2.Share) error { return open.Close() })
 }
 
 // done closes a file that was only read: nothing can be lost by it.
@@ -53,7 +58,7 @@ func (f *file) done(ctx context.Context) { _ = f.close(ctx) }
 // after returns a context for tidying up: that of the job does not end it, but when the job has ended it has only a moment.
 func after(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() != nil {
-		return context.WithTimeout(context.WithoutCancel(ctx), grace)
+		return context.WithTimeout(context.WithoutCancel(ctx), moment)
 	}
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
@@ -90,7 +95,7 @@ func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move fun
 	cut := func(bound int) (from, to int) {
 		mu.Lock()
 		defer mu.Unlock()
-		size := piece
+		size := session.Piece
 		if bound > 0 {
 			size = min(size, bound)
 		}
@@ -108,13 +113,13 @@ func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move fun
 	}
 	mover := func() error {
 		for rest := left(); rest > 0; rest = left() {
-			op := iopolicy.Op{Kind: kind, Bytes: min(piece, rest), Certain: true}
+			op := iopolicy.Op{Kind: kind, Bytes: min(session.Piece, rest), Certain: true}
 			_, err := f.store.pass.Do(ctx, op, func(bound int) (n int, err error) {
 				from, to := cut(bound)
 				if from == to {
 					return 0, nil // another one took the last piece meanwhile
 				}
-				err = f.hold.do(ctx, func(*smb2.Share) (err error) {
+				err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
 					n, err = move(from, to)
 					return err
 				})
@@ -127,8 +132,8 @@ func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move fun
 		}
 		return nil
 	}
-	var group errgroup.Group // not one that cancels ctx: see grace
-	for range min(f.store.inflight, (total+piece-1)/piece) {
+	var group errgroup.Group // not one that cancels ctx: what is in flight may end
+	for range min(f.store.inflight, (total+session.Piece-1)/session.Piece) {
 		group.Go(mover)
 	}
 	return group.Wait()
@@ -140,11 +145,11 @@ func (f *file) readUpTo(ctx context.Context, off int64, p []byte) (int, error) {
 	for done < len(p) {
 		op := iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done, Certain: true}
 		n, err := f.store.pass.Do(ctx, op, func(bound int) (n int, err error) {
-			q := p[done:min(done+piece, len(p))]
+			q := p[done:min(done+session.Piece, len(p))]
 			if bound > 0 {
 				q = q[:min(bound, len(q))]
 			}
-			err = f.hold.do(ctx, func(*smb2.Share) (err error) {
+			err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
 				n, err = f.smb.ReadAt(q, off+int64(done))
 				return err
 			})

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 )
 
 // batch is how many entries of a folder one operation reads. The server sends as many as fit into its largest answer.
@@ -145,7 +146,7 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]sto
 // readFolder reads a folder, again if the connection is lost. One that is missing is empty: tools that copy a repository
 // may leave out empty folders. Unless the whole target is missing.
 func (s *Store) readFolder(ctx context.Context, at string) (entries []fs.FileInfo, err error) {
-	err = s.repeat(ctx, func(h *hold, _ int) (err error) {
+	err = s.repeat(ctx, func(h *session.Hold, _ int) (err error) {
 		entries, err = s.readDir(ctx, h, at)
 		if errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
 			return nil
@@ -155,7 +156,7 @@ func (s *Store) readFolder(ctx context.Context, at string) (entries []fs.FileInf
 	return entries, err
 }
 
-func (s *Store) readDir(ctx context.Context, h *hold, at string) ([]fs.FileInfo, error) {
+func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.FileInfo, error) {
 	d, err := s.open(ctx, h, at, os.O_RDONLY)
 	if err != nil {
 		return nil, err

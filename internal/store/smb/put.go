@@ -17,6 +17,7 @@ import (
 	"github.com/cloudsoda/go-smb2"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -79,13 +80,13 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
 }
 
 // upload leaves a complete, flushed and closed temporary file, and tells which session wrote it.
-func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp string, writer *session, err error) {
-	err = s.repeat(ctx, func(h *hold, _ int) error {
+func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp string, writer *session.Session, err error) {
+	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
 		f, at, err := s.createTemp(ctx, h, path.Dir(s.kindPath(name)))
 		if err != nil {
 			return err
 		}
-		temp, writer = at, h.session
+		temp, writer = at, h.Session
 		if !s.swept.Swap(true) {
 			s.sweep(ctx, h, at)
 		}
@@ -112,7 +113,7 @@ func (s *Store) kindPath(name store.Name) string {
 }
 
 // createTemp opens a new temporary file in a folder, which is made when it is missing and the target is there.
-func (s *Store) createTemp(ctx context.Context, h *hold, dir string) (*file, string, error) {
+func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*file, string, error) {
 	if dir == "." {
 		dir = ""
 	}
@@ -127,7 +128,7 @@ func (s *Store) createTemp(ctx context.Context, h *hold, dir string) (*file, str
 		}
 		f, err = s.open(ctx, h, at, flags)
 	}
-	if errors.Is(err, errDropped) {
+	if errors.Is(err, session.ErrDropped) {
 		s.orphan(at) // it may have been made
 	}
 	return f, at, err
@@ -138,10 +139,10 @@ func (s *Store) createTemp(ctx context.Context, h *hold, dir string) (*file, str
 func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte) error {
 	final, asked, made := s.path(name), false, false
 	var waited time.Time
-	if err := s.repeat(ctx, func(h *hold, _ int) error { return s.makeFan(ctx, h, name) }); err != nil {
+	if err := s.repeat(ctx, func(h *session.Hold, _ int) error { return s.makeFan(ctx, h, name) }); err != nil {
 		return err
 	}
-	return s.repeat(ctx, func(h *hold, _ int) error {
+	return s.repeat(ctx, func(h *session.Hold, _ int) error {
 		rename := func() error {
 			return s.flush(ctx, h, func(share *smb2.Share) error { return share.Rename(temp, final) })
 		}
@@ -157,7 +158,7 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 			}
 			err = rename()
 		}
-		asked = asked || errors.Is(err, errDropped)
+		asked = asked || errors.Is(err, session.ErrDropped)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !s.gone(ctx):
 			return fmt.Errorf("%w: the temporary file was removed before it got its name", ErrTorn)
@@ -181,7 +182,7 @@ func (s *Store) fan(name store.Name) *atomic.Bool {
 }
 
 // makeFan makes the folder of a pack, once.
-func (s *Store) makeFan(ctx context.Context, h *hold, name store.Name) error {
+func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) error {
 	if name.Kind != store.Pack || (len(name.ID) > 1 && s.fan(name).Load()) {
 		return nil
 	}
@@ -193,14 +194,14 @@ func (s *Store) makeFan(ctx context.Context, h *hold, name store.Name) error {
 }
 
 // prove opens the file that has its name now and compares it with what was sent. One that differs is removed.
-func (s *Store) prove(ctx context.Context, writer *session, name store.Name, data []byte) error {
+func (s *Store) prove(ctx context.Context, writer *session.Session, name store.Name, data []byte) error {
 	if s.verify == VerifyOff {
 		return nil
 	}
-	return s.repeat(ctx, func(h *hold, _ int) error {
-		if h.session == writer {
-			if other := s.pool.other(h); other != nil {
-				defer other.release()
+	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+		if h.Session == writer {
+			if other := s.pool.Other(h); other != nil {
+				defer other.Release()
 				h = other
 			}
 		}
@@ -216,7 +217,7 @@ func (s *Store) prove(ctx context.Context, writer *session, name store.Name, dat
 }
 
 // compare reads the file anew. An error that wraps ErrTorn says where it differs from data.
-func (s *Store) compare(ctx context.Context, h *hold, name store.Name, data []byte, full bool) error {
+func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, full bool) error {
 	f, err := s.open(ctx, h, s.path(name), os.O_RDONLY)
 	if err != nil {
 		return err
@@ -255,17 +256,17 @@ func (s *Store) compare(ctx context.Context, h *hold, name store.Name, data []by
 
 // discard removes what will not become a file, whether ctx has ended or the gate is shut: the error that matters is the
 // one before. h may be nil. What cannot be removed now is removed later.
-func (s *Store) discard(ctx context.Context, h *hold, temp string) {
-	if h == nil || h.dead() != nil {
-		if h = s.pool.any(); h == nil {
+func (s *Store) discard(ctx context.Context, h *session.Hold, temp string) {
+	if h == nil || h.Dead() != nil {
+		if h = s.pool.Any(); h == nil {
 			s.orphan(temp)
 			return
 		}
-		defer h.release()
+		defer h.Release()
 	}
 	ctx, cancel := after(ctx)
 	defer cancel()
-	err := h.do(ctx, func(share *smb2.Share) error { return share.Remove(temp) })
+	err := h.Do(ctx, func(share *smb2.Share) error { return share.Remove(temp) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.orphan(temp)
 	}
@@ -278,7 +279,7 @@ func (s *Store) orphan(temp string) {
 }
 
 // clearOrphans tries to remove the temporary files that failed attempts left.
-func (s *Store) clearOrphans(ctx context.Context, h *hold) {
+func (s *Store) clearOrphans(ctx context.Context, h *session.Hold) {
 	s.mu.Lock()
 	left := s.orphans
 	s.orphans = nil
@@ -290,7 +291,7 @@ func (s *Store) clearOrphans(ctx context.Context, h *hold) {
 
 // sweep removes temporary files whose writers are dead. fresh is the path of one created a moment ago: its time is that of
 // the server's clock. Nothing depends on success, so errors are left for whoever needs the folder next.
-func (s *Store) sweep(ctx context.Context, h *hold, fresh string) {
+func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh string) {
 	now, err := s.lookAt(ctx, h, fresh)
 	if err != nil {
 		return

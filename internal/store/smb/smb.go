@@ -15,11 +15,9 @@ import (
 	"github.com/cloudsoda/go-smb2"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
-
-// piece is how much one request reads or writes at most; servers of Windows take no more.
-const piece = 1 << 20
 
 // Options say how to use a target.
 type Options struct {
@@ -60,7 +58,7 @@ type Store struct {
 	verify   Verify
 	pass     *iopolicy.Pass
 	patience Patience
-	pool     *pool
+	pool     *session.Pool
 	latches  latches
 	known    atomic.Bool      // the config file was there: it is the proof that the share's disk is
 	swept    atomic.Bool      // this Store looked for stale temporary files
@@ -85,15 +83,15 @@ func Create(ctx context.Context, t Target, o Options) (*Store, error) {
 	return begin(ctx, t, o, "create repository folder", (*Store).build)
 }
 
-func begin(ctx context.Context, t Target, o Options, what string, first func(*Store, context.Context, *hold) error) (
+func begin(ctx context.Context, t Target, o Options, what string, first func(*Store, context.Context, *session.Hold) error) (
 	*Store, error,
 ) {
 	s, err := newStore(ctx, t, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	if err := s.once(ctx, func(h *hold) error { return first(s, ctx, h) }); err != nil {
-		s.pool.close()
+	if err := s.once(ctx, func(h *session.Hold) error { return first(s, ctx, h) }); err != nil {
+		s.pool.Close()
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return s, nil
@@ -131,17 +129,24 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	if o.Patience.Idle <= 0 {
 		o.Patience.Idle = time.Minute
 	}
-	l := login{
-		target: t, secret: secret, encrypt: o.Encrypt, sign: o.Sign, inflight: o.Inflight, patience: o.Patience,
+	l := session.Login{
+		Host: t.Host, Port: t.Port, Share: t.Share, User: t.User, Domain: t.Domain, Password: secret.Password,
+		Encrypt: o.Encrypt, Sign: o.Sign, Inflight: o.Inflight, Patience: o.Patience.Request, Idle: o.Patience.Idle,
+	}
+	if secret.User != "" {
+		l.User = secret.User
+	}
+	if secret.Domain != "" {
+		l.Domain = secret.Domain
 	}
 	return &Store{
 		target: t, inflight: o.Inflight, verify: o.Verify, pass: o.Pass, patience: o.Patience,
-		pool: newPool(l, o.Sessions),
+		pool: session.NewPool(l, o.Sessions),
 	}, nil
 }
 
 // find looks for the folder.
-func (s *Store) find(ctx context.Context, h *hold) error {
+func (s *Store) find(ctx context.Context, h *session.Hold) error {
 	info, err := s.lookAt(ctx, h, s.target.Path)
 	if err != nil {
 		return err
@@ -154,7 +159,7 @@ func (s *Store) find(ctx context.Context, h *hold) error {
 }
 
 // build makes the folders.
-func (s *Store) build(ctx context.Context, h *hold) error {
+func (s *Store) build(ctx context.Context, h *session.Hold) error {
 	if err := s.makeDirs(ctx, h, s.target.Path); err != nil {
 		return err
 	}
@@ -172,11 +177,11 @@ func (s *Store) build(ctx context.Context, h *hold) error {
 
 // Close ends the sessions. Operations under way fail.
 func (s *Store) Close() error {
-	if h := s.pool.any(); h != nil {
+	if h := s.pool.Any(); h != nil {
 		s.clearOrphans(context.Background(), h)
-		h.release()
+		h.Release()
 	}
-	s.pool.close()
+	s.pool.Close()
 	return nil
 }
 
@@ -204,7 +209,7 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 		return err
 	}
 	defer release()
-	return s.repeat(ctx, func(h *hold, _ int) error {
+	return s.repeat(ctx, func(h *session.Hold, _ int) error {
 		f, err := s.open(ctx, h, s.path(name), os.O_RDONLY)
 		if err != nil {
 			return err
@@ -220,7 +225,7 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 // Stat describes a file.
 func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err error) {
 	if err = name.Check(); err == nil {
-		err = s.repeat(ctx, func(h *hold, _ int) error {
+		err = s.repeat(ctx, func(h *session.Hold, _ int) error {
 			found, err := s.lookAt(ctx, h, s.path(name))
 			if err != nil {
 				return err
@@ -258,12 +263,12 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 	}
 	defer release()
 	asked := false // a server may have done what it was asked for
-	err = s.repeat(ctx, func(h *hold, _ int) error {
+	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
 		err := s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
 		if asked && errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
 			return nil
 		}
-		asked = asked || errors.Is(err, errDropped)
+		asked = asked || errors.Is(err, session.ErrDropped)
 		return err
 	})
 	if err == nil && name.Kind == store.Config {
@@ -275,7 +280,7 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 func (s *Store) path(name store.Name) string { return path.Join(s.target.Path, name.Path()) }
 
 // lookForConfig arms the test for a target that went away.
-func (s *Store) lookForConfig(ctx context.Context, h *hold) {
+func (s *Store) lookForConfig(ctx context.Context, h *session.Hold) {
 	if _, err := s.lookAt(ctx, h, s.path(store.Name{Kind: store.Config})); err == nil {
 		s.known.Store(true)
 	}
@@ -294,16 +299,16 @@ func (s *Store) gone(ctx context.Context) bool {
 	if s.known.Load() {
 		witness = s.path(store.Name{Kind: store.Config})
 	}
-	h := s.pool.any()
+	h := s.pool.Any()
 	if h == nil {
 		return false // the next attempt will tell
 	}
-	defer h.release()
+	defer h.Release()
 	_, err := s.lookAt(ctx, h, witness)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (s *Store) lookAt(ctx context.Context, h *hold, at string) (info fs.FileInfo, err error) {
+func (s *Store) lookAt(ctx context.Context, h *session.Hold, at string) (info fs.FileInfo, err error) {
 	err = s.look(ctx, h, func(share *smb2.Share) (err error) {
 		info, err = share.Stat(at)
 		return err
@@ -312,7 +317,7 @@ func (s *Store) lookAt(ctx context.Context, h *hold, at string) (info fs.FileInf
 }
 
 // makeDir makes one folder, unless it is there.
-func (s *Store) makeDir(ctx context.Context, h *hold, at string) error {
+func (s *Store) makeDir(ctx context.Context, h *session.Hold, at string) error {
 	err := s.flush(ctx, h, func(share *smb2.Share) error { return share.Mkdir(at, fs.ModePerm) })
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -321,7 +326,7 @@ func (s *Store) makeDir(ctx context.Context, h *hold, at string) error {
 }
 
 // makeDirs makes a folder with all its missing parents.
-func (s *Store) makeDirs(ctx context.Context, h *hold, at string) error {
+func (s *Store) makeDirs(ctx context.Context, h *session.Hold, at string) error {
 	info, err := s.lookAt(ctx, h, at)
 	if err == nil && !info.IsDir() {
 		return fmt.Errorf("there is a file at %s; choose another path", s.Location())
@@ -340,18 +345,18 @@ func (s *Store) makeDirs(ctx context.Context, h *hold, at string) error {
 }
 
 // look is an operation on names and what they stand for.
-func (s *Store) look(ctx context.Context, h *hold, call func(*smb2.Share) error) error {
+func (s *Store) look(ctx context.Context, h *session.Hold, call func(*smb2.Share) error) error {
 	return s.gated(ctx, h, iopolicy.Metadata, call)
 }
 
 // flush is an operation that ends when something is durable.
-func (s *Store) flush(ctx context.Context, h *hold, call func(*smb2.Share) error) error {
+func (s *Store) flush(ctx context.Context, h *session.Hold, call func(*smb2.Share) error) error {
 	return s.gated(ctx, h, iopolicy.Sync, call)
 }
 
-func (s *Store) gated(ctx context.Context, h *hold, kind iopolicy.Kind, call func(*smb2.Share) error) error {
+func (s *Store) gated(ctx context.Context, h *session.Hold, kind iopolicy.Kind, call func(*smb2.Share) error) error {
 	_, err := s.pass.Do(ctx, iopolicy.Op{Kind: kind, Certain: true}, func(int) (int, error) {
-		return 0, h.do(ctx, call)
+		return 0, h.Do(ctx, call)
 	})
 	return err
 }

@@ -97,9 +97,3 @@ func (t Target) String() string {
 	}
 	return u.String()
 }
-
-// dial is the address of the server for package net.
-func (t Target) dial() string { return net.JoinHostPort(t.Host, strconv.Itoa(t.Port)) }
-
-// unc is the share as the protocol names it.
-func (t Target) unc() string { return `\\` + t.Host + `\` + t.Share }

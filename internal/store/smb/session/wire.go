@@ -1,4 +1,4 @@
-package smb
+package session
 
 import (
 	"encoding/binary"

@@ -1,10 +1,11 @@
-package smb
+package session
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,77 +18,82 @@ const (
 	// grace is how long requests may still take to end by themselves when whoever asked for them has gone. After it
 	// their session is given up: the library cannot take a request back without losing track of the connection.
 	grace = time.Second
-	// utmost times Patience.Request is how long one request may take while others on its session make progress.
+	// utmost times Login.Patience is how long one request may take while others on its session make progress.
 	utmost = 10
 )
 
-// session is one connection with one logon and the share. It is used by many goroutines, and dies as a whole.
-type session struct {
+// Session is one connection with one logon and the share. It is used by many goroutines, and dies as a whole.
+type Session struct {
 	wire     *wire
 	share    *smb2.Share // bound to ctx
 	ctx      context.Context
 	end      context.CancelCauseFunc
-	patience time.Duration // Patience.Request
+	patience time.Duration // Login.Patience
 	used     atomic.Int64  // when a request began last
 	remote   *smb2.Session
 }
 
-// login is what a session needs to begin.
-type login struct {
-	target   Target
-	secret   Secret
-	encrypt  bool
-	sign     bool
-	inflight int
-	patience Patience
+// Login is what a session needs to begin.
+type Login struct {
+	Host, Share            string
+	Port                   int
+	User, Domain, Password string
+	Encrypt, Sign          bool // required; otherwise as the server asks
+	// Inflight is how many requests of up to Piece bytes are made on one file at a time.
+	Inflight int
+	// Patience is how long to wait for an answer without a byte moving; one request may take ten times that.
+	Patience time.Duration
+	Idle     time.Duration // before an Echo
 }
 
+// Piece is how much one request reads or writes at most, in bytes; servers of Windows take no more.
+const Piece = 1 << 20
+
+// address is that of the server for package net.
+func (l Login) address() string { return net.JoinHostPort(l.Host, strconv.Itoa(l.Port)) }
+
+// unc is the share as the protocol names it.
+func (l Login) unc() string { return `\` + l.Host + `\` + l.Share }
+
 // dial connects, logs on and opens the share.
-func dial(ctx context.Context, l login) (*session, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, l.patience.Request, errStalled)
+func dial(ctx context.Context, l Login) (*Session, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, l.Patience, errStalled)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(limited, "tcp", l.target.dial())
+	conn, err := (&net.Dialer{}).DialContext(limited, "tcp", l.address())
 	if err != nil {
-		return nil, unreachable(ctx, l.target, err)
+		return nil, unreachable(ctx, l, err)
 	}
-	user, domain := l.target.User, l.target.Domain
-	if l.secret.User != "" {
-		user = l.secret.User
-	}
-	if l.secret.Domain != "" {
-		domain = l.secret.Domain
-	}
-	w := newWire(conn, l.encrypt, strings.EqualFold(user, "guest") && !l.encrypt && !l.sign)
+	w := newWire(conn, l.Encrypt, strings.EqualFold(l.User, "guest") && !l.Encrypt && !l.Sign)
 	d := &smb2.Dialer{
 		// What is in flight on one file, once more for other files, and some for small requests. A credit is 64 KiB.
-		MaxCreditBalance: uint16(min(2*l.inflight*(piece>>16)+32, 8192)),
-		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.sign || l.encrypt},
+		MaxCreditBalance: uint16(min(2*l.Inflight*(Piece>>16)+32, 8192)),
+		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.Sign || l.Encrypt},
 		Initiator: &smb2.NTLMInitiator{
-			User: user, Domain: domain, Password: l.secret.Password, TargetSPN: "cifs/" + l.target.Host,
+			User: l.User, Domain: l.Domain, Password: l.Password, TargetSPN: "cifs/" + l.Host,
 		},
 	}
-	s := &session{wire: w, patience: l.patience.Request}
+	s := &Session{wire: w, patience: l.Patience}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
-	if err := guarded(func() error { return s.begin(limited, d, l.target) }); err != nil {
+	if err := guarded(func() error { return s.begin(limited, d, l) }); err != nil {
 		s.kill(err)
-		return nil, loginError(ctx, l.target, user, w, err)
+		return nil, loginError(ctx, l, w, err)
 	}
 	lose := func(err error) { s.end(err) } // so that nobody begins anything on it
 	w.end.Store(&lose)
 	w.settled.Store(true)
 	s.used.Store(time.Now().UnixNano())
-	go s.keep(l.patience.Idle)
+	go s.keep(l.Idle)
 	return s, nil
 }
 
 // begin does the handshake.
-func (s *session) begin(ctx context.Context, d *smb2.Dialer, target Target) error {
-	remote, err := d.DialConn(ctx, s.wire, target.dial())
+func (s *Session) begin(ctx context.Context, d *smb2.Dialer, l Login) error {
+	remote, err := d.DialConn(ctx, s.wire, l.address())
 	if err != nil {
 		return err
 	}
 	s.remote = remote
-	share, err := remote.WithContext(ctx).Mount(target.unc())
+	share, err := remote.WithContext(ctx).Mount(l.unc())
 	if err != nil {
 		return &mountError{err}
 	}
@@ -102,27 +108,27 @@ func (e *mountError) Error() string { return "open the share: " + e.err.Error() 
 func (e *mountError) Unwrap() error { return e.err }
 
 // kill ends the session with everything that is under way on it.
-func (s *session) kill(why error) {
+func (s *Session) kill(why error) {
 	s.end(why)
 	_ = s.wire.Close()
 }
 
-// dead returns why the session ended, nil while it lives.
-func (s *session) dead() error {
+// Dead returns why the session ended, nil while it lives.
+func (s *Session) Dead() error {
 	if s.ctx.Err() == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", errDropped, context.Cause(s.ctx))
+	return fmt.Errorf("%w: %w", ErrDropped, context.Cause(s.ctx))
 }
 
-// do makes requests on the share. They end when they are answered, when the session dies, or when nothing moves for too
+// Do makes requests on the share. They end when they are answered, when the session dies, or when nothing moves for too
 // long, and then the session dies; if ctx ends, they have a moment more. The context of the library's requests is that
 // of the session, never ctx: see grace.
-func (s *session) do(ctx context.Context, f func(*smb2.Share) error) error {
+func (s *Session) Do(ctx context.Context, f func(*smb2.Share) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := s.dead(); err != nil {
+	if err := s.Dead(); err != nil {
 		return err
 	}
 	s.used.Store(time.Now().UnixNano())
@@ -142,7 +148,7 @@ func (s *session) do(ctx context.Context, f func(*smb2.Share) error) error {
 		if own := s.wire.because(); own != nil {
 			return own
 		}
-		return fmt.Errorf("%w: %w", errDropped, context.Cause(s.ctx))
+		return fmt.Errorf("%w: %w", ErrDropped, context.Cause(s.ctx))
 	}
 	return err
 }
@@ -165,9 +171,9 @@ func lost(err error) bool {
 	if errors.As(err, &transport) || errors.As(err, &invalid) || errors.As(err, &internal) || errors.Is(err, errNonsense) {
 		return true
 	}
-	switch statusOf(err) {
-	case statusUserSessionDeleted, statusSessionExpired, statusNetworkNameDeleted, statusConnectionDisconnected,
-		statusConnectionReset:
+	switch Status(err) {
+	case StatusUserSessionDeleted, StatusSessionExpired, StatusNetworkNameDeleted, StatusConnectionDisconnected,
+		StatusConnectionReset:
 		return true
 	}
 	return false
@@ -175,7 +181,7 @@ func lost(err error) bool {
 
 // watcher ends a session whose requests stand still.
 type watcher struct {
-	session *session
+	session *Session
 	ctx     context.Context
 	began   time.Time
 	mu      sync.Mutex
@@ -184,7 +190,7 @@ type watcher struct {
 	over    bool
 }
 
-func watch(ctx context.Context, s *session) *watcher {
+func watch(ctx context.Context, s *Session) *watcher {
 	w := &watcher{session: s, ctx: ctx, began: time.Now()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -237,7 +243,7 @@ func (w *watcher) stop() {
 
 // keep sends an Echo whenever the session was idle for so long, until it ends. Servers and routers forget a connection
 // on which nothing moves.
-func (s *session) keep(idle time.Duration) {
+func (s *Session) keep(idle time.Duration) {
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
 	for {
@@ -249,7 +255,7 @@ func (s *session) keep(idle time.Duration) {
 		if time.Since(time.Unix(0, s.used.Load())) < idle {
 			continue
 		}
-		err := s.do(s.ctx, func(*smb2.Share) error { return s.remote.WithContext(s.ctx).Echo() })
+		err := s.Do(s.ctx, func(*smb2.Share) error { return s.remote.WithContext(s.ctx).Echo() })
 		if err != nil {
 			s.kill(err)
 		}
@@ -257,11 +263,11 @@ func (s *session) keep(idle time.Duration) {
 }
 
 // leave ends the session in good order: nobody uses it any more.
-func (s *session) leave() {
+func (s *Session) leave() {
 	if s.ctx.Err() == nil {
 		w := watch(s.ctx, s)
 		_ = guarded(func() error { return s.remote.WithContext(s.ctx).Logoff() })
 		w.stop()
 	}
-	s.kill(errClosed)
+	s.kill(ErrClosed)
 }
