@@ -53,7 +53,7 @@ const Piece = 1 << 20
 func (l Login) address() string { return net.JoinHostPort(l.Host, strconv.Itoa(l.Port)) }
 
 // unc is the share as the protocol names it.
-func (l Login) unc() string { return `\` + l.Host + `\` + l.Share }
+func (l Login) unc() string { return `\\` + l.Host + `\` + l.Share }
 
 // dial connects, logs on and opens the share.
 func dial(ctx context.Context, l Login) (*Session, error) {
