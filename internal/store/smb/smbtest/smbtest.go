@@ -78,7 +78,7 @@ func Start(t testing.TB, c Config) *Server {
 	}
 	require.NoError(t, os.Mkdir(s.at("private"), 0o700))
 	s.Configure(c)
-	add := exec.Command(find("smbpasswd"), "-c", s.at("smb.conf"), "-s", "-a", s.User)
+	add := exec.Command(find("smbpasswd"), "-L", "-c", s.at("smb.conf"), "-s", "-a", s.User)
 	add.Stdin = strings.NewReader(Password + "\n" + Password + "\n")
 	out, err := add.CombinedOutput()
 	require.NoError(t, err, "%s", out)
