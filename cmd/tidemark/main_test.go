@@ -31,7 +31,8 @@ func TestScript(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("TZ", "UTC")
 			env.Setenv("REPOSITORY", repository)
-			return os.Mkdir(env.WorkDir+"/home", 0o700)
+			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/run")
+			return errors.Join(os.Mkdir(env.WorkDir+"/home", 0o700), os.Mkdir(env.WorkDir+"/run", 0o700))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,

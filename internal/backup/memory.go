@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
@@ -49,7 +50,7 @@ func openMemory(r *repo.Repository, listed []repo.Listed, job *Job, l *report.Le
 
 // forget ends the use of the cache for directories, and tells it once.
 func (m *memory) forget(err error) {
-	if err != nil && !m.broken.Swap(true) {
+	if err != nil && !m.broken.Swap(true) && !errors.Is(err, hashcache.ErrStopped) {
 		m.ledger.Note("", "remember directories in the cache", err)
 	}
 }

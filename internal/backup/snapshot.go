@@ -50,6 +50,8 @@ type Label struct {
 type ParentChoice struct {
 	Ref  string // ID prefix or "latest"; empty: the newest of the same host and sources
 	None bool   // compare with nothing: read everything
+	// Seen is told, before anything is read, whether this host has backed up these sources before; nil: nobody asks.
+	Seen func(before bool)
 }
 
 // Outcome is what a backup made.
@@ -72,6 +74,9 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 	parent, err := chooseParent(ctx, r, listed, job)
 	if err != nil {
 		return nil, err
+	}
+	if job.Parent.Seen != nil {
+		job.Parent.Seen(slices.ContainsFunc(listed, job.of))
 	}
 	out := &Outcome{Snapshot: job.Label.snapshot(start)}
 	if parent != nil {
@@ -188,11 +193,16 @@ func chooseParent(ctx context.Context, r *repo.Repository, listed []repo.Listed,
 		return &found, nil
 	}
 	for _, l := range slices.Backward(listed) {
-		if l.Snapshot != nil && l.Snapshot.Host == job.Label.Host && sameSources(l.Snapshot.Sources, job.Label.Sources) {
+		if job.of(l) {
 			return &l, nil
 		}
 	}
 	return nil, nil
+}
+
+// of reports whether a snapshot is one of the job's host and sources.
+func (job *Job) of(l repo.Listed) bool {
+	return l.Snapshot != nil && l.Snapshot.Host == job.Label.Host && sameSources(l.Snapshot.Sources, job.Label.Sources)
 }
 
 func sameSources(a, b []string) bool {

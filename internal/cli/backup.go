@@ -78,7 +78,7 @@ Exit code 3 says that there is a snapshot which lacks some objects: each is name
   tidemark backup --stdin-from-command --stdin-filename all.sql -- pg_dumpall`,
 		Args: cobra.ArbitraryArgs,
 	}, func(ctx context.Context, args []string) error { return a.backup(ctx, f, args) },
-		options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
+		options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection)
 	f.register(c.Flags())
 	complete(c, "parent", a.snapshotArgs(-1))
@@ -90,7 +90,14 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
+	a.task.sources = job.Label.Sources
 	a.dial(job)
+	a.yield(options.LaterBackup)
+	job.Parent.Seen = func(before bool) {
+		if !before {
+			a.yield(options.FirstBackup)
+		}
+	}
 	r, err := a.openOrCreate(ctx, f)
 	if err != nil {
 		return err
@@ -111,6 +118,7 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 	l := report.New(time.Now)
 	a.received.book(l)
 	job.Session.Observer = &observer{ledger: l, note: a.print.Note}
+	defer a.expose(ctx, "backup", job.Label.Sources, l)()
 	stop := a.print.Watch(ctx, l)
 	out, err := backup.Make(ctx, r, *job, l)
 	if err == nil {
@@ -214,6 +222,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		return err
 	}
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
+	job.Source.Gate = a.gate
 	job.Source.Comparing = backup.Comparing{Force: f.force, IgnoreInode: f.ignoreInode, IgnoreCtime: f.ignoreCtime}
 	return nil
 }

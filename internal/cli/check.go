@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
@@ -35,7 +36,7 @@ name. What it cannot see is a file that is missing.
 The repository and the local cache are not changed.`,
 		Example: `  tidemark check --read-data-subset 1/7
   tidemark check --without-key --repo /srv/backup`,
-	}, func(ctx context.Context, _ []string) error { return a.check(ctx, f) })
+	}, func(ctx context.Context, _ []string) error { return a.check(ctx, f) }, options.GroupPolicy)
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read all data back")
 	c.Flags().StringVar(&f.subset, "read-data-subset", "", "read a part of the data back: 5%, 3/10 or 500M")
 	c.Flags().BoolVar(&f.withoutKey, "without-key", false, "compare stored files with their names; needs no key")
@@ -60,6 +61,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	}
 	l := report.NewJob(report.Check, time.Now)
 	a.received.book(l)
+	defer a.expose(ctx, "check", nil, l)()
 	result, err := a.runCheck(ctx, f, opt, l)
 	if result != nil {
 		for _, p := range result.Problems {

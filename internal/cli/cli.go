@@ -47,10 +47,11 @@ func Run(ctx context.Context, p Process) int {
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
 	err := root.ExecuteContext(ctx)
+	a.leave()
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	if err != nil {
+	if err != nil && message(err) != "" {
 		a.print.Fail(exitCode(err), message(err))
 	}
 	return exitCode(err)
@@ -79,6 +80,7 @@ type app struct {
 	spec     *options.Spec
 	print    output.Printer
 	received intake
+	task     *task
 }
 
 func (a *app) root() *cobra.Command {
@@ -136,7 +138,7 @@ func (a *app) commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		a.initCommand, a.backupCommand, a.snapshotsCommand, a.lsCommand, a.findCommand, a.diffCommand, a.dumpCommand,
 		a.restoreCommand, a.checkCommand, a.statsCommand, a.keyCommand, a.rulesCommand, a.optionsCommand,
-		a.versionCommand, a.completionCommand, a.manCommand,
+		a.policyCommand, a.tierCommand, a.runCommand, a.benchCommand, a.versionCommand, a.completionCommand, a.manCommand,
 	}
 }
 

@@ -46,6 +46,7 @@ func (a *app) resolve(c *cobra.Command) error {
 		return err
 	}
 	a.spec = spec
+	a.task = newTask(spec.IO())
 	out := spec.Output()
 	if out.JSON {
 		a.print = output.NewJSON(a.Out, a.Err, out.Quiet)

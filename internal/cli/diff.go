@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -43,7 +44,7 @@ func (a *app) diffCommand() *cobra.Command {
 			return err
 		}
 		return a.print.Tell(&output.DiffStats{From: ids[0], To: ids[1], Stats: stats})
-	})
+	}, options.GroupPolicy)
 	c.Flags().BoolVar(&metadata, "metadata", false, "also what differs in owner, mode, times or attributes only")
 	return c
 }

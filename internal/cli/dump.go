@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
@@ -53,7 +54,7 @@ What the archive cannot hold is named on standard error.`,
 		return a.into(target, func(w io.Writer) error {
 			return browse.DumpAs(ctx, r, found.Snapshot.Tree, sub, as, w)
 		})
-	})
+	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().StringVarP(&archive, "archive", "a", "tar", "form of a directory: tar or zip")
 	c.Flags().StringVarP(&target, "target", "t", "", "write to this file instead")

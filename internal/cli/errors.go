@@ -40,9 +40,12 @@ func usagef(format string, a ...any) error { return &usageError{fmt.Errorf(forma
 // exitCode is the one place where errors become exit codes.
 func exitCode(err error) int {
 	var usage *usageError
+	var program *programError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &program):
+		return program.code
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.As(err, &usage), isOptionError(err), errors.Is(err, scan.ErrNoSource), errors.Is(err, scan.ErrMixedDot):
@@ -65,6 +68,10 @@ func isOptionError(err error) bool {
 
 // message is what a person reads: of an interruption not the many places it was noticed in.
 func message(err error) string {
+	var program *programError
+	if errors.As(err, &program) {
+		return program.Error()
+	}
 	switch exitCode(err) {
 	case exitInterrupted:
 		return errInterrupted.Error()

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -75,7 +76,7 @@ against the end of the path, one that begins with a slash against the whole path
 		Example: `  tidemark find '*.key'
   tidemark find --snapshot latest --newest 2024-12-31 /home/ann/**/report.odt`,
 		Args: cobra.MinimumNArgs(1),
-	}, func(ctx context.Context, args []string) error { return a.find(ctx, f, args) })
+	}, func(ctx context.Context, args []string) error { return a.find(ctx, f, args) }, options.GroupPolicy)
 	f.register(c.Flags())
 	complete(c, "snapshot", a.snapshotArgs(-1))
 	return c

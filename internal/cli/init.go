@@ -112,7 +112,7 @@ func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err err
 	if err != nil {
 		return nil, fmt.Errorf("make repository at %s: %w", path, err)
 	}
-	st, err := local.Create(path, nil)
+	st, err := local.Create(path, a.gate(nil, path))
 	if err != nil {
 		secrets.Discard()
 		return nil, fmt.Errorf("make repository at %s: %w", path, err)
@@ -140,7 +140,7 @@ func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err err
 
 // requireNone looks before anybody is asked for a passphrase in vain.
 func (a *app) requireNone(ctx context.Context, path string) error {
-	st, err := local.Open(path, nil)
+	st, err := local.Open(path, a.gate(nil, path))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil
 	}

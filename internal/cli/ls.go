@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -52,7 +53,7 @@ lies directly in it is listed, unless --recursive is given.
 			}
 		}
 		return nil
-	})
+	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().BoolVarP(&long, "long", "l", false, "mode, owners, size, time")
 	c.Flags().BoolVar(&recursive, "recursive", false, "what lies deeper too")

@@ -6,6 +6,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/priority"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 )
 
@@ -15,7 +16,11 @@ func (a *app) dial(job *backup.Job) {
 	if job.Stdin != nil {
 		sources = nil // that is only the name of what comes out of a pipe
 	}
-	par := a.spec.Parallel(runtime.NumCPU(), options.Media{Source: medium(sources...), Target: a.targetMedium()})
+	par := a.spec.Parallel(runtime.NumCPU(), options.Media{Source: medium(a.spec.IO().Medium, sources...), Target: a.targetMedium()})
+	w := &par.Workers
+	most := priority.Cap(a.spec.IO().Choose(options.LaterBackup), priority.Workers{Scanners: w.Scanners, Readers: w.Readers,
+		Compressors: w.Compressors, Uploads: w.Uploads}, runtime.NumCPU())
+	w.Scanners, w.Readers, w.Compressors, w.Uploads = most.Scanners, most.Readers, most.Compressors, most.Uploads
 	job.Parallel = crews(par)
 	job.Session.Uploads = par.Workers.Uploads
 	job.Session.Memory = par.Memory - job.Parallel.Memory
@@ -28,15 +33,19 @@ func (a *app) targetMedium() device.Medium {
 	if err != nil {
 		return device.Unknown // opening it says what is wrong
 	}
-	return medium(place)
+	return medium(a.spec.IO().Medium, place)
 }
 
-// medium tells of the slowest of some paths. Those that cannot be looked at count as unknown: what is wrong with them is
+// medium tells of the slowest of some paths, unless a word of --medium says what they are. Those that cannot be looked at count as unknown: what is wrong with them is
 // for those to say who read them.
-func medium(paths ...string) device.Medium {
+func medium(word string, paths ...string) device.Medium {
 	media := make([]device.Medium, len(paths))
 	for i, path := range paths {
-		if info, err := device.Of(path); err == nil {
+		info, err := device.Of(path)
+		if err == nil {
+			info, err = device.Override(info, word)
+		}
+		if err == nil {
 			media[i] = info.Medium
 		}
 	}

@@ -53,7 +53,7 @@ func (a *app) store() (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := local.Open(path, nil)
+	st, err := local.Open(path, a.gate(nil, path))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil, fmt.Errorf("open repository at %s: %w", path, repo.ErrNoRepository)
 	}
@@ -112,7 +112,8 @@ func repositoryID(ctx context.Context, st store.Store) string {
 
 func (a *app) openOptions() repo.OpenOptions {
 	c := a.spec.Cache()
-	opt := repo.OpenOptions{CacheDir: c.Dir, NoCache: !c.Enabled || c.Dir == "", Notify: a.print.Note}
+	opt := repo.OpenOptions{CacheDir: c.Dir, NoCache: !c.Enabled || c.Dir == "", Notify: a.print.Note,
+		Gate: a.gate}
 	if c.MaxNamed || a.remote() {
 		opt.FrameCacheDisk = c.MaxBytes
 	}

@@ -24,6 +24,6 @@ or the default. Flags win over the environment, the environment over the file. S
 			return &usageError{err}
 		}
 		return a.print.Print(&output.Options{List: a.spec.Effective(), File: a.spec.File()})
-	}, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
+	}, options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection)
 }

@@ -61,7 +61,7 @@ for each object with --verbose.`,
   tidemark restore latest --target / --overwrite if-changed`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.snapshotArgs(1),
-	}, func(ctx context.Context, args []string) error { return a.restore(ctx, f, args[0]) })
+	}, func(ctx context.Context, args []string) error { return a.restore(ctx, f, args[0]) }, options.GroupPolicy)
 	// How many read and how many compute is one number here, and nobody scans or uploads.
 	parallel := pflag.NewFlagSet("", pflag.ContinueOnError)
 	options.Register(parallel, options.GroupParallel)
@@ -77,7 +77,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	if f.target == "" {
 		return usagef("--target is missing: say where to restore to")
 	}
-	to := restore.Target{Path: f.target, Delete: f.remove, DryRun: f.dryRun, Verify: f.verify}
+	to := restore.Target{Path: f.target, Delete: f.remove, DryRun: f.dryRun, Verify: f.verify, Gate: a.gate}
 	if to.Overwrite, err = restore.ParseOverwrite(f.overwrite); err != nil {
 		return &usageError{err}
 	}
@@ -104,6 +104,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		content := found.Snapshot.Stats.Content
 		l.Expect(content.Files+content.Dirs+content.Others, content.Bytes)
 	}
+	defer a.expose(ctx, "restore", []string{found.ID.String()}, l)()
 	stop := a.print.Watch(ctx, l)
 	par := a.spec.Parallel(runtime.NumCPU(), options.Media{}).Workers
 	result, err := restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Take: take}, to,

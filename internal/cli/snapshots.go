@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -53,7 +54,7 @@ func (a *app) snapshotsCommand() *cobra.Command {
 			}
 		}
 		return nil
-	})
+	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().IntVar(&latest, "latest", 0, "only the newest n of each machine and set of paths")
 	c.Flags().StringVarP(&groupBy, "group-by", "g", "", "a table for each host, paths, tags (a list of these words)")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -47,7 +48,7 @@ func (a *app) statsCommand() *cobra.Command {
 			return err
 		}
 		return a.print.Print(&output.Stats{Statistics: stats})
-	})
+	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().StringVar(&mode, "mode", string(browse.RestoreSize),
 		"what to count: restore-size, files-by-contents, raw-data or repository")

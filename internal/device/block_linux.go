@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -13,10 +14,12 @@ func (v *view) device(dir string) storage {
 	if v.depth > deepest {
 		return storage{is: "more layers than anybody stacks"}
 	}
+	node := dir
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
 		dir = filepath.Dir(dir) // the whole disk, which has the queue
 	}
 	s := v.stack(dir)
+	s.node = node
 	s.rotates, _ = rotational(dir)
 	return s
 }
@@ -24,7 +27,8 @@ func (v *view) device(dir string) storage {
 // stack follows a device down, if it is made of others.
 func (v *view) stack(dir string) storage {
 	name := filepath.Base(dir)
-	if s, ok := v.deeper().slowest(filepath.Join(dir, "slaves")); ok { // device mapper, md
+	if legs := v.deeper().linked(filepath.Join(dir, "slaves")); len(legs) > 0 { // device mapper, md
+		s := together(legs)
 		s.is = name + " on " + s.is
 		return s
 	}
@@ -44,50 +48,57 @@ func (v *view) stack(dir string) storage {
 // parts where there is no device behind the file; so a flag that differs was set by somebody who knows better.
 func (v *view) loop(dir, file string) storage {
 	name := filepath.Base(dir)
-	below := storage{is: file + ", which cannot be seen from here"}
+	unseen := storage{is: name + " in " + file + ", which cannot be seen from here", leaves: leaf(dir)}
 	path, deleted := strings.CutSuffix(file, " (deleted)")
 	o, err := lookAt(path)
 	if err != nil && deleted {
 		o, err = lookAt(filepath.Dir(path))
 	}
 	if err != nil {
-		below.is = name + " in " + below.is
-		return below
+		return unseen
 	}
-	below = v.deeper().medium(&o)
-	if len(below.disks) == 0 {
-		below.disks = []string{name}
+	below := v.deeper().medium(&o)
+	if below.indirect = true; len(below.leaves) == 0 {
+		below.leaves, below.indirect = leaf(dir), false
 	}
 	below.is = name + " on " + below.is
+	below.weak = below.weak && attribute(dir, "loop/dio") == "1" // otherwise what it reads may have been in memory
 	switch turns, known := rotational(dir); {
 	case known && turns && !below.rotates:
-		below.medium, below.is = HDD, name+", of which somebody said that it turns (rotational is 1)"
+		below.medium, below.weak = HDD, false
+		below.is = name + ", of which somebody said that it turns (rotational is 1)"
 	case known && !turns && below.rotates:
-		below.medium, below.is = SSD, name+", of which somebody said that it does not turn (rotational is 0)"
+		below.medium, below.weak = SSD, false
+		below.is = name + ", of which somebody said that it does not turn (rotational is 0)"
 	}
 	return below
+}
+
+// leaf is a disk by its directory in sysfs.
+func leaf(dir string) []Leaf {
+	seq, _ := strconv.ParseUint(attribute(dir, "diskseq"), 10, 64) // 0: not told
+	return []Leaf{{Name: filepath.Base(dir), Sysfs: dir, Seq: seq}}
 }
 
 // disk tells what a device is that is not made of others. That the kernel's flag is 0 is good evidence: a driver has
 // asked the device, or a person has set it. 1 is what it is when nobody could ask.
 func disk(dir string) storage {
 	name := filepath.Base(dir)
-	s := storage{disks: []string{name}}
+	s := storage{leaves: leaf(dir), weak: true}
 	turns, known := rotational(dir)
-	kind := driven(name)
-	switch {
+	switch kind := driven(name); {
 	case kind == "memory":
-		s.medium, s.is, s.disks = Memory, name+", a disk in memory", nil
+		s.medium, s.is, s.weak = Memory, name+", a disk in memory", false
 	case kind == "stack":
-		s.is, s.disks = name+", of which the kernel shows no disk below", nil
+		s.is, s.leaves, s.weak = name+", of which the kernel shows no disk below", nil, false
 	case kind == "network":
 		s.is = name + ", a disk on another machine, of which the flag says nothing"
 	case !known:
 		s.is = name + ", which does not tell whether it turns"
 	case !turns:
-		s.medium, s.is = SSD, name+", which does not turn (rotational is 0)"
+		s.medium, s.is, s.weak = SSD, name+", which does not turn (rotational is 0)", false
 	default:
-		s.medium, s.is = turning(dir)
+		turning(&s, dir)
 	}
 	return s
 }
@@ -106,16 +117,18 @@ func driven(name string) string {
 }
 
 // turning weighs the evidence of a disk that says rotational=1. A rate of revolutions can only come from a disk that
-// has one; without it the flag is the kernel's default and does not count where something stands before the disk.
-func turning(dir string) (Medium, string) {
+// has one; without it the flag is the kernel's default, which counts for little, and for nothing where something stands
+// before the disk.
+func turning(s *storage, dir string) {
 	name := filepath.Base(dir)
 	if rpm := revolutions(dir); rpm > 0 {
-		return HDD, fmt.Sprintf("%s, which turns %d times a minute", name, rpm)
+		s.medium, s.weak = HDD, false
+		s.is = fmt.Sprintf("%s, which turns %d times a minute", name, rpm)
+	} else if veil := veiled(dir); veil != "" {
+		s.is = fmt.Sprintf("%s, %s: such say rotational=1 whatever is behind", name, veil)
+	} else {
+		s.medium, s.is = HDD, name+", which turns (rotational is 1)"
 	}
-	if veil := veiled(dir); veil != "" {
-		return Unknown, fmt.Sprintf("%s, %s: such say rotational=1 whatever is behind", name, veil)
-	}
-	return HDD, name + ", which turns (rotational is 1)"
 }
 
 // revolutions returns how often a SCSI or ATA disk turns in a minute, by its page of block device characteristics, which

@@ -1,26 +1,28 @@
-// Package device tells what lies behind a path: solid state, a disk that turns, memory, or another machine. From that
-// follows how many may read or write there at once, and later how politely.
+// Package device tells what lies behind a path: solid state, a disk that turns, memory, or another machine; and which
+// disks those are, so that two paths can be known to share one. From that follows how many may read or write there at
+// once, and how politely.
 //
 // On Linux it climbs down from the file system through partitions, device mapper, md, bcache and loop devices to whole
 // disks, by what the kernel shows in /sys and in the mount table. These are windows into the kernel and no data, so it
 // reads them itself, without going through a door; for the directories of the user it asks internal/localfs. It only
-// ever reads, needs no privilege, and starts no device that sleeps.
+// ever reads, needs no privilege, and starts no device that sleeps. On macOS it knows what the mount table knows.
+//
+// Where the kernel's word is weak, a Judge weighs it against the time that the caller's own reads took: Info is what is
+// known before anything was read, and says with Weak whether measuring may know better.
 //
 // It refuses to know what the answer is used for, and refuses to guess: where the kernel has no evidence, the answer is
-// Unknown and says why. It measures nothing.
+// Unknown and says why. It reads no data of its own accord: that is what Probe does, when it is called. docs/devices.md
+// tells users all of this.
 package device
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
-
-	"golang.org/x/sys/unix"
+	"strconv"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Medium is a kind of storage, as far as it matters for the order and number of accesses.
@@ -44,6 +46,16 @@ func (m Medium) String() string {
 	return fmt.Sprintf("medium %d", uint8(m))
 }
 
+// Policy returns the column of I/O periods that holds for m. As in the kernel of macOS only what is known to be solid
+// state has the short ones: another machine, and what is unknown, count as a disk that turns. So does Memory, which
+// nobody asks about, since nothing there is worth waiting for.
+func (m Medium) Policy() iopolicy.Medium {
+	if m == SSD {
+		return iopolicy.SSD
+	}
+	return iopolicy.HDD
+}
+
 // Slowest returns the medium that a job must heed which touches all of the given ones: a disk that turns before
 // another machine, that before Unknown, which may be either, and the fast ones last. Of none it is Unknown.
 func Slowest(media ...Medium) Medium {
@@ -55,12 +67,75 @@ func Slowest(media ...Medium) Medium {
 	return Unknown
 }
 
+// Leaf is a whole disk at the bottom.
+type Leaf struct {
+	Name string // as in /sys/block; on macOS as in /dev
+	// Sysfs is its directory there, an absolute path without symbolic links, which holds "stat" and "inflight". Those
+	// count all partitions. "" where there is no sysfs.
+	Sysfs string
+	// Seq is a number that no other disk gets on this boot, not even one that is plugged in under the same name later;
+	// 0 where the kernel does not tell (before Linux 5.15, macOS).
+	Seq uint64
+}
+
+// key names the disk on this boot.
+func (l Leaf) key() string {
+	if l.Seq == 0 {
+		return l.Name
+	}
+	return l.Name + "@" + strconv.FormatUint(l.Seq, 10)
+}
+
 // Info is what is known about the storage behind a path.
 type Info struct {
 	Medium Medium
-	Disks  []string // whole disks at the bottom, named as in /sys/block, sorted; a loop device if its file is on none
+	// Weak: the medium rests on a flag that many disks set wrongly, or is Unknown though there is a disk, and the time that
+	// random reads take here tells better: see Judge.
+	Weak   bool
 	FS     string   // type of the file system, as the mount table names it
 	Why    string   // the evidence, one English sentence
+	Disks  []string // names of Leaves
+	Leaves []Leaf   // sorted by name; a loop device counts if its file is on no disk
+	// Key names what is shared by all who must wait for each other, for as long as the machine is up: "sda@12", by the
+	// first leaf and its Seq; "remote:nfs:server" for a server; "fs:zfs:tank" for a file system that tells no disk. ""
+	// where there is nothing to wait for: memory, and windows into the kernel. Two that share only some of their disks
+	// have different keys: ask Overlaps.
+	Key string
+	// Node is the directory of sysfs of the block device that the file system lies on: a partition, a mapped device, a
+	// loop device, or the disk itself. "" where there is none or more than one (a btrfs on several).
+	Node string
+	// Server is the machine of a Remote file system as the user named it, in lower case and without a user's name, and
+	// Source what is mounted from there: "nas" and "//nas/share". Both are "" elsewhere and where the kernel does not tell.
+	Server, Source string
+	// Indirect: what one reads here is read from the leaves by somebody else, a loop device's worker or the daemon of a
+	// FUSE file system, so that it is not found among the bytes which the kernel counts for the reader.
+	Indirect bool
+
+	domain string // Key, whatever the medium
+}
+
+// Name returns what a report calls the storage: its disks, or the server, or the type of the file system.
+func (i Info) Name() string {
+	switch {
+	case i.Server != "":
+		return "//" + i.Server
+	case len(i.Disks) > 0:
+		return strings.Join(i.Disks, "+")
+	}
+	return i.FS
+}
+
+// Overlaps tells whether I/O at a gets in the way of I/O at b: they share a disk, or a server.
+func Overlaps(a, b Info) bool {
+	if a.Key != "" && a.Key == b.Key {
+		return true
+	}
+	for _, leaf := range a.Leaves {
+		if slices.ContainsFunc(b.Leaves, func(l Leaf) bool { return l.key() == leaf.key() }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Of tells what lies behind path. A path that does not exist yet, such as the place of a new repository, counts as what
@@ -74,99 +149,12 @@ func Of(path string) (Info, error) {
 	return info, nil
 }
 
-// of finds what is there and looks behind it.
-func (v *view) of(path string) (Info, error) {
-	path, err := nearest(path)
+// At tells what lies behind an open directory, such as the first one on the other side of a mount point. It looks up no
+// path to get there.
+func At(dir *localfs.Dir) (Info, error) {
+	info, err := hostView().at(dir)
 	if err != nil {
-		return Info{}, err
+		return Info{}, fmt.Errorf("find device of an open directory: %w", err)
 	}
-	o, err := lookAt(path)
-	if err != nil {
-		return Info{}, err
-	}
-	return v.medium(&o).info(o.fs.Type), nil
-}
-
-// medium goes by what the file system says of itself; behind, of which each system has its own, knows the rest.
-func (v *view) medium(o *object) storage {
-	switch kind := o.fs.Type; {
-	case o.stat.Type == tree.BlockDevice:
-		return v.behind(o)
-	case o.foreign:
-		return storage{is: "a file mounted over its place, from where is not known"}
-	case kind == "tmpfs" || kind == "ramfs" || kind == "hugetlbfs":
-		return storage{medium: Memory, is: kind + ", which keeps files in memory"}
-	case o.fs.Remote:
-		return storage{medium: Remote, is: kind + ", a file system of another machine"}
-	case o.fs.Pseudo:
-		return storage{is: kind + ", a window into the kernel or another program"}
-	}
-	return v.behind(o)
-}
-
-// storage is what a device or a file system turned out to be.
-type storage struct {
-	medium  Medium
-	disks   []string
-	is      string // completes the sentence "The data lies on ..."
-	rotates bool   // the kernel's flag of the device on top, weak evidence or not
-}
-
-func (s storage) info(kind string) Info {
-	slices.Sort(s.disks)
-	return Info{Medium: s.medium, Disks: slices.Compact(s.disks), FS: kind, Why: "The data lies on " + s.is + "."}
-}
-
-// object is a file or directory to be looked behind.
-type object struct {
-	path    string // absolute, without symbolic links
-	dir     string // path, or the directory of a file
-	stat    localfs.Stat
-	fs      localfs.FSInfo // of dir
-	foreign bool           // a file mounted over its place: fs says nothing about it
-}
-
-// nearest returns the path, absolute and without symbolic links, of what exists of it.
-func nearest(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	for {
-		found, err := filepath.EvalSymlinks(path)
-		if err == nil {
-			return found, nil
-		}
-		up := filepath.Dir(path)
-		if !errors.Is(err, fs.ErrNotExist) || up == path {
-			return "", err
-		}
-		path = up
-	}
-}
-
-// lookAt stats what is at a path without symbolic links, and its file system.
-func lookAt(path string) (object, error) {
-	o := object{path: path, dir: path}
-	d, err := localfs.OpenDir(path)
-	if errors.Is(err, unix.ENOTDIR) {
-		o.dir = filepath.Dir(path)
-		d, err = localfs.OpenDir(o.dir)
-	}
-	if err != nil {
-		return o, err
-	}
-	defer d.Release()
-	if o.fs, err = d.FS(); err != nil {
-		return o, err
-	}
-	if o.stat, err = d.Fstat(); err != nil || o.dir == path {
-		return o, err
-	}
-	around := o.stat
-	if err := d.Lstat(filepath.Base(path), &o.stat); err != nil {
-		return o, err
-	}
-	o.foreign = o.stat.MountID != around.MountID && o.stat.Type == tree.File
-	return o, nil
+	return info, nil
 }

@@ -1,11 +1,35 @@
 package device
 
-// view has nothing to see on macOS: whether a disk turns is in the I/O registry, which only IOKit reads, and that needs
-// a C compiler. Remote file systems are known by their flags before anybody looks here.
+import "github.com/tidemark-backup/tidemark/internal/localfs"
+
+// view has little to see on macOS: whether a disk turns is in the I/O registry, which only IOKit reads, and that needs a
+// C compiler. Remote file systems are known by their flags before anybody looks here.
 type view struct{}
 
 func hostView() *view { return &view{} }
 
+// identify returns what the file system was mounted from; "" if it does not tell.
+func identify(d *localfs.Dir, _ string) string {
+	from, err := d.MountedFrom()
+	if err != nil {
+		return ""
+	}
+	return from
+}
+
+// source returns what the file system of an object was mounted from.
+func (v *view) source(o *object) string { return o.label }
+
+// elsewhere does not happen: macOS mounts directories only.
+func (v *view) elsewhere(o *object) storage { return v.behind(o) }
+
+// behind names the disk by the device in the mount table. That of an APFS volume is its container, which all its volumes
+// share; the disk below it is known to the I/O registry only.
 func (v *view) behind(o *object) storage {
-	return storage{is: "a local " + o.fs.Type + ", of which macOS tells no more"}
+	s := storage{is: "a local " + o.fs.Type + ", of which macOS tells no more"}
+	if disk := wholeDisk(o.label); disk != "" {
+		s.is = disk + ", of which macOS tells no more"
+		s.leaves, s.weak = []Leaf{{Name: disk}}, true
+	}
+	return s
 }

@@ -1,19 +1,11 @@
 package device
 
 import (
-	"bytes"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -33,6 +25,19 @@ func hostView() *view { return &view{sys: "/sys", mounts: "/proc/self/mountinfo"
 // deeper is the view of the next layer.
 func (v *view) deeper() *view { return &view{v.sys, v.mounts, v.depth + 1} }
 
+// identify returns the name by which the kernel lists the devices of a file system, if it must be asked for it; "" if it
+// does not tell.
+func identify(d *localfs.Dir, kind string) string {
+	if kind != "btrfs" {
+		return ""
+	}
+	id, err := d.BtrfsID()
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
 // behind tells what an object of a local file system, or a block device, lies on.
 func (v *view) behind(o *object) storage {
 	switch {
@@ -43,11 +48,46 @@ func (v *view) behind(o *object) storage {
 	case o.fs.Type == "overlay":
 		return v.overlay(o)
 	case o.fs.Type == "btrfs":
-		return v.btrfs(o.dir)
-	case o.stat.Dev>>32 == 0: // an anonymous device: zfs, bcachefs, most of FUSE
-		return storage{is: o.fs.Type + ", which tells no device"}
+		return v.btrfs(o)
+	case o.stat.Dev>>32 == 0:
+		return v.anonymous(o)
 	}
-	return v.numbered(o.stat.Dev)
+	s := v.numbered(o.stat.Dev)
+	if fuse(o.fs.Type) {
+		s.indirect, s.weak = true, false // what the program answers may have been in its memory
+	}
+	return s
+}
+
+// fuse tells whether the files are those of a program that reads the disk for us.
+func fuse(kind string) bool {
+	return kind == "fuse" || kind == "fuseblk" || strings.HasPrefix(kind, "fuse.")
+}
+
+// elsewhere tells of a file mounted over its place, by its own device number. That of a file system without a device says
+// nothing without the directory around it, which is not to be had.
+func (v *view) elsewhere(o *object) storage {
+	if o.stat.Dev>>32 != 0 {
+		return v.numbered(o.stat.Dev)
+	}
+	return storage{is: "a file mounted over its place, from where is not known"}
+}
+
+// anonymous tells of a file system whose device number the kernel made up: zfs, bcachefs, most of FUSE.
+func (v *view) anonymous(o *object) storage {
+	if !fuse(o.fs.Type) { // whose source is what a program says it is
+		if s, ok := v.mounted(o); ok {
+			s.is = o.fs.Type + " on " + s.is
+			return s
+		}
+	}
+	s := storage{is: o.fs.Type + ", which tells no device", indirect: fuse(o.fs.Type)}
+	if o.fs.Type == "zfs" { // pool/dataset
+		if pool, _, _ := strings.Cut(v.source(o), "/"); pool != "" {
+			s.domain = "fs:zfs:" + pool
+		}
+	}
+	return s
 }
 
 // numbered tells what a block device is, by its number: major<<32 | minor.
@@ -60,67 +100,25 @@ func (v *view) numbered(dev uint64) storage {
 	return v.device(dir)
 }
 
-// numberText writes a device number as the kernel does.
-func numberText(dev uint64) string {
-	return strconv.FormatUint(dev>>32, 10) + ":" + strconv.FormatUint(dev&0xffffffff, 10)
-}
-
-// btrfs asks the file system for its name, under which the kernel lists its devices: all subvolumes have anonymous
-// device numbers, and the mount table names one device of several. The question needs no privilege.
-func (v *view) btrfs(dir string) storage {
-	id, err := btrfsID(dir)
-	if err != nil {
-		return storage{is: fmt.Sprintf("btrfs, which tells no device (%v)", err)}
+// btrfs goes by the ID of the file system, under which the kernel lists its devices. Where the directory could not be
+// asked for that, the one device that the mount table names must do.
+func (v *view) btrfs(o *object) storage {
+	if o.label != "" {
+		return v.btrfsDevices(o.label)
 	}
-	return v.btrfsDevices(id)
+	if s, ok := v.mounted(o); ok {
+		s.is = "btrfs on " + s.is
+		return s
+	}
+	return storage{is: "btrfs, which tells no device"}
 }
 
 func (v *view) btrfsDevices(id string) storage {
-	s, ok := v.slowest(filepath.Join(v.sys, "fs/btrfs", id, "devices"))
-	if !ok {
+	legs := v.linked(filepath.Join(v.sys, "fs/btrfs", id, "devices"))
+	if len(legs) == 0 {
 		return storage{is: "btrfs " + id + ", of which the kernel shows no devices here"}
 	}
-	return s
-}
-
-// btrfsInfo is BTRFS_IOC_FS_INFO, _IOR(0x94, 31, a kilobyte), as most architectures build it. On the others (mips,
-// powerpc, sparc) the kernel does not know this number and says so.
-const btrfsInfo = 2<<30 | 1024<<16 | 0x94<<8 | 31
-
-// btrfsID returns the ID of a btrfs, in the form of a UUID.
-func btrfsID(dir string) (string, error) {
-	var fd int
-	err := retry(func() (err error) {
-		fd, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var answer [128]uint64 // two numbers, then the ID; 64-bit words because the kernel's struct is aligned so
-	err = retry(func() error {
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), btrfsInfo, uintptr(unsafe.Pointer(&answer)))
-		if errno != 0 {
-			return errno
-		}
-		return nil
-	})
-	if err != nil {
-		return "", err
-	}
-	id := (*[16]byte)(unsafe.Pointer(&answer[2]))
-	text := hex.EncodeToString(id[:])
-	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-"), nil
-}
-
-// retry repeats a call that a signal interrupted before it did anything.
-func retry(call func() error) error {
-	for {
-		if err := call(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
+	return several(legs)
 }
 
 // overlay tells what the upper layer lies on, where everything that changes is; without one, the topmost lower layer.
@@ -140,61 +138,11 @@ func (v *view) overlay(o *object) storage {
 	return s
 }
 
-// layer finds the layer that counts of an overlay in the mount table: by the ID of the mount, or by the device where the
-// kernel tells no ID (0).
-func (v *view) layer(mountID, dev uint64) string {
-	table, err := os.ReadFile(v.mounts)
-	if err != nil {
-		return ""
-	}
-	device := numberText(dev)
-	for line := range bytes.Lines(table) {
-		// 36 35 0:45 / /point rw,noatime shared:1 - overlay overlay rw,lowerdir=/a:/b,upperdir=/u,workdir=/w
-		left, right, ok := strings.Cut(string(line), " - ")
-		fields, kind := strings.Fields(left), strings.Fields(right)
-		if !ok || len(fields) < 5 || len(kind) < 3 || kind[0] != "overlay" {
-			continue
-		}
-		if mountID != 0 && fields[0] != strconv.FormatUint(mountID, 10) || mountID == 0 && fields[2] != device {
-			continue
-		}
-		lower := ""
-		for option := range strings.SplitSeq(kind[2], ",") {
-			switch key, value, _ := strings.Cut(option, "="); {
-			case key == "upperdir":
-				return unescape(value)
-			case key == "lowerdir" && lower == "":
-				lower, _, _ = strings.Cut(unescape(value), ":")
-			case key == "lowerdir+" && lower == "":
-				lower = unescape(value)
-			}
-		}
-		return lower
-	}
-	return ""
-}
-
-// unescape undoes how the mount table writes blanks and the like: a backslash and three octal digits.
-func unescape(text string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+3 < len(text) {
-			if n, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
-}
-
-// slowest tells of all devices that a directory of sysfs links to, if there are any.
-func (v *view) slowest(dir string) (storage, bool) {
+// linked tells of all devices that a directory of sysfs links to.
+func (v *view) linked(dir string) []storage {
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) == 0 {
-		return storage{}, false
+	if err != nil {
+		return nil
 	}
 	var legs []storage
 	for _, e := range entries {
@@ -204,19 +152,5 @@ func (v *view) slowest(dir string) (storage, bool) {
 		}
 		legs = append(legs, leg)
 	}
-	return together(legs), true
-}
-
-// together is what several devices are as one: of the medium of the slowest.
-func together(legs []storage) storage {
-	var media []Medium
-	var all storage
-	for _, leg := range legs {
-		media = append(media, leg.medium)
-		all.disks = append(all.disks, leg.disks...)
-		all.rotates = all.rotates || leg.rotates
-	}
-	all.medium = Slowest(media...)
-	all.is = legs[slices.Index(media, all.medium)].is
-	return all
+	return legs
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 )
 
 // command runs a tool and returns what it prints; ok is false when it is missing or fails, with the reason in out.
@@ -24,9 +26,9 @@ func command(name string, args ...string) (out string, ok bool) {
 	return strings.TrimSpace(string(raw)), true
 }
 
-// loopDevice makes a loop device of a new file in dir with a file system on it, mounts that, and returns the name of the
-// device and the mount point. It skips where that is not possible.
-func loopDevice(t *testing.T, dir, kind string, size int64) (name, point string) {
+// loopFile attaches a new loop device to a new file in dir, and returns the path of the device. It skips where that is not
+// possible.
+func loopFile(t *testing.T, dir string, size int64, options ...string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make a loop device")
@@ -36,7 +38,7 @@ func loopDevice(t *testing.T, dir, kind string, size int64) (name, point string)
 	t.Cleanup(func() { _ = os.Remove(file.Name()) })
 	require.NoError(t, file.Truncate(size))
 	require.NoError(t, file.Close())
-	loop, ok := command("losetup", "--find", "--show", file.Name())
+	loop, ok := command("losetup", append(options, "--find", "--show", file.Name())...)
 	if !ok {
 		t.Skip("needs loop devices: ", loop)
 	}
@@ -44,18 +46,39 @@ func loopDevice(t *testing.T, dir, kind string, size int64) (name, point string)
 		out, ok := command("losetup", "--detach", loop)
 		require.True(t, ok, out)
 	})
-	if out, ok := command("mkfs."+kind, "-q", loop); !ok {
+	return loop
+}
+
+// mkfs makes a file system on some devices and mounts it.
+func mkfs(t *testing.T, kind string, devices ...string) (point string) {
+	t.Helper()
+	if out, ok := command("mkfs."+kind, append([]string{"-q"}, devices...)...); !ok {
 		t.Skip("needs a file system to make: ", out)
 	}
-	point = t.TempDir()
-	if out, ok := command("mount", "-t", kind, loop, point); !ok {
-		t.Skip("needs a file system to mount: ", out)
+	return mountAt(t, "-t", kind, devices[0])
+}
+
+// mountAt mounts at a new place.
+func mountAt(t *testing.T, args ...string) (point string) {
+	t.Helper()
+	point, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	if out, ok := command("mount", append(args, point)...); !ok {
+		t.Skip("needs to mount: ", out)
 	}
 	t.Cleanup(func() {
 		out, ok := command("umount", point)
 		require.True(t, ok, out)
 	})
-	return filepath.Base(loop), point
+	return point
+}
+
+// loopDevice makes a loop device of a new file in dir with a file system on it, mounts that, and returns the name of the
+// device and the mount point.
+func loopDevice(t *testing.T, dir, kind string, size int64) (name, point string) {
+	t.Helper()
+	loop := loopFile(t, dir, size)
+	return filepath.Base(loop), mkfs(t, kind, loop)
 }
 
 // say sets the kernel's flag of a device.
@@ -69,6 +92,20 @@ func of(t *testing.T, path string) Info {
 	info, err := Of(path)
 	require.NoError(t, err)
 	t.Log(info.Why)
+	return info
+}
+
+// atDir asks by an open directory that is reached from the one above, as a walk does.
+func atDir(t *testing.T, path string) Info {
+	t.Helper()
+	up, err := localfs.OpenDir(filepath.Dir(path))
+	require.NoError(t, err)
+	defer up.Release()
+	dir, err := up.Open(filepath.Base(path))
+	require.NoError(t, err)
+	defer dir.Release()
+	info, err := At(dir)
+	require.NoError(t, err)
 	return info
 }
 
@@ -135,19 +172,16 @@ func TestMountedOverlay(t *testing.T) {
 	name, point := loopDevice(t, memoryDir(t), "ext4", 4<<20)
 	say(t, name, "1")
 	dirs := map[string]string{}
-	for _, name := range []string{"lower", "upper", "work", "merged"} {
+	for _, name := range []string{"lower", "upper", "work"} {
 		dirs[name] = filepath.Join(point, name+" dir")
 		require.NoError(t, os.Mkdir(dirs[name], 0o755))
 	}
 	layers := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", dirs["lower"], dirs["upper"], dirs["work"])
-	if out, ok := command("mount", "-t", "overlay", "-o", layers, "overlay", dirs["merged"]); !ok {
-		t.Skip("needs overlay: ", out)
-	}
-	t.Cleanup(func() {
-		out, ok := command("umount", dirs["merged"])
-		require.True(t, ok, out)
-	})
-	info := of(t, dirs["merged"])
+	merged := mountAt(t, "-t", "overlay", "-o", layers, "overlay")
+	info := of(t, merged)
+	require.Equal(t, filepath.Join("/sys/devices/virtual/block", name), info.Node)
+	require.True(t, Overlaps(info, of(t, point)))
+	require.Equal(t, info, atDir(t, merged))
 	require.Equal(t, HDD, info.Medium)
 	require.Equal(t, []string{name}, info.Disks)
 	require.Equal(t, "overlay", info.FS)

@@ -33,6 +33,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/hashcache/runs"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 type (
@@ -81,9 +82,12 @@ func bucket(tx *bolt.Tx, name string) *bolt.Bucket { return tx.Bucket([]byte(nam
 
 // Cache is an open cache. It is safe for concurrent use.
 type Cache struct {
-	path string
-	db   *bolt.DB
-	note string
+	path    string
+	door    Door
+	private bool
+	file    *os.File // of db, which closes it
+	db      *bolt.DB
+	note    string
 
 	write   sync.Mutex // held by whoever changes blobs or directories, over several transactions
 	blobs   *runs.Index
@@ -95,19 +99,20 @@ type Cache struct {
 // Open opens the cache file of a repository, and makes it if it is missing. A file that is damaged, of another version
 // or of another repository is replaced by an empty one, which Note tells. If another process holds the file, the error
 // is ErrBusy.
-func Open(path string, repo [16]byte) (*Cache, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+func Open(path string, repo [16]byte, door Door) (*Cache, error) {
+	if err := door.look(func() error { return os.MkdirAll(filepath.Dir(path), 0o700) }); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	c, err := open(path, repo, false)
+	c, err := open(path, repo, door, false)
 	if err == nil || errors.Is(err, ErrBusy) || !replaceable(err) {
 		return c, err
 	}
 	why := err
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	err = door.look(func() error { return os.Remove(path) })
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("replace cache: %w", err)
 	}
-	if c, err = open(path, repo, false); err != nil {
+	if c, err = open(path, repo, door, false); err != nil {
 		return nil, err
 	}
 	c.note = fmt.Sprintf("the local cache was replaced by an empty one: %v", why)
@@ -115,15 +120,23 @@ func Open(path string, repo [16]byte) (*Cache, error) {
 }
 
 // OpenTemp makes an empty cache in folder dir that nobody else sees and that is gone when it is closed, or when the
-// process ends in whatever way: its file has no name. Nothing is flushed to the disk.
-func OpenTemp(dir string, repo [16]byte) (*Cache, error) {
-	f, err := os.CreateTemp(dir, "cache-*.tmp")
+// process ends in whatever way: its file has no name. Nothing waits for it to be on the disk. The folder is made if it is
+// missing.
+func OpenTemp(dir string, repo [16]byte, door Door) (*Cache, error) {
+	var f *os.File
+	err := door.look(func() (err error) {
+		if err = os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		f, err = os.CreateTemp(dir, "cache-*.tmp")
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make temporary cache: %w", err)
 	}
 	path := f.Name()
-	c, err := open(path, repo, true)
-	if err = errors.Join(err, f.Close(), os.Remove(path)); err != nil {
+	c, err := open(path, repo, door, true)
+	if err = errors.Join(err, f.Close(), os.Remove(path)); err != nil { // removed also when door is closed
 		if c != nil {
 			err = errors.Join(err, c.db.Close())
 		}
@@ -150,11 +163,28 @@ func (c *Cache) Close() error {
 	return nil
 }
 
-func open(path string, repo [16]byte, private bool) (*Cache, error) {
-	c := &Cache{path: path, dirStep: dirsPerCommit}
+func open(path string, repo [16]byte, door Door, private bool) (*Cache, error) {
+	c := &Cache{path: path, door: door, private: private, dirStep: dirsPerCommit}
 	c.blobs = runs.New(guarded{c})
-	err := c.guard("open cache", func() (err error) {
-		c.db, err = bolt.Open(path, 0o600, &bolt.Options{
+	err := c.commit(false, func() error { return c.openFile(repo) })
+	if err == nil {
+		return c, nil
+	}
+	if c.db != nil && !c.damaged.Load() {
+		err = errors.Join(err, c.db.Close())
+	}
+	return nil, err
+}
+
+// openFile opens the file, or makes it.
+func (c *Cache) openFile(repo [16]byte) error {
+	private := c.private
+	return c.guard("open cache", func() (err error) {
+		c.db, err = bolt.Open(c.path, 0o600, &bolt.Options{
+			OpenFile: func(path string, flag int, mode os.FileMode) (*os.File, error) {
+				c.file, err = os.OpenFile(path, flag, mode)
+				return c.file, err
+			},
 			Timeout:        lockWait,
 			FreelistType:   bolt.FreelistMapType,
 			NoSync:         private,
@@ -169,19 +199,12 @@ func open(path string, repo [16]byte, private bool) (*Cache, error) {
 		}
 		return c.prepare(repo)
 	})
-	if err == nil {
-		return c, nil
-	}
-	if c.db != nil && !c.damaged.Load() {
-		err = errors.Join(err, c.db.Close())
-	}
-	return nil, err
 }
 
 // replaceable tells a file that is of no use from a disk that is full or a folder that refuses us.
 func replaceable(err error) bool {
 	var errno syscall.Errno // of the disk, the folder, the memory
-	return !errors.Is(err, ErrBusy) && !errors.As(err, &errno)
+	return !errors.Is(err, ErrBusy) && !errors.Is(err, ErrStopped) && !errors.As(err, &errno)
 }
 
 // prepare makes the buckets of a new file, or finds that an old one is not ours.
@@ -255,7 +278,46 @@ func (c *Cache) guard(what string, op func() error) (err error) {
 
 // update and view are transactions behind the guard.
 func (c *Cache) update(what string, change func(tx *bolt.Tx) error) error {
-	return c.guard(what, func() error { return c.db.Update(change) })
+	err := c.commit(true, func() error {
+		return c.guard(what, func() error { return c.db.Update(change) })
+	})
+	if errors.Is(err, ErrStopped) {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
+}
+
+// commit is one operation of the gate, in which pages are written.
+func (c *Cache) commit(certain bool, write func() error) error {
+	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: certain}
+	if c.private {
+		op = iopolicy.Op{Kind: iopolicy.Write} // nothing waits for it
+	}
+	_, err := c.door.do(op, func(bound int) (int, error) {
+		before, fresh := c.taken(), c.db == nil
+		err := write()
+		n := c.taken() - before
+		if n > 0 {
+			n += c.db.Info().PageSize // the page that makes the others count
+		}
+		if n > 0 && fresh {
+			n += 4 * c.db.Info().PageSize // of an empty file
+		}
+		if err == nil && n > 0 && c.private {
+			err = c.door.push(c.file, 0, 0, bound > 0)
+		}
+		return n, err
+	})
+	return err
+}
+
+// taken returns how many bytes of pages transactions have taken since the file was opened: each writes those it took.
+func (c *Cache) taken() int {
+	if c.db == nil || c.damaged.Load() {
+		return 0
+	}
+	stats := c.db.Stats()
+	return int(stats.TxStats.GetPageAlloc())
 }
 
 func (c *Cache) view(what string, read func(tx *bolt.Tx) error) error {

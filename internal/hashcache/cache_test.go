@@ -22,7 +22,7 @@ var repo = [16]byte{1, 2, 3}
 
 func openAt(t testing.TB, path string) *Cache {
 	t.Helper()
-	c, err := Open(path, repo)
+	c, err := Open(path, repo, Door{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -228,9 +228,9 @@ func TestFilterSaysNoToNearlyAllNewBlobs(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	c := newCache(t)
-	_, err := Open(c.path, repo)
+	_, err := Open(c.path, repo, Door{})
 	require.ErrorIs(t, err, ErrBusy)
-	temp, err := OpenTemp(filepath.Dir(c.path), repo)
+	temp, err := OpenTemp(filepath.Dir(c.path), repo, Door{})
 	require.NoError(t, err)
 	m := &model{where: make(map[int]Loc)}
 	m.grow(t, temp, rand.New(rand.NewPCG(1, 2)), 30, 3000)
@@ -252,7 +252,7 @@ func TestBusy(t *testing.T) {
 func TestForeignFilesAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other.db")
-	c, err := Open(other, [16]byte{9})
+	c, err := Open(other, [16]byte{9}, Door{})
 	require.NoError(t, err)
 	require.NoError(t, c.Merge(id(1), &index.Segment{}))
 	require.NoError(t, c.Close())
@@ -269,14 +269,14 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "short.db"), []byte("not a database"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "text.db"), make([]byte, 100_000), 0o600))
 	for _, name := range []string{"other.db", "newer.db", "missing.db", "short.db", "text.db"} {
-		c, err := Open(filepath.Join(dir, name), repo)
+		c, err := Open(filepath.Join(dir, name), repo, Door{})
 		require.NoError(t, err, name)
 		require.Contains(t, c.Note(), "replaced", name)
 		segments, err := c.Segments()
 		require.NoError(t, err)
 		require.Empty(t, segments)
 		require.NoError(t, c.Close())
-		c, err = Open(filepath.Join(dir, name), repo)
+		c, err = Open(filepath.Join(dir, name), repo, Door{})
 		require.NoError(t, err)
 		require.Empty(t, c.Note(), "once is enough")
 		require.NoError(t, c.Close())
@@ -285,11 +285,11 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 
 func TestOpenErrorsOfTheSystemKeepTheFile(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Open(dir, repo) // a folder
+	_, err := Open(dir, repo, Door{}) // a folder
 	require.Error(t, err)
 	require.DirExists(t, dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-	_, err = Open(filepath.Join(dir, "file", "cache.db"), repo)
+	_, err = Open(filepath.Join(dir, "file", "cache.db"), repo, Door{})
 	require.Error(t, err)
 }
 
@@ -321,7 +321,7 @@ func TestDamage(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "cache.db")
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
-		d, err := Open(path, repo)
+		d, err := Open(path, repo, Door{})
 		require.NoError(t, err)
 		if d.Note() != "" || useAll(t, d) {
 			noticed++

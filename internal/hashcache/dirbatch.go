@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 const (
@@ -38,12 +39,21 @@ type DirBatch struct {
 	c     *Cache
 	limit int // bytes held
 
-	mu      sync.Mutex
+	mu       sync.Mutex
+	settled  sync.Cond // signalled when spilling ends
+	buffer   buffer
+	spare    buffer // emptied, for the next
+	spilled  *spill // nil until the buffer was full once; belongs to the one that spills
+	spilling bool   // somebody writes a full buffer to the temporary file, without mu
+	failed   error  // that could not be done
+	kept     map[uint32][]byte
+	ended    bool
+}
+
+// buffer holds entries until there are too many.
+type buffer struct {
 	arena   []byte // values, one after the other
 	entries []buffered
-	spilled *spill // nil until the buffer was full once
-	kept    map[uint32][]byte
-	ended   bool
 }
 
 type buffered struct {
@@ -53,24 +63,43 @@ type buffered struct {
 
 // NewDirBatch begins a batch.
 func (c *Cache) NewDirBatch() *DirBatch {
-	return &DirBatch{c: c, limit: batchBytes, kept: make(map[uint32][]byte)}
+	b := &DirBatch{c: c, limit: batchBytes, kept: make(map[uint32][]byte)}
+	b.settled.L = &b.mu
+	return b
 }
 
-// Put remembers a directory whose tree the coming snapshot contains. Of two values for one key, the later counts.
+// Put remembers a directory whose tree the coming snapshot contains. Of two values for one key, the later counts. Where a
+// gate keeps the temporary file waiting, others go on until a second buffer is full.
 func (b *DirBatch) Put(key [16]byte, value []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ended {
-		return fmt.Errorf("remember directory: %w", errEnded)
-	}
-	if len(b.arena)+len(value)+(len(b.entries)+1)*entryBytes > b.limit && len(b.entries) > 0 {
-		if err := b.flush(); err != nil {
-			return fmt.Errorf("remember directory: %w", err)
+	for b.over() == nil && b.full(len(value)) {
+		if b.spilling {
+			b.settled.Wait()
+		} else {
+			b.spill()
 		}
 	}
-	b.entries = append(b.entries, buffered{key, uint32(len(b.arena)), uint32(len(value))})
-	b.arena = append(b.arena, value...)
+	if err := b.over(); err != nil {
+		return fmt.Errorf("remember directory: %w", err)
+	}
+	b.buffer.entries = append(b.buffer.entries, buffered{key, uint32(len(b.buffer.arena)), uint32(len(value))})
+	b.buffer.arena = append(b.buffer.arena, value...)
 	return nil
+}
+
+// over returns why nothing can be put any more.
+func (b *DirBatch) over() error {
+	if b.failed == nil && b.ended {
+		return errEnded
+	}
+	return b.failed
+}
+
+// full reports whether there is no room for a value of n bytes.
+func (b *DirBatch) full(n int) bool {
+	used := len(b.buffer.arena) + (len(b.buffer.entries)+1)*entryBytes
+	return used+n > b.limit && len(b.buffer.entries) > 0
 }
 
 // Keep notes that the coming snapshot contains the very tree that an entry speaks of.
@@ -97,9 +126,13 @@ func (b *DirBatch) Discard() error {
 	return b.end()
 }
 
+// end waits for what is being written.
 func (b *DirBatch) end() error {
 	b.ended = true
-	b.arena, b.entries, b.kept = nil, nil, nil
+	for b.spilling {
+		b.settled.Wait()
+	}
+	b.buffer, b.spare, b.kept = buffer{}, buffer{}, nil
 	if b.spilled == nil {
 		return nil
 	}
@@ -111,25 +144,35 @@ func (b *DirBatch) end() error {
 	return nil
 }
 
-// flush writes the buffer to the temporary file as one sorted stretch.
-func (b *DirBatch) flush() error {
+// spill writes the buffer to the temporary file as one sorted stretch. It gives b.mu, which the caller holds, to others
+// meanwhile.
+func (b *DirBatch) spill() {
+	full := b.buffer
+	b.buffer, b.spare = b.spare, buffer{}
+	b.spilling = true
+	b.mu.Unlock()
+	full.sort()
+	err := b.writeOut(&full)
+	b.mu.Lock()
+	b.spilling = false
+	b.spare = buffer{full.arena[:0], full.entries[:0]}
+	b.failed = err
+	b.settled.Broadcast()
+}
+
+func (b *DirBatch) writeOut(full *buffer) error {
 	if b.spilled == nil {
-		f, err := unnamed(filepath.Dir(b.c.path))
+		f, err := unnamed(filepath.Dir(b.c.path), b.c.door)
 		if err != nil {
 			return err
 		}
-		b.spilled = &spill{f: f}
+		b.spilled = &spill{f: f, door: b.c.door}
 	}
-	b.sort()
-	if err := b.spilled.write(b.entries, b.arena); err != nil {
-		return err
-	}
-	b.arena, b.entries = b.arena[:0], b.entries[:0]
-	return nil
+	return b.spilled.write(full.entries, full.arena)
 }
 
 // sort orders the buffer by key and keeps the last of each.
-func (b *DirBatch) sort() {
+func (b *buffer) sort() {
 	slices.SortStableFunc(b.entries, func(x, y buffered) int { return bytes.Compare(x.key[:], y.key[:]) })
 	kept := b.entries[:0]
 	for i := range b.entries {
@@ -142,26 +185,35 @@ func (b *DirBatch) sort() {
 }
 
 // unnamed opens a temporary file that is gone when it is closed.
-func unnamed(dir string) (*os.File, error) {
-	f, err := os.CreateTemp(dir, "directories-*.tmp")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+func unnamed(dir string, door Door) (f *os.File, err error) {
+	err = door.look(func() error {
+		if f, err = os.CreateTemp(dir, "directories-*.tmp"); err != nil {
+			return err
+		}
+		if err := os.Remove(f.Name()); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		return nil
+	})
+	return f, err
 }
 
 // Commit makes the batch count for snapshot, which must be in the repository by now, and ends it.
 func (b *DirBatch) Commit(snapshot format.ID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ended {
-		return fmt.Errorf("commit directories: %w", errEnded)
+	for b.spilling {
+		b.settled.Wait()
 	}
-	b.sort()
-	source, err := b.merged()
+	if err := b.over(); err != nil {
+		return errors.Join(fmt.Errorf("commit directories: %w", err), b.end())
+	}
+	b.buffer.sort()
+	var source *merger
+	_, err := b.c.door.do(iopolicy.Op{Kind: iopolicy.Read}, func(int) (n int, err error) {
+		source, err = b.merged() // reads the beginning of each stretch; the rest is read by the operations that write it
+		return 0, err
+	})
 	if err == nil {
 		b.c.write.Lock()
 		defer b.c.write.Unlock()

@@ -207,7 +207,7 @@ func TestCrashInCommit(t *testing.T) {
 	for i := range 50 {
 		require.NoError(t, batch.Put(key(i), []byte("new")))
 	}
-	batch.sort()
+	batch.buffer.sort()
 	source, err := batch.merged()
 	require.NoError(t, err)
 	half := &commit{c: w.c, snapshot: id(77), source: source}

@@ -12,6 +12,8 @@ var (
 	// ErrDamaged: the cache file does not hold what was written to it. Closing the cache removes the file, and the next
 	// Open begins with an empty one.
 	ErrDamaged = runs.ErrDamaged
+	// ErrStopped: nothing was written, as the context of the Door had ended. The cause is wrapped beside it.
+	ErrStopped = errors.New("called off")
 	// ErrNoPack: no pack has that number.
 	ErrNoPack = errors.New("no pack of that number in the local cache")
 

@@ -16,6 +16,7 @@ const readAhead = 32 << 10
 // spill is a file of sorted stretches of entries: key, length, value.
 type spill struct {
 	f    *os.File
+	door Door
 	ends []int64 // of each stretch
 }
 
@@ -24,7 +25,7 @@ func (s *spill) write(entries []buffered, arena []byte) error {
 	if n := len(s.ends); n > 0 {
 		end = s.ends[n-1]
 	}
-	w := bufio.NewWriterSize(io.NewOffsetWriter(s.f, end), 256<<10)
+	w := bufio.NewWriterSize(&appender{s.door, s.f, end}, 256<<10)
 	size := end
 	var head []byte
 	for i := range entries {
@@ -101,7 +102,7 @@ func (b *DirBatch) merged() (*merger, error) {
 			start = end
 		}
 	}
-	from = append(from, &held{b.entries, b.arena})
+	from = append(from, &held{b.buffer.entries, b.buffer.arena})
 	m := &merger{}
 	for age, s := range from {
 		h := &head{from: s, age: age}

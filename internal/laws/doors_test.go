@@ -23,16 +23,34 @@ func exceptions() []exception {
 		{"internal/localfs", nil, "door 1: sources and targets of a restore"},
 		{"internal/store/local", nil, "door 2: the files of a repository"},
 		{
-			"internal/hashcache", []string{"os.MkdirAll", "os.Remove", "os.CreateTemp", "bbolt.Open"},
+			"internal/hashcache", []string{"os.MkdirAll", "os.Remove", "os.CreateTemp", "os.OpenFile", "bbolt.Open"},
 			"bbolt maps its file into memory, which no door can stand in front of",
 		},
 		{"internal/repo/framecache", nil, "copies of sealed frames on this machine, which may vanish at any time"},
-		{"internal/repo/blobindex", []string{"os.MkdirAll"}, "makes the folder in which the cache lies"},
 		{
-			"internal/device", []string{"os.ReadFile", "os.ReadDir", "os.Stat", "filepath.EvalSymlinks", "unix.Open"},
-			"reads sysfs and the mount table, and opens a directory of btrfs to ask which one it is",
+			"internal/device", []string{"os.ReadFile", "os.ReadDir", "os.Stat", "filepath.EvalSymlinks"},
+			"reads sysfs and the mount table",
+		},
+		{
+			"internal/pressure", []string{"os.Open", "os.ReadFile", "os.ReadDir", "os.Stat"},
+			"reads the kernel's counters in /proc and /sys, and when a terminal was last used",
+		},
+		{"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir"}, "reads the counters of processes in /proc"},
+		{
+			"internal/priority", []string{"os.ReadDir", "os.ReadFile", "os.WriteFile", "unix.Open"},
+			"lists threads and sets the session's nice value in /proc, and asks the terminal who is in front",
+		},
+		{
+			"internal/control", []string{"os.MkdirAll", "os.Lstat", "os.ReadDir", "os.Chmod", "os.Rename", "os.Remove"},
+			"sockets of running jobs, in the runtime directory, which is memory",
 		},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
+		{
+			"pkg/iopolicy/shared", []string{
+				"os.ReadFile", "unix.Mkdir", "unix.Open", "unix.Openat", "unix.Unlinkat", "unix.Renameat", "unix.Lstat", "unix.Stat",
+			},
+			"maps files of the runtime directory, which is memory, and asks procfs who lives",
+		},
 		{"internal/cli", nil, "reads option files, password files and key files, and asks at the terminal"},
 	}
 }

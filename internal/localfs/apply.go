@@ -42,16 +42,16 @@ func (d *Dir) Apply(name string, n *tree.Node, what ApplyOptions) []Problem {
 	if err := checkNameOrSelf(name); err != nil {
 		return []Problem{{What: "name", Err: failed("set metadata of", name, err)}}
 	}
-	return d.door.apply(d.object(name), n, what)
+	return d.door.setAll(d.object(name), n, what)
 }
 
 // SetMeta is Apply on the open file. Call it after the last write, which would change the times again.
 func (w *Writer) SetMeta(n *tree.Node, what ApplyOptions) []Problem {
-	return w.door.apply(&object{fd: w.fd, host: w.host}, n, what)
+	return w.door.setAll(&object{fd: w.fd, host: w.host}, n, what)
 }
 
-// apply sets all metadata of one object as one operation.
-func (d *Door) apply(o *object, n *tree.Node, what ApplyOptions) []Problem {
+// setAll sets all metadata of one object as one operation.
+func (d *Door) setAll(o *object, n *tree.Node, what ApplyOptions) []Problem {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return []Problem{{What: "metadata", Err: err}}
@@ -62,12 +62,12 @@ func (d *Door) apply(o *object, n *tree.Node, what ApplyOptions) []Problem {
 
 // Prepare sets those flags of n that must be there before the first byte, as no-copy-on-write and compression. Call it
 // on a new file if n has flags of this platform; failures are told again by SetMeta.
-func (w *Writer) Prepare(n *tree.Node) []Problem { return w.door.prepare(w.fd, n) }
+func (w *Writer) Prepare(n *tree.Node) []Problem { return w.door.prepareOpen(w.fd, n) }
 
 // Prepare sets those flags of n that must be on a directory before its first entry, as case folding.
-func (d *Dir) Prepare(n *tree.Node) []Problem { return d.door.prepare(d.fd, n) }
+func (d *Dir) Prepare(n *tree.Node) []Problem { return d.door.prepareOpen(d.fd, n) }
 
-func (d *Door) prepare(fd int, n *tree.Node) []Problem {
+func (d *Door) prepareOpen(fd int, n *tree.Node) []Problem {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return []Problem{{What: "flags", Err: err}}

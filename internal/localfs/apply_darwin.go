@@ -24,7 +24,7 @@ func (d *Dir) Flags(name string, _ tree.Type) (uint64, error) {
 	if err := checkNameOrSelf(name); err != nil {
 		return 0, failed("read flags of", name, err)
 	}
-	flags, err := d.door.flags(d.object(name))
+	flags, err := d.door.readFlags(d.object(name))
 	if err != nil {
 		return 0, failed("read flags of", name, err)
 	}
@@ -33,15 +33,15 @@ func (d *Dir) Flags(name string, _ tree.Type) (uint64, error) {
 
 // Flags returns the flags of the open file, as Dir.Flags does.
 func (f *File) Flags() (uint64, error) {
-	flags, err := f.door.flags(&object{fd: f.fd})
+	flags, err := f.door.readFlags(&object{fd: f.fd})
 	if err != nil {
 		return 0, fmt.Errorf("read flags: %w", err)
 	}
 	return uint64(flags & keptFlags), nil
 }
 
-// flags reads those of an object as one operation.
-func (d *Door) flags(o *object) (uint32, error) {
+// readFlags reads those of an object as one operation.
+func (d *Door) readFlags(o *object) (uint32, error) {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return 0, err

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // content is the data of an open file, behind the gate of its device.
@@ -55,7 +56,7 @@ func (c *content) readSome(p []byte, off int64) (int, error) {
 // may fetch megabytes.
 func (c *content) bound(on bool) {
 	if c.bounded.Load() != on && c.bounded.Swap(on) != on {
-		readAhead(c.fd, !on)
+		pages.ReadAhead(c.fd, !on)
 	}
 }
 
@@ -75,8 +76,8 @@ func (c *content) writeFull(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// writeSome is one call, of as much as the gate allows. What is bounded goes to the device before the next operation
-// begins: left in memory, it would be bounded now and come all at once later.
+// writeSome is one call, of as much as the gate allows. What is bounded is on the device before the next operation begins:
+// left in memory, it would be bounded now and come all at once later.
 func (c *content) writeSome(p []byte, off int64) (int, error) {
 	grant, err := c.door.begin(iopolicy.Write, len(p))
 	if err != nil {
@@ -89,15 +90,15 @@ func (c *content) writeSome(p []byte, off int64) (int, error) {
 		return err
 	})
 	n = max(n, 0)
-	if err == nil && grant.Max > 0 {
-		err = push(c.fd, off, int64(n))
+	if err == nil && (grant.Max > 0 || c.door.Yields()) {
+		err = pages.Push(c.fd, off, int64(n), grant.Max > 0)
 	}
 	grant.End(n)
 	return n, err
 }
 
-// stat is one operation on the open file itself.
-func (c *content) stat(st *Stat) error {
+// status is one operation on the open file itself.
+func (c *content) status(st *Stat) error {
 	grant, err := c.door.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return err

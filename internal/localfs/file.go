@@ -68,7 +68,7 @@ func (f *File) Bound() int { return f.door.Pass.Bound() }
 // Stat tells about the file now, also when its name is gone.
 func (f *File) Stat() (Stat, error) {
 	var st Stat
-	if err := f.stat(&st); err != nil {
+	if err := f.status(&st); err != nil {
 		return Stat{}, fmt.Errorf("stat open file: %w", err)
 	}
 	return st, nil

@@ -46,7 +46,7 @@ func (d *Dir) Flags(name string, typ tree.Type) (uint64, error) {
 		return 0, failed("read flags of", name, err)
 	}
 	if name == "." {
-		return d.door.flags(d.fd, name)
+		return d.door.readFlags(d.fd, name)
 	}
 	switch typ {
 	case tree.Dir:
@@ -55,23 +55,23 @@ func (d *Dir) Flags(name string, typ tree.Type) (uint64, error) {
 			return 0, err
 		}
 		defer child.Release()
-		return d.door.flags(child.fd, name)
+		return d.door.readFlags(child.fd, name)
 	case tree.File:
 		f, err := d.OpenFile(name)
 		if err != nil {
 			return 0, err
 		}
 		defer f.Close()
-		return d.door.flags(f.fd, name)
+		return d.door.readFlags(f.fd, name)
 	}
 	return 0, nil
 }
 
 // Flags returns the inode flags of the open file, as Dir.Flags does.
-func (f *File) Flags() (uint64, error) { return f.door.flags(f.fd, "") }
+func (f *File) Flags() (uint64, error) { return f.door.readFlags(f.fd, "") }
 
-// flags reads those of an open file or directory as one operation.
-func (d *Door) flags(fd int, name string) (uint64, error) {
+// readFlags reads those of an open file or directory as one operation.
+func (d *Door) readFlags(fd int, name string) (uint64, error) {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return 0, failed("read flags of", name, err)

@@ -246,15 +246,3 @@ func (o *object) attributes(set bool, common uint32, buf []byte) error {
 		return errnoOrNil(errno)
 	})
 }
-
-// readAhead says whether the kernel may read more of a file than it is asked for.
-func readAhead(fd int, on bool) {
-	arg := 0
-	if on {
-		arg = 1
-	}
-	_, _ = unix.FcntlInt(uintptr(fd), unix.F_RDAHEAD, arg) // advice; where it is not taken, reads are larger
-}
-
-// push has no counterpart for a part of a file; the kernel, told of our policy, bounds what it writes back.
-func push(int, int64, int64) error { return nil }

@@ -2,7 +2,6 @@ package localfs
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"unsafe"
 
@@ -245,24 +244,4 @@ func (f *File) drop(off, n int64) {
 	inside := off % int64(unix.Getpagesize())
 	off, n = off-inside, n+inside
 	_ = retry(func() error { return unix.Fadvise(f.fd, off, n, unix.FADV_DONTNEED) })
-}
-
-// readAhead says whether the kernel may read more of a file than it is asked for.
-func readAhead(fd int, on bool) {
-	advice := unix.FADV_RANDOM
-	if on {
-		advice = unix.FADV_NORMAL
-	}
-	_ = retry(func() error { return unix.Fadvise(fd, 0, 0, advice) }) // advice; where it is not taken, reads are larger
-}
-
-// push brings a range that was written to the device. What is wrong with the range is told by the error, and by no later
-// call any more.
-func push(fd int, off, n int64) error {
-	const all = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
-	err := retry(func() error { return unix.SyncFileRange(fd, off, n, all) })
-	if Unsupported(err) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESPIPE) {
-		return nil // not of this file system
-	}
-	return err
 }

@@ -167,11 +167,14 @@ func (w *Writer) Preallocate(off, n int64) error {
 		return nil
 	}
 	err := w.door.once(iopolicy.Metadata, func() error { return preallocate(w.fd, off, n) })
-	if err != nil && !Unsupported(err) && !errors.Is(err, unix.EINVAL) {
+	if err != nil && !cannot(err) {
 		return fmt.Errorf("reserve %d bytes at %d: %w", n, off, err)
 	}
 	return nil
 }
+
+// cannot reports whether err says that the file system has no such call for a file.
+func cannot(err error) bool { return Unsupported(err) || !stopped(err) && errors.Is(err, unix.EINVAL) }
 
 // PunchHole makes a range of an existing file a hole; where the file system cannot, it writes zeros. It does not change
 // the size: a range that ends behind it is cut there.
@@ -185,7 +188,7 @@ func (w *Writer) PunchHole(off, n int64) error {
 		return nil
 	}
 	err = w.door.once(iopolicy.Metadata, func() error { return punchHole(w.fd, off, n) })
-	if err != nil && !Unsupported(err) && !errors.Is(err, unix.EINVAL) {
+	if err != nil && !cannot(err) {
 		return fmt.Errorf("make a hole of %d bytes at %d: %w", n, off, err)
 	}
 	if err == nil {
@@ -204,7 +207,7 @@ func (w *Writer) PunchHole(off, n int64) error {
 // Stat tells about the file now.
 func (w *Writer) Stat() (Stat, error) {
 	var st Stat
-	if err := w.stat(&st); err != nil {
+	if err := w.status(&st); err != nil {
 		return Stat{}, fmt.Errorf("stat file being written: %w", err)
 	}
 	return st, nil

@@ -19,7 +19,7 @@ func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
 	if err := checkNameOrSelf(name); err != nil {
 		return nil, failed("read extended attributes of", name, err)
 	}
-	list, err := d.door.xattrs(d.object(name))
+	list, err := d.door.readXattrs(d.object(name))
 	if err != nil {
 		err = failed("read extended attributes of", name, err)
 	}
@@ -28,15 +28,15 @@ func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
 
 // Xattrs returns the extended attributes of the open file, as Dir.Xattrs does.
 func (f *File) Xattrs() ([]tree.Xattr, error) {
-	list, err := f.door.xattrs(&object{fd: f.fd, host: f.host})
+	list, err := f.door.readXattrs(&object{fd: f.fd, host: f.host})
 	if err != nil {
 		err = fmt.Errorf("read extended attributes: %w", err)
 	}
 	return list, err
 }
 
-// xattrs reads all of one object as one operation.
-func (d *Door) xattrs(o *object) ([]tree.Xattr, error) {
+// readXattrs reads all of one object as one operation.
+func (d *Door) readXattrs(o *object) ([]tree.Xattr, error) {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ func Register(flags *pflag.FlagSet, groups ...Group) {
 			continue
 		}
 		f := flags.VarPF(&flagValue{option: o}, o.Name, o.Short, o.Help)
+		f.Hidden = o.Hidden
 		switch o.Type.Kind {
 		case Bool:
 			f.NoOptDefVal = "true"

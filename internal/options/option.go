@@ -9,6 +9,7 @@ type Group string
 const (
 	GroupRepository  Group = "repository"
 	GroupKeys        Group = "keys"
+	GroupPolicy      Group = "policy"
 	GroupParallel    Group = "parallel"
 	GroupTransfer    Group = "transfer"
 	GroupCompression Group = "compression"
@@ -70,8 +71,10 @@ type Option struct {
 	Help    string // one sentence, lower case, without a full stop
 	TSM     TSM    // empty: tidemark's own
 	Own     string // keyword and environment name where they do not follow from Name: "KEYWORD VARIABLE"
+	Sysctl  string // its name in the kernel of macOS, without "debug."; empty: the kernel has no such number
 	Barred  Where
 	Secret  bool
+	Hidden  bool // the flag is left out of the help of most commands
 }
 
 // Keywords returns the keywords that stand for o in an option file, the usual one first: IBM's spelling, with the
@@ -79,6 +82,9 @@ type Option struct {
 func (o *Option) Keywords() []string {
 	if o.Barred&NotFile != 0 {
 		return nil
+	}
+	if o.Sysctl != "" { // a line of sysctl's output, less the colon
+		return []string{o.own(), "DEBUG." + o.own()}
 	}
 	if o.TSM.Keyword == "" {
 		return []string{o.own()}
@@ -96,6 +102,9 @@ func (o *Option) Keywords() []string {
 func (o *Option) own() string {
 	if word, _, _ := strings.Cut(o.Own, " "); word != "" {
 		return word
+	}
+	if o.Sysctl != "" {
+		return strings.ToUpper(o.Sysctl)
 	}
 	return strings.ToUpper(strings.ReplaceAll(o.Name, "-", ""))
 }

@@ -69,6 +69,7 @@ func resolve(flags *pflag.FlagSet, env Env, read ReadFile, system string) (*Spec
 	r.environment()
 	r.flags(flags)
 	r.spec.checkKeys(&r.problems)
+	r.spec.numbers(r.fail)
 	r.remarks()
 	if err := errors.Join(r.problems...); err != nil {
 		return nil, r.warnings, fmt.Errorf("read options: %w", err)

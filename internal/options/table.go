@@ -9,7 +9,8 @@ const (
 // Table returns every option, in the order of the listing.
 func Table() []Option {
 	var all []Option
-	for _, part := range [][]Option{placeOptions(), workOptions(), dataOptions(), selectionOptions(), outputOptions()} {
+	for _, part := range [][]Option{placeOptions(), policyOptions(), workOptions(), dataOptions(), selectionOptions(),
+		outputOptions()} {
 		all = append(all, part...)
 	}
 	return all

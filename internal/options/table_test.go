@@ -78,7 +78,9 @@ func TestDocumentation(t *testing.T) {
 			}
 		}
 		for _, word := range o.Keywords() {
-			keywords = append(keywords, "`"+word+"`")
+			if !strings.HasPrefix(word, "DEBUG.") { // told once, below
+				keywords = append(keywords, "`"+word+"`")
+			}
 		}
 		help := o.Help
 		if o.TSM.Default != "" {
@@ -94,6 +96,7 @@ func TestDocumentation(t *testing.T) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s%s |\n", strings.Join(flag, " "), strings.Join(keywords, " "), env,
 			o.Default, help, o.Type.bounds())
 	}
+	b.WriteString(docPolicy)
 	b.WriteString(docDial)
 	for value, r := range dialRows() {
 		name, w := fmt.Sprint(value), Dial(value, 64, Media{})
@@ -151,6 +154,15 @@ that is what the repository is for, and 256 MB rather than 25 MB are stored betw
 (TXNBYTELIMIT), since each commit adds an index file.
 
 ## All options
+`
+
+const docPolicy = `
+## The policy: who goes first on a disk
+
+What the policies do, and why, is in [throttling.md](throttling.md). The numbers are those of the kernel of macOS and have its
+names. They are meant for experiments: their flags are left out of the help of most commands and stand in that of
+` + "`tidemark policy show`" + `, which prints what counts. In the option file a number may also have its full name, and in any case:
+` + "`debug.lowpri_throttle_tier3_window_msecs 500`" + `.
 `
 
 const docDial = `

@@ -87,7 +87,7 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 	if err := putConfig(ctx, st, rawConfig, keys); err != nil {
 		return nil, nil, err
 	}
-	return newRepository(st, conf, key, opt.Open), result, nil
+	return newRepository(ctx, st, conf, key, opt.Open), result, nil
 }
 
 // Vacant refuses a place that holds a repository, as Init does, also one that has lost its config: beside a new master

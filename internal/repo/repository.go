@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/blobindex"
 	"github.com/tidemark-backup/tidemark/internal/repo/framecache"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -46,6 +47,9 @@ type OpenOptions struct {
 	// FrameCacheDisk is how many bytes of sealed tree frames are kept in CacheDir (package framecache); 0: none. It pays
 	// where the store is far away or slow, and not where it is as near as the cache.
 	FrameCacheDisk int64
+	// Gate finds the ways to the devices that the caches lie on; nil: no gates. The context of Open, or of Init, then ends
+	// what is written to them for as long as the repository is open.
+	Gate localfs.Gates
 	// Notify is told what a person should know that is not an error; may be nil.
 	Notify func(text string)
 }
@@ -85,7 +89,7 @@ func Open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 	if err != nil {
 		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
 	}
-	return newRepository(st, conf, opened, opt), nil
+	return newRepository(ctx, st, conf, opened, opt), nil
 }
 
 // readConfig returns the bytes of the config.
@@ -128,7 +132,7 @@ func holdsData(ctx context.Context, st store.Store) (bool, error) {
 	return false, nil
 }
 
-func newRepository(st store.Store, conf *config.Config, key unlocked, opt OpenOptions) *Repository {
+func newRepository(ctx context.Context, st store.Store, conf *config.Config, key unlocked, opt OpenOptions) *Repository {
 	if opt.Notify == nil {
 		opt.Notify = func(string) {}
 	}
@@ -143,10 +147,16 @@ func newRepository(st store.Store, conf *config.Config, key unlocked, opt OpenOp
 	if dir != "" {
 		dir = filepath.Join(dir, conf.ID.String())
 	}
-	r.index = blobindex.New(st, key.keys, conf.ID, blobindex.Options{Dir: dir, Private: opt.NoCache, Notify: opt.Notify})
+	r.index = blobindex.New(st, key.keys, conf.ID, blobindex.Options{
+		Dir: dir, Private: opt.NoCache, Notify: opt.Notify,
+		Door: func(dir string) hashcache.Door { return hashcache.Door{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)} },
+	})
 	if dir != "" && !opt.NoCache && opt.FrameCacheDisk > 0 {
 		r.trees.dir = filepath.Join(dir, "trees")
-		r.trees.opt = framecache.Options{Limit: opt.FrameCacheDisk, Notify: opt.Notify}
+		r.trees.opt = framecache.Options{
+			Limit: opt.FrameCacheDisk, Notify: opt.Notify,
+			Door: localfs.Door{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)},
+		}
 	}
 	r.hashers.New = func() any { return key.keys.Hasher() }
 	return r
@@ -167,6 +177,9 @@ func (r *Repository) Store() store.Store { return r.st }
 // Cache returns the local cache, opened at the first call. Verbs that need no blob index never open it, so that they
 // run beside a backup without taking anything from it.
 func (r *Repository) Cache() (*hashcache.Cache, error) { return r.index.Cache() }
+
+// TempCache makes an empty cache in folder dir ("": the system's) that is gone once the caller closes it.
+func (r *Repository) TempCache(dir string) (*hashcache.Cache, error) { return r.index.OpenTemp(dir) }
 
 // Sync brings the blob index up to date with the index segments on the target, and makes up for what was lost of them.
 // Places that Locate returned before are not valid afterwards.

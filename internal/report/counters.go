@@ -170,6 +170,8 @@ type Totals struct {
 	Failures uint64     // calls of Fail
 	Notes    uint64     // calls of Note
 	Expected Expected
+	Gates    []Gate       // one for each device; none if nothing is gated
+	Policies []PolicySpan // the I/O policies that held, in order
 }
 
 // Expected is what the job is thought to amount to.

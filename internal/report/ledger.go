@@ -7,6 +7,7 @@
 package report
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -63,6 +64,8 @@ type Ledger struct {
 	phaseSince time.Duration
 	phases     PhaseTimes
 	expected   Expected
+	gates      func() []Gate // nil: there are none
+	policies   []PolicySpan
 
 	issues issues
 }
@@ -128,6 +131,7 @@ func (l *Ledger) Snapshot() Totals {
 	load(t.Packs.fields(), l.Packs.fields())
 	t.Failures, t.Notes = l.issues.counts()
 	t.Job, t.Start = l.job, l.start
+	t.Gates = l.askGates()
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,6 +143,7 @@ func (l *Ledger) Snapshot() Totals {
 	t.Workers = len(l.clocks)
 	t.Phase, t.Phases, t.Expected = l.phase, l.phases, l.expected
 	t.Phases[l.phase] += t.Elapsed - l.phaseSince
+	t.Policies = slices.Clone(l.policies)
 	return t
 }
 

@@ -31,6 +31,12 @@ func (l *Ledger) WriteState(w io.Writer) error {
 	if r, share := t.Stages.Bottleneck(); r != Nothing {
 		fmt.Fprintf(&b, "  held up mostly by: %s (%.0f %%)\n", r, share*100)
 	}
+	if policy := t.Policy(); policy != "" {
+		fmt.Fprintf(&b, "  I/O policy: %s\n", policy)
+	}
+	for i := range t.Gates {
+		fmt.Fprintf(&b, "  %s\n", t.Gates[i].line())
+	}
 	for _, worker := range l.workers() {
 		fmt.Fprintf(&b, "  %s: %s for %.1f s", worker.name, worker.stage, worker.since.Seconds())
 		if worker.path != "" {
@@ -42,6 +48,15 @@ func (l *Ledger) WriteState(w io.Writer) error {
 		return fmt.Errorf("write state: %w", err)
 	}
 	return nil
+}
+
+// line is what the gate does now, and has done.
+func (g *Gate) line() string {
+	line := fmt.Sprintf("%s: %s", g.Title(), g.State)
+	if g.GaveWay() {
+		line += fmt.Sprintf("; gave way to %s: %s", g.Others(), g.Asleep)
+	}
+	return line
 }
 
 // Details are the figures a job has beyond objects, bytes and speeds, each with its name, for a line of text.

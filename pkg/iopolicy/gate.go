@@ -1,207 +1,283 @@
 package iopolicy
 
 import (
-	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 )
-
-// Medium chooses the column of I/O periods. What is unknown counts as HDD, and so does another machine.
-type Medium uint8
-
-// The media.
-const (
-	HDD Medium = iota
-	SSD
-)
-
-// Kind is what an operation does to the device.
-type Kind uint8
-
-// The kinds of operations.
-const (
-	Read     Kind = iota // data; may be answered by the page cache
-	Metadata             // looks something up; may be answered by a cache
-	Write                // data on its way to the device
-	Sync                 // waits until what was written is on the device: fsync, a commit, a rename that must last
-)
-
-// Op is one operation before it begins.
-type Op struct {
-	Kind  Kind
-	Bytes int // how much it would like to move; 0: does not matter
-	// Certain: it reaches the device whatever the caches hold (O_DIRECT, a flush, a request to another machine), and so
-	// is charged without looking.
-	Certain bool
-}
 
 // Config is what a gate is made of.
 type Config struct {
 	Name     string // of the device, for reports: "sda", "//nas/share"
 	Medium   Medium
 	Settings Settings
-	Watcher  Watcher     // sees others' I/O; nil: only what passes this gate or is told by Peers counts
-	Meter    Meter       // tells what reached the device; nil: every operation that moved bytes did
-	Peers    Peers       // other processes with gates for the same device; nil: none
-	Idle     func() bool // nobody is using the machine: tier 3 counts as tier 2; nil: not known, so never
+	Watcher  Watcher // sees others' I/O; nil: only what passes this gate or is told by Peers counts
+	Meter    Meter   // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
+	Peers    Peers   // other processes with gates for the same device; nil: none
+	// Idle: nobody is using the machine, so tier 3 counts as tier 2; nil: not known, so never. It is asked before each
+	// operation of tier 3, so it is quick, and does not call the gate.
+	Idle func() bool
 	// Attribute: every operation is metered, not only those inside a window, because the process uses other devices
 	// too and a Watcher must know which bytes were for this one.
 	Attribute bool
+	// Observe is told of operations that were metered and have reached the device: what they were, how long they took, and
+	// what they moved. It is quick, and does not call the gate but for SetMedium and Sample. Nil: nobody wants to know.
+	Observe func(op Kind, took time.Duration, reached Bytes)
 }
-
-// Watcher sees foreign I/O on one device. The gate calls it at the boundaries of its own operations, one call at a time
-// and, outside gaps, no more often than Interval.
-type Watcher interface {
-	Look(m Moment) Sighting
-	Interval() time.Duration
-}
-
-// Moment is what the gate knows of its own I/O when it asks a Watcher.
-type Moment struct {
-	At       time.Time
-	Inflight int    // own operations on the device now
-	Begun    uint64 // own operations begun so far; with Inflight 0 at two moments and Begun equal, the time between is a gap
-	Writing  int    // of Inflight: writes and syncs
-	Wrote    uint64 // own writes and syncs begun so far
-	// Own counts bytes that were proven to be this gate's: those of metered operations that have ended. All bytes of
-	// this process that no gate has claimed are told by nobody.
-	Own Bytes
-}
-
-// Bytes are amounts that reached a device.
-type Bytes struct{ Read, Written uint64 }
-
-// Sighting is what a Watcher saw since its last look.
-type Sighting struct {
-	// Newest is when foreign I/O of each tier was last seen; zero: none seen.
-	Newest [Tiers]time.Time
-	// Inflight: foreign I/O of that tier is on the device at this moment.
-	Inflight [Tiers]bool
-}
-
-// Meter tells how many bytes the calling thread has had submitted to devices so far. The gate locks the goroutine to its
-// thread around a metered operation.
-type Meter interface {
-	Submitted() Bytes
-}
-
-// Peers is state that processes on one machine share about one device. Implementations are safe against peers that die
-// or lie; see package shared.
-type Peers interface {
-	// Publish tells the peers of own I/O of a tier that began or ended at a moment.
-	Publish(t Tier, at time.Time)
-	// Enter and Leave tell that own I/O of a tier is on the device.
-	Enter(t Tier)
-	Leave(t Tier)
-	// Seen returns when the peers' I/O of each tier was last at the device, and whether some is there now.
-	Seen() Sighting
-	// Claim asks for the slot that opens at now for an I/O of tier t, where slots are period apart: at most one process
-	// gets it. Otherwise next is when to ask again.
-	Claim(t Tier, now time.Time, period time.Duration) (ok bool, next time.Time)
-}
-
-// State is what a gate would do with an operation.
-type State uint8
-
-// The states, as in XNU.
-const (
-	Disengaged State = iota // no window is open: full speed
-	Engaged                 // in a window: small operations only
-	Now                     // in a window, and this period's operation was used up: wait
-)
 
 // Gate admits or delays the I/O of one device.
-type Gate struct{ cfg Config }
+//
+// What is admitted at full speed takes no lock: it announces itself in its lane and then looks at alert, which is raised
+// by whoever needs to see every operation (a gate that is shut, sleepers, a look at others' I/O). Everything else happens
+// under mu.
+type Gate struct {
+	cfg     Config
+	epoch   time.Time
+	escorts bool      // every operation needs more than counting
+	ledger  Ledger    // cfg.Peers, if they keep one
+	ways    sync.Pool // of *way, for metered operations
+
+	alert               atomic.Int64  // how many reasons there are to take mu before an operation begins
+	waiting             atomic.Uint32 // bits of the tiers above 0 that clients of this gate have, or had
+	nextLook            atomic.Int64
+	resting             atomic.Bool         // nobody used the machine when it was asked last
+	sample              atomic.Uint64       // of so many operations one is metered; 0: none for that
+	period              atomic.Uint64       // number of the present I/O period
+	edge                [Tiers]atomic.Int64 // when I/O of each tier last began or ended on the device
+	above               [Tiers]atomic.Int64 // the newest edge of all better tiers
+	_                   [64]byte            // what changes seldom shares no cache line with what changes always
+	lanes               [Tiers + 1]lane
+	ownRead, ownWritten atomic.Uint64
+
+	mu     sync.Mutex
+	medium Medium
+	shut   bool
+	closed []*waiter // who came while the gate was shut or hushed
+	hush   hush
+	looked int64  // when the watcher was last asked
+	gap    uint64 // 1 + how many operations had begun then, if none was on the device
+
+	spent       bool             // an I/O was charged to the present period
+	turn        Tier             // whose turn comes next
+	floor       int64            // no turn comes before
+	lastIO      [Tiers]int64     // when a charged I/O of each tier was issued last
+	periodStart [Tiers]int64     // of each tier: its next turn is a period later
+	retry       [Tiers]int64     // peers have the slot until then
+	queues      [Tiers][]*waiter // first come, first served
+	sleepers    int              // in all queues
+	timer       *time.Timer      // of the next turn
+	armed       int64            // when it fires; never: it is stopped
+
+	clients   [Tiers]int // by tier
+	present   uint32     // bits of the tiers above 0 that clients have now
+	charged   uint64
+	windows   [Tiers]uint64
+	engaged   int64 // up to openUntil
+	openUntil int64
+	asleep    [Tiers]int64 // of sleepers that have woken
+	held      int64        // up to heldSince
+	heldSince int64        // never: nobody is held up just now
+}
+
+// lane is the traffic of one tier; passive operations have one of their own. An operation is told to begun before it
+// looks whether it may go, and taken back if not.
+type lane struct {
+	begun, ended  atomic.Uint64
+	read, written atomic.Uint64
+	wrote, flush  atomic.Uint64 // of begun and ended: writes and syncs
+	sync, settled atomic.Uint64 // of wrote and flush: syncs
+}
+
+// flying returns how many operations are on the device: no less than there were at any moment of the call.
+func (l *lane) flying() int {
+	ended := l.ended.Load()
+	return int(l.begun.Load() - ended)
+}
+
+// passive is the lane of operations that open no window.
+const passive = Tier(Tiers)
+
+// lane returns where operations of a policy are counted: at their tier, or with the passive ones.
+func (p Policy) lane() Tier {
+	if p == Passive {
+		return passive
+	}
+	return p.Tier()
+}
+
+// waits reports whether operations of lane t may have to wait.
+func waits(t Tier) bool { return t-1 < Tiers-1 }
 
 // New makes a gate.
-func New(cfg Config) *Gate { return &Gate{cfg: cfg} }
+func New(cfg Config) *Gate {
+	g := &Gate{
+		cfg: cfg, epoch: time.Now(), escorts: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium,
+		turn: Tiers - 1, looked: never, floor: never, armed: never, openUntil: never, heldSince: never,
+	}
+	g.ledger, _ = cfg.Peers.(Ledger)
+	g.hush.gapper, _ = cfg.Watcher.(Gapper)
+	for t := range Tiers {
+		g.edge[t].Store(never)
+		g.above[t].Store(never)
+		g.lastIO[t], g.periodStart[t], g.retry[t] = never, never, never
+	}
+	if !cfg.Settings.Enabled || cfg.Watcher == nil && cfg.Peers == nil {
+		g.nextLook.Store(-never)
+	}
+	return g
+}
 
 // Name returns the name of the device.
 func (g *Gate) Name() string { return g.cfg.Name }
 
 // Pass returns c's way through g. A nil *Gate gives a nil *Pass, which admits everything at once.
+//
+// The gate keeps times of better tiers' I/O only once a client that may have to wait has a pass, so passes are made before
+// the I/O begins.
 func (g *Gate) Pass(c *Client) *Pass {
 	if g == nil {
 		return nil
 	}
-	return &Pass{g, c}
+	c.join(g)
+	return &Pass{g, c, way{gate: g}}
+}
+
+// admit records that by clients more of policy p may come, or fewer.
+func (g *Gate) admit(p Policy, by int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.clients[p.Tier()] += by
+	bits := uint32(0)
+	for t := Tier(1); t < Tiers; t++ {
+		if g.clients[t] > 0 {
+			bits |= 1 << t
+		}
+	}
+	g.present = bits
+	if throttle := Throttle.Tier(); bits&(1<<throttle) != 0 && g.cfg.Idle != nil {
+		bits |= 1 << (throttle - 1)
+	}
+	g.waiting.Or(bits)
+}
+
+// lanesOf returns the bits of the lanes that clients with waiting tiers use now. g.mu is held.
+func (g *Gate) lanesOf() uint32 {
+	throttle := Throttle.Tier()
+	if g.present&(1<<throttle) != 0 && g.resting.Load() {
+		return g.present&^(1<<throttle) | 1<<(throttle-1)
+	}
+	return g.present
 }
 
 // Shut lets no operation begin until Open: those that ask wait, whatever their policy.
-func (g *Gate) Shut() {}
+func (g *Gate) Shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		return
+	}
+	g.shut = true
+	g.alert.Add(1)
+	g.arm(g.now())
+}
 
-// Open undoes Shut.
-func (g *Gate) Open() {}
+// Open undoes Shut. Those that have come meanwhile are decided about in the order in which they came.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.shut {
+		return
+	}
+	g.shut = false
+	g.alert.Add(-1)
+	g.release(g.idle())
+}
+
+// release decides about those who came while the gate was shut or hushed. g.mu is held.
+func (g *Gate) release(idle bool) {
+	came := g.closed
+	g.closed = nil
+	now := g.now()
+	for _, w := range came {
+		w.lane = effective(w.pass.client.Policy(), idle)
+		g.place(w, now, last)
+	}
+	g.settle()
+}
 
 // SetMedium changes the column of periods, when the medium has turned out to be another.
-func (g *Gate) SetMedium(Medium) {}
-
-// Stats returns what has happened at g so far.
-func (g *Gate) Stats() Stats { return Stats{Name: g.cfg.Name, Medium: g.cfg.Medium} }
-
-// Stats tells what has happened at a gate.
-type Stats struct {
-	Name       string
-	Medium     Medium
-	State      State                // for the worst tier that has used the gate
-	Operations uint64               // begun
-	Charged    uint64               // that used up a period's slot
-	Moved      Bytes                // by all operations, as their callers told, whether they reached the device or not
-	Asleep     [Tiers]time.Duration // by tier of the sleeper, summed over sleepers
-	Held       time.Duration        // wall time in which somebody slept and no own operation was on the device
-	Engaged    time.Duration        // wall time in which a window was open for somebody who used the gate
-	Windows    [Tiers]uint64        // windows that were opened, by the tier of who opened them
+func (g *Gate) SetMedium(m Medium) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.medium = m
+	g.settle()
 }
 
-// Client is a job that does I/O: its policy holds at every gate it passes, and may change at any time.
-type Client struct{ policy Policy }
-
-// NewClient makes a client.
-func NewClient(p Policy) *Client { return &Client{p} }
-
-// Policy returns the policy that holds now.
-func (c *Client) Policy() Policy { return c.policy }
-
-// SetPolicy changes the policy. Who waits at a gate decides anew at once.
-func (c *Client) SetPolicy(p Policy) { c.policy = p }
-
-// Pass is a client's way through one gate. A nil *Pass admits everything at once. It is safe for concurrent use.
-type Pass struct {
-	gate   *Gate
-	client *Client
-}
-
-// Gate returns the gate; nil for a nil Pass.
-func (p *Pass) Gate() *Gate {
-	if p == nil {
-		return nil
+// Sample meters one of so many operations besides those that are metered anyway, so that Observe learns something outside
+// windows too; 0 ends it. It has no effect without a Meter.
+func (g *Gate) Sample(every int) {
+	if g.cfg.Meter != nil {
+		g.sample.Store(uint64(max(0, every)))
 	}
-	return p.gate
 }
 
-// Bound returns the largest I/O that is allowed now, in bytes; 0: any. It does not wait and costs some nanoseconds.
-func (p *Pass) Bound() int { return 0 }
+// Own returns how many bytes metered operations that have ended have had submitted to the device.
+func (g *Gate) Own() Bytes { return Bytes{g.ownRead.Load(), g.ownWritten.Load()} }
 
-// Begin waits until an operation may begin. If ctx ends first, it returns the cause, and there must be no operation.
-// Whoever calls holds nothing that others need meanwhile.
-func (p *Pass) Begin(ctx context.Context, op Op) (Grant, error) { return Grant{}, context.Cause(ctx) }
-
-// Do does one operation: f is called once Begin admits it, with the grant's bound, and returns how many bytes it moved.
-func (p *Pass) Do(ctx context.Context, op Op, f func(bound int) (int, error)) (int, error) {
-	g, err := p.Begin(ctx, op)
-	if err != nil {
-		return 0, err
+// Syncs returns how many operations of kind Sync are on the device, and how many have begun. It takes no lock.
+func (g *Gate) Syncs() (inflight int, begun uint64) {
+	for i := range g.lanes {
+		settled := g.lanes[i].settled.Load()
+		n := g.lanes[i].sync.Load()
+		inflight += int(n - settled)
+		begun += n
 	}
-	n, err := f(g.Max)
-	g.End(n)
-	return n, err
+	return inflight, begun
 }
 
-// Grant is the leave to do one operation. End must be called exactly once.
-type Grant struct {
-	Max int // the largest I/O allowed, in bytes; 0: any
-
-	pass *Pass
+// span returns the period of tier t on this medium. g.mu is held.
+func (g *Gate) span(t Tier) int64 {
+	if g.medium == SSD {
+		return int64(g.cfg.Settings.PeriodSSD[t])
+	}
+	return int64(g.cfg.Settings.PeriodHDD[t])
 }
 
-// End tells that the operation is over and how many bytes it moved.
-func (g Grant) End(n int) {}
+// idle reports whether nobody is using the machine.
+func (g *Gate) idle() bool {
+	if g.cfg.Idle == nil {
+		return false
+	}
+	idle := g.cfg.Idle()
+	if idle != g.resting.Load() {
+		g.resting.Store(idle)
+	}
+	return idle
+}
+
+// effective returns the lane of a policy while the machine is idle, or not.
+func effective(p Policy, idle bool) Tier {
+	if p == Throttle && idle {
+		return Utility.Tier()
+	}
+	return p.lane()
+}
+
+// census returns how many own operations have begun, and how many of them are on the device. It takes no lock. If none
+// is, and none has begun at the next census either, then none was on the device in between.
+func (g *Gate) census() (begun uint64, flying int) {
+	ended := uint64(0)
+	for i := range g.lanes {
+		ended += g.lanes[i].ended.Load()
+	}
+	for i := range g.lanes {
+		begun += g.lanes[i].begun.Load()
+	}
+	return begun, int(begun - ended)
+}
+
+// still reports whether no own operation is on the device.
+func (g *Gate) still() bool {
+	_, flying := g.census()
+	return flying == 0
+}

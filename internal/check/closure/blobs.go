@@ -47,7 +47,7 @@ func NewBlobs(r *repo.Repository, scratch string) (b *Blobs, err error) {
 }
 
 func (b *Blobs) open() (*hashcache.Cache, error) {
-	c, err := hashcache.OpenTemp(b.scratch, b.r.Config().ID)
+	c, err := b.r.TempCache(b.scratch)
 	if err != nil {
 		return nil, fmt.Errorf("make the temporary index: %w", err)
 	}

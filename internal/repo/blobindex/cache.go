@@ -37,8 +37,10 @@ func (x *Index) openCache() (*hashcache.Cache, error) {
 	if x.opt.Private || x.opt.Dir == "" {
 		return x.Temporary()
 	}
-	c, err := hashcache.Open(filepath.Join(x.opt.Dir, cacheFile), x.repo)
+	c, err := hashcache.Open(filepath.Join(x.opt.Dir, cacheFile), x.repo, x.opt.Door(x.opt.Dir))
 	switch {
+	case errors.Is(err, hashcache.ErrStopped):
+		return nil, err
 	case errors.Is(err, hashcache.ErrBusy):
 		x.note("another run uses the cache of this repository, so this one makes a temporary cache for itself")
 		return x.Temporary()
@@ -55,12 +57,20 @@ func (x *Index) openCache() (*hashcache.Cache, error) {
 // Temporary makes an empty cache that is gone once the caller closes it. It lies beside the shared cache where that is
 // possible: the folder for temporary files may be in memory.
 func (x *Index) Temporary() (*hashcache.Cache, error) {
-	if x.opt.Dir != "" && os.MkdirAll(x.opt.Dir, 0o700) == nil {
-		if c, err := hashcache.OpenTemp(x.opt.Dir, x.repo); err == nil {
-			return c, nil
+	if x.opt.Dir != "" {
+		if c, err := x.OpenTemp(x.opt.Dir); err == nil || errors.Is(err, hashcache.ErrStopped) {
+			return c, err
 		}
 	}
-	return hashcache.OpenTemp(os.TempDir(), x.repo)
+	return x.OpenTemp("")
+}
+
+// OpenTemp is Temporary in a folder of the caller's choice; "" is the system's.
+func (x *Index) OpenTemp(dir string) (*hashcache.Cache, error) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	return hashcache.OpenTemp(dir, x.repo, x.opt.Door(dir))
 }
 
 // Close releases the cache. The index must not be used afterwards.

@@ -22,6 +22,8 @@ type Options struct {
 	Dir string
 	// Private makes a cache for this run alone and removes it afterwards. It is implied if Dir is empty.
 	Private bool
+	// Door returns how the caches in a folder come to its device; nil: through no gate.
+	Door func(dir string) hashcache.Door
 	// Notify is told what a person should know that is not an error.
 	Notify func(text string)
 }
@@ -46,6 +48,9 @@ type Index struct {
 func New(st store.Store, keys *seal.Keys, repo [16]byte, opt Options) *Index {
 	if opt.Notify == nil {
 		opt.Notify = func(string) {}
+	}
+	if opt.Door == nil {
+		opt.Door = func(string) hashcache.Door { return hashcache.Door{} }
 	}
 	return &Index{st: st, keys: keys, repo: repo, opt: opt}
 }

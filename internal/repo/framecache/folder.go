@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -44,24 +46,57 @@ func (c *Cache) path(k Key) string { return filepath.Join(c.dir, fileName(k)) }
 
 // write puts a frame into the folder, all or nothing as far as other processes can see.
 func (c *Cache) write(k Key, p []byte) (err error) {
-	f, err := os.CreateTemp(c.dir, tempPrefix+"*")
-	if errors.Is(err, os.ErrNotExist) { // not made yet, or removed under our feet
-		if err := os.MkdirAll(c.dir, 0o700); err != nil {
-			return err
-		}
+	var f *os.File
+	err = c.names(func() (err error) {
 		f, err = os.CreateTemp(c.dir, tempPrefix+"*")
-	}
+		if errors.Is(err, os.ErrNotExist) { // not made yet, or removed under our feet
+			if err := os.MkdirAll(c.dir, 0o700); err != nil {
+				return err
+			}
+			f, err = os.CreateTemp(c.dir, tempPrefix+"*")
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(p)
+	err = c.fill(f, p)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), c.path(k))
+		err = c.names(func() error { return os.Rename(f.Name(), c.path(k)) })
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the error that matters is the first one
+		_ = os.Remove(f.Name()) // also when the run was called off; the error that matters is the first one
 	}
 	return err
+}
+
+// fill writes p, as the gate allows. If it has to give way to others, it is sent to the disk at once: see
+// localfs.Door.Yields.
+func (c *Cache) fill(f *os.File, p []byte) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for done := 0; done < len(p); {
+		op := iopolicy.Op{Kind: iopolicy.Write, Bytes: len(p) - done}
+		n, err := c.do(op, func(bound int) (int, error) {
+			part := p[done:]
+			if bound > 0 {
+				part = part[:min(bound, len(part))]
+			}
+			n, err := f.Write(part)
+			if err != nil || !c.opt.Door.Yields() {
+				return n, err
+			}
+			ctlErr := raw.Control(func(fd uintptr) { err = pages.Push(int(fd), int64(done), int64(n), bound > 0) })
+			return n, errors.Join(err, ctlErr)
+		})
+		if err != nil {
+			return err
+		}
+		done += n
+	}
+	return nil
 }
 
 // found is a frame that lies in the folder.

@@ -4,8 +4,9 @@
 //
 // All of it is disposable, at any time and by anybody. Each frame is a plain file of its own, named by its pack and its
 // place in the pack and put there by a rename, so that several processes share a folder without a lock: a frame never
-// changes, and whoever comes second writes the same bytes. Nothing is flushed; what a crash tears has the wrong length,
-// or fails to open, and the caller then says so with Drop and fetches it anew.
+// changes, and whoever comes second writes the same bytes. Nothing is flushed, though what is written may be sent to the
+// disk at once; what a crash tears has the wrong length, or fails to open, and the caller then says so with Drop and
+// fetches it anew.
 //
 // # Bound
 //
@@ -24,6 +25,7 @@
 package framecache
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +34,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Key names a frame for good.
@@ -56,6 +60,7 @@ const (
 type Options struct {
 	Limit  int64             // bytes on the disk
 	Notify func(text string) // told, at most once, that the cache has switched itself off
+	Door   localfs.Door      // how the cache comes to its device; when its context ends, nothing is found and nothing kept
 }
 
 // touchAfter is how old a modification time may get while the frame is in use.
@@ -84,24 +89,58 @@ func Open(dir string, opt Options) *Cache { return open(dir, opt, statDisk) }
 
 func open(dir string, opt Options, disk func(string) (space, error)) *Cache {
 	c := &Cache{dir: dir, opt: opt, disk: disk, shelf: newShelf()}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rescan()
-	if s, err := disk(dir); err == nil {
-		c.evict(s.missing(0), everything)
-	}
+	_ = c.atFolder(func() {
+		c.rescan()
+		if s, err := disk(dir); err == nil {
+			c.evict(s.missing(0), everything)
+		}
+	})
 	return c
+}
+
+// atFolder is an operation on the folder with c.mu, which is taken only when the gate has let the operation through:
+// others need it who need no device.
+func (c *Cache) atFolder(call func()) error {
+	return c.names(func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		call()
+		return nil
+	})
+}
+
+// names is an operation on names and what they stand for.
+func (c *Cache) names(call func() error) error {
+	_, err := c.do(iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) { return 0, call() })
+	return err
+}
+
+// do is one operation of the gate.
+
+func (c *Cache) do(op iopolicy.Op, call func(bound int) (int, error)) (int, error) {
+	ctx := c.opt.Door.Ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return c.opt.Door.Pass.Do(ctx, op, call)
 }
 
 // Close evicts what is over the bound, counting what others put there meanwhile. Later calls find nothing and keep
 // nothing.
 func (c *Cache) Close() {
+	if c.wantsLook() {
+		_ = c.atFolder(c.rescan)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.closed && c.dirty {
-		c.rescan()
-	}
 	c.closed, c.off = true, true
+}
+
+// wantsLook reports whether something was written since Open, to a cache that is open.
+func (c *Cache) wantsLook() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.closed && c.dirty
 }
 
 // Get fills p with a frame whose sealed length is len(p), and reports whether it was there. That the bytes are right is
@@ -110,30 +149,41 @@ func (c *Cache) Get(k Key, p []byte) bool {
 	if c.isClosed() {
 		return false
 	}
-	// A fifo or a link by that name is not ours: never hang on one, never follow the other.
-	f, err := os.OpenFile(c.path(k), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		if os.IsNotExist(err) {
-			c.forget(k)
+	var f *os.File
+	var info os.FileInfo
+	err := c.names(func() (err error) {
+		// A fifo or a link by that name is not ours: never hang on one, never follow the other.
+		if f, err = os.OpenFile(c.path(k), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err != nil {
+			return err
 		}
-		return false
+		info, err = f.Stat()
+		return err
+	})
+	if f != nil {
+		defer f.Close()
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	switch {
+	case c.stopped():
 		return false
-	}
-	if info.Size() != int64(len(p)) {
+	case os.IsNotExist(err):
+		c.forget(k)
+		return false
+	case err != nil || !info.Mode().IsRegular():
+		return false
+	case info.Size() != int64(len(p)):
 		c.Drop(k)
 		return false
 	}
-	if _, err := io.ReadFull(f, p); err != nil {
-		c.Drop(k)
+	if err := c.readFull(f, p); err != nil {
+		if !c.stopped() {
+			c.Drop(k)
+		}
 		return false
 	}
 	// Not a plain "older than": a clock that was wrong once must not make a frame immortal.
 	if now := time.Now(); now.Sub(info.ModTime()).Abs() > touchAfter {
-		_ = os.Chtimes(f.Name(), time.Time{}, now) // a folder that cannot be written still serves
+		// A folder that cannot be written still serves.
+		_ = c.names(func() error { return os.Chtimes(f.Name(), time.Time{}, now) })
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,35 +191,62 @@ func (c *Cache) Get(k Key, p []byte) bool {
 	return true
 }
 
+// readFull reads p from the beginning of f, as the gate allows.
+func (c *Cache) readFull(f *os.File, p []byte) error {
+	for done := 0; done < len(p); {
+		n, err := c.do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(bound int) (int, error) {
+			part := p[done:]
+			if bound > 0 {
+				part = part[:min(bound, len(part))]
+			}
+			return io.ReadFull(f, part)
+		})
+		if err != nil {
+			return err
+		}
+		done += n
+	}
+	return nil
+}
+
 // Put keeps a frame that is known to be good, if there is place for it. The bytes are copied.
 func (c *Cache) Put(k Key, sealed []byte, from Origin) {
-	if !c.admit(k, int64(len(sealed)), from) {
+	admitted := false
+	if err := c.atFolder(func() { admitted = c.admit(k, int64(len(sealed)), from) }); err != nil || !admitted {
 		return
 	}
-	err := c.write(k, sealed)
+	if c.finish(k, int64(len(sealed)), c.write(k, sealed)) {
+		_ = c.atFolder(c.rescan)
+	}
+}
+
+// finish books what was written, and reports whether it is time to look at the folder again.
+func (c *Cache) finish(k Key, size int64, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shelf.settle(k, err == nil)
 	if err != nil {
-		c.stop(err.Error())
-		return
+		if !c.stopped() {
+			c.stop(err.Error())
+		}
+		return false
 	}
 	c.dirty = true
-	if c.written += blocks(int64(len(sealed))); c.written > c.opt.Limit/rescans {
-		c.rescan()
-	}
+	c.written += blocks(size)
+	return c.written > c.opt.Limit/rescans
 }
 
 // Drop removes a frame that turned out to be damaged.
 func (c *Cache) Drop(k Key) {
-	_ = os.Remove(c.path(k))
+	_ = c.names(func() error { return os.Remove(c.path(k)) })
 	c.forget(k)
 }
 
-// admit makes place for a frame and reports whether it is to be written.
+// stopped reports whether the run was called off.
+func (c *Cache) stopped() bool { return c.opt.Door.Ctx != nil && c.opt.Door.Ctx.Err() != nil }
+
+// admit makes place for a frame and reports whether it is to be written. The caller holds c.mu.
 func (c *Cache) admit(k Key, size int64, from Origin) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.off || c.shelf.upgrade(k, from) {
 		return false
 	}

@@ -70,6 +70,7 @@ type Status struct {
 	ErrorCount       uint64   `json:"error_count"`
 	WaitingFor       string   `json:"waiting_for,omitempty"`
 	CurrentFiles     []string `json:"current_files,omitempty"`
+	Yielding
 }
 
 // NewStatus makes the status of a job. paths are the files it is at.
@@ -80,6 +81,7 @@ func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
 		PercentDone: p.Ratio(), TotalFiles: p.ObjectsTotal, FilesDone: p.Objects,
 		TotalBytes: p.BytesTotal, BytesDone: p.Bytes, BytesRead: t.Bytes.Read, BytesTransferred: t.Derive().Moved,
 		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.WaitingFor,
+		Yielding: yielding(t),
 	}
 	if s.Left >= 0 {
 		left := uint64((s.Left + time.Second - 1) / time.Second)

@@ -65,7 +65,8 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"objects of the figures": report.ObjectsOf[uint64]{}, "bytes of the figures": report.BytesOf[uint64]{},
 		"initialized": Initialized{}, "snapshot": Snapshot{}, "node, match": Node{}, "change": Change{},
 		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "rule, decision": Rule{},
-		"option": Option{}, "version": Version{},
+		"option": Option{}, "version": Version{}, "job": Job{}, "policy_change": PolicyChange{},
+		"policies": PolicySpan{}, "gates": Gate{}, "blamed of a gate": Culprit{},
 	}
 	for heading, v := range types {
 		require.Contains(t, tables, heading)
@@ -88,6 +89,9 @@ func TestWordsAreDocumented(t *testing.T) {
 	}
 	for p := range len(report.PhaseTimes{}) {
 		require.Contains(t, string(text), "`"+report.Phase(p).Key()+"`")
+	}
+	for s := report.FullSpeed; s.Key() != "unknown"; s++ {
+		require.Contains(t, string(text), "`"+s.Key()+"`")
 	}
 }
 
@@ -180,6 +184,42 @@ func TestSummaries(t *testing.T) {
 	require.NotContains(t, encode(t, NewBackupSummary(totals, "", true)), "snapshot_id")
 	require.Contains(t, encode(t, NewRestoreSummary(&report.Totals{Job: report.Restore, Notes: 4}, true)), `"remark_count":4`)
 	require.Contains(t, encode(t, NewCheckSummary(&report.Totals{Job: report.Check}, nil)), `"broken_packs":[]`)
+}
+
+// gated is a run of 49 s that slept for fio on sda and found sdb idle.
+func gated() *report.Totals {
+	return &report.Totals{
+		Elapsed:  49 * time.Second,
+		Policies: []report.PolicySpan{{Policy: "throttle"}, {Policy: "important", Since: 32500 * time.Millisecond}},
+		Gates: []report.Gate{{
+			Device: "s\xffa", Medium: "ssd", Why: "The data lies on sda.", Policy: "throttle", State: report.Waiting, Charged: 1480,
+			Asleep: report.TierTimes{3: 37500 * time.Millisecond}, Held: 36 * time.Second, Engaged: 24500 * time.Millisecond,
+			Windows: [report.Tiers]uint64{124, 0, 1, 0},
+			Blamed:  []report.Culprit{{PID: 1234, Name: "fi\xff", Bytes: 4096}}, Notes: []string{"a\xff"},
+		}, {Device: "sdb", Medium: "hdd"}},
+	}
+}
+
+func TestGatesInEvents(t *testing.T) {
+	want := `"policies":[{"policy":"throttle","since_seconds":0},{"policy":"important","since_seconds":32.5}],` +
+		`"gates":[{"device":"s\\xffa","device_raw":"c/9h","medium":"ssd","evidence":"The data lies on sda.",` +
+		`"policy":"throttle","state":"waiting","charged":1480,"asleep_seconds":[0,0,0,37.5],"held_seconds":36,` +
+		`"engaged_seconds":24.5,"engaged_share":0.5,"windows":[124,0,1,0],` +
+		`"blamed":[{"pid":1234,"name":"fi\\xff","bytes":4096}],"notes":["a\\xff"]},` +
+		`{"device":"sdb","medium":"hdd","policy":"","state":"full_speed","charged":0,"asleep_seconds":[0,0,0,0],` +
+		`"held_seconds":0,"engaged_seconds":0,"engaged_share":0,"windows":[0,0,0,0]}],"seconds_without":13}`
+	totals := gated()
+	require.True(t, strings.HasSuffix(encode(t, NewBackupSummary(totals, "", false)), want))
+	require.True(t, strings.HasSuffix(encode(t, NewStatus(totals, report.Speeds{}, nil)), want))
+	totals.Job = report.Restore
+	require.True(t, strings.HasSuffix(encode(t, NewRestoreSummary(totals, false)), want))
+
+	totals.Gates = totals.Gates[1:]
+	require.NotContains(t, encode(t, NewCheckSummary(totals, nil)), "seconds_without", "nobody was given way")
+	totals.Gates, totals.Policies = nil, nil
+	line := encode(t, NewBackupSummary(totals, "", false))
+	require.NotContains(t, line, "gates")
+	require.NotContains(t, line, "policies")
 }
 
 func TestRunStatus(t *testing.T) {

@@ -16,6 +16,7 @@ type Figures struct {
 	Stages         map[string]float64       `json:"stage_seconds"`
 	Bottleneck     string                   `json:"bottleneck,omitempty"`
 	BottleneckPart float64                  `json:"bottleneck_share,omitempty"`
+	Yielding
 }
 
 // Reductions are the ratios of the session report of a backup; the other jobs reduce nothing.
@@ -122,6 +123,7 @@ func figures(t *report.Totals) Figures {
 	f := Figures{
 		Objects: t.Objects, Bytes: t.Bytes, Packs: t.Packs, TransferTime: t.Derive().TransferTime.Seconds(),
 		Phases: make(map[string]float64), Stages: make(map[string]float64),
+		Yielding: yielding(t),
 	}
 	for p, spent := range t.Phases {
 		if spent > 0 {

@@ -58,6 +58,24 @@ func About(d time.Duration) string {
 	}
 }
 
+// Span formats a time that was measured or estimated and that nobody adds up, to two or three digits: "0.4 s", "37 s",
+// "12 min 05 s", "3 h 20 min".
+func Span(d time.Duration) string {
+	d = max(0, d)
+	s := int64(d.Round(time.Second) / time.Second)
+	switch {
+	case d < 9950*time.Millisecond:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case s < 120:
+		return fmt.Sprintf("%d s", s)
+	case s < 2*3600:
+		return fmt.Sprintf("%d min %02d s", s/60, s%60)
+	default:
+		m := int64(d.Round(time.Minute) / time.Minute)
+		return fmt.Sprintf("%d h %02d min", m/60, m%60)
+	}
+}
+
 // SizeParts splits a size into number and unit. The unit is chosen after rounding, so 1023.999 KiB is "1.00" "MiB".
 func SizeParts(n uint64) (number, unit string) {
 	if n < 1024 {

@@ -99,6 +99,27 @@ func TestAbout(t *testing.T) {
 	}
 }
 
+func TestSpan(t *testing.T) {
+	for _, c := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{-time.Second, "0.0 s"},
+		{440 * time.Millisecond, "0.4 s"},
+		{9949 * time.Millisecond, "9.9 s"},
+		{9950 * time.Millisecond, "10 s"},
+		{37400 * time.Millisecond, "37 s"},
+		{119499 * time.Millisecond, "119 s"},
+		{119500 * time.Millisecond, "2 min 00 s"},
+		{12*time.Minute + 5*time.Second, "12 min 05 s"},
+		{2*time.Hour - 501*time.Millisecond, "119 min 59 s"},
+		{2*time.Hour - 500*time.Millisecond, "2 h 00 min"},
+		{3*time.Hour + 20*time.Minute + 29*time.Second, "3 h 20 min"},
+	} {
+		require.Equal(t, c.want, Span(c.d), "%v", c.d)
+	}
+}
+
 func TestTimeMachineUnits(t *testing.T) {
 	require.Equal(t, "72.32 MB/s", Megabytes(72.32e6))
 	require.Equal(t, "323.87 items/s", Items(323.87))

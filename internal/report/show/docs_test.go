@@ -2,6 +2,7 @@ package show
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 func TestEveryLineIsExplained(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/report.md")
 	require.NoError(t, err)
+	tier := regexp.MustCompile(`tier [0-3]$`)
 	explained := func(s string) bool {
 		return strings.Contains(string(text), "| "+s+" |") || strings.Contains(string(text), "| "+s+",") ||
 			strings.Contains(string(text), ", "+s+" |")
@@ -26,5 +28,14 @@ func TestEveryLineIsExplained(t *testing.T) {
 	}
 	for s := range len(report.StageTimes{}) {
 		require.True(t, explained(report.Stage(s).String()), report.Stage(s).String())
+	}
+	for _, r := range gateRows(&report.Gate{
+		Asleep: report.TierTimes{1, 1, 1, 1}, Held: 1, Engaged: 1, Charged: 1, Windows: [report.Tiers]uint64{1, 1, 1, 1},
+	}) {
+		label := tier.ReplaceAllString(r.label, "tier ")
+		require.Regexp(t, `(?m)^\| `+label+`[03]? \|`, string(text))
+	}
+	for _, label := range []string{"I/O policy", "used by"} {
+		require.True(t, explained(label), label)
 	}
 }

@@ -27,12 +27,15 @@ func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Durat
 		if r != report.Nothing {
 			s.WaitingFor = r.String() // over the whole interval, not over the last seconds
 		}
+		since := report.GatesSince(t.Gates, last.Gates)
 		last, due = t, t.Elapsed+every
+		t.Gates = since
 		fmt.Fprintf(w, "%s%s\n", prefix(), LogLine(&t, s))
 	})
 }
 
-// LogLine is one line of progress: Time Machine's four figures in its form and units, then what it leaves out.
+// LogLine is one line of progress: Time Machine's four figures in its form and units, then what it leaves out. Where the
+// job slept for others is told of the time that t.Gates are about.
 //
 //	72.32 MB/s, avg: 17.91 MB/s, 323.87 items/s, avg: 367.99 items/s; 41.2 % done, about 12 min left; waiting mostly
 //	for: reading
@@ -54,5 +57,5 @@ func LogLine(t *report.Totals, s report.Speeds) string {
 	if s.WaitingFor != "" {
 		line += "; waiting mostly for: " + s.WaitingFor
 	}
-	return line
+	return line + waited(t.Gates)
 }

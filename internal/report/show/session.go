@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// WriteSession writes the report of a finished job: TSM's lines with TSM's labels, then ours, where the time went, and
-// what held the job up.
+// WriteSession writes the report of a finished job: TSM's lines with TSM's labels, then ours, where the time went,
+// what held the job up, and where it gave way to others.
 func WriteSession(w io.Writer, t *report.Totals) error {
 	var b strings.Builder
 	writeRows(&b, sessionRows(t))
@@ -20,6 +20,7 @@ func WriteSession(w io.Writer, t *report.Totals) error {
 	if sentence := Bottleneck(t); sentence != "" {
 		b.WriteString("\n" + sentence + "\n")
 	}
+	writeGates(&b, t)
 	_, err := io.WriteString(w, b.String())
 	if err != nil {
 		return fmt.Errorf("write session report: %w", err)

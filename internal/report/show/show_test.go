@@ -204,6 +204,7 @@ func TestViewFitsEveryTerminal(t *testing.T) {
 	totals := example()
 	totals.Expected = report.Expected{Objects: math.MaxUint64, Bytes: math.MaxUint64}
 	totals.Phase, totals.Notes = report.Finishing, math.MaxUint64
+	totals.Gates = gated().Gates
 	speeds := report.Speeds{Bytes: 1e18, BytesAverage: 1e18, Items: 1e9, ItemsAverage: 1e9, Left: 400 * 24 * time.Hour,
 		WaitingFor: "the repository"}
 	paths := []string{strings.Repeat("日本", 300), "/b", "/c", "/d"}
@@ -216,7 +217,7 @@ func TestViewFitsEveryTerminal(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, viewLines(totals, speeds, paths, 200, 30), 5+shownPaths)
+	require.Len(t, viewLines(totals, speeds, paths, 200, 30), 6+shownPaths)
 }
 
 func TestIsTerminal(t *testing.T) {

@@ -73,6 +73,9 @@ func viewLines(t *report.Totals, s report.Speeds, paths []string, width, height 
 	if s.WaitingFor != "" {
 		lines = append(lines, fit(width, []string{"waiting mostly for: " + s.WaitingFor}))
 	}
+	for _, line := range WaitingForOthers(t) {
+		lines = append(lines, human.CutEnd(line, width))
+	}
 	for _, path := range paths[:min(len(paths), shownPaths)] {
 		lines = append(lines, human.CutMiddle("  "+human.Printable(path), width))
 	}

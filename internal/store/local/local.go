@@ -44,6 +44,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -63,6 +64,7 @@ type Store struct {
 	pass  *iopolicy.Pass
 	known atomic.Bool // the config file was there: it is the proof that the target is mounted
 	swept atomic.Bool // this Store looked for stale temporary files
+	met   acquaintance
 }
 
 var _ store.Store = (*Store)(nil)
@@ -158,7 +160,7 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off > math.MaxInt64-int64(len(p)) {
 		return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 	}
-	if name.Kind == store.Pack && len(p) >= large && !mostlyCached(f, off, len(p)) {
+	if name.Kind == store.Pack && len(p) >= large && s.met.cold(name.ID, func() bool { return !mostlyCached(f, off, len(p)) }) {
 		defer dropRange(f, off, len(p))
 	}
 	r := &reader{f: f}
@@ -297,19 +299,32 @@ func (s *Store) do(ctx context.Context, op iopolicy.Op, call func() error) error
 	return err
 }
 
+// withFD calls act with the descriptor of f.
+func withFD(f *os.File, act func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var actErr error
+	if err := raw.Control(func(fd uintptr) { actErr = act(int(fd)) }); err != nil {
+		return err
+	}
+	return actErr
+}
+
 // reader reads one file as the gate allows.
 type reader struct {
-	f       *os.File
-	bounded bool // the system was told to read no more than it is asked for
+	f     *os.File
+	exact bool // the system was told to read no more than it is asked for
 }
 
 // readAt is one operation: it reads up to bound bytes, if there is a bound, else a step.
 func (r *reader) readAt(p []byte, off int64, bound int) (int, error) {
-	if r.bounded != (bound > 0) {
-		r.bounded = bound > 0
-		readAhead(r.f, !r.bounded)
-	}
 	if bound > 0 {
+		if !r.exact { // or what is read ahead would defeat the bound; f is not open for long
+			r.exact = true
+			_ = withFD(r.f, func(fd int) error { pages.ReadAhead(fd, false); return nil })
+		}
 		p = p[:min(bound, len(p))]
 	}
 	return r.f.ReadAt(p[:min(step, len(p))], off)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -111,7 +112,7 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte) error {
 			}
 			n, err := f.Write(p)
 			if err == nil {
-				err = push(f, int64(off), int64(n), bound > 0)
+				err = withFD(f, func(fd int) error { return pages.Push(fd, int64(off), int64(n), bound > 0) })
 			}
 			return n, err
 		})
@@ -126,8 +127,11 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte) error {
 // createTemp opens a new temporary file in dir, which is made when it is missing and the target is there.
 func (s *Store) createTemp(ctx context.Context, dir string) (*os.File, error) {
 	f, err := s.openTemp(ctx, dir)
-	if ctx.Err() != nil || !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	if s.gone(ctx) {
 		return nil, s.lost(err)

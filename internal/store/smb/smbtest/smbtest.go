@@ -61,7 +61,7 @@ func Start(t testing.TB, c Config) *Server {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc, to see the processes of smbd")
 	}
-	for _, tool := range []string{"smbd", "smbpasswd", "smbcontrol"} {
+	for _, tool := range []string{"smbd", "pdbedit", "smbcontrol"} {
 		if find(tool) == "" {
 			t.Skipf("needs Samba: %s is not installed", tool)
 		}
@@ -78,7 +78,7 @@ func Start(t testing.TB, c Config) *Server {
 	}
 	require.NoError(t, os.Mkdir(s.at("private"), 0o700))
 	s.Configure(c)
-	add := exec.Command(find("smbpasswd"), "-L", "-c", s.at("smb.conf"), "-s", "-a", s.User)
+	add := exec.Command(find("pdbedit"), "--configfile="+s.at("smb.conf"), "--create", "--user="+s.User, "--password-from-stdin")
 	add.Stdin = strings.NewReader(Password + "\n" + Password + "\n")
 	out, err := add.CombinedOutput()
 	require.NoError(t, err, "%s", out)

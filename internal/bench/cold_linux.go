@@ -1,0 +1,15 @@
+package bench
+
+import "github.com/tidemark-backup/tidemark/internal/localfs"
+
+// blockSize is the unit in which Linux counts what a process has read from devices.
+const blockSize = 512
+
+// short reports whether devices delivered less than nine tenths of what was read between two moments. A read may well
+// bring in more than was asked for.
+func short(read int64, before, after used) bool {
+	return (after.read-before.read)*blockSize < read/10*9
+}
+
+// cool takes the whole file out of memory. Its content has been flushed, or it would stay.
+func cool(f *localfs.File) { f.DropCache(0, int64(f.Opened().Size)) }

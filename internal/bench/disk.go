@@ -1,0 +1,214 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+const (
+	// piece is how much is read in order or written at once: the largest I/O inside a window, so that no run is longer
+	// than its share by more than one period.
+	piece = 128 << 10
+	// flushEvery is how much is written between two flushes: a pack.
+	flushEvery = 16 << 20
+	// leastBytes is the smallest file that is read, and written however slow it goes: below 1 MiB door 1 would leave it
+	// in memory.
+	leastBytes = 2 << 20
+	randomRead = 4 << 10
+	// spare is left free on the disk beside the two files.
+	spare = 16 << 20
+)
+
+// disk is a directory in which files are written and read.
+type disk struct {
+	path  string
+	tidy  *localfs.Dir // for what is no part of a measurement: it waits for no gate, and also when ctx has ended
+	names [2]string    // the files: the one that is read, and the one that is written
+	size  int64        // of the first one; 0: it is not there
+	most  int64
+	noise []byte
+}
+
+// openDisk looks whether there is room.
+func openDisk(path string, most int64) (*disk, error) {
+	dir, err := localfs.OpenDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("measure disk: %w", err)
+	}
+	d := &disk{path: path, tidy: dir, most: most / piece * piece, noise: noise(1, 1<<20)}
+	if err := d.room(); err != nil {
+		dir.Release()
+		return nil, err
+	}
+	for i := range d.names {
+		d.names[i] = fmt.Sprintf(".tidemark-bench-%d-%08x-%d", os.Getpid(), rand.Uint32(), i)
+	}
+	return d, nil
+}
+
+// room refuses a disk that the files would fill.
+func (d *disk) room() error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(d.path, &fs); err != nil {
+		return fmt.Errorf("find out free space in %s: %w", d.path, err)
+	}
+	free, need := fs.Bavail*uint64(fs.Bsize), uint64(2*d.most+spare)
+	if free < need {
+		return fmt.Errorf("%s has %d MiB free, and %d are needed: %w", d.path, free>>20, need>>20, ErrSpace)
+	}
+	return nil
+}
+
+// close removes the files.
+func (d *disk) close() {
+	for _, name := range d.names {
+		_ = d.tidy.Remove(name, false) // it may not be there
+	}
+	d.tidy.Release()
+}
+
+// measure takes one measurement through a gate.
+func (d *disk) measure(ctx context.Context, pass *iopolicy.Pass, what What, runs int, share time.Duration) (samples, error) {
+	var s samples
+	door := localfs.Door{Ctx: ctx, Pass: pass}
+	dir, err := door.OpenDir(d.path)
+	if err != nil {
+		return s, d.failed(what, err)
+	}
+	defer dir.Release()
+	for i := range runs {
+		switch what {
+		case Write:
+			err = d.write(ctx, dir, share, &s)
+		case ReadInOrder:
+			err = d.read(ctx, dir, share, &s)
+		default:
+			err = d.readAtRandom(ctx, dir, share, uint64(i), &s)
+		}
+		if err != nil {
+			return s, d.failed(what, err)
+		}
+	}
+	return s, nil
+}
+
+func (d *disk) failed(what What, err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = fmt.Errorf("%w: %w", ErrSpace, err)
+	}
+	return fmt.Errorf("measure %s in %s: %w", what, d.path, err)
+}
+
+// write makes a new file as long as the share goes, and keeps it for reading if it is at least as large as the one
+// before.
+func (d *disk) write(ctx context.Context, dir *localfs.Dir, share time.Duration, s *samples) (err error) {
+	name := d.names[1]
+	w, err := dir.CreateFile(name)
+	if err != nil {
+		return err
+	}
+	least := int64(1)
+	if d.size < leastBytes {
+		least = leastBytes
+	}
+	written := int64(0)
+	err = s.timed(func() (float64, int64, error) {
+		begin := time.Now()
+		for elapsed := time.Duration(0); written < d.most && (elapsed < share || written < least); elapsed = time.Since(begin) {
+			if ctx.Err() != nil {
+				return 0, 0, context.Cause(ctx)
+			}
+			from := written / piece * 4099 % int64(len(d.noise)-piece) // no two pieces alike, for disks that notice
+			n, err := w.WriteAt(d.noise[from:from+piece], written)
+			written += int64(n)
+			if err != nil {
+				return 0, 0, err
+			}
+			if written%flushEvery == 0 {
+				if err := w.Sync(); err != nil {
+					return 0, 0, err
+				}
+			}
+		}
+		if err := w.Sync(); err != nil {
+			return 0, 0, err
+		}
+		return perSecond(written, time.Since(begin)), 0, nil
+	})
+	err = errors.Join(err, w.Close())
+	if err != nil || written < d.size {
+		return errors.Join(err, d.tidy.Remove(name, false))
+	}
+	d.size = written
+	return d.tidy.Rename(name, d.names[0])
+}
+
+// open opens the file for reading, with nothing of it in memory.
+func (d *disk) open(dir *localfs.Dir) (*localfs.File, error) {
+	f, err := dir.OpenFile(d.names[0])
+	if err != nil {
+		return nil, err
+	}
+	cool(f)
+	return f, nil
+}
+
+// read reads the file from its beginning, up to its end or the end of the share.
+func (d *disk) read(ctx context.Context, dir *localfs.Dir, share time.Duration, s *samples) error {
+	f, err := d.open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	buf := make([]byte, piece)
+	return s.timed(func() (float64, int64, error) {
+		begin, done := time.Now(), int64(0)
+		for elapsed := time.Duration(0); done < d.size && (elapsed < share || done == 0); elapsed = time.Since(begin) {
+			if ctx.Err() != nil {
+				return 0, 0, context.Cause(ctx)
+			}
+			n, err := f.ReadAt(buf, done)
+			if err != nil {
+				return 0, 0, err
+			}
+			done += int64(n)
+		}
+		return perSecond(done, time.Since(begin)), done, nil
+	})
+}
+
+// readAtRandom reads pieces of 4 KiB in random order, none of them twice.
+func (d *disk) readAtRandom(ctx context.Context, dir *localfs.Dir, share time.Duration, seed uint64, s *samples) error {
+	f, err := d.open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	order := rand.New(rand.NewPCG(seed, 0x7261_6e64)).Perm(int(d.size / randomRead))
+	buf := make([]byte, randomRead)
+	return s.timed(func() (float64, int64, error) {
+		begin, done := time.Now(), int64(0)
+		for _, at := range order {
+			if ctx.Err() != nil {
+				return 0, 0, context.Cause(ctx)
+			}
+			if _, err := f.ReadAt(buf, int64(at)*randomRead); err != nil {
+				return 0, 0, err
+			}
+			done++
+			if time.Since(begin) >= share {
+				break
+			}
+		}
+		return perSecond(done, time.Since(begin)), done * randomRead, nil
+	})
+}

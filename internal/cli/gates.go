@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"github.com/tidemark-backup/tidemark/internal/gatehouse"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/pressure"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// gates returns the gates of this run. They are made when they are first asked for, with all places that it knows of.
+func (a *app) gates() *gatehouse.House {
+	t := a.task
+	if t.house != nil {
+		return t.house
+	}
+	if t.process == nil {
+		a.yield(options.Attended)
+	}
+	io := a.spec.IO()
+	runtime, err := a.runtimeDir()
+	if err != nil {
+		runtime = "" // nothing can be shared; serving the socket says why
+	}
+	places := t.sources
+	if place, err := a.place(); err == nil {
+		places = append(places[:len(places):len(places)], place)
+	}
+	if cache := a.spec.Cache(); cache.Enabled && cache.Dir != "" {
+		places = append(places[:len(places):len(places)], cache.Dir)
+	}
+	house, err := gatehouse.Open(gatehouse.Config{
+		Client: t.client, Settings: io.Settings, Medium: io.Medium, Runtime: runtime, Blame: io.Blame, Idle: pressure.Idle(),
+	}, places...)
+	if err != nil { // the medium is one of those that the options allow
+		a.print.Note("the I/O policy does not hold: " + err.Error())
+		return nil
+	}
+	t.mu.Lock()
+	t.house = house
+	t.mu.Unlock()
+	return house
+}
+
+// gate is the way to the device of a path or an open directory.
+func (a *app) gate(dir *localfs.Dir, path string) *iopolicy.Pass {
+	if house := a.gates(); house != nil {
+		return house.Gate(dir, path)
+	}
+	return nil
+}
+
+// leave closes the gates at the end of the run, when nothing is open any more.
+func (a *app) leave() {
+	if a.task == nil || a.task.house == nil {
+		return
+	}
+	if err := a.task.house.Close(); err != nil && a.spec.Output().Verbose > 0 {
+		a.print.Note(err.Error())
+	}
+}

@@ -1,0 +1,105 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// Jobs lists running jobs.
+type Jobs struct{ List []control.Status }
+
+// Text writes a table; a job has a line for each of its devices.
+func (j *Jobs) Text(w io.Writer) error {
+	if len(j.List) == 0 {
+		_, err := fmt.Fprintln(w, "no job of this user is running")
+		return err
+	}
+	t := table{head: []string{"PID>", "Policy", "Running>", "Device", "Now", "Asleep", "Command"}}
+	for _, s := range j.List {
+		var device, now, asleep []string
+		if s.Status != nil {
+			for i := range s.Status.Gates {
+				g := &s.Status.Gates[i]
+				device = append(device, deviceName(g))
+				now = append(now, gateState(g))
+				asleep = append(asleep, asleepTime(g))
+			}
+		}
+		t.add(strconv.Itoa(s.PID), human.Printable(s.Policy), human.Clocked(time.Since(s.Start)), strings.Join(device, "\n"),
+			strings.Join(now, "\n"), strings.Join(asleep, "\n"), human.Printable(strings.Join(s.Command, " ")))
+	}
+	return t.write(w)
+}
+
+// Events returns the jobs as they told of themselves.
+func (j *Jobs) Events() []any {
+	var all []any
+	for i := range j.List {
+		all = append(all, &j.List[i])
+	}
+	return all
+}
+
+func deviceName(g *event.Gate) string {
+	name := g.Device
+	if g.Medium != "" {
+		name += " (" + g.Medium + ")"
+	}
+	return human.Printable(name)
+}
+
+// gateState says what a gate does now, and because of whom.
+func gateState(g *event.Gate) string {
+	text := strings.ReplaceAll(g.State, "_", " ")
+	if len(g.Blamed) > 0 && g.State != report.FullSpeed.Key() {
+		text += fmt.Sprintf(", for %s %d", g.Blamed[0].Name, g.Blamed[0].PID)
+		if more := len(g.Blamed) - 1; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return human.Printable(text)
+}
+
+func asleepTime(g *event.Gate) string {
+	var times report.TierTimes
+	for tier, seconds := range g.Asleep {
+		times[tier] = time.Duration(seconds * float64(time.Second))
+	}
+	if times.Sum() == 0 {
+		return "never"
+	}
+	return strings.Replace(times.String(), " asleep", "", 1)
+}
+
+// PolicyChange is what became of a running job.
+type PolicyChange struct{ Change control.Change }
+
+// Text writes a line, and one for each thing that did not change with it.
+func (p *PolicyChange) Text(w io.Writer) error {
+	c := p.Change
+	line := fmt.Sprintf("process %d: %s, it was %s", c.PID, c.Policy, c.Was)
+	switch c.Was {
+	case c.Policy:
+		line = fmt.Sprintf("process %d: %s, as before", c.PID, c.Policy)
+	case "":
+		line = fmt.Sprintf("process %d: %s", c.PID, c.Policy)
+	}
+	_, err := fmt.Fprintln(w, human.Printable(line))
+	for _, note := range c.Notes {
+		if err == nil {
+			_, err = fmt.Fprintln(w, "  "+human.Printable(note))
+		}
+	}
+	return err
+}
+
+// Events returns the record.
+func (p *PolicyChange) Events() []any { return []any{&p.Change} }

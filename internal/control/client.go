@@ -1,0 +1,162 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// Running is a job that was found.
+type Running struct {
+	PID  int
+	path string
+}
+
+// answerTime is how long a job may take to answer. It does so in microseconds, unless it is stopped or the machine is in
+// trouble.
+const answerTime = 5 * time.Second
+
+// newborn is how long a socket may take from being made to being ready.
+const newborn = time.Minute
+
+// Jobs returns the jobs whose sockets are in dir, in the order of their process numbers, and removes sockets whose
+// processes are dead. If there is no such directory there is no job.
+func Jobs(dir string) ([]Running, error) {
+	err := checkDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list control sockets: %w", err)
+	}
+	var all []Running
+	for _, entry := range entries {
+		if entry.Type() != fs.ModeSocket {
+			continue
+		}
+		path := filepath.Join(dir, entry.Name())
+		pid, ok := parseName(entry.Name())
+		switch {
+		case ok && alive(path):
+			all = append(all, Running{pid, path})
+		case ok || abandoned(entry):
+			_ = remove(path) // or the next who looks does
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Running) int { return a.PID - b.PID })
+	return all, nil
+}
+
+// alive reports whether somebody listens: the process numbers of a container say nothing here, but a socket refuses once
+// nobody does.
+func alive(path string) bool {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err == nil {
+		_ = conn.Close()
+	}
+	return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
+}
+
+// abandoned reports whether a socket that is not ready will never be.
+func abandoned(entry fs.DirEntry) bool {
+	if !strings.HasPrefix(entry.Name(), unfinished) {
+		return false
+	}
+	info, err := entry.Info()
+	return err == nil && time.Since(info.ModTime()) > newborn
+}
+
+// Status asks a job for its state.
+func (r Running) Status(ctx context.Context) (Status, error) {
+	var s Status
+	if err := r.ask(ctx, request{Version: protocol, Request: askStatus}, "job", &s); err != nil {
+		return Status{}, fmt.Errorf("ask process %d: %w", r.PID, err)
+	}
+	return s, nil
+}
+
+// SetPolicy asks a job to follow another policy from now on.
+func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy) (Change, error) {
+	var c Change
+	err := r.ask(ctx, request{Version: protocol, Request: setPolicy, Policy: p.String()}, "policy_change", &c)
+	if err != nil {
+		return Change{}, fmt.Errorf("set policy of process %d: %w", r.PID, err)
+	}
+	return c, nil
+}
+
+// ask sends one request and reads the answer, which is to be of one type.
+func (r Running) ask(ctx context.Context, q request, want string, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, "unix", r.path)
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
+		return ErrGone
+	}
+	if err != nil {
+		return err //nolint:wrapcheck // says what it did
+	}
+	conn := c.(*net.UnixConn)
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if err := checkPeer(conn); err != nil {
+		return err
+	}
+	if err := writeLine(conn, q); err != nil {
+		return late(ctx, err)
+	}
+	var raw json.RawMessage
+	if err := readLine(bufio.NewReaderSize(conn, answerLine), &raw); err != nil {
+		return late(ctx, err)
+	}
+	return understand(raw, want, answer)
+}
+
+// late says in plain words why there is no answer.
+func late(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%w: nothing came within %s", ErrAnswer, answerTime)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("%w: it hung up, because it ends or too many ask; try again", ErrAnswer)
+	}
+	return fmt.Errorf("%w: %w", ErrAnswer, err)
+}
+
+func understand(raw []byte, want string, answer any) error {
+	var head refusal
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return fmt.Errorf("%w: %w", ErrAnswer, err)
+	}
+	switch {
+	case head.Type == "refused":
+		return fmt.Errorf("%w: %s", ErrRefused, head.Message)
+	case head.Version != protocol || head.Type != want:
+		return fmt.Errorf("%w: it says %q in version %d", ErrAnswer, head.Type, head.Version)
+	}
+	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(answer); err != nil {
+		return fmt.Errorf("%w: %w", ErrAnswer, err)
+	}
+	return nil
+}

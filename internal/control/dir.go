@@ -1,0 +1,63 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Sockets are named "job-PID-RANDOM". The number is for whoever looks into the directory; what is random keeps apart
+// jobs of one process, and processes that have the same number in different containers.
+const (
+	prefix     = "job-"
+	unfinished = ".new-" // before a socket is ready
+)
+
+// makeDir makes the directory if it is missing, and checks it.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make directory of control sockets: %w", err)
+	}
+	return checkDir(dir)
+}
+
+// checkDir refuses a directory that others could have put something into. A missing one is fs.ErrNotExist.
+func checkDir(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("look at directory of control sockets: %w", err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%w: %s is no directory; remove it", ErrDirectory, dir)
+	case !ok || int(owner.Uid) != os.Geteuid():
+		return fmt.Errorf("%w: %s belongs to another user; set XDG_RUNTIME_DIR to a directory of your own", ErrDirectory, dir)
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%w: others can enter %s; run 'chmod 700 %s'", ErrDirectory, dir, dir)
+	}
+	return nil
+}
+
+// parseName returns the process a socket belongs to by its name.
+func parseName(name string) (pid int, ok bool) {
+	number, ok := strings.CutPrefix(name, prefix)
+	if !ok {
+		return 0, false
+	}
+	number, _, ok = strings.Cut(number, "-")
+	pid, err := strconv.Atoi(number)
+	return pid, ok && err == nil && pid > 0
+}
+
+// remove removes a file that somebody else may have removed already.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err //nolint:wrapcheck // names the file
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package control
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// protocol is the version of both sides. It changes when an old program would misunderstand a new one; fields that may be
+// ignored are added without.
+const protocol = 1
+
+// The longest lines. A request names a policy; an answer has a list of devices, of sources and of processes.
+const (
+	requestLine = 4 << 10
+	answerLine  = 1 << 20
+)
+
+// The requests.
+const (
+	askStatus = "status"
+	setPolicy = "set-policy"
+)
+
+type request struct {
+	Version int    `json:"version"`
+	Request string `json:"request"`
+	Policy  string `json:"policy,omitempty"`
+}
+
+// refusal is the answer to what cannot be done.
+type refusal struct {
+	Type    string `json:"message_type"` // "refused"
+	Version int    `json:"version"`
+	Message string `json:"message"`
+}
+
+func refuse(format string, a ...any) refusal {
+	return refusal{"refused", protocol, fmt.Sprintf(format, a...)}
+}
+
+// readLine reads one line into v. r's buffer is the longest there may be. io.EOF means that there is no more, and
+// errSyntax that the other side does not speak the protocol.
+func readLine(r *bufio.Reader, v any) error {
+	line, err := r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return fmt.Errorf("%w: a line of more than %d bytes", errSyntax, r.Size())
+	case errors.Is(err, io.EOF) && len(line) > 0:
+		return io.ErrUnexpectedEOF
+	case err != nil:
+		return err //nolint:wrapcheck // the caller knows what it was doing
+	}
+	if err := json.Unmarshal(line, v); err != nil {
+		return fmt.Errorf("%w: %w", errSyntax, err)
+	}
+	return nil
+}
+
+func writeLine(w io.Writer, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	if len(line) >= answerLine {
+		if line, err = json.Marshal(refuse("the answer is too long")); err != nil {
+			return fmt.Errorf("encode answer: %w", err)
+		}
+	}
+	if _, err := w.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}

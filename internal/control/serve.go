@@ -1,0 +1,206 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// limits bound what clients can take from a job.
+type limits struct {
+	patience    time.Duration // for a whole request to come, and for an answer to be taken
+	pause       time.Duration // between an answer and the next request: who floods the socket gets no processor for it
+	connections int           // at once; more are closed unheard
+}
+
+func usualLimits() limits {
+	return limits{patience: 5 * time.Second, pause: 10 * time.Millisecond, connections: 8}
+}
+
+// Serve makes a socket for a job in dir, which is made if it is missing, and answers there until stop is called or ctx
+// ends. stop removes the socket and returns when nobody uses the job any more; it may be called more than once. An error
+// is no reason not to run the job: it only cannot be seen and changed.
+func Serve(ctx context.Context, dir string, job Job) (stop func(), err error) {
+	return serve(ctx, dir, job, usualLimits())
+}
+
+func serve(ctx context.Context, dir string, job Job, l limits) (func(), error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	listener, path, err := listen(dir)
+	if err != nil {
+		return nil, fmt.Errorf("make control socket: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := &server{job: job, limits: l, start: time.Now(), slots: make(chan struct{}, l.connections)}
+	s.tasks.Go(func() { s.accept(ctx, listener) })
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		<-ctx.Done()
+		_ = remove(path) // what stays behind is stale, and removed by the next who looks
+		_ = listener.Close()
+		s.tasks.Wait()
+	}()
+	return func() { cancel(); <-closed }, nil
+}
+
+// listen makes a socket that nobody else can reach, and gives it its name only when it listens: a socket that refuses
+// connections is one that a dead process has left behind.
+func listen(dir string) (*net.UnixListener, string, error) {
+	unique := make([]byte, 4)
+	if _, err := rand.Read(unique); err != nil {
+		return nil, "", fmt.Errorf("find a name: %w", err)
+	}
+	name := strconv.Itoa(os.Getpid()) + "-" + hex.EncodeToString(unique)
+	early, path := filepath.Join(dir, unfinished+name), filepath.Join(dir, prefix+name)
+	if longest := len(syscall.RawSockaddrUnix{}.Path) - 1; len(early) > longest {
+		return nil, "", fmt.Errorf("%w: the path %s is longer than the %d bytes a socket may have; set XDG_RUNTIME_DIR to a shorter one",
+			ErrDirectory, early, longest)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: early, Net: "unix"})
+	if err != nil {
+		return nil, "", err //nolint:wrapcheck // says what it did, and with which path
+	}
+	listener.SetUnlinkOnClose(false) // it would look for the early name
+	err = os.Chmod(early, 0o600)
+	if err == nil {
+		err = os.Rename(early, path)
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, listener.Close(), remove(early))
+	}
+	return listener, path, nil
+}
+
+type server struct {
+	job    Job
+	limits limits
+	start  time.Time
+	slots  chan struct{}
+	tasks  sync.WaitGroup
+	change sync.Mutex // one change of policy at a time, so that each can say what it changed
+}
+
+// accept takes connections until the listener is closed.
+func (s *server) accept(ctx context.Context, listener *net.UnixListener) {
+	for {
+		conn, err := listener.AcceptUnix()
+		switch {
+		case err == nil:
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return
+		default: // out of descriptors, or the client has left already
+			wait(ctx, 10*s.limits.pause)
+			continue
+		}
+		select {
+		case s.slots <- struct{}{}:
+			s.tasks.Go(func() { defer func() { <-s.slots }(); s.talk(ctx, conn) })
+		default:
+			_ = conn.Close()
+		}
+	}
+}
+
+// talk answers one client, until it goes, is silent for too long, or does not speak the protocol.
+func (s *server) talk(ctx context.Context, conn *net.UnixConn) {
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if checkPeer(conn) != nil {
+		return
+	}
+	r := bufio.NewReaderSize(conn, requestLine)
+	for ctx.Err() == nil {
+		// One deadline for the whole line: bytes that trickle in do not move it.
+		if conn.SetDeadline(time.Now().Add(s.limits.patience)) != nil {
+			return
+		}
+		var q request
+		err := readLine(r, &q)
+		if err != nil && !errors.Is(err, errSyntax) {
+			return
+		}
+		var reply any
+		if err != nil {
+			reply = refuse("%v", err)
+		} else {
+			reply = s.answer(q)
+		}
+		if conn.SetDeadline(time.Now().Add(s.limits.patience)) != nil || writeLine(conn, reply) != nil || err != nil {
+			return
+		}
+		wait(ctx, s.limits.pause)
+	}
+}
+
+func (s *server) answer(q request) any {
+	if q.Version != protocol {
+		return refuse("it speaks version %d of the protocol, and was asked in version %d; ask it with the program it runs",
+			protocol, q.Version)
+	}
+	switch q.Request {
+	case askStatus:
+		return s.status()
+	case setPolicy:
+		p, err := iopolicy.ParsePolicy(q.Policy)
+		if err != nil {
+			return refuse("%v", err)
+		}
+		return s.setPolicy(p)
+	}
+	return refuse("unknown request %q; there are %s and %s", q.Request, askStatus, setPolicy)
+}
+
+// status fills in what a job need not know.
+func (s *server) status() Status {
+	status := s.job.Status()
+	status.Type, status.Version, status.PID = "job", protocol, os.Getpid()
+	if status.Command == nil {
+		status.Command = os.Args
+	}
+	if status.Start.IsZero() {
+		status.Start = s.start
+	}
+	if status.Sources == nil {
+		status.Sources = []string{}
+	}
+	return status
+}
+
+func (s *server) setPolicy(p iopolicy.Policy) any {
+	s.change.Lock()
+	defer s.change.Unlock()
+	was := s.job.Status().Policy
+	notes, err := s.job.SetPolicy(p)
+	if err != nil {
+		return refuse("%v", err)
+	}
+	if notes == nil {
+		notes = []string{}
+	}
+	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was, Policy: p.String(), Notes: notes}
+}
+
+// wait lets d pass, or less when ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

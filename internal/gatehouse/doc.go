@@ -1,2 +1,0 @@
-// Package gatehouse keeps the gates of one run: one for each device it touches.
-package gatehouse

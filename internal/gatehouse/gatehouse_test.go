@@ -1,0 +1,166 @@
+package gatehouse
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
+)
+
+// onDisk returns a folder on something that has a gate.
+func onDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if info, err := device.Of(dir); err != nil || info.Key == "" {
+		t.Skip("needs a temporary folder on a device")
+	}
+	return dir
+}
+
+func house(t *testing.T, cfg Config, places ...string) *House {
+	t.Helper()
+	if cfg.Settings == (iopolicy.Settings{}) {
+		cfg.Settings = iopolicy.Default()
+	}
+	h, err := Open(cfg, places...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h
+}
+
+func runtimeDir(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "runtime")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	return dir
+}
+
+func TestOneGateForOneDevice(t *testing.T) {
+	dir := onDisk(t)
+	h := house(t, Config{}, filepath.Join(dir, "source"), filepath.Join(dir, "not/made/yet"))
+	require.Len(t, h.Gates(), 1)
+	require.Same(t, h.Gates()[0], h.Path(dir).Gate())
+	open, err := localfs.OpenDir(dir)
+	require.NoError(t, err)
+	defer open.Release()
+	require.Same(t, h.Gates()[0], h.Gate(open, dir).Gate())
+	require.Same(t, h.Gates()[0], h.Gate(nil, dir).Gate())
+	require.Len(t, h.Gates(), 1)
+}
+
+func TestMemoryHasNoGate(t *testing.T) {
+	if info, err := device.Of("/dev/shm"); err != nil || info.Medium != device.Memory {
+		t.Skip("needs a file system in memory at /dev/shm")
+	}
+	h := house(t, Config{}, "/dev/shm")
+	require.Nil(t, h.Path("/dev/shm"))
+	require.Empty(t, h.Gates())
+	require.Empty(t, h.Report())
+}
+
+func TestAPlaceThatCannotBeLookedAtHasAGate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	h := house(t, Config{})
+	require.NotNil(t, h.Path(filepath.Join(file, "below a file")))
+	r := h.Report()
+	require.Len(t, r, 1)
+	require.Contains(t, r[0].Why, "cannot be found out")
+	require.Contains(t, r[0].Notes[0], "Only other runs of tidemark are given way to.")
+}
+
+func TestMediumOfTheUser(t *testing.T) {
+	dir := onDisk(t)
+	require.Equal(t, iopolicy.SSD, house(t, Config{Medium: "ssd"}, dir).Gates()[0].Stats().Medium)
+	require.Equal(t, iopolicy.HDD, house(t, Config{Medium: "hdd"}, dir).Gates()[0].Stats().Medium)
+	require.Equal(t, "remote", house(t, Config{Medium: "remote"}, dir).Report()[0].Medium)
+	_, err := Open(Config{Medium: "tape"})
+	require.ErrorIs(t, err, device.ErrMedium)
+}
+
+func TestPolicyIsToldToTheOthers(t *testing.T) {
+	dir, runtime := onDisk(t), runtimeDir(t)
+	h := house(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtime}, dir)
+	other := house(t, Config{Client: iopolicy.NewClient(iopolicy.Standard), Runtime: runtime}, dir)
+	policies := func() (all []iopolicy.Policy) {
+		for _, p := range other.all()[0].peers.Processes() {
+			all = append(all, p.Policy)
+		}
+		return all
+	}
+	require.ElementsMatch(t, []iopolicy.Policy{iopolicy.Throttle, iopolicy.Standard}, policies())
+	h.SetPolicy(iopolicy.Utility)
+	require.Equal(t, iopolicy.Utility, h.Client().Policy())
+	require.ElementsMatch(t, []iopolicy.Policy{iopolicy.Utility, iopolicy.Standard}, policies())
+	require.Equal(t, "utility", h.Report()[0].Policy)
+	require.Len(t, other.all()[0].cooperating(), 1, "oneself is no peer")
+}
+
+func TestAnUnsafeRuntimeFolderIsTold(t *testing.T) {
+	dir, runtime := onDisk(t), runtimeDir(t)
+	require.NoError(t, os.Chmod(runtime, 0o777))
+	h := house(t, Config{Runtime: runtime}, dir)
+	require.Contains(t, h.Report()[0].Notes[0], "Other runs of tidemark count as strangers here: ")
+}
+
+func TestAnnouncement(t *testing.T) {
+	dir, runtime := onDisk(t), runtimeDir(t)
+	key, err := device.Of(dir)
+	require.NoError(t, err)
+	state, err := shared.Attach(runtime, key.Key, shared.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, state.Close()) }()
+	announced := func() (all []iopolicy.Policy) {
+		for _, p := range state.Processes() {
+			if p.Announced && p.Live && p.PID == os.Getpid() {
+				all = append(all, p.Policy)
+			}
+		}
+		return all
+	}
+	a, err := Announce(runtime, os.Getpid(), iopolicy.Utility, dir, filepath.Dir(dir), "/dev/shm")
+	require.NoError(t, err)
+	require.Equal(t, []iopolicy.Policy{iopolicy.Utility}, announced(), "once on each device")
+	a.SetPolicy(iopolicy.Throttle)
+	require.Equal(t, []iopolicy.Policy{iopolicy.Throttle}, announced())
+	require.NoError(t, a.Close())
+	require.Empty(t, announced())
+
+	a, err = Announce(runtime, os.Getpid(), iopolicy.Utility, dir)
+	require.NoError(t, err)
+	require.NoError(t, a.Leave())
+	require.Equal(t, []iopolicy.Policy{iopolicy.Utility}, announced(), "as long as the process lives")
+	_, err = Announce(runtime, 1<<22+1, iopolicy.Utility, dir)
+	require.ErrorIs(t, err, shared.ErrNoProcess)
+}
+
+func TestManyAskAtOnce(t *testing.T) {
+	dir := onDisk(t)
+	h := house(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtimeDir(t), Blame: true}, dir)
+	h.SetPolicy(iopolicy.Important) // so that nobody waits, whatever else this machine does
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				grant, err := h.Path(filepath.Join(dir, "x")).Begin(context.Background(), iopolicy.Op{Kind: iopolicy.Write})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = h.Report()
+				grant.End(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 400, h.Gates()[0].Stats().Operations)
+	require.EqualValues(t, 400, h.Gates()[0].Stats().Moved.Written)
+}

@@ -1,0 +1,190 @@
+package gatehouse
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/pressure"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
+)
+
+// sampled is how many operations there are to one of which is measured how long the device takes, while it is not certain
+// what the device is. Measuring costs some 600 ns.
+const sampled = 16
+
+// room is what belongs to one device.
+type room struct {
+	info  device.Info
+	gate  *iopolicy.Gate
+	watch *pressure.Watcher
+	peers *shared.State // nil: nothing is shared
+	judge *device.Judge
+	notes []string
+	suspects
+	told  iopolicy.Bytes // how much of elsewhere the peers know
+	exact bool           // every operation is metered: its bytes are proven to be for this device
+}
+
+// build makes the room of a device. h.mu is held.
+func (h *House) build(info device.Info) *room {
+	r := &room{info: info, judge: device.NewJudge(info), exact: h.several || len(h.rooms) > 0}
+	r.suspects.always = h.cfg.Blame
+	r.join(h)
+	opt := pressure.Options{
+		Stats: stats(info), Touches: true, Mount: info.Source, Peers: r.cooperating,
+		Syncs: r.syncs, Ledger: r.moved,
+	}
+	if r.exact {
+		opt.Elsewhere = func() iopolicy.Bytes { return h.elsewhere(r) }
+	}
+	r.watch = pressure.Watch(info, opt)
+	if mode, why := r.watch.Mode(); mode == pressure.Blind {
+		r.notes = append(r.notes, why+" Only other runs of tidemark are given way to.")
+	}
+	cfg := iopolicy.Config{
+		Name: info.Name(), Medium: info.Medium.Policy(), Settings: h.cfg.Settings, Watcher: witness{r.watch, &r.suspects}, Meter: pressure.Meter(),
+		Idle: h.cfg.Idle, Attribute: r.exact, Observe: r.observe,
+	}
+	if r.peers != nil {
+		cfg.Peers = r.peers
+	}
+	r.gate = iopolicy.New(cfg)
+	if info.Weak {
+		r.gate.Sample(sampled)
+	}
+	return r
+}
+
+// stats are the files in which the kernel counts what the disks of a device do.
+func stats(info device.Info) []string {
+	var files []string
+	for _, leaf := range info.Leaves {
+		if leaf.Sysfs != "" {
+			files = append(files, filepath.Join(leaf.Sysfs, "stat"))
+		}
+	}
+	return files
+}
+
+// join shares state with the other processes at the device. Without it the job runs as well; then each takes the other
+// for a stranger.
+func (r *room) join(h *House) {
+	if h.cfg.Runtime == "" {
+		return
+	}
+	p := h.cfg.Client.Policy()
+	s, err := shared.Attach(h.cfg.Runtime, r.info.Key, shared.Options{Policy: p, Spacing: r.spacing(h.cfg.Settings)})
+	if err != nil {
+		r.notes = append(r.notes, fmt.Sprintf("Other runs of tidemark count as strangers here: %v.", err))
+		return
+	}
+	r.peers = s
+}
+
+func (r *room) spacing(s iopolicy.Settings) time.Duration {
+	if r.info.Medium.Policy() == iopolicy.SSD {
+		return s.PeriodSSD[1]
+	}
+	return s.PeriodHDD[1]
+}
+
+// pass returns a client's way through the room's gate; nil for no room.
+func (r *room) pass(c *iopolicy.Client) *iopolicy.Pass {
+	if r == nil {
+		return nil
+	}
+	return r.gate.Pass(c)
+}
+
+// cooperating returns the processes that share the device and say what they do there.
+func (r *room) cooperating() []pressure.Peer {
+	if r.peers == nil {
+		return nil
+	}
+	var out []pressure.Peer
+	for _, p := range r.peers.Processes() {
+		if p.Self || !p.Live {
+			continue
+		}
+		out = append(out, pressure.Peer{
+			PID: p.PID, Start: uint64(p.Started), Tier: p.Tier, Passive: p.Policy == iopolicy.Passive,
+			Elsewhere: p.Elsewhere.Read,
+		})
+	}
+	return out
+}
+
+// elsewhere returns how many bytes of this process are proven to have gone to other devices than r's. The watcher of r asks,
+// one look at a time.
+func (h *House) elsewhere(r *room) (sum iopolicy.Bytes) {
+	for _, other := range h.all() {
+		if other != r && other.exact {
+			own := other.gate.Own()
+			sum.Read += own.Read
+			sum.Written += own.Written
+		}
+	}
+	if r.peers != nil { // they subtract it from what the kernel tells them of this process
+		r.peers.AddElsewhere(iopolicy.Bytes{Read: sum.Read - r.told.Read, Written: sum.Written - r.told.Written})
+		r.told = sum
+	}
+	return sum
+}
+
+// syncs and moved are asked by the watcher, first while the gate is being made.
+func (r *room) syncs() (inflight int, begun uint64) {
+	if r.gate == nil {
+		return 0, 0
+	}
+	return r.gate.Syncs()
+}
+
+func (r *room) moved() iopolicy.Bytes {
+	if r.gate == nil {
+		return iopolicy.Bytes{}
+	}
+	return r.gate.Stats().Moved
+}
+
+// observe learns about the medium from how long operations took that reached the device.
+func (r *room) observe(op iopolicy.Kind, took time.Duration, reached iopolicy.Bytes) {
+	if reached.Read == 0 || op != iopolicy.Metadata && op != iopolicy.Read {
+		return
+	}
+	r.judge.Note(took, int(reached.Read), false)
+	medium, decided, _ := r.judge.Medium()
+	if !decided {
+		return
+	}
+	r.gate.SetMedium(medium.Policy())
+}
+
+// report tells what has happened here.
+func (r *room) report(p iopolicy.Policy) report.Gate {
+	s := r.gate.Stats()
+	medium, _, why := r.judge.Medium()
+	g := report.Gate{
+		Device: s.Name, Medium: medium.String(), Why: why, Policy: p.String(), State: report.GateState(s.State), Charged: s.Charged,
+		Asleep: s.Asleep, Held: s.Held, Engaged: s.Engaged, Windows: s.Windows, Notes: r.notes,
+	}
+	if mode, why := r.watch.Mode(); mode != pressure.Blind && why != "" {
+		g.Notes = append(g.Notes[:len(g.Notes):len(g.Notes)], why)
+	}
+	g.Blamed = r.suspects.list()
+	return g
+}
+
+func (r *room) close() error {
+	r.watch.Close()
+	if r.peers == nil {
+		return nil
+	}
+	if err := r.peers.Close(); err != nil {
+		return fmt.Errorf("leave the gate of %s: %w", r.info.Name(), err)
+	}
+	return nil
+}

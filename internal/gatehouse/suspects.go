@@ -1,0 +1,84 @@
+package gatehouse
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/pressure"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// asking is how far apart the processes of the machine are looked at: it costs some 5 us for each of them.
+const asking = time.Second
+
+// named is how many processes a report names for one device.
+const named = 5
+
+// suspects are the processes that moved something while windows were open.
+type suspects struct {
+	always bool // look from the beginning, not only once somebody was seen
+
+	mu    sync.Mutex
+	busy  bool
+	next  time.Time
+	moved map[pressure.Culprit]uint64 // bytes, by process: Bytes and Tier of the key are zero
+}
+
+// witness is a watcher that asks who it was when it has seen somebody.
+type witness struct {
+	*pressure.Watcher
+	suspects *suspects
+}
+
+// Look asks on a goroutine of its own: the gate must not wait for it.
+func (w witness) Look(m iopolicy.Moment) iopolicy.Sighting {
+	s := w.Watcher.Look(m)
+	seen := w.suspects.always || s.Inflight[0] || !s.Newest[0].IsZero()
+	if seen && w.suspects.due(m.At) {
+		go w.suspects.accuse(w.Watcher.Blame)
+	}
+	return s
+}
+
+// due reports whether it is time to ask again; whoever is told so must.
+func (s *suspects) due(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy || now.Before(s.next) {
+		return false
+	}
+	s.busy, s.next = true, now.Add(asking)
+	return true
+}
+
+func (s *suspects) accuse(ask func() []pressure.Culprit) {
+	found := ask()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = false
+	if s.moved == nil {
+		s.moved = map[pressure.Culprit]uint64{}
+	}
+	for _, c := range found {
+		s.moved[pressure.Culprit{PID: c.PID, Name: c.Name}] += c.Bytes
+	}
+}
+
+// list returns who moved most.
+func (s *suspects) list() []report.Culprit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []report.Culprit
+	for who, bytes := range s.moved {
+		if bytes > 0 {
+			all = append(all, report.Culprit{PID: who.PID, Name: who.Name, Bytes: bytes})
+		}
+	}
+	slices.SortFunc(all, func(a, b report.Culprit) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PID, b.PID))
+	})
+	return all[:min(len(all), named)]
+}

@@ -1,0 +1,6 @@
+package rig
+
+import "syscall"
+
+// direct opens a file so that reads pass the page cache by.
+const direct = syscall.O_DIRECT

@@ -1,0 +1,20 @@
+// Package rig is what the measurements of policybench are made with: a disk of their own, sources and repositories on it,
+// backups by several programs, and foregrounds that use the disk beside them.
+//
+// It refuses to know what is measured.
+package rig
+
+import (
+	"context"
+	"time"
+)
+
+// Pause waits, unless ctx ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,48 @@
+package others
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRealProcesses starts a shell that starts another program.
+func TestRealProcesses(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "sleep 1000 & read x; exec 0<&-; dd if=/dev/zero of=\"$1\" bs=1M count=2 conv=fsync 2>/dev/null; read x", "sh", t.TempDir()+"/file")
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		for _, kid := range Children(cmd.Process.Pid, nil) {
+			if p, err := os.FindProcess(kid); err == nil {
+				p.Kill()
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	start := startOf("/proc/" + strconv.Itoa(cmd.Process.Pid))
+	require.NotZero(t, start)
+	c := NewCompany()
+	defer c.Close()
+	require.Eventually(t, func() bool { return len(Children(cmd.Process.Pid, nil)) == 1 }, 10*time.Second, time.Millisecond)
+	require.Contains(t, Children(os.Getpid(), nil), cmd.Process.Pid)
+	require.Zero(t, c.Look([]Peer{{PID: cmd.Process.Pid, Start: start + 1}}, time.Now()).Alive, "another process with its number")
+	peers := []Peer{{PID: cmd.Process.Pid, Start: start}}
+	require.Equal(t, 1, c.Look(peers, time.Now()).Alive)
+	var b Blamer
+	require.Empty(t, b.Ask(time.Now(), 0, peers))
+	in.Write([]byte("\n"))
+	require.Eventually(t, func() bool { return c.Look(peers, time.Now()).Dirtied >= 2<<20 }, 10*time.Second, 10*time.Millisecond)
+	var named []string
+	for _, culprit := range b.Ask(time.Now().Add(asked), 0, peers) {
+		named = append(named, culprit.Name)
+		require.NotEqual(t, os.Getpid(), culprit.PID)
+	}
+	require.NotEmpty(t, named)
+	in.Close()
+}

@@ -1,0 +1,44 @@
+package priority
+
+import (
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// Nice values: by how much the share of a contended processor falls. The scheduler of Linux gives a process 1.25 times
+// the weight of the next nicer one, so that beside one busy process of nice 0, nice 5 gets a quarter and nice 10 a tenth.
+// Not 19, which gets 1.5 %: what holds a lock of the file system has to get on, and without root there is no way back.
+const (
+	niceUtility  = 5
+	niceThrottle = 10
+)
+
+// Applied is what holds after a policy was applied.
+type Applied struct {
+	Policy  iopolicy.Policy
+	Threads int    // of the process, when the last of them was looked at
+	Now     string // what holds for the main thread: "nice 10, batch scheduling, idle I/O class"
+	// Notes are sentences for the user: what could not be set or not be undone, and what can be done about it.
+	Notes []string
+}
+
+func (a *Applied) note(sentence string) {
+	if !slices.Contains(a.Notes, sentence) {
+		a.Notes = append(a.Notes, sentence)
+	}
+}
+
+// lowers reports whether a policy asks for less of the processor.
+func lowers(p iopolicy.Policy) bool { return p == iopolicy.Utility || p == iopolicy.Throttle }
+
+// ApplyTo gives another process, all its threads and the children it will have the kernel-side part of a policy. A policy
+// that lowers nothing undoes what an earlier ApplyTo did, as far as that can be told from the process, and leaves alone
+// whatever else it finds. The error wraps ErrNoProcess or ErrNotPermitted.
+func ApplyTo(pid int, p iopolicy.Policy) (Applied, error) {
+	process, err := Other(pid)
+	if err != nil {
+		return Applied{Policy: p}, err
+	}
+	return process.Apply(p)
+}

@@ -1,0 +1,123 @@
+package show
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+)
+
+// gated is a run of 49 s that slept for fio on sda: 49 - 37 = 12 s without, and a window was open half of the time.
+func gated() *report.Totals {
+	return &report.Totals{
+		Elapsed:  49 * time.Second,
+		Policies: []report.PolicySpan{{Policy: "throttle"}, {Policy: "important", Since: 32 * time.Second}},
+		Gates: []report.Gate{
+			{
+				Device: "sda", Medium: "ssd", State: report.Waiting, Charged: 1480,
+				Asleep: report.TierTimes{2: 500 * time.Millisecond, 3: 74 * time.Second}, Held: 37 * time.Second,
+				Engaged: 24500 * time.Millisecond, Windows: [report.Tiers]uint64{0: 124, 2: 1},
+				Blamed: []report.Culprit{{PID: 1234, Name: "fio", Bytes: 12 << 20}, {PID: 7, Name: "a\nb", Bytes: 512}},
+			},
+			{Device: "sdb", Medium: "hdd"},
+			{Device: "fuse.x", Notes: []string{"The device behind fuse.x cannot be told."}},
+		},
+	}
+}
+
+const gatedReport = `
+I/O policy: throttle, then important after 32 s.
+
+Giving way to others on sda (ssd):
+  asleep at tier 3                        74.00 s
+  asleep at tier 2                         0.50 s
+  standing still                          37.00 s   75.5 %
+  windows open                            24.50 s   50.0 %
+  windows opened by tier 0                  124
+  windows opened by tier 2                    1
+  operations at the device                1,480
+  used by                             12.00 MiB  fio (1234)
+  used by                                 512 B  a\x0ab (7)
+
+Giving way to others on fuse.x: never.
+  The device behind fuse.x cannot be told.
+
+Without giving way the job would have taken about 12 s instead of 49 s.
+`
+
+func TestSessionReportTellsOfGates(t *testing.T) {
+	for _, job := range []report.Job{report.Backup, report.Restore, report.Check} {
+		totals := gated()
+		totals.Job = job
+		var b strings.Builder
+		require.NoError(t, WriteSession(&b, totals))
+		require.True(t, strings.HasSuffix(b.String(), gatedReport), b.String())
+
+		b.Reset()
+		require.NoError(t, WriteUndisturbed(&b, totals))
+		require.Empty(t, b.String())
+	}
+}
+
+func TestUndisturbed(t *testing.T) {
+	totals := gated()
+	totals.Gates = []report.Gate{{Device: "sda", Medium: "ssd"}, {Device: "sdb", Windows: [report.Tiers]uint64{4}}}
+	var b strings.Builder
+	require.NoError(t, WriteSession(&b, totals))
+	require.NotContains(t, b.String(), "policy")
+	require.NotContains(t, b.String(), "iving way")
+
+	b.Reset()
+	require.NoError(t, WriteUndisturbed(&b, totals))
+	require.Equal(t, "I/O policy: throttle, then important after 32 s. Nobody had to be given way on sda (ssd), sdb.\n",
+		b.String())
+	totals.Policies = nil
+	b.Reset()
+	require.NoError(t, WriteUndisturbed(&b, totals))
+	require.Equal(t, "Nobody had to be given way on sda (ssd), sdb.\n", b.String())
+	f, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.ErrorIs(t, WriteUndisturbed(f, totals), os.ErrClosed)
+	totals.Gates = nil
+	b.Reset()
+	require.NoError(t, WriteUndisturbed(&b, totals))
+	require.Empty(t, b.String())
+}
+
+func TestViewTellsWhyItIsSlowNow(t *testing.T) {
+	totals := gated()
+	lines := viewLines(totals, report.Speeds{Left: -1, WaitingFor: "reading"}, []string{"/x"}, 100, 30)
+	require.Equal(t, []string{
+		"waiting mostly for: reading", "waiting for others on sda (fio 1234 and 1 more): 74 s asleep at tier 3, 0.5 s at tier 2",
+		"  /x",
+	}, lines[4:])
+	totals.Gates[0].State = report.FullSpeed
+	require.NotContains(t, strings.Join(viewLines(totals, report.Speeds{}, nil, 100, 30), "\n"), "others")
+}
+
+// A line of the log is about the time since the line before: what was slept before that is not told again.
+func TestLogTellsWhatWasSleptSinceTheLastLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, l := time.Now(), report.New(time.Now)
+		l.Phase(report.Scanning)
+		l.Gates(func() []report.Gate { // asleep for the first 90 s
+			return []report.Gate{{Device: "sda", Asleep: report.TierTimes{3: min(time.Since(start), 90*time.Second)}}}
+		})
+		var b strings.Builder
+		stop := Start(t.Context(), func(ctx context.Context) {
+			RunLog(ctx, l, &b, time.Minute, func() string { return "" })
+		})
+		time.Sleep(3*time.Minute + time.Second/2)
+		stop()
+		quiet := "0.00 MB/s, avg: 0.00 MB/s, 0.00 items/s, avg: 0.00 items/s"
+		require.Equal(t, quiet+"; waited for others on sda: 60 s asleep at tier 3\n"+
+			quiet+"; waited for others on sda: 30 s asleep at tier 3\n"+quiet+"\n", b.String())
+	})
+}

@@ -1,0 +1,71 @@
+package restore
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// Who waits at the gate for a directory to be opened keeps nobody from those that are open, and when it is opened, all
+// share it.
+func TestHandlesWaitWithoutTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := t.TempDir()
+		for _, name := range []string{"open", "closed"} {
+			require.NoError(t, os.Mkdir(filepath.Join(path, name), 0o700))
+		}
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
+		ctx, cancel := context.WithCancel(t.Context())
+		base, err := localfs.Door{Ctx: ctx, Pass: pass}.OpenDir(path)
+		require.NoError(t, err)
+		h := &handles{base: base}
+		defer h.close()
+		root := &dir{path: "/"}
+		ready, absent := &dir{parent: root, name: "open", path: "/open"}, &dir{parent: root, name: "closed", path: "/closed"}
+		got, err := h.get(ready)
+		require.NoError(t, err)
+		got.Release()
+
+		gate.Shut()
+		opened := make(chan *localfs.Dir, 3)
+		for range 2 {
+			go func() {
+				d, err := h.get(absent)
+				if err == nil {
+					opened <- d
+				}
+			}()
+		}
+		synctest.Wait()
+		require.Empty(t, opened)
+		got, err = h.get(ready)
+		require.NoError(t, err, "it is open: no operation is needed")
+		got.Release()
+
+		gate.Open()
+		one, two := <-opened, <-opened
+		require.Same(t, one, two)
+		one.Release()
+		two.Release()
+
+		gate.Shut()
+		h.drop(absent)
+		failed := make(chan error, 1)
+		go func() { _, err := h.get(absent); failed <- err }()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-failed, localfs.ErrStopped)
+		h.tidy()
+		got, err = h.get(absent)
+		require.NoError(t, err, "to tidy up, nothing is waited for")
+		got.Release()
+	})
+}

@@ -1,0 +1,105 @@
+package iopolicy_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// A copy at tier 3: while somebody of a better tier uses the device, it moves one piece of 128 KiB each period.
+func Example() {
+	disk := iopolicy.New(iopolicy.Config{Name: "sda", Medium: iopolicy.SSD, Settings: iopolicy.Default()})
+	backup := disk.Pass(iopolicy.NewClient(iopolicy.Throttle))
+
+	ctx := context.Background()
+	var target bytes.Buffer
+	source := iopolicy.NewReader(ctx, strings.NewReader(strings.Repeat("tide", 1<<16)), backup)
+	n, err := io.Copy(iopolicy.NewWriter(ctx, &target, backup), source)
+	fmt.Println(n, err, disk.Stats().State)
+	// Output: 262144 <nil> disengaged
+}
+
+// Each job has a policy; the worse gives way to the better.
+func ExampleGate_Pass() {
+	ctx := context.Background()
+	disk := iopolicy.New(iopolicy.Config{Medium: iopolicy.HDD, Settings: iopolicy.Default()})
+	restore := disk.Pass(iopolicy.NewClient(iopolicy.Important))
+	thumbnails := disk.Pass(iopolicy.NewClient(iopolicy.Utility))
+	backup := disk.Pass(iopolicy.NewClient(iopolicy.Throttle))
+
+	reading, err := restore.Begin(ctx, iopolicy.Op{Kind: iopolicy.Read, Certain: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("restore:", restore.Bound())
+	fmt.Println("thumbnails:", thumbnails.Bound())
+	fmt.Println("backup:", backup.Bound())
+	reading.End(1 << 20)
+	fmt.Println("windows opened by tier 0:", disk.Stats().Windows[0])
+	// Output:
+	// restore: 0
+	// thumbnails: 131072
+	// backup: 131072
+	// windows opened by tier 0: 1
+}
+
+// A job that sleeps goes on at once when it becomes important.
+func ExampleClient_SetPolicy() {
+	ctx := context.Background()
+	settings := iopolicy.Default()
+	settings.PeriodHDD[3] = time.Minute // nobody would wait that long for an example
+	disk := iopolicy.New(iopolicy.Config{Settings: settings})
+	client := iopolicy.NewClient(iopolicy.Throttle)
+	backup := disk.Pass(client)
+	read := iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096, Certain: true}
+	one := func(int) (int, error) { return 4096, nil }
+	if _, err := backup.Do(ctx, read, one); err != nil { // uses up the period
+		fmt.Println(err)
+	}
+	other, err := disk.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(ctx, read)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	done := make(chan error)
+	go func() {
+		_, err := backup.Do(ctx, read, one)
+		done <- err
+	}()
+	fmt.Println(disk.Stats().State)
+	client.SetPolicy(iopolicy.Important)
+	fmt.Println(<-done, client.Policy())
+	other.End(4096)
+	// Output:
+	// now
+	// <nil> important
+}
+
+// Settings have the names of the kernel's, and are printed as a viewer of sysctls does.
+func ExampleSettings() {
+	settings := iopolicy.Default()
+	if err := settings.Set("debug.lowpri_throttle_tier3_window_msecs", "750"); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(settings.Set("lowpri_throttle_enabled", "maybe"))
+	fmt.Print(settings)
+	// Output:
+	// not a setting of the I/O policy: lowpri_throttle_enabled cannot be "maybe"; take a whole number from 0 to 1 (0 or 1)
+	// lowpri_throttle_enabled: 1
+	// lowpri_throttle_max_iosize: 131072
+	// lowpri_throttle_tier1_window_msecs: 25
+	// lowpri_throttle_tier1_io_period_msecs: 40
+	// lowpri_throttle_tier1_io_period_ssd_msecs: 5
+	// lowpri_throttle_tier2_window_msecs: 100
+	// lowpri_throttle_tier2_io_period_msecs: 85
+	// lowpri_throttle_tier2_io_period_ssd_msecs: 15
+	// lowpri_throttle_tier3_window_msecs: 750
+	// lowpri_throttle_tier3_io_period_msecs: 200
+	// lowpri_throttle_tier3_io_period_ssd_msecs: 25
+}

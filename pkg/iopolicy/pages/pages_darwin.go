@@ -1,0 +1,17 @@
+package pages
+
+import "golang.org/x/sys/unix"
+
+// Push has no counterpart on macOS: there, the kernel is told of the policy and bounds what it writes back. It does
+// nothing.
+func Push(int, int64, int64, bool) error { return nil }
+
+// ReadAhead says whether the system may read more of the open file fd than it is asked for, which is how files are
+// opened. It is a hint; where it is not taken, reads are larger.
+func ReadAhead(fd int, on bool) {
+	arg := 0
+	if on {
+		arg = 1
+	}
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_RDAHEAD, arg)
+}

@@ -1,0 +1,47 @@
+package shared
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// zombie is the state of a process that has ended and was not waited for (SZOMB in sys/proc.h).
+const zombie = 5
+
+// monotonic reads the clock that package time measures by: the one that stands still while the machine sleeps.
+func monotonic() (int64, error) {
+	var ts unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_UPTIME_RAW, &ts)
+	return ts.Nano(), err
+}
+
+// bootID returns what is different after each boot.
+func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
+
+// startOf returns when a process started, in microseconds.
+func startOf(pid int) (int64, error) {
+	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil || info.Proc.P_stat == zombie {
+		return 0, fmt.Errorf("%w: %d", ErrNoProcess, pid)
+	}
+	t := info.Proc.P_starttime
+	return t.Sec*1e6 + int64(t.Usec), nil
+}
+
+// lockAll keeps all others from the slots while one is chosen. Locks of an open file description for a single slot are not
+// among what the system promises to programs.
+func (m *mapping) lockAll() bool { return lockWhole(m.fd, 20) == nil }
+func (m *mapping) unlockAll()    { _ = unix.Flock(m.fd, unix.LOCK_UN) }
+
+func (m *mapping) lockPlace(int) bool { return true }
+func (m *mapping) unlockPlace(int)    {}
+
+// lives reports whether the process of a slot is there.
+func (m *mapping) lives(_ int, o owner) bool { return m.stays(o) }
+
+// stays does the same: no lock tells.
+func (m *mapping) stays(o owner) bool {
+	started, err := startOf(int(o.pid))
+	return err == nil && started == o.started
+}

@@ -1,0 +1,87 @@
+package iopolicy
+
+import "time"
+
+// never is a moment before all others, far enough from the ends of int64 to calculate with.
+const never = int64(-1) << 61
+
+// now returns the time since the gate was made, by a clock that only goes forward.
+func (g *Gate) now() int64 { return int64(time.Since(g.epoch)) }
+
+func (g *Gate) time(at int64) time.Time { return g.epoch.Add(time.Duration(at)) }
+
+// open reports whether a better tier has a window open for tier t. It takes no lock.
+func (g *Gate) open(t Tier, now int64) bool {
+	if !g.cfg.Settings.Enabled {
+		return false
+	}
+	if now-g.above[t].Load() < int64(g.cfg.Settings.Window[t]) {
+		return true
+	}
+	for by := range t {
+		if g.lanes[by].flying() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// decide returns what is to become of an operation of tier t. g.mu is held.
+func (g *Gate) decide(t Tier, now int64) State {
+	if !g.open(t, now) {
+		return Disengaged
+	}
+	for by := range t {
+		g.note(by, now, g.edge[by].Load()+int64(g.cfg.Settings.Window[t]))
+	}
+	if g.spent {
+		return Now
+	}
+	if g.ledger != nil {
+		if free, _ := g.ledger.Free(t, g.time(now), time.Duration(g.span(t))); !free {
+			return Now
+		}
+	}
+	return Engaged
+}
+
+// stamp opens the window of tier t: its I/O was on the device from one moment to another. g.mu is held.
+func (g *Gate) stamp(t Tier, from, until int64) {
+	g.edge[t].Store(max(g.edge[t].Load(), until))
+	reach := int64(-1)
+	for worse := t + 1; worse < Tiers; worse++ {
+		g.above[worse].Store(max(g.above[worse].Load(), until))
+		if g.lanesOf()&(1<<worse) != 0 {
+			reach = max(reach, int64(g.cfg.Settings.Window[worse]))
+		}
+	}
+	if reach >= 0 && g.cfg.Settings.Enabled {
+		g.note(t, from, until+reach)
+	}
+}
+
+// note counts the time in which a window is open for somebody. What lies before the newest window is not gone back to, so
+// of operations that overlap, the part that only the older one filled is not counted. g.mu is held.
+func (g *Gate) note(by Tier, from, until int64) {
+	if until <= g.openUntil {
+		return
+	}
+	if from > g.openUntil {
+		g.windows[by]++
+		g.openUntil = from
+	}
+	g.engaged += until - g.openUntil
+	g.openUntil = until
+}
+
+// charge books an I/O of tier t to the moment of its issue. g.mu is held.
+func (g *Gate) charge(t Tier, issued int64, m mark) {
+	g.charged++
+	g.lastIO[t] = max(g.lastIO[t], issued)
+	if g.ledger != nil {
+		g.ledger.Charge(t, g.time(issued))
+	}
+	if m.issued(g.period.Load()) {
+		g.spent = true
+	}
+}
