@@ -2,6 +2,8 @@ package smb_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // box is a server as people have it, and how this side is set.
@@ -155,6 +158,47 @@ func TestTargetGoesAway(t *testing.T) {
 	err := st.Put(t.Context(), pack(2), []byte("x"))
 	require.ErrorIs(t, err, store.ErrGone)
 	require.ErrorContains(t, err, "no share")
+}
+
+// TestGate: in a window every request for data is as small as the gate allows, and each was admitted.
+func TestGate(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	settings := iopolicy.Default()
+	settings.PeriodHDD[3] = time.Microsecond
+	gate := iopolicy.New(iopolicy.Config{Name: "//nas/backup", Settings: settings})
+	better, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), iopolicy.Op{Certain: true})
+	require.NoError(t, err) // on its way until the end of the test, so that the window stays open
+	defer better.End(1)
+	var largest, requests atomic.Int64
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if f.Is(smbtest.Write, true) || f.Is(smbtest.Read, false) {
+			largest.Store(max(largest.Load(), int64(len(f.Data))))
+			requests.Add(1)
+		}
+		return smbtest.Pass
+	})
+	st := create(t, through(p, s), smb.Options{
+		Sessions: 1, Verify: smb.VerifyFull, Pass: gate.Pass(iopolicy.NewClient(iopolicy.Throttle)),
+	})
+	data := storetest.Pattern(3<<20, 1)
+	require.NoError(t, st.Put(t.Context(), pack(1), data))
+	got := make([]byte, len(data))
+	require.NoError(t, st.Get(t.Context(), pack(1), 0, got))
+	require.True(t, bytes.Equal(data, got))
+	require.LessOrEqual(t, largest.Load(), int64(settings.MaxIOSize+256))
+	require.Greater(t, gate.Stats().Operations, uint64(requests.Load()), "some requests did not pass the gate")
+
+	gate.Shut()
+	before := requests.Load()
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan error)
+	go func() { done <- st.Put(ctx, pack(2), data) }()
+	cancel(cause)
+	require.ErrorIs(t, <-done, cause)
+	require.Equal(t, before, requests.Load())
+	gate.Open()
 }
 
 func TestStaleTemporaryFilesAreSwept(t *testing.T) {
