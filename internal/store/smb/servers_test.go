@@ -73,6 +73,9 @@ func try(t *testing.T, boxes map[string]box) {
 	t.Helper()
 	for name, c := range boxes {
 		t.Run(name, func(t *testing.T) {
+			if strings.HasPrefix(name, "fruit") {
+				smbtest.NeedModule(t, "fruit")
+			}
 			s := smbtest.Start(t, c.server)
 			p := smbtest.NewProxy(t, s.Addr(), 0)
 			marker := []byte("this must not be seen by others on the way")

@@ -97,6 +97,17 @@ func find(tool string) string {
 	return ""
 }
 
+// NeedModule skips the test where Samba has not that module of its file system ("fruit"): Debian keeps them in a package of
+// their own, samba-vfs-modules.
+func NeedModule(t testing.TB, name string) {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib*/*/samba/vfs/" + name + ".so")
+	more, _ := filepath.Glob("/usr/lib*/samba/vfs/" + name + ".so")
+	if len(found)+len(more) == 0 {
+		t.Skipf("needs the module %s of Samba (Debian: samba-vfs-modules)", name)
+	}
+}
+
 func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
