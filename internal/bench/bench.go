@@ -71,6 +71,7 @@ type Config struct {
 	Time   time.Duration // for each policy, about; 0: 2 s. Inside a window a disk may take longer
 	Runs   int           // of each measurement; 0: 3
 	Levels []int         // of compression; none: 1 to 4
+	What   []What        // none: all; of a disk, reading needs Write as well, since it reads what was written
 }
 
 const (
@@ -94,6 +95,20 @@ func (c *Config) complete() error {
 	c.Bytes = cmp.Or(c.Bytes, defaultBytes)
 	c.Time = cmp.Or(c.Time, defaultTime)
 	c.Runs = cmp.Or(c.Runs, defaultRuns)
+	if len(c.What) == 0 {
+		for w := Compress; w <= ReadAtRandom; w++ {
+			c.What = append(c.What, w)
+		}
+	}
+	disk := slices.Contains(c.What, Write)
+	for _, w := range c.What {
+		if w > ReadAtRandom || w.Disk() && !disk {
+			return fmt.Errorf("%s: %w: take what there is, and %q for what is read", w, ErrConfig, Write)
+		}
+	}
+	if !disk {
+		c.Dir = ""
+	}
 	for _, level := range c.Levels {
 		if level < 1 || level > pack.MaxLevel {
 			return fmt.Errorf("compression level %d: %w: levels are 1 to %d", level, ErrConfig, pack.MaxLevel)
@@ -133,7 +148,9 @@ func Run(ctx context.Context, c Config) (iter.Seq2[Result, error], error) {
 		d.close()
 	}
 	return func(yield func(Result, error) bool) {
-		b := &bench{Config: c, tasks: data.tasks(c.Levels)}
+		b := &bench{Config: c, tasks: slices.DeleteFunc(data.tasks(c.Levels), func(t task) bool {
+			return !slices.Contains(c.What, t.what)
+		})}
 		if c.Dir != "" {
 			var err error
 			if b.disk, err = openDisk(c.Dir, c.Bytes); err != nil {
@@ -178,11 +195,13 @@ func (b *bench) measure(ctx context.Context, pass *iopolicy.Pass) iter.Seq2[Resu
 	if n := runtime.GOMAXPROCS(0); n > 1 {
 		cpus = append(cpus, n)
 	}
-	count := len(b.tasks) * len(cpus)
-	if b.disk != nil {
-		count += diskMeasurements
+	var disk []What
+	for _, w := range []What{Write, ReadInOrder, ReadAtRandom} {
+		if b.disk != nil && slices.Contains(b.What, w) {
+			disk = append(disk, w)
+		}
 	}
-	share := b.Time / time.Duration(count*b.Runs)
+	share := b.Time / time.Duration(max(1, len(b.tasks)*len(cpus)+len(disk))*b.Runs)
 	return func(yield func(Result, error) bool) {
 		for _, t := range b.tasks {
 			for _, n := range cpus {
@@ -194,10 +213,7 @@ func (b *bench) measure(ctx context.Context, pass *iopolicy.Pass) iter.Seq2[Resu
 				}
 			}
 		}
-		if b.disk == nil {
-			return
-		}
-		for _, what := range []What{Write, ReadInOrder, ReadAtRandom} {
+		for _, what := range disk {
 			s, err := b.disk.measure(ctx, pass, what, b.Runs, share)
 			r := s.result(what)
 			r.CPUs = 1

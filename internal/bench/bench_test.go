@@ -22,6 +22,13 @@ func small(dir string) Config {
 	return Config{Dir: dir, Bytes: leastBytes, Time: 1, Runs: 2, Levels: []int{1, 2}}
 }
 
+// onlyDisk measures no processor, which is what takes long.
+func onlyDisk(dir string) Config {
+	c := small(dir)
+	c.What = []What{Write, ReadInOrder, ReadAtRandom}
+	return c
+}
+
 // collect takes all results, and the error that ends them.
 func collect(t *testing.T, ctx context.Context, c Config) (all []Result, err error) {
 	t.Helper()
@@ -99,6 +106,22 @@ func TestNoDirectoryNoDisk(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatIsAskedForIsMeasured(t *testing.T) {
+	for _, what := range [][]What{{Hash}, {Hash, Write}, {Write, ReadAtRandom}} {
+		c := small(t.TempDir())
+		c.What, c.Policies = what, []iopolicy.Policy{iopolicy.Standard}
+		all, err := collect(t, t.Context(), c)
+		require.NoError(t, err)
+		seen := map[What]bool{}
+		for _, r := range all {
+			require.Contains(t, what, r.What)
+			seen[r.What] = true
+		}
+		require.Len(t, seen, len(what))
+		empty(t, c.Dir)
+	}
+}
+
 func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Config){
 		"level 0":       func(c *Config) { c.Levels = []int{0} },
@@ -107,6 +130,8 @@ func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
 		"negative size": func(c *Config) { c.Bytes = -1 },
 		"no time":       func(c *Config) { c.Time = -time.Second },
 		"runs":          func(c *Config) { c.Runs = 101 },
+		"nothing known": func(c *Config) { c.What = []What{99} },
+		"nothing there": func(c *Config) { c.What = []What{ReadAtRandom} },
 	} {
 		c := small("")
 		spoil(&c)
@@ -126,6 +151,7 @@ func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
 
 func TestCancelledMeasuringStopsAndCleansUp(t *testing.T) {
 	c := small(t.TempDir())
+	c.What = []What{Chunk, Write, ReadInOrder, ReadAtRandom}
 	total, err := collect(t, t.Context(), c)
 	require.NoError(t, err)
 	reason := errors.New("enough")
@@ -156,7 +182,7 @@ func stopped(t *testing.T, c Config, stopAt int, reason error) (seen int, last e
 }
 
 func TestWhoStopsListeningLeavesNothing(t *testing.T) {
-	c := small(t.TempDir())
+	c := onlyDisk(t.TempDir())
 	restored := 0
 	c.Pass = func(iopolicy.Policy) (*iopolicy.Pass, func()) { return nil, func() { restored++ } }
 	results, err := Run(t.Context(), c)
@@ -211,16 +237,14 @@ func TestCorpusCompressesAsStated(t *testing.T) {
 func TestWhatIsOpenedIsTheCorpus(t *testing.T) {
 	c, err := newCorpus()
 	require.NoError(t, err)
-	data, table, err := c.packed()
-	require.NoError(t, err)
-	opener, err := pack.NewOpener(c.keys, table.Kind, table.Salt)
+	opener, err := pack.NewOpener(c.keys, c.table.Kind, c.table.Salt)
 	require.NoError(t, err)
 	d, err := pack.NewDecompressor()
 	require.NoError(t, err)
-	require.Len(t, table.Frames, frames)
-	for i, f := range table.Frames {
+	require.Len(t, c.table.Frames, frames)
+	for i, f := range c.table.Frames {
 		require.Equal(t, pack.Zstd, f.Codec)
-		raw, _, err := d.OpenFrame(opener, f.Offset, data[f.Offset:][:f.Sealed], nil)
+		raw, _, err := d.OpenFrame(opener, f.Offset, c.data[f.Offset:][:f.Sealed], nil)
 		require.NoError(t, err)
 		require.Equal(t, c.frames[i], raw)
 	}

@@ -25,6 +25,8 @@ type corpus struct {
 	cuts   [frames][]pack.Blob // their chunks; IDs are not set
 	keys   *seal.Keys
 	chunks *chunker.Chunker
+	data   []byte // a pack of all frames at the usual level
+	table  pack.Table
 }
 
 // newCorpus makes the corpus. Its key is fixed, so that the cuts are.
@@ -40,6 +42,9 @@ func newCorpus() (*corpus, error) {
 	for i := range c.frames {
 		c.frames[i] = frame(uint64(i))
 		c.cuts[i] = c.cut(c.frames[i])
+	}
+	if err := c.pack(); err != nil {
+		return nil, fmt.Errorf("make pack: %w", err)
 	}
 	return c, nil
 }
@@ -110,4 +115,24 @@ func (c *corpus) cut(p []byte) (out []pack.Blob) {
 		p = p[n:]
 	}
 	return out
+}
+
+// pack puts all frames into a pack.
+func (c *corpus) pack() error {
+	builder, err := pack.NewBuilder(c.keys, pack.Data, nil)
+	if err != nil {
+		return err
+	}
+	compressor, err := pack.NewCompressor(usualLevel)
+	if err != nil {
+		return err
+	}
+	for i, raw := range c.frames {
+		codec, data := compressor.Compress(nil, raw)
+		if err := builder.Append(&pack.Payload{Codec: codec, Blobs: c.cuts[i], Raw: frameSize, Data: data}); err != nil {
+			return err
+		}
+	}
+	c.data, c.table, err = builder.Finish()
+	return err
 }

@@ -26,8 +26,6 @@ const (
 	randomRead = 4 << 10
 	// spare is left free on the disk beside the two files.
 	spare = 16 << 20
-
-	diskMeasurements = 3
 )
 
 // disk is a directory in which files are written and read.

@@ -27,7 +27,7 @@ func mountTmpfs(t *testing.T, size string) string {
 }
 
 func TestFullDiskIsToldBefore(t *testing.T) {
-	c := small(mountTmpfs(t, "18m"))
+	c := onlyDisk(mountTmpfs(t, "18m"))
 	_, err := Run(t.Context(), c)
 	require.ErrorIs(t, err, ErrSpace)
 	require.Contains(t, err.Error(), "18 MiB free, and 20 are needed")
@@ -35,7 +35,7 @@ func TestFullDiskIsToldBefore(t *testing.T) {
 }
 
 func TestDiskThatFillsUpMeanwhileIsCleanedUp(t *testing.T) {
-	c := small(mountTmpfs(t, "40m"))
+	c := onlyDisk(mountTmpfs(t, "40m"))
 	c.Pass = func(iopolicy.Policy) (*iopolicy.Pass, func()) { // when the room was looked at already
 		require.NoError(t, os.WriteFile(filepath.Join(c.Dir, "other"), make([]byte, 39<<20), 0o600))
 		return nil, nil
@@ -48,7 +48,7 @@ func TestDiskThatFillsUpMeanwhileIsCleanedUp(t *testing.T) {
 }
 
 func TestMemoryIsNotTakenForADisk(t *testing.T) {
-	c := small(mountTmpfs(t, "64m"))
+	c := onlyDisk(mountTmpfs(t, "64m"))
 	c.Policies = []iopolicy.Policy{iopolicy.Utility}
 	all, err := collect(t, t.Context(), c)
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestReadsComeFromTheDevice(t *testing.T) {
 	default:
 		t.Skipf("the temporary directory lies on a file system of type %#x", fs.Type)
 	}
-	c := small(dir)
+	c := onlyDisk(dir)
 	c.Time = 20 * time.Millisecond
 	c.Policies = []iopolicy.Policy{iopolicy.Utility}
 	all, err := collect(t, t.Context(), c)

@@ -50,11 +50,7 @@ func (c *corpus) compress(worker, level int) (step, error) {
 }
 
 func (c *corpus) decompress(worker int) (step, error) {
-	data, table, err := c.packed()
-	if err != nil {
-		return nil, err
-	}
-	opener, err := pack.NewOpener(c.keys, table.Kind, table.Salt)
+	opener, err := pack.NewOpener(c.keys, c.table.Kind, c.table.Salt)
 	if err != nil {
 		return nil, err
 	}
@@ -62,29 +58,10 @@ func (c *corpus) decompress(worker int) (step, error) {
 	dst := make([]byte, 0, frameSize+frameSize/16) // room for the decoder to write past the end
 	next := turns(worker)
 	return func() (int, error) {
-		f := &table.Frames[next()]
-		raw, _, err := decompressor.OpenFrame(opener, f.Offset, data[f.Offset:][:f.Sealed], dst)
+		f := &c.table.Frames[next()]
+		raw, _, err := decompressor.OpenFrame(opener, f.Offset, c.data[f.Offset:][:f.Sealed], dst)
 		return len(raw), err
 	}, err
-}
-
-// packed returns a pack of all frames at the usual level.
-func (c *corpus) packed() ([]byte, pack.Table, error) {
-	builder, err := pack.NewBuilder(c.keys, pack.Data, nil)
-	if err != nil {
-		return nil, pack.Table{}, err
-	}
-	compressor, err := pack.NewCompressor(usualLevel)
-	if err != nil {
-		return nil, pack.Table{}, err
-	}
-	for i, raw := range c.frames {
-		codec, data := compressor.Compress(nil, raw)
-		if err := builder.Append(&pack.Payload{Codec: codec, Blobs: c.cuts[i], Raw: frameSize, Data: data}); err != nil {
-			return nil, pack.Table{}, err
-		}
-	}
-	return builder.Finish()
 }
 
 func (c *corpus) hash(worker int) (step, error) {

@@ -15,7 +15,7 @@ import (
 // has written. What is read is read by faults of a mapping, which no gate can stand in front of.
 //
 // What needs no durability, a temporary cache and the files of a DirBatch, is sent to the device as it is written all the
-// same: the system would do so seconds later, when it looks like somebody else's.
+// same, if it has to give way to others: the system would do so seconds later, when it looks like somebody else's.
 type Door struct {
 	Ctx  context.Context // when it ends, nothing is written any more, until Close; nil: it never does
 	Pass *iopolicy.Pass  // of the device; nil: all is admitted at once
@@ -42,10 +42,11 @@ func (d Door) look(call func() error) error {
 	return err
 }
 
-// push sends what was written to f, or a part of it, to the device; n is 0 for all. Where nobody asks when it gets there,
-// it is left to the system.
+// push sends what was written to f, or a part of it, to the device; n is 0 for all. What need not give way to others is
+// left to the system, and may never get there.
 func (d Door) push(f *os.File, off, n int64, wait bool) error {
-	if d.Pass == nil {
+	client := d.Pass.Client()
+	if client == nil || client.Policy().Tier() == 0 {
 		return nil
 	}
 	raw, err := f.SyscallConn()

@@ -24,8 +24,11 @@ type guardedRoom struct {
 func guardedRooms() []guardedRoom {
 	return []guardedRoom{
 		{"internal/localfs", []string{"begin"}, []string{"once", "change"}, map[string]string{
-			"FS: os.ReadFile":    "the mount table lies on no device",
-			"Entries: unix.Seek": "to go back to the beginning of a directory reads nothing",
+			"FS: os.ReadFile":           "the mount table lies on no device",
+			"Entries: unix.Seek":        "to go back to the beginning of a directory reads nothing",
+			"BtrfsID: unix.Syscall":     "an open file system knows its name",
+			"MountedFrom: unix.Fstatfs": "an open file system knows its name",
+			"timed: unix.Pread":         "TimeRead begins an operation with the pass that it is given",
 		}},
 		{"internal/store/local", nil, []string{"Do", "do", "look", "flush"}, map[string]string{
 			"discard: os.Remove": "a temporary file is removed although ctx has ended",
@@ -238,6 +241,7 @@ type freeDoor struct{ folder, call, reason string }
 func freeDoors() []freeDoor {
 	return []freeDoor{
 		{"internal/device", "OpenWay", "finds out which device it is: only then is there a gate"},
+		{"internal/bench", "OpenDir", "makes and removes the files that are measured"},
 		{"internal/cli", "OpenDir", "looks at names before a job begins: which file system it is, what a rule says of it"},
 		{"internal/restore", "Tidy", "takes away what a run that was called off would leave half done"},
 	}

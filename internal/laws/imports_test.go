@@ -14,7 +14,7 @@ import (
 func testRooms() []string {
 	return []string{
 		"internal/testkit", "internal/enginetest", "internal/laws", "internal/store/storetest",
-		"internal/store/faultstore", "pkg/format/internal/spectest",
+		"internal/store/faultstore", "internal/store/smb/smbtest", "pkg/format/internal/spectest",
 	}
 }
 

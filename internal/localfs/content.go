@@ -76,8 +76,8 @@ func (c *content) writeFull(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// writeSome is one call, of as much as the gate allows. What is bounded goes to the device before the next operation
-// begins: left in memory, it would be bounded now and come all at once later.
+// writeSome is one call, of as much as the gate allows. What is bounded is on the device before the next operation begins:
+// left in memory, it would be bounded now and come all at once later.
 func (c *content) writeSome(p []byte, off int64) (int, error) {
 	grant, err := c.door.begin(iopolicy.Write, len(p))
 	if err != nil {
@@ -90,8 +90,8 @@ func (c *content) writeSome(p []byte, off int64) (int, error) {
 		return err
 	})
 	n = max(n, 0)
-	if err == nil && grant.Max > 0 {
-		err = pages.Push(c.fd, off, int64(n), true)
+	if err == nil && (grant.Max > 0 || c.door.Yields()) {
+		err = pages.Push(c.fd, off, int64(n), grant.Max > 0)
 	}
 	grant.End(n)
 	return n, err

@@ -32,6 +32,14 @@ func (g Gates) Pass(dir *Dir, path string) *iopolicy.Pass {
 	return g(dir, path)
 }
 
+// Yields reports whether what comes through d may have to give way to others: then whatever is written is sent to the
+// device at once. Left in memory it would be written seconds later without regard to anybody, and look like the work of
+// somebody else.
+func (d Door) Yields() bool {
+	client := d.Pass.Client()
+	return client != nil && client.Policy().Tier() > 0
+}
+
 // begin waits until an operation on up to bytes bytes may begin. The caller ends the grant, and begins no other
 // operation before that.
 func (d *Door) begin(kind iopolicy.Kind, bytes int) (iopolicy.Grant, error) {

@@ -369,6 +369,26 @@ func TestWritesAreCutAndSentInsideAWindow(t *testing.T) {
 	}
 }
 
+// What may have to give way to others leaves nothing to be written later, also when nobody is there to give way to.
+func TestYieldingWritesAreSentAtOnce(t *testing.T) {
+	for policy, later := range map[iopolicy.Policy]bool{
+		iopolicy.Throttle: false, iopolicy.Standard: false, iopolicy.Important: true, iopolicy.Passive: true,
+	} {
+		d, _ := gated(t, t.Context(), t.TempDir(), policy)
+		w, err := d.CreateFile("f")
+		require.NoError(t, err)
+		defer w.Close()
+		_, err = w.WriteAt(make([]byte, 1<<20), 0)
+		require.NoError(t, err)
+		var st unix.Cachestat_t
+		if fs, err := d.FS(); err != nil || fs.Type == "tmpfs" ||
+			unix.Cachestat(uint(w.fd), &unix.CachestatRange{}, &st, 0) != nil {
+			t.Skip("temporary files are in memory here, or no cachestat")
+		}
+		require.Equal(t, later, st.Dirty > 0, policy)
+	}
+}
+
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		off            int64

@@ -131,14 +131,9 @@ func run() (err error) {
 
 // knowsPolicies asks early what would otherwise fail late.
 func knowsPolicies(ctx context.Context, program string) error {
-	out, err := exec.CommandContext(ctx, program, "backup", "--help").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s backup --help: %w\n%s", program, err, rig.Tail(out))
-	}
-	for _, name := range []string{"--policy", "--medium", "--lowpri-throttle-enabled"} {
-		if !strings.Contains(string(out), name) {
-			return fmt.Errorf("%s backup has no flag %s: give another program with -tidemark", program, name)
-		}
+	c := rig.Tidemark(program, "off", "ssd", "--help")
+	if _, err := rig.Command(ctx, c.Argv[0], c.Argv[1:]...); err != nil {
+		return fmt.Errorf("this tidemark knows no I/O policy; give another one with -tidemark: %w", err)
 	}
 	return nil
 }

@@ -101,6 +101,9 @@ func (b *bench) floorOne(ctx context.Context, r rateCase, round int) (err error)
 		values["rate"] = float64(g.Charged) / g.Engaged
 		values["of floor"] = 100 * values["rate"] / floor
 		values["in windows"] = 100 * g.Engaged / span.Seconds()
+		if g.Asleep[r.policy.Tier()] == 0 && rig.Asleep(&g) > 0 {
+			b.problem("3: %s: the backup slept at another tier than that of its policy, as if the user were idle", r)
+		}
 	}
 	b.add(floorNumber, r.String(), round, values)
 	return nil

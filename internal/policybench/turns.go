@@ -26,56 +26,51 @@ const (
 	slack = 2
 )
 
-// sample is how many bytes a backup had moved at a moment.
+// sample is how many bytes all but the foreground had moved at a moment.
 type sample struct {
 	at    time.Time
 	bytes uint64
 }
 
-// sampler watches the bytes of backups that follow each other.
+// sampler watches what a disk does beside the foreground, which is the backup and what the file system does for it. The
+// disk tells what is complete, which for writes is later than when the backup wrote them: it is what the foreground meets.
 type sampler struct {
 	stop chan struct{}
 	done sync.WaitGroup
 	mu   sync.Mutex
 	all  []sample
+	err  error
 }
 
-// watch samples the first job, and then each that comes.
-func watch(first *rig.Job, more <-chan *rig.Job) *sampler {
+// watch samples a disk until end.
+func watch(d *rig.Disk, t *rig.Toucher) *sampler {
 	s := &sampler{stop: make(chan struct{})}
 	s.done.Go(func() {
 		tick := time.NewTicker(sampleEvery)
 		defer tick.Stop()
-		j, sum, last := first, uint64(0), uint64(0)
 		for {
 			select {
 			case <-s.stop:
 				return
-			case next, ok := <-more:
-				if ok {
-					j, last = next, 0
-				} else {
-					more = nil
-				}
-				continue
 			case <-tick.C:
 			}
-			n, alive := j.Moved()
-			if alive && n > last {
-				sum += n - last
-				last = n
-			}
+			// In this order the difference may lag behind by a block or two, and is never too large for good.
+			all, err := d.Moved()
+			theirs := t.Bytes()
 			s.mu.Lock()
-			s.all = append(s.all, sample{time.Now(), sum})
+			if s.err = errors.Join(s.err, err); err == nil {
+				s.all = append(s.all, sample{time.Now(), all - min(all, theirs)})
+			}
 			s.mu.Unlock()
 		}
 	})
 	return s
 }
 
-func (s *sampler) end() {
+func (s *sampler) end() error {
 	close(s.stop)
 	s.done.Wait()
+	return s.err
 }
 
 // between returns the samples from one moment to another.
@@ -100,7 +95,7 @@ type allowance struct {
 // exceeds reports whether more was moved between two samples than a job that has yielded may.
 func (a allowance) exceeds(from, to sample) bool {
 	operations := slack + int(to.at.Sub(from.at)/a.period)
-	return to.bytes-from.bytes > uint64(operations*a.most)
+	return to.bytes > from.bytes+uint64(operations*a.most)
 }
 
 // calm is for how many periods a job must have kept to its allowance before it counts as having yielded: one that does a
@@ -158,13 +153,13 @@ func (b *bench) turnsOne(ctx context.Context, p iopolicy.Policy, round int) (err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	c := b.tidemark(p.String())
-	keeper, first, err := b.disk.Keep(ctx, &c, b.disk.At("source"))
+	keeper, _, err := b.disk.Keep(ctx, &c, b.disk.At("source"))
 	if keeper == nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, keeper.Stop()) }()
-	s := watch(first, keeper.Jobs)
-	defer s.end()
+	s := watch(b.disk, t)
+	defer func() { err = errors.Join(err, s.end()) }()
 	for range trials {
 		if err := b.trial(ctx, p, round, s, t); err != nil {
 			return err

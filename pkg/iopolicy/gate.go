@@ -11,10 +11,12 @@ type Config struct {
 	Name     string // of the device, for reports: "sda", "//nas/share"
 	Medium   Medium
 	Settings Settings
-	Watcher  Watcher     // sees others' I/O; nil: only what passes this gate or is told by Peers counts
-	Meter    Meter       // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
-	Peers    Peers       // other processes with gates for the same device; nil: none
-	Idle     func() bool // nobody is using the machine: tier 3 counts as tier 2; nil: not known, so never. Asked before each operation of tier 3
+	Watcher  Watcher // sees others' I/O; nil: only what passes this gate or is told by Peers counts
+	Meter    Meter   // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
+	Peers    Peers   // other processes with gates for the same device; nil: none
+	// Idle: nobody is using the machine, so tier 3 counts as tier 2; nil: not known, so never. It is asked before each
+	// operation of tier 3, so it is quick, and does not call the gate.
+	Idle func() bool
 	// Attribute: every operation is metered, not only those inside a window, because the process uses other devices
 	// too and a Watcher must know which bytes were for this one.
 	Attribute bool
@@ -38,6 +40,7 @@ type Gate struct {
 	alert               atomic.Int64  // how many reasons there are to take mu before an operation begins
 	waiting             atomic.Uint32 // bits of the tiers above 0 that clients of this gate have, or had
 	nextLook            atomic.Int64
+	resting             atomic.Bool         // nobody used the machine when it was asked last
 	sample              atomic.Uint64       // of so many operations one is metered; 0: none for that
 	period              atomic.Uint64       // number of the present I/O period
 	edge                [Tiers]atomic.Int64 // when I/O of each tier last began or ended on the device
@@ -150,11 +153,20 @@ func (g *Gate) admit(p Policy, by int) {
 			bits |= 1 << t
 		}
 	}
+	g.present = bits
 	if throttle := Throttle.Tier(); bits&(1<<throttle) != 0 && g.cfg.Idle != nil {
 		bits |= 1 << (throttle - 1)
 	}
-	g.present = bits
 	g.waiting.Or(bits)
+}
+
+// lanesOf returns the bits of the lanes that clients with waiting tiers use now. g.mu is held.
+func (g *Gate) lanesOf() uint32 {
+	throttle := Throttle.Tier()
+	if g.present&(1<<throttle) != 0 && g.resting.Load() {
+		return g.present&^(1<<throttle) | 1<<(throttle-1)
+	}
+	return g.present
 }
 
 // Shut lets no operation begin until Open: those that ask wait, whatever their policy.
@@ -232,7 +244,16 @@ func (g *Gate) span(t Tier) int64 {
 }
 
 // idle reports whether nobody is using the machine.
-func (g *Gate) idle() bool { return g.cfg.Idle != nil && g.cfg.Idle() }
+func (g *Gate) idle() bool {
+	if g.cfg.Idle == nil {
+		return false
+	}
+	idle := g.cfg.Idle()
+	if idle != g.resting.Load() {
+		g.resting.Store(idle)
+	}
+	return idle
+}
 
 // effective returns the lane of a policy while the machine is idle, or not.
 func effective(p Policy, idle bool) Tier {

@@ -212,6 +212,78 @@ func TestSetPolicyWakes(t *testing.T) {
 	}
 }
 
+// TestWhoMovesGoesFirst: sleepers whose policy has changed come before those of their new tier, in their old order.
+func TestWhoMovesGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+		c := iopolicy.NewClient(iopolicy.Throttle)
+		throttle, utility := gate.Pass(c), gate.Pass(iopolicy.NewClient(iopolicy.Utility))
+		require.NoError(t, do(t.Context(), throttle, transfer(), 0)) // both tiers are charged before the window opens
+		require.NoError(t, do(t.Context(), utility, transfer(), 0))
+		held, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), transfer())
+		require.NoError(t, err)
+		var mu sync.Mutex
+		var order []string
+		for _, one := range []struct {
+			name string
+			pass *iopolicy.Pass
+		}{{"utility 1", utility}, {"throttle 1", throttle}, {"utility 2", utility}, {"throttle 2", throttle}} {
+			go func() {
+				_ = do(context.Background(), one.pass, transfer(), 0)
+				mu.Lock()
+				order = append(order, one.name)
+				mu.Unlock()
+			}()
+			synctest.Wait()
+		}
+		require.Empty(t, order)
+		c.SetPolicy(iopolicy.Utility)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"throttle 1", "throttle 2", "utility 1", "utility 2"}, order)
+		held.End(0)
+	})
+}
+
+// ended is a context of which Err tells sooner than Done that it has ended.
+type ended struct {
+	context.Context
+	err  atomic.Bool
+	done chan struct{}
+}
+
+func (e *ended) Done() <-chan struct{} { return e.done }
+
+func (e *ended) Err() error {
+	if e.err.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestNoTurnForWhoHasEnded: a turn that comes between the end of a sleeper's context and its waking goes to the next.
+func TestNoTurnForWhoHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, _, pass := inWindow(t, iopolicy.Config{}, iopolicy.Throttle)
+		start := time.Now()
+		ctx := &ended{Context: context.Background(), done: make(chan struct{})}
+		first, second := make(chan error), make(chan time.Duration)
+		go func() { first <- do(ctx, pass, transfer(), 0) }()
+		synctest.Wait()
+		go func() {
+			_ = do(context.Background(), pass, transfer(), 0)
+			second <- time.Since(start)
+		}()
+		time.Sleep(100 * ms)
+		ctx.err.Store(true)
+		require.Equal(t, 200*ms, <-second)
+		time.Sleep(50 * ms)
+		close(ctx.done)
+		require.ErrorIs(t, <-first, context.Canceled)
+		require.EqualValues(t, 3, gate.Stats().Operations)
+	})
+}
+
 // TestShut: a shut gate lets nobody begin, of whatever policy.
 func TestShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -271,7 +343,10 @@ func TestStats(t *testing.T) {
 		stats = gate.Stats()
 		require.Equal(t, iopolicy.Disengaged, stats.State)
 		require.Equal(t, 509*ms, stats.Engaged, "from 1 to 510 ms")
-		require.NoError(t, do(ctx, important, transfer(), ms))
+		held, err := important.Begin(ctx, transfer())
+		require.NoError(t, err)
+		require.EqualValues(t, 2, gate.Stats().Windows[0], "at the beginning of what is certain")
+		held.End(1)
 		require.NoError(t, do(ctx, important, transfer(), ms))
 		require.EqualValues(t, 2, gate.Stats().Windows[0], "one window, though two opened it")
 		c.SetPolicy(iopolicy.Utility)
@@ -379,7 +454,7 @@ func TestNothingIsAllocated(t *testing.T) {
 // on the device, nobody sleeps and no timer runs.
 func TestHammer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &witness{}
+		w := &witness{interval: 3 * ms}
 		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: w, Meter: nothing{}, Peers: &fakePeers{}})
 		var clients []*iopolicy.Client
 		for p := iopolicy.Important; p <= iopolicy.Passive; p++ {

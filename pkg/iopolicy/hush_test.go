@@ -89,7 +89,7 @@ func TestNobodyImportantIsHushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &deaf{every: 200 * time.Millisecond, length: 5 * time.Millisecond, foreign: func() bool { return false }}
 		g := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: w, Medium: iopolicy.SSD})
-		require.Equal(t, 5000, busy(g, iopolicy.Important, 1, 10*time.Second))
+		require.Equal(t, 5000, busy(g, iopolicy.Important, 1, 10*time.Second-time.Millisecond))
 		require.Empty(t, w.gaps)
 	})
 }

@@ -51,7 +51,7 @@ func (p *Pass) Bound() int {
 func (p *Pass) lane() Tier {
 	policy := p.client.Policy()
 	if policy == Throttle && p.gate.cfg.Idle != nil {
-		return effective(policy, p.gate.cfg.Idle())
+		return effective(policy, p.gate.idle())
 	}
 	return policy.lane()
 }

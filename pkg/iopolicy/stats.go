@@ -34,7 +34,7 @@ func (g *Gate) Stats() Stats {
 			asleep += now - w.since
 		}
 		s.Asleep[t] = time.Duration(asleep)
-		if g.present&(1<<t) != 0 {
+		if g.lanesOf()&(1<<t) != 0 {
 			s.State = g.decide(t, now)
 		}
 	}

@@ -3,6 +3,7 @@ package iopolicy_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,27 +17,33 @@ import (
 
 // witness is a Watcher that compares what the gate says of its own operations with what they say.
 type witness struct {
+	interval time.Duration
+
 	running atomic.Int64
 	ran     atomic.Uint64
 
-	mu   sync.Mutex
-	last iopolicy.Moment
-	then uint64
-	gaps int
-	lie  []string
+	mu    sync.Mutex
+	last  iopolicy.Moment
+	then  uint64
+	gaps  int
+	alone int // looks while nothing was in flight
+	lie   []string
 }
 
-func (w *witness) Interval() time.Duration { return 3 * time.Millisecond }
+func (w *witness) Interval() time.Duration { return w.interval }
 
 func (w *witness) Look(m iopolicy.Moment) iopolicy.Sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	running, ran := w.running.Load(), w.ran.Load()
-	for range 100 { // long enough for somebody to begin, if somebody could
-		if m.Inflight == 0 && w.running.Load() != 0 {
-			w.lie = append(w.lie, "an operation began during a look")
-			break
-		}
+	if m.Inflight == 0 {
+		w.alone++
+	}
+	for range 5 {
+		runtime.Gosched() // for somebody to begin, if somebody could
+	}
+	if m.Inflight == 0 && w.ran.Load() != ran {
+		w.lie = append(w.lie, "an operation began during a look")
 	}
 	switch gap := m.Inflight == 0 && w.last.Inflight == 0 && m.Begun == w.last.Begun; {
 	case m.Inflight < int(running):
@@ -56,6 +63,35 @@ func (w *witness) lies() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lie
+}
+
+// TestNothingBeginsDuringALook: operations of several goroutines at full speed, and a watcher that looks all the time.
+func TestNothingBeginsDuringALook(t *testing.T) {
+	w := &witness{}
+	settings := iopolicy.Default()
+	settings.PeriodHDD = [iopolicy.Tiers]time.Duration{} // on a busy machine operations take long: nobody is to sleep for that
+	gate := iopolicy.New(iopolicy.Config{Settings: settings, Watcher: w})
+	var all sync.WaitGroup
+	for _, p := range []iopolicy.Policy{iopolicy.Throttle, iopolicy.Throttle, iopolicy.Important, iopolicy.Passive} {
+		pass := gate.Pass(iopolicy.NewClient(p))
+		all.Go(func() {
+			for range 3000 {
+				_, err := pass.Do(context.Background(), iopolicy.Op{}, func(int) (int, error) {
+					w.running.Add(1)
+					w.ran.Add(1)
+					w.running.Add(-1)
+					return 0, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Empty(t, w.lies())
+	require.Greater(t, w.alone, 1000)
+	require.EqualValues(t, 12000, gate.Stats().Operations)
 }
 
 // script is a Watcher that sees foreign I/O by a plan, as a counter of the device would show it.
@@ -167,16 +203,30 @@ func TestEverySleepIsAGap(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) { // a gap also begins when another's operation ends
 		s := &script{t: t, interval: time.Hour, inflight: true}
-		gate, _, pass := inWindow(t, iopolicy.Config{Watcher: s}, iopolicy.Throttle)
-		other, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Write})
-		require.NoError(t, err)
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: s})
+		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
+		require.NoError(t, do(t.Context(), pass, transfer(), 0))
+		passive := gate.Pass(iopolicy.NewClient(iopolicy.Passive))
+		var others [2]iopolicy.Grant
+		for i := range others {
+			var err error
+			others[i], err = passive.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Write})
+			require.NoError(t, err)
+		}
 		go func() { _ = do(context.Background(), pass, transfer(), 0) }()
 		synctest.Wait()
 		require.Len(t, s.looks, 1)
 		time.Sleep(30 * ms)
-		other.End(1)
+		others[0].End(1)
 		require.Len(t, s.looks, 1, "one is still on the device")
+		time.Sleep(30 * ms)
+		others[1].End(1)
+		require.Len(t, s.looks, 2)
+		require.Zero(t, s.looks[1].Inflight+s.looks[1].Writing)
+		require.Zero(t, gate.Stats().Held)
 		time.Sleep(time.Second)
+		require.Equal(t, 140*ms, gate.Stats().Held)
+		require.Len(t, s.looks, 3, "and before the turn")
 	})
 }
 

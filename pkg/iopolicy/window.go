@@ -51,7 +51,7 @@ func (g *Gate) stamp(t Tier, from, until int64) {
 	reach := int64(-1)
 	for worse := t + 1; worse < Tiers; worse++ {
 		g.above[worse].Store(max(g.above[worse].Load(), until))
-		if g.present&(1<<worse) != 0 {
+		if g.lanesOf()&(1<<worse) != 0 {
 			reach = max(reach, int64(g.cfg.Settings.Window[worse]))
 		}
 	}

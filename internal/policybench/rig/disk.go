@@ -109,6 +109,29 @@ func (d *Disk) Describe() string {
 		strings.TrimSpace(string(kernel)))
 }
 
+// Moved is how many bytes were read from the disk and written to it so far, by whomever.
+func (d *Disk) Moved() (uint64, error) {
+	text, err := os.ReadFile("/sys/block/" + d.Name() + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	return parseStat(string(text))
+}
+
+// parseStat adds up the sectors read and written of a file /sys/block/*/stat, in bytes.
+func parseStat(text string) (uint64, error) {
+	fields := strings.Fields(text)
+	if len(fields) < 7 {
+		return 0, fmt.Errorf("statistics of the disk have %d fields", len(fields))
+	}
+	read, err := strconv.ParseUint(fields[2], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	written, err := strconv.ParseUint(fields[6], 10, 64)
+	return (read + written) * 512, err
+}
+
 // Settle writes what is dirty and, if cold, drops all caches.
 func (d *Disk) Settle(ctx context.Context, cold bool) error {
 	if _, err := Command(ctx, "sync", "-f", d.root); err != nil {

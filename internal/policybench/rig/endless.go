@@ -9,10 +9,10 @@ import (
 
 // Endless keeps backups going, one after the other, each into an empty repository.
 type Endless struct {
-	Jobs chan *Job // each as it begins, after the first
-	Gaps []Span    // times without a backup; after Stop
+	Gaps []Span // times without a backup; after Stop
 
 	disk   *Disk
+	first  chan *Job
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // after done
@@ -44,13 +44,13 @@ func Missing(gaps []Span, from, to time.Time) float64 {
 // Keep starts backups of tree, and returns when the first of them does I/O.
 func (d *Disk) Keep(ctx context.Context, c *Candidate, tree string) (*Endless, *Job, error) {
 	inner, cancel := context.WithCancel(ctx)
-	e := &Endless{disk: d, cancel: cancel, done: make(chan struct{}), Jobs: make(chan *Job, 100)}
+	e := &Endless{disk: d, cancel: cancel, done: make(chan struct{}), first: make(chan *Job, 1)}
 	go func() {
 		defer close(e.done)
-		defer close(e.Jobs)
+		defer close(e.first)
 		e.err = d.again(inner, c, tree, e)
 	}()
-	first, ok := <-e.Jobs
+	first, ok := <-e.first
 	if !ok {
 		cancel()
 		<-e.done
@@ -80,14 +80,10 @@ func (d *Disk) again(ctx context.Context, c *Candidate, tree string, e *Endless)
 			return err
 		}
 		idle.To = time.Now()
-		if i > 0 {
+		if i == 0 {
+			e.first <- j
+		} else {
 			e.Gaps = append(e.Gaps, idle)
-		}
-		select {
-		case e.Jobs <- j:
-		default:
-			j.Kill()
-			return fmt.Errorf("%s ended %d times: the source is too small, see -size", c.Name, i)
 		}
 		<-j.Done
 		if ctx.Err() != nil {

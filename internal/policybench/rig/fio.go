@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
 	"time"
@@ -123,10 +122,10 @@ func (d *Disk) Background(ctx context.Context) (stop func() error, err error) {
 		_ = cmd.Wait() // killed, as was wanted
 		return nil
 	}
-	before, err := d.deviceReads()
+	before, err := d.Moved()
 	for err == nil { // until it reads
 		var now uint64
-		if now, err = d.deviceReads(); now > before+50 {
+		if now, err = d.Moved(); now > before+1<<18 {
 			return stop, nil
 		}
 		if err == nil {
@@ -134,17 +133,4 @@ func (d *Disk) Background(ctx context.Context) (stop func() error, err error) {
 		}
 	}
 	return nil, errors.Join(err, stop())
-}
-
-// deviceReads is how many reads the disk has done.
-func (d *Disk) deviceReads() (uint64, error) {
-	text, err := os.ReadFile("/sys/block/" + d.Name() + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	fields := bytes.Fields(text)
-	if len(fields) == 0 {
-		return 0, errors.New("empty statistics of the disk")
-	}
-	return strconv.ParseUint(string(fields[0]), 10, 64)
 }

@@ -46,6 +46,16 @@ func TestParseIO(t *testing.T) {
 	require.Zero(t, parseIO(""))
 }
 
+func TestParseStat(t *testing.T) {
+	n, err := parseStat("  11 0 8 3  5 0 16 4  0 7 7 0 0 0 0 2 1\n")
+	require.NoError(t, err)
+	require.Equal(t, uint64(24*512), n)
+	for _, bad := range []string{"", "1 2 3", "1 2 x 4 5 6 7", "1 2 3 4 5 6 x"} {
+		_, err := parseStat(bad)
+		require.Error(t, err, bad)
+	}
+}
+
 func TestEventsOfGates(t *testing.T) {
 	var l Events
 	_, _, err := l.End()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"sync/atomic"
 	"time"
 	"unsafe"
 )
@@ -11,6 +12,7 @@ import (
 // Toucher reads and writes single blocks of the foreground's file.
 type Toucher struct {
 	file   *os.File
+	bytes  atomic.Uint64 // read so far
 	buffer []byte
 	random *rand.Rand
 }
@@ -30,14 +32,17 @@ func NewToucher(path string, write bool) (*Toucher, error) {
 	}
 	buffer := make([]byte, 2*block)
 	skip := (block - int(uintptr(unsafe.Pointer(&buffer[0]))%block)) % block // direct I/O wants aligned memory
-	return &Toucher{f, buffer[skip : skip+block : skip+block], rand.New(rand.NewPCG(uint64(os.Getpid()), 1))}, nil
+	t := &Toucher{file: f, buffer: buffer[skip : skip+block : skip+block]}
+	t.random = rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
+	return t, nil
 }
 
 func (t *Toucher) offset() int64 { return t.random.Int64N(ForegroundSize/block) * block }
 
 // Read reads one block somewhere.
 func (t *Toucher) Read() error {
-	_, err := t.file.ReadAt(t.buffer, t.offset())
+	n, err := t.file.ReadAt(t.buffer, t.offset())
+	t.bytes.Add(uint64(n))
 	return err
 }
 
@@ -49,6 +54,9 @@ func (t *Toucher) Write() error {
 	}
 	return t.file.Sync()
 }
+
+// Bytes is how much has been read so far.
+func (t *Toucher) Bytes() uint64 { return t.bytes.Load() }
 
 // Close closes the file.
 func (t *Toucher) Close() error { return t.file.Close() }

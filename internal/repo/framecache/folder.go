@@ -70,8 +70,8 @@ func (c *Cache) write(k Key, p []byte) (err error) {
 	return err
 }
 
-// fill writes p, as the gate allows. Where there is a gate, it is sent to the disk at once: the system would write it
-// seconds later, when it looks like somebody else's.
+// fill writes p, as the gate allows. If it has to give way to others, it is sent to the disk at once: see
+// localfs.Door.Yields.
 func (c *Cache) fill(f *os.File, p []byte) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *Cache) fill(f *os.File, p []byte) error {
 				part = part[:min(bound, len(part))]
 			}
 			n, err := f.Write(part)
-			if err != nil || c.opt.Door.Pass == nil {
+			if err != nil || !c.opt.Door.Yields() {
 				return n, err
 			}
 			ctlErr := raw.Control(func(fd uintptr) { err = pages.Push(int(fd), int64(done), int64(n), bound > 0) })

@@ -4,9 +4,9 @@
 //
 // All of it is disposable, at any time and by anybody. Each frame is a plain file of its own, named by its pack and its
 // place in the pack and put there by a rename, so that several processes share a folder without a lock: a frame never
-// changes, and whoever comes second writes the same bytes. Nothing is flushed, though what is written is sent to the disk
-// at once where somebody watches the disk; what a crash tears has the wrong length, or fails to open, and the caller then
-// says so with Drop and fetches it anew.
+// changes, and whoever comes second writes the same bytes. Nothing is flushed, though what is written may be sent to the
+// disk at once; what a crash tears has the wrong length, or fails to open, and the caller then says so with Drop and
+// fetches it anew.
 //
 // # Bound
 //

@@ -64,6 +64,7 @@ type Store struct {
 	pass  *iopolicy.Pass
 	known atomic.Bool // the config file was there: it is the proof that the target is mounted
 	swept atomic.Bool // this Store looked for stale temporary files
+	met   acquaintance
 }
 
 var _ store.Store = (*Store)(nil)
@@ -159,14 +160,10 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off > math.MaxInt64-int64(len(p)) {
 		return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 	}
-	r := &reader{f: f}
-	if name.Kind == store.Pack && len(p) >= large {
-		// What the system would read ahead is more than there is to be dropped again; the caller reads enough at a time.
-		r.readAhead(false)
-		if !mostlyCached(f, off, len(p)) {
-			defer dropRange(f, off, len(p))
-		}
+	if name.Kind == store.Pack && len(p) >= large && s.met.cold(name.ID, func() bool { return !mostlyCached(f, off, len(p)) }) {
+		defer dropRange(f, off, len(p))
 	}
+	r := &reader{f: f}
 	for done := 0; done < len(p); {
 		n, err := s.pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(bound int) (int, error) {
 			return r.readAt(p[done:], off+int64(done), bound)
@@ -321,16 +318,12 @@ type reader struct {
 	exact bool // the system was told to read no more than it is asked for
 }
 
-func (r *reader) readAhead(on bool) {
-	r.exact = !on
-	_ = withFD(r.f, func(fd int) error { pages.ReadAhead(fd, on); return nil })
-}
-
 // readAt is one operation: it reads up to bound bytes, if there is a bound, else a step.
 func (r *reader) readAt(p []byte, off int64, bound int) (int, error) {
 	if bound > 0 {
-		if !r.exact {
-			r.readAhead(false) // which would defeat the bound; f is not open for long
+		if !r.exact { // or what is read ahead would defeat the bound; f is not open for long
+			r.exact = true
+			_ = withFD(r.f, func(fd int) error { pages.ReadAhead(fd, false); return nil })
 		}
 		p = p[:min(bound, len(p))]
 	}

@@ -21,8 +21,8 @@ func control(f *os.File, call func(fd int) error, what string) error {
 	return os.NewSyscallError(what, withFD(f, call))
 }
 
-// mostlyCached reports whether most of a range is in memory: then somebody has use for it there. What the system reads
-// ahead of us is less. False where the kernel does not tell, which is before 6.5: nobody but this program reads packs.
+// mostlyCached reports whether most of a range is in memory: then somebody has use for it there. False where the kernel
+// does not tell, which is before 6.5: nobody but this program reads packs.
 func mostlyCached(f *os.File, off int64, n int) bool {
 	var st unix.Cachestat_t
 	at := unix.CachestatRange{Off: uint64(off), Len: uint64(n)}

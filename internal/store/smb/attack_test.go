@@ -1,0 +1,506 @@
+package smb_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+)
+
+func pack(i int) store.Name {
+	return store.Name{Kind: store.Pack, ID: fmt.Sprintf("%02x%062x", i%256, i)}
+}
+
+// content is what pack i holds.
+func content(i int) []byte { return storetest.Pattern(700_000+i*7919%900_000, uint64(i)) }
+
+// writer puts packs, several at once, and keeps the account of what was acknowledged.
+type writer struct {
+	mu    sync.Mutex
+	acked []int
+	errs  []error
+}
+
+// run puts packs from..to by four workers. It calls at(n) after the n-th acknowledgement.
+func (w *writer) run(ctx context.Context, st store.Store, from, to int, at func(n int)) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	next.Store(int64(from))
+	for range 4 {
+		wg.Go(func() {
+			for i := int(next.Add(1) - 1); i < to; i = int(next.Add(1) - 1) {
+				err := st.Put(ctx, pack(i), content(i))
+				w.mu.Lock()
+				if err != nil {
+					w.errs = append(w.errs, err)
+				} else {
+					w.acked = append(w.acked, i)
+				}
+				n := len(w.acked)
+				w.mu.Unlock()
+				if err == nil && at != nil {
+					at(n)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// whole checks that everything under a final name is whole, and that nothing acknowledged is missing.
+func (w *writer) whole(t *testing.T, st store.Store) {
+	t.Helper()
+	found := map[store.Name]bool{}
+	for info, err := range st.List(t.Context(), store.Pack) {
+		require.NoError(t, err)
+		found[info.Name] = true
+		var i int
+		_, err := fmt.Sscanf(info.Name.ID[2:], "%x", &i)
+		require.NoError(t, err)
+		p := make([]byte, info.Size)
+		require.NoError(t, st.Get(t.Context(), info.Name, 0, p))
+		require.True(t, bytes.Equal(content(i), p), "torn: %s", info.Name)
+	}
+	for _, i := range w.acked {
+		require.True(t, found[pack(i)], "acknowledged and lost: %s", pack(i))
+	}
+}
+
+// temps are the temporary files below a folder of this machine.
+func temps(t *testing.T, folder string) []string {
+	t.Helper()
+	var all []string
+	require.NoError(t, filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
+		if strings.HasPrefix(filepath.Base(path), smb.TempPrefix) {
+			all = append(all, path)
+		}
+		return err
+	}))
+	return all
+}
+
+// TestServerKilledAndRestarted: the run goes on by itself, whatever was under way.
+func TestServerKilledAndRestarted(t *testing.T) {
+	for _, strict := range []string{"yes", "no"} {
+		t.Run("strict sync "+strict, func(t *testing.T) {
+			s := smbtest.Start(t, smbtest.Config{Share: []string{"strict sync = " + strict}})
+			st := create(t, target(s, "repo"), smb.Options{})
+			var w writer
+			kill := make(chan struct{}, 3)
+			var killer sync.WaitGroup
+			killer.Go(func() {
+				for range kill {
+					s.Kill()
+					s.Run()
+				}
+			})
+			w.run(t.Context(), st, 0, 60, func(n int) {
+				if n == 5 || n == 18 || n == 35 {
+					kill <- struct{}{}
+				}
+			})
+			close(kill)
+			killer.Wait()
+			require.Empty(t, w.errs)
+			require.Len(t, w.acked, 60)
+			w.whole(t, st)
+			require.NoError(t, st.Put(t.Context(), pack(999), content(999)))
+			require.Empty(t, temps(t, s.Folder), "files of attempts that were cut off stay behind")
+		})
+	}
+}
+
+func TestOneSessionKilled(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	st := create(t, target(s, ""), smb.Options{Sessions: 3})
+	var w writer
+	rng := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	killed := 0
+	w.run(t.Context(), st, 0, 60, func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if clients := s.Clients(); n%9 == 0 && len(clients) > 0 {
+			s.KillClient(clients[rng.IntN(len(clients))])
+			killed++
+		}
+	})
+	require.Empty(t, w.errs)
+	require.Positive(t, killed)
+	w.whole(t, st)
+}
+
+// TestIdleSessionsEndedByTheServer is what "deadtime" and a restart in good order do: the server closes connections on
+// which nothing is under way.
+func TestIdleSessionsEndedByTheServer(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	st := create(t, target(s, ""), smb.Options{Sessions: 2, Patience: smb.Patience{Outage: -1}})
+	var w writer
+	w.run(t.Context(), st, 0, 8, nil)
+	require.Empty(t, w.errs)
+	for _, pid := range s.Clients() {
+		s.Control(fmt.Sprint(pid), "shutdown")
+	}
+	s.AwaitClients(0)
+	w.run(t.Context(), st, 8, 16, nil)
+	require.Empty(t, w.errs, "a connection that ended while nothing was under way is no failure")
+	w.whole(t, st)
+}
+
+// TestDeadtime waits until the server itself ends idle connections, which takes it more than a minute.
+func TestDeadtime(t *testing.T) {
+	if os.Getenv("TIDEMARK_SMB_DEADTIME") == "" {
+		t.Skip("takes minutes, since smbd counts its deadtime in minutes: set TIDEMARK_SMB_DEADTIME=1")
+	}
+	s := smbtest.Start(t, smbtest.Config{Global: []string{"deadtime = 1"}})
+	st := create(t, target(s, ""), smb.Options{Sessions: 2, Patience: smb.Patience{Outage: -1, Idle: time.Hour}})
+	kept := create(t, target(s, ""), smb.Options{Sessions: 1, Patience: smb.Patience{Outage: -1, Idle: 5 * time.Second}})
+	var w writer
+	w.run(t.Context(), st, 0, 8, nil)
+	for range 20 {
+		t.Logf("%v: %d connections", time.Now().Format(time.TimeOnly), len(s.Clients()))
+		if len(s.Clients()) <= 1 {
+			break
+		}
+		outlast(10 * time.Second)
+	}
+	require.LessOrEqual(t, len(s.Clients()), 1)
+	w.run(t.Context(), st, 8, 16, nil)
+	require.Empty(t, w.errs)
+	w.whole(t, st)
+	w.whole(t, kept)
+}
+
+// outlast waits while the server counts: its clock cannot be moved.
+func outlast(d time.Duration) { time.Sleep(d) }
+
+// small mounts a file system of so many bytes.
+func small(t *testing.T, size string) string {
+	t.Helper()
+	folder := t.TempDir()
+	if err := mountSmall(folder, size); err != nil {
+		t.Skipf("needs the right to mount a small file system: %v", err)
+	}
+	return folder
+}
+
+func TestDiskFullAndFreed(t *testing.T) {
+	folder := small(t, "6m")
+	s := smbtest.Start(t, smbtest.Config{Folder: folder})
+	t.Cleanup(func() {
+		s.Kill()
+		require.NoError(t, unmount(folder))
+	})
+	st := create(t, target(s, ""), smb.Options{})
+	var w writer
+	w.run(t.Context(), st, 0, 12, nil)
+	require.NotEmpty(t, w.errs)
+	require.NotEmpty(t, w.acked)
+	for _, err := range w.errs {
+		require.ErrorIs(t, err, store.ErrNoSpace)
+		require.ErrorContains(t, err, "forget old snapshots and prune")
+	}
+	w.whole(t, st)
+	require.Empty(t, temps(t, folder), "a temporary file still takes the space")
+	require.NoError(t, remount(folder, false, "size=64m"))
+	w.errs = nil
+	w.run(t.Context(), st, 0, 12, nil)
+	require.Empty(t, w.errs)
+	w.whole(t, st)
+}
+
+func TestShareTurnedReadOnly(t *testing.T) {
+	t.Run("disk", func(t *testing.T) {
+		folder := small(t, "16m")
+		s := smbtest.Start(t, smbtest.Config{Folder: folder})
+		t.Cleanup(func() {
+			s.Kill()
+			require.NoError(t, unmount(folder))
+		})
+		st := create(t, target(s, ""), smb.Options{})
+		require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+		require.NoError(t, remount(folder, true, ""))
+		denied(t, st, "allow writing")
+		require.NoError(t, remount(folder, false, ""))
+		require.NoError(t, st.Put(t.Context(), pack(2), content(2)))
+	})
+	t.Run("share", func(t *testing.T) {
+		s := smbtest.Start(t, smbtest.Config{})
+		st := create(t, target(s, ""), smb.Options{})
+		require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+		s.Configure(smbtest.Config{Share: []string{"read only = yes"}})
+		s.Reload()
+		denied(t, st, "read and write")
+		s.Configure(smbtest.Config{})
+		s.Reload()
+		require.NoError(t, st.Put(t.Context(), pack(2), content(2)))
+	})
+}
+
+// denied expects that nothing can be written and everything can be read.
+func denied(t *testing.T, st store.Store, advice string) {
+	t.Helper()
+	err := st.Put(t.Context(), pack(2), content(2))
+	require.ErrorIs(t, err, store.ErrDenied)
+	require.ErrorContains(t, err, advice)
+	require.ErrorIs(t, st.Delete(t.Context(), pack(1)), store.ErrDenied)
+	require.NoError(t, st.Get(t.Context(), pack(1), 0, make([]byte, 1000)))
+}
+
+func through(p *smbtest.Proxy, s *smbtest.Server) smb.Target {
+	at := target(s, "")
+	at.Port = p.Port
+	return at
+}
+
+// TestLostAnswers breaks the connection at each kind of request and of answer in turn. Every operation ends well, and
+// nothing is left behind.
+func TestLostAnswers(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	st := create(t, through(p, s), smb.Options{Sessions: 2})
+	for i, c := range []struct {
+		what string
+		is   func(f *smbtest.Frame) bool
+	}{
+		{"create", func(f *smbtest.Frame) bool { return f.Is(smbtest.Create, true) }},
+		{"create answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.Create, false) }},
+		{"write", func(f *smbtest.Frame) bool { return f.Is(smbtest.Write, true) }},
+		{"write answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.Write, false) }},
+		{"flush", func(f *smbtest.Frame) bool { return f.Is(smbtest.Flush, true) }},
+		{"flush answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.Flush, false) }},
+		{"rename", func(f *smbtest.Frame) bool { return f.IsRename() }},
+		{"rename answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.SetInfo, false) }},
+		{"read", func(f *smbtest.Frame) bool { return f.Is(smbtest.Read, true) }},
+		{"read answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.Read, false) }},
+	} {
+		for j, verdict := range []smbtest.Verdict{smbtest.Cut, smbtest.Half} {
+			t.Run(fmt.Sprintf("%s/%d", c.what, j), func(t *testing.T) {
+				n := 2*i + j
+				var fired atomic.Bool
+				p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+					if c.is(f) && !fired.Swap(true) {
+						return verdict
+					}
+					return smbtest.Pass
+				})
+				require.NoError(t, st.Put(t.Context(), pack(n), content(n)))
+				require.True(t, fired.Load())
+				got := make([]byte, len(content(n)))
+				require.NoError(t, st.Get(t.Context(), pack(n), 0, got))
+				require.True(t, bytes.Equal(content(n), got))
+			})
+		}
+	}
+	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
+	require.NoError(t, st.Put(t.Context(), pack(100), content(100)))
+	require.Empty(t, temps(t, s.Folder))
+}
+
+// TestDroppedRenameAnswer: the answer never comes and the connection stays. The deadline ends the wait; the file is not
+// sent again.
+func TestDroppedRenameAnswer(t *testing.T) {
+	for _, verify := range []smb.Verify{smb.VerifyTrailer, smb.VerifyOff} {
+		s := smbtest.Start(t, smbtest.Config{})
+		p := smbtest.NewProxy(t, s.Addr(), 0)
+		st := create(t, through(p, s), smb.Options{Verify: verify, Patience: smb.Patience{Request: time.Second}})
+		var writes, dropped atomic.Int64
+		p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+			if f.Is(smbtest.Write, true) {
+				writes.Add(1)
+			}
+			if f.Is(smbtest.SetInfo, false) && dropped.Add(1) == 1 {
+				return smbtest.Drop
+			}
+			return smbtest.Pass
+		})
+		data := content(1)[:100_000]
+		require.NoError(t, st.Put(t.Context(), pack(1), data))
+		require.Positive(t, dropped.Load())
+		require.EqualValues(t, 1, writes.Load(), "it was sent again")
+		got := make([]byte, len(data))
+		require.NoError(t, st.Get(t.Context(), pack(1), 0, got))
+		require.True(t, bytes.Equal(data, got))
+		require.Empty(t, temps(t, s.Folder))
+	}
+}
+
+// TestLostRemoval: removing again what an unanswered request removed is success.
+func TestLostRemoval(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	st := create(t, through(p, s), smb.Options{})
+	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+	var fired atomic.Bool
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if f.Is(smbtest.SetInfo, false) && !fired.Swap(true) {
+			return smbtest.Cut
+		}
+		return smbtest.Pass
+	})
+	require.NoError(t, st.Delete(t.Context(), pack(1)))
+	require.True(t, fired.Load())
+	require.ErrorIs(t, st.Delete(t.Context(), pack(1)), store.ErrNotExist)
+}
+
+// TestTornWrites: a server that writes less than it says is found out before Put returns.
+func TestTornWrites(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	for _, c := range []struct {
+		lies   int64
+		verify smb.Verify
+		last   bool // lie about the last write of the file, by offset
+		want   error
+	}{
+		{1, smb.VerifyTrailer, true, nil},
+		{2, smb.VerifyTrailer, true, nil},
+		{1, smb.VerifyFull, false, nil},
+		{1 << 30, smb.VerifyTrailer, true, smb.ErrTorn},
+	} {
+		t.Run(fmt.Sprintf("%d times, verify %d", c.lies, c.verify), func(t *testing.T) {
+			p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
+			st := create(t, through(p, s), smb.Options{Verify: c.verify})
+			data := storetest.Pattern(2<<20+300_000, 5)
+			var lied atomic.Int64
+			var claims sync.Map
+			p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+				if f.Is(smbtest.Write, true) && (len(f.Data) < 1<<20) == c.last && lied.Add(1) <= c.lies {
+					claims.Store([2]uint64{uint64(f.Connection), f.Message()}, f.HalveWrite())
+				}
+				if f.Is(smbtest.Write, false) {
+					if n, ok := claims.LoadAndDelete([2]uint64{uint64(f.Connection), f.Message()}); ok {
+						f.SetWritten(n.(uint32))
+					}
+				}
+				return smbtest.Pass
+			})
+			err := st.Put(t.Context(), pack(1), data)
+			require.Positive(t, lied.Load())
+			if c.want != nil {
+				require.ErrorIs(t, err, c.want)
+				require.ErrorContains(t, err, "check the disk")
+				_, err := st.Stat(t.Context(), pack(1))
+				require.ErrorIs(t, err, store.ErrNotExist, "a torn file stays under its final name")
+			} else {
+				require.NoError(t, err)
+				got := make([]byte, len(data))
+				require.NoError(t, st.Get(t.Context(), pack(1), 0, got))
+				require.True(t, bytes.Equal(data, got))
+			}
+			require.Empty(t, temps(t, s.Folder))
+		})
+	}
+}
+
+// TestServerSilent: nothing is answered any more and nothing breaks.
+func TestServerSilent(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	st := create(t, through(p, s), smb.Options{Patience: smb.Patience{Request: time.Second, Outage: -1}})
+	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Drop })
+	_, err := st.Stat(t.Context(), pack(1))
+	require.ErrorIs(t, err, store.ErrTemporary)
+	require.ErrorIs(t, err, store.ErrGone)
+	require.ErrorContains(t, err, "does not answer")
+
+	cause := errors.New("the user has had enough")
+	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
+	require.NoError(t, st.Get(t.Context(), pack(1), 0, make([]byte, 1)), "it speaks again")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		cancel(cause)
+		return smbtest.Drop
+	})
+	require.ErrorIs(t, st.Put(ctx, pack(2), content(2)), cause)
+}
+
+// TestEcho: an idle session is kept alive.
+func TestEcho(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	echoed := make(chan struct{}, 100)
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if f.Is(smbtest.Echo, false) {
+			echoed <- struct{}{}
+		}
+		return smbtest.Pass
+	})
+	st := create(t, through(p, s), smb.Options{Patience: smb.Patience{Idle: 50 * time.Millisecond}})
+	<-echoed
+	<-echoed
+	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+	require.Equal(t, 1, p.Accepted())
+}
+
+func TestRefusals(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{Global: []string{"map to guest = bad password", "guest account = " + me(t)},
+		Share: []string{"guest ok = yes"}})
+	plain := smbtest.Start(t, smbtest.Config{})
+	const wrong = "this-is-the-wrong-password"
+	at := func(s *smbtest.Server, change func(*smb.Target)) smb.Target {
+		to := target(s, "")
+		change(&to)
+		return to
+	}
+	same := func(*smb.Target) {}
+	for name, c := range map[string]struct {
+		at   smb.Target
+		pass string
+		want []error
+		says string
+	}{
+		"wrong password":      {at(plain, same), wrong, []error{smb.ErrLogon}, "check the user"},
+		"unknown user":        {at(plain, func(t *smb.Target) { t.User = "nobody-here" }), wrong, []error{smb.ErrLogon}, "nobody-here"},
+		"taken for a guest":   {at(s, same), wrong, []error{smb.ErrLogon}, "as a guest"},
+		"unknown share":       {at(plain, func(t *smb.Target) { t.Share = "absent" }), smbtest.Password, []error{store.ErrGone}, `no share "absent"`},
+		"unknown host":        {at(plain, func(t *smb.Target) { t.Host = "nas.invalid" }), smbtest.Password, []error{store.ErrGone}, "nas.invalid"},
+		"nobody listens":      {at(plain, func(t *smb.Target) { t.Port = 1 }), smbtest.Password, []error{store.ErrGone, store.ErrTemporary}, "switched on"},
+		"folder is not there": {at(plain, func(t *smb.Target) { t.Path = "not/there" }), smbtest.Password, []error{store.ErrNotExist}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := smb.Open(t.Context(), c.at, smb.Options{Credentials: password(c.pass)})
+			for _, want := range c.want {
+				require.ErrorIs(t, err, want)
+			}
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), c.pass)
+		})
+	}
+	_, err := smb.Open(t.Context(), at(s, func(t *smb.Target) { t.User = "guest" }), smb.Options{})
+	require.NoError(t, err, "a guest who says so")
+}
+
+func me(t *testing.T) string {
+	t.Helper()
+	u, err := user.Current()
+	require.NoError(t, err)
+	return u.Username
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	secret := smb.Secret{User: "u", Password: "hunter2"}
+	text, err := json.Marshal(map[string]any{"s": secret, "p": &secret})
+	require.NoError(t, err)
+	shown := fmt.Sprintf("%v %+v %#v %s %q %x %v %s", secret, secret, secret, secret, secret, secret, &secret, text)
+	require.NotContains(t, shown, "hunter2")
+	require.NotContains(t, shown, fmt.Sprintf("%x", "hunter2"))
+}

@@ -1,0 +1,167 @@
+package smb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/cloudsoda/go-smb2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// moment is how long tidying up may take when the job has ended.
+const moment = time.Second
+
+// file is an open file of one session.
+type file struct {
+	store *Store
+	hold  *session.Hold
+	smb   *smb2.File
+}
+
+func (s *Store) open(ctx context.Context, h *session.Hold, at string, flags int) (*file, error) {
+	f := &file{store: s, hold: h}
+	err := s.look(ctx, h, func(share *smb2.Share) (err error) {
+		f.smb, err = share.OpenFile(at, flags, fs.ModePerm)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// close gives the handle back whether ctx has ended or not, without waiting at the gate: it is a part of the operation
+// before. A file that was written is closed by its writer, who looks at the error.
+func (f *file) close(ctx context.Context) error {
+	if f.smb == nil {
+		return nil
+	}
+	open := f.smb
+	f.smb = nil
+	ctx, cancel := after(ctx)
+	defer cancel()
+	return f.hold.Do(ctx, func(*smb2.Share) error { return open.Close() })
+}
+
+// done closes a file that was only read: nothing can be lost by it.
+func (f *file) done(ctx context.Context) { _ = f.close(ctx) }
+
+// after returns a context for tidying up: that of the job does not end it, but when the job has ended it has only a moment.
+func after(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() != nil {
+		return context.WithTimeout(context.WithoutCancel(ctx), moment)
+	}
+	return context.WithCancel(context.WithoutCancel(ctx))
+}
+
+// write writes all of data, several pieces at once.
+func (f *file) write(ctx context.Context, data []byte) error {
+	return f.each(ctx, iopolicy.Write, len(data), func(from, to int) (int, error) {
+		return f.smb.WriteAt(data[from:to], int64(from))
+	})
+}
+
+// read fills p from off of the file. A file that ends before is store.ErrShort.
+func (f *file) read(ctx context.Context, off int64, p []byte) error {
+	return f.each(ctx, iopolicy.Read, len(p), func(from, to int) (int, error) {
+		for at := from; at < to; {
+			n, err := f.smb.ReadAt(p[at:to], off+int64(at))
+			at += n
+			if errors.Is(err, io.EOF) || (err == nil && n == 0) {
+				return at - from, fmt.Errorf("%w: it ends at byte %d, want %d from %d", store.ErrShort, off+int64(at), len(p), off)
+			}
+			if err != nil {
+				return at - from, err
+			}
+		}
+		return to - from, nil
+	})
+}
+
+// each cuts total bytes into pieces as large as the gate allows, and moves them, each in an operation of its own, several
+// at once.
+func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move func(from, to int) (int, error)) error {
+	var mu sync.Mutex
+	next := 0
+	cut := func(bound int) (from, to int) {
+		mu.Lock()
+		defer mu.Unlock()
+		size := session.Piece
+		if bound > 0 {
+			size = min(size, bound)
+		}
+		from, to = next, min(next+size, total)
+		if bound < 0 {
+			from, to = total, total
+		}
+		next = to
+		return from, to
+	}
+	left := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return total - next
+	}
+	mover := func() error {
+		for rest := left(); rest > 0; rest = left() {
+			op := iopolicy.Op{Kind: kind, Bytes: min(session.Piece, rest), Certain: true}
+			_, err := f.store.pass.Do(ctx, op, func(bound int) (n int, err error) {
+				from, to := cut(bound)
+				if from == to {
+					return 0, nil // another one took the last piece meanwhile
+				}
+				err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
+					n, err = move(from, to)
+					return err
+				})
+				return n, err
+			})
+			if err != nil {
+				cut(-1) // the others end with the pieces they have
+				return err
+			}
+		}
+		return nil
+	}
+	var group errgroup.Group // not one that cancels ctx: what is in flight may end
+	for range min(f.store.inflight, (total+session.Piece-1)/session.Piece) {
+		group.Go(mover)
+	}
+	return group.Wait()
+}
+
+// readUpTo fills p from off as far as the file goes, one request after the other.
+func (f *file) readUpTo(ctx context.Context, off int64, p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		op := iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done, Certain: true}
+		n, err := f.store.pass.Do(ctx, op, func(bound int) (n int, err error) {
+			q := p[done:min(done+session.Piece, len(p))]
+			if bound > 0 {
+				q = q[:min(bound, len(q))]
+			}
+			err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
+				n, err = f.smb.ReadAt(q, off+int64(done))
+				return err
+			})
+			return n, err
+		})
+		done += n
+		if errors.Is(err, io.EOF) || (err == nil && n == 0) {
+			return done, nil
+		}
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}

@@ -1,0 +1,186 @@
+package smb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/cloudsoda/go-smb2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
+)
+
+// batch is how many entries of a folder one operation reads. The server sends as many as fit into its largest answer.
+const batch = 512
+
+// List reads a folder of the kind as a whole before it yields any of it, so that reading can begin again after a
+// connection was lost; packs are in 256 folders, of which a few are read at a time.
+//
+// Leases are replaced while others list them, and a name that is replaced between two requests for a folder can be missed.
+// A missed lease could cost a writer its packs. They are few, so they are read again until a reading finds nothing new.
+func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		var err error
+		stopped := false
+		pass := func(infos []store.Info) error {
+			for _, info := range infos {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if !yield(info, nil) {
+					stopped = true
+					return errStop
+				}
+			}
+			return nil
+		}
+		switch {
+		case !kind.Valid():
+			err = store.ErrName
+		case kind == store.Config:
+			err = s.listConfig(ctx, pass)
+		case kind == store.Lease:
+			err = s.listSettled(ctx, kind, pass)
+		case kind == store.Pack:
+			err = s.listPacks(ctx, pass)
+		default:
+			var infos []store.Info
+			if infos, err = s.listDir(ctx, kind, ""); err == nil {
+				err = pass(infos)
+			}
+		}
+		if err != nil && !stopped {
+			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, err))
+		}
+	}
+}
+
+func (s *Store) listConfig(ctx context.Context, pass func([]store.Info) error) error {
+	info, err := s.Stat(ctx, store.Name{Kind: store.Config})
+	if errors.Is(err, store.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return pass([]store.Info{info})
+}
+
+func (s *Store) listPacks(ctx context.Context, pass func([]store.Info) error) error {
+	var fans []string // at most 272: the folders of one or two digits
+	entries, err := s.readFolder(ctx, path.Join(s.target.Path, store.Pack.Folder()))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if id := folded(e); len(id) <= 2 && store.ValidID(id) && e.IsDir() {
+			fans = append(fans, id)
+		}
+	}
+	for some := range slices.Chunk(fans, s.inflight) {
+		found := make([][]store.Info, len(some))
+		group, ctx := errgroup.WithContext(ctx)
+		for i, fan := range some {
+			group.Go(func() (err error) {
+				found[i], err = s.listDir(ctx, store.Pack, fan)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		for _, infos := range found {
+			if err := pass(infos); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) listSettled(ctx context.Context, kind store.Kind, pass func([]store.Info) error) error {
+	found := make(map[store.Name]store.Info)
+	for before := -1; before != len(found); {
+		before = len(found)
+		infos, err := s.listDir(ctx, kind, "")
+		if err != nil {
+			return err
+		}
+		for _, info := range infos {
+			found[info.Name] = info
+		}
+	}
+	for _, info := range found {
+		if err := pass([]store.Info{info}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listDir returns the stored files in the folder of a kind, or in that of packs which begin with fan.
+func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]store.Info, error) {
+	entries, err := s.readFolder(ctx, path.Join(s.target.Path, kind.Folder(), fan))
+	if err != nil {
+		return nil, err
+	}
+	var infos []store.Info
+	for _, e := range entries {
+		id := folded(e)
+		if store.ValidID(id) && e.Mode().IsRegular() && (kind != store.Pack || store.Fan(id) == fan) {
+			infos = append(infos, store.Info{Name: store.Name{Kind: kind, ID: id}, Size: e.Size(), Modified: e.ModTime()})
+		}
+	}
+	return infos, nil
+}
+
+// readFolder reads a folder, again if the connection is lost. One that is missing is empty: tools that copy a repository
+// may leave out empty folders. Unless the whole target is missing.
+func (s *Store) readFolder(ctx context.Context, at string) (entries []fs.FileInfo, err error) {
+	err = s.repeat(ctx, func(h *session.Hold, _ int) (err error) {
+		entries, err = s.readDir(ctx, h, at)
+		if errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
+			return nil
+		}
+		return err
+	})
+	return entries, err
+}
+
+func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.FileInfo, error) {
+	d, err := s.open(ctx, h, at, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer d.done(ctx)
+	var all []fs.FileInfo
+	for {
+		var some []fs.FileInfo
+		err := s.look(ctx, h, func(*smb2.Share) (err error) {
+			some, err = d.smb.Readdir(batch)
+			return err
+		})
+		all = append(all, some...)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// folded is the name of an entry in lower case, which all names of ours are: some servers store them in upper case.
+func folded(e fs.FileInfo) string { return strings.ToLower(e.Name()) }
+
+// isTemp reports whether an entry of a folder is a temporary file of this package or of package local.
+func isTemp(e fs.FileInfo) bool { return strings.HasPrefix(folded(e), TempPrefix) && !e.IsDir() }

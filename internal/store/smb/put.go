@@ -1,0 +1,312 @@
+package smb
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/cloudsoda/go-smb2"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+const (
+	// TempPrefix begins the name of every temporary file. It holds characters that no stored file's name has. It is that
+	// of package local, so that a share can be used either way.
+	TempPrefix = "tmp-tidemark-"
+	// staleAfter is far beyond the time one Put takes, whatever the target.
+	staleAfter = 24 * time.Hour
+	// sends is how often a file is sent when what arrives is not what was sent.
+	sends = 3
+	// trailer is how much of the end of a file is compared.
+	trailer = 64 << 10
+	// busy is how long to wait for others who have the file open that is to be replaced.
+	busy = 10 * time.Second
+)
+
+// Put writes a temporary file, flushes it, renames it, and looks at what is there now.
+func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
+	if err := s.put(ctx, name, data); err != nil {
+		return fmt.Errorf("put %s: %w", name, err)
+	}
+	s.sawConfig(name)
+	return nil
+}
+
+func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
+	if err := name.Check(); err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		err := s.send(ctx, name, data)
+		if !errors.Is(err, ErrTorn) {
+			return err
+		}
+		if n == sends {
+			return fmt.Errorf("%w after it was sent %d times: check the disk and the memory of the server of %s, and its "+
+				"log; nothing relies on this file yet", err, n, s.Location())
+		}
+	}
+}
+
+// send does it once. When what is there then is not what was sent, the error wraps ErrTorn.
+func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
+	temp, writer, err := s.upload(ctx, name, data)
+	if err != nil {
+		return err
+	}
+	release, err := s.latches.take(ctx, name, true)
+	if err != nil {
+		s.discard(ctx, nil, temp)
+		return err
+	}
+	defer release()
+	if err := s.publish(ctx, temp, name, data); err != nil {
+		s.discard(ctx, nil, temp)
+		return err
+	}
+	return s.prove(ctx, writer, name, data)
+}
+
+// upload leaves a complete, flushed and closed temporary file, and tells which session wrote it.
+func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp string, writer *session.Session, err error) {
+	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
+		f, at, err := s.createTemp(ctx, h, path.Dir(s.kindPath(name)))
+		if err != nil {
+			return err
+		}
+		temp, writer = at, h.Session
+		if !s.swept.Swap(true) {
+			s.sweep(ctx, h, at)
+		}
+		if err = f.write(ctx, data); err == nil {
+			err = s.flush(ctx, h, func(*smb2.Share) error { return f.smb.Sync() })
+		}
+		if closed := f.close(ctx); err == nil {
+			err = closed
+		}
+		if err != nil {
+			s.discard(ctx, h, temp)
+			return err
+		}
+		s.clearOrphans(ctx, h)
+		return nil
+	})
+	return temp, writer, err
+}
+
+// kindPath is where the file would be if packs had no folders of their own. Temporary files lie there, so that those a
+// killed writer left are found by reading few folders.
+func (s *Store) kindPath(name store.Name) string {
+	return path.Join(s.target.Path, name.Kind.Folder(), name.ID)
+}
+
+// createTemp opens a new temporary file in a folder, which is made when it is missing and the target is there.
+func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*file, string, error) {
+	if dir == "." {
+		dir = ""
+	}
+	var random [12]byte
+	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
+	at := path.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := s.open(ctx, h, at, flags)
+	if errors.Is(err, fs.ErrNotExist) && dir != s.target.Path && !s.gone(ctx) {
+		if err := s.makeDir(ctx, h, dir); err != nil {
+			return nil, at, err
+		}
+		f, err = s.open(ctx, h, at, flags)
+	}
+	if errors.Is(err, session.ErrDropped) {
+		s.orphan(at) // it may have been made
+	}
+	return f, at, err
+}
+
+// publish gives the temporary file its name. A rename may have been done although its answer never came: then the
+// temporary file is gone, and what has the name is compared with data.
+func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte) error {
+	final, asked, made := s.path(name), false, false
+	var waited time.Time
+	if err := s.repeat(ctx, func(h *session.Hold, _ int) error { return s.makeFan(ctx, h, name) }); err != nil {
+		return err
+	}
+	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+		rename := func() error {
+			return s.flush(ctx, h, func(share *smb2.Share) error { return share.Rename(temp, final) })
+		}
+		err := rename()
+		if errors.Is(err, fs.ErrNotExist) && asked {
+			return s.compare(ctx, h, name, data, s.verify == VerifyFull)
+		}
+		if errors.Is(err, fs.ErrNotExist) && !made { // the folder of the pack went away since it was seen
+			made = true
+			s.fan(name).Store(false)
+			if err := s.makeFan(ctx, h, name); err != nil {
+				return err
+			}
+			err = rename()
+		}
+		asked = asked || errors.Is(err, session.ErrDropped)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !s.gone(ctx):
+			return fmt.Errorf("%w: the temporary file was removed before it got its name", ErrTorn)
+		case errors.Is(err, fs.ErrPermission):
+			// This is also what a server says when somebody reads the file that is to be replaced.
+			if waited.IsZero() {
+				waited = time.Now()
+			}
+			if _, there := s.lookAt(ctx, h, final); there == nil && time.Since(waited) < busy {
+				return fmt.Errorf("%w: the file that is to be replaced is open elsewhere: %w", store.ErrTemporary, err)
+			}
+		}
+		return err
+	})
+}
+
+// fan is the note that the folder of a pack is there.
+func (s *Store) fan(name store.Name) *atomic.Bool {
+	n, _ := strconv.ParseUint(store.Fan(name.ID), 16, 8)
+	return &s.fans[n]
+}
+
+// makeFan makes the folder of a pack, once.
+func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) error {
+	if name.Kind != store.Pack || (len(name.ID) > 1 && s.fan(name).Load()) {
+		return nil
+	}
+	if err := s.makeDir(ctx, h, path.Dir(s.path(name))); err != nil {
+		return err
+	}
+	s.fan(name).Store(len(name.ID) > 1)
+	return nil
+}
+
+// prove opens the file that has its name now and compares it with what was sent. One that differs is removed.
+func (s *Store) prove(ctx context.Context, writer *session.Session, name store.Name, data []byte) error {
+	if s.verify == VerifyOff {
+		return nil
+	}
+	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+		if h.Session == writer {
+			if other := s.pool.Other(h); other != nil {
+				defer other.Release()
+				h = other
+			}
+		}
+		err := s.compare(ctx, h, name, data, s.verify == VerifyFull)
+		if errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
+			return fmt.Errorf("%w: there is no file under the name that one got", ErrTorn)
+		}
+		if errors.Is(err, ErrTorn) {
+			_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
+		}
+		return err
+	})
+}
+
+// compare reads the file anew. An error that wraps ErrTorn says where it differs from data.
+func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, full bool) error {
+	f, err := s.open(ctx, h, s.path(name), os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.done(ctx)
+	off := max(0, len(data)-trailer)
+	tail := make([]byte, len(data)-off+1) // a byte more: a file that is longer is another one
+	n, err := f.readUpTo(ctx, int64(off), tail)
+	if err != nil {
+		return err
+	}
+	if n != len(data)-off {
+		return fmt.Errorf("%w: it has not the %d bytes that were sent", ErrTorn, len(data))
+	}
+	if !bytes.Equal(tail[:n], data[off:]) {
+		return fmt.Errorf("%w: its last %d bytes differ", ErrTorn, n)
+	}
+	if !full {
+		return nil
+	}
+	return f.each(ctx, iopolicy.Read, off, func(from, to int) (int, error) {
+		p := make([]byte, to-from)
+		for at := 0; at < len(p); {
+			n, err := f.smb.ReadAt(p[at:], int64(from+at))
+			if err != nil || n == 0 {
+				return at, err
+			}
+			at += n
+		}
+		if !bytes.Equal(p, data[from:to]) {
+			return len(p), fmt.Errorf("%w: it differs between bytes %d and %d", ErrTorn, from, to)
+		}
+		return len(p), nil
+	})
+}
+
+// discard removes what will not become a file, whether ctx has ended or the gate is shut: the error that matters is the
+// one before. h may be nil. What cannot be removed now is removed later.
+func (s *Store) discard(ctx context.Context, h *session.Hold, temp string) {
+	if h == nil || h.Dead() != nil {
+		if h = s.pool.Any(); h == nil {
+			s.orphan(temp)
+			return
+		}
+		defer h.Release()
+	}
+	ctx, cancel := after(ctx)
+	defer cancel()
+	err := h.Do(ctx, func(share *smb2.Share) error { return share.Remove(temp) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.orphan(temp)
+	}
+}
+
+func (s *Store) orphan(temp string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orphans = append(s.orphans, temp)
+}
+
+// clearOrphans tries to remove the temporary files that failed attempts left.
+func (s *Store) clearOrphans(ctx context.Context, h *session.Hold) {
+	s.mu.Lock()
+	left := s.orphans
+	s.orphans = nil
+	s.mu.Unlock()
+	for _, temp := range left {
+		s.discard(ctx, h, temp)
+	}
+}
+
+// sweep removes temporary files whose writers are dead. fresh is the path of one created a moment ago: its time is that of
+// the server's clock. Nothing depends on success, so errors are left for whoever needs the folder next.
+func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh string) {
+	now, err := s.lookAt(ctx, h, fresh)
+	if err != nil {
+		return
+	}
+	limit := now.ModTime().Add(-staleAfter)
+	for kind := range store.Kinds() {
+		dir := path.Join(s.target.Path, kind.Folder())
+		entries, err := s.readDir(ctx, h, dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if isTemp(e) && e.ModTime().Before(limit) {
+				_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package smb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
+)
+
+const (
+	// firstPause and longestPause are the waits between attempts; they double from one to the other.
+	firstPause   = 20 * time.Millisecond
+	longestPause = 5 * time.Second
+)
+
+// repeat does op on a session, again and again while its failure may be over soon, until the outage has lasted too long.
+// op must be one that may be repeated; it is told the number of the attempt, from 1.
+func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int) error) error {
+	var began time.Time
+	pause := firstPause
+	for attempt := 1; ; attempt++ {
+		err := s.once(ctx, func(h *session.Hold) error { return op(h, attempt) })
+		if err == nil || !passing(err) || ctx.Err() != nil {
+			return err
+		}
+		now := time.Now()
+		if began.IsZero() {
+			began = now
+			if errors.Is(err, session.ErrDropped) {
+				continue // most likely the server ended an idle connection: that is no outage
+			}
+		}
+		wait := pause/2 + rand.N(pause)
+		if now.Add(wait).Sub(began) > s.patience.Outage {
+			return err
+		}
+		if s.patience.Notify != nil {
+			s.patience.Notify(err, wait)
+		}
+		if stopped := sleep(ctx, wait); stopped != nil {
+			return fmt.Errorf("%w while waiting to try again after: %w", stopped, err)
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+func (s *Store) once(ctx context.Context, op func(h *session.Hold) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	h, err := s.pool.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	return s.explain(ctx, op(h))
+}
+
+// passing reports whether a failure may be over soon. A share that has gone counts: a server that starts is there before
+// its disks are.
+func passing(err error) bool {
+	for _, final := range []error{
+		store.ErrNotExist, store.ErrShort, store.ErrDenied, store.ErrNoSpace, store.ErrName, ErrLogon, ErrInsecure, ErrTorn,
+		session.ErrClosed,
+	} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	return errors.Is(err, store.ErrTemporary)
+}
+
+// sleep waits for d, or returns the cause when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

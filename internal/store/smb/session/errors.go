@@ -1,0 +1,19 @@
+package session
+
+import "errors"
+
+var (
+	// ErrLogon: the server does not accept the user or the password.
+	ErrLogon = errors.New("the server refused the logon")
+	// ErrInsecure: the server does not offer what was required of it: encryption or signatures.
+	ErrInsecure = errors.New("the connection is not as secure as required")
+	// ErrDropped: the session ended while a request was under way, and it is not known whether that was done.
+	ErrDropped = errors.New("the connection to the server was lost")
+	// ErrClosed: Pool.Close was called.
+	ErrClosed = errors.New("the store is closed")
+
+	// errStalled: no byte moved for Login.Patience.
+	errStalled = errors.New("the server does not answer")
+	// errNonsense: the server's answer makes no sense.
+	errNonsense = errors.New("the server's answer makes no sense")
+)

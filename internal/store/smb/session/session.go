@@ -1,0 +1,273 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cloudsoda/go-smb2"
+)
+
+const (
+	// grace is how long requests may still take to end by themselves when whoever asked for them has gone. After it
+	// their session is given up: the library cannot take a request back without losing track of the connection.
+	grace = time.Second
+	// utmost times Login.Patience is how long one request may take while others on its session make progress.
+	utmost = 10
+)
+
+// Session is one connection with one logon and the share. It is used by many goroutines, and dies as a whole.
+type Session struct {
+	wire     *wire
+	share    *smb2.Share // bound to ctx
+	ctx      context.Context
+	end      context.CancelCauseFunc
+	patience time.Duration // Login.Patience
+	used     atomic.Int64  // when a request began last
+	remote   *smb2.Session
+}
+
+// Login is what a session needs to begin.
+type Login struct {
+	Host, Share            string
+	Port                   int
+	User, Domain, Password string
+	Encrypt, Sign          bool // required; otherwise as the server asks
+	// Inflight is how many requests of up to Piece bytes are made on one file at a time.
+	Inflight int
+	// Patience is how long to wait for an answer without a byte moving; one request may take ten times that.
+	Patience time.Duration
+	Idle     time.Duration // before an Echo
+}
+
+// Piece is how much one request reads or writes at most, in bytes; servers of Windows take no more.
+const Piece = 1 << 20
+
+// address is that of the server for package net.
+func (l Login) address() string { return net.JoinHostPort(l.Host, strconv.Itoa(l.Port)) }
+
+// unc is the share as the protocol names it.
+func (l Login) unc() string { return `\\` + l.Host + `\` + l.Share }
+
+// dial connects, logs on and opens the share.
+func dial(ctx context.Context, l Login) (*Session, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, l.Patience, errStalled)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(limited, "tcp", l.address())
+	if err != nil {
+		return nil, unreachable(ctx, l, err)
+	}
+	w := newWire(conn, l.Encrypt, strings.EqualFold(l.User, "guest") && !l.Encrypt && !l.Sign)
+	d := &smb2.Dialer{
+		// What is in flight on one file, once more for other files, and some for small requests. A credit is 64 KiB.
+		MaxCreditBalance: uint16(min(2*l.Inflight*(Piece>>16)+32, 8192)),
+		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.Sign || l.Encrypt},
+		Initiator: &smb2.NTLMInitiator{
+			User: l.User, Domain: l.Domain, Password: l.Password, TargetSPN: "cifs/" + l.Host,
+		},
+	}
+	s := &Session{wire: w, patience: l.Patience}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	if err := guarded(func() error { return s.begin(limited, d, l) }); err != nil {
+		s.kill(err)
+		return nil, loginError(ctx, l, w, err)
+	}
+	lose := func(err error) { s.end(err) } // so that nobody begins anything on it
+	w.end.Store(&lose)
+	w.settled.Store(true)
+	s.used.Store(time.Now().UnixNano())
+	go s.keep(l.Idle)
+	return s, nil
+}
+
+// begin does the handshake.
+func (s *Session) begin(ctx context.Context, d *smb2.Dialer, l Login) error {
+	remote, err := d.DialConn(ctx, s.wire, l.address())
+	if err != nil {
+		return err
+	}
+	s.remote = remote
+	share, err := remote.WithContext(ctx).Mount(l.unc())
+	if err != nil {
+		return &mountError{err}
+	}
+	s.share = share.WithContext(s.ctx)
+	return nil
+}
+
+// mountError tells a share that cannot be opened from a user who cannot log on.
+type mountError struct{ err error }
+
+func (e *mountError) Error() string { return "open the share: " + e.err.Error() }
+func (e *mountError) Unwrap() error { return e.err }
+
+// kill ends the session with everything that is under way on it.
+func (s *Session) kill(why error) {
+	s.end(why)
+	_ = s.wire.Close()
+}
+
+// Dead returns why the session ended, nil while it lives.
+func (s *Session) Dead() error {
+	if s.ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrDropped, context.Cause(s.ctx))
+}
+
+// Do makes requests on the share. They end when they are answered, when the session dies, or when nothing moves for too
+// long, and then the session dies; if ctx ends, they have a moment more. The context of the library's requests is that
+// of the session, never ctx: see grace.
+func (s *Session) Do(ctx context.Context, f func(*smb2.Share) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := s.Dead(); err != nil {
+		return err
+	}
+	s.used.Store(time.Now().UnixNano())
+	w := watch(ctx, s)
+	err := guarded(func() error { return f(s.share) })
+	w.stop()
+	if err == nil {
+		return nil
+	}
+	if lost(err) {
+		s.kill(err)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if s.ctx.Err() != nil {
+		if own := s.wire.because(); own != nil {
+			return own
+		}
+		return fmt.Errorf("%w: %w", ErrDropped, context.Cause(s.ctx))
+	}
+	return err
+}
+
+// guarded calls the library. It trusts the server with some lengths, and a server can send anything: a panic is an error.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errNonsense, r)
+		}
+	}()
+	return f()
+}
+
+// lost reports whether err says that the session is of no use any more.
+func lost(err error) bool {
+	var transport *smb2.TransportError
+	var invalid *smb2.InvalidResponseError
+	var internal *smb2.InternalError
+	if errors.As(err, &transport) || errors.As(err, &invalid) || errors.As(err, &internal) || errors.Is(err, errNonsense) {
+		return true
+	}
+	switch Status(err) {
+	case StatusUserSessionDeleted, StatusSessionExpired, StatusNetworkNameDeleted, StatusConnectionDisconnected,
+		StatusConnectionReset:
+		return true
+	}
+	return false
+}
+
+// watcher ends a session whose requests stand still.
+type watcher struct {
+	session *Session
+	ctx     context.Context
+	began   time.Time
+	mu      sync.Mutex
+	timer   *time.Timer
+	release func() bool
+	over    bool
+}
+
+func watch(ctx context.Context, s *Session) *watcher {
+	w := &watcher{session: s, ctx: ctx, began: time.Now()}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(s.patience, w.look)
+	w.release = context.AfterFunc(ctx, func() { w.again(grace) })
+	return w
+}
+
+// again looks once more in a while, unless the requests are over.
+func (w *watcher) again(after time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.timer.Reset(after)
+	}
+}
+
+func (w *watcher) look() {
+	if w.ctx.Err() != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.over {
+			w.session.kill(context.Cause(w.ctx))
+		}
+		return
+	}
+	since := w.began
+	if moved := w.session.wire.lastMoved(); moved.After(since) {
+		since = moved
+	}
+	still, total, patience := time.Since(since), time.Since(w.began), w.session.patience
+	if still < patience && total < utmost*patience {
+		w.again(patience - still)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.session.kill(fmt.Errorf("%w for %v", errStalled, min(still, total).Round(time.Second)))
+	}
+}
+
+func (w *watcher) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.timer.Stop()
+	w.release()
+}
+
+// keep sends an Echo whenever the session was idle for so long, until it ends. Servers and routers forget a connection
+// on which nothing moves.
+func (s *Session) keep(idle time.Duration) {
+	tick := time.NewTicker(idle)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Since(time.Unix(0, s.used.Load())) < idle {
+			continue
+		}
+		err := s.Do(s.ctx, func(*smb2.Share) error { return s.remote.WithContext(s.ctx).Echo() })
+		if err != nil {
+			s.kill(err)
+		}
+	}
+}
+
+// leave ends the session in good order: nobody uses it any more.
+func (s *Session) leave() {
+	if s.ctx.Err() == nil {
+		w := watch(s.ctx, s)
+		_ = guarded(func() error { return s.remote.WithContext(s.ctx).Logoff() })
+		w.stop()
+	}
+	s.kill(ErrClosed)
+}

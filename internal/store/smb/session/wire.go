@@ -1,0 +1,204 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// Numbers of the protocol, from [MS-SMB2] 2.2.
+const (
+	frameHeader  = 4 // the length of what follows, in the last three bytes
+	headerSize   = 64
+	cmdNegotiate = 0
+	cmdSetup     = 1
+	cmdTree      = 3
+	dialect300   = 0x0300
+	dialect302   = 0x0302
+	dialect311   = 0x0311
+	capEncrypt   = 0x40 // of a server's answer, dialects 3.0 and 3.0.2
+	ctxEncrypt   = 2    // a negotiate context of dialect 3.1.1
+	flagGuest    = 1    // of a session
+	flagNull     = 2
+	flagEncrypt  = 4
+	// maxHandshake bounds the frames that are held whole while a session begins; servers send some hundred bytes.
+	maxHandshake = 1 << 20
+	// sendStep is how much of a frame is handed to the system at a time.
+	sendStep = 256 << 10
+)
+
+// wire stands between the protocol library and the connection, for four things that the library does not do: it knows
+// when a byte moved last; it sends each request in one write; it refuses to send in clear when encryption is required; and
+// it looks at the answers with which a session begins, to tell why one was refused, to see that a user is not taken for a
+// guest, and to switch encryption on, which the library does only when the server asks for it.
+type wire struct {
+	net.Conn
+	encrypt bool // nothing but the handshake may be sent in clear
+	guest   bool // a session as a guest is what was asked for
+	moved   atomic.Int64
+	settled atomic.Bool   // the handshake is over: frames are not looked at any more
+	status  atomic.Uint32 // of the last answer to a session setup
+	refusal atomic.Pointer[error]
+	end     atomic.Pointer[func(error)] // told when the server has ended the connection
+	header  [frameHeader]byte           // of the frame that is being written
+	pending bool                        // header was given and waits for its frame
+	held    []byte                      // what was read ahead of the library
+	cipher  bool                        // the server agreed on encryption
+}
+
+func newWire(c net.Conn, encrypt, guest bool) *wire {
+	w := &wire{Conn: c, encrypt: encrypt, guest: guest}
+	w.moved.Store(time.Now().UnixNano())
+	return w
+}
+
+// lastMoved is when a byte was last sent or received.
+func (w *wire) lastMoved() time.Time { return time.Unix(0, w.moved.Load()) }
+
+// Write is called by the library for the header of a frame and then for the frame.
+func (w *wire) Write(p []byte) (int, error) {
+	if !w.pending && len(p) == frameHeader {
+		copy(w.header[:], p)
+		w.pending = true
+		return len(p), nil
+	}
+	w.pending = false
+	if w.encrypt && len(p) >= headerSize && p[0] == 0xfe {
+		if cmd := binary.LittleEndian.Uint16(p[12:]); cmd != cmdNegotiate && cmd != cmdSetup && cmd != cmdTree {
+			return 0, w.refuse(fmt.Errorf("%w: the server does not encrypt this share", ErrInsecure))
+		}
+	}
+	n, err := w.send(p)
+	return max(0, n-frameHeader), err
+}
+
+// send writes the header and p in steps, so that progress shows within one large frame: on a slow line a megabyte takes
+// longer than a connection may stand still. It returns how much was sent, the header included.
+func (w *wire) send(p []byte) (int, error) {
+	first := min(sendStep, len(p))
+	n64, err := (&net.Buffers{w.header[:], p[:first]}).WriteTo(w.Conn)
+	done := int(n64)
+	for off := first; err == nil && off < len(p); {
+		w.moved.Store(time.Now().UnixNano())
+		var n int
+		n, err = w.Conn.Write(p[off:min(off+sendStep, len(p))])
+		off, done = off+n, done+n
+	}
+	w.moved.Store(time.Now().UnixNano())
+	return done, err
+}
+
+// Read passes on what comes in; during the handshake whole frames are looked at first.
+func (w *wire) Read(p []byte) (int, error) {
+	if len(w.held) == 0 && !w.settled.Load() {
+		if err := w.readFrame(); err != nil {
+			return 0, err
+		}
+	}
+	if len(w.held) > 0 {
+		n := copy(p, w.held)
+		w.held = w.held[n:]
+		return n, nil
+	}
+	n, err := w.Conn.Read(p)
+	if n > 0 {
+		w.moved.Store(time.Now().UnixNano())
+	}
+	if end := w.end.Load(); err != nil && end != nil {
+		(*end)(err)
+	}
+	return n, err
+}
+
+func (w *wire) readFrame() error {
+	var head [frameHeader]byte
+	if _, err := io.ReadFull(w.Conn, head[:]); err != nil {
+		return err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size > maxHandshake {
+		return w.refuse(fmt.Errorf("%w: not an SMB server", errNonsense))
+	}
+	frame := make([]byte, frameHeader+size)
+	copy(frame, head[:])
+	if _, err := io.ReadFull(w.Conn, frame[frameHeader:]); err != nil {
+		return err
+	}
+	w.moved.Store(time.Now().UnixNano())
+	if err := w.inspect(frame[frameHeader:]); err != nil {
+		return w.refuse(err)
+	}
+	w.held = frame
+	return nil
+}
+
+// inspect looks at one answer of the handshake.
+func (w *wire) inspect(p []byte) error {
+	if len(p) < headerSize+8 || p[0] != 0xfe {
+		return nil // encrypted, or for the library to judge
+	}
+	status, body := binary.LittleEndian.Uint32(p[8:]), p[headerSize:]
+	switch binary.LittleEndian.Uint16(p[12:]) {
+	case cmdNegotiate:
+		w.cipher = status == 0 && offersEncryption(p)
+		// 0x02ff: an answer to SMB1 that asks to negotiate once more, with the dialect unknown yet.
+		if w.encrypt && !w.cipher && binary.LittleEndian.Uint16(body[4:]) != 0x02ff {
+			return fmt.Errorf("%w: the server offers no encryption; it needs SMB 3", ErrInsecure)
+		}
+	case cmdSetup:
+		w.status.Store(status)
+		if status != 0 {
+			return nil
+		}
+		flags := binary.LittleEndian.Uint16(body[2:])
+		if flags&(flagGuest|flagNull) != 0 && !w.guest {
+			return fmt.Errorf("%w: it does not know the user and would let anybody in as a guest", ErrLogon)
+		}
+		if w.encrypt {
+			binary.LittleEndian.PutUint16(body[2:], flags|flagEncrypt)
+		}
+	}
+	return nil
+}
+
+// offersEncryption reads the answer to a negotiation: which dialect, and whether a cipher was agreed on.
+func offersEncryption(p []byte) bool {
+	body := p[headerSize:]
+	if len(body) < 64 {
+		return false
+	}
+	switch binary.LittleEndian.Uint16(body[4:]) {
+	case dialect300, dialect302:
+		return binary.LittleEndian.Uint32(body[24:])&capEncrypt != 0
+	case dialect311:
+	default:
+		return false
+	}
+	count, at := int(binary.LittleEndian.Uint16(body[6:])), int(binary.LittleEndian.Uint32(body[60:]))
+	for ; count > 0 && at >= headerSize && at+8 <= len(p); count-- {
+		size := int(binary.LittleEndian.Uint16(p[at+2:]))
+		if binary.LittleEndian.Uint16(p[at:]) == ctxEncrypt && size >= 4 && at+12 <= len(p) {
+			return binary.LittleEndian.Uint16(p[at+10:]) != 0
+		}
+		at = (at + 8 + size + 7) &^ 7
+	}
+	return false
+}
+
+// refuse ends the connection for a reason of our own, which the caller finds in because.
+func (w *wire) refuse(err error) error {
+	w.refusal.CompareAndSwap(nil, &err)
+	_ = w.Conn.Close()
+	return err
+}
+
+// because returns the reason for which this side ended the connection; nil if it did not.
+func (w *wire) because() error {
+	if err := w.refusal.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package smb_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+)
+
+func target(s *smbtest.Server, path string) smb.Target {
+	return smb.Target{User: s.User, Host: "127.0.0.1", Port: s.Port, Share: smbtest.Share, Path: path}
+}
+
+func password(p string) func(context.Context) (smb.Secret, error) {
+	return func(context.Context) (smb.Secret, error) { return smb.Secret{Password: p}, nil }
+}
+
+// create makes a repository folder on a server. Unset patience is short, so that a test fails soon.
+func create(t testing.TB, at smb.Target, o smb.Options) *smb.Store {
+	t.Helper()
+	if o.Credentials == nil {
+		o.Credentials = password(smbtest.Password)
+	}
+	if o.Patience.Outage == 0 {
+		o.Patience.Outage = 20 * time.Second
+	}
+	st, err := smb.Create(t.Context(), at, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	return st
+}
+
+func TestContract(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return create(t, target(s, "repos/"+filepath.Base(t.Name())), smb.Options{})
+	})
+}
