@@ -165,7 +165,9 @@ func (l *local) rebase(g *glance) {
 	l.last, l.calm = *g, false
 	l.reads.top, l.helpers.top = g.low(), g.lowAlone()
 	l.writes.begin(g, l.opt)
-	l.trust.begin(g, l.opt.Elsewhere != nil)
+	if !l.trust.astray {
+		l.trust.begin(g, l.opt.Elsewhere != nil)
+	}
 }
 
 // judgeReads tells whether others have read since the last look.
