@@ -274,3 +274,15 @@ func TestStatisticsThatAreOff(t *testing.T) {
 		w.Close()
 	}
 }
+
+func TestSomebodyElseReadsForUs(t *testing.T) {
+	stat := tree(t, map[string]string{"stat": "1 2 3 4 5 6 7 8 9 10 11\n"}) + "/stat"
+	w := Watch(device.Info{Medium: device.SSD, FS: "fuseblk", Indirect: true}, Options{Stats: []string{stat}})
+	defer w.Close()
+	mode, why := w.Mode()
+	require.Equal(t, Gaps, mode)
+	require.Contains(t, why, "only in gaps")
+	every, length := w.NeedsGaps()
+	require.Equal(t, 200*ms, every)
+	require.Equal(t, 5*ms, length)
+}
