@@ -9,7 +9,7 @@ const (
 // Table returns every option, in the order of the listing.
 func Table() []Option {
 	var all []Option
-	for _, part := range [][]Option{placeOptions(), policyOptions(), workOptions(), dataOptions(), selectionOptions(),
+	for _, part := range [][]Option{placeOptions(), shareOptions(), cacheOptions(), policyOptions(), workOptions(), dataOptions(), selectionOptions(),
 		outputOptions()} {
 		all = append(all, part...)
 	}
@@ -34,7 +34,12 @@ func placeOptions() []Option {
 			Help: "command whose first line of output is the passphrase"},
 		{Name: "key-file", Group: GroupKeys, Type: Type{Kind: Path},
 			Help: "file with the secret that unlocks the repository instead of a passphrase"},
+	}
+}
 
+// cacheOptions say what is kept on this machine.
+func cacheOptions() []Option {
+	return []Option{
 		{Name: "cache-dir", Group: GroupCache, Type: Type{Kind: Path},
 			TSM:  TSM{Keyword: "DEDUPCACHEPath", Default: "install directory"},
 			Help: "where the local cache is kept (default: a folder of the user's cache directory)"},
