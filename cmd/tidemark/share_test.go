@@ -2,10 +2,10 @@ package main
 
 import (
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,9 +18,7 @@ import (
 // the share, not made yet, ONSHARE the same for this machine, and SERVER the beginning of every address.
 func TestShare(t *testing.T) {
 	server := smbtest.Start(t, smbtest.Config{})
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, closed.Close())
+	closed := closedPort(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/share",
 		Setup: func(env *testscript.Env) error {
@@ -33,7 +31,7 @@ func TestShare(t *testing.T) {
 			env.Setenv("SERVER", address)
 			env.Setenv("SHARE", address+"/"+smbtest.Share+"/"+name)
 			env.Setenv("ONSHARE", filepath.Join(server.Folder, name))
-			env.Setenv("CLOSED", closed.Addr().String())
+			env.Setenv("CLOSED", "127.0.0.1:"+strconv.Itoa(closed))
 			env.Setenv("FOLDER", name)
 			env.Setenv("PORT", strconv.Itoa(server.Port))
 			return errors.Join(os.Mkdir(env.WorkDir+"/home", 0o700), os.Mkdir(env.WorkDir+"/run", 0o700),
@@ -41,4 +39,17 @@ func TestShare(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "jsonl": jsonl, "capture": capture},
 	})
+}
+
+// closedPort returns a port that refuses connections until the test is over: it is taken, and nobody listens.
+func closedPort(t *testing.T) int {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, syscall.Close(fd)) })
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	at, ok := name.(*syscall.SockaddrInet4)
+	require.True(t, ok)
+	return at.Port
 }
