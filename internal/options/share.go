@@ -4,21 +4,21 @@ package options
 func shareOptions() []Option {
 	return []Option{
 		{Name: "smb-password", Group: GroupShare, Type: Type{Kind: String}, Barred: NotFlag | NotFile, Secret: true,
-			Help: "password for the server of smb://...; only from the environment, since others can see a command line"},
+			Help: "password for the server of an SMB share; only from the environment, since others can see a command line"},
 		{Name: "smb-password-file", Group: GroupShare, Type: Type{Kind: Path},
-			Help: "file whose first line is the password for the server of smb://..."},
+			Help: "file whose first line is the password for the server of an SMB share"},
 		{Name: "smb-password-command", Group: GroupShare, Type: Type{Kind: String},
-			Help: "command whose first line of output is the password for the server of smb://..."},
+			Help: "command whose first line of output is the password for the server of an SMB share"},
 		{Name: "smb-credentials", Group: GroupShare, Type: Type{Kind: Path},
 			Help: "file with lines username=, password= and domain=, as mount.cifs takes it"},
 		{Name: "smb-encrypt", Group: GroupShare, Type: Type{Kind: Bool}, Default: "no",
-			Help: "send nothing to the server of smb://... in clear (SMB 3); no is as the server asks"},
+			Help: "send nothing to the server of an SMB share in clear (SMB 3); no is as the server asks"},
 		{Name: "smb-sign", Group: GroupShare, Default: "if-offered",
 			Type: Type{Kind: Choice, Choices: []string{"if-offered ifoffered", "required"}},
-			Help: "signatures on what goes to and from the server of smb://...: if-offered (as the server asks) or required"},
+			Help: "signatures on what goes to and from the server of an SMB share: if-offered (as the server asks) or required"},
 		{Name: "verify-writes", Group: GroupShare, Default: "trailer",
 			Type: Type{Kind: Choice, Choices: []string{"trailer", "full", "off"}},
-			Help: "how a file is read back from smb://... before anything relies on it: trailer (size and end), full or off"},
+			Help: "how a file is read back from an SMB share before anything relies on it: trailer (size and end), full or off"},
 	}
 }
 
