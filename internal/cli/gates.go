@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/tidemark-backup/tidemark/internal/gatehouse"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -48,6 +50,14 @@ func (a *app) gate(dir *localfs.Dir, path string) *iopolicy.Pass {
 		return house.Gate(dir, path)
 	}
 	return nil
+}
+
+// flush lets a write that waits for the device pass its gate.
+func (a *app) flush(path string, write func() error) error {
+	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: true}
+	// A key must be kept whatever becomes of the rest of the run.
+	_, err := a.gate(nil, path).Do(context.Background(), op, func(int) (int, error) { return 0, write() })
+	return err //nolint:wrapcheck // it is write's
 }
 
 // leave ends the sessions with a server, and closes the gates, at the end of the run, when nothing is open any more.

@@ -85,7 +85,7 @@ func (a *app) openOptions() repo.OpenOptions {
 
 // secrets are the sources of keys that the options name.
 func (a *app) secrets() *unlock.Sources {
-	s := &unlock.Sources{Keys: a.spec.Keys(), Machine: a.machineKeys()}
+	s := &unlock.Sources{Keys: a.spec.Keys(), Machine: a.machineKeys(), Flush: a.flush}
 	if t := unlock.OpenTerminal(a.Err); t != nil {
 		s.Asker = t
 	}

@@ -28,7 +28,6 @@ type Config struct {
 	Runtime  string      // folder of what processes share; "": nothing is shared
 	Blame    bool        // name from the start who opens windows, not only once somebody was given way to
 	Idle     func() bool // nobody is at the machine; nil: not known
-	Note     func(text string)
 }
 
 // House holds the gates. It is safe for concurrent use.
@@ -52,8 +51,8 @@ func Open(cfg Config, places ...string) (*House, error) {
 	if cfg.Client == nil {
 		cfg.Client = iopolicy.NewClient(iopolicy.Important)
 	}
-	if cfg.Note == nil {
-		cfg.Note = func(string) {}
+	if byKernel {
+		cfg.Settings.Enabled = false
 	}
 	if _, err := device.ParseMedium(cfg.Medium); err != nil {
 		return nil, fmt.Errorf("choose medium: %w", err)

@@ -2,6 +2,7 @@ package gatehouse
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -34,8 +35,9 @@ func (h *House) build(info device.Info, exact bool) *room {
 	r := &room{info: info, judge: device.NewJudge(info), exact: exact}
 	r.suspects.always = h.cfg.Blame
 	r.join(h)
+	// Who is not root may be refused O_NOATIME, for the files of others.
 	opt := pressure.Options{
-		Stats: stats(info), Touches: true, Mount: info.Source, Peers: r.cooperating,
+		Stats: stats(info), Touches: os.Geteuid() != 0, Mount: info.Source, Peers: r.cooperating,
 		Syncs: r.syncs, Ledger: r.moved,
 	}
 	if r.exact {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 )
@@ -12,6 +13,9 @@ const (
 	idleNumber   = 1
 	alarmsNumber = 5
 )
+
+// patience is how long a backup may take that should take some seconds.
+const patience = 3 * time.Minute
 
 // idle measures a first and an unchanged backup by each candidate; and by those two that are compared more often, since
 // their difference should be hard to see.
@@ -59,7 +63,7 @@ func (b *bench) rehearse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.disk.Backup(ctx, &c, p, b.disk.At("source", "a")); err != nil {
+	if _, err := b.disk.Backup(ctx, &c, p, b.disk.At("source", "a"), patience); err != nil {
 		return err
 	}
 	return b.disk.Clear()
@@ -76,7 +80,7 @@ func (b *bench) twice(ctx context.Context, measurement int, c *rig.Candidate, ro
 		if err := b.disk.Settle(ctx, true); err != nil {
 			return err
 		}
-		j, err := b.disk.Backup(ctx, c, p, b.disk.At("source", "a"))
+		j, err := b.disk.Backup(ctx, c, p, b.disk.At("source", "a"), patience)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func (b *bench) pair(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			j, err := b.disk.Backup(ctx, one.c, p, b.disk.At("source", one.half))
+			j, err := b.disk.Backup(ctx, one.c, p, b.disk.At("source", one.half), patience)
 			if err != nil {
 				return err
 			}

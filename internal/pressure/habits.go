@@ -6,8 +6,8 @@ import "time"
 //
 // ext4: a change that nobody flushes is committed 4.8 to 6 s later with 2 writes and 2 flushes (264 KiB for the access
 // times of 1000 files, 28 KiB for one new file). A flush commits what was changed before. Blocks of metadata follow 30 to
-// 36 s after the change, without a flush (24 KiB after six packs of 16 MiB, 256 KiB for 1000 access times). When nothing
-// has happened for a while, the journal's head is written, less than 4 KiB, with a flush.
+// 36 s after the change, without a flush (24 KiB after six packs of 16 MiB, 256 KiB for 1000 access times). Half a
+// second after those there is one flush without a write, and the head of the journal, less than 4 KiB, is written.
 //
 // xfs: 766 KiB and 3 flushes within a second after 1000 access times, 42 KiB and 2 flushes 2 s after one new file; 49 KiB
 // without a flush 17 s after six packs. The log is covered at the next ticks of a clock of 30 s: 1 KiB, 2 flushes.

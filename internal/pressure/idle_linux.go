@@ -4,15 +4,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Idle returns a function that tells whether nobody is using the machine; nil if that cannot be known here.
 //
 // It reads what the login service of systemd shows to everybody: the sessions, and the terminals of those that have one.
-// Nobody is there if no user has a session, or all have left their terminals alone for five minutes. Of a desktop it only
-// knows that it is there, since its idle time is told over D-Bus alone: then somebody may be using it.
+// Nobody is there if users have sessions and all have left their terminals alone for five minutes. Of a desktop it only
+// knows that it is there, since its idle time is told over D-Bus alone: then somebody may be using it. Without any session
+// nothing is known: whoever uses a server does so from elsewhere.
 func Idle() func() bool { return idleBy("/run/systemd/sessions", "/dev") }
 
 const (
@@ -26,53 +27,62 @@ func idleBy(sessions, dev string) func() bool {
 	if _, err := os.ReadDir(sessions); err != nil {
 		return nil
 	}
-	var mu sync.Mutex
-	var at time.Time
-	var idle bool
-	return func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if now := time.Now(); at.IsZero() || now.Sub(at) >= idleFor {
-			at, idle = now, allIdle(sessions, dev, now)
+	var known, idle atomic.Bool
+	forget := func() { known.Store(false) }
+	return func() bool { // before every operation, so without a look at the clock
+		if !known.Load() && !known.Swap(true) {
+			idle.Store(allIdle(sessions, dev, time.Now()))
+			time.AfterFunc(idleFor, forget)
 		}
-		return idle
+		return idle.Load()
 	}
 }
 
-// allIdle tells whether all sessions are known to be idle.
+// allIdle tells whether there are sessions, and all are known to be idle.
 func allIdle(sessions, dev string, now time.Time) bool {
 	entries, err := os.ReadDir(sessions)
 	if err != nil {
 		return false
 	}
+	users := 0
 	for _, e := range entries {
 		if !e.Type().IsRegular() { // a pipe by which a session holds on
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(sessions, e.Name()))
-		if err != nil || !sessionIdle(string(text), dev, now) {
+		if err != nil {
 			return false
 		}
+		user, idle := session(string(text), dev, now)
+		if !idle {
+			return false
+		}
+		if user {
+			users++
+		}
 	}
-	return true
+	return users > 0
 }
 
-// sessionIdle judges one session by the file that describes it.
-func sessionIdle(text, dev string, now time.Time) bool {
+// session judges one session by the file that describes it: whether a user may sit there, and whether nobody sits there.
+func session(text, dev string, now time.Time) (user, idle bool) {
 	is := map[string]string{}
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		is[key] = strings.Trim(value, `"`)
 	}
-	if is["CLASS"] != "user" || is["STATE"] == "closing" { // a greeter, a manager, a lock screen; or it has logged out
-		return true
+	if is["CLASS"] == "greeter" { // somebody could sit there, and does not
+		return true, true
+	}
+	if is["CLASS"] != "user" || is["STATE"] == "closing" { // a manager, a lock screen; or it has logged out
+		return false, true
 	}
 	if is["TYPE"] == "unspecified" || is["TYPE"] == "background" { // cron, a service: nobody sits there
-		return true
+		return false, true
 	}
 	if is["TYPE"] != "tty" || is["TTY"] == "" {
-		return false
+		return true, false
 	}
 	info, err := os.Stat(filepath.Join(dev, filepath.Join("/", is["TTY"])))
-	return err == nil && now.Sub(lastRead(info)) >= untouched
+	return true, err == nil && now.Sub(lastRead(info)) >= untouched
 }

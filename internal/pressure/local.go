@@ -40,12 +40,7 @@ type glance struct {
 	own     tally
 	kin     others.Sum // the peers
 	synced  uint64
-	late    bool // so much time passed since the Moment that an own operation may have come and gone
 }
-
-// tardy is how long after its Moment a look is late. The fastest flash needs some 10 us to answer, and an operation has
-// to begin and be seen as well.
-const tardy = 50 * time.Microsecond
 
 // local judges a device of this machine.
 type local struct {
@@ -105,7 +100,6 @@ func (l *local) glance(m iopolicy.Moment) (g glance, err error) {
 	if g.dev, err = l.src.device(); err != nil {
 		return g, err
 	}
-	g.late = time.Since(m.At) > tardy
 	if l.opt.Elsewhere != nil {
 		g.away = l.opt.Elsewhere()
 	}
@@ -138,7 +132,7 @@ func (l *local) look(m iopolicy.Moment) (s iopolicy.Sighting) {
 		l.rebase(&g)
 		return s
 	}
-	gap := m.Inflight == 0 && l.last.Inflight == 0 && m.Begun == l.last.Begun && !g.late
+	gap := m.Inflight == 0 && l.last.Inflight == 0 && m.Begun == l.last.Begun
 	if !gap {
 		l.calm = false
 	}
@@ -171,7 +165,9 @@ func (l *local) rebase(g *glance) {
 	l.last, l.calm = *g, false
 	l.reads.top, l.helpers.top = g.low(), g.lowAlone()
 	l.writes.begin(g, l.opt)
-	l.trust.begin(g, l.opt.Elsewhere != nil)
+	if !l.trust.astray {
+		l.trust.begin(g, l.opt.Elsewhere != nil)
+	}
 }
 
 // judgeReads tells whether others have read since the last look.
@@ -218,7 +214,7 @@ func (l *local) unexplained(g *glance) uint64 {
 // lower takes a low bound as the new maximum where it is proven that nothing of our own is on its way: what it lacks was
 // read elsewhere and will never arrive.
 func (l *local) lower(g *glance, gap bool) {
-	if g.Inflight > 0 || g.dev.inflight > 0 || g.late || g.low() >= l.reads.top && g.lowAlone() >= l.helpers.top {
+	if g.Inflight > 0 || g.dev.inflight > 0 || g.low() >= l.reads.top && g.lowAlone() >= l.helpers.top {
 		return
 	}
 	if gap && g.own.read == l.last.own.read && g.away.Read == l.last.away.Read && g.kin.Read == l.last.kin.Read &&

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -126,7 +127,7 @@ func (s *stranger) does(what, path string, n, at int64) {
 
 // disk is a file system of its own on a loop device.
 type disk struct {
-	dir, stat, fs string
+	dir, dev, stat, fs string
 }
 
 func (d disk) path(name string) string { return filepath.Join(d.dir, name) }
@@ -156,11 +157,19 @@ func newDisk(t *testing.T, fs string) disk {
 	}
 	dev := strings.TrimSpace(string(out))
 	t.Cleanup(func() { run(t, "losetup", "-d", dev) })
-	if out, err := exec.Command("mount", "-t", fs, "-o", "noatime", dev, dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", fs, "-o", mountOptions(fs), dev, dir).CombinedOutput(); err != nil {
 		t.Skipf("mount %s: %v: %s", fs, err, out)
 	}
 	t.Cleanup(func() { run(t, "umount", dir) })
-	return disk{dir, "/sys/block/" + filepath.Base(dev) + "/stat", fs}
+	return disk{dir, dev, "/sys/block/" + filepath.Base(dev) + "/stat", fs}
+}
+
+// mountOptions keep the kernel from reading and writing by itself.
+func mountOptions(fs string) string {
+	if fs == "ext4" {
+		return "noatime,no_prefetch_block_bitmaps"
+	}
+	return "noatime"
 }
 
 func run(t *testing.T, name string, args ...string) {
@@ -191,17 +200,12 @@ func (d disk) fill(t *testing.T, mib, small int) {
 	d.chill(t)
 }
 
-// chill writes everything back, drops the caches and waits until the device has been idle for a while, so that what
-// comes is ours.
+// chill mounts the disk anew, which makes everything on it cold, and waits until the device has been idle for a while.
 func (d disk) chill(t *testing.T) {
-	f, err := os.Open(d.dir)
-	require.NoError(t, err)
-	require.NoError(t, unix.Syncfs(int(f.Fd())))
-	require.NoError(t, unix.Syncfs(int(f.Fd())))
-	f.Close()
-	require.NoError(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0o600))
+	require.Eventually(t, func() bool { return exec.Command("umount", d.dir).Run() == nil }, 20*time.Second, 50*time.Millisecond)
+	run(t, "mount", "-t", d.fs, "-o", mountOptions(d.fs), d.dev, d.dir)
 	before, since := "", time.Now()
-	for time.Since(since) < 300*time.Millisecond {
+	for time.Since(since) < 200*time.Millisecond {
 		now, err := os.ReadFile(d.stat)
 		require.NoError(t, err)
 		if string(now) != before {
@@ -221,8 +225,8 @@ type turnstile struct {
 
 	mu              sync.Mutex
 	m               iopolicy.Moment
-	syncing         int
-	synced          uint64
+	syncing         atomic.Int64
+	synced          atomic.Uint64
 	looking         sync.Mutex
 	last            time.Time
 	looks           int
@@ -233,12 +237,11 @@ type turnstile struct {
 // watch begins to watch d.
 func (d disk) watch(t *testing.T, every time.Duration, opt Options) *turnstile {
 	g := &turnstile{every: every}
+	g.m.At = time.Now()
 	opt.Stats = []string{d.stat}
 	if opt.Syncs == nil {
 		opt.Syncs = func() (int, uint64) {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			return g.syncing, g.synced
+			return int(g.syncing.Load()), g.synced.Load()
 		}
 	}
 	g.w = Watch(device.Info{Medium: device.SSD, FS: d.fs}, opt)
@@ -269,8 +272,8 @@ func (g *turnstile) count(kind iopolicy.Kind, by int) {
 		g.m.Wrote += begun
 	}
 	if kind == iopolicy.Sync {
-		g.syncing += by
-		g.synced += begun
+		g.syncing.Add(int64(by))
+		g.synced.Add(begun)
 	}
 }
 
@@ -287,11 +290,11 @@ func (g *turnstile) look(now bool) {
 		return
 	}
 	g.last = at
-	g.mu.Lock()
+	g.mu.Lock() // no operation begins meanwhile
 	m := g.m
-	g.mu.Unlock()
 	m.At = time.Now()
 	s := g.w.Look(m)
+	g.mu.Unlock()
 	g.looks++
 	if !s.Newest[0].IsZero() || s.Inflight[0] {
 		g.seen++

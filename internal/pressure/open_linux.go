@@ -39,6 +39,9 @@ func open(info device.Info, opt Options) (judge, string) {
 		src.close()
 		return nil, "The statistics of the device cannot be read: " + err.Error() + "."
 	}
+	if info.Indirect {
+		l.trust.giveUp("Somebody else reads the device for us")
+	}
 	return l, ""
 }
 

@@ -237,15 +237,15 @@ func TestIdle(t *testing.T) {
 		sessions map[string]string
 		idle     bool
 	}{
-		"nobody is logged in":    {nil, true},
+		"nobody is logged in":    {nil, false},
 		"a greeter waits":        {map[string]string{"c1": "CLASS=greeter\nTYPE=wayland\n"}, true},
 		"a desktop":              {map[string]string{"2": "UID=1000\nCLASS=user\nTYPE=wayland\nSTATE=active\n"}, false},
 		"a terminal in use":      {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/0\nSTATE=active\n"}, false},
 		"a terminal left alone":  {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/1\nSTATE=active\n"}, true},
 		"one of two":             {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/1\n", "3": "CLASS=user\nTYPE=tty\nTTY=pts/0\n"}, false},
 		"a terminal that is not": {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/9\n"}, false},
-		"cron":                   {map[string]string{"2": "CLASS=user\nTYPE=unspecified\n"}, true},
-		"has logged out":         {map[string]string{"2": "CLASS=user\nTYPE=x11\nSTATE=closing\n"}, true},
+		"cron":                   {map[string]string{"2": "CLASS=user\nTYPE=unspecified\n"}, false},
+		"has logged out":         {map[string]string{"2": "CLASS=user\nTYPE=x11\nSTATE=closing\n", "c1": "CLASS=greeter\n"}, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -273,4 +273,16 @@ func TestStatisticsThatAreOff(t *testing.T) {
 		require.Equal(t, 20*ms, w.Interval())
 		w.Close()
 	}
+}
+
+func TestSomebodyElseReadsForUs(t *testing.T) {
+	stat := tree(t, map[string]string{"stat": "1 2 3 4 5 6 7 8 9 10 11\n"}) + "/stat"
+	w := Watch(device.Info{Medium: device.SSD, FS: "fuseblk", Indirect: true}, Options{Stats: []string{stat}})
+	defer w.Close()
+	mode, why := w.Mode()
+	require.Equal(t, Gaps, mode)
+	require.Contains(t, why, "only in gaps")
+	every, length := w.NeedsGaps()
+	require.Equal(t, 200*ms, every)
+	require.Equal(t, 5*ms, length)
 }

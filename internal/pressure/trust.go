@@ -39,6 +39,11 @@ func (t *trust) begin(g *glance, attributed bool) {
 	t.own, t.dev = t.claimed(g), g.dev.read
 }
 
+// giveUp compares no sums any more.
+func (t *trust) giveUp(why string) {
+	t.mode, t.why, t.astray = Gaps, why+", so others' use is seen only in gaps.", true
+}
+
 // note takes what was found at a look.
 func (t *trust) note(g, last *glance, rose, calmGap, stranger bool) {
 	if t.astray {
@@ -58,8 +63,7 @@ func (t *trust) note(g, last *glance, rose, calmGap, stranger bool) {
 		t.loud, t.used = 0, false
 	}
 	if t.loud >= doubts {
-		t.mode, t.astray = Gaps, true
-		t.why = "The device reads more for us than we ask for, so others' use is seen only in gaps."
+		t.giveUp("The device reads more for us than we ask for")
 	}
 }
 

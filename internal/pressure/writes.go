@@ -13,8 +13,8 @@ const (
 	perTouch   = 512
 	partOf     = 64
 	allowed    = 1 << 20
-	coverAfter = 4 * time.Second // without own changes the head of a log may be written
-	readsPer   = 512             // bytes written, for one that threads of btrfs read: 64 KiB for 128 MiB, and reserve
+	block      = 4096 // the least that anybody writes of a file
+	readsPer   = 512  // bytes written, for one that threads of btrfs read: 64 KiB for 128 MiB, and reserve
 )
 
 // writes tells others' writes from the own that come late.
@@ -33,6 +33,7 @@ type writes struct {
 	commit    commit
 	readable  uint64 // bytes that the kernel's threads may still read for us
 	refilled  time.Time
+	flushed   time.Time // the last flush without a write
 }
 
 // age tells how much had been made dirty at a time.
@@ -80,18 +81,12 @@ func (w *writes) mayWrite(g *glance) bool {
 
 // skip accepts everything up to g.
 func (w *writes) skip(g *glance, opt Options) {
-	if !g.late {
-		w.advance(g, opt)
-		w.base = *g
-	}
+	w.advance(g, opt)
+	w.base = *g
 }
 
-// judge returns how many bytes others have written since the last judgement, and whether they wrote or flushed at all. A
-// look that is late is not judged: the next one judges for both.
+// judge returns how many bytes others have written since the last judgement, and whether they wrote or flushed at all.
 func (w *writes) judge(g *glance, opt Options, cancelled func() uint64) (by uint64, foreign bool) {
-	if g.late {
-		return 0, false
-	}
 	did, flushed := g.dev.written-w.base.dev.written, g.dev.flushes-w.base.dev.flushes
 	wrote := g.Writing > 0 || w.base.Writing > 0 || g.Wrote != w.base.Wrote
 	bracket := wrote
@@ -113,7 +108,7 @@ func (w *writes) judge(g *glance, opt Options, cancelled func() uint64) (by uint
 		}
 		return 0, false
 	}
-	if excess == 0 && flushed == 0 || w.tolerates(g.At, excess, flushed) {
+	if excess == 0 && flushed == 0 || w.aside(g.At, did, flushed) || w.tolerates(g.At, excess, flushed) {
 		return 0, false
 	}
 	if flushed > 0 {
@@ -174,6 +169,22 @@ func (w *writes) committed(g *glance, opt Options) {
 	}
 }
 
+// aside tells whether so few bytes, less than a block, are the head of the log, or a flush without a write is one by which
+// the file system makes sure of its metadata before the log forgets them, once in a while.
+func (w *writes) aside(now time.Time, bytes, flushes uint64) bool {
+	if !w.habit.covers || !w.recent(now) || bytes >= block || flushes > 2 {
+		return false
+	}
+	if bytes > 0 {
+		return true
+	}
+	if flushes > 1 || now.Sub(w.flushed) < w.habit.every {
+		return false
+	}
+	w.flushed = now
+	return true
+}
+
 // tolerates tells whether the file system may have written and flushed so much by itself, for us.
 func (w *writes) tolerates(now time.Time, bytes, flushes uint64) bool {
 	if !w.recent(now) {
@@ -186,9 +197,6 @@ func (w *writes) tolerates(now time.Time, bytes, flushes uint64) bool {
 	if flushes == 0 && bytes <= w.allowance {
 		w.allowance -= bytes
 		return true
-	}
-	if h.covers && bytes < 4096 && flushes <= min(2, 1+bytes) && w.pending == 0 && now.Sub(w.own) >= coverAfter {
-		return true // the head of the log, or a flush before it is written
 	}
 	due := !w.oldest.IsZero() && now.Sub(w.oldest) >= h.after && now.Sub(w.oldest) <= h.until
 	if !due || !w.commit.began.IsZero() && now.Sub(w.commit.began) < h.every {

@@ -63,6 +63,7 @@ type Gate struct {
 	lastIO      [Tiers]int64     // when a charged I/O of each tier was issued last
 	periodStart [Tiers]int64     // of each tier: its next turn is a period later
 	retry       [Tiers]int64     // peers have the slot until then
+	claimed     int64            // when the peers granted the last slot: it is ours for a period
 	queues      [Tiers][]*waiter // first come, first served
 	sleepers    int              // in all queues
 	timer       *time.Timer      // of the next turn
@@ -112,7 +113,7 @@ func waits(t Tier) bool { return t-1 < Tiers-1 }
 func New(cfg Config) *Gate {
 	g := &Gate{
 		cfg: cfg, epoch: time.Now(), escorts: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium,
-		turn: Tiers - 1, looked: never, floor: never, armed: never, openUntil: never, heldSince: never,
+		turn: Tiers - 1, looked: never, floor: never, armed: never, claimed: never, openUntil: never, heldSince: never,
 	}
 	g.ledger, _ = cfg.Peers.(Ledger)
 	g.hush.gapper, _ = cfg.Watcher.(Gapper)

@@ -84,7 +84,10 @@ func (p *Pass) Begin(ctx context.Context, op Op) (Grant, error) {
 	began := untimed
 	if g.timed(at) {
 		began = g.now()
-		if waits(at) && began >= g.nextLook.Load() {
+		switch {
+		case waits(at) && op.Kind == Sync:
+			g.bracket()
+		case waits(at) && began >= g.nextLook.Load():
 			g.boundary()
 		}
 	}
@@ -183,7 +186,10 @@ func (g Grant) End(n int) {
 	if gate.alert.Load() != 0 {
 		gate.breathe()
 	}
-	if waits(at) && now >= gate.nextLook.Load() {
+	switch {
+	case waits(at) && g.mark.kind() == Sync:
+		gate.bracket()
+	case waits(at) && now >= gate.nextLook.Load():
 		gate.boundary()
 	}
 }

@@ -248,6 +248,9 @@ func (g *Gate) claim(t Tier, now int64) bool {
 		soonest := now + int64(hearsay)
 		g.retry[t] = min(max(int64(next.Sub(g.epoch)), soonest), max(now+g.span(t), soonest))
 	}
+	if ok {
+		g.claimed = now
+	}
 	return ok
 }
 

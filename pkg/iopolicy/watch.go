@@ -75,6 +75,17 @@ func (g *Gate) boundary() {
 	}
 }
 
+// bracket looks at others' I/O before and after a Sync, however short ago that was last done: what the device writes in
+// between tells nothing, and what it wrote before must not be mixed with it.
+func (g *Gate) bracket() {
+	if g.cfg.Watcher == nil || !g.cfg.Settings.Enabled {
+		return
+	}
+	g.mu.Lock()
+	g.look(g.now())
+	g.mu.Unlock()
+}
+
 // glance takes in what peers and the watcher have seen, as far as they may be asked now. g.mu is held.
 func (g *Gate) glance() {
 	if !g.cfg.Settings.Enabled {

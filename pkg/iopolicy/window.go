@@ -37,7 +37,7 @@ func (g *Gate) decide(t Tier, now int64) State {
 	if g.spent {
 		return Now
 	}
-	if g.ledger != nil {
+	if g.ledger != nil && now-g.claimed >= int64(g.span(t)) {
 		if free, _ := g.ledger.Free(t, g.time(now), time.Duration(g.span(t))); !free {
 			return Now
 		}
@@ -63,7 +63,8 @@ func (g *Gate) stamp(t Tier, from, until int64) {
 // note counts the time in which a window is open for somebody. What lies before the newest window is not gone back to, so
 // of operations that overlap, the part that only the older one filled is not counted. g.mu is held.
 func (g *Gate) note(by Tier, from, until int64) {
-	if until <= g.openUntil {
+	from = max(from, 0) // what others did before the gate was made held nobody back
+	if until <= max(g.openUntil, from) {
 		return
 	}
 	if from > g.openUntil {

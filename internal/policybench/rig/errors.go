@@ -2,5 +2,9 @@ package rig
 
 import "errors"
 
-// ErrNoGates: a tidemark printed nothing about its gates.
-var ErrNoGates = errors.New("tidemark told nothing about its gates")
+var (
+	// ErrNoGates: a tidemark printed nothing about its gates.
+	ErrNoGates = errors.New("tidemark told nothing about its gates")
+	// ErrTooLong: a backup was killed because it was not over.
+	ErrTooLong = errors.New("the backup is not over")
+)

@@ -143,13 +143,18 @@ func (d *Disk) Start(ctx context.Context, c *Candidate, p Place, tree string) (*
 	return j, nil
 }
 
-// Backup does one backup from beginning to end.
-func (d *Disk) Backup(ctx context.Context, c *Candidate, p Place, tree string) (*Job, error) {
-	j, err := d.Start(ctx, c, p, tree)
+// Backup does one backup from beginning to end. One that is not over within the limit is killed: ErrTooLong.
+func (d *Disk) Backup(ctx context.Context, c *Candidate, p Place, tree string, limit time.Duration) (*Job, error) {
+	inner, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	j, err := d.Start(inner, c, p, tree)
 	if err != nil {
 		return nil, err
 	}
 	<-j.Done
+	if j.Err != nil && ctx.Err() == nil && inner.Err() != nil {
+		return j, fmt.Errorf("%w: %s after %v", ErrTooLong, c.Name, limit)
+	}
 	return j, j.Err
 }
 
