@@ -25,8 +25,8 @@ func (a *app) gates() *gatehouse.House {
 		runtime = "" // nothing can be shared; serving the socket says why
 	}
 	places := t.sources
-	if place, err := a.place(); err == nil {
-		places = append(places[:len(places):len(places)], place)
+	if at, err := a.place(); err == nil && !at.onShare() {
+		places = append(places[:len(places):len(places)], at.folder)
 	}
 	if cache := a.spec.Cache(); cache.Enabled && cache.Dir != "" {
 		places = append(places[:len(places):len(places)], cache.Dir)
@@ -60,8 +60,13 @@ func (a *app) flush(path string, write func() error) error {
 	return err //nolint:wrapcheck // it is write's
 }
 
-// leave closes the gates at the end of the run, when nothing is open any more.
+// leave ends the sessions with a server, and closes the gates, at the end of the run, when nothing is open any more.
 func (a *app) leave() {
+	for _, st := range a.shares {
+		if err := st.Close(); err != nil {
+			a.print.Note(err.Error())
+		}
+	}
 	if a.task == nil || a.task.house == nil {
 		return
 	}

@@ -31,8 +31,8 @@ type room struct {
 }
 
 // build makes the room of a device. h.mu is held.
-func (h *House) build(info device.Info) *room {
-	r := &room{info: info, judge: device.NewJudge(info), exact: h.several || len(h.rooms) > 0}
+func (h *House) build(info device.Info, exact bool) *room {
+	r := &room{info: info, judge: device.NewJudge(info), exact: exact}
 	r.suspects.always = h.cfg.Blame
 	r.join(h)
 	// Who is not root may be refused O_NOATIME, for the files of others.
