@@ -129,7 +129,8 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 		return err
 	}
 	skipped := out.ID.IsZero() && !f.dryRun
-	if err := a.print.Tell(&output.Backup{Ledger: l, ID: out.ID, DryRun: f.dryRun, Skipped: skipped}); err != nil {
+	end := &output.Backup{Ledger: l, ID: out.ID, DryRun: f.dryRun, Skipped: skipped, Verbose: a.spec.Output().Verbose > 0}
+	if err := a.print.Tell(end); err != nil {
 		return err
 	}
 	if out.Failed {

@@ -70,7 +70,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		for _, note := range result.Notes {
 			a.print.Note(note)
 		}
-		err = errors.Join(err, a.print.Tell(&output.Check{Ledger: l, Result: result}))
+		err = errors.Join(err, a.print.Tell(&output.Check{Ledger: l, Result: result, Verbose: a.spec.Output().Verbose > 0}))
 	}
 	if err == nil && !result.OK() {
 		err = fmt.Errorf("the repository is damaged: %s found", human.Plural(uint64(len(result.Problems))+result.More, "problem"))

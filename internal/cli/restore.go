@@ -116,7 +116,8 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	if err != nil {
 		return err
 	}
-	end := &output.Restore{Ledger: l, Target: f.target, DryRun: f.dryRun, Hint: ownersHint(result.Problems)}
+	end := &output.Restore{Ledger: l, Target: f.target, DryRun: f.dryRun, Hint: ownersHint(result.Problems),
+		Verbose: a.spec.Output().Verbose > 0}
 	if err := a.print.Tell(end); err != nil {
 		return err
 	}

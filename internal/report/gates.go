@@ -100,8 +100,9 @@ type Gate struct {
 	Notes   []string      // what the user should know about how the device is watched, each a sentence
 }
 
-// GaveWay reports whether the gate ever held anything back, or would have.
-func (g *Gate) GaveWay() bool { return g.Engaged > 0 || g.Held > 0 || g.Asleep.Sum() > 0 }
+// GaveWay reports whether anybody slept at the gate. That a window was open is not enough: the job may have had nothing to
+// do at the device meanwhile, or only what is admitted in a window.
+func (g *Gate) GaveWay() bool { return g.Held > 0 || g.Asleep.Sum() > 0 }
 
 // Title is the device with its medium: "sda (ssd)".
 func (g *Gate) Title() string {
@@ -160,13 +161,23 @@ func (l *Ledger) Gates(ask func() []Gate) {
 	l.gates = ask
 }
 
-// Policy says which I/O policy holds from now on. To say again what holds already changes nothing.
+// leastSpan is how long a policy must have held to be told of. A job that chooses for itself begins with one policy, and
+// learns some milliseconds later, when the repository is open, that another one fits.
+const leastSpan = 250 * time.Millisecond
+
+// Policy says which I/O policy holds from now on. To say again what holds already changes nothing. One that held for less
+// than 250 ms is forgotten, and its time counts for the one that follows.
 func (l *Ledger) Policy(word string) {
 	at := l.since()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	begin := at
+	if n := len(l.policies); n > 0 && l.policies[n-1].Policy != word && at-l.policies[n-1].Since < leastSpan {
+		begin = l.policies[n-1].Since
+		l.policies = l.policies[:n-1]
+	}
 	if n := len(l.policies); n == 0 || l.policies[n-1].Policy != word {
-		l.policies = append(l.policies, PolicySpan{word, at})
+		l.policies = append(l.policies, PolicySpan{word, begin})
 	}
 }
 
@@ -195,7 +206,7 @@ func (t *Totals) Policy() string {
 	return b.String()
 }
 
-// GaveWay reports whether any gate held the job back, or would have.
+// GaveWay reports whether the job slept at any gate.
 func (t *Totals) GaveWay() bool {
 	return slices.ContainsFunc(t.Gates, func(g Gate) bool { return g.GaveWay() })
 }
@@ -205,9 +216,28 @@ func (t *Totals) GaveWay() bool {
 // slept, and it would have shared the device with the others. Too high: I/O in small pieces is slower, and it may have
 // slept on one device while it did not on another.
 func (t *Totals) Without() time.Duration {
-	var held time.Duration
-	for i := range t.Gates {
-		held = max(held, t.Gates[i].Held)
+	if g := t.stillest(); g != nil {
+		return max(0, t.Elapsed-g.Held)
 	}
-	return max(0, t.Elapsed-held)
+	return t.Elapsed
+}
+
+// stillest returns the gate at which the job stood still longest; nil if there is none.
+func (t *Totals) stillest() (longest *Gate) {
+	for i := range t.Gates {
+		if g := &t.Gates[i]; longest == nil || g.Held > longest.Held {
+			longest = g
+		}
+	}
+	return longest
+}
+
+// StoodStill returns the gate that held the job up more than anything else can have: it stood still there for more than
+// half of the elapsed time. The share is that part, up to 1. Without such a gate it is nil and 0. The stages of the
+// workers cannot tell: who sleeps is in the stage whose I/O waits.
+func (t *Totals) StoodStill() (g *Gate, share float64) {
+	if g = t.stillest(); g == nil || 2*g.Held <= t.Elapsed {
+		return nil, 0
+	}
+	return g, min(1, g.Held.Seconds()/t.Elapsed.Seconds())
 }

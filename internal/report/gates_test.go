@@ -42,6 +42,55 @@ func TestPolicyChanges(t *testing.T) {
 	})
 }
 
+// What auto begins with until the repository is open is not worth telling.
+func TestAPolicyThatHeldForAMomentIsForgotten(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		say  []PolicySpan // when
+		want []PolicySpan
+	}{
+		{"first", []PolicySpan{{"throttle", 0}, {"utility", 249}}, []PolicySpan{{"utility", 0}}},
+		{"long enough", []PolicySpan{{"throttle", 0}, {"utility", 250}}, []PolicySpan{{"throttle", 0}, {"utility", 250}}},
+		{"between", []PolicySpan{{"throttle", 0}, {"utility", 500}, {"important", 600}},
+			[]PolicySpan{{"throttle", 0}, {"important", 500}}},
+		{"there and back", []PolicySpan{{"throttle", 0}, {"utility", 500}, {"throttle", 600}, {"important", 700}},
+			[]PolicySpan{{"throttle", 0}, {"important", 700}}},
+		{"said again", []PolicySpan{{"throttle", 0}, {"throttle", 100}, {"utility", 300}},
+			[]PolicySpan{{"throttle", 0}, {"utility", 300}}},
+		{"many", []PolicySpan{{"throttle", 0}, {"utility", 100}, {"standard", 200}, {"important", 249}},
+			[]PolicySpan{{"important", 0}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, start := New(time.Now), time.Now()
+			for _, p := range c.say {
+				time.Sleep(p.Since*time.Millisecond - time.Since(start))
+				l.Policy(p.Policy)
+			}
+			for i := range c.want {
+				c.want[i].Since *= time.Millisecond
+			}
+			require.Equal(t, c.want, l.Snapshot().Policies, c.name)
+		})
+	}
+}
+
+func TestStoodStill(t *testing.T) {
+	totals := Totals{Elapsed: 10 * time.Second}
+	g, _ := totals.StoodStill()
+	require.Nil(t, g)
+	totals.Gates = []Gate{{Device: "sda", Held: 4 * time.Second}, {Device: "sdb", Held: 5 * time.Second}}
+	g, _ = totals.StoodStill()
+	require.Nil(t, g, "half of the time is not more than half")
+	totals.Gates[0].Held = 7 * time.Second
+	g, share := totals.StoodStill()
+	require.Equal(t, "sda", g.Device)
+	require.InDelta(t, 0.7, share, 1e-9)
+	totals.Gates[1].Held = time.Minute // of a gate that was opened before the job began
+	g, share = totals.StoodStill()
+	require.Equal(t, "sdb", g.Device)
+	require.Equal(t, 1.0, share)
+}
+
 func TestWithout(t *testing.T) {
 	totals := Totals{Elapsed: 49 * time.Second}
 	require.Equal(t, 49*time.Second, totals.Without())
@@ -54,9 +103,10 @@ func TestWithout(t *testing.T) {
 }
 
 func TestGaveWay(t *testing.T) {
-	for _, g := range []Gate{{Engaged: 1}, {Held: 1}, {Asleep: TierTimes{3: 1}}} {
+	for _, g := range []Gate{{Held: 1}, {Asleep: TierTimes{3: 1}}} {
 		require.True(t, g.GaveWay())
 	}
+	require.False(t, (&Gate{Engaged: 1, Windows: [Tiers]uint64{1}}).GaveWay(), "nobody slept")
 	// An important job opens windows for others and never gives way itself.
 	require.False(t, (&Gate{Windows: [Tiers]uint64{5}, Charged: 1}).GaveWay())
 }
@@ -110,6 +160,7 @@ func TestStateTellsOfGates(t *testing.T) {
 	})
 	var b strings.Builder
 	require.NoError(t, l.WriteState(&b))
+	require.NotContains(t, b.String(), "held up")
 	require.Contains(t, b.String(), "  I/O policy: utility\n"+
 		"  sda (ssd): waiting; gave way to others on sda: 37 s asleep at tier 2\n  sdb (hdd): full speed\n")
 }

@@ -28,7 +28,9 @@ func (l *Ledger) WriteState(w io.Writer) error {
 	if details := t.Details(); len(details) > 0 {
 		fmt.Fprintf(&b, "  %s\n", strings.Join(details, ", "))
 	}
-	if r, share := t.Stages.Bottleneck(); r != Nothing {
+	if g, share := t.StoodStill(); g != nil {
+		fmt.Fprintf(&b, "  held up mostly by: %s (%.0f %% of the time)\n", g.Others(), share*100)
+	} else if r, share := t.Stages.Bottleneck(); r != Nothing {
 		fmt.Fprintf(&b, "  held up mostly by: %s (%.0f %%)\n", r, share*100)
 	}
 	if policy := t.Policy(); policy != "" {

@@ -9,7 +9,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
-	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Problem is one thing that a check found.
@@ -70,8 +69,9 @@ func (p *Problem) Events() []any {
 
 // Check is the end of a check.
 type Check struct {
-	Ledger *report.Ledger
-	Result *check.Result
+	Ledger  *report.Ledger
+	Result  *check.Result
+	Verbose bool // as of Backup
 }
 
 func (c *Check) problems() uint64 { return uint64(len(c.Result.Problems)) + c.Result.More }
@@ -80,10 +80,7 @@ func (c *Check) problems() uint64 { return uint64(len(c.Result.Problems)) + c.Re
 func (c *Check) Text(w io.Writer) error {
 	t := c.Ledger.Snapshot()
 	t.Failures = c.problems()
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	if err := show.WriteSession(w, &t); err != nil {
+	if err := writeSession(w, &t, c.Verbose); err != nil {
 		return err
 	}
 	r := c.Result

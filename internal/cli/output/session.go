@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -17,12 +18,13 @@ type Backup struct {
 	ID      format.ID // zero: no snapshot was saved
 	DryRun  bool
 	Skipped bool // nothing had changed, and the user wanted no snapshot then
+	Verbose bool // tell also of devices on which nobody had to be given way
 }
 
 // Text writes the session report, then what became of it.
 func (b *Backup) Text(w io.Writer) error {
 	t := b.Ledger.Snapshot()
-	if err := writeReport(w, b.Ledger, &t); err != nil {
+	if err := writeReport(w, b.Ledger, &t, b.Verbose); err != nil {
 		return err
 	}
 	text := "snapshot " + b.ID.Short() + " saved"
@@ -50,11 +52,8 @@ func (b *Backup) Events() []any {
 const issuesShown = 20
 
 // writeReport writes the report, and what went wrong under it, where it is seen.
-func writeReport(w io.Writer, l *report.Ledger, t *report.Totals) error {
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	if err := show.WriteSession(w, t); err != nil {
+func writeReport(w io.Writer, l *report.Ledger, t *report.Totals, verbose bool) error {
+	if err := writeSession(w, t, verbose); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
@@ -63,18 +62,35 @@ func writeReport(w io.Writer, l *report.Ledger, t *report.Totals) error {
 	return l.WriteIssues(w, issuesShown)
 }
 
+// writeSession writes an empty line and the session report, and what it leaves out of gates if that is wanted.
+func writeSession(w io.Writer, t *report.Totals, verbose bool) error {
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	if err := show.WriteSession(w, t); err != nil || !verbose {
+		return err
+	}
+	var more strings.Builder
+	if err := show.WriteUndisturbed(&more, t); err != nil || more.Len() == 0 {
+		return err
+	}
+	_, err := io.WriteString(w, "\n"+more.String())
+	return err
+}
+
 // Restore is the end of a restore.
 type Restore struct {
-	Ledger *report.Ledger
-	Target string
-	DryRun bool
-	Hint   string // what to do about metadata that could not be set; "" for nothing
+	Ledger  *report.Ledger
+	Target  string
+	DryRun  bool
+	Hint    string // what to do about metadata that could not be set; "" for nothing
+	Verbose bool   // as of Backup
 }
 
 // Text writes the session report, then what became of it.
 func (r *Restore) Text(w io.Writer) error {
 	t := r.Ledger.Snapshot()
-	if err := writeReport(w, r.Ledger, &t); err != nil {
+	if err := writeReport(w, r.Ledger, &t, r.Verbose); err != nil {
 		return err
 	}
 	if r.Hint != "" {

@@ -110,21 +110,34 @@ func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
 // process is a culprit's name and number.
 func process(c report.Culprit) string { return fmt.Sprintf("%s (%d)", human.Printable(c.Name), c.PID) }
 
-// WriteUndisturbed writes one line that says that nobody had to be given way, for those who want to know; nothing if
-// somebody had, which the session report tells, or if nothing is gated.
+// WriteUndisturbed writes what the session report leaves out of gates at which nobody slept, for those who want to know:
+// one line that says so if it is true of all, and what windows were open all the same. Nothing if nothing is gated.
 func WriteUndisturbed(w io.Writer, t *report.Totals) error {
-	if len(t.Gates) == 0 || t.GaveWay() {
+	var b strings.Builder
+	if policy := t.Policy(); len(t.Gates) > 0 && !t.GaveWay() {
+		if policy != "" {
+			fmt.Fprintf(&b, "I/O policy: %s. ", policy)
+		}
+		var names []string
+		for i := range t.Gates {
+			names = append(names, t.Gates[i].Title())
+		}
+		fmt.Fprintf(&b, "Nobody had to be given way on %s.\n", strings.Join(names, ", "))
+	}
+	for i := range t.Gates {
+		g := &t.Gates[i]
+		if g.GaveWay() || g.Engaged == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "Others used %s, and nobody had to sleep:\n", g.Title())
+		for _, r := range gateRows(g) {
+			b.WriteString(r.text(t.Elapsed) + "\n")
+		}
+	}
+	if b.Len() == 0 {
 		return nil
 	}
-	var names []string
-	for i := range t.Gates {
-		names = append(names, t.Gates[i].Title())
-	}
-	line := "Nobody had to be given way on " + strings.Join(names, ", ") + "."
-	if policy := t.Policy(); policy != "" {
-		line = fmt.Sprintf("I/O policy: %s. %s", policy, line)
-	}
-	if _, err := fmt.Fprintln(w, line); err != nil {
+	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write session report: %w", err)
 	}
 	return nil

@@ -32,6 +32,8 @@ func gated() *report.Totals {
 }
 
 const gatedReport = `
+Bottleneck: giving way to others on sda (fio 1234 and 1 more). The job stood still for 76 % of the elapsed time.
+
 I/O policy: throttle, then important after 32 s.
 
 Giving way to others on sda (ssd):
@@ -77,6 +79,22 @@ func TestUndisturbed(t *testing.T) {
 	require.NoError(t, WriteUndisturbed(&b, totals))
 	require.Equal(t, "I/O policy: throttle, then important after 32 s. Nobody had to be given way on sda (ssd), sdb.\n",
 		b.String())
+	totals.Gates[1].Engaged = 4900 * time.Millisecond
+	b.Reset()
+	require.NoError(t, WriteSession(&b, totals))
+	require.NotContains(t, b.String(), "windows", "nobody slept")
+	b.Reset()
+	require.NoError(t, WriteUndisturbed(&b, totals))
+	require.Equal(t, `I/O policy: throttle, then important after 32 s. Nobody had to be given way on sda (ssd), sdb.
+Others used sdb, and nobody had to sleep:
+  windows open                             4.90 s   10.0 %
+  windows opened by tier 0                    4
+`, b.String())
+	totals.Gates[0].Held = 1
+	b.Reset()
+	require.NoError(t, WriteUndisturbed(&b, totals))
+	require.True(t, strings.HasPrefix(b.String(), "Others used sdb, "), b.String())
+	totals.Gates[0].Held, totals.Gates[1].Engaged = 0, 0
 	totals.Policies = nil
 	b.Reset()
 	require.NoError(t, WriteUndisturbed(&b, totals))

@@ -204,8 +204,12 @@ func writeTable(b *strings.Builder, title string, total time.Duration, n int, at
 }
 
 // Bottleneck says in a sentence what held the job up most; it is empty if no worker ever had anything to do. Idle time
-// is left out of the part it tells.
+// is left out of the part it tells. A job that slept for most of the time was held up by those that it gave way to,
+// whatever stage its workers slept in.
 func Bottleneck(t *report.Totals) string {
+	if g, share := t.StoodStill(); g != nil {
+		return fmt.Sprintf("Bottleneck: giving way to %s. The job stood still for %.0f %% of the elapsed time.", g.Others(), share*100)
+	}
 	r, share := t.Stages.Bottleneck()
 	var what, hint string
 	switch r {
