@@ -77,13 +77,20 @@ func Count(ctx context.Context, d *rig.Disk, medium, kind string, times Times) (
 		return res, err
 	}
 	defer func() { err = errors.Join(err, c.end()) }()
-	w, err := watchDisk(d.At(), medium)
+	var gate *iopolicy.Gate
+	w, err := watchDisk(d.At(), medium, func() (int, uint64) {
+		if gate == nil { // the first look comes before it
+			return 0, 0
+		}
+		return gate.Syncs()
+	})
 	if err != nil {
 		return res, err
 	}
 	defer w.Close()
 	r := &recorder{Watcher: w}
-	pass := newGate(d.Name(), medium, r).Pass(iopolicy.NewClient(iopolicy.Throttle))
+	gate = newGate(d.Name(), medium, r)
+	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 	l, err := startLoad(ctx, pass, d.At("source"), d.At("packs"))
 	if err != nil {
 		return res, err

@@ -10,7 +10,7 @@ import (
 )
 
 // watchDisk begins to watch the disks below the one that is mounted at root, as tidemark does under --medium.
-func watchDisk(root, medium string) (*pressure.Watcher, error) {
+func watchDisk(root, medium string, syncs func() (int, uint64)) (*pressure.Watcher, error) {
 	info, err := device.Of(root)
 	if err != nil {
 		return nil, err
@@ -19,7 +19,7 @@ func watchDisk(root, medium string) (*pressure.Watcher, error) {
 	if medium == "ssd" {
 		info.Medium = device.SSD
 	}
-	var opt pressure.Options
+	opt := pressure.Options{Syncs: syncs}
 	for _, name := range info.Disks {
 		opt.Stats = append(opt.Stats, filepath.Join("/sys/block", name, "stat"))
 	}
