@@ -36,7 +36,7 @@ func exceptions() []exception {
 			"reads the kernel's counters in /proc and /sys, and when a terminal was last used",
 		},
 		{
-			"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir", "unix.Statx"},
+			"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir", "unix.Open", "unix.Statx"},
 			"reads the counters of processes in /proc, and on which devices their open files are",
 		},
 		{

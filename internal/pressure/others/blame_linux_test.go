@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree writes a proc file system: of each process its own bytes by thread, and those of its ended threads and children.
+// fakeProc is a proc file system: of each process its own bytes by thread, and those of its ended threads and children.
 type fakeProc struct {
 	t    *testing.T
 	root string
