@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// asking is how far apart the processes of the machine are looked at: it costs some 5 us for each of them.
+// asking is how far apart the processes of the machine are looked at: it costs some 10 us for each of them.
 const asking = time.Second
 
 // named is how many processes a report names for one device.

@@ -30,18 +30,25 @@ func ofAnother(t *testing.T) string {
 	t.Cleanup(func() { os.Remove(image.Name()) })
 	require.NoError(t, image.Truncate(64<<20))
 	require.NoError(t, image.Close())
-	tool := func(args ...string) {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+	tool := func(args ...string) string {
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
 			t.Skipf("%v: %v: %s", args, err, out)
 		}
+		return strings.TrimSpace(string(out))
 	}
-	tool("mkfs.ext4", "-q", "-F", image.Name())
-	point := t.TempDir()
-	tool("mount", "-o", "loop", image.Name(), point)
-	t.Cleanup(func() {
-		out, err := exec.Command("umount", point).CombinedOutput()
+	undo := func(args ...string) {
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
-	})
+	}
+	loop := tool("losetup", "--find", "--show", image.Name())
+	t.Cleanup(func() { undo("losetup", "--detach", loop) })
+	// What lies in memory has no gate, unless somebody says that it is a disk.
+	require.NoError(t, os.WriteFile(filepath.Join("/sys/block", filepath.Base(loop), "queue/rotational"), []byte("1"), 0o644))
+	tool("mkfs.ext4", "-q", loop)
+	point := t.TempDir()
+	tool("mount", loop, point)
+	t.Cleanup(func() { undo("umount", point) })
 	return point
 }
 

@@ -170,7 +170,7 @@ func (w *Watcher) Close() {
 // Blame returns who has moved most since it was last called, but for those whose open files all lie on other devices. What
 // it moved, a process may have moved elsewhere: the kernel does not tell. The first call only begins to compare. Only root
 // sees processes of other users; what the device did beyond those that can be seen is put down to nobody by name. It looks
-// at every process, some 5 us for each, at most once a second, and is meant for when somebody asks or a gate is engaged.
+// at every process, some 10 us for each, at most once a second, and is meant for when somebody asks or a gate is engaged.
 func (w *Watcher) Blame() []Culprit {
 	w.mu.Lock()
 	var strange uint64

@@ -21,7 +21,7 @@ type Culprit struct {
 type Here func(dev uint64) (here, known bool)
 
 const (
-	// asked is how often the processes are looked at, however often somebody asks: one costs some 5 us.
+	// asked is how often the processes are looked at, however often somebody asks: one costs some 10 us.
 	asked = time.Second
 	// named is how many culprits are named at most.
 	named = 16

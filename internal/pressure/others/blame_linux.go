@@ -95,7 +95,7 @@ func measure(dir string) (u used, ok bool) {
 		if err != nil {
 			continue
 		}
-		if moved, ok := total(tasks+"/"+e.Name()); ok {
+		if moved, ok := total(tasks + "/" + e.Name()); ok {
 			u.threads = append(u.threads, thread{tid, moved})
 		}
 	}

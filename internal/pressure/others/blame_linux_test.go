@@ -172,7 +172,7 @@ func TestWhere(t *testing.T) {
 }
 
 func TestWhereCountsOpenBlockDevices(t *testing.T) {
-	const disk = 7<<32 | 0
+	const disk = 7 << 32
 	f, err := os.Open("/dev/loop0")
 	if err != nil {
 		t.Skip("needs to open a block device: ", err)

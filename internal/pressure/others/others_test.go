@@ -143,4 +143,3 @@ func TestNewChildIsFoundAtOnce(t *testing.T) {
 		require.EqualValues(t, 88, c.Again(pass(20*time.Millisecond)).Read)
 	})
 }
-
