@@ -103,7 +103,7 @@ func measure(dir string) (u used, ok bool) {
 		return u, false
 	}
 	again := parseStat(load(dir+"/stat", buf[:]))
-	u.settled = again == s && s.start != 0
+	u.settled = again.faults == s.faults && s.start != 0
 	return u, again.start == s.start
 }
 
