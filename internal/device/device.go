@@ -158,3 +158,14 @@ func At(dir *localfs.Dir) (Info, error) {
 	}
 	return info, nil
 }
+
+// Numbered tells what lies behind a file system or a block device of this number: major<<32 | minor, as in localfs.Stat.
+// ErrNumber is returned for a number that the kernel made up, such as that of a subvolume of btrfs, unless it is that of a
+// file system in memory; for one that the kernel does not show here; and on macOS for all.
+func Numbered(dev uint64) (Info, error) {
+	s, kind, ok := hostView().byNumber(dev)
+	if !ok {
+		return Info{}, fmt.Errorf("find device %s: %w", numberText(dev), ErrNumber)
+	}
+	return s.info(kind), nil
+}

@@ -33,3 +33,6 @@ func (v *view) behind(o *object) storage {
 	}
 	return s
 }
+
+// byNumber has nowhere to look: macOS lists its devices for IOKit only.
+func (v *view) byNumber(uint64) (s storage, kind string, ok bool) { return s, "", false }

@@ -100,6 +100,17 @@ func (v *view) numbered(dev uint64) storage {
 	return v.device(dir)
 }
 
+// byNumber is numbered for any file system, whose type it returns where it is known; !ok: not known what it lies on.
+func (v *view) byNumber(dev uint64) (s storage, kind string, ok bool) {
+	if dev>>32 == 0 {
+		o := object{fs: localfs.FSInfo{Type: v.mount(0, dev).kind}, stat: localfs.Stat{Dev: dev, Type: tree.Dir}}
+		s = v.medium(&o)
+		return s, o.fs.Type, s.medium == Memory
+	}
+	s = v.numbered(dev)
+	return s, "", len(s.leaves) > 0 || s.domain != "" || s.medium == Memory
+}
+
 // btrfs goes by the ID of the file system, under which the kernel lists its devices. Where the directory could not be
 // asked for that, the one device that the mount table names must do.
 func (v *view) btrfs(o *object) storage {

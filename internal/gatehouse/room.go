@@ -38,7 +38,7 @@ func (h *House) build(info device.Info, exact bool) *room {
 	// Who is not root may be refused O_NOATIME, for the files of others.
 	opt := pressure.Options{
 		Stats: stats(info), Touches: os.Geteuid() != 0, Mount: info.Source, Peers: r.cooperating,
-		Syncs: r.syncs, Ledger: r.moved,
+		Syncs: r.syncs, Ledger: r.moved, Here: h.numbers(r),
 	}
 	if r.exact {
 		opt.Elsewhere = func() iopolicy.Bytes { return h.elsewhere(r) }

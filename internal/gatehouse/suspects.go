@@ -6,16 +6,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/pressure"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// asking is how far apart the processes of the machine are looked at: it costs some 5 us for each of them.
+// asking is how far apart the processes of the machine are looked at: it costs some 10 us for each of them.
 const asking = time.Second
 
 // named is how many processes a report names for one device.
 const named = 5
+
+// remembered is for how long it is remembered what a device number means.
+const remembered = time.Minute
 
 // suspects are the processes that moved something while windows were open.
 type suspects struct {
@@ -81,4 +85,40 @@ func (s *suspects) list() []report.Culprit {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PID, b.PID))
 	})
 	return all[:min(len(all), named)]
+}
+
+// numbers returns what tells whether a device number is that of r. It is asked by one goroutine at a time, and remembers for
+// a while: another device may get the number.
+func (h *House) numbers(r *room) pressure.Here {
+	type answer struct{ here, known bool }
+	var asked map[uint64]answer
+	var since time.Time
+	return func(dev uint64) (here, known bool) {
+		if walked, known := h.walked(dev); known {
+			return walked == r, true
+		}
+		if len(r.info.Leaves) == 0 && r.info.Server == "" { // nothing to compare with
+			return false, false
+		}
+		if asked == nil || time.Since(since) > remembered {
+			asked, since = map[uint64]answer{}, time.Now()
+		}
+		a, done := asked[dev]
+		if !done {
+			if info, err := device.Numbered(dev); err == nil {
+				a = answer{device.Overlaps(r.info, info), true}
+			}
+			asked[dev] = a
+		}
+		return a.here, a.known
+	}
+}
+
+// walked returns the room of a file system that somebody has come through; nil: one that nobody has to wait for. It knows
+// the numbers that the kernel has made up too.
+func (h *House) walked(dev uint64) (r *room, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r, known = h.byDev[dev]
+	return r, known
 }

@@ -35,7 +35,10 @@ func exceptions() []exception {
 			"internal/pressure", []string{"os.Open", "os.ReadFile", "os.ReadDir", "os.Stat"},
 			"reads the kernel's counters in /proc and /sys, and when a terminal was last used",
 		},
-		{"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir"}, "reads the counters of processes in /proc"},
+		{
+			"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir", "unix.Open", "unix.Statx"},
+			"reads the counters of processes in /proc, and on which devices their open files are",
+		},
 		{
 			"internal/priority", []string{"os.ReadDir", "os.ReadFile", "os.WriteFile", "unix.Open"},
 			"lists threads and sets the session's nice value in /proc, and asks the terminal who is in front",

@@ -30,6 +30,9 @@ type Options struct {
 	Mount string
 	// Ledger returns what this process has moved to and from a network mount, as its callers told.
 	Ledger func() iopolicy.Bytes
+	// Here tells whether a file that somebody has open lies on this device, by the number of its file system or block
+	// device, for Blame only. Nil: not known, and everybody is taken to work here.
+	Here Here
 }
 
 // Peer is a cooperating process.
@@ -37,6 +40,9 @@ type Peer = others.Peer
 
 // Culprit is somebody who has used a device.
 type Culprit = others.Culprit
+
+// Here tells whether a device number belongs to a device.
+type Here = others.Here
 
 // Mode tells how much a Watcher can see.
 type Mode uint8
@@ -88,7 +94,7 @@ type judge interface {
 // Watch begins to watch the device of info. There must be no own I/O at the device meanwhile. That nothing can be seen is
 // no error: the Watcher is Blind and tells why.
 func Watch(info device.Info, opt Options) *Watcher {
-	w := &Watcher{interval: interval(info.Medium), peers: opt.Peers}
+	w := &Watcher{interval: interval(info.Medium), peers: opt.Peers, blame: others.Blamer{Here: opt.Here}}
 	w.judge, w.why = open(info, opt)
 	return w
 }
@@ -161,10 +167,10 @@ func (w *Watcher) Close() {
 	}
 }
 
-// Blame returns who has moved most since it was last called, on any device: the kernel does not tell on which. The first
-// call only begins to compare. Only root sees processes of other users; what the device did beyond those that can be seen
-// is put down to nobody by name. It looks at every process, some 5 us for each, at most once a second, and is meant for
-// when somebody asks or a gate is engaged.
+// Blame returns who has moved most since it was last called, but for those whose open files all lie on other devices. What
+// it moved, a process may have moved elsewhere: the kernel does not tell. The first call only begins to compare. Only root
+// sees processes of other users; what the device did beyond those that can be seen is put down to nobody by name. It looks
+// at every process, some 10 us for each, at most once a second, and is meant for when somebody asks or a gate is engaged.
 func (w *Watcher) Blame() []Culprit {
 	w.mu.Lock()
 	var strange uint64

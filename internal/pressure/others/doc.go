@@ -2,4 +2,5 @@
 // descendants included, and who has moved most.
 //
 // It looks into /proc only, and refuses to know of devices: the kernel tells of processes what they moved, never where.
+// Whether a device number is of interest the caller says.
 package others

@@ -143,23 +143,3 @@ func TestNewChildIsFoundAtOnce(t *testing.T) {
 		require.EqualValues(t, 88, c.Again(pass(20*time.Millisecond)).Read)
 	})
 }
-
-func TestBlame(t *testing.T) {
-	var b Blamer
-	now := time.Unix(1000, 0)
-	scans := 0
-	ask := func(after time.Duration, strange uint64, seen map[int]used) []Culprit {
-		now = now.Add(after)
-		return b.ask(now, strange, []Peer{{PID: 3, Tier: 2}}, func() map[int]used { scans++; return seen })
-	}
-	require.Empty(t, ask(0, 500, map[int]used{1: {"init", 1, 10}, 2: {"fio", 2, 100}, 3: {"tidemark", 3, 7}}))
-	require.Empty(t, ask(time.Millisecond, 9000, nil), "not so often")
-	require.Equal(t, 1, scans)
-	require.Equal(t, []Culprit{
-		{PID: 0, Name: unnamed, Bytes: 5000 - 900 - 93 - 50},
-		{PID: 2, Name: "fio", Bytes: 900},
-		{PID: 3, Name: "tidemark", Bytes: 93, Tier: 2},
-		{PID: 1, Name: "sh", Bytes: 50}, // got the number of another
-	}, ask(time.Second, 5500, map[int]used{1: {"sh", 9, 50}, 2: {"fio", 2, 1000}, 3: {"tidemark", 3, 100}}))
-	require.Empty(t, ask(time.Second, 5500, map[int]used{2: {"fio", 2, 1000}}))
-}

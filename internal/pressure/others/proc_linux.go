@@ -34,13 +34,7 @@ func startOf(dir string) uint64 {
 	if err != nil {
 		return 0
 	}
-	// The name in parentheses may hold anything; after it the columns go on with the third.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return 0
-	}
-	v, _, _ := digits(fields[19])
-	return v
+	return parseStat(text).start
 }
 
 // children looks at every thread: the kernel lists children by the thread that started them.
