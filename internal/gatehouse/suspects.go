@@ -82,7 +82,13 @@ func (s *suspects) list() []report.Culprit {
 		}
 	}
 	slices.SortFunc(all, func(a, b report.Culprit) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PID, b.PID))
+		unnamed := func(c report.Culprit) int { // come last: who reads this looks for a program
+			if c.PID == 0 {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(cmp.Compare(unnamed(a), unnamed(b)), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PID, b.PID))
 	})
 	return all[:min(len(all), named)]
 }

@@ -84,6 +84,14 @@ type Culprit struct {
 	Bytes uint64 // that it moved while it was watched
 }
 
+// String is the program with its number: "fio 1234". Nobody in particular has none.
+func (c Culprit) String() string {
+	if c.PID == 0 {
+		return human.Printable(c.Name)
+	}
+	return fmt.Sprintf("%s %d", human.Printable(c.Name), c.PID)
+}
+
 // Gate is what one device's gate has done with the job's I/O so far.
 type Gate struct {
 	Device  string // "sda", "//nas/share"
@@ -117,7 +125,7 @@ func (g *Gate) Title() string {
 func (g *Gate) Others() string {
 	who := ""
 	if len(g.Blamed) > 0 {
-		who = fmt.Sprintf(" (%s %d", human.Printable(g.Blamed[0].Name), g.Blamed[0].PID)
+		who = " (" + g.Blamed[0].String()
 		if n := len(g.Blamed) - 1; n > 0 {
 			who += fmt.Sprintf(" and %d more", n)
 		}

@@ -117,6 +117,7 @@ func TestTextsOfAGate(t *testing.T) {
 	require.Equal(t, "never asleep", g.Asleep.String())
 	g.Blamed = []Culprit{{PID: 1234, Name: "fio"}}
 	require.Equal(t, "others on sda (fio 1234)", g.Others())
+	require.Equal(t, "others on sda (the kernel)", (&Gate{Device: "sda", Blamed: []Culprit{{Name: "the kernel"}}}).Others())
 	g.Blamed = append(g.Blamed, Culprit{}, Culprit{})
 	g.Blamed[0].Name = "f\x1b[2J"
 	require.Equal(t, `others on sda (f\x1b[2J 1234 and 2 more)`, g.Others())

@@ -60,7 +60,7 @@ func deviceName(g *event.Gate) string {
 func gateState(g *event.Gate) string {
 	text := strings.ReplaceAll(g.State, "_", " ")
 	if len(g.Blamed) > 0 && g.State != report.FullSpeed.Key() {
-		text += fmt.Sprintf(", for %s %d", g.Blamed[0].Name, g.Blamed[0].PID)
+		text += ", for " + report.Culprit{PID: g.Blamed[0].PID, Name: g.Blamed[0].Name}.String()
 		if more := len(g.Blamed) - 1; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}

@@ -108,7 +108,12 @@ func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
 }
 
 // process is a culprit's name and number.
-func process(c report.Culprit) string { return fmt.Sprintf("%s (%d)", human.Printable(c.Name), c.PID) }
+func process(c report.Culprit) string {
+	if c.PID == 0 {
+		return human.Printable(c.Name)
+	}
+	return fmt.Sprintf("%s (%d)", human.Printable(c.Name), c.PID)
+}
 
 // WriteUndisturbed writes what the session report leaves out of gates at which nobody slept, for those who want to know:
 // one line that says so if it is true of all, and what windows were open all the same. Nothing if nothing is gated.
