@@ -130,7 +130,8 @@ func (h *House) Dir(dir *localfs.Dir, path string) *iopolicy.Pass {
 
 // room finds or makes the room for a device; nil for what nobody has to wait for. h.mu is held.
 func (h *House) room(info device.Info) *room {
-	info, err := device.Override(info, h.cfg.Medium)
+	found := info
+	info, err := device.Override(found, h.cfg.Medium)
 	if err != nil || info.Key == "" {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (h *House) room(info device.Info) *room {
 			return r
 		}
 	}
-	r := h.build(info)
+	r := h.build(info, found.Medium)
 	h.rooms = append(h.rooms, r)
 	roster := slices.Clone(h.rooms)
 	h.roster.Store(&roster)

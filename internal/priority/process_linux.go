@@ -132,7 +132,7 @@ func (p *Process) Apply(policy iopolicy.Policy) (Applied, error) {
 		return out, fmt.Errorf("set priority of process %d: %w", p.pid, ErrNoProcess)
 	}
 	out.Now = now.String()
-	if p.marked && !lowers(policy) && now.nice > 0 {
+	if !p.own && !lowers(policy) && now.nice > 0 { // also when the marks were taken back by a call before this one
 		out.note(fmt.Sprintf("The CPU priority of process %d stays at nice %d, because nobody remembers what it was before: "+
 			"\"renice -n 0 -p %d\" sets it, as root.", p.pid, now.nice, p.pid))
 	}
