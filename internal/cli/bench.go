@@ -34,7 +34,7 @@ the rates should hardly differ: that is what giving way costs when there is nobo
 		return a.bench(ctx, bench.Config{Dir: dir, Time: time.Duration(seconds) * time.Second})
 	}, options.GroupPolicy)
 	c.Flags().StringVar(&dir, "path", ".", "directory whose disk is measured; empty for none")
-	c.Flags().Var(&whole{&seconds, "write how long to measure each policy, in seconds, at least 1"}, "seconds", "how long to measure each policy, about")
+	c.Flags().Var(&options.Whole{N: &seconds, Want: "write how long to measure each policy, in seconds, at least 1"}, "seconds", "how long to measure each policy, about")
 	return c
 }
 

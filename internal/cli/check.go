@@ -80,7 +80,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 
 func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l *report.Ledger) (*check.Result, error) {
 	if f.withoutKey {
-		st, err := a.store()
+		st, err := a.store(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
 )
 
 // Process is what the program gets from the system.
@@ -81,6 +83,8 @@ type app struct {
 	print    output.Printer
 	received intake
 	task     *task
+	logon    *unlock.Logon // nil: no share was asked for yet
+	shares   []*smb.Store  // to be closed
 }
 
 func (a *app) root() *cobra.Command {
@@ -103,8 +107,10 @@ func (a *app) root() *cobra.Command {
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(a.helpCommand())
-	options.Register(root.PersistentFlags(), options.GroupRepository, options.GroupKeys, options.GroupCache,
-		options.GroupOutput)
+	global := []options.Group{options.GroupRepository, options.GroupKeys, options.GroupShare, options.GroupCache,
+		options.GroupOutput}
+	options.Register(root.PersistentFlags(), global...)
+	completeOptions(root, global)
 	for _, make := range a.commands() {
 		root.AddCommand(make())
 	}

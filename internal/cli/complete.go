@@ -13,6 +13,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
+// offering is how long a key pressed in a shell may wait for a server.
+const offering = 5 * time.Second
+
 // complete says what a flag may be, so that a shell can offer it.
 func complete(c *cobra.Command, flag string, values cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, values); err != nil {
@@ -55,14 +58,17 @@ func (a *app) snapshotArgs(n int) cobra.CompletionFunc {
 func (a *app) offerSnapshots(c *cobra.Command) []cobra.Completion {
 	silent := &app{Process: a.Process}
 	silent.In, silent.Out, silent.Err = strings.NewReader(""), io.Discard, io.Discard
-	if silent.resolve(c) != nil || silent.spec.Keys().PasswordCommand != "" {
+	if silent.resolve(c) != nil || silent.spec.Keys().PasswordCommand != "" || silent.spec.Share().PasswordCommand != "" {
 		return nil
 	}
+	defer silent.leave()
 	ctx := c.Context()
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	st, err := silent.store()
+	ctx, stop := context.WithTimeout(ctx, offering)
+	defer stop()
+	st, err := silent.store(ctx)
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/tidemark-backup/tidemark/internal/gatehouse"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -23,8 +25,8 @@ func (a *app) gates() *gatehouse.House {
 		runtime = "" // nothing can be shared; serving the socket says why
 	}
 	places := t.sources
-	if place, err := a.place(); err == nil {
-		places = append(places[:len(places):len(places)], place)
+	if at, err := a.place(); err == nil && !at.onShare() {
+		places = append(places[:len(places):len(places)], at.folder)
 	}
 	if cache := a.spec.Cache(); cache.Enabled && cache.Dir != "" {
 		places = append(places[:len(places):len(places)], cache.Dir)
@@ -50,8 +52,21 @@ func (a *app) gate(dir *localfs.Dir, path string) *iopolicy.Pass {
 	return nil
 }
 
-// leave closes the gates at the end of the run, when nothing is open any more.
+// flush lets a write that waits for the device pass its gate.
+func (a *app) flush(path string, write func() error) error {
+	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: true}
+	// A key must be kept whatever becomes of the rest of the run.
+	_, err := a.gate(nil, path).Do(context.Background(), op, func(int) (int, error) { return 0, write() })
+	return err //nolint:wrapcheck // it is write's
+}
+
+// leave ends the sessions with a server, and closes the gates, at the end of the run, when nothing is open any more.
 func (a *app) leave() {
+	for _, st := range a.shares {
+		if err := st.Close(); err != nil {
+			a.print.Note(err.Error())
+		}
+	}
 	if a.task == nil || a.task.house == nil {
 		return
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
@@ -33,7 +32,8 @@ again by itself. A recovery key is shown once: it opens the repository on any ma
 
 --key-file makes the key file if it does not exist.`,
 		Example: `  tidemark init
-  tidemark init --repo /mnt/disk/backup --password-file ~/secret`,
+  tidemark init --repo /mnt/disk/backup --password-file ~/secret
+  tidemark init --repo smb://me@nas/backup/laptop --smb-password-file ~/nas-password`,
 	}, func(ctx context.Context, _ []string) error {
 		if dry {
 			return a.rehearseInit(ctx)
@@ -50,28 +50,30 @@ again by itself. A recovery key is shown once: it opens the repository on any ma
 
 // rehearseInit does what create does up to the first thing that is written.
 func (a *app) rehearseInit(ctx context.Context) error {
-	path, err := a.place()
+	at, err := a.place()
 	if err != nil {
 		return err
 	}
-	if err := a.requireNone(ctx, path); err != nil {
+	if err := a.requireNone(ctx, at); err != nil {
 		return err
 	}
-	if err := writable(path); err != nil {
-		return fmt.Errorf("make repository at %s: %w", path, err)
+	if !at.onShare() { // on a share, only writing tells
+		if err := writable(at.folder); err != nil {
+			return fmt.Errorf("make repository at %s: %w", at, err)
+		}
 	}
 	sources := a.secrets()
 	sources.DryRun = true
 	secrets, err := sources.Create(ctx, true)
 	if err != nil {
-		return fmt.Errorf("make repository at %s: %w", path, err)
+		return fmt.Errorf("make repository at %s: %w", at, err)
 	}
 	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Secrets: secrets.Secrets, Recovery: true, Label: label(),
 		Chunker: chunking(), Open: repo.OpenOptions{NoCache: true}})
 	if err != nil {
 		return err
 	}
-	would := "make a repository at " + path + " that is opened by a recovery key"
+	would := "make a repository at " + at.String() + " that is opened by a recovery key"
 	for _, secret := range secrets.Secrets {
 		would += " or a " + secret.Method.String()
 	}
@@ -100,24 +102,24 @@ func writable(path string) error {
 
 // create makes the repository and tells about it. ask allows to ask for a passphrase.
 func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err error) {
-	path, err := a.place()
+	at, err := a.place()
 	if err != nil {
 		return nil, err
 	}
 	sources := a.secrets()
-	if err := a.requireNone(ctx, path); err != nil {
+	if err := a.requireNone(ctx, at); err != nil {
 		return nil, err
 	}
 	secrets, err := sources.Create(ctx, ask)
 	if err != nil {
-		return nil, fmt.Errorf("make repository at %s: %w", path, err)
+		return nil, fmt.Errorf("make repository at %s: %w", at, err)
 	}
-	st, err := local.Create(path, a.gate(nil, path))
+	st, err := a.createPlace(ctx, at)
 	if err != nil {
 		secrets.Discard()
-		return nil, fmt.Errorf("make repository at %s: %w", path, err)
+		return nil, fmt.Errorf("make repository at %s: %w", at, err)
 	}
-	r, made, err := repo.Init(ctx, a.patient(st), repo.InitOptions{Secrets: secrets.Secrets, Recovery: true,
+	r, made, err := repo.Init(ctx, st, repo.InitOptions{Secrets: secrets.Secrets, Recovery: true,
 		Label: label(), Chunker: chunking(), Open: a.openOptions()})
 	if err != nil {
 		secrets.Discard()
@@ -130,7 +132,7 @@ func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err err
 	}()
 	// Whatever follows, the recovery key must be seen: it exists nowhere else.
 	key, err := secrets.Keep(r.ID())
-	result := &output.Created{ID: r.ID(), Place: path, RecoveryKey: made.RecoveryKey, KeyFile: key}
+	result := &output.Created{ID: r.ID(), Place: at.String(), RecoveryKey: made.RecoveryKey, KeyFile: key}
 	a.print.Show(result.Block())
 	if printErr := a.print.Tell(result); printErr != nil || err != nil {
 		return nil, errors.Join(err, printErr)
@@ -139,8 +141,8 @@ func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err err
 }
 
 // requireNone looks before anybody is asked for a passphrase in vain.
-func (a *app) requireNone(ctx context.Context, path string) error {
-	st, err := local.Open(path, a.gate(nil, path))
+func (a *app) requireNone(ctx context.Context, at place) error {
+	st, err := a.openPlace(ctx, at)
 	if errors.Is(err, store.ErrNotExist) {
 		return nil
 	}
@@ -148,7 +150,7 @@ func (a *app) requireNone(ctx context.Context, path string) error {
 		err = repo.Vacant(ctx, st)
 	}
 	if err != nil {
-		return fmt.Errorf("make repository at %s: %w", path, err)
+		return fmt.Errorf("make repository at %s: %w", at, err)
 	}
 	return nil
 }

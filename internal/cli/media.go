@@ -23,17 +23,18 @@ func (a *app) dial(job *backup.Job) {
 	w.Scanners, w.Readers, w.Compressors, w.Uploads = most.Scanners, most.Readers, most.Compressors, most.Uploads
 	job.Parallel = crews(par)
 	job.Session.Uploads = par.Workers.Uploads
+	a.task.uploads = par.Workers.Uploads
 	job.Session.Memory = par.Memory - job.Parallel.Memory
 	job.Session.Tuning.Segment = max(1, int(a.spec.Transfer().CommitBytes/session.PackSize))
 }
 
 // targetMedium tells what the repository lies on, also before it is made.
 func (a *app) targetMedium() device.Medium {
-	place, err := a.place()
+	at, err := a.place()
 	if err != nil {
 		return device.Unknown // opening it says what is wrong
 	}
-	return medium(a.spec.IO().Medium, place)
+	return at.medium(a.spec.IO().Medium)
 }
 
 // medium tells of the slowest of some paths, unless a word of --medium says what they are. Those that cannot be looked at count as unknown: what is wrong with them is

@@ -4,77 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
-	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/internal/store/retry"
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
 )
 
 // attempts is how often a person may mistype the passphrase.
 const attempts = 3
 
-// place returns the folder of the repository.
-func (a *app) place() (string, error) {
-	location := a.spec.Repository().Location
-	if location == "" {
-		return "", usagef("name a repository with --repo or TIDEMARK_REPOSITORY: this user has no home directory")
-	}
-	scheme, rest, found := strings.Cut(location, "://")
-	switch {
-	case found && scheme == "file":
-		location = rest
-	case found:
-		return "", usagef("repository %s: this version keeps repositories in folders only", location)
-	default:
-		location = strings.TrimPrefix(location, "local:")
-	}
-	path, err := filepath.Abs(location)
-	if err != nil {
-		return "", fmt.Errorf("find repository: %w", err)
-	}
-	return path, nil
-}
-
 // store opens the place of the repository.
-func (a *app) store() (store.Store, error) {
-	path, err := a.place()
+func (a *app) store(ctx context.Context) (store.Store, error) {
+	at, err := a.place()
 	if err != nil {
 		return nil, err
 	}
-	st, err := local.Open(path, a.gate(nil, path))
+	st, err := a.openPlace(ctx, at)
 	if errors.Is(err, store.ErrNotExist) {
-		return nil, fmt.Errorf("open repository at %s: %w", path, repo.ErrNoRepository)
+		return nil, fmt.Errorf("open repository at %s: %w", at, repo.ErrNoRepository)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open repository at %s: %w", path, err)
+		return nil, fmt.Errorf("open repository at %s: %w", at, err)
 	}
-	return a.patient(st), nil
-}
-
-// patient repeats what fails for a moment, and counts what comes.
-func (a *app) patient(st store.Store) store.Store {
-	policy := retry.DefaultPolicy()
-	policy.Notify = func(what string, err error, wait time.Duration) {
-		a.print.Note(fmt.Sprintf("%s: %v; trying again in %s", what, err, human.About(wait)))
-	}
-	return retry.Wrap(&metered{st, &a.received}, policy)
+	return st, nil
 }
 
 // open opens the repository.
 func (a *app) open(ctx context.Context) (*repo.Repository, error) {
-	st, err := a.store()
+	st, err := a.store(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -114,34 +76,16 @@ func (a *app) openOptions() repo.OpenOptions {
 	c := a.spec.Cache()
 	opt := repo.OpenOptions{CacheDir: c.Dir, NoCache: !c.Enabled || c.Dir == "", Notify: a.print.Note,
 		Gate: a.gate}
-	if c.MaxNamed || a.remote() {
+	at, err := a.place()
+	if c.MaxNamed || err == nil && at.remote() {
 		opt.FrameCacheDisk = c.MaxBytes
 	}
 	return opt
 }
 
-// remote reports whether the repository is, or will be, on another machine. Where that cannot be found out it is not.
-func (a *app) remote() bool {
-	path, err := a.place()
-	if err != nil {
-		return false
-	}
-	dir, err := localfs.OpenDir(path)
-	for errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path) {
-		path = filepath.Dir(path)
-		dir, err = localfs.OpenDir(path)
-	}
-	if err != nil {
-		return false
-	}
-	defer dir.Release()
-	info, err := dir.FS()
-	return err == nil && info.Remote
-}
-
 // secrets are the sources of keys that the options name.
 func (a *app) secrets() *unlock.Sources {
-	s := &unlock.Sources{Keys: a.spec.Keys(), Machine: a.machineKeys()}
+	s := &unlock.Sources{Keys: a.spec.Keys(), Machine: a.machineKeys(), Flush: a.flush}
 	if t := unlock.OpenTerminal(a.Err); t != nil {
 		s.Asker = t
 	}

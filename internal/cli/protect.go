@@ -17,13 +17,13 @@ type identity struct{ dev, ino uint64 }
 // protect keeps the repository and the cache out of their own backup: by path, and by identity, so that neither another
 // name nor a bind mount lets them in. It also compiles the rules.
 func (a *app) protect(src *backup.Source) error {
-	place, err := a.place()
+	at, err := a.place()
 	if err != nil {
 		return err
 	}
 	known := map[identity]bool{}
 	var protected []options.Protected
-	for _, own := range []options.Protected{{Path: place, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
+	for _, own := range []options.Protected{{Path: at.folder, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
 		if own.Path == "" {
 			continue
 		}

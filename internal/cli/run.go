@@ -53,7 +53,7 @@ This is what the system can do for any program. Sleeping while others use the di
 	// No repository is opened here, and -p is what it is elsewhere where programs are given a policy.
 	c.Flags().String("password-file", "", "")
 	c.Flags().Lookup("password-file").Hidden = true
-	c.Flags().VarP(pid(&process), "pid", "p", "give the policy to this process instead of running a command")
+	c.Flags().VarP(options.PID(&process), "pid", "p", "give the policy to this process instead of running a command")
 	return c
 }
 

@@ -19,6 +19,7 @@ import (
 type task struct {
 	client  *iopolicy.Client
 	sources []string       // of a backup
+	uploads int            // of a backup, at once; 0: not settled
 	job     control.Status // what does not change while it is shown
 
 	mu      sync.Mutex
@@ -105,12 +106,12 @@ func (t *task) SetPolicy(p iopolicy.Policy) ([]string, error) {
 // is done all the same.
 func (a *app) expose(ctx context.Context, job string, sources []string, l *report.Ledger) (stop func()) {
 	t := a.task
-	place, err := a.place()
-	if err != nil {
-		place = "" // opening it says what is wrong
+	repository := "" // opening it says what is wrong
+	if at, err := a.place(); err == nil {
+		repository = at.String()
 	}
 	t.mu.Lock()
-	t.job.Job, t.job.Sources, t.job.Repository, t.ledger = job, sources, place, l
+	t.job.Job, t.job.Sources, t.job.Repository, t.ledger = job, sources, repository, l
 	t.mu.Unlock()
 	l.Policy(t.client.Policy().String())
 	if house := a.gates(); house != nil {

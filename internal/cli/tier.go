@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -89,7 +90,7 @@ anew. Without --pid, all jobs of this user. Exit code 1 if there is none, or one
 		}
 		return err
 	})
-	c.Flags().Var(pid(&process), "pid", "only the job that runs as this process (default: all)")
+	c.Flags().Var(options.PID(&process), "pid", "only the job that runs as this process (default: all)")
 	return c
 }
 

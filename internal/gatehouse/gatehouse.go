@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -140,11 +141,33 @@ func (h *House) room(info device.Info) *room {
 			return r
 		}
 	}
-	r := h.build(info, found.Medium)
+	return h.furnish(info, found.Medium, h.several || len(h.rooms) > 0)
+}
+
+// furnish makes a room and enters it in the roster. h.mu is held.
+func (h *House) furnish(info device.Info, found device.Medium, exact bool) *room {
+	r := h.build(info, found, exact)
 	h.rooms = append(h.rooms, r)
 	roster := slices.Clone(h.rooms)
 	h.roster.Store(&roster)
 	return r
+}
+
+// Remote returns the pass for what this process itself exchanges with a server over SMB, without a mount. The kernel
+// counts none of it as I/O, neither as ours nor as that of others: only other runs that use the same server are given way
+// to, and no byte that goes there is taken off what the kernel tells of this process at other devices. --medium says
+// nothing about it.
+func (h *House) Remote(host string) *iopolicy.Pass {
+	host = strings.ToLower(host)
+	key := "remote:smb:" + host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := slices.IndexFunc(h.rooms, func(r *room) bool { return r.info.Key == key })
+	if at >= 0 {
+		return h.rooms[at].pass(h.cfg.Client)
+	}
+	info := device.Info{Medium: device.Remote, Key: key, Server: host, Why: "It is a share of another machine."}
+	return h.furnish(info, device.Remote, false).pass(h.cfg.Client)
 }
 
 // Gates returns the gates made so far, in that order.

@@ -66,6 +66,33 @@ func TestMemoryHasNoGate(t *testing.T) {
 	require.Empty(t, h.Report())
 }
 
+func TestAServerHasAGateOfItsOwn(t *testing.T) {
+	dir, runtime := onDisk(t), runtimeDir(t)
+	h := house(t, Config{Medium: "ssd", Runtime: runtime}, dir)
+	pass := h.Remote("NAS.lan")
+	require.NotNil(t, pass)
+	require.Same(t, pass.Gate(), h.Remote("nas.LAN").Gate(), "names of machines are in any case")
+	require.NotSame(t, pass.Gate(), h.Remote("other").Gate())
+	require.NotSame(t, pass.Gate(), h.Path(dir).Gate())
+	require.Len(t, h.Gates(), 3)
+	r := h.Report()[1]
+	require.Equal(t, "//nas.lan", r.Device)
+	require.Equal(t, "remote", r.Medium, "whatever --medium says of disks")
+	require.Equal(t, iopolicy.HDD, pass.Gate().Stats().Medium)
+	require.Contains(t, r.Notes[len(r.Notes)-1], "Only other runs of tidemark are given way to.")
+
+	grant, err := pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Write, Certain: true})
+	require.NoError(t, err)
+	grant.End(1 << 20)
+	require.EqualValues(t, 1<<20, pass.Gate().Stats().Moved.Written)
+	require.Zero(t, h.elsewhere(h.all()[0]), "none of it is taken off what the kernel counts at disks")
+	require.False(t, h.all()[0].exact, "a server makes no operation at a disk dearer")
+
+	other := house(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtime})
+	other.Remote("nas.lan")
+	require.Len(t, h.all()[1].cooperating(), 1, "two runs at one server know of each other")
+}
+
 func TestAPlaceThatCannotBeLookedAtHasAGate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

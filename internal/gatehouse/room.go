@@ -31,8 +31,8 @@ type room struct {
 }
 
 // build makes the room of a device, which was found to be of some medium before the user said what it is. h.mu is held.
-func (h *House) build(info device.Info, found device.Medium) *room {
-	r := &room{info: info, judge: device.NewJudge(info), exact: h.several || len(h.rooms) > 0}
+func (h *House) build(info device.Info, found device.Medium, exact bool) *room {
+	r := &room{info: info, judge: device.NewJudge(info), exact: exact}
 	r.suspects.always = h.cfg.Blame
 	r.join(h)
 	// Who is not root may be refused O_NOATIME, for the files of others.

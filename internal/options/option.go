@@ -9,6 +9,7 @@ type Group string
 const (
 	GroupRepository  Group = "repository"
 	GroupKeys        Group = "keys"
+	GroupShare       Group = "share"
 	GroupPolicy      Group = "policy"
 	GroupParallel    Group = "parallel"
 	GroupTransfer    Group = "transfer"

@@ -68,7 +68,7 @@ func resolve(flags *pflag.FlagSet, env Env, read ReadFile, system string) (*Spec
 	r.file(flags)
 	r.environment()
 	r.flags(flags)
-	r.spec.checkKeys(&r.problems)
+	r.spec.checkSecrets(&r.problems)
 	r.spec.numbers(r.fail)
 	r.remarks()
 	if err := errors.Join(r.problems...); err != nil {

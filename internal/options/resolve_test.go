@@ -156,7 +156,7 @@ func TestPrecedenceOfEveryOption(t *testing.T) {
 		switch {
 		case o.Type.Kind == Choice:
 			for i := range values {
-				values[i] = strings.Fields(o.Type.Choices[i])[0]
+				values[i] = strings.Fields(o.Type.Choices[i%len(o.Type.Choices)])[0]
 			}
 		case o.Type.Kind == Size && o.Type.Min >= mib:
 			values = [3]string{"33M", "34M", "35M"}
@@ -284,6 +284,39 @@ func TestSourcesOfThePassphrase(t *testing.T) {
 	require.NotContains(t, string(text), "geheim")
 	require.Contains(t, string(text), `{"name":"password","value":"(hidden)","origin":"TIDEMARK_PASSWORD"}`)
 	require.Equal(t, "geheim", string(spec.Keys().Password))
+}
+
+func TestSourcesOfThePasswordOfAShare(t *testing.T) {
+	m := file("SMBCREDENTIALS ~/nas\nSMBENCRYPT YES\nSMBSIGN IFOFFERED\nVERIFYWRITES off\n")
+	require.Equal(t, Share{Credentials: "/home/me/nas", Encrypt: true, Verify: "off"}, m.spec(t).Share())
+	m.env = map[string]string{"TIDEMARK_SMB_PASSWORD": "geheim", "TIDEMARK_SMB_SIGN": "required", "TIDEMARK_PASSWORD": "x"}
+	spec := m.spec(t)
+	require.Equal(t, Share{Password: "geheim", Encrypt: true, Sign: true, Verify: "off"}, spec.Share())
+	require.Equal(t, Keys{Password: "x"}, spec.Keys(), "another secret, which does not conflict")
+	text, err := json.Marshal(struct {
+		Share Share
+		All   []Effective
+	}{spec.Share(), spec.Effective()})
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "geheim")
+	require.NotContains(t, fmt.Sprintf("%v %+v %#v", spec.Share(), spec.Share(), spec.Share()), "geheim")
+
+	m.args = []string{"--smb-password-command", "pass show nas", "--verify-writes=full"}
+	require.Equal(t, Share{PasswordCommand: "pass show nas", Encrypt: true, Sign: true, Verify: "full"}, m.spec(t).Share())
+	m.args = []string{"--smb-password-file", "/f", "--smb-credentials", "/c"}
+	_, _, err = m.resolve(t)
+	require.ErrorIs(t, err, ErrConflict)
+	require.ErrorContains(t, err, "the password of the share comes from --smb-password-file as well as --smb-credentials")
+	m.args = []string{"--smb-password-file", "/f"}
+	require.Equal(t, Share{PasswordFile: "/f", Encrypt: true, Sign: true, Verify: "off"}, m.spec(t).Share())
+
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	Register(flags)
+	require.Nil(t, flags.Lookup("smb-password"), "others can see a command line")
+	_, _, err = file("SMBPASSWORD geheim\n").resolve(t)
+	require.ErrorIs(t, err, dsm.ErrUnknown)
+	require.NotContains(t, err.Error(), "geheim")
+	require.Equal(t, Share{Verify: "trailer"}, machine{}.spec(t).Share())
 }
 
 func TestAddressesAreListedWithoutPasswords(t *testing.T) {

@@ -64,7 +64,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // Keys returns how the repository is unlocked.
 func (s *Spec) Keys() Keys {
 	k := Keys{KeyFile: s.string("key-file")}
-	switch s.passphrase() {
+	switch s.ranking(passphrases()) {
 	case "password":
 		k.Password = Secret(s.string("password"))
 	case "password-file":
@@ -78,10 +78,10 @@ func (s *Spec) Keys() Keys {
 // passphrases are the options that give the passphrase, of which one counts.
 func passphrases() []string { return []string{"password", "password-file", "password-command"} }
 
-// passphrase returns the option that gives the passphrase: the one whose source ranks highest; "" for none.
-func (s *Spec) passphrase() string {
+// ranking returns the one of some options whose source ranks highest; "" for none.
+func (s *Spec) ranking(names []string) string {
 	best, rank := "", fromDefault
-	for _, name := range passphrases() {
+	for _, name := range names {
 		if from := s.get(name).level; from > rank {
 			best, rank = name, from
 		}
@@ -89,13 +89,18 @@ func (s *Spec) passphrase() string {
 	return best
 }
 
-// checkKeys refuses two sources of the passphrase of the same rank.
-func (s *Spec) checkKeys(problems *[]error) {
-	winner := s.passphrase()
-	for _, name := range passphrases() {
+// checkSecrets refuses two sources of one secret that are of the same rank.
+func (s *Spec) checkSecrets(problems *[]error) {
+	s.checkOne("the passphrase", passphrases(), problems)
+	s.checkOne("the password of the share", logons(), problems)
+}
+
+func (s *Spec) checkOne(what string, names []string, problems *[]error) {
+	winner := s.ranking(names)
+	for _, name := range names {
 		if other := s.get(name); name != winner && winner != "" && other.level == s.get(winner).level {
-			*problems = append(*problems, fmt.Errorf("%w: the passphrase comes from %s as well as %s; give one of them",
-				ErrConflict, s.get(winner).origin, other.origin))
+			*problems = append(*problems, fmt.Errorf("%w: %s comes from %s as well as %s; give one of them",
+				ErrConflict, what, s.get(winner).origin, other.origin))
 			return
 		}
 	}

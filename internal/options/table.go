@@ -9,7 +9,7 @@ const (
 // Table returns every option, in the order of the listing.
 func Table() []Option {
 	var all []Option
-	for _, part := range [][]Option{placeOptions(), policyOptions(), workOptions(), dataOptions(), selectionOptions(),
+	for _, part := range [][]Option{placeOptions(), shareOptions(), cacheOptions(), policyOptions(), workOptions(), dataOptions(), selectionOptions(),
 		outputOptions()} {
 		all = append(all, part...)
 	}
@@ -20,7 +20,7 @@ func Table() []Option {
 func placeOptions() []Option {
 	return []Option{
 		{Name: "repo", Short: "r", Group: GroupRepository, Type: Type{Kind: Path}, Own: "REPOSITORY TIDEMARK_REPOSITORY",
-			Help: "where the repository is (default: a folder of the user's data directory)"},
+			Help: "where the repository is: a folder, or smb://user@host/share/path (default: a folder of the user's data directory)"},
 		{Name: "option-file", Group: GroupRepository, Type: Type{Kind: Path}, Own: "OPTIONFILE TIDEMARK_OPTIONS",
 			Barred: NotFile, Help: "read options from this file rather than from the usual places"},
 		{Name: "server-name", Group: GroupRepository, Type: Type{Kind: String}, Barred: NotFile,
@@ -34,7 +34,12 @@ func placeOptions() []Option {
 			Help: "command whose first line of output is the passphrase"},
 		{Name: "key-file", Group: GroupKeys, Type: Type{Kind: Path},
 			Help: "file with the secret that unlocks the repository instead of a passphrase"},
+	}
+}
 
+// cacheOptions say what is kept on this machine.
+func cacheOptions() []Option {
+	return []Option{
 		{Name: "cache-dir", Group: GroupCache, Type: Type{Kind: Path},
 			TSM:  TSM{Keyword: "DEDUPCACHEPath", Default: "install directory"},
 			Help: "where the local cache is kept (default: a folder of the user's cache directory)"},
@@ -70,7 +75,7 @@ func workOptions() []Option {
 			Help: "how much is sent between two commits of the index, in KB if no unit is named"},
 		{Name: "tcp-window-size", Group: GroupTransfer, Type: Type{Kind: Size, Unit: kib, Min: 0, Max: 64 * mib},
 			Default: "63K", TSM: TSM{Keyword: "TCPWindowsize", Default: "63 (KB)"},
-			Help: "size of the TCP window, in KB if no unit is named; 0 leaves it to the operating system; not used yet, repositories are folders"},
+			Help: "size of the TCP window, in KB if no unit is named; 0 leaves it to the operating system; not used yet"},
 		{Name: "tcp-buffer-size", Group: GroupTransfer, Type: Type{Kind: Size, Unit: kib, Min: kib, Max: 512 * kib},
 			Default: "32K", TSM: TSM{Keyword: "TCPBuffsize", Default: "32 (KB)", Also: "TCPBUFSIZE"}, Own: "TCPBUFFERSIZE",
 			Help: "size of the buffer in front of a TCP connection, in KB if no unit is named; not used yet"},

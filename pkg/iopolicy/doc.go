@@ -24,6 +24,9 @@
 //   - When the period of a tier with sleepers is over, there is a turn. Tiers take turns: 3, 2, 1, 3. The first sleeper of
 //     the tier goes, a new period begins, and the periods of this tier and of all better ones count from now. Turns are
 //     never closer than the period of tier 1, counted from the last turn and from where tier 1's period began.
+//   - A turn that was not used up after a millisecond, because whoever has it found all in a cache or has nothing more to
+//     do, goes to the next sleeper of the tier as well, in the same period. The kernel need not do this: there, who needs
+//     no device never sleeps.
 //   - At a turn all sleepers go whose windows have closed; not sooner. So a tier is at full speed again within its window
 //     and one period of the last better I/O. Better I/O that comes during a sleep does not make it longer: one I/O each
 //     period always goes.

@@ -48,6 +48,7 @@ type Gate struct {
 	_                   [64]byte            // what changes seldom shares no cache line with what changes always
 	lanes               [Tiers + 1]lane
 	ownRead, ownWritten atomic.Uint64
+	small               atomic.Int64 // operations inside windows that are under way
 
 	mu     sync.Mutex
 	medium Medium
@@ -63,6 +64,8 @@ type Gate struct {
 	lastIO      [Tiers]int64     // when a charged I/O of each tier was issued last
 	periodStart [Tiers]int64     // of each tier: its next turn is a period later
 	retry       [Tiers]int64     // peers have the slot until then
+	relayed     int64            // when the present turn was given or passed on; never: it is used up
+	relayTier   Tier             // whose turn it is
 	claimed     int64            // when the peers granted the last slot: it is ours for a period
 	queues      [Tiers][]*waiter // first come, first served
 	sleepers    int              // in all queues
@@ -113,7 +116,7 @@ func waits(t Tier) bool { return t-1 < Tiers-1 }
 func New(cfg Config) *Gate {
 	g := &Gate{
 		cfg: cfg, epoch: time.Now(), escorts: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium,
-		turn: Tiers - 1, looked: never, floor: never, armed: never, claimed: never, openUntil: never, heldSince: never,
+		turn: Tiers - 1, looked: never, floor: never, armed: never, claimed: never, relayed: never, openUntil: never, heldSince: never,
 	}
 	g.ledger, _ = cfg.Peers.(Ledger)
 	g.hush.gapper, _ = cfg.Watcher.(Gapper)

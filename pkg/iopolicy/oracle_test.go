@@ -66,6 +66,9 @@ type paper struct {
 	floor  int    // no turn before
 	turn   int    // the tier whose turn comes next
 	used   bool   // somebody was charged in this period
+	given  int    // when the present turn was given or passed on
+	whose  int    // tier it is for; 0: it is used, or was never given
+	small  int    // I/Os inside windows that are under way
 	number int    // of this period
 
 	asleep  [4][]*doing
@@ -203,6 +206,9 @@ func (p *paper) launch(d *doing, small bool) {
 	if small {
 		limit = p.settings.MaxIOSize
 	}
+	if small {
+		p.small++
+	}
 	p.out = append(p.out, admission{p.now, d.id, d.next, limit})
 	if d.tier == 4 {
 		return
@@ -222,7 +228,7 @@ func (p *paper) charge(d *doing) {
 	}
 	p.lastIO[d.tier] = max(p.lastIO[d.tier], d.issued)
 	if d.period == p.number {
-		p.used = true
+		p.used, p.whose = true, 0
 	}
 }
 
@@ -230,6 +236,9 @@ func (p *paper) charge(d *doing) {
 // that took time did in any case. Else what took time did, and what was written.
 func (p *paper) end(d *doing) {
 	a := p.workers[d.id].acts[d.next]
+	if d.small {
+		p.small--
+	}
 	var reached bool
 	switch {
 	case a.certain:
@@ -274,6 +283,7 @@ func (p *paper) due() (at int, anybody bool) {
 // new period, for it and all better tiers. Then all whose window has closed wake.
 func (p *paper) turns() {
 	if at, anybody := p.due(); p.shut || !anybody || p.now < at {
+		p.passOn()
 		return
 	}
 	var closed [4]bool
@@ -297,6 +307,10 @@ func (p *paper) turns() {
 		}
 		first := p.asleep[t][0]
 		p.asleep[t] = p.asleep[t][1:]
+		p.whose = 0
+		if !closed[t] {
+			p.given, p.whose = p.now, t
+		}
 		p.launch(first, !closed[t])
 	}
 	for t := 1; t <= 3; t++ {
@@ -308,6 +322,20 @@ func (p *paper) turns() {
 			}
 		}
 	}
+}
+
+// passOn: a turn of which nobody has made use for a millisecond, and whose holders are not at the device, goes to the next
+// of the same tier.
+func (p *paper) passOn() {
+	t := p.whose
+	if p.shut || t == 0 || p.used || p.small > 0 || len(p.asleep[t]) == 0 || p.now-p.given < 1 || !p.open(t) {
+		return
+	}
+	first := p.asleep[t][0]
+	p.asleep[t] = p.asleep[t][1:]
+	p.given = p.now
+	p.launch(first, true)
+	p.passOn()
 }
 
 func (p *paper) giveUp(d *doing) {

@@ -126,7 +126,8 @@ type Grant struct {
 }
 
 // mark packs what else is known of an operation: the period in which it was issued in the upper bits, then its kind, its
-// lane, and whether it is certain, metered, or bare, which is neither certain nor a write.
+// lane, and whether it is certain, metered, bare, which is neither certain nor a write, or
+// inside a window.
 type mark uint64
 
 const (
@@ -136,7 +137,8 @@ const (
 	certain     mark = 1 << 5
 	metered     mark = 1 << 6
 	bare        mark = 1 << 7
-	periodShift      = 8
+	inside      mark = 1 << 8 // a window
+	periodShift      = 9
 )
 
 func marked(op Op, at Tier, period uint64) mark {
@@ -179,6 +181,9 @@ func (g Grant) End(n int) {
 	if g.mark&(bare|metered) != bare || now-g.began >= cheap {
 		gate.settleUp(g, n, now)
 	}
+	if g.mark&inside != 0 {
+		gate.small.Add(-1)
+	}
 	lane.ended.Add(1) // after its window was opened, so that there is no moment between
 	if gate.cfg.Peers != nil && at != passive {
 		gate.cfg.Peers.Leave(at)
@@ -202,6 +207,8 @@ func (g *Gate) issue(p *Pass, op Op, at Tier, state State, now int64) Grant {
 	}
 	if state == Engaged {
 		grant.Max = g.cfg.Settings.MaxIOSize
+		grant.mark |= inside
+		g.small.Add(1)
 	}
 	if g.cfg.Meter != nil && (g.cfg.Attribute || state == Engaged && !op.Certain) {
 		grant.mark |= metered
@@ -342,6 +349,7 @@ func (g *Gate) breathe() {
 	now := g.now()
 	g.weigh(now)
 	g.settleDown(now)
+	g.relay(now)
 	g.pause()
 	g.mu.Unlock()
 }

@@ -163,6 +163,7 @@ func (g *Gate) wake() {
 	defer g.mu.Unlock()
 	g.armed = never
 	if now := g.now(); g.sleepers == 0 || g.shut || now < g.due() {
+		g.relay(now)
 		g.arm(now)
 		return
 	}
@@ -195,8 +196,10 @@ func (g *Gate) tick() {
 		}
 		g.leave(w, now)
 		state := Disengaged
+		g.relayed = never
 		if open[t] {
 			state = Engaged
+			g.relayed, g.relayTier = now, t
 		}
 		g.hand(w, state, now)
 	}
@@ -211,6 +214,35 @@ func (g *Gate) tick() {
 		}
 	}
 	g.arm(now)
+}
+
+// patience is how long a turn waits for an I/O that reaches the device. Whoever has it may find all it needs in a cache, or
+// have nothing more to do; those behind must not sleep for that.
+const patience = time.Millisecond
+
+// relay passes a turn on that was not used within patience: to the next of the same tier, in the same period. It sets the
+// timer if there is one to wait for. g.mu is held.
+func (g *Gate) relay(now int64) {
+	if g.shut || !g.relayable() {
+		return
+	}
+	if now-g.relayed < int64(patience) {
+		g.arm(now)
+		return
+	}
+	if !g.open(g.relayTier, now) {
+		return
+	}
+	if w := g.first(g.relayTier, now); w != nil {
+		g.relayed = now
+		g.leave(w, now)
+		g.hand(w, Engaged, now)
+	}
+}
+
+// relayable reports whether the present turn can still be passed on: nobody who has it is at the device. g.mu is held.
+func (g *Gate) relayable() bool {
+	return g.relayed != never && !g.spent && len(g.queues[g.relayTier]) > 0 && g.small.Load() == 0
 }
 
 // next returns the tier whose turn it is: of those that are ripe and have sleepers the next in the order 3, 2, 1, 3.
@@ -259,6 +291,9 @@ func (g *Gate) arm(now int64) {
 	at := never
 	if g.sleepers > 0 && !g.shut {
 		at = g.due()
+		if g.relayable() {
+			at = min(at, g.relayed+int64(patience))
+		}
 	}
 	if at == g.armed {
 		return

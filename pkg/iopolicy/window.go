@@ -84,5 +84,6 @@ func (g *Gate) charge(t Tier, issued int64, m mark) {
 	}
 	if m.issued(g.period.Load()) {
 		g.spent = true
+		g.relayed = never
 	}
 }

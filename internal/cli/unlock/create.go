@@ -63,6 +63,15 @@ func (n *New) machineKey(dir string) error {
 		n.Secrets = append(n.Secrets, repo.Secret{Method: keyfile.KeyFile, Value: secret})
 		return nil
 	}
+	err = n.sources.flush(dir, func() error { return n.writeMachineKey(dir, text) })
+	if err != nil {
+		return err
+	}
+	n.Secrets = append(n.Secrets, repo.Secret{Method: keyfile.KeyFile, Value: secret})
+	return nil
+}
+
+func (n *New) writeMachineKey(dir string, text []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder of key files: %w", err)
 	}
@@ -75,7 +84,6 @@ func (n *New) machineKey(dir string) error {
 		n.Discard()
 		return fmt.Errorf("write key file: %w", err)
 	}
-	n.Secrets = append(n.Secrets, repo.Secret{Method: keyfile.KeyFile, Value: secret})
 	return nil
 }
 
@@ -86,10 +94,14 @@ func (n *New) Keep(id string) (path string, err error) {
 		return "", nil
 	}
 	path = n.sources.machineFile(id)
-	if err := os.Rename(n.pending, path); err != nil {
-		return "", fmt.Errorf("name key file: %w; it is the only key but for the recovery key, keep %s", err, n.pending)
-	}
-	return path, syncDir(filepath.Dir(path))
+	err = n.sources.flush(path, func() error {
+		if err := os.Rename(n.pending, path); err != nil {
+			path = ""
+			return fmt.Errorf("name key file: %w; it is the only key but for the recovery key, keep %s", err, n.pending)
+		}
+		return syncDir(filepath.Dir(path))
+	})
+	return path, err
 }
 
 // Discard removes the key file of a repository that was not made.

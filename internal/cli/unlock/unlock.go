@@ -45,8 +45,18 @@ type Sources struct {
 	Asker   Asker  // nil: nobody to ask
 	Machine string // folder of the key files of this machine; "" when there is none
 	DryRun  bool   // make no key file: its secret is thrown away
+	// Flush does what writes to the device of a path and waits until it is there; nil: as it is.
+	Flush func(path string, write func() error) error
 
 	asked bool // a person was asked
+}
+
+// flush writes.
+func (s *Sources) flush(path string, write func() error) error {
+	if s.Flush == nil {
+		return write()
+	}
+	return s.Flush(path, write)
 }
 
 // Asked reports whether a person was asked, who may have mistyped.

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/store/retry"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+)
+
+// place is where a repository is: a folder, or a folder on an SMB share.
+type place struct {
+	folder string // absolute; "": on the share
+	share  smb.Target
+}
+
+// place returns where the repository is.
+func (a *app) place() (place, error) {
+	location := a.spec.Repository().Location
+	if location == "" {
+		return place{}, usagef("name a repository with --repo or TIDEMARK_REPOSITORY: this user has no home directory")
+	}
+	scheme, rest, found := strings.Cut(location, "://")
+	switch {
+	case found && scheme == "file":
+		location = rest
+	case found && strings.EqualFold(scheme, "smb"):
+		target, err := smb.Parse(smb.Scheme + rest)
+		if err != nil {
+			return place{}, usagef("repository: %w", err)
+		}
+		return place{share: target}, nil
+	case found: // not quoted as a whole: there may be a password in it
+		return place{}, usagef("repository %s://...: this version keeps repositories in folders, and on SMB shares as "+
+			"smb://user@host/share/path", scheme)
+	default:
+		location = strings.TrimPrefix(location, "local:")
+	}
+	path, err := filepath.Abs(location)
+	if err != nil {
+		return place{}, fmt.Errorf("find repository: %w", err)
+	}
+	return place{folder: path}, nil
+}
+
+// onShare reports whether it is a folder of a share that this program talks to by itself.
+func (p place) onShare() bool { return p.folder == "" }
+
+// String names the place for people. It holds no secret.
+func (p place) String() string {
+	if p.onShare() {
+		return p.share.String()
+	}
+	return p.folder
+}
+
+// remote reports whether the place is, or will be, on another machine. Where that cannot be found out it is not.
+func (p place) remote() bool {
+	if p.onShare() {
+		return true
+	}
+	path := p.folder
+	dir, err := localfs.OpenDir(path)
+	for errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		dir, err = localfs.OpenDir(path)
+	}
+	if err != nil {
+		return false
+	}
+	defer dir.Release()
+	info, err := dir.FS()
+	return err == nil && info.Remote
+}
+
+// medium tells what the place lies on, also before it is made. word is that of --medium: it says nothing about a share,
+// which is on another machine for certain.
+func (p place) medium(word string) device.Medium {
+	if p.onShare() {
+		return device.Remote
+	}
+	return medium(word, p.folder)
+}
+
+// openPlace opens what is at a place; store.ErrNotExist: nothing.
+func (a *app) openPlace(ctx context.Context, p place) (store.Store, error) {
+	if p.onShare() {
+		return a.connect(ctx, p.share, smb.Open)
+	}
+	st, err := local.Open(p.folder, a.gate(nil, p.folder))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller says where
+	}
+	return a.patient(st), nil
+}
+
+// createPlace makes the folders of a repository.
+func (a *app) createPlace(ctx context.Context, p place) (store.Store, error) {
+	if p.onShare() {
+		return a.connect(ctx, p.share, smb.Create)
+	}
+	st, err := local.Create(p.folder, a.gate(nil, p.folder))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller says where
+	}
+	return a.patient(st), nil
+}
+
+// patient repeats what fails for a moment, and counts what comes.
+func (a *app) patient(st store.Store) store.Store {
+	policy := retry.DefaultPolicy()
+	policy.Notify = a.impatience
+	return retry.Wrap(&metered{st, &a.received}, policy)
+}
+
+// impatience tells of something that is tried again.
+func (a *app) impatience(what string, err error, wait time.Duration) {
+	a.print.Note(fmt.Sprintf("%s: %v; trying again in %s", what, err, human.About(wait)))
+}
+
+// connect begins to use a share until the end of the run. Whoever mistyped the password may try again. The store repeats
+// by itself what a lost connection has undone.
+func (a *app) connect(ctx context.Context, t smb.Target,
+	begin func(context.Context, smb.Target, smb.Options) (*smb.Store, error),
+) (store.Store, error) {
+	if a.logon == nil {
+		a.logon = &unlock.Logon{Share: a.spec.Share()}
+		if terminal := unlock.OpenTerminal(a.Err); terminal != nil {
+			a.logon.Asker = terminal
+		}
+	}
+	for i := 1; ; i++ {
+		st, err := begin(ctx, t, a.shareOptions(t))
+		if errors.Is(err, smb.ErrLogon) && a.logon.Asked() && i < attempts {
+			a.logon.Forget()
+			a.print.Show(fmt.Sprintf("%v\n", err))
+			continue
+		}
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the caller says where
+		}
+		a.shares = append(a.shares, st)
+		return &metered{st, &a.received}, nil
+	}
+}
+
+// shareOptions say how to use a share: with as many sessions as there are uploads, all of them through one gate.
+func (a *app) shareOptions(t smb.Target) smb.Options {
+	s := a.spec.Share()
+	o := smb.Options{
+		Credentials: func(ctx context.Context) (smb.Secret, error) { return a.logon.Secret(ctx, t) },
+		Sessions:    a.sessions(), Encrypt: s.Encrypt, Sign: s.Sign,
+		Patience: smb.Patience{Notify: func(err error, wait time.Duration) { a.impatience(t.Host, err, wait) }},
+	}
+	switch s.Verify {
+	case "full":
+		o.Verify = smb.VerifyFull
+	case "off":
+		o.Verify = smb.VerifyOff
+	}
+	if house := a.gates(); house != nil {
+		o.Pass = house.Remote(t.Host)
+	}
+	return o
+}
+
+// sessions is how many connections to a server there may be: the uploads that a backup has settled on, or those that one
+// would begin with.
+func (a *app) sessions() int {
+	if a.task.uploads > 0 {
+		return a.task.uploads
+	}
+	cpu := runtime.NumCPU()
+	return a.spec.Parallel(cpu, options.Media{Target: device.Remote}).Workers.Uploads
+}

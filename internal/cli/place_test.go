@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/options"
+)
+
+// at returns an app whose repository is at a location.
+func at(t *testing.T, args ...string) *app {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	options.Register(flags)
+	require.NoError(t, flags.Parse(args))
+	env := func(string) (string, bool) { return "", false }
+	none := func(path string) ([]byte, error) {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	spec, _, err := options.Resolve(flags, env, none)
+	require.NoError(t, err)
+	return &app{spec: spec, task: newTask(spec.IO())}
+}
+
+func TestPlaces(t *testing.T) {
+	dir := t.TempDir()
+	for location, want := range map[string]string{
+		dir:                               dir,
+		"local:" + dir:                    dir,
+		"file://" + dir:                   dir,
+		"smb://me@NAS/share/a/b/":         "smb://me@NAS/share/a/b",
+		"SMB://D;me@nas:1445/share":       "smb://D;me@nas:1445/share",
+		"smb://me@nas/my%20share/my%20x":  "smb://me@nas/my%20share/my%20x",
+		"smb://[fe80::1]:445/share/place": "smb://[fe80::1]/share/place",
+	} {
+		p, err := at(t, "--repo", location).place()
+		require.NoError(t, err, location)
+		require.Equal(t, want, p.String(), location)
+		require.Equal(t, !filepath.IsAbs(want), p.onShare(), location)
+	}
+	for location, want := range map[string]string{
+		"smb://me:geheim@nas/share":     "--smb-password-file",
+		"smb://D;me:ge%40heim@nas/s":    "--smb-password-file",
+		"smb://nas":                     "the name of the share is missing",
+		"sftp://me:geheim@nas/x":        "repository sftp://...: this version keeps repositories in folders, and on SMB shares",
+		"smb://me@nas/share?p=geheim":   "write smb://",
+		"smb://me@nas:geheim/share/x":   "write smb://",
+		"smb://me@nas/share/geheim:x/y": "choose another folder",
+	} {
+		_, err := at(t, "--repo", location).place()
+		require.Equal(t, exitUsage, exitCode(err), location)
+		require.ErrorContains(t, err, want)
+		if want != "choose another folder" {
+			require.NotContains(t, err.Error(), "geheim")
+		}
+	}
+}
+
+func TestAShareIsOnAnotherMachineWhateverIsSaid(t *testing.T) {
+	a := at(t, "--repo", "smb://me@nas/share", "--medium", "ssd")
+	p, err := a.place()
+	require.NoError(t, err)
+	require.True(t, p.remote())
+	require.Equal(t, device.Remote, p.medium("ssd"))
+	require.Equal(t, device.Remote, a.targetMedium())
+	a.task.uploads = 0
+	require.Equal(t, 4, a.sessions())
+	require.Equal(t, 7, at(t, "--repo", "smb://me@nas/share", "--uploads", "7").sessions())
+	a.task.uploads = 2
+	require.Equal(t, 2, a.sessions())
+
+	folder, err := at(t, "--repo", t.TempDir()).place()
+	require.NoError(t, err)
+	require.False(t, folder.onShare())
+	require.Equal(t, device.SSD, folder.medium("ssd"))
+}

@@ -1,0 +1,86 @@
+package unlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+)
+
+// ErrNoLogon: nothing names the password for a server, and there is nobody to ask.
+var ErrNoLogon = errors.New("no password for the server and no terminal to ask on; give it with --smb-password-file, " +
+	"--smb-password-command, --smb-credentials or TIDEMARK_SMB_PASSWORD")
+
+// Logon finds the password for the server of a share: the one that the options name, or what a person types. It is found
+// once and then kept, for those who connect several times. It is for one goroutine.
+type Logon struct {
+	Share options.Share
+	Asker Asker // nil: nobody to ask
+
+	found *smb.Secret
+	asked bool // a person was asked
+}
+
+// Asked reports whether a person was asked, who may have mistyped.
+func (l *Logon) Asked() bool { return l.asked }
+
+// Forget has the next Secret find it anew.
+func (l *Logon) Forget() { l.found = nil }
+
+// Secret returns who logs on at the server of t, and with which password. A guest has none, unless the options name one.
+func (l *Logon) Secret(ctx context.Context, t smb.Target) (smb.Secret, error) {
+	if l.found != nil {
+		return *l.found, nil
+	}
+	s, err := l.find(ctx, t)
+	if err != nil {
+		return smb.Secret{}, err
+	}
+	l.found = &s
+	return s, nil
+}
+
+func (l *Logon) find(ctx context.Context, t smb.Target) (smb.Secret, error) {
+	if l.Share.Credentials != "" {
+		return readCredentials(l.Share.Credentials)
+	}
+	k := options.Keys{Password: l.Share.Password, PasswordFile: l.Share.PasswordFile, PasswordCommand: l.Share.PasswordCommand}
+	text, err := Passphrase(ctx, k)
+	if errors.Is(err, ErrEmpty) {
+		return smb.Secret{}, errors.New("the password for the server is empty; look at --smb-password-file and " +
+			"--smb-password-command")
+	}
+	switch {
+	case err != nil || text != "":
+		return smb.Secret{Password: text}, err
+	case strings.EqualFold(t.User, "guest"):
+		return smb.Secret{}, nil
+	case l.Asker == nil:
+		return smb.Secret{}, ErrNoLogon
+	}
+	l.asked = true
+	who := t.User
+	if t.Domain != "" {
+		who = t.Domain + `\` + t.User
+	}
+	text, err = l.Asker.Ask(ctx, fmt.Sprintf("Password of %s on the server %s: ", who, t.Host))
+	return smb.Secret{Password: text}, err
+}
+
+// readCredentials reads a credentials file. Its errors name the file and nothing of what is in it.
+func readCredentials(path string) (smb.Secret, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return smb.Secret{}, fmt.Errorf("read credentials: %w", err)
+	}
+	s, err := smb.ParseCredentials(bytes.NewReader(text))
+	if err != nil {
+		return smb.Secret{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
