@@ -67,7 +67,7 @@ type Config struct {
 	// best on, because a process without rights cannot raise its priority again.
 	Pass   func(p iopolicy.Policy) (pass *iopolicy.Pass, restore func())
 	Dir    string        // where files are written and read; "": no disk is measured
-	Bytes  int64         // the largest size of a file; 0: 64 MiB. Twice that must be free, and at most Runs times that is written for each policy
+	Bytes  int64         // the largest size of a file; 0: 64 MiB. Twice that and 16 MiB must be free, and at most Runs times that is written for each policy
 	Time   time.Duration // for each policy, about; 0: 2 s. Inside a window a disk may take longer
 	Runs   int           // of each measurement; 0: 3
 	Levels []int         // of compression; none: 1 to 4

@@ -38,7 +38,7 @@ type disk struct {
 	noise []byte
 }
 
-// openDisk looks whether there is room.
+// openDisk looks whether there is room, and whether files can be made.
 func openDisk(path string, most int64) (*disk, error) {
 	dir, err := localfs.OpenDir(path)
 	if err != nil {
@@ -52,7 +52,21 @@ func openDisk(path string, most int64) (*disk, error) {
 	for i := range d.names {
 		d.names[i] = fmt.Sprintf(".tidemark-bench-%d-%08x-%d", os.Getpid(), rand.Uint32(), i)
 	}
+	if err := d.try(); err != nil {
+		d.close()
+		return nil, fmt.Errorf("measure disk: %w; name a directory in which files can be made", err)
+	}
 	return d, nil
+}
+
+// try makes an empty file and removes it: nobody should wait for the processor to be measured, only to learn that the disk
+// cannot be.
+func (d *disk) try() error {
+	w, err := d.tidy.CreateFile(d.names[0])
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.Close(), d.tidy.Remove(d.names[0], false))
 }
 
 // room refuses a disk that the files would fill.

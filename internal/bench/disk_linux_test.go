@@ -34,6 +34,15 @@ func TestFullDiskIsToldBefore(t *testing.T) {
 	empty(t, c.Dir)
 }
 
+// Nobody waits for the processor to be measured first.
+func TestDiskThatCannotBeWrittenToIsToldBefore(t *testing.T) {
+	dir := mountTmpfs(t, "64m")
+	require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	_, err := Run(t.Context(), small(dir))
+	require.ErrorIs(t, err, unix.EROFS)
+	require.ErrorContains(t, err, "name a directory in which files can be made")
+}
+
 func TestDiskThatFillsUpMeanwhileIsCleanedUp(t *testing.T) {
 	c := onlyDisk(mountTmpfs(t, "40m"))
 	c.Pass = func(iopolicy.Policy) (*iopolicy.Pass, func()) { // when the room was looked at already

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,13 +17,13 @@ import (
 
 func (a *app) benchCommand() *cobra.Command {
 	var dir string
-	var seconds int
+	seconds := 2
 	c := a.command(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine at each policy: compressing, hashing, cutting, and a disk",
 		Long: `Measures what a backup is made of, on one processor and on all: compressing, opening and sealing, hashing, finding cut
-points; and what the disk of a directory does: writing and flushing a file, reading it in order and at random places. The
-files (64 MiB, twice that must be free) are removed at the end.
+points; and what the disk of a directory does: writing and flushing a file, reading it in order and at random places. There
+are two files of up to 64 MiB, for which 144 MiB must be free; they are removed at the end, and when it is interrupted.
 
 Without --policy (or with auto) at important, standard, utility and throttle in turn. On a machine where nothing else happens
 the rates should hardly differ: that is what giving way costs when there is nobody to give way to.`,
@@ -29,13 +31,10 @@ the rates should hardly differ: that is what giving way costs when there is nobo
   tidemark bench --policy throttle --path /srv --seconds 10
   tidemark bench --path ''`,
 	}, func(ctx context.Context, _ []string) error {
-		if seconds < 1 {
-			return usagef("--seconds %d: write how long to measure each policy, at least 1", seconds)
-		}
 		return a.bench(ctx, bench.Config{Dir: dir, Time: time.Duration(seconds) * time.Second})
 	}, options.GroupPolicy)
 	c.Flags().StringVar(&dir, "path", ".", "directory whose disk is measured; empty for none")
-	c.Flags().IntVar(&seconds, "seconds", 2, "how long to measure each policy, about")
+	c.Flags().Var(&options.Whole{N: &seconds, Want: "write how long to measure each policy, in seconds, at least 1"}, "seconds", "how long to measure each policy, about")
 	return c
 }
 
@@ -64,6 +63,9 @@ func (a *app) bench(ctx context.Context, c bench.Config) error {
 	}
 	var seen []iopolicy.Policy
 	for result, err := range results {
+		if errors.Is(err, errInterrupted) {
+			return fmt.Errorf("%w: %w", errMeasuring, err)
+		}
 		if err != nil {
 			return err
 		}

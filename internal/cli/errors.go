@@ -25,6 +25,8 @@ const (
 var (
 	// errInterrupted is the cause that a signal cancels the context with.
 	errInterrupted = errors.New("interrupted; run the same command again to go on")
+	// errMeasuring: likewise while something was measured, which cannot be gone on with.
+	errMeasuring = errors.New("interrupted; what was measured until then stands, and no files are left")
 	// errIncomplete: the snapshot lacks objects.
 	errIncomplete = errors.New("some objects could not be backed up")
 )
@@ -74,6 +76,9 @@ func message(err error) string {
 	}
 	switch exitCode(err) {
 	case exitInterrupted:
+		if errors.Is(err, errMeasuring) {
+			return errMeasuring.Error()
+		}
 		return errInterrupted.Error()
 	case exitWrongKey:
 		if errors.Is(err, repo.ErrWrongKey) {

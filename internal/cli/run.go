@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	var pid int
+	var process int
 	c := a.command(&cobra.Command{
 		Use:   "run [flags] [--] COMMAND [ARGUMENT...]",
 		Short: "Run a program under an I/O policy, or give one to a process",
@@ -40,12 +40,10 @@ This is what the system can do for any program. Sleeping while others use the di
 			p = iopolicy.Utility
 		}
 		switch {
-		case pid < 0:
-			return usagef("-p %d: write the number of a process", pid)
-		case pid != 0 && len(args) > 0:
+		case process != 0 && len(args) > 0:
 			return usagef("-p and a command exclude each other: choose one")
-		case pid != 0:
-			return a.prioritize(pid, p)
+		case process != 0:
+			return a.prioritize(process, p)
 		case len(args) == 0:
 			return usagef("name a command, or a process with -p: tidemark run --policy utility -- COMMAND ARGUMENT...")
 		}
@@ -55,7 +53,7 @@ This is what the system can do for any program. Sleeping while others use the di
 	// No repository is opened here, and -p is what it is elsewhere where programs are given a policy.
 	c.Flags().String("password-file", "", "")
 	c.Flags().Lookup("password-file").Hidden = true
-	c.Flags().IntVarP(&pid, "pid", "p", 0, "give the policy to this process instead of running a command")
+	c.Flags().VarP(options.PID(&process), "pid", "p", "give the policy to this process instead of running a command")
 	return c
 }
 

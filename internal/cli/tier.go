@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -61,7 +62,7 @@ func parseGrade(word string) (iopolicy.Policy, error) {
 }
 
 func (a *app) tierSetCommand() *cobra.Command {
-	var pid int
+	var process int
 	c := a.command(&cobra.Command{
 		Use:   "set [flags] POLICY",
 		Short: "Change the policy of running jobs, at once",
@@ -76,7 +77,7 @@ anew. Without --pid, all jobs of this user. Exit code 1 if there is none, or one
 		if err != nil {
 			return err
 		}
-		jobs, err := a.jobs(pid)
+		jobs, err := a.jobs(process)
 		if err != nil {
 			return err
 		}
@@ -85,11 +86,11 @@ anew. Without --pid, all jobs of this user. Exit code 1 if there is none, or one
 			err = errors.Join(a.print.Print(&output.PolicyChange{Change: change}), err)
 		}
 		if err == nil && len(changes) == 0 {
-			return noJob(pid)
+			return noJob(process)
 		}
 		return err
 	})
-	c.Flags().IntVar(&pid, "pid", 0, "only the job that runs as this process (default: all)")
+	c.Flags().Var(options.PID(&process), "pid", "only the job that runs as this process (default: all)")
 	return c
 }
 
@@ -100,11 +101,8 @@ func noJob(pid int) error {
 	return errors.New("no job of this user is running")
 }
 
-// jobs finds the running jobs of this user, or those of one process.
+// jobs finds the running jobs of this user, or those of one process unless that is 0.
 func (a *app) jobs(pid int) ([]control.Running, error) {
-	if pid < 0 {
-		return nil, usagef("--pid %d: write the number of a process", pid)
-	}
 	dir, err := a.runtimeDir()
 	if err != nil {
 		return nil, fmt.Errorf("look for running jobs: %w", err)

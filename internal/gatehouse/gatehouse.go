@@ -131,7 +131,8 @@ func (h *House) Dir(dir *localfs.Dir, path string) *iopolicy.Pass {
 
 // room finds or makes the room for a device; nil for what nobody has to wait for. h.mu is held.
 func (h *House) room(info device.Info) *room {
-	info, err := device.Override(info, h.cfg.Medium)
+	found := info
+	info, err := device.Override(found, h.cfg.Medium)
 	if err != nil || info.Key == "" {
 		return nil
 	}
@@ -140,12 +141,12 @@ func (h *House) room(info device.Info) *room {
 			return r
 		}
 	}
-	return h.furnish(info, h.several || len(h.rooms) > 0)
+	return h.furnish(info, found.Medium, h.several || len(h.rooms) > 0)
 }
 
 // furnish makes a room and enters it in the roster. h.mu is held.
-func (h *House) furnish(info device.Info, exact bool) *room {
-	r := h.build(info, exact)
+func (h *House) furnish(info device.Info, found device.Medium, exact bool) *room {
+	r := h.build(info, found, exact)
 	h.rooms = append(h.rooms, r)
 	roster := slices.Clone(h.rooms)
 	h.roster.Store(&roster)
@@ -166,7 +167,7 @@ func (h *House) Remote(host string) *iopolicy.Pass {
 		return h.rooms[at].pass(h.cfg.Client)
 	}
 	info := device.Info{Medium: device.Remote, Key: key, Server: host, Why: "It is a share of another machine."}
-	return h.furnish(info, false).pass(h.cfg.Client)
+	return h.furnish(info, device.Remote, false).pass(h.cfg.Client)
 }
 
 // Gates returns the gates made so far, in that order.

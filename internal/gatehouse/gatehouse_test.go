@@ -113,6 +113,33 @@ func TestMediumOfTheUser(t *testing.T) {
 	require.ErrorIs(t, err, device.ErrMedium)
 }
 
+// What the user says changes how the device is treated, not where its counters are.
+func TestWatchingDoesNotFollowTheUsersWord(t *testing.T) {
+	for _, c := range []struct{ found, said, want device.Medium }{
+		{device.SSD, device.Remote, device.SSD},
+		{device.Unknown, device.Remote, device.Unknown},
+		{device.Memory, device.Remote, device.Unknown},
+		{device.Remote, device.SSD, device.Remote},
+		{device.Remote, device.Remote, device.Remote},
+		{device.HDD, device.SSD, device.SSD},
+		{device.Memory, device.HDD, device.HDD},
+		{device.HDD, device.HDD, device.HDD},
+	} {
+		require.Equal(t, c.want, watched(device.Info{Medium: c.said}, c.found).Medium, "%s said to be %s", c.found, c.said)
+	}
+	dir := onDisk(t)
+	plain, said := house(t, Config{}, dir), house(t, Config{Medium: "remote"}, dir)
+	mode, _ := plain.all()[0].watch.Mode()
+	same, _ := said.all()[0].watch.Mode()
+	require.Equal(t, mode, same)
+	require.Equal(t, plain.Report()[0].Notes, said.Report()[0].Notes)
+	require.Equal(t, "remote", said.Report()[0].Medium)
+}
+
+func TestWhatIsSaidToBeMemoryHasNoGate(t *testing.T) {
+	require.Empty(t, house(t, Config{Medium: "memory"}, onDisk(t)).Gates())
+}
+
 func TestPolicyIsToldToTheOthers(t *testing.T) {
 	dir, runtime := onDisk(t), runtimeDir(t)
 	h := house(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtime}, dir)

@@ -30,8 +30,8 @@ type room struct {
 	exact bool           // every operation is metered: its bytes are proven to be for this device
 }
 
-// build makes the room of a device. h.mu is held.
-func (h *House) build(info device.Info, exact bool) *room {
+// build makes the room of a device, which was found to be of some medium before the user said what it is. h.mu is held.
+func (h *House) build(info device.Info, found device.Medium, exact bool) *room {
 	r := &room{info: info, judge: device.NewJudge(info), exact: exact}
 	r.suspects.always = h.cfg.Blame
 	r.join(h)
@@ -43,7 +43,7 @@ func (h *House) build(info device.Info, exact bool) *room {
 	if r.exact {
 		opt.Elsewhere = func() iopolicy.Bytes { return h.elsewhere(r) }
 	}
-	r.watch = pressure.Watch(info, opt)
+	r.watch = pressure.Watch(watched(info, found), opt)
 	if mode, why := r.watch.Mode(); mode == pressure.Blind {
 		r.notes = append(r.notes, why+" Only other runs of tidemark are given way to.")
 	}
@@ -59,6 +59,20 @@ func (h *House) build(info device.Info, exact bool) *room {
 		r.gate.Sample(sampled)
 	}
 	return r
+}
+
+// watched returns what is to be watched: the user's word chooses the periods, and with them how often to look, but the
+// counters are where the data is. Disks that are said to be remote are watched all the same, and a server that is said to
+// be a disk is no disk.
+func watched(info device.Info, found device.Medium) device.Info {
+	if (info.Medium == device.Remote) == (found == device.Remote) {
+		return info
+	}
+	info.Medium = found
+	if found == device.Memory { // nobody waits for memory, and the user says that somebody does
+		info.Medium = device.Unknown
+	}
+	return info
 }
 
 // stats are the files in which the kernel counts what the disks of a device do.

@@ -84,7 +84,7 @@ func (o *Option) Keywords() []string {
 	if o.Barred&NotFile != 0 {
 		return nil
 	}
-	if o.Sysctl != "" { // a line of sysctl's output, less the colon
+	if o.Sysctl != "" { // a line of sysctl's output
 		return []string{o.own(), "DEBUG." + o.own()}
 	}
 	if o.TSM.Keyword == "" {

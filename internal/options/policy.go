@@ -15,8 +15,8 @@ func policyOptions() []Option {
 			Help: "how soon I/O gives way to that of others: important (never), standard, utility or throttle (to all); " +
 				"auto is utility for the first backup of a source, throttle for later ones, and important for all else"},
 		{Name: "medium", Group: GroupPolicy, Default: "auto",
-			Type: Type{Kind: Choice, Choices: []string{"auto", "ssd", "hdd", "remote"}},
-			Help: "what sources and repository lie on: ssd, hdd or remote; auto asks the system"},
+			Type: Type{Kind: Choice, Choices: []string{"auto", "ssd", "hdd", "remote", "memory"}},
+			Help: "what sources and repository lie on: ssd, hdd, remote, or memory, where nobody is given way to; auto asks the system"},
 		{Name: "blame", Group: GroupPolicy, Type: Type{Kind: Bool}, Default: "no",
 			Help: "find out which processes the job gave way to, where the system tells; yes looks from the beginning"},
 	}
@@ -56,7 +56,7 @@ const (
 type IO struct {
 	Policy   iopolicy.Policy // unless Auto
 	Auto     bool
-	Medium   string // "auto", "ssd", "hdd", "remote"
+	Medium   string // "auto", "ssd", "hdd", "remote", "memory"
 	Settings iopolicy.Settings
 	Blame    bool
 }

@@ -56,7 +56,7 @@ func TestEveryNumberOfThePolicy(t *testing.T) {
 		require.NotEqual(t, iopolicy.Default(), settings)
 		name, value, _ := strings.Cut(line, " ")
 		for _, m := range []machine{
-			file(line), file(strings.ToUpper(line)), file("debug." + line),
+			file(line), file(strings.ToUpper(line)), file("debug." + line), file(name + ": " + value), file("debug." + name + ": " + value),
 			{env: map[string]string{"TIDEMARK_" + strings.ToUpper(name): value}},
 			{args: []string{"--" + strings.ReplaceAll(name, "_", "-") + "=" + value}},
 		} {
@@ -88,12 +88,17 @@ func TestPolicyListing(t *testing.T) {
 		require.NoError(t, again.Set(row.Name, row.Value))
 	}
 	require.Equal(t, m.spec(t).IO().Settings, again)
+	var printed strings.Builder // as "policy show" does
+	for _, row := range rows {
+		printed.WriteString(row.Name + ": " + row.Value + "\n")
+	}
+	require.Equal(t, m.spec(t).IO(), file(printed.String()).spec(t).IO(), "what is printed is an option file")
 }
 
 func TestWrongPolicies(t *testing.T) {
 	for text, want := range map[string]string{
 		"POLICY passive":                                `:1: policy: malformed value: "passive" is none of auto, important, standard, utility, throttle`,
-		"MEDIUM floppy":                                 `"floppy" is none of auto, ssd, hdd, remote`,
+		"MEDIUM floppy":                                 `"floppy" is none of auto, ssd, hdd, remote, memory`,
 		"LOWPRI_THROTTLE_ENABLED 2":                     `"2" is neither yes nor no`,
 		"LOWPRI_THROTTLE_MAX_IOSIZE 1K":                 `lowpri_throttle_max_iosize cannot be "1024"; take a whole number from 4096 to`,
 		"LOWPRI_THROTTLE_TIER3_WINDOW_MSECS 9000000":    `lowpri_throttle_tier3_window_msecs cannot be "9000000"; take a whole number from 0 to`,

@@ -161,8 +161,8 @@ const docPolicy = `
 
 What the policies do, and why, is in [throttling.md](throttling.md). The numbers are those of the kernel of macOS and have its
 names. They are meant for experiments: their flags are left out of the help of most commands and stand in that of
-` + "`tidemark policy show`" + `, which prints what counts. In the option file a number may also have its full name, and in any case:
-` + "`debug.lowpri_throttle_tier3_window_msecs 500`" + `.
+` + "`tidemark policy show`" + `, which prints what counts. In the option file a number may also have its full name, in any case:
+` + "`debug.lowpri_throttle_tier3_window_msecs 500`" + `. A keyword may end with a colon, as in what that command prints.
 `
 
 const docDial = `

@@ -20,11 +20,10 @@ type Process struct {
 	pid int
 	own bool
 
-	mu     sync.Mutex
-	main   state         // of the main thread, and of those that came later, as found
-	found  map[int]state // of each thread that was there
-	marked bool          // it bears the marks of an earlier ApplyTo, so that nobody knows what it was before
-	group  *autogroup    // nil: none, or not ours alone
+	mu    sync.Mutex
+	main  state         // of the main thread, and of those that came later, as found
+	found map[int]state // of each thread that was there
+	group *autogroup    // nil: none, or not ours alone
 }
 
 // This returns this process as it is now. Call it once, at the start: what it finds is what a better policy goes back to.
@@ -65,7 +64,6 @@ func (p *Process) find() error {
 			return err
 		}
 		if !p.own && st.marked() {
-			p.marked = true
 			st = st.unmarked()
 		}
 		p.found[tid] = st
@@ -132,7 +130,7 @@ func (p *Process) Apply(policy iopolicy.Policy) (Applied, error) {
 		return out, fmt.Errorf("set priority of process %d: %w", p.pid, ErrNoProcess)
 	}
 	out.Now = now.String()
-	if p.marked && !lowers(policy) && now.nice > 0 {
+	if !p.own && !lowers(policy) && now.nice > 0 { // also when the marks were taken back by a call before this one
 		out.note(fmt.Sprintf("The CPU priority of process %d stays at nice %d, because nobody remembers what it was before: "+
 			"\"renice -n 0 -p %d\" sets it, as root.", p.pid, now.nice, p.pid))
 	}

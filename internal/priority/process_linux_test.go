@@ -220,6 +220,9 @@ func TestApplyToAnotherProcess(t *testing.T) {
 	all(threadState{10, 0, 0})
 	require.Len(t, applied.Notes, 1)
 	require.Contains(t, applied.Notes[0], "renice -n 0 -p "+itoa(pid))
+	applied, err = ApplyTo(pid, iopolicy.Important)
+	require.NoError(t, err)
+	require.Len(t, applied.Notes, 1, "still, though the marks are gone")
 	// What somebody else has lowered stays.
 	require.NoError(t, setIO(pid, ioIdle))
 	_, err = ApplyTo(pid, iopolicy.Important)

@@ -74,7 +74,7 @@ func parseLine(text, origin string, words *Vocabulary) (Line, error) {
 		l.Keyword = strings.ToUpper(l.Keyword)
 		return l, nil
 	}
-	full, known := words.Find(l.Keyword)
+	full, known := words.Find(strings.TrimSuffix(l.Keyword, ":")) // sysctl writes "name: value"
 	if !known {
 		return l, l.fail(unknown(l.Keyword, words))
 	}
