@@ -38,6 +38,9 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if err := admit(ctx, name); err != nil {
 		return err
 	}
+	if err := s.guard(ctx); err != nil {
+		return err
+	}
 	path := s.path(name)
 	f, err := s.createTemp(ctx, filepath.Dir(path))
 	if err != nil {
@@ -50,6 +53,9 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 				return renameError(temp, path, err)
 			}
 			renamed = true
+			if name.Kind == store.Config {
+				s.seen.Store(nil) // the next Put looks at the new one
+			}
 			return syncDir(filepath.Dir(path))
 		})
 	}
