@@ -15,11 +15,10 @@ import (
 
 // folder is the folder in which probes try things. Real ones are directories of door 1; those of tests misbehave.
 type folder interface {
-	// Write makes a new file, or overwrites none: an existing name is an error. It is flushed if flush is set.
+	// Write makes a new file; an existing name is an error. It is flushed if flush is set.
 	Write(name string, data []byte, flush bool) error
-	// Read returns what a file holds, and its inode number.
+	// Read returns what a file holds, and what is known of it.
 	Read(name string) ([]byte, localfs.Stat, error)
-	Lstat(name string) (localfs.Stat, error)
 	Rename(old, new string) error
 	// Names lists the folder.
 	Names() ([]string, error)
@@ -60,12 +59,6 @@ func (r *room) Read(name string) ([]byte, localfs.Stat, error) {
 	data := make([]byte, st.Size)
 	n, err := f.ReadAt(data, 0)
 	return data[:n], st, err
-}
-
-func (r *room) Lstat(name string) (localfs.Stat, error) {
-	var st localfs.Stat
-	err := r.dir.Lstat(name, &st)
-	return st, err
 }
 
 func (r *room) Rename(old, new string) error { return r.dir.Rename(old, new) }

@@ -133,8 +133,8 @@ func TestFileSystems(t *testing.T) {
 			func(t *testing.T) string { return mount(t, "-t", "tmpfs", "tmpfs", "-o", "size=300m") }, target.IsDegraded,
 			[]string{"file system"}, false,
 		},
-		"overlay":           {func(t *testing.T) string { return overlay(t, "") }, target.IsDegraded, []string{"space"}, false},
-		"overlay, volatile": {func(t *testing.T) string { return overlay(t, ",volatile") }, target.IsDegraded, []string{"space", "flush"}, false},
+		"overlay":          {func(t *testing.T) string { return overlay(t, "") }, target.IsDegraded, []string{"space"}, false},
+		"volatile overlay": {func(t *testing.T) string { return overlay(t, ",volatile") }, target.IsDegraded, []string{"space", "flush"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, c.make(t))

@@ -88,7 +88,7 @@ func (p *prober) replace(name string) (refusing, err error) {
 		if !bytes.Equal(data, version(i)) {
 			return errors.New("the old file is still there"), nil
 		}
-		if _, err := p.folder.Lstat(fresh); err == nil {
+		if _, _, err := p.folder.Read(fresh); err == nil {
 			return errors.New("the file has both names"), nil
 		}
 	}
