@@ -2,18 +2,14 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/known"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
-	"github.com/tidemark-backup/tidemark/internal/device"
-	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/target"
 )
@@ -139,89 +135,22 @@ func (a *app) lookAtTarget(ctx context.Context, f *backupFlags, id string) error
 	return nil
 }
 
-// mounted is what the cache of a repository remembers of where it was mounted.
-type mounted struct {
-	Mount   target.Identity `json:"mount"`
-	Verdict target.Verdict  `json:"verdict"`
-}
-
 // watchTarget probes the folder of the repository id when it is new, or mounted from elsewhere than it was last time, and
 // notes what is not as it should be. Nothing depends on success: what is wrong shows when packs are written.
 func (a *app) watchTarget(ctx context.Context, id string) {
 	path, err := targetFolder(a.spec.Repository().Location)
-	if err != nil {
-		return // not a folder
-	}
-	if err := a.probeIfNew(ctx, path, id); err != nil && ctx.Err() == nil {
-		a.print.Note("the target was not probed: " + err.Error())
-	}
-}
-
-func (a *app) probeIfNew(ctx context.Context, path, id string) error {
 	cache := a.spec.Cache()
-	if !cache.Enabled || cache.Dir == "" {
-		return nil // it would be probed each time
+	if err != nil || !cache.Enabled || cache.Dir == "" {
+		return // no folder, or it would be probed each time
 	}
-	now, err := a.identity(ctx, path)
-	if err != nil {
-		return err
+	report, err := known.Probe(ctx, path, filepath.Join(cache.Dir, id), a.gate(nil, path))
+	if err != nil && ctx.Err() == nil {
+		a.print.Note("the target was not probed, or will be again: " + err.Error())
 	}
-	memory := filepath.Join(cache.Dir, id, "target.json")
-	if was, err := recall(memory); err == nil && was.Mount == now {
-		return nil
-	}
-	report, err := target.Run(ctx, path, target.Options{Pass: a.gate(nil, path)})
-	if err != nil {
-		return err
+	if report == nil {
+		return
 	}
 	for _, p := range report.Because() {
 		a.print.Note(fmt.Sprintf("the target is %s: %s: %s (%s)", report.Verdict(), p.Name, p.Evidence, p.Remedy))
 	}
-	return remember(memory, mounted{report.Identity, report.Verdict()})
-}
-
-// identity looks at what is mounted.
-func (a *app) identity(ctx context.Context, path string) (target.Identity, error) {
-	dir, err := localfs.Door{Ctx: ctx, Pass: a.gate(nil, path)}.OpenDir(path)
-	if err != nil {
-		return target.Identity{}, err
-	}
-	defer dir.Release()
-	info, err := device.At(dir)
-	if err != nil {
-		return target.Identity{}, err
-	}
-	return target.IdentityOf(dir, info)
-}
-
-func recall(file string) (was mounted, err error) {
-	raw, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(raw, &was)
-	}
-	return was, err
-}
-
-// remember replaces the file at one moment: several programs may do so.
-func remember(file string, now mounted) error {
-	raw, err := json.Marshal(now)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Dir(file)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(dir, "target-*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(raw)
-	if err = errors.Join(err, temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), file)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(temp.Name()))
-	}
-	return err
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -233,7 +234,7 @@ func TestCalledOff(t *testing.T) {
 			before := gate.Stats().Operations
 			go func() {
 				for gate.Stats().Operations < before+uint64(i*i*7) && ctx.Err() == nil {
-					pause()
+					runtime.Gosched()
 				}
 				cancel(cause)
 			}()
@@ -245,8 +246,6 @@ func TestCalledOff(t *testing.T) {
 		}
 	}
 }
-
-func pause() { time.Sleep(100 * time.Microsecond) }
 
 func TestStaleFoldersAreRemoved(t *testing.T) {
 	path := t.TempDir()

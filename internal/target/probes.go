@@ -168,7 +168,7 @@ func (p *prober) otherNames() error {
 	var refused []string
 	for name, what := range map[string]string{
 		"a:b": ":", "a?b": "?", "a*b": "*", `a"b`: `"`, "a<b": "<", "a|b": "|", `a\b`: `\`, "end.": "a dot at the end",
-		"end ": "a blank at the end", "\xff\xfe": "bytes that are not UTF-8", strings.Repeat("n", 255): "255 characters",
+		"end\x20": "a blank at the end", "\xff\xfe": "bytes that are not UTF-8", strings.Repeat("n", 255): "255 characters",
 	} {
 		if err := p.folder.Write(name, nil, false); errors.Is(err, localfs.ErrStopped) {
 			return err

@@ -13,7 +13,6 @@ type Result string
 const (
 	Good     Result = "ok"       // as it should be
 	Told     Result = "info"     // a property that nothing depends on
-	Unknown  Result = "unknown"  // it could not be found out
 	Degraded Result = "degraded" // not as it should be, and tidemark copes with it
 	Unfit    Result = "unfit"    // a repository cannot be kept here
 )
