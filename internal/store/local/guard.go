@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
@@ -49,22 +51,93 @@ func (s *Store) guard(ctx context.Context) error {
 		}
 		return s.unmarked(err)
 	}
-	marker, err := s.whereIs(ctx, s.marker())
-	if err != nil {
+	same := false
+	err := s.look(ctx, func() (err error) {
+		same, err = s.unmoved(was)
+		return err
+	})
+	if err != nil || same {
 		return s.unmarked(err)
-	}
-	packs, err := s.whereIs(ctx, s.packs())
-	if errors.Is(err, fs.ErrNotExist) && (was.packs == place{} || was.packs.mount == was.marker.mount) {
-		packs, err = was.packs.mount, nil // an empty folder that somebody removed: Put makes it again
-	}
-	if err != nil {
-		return s.unmarked(err)
-	}
-	if marker == was.marker.mount && (packs == was.packs.mount || was.packs == place{}) {
-		return nil
 	}
 	return s.recognise(ctx, was)
 }
+
+// unmoved reports whether marker and packs are reached by the same mounts as before. It is a part of an operation.
+func (s *Store) unmoved(was *seen) (bool, error) {
+	marker, err := mountOf(s.marker())
+	if err != nil {
+		return false, err
+	}
+	packs, err := mountOf(s.packs())
+	if errors.Is(err, fs.ErrNotExist) && was.together() {
+		packs, err = was.packs.mount, nil // an empty folder that somebody removed: Put makes it again
+	}
+	return marker == was.marker.mount && (packs == was.packs.mount || was.packs == place{}), err
+}
+
+// confirm looks once more when a file has got its name, as a part of the same operation: a target that went away since
+// guard looked has nothing of it, or it was written to what lies there now. Nobody is told then that it was stored.
+func (s *Store) confirm() error {
+	was := s.seen.Load()
+	if was == nil {
+		return nil
+	}
+	same, err := s.unmoved(was)
+	if err == nil && !same {
+		err = fmt.Errorf("%w: something was mounted while a file was written", store.ErrTemporary) // guard knows what
+	}
+	return s.unmarked(err)
+}
+
+// makeHere makes a folder in the root or in that of the packs, if it is not there, and flushes its parent. That is held
+// open meanwhile and must lie where it was seen: what is made by its path alone could be made on the disk beneath, when
+// the target goes away at that moment.
+func (s *Store) makeHere(ctx context.Context, path string) error {
+	was := s.seen.Load()
+	if was == nil {
+		return s.makeDir(ctx, path) // the repository is being made
+	}
+	if path == s.packs() && !was.together() {
+		return nil // it was there as a mount of its own, and making what is in it looks whether it still is
+	}
+	return s.flush(ctx, func() error {
+		parent, err := os.Open(filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		defer parent.Close()
+		witness, want := "", was.packs.mount // of the folder of packs: itself
+		if parent.Name() == s.root {
+			witness, want = configName, was.marker.mount
+		}
+		made := false
+		err = withFD(parent, func(fd int) error {
+			at, err := mountAt(fd, witness)
+			if err != nil {
+				return err
+			}
+			if at != want && want != (mount{}) {
+				return s.lost(fmt.Errorf("%s is not where it was when this run began", parent.Name()))
+			}
+			err = again(func() error { return unix.Mkdirat(fd, filepath.Base(path), dirMode) })
+			made = err == nil
+			if errors.Is(err, unix.EEXIST) {
+				return nil
+			}
+			return os.NewSyscallError("mkdirat", err)
+		})
+		if err != nil {
+			return s.unmarked(err)
+		}
+		if !made {
+			return nil
+		}
+		return syncOpen(parent)
+	})
+}
+
+// together reports whether the packs lie on the same mount as the marker.
+func (s *seen) together() bool { return s.packs == place{} || s.packs.mount == s.marker.mount }
 
 // recognise decides about a target that was mounted anew while this Store was in use: an automounter does so, and whoever
 // plugs the disk in again. It is the same one if the config and the file systems are.
@@ -103,25 +176,16 @@ func (s *Store) observe(ctx context.Context) (*seen, error) {
 }
 
 func (s *Store) placeOf(ctx context.Context, path string) (p place, err error) {
-	if p.mount, err = s.whereIs(ctx, path); err != nil {
-		return place{}, err
-	}
 	err = s.look(ctx, func() (err error) {
-		p.fs, err = fileSystem(path)
+		if p.mount, err = mountOf(path); err == nil {
+			p.fs, err = fileSystem(path)
+		}
 		return err
 	})
 	if err != nil {
 		return place{}, err
 	}
 	return p, nil
-}
-
-func (s *Store) whereIs(ctx context.Context, path string) (m mount, err error) {
-	err = s.look(ctx, func() (err error) {
-		m, err = mountOf(path)
-		return err
-	})
-	return m, err
 }
 
 // unmarked says of a marker that is not found that the target is not there.

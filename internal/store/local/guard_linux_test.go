@@ -85,7 +85,7 @@ func ready(t *testing.T, root string) *local.Store {
 // nothing is on what lies beneath. When it is back, the same store goes on.
 func TestUnmountedInTheMiddle(t *testing.T) {
 	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
-		for _, when := range []int{1, 7, 20} {
+		for _, when := range []int{1, 3, 7, 20} {
 			t.Run(fmt.Sprintf("%s after %d", kind, when), func(t *testing.T) {
 				d, point := newDisk(t, kind), t.TempDir()
 				unmount := d.mount(point)

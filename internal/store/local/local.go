@@ -19,7 +19,8 @@
 // Nothing is kept open between operations, so a disk can be unmounted at any time. The folder that is left where it was
 // mounted must not be mistaken for the repository: once the config file has been seen, its absence turns every "no such
 // file" into store.ErrGone, and no folder is ever made on the wrong disk. Before every Put the mounts by which the config
-// and the folder of packs are reached are compared with those of the beginning (see guard), so that a pack is not written
+// and the folder of packs are reached are compared with those of the beginning, and again before it says that the file is
+// stored (see guard and confirm), so that a pack is not written
 // to another disk either, though that may hold a repository as well. A target that was mounted anew in between and is
 // the same, by its config and its file system, goes on being used.
 //

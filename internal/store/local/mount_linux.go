@@ -9,14 +9,21 @@ import (
 )
 
 // mountOf finds out through which mount a path is reached. The answer may come from memory: a server is not asked.
-func mountOf(path string) (mount, error) {
+func mountOf(path string) (mount, error) { return mountAt(unix.AT_FDCWD, path) }
+
+// mountAt is mountOf of a name in an open folder, or of the folder itself if that is "".
+func mountAt(dir int, path string) (mount, error) {
+	flags := unix.AT_STATX_DONT_SYNC
+	if path == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
 	var sx unix.Statx_t
 	// Of the two IDs the unique one is given where the kernel has it, from Linux 6.8 on: an older kernel may give the
 	// number of a mount that is gone to the next one, and then the device number must tell.
 	const mask = unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE
-	err := again(func() error { return unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, mask, &sx) })
+	err := again(func() error { return unix.Statx(dir, path, flags, mask, &sx) })
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // before Linux 4.11, or filtered in a container
-		return mountByStat(path)
+		return mountByStat(dir, path)
 	}
 	if err != nil {
 		return mount{}, &fs.PathError{Op: "statx", Path: path, Err: err}
@@ -24,9 +31,15 @@ func mountOf(path string) (mount, error) {
 	return mount{dev: unix.Mkdev(sx.Dev_major, sx.Dev_minor), id: sx.Mnt_id}, nil
 }
 
-func mountByStat(path string) (mount, error) {
+func mountByStat(dir int, path string) (mount, error) {
 	var st unix.Stat_t
-	if err := again(func() error { return unix.Stat(path, &st) }); err != nil {
+	err := again(func() error {
+		if path == "" {
+			return unix.Fstat(dir, &st)
+		}
+		return unix.Fstatat(dir, path, &st, 0)
+	})
+	if err != nil {
 		return mount{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	return mount{dev: uint64(st.Dev)}, nil
