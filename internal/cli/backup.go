@@ -34,6 +34,7 @@ type backupFlags struct {
 	lists            listFlags
 	stream           streamFlags
 	make             bool
+	checkTarget      bool
 }
 
 // streamFlags are about a backup of a stream.
@@ -58,6 +59,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "run the arguments as a command and back up its output; "+
 		"if it fails there is no snapshot")
 	flags.StringVar(&f.stream.name, "stdin-filename", "stdin", "path of that file in the snapshot")
+	flags.BoolVar(&f.checkTarget, "check-destination", false, "first measure how fast the place of the repository takes files")
 	flags.BoolVar(&f.make, "init", false, "make the repository first if there is none (always so at the default place)")
 }
 
@@ -103,6 +105,9 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := a.lookAtTarget(ctx, f, r.ID()); err != nil {
+		return err
+	}
 	if job.Stdin == nil {
 		// The cache must be there before it can be kept out under all its names.
 		if _, err := r.Cache(); err != nil {

@@ -16,7 +16,7 @@ const (
 	exitOK          = 0   // all is well
 	exitFailed      = 1   // the command failed
 	exitUsage       = 2   // flags, arguments or the option file cannot be understood; nothing was done
-	exitIncomplete  = 3   // a snapshot was made, and some objects could not be backed up
+	exitIncomplete  = 3   // a snapshot was made, and some objects could not be backed up; a target is usable and degraded
 	exitNoRepo      = 10  // there is no repository at that place
 	exitWrongKey    = 12  // no key opens the repository
 	exitInterrupted = 130 // a signal ended the program
@@ -29,6 +29,10 @@ var (
 	errMeasuring = errors.New("interrupted; what was measured until then stands, and no files are left")
 	// errIncomplete: the snapshot lacks objects.
 	errIncomplete = errors.New("some objects could not be backed up")
+	// errDegraded: a repository can be kept at a target, and not all is as it should be.
+	errDegraded = errors.New("the target is usable")
+	// errUnfit: a repository cannot be kept at a target.
+	errUnfit = errors.New("the target is not usable")
 )
 
 // usageError is a mistake in how the program was called.
@@ -52,7 +56,7 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.As(err, &usage), isOptionError(err), errors.Is(err, scan.ErrNoSource), errors.Is(err, scan.ErrMixedDot):
 		return exitUsage
-	case errors.Is(err, errIncomplete):
+	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded):
 		return exitIncomplete
 	case errors.Is(err, repo.ErrNoRepository):
 		return exitNoRepo

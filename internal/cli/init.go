@@ -137,6 +137,7 @@ func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err err
 	if printErr := a.print.Tell(result); printErr != nil || err != nil {
 		return nil, errors.Join(err, printErr)
 	}
+	a.watchTarget(ctx, r.ID())
 	return r, nil
 }
 

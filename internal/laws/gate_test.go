@@ -244,6 +244,7 @@ func freeDoors() []freeDoor {
 		{"internal/bench", "OpenDir", "makes and removes the files that are measured"},
 		{"internal/cli", "OpenDir", "looks at names before a job begins: which file system it is, what a rule says of it"},
 		{"internal/restore", "Tidy", "takes away what a run that was called off would leave half done"},
+		{"internal/target", "Tidy", "removes the temporary folder, also when the run is called off"},
 	}
 }
 

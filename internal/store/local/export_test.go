@@ -7,3 +7,6 @@ func RenameError(temp, path string, err error) error { return renameError(temp, 
 
 // Explain is explain.
 func (s *Store) Explain(err error) error { return s.explain(context.Background(), err) }
+
+// Guard is guard.
+func (s *Store) Guard(ctx context.Context) error { return s.guard(ctx) }

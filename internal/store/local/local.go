@@ -18,7 +18,11 @@
 //
 // Nothing is kept open between operations, so a disk can be unmounted at any time. The folder that is left where it was
 // mounted must not be mistaken for the repository: once the config file has been seen, its absence turns every "no such
-// file" into store.ErrGone, and no folder is ever made on the wrong disk.
+// file" into store.ErrGone, and no folder is ever made on the wrong disk. Before every Put the mounts by which the config
+// and the folder of packs are reached are compared with those of the beginning, and again before it says that the file is
+// stored (see guard and confirm), so that a pack is not written
+// to another disk either, though that may hold a repository as well. A target that was mounted anew in between and is
+// the same, by its config and its file system, goes on being used.
 //
 // # The gate
 //
@@ -62,8 +66,9 @@ const (
 type Store struct {
 	root  string
 	pass  *iopolicy.Pass
-	known atomic.Bool // the config file was there: it is the proof that the target is mounted
-	swept atomic.Bool // this Store looked for stale temporary files
+	known atomic.Bool          // the config file was there: it is the proof that the target is mounted
+	swept atomic.Bool          // this Store looked for stale temporary files
+	seen  atomic.Pointer[seen] // the target as it was when the config file was there; nil: not looked at yet
 	met   acquaintance
 }
 
@@ -230,6 +235,7 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 		}
 		if name.Kind == store.Config {
 			s.known.Store(false)
+			s.seen.Store(nil)
 		}
 		if name.Kind == store.Pack {
 			return nil
@@ -255,7 +261,11 @@ func admit(ctx context.Context, name store.Name) error {
 
 // lookForConfig arms the test for a vanished target.
 func (s *Store) lookForConfig(ctx context.Context) {
-	if s.lstat(ctx, filepath.Join(s.root, configName)) == nil {
+	now, err := s.observe(ctx)
+	if err == nil {
+		s.seen.Store(now)
+	}
+	if err == nil || s.lstat(ctx, s.marker()) == nil {
 		s.known.Store(true)
 	}
 }
@@ -271,7 +281,7 @@ func (s *Store) sawConfig(name store.Name) {
 func (s *Store) gone(ctx context.Context) bool {
 	witness := s.root
 	if s.known.Load() {
-		witness = filepath.Join(s.root, configName)
+		witness = s.marker()
 	}
 	return ctx.Err() == nil && errors.Is(s.lstat(ctx, witness), fs.ErrNotExist)
 }

@@ -38,6 +38,9 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if err := admit(ctx, name); err != nil {
 		return err
 	}
+	if err := s.guard(ctx); err != nil {
+		return err
+	}
 	path := s.path(name)
 	f, err := s.createTemp(ctx, filepath.Dir(path))
 	if err != nil {
@@ -50,7 +53,13 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 				return renameError(temp, path, err)
 			}
 			renamed = true
-			return syncDir(filepath.Dir(path))
+			if name.Kind == store.Config {
+				s.seen.Store(nil) // the next Put looks at the new one
+			}
+			if err := syncDir(filepath.Dir(path)); err != nil {
+				return err
+			}
+			return s.confirm()
 		})
 	}
 	if !renamed {
@@ -138,11 +147,11 @@ func (s *Store) createTemp(ctx context.Context, dir string) (*os.File, error) {
 	}
 	// The folder of the kind and, for packs, the one beneath it. Never the root: see the package comment.
 	if parent := filepath.Dir(dir); dir != s.root && parent != s.root {
-		if err := s.makeDir(ctx, parent); err != nil {
+		if err := s.makeHere(ctx, parent); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.makeDir(ctx, dir); err != nil {
+	if err := s.makeHere(ctx, dir); err != nil {
 		return nil, err
 	}
 	return s.openTemp(ctx, dir)
@@ -205,7 +214,12 @@ func syncDir(path string) error {
 		return err
 	}
 	defer d.Close()
-	err = d.Sync()
+	return syncOpen(d)
+}
+
+// syncOpen is syncDir of an open folder.
+func syncOpen(d *os.File) error {
+	err := d.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
 		return nil
 	}

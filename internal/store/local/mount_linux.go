@@ -1,0 +1,55 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// mountOf finds out through which mount a path is reached. The answer may come from memory: a server is not asked.
+func mountOf(path string) (mount, error) { return mountAt(unix.AT_FDCWD, path) }
+
+// mountAt is mountOf of a name in an open folder, or of the folder itself if that is "".
+func mountAt(dir int, path string) (mount, error) {
+	flags := unix.AT_STATX_DONT_SYNC
+	if path == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	var sx unix.Statx_t
+	// Of the two IDs the unique one is given where the kernel has it, from Linux 6.8 on: an older kernel may give the
+	// number of a mount that is gone to the next one, and then the device number must tell.
+	const mask = unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE
+	err := again(func() error { return unix.Statx(dir, path, flags, mask, &sx) })
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // before Linux 4.11, or filtered in a container
+		return mountByStat(dir, path)
+	}
+	if err != nil {
+		return mount{}, &fs.PathError{Op: "statx", Path: path, Err: err}
+	}
+	return mount{dev: unix.Mkdev(sx.Dev_major, sx.Dev_minor), id: sx.Mnt_id}, nil
+}
+
+func mountByStat(dir int, path string) (mount, error) {
+	var st unix.Stat_t
+	err := again(func() error {
+		if path == "" {
+			return unix.Fstat(dir, &st)
+		}
+		return unix.Fstatat(dir, path, &st, 0)
+	})
+	if err != nil {
+		return mount{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return mount{dev: uint64(st.Dev)}, nil
+}
+
+// fileSystem names the file system of a path in a way that outlasts its mount, if its type has an ID.
+func fileSystem(path string) (string, error) {
+	var st unix.Statfs_t
+	if err := again(func() error { return unix.Statfs(path, &st) }); err != nil {
+		return "", &fs.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return fmt.Sprintf("%x:%x:%x", st.Type, st.Fsid.Val[0], st.Fsid.Val[1]), nil
+}

@@ -1,0 +1,6 @@
+package target
+
+import "errors"
+
+// ErrNotFolder: the path to be probed is not an existing folder.
+var ErrNotFolder = errors.New("not a folder")

@@ -1,0 +1,285 @@
+package target_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/target"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// mount mounts something at a new folder. It skips where that is not possible.
+func mount(t *testing.T, args ...string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	point := t.TempDir()
+	if out, err := exec.Command("mount", append(args, point)...).CombinedOutput(); err != nil {
+		t.Skipf("needs mount %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(point, unix.MNT_DETACH)) })
+	return point
+}
+
+// disk makes a file system in a file and mounts it.
+func disk(t *testing.T, size int64, mountOptions string, mkfs ...string) string {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "disk.img")
+	f, err := os.Create(image)
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(size))
+	require.NoError(t, f.Close())
+	if out, err := exec.Command(mkfs[0], append(mkfs[1:], image)...).CombinedOutput(); err != nil {
+		t.Skipf("needs %s: %v: %s", strings.Join(mkfs, " "), err, out)
+	}
+	return mount(t, "-o", "loop"+mountOptions, image)
+}
+
+// overlay mounts an overlay over the temporary folder of the test.
+func overlay(t *testing.T, options string) string {
+	t.Helper()
+	base := disk(t, 64<<20, "", "mkfs.ext4", "-q")
+	for _, dir := range []string{"lower", "upper", "work"} {
+		require.NoError(t, os.Mkdir(filepath.Join(base, dir), 0o700))
+	}
+	return mount(t, "-t", "overlay", "overlay", "-o",
+		"lowerdir="+base+"/lower,upperdir="+base+"/upper,workdir="+base+"/work"+options)
+}
+
+func run(t *testing.T, path string) *target.Report {
+	t.Helper()
+	before := names(t, path)
+	report, err := target.Run(t.Context(), path, target.Options{})
+	require.NoError(t, err)
+	require.Equal(t, before, names(t, path), "nothing is left behind")
+	for _, p := range report.Probes {
+		t.Logf("%-12s %-8s %s (%s)", p.Name, p.Result, p.Evidence, p.Remedy)
+		require.NotEmpty(t, p.Evidence)
+		if p.Result == target.Degraded || p.Result == target.Unfit {
+			require.NotEmpty(t, p.Remedy, "what is done about it")
+		}
+	}
+	return report
+}
+
+func names(t *testing.T, path string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(path)
+	require.NoError(t, err)
+	all := []string{}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// probe returns one of a report.
+func probe(t *testing.T, r *target.Report, name string) target.Probe {
+	t.Helper()
+	for _, p := range r.Probes {
+		if p.Name == name {
+			return p
+		}
+	}
+	require.Fail(t, "no probe "+name)
+	return target.Probe{}
+}
+
+func TestFileSystems(t *testing.T) {
+	for name, c := range map[string]struct {
+		make    func(t *testing.T) string
+		want    target.Verdict
+		because []string
+		folds   bool
+	}{
+		"ext4": {func(t *testing.T) string { return disk(t, 300<<20, "", "mkfs.ext4", "-q", "-m0") }, target.Safe, nil, false},
+		"ext4, noexec": {
+			func(t *testing.T) string { return disk(t, 300<<20, ",noexec,nosuid,nodev", "mkfs.ext4", "-q", "-m0") }, target.Safe, nil, false,
+		},
+		"ext4, small inodes": {
+			func(t *testing.T) string { return disk(t, 300<<20, "", "mkfs.ext4", "-q", "-m0", "-I", "128") }, target.Safe, nil, false,
+		},
+		"ext4, folding case": {
+			func(t *testing.T) string {
+				path := disk(t, 300<<20, "", "mkfs.ext4", "-q", "-m0", "-O", "casefold")
+				dir := filepath.Join(path, "folds")
+				require.NoError(t, os.Mkdir(dir, 0o700))
+				out, err := exec.Command("chattr", "+F", dir).CombinedOutput()
+				if err != nil {
+					t.Skipf("needs a folder that folds case: %s", out)
+				}
+				return dir
+			}, target.Safe, nil, true,
+		},
+		"xfs":   {func(t *testing.T) string { return disk(t, 400<<20, "", "mkfs.xfs", "-q") }, target.Safe, nil, false},
+		"btrfs": {func(t *testing.T) string { return disk(t, 400<<20, "", "mkfs.btrfs", "-q") }, target.Safe, nil, false},
+		"vfat":  {func(t *testing.T) string { return disk(t, 300<<20, "", "mkfs.vfat") }, target.Safe, nil, true},
+		"little space": {
+			func(t *testing.T) string { return disk(t, 32<<20, "", "mkfs.ext4", "-q") }, target.IsDegraded, []string{"space"}, false,
+		},
+		"tmpfs": {
+			func(t *testing.T) string { return mount(t, "-t", "tmpfs", "tmpfs", "-o", "size=300m") }, target.IsDegraded,
+			[]string{"file system"}, false,
+		},
+		"overlay":          {func(t *testing.T) string { return overlay(t, "") }, target.IsDegraded, []string{"space"}, false},
+		"volatile overlay": {func(t *testing.T) string { return overlay(t, ",volatile") }, target.IsDegraded, []string{"space", "flush"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, c.make(t))
+			var because []string
+			for _, p := range r.Because() {
+				because = append(because, p.Name)
+			}
+			require.Equal(t, c.want, r.Verdict())
+			require.Equal(t, c.because, because)
+			require.Equal(t, c.folds, strings.Contains(probe(t, r, "case").Evidence, "are one file"))
+			require.Equal(t, target.Good, probe(t, r, "rename").Result)
+			require.Equal(t, target.Good, probe(t, r, "names").Result)
+			require.Equal(t, target.Good, probe(t, r, "clock").Result)
+		})
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	path := disk(t, 32<<20, ",ro", "mkfs.ext4", "-q")
+	r := run(t, path)
+	require.Equal(t, target.IsUnfit, r.Verdict())
+	require.Contains(t, probe(t, r, "file system").Remedy, "mount it for writing")
+	require.Equal(t, "unfit because of file system", r.Sentence())
+}
+
+// One file fills the disk up to the last block.
+func TestFullDisk(t *testing.T) {
+	for _, left := range []int{0, 100 << 10} {
+		path := disk(t, 32<<20, "", "mkfs.ext4", "-q", "-m0")
+		f, err := os.Create(filepath.Join(path, "full"))
+		require.NoError(t, err)
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		require.ErrorIs(t, err, unix.ENOSPC)
+		info, err := f.Stat()
+		require.NoError(t, err)
+		require.NoError(t, f.Truncate(info.Size()-int64(left)))
+		require.NoError(t, f.Sync())
+		require.NoError(t, f.Close())
+		r := run(t, path)
+		require.Equal(t, target.IsUnfit, r.Verdict())
+		require.Contains(t, probe(t, r, "write").Remedy, "free some space")
+	}
+}
+
+func TestNoInodesLeft(t *testing.T) {
+	path := disk(t, 300<<20, "", "mkfs.ext4", "-q", "-m0", "-N", "16")
+	for i := 0; ; i++ {
+		f, err := os.Create(filepath.Join(path, string(rune('a'+i))))
+		if errors.Is(err, unix.ENOSPC) {
+			break
+		}
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	require.Equal(t, target.Unfit, probe(t, run(t, path), "space").Result)
+}
+
+func TestPseudoFileSystem(t *testing.T) {
+	r, err := target.Run(t.Context(), "/proc", target.Options{})
+	require.NoError(t, err)
+	require.Equal(t, target.IsUnfit, r.Verdict())
+}
+
+func TestWhatIsNoFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for path, want := range map[string]string{file: "name the folder", file + "-not": "is the disk or share mounted?"} {
+		_, err := target.Run(t.Context(), path, target.Options{})
+		require.ErrorIs(t, err, target.ErrNotFolder)
+		require.ErrorContains(t, err, want)
+		_, err = target.MeasureFolder(t.Context(), path, nil)
+		require.ErrorIs(t, err, target.ErrNotFolder)
+	}
+}
+
+// Called off at any moment, nothing is left behind.
+func TestCalledOff(t *testing.T) {
+	path := t.TempDir()
+	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.Default()})
+	pass := gate.Pass(iopolicy.NewClient(iopolicy.Important))
+	cause := errors.New("enough")
+	for i := range 12 {
+		for name, call := range map[string]func(ctx context.Context) error{
+			"probe": func(ctx context.Context) error {
+				_, err := target.Run(ctx, path, target.Options{Pass: pass})
+				return err
+			},
+			"measure": func(ctx context.Context) error {
+				_, err := target.MeasureFolder(ctx, path, pass)
+				return err
+			},
+		} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			before := gate.Stats().Operations
+			go func() {
+				for gate.Stats().Operations < before+uint64(i*i*7) && ctx.Err() == nil {
+					runtime.Gosched()
+				}
+				cancel(cause)
+			}()
+			if err := call(ctx); err != nil {
+				require.ErrorIs(t, err, cause, name)
+			}
+			cancel(nil)
+			require.Empty(t, names(t, path), name)
+		}
+	}
+}
+
+func TestStaleFoldersAreRemoved(t *testing.T) {
+	path := t.TempDir()
+	for name, age := range map[string]time.Duration{"old": 25 * time.Hour, "young": 23 * time.Hour} {
+		dir := filepath.Join(path, local.TempPrefix+"probe-"+name)
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "packs", "ab"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "packs", "ab", "file"), nil, 0o600))
+		at := time.Now().Add(-age)
+		require.NoError(t, os.Chtimes(dir, at, at))
+	}
+	_, err := target.Run(t.Context(), path, target.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []string{local.TempPrefix + "probe-young"}, names(t, path))
+}
+
+func TestMeasureFolder(t *testing.T) {
+	path := disk(t, 300<<20, "", "mkfs.ext4", "-q")
+	before := names(t, path)
+	s, err := target.MeasureFolder(t.Context(), path, nil)
+	require.NoError(t, err)
+	require.Equal(t, before, names(t, path))
+	require.Positive(t, s.Large.Elapsed)
+	require.Positive(t, s.Small.Elapsed)
+	for _, line := range s.Lines() {
+		t.Log(line)
+	}
+	_, err = target.MeasureFolder(t.Context(), disk(t, 32<<20, "", "mkfs.ext4", "-q"), nil)
+	require.ErrorIs(t, err, store.ErrNoSpace)
+}
+
+func TestQuota(t *testing.T) {
+	path := disk(t, 300<<20, ",usrquota", "mkfs.ext4", "-q", "-m0", "-O", "quota")
+	require.NoError(t, setQuota(t, path, 100<<20))
+	r := run(t, path)
+	require.Contains(t, probe(t, r, "space").Evidence, "the quota of this user is 100")
+	require.Equal(t, target.Degraded, probe(t, r, "space").Result, "less is left than is free")
+}

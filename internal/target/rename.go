@@ -1,0 +1,113 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// replacements is how often a name is given to another file while it is read.
+const replacements = 200
+
+// versionSize is the size of the files that replace each other, in bytes: more than a block.
+const versionSize = 10_000
+
+// version is a file that tells of every part of it which version it belongs to.
+func version(i int) []byte {
+	return bytes.Repeat(binary.LittleEndian.AppendUint64(nil, uint64(i)), versionSize/8)
+}
+
+// whole reports whether data is one version.
+func whole(data []byte) bool {
+	return len(data) == len(version(0)) && bytes.Equal(data, bytes.Repeat(data[:8], len(data)/8))
+}
+
+// rename replaces a file again and again while others read it.
+func (p *prober) rename() error {
+	const name = "replaced"
+	if err := p.folder.Write(name, version(0), true); err != nil {
+		return err
+	}
+	var reads, missed, torn atomic.Uint64
+	ctx, stop := context.WithCancel(p.ctx)
+	done := make(chan error, 1)
+	go func() { done <- p.readOn(ctx, name, &reads, &missed, &torn) }()
+	refusing, err := p.replace(name)
+	stop()
+	if readErr := <-done; err == nil {
+		err = readErr
+	}
+	if err != nil {
+		return err
+	}
+	seen := fmt.Sprintf("A name was given to another file %d times while it was read %s times", replacements,
+		human.Count(reads.Load()))
+	switch {
+	case refusing != nil:
+		p.report.add("rename", Unfit, fmt.Sprintf("A rename does not replace what is there: %v.", refusing),
+			"tidemark gives every file its name that way: choose another target, or another way to mount it")
+	case torn.Load() > 0:
+		p.report.add("rename", Unfit, fmt.Sprintf("%s, and %s times what was read belonged to no single file.", seen,
+			human.Count(torn.Load())), "do not use this target: a reader may see what was never written")
+	case missed.Load() > 0:
+		p.report.add("rename", Degraded, fmt.Sprintf("%s, and %s times there was nothing under it.", seen,
+			human.Count(missed.Load())), "only the presence of machines is a file that is replaced: it is listed several times")
+	default:
+		p.report.add("rename", Good, seen+": it was always there, and always whole.", "")
+	}
+	return nil
+}
+
+// replace returns in refusing that renaming does not do what it should, and in err what has nothing to do with renaming.
+func (p *prober) replace(name string) (refusing, err error) {
+	for i := 1; i <= replacements; i++ {
+		fresh := fmt.Sprintf("version-%d", i)
+		if err := p.folder.Write(fresh, version(i), false); err != nil {
+			return nil, err
+		}
+		if err := p.folder.Rename(fresh, name); err != nil {
+			if errors.Is(err, localfs.ErrStopped) {
+				return nil, err
+			}
+			return err, nil
+		}
+		if i%50 != 1 {
+			continue
+		}
+		data, _, err := p.folder.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(data, version(i)) {
+			return errors.New("the old file is still there"), nil
+		}
+		if _, _, err := p.folder.Read(fresh); err == nil {
+			return errors.New("the file has both names"), nil
+		}
+	}
+	return nil, nil
+}
+
+// readOn reads a file until ctx ends.
+func (p *prober) readOn(ctx context.Context, name string, reads, missed, torn *atomic.Uint64) error {
+	for ctx.Err() == nil {
+		data, _, err := p.folder.Read(name)
+		reads.Add(1)
+		switch {
+		case errors.Is(err, localfs.ErrStopped):
+			return err
+		case err == nil && !whole(data), errors.Is(err, io.EOF):
+			torn.Add(1)
+		case err != nil:
+			missed.Add(1)
+		}
+	}
+	return nil
+}
