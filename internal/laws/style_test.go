@@ -220,7 +220,7 @@ func larger(pkg string) int {
 	case "internal/localfs": // a door: cut in two, the halves would have to show each other their descriptors
 		return 2150
 	case "internal/cli": // a file for each command, none of which knows another
-		return 3200
+		return 3400
 	case "internal/hashcache": // a small database: runs, filters and directories share its transactions
 		return 1800
 	case "internal/backup": // the stages of one pipeline work on one job, which only they know
