@@ -51,7 +51,7 @@ type Mode uint8
 const (
 	Checking Mode = iota // works as Exact, while it is not yet proven that device and process agree
 	Exact                // others are seen while own I/O goes on
-	Gaps                 // others are seen only while nothing of our own is at the device: see Gapper
+	Gaps                 // others are seen only while nothing of our own is at the device: see iopolicy.Gapper
 	Blind                // nothing is seen
 )
 
@@ -60,14 +60,7 @@ func (m Mode) String() string {
 	return [...]string{"checking", "exact", "gaps", "blind"}[m]
 }
 
-// Gapper is what a gate may ask a watcher in addition to iopolicy.Watcher.
-type Gapper interface {
-	// NeedsGaps returns how often the gate should hold back own operations, and for how long, so that others can be
-	// seen, while it is disengaged; zeros: not needed. At both ends of a gap it looks.
-	NeedsGaps() (every, length time.Duration)
-}
-
-// Watcher sees foreign I/O on one device. It implements iopolicy.Watcher and Gapper. It is safe for concurrent use.
+// Watcher sees foreign I/O on one device. It implements iopolicy.Watcher and iopolicy.Gapper. It is safe for concurrent use.
 type Watcher struct {
 	interval time.Duration
 
@@ -78,6 +71,8 @@ type Watcher struct {
 	blame   others.Blamer
 	peers   func() []Peer
 }
+
+var _ iopolicy.Gapper = (*Watcher)(nil)
 
 // judge compares what was read at a look with what was read before.
 type judge interface {
@@ -125,7 +120,7 @@ func (w *Watcher) Look(m iopolicy.Moment) iopolicy.Sighting {
 	return w.judge.look(m)
 }
 
-// NeedsGaps implements Gapper. Where only gaps count it takes 5 % of the time at most. Otherwise it asks for one a second,
+// NeedsGaps implements iopolicy.Gapper. Where only gaps count it takes 5 % of the time at most. Otherwise it asks for one a second,
 // and only after own requests have been at the device for that long without a pause, so that few reads of others can hide
 // behind what read-ahead has on its way.
 func (w *Watcher) NeedsGaps() (every, length time.Duration) {
