@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -241,6 +242,11 @@ func crashRestore(t *testing.T, how restore.Overwrite) {
 	testkit.Write(t, src, testkit.Random(5, 400, true))
 	written(t, src, map[string]string{"big": string(testkit.Noise(3, 6<<20)), "one chunk": string(testkit.Noise(4, 60_000))})
 	require.NoError(t, os.Link(filepath.Join(src, "big"), filepath.Join(src, "another name")))
+	for i := range 1000 { // a kill falls among them more often than not
+		pipe := filepath.Join(src, fmt.Sprint("pipe ", i))
+		require.NoError(t, unix.Mkfifo(pipe, 0o640))
+		require.NoError(t, os.Chtimes(pipe, time.Time{}, time.Unix(1<<30, 0)))
+	}
 	settle()
 	st, err := local.Create(filepath.Join(dir, "repo"), nil)
 	require.NoError(t, err)

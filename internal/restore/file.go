@@ -268,13 +268,11 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 		return nil, err
 	}
 	defer in.Release()
-	name := f.node.Name
+	var w *localfs.Writer
 	if f.temp != "" {
-		name = f.temp
-	}
-	w, err := in.CreateFile(name)
-	if err != nil && f.temp != "" && in.Remove(name, false) == nil {
-		w, err = in.CreateFile(name)
+		w, err = createOver(in, f.temp)
+	} else {
+		w, err = in.CreateFile(f.node.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -291,6 +289,15 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 		}
 	}
 	return w, nil
+}
+
+// createOver makes a file by a temporary name, in place of what a killed restore left there.
+func createOver(in *localfs.Dir, temp string) (*localfs.Writer, error) {
+	w, err := in.CreateFile(temp)
+	if err != nil && in.Remove(temp, false) == nil {
+		w, err = in.CreateFile(temp)
+	}
+	return w, err
 }
 
 // write puts verified bytes at their place.
@@ -337,7 +344,6 @@ func (j *job) complete(f *file) error {
 		return err
 	}
 	what := j.to.Apply
-	flags := f.node.Flags != 0 && !what.SkipFlags
 	what.SkipFlags = true // an immutable file could not be renamed any more
 	ps := w.SetMeta(j.owned(&f.node), what)
 	in, err := j.handles.get(f.dir)
@@ -355,14 +361,18 @@ func (j *job) complete(f *file) error {
 		}
 	}
 	j.growing.remove(f)
-	if flags {
-		only := localfs.ApplyOptions{
-			SkipOwner: true, SkipMode: true, SkipXattrs: true, SkipTimes: true, ForeignFlags: what.ForeignFlags,
-		}
-		ps = append(ps, in.Apply(f.node.Name, &f.node, only)...)
-	}
-	j.problems(f.path, ps)
+	j.problems(f.path, append(ps, j.flag(in, &f.node)...))
 	return nil
+}
+
+// flag sets the flags of an object that has everything else.
+func (j *job) flag(in *localfs.Dir, n *tree.Node) []localfs.Problem {
+	if n.Flags == 0 || j.to.Apply.SkipFlags {
+		return nil
+	}
+	return in.Apply(n.Name, n, localfs.ApplyOptions{
+		SkipOwner: true, SkipMode: true, SkipXattrs: true, SkipTimes: true, ForeignFlags: j.to.Apply.ForeignFlags,
+	})
 }
 
 // discard removes what was written of a file that cannot be completed: half a file under its real name would look like

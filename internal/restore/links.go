@@ -151,13 +151,17 @@ func (j *job) copyInstead(first *localfs.Dir, old string, in *localfs.Dir, name 
 		return err
 	}
 	defer from.Close()
-	to, err := in.CreateFile(name.node.Name)
+	temp := tempName(name.node.Name)
+	to, err := createOver(in, temp)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if err = errors.Join(err, to.Close()); err != nil {
-			_ = in.Remove(name.node.Name, false)
+		if err = errors.Join(err, to.Close()); err == nil {
+			err = in.Rename(temp, name.node.Name)
+		}
+		if err != nil {
+			_ = in.Remove(temp, false)
 		}
 	}()
 	buf := make([]byte, 1<<20)

@@ -285,11 +285,9 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 		return
 	}
 	err := w.in(d, func(h *localfs.Dir) error {
-		if err := w.makeSpecial(h, n); err != nil {
-			return err
-		}
-		w.problems(at, h.Apply(n.Name, w.owned(n), w.to.Apply))
-		return nil
+		ps, err := w.makeSpecial(h, n)
+		w.problems(at, ps)
+		return err
 	})
 	switch {
 	case errors.Is(err, errKept):
@@ -301,23 +299,50 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 	}
 }
 
-func (w *walker) makeSpecial(in *localfs.Dir, n *tree.Node) error {
+// makeSpecial makes a special object with its metadata. Where a later run would take one without them for finished, it
+// gets its name last.
+func (w *walker) makeSpecial(in *localfs.Dir, n *tree.Node) ([]localfs.Problem, error) {
 	var st localfs.Stat
 	switch err := in.Lstat(n.Name, &st); {
 	case err == nil:
 		if !w.replaces(n, &st) {
-			return errKept
+			return nil, errKept
 		}
 		if err := w.clear(in, n.Name, &st); err != nil {
-			return err
+			return nil, err
 		}
 	case !errors.Is(err, localfs.ErrVanished):
-		return err
+		return nil, err
 	}
+	if !w.trusting() {
+		if err := makeNode(in, n, n.Name); err != nil {
+			return nil, err
+		}
+		return in.Apply(n.Name, w.owned(n), w.to.Apply), nil
+	}
+	temp := tempName(n.Name)
+	err := makeNode(in, n, temp)
+	if err != nil && in.Remove(temp, false) == nil {
+		err = makeNode(in, n, temp)
+	}
+	if err != nil {
+		return nil, err
+	}
+	what := w.to.Apply
+	what.SkipFlags = true
+	ps := in.Apply(temp, w.owned(n), what)
+	if err := in.Rename(temp, n.Name); err != nil {
+		_ = in.Remove(temp, false)
+		return ps, fmt.Errorf("give it its name: %w", err)
+	}
+	return append(ps, w.flag(in, n)...), nil
+}
+
+func makeNode(in *localfs.Dir, n *tree.Node, as string) error {
 	if n.Type == tree.Symlink {
-		return in.Symlink(n.Target, n.Name)
+		return in.Symlink(n.Target, as)
 	}
-	return in.Mknod(n.Name, n.Type, 0o600, n.Device)
+	return in.Mknod(as, n.Type, 0o600, n.Device)
 }
 
 // damaged reports whether an error is about a part of the repository, so that other parts may still be readable.
