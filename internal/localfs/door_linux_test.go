@@ -133,6 +133,7 @@ func methods() map[string]method {
 		"Mknod":         {1, func(d *Dir) error { return d.Mknod("fifo", tree.Fifo, 0o600, 0) }},
 		"Remove":        {1, func(d *Dir) error { return d.Remove("f", false) }},
 		"Rename":        {1, func(d *Dir) error { return d.Rename("f", "h") }},
+		"RenameNew":     {1, func(d *Dir) error { return d.RenameNew("f", "h") }},
 		"DurableRename": {2, func(d *Dir) error { return d.DurableRename("f", "h") }},
 		"SyncDir":       {1, (*Dir).SyncDir},
 		"Apply":         {1, func(d *Dir) error { return failing(d.Apply("f", node, only)) }},

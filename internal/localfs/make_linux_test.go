@@ -77,6 +77,25 @@ func TestMakerTakesNobodysPlace(t *testing.T) {
 	require.False(t, made)
 }
 
+func TestRenameNew(t *testing.T) {
+	d, path := openTemp(t)
+	write(t, path+"/old", "old")
+	write(t, path+"/there", "there")
+	require.NoError(t, os.Symlink("nowhere", path+"/dangling"))
+	for _, name := range []string{"there", "dangling"} {
+		require.ErrorIs(t, d.RenameNew("old", name), os.ErrExist)
+	}
+	require.ErrorIs(t, d.RenameNew("gone", "new"), ErrVanished)
+	require.ErrorIs(t, d.RenameNew("old", "../new"), ErrBadName)
+	require.NoError(t, d.RenameNew("old", "new"))
+	for name, want := range map[string]string{"new": "old", "there": "there"} {
+		content, err := os.ReadFile(path + "/" + name)
+		require.NoError(t, err)
+		require.Equal(t, want, string(content))
+	}
+	require.NoFileExists(t, path+"/old")
+}
+
 func TestMakerTellsWhatItCannotSet(t *testing.T) {
 	if !asNobody(t) {
 		return

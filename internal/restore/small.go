@@ -1,9 +1,6 @@
 package restore
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"path"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -119,18 +116,15 @@ func (w *worker) makeIn(s *small, content []byte) ([]localfs.Problem, error) {
 		name = tempName(name)
 	}
 	made, ps, err := w.maker.File(in, name, content, &w.node)
+	err = s.dir.appeared(err)
 	if err == nil && name != s.name {
-		if err = in.Rename(name, s.name); err != nil {
-			err = fmt.Errorf("give it its name: %w", err)
-		}
+		err = s.dir.rename(in, name, s.name)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return ps, nil
-	case made:
+	}
+	if made {
 		w.remove(leftover{s.dir, name}, nil)
-	case errors.Is(err, fs.ErrExist):
-		err = fmt.Errorf("%w: %w", errAppeared, err)
 	}
 	return nil, err
 }
