@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -119,4 +120,32 @@ func TestSomebodyWritesIntoNewDirectories(t *testing.T) {
 			require.Len(t, filesBelow(t, dst), len(files)+1, "no temporary file is left")
 		})
 	}
+}
+
+// TestAllocationsOfARestore: what a small file costs does not depend on how many there are. Directories, frames and windows
+// allocate; a file has a chunk looked up, is written, and leaves nothing behind.
+func TestAllocationsOfARestore(t *testing.T) {
+	allocations := func(files int) uint64 {
+		dir := ramDir(t)
+		src := filepath.Join(dir, "src")
+		all := map[string]string{}
+		for i := range files {
+			all[fmt.Sprintf("d/f%05d", i)] = fmt.Sprintf("%0300d", i)
+		}
+		written(t, src, all)
+		settle()
+		e := newEngine(t, nil)
+		_, _, err := e.backup(e.job(src))
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = e.restore(src, target(filepath.Join(dir, "dst")))
+		runtime.ReadMemStats(&after)
+		require.NoError(t, err)
+		require.Empty(t, e.failures())
+		return after.Mallocs - before.Mallocs
+	}
+	perFile := float64(allocations(3000)-allocations(1000)) / 2000
+	t.Logf("%.2f allocations a file", perFile)
+	require.Less(t, perFile, 0.5)
 }
