@@ -154,32 +154,44 @@ func (j *job) dispatch(ctx context.Context, windows <-chan *window, runs chan<- 
 	return nil
 }
 
-// locate looks up all chunks of the window and sorts them in the order in which they lie in the packs. What is nowhere
-// has failed, and is left out.
+// locate looks up all chunks of the window and arranges them. What is nowhere has failed, and is left out.
 func (j *job) locate(ctx context.Context, w *window) ([]piece, error) {
 	if err := j.lookUp(ctx, w.pieces); err != nil {
 		return nil, err
 	}
-	all := w.pieces[:0]
-	var last *hashcache.Loc
-	for i := range w.pieces {
-		p := w.pieces[i]
+	return arrange(w.pieces, func(p *piece) { j.failPiece(p, fmt.Errorf("chunk %s: %w", p.id, errLost)) }), nil
+}
+
+// arrange sorts pieces in the order in which they lie in the packs, in place. What need not be read goes with the piece
+// before it, or with the first that is read.
+func arrange(pieces []piece, lost func(*piece)) []piece {
+	all := pieces[:0]
+	at, leading := hashcache.Loc{}, 0
+	for i := range pieces {
+		p := pieces[i]
 		switch {
-		case p.isInline() && last != nil:
-			p.at = *last
-		case !p.isInline() && p.at == hashcache.Loc{}:
-			j.failPiece(&p, fmt.Errorf("chunk %s: %w", p.id, errLost))
+		case p.isInline():
+			p.at = at
+			if at == (hashcache.Loc{}) {
+				leading++
+			}
+		case p.at == hashcache.Loc{}:
+			lost(&p)
 			continue
+		default:
+			at = p.at
 		}
 		all = append(all, p)
-		if !p.isInline() {
-			last = &all[len(all)-1].at
+	}
+	if leading < len(all) {
+		for i := range all[:leading] {
+			all[i].at = all[leading].at
 		}
 	}
 	slices.SortFunc(all, func(a, b piece) int {
 		return cmp.Or(cmp.Compare(a.at.Pack, b.at.Pack), cmp.Compare(a.at.Offset, b.at.Offset), cmp.Compare(a.at.Skip, b.at.Skip))
 	})
-	return all, nil
+	return all
 }
 
 // lookUp fills in where the chunks lie. What is not found keeps the zero place, at which no frame can be.
@@ -218,7 +230,7 @@ func split(w *window, all []piece, workers int) []run {
 	size := uint32(0)
 	for i := 0; i < len(all); {
 		at := all[i].at
-		if at == (hashcache.Loc{}) { // only where nothing in the window is read
+		if at == (hashcache.Loc{}) { // then nothing in the window is read
 			end := min(i+inlineAtOnce, len(all))
 			runs = append(runs, run{window: w, pieces: [][]piece{all[i:end]}})
 			i = end
