@@ -147,5 +147,5 @@ func TestAllocationsOfARestore(t *testing.T) {
 	}
 	perFile := float64(allocations(3000)-allocations(1000)) / 2000
 	t.Logf("%.2f allocations a file", perFile)
-	require.Less(t, perFile, 0.5)
+	require.Less(t, perFile, 2.0, "one, with what else goes on in this process")
 }
