@@ -49,7 +49,7 @@ func (p *pipeline) send(ctx context.Context, b *batch) error {
 	}
 	b.job.pending.Add(1)
 	b.dir.Retain()
-	if err := crew.Hand(ctx, p.batches, b, &p.readers); err != nil {
+	if err := crew.Hand(ctx, p.batches, b); err != nil {
 		b.dir.Release()
 		return err
 	}
@@ -75,15 +75,11 @@ func (p *pipeline) read(ctx context.Context) error {
 	clock := p.Ledger.Worker("reader")
 	defer clock.Stop()
 	clock.Enter(report.WaitScan)
-	for b := range p.batches {
-		err := p.readOne(ctx, b, clock)
-		b.dir.Release()
-		if err != nil {
-			return err
-		}
-		clock.Enter(report.WaitScan)
-	}
-	return nil
+	return crew.Take(p.batches, &p.readers, func(b *batch) error {
+		defer clock.Enter(report.WaitScan)
+		defer b.dir.Release()
+		return p.readOne(ctx, b, clock)
+	})
 }
 
 func (p *pipeline) readOne(ctx context.Context, b *batch, clock *report.Clock) error {
@@ -232,7 +228,7 @@ func (p *pipeline) small(ctx context.Context, b *batch, i uint32, pc *piece, res
 // forward hands a piece to the workers.
 func (p *pipeline) forward(ctx context.Context, pc *piece, clock *report.Clock) error {
 	clock.Enter(report.WaitCPU)
-	return crew.Hand(ctx, p.pieces, pc, &p.workers)
+	return crew.Hand(ctx, p.pieces, pc)
 }
 
 // readOther reads what there is to an object without content.
