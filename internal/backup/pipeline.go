@@ -29,6 +29,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -225,7 +226,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		return p.walk(ctx)
 	})
 	group.Go(func() error {
-		p.monitor(watched)
+		tune.Follow(watched, p.tuner(), driven{p})
 		return nil
 	})
 	if err := group.Wait(); err != nil {
