@@ -1,0 +1,241 @@
+package sharetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+)
+
+// moment is a point of a backup: when the Put of a pack begins, and so many messages to the server after that.
+type moment struct{ pack, messages int }
+
+func (m moment) String() string { return fmt.Sprintf("pack %d, message %d", m.pack, m.messages) }
+
+// moments calls fn with seeded moments of a backup of the given number of packs: few, fewer in a short run, and others for
+// as long as the flag -soak says. Each is a subtest; they run at the same time, but for those of a soak.
+func moments(t *testing.T, seed uint64, few, packs int, fn func(t *testing.T, m moment)) {
+	t.Helper()
+	if testing.Short() {
+		few = 1
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	next := func() moment { return moment{pack: 3 + rng.IntN(packs*3/4), messages: rng.IntN(12)} }
+	for i := range few {
+		m := next()
+		t.Run(fmt.Sprintf("%d: %v", i, m), func(t *testing.T) {
+			t.Parallel()
+			fn(t, m)
+		})
+	}
+	for end := time.Now().Add(*soak); time.Now().Before(end); {
+		m := next()
+		t.Run(m.String(), func(t *testing.T) { fn(t, m) })
+	}
+}
+
+// fullBytes is what source holds in large files, in bytes.
+const fullBytes = 6 << 20
+
+// fullPacks is about how many packs of data that makes.
+const fullPacks = fullBytes / packSize
+
+// source makes a tree of about fullPacks packs.
+func source(t testing.TB) (src string) {
+	t.Helper()
+	src = filepath.Join(ramDir(t), "src")
+	testkit.Write(t, src, testkit.Random(3, 60, true))
+	written(t, src, 11, map[string]int{"a": fullBytes / 2, "deep/er/b": fullBytes / 4, "deep/c": fullBytes / 4})
+	settle()
+	return src
+}
+
+// result is how a backup ended.
+type result struct {
+	out    *backup.Outcome
+	totals report.Totals
+	err    error
+}
+
+// during begins a backup, and returns once the moment is there; the backup goes on. The messages are counted by the proxy
+// if there is one.
+func (m *machine) during(p *smbtest.Proxy, at moment, job backup.Job) (done <-chan result) {
+	m.t.Helper()
+	reached := make(chan struct{})
+	m.st.when(at.pack, func() {
+		if p == nil || at.messages == 0 {
+			close(reached)
+			return
+		}
+		var seen atomic.Int64
+		p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+			if f.ToServer && seen.Add(1) == int64(at.messages) {
+				close(reached)
+			}
+			return smbtest.Pass
+		})
+	})
+	ended := make(chan result, 1)
+	go func() {
+		var r result
+		r.out, r.totals, r.err = m.backup(m.t.Context(), job)
+		ended <- r
+	}()
+	select {
+	case <-reached:
+	case r := <-ended:
+		require.Failf(m.t, "too late", "the backup ended before %v: %v", at, r.err)
+	}
+	return ended
+}
+
+// requireEnd demands that a backup finished by itself, or, unless it had to, that it ended with one of the errors and with
+// advice. It returns whether it finished.
+func (r result) requireEnd(t testing.TB, finish bool, advice string, want ...error) bool {
+	t.Helper()
+	if r.err == nil {
+		require.Zero(t, r.totals.Failures)
+		require.NotNil(t, r.out)
+		return true
+	}
+	if finish {
+		require.NoError(t, r.err, "the backup should have finished by itself")
+	}
+	require.Nil(t, r.out, "an error, and a snapshot")
+	require.NotErrorIs(t, r.err, errTornNamed)
+	require.NotErrorIs(t, r.err, context.Canceled, "the echo of an error, not the error")
+	for _, one := range want {
+		require.ErrorIs(t, r.err, one)
+	}
+	require.ErrorContains(t, r.err, advice)
+	t.Logf("ended with: %v", r.err)
+	return false
+}
+
+// requireResumed runs the job again after one that failed, and demands that no blob is sent which the index names
+// already. A pack that was acknowledged and that no index names can be sent again: at most the packs of one segment that
+// was not complete, and those that were on their way.
+func (m *machine) requireResumed(job backup.Job) *backup.Outcome {
+	m.t.Helper()
+	direct := connect(m.t, at(m.server), smb.Options{}, smb.Open)
+	before := blobs(m.t, m.st.keys, direct)
+	_, acked := m.st.promises(store.Pack)
+	out, totals := m.requireBackup(job)
+	_, after := m.st.promises(store.Pack)
+	for id, n := range blobs(m.t, m.st.keys, direct) {
+		require.False(m.t, n > 1 && before[id] > 0, "blob %s is in the index and was sent again", id.Short())
+	}
+	sent, uploads := after-acked, 2
+	require.Less(m.t, acked+sent, fullBytes+(segment+uploads+4)*packSize*5/4, "too much was sent again")
+	m.t.Logf("%d KiB were acknowledged before, %d KiB were sent to finish, %d KiB were read",
+		acked>>10, sent>>10, totals.Bytes.Read>>10)
+	return out
+}
+
+// finish brings a cut backup to its end and demands all that must hold then. first is a snapshot from before.
+func (m *machine) finish(src string, first *backup.Outcome, r result, ended bool) {
+	m.t.Helper()
+	kept := []*backup.Outcome{first}
+	if ended {
+		kept = append(kept, r.out)
+	} else {
+		kept = append(kept, m.requireResumed(m.job(src)))
+	}
+	if again, totals := m.requireBackup(m.job(src)); again != nil {
+		require.Zero(m.t, totals.Bytes.Read, "the next backup reads an unchanged tree again")
+		kept = append(kept, again)
+	}
+	m.requireListed(kept...)
+	m.requireSound(src)
+}
+
+// begun makes a server, by way of a proxy, and a machine that has one small snapshot there.
+func begun(t *testing.T, c smbtest.Config, o smb.Options) (m *machine, p *smbtest.Proxy, first *backup.Outcome) {
+	t.Helper()
+	if c.Folder == "" {
+		c.Folder = ramDir(t)
+	}
+	s := smbtest.Start(t, c)
+	p = smbtest.NewProxy(t, s.Addr(), 0)
+	m = newMachine(t, s, through(p, s), o)
+	return m, p, m.first()
+}
+
+// first makes a snapshot of a small tree.
+func (m *machine) first() *backup.Outcome {
+	m.t.Helper()
+	small := filepath.Join(ramDir(m.t), "small")
+	written(m.t, small, 1, map[string]int{"x": 200_000})
+	settle()
+	out, _ := m.requireBackup(m.job(small))
+	return out
+}
+
+// patience is that of a person who waits (by default two minutes), and of one who does not wait at all.
+func patience() map[string]smb.Patience {
+	return map[string]smb.Patience{"patient": {}, "impatient": {Outage: -1}}
+}
+
+// TestServerKilled: smbd and all its children are killed in the middle of a backup and started again: at once, or when
+// the backup has given up.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	for name, patience := range patience() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			moments(t, 1, 3, fullPacks, func(t *testing.T, at moment) {
+				m, p, first := begun(t, smbtest.Config{}, smb.Options{Patience: patience})
+				src := source(t)
+				done := m.during(p, at, m.job(src))
+				m.server.Kill()
+				var r result
+				if patience.Outage < 0 {
+					r = <-done
+					m.server.Run()
+				} else {
+					m.server.Run()
+					r = <-done
+				}
+				ended := r.requireEnd(t, patience.Outage == 0, "run the command again", store.ErrGone, store.ErrTemporary)
+				m.finish(src, first, r, ended)
+			})
+		})
+	}
+}
+
+// TestSessionEnded: the process that serves one connection of the pool is killed, told to end, or told to close the share.
+// The backup goes on by itself, even without any patience.
+func TestSessionEnded(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(s *smbtest.Server, pid int){
+		"killed":       func(s *smbtest.Server, pid int) { s.KillClient(pid) },
+		"shut down":    func(s *smbtest.Server, pid int) { s.Control(fmt.Sprint(pid), "shutdown") },
+		"share closed": func(s *smbtest.Server, pid int) { s.Control(fmt.Sprint(pid), "close-share", smbtest.Share) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			moments(t, uint64(len(name)), 2, fullPacks, func(t *testing.T, at moment) {
+				m, p, first := begun(t, smbtest.Config{}, smb.Options{Sessions: 3})
+				src := source(t)
+				done := m.during(p, at, m.job(src))
+				clients := m.server.Clients()
+				require.NotEmpty(t, clients)
+				end(m.server, clients[at.pack%len(clients)])
+				r := <-done
+				m.finish(src, first, r, r.requireEnd(t, true, ""))
+			})
+		})
+	}
+}
