@@ -114,6 +114,19 @@ func (w *witness) promises(kind store.Kind) (files, bytes int) {
 	return files, bytes
 }
 
+// names are the files of a kind that were acknowledged.
+func (w *witness) names(kind store.Kind) map[store.Name]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[store.Name]bool{}
+	for name := range w.acked {
+		if name.Kind == kind {
+			all[name] = true
+		}
+	}
+	return all
+}
+
 // requireKept demands that everything which was acknowledged is on the target, every byte.
 func (w *witness) requireKept(t testing.TB, st store.Store) {
 	t.Helper()
@@ -155,6 +168,17 @@ func requireNamedWhole(t testing.TB, keys *seal.Keys, st store.Store) {
 			require.NoError(t, err)
 		}
 	}
+}
+
+// namedPacks are all packs that the index names.
+func namedPacks(t testing.TB, keys *seal.Keys, st store.Store) (all []store.Name) {
+	t.Helper()
+	for _, seg := range segments(t, keys, st) {
+		for _, p := range seg.Packs {
+			all = append(all, object.Named(store.Pack, p.ID))
+		}
+	}
+	return all
 }
 
 // blobs are all that the index names, and how often.

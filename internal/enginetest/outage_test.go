@@ -1,0 +1,66 @@
+package enginetest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+)
+
+// keeper keeps account of the packs that a target acknowledged.
+type keeper struct {
+	store.Store
+	packs map[store.Name]bool
+}
+
+func (k *keeper) Put(ctx context.Context, name store.Name, data []byte) error {
+	err := k.Store.Put(ctx, name, data)
+	if err == nil && name.Kind == store.Pack {
+		k.packs[name] = true
+	}
+	return err
+}
+
+// TestTargetAwayBeforeTheIndex: a target goes away for good before a run has put its index segment. The next run finds
+// every pack that was acknowledged, also the segment that could not be written, and sends none of it again.
+func TestTargetAwayBeforeTheIndex(t *testing.T) {
+	src := filepath.Join(ramDir(t), "src")
+	require.NoError(t, os.Mkdir(src, 0o755))
+	written(t, src, map[string]string{"small": "small"})
+	settle()
+	const stored = 12 // packs before the target goes away
+	inner := mem.New()
+	e := newEngine(t, inner)
+	job := e.crashJob(src)
+	job.Session.Uploads, job.Session.Tuning.Segment = 1, 1000
+
+	_, _, err := e.backup(job)
+	require.NoError(t, err)
+	written(t, src, map[string]string{"big": string(testkit.Noise(1, 4<<20))})
+	settle()
+
+	account := &keeper{inner, map[store.Name]bool{}}
+	e.st = faultstore.Wrap(account, faultstore.Plan{At: 2 + stored, Ops: faultstore.Put, Sticky: true, Err: store.ErrGone}) // the first is the lease
+	out, _, err := e.backup(job)
+	require.ErrorIs(t, err, store.ErrGone)
+	require.Nil(t, out)
+	require.Len(t, account.packs, stored)
+	require.Equal(t, 1, count(t, inner, store.Index))
+
+	e.st = inner
+	_, totals, err := e.backup(job)
+	require.NoError(t, err)
+	require.Less(t, totals.Bytes.AfterDedup, uint64(4<<20-(stored-1)*job.Session.Tuning.DataPack), "what was stored is stored again")
+	e.requireSound()
+	e.requireRestored(src)
+	_, totals, err = e.backup(job)
+	require.NoError(t, err)
+	require.Zero(t, totals.Bytes.Read)
+}
