@@ -73,16 +73,35 @@ type result struct {
 // if there is one.
 func (m *machine) during(p *smbtest.Proxy, at moment, job backup.Job) (done <-chan result) {
 	m.t.Helper()
+	return m.begin(p, at, job, func() {})
+}
+
+// standing is during, but packs that are not yet under way wait at that moment, until release is called: what the test
+// does then may take its time.
+func (m *machine) standing(p *smbtest.Proxy, at moment, job backup.Job) (done <-chan result, release func()) {
+	m.t.Helper()
+	done = m.begin(p, at, job, func() { release = m.st.hold() })
+	m.t.Cleanup(release)
+	return done, release
+}
+
+// begin calls there at the moment, from whatever goroutine.
+func (m *machine) begin(p *smbtest.Proxy, at moment, job backup.Job, there func()) (done <-chan result) {
+	m.t.Helper()
 	reached := make(chan struct{})
+	arrive := func() {
+		there()
+		close(reached)
+	}
 	m.st.when(at.pack, func() {
 		if p == nil || at.messages == 0 {
-			close(reached)
+			arrive()
 			return
 		}
 		var seen atomic.Int64
 		p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
 			if f.ToServer && seen.Add(1) == int64(at.messages) {
-				close(reached)
+				arrive()
 			}
 			return smbtest.Pass
 		})
@@ -199,10 +218,10 @@ func TestServerKilled(t *testing.T) {
 	for name, patience := range patience() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			moments(t, 1, 3, fullPacks, func(t *testing.T, at moment) {
+			moments(t, 1, 3, fullPacks, func(t *testing.T, when moment) {
 				m, p, first := begun(t, smbtest.Config{}, smb.Options{Patience: patience})
 				src := source(t)
-				done := m.during(p, at, m.job(src))
+				done := m.during(p, when, m.job(src))
 				m.server.Kill()
 				var r result
 				if patience.Outage < 0 {
@@ -230,13 +249,13 @@ func TestSessionEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			moments(t, uint64(len(name)), 2, fullPacks, func(t *testing.T, at moment) {
+			moments(t, uint64(len(name)), 2, fullPacks, func(t *testing.T, when moment) {
 				m, p, first := begun(t, smbtest.Config{}, smb.Options{Sessions: 3})
 				src := source(t)
-				done := m.during(p, at, m.job(src))
+				done := m.during(p, when, m.job(src))
 				clients := m.server.Clients()
 				require.NotEmpty(t, clients)
-				end(m.server, clients[at.pack%len(clients)])
+				end(m.server, clients[when.pack%len(clients)])
 				r := <-done
 				m.finish(src, first, r, r.requireEnd(t, true, ""))
 			})

@@ -53,12 +53,13 @@ func fill(t *testing.T, dir string) (ballast string) {
 // the same backup fails the same way again, and with room it resumes.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	moments(t, 21, 3, fullPacks, func(t *testing.T, at moment) {
+	moments(t, 21, 3, fullPacks, func(t *testing.T, when moment) {
 		folder := disk(t, "64m")
 		m, p, first := begun(t, smbtest.Config{Folder: folder}, smb.Options{})
 		src := source(t)
-		done := m.during(p, at, m.job(src))
+		done, release := m.standing(p, when, m.job(src))
 		ballast := fill(t, folder)
+		release()
 		r := <-done
 		require.False(t, r.requireEnd(t, false, "free some space", store.ErrNoSpace), "it ended before the disk was full")
 		require.Empty(t, leftovers(t, folder), "a temporary file still takes the space")
@@ -78,12 +79,13 @@ func TestShareReadOnly(t *testing.T) {
 	t.Parallel()
 	t.Run("disk", func(t *testing.T) {
 		t.Parallel()
-		moments(t, 31, 2, fullPacks, func(t *testing.T, at moment) {
+		moments(t, 31, 2, fullPacks, func(t *testing.T, when moment) {
 			folder := disk(t, "64m")
 			m, p, first := begun(t, smbtest.Config{Folder: folder}, smb.Options{})
 			src := source(t)
-			done := m.during(p, at, m.job(src))
+			done, release := m.standing(p, when, m.job(src))
 			protect(t, folder, done)
+			release()
 			r := <-done
 			require.False(t, r.requireEnd(t, false, "allow writing", store.ErrDenied))
 			require.Empty(t, m.another("two", smb.Options{}).check().Problems, "on a disk that is read-only")
@@ -93,10 +95,10 @@ func TestShareReadOnly(t *testing.T) {
 	})
 	t.Run("share", func(t *testing.T) {
 		t.Parallel()
-		moments(t, 32, 2, fullPacks, func(t *testing.T, at moment) {
+		moments(t, 32, 2, fullPacks, func(t *testing.T, when moment) {
 			m, p, first := begun(t, smbtest.Config{}, smb.Options{})
 			src := source(t)
-			done := m.during(p, at, m.job(src))
+			done := m.during(p, when, m.job(src))
 			m.server.Configure(smbtest.Config{Share: []string{"read only = yes"}})
 			m.server.Reload()
 			r := <-done

@@ -31,7 +31,16 @@ type witness struct {
 	puts    int                // packs that were given to Put
 	moment  int                // the number of the pack at which something happens; 0: none
 	happens func()             // called once, by Put, before that pack goes out
-	named   int                // packs that the index segments named which went out
+	held    chan struct{}      // closed when packs may go out again; nil: they may
+}
+
+// hold keeps further packs from going out, until the function it returns is called. Those under way go on.
+func (w *witness) hold() (release func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held := make(chan struct{})
+	w.held = held
+	return sync.OnceFunc(func() { close(held) })
 }
 
 // when has fn called at the n-th pack from now on.
@@ -54,6 +63,9 @@ func (w *witness) Put(ctx context.Context, name store.Name, data []byte) error {
 		if happens != nil {
 			happens()
 		}
+		if err := w.wait(ctx); err != nil {
+			return err
+		}
 	case store.Index:
 		if err := w.lookAtSegment(data); err != nil {
 			return err
@@ -69,6 +81,22 @@ func (w *witness) Put(ctx context.Context, name store.Name, data []byte) error {
 		w.acked[name] = len(data)
 	}
 	return err
+}
+
+// wait outlasts a hold.
+func (w *witness) wait(ctx context.Context) error {
+	w.mu.Lock()
+	held := w.held
+	w.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	select {
+	case <-held:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // errTornNamed fails a run that is about to name a torn pack.
@@ -96,9 +124,6 @@ func (w *witness) lookAtSegment(data []byte) error {
 			return fmt.Errorf("%w: %s", errTornNamed, name.Path())
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.named += len(seg.Packs)
 	return nil
 }
 
