@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
 // keeper keeps account of the packs that a target acknowledged.
@@ -63,4 +64,37 @@ func TestTargetAwayBeforeTheIndex(t *testing.T) {
 	_, totals, err = e.backup(job)
 	require.NoError(t, err)
 	require.Zero(t, totals.Bytes.Read)
+}
+
+// TestTornPackIsNotAdopted: while the packs of a segment that is gone are looked for, a pack turns up that was torn when
+// the target went away. It gets no place in the index.
+func TestTornPackIsNotAdopted(t *testing.T) {
+	src := filepath.Join(ramDir(t), "src")
+	written(t, src, map[string]string{"a": string(testkit.Noise(1, 600_000))})
+	settle()
+	inner := mem.New()
+	e := newEngine(t, inner)
+	_, _, err := e.backup(e.crashJob(src))
+	require.NoError(t, err)
+	var torn store.Name
+	for _, name := range everyFile(t, inner) {
+		data := load(t, inner, name)
+		switch {
+		case name.Kind == store.Index:
+			require.NoError(t, inner.Delete(context.Background(), name))
+		case name.Kind == store.Pack && torn.ID == "" && len(data) > 100_000:
+			cut := data[:len(data)-1000] // its frames can be read, and its trailer cannot
+			torn = store.Name{Kind: store.Pack, ID: seal.FileID(cut).String()}
+			require.NoError(t, inner.Put(context.Background(), torn, cut))
+		}
+	}
+	require.NotEmpty(t, torn.ID)
+	_, totals, err := e.backup(e.crashJob(src))
+	require.NoError(t, err)
+	require.Zero(t, totals.Bytes.Read)
+	require.NotZero(t, count(t, inner, store.Index))
+	require.NoError(t, inner.Delete(context.Background(), torn))
+	e.open.CacheDir = ramDir(t)
+	e.requireSound()
+	e.requireRestored(src)
 }

@@ -47,7 +47,7 @@ func moments(t *testing.T, seed uint64, few, packs int, fn func(t *testing.T, m 
 }
 
 // fullBytes is what source holds in large files, in bytes.
-const fullBytes = 6 << 20
+const fullBytes = 4 << 20
 
 // fullPacks is about how many packs of data that makes.
 const fullPacks = fullBytes / packSize
@@ -218,7 +218,7 @@ func TestServerKilled(t *testing.T) {
 	for name, patience := range patience() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			moments(t, 1, 3, fullPacks, func(t *testing.T, when moment) {
+			moments(t, 1, 2, fullPacks, func(t *testing.T, when moment) {
 				m, p, first := begun(t, smbtest.Config{}, smb.Options{Patience: patience})
 				src := source(t)
 				done := m.during(p, when, m.job(src))

@@ -142,7 +142,7 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 	if err := s.repeat(ctx, func(h *session.Hold, _ int) error { return s.makeFan(ctx, h, name) }); err != nil {
 		return err
 	}
-	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
 		rename := func() error {
 			return s.flush(ctx, h, func(share *smb2.Share) error { return share.Rename(temp, final) })
 		}
@@ -173,6 +173,10 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		}
 		return err
 	})
+	if err != nil && (asked || ctx.Err() != nil) {
+		s.retract(ctx, name)
+	}
+	return err
 }
 
 // fan is the note that the folder of a pack is there.
@@ -198,7 +202,7 @@ func (s *Store) prove(ctx context.Context, writer *session.Session, name store.N
 	if s.verify == VerifyOff {
 		return nil
 	}
-	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
 		if h.Session == writer {
 			if other := s.pool.Other(h); other != nil {
 				defer other.Release()
@@ -214,6 +218,26 @@ func (s *Store) prove(ctx context.Context, writer *session.Session, name store.N
 		}
 		return err
 	})
+	if err != nil {
+		s.retract(ctx, name)
+	}
+	return err
+}
+
+// retract removes a pack that has its name, or may have it, and was not proven, because the job ended or the server is away:
+// it could be torn, and whoever looks for packs that no index names would find it. What cannot be removed now stays.
+func (s *Store) retract(ctx context.Context, name store.Name) {
+	if name.Kind != store.Pack { // anything else may have replaced one that was good
+		return
+	}
+	h := s.pool.Any()
+	if h == nil {
+		return
+	}
+	defer h.Release()
+	ctx, cancel := after(ctx)
+	defer cancel()
+	_ = h.Do(ctx, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
 }
 
 // compare reads the file anew. An error that wraps ErrTorn says where it differs from data.
