@@ -8,7 +8,7 @@ TREES   ?= /usr $(shell $(GO) env GOMODCACHE)
 # Packages in which several goroutines meet.
 SOAK = 10m
 CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
-	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/store/...
+	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/sharetest/... ./internal/store/...
 
 .PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy docs cover
 
@@ -42,6 +42,7 @@ fuzz:                   ## every fuzz target, for FUZZTIME each
 soak:                   ## the tests where goroutines meet, ROUNDS times in random order, under the race detector
 	$(GO) test -race -count $(ROUNDS) -shuffle on -timeout 6h $(CONCURRENT)
 	$(GO) test -run 'Crash|Memory' -timeout 2h ./internal/enginetest -soak $(SOAK)
+	TIDEMARK_SMB_DEADTIME=1 $(GO) test -timeout 12h ./internal/sharetest -soak $(SOAK)
 
 bench:                  ## Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -166,7 +166,9 @@ func (s *Session) end(failed error) error {
 	defer cancel()
 	var err error
 	if batch := s.seg.take(); len(batch) > 0 {
-		err = s.writeSegment(ctx, batch) // a failed session reports what failed first
+		if err = s.writeSegment(ctx, batch); err != nil { // a failed session reports what failed first
+			s.remember(batch)
+		}
 	}
 	if s.opt.DryRun {
 		return err

@@ -15,6 +15,7 @@ import (
 // Status codes of a server, from [MS-ERREF] 2.3.1.
 const (
 	StatusInvalidHandle          = 0xC0000008
+	StatusInvalidParameter       = 0xC000000D
 	StatusNoSuchUser             = 0xC0000064
 	StatusSharingViolation       = 0xC0000043
 	StatusQuotaExceeded          = 0xC0000044
