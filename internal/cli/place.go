@@ -33,6 +33,11 @@ func (a *app) place() (place, error) {
 	if location == "" {
 		return place{}, usagef("name a repository with --repo or TIDEMARK_REPOSITORY: this user has no home directory")
 	}
+	return placeAt(location)
+}
+
+// placeAt reads what a user named as a place.
+func placeAt(location string) (place, error) {
 	scheme, rest, found := strings.Cut(location, "://")
 	switch {
 	case found && scheme == "file":
@@ -98,7 +103,7 @@ func (p place) medium(word string) device.Medium {
 // openPlace opens what is at a place; store.ErrNotExist: nothing.
 func (a *app) openPlace(ctx context.Context, p place) (store.Store, error) {
 	if p.onShare() {
-		return a.connect(ctx, p.share, smb.Open)
+		return a.connectStore(ctx, p.share, smb.Open)
 	}
 	st, err := local.Open(p.folder, a.gate(nil, p.folder))
 	if err != nil {
@@ -110,7 +115,7 @@ func (a *app) openPlace(ctx context.Context, p place) (store.Store, error) {
 // createPlace makes the folders of a repository.
 func (a *app) createPlace(ctx context.Context, p place) (store.Store, error) {
 	if p.onShare() {
-		return a.connect(ctx, p.share, smb.Create)
+		return a.connectStore(ctx, p.share, smb.Create)
 	}
 	st, err := local.Create(p.folder, a.gate(nil, p.folder))
 	if err != nil {
@@ -131,11 +136,21 @@ func (a *app) impatience(what string, err error, wait time.Duration) {
 	a.print.Note(fmt.Sprintf("%s: %v; trying again in %s", what, err, human.About(wait)))
 }
 
-// connect begins to use a share until the end of the run. Whoever mistyped the password may try again. The store repeats
-// by itself what a lost connection has undone.
-func (a *app) connect(ctx context.Context, t smb.Target,
+// connectStore connects to the share of a repository. The store repeats by itself what a lost connection has undone.
+func (a *app) connectStore(ctx context.Context, t smb.Target,
 	begin func(context.Context, smb.Target, smb.Options) (*smb.Store, error),
 ) (store.Store, error) {
+	st, err := a.connect(ctx, t, begin)
+	if err != nil {
+		return nil, err
+	}
+	return &metered{st, &a.received}, nil
+}
+
+// connect begins to use a share until the end of the run. Whoever mistyped the password may try again.
+func (a *app) connect(ctx context.Context, t smb.Target,
+	begin func(context.Context, smb.Target, smb.Options) (*smb.Store, error),
+) (*smb.Store, error) {
 	if a.logon == nil {
 		a.logon = &unlock.Logon{Share: a.spec.Share()}
 		if terminal := unlock.OpenTerminal(a.Err); terminal != nil {
@@ -153,7 +168,7 @@ func (a *app) connect(ctx context.Context, t smb.Target,
 			return nil, err //nolint:wrapcheck // the caller says where
 		}
 		a.shares = append(a.shares, st)
-		return &metered{st, &a.received}, nil
+		return st, nil
 	}
 }
 

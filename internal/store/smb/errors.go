@@ -16,6 +16,8 @@ var (
 	// ErrTorn: a file on the server is not what was sent, again and again.
 	ErrTorn = errors.New("the server does not keep what it is sent")
 
+	// errHeld: somebody has the file open that is to be replaced.
+	errHeld = errors.New("the file that is to be replaced is open")
 	// errStop: whoever listed has seen enough.
 	errStop = errors.New("enough")
 )
