@@ -137,12 +137,21 @@ func (p *prober) names() error {
 	if err != nil {
 		return err
 	}
+	capitals := false
 	for _, name := range want {
-		if !slices.Contains(have, name) {
+		if slices.Contains(have, name) {
+			continue
+		}
+		capitals = p.share && slices.Contains(have, strings.ToUpper(name))
+		if !capitals {
 			p.report.add("names", Unfit, fmt.Sprintf("A file that was called %q is listed under another name.", name),
 				"names are changed on the way (8.3 or upper-case names): choose "+p.otherWay())
 			return nil
 		}
+	}
+	if capitals {
+		p.report.add("names", Good, "Names of 64 lower-case hexadecimal digits are kept, and listed in capitals.", "")
+		return nil
 	}
 	p.report.add("names", Good, "Names of 64 lower-case hexadecimal digits are kept and listed as they are.", "")
 	return nil
@@ -168,9 +177,13 @@ func (p *prober) foldsCase() error {
 // otherNames reports which names are refused that a repository does not have.
 func (p *prober) otherNames() error {
 	var refused []string
+	long := 255
+	if p.share {
+		long = 240 // Samba's fruit takes longer names, and cannot remove them
+	}
 	for name, what := range map[string]string{
 		"a:b": ":", "a?b": "?", "a*b": "*", `a"b`: `"`, "a<b": "<", "a|b": "|", `a\b`: `\`, "end.": "a dot at the end",
-		"end\x20": "a blank at the end", "\xff\xfe": "bytes that are not UTF-8", strings.Repeat("n", 255): "255 characters",
+		"end\x20": "a blank at the end", "\xff\xfe": "bytes that are not UTF-8", strings.Repeat("n", long): fmt.Sprintf("%d characters", long),
 	} {
 		if err := p.folder.Write(name, nil, false); ends(err) {
 			return err
@@ -179,7 +192,7 @@ func (p *prober) otherNames() error {
 		}
 	}
 	if len(refused) == 0 {
-		p.report.add("other names", Told, "All kinds of names are taken, up to 255 characters.", "")
+		p.report.add("other names", Told, fmt.Sprintf("All kinds of names are taken, up to %d characters.", long), "")
 		return nil
 	}
 	slices.Sort(refused)

@@ -59,6 +59,9 @@ func (p *prober) rename() error {
 	case torn.Load() > 0:
 		p.report.add("rename", Unfit, fmt.Sprintf("%s, and %s times what was read belonged to no single file.", seen,
 			human.Count(torn.Load())), "do not use this target: a reader may see what was never written")
+	case p.share && missed.Load() > 0 && missed.Load()*20 < reads.Load():
+		p.report.add("rename", Told, fmt.Sprintf("%s: it was always whole, and %s times not there for a moment.", seen,
+			human.Count(missed.Load())), "only the presence of machines is a file that is replaced: it is listed several times")
 	case missed.Load() > 0:
 		p.report.add("rename", Degraded, fmt.Sprintf("%s, and %s times there was nothing under it.", seen,
 			human.Count(missed.Load())), "only the presence of machines is a file that is replaced: it is listed several times")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -23,10 +24,10 @@ import (
 )
 
 const (
-	// clearing bounds the time in which a room is removed, the waits for whoever has a file of it open included; while the
-	// server cannot be reached it is lost.
+	// clearing bounds the time in which a room is removed. What fails is tried again for insist: a request of our own may
+	// still be under way, or the connection was lost.
 	clearing = 30 * time.Second
-	lost     = 5 * time.Second
+	insist   = 5 * time.Second
 	// deepest is how many folders lie in one another in a room: that of packs, and those in it.
 	deepest = 4
 	// atOnce is how many files of a room are removed at the same time.
@@ -43,6 +44,9 @@ type Room struct {
 	store *Store
 	at    string
 	held  atomic.Uint64
+
+	mu    sync.Mutex
+	names map[string]bool // that were given to files, which a server may list under other names
 }
 
 // Entry is what a server tells of a file.
@@ -65,7 +69,7 @@ type Space struct {
 func (s *Store) InRoom(ctx context.Context, prefix string, use func(r *Room, refused error) error) (err error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	r := &Room{store: s, at: path.Join(s.target.Path, prefix+hex.EncodeToString(random[:]))}
+	r := &Room{store: s, at: path.Join(s.target.Path, prefix+hex.EncodeToString(random[:])), names: map[string]bool{}}
 	err = s.once(ctx, func(h *session.Hold) error {
 		return s.flush(ctx, h, func(share *smb2.Share) error { return share.Mkdir(r.at, fs.ModePerm) })
 	})
@@ -73,7 +77,7 @@ func (s *Store) InRoom(ctx context.Context, prefix string, use func(r *Room, ref
 		return use(nil, err) // the server's word: it was not made
 	}
 	defer func() {
-		if failed := s.clear(ctx, r.at); failed != nil {
+		if failed := s.clear(ctx, r.at, r.names); failed != nil {
 			err = errors.Join(err, fmt.Errorf("remove temporary folder %s: %w", path.Base(r.at), failed))
 		}
 	}()
@@ -99,24 +103,34 @@ func (s *Store) clearStale(ctx context.Context, prefix, fresh string) {
 	}
 	for _, e := range entries {
 		if e.IsDir() && strings.HasPrefix(folded(e), prefix) && e.ModTime().Before(now.ModTime().Add(-staleAfter)) {
-			_ = s.clear(ctx, path.Join(s.target.Path, e.Name()))
+			_ = s.clear(ctx, path.Join(s.target.Path, e.Name()), nil)
 		}
 	}
 }
 
-// clear removes a folder with all that is in it, whether ctx has ended or the gate is shut. It tries again while somebody
-// has a file open or the connection is lost: requests of our own may still be under way.
-func (s *Store) clear(ctx context.Context, at string) error {
+// clear removes a folder with all that is in it, whether ctx has ended or the gate is shut: what has one of the names, and
+// what is listed.
+func (s *Store) clear(ctx context.Context, at string, names map[string]bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearing)
 	defer cancel()
-	begin := time.Now()
+	var failing time.Time
 	for pause := blink; ; pause *= 2 {
-		err := s.clearOnce(ctx, at, deepest)
+		var group errgroup.Group
+		group.SetLimit(atOnce)
+		for name := range names {
+			group.Go(func() error { return s.removeNow(ctx, path.Join(at, name)) })
+		}
+		err := group.Wait()
+		if err == nil {
+			err = s.clearOnce(ctx, at, deepest)
+		}
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		final := errors.Is(err, session.ErrClosed) || errors.Is(err, ErrLogon) ||
-			errors.Is(err, store.ErrGone) && time.Since(begin) > lost
+		if failing.IsZero() {
+			failing = time.Now()
+		}
+		final := errors.Is(err, session.ErrClosed) || errors.Is(err, ErrLogon) || time.Since(failing) > insist
 		if final || sleep(ctx, min(pause, time.Second)) != nil {
 			return err
 		}
@@ -261,9 +275,13 @@ func (r *Room) withNew(ctx context.Context, name string, use func(*session.Hold,
 	if err != nil {
 		return err
 	}
+	r.called(name, true)
 	return r.do(ctx, func(h *session.Hold) error {
 		f, err := r.store.open(ctx, h, at, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 		if err != nil {
+			if session.Status(err) != 0 && !errors.Is(err, fs.ErrExist) {
+				r.called(name, false) // the server's word: it was not made
+			}
 			return err
 		}
 		err = use(h, f)
@@ -335,7 +353,8 @@ func (r *Room) Rename(ctx context.Context, old, new string) error {
 	if err != nil {
 		return err
 	}
-	return r.do(ctx, func(h *session.Hold) error {
+	r.called(new, true)
+	err = r.do(ctx, func(h *session.Hold) error {
 		err := r.store.flush(ctx, h, func(share *smb2.Share) error { return share.Rename(from, to) })
 		if errors.Is(err, fs.ErrPermission) {
 			if _, there := r.store.lookAt(ctx, h, to); there == nil {
@@ -344,6 +363,21 @@ func (r *Room) Rename(ctx context.Context, old, new string) error {
 		}
 		return err
 	})
+	if err == nil {
+		r.called(old, false)
+	}
+	return err
+}
+
+// called notes whether a file may have a name.
+func (r *Room) called(name string, now bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now {
+		r.names[name] = true
+	} else {
+		delete(r.names, name)
+	}
 }
 
 // Names lists the room.
