@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/device"
@@ -49,8 +50,14 @@ func placeAt(location string) (place, error) {
 		}
 		return place{share: target}, nil
 	case found: // not quoted as a whole: there may be a password in it
+		if strings.ContainsFunc(scheme, func(r rune) bool { return !unicode.IsLetter(r) }) {
+			scheme = "..."
+		}
 		return place{}, usagef("repository %s://...: this version keeps repositories in folders, and on SMB shares as "+
 			"smb://user@host/share/path", scheme)
+	case halfAddress(location):
+		return place{}, usagef("the repository looks like the address of a share: write it as smb://user@host/share/path, or put ./ " +
+			"before the name of a folder")
 	default:
 		location = strings.TrimPrefix(location, "local:")
 	}
@@ -59,6 +66,14 @@ func placeAt(location string) (place, error) {
 		return place{}, fmt.Errorf("find repository: %w", err)
 	}
 	return place{folder: path}, nil
+}
+
+// halfAddress reports whether a location is one of the other ways in which people name a share. As a folder it would be
+// made on the disk, or shown with the password that is in it.
+func halfAddress(location string) bool {
+	lower := strings.ToLower(location)
+	return strings.HasPrefix(lower, "smb:") || strings.HasPrefix(lower, "cifs:") || strings.HasPrefix(location, `\\`) ||
+		strings.HasPrefix(location, "//") && strings.Contains(location, "@")
 }
 
 // onShare reports whether it is a folder of a share that this program talks to by itself.
@@ -178,7 +193,9 @@ func (a *app) shareOptions(t smb.Target) smb.Options {
 	o := smb.Options{
 		Credentials: func(ctx context.Context) (smb.Secret, error) { return a.logon.Secret(ctx, t) },
 		Sessions:    a.sessions(), Encrypt: s.Encrypt, Sign: s.Sign,
-		Patience: smb.Patience{Notify: func(err error, wait time.Duration) { a.impatience(t.Host, err, wait) }},
+		Patience: smb.Patience{Notify: func(err error, wait time.Duration) {
+			a.print.Note(fmt.Sprintf("%v; trying again in %s", err, human.About(wait)))
+		}},
 	}
 	switch s.Verify {
 	case "full":
