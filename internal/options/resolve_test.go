@@ -321,7 +321,13 @@ func TestSourcesOfThePasswordOfAShare(t *testing.T) {
 
 func TestAddressesAreListedWithoutPasswords(t *testing.T) {
 	for location, want := range map[string]string{
-		"smb://me:geheim@nas/share": "smb://me:xxxxx@nas/share",
+		"smb://me:geheim@nas/share": "smb://(hidden)@nas/share",
+		"smb://me:12/geheim@nas/s":  "smb://(hidden)@nas/s",
+		"smb://me%25geheim@nas/s":   "smb://(hidden)@nas/s",
+		"smb:me:geheim@nas/s":       "smb:(hidden)@nas/s",
+		"//me:geheim@nas/s":         "//(hidden)@nas/s",
+		`\\me:geheim@nas\s`:         `\\(hidden)@nas\s`,
+		"me:geheim@smb://nas/s":     "(hidden)@smb://nas/s",
 		"smb://me@nas/share":        "smb://me@nas/share",
 		"smb://me:%zz@nas/share":    "smb://(hidden)@nas/share",
 		"/a@b":                      "/a@b",

@@ -3,7 +3,6 @@ package options
 import (
 	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -274,14 +273,31 @@ func (o *Option) show(value any) string {
 	if o.Secret {
 		return Secret(text).String()
 	}
-	if o.Type.Kind == Path && strings.Contains(text, "://") {
-		if u, err := url.Parse(text); err == nil {
-			return u.Redacted()
-		}
-		if at := strings.LastIndex(text, "@"); at >= 0 { // not a URL, and yet it may hold a password
-			scheme, _, _ := strings.Cut(text, "://")
-			return scheme + "://" + redacted + text[at:]
-		}
+	if o.Type.Kind == Path {
+		return withoutPassword(text)
+	}
+	return text
+}
+
+// withoutPassword hides what may be a password in the address of a server, whether it is well written or not. What stands
+// before the last @ is hidden if there is more than a name in it.
+func withoutPassword(text string) string {
+	start := strings.Index(text, "://")
+	switch {
+	case start >= 0:
+		start += len("://")
+	case strings.HasPrefix(text, "//"), strings.HasPrefix(text, `\\`):
+		start = 2
+	case strings.HasPrefix(strings.ToLower(text), "smb:"), strings.HasPrefix(strings.ToLower(text), "cifs:"):
+		start = strings.Index(text, ":") + 1
+	default:
+		return text
+	}
+	if before := strings.Index(text, "@"); before >= 0 && before < start { // before the scheme
+		start = 0
+	}
+	if at := strings.LastIndex(text, "@"); at > start && strings.ContainsAny(text[start:at], ":%") {
+		return text[:start] + redacted + text[at:]
 	}
 	return text
 }

@@ -513,7 +513,7 @@ func TestRefusals(t *testing.T) {
 		"taken for a guest":   {at(s, same), wrong, []error{smb.ErrLogon}, "as a guest"},
 		"unknown share":       {at(plain, func(t *smb.Target) { t.Share = "absent" }), smbtest.Password, []error{store.ErrGone}, `no share "absent"`},
 		"unknown host":        {at(plain, func(t *smb.Target) { t.Host = "nas.invalid" }), smbtest.Password, []error{store.ErrGone}, "nas.invalid"},
-		"nobody listens":      {at(plain, func(t *smb.Target) { t.Port = 1 }), smbtest.Password, []error{store.ErrGone, store.ErrTemporary}, "switched on"},
+		"nobody listens":      {at(plain, func(t *smb.Target) { t.Port = 1 }), smbtest.Password, []error{store.ErrGone, store.ErrTemporary}, "switch on sharing by SMB"},
 		"folder is not there": {at(plain, func(t *smb.Target) { t.Path = "not/there" }), smbtest.Password, []error{store.ErrNotExist}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
