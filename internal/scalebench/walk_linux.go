@@ -14,6 +14,7 @@ import (
 type walker struct {
 	objects uint64
 	stat    unix.Stat_t
+	entries [32 << 10]byte // as glibc; used by one directory at a time
 }
 
 // walk counts the objects below a directory, itself included.
@@ -29,7 +30,7 @@ func walk(root string) (uint64, error) {
 // dir walks the directory behind fd, and closes it.
 func (w *walker) dir(fd int) error {
 	defer func() { _ = unix.Close(fd) }()
-	buf := make([]byte, 32<<10) // as glibc
+	buf := w.entries[:]
 	var below [][]byte
 	for {
 		n, err := unix.Getdents(fd, buf)
