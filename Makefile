@@ -3,6 +3,8 @@ GO      ?= go
 LINTER  ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
 ROUNDS  ?= 20
+FILES   ?= 300000,1000000
+WORK    ?=
 TREES   ?= /usr $(shell $(GO) env GOMODCACHE)
 
 # Packages in which several goroutines meet.
@@ -10,7 +12,7 @@ SOAK = 10m
 CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
 	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/sharetest/... ./internal/store/...
 
-.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy docs cover
+.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
@@ -53,6 +55,10 @@ bench-peers:            ## tidemark beside restic and borg on TREES; as root wit
 bench-policy:           ## what giving way does to a foreground, and costs; ONLY=1,2 ...; as root, with fio
 	@mkdir -p bin
 	$(GO) run ./internal/policybench -only "$(ONLY)" -json bin/bench-policy.json
+
+bench-scale:            ## time, memory and sizes against the number of files; FILES=300000,1000000 WORK=DIR; as root
+	@mkdir -p bin
+	$(GO) run ./internal/scalebench -files "$(FILES)" -work "$(WORK)" -json bin/bench-scale.json
 
 docs:                   ## docs/cli and bin/man, from the commands
 	$(GO) run ./cmd/tidemark man markdown docs/cli
