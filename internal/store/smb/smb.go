@@ -54,18 +54,20 @@ const (
 // Store is a folder on a share. Close it.
 type Store struct {
 	target   Target
-	inflight int
+	inflight int // requests on one file
+	requests int // on all sessions
 	verify   Verify
 	pass     *iopolicy.Pass
 	patience Patience
 	pool     *session.Pool
 	latches  latches
 	known    atomic.Bool      // the config file was there: it is the proof that the share's disk is
-	swept    atomic.Bool      // this Store looked for stale temporary files
+	swept    atomic.Bool      // this Store has begun to look for stale temporary files
 	fans     [256]atomic.Bool // folders of packs that are there
 
-	mu      sync.Mutex
-	orphans []string // temporary files of ours that could not be removed yet
+	mu       sync.Mutex
+	orphans  []string      // temporary files of ours that could not be removed yet
+	sweeping chan struct{} // closed when the sweep is over; nil: it has not begun
 }
 
 var _ store.Store = (*Store)(nil)
@@ -140,7 +142,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		l.Domain = secret.Domain
 	}
 	return &Store{
-		target: t, inflight: o.Inflight, verify: o.Verify, pass: o.Pass, patience: o.Patience,
+		target: t, inflight: o.Inflight, requests: o.Inflight * o.Sessions, verify: o.Verify, pass: o.Pass, patience: o.Patience,
 		pool: session.NewPool(l, o.Sessions),
 	}, nil
 }
@@ -177,6 +179,7 @@ func (s *Store) build(ctx context.Context, h *session.Hold) error {
 
 // Close ends the sessions. Operations under way fail.
 func (s *Store) Close() error {
+	s.awaitSweep()
 	if h := s.pool.Any(); h != nil {
 		s.clearOrphans(context.Background(), h)
 		h.Release()
@@ -208,13 +211,14 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if err != nil {
 		return err
 	}
-	defer release()
+	in := newStay(release)
+	defer in.leave()
 	return s.repeat(ctx, func(h *session.Hold, _ int) error {
 		f, err := s.open(ctx, h, s.path(name), os.O_RDONLY)
 		if err != nil {
 			return err
 		}
-		defer f.done(ctx)
+		defer f.done(ctx, in)
 		if off > math.MaxInt64-int64(len(p)) {
 			return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 		}
