@@ -10,7 +10,7 @@ SOAK = 10m
 CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
 	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/store/...
 
-.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy docs cover
+.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-share docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
@@ -52,6 +52,10 @@ bench-peers:            ## tidemark beside restic and borg on TREES; as root wit
 bench-policy:           ## what giving way does to a foreground, and costs; ONLY=1,2 ...; as root, with fio
 	@mkdir -p bin
 	$(GO) run ./internal/policybench -only "$(ONLY)" -json bin/bench-policy.json
+
+bench-share:            ## a repository on a share, with a Samba of its own; ONLY=1,2 ...
+	@mkdir -p bin
+	$(GO) run ./internal/sharebench -only "$(ONLY)" -json bin/bench-share.json
 
 docs:                   ## docs/cli and bin/man, from the commands
 	$(GO) run ./cmd/tidemark man markdown docs/cli

@@ -19,7 +19,9 @@ func testRooms() []string {
 }
 
 // tools are programs for people who work on this one. Nothing imports them.
-func tools() []string { return []string{"internal/peerbench", "internal/policybench"} }
+func tools() []string {
+	return []string{"internal/peerbench", "internal/policybench", "internal/sharebench"}
+}
 
 // within reports whether a package lies at or below one of some folders.
 func within(pkg string, folders []string) bool {

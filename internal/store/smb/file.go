@@ -57,10 +57,21 @@ func (f *file) close(ctx context.Context) error {
 // is one wait less for each file. Until it has come, in keeps others from replacing the file; nil: nobody does.
 func (f *file) done(ctx context.Context, in *stay) {
 	in.enter()
-	go func() {
+	f.store.later(func() {
 		defer in.leave()
 		_ = f.close(ctx)
-	}()
+	})
+}
+
+// later has f done without waiting for it, by all means before the end of Close.
+func (s *Store) later(f func()) {
+	s.mu.Lock()
+	if !s.closed {
+		s.tidying.Go(f)
+		f = func() {}
+	}
+	s.mu.Unlock()
+	f()
 }
 
 // stay is a latch that several hold together; release is called when the last of them leaves. A nil one is nobody's.

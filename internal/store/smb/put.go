@@ -30,8 +30,8 @@ const (
 	staleAfter = 24 * time.Hour
 	// sends is how often a file is sent when what arrives is not what was sent.
 	sends = 3
-	// trailer is how much of the end of a file is compared.
-	trailer = 64 << 10
+	// trailer is how much of the end of a file is compared, in bytes.
+	trailer = store.ProvenEnd
 	// busy is how long to wait for others who have the file open that is to be replaced.
 	busy = 10 * time.Second
 )
@@ -45,6 +45,9 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	s.sweepOnce(ctx, name)
 	return nil
 }
+
+// Proves: every Put reads back what it has stored, unless Options.Verify says otherwise.
+func (s *Store) Proves() bool { return s.verify != VerifyOff }
 
 func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if err := name.Check(); err != nil {
@@ -190,13 +193,17 @@ func (s *Store) prepareFan(ctx context.Context, name store.Name) (ready func()) 
 		return func() {}
 	}
 	var group sync.WaitGroup
-	group.Go(func() {
-		if h := s.pool.Any(); h != nil {
-			defer h.Release()
-			_ = s.makeFan(ctx, h, name)
-		}
-	})
+	group.Go(func() { s.aside(func(h *session.Hold) { _ = s.makeFan(ctx, h, name) }) })
 	return group.Wait
+}
+
+// aside does what is not urgent on a session that there is, if there is one. The session does not count as used: whoever
+// comes next would dial another one, and wait for that.
+func (s *Store) aside(f func(*session.Hold)) {
+	if h := s.pool.Any(); h != nil {
+		h.Release()
+		f(h)
+	}
 }
 
 // makeFan makes the folder of a pack, once.
@@ -313,32 +320,12 @@ func (s *Store) clearOrphans(ctx context.Context, h *session.Hold) {
 	}
 }
 
-// sweepOnce has the folders looked at for temporary files of dead writers, once, and waits for nothing: see sweep.
+// sweepOnce has the folders swept, once, and does not wait for it.
 func (s *Store) sweepOnce(ctx context.Context, fresh store.Name) {
 	if s.swept.Swap(true) {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	over := make(chan struct{})
-	s.sweeping = over
-	go func() {
-		defer close(over)
-		if h := s.pool.Any(); h != nil {
-			defer h.Release()
-			s.sweep(ctx, h, fresh)
-		}
-	}()
-}
-
-// awaitSweep waits until a sweep is over that has begun.
-func (s *Store) awaitSweep() {
-	s.mu.Lock()
-	over := s.sweeping
-	s.mu.Unlock()
-	if over != nil {
-		<-over
-	}
+	s.later(func() { s.aside(func(h *session.Hold) { s.sweep(ctx, h, fresh) }) })
 }
 
 // sweep removes temporary files whose writers are dead, and learns which folders of packs there are. fresh was stored a

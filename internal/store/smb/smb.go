@@ -64,10 +64,11 @@ type Store struct {
 	known    atomic.Bool      // the config file was there: it is the proof that the share's disk is
 	swept    atomic.Bool      // this Store has begun to look for stale temporary files
 	fans     [256]atomic.Bool // folders of packs that are there
+	tidying  sync.WaitGroup   // what nobody but Close waits for: see later
 
-	mu       sync.Mutex
-	orphans  []string      // temporary files of ours that could not be removed yet
-	sweeping chan struct{} // closed when the sweep is over; nil: it has not begun
+	mu      sync.Mutex
+	orphans []string // temporary files of ours that could not be removed yet
+	closed  bool     // Close was called: nothing is left for later
 }
 
 var _ store.Store = (*Store)(nil)
@@ -147,8 +148,11 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	}, nil
 }
 
-// find looks for the folder.
+// find looks for the folder. Where there is a config file, there is one.
 func (s *Store) find(ctx context.Context, h *session.Hold) error {
+	if s.lookForConfig(ctx, h); s.known.Load() {
+		return nil
+	}
 	info, err := s.lookAt(ctx, h, s.target.Path)
 	if err != nil {
 		return err
@@ -156,7 +160,6 @@ func (s *Store) find(ctx context.Context, h *session.Hold) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%s is not a folder; name the one that holds the repository", s.Location())
 	}
-	s.lookForConfig(ctx, h)
 	return nil
 }
 
@@ -179,7 +182,10 @@ func (s *Store) build(ctx context.Context, h *session.Hold) error {
 
 // Close ends the sessions. Operations under way fail.
 func (s *Store) Close() error {
-	s.awaitSweep()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.tidying.Wait()
 	if h := s.pool.Any(); h != nil {
 		s.clearOrphans(context.Background(), h)
 		h.Release()
