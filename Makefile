@@ -12,7 +12,7 @@ SOAK = 10m
 CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
 	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/sharetest/... ./internal/store/...
 
-.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale docs cover
+.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
@@ -59,6 +59,10 @@ bench-policy:           ## what giving way does to a foreground, and costs; ONLY
 bench-scale:            ## time, memory and sizes against the number of files; FILES=300000,1000000 WORK=DIR; as root
 	@mkdir -p bin
 	$(GO) run ./internal/scalebench -files "$(FILES)" -work "$(WORK)" -json bin/bench-scale.json
+
+bench-share:            ## a repository on a share, with a Samba of its own; ONLY=1,2 ...
+	@mkdir -p bin
+	$(GO) run ./internal/sharebench -only "$(ONLY)" -json bin/bench-share.json
 
 docs:                   ## docs/cli and bin/man, from the commands
 	$(GO) run ./cmd/tidemark man markdown docs/cli

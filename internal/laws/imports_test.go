@@ -20,7 +20,7 @@ func testRooms() []string {
 
 // tools are programs for people who work on this one. Nothing imports them.
 func tools() []string {
-	return []string{"internal/peerbench", "internal/policybench", "internal/scalebench"}
+	return []string{"internal/peerbench", "internal/policybench", "internal/scalebench", "internal/sharebench"}
 }
 
 // within reports whether a package lies at or below one of some folders.

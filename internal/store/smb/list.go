@@ -87,7 +87,7 @@ func (s *Store) listPacks(ctx context.Context, pass func([]store.Info) error) er
 			fans = append(fans, id)
 		}
 	}
-	for some := range slices.Chunk(fans, s.inflight) {
+	for some := range slices.Chunk(fans, s.requests) {
 		found := make([][]store.Info, len(some))
 		group, ctx := errgroup.WithContext(ctx)
 		for i, fan := range some {
@@ -162,7 +162,7 @@ func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.F
 	if err != nil {
 		return nil, err
 	}
-	defer d.done(ctx)
+	defer d.done(ctx, nil)
 	var all []fs.FileInfo
 	for {
 		some, err := s.readSome(ctx, h, d)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +30,8 @@ const (
 	staleAfter = 24 * time.Hour
 	// sends is how often a file is sent when what arrives is not what was sent.
 	sends = 3
-	// trailer is how much of the end of a file is compared.
-	trailer = 64 << 10
+	// trailer is how much of the end of a file is compared, in bytes.
+	trailer = store.ProvenEnd
 	// busy is how long to wait for others who have the file open that is to be replaced.
 	busy = 10 * time.Second
 )
@@ -41,8 +42,12 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 		return fmt.Errorf("put %s: %w", name, err)
 	}
 	s.sawConfig(name)
+	s.sweepOnce(ctx, name)
 	return nil
 }
+
+// Proves: every Put reads back what it has stored, unless Options.Verify says otherwise.
+func (s *Store) Proves() bool { return s.verify != VerifyOff }
 
 func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if err := name.Check(); err != nil {
@@ -62,7 +67,9 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 
 // send does it once. When what is there then is not what was sent, the error wraps ErrTorn.
 func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
+	ready := s.prepareFan(ctx, name)
 	temp, writer, err := s.upload(ctx, name, data)
+	ready()
 	if err != nil {
 		return err
 	}
@@ -71,12 +78,13 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
 		s.discard(ctx, nil, temp)
 		return err
 	}
-	defer release()
-	if err := s.publish(ctx, temp, name, data); err != nil {
+	in := newStay(release)
+	defer in.leave()
+	if err := s.publish(ctx, temp, name, data, in); err != nil {
 		s.discard(ctx, nil, temp)
 		return err
 	}
-	return s.prove(ctx, writer, name, data)
+	return s.prove(ctx, writer, name, data, in)
 }
 
 // upload leaves a complete, flushed and closed temporary file, and tells which session wrote it.
@@ -87,9 +95,6 @@ func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp 
 			return err
 		}
 		temp, writer = at, h.Session
-		if !s.swept.Swap(true) {
-			s.sweep(ctx, h, at)
-		}
 		if err = f.write(ctx, data); err == nil {
 			err = s.flush(ctx, h, func(*smb2.Share) error { return f.smb.Sync() })
 		}
@@ -136,7 +141,7 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 
 // publish gives the temporary file its name. A rename may have been done although its answer never came: then the
 // temporary file is gone, and what has the name is compared with data.
-func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte) error {
+func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte, in *stay) error {
 	final, asked, made := s.path(name), false, false
 	var waited time.Time
 	if err := s.repeat(ctx, func(h *session.Hold, _ int) error { return s.makeFan(ctx, h, name) }); err != nil {
@@ -148,7 +153,7 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		}
 		err := rename()
 		if errors.Is(err, fs.ErrNotExist) && asked {
-			return s.compare(ctx, h, name, data, s.verify == VerifyFull)
+			return s.compare(ctx, h, name, data, in)
 		}
 		if errors.Is(err, fs.ErrNotExist) && !made { // the folder of the pack went away since it was seen
 			made = true
@@ -185,6 +190,26 @@ func (s *Store) fan(name store.Name) *atomic.Bool {
 	return &s.fans[n]
 }
 
+// prepareFan begins to make the folder of a pack while the pack is under way, so that nobody waits for it; ready waits until
+// that is over. Whether it has succeeded is of no interest: publish makes the folder if it is not there.
+func (s *Store) prepareFan(ctx context.Context, name store.Name) (ready func()) {
+	if name.Kind != store.Pack || (len(name.ID) > 1 && s.fan(name).Load()) {
+		return func() {}
+	}
+	var group sync.WaitGroup
+	group.Go(func() { s.aside(func(h *session.Hold) { _ = s.makeFan(ctx, h, name) }) })
+	return group.Wait
+}
+
+// aside does what is not urgent on a session that there is, if there is one. The session does not count as used: whoever
+// comes next would dial another one, and wait for that.
+func (s *Store) aside(f func(*session.Hold)) {
+	if h := s.pool.Any(); h != nil {
+		h.Release()
+		f(h)
+	}
+}
+
 // makeFan makes the folder of a pack, once.
 func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) error {
 	if name.Kind != store.Pack || (len(name.ID) > 1 && s.fan(name).Load()) {
@@ -198,7 +223,7 @@ func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) e
 }
 
 // prove opens the file that has its name now and compares it with what was sent. One that differs is removed.
-func (s *Store) prove(ctx context.Context, writer *session.Session, name store.Name, data []byte) error {
+func (s *Store) prove(ctx context.Context, writer *session.Session, name store.Name, data []byte, in *stay) error {
 	if s.verify == VerifyOff {
 		return s.anchor(ctx, name)
 	}
@@ -209,7 +234,7 @@ func (s *Store) prove(ctx context.Context, writer *session.Session, name store.N
 				h = other
 			}
 		}
-		err := s.compare(ctx, h, name, data, s.verify == VerifyFull)
+		err := s.compare(ctx, h, name, data, in)
 		if errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
 			return fmt.Errorf("%w: there is no file under the name that one got", ErrTorn)
 		}
@@ -243,7 +268,7 @@ func (s *Store) openNamed(ctx context.Context, h *session.Hold, name store.Name)
 		return nil, err
 	}
 	if err := s.flush(ctx, h, func(*smb2.Share) error { return f.smb.Sync() }); err != nil {
-		f.done(ctx)
+		_ = f.close(ctx)
 		return nil, err
 	}
 	return f, nil
@@ -266,15 +291,21 @@ func (s *Store) retract(ctx context.Context, name store.Name) {
 }
 
 // compare reads the file anew, once its name is durable. An error that wraps ErrTorn says where it differs from data.
-func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, full bool) error {
+func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, in *stay) (err error) {
 	f, err := s.openNamed(ctx, h, name)
 	if err != nil {
 		return err
 	}
-	defer f.done(ctx)
+	defer func() {
+		if err != nil { // it is to be removed now, which a server refuses while it is open
+			_ = f.close(ctx)
+			return
+		}
+		f.done(ctx, in)
+	}()
 	off := max(0, len(data)-trailer)
 	tail := make([]byte, len(data)-off+1) // a byte more: a file that is longer is another one
-	n, err := f.readUpTo(ctx, int64(off), tail)
+	n, err := f.readEnd(ctx, int64(off), tail)
 	if err != nil {
 		return err
 	}
@@ -284,7 +315,7 @@ func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, d
 	if !bytes.Equal(tail[:n], data[off:]) {
 		return fmt.Errorf("%w: its last %d bytes differ", ErrTorn, n)
 	}
-	if !full {
+	if s.verify != VerifyFull {
 		return nil
 	}
 	return f.each(ctx, iopolicy.Read, off, func(from, to int) (int, error) {
@@ -338,24 +369,42 @@ func (s *Store) clearOrphans(ctx context.Context, h *session.Hold) {
 	}
 }
 
-// sweep removes temporary files whose writers are dead. fresh is the path of one created a moment ago: its time is that of
-// the server's clock. Nothing depends on success, so errors are left for whoever needs the folder next.
-func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh string) {
-	now, err := s.lookAt(ctx, h, fresh)
+// sweepOnce has the folders swept, once, and does not wait for it.
+func (s *Store) sweepOnce(ctx context.Context, fresh store.Name) {
+	if s.swept.Swap(true) {
+		return
+	}
+	s.later(func() { s.aside(func(h *session.Hold) { s.sweep(ctx, h, fresh) }) })
+}
+
+// sweep removes temporary files whose writers are dead, and learns which folders of packs there are. fresh was stored a
+// moment ago: its time is that of the server's clock. Nothing depends on success, so errors are left for whoever needs the
+// folder next.
+func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh store.Name) {
+	now, err := s.lookAt(ctx, h, s.path(fresh))
 	if err != nil {
 		return
 	}
 	limit := now.ModTime().Add(-staleAfter)
+	var kinds sync.WaitGroup
 	for kind := range store.Kinds() {
-		dir := path.Join(s.target.Path, kind.Folder())
-		entries, err := s.readDir(ctx, h, dir)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if isTemp(e) && e.ModTime().Before(limit) {
-				_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
-			}
+		kinds.Go(func() { s.sweepFolder(ctx, h, kind, limit) })
+	}
+	kinds.Wait()
+}
+
+func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, kind store.Kind, limit time.Time) {
+	dir := path.Join(s.target.Path, kind.Folder())
+	entries, err := s.readDir(ctx, h, dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		switch id := folded(e); {
+		case isTemp(e) && e.ModTime().Before(limit):
+			_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
+		case kind == store.Pack && e.IsDir() && len(id) == 2 && store.ValidID(id):
+			s.fan(store.Name{Kind: store.Pack, ID: id}).Store(true)
 		}
 	}
 }

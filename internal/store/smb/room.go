@@ -299,7 +299,7 @@ func (r *Room) FlushNames(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer d.done(ctx)
+		defer func() { _ = d.close(ctx) }()
 		return r.store.flush(ctx, h, func(*smb2.Share) error { return d.smb.Sync() })
 	})
 }
@@ -315,15 +315,15 @@ func (r *Room) Read(ctx context.Context, name string) (data []byte, e Entry, err
 		if err != nil {
 			return err
 		}
-		defer f.done(ctx)
+		defer func() { _ = f.close(ctx) }()
 		if err := r.store.look(ctx, h, func(*smb2.Share) (err error) { e, err = entryOf(f.smb); return err }); err != nil {
 			return err
 		}
 		if e.Size < 0 || e.Size > largest {
 			return fmt.Errorf("the server says that it holds %d bytes", e.Size)
 		}
-		data = make([]byte, e.Size)
-		n, err := f.readUpTo(ctx, 0, data)
+		data = make([]byte, e.Size+1)
+		n, err := f.readEnd(ctx, 0, data)
 		data = data[:n]
 		return err
 	})

@@ -221,17 +221,18 @@ func TestStaleTemporaryFilesAreSwept(t *testing.T) {
 		require.FileExists(t, path, "opening must not write")
 	}
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
-	for _, path := range stale {
-		require.NoFileExists(t, path)
-	}
-	for _, path := range kept {
-		require.FileExists(t, path)
-	}
 	for kind := range store.Kinds() {
 		for info, err := range st.List(t.Context(), kind) {
 			require.NoError(t, err)
 			require.Equal(t, pack(1), info.Name, "a foreign file is listed")
 		}
+	}
+	require.NoError(t, st.Close(), "nobody waits for the sweep but Close")
+	for _, path := range stale {
+		require.NoFileExists(t, path)
+	}
+	for _, path := range kept {
+		require.FileExists(t, path)
 	}
 }
 

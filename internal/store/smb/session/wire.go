@@ -26,6 +26,9 @@ const (
 	flagEncrypt  = 4
 	// maxHandshake bounds the frames that are held whole while a session begins; servers send some hundred bytes.
 	maxHandshake = 1 << 20
+	// ahead is how much is read at a time while the library asks for less: an answer that carries no data is much shorter,
+	// so that it takes one call of the system and not two.
+	ahead = 4 << 10
 	// sendStep is how much of a frame is handed to the system at a time.
 	sendStep = 256 << 10
 )
@@ -46,6 +49,7 @@ type wire struct {
 	header  [frameHeader]byte           // of the frame that is being written
 	pending bool                        // header was given and waits for its frame
 	held    []byte                      // what was read ahead of the library
+	room    [ahead]byte                 // for held, once the handshake is over
 	cipher  bool                        // the server agreed on encryption
 	link    link
 }
@@ -105,6 +109,21 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.held = w.held[n:]
 		return n, nil
 	}
+	if len(p) >= ahead {
+		return w.receive(p)
+	}
+	n, err := w.receive(w.room[:])
+	w.held = w.room[:n]
+	if n == 0 {
+		return 0, err
+	}
+	n = copy(p, w.held) // err, if any, comes again with the next call
+	w.held = w.held[n:]
+	return n, nil
+}
+
+// receive reads from the connection once.
+func (w *wire) receive(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if n > 0 {
 		w.moved.Store(time.Now().UnixNano())
