@@ -128,22 +128,8 @@ func (l layout) each(ctx context.Context, w *writer, do func(h *hand, i int) err
 
 // hand is what one goroutine writes with.
 type hand struct {
-	writer *writer
-	voices map[uint64]*voice
-	buf    []byte
-}
-
-// voice returns the voice of a project. A few are kept.
-func (h *hand) voice(project uint64) *voice {
-	if v := h.voices[project]; v != nil {
-		return v
-	}
-	if h.voices == nil || len(h.voices) >= 16 {
-		h.voices = map[uint64]*voice{}
-	}
-	v := h.writer.voice(project)
-	h.voices[project] = v
-	return v
+	*writer
+	buf []byte
 }
 
 // write writes a file of n bytes that next adds to a buffer, a piece at a time.

@@ -1,6 +1,9 @@
 package corpus
 
-import "strconv"
+import (
+	"strconv"
+	"sync"
+)
 
 const (
 	syllables   = 64   // of two to three letters, of which words are made
@@ -8,6 +11,7 @@ const (
 	dialect     = 160  // words that the files of one project have in common
 	boilerplate = 300  // lines that they have in common
 	patterns    = 400  // of bytes that its programs have in common
+	mostVoices  = 2000 // kept, of some 30 KiB each
 )
 
 // writer makes text that looks to a compressor as sources and configuration do: lines of a few forms, words of which
@@ -16,11 +20,14 @@ const (
 type writer struct {
 	words [vocabulary]string
 	forms []string
+
+	mu     sync.Mutex
+	voices map[uint64]*voice
 }
 
 // newWriter makes the words. They do not depend on the seed of a set.
 func newWriter() *writer {
-	w := &writer{forms: forms()}
+	w := &writer{forms: forms(), voices: map[uint64]*voice{}}
 	d := throw(0x776f_7264)
 	const consonants, vowels = "bcdfghklmnprstvw", "aeiou"
 	var parts [syllables]string
@@ -59,8 +66,23 @@ type voice struct {
 	patterns [patterns][]byte    // of its programs
 }
 
-// voice returns the voice of a project. It takes a while: keep it for the files of the project.
+// voice returns the voice of a project. It may be called from several goroutines.
 func (w *writer) voice(project uint64) *voice {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := w.voices[project]
+	if v != nil {
+		return v
+	}
+	if len(w.voices) >= mostVoices {
+		clear(w.voices)
+	}
+	v = w.newVoice(project)
+	w.voices[project] = v
+	return v
+}
+
+func (w *writer) newVoice(project uint64) *voice {
 	v := &voice{writer: w, project: project}
 	d := throw(project)
 	for i := range v.words {
