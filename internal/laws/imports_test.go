@@ -13,7 +13,8 @@ import (
 // testRooms hold code that only tests run. They may import anything but cmd, and only tests and each other import them.
 func testRooms() []string {
 	return []string{
-		"internal/testkit", "internal/enginetest", "internal/sharetest", "internal/laws", "internal/store/storetest",
+		"internal/testkit", "internal/enginetest", "internal/sharetest", "internal/laws", "internal/corpus", "internal/stagebench",
+		"internal/store/storetest",
 		"internal/store/faultstore", "internal/store/smb/smbtest", "pkg/format/internal/spectest",
 	}
 }
