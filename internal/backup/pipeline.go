@@ -51,6 +51,7 @@ type Reading struct {
 	Serialization Serialization
 	Retries       int  // attempts after the first on a file that changes
 	AccessTime    bool // keep access times
+	Singly        bool // one small file after the other, rather than those of a directory together
 }
 
 // Comparing says what counts as unchanged.
