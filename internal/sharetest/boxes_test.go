@@ -28,12 +28,12 @@ func boxes() map[string]box {
 	global := func(lines ...string) smbtest.Config { return smbtest.Config{Global: lines} }
 	share := func(lines ...string) smbtest.Config { return smbtest.Config{Share: lines} }
 	return map[string]box{
-		"SMB 2.10 only":       {server: global("server min protocol = SMB2_10", "server max protocol = SMB2_10")},
-		"SMB 2.10 and signed": {server: global("server max protocol = SMB2_10", "server signing = mandatory"), options: smb.Options{Sign: true}},
+		"SMB 2.10 only":             {server: global("server min protocol = SMB2_10", "server max protocol = SMB2_10")},
+		"more: SMB 2.10 and signed": {server: global("server max protocol = SMB2_10", "server signing = mandatory"), options: smb.Options{Sign: true}},
 		"SMB 3.1.1, encryption required": {
 			server: global("server min protocol = SMB3_11", "server smb encrypt = required"), sealed: true,
 		},
-		"SMB 3.1.1, encryption required on both sides": {
+		"more: SMB 3.1.1, encryption required on both sides": {
 			server:  global("server min protocol = SMB3_11", "server smb encrypt = required"),
 			options: smb.Options{Encrypt: true}, sealed: true,
 		},
@@ -54,19 +54,19 @@ func boxes() map[string]box {
 			},
 		}},
 		"few credits": {server: global("smb2 max credits = 16", "smb2 max write = 65536", "smb2 max read = 65536")},
-		"no leases, no async": {server: smbtest.Config{
+		"more: no leases, no async": {server: smbtest.Config{
 			Global: []string{"smb2 leases = no", "aio read size = 0", "aio write size = 0"},
 			Share:  []string{"oplocks = no", "strict locking = yes"},
 		}},
 	}
 }
 
-// TestBoxes runs the engine's list against servers set as those of real boxes are.
+// TestBoxes runs the engine's list against servers set as those of real boxes are; against some more with -soak.
 func TestBoxes(t *testing.T) {
 	t.Parallel()
 	all := boxes()
-	if testing.Short() {
-		maps.DeleteFunc(all, func(name string, _ box) bool { return strings.HasPrefix(name, "few") || strings.HasPrefix(name, "no ") })
+	if *soak == 0 {
+		maps.DeleteFunc(all, func(name string, _ box) bool { return strings.HasPrefix(name, "more") })
 	}
 	for name, b := range all {
 		t.Run(name, func(t *testing.T) {

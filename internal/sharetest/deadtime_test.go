@@ -12,8 +12,8 @@ import (
 )
 
 // TestDeadtime: nothing goes out for so long, in the middle of a backup, that the server ends all connections. The backup
-// goes on without any patience: connections that ended while nothing was under way are no outage. With an Echo now and
-// then they do not end.
+// goes on without any patience: connections that ended while nothing was under way are no outage. An Echo now and then does
+// not keep them: smbd counts when the share was used last.
 func TestDeadtime(t *testing.T) {
 	if os.Getenv("TIDEMARK_SMB_DEADTIME") == "" {
 		t.Skip("takes minutes, since smbd counts its deadtime in minutes: set TIDEMARK_SMB_DEADTIME=1")
@@ -33,7 +33,7 @@ func TestDeadtime(t *testing.T) {
 			require.Positive(t, before)
 			ended := silence(t, s, 3*time.Minute)
 			t.Logf("%d connections before, %d after", before, len(s.Clients()))
-			require.Equal(t, patience.Idle == time.Hour, ended, "whether the server ended all connections")
+			require.True(t, ended, "the server keeps connections: this test shows nothing")
 			release()
 			r := <-done
 			m.finish(src, first, r, r.requireEnd(t, true, ""))

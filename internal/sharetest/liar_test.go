@@ -58,7 +58,7 @@ func TestTornWrites(t *testing.T) {
 	for name, verify := range map[string]smb.Verify{"trailer": smb.VerifyTrailer, "full": smb.VerifyFull} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			moments(t, 41, 2, fullPacks, func(t *testing.T, when moment) {
+			moments(t, 41, 1, fullPacks, func(t *testing.T, when moment) {
 				m, p, first := begun(t, smbtest.Config{}, smb.Options{Verify: verify})
 				src := source(t)
 				l := &liar{lies: map[int]bool{}, claims: map[[2]uint64]uint32{}}
@@ -143,7 +143,7 @@ func TestRenameAnswerLost(t *testing.T) {
 	for _, verdict := range []smbtest.Verdict{smbtest.Drop, smbtest.Cut} {
 		t.Run(fmt.Sprintf("verdict %d", verdict), func(t *testing.T) {
 			t.Parallel()
-			moments(t, 51, 2, fullPacks, func(t *testing.T, when moment) {
+			moments(t, 51, 1, fullPacks, func(t *testing.T, when moment) {
 				m, p, first := begun(t, smbtest.Config{}, smb.Options{Patience: smb.Patience{Request: 2 * time.Second}})
 				src := source(t)
 				var renames, lost, writes atomic.Int64

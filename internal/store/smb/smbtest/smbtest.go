@@ -1,5 +1,6 @@
 // Package smbtest runs a real Samba for tests: an smbd of its own on a high port of the loopback interface, with its own
-// configuration, users and share, and a proxy before it that delays, cuts and lies. It needs no privileges. It refuses to
+// configuration, users and share, and a proxy before it that delays, cuts and lies. It needs no privileges, but for a Line,
+// which is a network of its own with a cable that can be pulled. It refuses to
 // pretend: where smbd is not installed, the test is skipped.
 package smbtest
 
