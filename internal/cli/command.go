@@ -70,8 +70,16 @@ func (a *app) warn(warnings []options.Warning) {
 // way, index and cache pages.
 const besideBuffers = 72 << 20
 
+// ballastSize is how much is allocated and never touched, in bytes: it takes no memory, and the garbage collector counts
+// it as in use. A walk through unchanged directories keeps 2 MiB; without ballast it collected a thousand times for a
+// million objects, a tenth of its processor time, and with it sixty times.
+const ballastSize = 16 << 20
+
 // boundMemory makes the garbage collector work harder as the program comes near its budget.
 func (a *app) boundMemory() {
+	if a.ballast == nil {
+		a.ballast = make([]byte, ballastSize)
+	}
 	debug.SetGCPercent(50)
-	debug.SetMemoryLimit(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers)
+	debug.SetMemoryLimit(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + ballastSize)
 }

@@ -22,6 +22,9 @@ func (a *app) dial(job *backup.Job) {
 		Compressors: w.Compressors, Uploads: w.Uploads}, runtime.NumCPU())
 	w.Scanners, w.Readers, w.Compressors, w.Uploads = most.Scanners, most.Readers, most.Compressors, most.Uploads
 	job.Parallel = crews(par)
+	if c := a.spec.Compression(); c.Auto {
+		job.Parallel.Level = backup.Range{Start: c.Level, Least: 1, Most: options.HardestAuto}
+	}
 	job.Session.Uploads = par.Workers.Uploads
 	a.task.uploads = par.Workers.Uploads
 	job.Session.Memory = par.Memory - job.Parallel.Memory

@@ -76,7 +76,7 @@ func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 		opened.Release()
 		return nil, err
 	}
-	if h.gate != nil && mounted(in, &st) {
+	if h.gate != nil && d.mountedIn(in, &st) {
 		opened.Through(h.gate(opened, d.place(h.path)))
 	}
 	return opened, nil

@@ -52,7 +52,11 @@ func newPacker(s *Session, kind pack.Kind, target, buffers int) *packer {
 
 // append seals one frame into the open pack, and sends the pack on its way when it is complete.
 func (p *packer) append(payload *pack.Payload) error {
-	p.mu.Lock()
+	if !p.mu.TryLock() { // another seals, or waits for a buffer
+		p.s.blocked.Begin()
+		p.mu.Lock()
+		p.s.blocked.End()
+	}
 	defer p.mu.Unlock()
 	if p.open == nil {
 		buf, err := p.buffer()
@@ -108,24 +112,28 @@ func (p *packer) buffer() ([]byte, error) {
 // waiting measures how long a caller stands still; call what it returns when that is over.
 func (s *Session) waiting() func() {
 	start := s.opt.Tuning.Now()
-	return func() { s.opt.Observer.Waited(s.opt.Tuning.Now().Sub(start)) }
+	s.blocked.Begin()
+	return func() {
+		s.blocked.End()
+		s.opt.Observer.Waited(s.opt.Tuning.Now().Sub(start))
+	}
 }
 
-// dispatch hands the open pack to an upload of its own, once one of the slots is free. Uploads never wait for a packer,
+// dispatch hands the open pack to an upload of its own, once one of the lanes is free. Uploads never wait for a packer,
 // so waiting for them here cannot deadlock.
 func (p *packer) dispatch() error {
-	if !p.s.slots.TryAcquire(1) {
+	if !p.s.lanes.tryEnter() {
 		done := p.s.waiting()
-		err := p.s.slots.Acquire(p.s.ctx, 1)
+		err := p.s.lanes.enter(p.s.ctx)
 		done()
 		if err != nil {
-			return context.Cause(p.s.ctx)
+			return err
 		}
 	}
 	builder := p.open
 	p.open = nil
 	go func() {
-		defer p.s.slots.Release(1)
+		defer p.s.lanes.leave()
 		buf, err := p.s.upload(builder)
 		if err != nil {
 			_ = p.s.fail(err)

@@ -36,7 +36,7 @@ const (
 	busy = 10 * time.Second
 )
 
-// Put writes a temporary file, flushes it, renames it, and looks at what is there now.
+// Put writes a temporary file, flushes it, renames it, flushes it under its name, and looks at what is there now.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	if err := s.put(ctx, name, data); err != nil {
 		return fmt.Errorf("put %s: %w", name, err)
@@ -147,7 +147,7 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 	if err := s.repeat(ctx, func(h *session.Hold, _ int) error { return s.makeFan(ctx, h, name) }); err != nil {
 		return err
 	}
-	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
 		rename := func() error {
 			return s.flush(ctx, h, func(share *smb2.Share) error { return share.Rename(temp, final) })
 		}
@@ -178,6 +178,10 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		}
 		return err
 	})
+	if err != nil && (asked || ctx.Err() != nil) {
+		s.retract(ctx, name)
+	}
+	return err
 }
 
 // fan is the note that the folder of a pack is there.
@@ -221,9 +225,9 @@ func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) e
 // prove opens the file that has its name now and compares it with what was sent. One that differs is removed.
 func (s *Store) prove(ctx context.Context, writer *session.Session, name store.Name, data []byte, in *stay) error {
 	if s.verify == VerifyOff {
-		return nil
+		return s.anchor(ctx, name)
 	}
-	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
 		if h.Session == writer {
 			if other := s.pool.Other(h); other != nil {
 				defer other.Release()
@@ -239,11 +243,56 @@ func (s *Store) prove(ctx context.Context, writer *session.Session, name store.N
 		}
 		return err
 	})
+	if err != nil {
+		s.retract(ctx, name)
+	}
+	return err
 }
 
-// compare reads the file anew. An error that wraps ErrTorn says where it differs from data.
+// anchor makes a name durable, of a file that is not looked at otherwise.
+func (s *Store) anchor(ctx context.Context, name store.Name) error {
+	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+		f, err := s.openNamed(ctx, h, name)
+		if err != nil {
+			return err
+		}
+		return f.close(ctx)
+	})
+}
+
+// openNamed opens a file that was renamed and flushes it under its new name. A rename is in the memory of the server until
+// then, and a power cut would undo it for some seconds: file systems write the name of a file with the file.
+func (s *Store) openNamed(ctx context.Context, h *session.Hold, name store.Name) (*file, error) {
+	f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.flush(ctx, h, func(*smb2.Share) error { return f.smb.Sync() }); err != nil {
+		_ = f.close(ctx)
+		return nil, err
+	}
+	return f, nil
+}
+
+// retract removes a pack that has its name, or may have it, and was not proven, because the job ended or the server is away:
+// it could be torn, and whoever looks for packs that no index names would find it. What cannot be removed now stays.
+func (s *Store) retract(ctx context.Context, name store.Name) {
+	if name.Kind != store.Pack { // anything else may have replaced one that was good
+		return
+	}
+	h := s.pool.Any()
+	if h == nil {
+		return
+	}
+	defer h.Release()
+	ctx, cancel := after(ctx)
+	defer cancel()
+	_ = h.Do(ctx, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
+}
+
+// compare reads the file anew, once its name is durable. An error that wraps ErrTorn says where it differs from data.
 func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, in *stay) (err error) {
-	f, err := s.open(ctx, h, s.path(name), os.O_RDONLY)
+	f, err := s.openNamed(ctx, h, name)
 	if err != nil {
 		return err
 	}

@@ -50,13 +50,13 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 		{"open", func(*smb.Store) error { return nil }, map[uint16]int{smbtest.Create: 1, closeFile: 1}},
 		{
 			"put, the folder is new", func(st *smb.Store) error { return st.Put(t.Context(), pack(1), small) },
-			map[uint16]int{smbtest.Create: 4, smbtest.Write: 1, smbtest.Flush: 1, smbtest.SetInfo: 1, smbtest.Read: 1, closeFile: 4},
+			map[uint16]int{smbtest.Create: 4, smbtest.Write: 1, smbtest.Flush: 2, smbtest.SetInfo: 1, smbtest.Read: 1, closeFile: 4},
 		},
 		{
 			"put", func(st *smb.Store) error {
 				return st.Put(t.Context(), store.Name{Kind: store.Index, ID: "01"}, large)
 			},
-			map[uint16]int{smbtest.Create: 3, smbtest.Write: 4, smbtest.Flush: 1, smbtest.SetInfo: 1, smbtest.Read: 1, closeFile: 3},
+			map[uint16]int{smbtest.Create: 3, smbtest.Write: 4, smbtest.Flush: 2, smbtest.SetInfo: 1, smbtest.Read: 1, closeFile: 3},
 		},
 		{
 			"get", func(st *smb.Store) error {

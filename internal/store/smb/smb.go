@@ -197,6 +197,9 @@ func (s *Store) Close() error {
 // Location is the address, which holds no secret.
 func (s *Store) Location() string { return s.target.String() }
 
+// Target is the address in its parts.
+func (s *Store) Target() Target { return s.target }
+
 // Get opens, reads and closes. A range of several pieces is read by several requests at once.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	if err := s.get(ctx, name, off, p); err != nil {

@@ -32,15 +32,15 @@ func Parse(address string) (Target, error) {
 	if !ok {
 		return Target{}, fmt.Errorf("%w: it does not begin with %s; %s", ErrTarget, Scheme, form)
 	}
-	authority, _, _ := strings.Cut(rest, "/")
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 && strings.Contains(authority[:at], ":") {
-		return Target{}, fmt.Errorf("%w: it holds a password, which others could read in the list of processes; leave it "+
-			"out, and give it by --smb-password-file, --smb-password-command or TIDEMARK_SMB_PASSWORD, or at the prompt",
-			ErrTarget)
+	if holdsPassword(rest) {
+		return Target{}, errPassword
 	}
 	u, err := url.Parse(address) // its error quotes the address and is not passed on
 	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
 		return Target{}, fmt.Errorf("%w: %s; other characters than letters, digits, -._~ as %%XX", ErrTarget, form)
+	}
+	if strings.ContainsAny(u.User.Username(), ":%") {
+		return Target{}, errPassword
 	}
 	t := Target{User: u.User.Username(), Host: u.Hostname(), Port: defaultPort}
 	if domain, user, ok := strings.Cut(t.User, ";"); ok {
@@ -62,6 +62,14 @@ func Parse(address string) (Target, error) {
 	}
 	t.Share, t.Path = names[0], strings.Join(names[1:], "/")
 	return t, nil
+}
+
+// holdsPassword reports whether what follows the scheme may hold a password: a user with a colon, or an @ where there is
+// none in an address that is well written, since a password with a slash in it looks like a host with a port.
+func holdsPassword(rest string) bool {
+	authority, _, _ := strings.Cut(rest, "/")
+	last := strings.LastIndexByte(rest, '@')
+	return last >= 0 && (strings.Contains(rest[:last], ":") || !strings.Contains(authority, "@"))
 }
 
 // checkName turns away what no server takes as the name of a folder, or what means another one.
@@ -95,5 +103,6 @@ func (t Target) String() string {
 	case t.User != "":
 		u.User = url.User(t.User)
 	}
+	u.RawPath = strings.ReplaceAll(u.EscapedPath(), "@", "%40") // so that no @ stands behind that of the user
 	return u.String()
 }

@@ -51,6 +51,7 @@ type wire struct {
 	held    []byte                      // what was read ahead of the library
 	room    [ahead]byte                 // for held, once the handshake is over
 	cipher  bool                        // the server agreed on encryption
+	link    link
 }
 
 func newWire(c net.Conn, encrypt, guest bool) *wire {
@@ -75,6 +76,7 @@ func (w *wire) Write(p []byte) (int, error) {
 			return 0, w.refuse(fmt.Errorf("%w: the server does not encrypt this share", ErrInsecure))
 		}
 	}
+	w.link.leaves(p)
 	n, err := w.send(p)
 	return max(0, n-frameHeader), err
 }
@@ -162,7 +164,10 @@ func (w *wire) inspect(p []byte) error {
 	status, body := binary.LittleEndian.Uint32(p[8:]), p[headerSize:]
 	switch binary.LittleEndian.Uint16(p[12:]) {
 	case cmdNegotiate:
-		w.cipher = status == 0 && offersEncryption(p)
+		if status == 0 {
+			w.link.agreed(p)
+		}
+		w.cipher = status == 0 && cipherOf(p) != 0
 		// 0x02ff: an answer to SMB1 that asks to negotiate once more, with the dialect unknown yet.
 		if w.encrypt && !w.cipher && binary.LittleEndian.Uint16(body[4:]) != 0x02ff {
 			return fmt.Errorf("%w: the server offers no encryption; it needs SMB 3", ErrInsecure)
@@ -173,6 +178,7 @@ func (w *wire) inspect(p []byte) error {
 			return nil
 		}
 		flags := binary.LittleEndian.Uint16(body[2:])
+		w.link.guest.Store(flags&(flagGuest|flagNull) != 0)
 		if flags&(flagGuest|flagNull) != 0 && !w.guest {
 			return fmt.Errorf("%w: it does not know the user and would let anybody in as a guest", ErrLogon)
 		}
@@ -181,30 +187,6 @@ func (w *wire) inspect(p []byte) error {
 		}
 	}
 	return nil
-}
-
-// offersEncryption reads the answer to a negotiation: which dialect, and whether a cipher was agreed on.
-func offersEncryption(p []byte) bool {
-	body := p[headerSize:]
-	if len(body) < 64 {
-		return false
-	}
-	switch binary.LittleEndian.Uint16(body[4:]) {
-	case dialect300, dialect302:
-		return binary.LittleEndian.Uint32(body[24:])&capEncrypt != 0
-	case dialect311:
-	default:
-		return false
-	}
-	count, at := int(binary.LittleEndian.Uint16(body[6:])), int(binary.LittleEndian.Uint32(body[60:]))
-	for ; count > 0 && at >= headerSize && at+8 <= len(p); count-- {
-		size := int(binary.LittleEndian.Uint16(p[at+2:]))
-		if binary.LittleEndian.Uint16(p[at:]) == ctxEncrypt && size >= 4 && at+12 <= len(p) {
-			return binary.LittleEndian.Uint16(p[at+10:]) != 0
-		}
-		at = (at + 8 + size + 7) &^ 7
-	}
-	return false
 }
 
 // refuse ends the connection for a reason of our own, which the caller finds in because.
