@@ -23,10 +23,13 @@ type host struct {
 	share   *smbtest.Server
 }
 
-// stopped is what FailNow panics with; guard turns it into an error.
+// errStopped is what FailNow panics with; guard turns it into an error.
 var errStopped = errors.New("cannot go on")
 
 func (*host) Helper() {}
+
+// Name is what package require calls what it ends.
+func (*host) Name() string { return "sharebench" }
 
 // Cleanup has f called by close, those that came last first.
 func (h *host) Cleanup(f func()) { h.tidy = append(h.tidy, f) }

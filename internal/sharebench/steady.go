@@ -3,14 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
@@ -105,32 +101,6 @@ func beside(ctx context.Context, other, work func(context.Context) error) error 
 		err = wrong
 	}
 	return err
-}
-
-// readLightly reads 4 KiB from the disk itself, somewhere in a file, and rests.
-func readLightly(ctx context.Context, path string) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	page, err := unix.Mmap(-1, 0, smallSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Munmap(page) }()
-	tick := time.NewTicker(rest)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if _, err := f.ReadAt(page, rand.Int64N(packSize/smallSize)*smallSize); err != nil {
-			return err
-		}
-	}
 }
 
 // judge tells of requests how long they took, and how much the slowest tenth of each window differs from that of the best.

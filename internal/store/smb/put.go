@@ -46,7 +46,7 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return nil
 }
 
-// Proves: every Put reads back what it has stored, unless Options.Verify says otherwise.
+// Proves reports that every Put reads back what it has stored, unless Options.Verify says otherwise.
 func (s *Store) Proves() bool { return s.verify != VerifyOff }
 
 func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
