@@ -97,13 +97,13 @@ const (
 func segment(n int) *index.Segment {
 	var frames []pack.Frame
 	for f := range 16 {
-		frame := pack.Frame{Offset: uint32(f * frameSize), Sealed: frameSize, Raw: 4000 * blobsPerPack / 16}
+		frame := pack.Frame{Offset: uint32(pack.HeaderSize + f*frameSize), Sealed: frameSize, Raw: 4000 * blobsPerPack / 16}
 		for i := range blobsPerPack / 16 {
 			frame.Blobs = append(frame.Blobs, pack.Blob{ID: id(n*blobsPerPack + f*blobsPerPack/16 + i), Len: 4000})
 		}
 		frames = append(frames, frame)
 	}
-	return &index.Segment{Packs: []index.Pack{{ID: id(-1 - n), Size: packSize, Table: pack.Table{Kind: pack.Data, Frames: frames}}}}
+	return &index.Segment{Packs: []index.Pack{{ID: id(-1 - n), Size: packSize + frameSize, Table: pack.Table{Kind: pack.Data, Frames: frames}}}}
 }
 
 // BenchmarkDedup asks the local index whether blobs are known, a batch of a reader at a time, and enters new ones.
