@@ -15,6 +15,7 @@ PEER    ?=
 STEP    ?=
 WORK    ?=
 MADE    ?=
+UNLOCK  ?= passphrase
 
 # Packages in which several goroutines meet.
 SOAK = 10m
@@ -61,7 +62,7 @@ bench:                  ## every stage by itself: time, and what does not depend
 bench-peers:            ## tidemark beside other programs; PATH finds them, or PEER=name=program; as root with cold caches
 	@mkdir -p bin
 	$(GO) run ./internal/peerbench -data "$(DATA)" -scale $(SCALE) -rounds $(RUNS) -peer "$(PEER)" -step "$(STEP)" \
-		-work "$(WORK)" -made "$(MADE)" -json bin/bench-peers.json -markdown bin/bench-peers.md
+		-work "$(WORK)" -made "$(MADE)" -unlock $(UNLOCK) -json bin/bench-peers.json -markdown bin/bench-peers.md
 
 bench-policy:           ## what giving way does to a foreground, and costs; ONLY=1,2 ...; as root, with fio
 	@mkdir -p bin

@@ -11,8 +11,8 @@ import (
 	"reflect"
 )
 
+// The kinds of sets.
 const (
-	// Tiny, Mixed and Source are the kinds of sets.
 	Tiny   = "tiny"
 	Mixed  = "mixed"
 	Source = "source"

@@ -192,3 +192,17 @@ func (v *voice) machine(p []byte, d dice, n int) []byte {
 	}
 	return p[:end]
 }
+
+// Text returns n bytes as the text of the tiny set, the same for the same seed on every machine.
+func Text(seed uint64, n int) []byte { return newWriter().voice(seed).text(nil, throw(seed), n) }
+
+// Machine returns n bytes as the programs and tables of the mixed set.
+func Machine(seed uint64, n int) []byte { return newWriter().voice(seed).machine(nil, throw(seed), n) }
+
+// Noise returns n bytes that do not compress.
+func Noise(seed uint64, n int) []byte {
+	p := make([]byte, n)
+	d := throw(seed)
+	d.fill(p)
+	return p
+}

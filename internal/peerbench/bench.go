@@ -127,7 +127,7 @@ func (r *round) wanted(step string) bool { return len(r.steps) == 0 || slices.Co
 
 // survive lets a round go on without a peer that failed. tidemark must not fail.
 func (r *round) survive(ctx context.Context, t peer, err error) error {
-	if err == nil || t.kind.name == "tidemark" || ctx.Err() != nil {
+	if err == nil || t.kind.name == base || ctx.Err() != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "round %d: %v\n", r.number, err)
@@ -202,7 +202,7 @@ func (r *round) backup(ctx context.Context, t peer, p *place, what, label string
 
 // flagged adds the caller's options to a call of tidemark.
 func (r *round) flagged(t peer, args []string) []string {
-	if t.kind.name != "tidemark" {
+	if t.kind.name != base {
 		return args
 	}
 	return slices.Insert(args, 1, r.flags...)
@@ -298,7 +298,7 @@ func (r *round) check(ctx context.Context, t peer, p *place) error {
 // prove checks the repositories of tidemark, unless that was a step of its own.
 func (r *round) prove(ctx context.Context) error {
 	for _, t := range r.peers {
-		if t.kind.name != "tidemark" || r.wanted(stepCheck) {
+		if t.kind.name != base || r.wanted(stepCheck) {
 			continue
 		}
 		p := r.places[t.name]

@@ -45,7 +45,7 @@ func line(ctx context.Context, program string, args ...string) string {
 		return ""
 	}
 	first, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimPrefix(first, filepath.Base(program)+" ")
+	return strings.TrimSpace(strings.TrimPrefix(first, filepath.Base(program)+" "))
 }
 
 // entry returns the first value of a name in a file of lines "name: value".

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 // results is everything that was measured.
 type results struct {
 	Machine machine       `json:"machine"`
+	Unlock  string        `json:"unlock"`
 	Cold    bool          `json:"cold"` // caches were dropped where the step says cold
 	Rounds  int           `json:"rounds"`
 	Missing []string      `json:"missing,omitempty"` // programs that are not on this machine
@@ -34,6 +36,9 @@ func (r *results) markdown() string {
 	m := r.Machine
 	fmt.Fprintf(&out, "%s: %s, %d processors (%s), %s, %s; load %.1f when it began; %d rounds", m.Time, m.System, m.Processors,
 		m.Processor, m.Memory, m.FileSystem, m.Load, r.Rounds)
+	if r.Unlock != "" {
+		fmt.Fprintf(&out, "; %s opened by %s", base, r.Unlock)
+	}
 	if !r.Cold {
 		out.WriteString("; caches were never dropped, so everything is warm")
 	}
@@ -145,7 +150,7 @@ func (r *results) table(columns []string, cell func([]measurement) string) strin
 	if len(columns) == 0 {
 		return "nothing\n"
 	}
-	slices.SortStableFunc(peers, func(a, b string) int { return rank(a) - rank(b) })
+	slices.SortFunc(peers, func(a, b string) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a, b)) })
 	var out strings.Builder
 	fmt.Fprintf(&out, "| | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for _, peer := range peers {

@@ -31,6 +31,17 @@ type peer struct {
 
 const secret = "correct horse battery staple"
 
+// How a repository of tidemark is opened.
+const (
+	unlockPassphrase = "passphrase"
+	unlockKeyFile    = "key-file"
+)
+
+// keyFileEnv opens a repository with a key file, which init makes.
+func keyFileEnv(p place) []string {
+	return []string{"TIDEMARK_REPOSITORY=" + p.repo, "TIDEMARK_KEY_FILE=" + p.home + "/key"}
+}
+
 func kindOf(name string) (*kind, error) {
 	name, _, _ = strings.Cut(name, "@")
 	all := kinds()
