@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -291,7 +290,7 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.growing.add(f.unfinished())
+	j.growing.add(f.unfinished(), f)
 	if f.node.Flags != 0 {
 		w.Prepare(&f.node)
 	}
@@ -425,7 +424,7 @@ func (j *job) discard(f *file) {
 		f.w = nil
 	}
 	if at := f.unfinished(); j.growing.remove(at) {
-		j.remove(at)
+		j.remove(at, f)
 	}
 }
 
@@ -443,40 +442,53 @@ func (f *file) unfinished() leftover {
 	return leftover{f.dir, f.node.Name}
 }
 
-// remove removes a leftover.
-func (j *job) remove(l leftover) {
+// remove removes a leftover of f, nil if that was to be made in one go.
+func (j *job) remove(l leftover, f *file) {
 	err := j.in(l.dir, func(in *localfs.Dir) error { return in.Remove(l.name, false) })
 	if errors.Is(err, localfs.ErrStopped) {
-		j.growing.add(l) // Run comes back to it when everybody has stopped
+		j.growing.add(l, f) // Run comes back to it when everybody has stopped
 	}
 }
 
-// growing are the files that exist in the target and are not whole yet, but those that are made in one go.
-type growing struct {
-	mu    sync.Mutex
-	files map[leftover]bool
+// tidy removes what is not whole, after a run was called off.
+func (j *job) tidy() {
+	j.handles.tidy()
+	for l, f := range j.growing.all() {
+		if f != nil {
+			j.discard(f)
+		} else if j.growing.remove(l) {
+			j.remove(l, nil)
+		}
+	}
 }
 
-func (g *growing) add(l leftover) {
+// growing are the files that exist in the target and are not whole yet. Of those that are made in one go, which are no
+// file here, they are the ones that could not be removed.
+type growing struct {
+	mu    sync.Mutex
+	files map[leftover]*file
+}
+
+func (g *growing) add(l leftover, f *file) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.files == nil {
-		g.files = map[leftover]bool{}
+		g.files = map[leftover]*file{}
 	}
-	g.files[l] = true
+	g.files[l] = f
 }
 
 func (g *growing) remove(l leftover) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	there := g.files[l]
+	_, there := g.files[l]
 	delete(g.files, l)
 	return there
 }
 
 // all returns them.
-func (g *growing) all() []leftover {
+func (g *growing) all() map[leftover]*file {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Collect(maps.Keys(g.files))
+	return maps.Clone(g.files)
 }

@@ -89,7 +89,7 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	defer stop(nil)
 	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey]*link{}, stop: stop}
 	j.maker = localfs.NewMaker(to.Apply)
-	j.handles.gate, j.handles.path = to.Gate, to.Path
+	j.handles.gate, j.handles.path, j.handles.most = to.Gate, to.Path, mostHandles()
 	defer j.handles.close()
 	l.Phase(report.Planning)
 	root, err := j.root(ctx)
@@ -103,11 +103,7 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 		err = context.Cause(ctx) // what was called off is not told as a failure of its own
 	}
 	if err != nil {
-		j.handles.tidy()
-		for _, l := range j.growing.all() {
-			j.growing.remove(l)
-			j.remove(l)
-		}
+		j.tidy()
 		return nil, err
 	}
 	l.Phase(report.Finishing)

@@ -127,7 +127,7 @@ func (w *worker) makeIn(s *small, content []byte) ([]localfs.Problem, error) {
 	case err == nil:
 		return ps, nil
 	case made:
-		w.remove(leftover{s.dir, name})
+		w.remove(leftover{s.dir, name}, nil)
 	case errors.Is(err, fs.ErrExist):
 		err = fmt.Errorf("%w: %w", errAppeared, err)
 	}
