@@ -166,6 +166,7 @@ func (c *Cache) Close() error {
 
 func open(path string, repo [16]byte, door Door, private bool) (*Cache, error) {
 	c := &Cache{path: path, door: door, private: private, dirStep: dirsPerCommit}
+	c.mapped.enough = mappedEnough
 	c.blobs = runs.New(guarded{c})
 	err := c.commit(false, func() error { return c.openFile(repo) })
 	if err == nil {

@@ -12,8 +12,6 @@ const (
 	// windowBytes is how much one look at a page makes resident: the kernel maps up to sixteen pages around it that are in
 	// the page cache, whatever it was advised.
 	windowBytes = 64 << 10
-	// looksPerRelease is after how many looks at places that may be far apart the mapping is let go of.
-	looksPerRelease = mappedEnough / windowBytes
 )
 
 // residence keeps the mapping of the file from filling the resident set of the process. bbolt maps the whole file, and each
@@ -21,6 +19,7 @@ const (
 // gigabyte by the end of a run, which counts as memory of this program and which the system takes back only when it is
 // short. Letting go is cheap, as the pages stay in the page cache: the next look is a minor fault.
 type residence struct {
+	enough   int64 // bytes: mappedEnough, which tests make smaller
 	looks    atomic.Int64
 	released atomic.Int64 // how often the mapping was let go of
 }
@@ -28,15 +27,14 @@ type residence struct {
 // looked books n looks at places of the file, and lets go of the mapping once there were enough. The caller is inside
 // tx: while a transaction is open the file is not mapped anew.
 func (r *residence) looked(db *bolt.DB, tx *bolt.Tx, n int) {
-	if tx.Size() <= mappedEnough || r.looks.Add(int64(n)) < looksPerRelease {
-		return
+	if tx.Size() > r.enough && r.looks.Add(int64(n)) >= r.enough/windowBytes { // each of them somewhere else, at worst
+		r.release(db, tx)
 	}
-	r.release(db, tx)
 }
 
 // release lets go of the mapping at once, as after a transaction that has read the file from front to back.
 func (r *residence) release(db *bolt.DB, tx *bolt.Tx) {
-	if tx.Size() <= mappedEnough {
+	if tx.Size() <= r.enough {
 		return
 	}
 	r.looks.Store(0)

@@ -62,8 +62,8 @@ func parseStatus(text []byte) (m memory) {
 			m.Peak = n << 10
 		case "RssAnon":
 			m.Anon = n << 10
-		case "RssFile":
-			m.File = n << 10
+		case "RssFile", "RssShmem": // a file in memory, such as a cache in /dev/shm, counts as the latter
+			m.File += n << 10
 		}
 	}
 	return m
