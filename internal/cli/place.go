@@ -168,6 +168,8 @@ func (a *app) connect(ctx context.Context, t smb.Target,
 ) (*smb.Store, error) {
 	if a.logon == nil {
 		a.logon = &unlock.Logon{Share: a.spec.Share()}
+		a.logon.Tickets.Cache, _ = a.Env("KRB5CCNAME")
+		a.logon.Tickets.Config, _ = a.Env("KRB5_CONFIG")
 		if terminal := unlock.OpenTerminal(a.Err); terminal != nil {
 			a.logon.Asker = terminal
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 )
 
 // Secret is what proves who the user is. It shows nothing of itself when it is printed or marshalled.
@@ -13,7 +15,11 @@ type Secret struct {
 	User     string // "": that of the Target
 	Domain   string // "": that of the Target
 	Password string
+	Tickets  *Tickets // log on by Kerberos instead; nil: by the password
 }
+
+// Tickets say where the Kerberos tickets of a user are.
+type Tickets = session.Tickets
 
 // redacted stands for a Secret in whatever is printed.
 const redacted = "(secret)"

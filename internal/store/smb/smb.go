@@ -114,7 +114,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 			return nil, fmt.Errorf("get the password for %s: %w", t.Host, err)
 		}
 	}
-	if t.User == "" && secret.User == "" {
+	if t.User == "" && secret.User == "" && secret.Tickets == nil {
 		return nil, fmt.Errorf("%w: name the user: smb://user@%s/... (guest, if the share is open to anybody)", ErrTarget, t.Host)
 	}
 	if o.Sessions <= 0 {
@@ -134,7 +134,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	}
 	l := session.Login{
 		Host: t.Host, Port: t.Port, Share: t.Share, User: t.User, Domain: t.Domain, Password: secret.Password,
-		Encrypt: o.Encrypt, Sign: o.Sign, Inflight: o.Inflight, Patience: o.Patience.Request, Idle: o.Patience.Idle,
+		Tickets: secret.Tickets, Encrypt: o.Encrypt, Sign: o.Sign, Inflight: o.Inflight, Patience: o.Patience.Request, Idle: o.Patience.Idle,
 	}
 	if secret.User != "" {
 		l.User = secret.User

@@ -17,6 +17,7 @@ import (
 const (
 	StatusInvalidHandle          = 0xC0000008
 	StatusInvalidParameter       = 0xC000000D
+	statusMoreProcessing         = 0xC0000016 // no error: the logon goes on
 	StatusNoSuchUser             = 0xC0000064
 	StatusSharingViolation       = 0xC0000043
 	StatusQuotaExceeded          = 0xC0000044
@@ -101,6 +102,20 @@ func unreachable(ctx context.Context, l Login, err error) error {
 	return p
 }
 
+// stoppedOr is the end of the run, or else err; what ended by our own patience is a KDC that does not answer.
+func stoppedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, errStalled) {
+		return &store.Problem{
+			What: "the KDC does not answer", Cause: &silent{err}, Do: "see whether this machine is on its network, " + again,
+			Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
+	}
+	return err
+}
+
 // silent is a cause that the sentence before says already.
 type silent struct{ err error }
 
@@ -139,7 +154,16 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 			Do: fmt.Sprintf("check the user %q, or write smb://guest@... if guests are meant", l.User),
 		}
 	}
-	if why := refused(w.status.Load()); why != "" {
+	status := w.status.Load()
+	if l.Tickets != nil && status != 0 && status != statusMoreProcessing {
+		return &store.Problem{
+			What: "the server refused the Kerberos ticket", Cause: &silent{err},
+			Do: fmt.Sprintf("see whether %s is a member of the realm, takes Kerberos as cifs/%[1]s, knows the user, and has the right "+
+				"time; or log on with a password", l.Host),
+			Kinds: []error{ErrLogon},
+		}
+	}
+	if why := refused(status); why != "" {
 		return &store.Problem{
 			What: ErrLogon.Error(), Cause: &silent{err}, Do: fmt.Sprintf(why, l.User, l.Host), Kinds: []error{ErrLogon},
 		}
