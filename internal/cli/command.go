@@ -75,11 +75,12 @@ const besideBuffers = 72 << 20
 // million objects, a tenth of its processor time, and with it sixty times.
 const ballastSize = 16 << 20
 
-// boundMemory makes the garbage collector work harder as the program comes near its budget.
+// boundMemory makes the garbage collector work harder as the program comes near its budget. At 40 %, ballast included, a
+// first backup with 84 MiB in use takes what it would take at 50 % without.
 func (a *app) boundMemory() {
 	if a.ballast == nil {
 		a.ballast = make([]byte, ballastSize)
 	}
-	debug.SetGCPercent(50)
+	debug.SetGCPercent(40)
 	debug.SetMemoryLimit(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + ballastSize)
 }

@@ -36,6 +36,8 @@ func guardedRooms() []guardedRoom {
 		{"internal/hashcache", nil, []string{"do", "look", "commit"}, map[string]string{
 			"OpenTemp: os.Remove": "a temporary file is removed although ctx has ended",
 			"Close: os.Remove":    "a damaged cache is removed although ctx has ended",
+			"letGo: unix.Syscall": "is advice about page tables, not about a device",
+			"release: .Info":      "asks the database where it is mapped",
 		}},
 		{"internal/repo/framecache", nil, []string{"do", "names", "atFolder"}, map[string]string{
 			"write: os.Remove":      "a temporary file is removed although ctx has ended",
