@@ -148,7 +148,7 @@ func (a *app) patient(st store.Store) store.Store {
 
 // impatience tells of something that is tried again.
 func (a *app) impatience(what string, err error, wait time.Duration) {
-	a.print.Note(fmt.Sprintf("%s: %v; trying again in %s", what, err, human.About(wait)))
+	a.print.Note(fmt.Sprintf("%s: %v; trying again in %s", what, store.Brief(err), human.About(wait)))
 }
 
 // connectStore connects to the share of a repository. The store repeats by itself what a lost connection has undone.

@@ -57,14 +57,14 @@ func (p *prober) rename() error {
 		p.report.add("rename", Unfit, fmt.Sprintf("A rename does not replace what is there: %v.", refusing),
 			"tidemark gives every file its name that way: choose another target, or "+p.otherWay())
 	case torn.Load() > 0:
-		p.report.add("rename", Unfit, fmt.Sprintf("%s, and %s times what was read belonged to no single file.", seen,
-			human.Count(torn.Load())), "do not use this target: a reader may see what was never written")
+		p.report.add("rename", Unfit, fmt.Sprintf("%s, and %s what was read belonged to no single file.", seen,
+			times(torn.Load())), "do not use this target: a reader may see what was never written")
 	case p.share && missed.Load() > 0 && missed.Load()*20 < reads.Load():
-		p.report.add("rename", Told, fmt.Sprintf("%s: it was always whole, and %s times not there for a moment.", seen,
-			human.Count(missed.Load())), "only the presence of machines is a file that is replaced: it is listed several times")
+		p.report.add("rename", Told, fmt.Sprintf("%s: it was always whole, and %s not there for a moment.", seen,
+			times(missed.Load())), "only the presence of machines is a file that is replaced: it is listed several times")
 	case missed.Load() > 0:
-		p.report.add("rename", Degraded, fmt.Sprintf("%s, and %s times there was nothing under it.", seen,
-			human.Count(missed.Load())), "only the presence of machines is a file that is replaced: it is listed several times")
+		p.report.add("rename", Degraded, fmt.Sprintf("%s, and %s there was nothing under it.", seen,
+			times(missed.Load())), "only the presence of machines is a file that is replaced: it is listed several times")
 	default:
 		seen += ": it was always there, and always whole."
 		if p.held != nil && p.held() > 0 {
@@ -73,6 +73,14 @@ func (p *prober) rename() error {
 		p.report.add("rename", Good, seen, "")
 	}
 	return nil
+}
+
+// times says how often.
+func times(n uint64) string {
+	if n == 1 {
+		return "once"
+	}
+	return human.Count(n) + " times"
 }
 
 // replace returns how often it replaced, in refusing that renaming does not do what it should, and in err what has nothing

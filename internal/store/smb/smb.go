@@ -15,6 +15,7 @@ import (
 	"github.com/cloudsoda/go-smb2"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -105,7 +106,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: host or share is missing", ErrTarget)
 	}
 	if t.Port == 0 {
-		t.Port = defaultPort
+		t.Port = address.DefaultPort
 	}
 	var secret Secret
 	if o.Credentials != nil {

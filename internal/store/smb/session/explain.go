@@ -91,7 +91,7 @@ func unreachable(ctx context.Context, l Login, err error) error {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ENETDOWN):
 		p.What = fmt.Sprintf("there is no way to %s", l.Host)
 		p.Do = "see whether it is switched on, and this machine on its network, " + again
-	case errors.Is(p.Cause, errStalled), errors.As(err, &late) && late.Timeout(): //nolint:errorlint // an interface
+	case errors.Is(p.Cause, errStalled), errors.As(err, &late) && late.Timeout():
 		p.What = fmt.Sprintf("%s does not answer on port %d", l.Host, l.Port)
 		p.Cause = &silent{p.Cause}
 		p.Do = "see whether it is switched on, on this network, and not behind a firewall, " + again

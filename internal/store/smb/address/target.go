@@ -1,4 +1,4 @@
-package smb
+package address
 
 import (
 	"fmt"
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Scheme begins the addresses of this store.
+// Scheme begins all addresses.
 const Scheme = "smb://"
 
-// defaultPort is that of SMB over TCP.
-const defaultPort = 445
+// DefaultPort is that of SMB over TCP.
+const DefaultPort = 445
 
 // Target says where a repository is, without any secret.
 type Target struct {
@@ -26,23 +26,23 @@ type Target struct {
 
 // Parse reads smb://[DOMAIN;]user@host[:port]/share/path. An address that holds a password is refused: it would show in
 // the list of processes and in the history of the shell. Errors wrap ErrTarget and never repeat the address.
-func Parse(address string) (Target, error) {
+func Parse(text string) (Target, error) {
 	const form = "write smb://[DOMAIN;]user@host[:port]/share/path"
-	rest, ok := strings.CutPrefix(address, Scheme)
+	rest, ok := strings.CutPrefix(text, Scheme)
 	if !ok {
 		return Target{}, fmt.Errorf("%w: it does not begin with %s; %s", ErrTarget, Scheme, form)
 	}
 	if holdsPassword(rest) {
 		return Target{}, errPassword
 	}
-	u, err := url.Parse(address) // its error quotes the address and is not passed on
+	u, err := url.Parse(text) // its error quotes the address and is not passed on
 	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
 		return Target{}, fmt.Errorf("%w: %s; other characters than letters, digits, -._~ as %%XX", ErrTarget, form)
 	}
 	if strings.ContainsAny(u.User.Username(), ":%") {
 		return Target{}, errPassword
 	}
-	t := Target{User: u.User.Username(), Host: u.Hostname(), Port: defaultPort}
+	t := Target{User: u.User.Username(), Host: u.Hostname(), Port: DefaultPort}
 	if domain, user, ok := strings.Cut(t.User, ";"); ok {
 		t.Domain, t.User = domain, user
 	}
@@ -91,7 +91,7 @@ func (t Target) String() string {
 	if strings.Contains(t.Host, ":") {
 		u.Host = "[" + t.Host + "]"
 	}
-	if t.Port != defaultPort && t.Port != 0 {
+	if t.Port != DefaultPort && t.Port != 0 {
 		u.Host = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	}
 	if t.Path != "" {

@@ -1,4 +1,4 @@
-package smb
+package address
 
 import (
 	"bufio"
@@ -15,11 +15,8 @@ type Secret struct {
 	User     string // "": that of the Target
 	Domain   string // "": that of the Target
 	Password string
-	Tickets  *Tickets // log on by Kerberos instead; nil: by the password
+	Tickets  *session.Tickets // log on by Kerberos instead; nil: by the password
 }
-
-// Tickets say where the Kerberos tickets of a user are.
-type Tickets = session.Tickets
 
 // redacted stands for a Secret in whatever is printed.
 const redacted = "(secret)"
