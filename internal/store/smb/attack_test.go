@@ -236,6 +236,7 @@ func TestShareTurnedReadOnly(t *testing.T) {
 		})
 		st := create(t, target(s, ""), smb.Options{})
 		require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+		smb.Settle(st) // a file that is still open cannot be made read-only
 		require.NoError(t, remount(folder, true, ""))
 		denied(t, st, "allow writing")
 		require.NoError(t, remount(folder, false, ""))

@@ -108,6 +108,11 @@ func after(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
+// sync waits until what was written is on the server's disk.
+func (f *file) sync(ctx context.Context) error {
+	return f.store.flush(ctx, f.hold, func(*smb2.Share) error { return f.smb.Sync() })
+}
+
 // write writes all of data, several pieces at once.
 func (f *file) write(ctx context.Context, data []byte) error {
 	return f.each(ctx, iopolicy.Write, len(data), func(from, to int) (int, error) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cloudsoda/go-smb2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
@@ -96,7 +97,7 @@ func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp 
 		}
 		temp, writer = at, h.Session
 		if err = f.write(ctx, data); err == nil {
-			err = s.flush(ctx, h, func(*smb2.Share) error { return f.smb.Sync() })
+			err = f.sync(ctx)
 		}
 		if closed := f.close(ctx); err == nil {
 			err = closed
@@ -252,26 +253,16 @@ func (s *Store) prove(ctx context.Context, writer *session.Session, name store.N
 // anchor makes a name durable, of a file that is not looked at otherwise.
 func (s *Store) anchor(ctx context.Context, name store.Name) error {
 	return s.repeat(ctx, func(h *session.Hold, _ int) error {
-		f, err := s.openNamed(ctx, h, name)
+		f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
 		if err != nil {
 			return err
 		}
-		return f.close(ctx)
+		err = f.sync(ctx)
+		if closed := f.close(ctx); err == nil {
+			err = closed
+		}
+		return err
 	})
-}
-
-// openNamed opens a file that was renamed and flushes it under its new name. A rename is in the memory of the server until
-// then, and a power cut would undo it for some seconds: file systems write the name of a file with the file.
-func (s *Store) openNamed(ctx context.Context, h *session.Hold, name store.Name) (*file, error) {
-	f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.flush(ctx, h, func(*smb2.Share) error { return f.smb.Sync() }); err != nil {
-		_ = f.close(ctx)
-		return nil, err
-	}
-	return f, nil
 }
 
 // retract removes a pack that has its name, or may have it, and was not proven, because the job ended or the server is away:
@@ -290,19 +281,27 @@ func (s *Store) retract(ctx context.Context, name store.Name) {
 	_ = h.Do(ctx, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
 }
 
-// compare reads the file anew, once its name is durable. An error that wraps ErrTorn says where it differs from data.
-func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, in *stay) (err error) {
-	f, err := s.openNamed(ctx, h, name)
+// compare opens the file anew, flushes it under its new name, and reads it meanwhile. A rename is in the memory of the server
+// until that flush, and a power cut would undo it for some seconds: file systems write the name of a file with the file. An
+// error that wraps ErrTorn says where the file differs from data.
+func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, in *stay) error {
+	f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil { // it is to be removed now, which a server refuses while it is open
-			_ = f.close(ctx)
-			return
-		}
-		f.done(ctx, in)
-	}()
+	var both errgroup.Group // not one that cancels ctx: what is in flight may end
+	both.Go(func() error { return f.sync(ctx) })
+	both.Go(func() error { return f.compare(ctx, data, s.verify == VerifyFull) })
+	if err := both.Wait(); err != nil {
+		_ = f.close(ctx) // it may be removed next, which a server refuses while it is open
+		return err
+	}
+	f.done(ctx, in)
+	return nil
+}
+
+// compare reads the end of the file, and the rest if full.
+func (f *file) compare(ctx context.Context, data []byte, full bool) error {
 	off := max(0, len(data)-trailer)
 	tail := make([]byte, len(data)-off+1) // a byte more: a file that is longer is another one
 	n, err := f.readEnd(ctx, int64(off), tail)
@@ -315,7 +314,7 @@ func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, d
 	if !bytes.Equal(tail[:n], data[off:]) {
 		return fmt.Errorf("%w: its last %d bytes differ", ErrTorn, n)
 	}
-	if s.verify != VerifyFull {
+	if !full {
 		return nil
 	}
 	return f.each(ctx, iopolicy.Read, off, func(from, to int) (int, error) {
