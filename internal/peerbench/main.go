@@ -13,7 +13,7 @@
 // restore counts only if it brought back as many files and bytes as there are, and nothing of a round counts unless
 // `tidemark check --read-data` finds its repository whole. Each program runs as it comes, but for Borg's compression, which
 // is zstd at level 3 as in the others, and tidemark's policy: it gives way to nobody, because the others do not either.
-// A passphrase costs tidemark, restic and rustic about a third of a second each time, by design; bupstash has a key file
+// A passphrase costs tidemark about a third of a second each time it is opened, on purpose; bupstash has a key file
 // and nothing to derive, to which -unlock key-file compares.
 package main
 
