@@ -204,7 +204,7 @@ func (r *reader) readGroup(ctx context.Context, b *batch, entries []uint32, pc *
 	r.group, r.wholes = r.group[:0], r.wholes[:0]
 	defer r.closeGroup()
 	n := 0
-	for ; n < len(entries) && len(r.group) < localfs.BatchFiles; n++ {
+	for ; n < len(entries) && len(r.group) < r.files.Most(); n++ {
 		if err := context.Cause(ctx); err != nil {
 			return n, err
 		}

@@ -234,6 +234,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		return err
 	}
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
+	job.Source.Reading.Singly = !reading.Batches
 	job.Source.Gate = a.gate
 	job.Source.Comparing = backup.Comparing{Force: f.force, IgnoreInode: f.ignoreInode, IgnoreCtime: f.ignoreCtime}
 	return nil

@@ -192,11 +192,12 @@ type Reading struct {
 	Serialization Serialization
 	Retries       int  // further attempts at a file that changed, under the shared serializations
 	AccessTimes   bool // keep them
+	Batches       bool // small files of a directory together
 }
 
 // Reading returns how files are read.
 func (s *Spec) Reading() Reading {
-	r := Reading{Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime")}
+	r := Reading{Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime"), Batches: s.bool("batch-reads")}
 	for _, candidate := range []Serialization{SharedStatic, Static, SharedDynamic, Dynamic} {
 		if candidate.String() == s.string("copy-serialization") {
 			r.Serialization = candidate

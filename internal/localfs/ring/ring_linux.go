@@ -152,7 +152,7 @@ func (r *Ring) round(buf []byte, reads []Read) {
 		}
 		left -= r.reap(reads)
 		if errno != 0 && errno != unix.EINTR && submit > 0 {
-			left -= r.takeBack(reads, submit)
+			left -= r.takeBack(submit)
 			submit = 0
 		}
 	}
@@ -191,7 +191,7 @@ func (r *Ring) reap(reads []Read) int {
 }
 
 // takeBack takes the last n reads out of the queue again, which the kernel has not looked at.
-func (r *Ring) takeBack(reads []Read, n int) int {
+func (r *Ring) takeBack(n int) int {
 	atomic.StoreUint32(r.sqTail, atomic.LoadUint32(r.sqTail)-uint32(n))
 	return n
 }
