@@ -155,7 +155,7 @@ func BenchmarkCompress(b *testing.B) {
 	for _, c := range contents(frameSize) {
 		for level := 1; level <= 4; level++ {
 			b.Run(fmt.Sprintf("%s/level=%d", c.name, level), func(b *testing.B) {
-				z, err := pack.NewCompressor(level)
+				z, err := pack.NewCompressor(level, 1<<20)
 				require.NoError(b, err)
 				var out []byte
 				run(b, stage{
@@ -169,7 +169,7 @@ func BenchmarkCompress(b *testing.B) {
 
 // payload is a frame of text, compressed at the usual level.
 func payload(tb testing.TB, seed uint64) *pack.Payload {
-	z, err := pack.NewCompressor(2)
+	z, err := pack.NewCompressor(2, 1<<20)
 	require.NoError(tb, err)
 	codec, data := z.Compress(nil, corpus.Text(seed, frameSize))
 	return &pack.Payload{Codec: codec, Raw: frameSize, Blobs: []pack.Blob{{ID: id(int(seed)), Len: frameSize}}, Data: data}
@@ -234,7 +234,7 @@ func BenchmarkIndex(b *testing.B) {
 func BenchmarkTree(b *testing.B) {
 	const files = 5000
 	h := keys(b).Hasher()
-	z, err := pack.NewCompressor(2)
+	z, err := pack.NewCompressor(2, 1<<20)
 	require.NoError(b, err)
 	var all bytes.Buffer
 	t := tree.NewBuilder(func(page []byte) (format.ID, error) {

@@ -18,6 +18,7 @@ type packer struct {
 	s      *Session
 	kind   pack.Kind
 	target int // bytes at which the pack is complete
+	frame  int // bytes at which a frame is
 
 	mu   sync.Mutex // also held while waiting for a buffer: then nobody could append anyway
 	open *pack.Builder
@@ -36,7 +37,7 @@ func bufferCounts(opt Options) (data, trees int) {
 		return data, trees
 	}
 	t := opt.Tuning
-	perData, perTree := int64(t.DataPack+t.Frame+trailerRoom), int64(t.TreePack+t.Frame+trailerRoom)
+	perData, perTree := int64(t.DataPack+t.frame(pack.Data)+trailerRoom), int64(t.TreePack+t.frame(pack.Trees)+trailerRoom)
 	for trees > 1 && int64(trees)*perTree+perData > opt.Memory {
 		trees--
 	}
@@ -47,7 +48,9 @@ func bufferCounts(opt Options) (data, trees int) {
 }
 
 func newPacker(s *Session, kind pack.Kind, target, buffers int) *packer {
-	return &packer{s: s, kind: kind, target: target, buffers: make(chan []byte, buffers)}
+	return &packer{
+		s: s, kind: kind, target: target, frame: s.opt.Tuning.frame(kind), buffers: make(chan []byte, buffers),
+	}
 }
 
 // append seals one frame into the open pack, and sends the pack on its way when it is complete.
@@ -98,7 +101,7 @@ func (p *packer) buffer() ([]byte, error) {
 	}
 	if p.made < cap(p.buffers) {
 		p.made++
-		return make([]byte, 0, p.target+p.s.opt.Tuning.Frame+trailerRoom), nil
+		return make([]byte, 0, p.target+p.frame+trailerRoom), nil
 	}
 	defer p.s.waiting()()
 	select {

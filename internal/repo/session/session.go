@@ -115,6 +115,7 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 	s.packers[0] = newPacker(s, pack.Data, opt.Tuning.DataPack, data)
 	s.packers[1] = newPacker(s, pack.Trees, opt.Tuning.TreePack, trees)
 	s.presses.level.Store(int32(opt.Level))
+	s.presses.frame = opt.Tuning.Frame
 	return s
 }
 

@@ -29,7 +29,7 @@ func (w *FrameWriter) Add(id format.ID, blob []byte) error {
 	if len(blob) > pack.MaxFrameRaw {
 		return w.s.fail(fmt.Errorf("store blob of %d bytes: %w", len(blob), ErrTooLarge))
 	}
-	target := w.s.opt.Tuning.Frame
+	target := w.to.frame
 	if len(w.blobs) > 0 && (len(w.raw)+len(blob) > target || len(w.blobs) == pack.MaxFrameBlobs) {
 		if err := w.Flush(); err != nil {
 			return err
@@ -81,6 +81,7 @@ type press struct {
 
 type presses struct {
 	level atomic.Int32
+	frame int // bytes of the largest kind
 
 	mu   sync.Mutex
 	free []*press
@@ -101,7 +102,7 @@ func (ps *presses) get() (*press, error) {
 		}
 		out = p.out
 	}
-	c, err := pack.NewCompressor(level)
+	c, err := pack.NewCompressor(level, ps.frame)
 	if err != nil {
 		return nil, fmt.Errorf("make compressor: %w", err)
 	}
