@@ -8,6 +8,4 @@ var (
 
 	// ErrNumber: a device number does not tell which device it is.
 	ErrNumber = errors.New("the number tells no device")
-
-	errEnough = errors.New("enough entries") // ends the listing of a directory
 )
