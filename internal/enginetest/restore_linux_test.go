@@ -302,7 +302,7 @@ func filesBelow(t *testing.T, dir string) (names []string) {
 func TestDeleteSparesFilesBeingWritten(t *testing.T) {
 	dir := ramDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
-	for i := range 8200 { // a window is 8192 files; with the next chunk after that it is on its way
+	for i := range 8200 { // several windows: what comes after the first is on its way long before the walk is at its end
 		written(t, src, map[string]string{fmt.Sprintf("f%05d", i): fmt.Sprintf("%0200d", i)})
 	}
 	for i := range 6000 { // these are written by the walk itself, so that it is not at its end too soon

@@ -133,6 +133,7 @@ func methods() map[string]method {
 		"Mknod":         {1, func(d *Dir) error { return d.Mknod("fifo", tree.Fifo, 0o600, 0) }},
 		"Remove":        {1, func(d *Dir) error { return d.Remove("f", false) }},
 		"Rename":        {1, func(d *Dir) error { return d.Rename("f", "h") }},
+		"RenameNew":     {1, func(d *Dir) error { return d.RenameNew("f", "h") }},
 		"DurableRename": {2, func(d *Dir) error { return d.DurableRename("f", "h") }},
 		"SyncDir":       {1, (*Dir).SyncDir},
 		"Apply":         {1, func(d *Dir) error { return failing(d.Apply("f", node, only)) }},
@@ -164,6 +165,15 @@ func methods() map[string]method {
 	for name, m := range files {
 		dirs[name] = m
 	}
+	maker := NewMaker(only)
+	dirs["Maker.File"] = method{1, func(d *Dir) error {
+		_, ps, err := maker.File(d, "new", []byte("content"), node)
+		return errors.Join(err, failing(ps))
+	}}
+	dirs["Maker.Create"] = method{1, func(d *Dir) error { w, err := maker.Create(d, "new", node); return closing(w, err) }}
+	dirs["Maker.Finish"] = method{1, onWriter(func(w *Writer) error { return failing(maker.Finish(w, node)) })}
+	dirs["Maker.Entry"] = method{1, func(d *Dir) error { return failing(maker.Entry(d, "f", node, 0o600)) }}
+	dirs["Maker.Directory"] = method{1, func(d *Dir) error { return failing(maker.Directory(d, self, 0o700)) }}
 	return dirs
 }
 

@@ -16,5 +16,9 @@ func createAt(dirfd int, name string, mode uint32) (int, error) {
 	return fd, nil
 }
 
+func renameNew(dirfd int, old, new string) error {
+	return unix.RenameatxNp(dirfd, old, dirfd, new, unix.RENAME_EXCL)
+}
+
 // inheritsNothing is never known: the system itself gives attributes to files that a program makes.
 func (d *Dir) inheritsNothing() bool { return false }

@@ -25,6 +25,10 @@ func createAt(dirfd int, name string, mode uint32) (int, error) {
 	}
 }
 
+func renameNew(dirfd int, old, new string) error {
+	return unix.Renameat2(dirfd, old, dirfd, new, unix.RENAME_NOREPLACE)
+}
+
 // inheritsNothing looks for what new objects have from their directory: default ACLs are attributes of the directory
 // itself, and inode flags that are inherited are set on it. Attributes that apply does not take off are none of its
 // business here either.

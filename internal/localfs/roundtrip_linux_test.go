@@ -89,7 +89,8 @@ func create(t *testing.T, d *Dir, n *tree.Node) {
 
 // roundTrip applies every wanted node, by name and through a Writer, reads it back and compares.
 func roundTrip(t *testing.T, parent *Dir) {
-	for _, how := range []string{"newest calls", "without xattrat", "by writer"} {
+	maker := NewMaker(ApplyOptions{})
+	for _, how := range []string{"newest calls", "without xattrat", "by writer", "by maker"} {
 		require.NoError(t, parent.Mkdir(how, 0o700))
 		d, err := parent.Open(how)
 		require.NoError(t, err)
@@ -103,6 +104,11 @@ func roundTrip(t *testing.T, parent *Dir) {
 			}
 		})
 		for _, n := range wanted() {
+			if how == "by maker" {
+				require.Empty(t, makeWith(t, maker, d, n, "content"), n.Name)
+				require.Equal(t, n, nodeOf(t, d, n.Name), n.Name)
+				continue
+			}
 			create(t, d, n)
 			var ps []Problem
 			if how == "by writer" && n.Type == tree.File {
@@ -117,6 +123,30 @@ func roundTrip(t *testing.T, parent *Dir) {
 			require.Equal(t, n, nodeOf(t, d, n.Name), "%s, %s", n.Name, how)
 		}
 		require.ErrorIs(t, d.Remove("immutable", false), os.ErrPermission)
+	}
+}
+
+// makeWith makes the object of n with its metadata.
+func makeWith(t *testing.T, m *Maker, d *Dir, n *tree.Node, content string) []Problem {
+	t.Helper()
+	switch n.Type {
+	case tree.File:
+		made, ps, err := m.File(d, n.Name, []byte(content), n)
+		require.NoError(t, err)
+		require.True(t, made)
+		if n.Flags != 0 {
+			ps = append(ps, d.Apply(n.Name, n, ApplyOptions{})...)
+		}
+		return ps
+	case tree.Dir:
+		create(t, d, n)
+		sub, err := d.Open(n.Name)
+		require.NoError(t, err)
+		defer sub.Release()
+		return m.Directory(sub, n, 0o700)
+	default:
+		create(t, d, n)
+		return m.Entry(d, n.Name, n, 0o600)
 	}
 }
 

@@ -72,6 +72,26 @@ func (d *Dir) Rename(old, new string) error {
 	return d.change("rename to", new, func() error { return unix.Renameat(d.fd, old, d.fd, new) })
 }
 
+// RenameNew is Rename, but takes nobody's place: if there is something by the new name, it fails with fs.ErrExist. Where
+// the file system has no such call, it looks first.
+func (d *Dir) RenameNew(old, new string) error {
+	if err := checkName(old); err != nil {
+		return failed("rename", old, err)
+	}
+	err := d.change("rename to", new, func() error { return renameNew(d.fd, old, new) })
+	if stopped(err) || !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.ENOTSUP) {
+		return err
+	}
+	var st Stat
+	switch err := d.Lstat(new, &st); {
+	case err == nil:
+		return failed("rename to", new, unix.EEXIST)
+	case !errors.Is(err, ErrVanished):
+		return err
+	}
+	return d.Rename(old, new)
+}
+
 // DurableRename is Rename and SyncDir: when it returns, the new name survives a power failure. The file itself must have
 // been synced before, or an empty one may survive under its name.
 func (d *Dir) DurableRename(old, new string) error {

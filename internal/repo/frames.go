@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// maxRun is the most that is read from a pack in one piece: large enough that a disk or a share streams.
-	maxRun = 4 << 20
+	// maxRun is the most that is read from a pack in one piece: large enough that a disk or a share streams, and
+	// small enough that many may be under way.
+	maxRun = 2 << 20
 	// maxGap is how much is read in vain rather than reading twice: about what a disk reads in the time of a seek.
 	maxGap = 256 << 10
 )

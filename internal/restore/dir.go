@@ -1,6 +1,9 @@
 package restore
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"sync/atomic"
@@ -81,6 +84,27 @@ func (j *job) finishDir(h *localfs.Dir, d *dir) []localfs.Problem {
 		return j.maker.Directory(h, n, firstDirMode)
 	}
 	return h.Apply(".", n, j.to.Apply)
+}
+
+// rename gives what is finished in d, which in is, its name. In a directory of ours it takes nobody's place.
+func (d *dir) rename(in *localfs.Dir, temp, name string) (err error) {
+	if d.fresh {
+		err = d.appeared(in.RenameNew(temp, name))
+	} else {
+		err = in.Rename(temp, name)
+	}
+	if err != nil {
+		return fmt.Errorf("give it its name: %w", err)
+	}
+	return nil
+}
+
+// appeared explains why something could not be made in d by a call that makes new things only.
+func (d *dir) appeared(err error) error {
+	if d.fresh && errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %w", errAppeared, err)
+	}
+	return err
 }
 
 // in calls act with d, open.

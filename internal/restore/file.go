@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"strings"
 	"sync"
@@ -310,14 +308,11 @@ func (j *job) create(in *localfs.Dir, f *file) (w *localfs.Writer, err error) {
 	case f.dir.plain:
 		w, err = j.maker.Create(in, name, &f.node)
 	case f.temp != "":
-		return createOver(in, name)
+		w, err = createOver(in, name)
 	default:
 		w, err = in.CreateFile(name)
 	}
-	if f.dir.fresh && errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w: %w", errAppeared, err)
-	}
-	return w, err
+	return w, f.dir.appeared(err)
 }
 
 // createOver makes a file by a temporary name, in place of what a killed restore left there.
@@ -385,8 +380,8 @@ func (j *job) complete(f *file) error {
 		return err
 	}
 	if f.temp != "" {
-		if err := in.Rename(f.temp, f.node.Name); err != nil {
-			return fmt.Errorf("give it its name: %w", err)
+		if err := f.dir.rename(in, f.temp, f.node.Name); err != nil {
+			return err
 		}
 	}
 	j.growing.remove(f.unfinished())

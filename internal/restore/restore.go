@@ -74,8 +74,10 @@ type Target struct {
 	Gate      localfs.Gates                          // the ways to the devices that the target lies on; nil: no gates
 }
 
-// Parallel is how many goroutines read and write.
+// Parallel is how many goroutines read and write: at most 16, as each holds buffers of some 5 MiB.
 type Parallel struct{ Workers int }
+
+const maxWorkers = 16
 
 // Result is what a run did beside what its ledger counts.
 type Result struct {
@@ -98,7 +100,7 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	}
 	l.Phase(report.Restoring)
 	group, gctx := errgroup.WithContext(ctx)
-	j.start(gctx, group, root, max(1, par.Workers))
+	j.start(gctx, group, root, min(max(1, par.Workers), maxWorkers))
 	if err = group.Wait(); err == nil {
 		err = context.Cause(ctx) // what was called off is not told as a failure of its own
 	}

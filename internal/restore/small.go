@@ -1,9 +1,6 @@
 package restore
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"path"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -15,16 +12,17 @@ import (
 type small struct {
 	dir      *dir
 	name     string
+	inline   string // its content, if it is not in a chunk; copied, as it would hold a whole page of the tree
 	xattrs   []tree.Xattr
-	inline   []byte // its content, if it is not in a chunk
-	mtime    tree.Time
 	access   *tree.Time
+	sec      int64 // modification time
+	nsec     uint32
 	mode     uint32
 	uid, gid uint32
 }
 
 // smallWeight is what a small file and its name take, in bytes.
-const smallWeight = 150
+const smallWeight = 96 + 32
 
 // smalls are many, in blocks that stay where they are.
 type smalls struct {
@@ -77,8 +75,8 @@ func (w *walker) plan(d *dir, n *tree.Node) {
 	d.begin()
 	w.owned(n)
 	s := w.window.smalls.add(small{
-		dir: d, name: n.Name, xattrs: n.Xattrs, inline: n.Content.Inline, mtime: n.ModTime, access: n.Access,
-		mode: n.Mode, uid: n.UID, gid: n.GID,
+		dir: d, name: n.Name, inline: string(n.Content.Inline), xattrs: n.Xattrs, access: n.Access,
+		sec: n.ModTime.Sec, nsec: n.ModTime.Nsec, mode: n.Mode, uid: n.UID, gid: n.GID,
 	})
 	p := piece{small: s}
 	if len(n.Content.Chunks) == 1 {
@@ -92,7 +90,7 @@ func (w *walker) plan(d *dir, n *tree.Node) {
 func (w *worker) make(s *small, content []byte) {
 	w.node = tree.Node{
 		Name: s.name, Type: tree.File, Mode: s.mode, UID: s.uid, GID: s.gid, Links: 1, Size: uint64(len(content)),
-		ModTime: s.mtime, Access: s.access, Xattrs: s.xattrs,
+		ModTime: tree.Time{Sec: s.sec, Nsec: s.nsec}, Access: s.access, Xattrs: s.xattrs,
 	}
 	ps, err := w.makeIn(s, content)
 	if err != nil {
@@ -118,18 +116,15 @@ func (w *worker) makeIn(s *small, content []byte) ([]localfs.Problem, error) {
 		name = tempName(name)
 	}
 	made, ps, err := w.maker.File(in, name, content, &w.node)
+	err = s.dir.appeared(err)
 	if err == nil && name != s.name {
-		if err = in.Rename(name, s.name); err != nil {
-			err = fmt.Errorf("give it its name: %w", err)
-		}
+		err = s.dir.rename(in, name, s.name)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return ps, nil
-	case made:
+	}
+	if made {
 		w.remove(leftover{s.dir, name}, nil)
-	case errors.Is(err, fs.ErrExist):
-		err = fmt.Errorf("%w: %w", errAppeared, err)
 	}
 	return nil, err
 }

@@ -334,10 +334,7 @@ func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.P
 	}
 	if !w.trusting() {
 		if err := makeNode(in, n, n.Name); err != nil {
-			if d.fresh && errors.Is(err, fs.ErrExist) {
-				err = fmt.Errorf("%w: %w", errAppeared, err)
-			}
-			return nil, err
+			return nil, d.appeared(err)
 		}
 		if d.plain {
 			return w.maker.Entry(in, n.Name, w.owned(n), firstNodeMode), nil
@@ -355,9 +352,9 @@ func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.P
 	what := w.to.Apply
 	what.SkipFlags = true
 	ps := in.Apply(temp, w.owned(n), what)
-	if err := in.Rename(temp, n.Name); err != nil {
+	if err := d.rename(in, temp, n.Name); err != nil {
 		_ = in.Remove(temp, false)
-		return ps, fmt.Errorf("give it its name: %w", err)
+		return ps, err
 	}
 	return append(ps, w.flag(in, n)...), nil
 }

@@ -29,7 +29,7 @@ type window struct {
 const (
 	windows     = 2         // one is planned while the other is read and written
 	firstWindow = 512 << 10 // bytes
-	maxWindow   = 16 << 20
+	maxWindow   = 8 << 20
 
 	// What a window holds beside its small files, in bytes with what hangs on it.
 	fileWeight = 700

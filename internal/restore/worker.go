@@ -18,6 +18,7 @@ type worker struct {
 	hasher *seal.Hasher
 	clock  *report.Clock
 	node   tree.Node // scratch of the small file in hand
+	inline []byte    // likewise
 }
 
 // work takes runs until there are no more. A window whose last run is done is free again.
@@ -77,7 +78,8 @@ func (w *worker) frame(ctx context.Context, pieces []piece, raw []byte, err erro
 		p := &pieces[i]
 		if p.isInline() {
 			w.clock.Enter(report.Write)
-			w.make(p.small, p.small.inline)
+			w.inline = append(w.inline[:0], p.small.inline...)
+			w.make(p.small, w.inline)
 			w.clock.Enter(report.Unpack)
 			continue
 		}
