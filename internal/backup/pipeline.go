@@ -29,6 +29,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -60,22 +61,27 @@ type Comparing struct {
 	IgnoreCtime bool
 }
 
-// Parallel is how many goroutines do what.
+// Parallel is how many goroutines do what. Where a range leaves room, the run finds out what is best while it goes on.
 type Parallel struct {
 	Scanners int
 	Readers  Range
 	Workers  Range // that chunk, hash and compress
-	// Threshold is how long work may wait for a reader or worker before there is one more; 0: never.
-	Threshold time.Duration
-	Memory    int64 // bytes of the buffers for file data under way; 0: what the workers need
+	Uploads  Range // packs under way; the zero value: what the session has
+	Level    Range // of compression, 1 to 4; the zero value: what the session has
+	Memory   int64 // bytes of the buffers for file data under way; 0: what the workers need
 }
 
-// Range is a number of workers: at the start, and at most.
-type Range struct{ Start, Most int }
+// Range is a number that may change during a run: at the start, and its limits. Where Most is zero it stays as it is.
+type Range struct{ Start, Least, Most int }
 
-func (r Range) atLeastOne() Range {
-	r.Start = max(1, r.Start)
-	r.Most = max(r.Start, r.Most)
+// bounded returns r in order: none of its numbers is below one, and the start is within the limits.
+func (r Range) bounded() Range {
+	if r.Most <= 0 {
+		r.Least, r.Most = r.Start, r.Start
+	}
+	r.Least = max(1, r.Least)
+	r.Most = max(r.Least, r.Most)
+	r.Start = min(max(r.Least, r.Start), r.Most)
 	return r
 }
 
@@ -160,6 +166,7 @@ type pipeline struct {
 	owners  owners
 	root    *job
 	found   atomic.Int64 // sources that exist
+	work    atomic.Int64 // that the workers have done, as tune.Sample counts it
 }
 
 // The units of the pipeline. A frame is about a mebibyte, so is a piece.
@@ -174,7 +181,7 @@ const (
 )
 
 func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
-	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.atLeastOne(), par.Workers.atLeastOne()
+	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.bounded(), par.Workers.bounded()
 	cfg := deps.Repo.Config().Chunker
 	cutter, err := chunker.New(deps.Repo.Keys().ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
 	if err != nil {
@@ -188,8 +195,6 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 		shape:   src.shape(),
 		batches: make(chan *batch, 2*par.Readers.Most),
 		pieces:  make(chan *piece, par.Workers.Most),
-		readers: crew.Crew{Threshold: par.Threshold},
-		workers: crew.Crew{Threshold: par.Threshold},
 	}
 	size := pieceSize + smallFile + cutter.Max()
 	count := 2*par.Readers.Most + 2*par.Workers.Most
@@ -207,15 +212,23 @@ func (p *pipeline) run(ctx context.Context) error {
 	readers, rctx := errgroup.WithContext(ctx)
 	p.readers.Start = func() { readers.Go(func() error { return p.read(rctx) }) }
 	p.workers.Start = func() { group.Go(func() error { return p.process(ctx) }) }
-	p.readers.Begin(p.par.Readers.Start, p.par.Readers.Most)
-	p.workers.Begin(p.par.Workers.Start, p.par.Workers.Most)
+	p.readers.Set(p.par.Readers.Start)
+	p.workers.Set(p.par.Workers.Start)
+	watched, enough := context.WithCancel(ctx)
 	group.Go(func() error {
 		defer close(p.pieces)
+		defer p.workers.Seal()
+		defer enough()
 		return readers.Wait()
 	})
 	group.Go(func() error {
 		defer close(p.batches)
+		defer p.readers.Seal()
 		return p.walk(ctx)
+	})
+	group.Go(func() error {
+		tune.Follow(watched, p.tuner(), driven{p})
+		return nil
 	})
 	if err := group.Wait(); err != nil {
 		p.abandon()

@@ -50,7 +50,7 @@ func (p *pipeline) send(ctx context.Context, b *batch) error {
 	}
 	b.job.pending.Add(1)
 	b.dir.Retain()
-	if err := crew.Hand(ctx, p.batches, b, &p.readers); err != nil {
+	if err := crew.Hand(ctx, p.batches, b); err != nil {
 		b.dir.Release()
 		return err
 	}
@@ -94,15 +94,11 @@ func (p *pipeline) read(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.files.Close()) }()
 	defer r.clock.Stop()
 	r.clock.Enter(report.WaitScan)
-	for b := range p.batches {
-		err := r.readOne(ctx, b)
-		b.dir.Release()
-		if err != nil {
-			return err
-		}
-		r.clock.Enter(report.WaitScan)
-	}
-	return nil
+	return crew.Take(p.batches, &p.readers, func(b *batch) error {
+		defer r.clock.Enter(report.WaitScan)
+		defer b.dir.Release()
+		return r.readOne(ctx, b)
+	})
 }
 
 func (r *reader) readOne(ctx context.Context, b *batch) error {
@@ -339,7 +335,7 @@ func (p *pipeline) settle(ctx context.Context, b *batch, i uint32, what found, k
 // forward hands a piece to the workers.
 func (p *pipeline) forward(ctx context.Context, pc *piece, clock *report.Clock) error {
 	clock.Enter(report.WaitCPU)
-	return crew.Hand(ctx, p.pieces, pc, &p.workers)
+	return crew.Hand(ctx, p.pieces, pc)
 }
 
 // readOther reads what there is to an object without content.

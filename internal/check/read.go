@@ -84,7 +84,7 @@ type packReader struct {
 	dec    *pack.Decompressor
 	hasher *seal.Hasher
 	buf    []byte // a stretch of the pack
-	raw    []byte // one opened frame
+	raw    []byte // room for one opened frame
 }
 
 func newPackReader(c *checker) (*packReader, error) {
@@ -220,8 +220,10 @@ func (p *passage) oneByOne(ctx context.Context, frames []pack.Frame, why error) 
 // frame opens a frame and compares its blobs with their IDs.
 func (p *passage) frame(f *pack.Frame, sealed []byte) {
 	raw, lens, err := p.r.dec.OpenFrame(p.opener, f.Offset, sealed, p.r.raw)
-	if err == nil {
+	if cap(raw) > cap(p.r.raw) { // it is cut to the frame: a larger one will want the room that was there before
 		p.r.raw = raw
+	}
+	if err == nil {
 		if len(lens) != len(f.Blobs) {
 			err = fmt.Errorf("frame at %d holds %d blobs, the index says %d: %w", f.Offset, len(lens), len(f.Blobs),
 				format.ErrCorrupt)

@@ -188,20 +188,26 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 
 // crews turns the dial into crews. Of the memory, a third is for file data on its way to the workers, the rest for packs.
 //
-// A value of the dial is the ceiling: half of it begins, the rest comes when work has
-// waited too long. Without one, the machine decides what begins, and up to twice as many readers may come.
+// A value of the dial is the ceiling: half of it begins. Without one, the machine decides what begins, and up to twice as
+// many readers may come. What is named singly stays as it is. What is best in between shows during the run.
 func crews(par options.Parallel) backup.Parallel {
 	w := par.Workers
-	p := backup.Parallel{
-		Scanners: w.Scanners, Threshold: w.Threshold, Memory: par.Memory / 3,
-		Readers: backup.Range{Start: w.Readers, Most: 2 * w.Readers},
-		Workers: backup.Range{Start: w.Compressors, Most: w.Compressors},
+	limits := func(n, named, most int) backup.Range {
+		switch {
+		case named > 0:
+			return backup.Range{Start: n, Least: n, Most: n}
+		case par.Utilization > 0:
+			return backup.Range{Start: (n + 1) / 2, Least: 1, Most: n}
+		}
+		return backup.Range{Start: n, Least: 1, Most: most}
 	}
-	if par.Utilization > 0 {
-		p.Readers = backup.Range{Start: (w.Readers + 1) / 2, Most: w.Readers}
-		p.Workers = backup.Range{Start: (w.Compressors + 1) / 2, Most: w.Compressors}
+	return backup.Parallel{
+		Scanners: w.Scanners,
+		Readers:  limits(w.Readers, par.Named.Readers, 2*w.Readers),
+		Workers:  limits(w.Compressors, par.Named.Compressors, w.Compressors),
+		Uploads:  limits(w.Uploads, par.Named.Uploads, w.Uploads),
+		Memory:   par.Memory / 3,
 	}
-	return p
 }
 
 func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {

@@ -83,6 +83,7 @@ type app struct {
 	print    output.Printer
 	received intake
 	task     *task
+	ballast  []byte        // see ballastSize
 	logon    *unlock.Logon // nil: no share was asked for yet
 	shares   []*smb.Store  // to be closed
 }

@@ -203,7 +203,11 @@ func TestLinkInTargetIsNotFollowed(t *testing.T) {
 func TestTargetSwappedWhileRestoring(t *testing.T) {
 	dir := ramDir(t)
 	src, dst, out := filepath.Join(dir, "src"), filepath.Join(dir, "dst"), outside(t, dir)
-	for i := range 400 { // more directories than are kept open
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	t.Cleanup(func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) })
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 512, Max: limit.Max})) // 128 directories
+	for i := range 400 {                                                                           // more directories than are kept open
 		written(t, src, map[string]string{fmt.Sprintf("d%03d/f", i): string(testkit.Noise(uint64(i), 3000))})
 	}
 	settle()

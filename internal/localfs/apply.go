@@ -220,6 +220,11 @@ func (o *object) verify(n *tree.Node, what ApplyOptions, ps *problems) {
 		ps.add("metadata", err)
 		return
 	}
+	o.compare(n, &what, &st, ps)
+}
+
+// compare tells what of the metadata that was set without a complaint is not there.
+func (o *object) compare(n *tree.Node, what *ApplyOptions, st *Stat, ps *problems) {
 	if !what.SkipOwner && !ps.has("owner") && (st.UID != n.UID || st.GID != n.GID) {
 		ps.add("owner", fmt.Errorf("is %d:%d instead of %d:%d: %w", st.UID, st.GID, n.UID, n.GID, ErrNotKept))
 	}

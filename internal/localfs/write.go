@@ -3,11 +3,13 @@ package localfs
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // Mkdir makes the directory name with the permission bits perm, less the umask. Give it only what the restore itself
@@ -109,10 +111,13 @@ type Writer struct {
 // CreateFile makes the file name, readable and writable for the owner only until SetMeta. It must not exist; a symbolic
 // link by that name is not followed.
 func (d *Dir) CreateFile(name string) (*Writer, error) {
-	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	return d.createWriter(name, 0o600)
+}
+
+func (d *Dir) createWriter(name string, mode uint32) (*Writer, error) {
 	fd := -1
 	err := d.change("create", name, func() (err error) {
-		fd, err = unix.Openat(d.fd, name, flags, 0o600)
+		fd, err = createAt(d.fd, name, mode)
 		return err
 	})
 	if err != nil {
@@ -151,6 +156,37 @@ func (w *Writer) WriteAt(p []byte, off int64) (int, error) { return w.writeFull(
 
 // ReadAt reads what is there, to find out what need not be written. As File.ReadAt.
 func (w *Writer) ReadAt(p []byte, off int64) (int, error) { return w.readFull(p, off) }
+
+// pour writes p to the beginning of the file, inside an operation that the caller has begun, as writeFull would do in one
+// of its own.
+func (w *Writer) pour(p []byte, bounded bool) (int, error) {
+	done := 0
+	for done < len(p) {
+		n, err := pwrite(w.fd, p[done:], int64(done))
+		if err == nil && n == 0 {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return done, fmt.Errorf("write at %d: %w", done, err)
+		}
+		done += n
+	}
+	if done > 0 && (bounded || w.door.Yields()) {
+		if err := pages.Push(w.fd, 0, int64(done), bounded); err != nil {
+			return done, fmt.Errorf("send to the device: %w", err)
+		}
+	}
+	return done, nil
+}
+
+// pwrite is one call. It returns no negative number.
+func pwrite(fd int, p []byte, off int64) (n int, err error) {
+	for {
+		if n, err = unix.Pwrite(fd, p, off); err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
 
 // Truncate sets the size; what is beyond the old size is a hole.
 func (w *Writer) Truncate(n int64) error {

@@ -34,7 +34,7 @@ type FrameReader struct {
 	r   *Repository
 	dec *pack.Decompressor
 	buf []byte // sealed frames of one run
-	raw []byte // one opened frame
+	raw []byte // room for one opened frame
 }
 
 // NewFrameReader returns a FrameReader.
@@ -107,7 +107,8 @@ func (fr *FrameReader) readRun(ctx context.Context, opener *pack.Opener, p hashc
 		var raw []byte
 		var lens []uint32
 		if err == nil {
-			if raw, lens, err = fr.dec.OpenFrame(opener, s.Offset, sealed, fr.raw); err == nil {
+			// What comes back is cut to the frame: a larger one will want the room that was there before.
+			if raw, lens, err = fr.dec.OpenFrame(opener, s.Offset, sealed, fr.raw); cap(raw) > cap(fr.raw) {
 				fr.raw = raw
 			}
 		}

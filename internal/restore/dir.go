@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"path"
 	"path/filepath"
 	"sync/atomic"
 
@@ -20,6 +21,9 @@ type dir struct {
 	broken   bool       // could not be made
 	scope    uint64     // of inode numbers: changes where a file system was mounted
 
+	fresh bool // made by this run: whatever is in it, somebody else put there
+	plain bool // fresh, and what is made in it has nothing but what it is given: localfs.Maker may make it
+
 	partial bool // the snapshot does not hold all that was in it
 	mount   bool // a file system was mounted here when it was backed up
 	mounted bool // a file system is mounted here now
@@ -35,6 +39,17 @@ func (d *dir) place(base string) string {
 	return filepath.Join(d.parent.place(base), d.name)
 }
 
+// at returns the path of an entry of d inside the snapshot.
+func (d *dir) at(n *tree.Node) string { return path.Join(d.path, n.Name) }
+
+// mountedIn reports whether a file system is mounted on d, of which st tells; in is its parent.
+func (d *dir) mountedIn(in *localfs.Dir, st *localfs.Stat) bool {
+	if d.parent.dev == 0 { // not known: somebody looked through the target without making anything
+		return mounted(in, st)
+	}
+	return st.Attr&localfs.AttrMountRoot != 0 || st.Dev != d.parent.dev
+}
+
 // begin begins one more entry of d.
 func (d *dir) begin() { d.pending.Add(1) }
 
@@ -43,7 +58,7 @@ func (j *job) end(d *dir) {
 	for d != nil && d.pending.Add(-1) == 0 {
 		if d.node != nil && d.there && !j.to.DryRun {
 			err := j.in(d, func(h *localfs.Dir) error {
-				j.problems(d.path, h.Apply(".", j.owned(d.node), j.to.Apply))
+				j.problems(d.path, j.finishDir(h, d))
 				j.ledger.Objects.Restored.Add(1)
 				return nil
 			})
@@ -54,6 +69,18 @@ func (j *job) end(d *dir) {
 		j.handles.drop(d)
 		d = d.parent
 	}
+}
+
+// firstDirMode are the permissions of a directory until it is finished: nobody else comes into it before.
+const firstDirMode = 0o700
+
+// finishDir gives a directory its metadata.
+func (j *job) finishDir(h *localfs.Dir, d *dir) []localfs.Problem {
+	n := j.owned(d.node)
+	if d.plain {
+		return j.maker.Directory(h, n, firstDirMode)
+	}
+	return h.Apply(".", n, j.to.Apply)
 }
 
 // in calls act with d, open.

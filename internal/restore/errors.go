@@ -9,12 +9,14 @@ var ErrNoPath = errors.New("no such path in the snapshot (tidemark ls shows what
 var ErrFull = errors.New("the target is full: make room on it and run the same command again, it goes on where it stopped")
 
 var (
-	errKept       = errors.New("left as it is")
-	errInTheWay   = errors.New("something that is no directory is in the way, and nothing may be overwritten")
-	errNotEmpty   = errors.New("a directory that is not empty is in the way: remove it, or use --delete")
-	errPartial    = errors.New("this directory could not be listed completely when it was backed up: entries may be missing")
-	errNoContent  = errors.New("its content could not be read when it was backed up: there is nothing to restore")
-	errWrongBlob  = errors.New("the repository delivered other bytes than were backed up; nothing was written")
+	errKept      = errors.New("left as it is")
+	errInTheWay  = errors.New("something that is no directory is in the way, and nothing may be overwritten")
+	errNotEmpty  = errors.New("a directory that is not empty is in the way: remove it, or use --delete")
+	errPartial   = errors.New("this directory could not be listed completely when it was backed up: entries may be missing")
+	errNoContent = errors.New("its content could not be read when it was backed up: there is nothing to restore")
+	errWrongBlob = errors.New("the repository delivered other bytes than were backed up; nothing was written")
+	errAppeared  = errors.New("something by that name has appeared in a directory that this restore has made: " +
+		"somebody else writes there, or the file system does not tell such names apart; it is left as it is")
 	errSwapped    = errors.New("somebody has put another directory in its place")
 	errMounted    = errors.New("another file system is mounted there: it is left alone")
 	errNotEntered = errors.New("the file system that is mounted here is not in the snapshot: nothing in it is deleted")

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +30,7 @@ type file struct {
 
 	left   atomic.Int64 // chunks not written, and one for the walk
 	sparse atomic.Bool  // it has holes
+	sized  bool         // it has its size when all its chunks are written
 
 	failed atomic.Bool // asked by those who must not wait for mu, which is held while the file is made
 
@@ -38,8 +39,15 @@ type file struct {
 }
 
 // file restores a regular file, or decides that it can stay as it is.
-func (w *walker) file(ctx context.Context, d *dir, n *tree.Node, at string) error {
-	f := &file{dir: d, node: *n, path: at, link: w.firstName(d, n)}
+func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
+	if w.isSmall(d, n) {
+		if err := w.room(ctx); err != nil {
+			return err
+		}
+		w.plan(d, n)
+		return nil
+	}
+	f := &file{dir: d, node: *w.owned(n), path: d.at(n), link: w.firstName(d, n)}
 	d.begin()
 	f.left.Store(1)
 	switch keep, err := w.meets(ctx, f); {
@@ -54,10 +62,16 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node, at string) erro
 		w.end(d)
 		return nil
 	}
-	w.window.files++
-	err := w.chunks(ctx, &n.Content, n.Size, func(c tree.Chunk, off uint64) error {
+	if err := w.room(ctx); err != nil {
+		return err
+	}
+	w.window.weight += fileWeight
+	end := uint64(len(n.Content.Inline))
+	err := w.chunks(ctx, &n.Content, func(c tree.Chunk, off uint64) error {
 		if c.IsHole() {
 			f.sparse.Store(true)
+		} else {
+			end = off + c.Len
 		}
 		if c.IsHole() || f.hopeless() {
 			return nil
@@ -71,6 +85,7 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node, at string) erro
 		}
 		w.fail(f, err)
 	}
+	f.sized = end == n.Size
 	if len(n.Content.Inline) > 0 {
 		w.clock.Enter(report.Write)
 		w.write(f, n.Content.Inline, 0)
@@ -82,7 +97,7 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node, at string) erro
 }
 
 // chunks yields the chunks of a file with their offsets.
-func (j *job) chunks(ctx context.Context, c *tree.Content, size uint64, yield func(tree.Chunk, uint64) error) error {
+func (j *job) chunks(ctx context.Context, c *tree.Content, yield func(tree.Chunk, uint64) error) error {
 	off := uint64(0)
 	each := func(c tree.Chunk) error {
 		at := off
@@ -111,6 +126,9 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	}
 	if !f.dir.there {
 		return w.pretend(f), nil
+	}
+	if f.dir.fresh {
+		return false, nil
 	}
 	in, err := w.handles.get(f.dir)
 	if err != nil {
@@ -141,7 +159,7 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	if st.Size != f.node.Size || st.Links > 1 || !w.identical(ctx, in, &f.node) {
 		return false, nil
 	}
-	w.problems(f.path, in.Apply(f.node.Name, w.owned(&f.node), w.to.Apply))
+	w.problems(f.path, in.Apply(f.node.Name, &f.node, w.to.Apply))
 	w.ledger.Objects.Kept.Add(1)
 	w.ledger.Bytes.Restored.Add(f.node.Size)
 	return true, nil
@@ -182,7 +200,7 @@ func (j *job) matches(ctx context.Context, f *localfs.File, n *tree.Node, h *sea
 		return nil
 	}
 	var buf []byte
-	return j.chunks(ctx, &n.Content, n.Size, func(c tree.Chunk, off uint64) error {
+	return j.chunks(ctx, &n.Content, func(c tree.Chunk, off uint64) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -268,16 +286,11 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 		return nil, err
 	}
 	defer in.Release()
-	var w *localfs.Writer
-	if f.temp != "" {
-		w, err = createOver(in, f.temp)
-	} else {
-		w, err = in.CreateFile(f.node.Name)
-	}
+	w, err := j.create(in, f)
 	if err != nil {
 		return nil, err
 	}
-	j.growing.add(f)
+	j.growing.add(f.unfinished(), f)
 	if f.node.Flags != 0 {
 		w.Prepare(&f.node)
 	}
@@ -289,6 +302,22 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 		}
 	}
 	return w, nil
+}
+
+// create makes the file by the name it grows under.
+func (j *job) create(in *localfs.Dir, f *file) (w *localfs.Writer, err error) {
+	switch name := f.unfinished().name; {
+	case f.dir.plain:
+		w, err = j.maker.Create(in, name, &f.node)
+	case f.temp != "":
+		return createOver(in, name)
+	default:
+		w, err = in.CreateFile(name)
+	}
+	if f.dir.fresh && errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w: %w", errAppeared, err)
+	}
+	return w, err
 }
 
 // createOver makes a file by a temporary name, in place of what a killed restore left there.
@@ -340,12 +369,12 @@ func (j *job) complete(f *file) error {
 	if err != nil {
 		return err
 	}
-	if err := w.Truncate(int64(f.node.Size)); err != nil {
-		return err
+	if !f.sized {
+		if err := w.Truncate(int64(f.node.Size)); err != nil {
+			return err
+		}
 	}
-	what := j.to.Apply
-	what.SkipFlags = true // an immutable file could not be renamed any more
-	ps := w.SetMeta(j.owned(&f.node), what)
+	ps := j.setMeta(w, f)
 	in, err := j.handles.get(f.dir)
 	if err != nil {
 		return err
@@ -360,7 +389,7 @@ func (j *job) complete(f *file) error {
 			return fmt.Errorf("give it its name: %w", err)
 		}
 	}
-	j.growing.remove(f)
+	j.growing.remove(f.unfinished())
 	j.problems(f.path, append(ps, j.flag(in, &f.node)...))
 	return nil
 }
@@ -375,6 +404,16 @@ func (j *job) flag(in *localfs.Dir, n *tree.Node) []localfs.Problem {
 	})
 }
 
+// setMeta sets all but the flags: an immutable file could not be renamed any more.
+func (j *job) setMeta(w *localfs.Writer, f *file) []localfs.Problem {
+	if f.dir.plain {
+		return j.maker.Finish(w, &f.node)
+	}
+	what := j.to.Apply
+	what.SkipFlags = true
+	return w.SetMeta(&f.node, what)
+}
+
 // discard removes what was written of a file that cannot be completed: half a file under its real name would look like
 // the file.
 func (j *job) discard(f *file) {
@@ -384,45 +423,72 @@ func (j *job) discard(f *file) {
 		_ = f.w.Close()
 		f.w = nil
 	}
-	if !j.growing.remove(f) {
-		return
-	}
-	name := f.node.Name
-	if f.temp != "" {
-		name = f.temp
-	}
-	err := j.in(f.dir, func(in *localfs.Dir) error { return in.Remove(name, false) })
-	if errors.Is(err, localfs.ErrStopped) {
-		j.growing.add(f) // Run comes back to it when everybody has stopped
+	if at := f.unfinished(); j.growing.remove(at) {
+		j.remove(at, f)
 	}
 }
 
-// growing are the files that exist in the target and are not whole yet.
+// leftover is a file that exists in the target and is not whole.
+type leftover struct {
+	dir  *dir
+	name string
+}
+
+// unfinished is what f is before it has its name.
+func (f *file) unfinished() leftover {
+	if f.temp != "" {
+		return leftover{f.dir, f.temp}
+	}
+	return leftover{f.dir, f.node.Name}
+}
+
+// remove removes a leftover of f, nil if that was to be made in one go.
+func (j *job) remove(l leftover, f *file) {
+	err := j.in(l.dir, func(in *localfs.Dir) error { return in.Remove(l.name, false) })
+	if errors.Is(err, localfs.ErrStopped) {
+		j.growing.add(l, f) // Run comes back to it when everybody has stopped
+	}
+}
+
+// tidy removes what is not whole, after a run was called off.
+func (j *job) tidy() {
+	j.handles.tidy()
+	for l, f := range j.growing.all() {
+		if f != nil {
+			j.discard(f)
+		} else if j.growing.remove(l) {
+			j.remove(l, nil)
+		}
+	}
+}
+
+// growing are the files that exist in the target and are not whole yet. Of those that are made in one go, which are no
+// file here, they are the ones that could not be removed.
 type growing struct {
 	mu    sync.Mutex
-	files map[*file]bool
+	files map[leftover]*file
 }
 
-func (g *growing) add(f *file) {
+func (g *growing) add(l leftover, f *file) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.files == nil {
-		g.files = map[*file]bool{}
+		g.files = map[leftover]*file{}
 	}
-	g.files[f] = true
+	g.files[l] = f
 }
 
-func (g *growing) remove(f *file) bool {
+func (g *growing) remove(l leftover) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	there := g.files[f]
-	delete(g.files, f)
+	_, there := g.files[l]
+	delete(g.files, l)
 	return there
 }
 
 // all returns them.
-func (g *growing) all() []*file {
+func (g *growing) all() map[leftover]*file {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Collect(maps.Keys(g.files))
+	return maps.Clone(g.files)
 }

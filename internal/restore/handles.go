@@ -6,17 +6,32 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 )
 
-// maxHandles is how many directories of the target are kept open. A tree may be deeper than a process may have files
-// open, and a directory waits for its last file while others are filled; one that is needed again is opened again.
-const maxHandles = 128
+// How many directories of the target are kept open: a quarter of the files that the process may have open, within these
+// bounds. A tree may be deeper than that, and a directory waits for its last file while others are filled; one that is
+// needed again is opened again.
+const (
+	minHandles = 128
+	maxHandles = 4096
+)
+
+func mostHandles() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return minHandles
+	}
+	return int(min(max(limit.Cur/4, minHandles), maxHandles))
+}
 
 // handles are the open directories of the target. The base stays open to the end.
 type handles struct {
 	gate localfs.Gates
 	path string // of the base
+	most int    // directories kept open beside it
 
 	mu   sync.Mutex
 	base *localfs.Dir // nil in a dry run onto nothing
@@ -76,7 +91,7 @@ func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 		opened.Release()
 		return nil, err
 	}
-	if h.gate != nil && mounted(in, &st) {
+	if h.gate != nil && d.mountedIn(in, &st) {
 		opened.Through(h.gate(opened, d.place(h.path)))
 	}
 	return opened, nil
@@ -109,7 +124,7 @@ func (h *handles) put(d *dir, opened *localfs.Dir) {
 		h.open = map[*dir]*list.Element{}
 	}
 	h.open[d] = h.used.PushFront(&handle{d, opened})
-	for h.used.Len() > maxHandles {
+	for h.used.Len() > h.most {
 		h.remove(h.used.Back())
 	}
 }

@@ -26,7 +26,7 @@ func TestHandlesWaitWithoutTheLock(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		base, err := localfs.Door{Ctx: ctx, Pass: pass}.OpenDir(path)
 		require.NoError(t, err)
-		h := &handles{base: base}
+		h := &handles{base: base, most: minHandles}
 		defer h.close()
 		root := &dir{path: "/"}
 		ready, absent := &dir{parent: root, name: "open", path: "/open"}, &dir{parent: root, name: "closed", path: "/closed"}

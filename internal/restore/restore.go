@@ -1,13 +1,18 @@
 // Package restore brings a tree, or a part of it, back to a file system. The flow:
 //
-//	walker.go   the tree, page by page: directories and everything without content are made as they are met;
-//	            files become jobs of a window (bounded in files, directories and bytes)
-//	window.go   a full window: its chunks are looked up, sorted by pack and frame, and read in runs; each frame is
-//	            opened once, each blob compared with its ID, then written to every place that wants it
-//	file.go     a file whose last chunk is written gets its size, its metadata and its name
+//	walker.go   the tree, page by page: directories and special objects are made as they are met; files become pieces
+//	            of a window (bounded in bytes)
+//	window.go   a full window: its chunks are looked up, sorted by pack and frame, and cut into runs
+//	worker.go   a run is read; each frame is opened once, each blob compared with its ID, then written to every place
+//	            that wants it
+//	small.go    a file of one chunk is made in one go
+//	file.go     another one whose last chunk is written gets its size, its metadata and its name
 //	dir.go      a directory whose last entry is finished gets its metadata
 //
 // While one window is read and written, the next one is planned. Nothing that does not match its ID is ever written.
+//
+// Directories that this run has made are known to be empty: what is put into them is not looked for first. It is made by
+// calls that fail if there is something by that name, so what somebody else puts there meanwhile stays, and is told.
 // The package refuses to know how snapshots are chosen, and what is printed.
 package restore
 
@@ -83,7 +88,8 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey]*link{}, stop: stop}
-	j.handles.gate, j.handles.path = to.Gate, to.Path
+	j.maker = localfs.NewMaker(to.Apply)
+	j.handles.gate, j.handles.path, j.handles.most = to.Gate, to.Path, mostHandles()
 	defer j.handles.close()
 	l.Phase(report.Planning)
 	root, err := j.root(ctx)
@@ -91,31 +97,13 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 		return nil, err
 	}
 	l.Phase(report.Restoring)
-	windows := make(chan *window)
 	group, gctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer close(windows)
-		w := &walker{job: j, windows: windows, window: newWindow(), clock: l.Worker("planner")}
-		defer w.clock.Stop()
-		w.clock.Enter(report.Unpack)
-		return j.ending(w.run(w.clock.Within(gctx), root))
-	})
-	group.Go(func() error {
-		for w := range windows {
-			if err := j.execute(gctx, w, max(1, par.Workers)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	j.start(gctx, group, root, max(1, par.Workers))
 	if err = group.Wait(); err == nil {
 		err = context.Cause(ctx) // what was called off is not told as a failure of its own
 	}
 	if err != nil {
-		j.handles.tidy()
-		for _, f := range j.growing.all() {
-			j.discard(f)
-		}
+		j.tidy()
 		return nil, err
 	}
 	l.Phase(report.Finishing)
@@ -131,6 +119,28 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	return &j.result, nil
 }
 
+// start starts the planner, who fills windows, the one who cuts them into runs, and the workers.
+func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, workers int) {
+	full, free, cut := make(chan *window), make(chan *window, windows), make(chan run)
+	for range windows {
+		free <- &window{}
+	}
+	group.Go(func() error {
+		defer close(full)
+		w := &walker{job: j, windows: full, free: free, limit: firstWindow / 2, clock: j.ledger.Worker("planner")}
+		defer w.clock.Stop()
+		w.clock.Enter(report.Unpack)
+		return j.ending(w.run(w.clock.Within(ctx), root))
+	})
+	group.Go(func() error {
+		defer close(cut)
+		return j.ending(j.dispatch(ctx, full, cut, free, workers))
+	})
+	for range workers {
+		group.Go(func() error { return j.ending(j.work(ctx, cut, free)) })
+	}
+}
+
 // job is one restore.
 type job struct {
 	repo   *repo.Repository
@@ -141,6 +151,7 @@ type job struct {
 
 	handles handles
 	growing growing
+	maker   *localfs.Maker
 
 	mu     sync.Mutex
 	result Result

@@ -44,30 +44,48 @@ func (j *job) root(ctx context.Context) (*start, error) {
 	if s.only != nil {
 		s.dir.node, s.dir.path = nil, path.Dir(s.dir.path)
 	}
-	pass := j.to.Gate.Pass(nil, j.to.Path)
-	if !j.to.DryRun {
-		_, err := pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) {
-			return 0, os.MkdirAll(j.to.Path, 0o700)
+	return s, j.openTarget(ctx, s.dir)
+}
+
+// openTarget opens the target, which may have to be made.
+func (j *job) openTarget(ctx context.Context, d *dir) error {
+	door := localfs.Door{Ctx: ctx, Pass: j.to.Gate.Pass(nil, j.to.Path)}
+	handle, err := door.OpenDir(j.to.Path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case missing && j.to.DryRun:
+		return nil
+	case missing:
+		_, err = door.Pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) {
+			return 0, os.MkdirAll(j.to.Path, firstDirMode)
 		})
 		if err != nil {
-			return nil, fmt.Errorf("make target directory: %w", err)
+			return fmt.Errorf("make target directory: %w", err)
 		}
+		handle, err = door.OpenDir(j.to.Path)
 	}
-	handle, err := localfs.Door{Ctx: ctx, Pass: pass}.OpenDir(j.to.Path)
-	if err != nil && !(j.to.DryRun && errors.Is(err, fs.ErrNotExist)) {
-		return nil, err
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		s.dir.there, j.handles.base = true, handle
+	j.handles.base = handle
+	st, err := handle.Fstat()
+	if err != nil {
+		return err
 	}
-	return s, nil
+	d.there, d.dev, d.ino = true, st.Dev, st.Ino
+	// Between two calls, somebody else may have made it: then it is not ours alone.
+	d.fresh = missing && st.Mode&0o777 == firstDirMode && st.UID == uint32(os.Geteuid())
+	d.plain = d.fresh && handle.Plain()
+	return nil
 }
 
 // walker plans: it goes through the tree, makes what has no content and collects files in windows.
 type walker struct {
 	*job
 	windows chan<- *window
-	window  *window
+	free    <-chan *window
+	window  *window       // nil: none yet
+	limit   int           // of the window, in bytes
 	clock   *report.Clock // in Unpack, for trees, unless something else is done
 	scopes  uint64
 }
@@ -93,22 +111,10 @@ func (w *walker) run(ctx context.Context, s *start) error {
 	return w.ship(ctx)
 }
 
-// ship passes the window on and begins another.
-func (w *walker) ship(ctx context.Context) error {
-	defer w.clock.Enter(w.clock.Enter(report.WaitWrite))
-	select {
-	case w.windows <- w.window:
-		w.window = newWindow()
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // directory restores the entries of one tree into d.
 func (w *walker) directory(ctx context.Context, d *dir, root format.ID) error {
 	var keep map[string]bool
-	if w.to.Delete && d.there {
+	if w.to.Delete && d.there && !d.fresh {
 		keep = map[string]bool{}
 	}
 	err := tree.Walk(ctx, w.repo.LoadBlob, root, func(n *tree.Node) error {
@@ -136,16 +142,15 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	at := path.Join(d.path, n.Name)
 	take, enter := true, true
 	if w.sel.Take != nil {
-		take, enter = w.sel.Take(at, n.Type)
+		take, enter = w.sel.Take(d.at(n), n.Type)
 	}
 	if n.Type == tree.Dir {
 		if !take && !enter {
 			return nil
 		}
-		return w.subdirectory(ctx, d, n, at, take, enter)
+		return w.subdirectory(ctx, d, n, take, enter)
 	}
 	if !take || !w.ensure(d) {
 		return nil
@@ -157,21 +162,26 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 	} else {
 		w.ledger.Objects.Others.Add(1)
 	}
-	if n.Links > 1 && w.later(d, n, at) {
+	if n.Links > 1 && w.later(d, n, d.at(n)) {
 		return nil
 	}
 	if n.Type == tree.File {
-		return w.file(ctx, d, n, at)
+		return w.file(ctx, d, n)
 	}
 	d.begin()
-	w.special(d, n, at)
+	w.special(d, n, d.at(n))
 	w.end(d)
 	return nil
 }
 
 // subdirectory makes the directory n in d and goes into it. One that is only on the way to something that may be taken
 // is made when something is, and keeps its metadata if it exists.
-func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, at string, take, enter bool) error {
+func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, take, enter bool) error {
+	if err := w.room(ctx); err != nil {
+		return err
+	}
+	w.window.weight += dirWeight
+	at := d.at(n)
 	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope, mount: n.Mount, partial: n.Outcome == tree.Unreadable}
 	if n.Mount {
 		w.scopes++
@@ -224,6 +234,11 @@ func (w *walker) ensure(d *dir) bool {
 
 // makeDir opens the directory d, which n describes, making it if need be. In a dry run nothing is made.
 func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
+	if d.parent.fresh {
+		if err := in.Mkdir(n.Name, firstDirMode); err == nil || !errors.Is(err, fs.ErrExist) {
+			return w.made(in, d, n, err)
+		}
+	}
 	var st localfs.Stat
 	err := in.Lstat(n.Name, &st)
 	switch {
@@ -244,13 +259,23 @@ func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
 			return err
 		}
 	}
-	if err := in.Mkdir(n.Name, 0o700); err != nil {
+	return w.made(in, d, n, in.Mkdir(n.Name, firstDirMode))
+}
+
+// made opens the directory d, which n describes and which was made unless err says why not.
+func (w *walker) made(in *localfs.Dir, d *dir, n *tree.Node, err error) error {
+	if err != nil {
 		return err
 	}
 	if err := w.enter(in, d); err != nil {
 		return err
 	}
-	return w.in(d, func(h *localfs.Dir) error { h.Prepare(n); return nil })
+	d.fresh = true
+	return w.in(d, func(h *localfs.Dir) error {
+		d.plain = n.Flags == 0 && (d.parent.plain || h.Plain())
+		h.Prepare(n)
+		return nil
+	})
 }
 
 // enter opens d and remembers which directory it is.
@@ -265,7 +290,7 @@ func (w *walker) enter(in *localfs.Dir, d *dir) error {
 		return err
 	}
 	d.there, d.dev, d.ino = true, st.Dev, st.Ino
-	d.mounted = mounted(in, &st)
+	d.mounted = d.mountedIn(in, &st)
 	if d.mounted {
 		h.Through(w.to.Gate.Pass(h, d.place(w.to.Path)))
 	}
@@ -285,7 +310,7 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 		return
 	}
 	err := w.in(d, func(h *localfs.Dir) error {
-		ps, err := w.makeSpecial(h, n)
+		ps, err := w.makeSpecial(d, h, n)
 		w.problems(at, ps)
 		return err
 	})
@@ -301,22 +326,21 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 
 // makeSpecial makes a special object with its metadata. Where a later run would take one without them for finished, it
 // gets its name last.
-func (w *walker) makeSpecial(in *localfs.Dir, n *tree.Node) ([]localfs.Problem, error) {
-	var st localfs.Stat
-	switch err := in.Lstat(n.Name, &st); {
-	case err == nil:
-		if !w.replaces(n, &st) {
-			return nil, errKept
-		}
-		if err := w.clear(in, n.Name, &st); err != nil {
+func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.Problem, error) {
+	if !d.fresh {
+		if err := w.makeRoom(in, n); err != nil {
 			return nil, err
 		}
-	case !errors.Is(err, localfs.ErrVanished):
-		return nil, err
 	}
 	if !w.trusting() {
 		if err := makeNode(in, n, n.Name); err != nil {
+			if d.fresh && errors.Is(err, fs.ErrExist) {
+				err = fmt.Errorf("%w: %w", errAppeared, err)
+			}
 			return nil, err
+		}
+		if d.plain {
+			return w.maker.Entry(in, n.Name, w.owned(n), firstNodeMode), nil
 		}
 		return in.Apply(n.Name, w.owned(n), w.to.Apply), nil
 	}
@@ -338,11 +362,28 @@ func (w *walker) makeSpecial(in *localfs.Dir, n *tree.Node) ([]localfs.Problem, 
 	return append(ps, w.flag(in, n)...), nil
 }
 
+// makeRoom removes what is there under the name of n, if the overwrite rule lets n take its place; else errKept.
+func (w *walker) makeRoom(in *localfs.Dir, n *tree.Node) error {
+	var st localfs.Stat
+	switch err := in.Lstat(n.Name, &st); {
+	case err == nil && !w.replaces(n, &st):
+		return errKept
+	case err == nil:
+		return w.clear(in, n.Name, &st)
+	case !errors.Is(err, localfs.ErrVanished):
+		return err
+	}
+	return nil
+}
+
+// firstNodeMode are the permissions with which a special file is made.
+const firstNodeMode = 0o600
+
 func makeNode(in *localfs.Dir, n *tree.Node, as string) error {
 	if n.Type == tree.Symlink {
 		return in.Symlink(n.Target, as)
 	}
-	return in.Mknod(as, n.Type, 0o600, n.Device)
+	return in.Mknod(as, n.Type, firstNodeMode, n.Device)
 }
 
 // damaged reports whether an error is about a part of the repository, so that other parts may still be readable.

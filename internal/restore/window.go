@@ -7,212 +7,246 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
 // window is a part of the work that is planned as a whole: large enough that each frame is opened once, small enough to
-// be held.
+// be held. A frame that several windows need is opened for each of them; where files are much alike, that is most of the
+// frames before, so a window is made as large as memory allows.
 type window struct {
 	pieces []piece
-	files  int
+	smalls smalls
+	weight int // bytes of memory that it takes, about
+	limit  int // at which it is full
+
+	runs atomic.Int64 // not done yet
 }
 
-// The bounds of a window: chunks at 56 bytes each, and files.
+// The bounds of windows. The first is small, so that reading begins at once; each one after it is twice as large.
 const (
-	windowPieces = 32 << 10
-	windowFiles  = 8 << 10
-	// runBytes is how much of a pack one worker takes at once.
-	runBytes = 4 << 20
+	windows     = 2         // one is planned while the other is read and written
+	firstWindow = 512 << 10 // bytes
+	maxWindow   = 16 << 20
+
+	// What a window holds beside its small files, in bytes with what hangs on it.
+	fileWeight = 700
+	dirWeight  = 600
+
+	// What a worker reads from a pack at once, in bytes: large enough that a disk streams, and small enough that there
+	// is work for everybody.
+	minRunBytes = 256 << 10
+	maxRunBytes = 2 << 20
+
+	lookUpAtOnce = 16 << 10 // chunks
+	inlineAtOnce = 512      // files
 )
 
-// piece is one chunk of one file.
+// piece is one chunk of one file. Of a small file it is the whole content; if that lies in the tree, there is no chunk to
+// be read, and the piece goes with its neighbour so that directories are filled in order.
 type piece struct {
-	id   format.ID
-	file *file
-	off  uint64 // in the file
-	len  uint32
+	id    format.ID // zero: nothing is read
+	at    hashcache.Loc
+	len   uint32
+	off   uint64 // in the file
+	file  *file
+	small *small // instead of file
 }
 
-func newWindow() *window { return &window{} }
+const pieceWeight = 80
 
-func (w *window) full() bool {
-	return len(w.pieces) >= windowPieces || w.files >= windowFiles
+// path is that of its file inside the snapshot.
+func (p *piece) path() string {
+	if p.small != nil {
+		return p.small.path()
+	}
+	return p.file.path
+}
+
+func (p *piece) isInline() bool { return p.id.IsZero() }
+
+func (w *window) full() bool { return w.weight >= w.limit }
+
+// reset makes it an empty window again. What it pointed to goes.
+func (w *window) reset() {
+	clear(w.pieces)
+	w.pieces = w.pieces[:0]
+	w.smalls.reset()
+	w.weight = 0
+}
+
+// room waits for a window with room in it.
+func (w *walker) room(ctx context.Context) error {
+	if w.window != nil && !w.window.full() {
+		return nil
+	}
+	defer w.clock.Enter(w.clock.Enter(report.WaitWrite))
+	if err := w.ship(ctx); err != nil {
+		return err
+	}
+	select {
+	case w.window = <-w.free:
+		w.limit = min(2*w.limit, maxWindow)
+		w.window.limit = w.limit
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// ship passes the window on.
+func (w *walker) ship(ctx context.Context) error {
+	if w.window == nil {
+		return nil
+	}
+	defer w.clock.Enter(w.clock.Enter(report.WaitWrite))
+	select {
+	case w.windows <- w.window:
+		w.window = nil
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // add plans one chunk; a full window is shipped first.
 func (w *walker) add(ctx context.Context, p piece) error {
-	if w.window.full() {
-		if err := w.ship(ctx); err != nil {
-			return err
-		}
+	if err := w.room(ctx); err != nil {
+		return err
 	}
 	w.window.pieces = append(w.window.pieces, p)
+	w.window.weight += pieceWeight
 	return nil
 }
 
-// located is a piece and where its blob lies.
-type located struct {
-	*piece
-	hashcache.Loc
-}
-
-// run is what a worker reads at once: neighbouring frames of one pack.
+// run is what a worker does at once: neighbouring frames of one pack, or files whose content is not in packs.
 type run struct {
+	window *window
 	pack   uint32
-	spans  []repo.Span
-	pieces [][]located // by span
+	spans  []repo.Span // none: nothing is read
+	pieces [][]piece   // by span
 }
 
-// execute reads what the window needs and writes it.
-func (j *job) execute(ctx context.Context, w *window, workers int) error {
-	runs, err := j.locate(ctx, w)
-	if err != nil {
-		return err
-	}
-	var next atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
-	for range min(workers, len(runs)) {
-		group.Go(func() (err error) {
-			defer func() { _ = j.ending(err) }()
-			reader, err := j.repo.NewFrameReader()
-			if err != nil {
-				return err
-			}
-			wk := &worker{job: j, reader: reader, hasher: j.repo.Keys().Hasher(), clock: j.ledger.Worker("restorer")}
-			defer wk.clock.Stop()
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(runs) {
-					return nil
-				}
-				if err := wk.take(ctx, &runs[i]); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	return group.Wait()
-}
-
-// locate looks up all chunks of the window and groups them by frame, in the order in which they lie in the packs.
-func (j *job) locate(ctx context.Context, w *window) ([]run, error) {
-	ids := make([]format.ID, len(w.pieces))
-	for i := range w.pieces {
-		ids[i] = w.pieces[i].id
-	}
-	found := make([]hashcache.Found, len(ids))
-	if err := j.repo.Locate(ctx, ids, found); err != nil {
-		return nil, fmt.Errorf("look up chunks: %w", err)
-	}
-	all := make([]located, 0, len(ids))
-	for i := range found {
-		p := &w.pieces[i]
-		if !found[i].OK {
-			j.fail(p.file, fmt.Errorf("chunk %s: %w", p.id, errLost))
-			j.part(p.file)
+// dispatch cuts windows into runs.
+func (j *job) dispatch(ctx context.Context, windows <-chan *window, runs chan<- run, free chan<- *window, workers int) error {
+	for w := range windows {
+		all, err := j.locate(ctx, w)
+		if err != nil {
+			return err
+		}
+		cut := split(w, all, workers)
+		if len(cut) == 0 {
+			w.reset()
+			free <- w
 			continue
 		}
-		all = append(all, located{p, found[i].Loc})
+		w.runs.Store(int64(len(cut)))
+		for _, r := range cut {
+			select {
+			case runs <- r:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
 	}
-	slices.SortFunc(all, func(a, b located) int {
-		return cmp.Or(cmp.Compare(a.Pack, b.Pack), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Skip, b.Skip))
-	})
-	return split(all), nil
+	return nil
 }
 
-// split cuts sorted pieces into runs.
-func split(all []located) []run {
+// locate looks up all chunks of the window and sorts them in the order in which they lie in the packs. What is nowhere
+// has failed, and is left out.
+func (j *job) locate(ctx context.Context, w *window) ([]piece, error) {
+	if err := j.lookUp(ctx, w.pieces); err != nil {
+		return nil, err
+	}
+	all := w.pieces[:0]
+	var last *hashcache.Loc
+	for i := range w.pieces {
+		p := w.pieces[i]
+		switch {
+		case p.isInline() && last != nil:
+			p.at = *last
+		case !p.isInline() && p.at == hashcache.Loc{}:
+			j.failPiece(&p, fmt.Errorf("chunk %s: %w", p.id, errLost))
+			continue
+		}
+		all = append(all, p)
+		if !p.isInline() {
+			last = &all[len(all)-1].at
+		}
+	}
+	slices.SortFunc(all, func(a, b piece) int {
+		return cmp.Or(cmp.Compare(a.at.Pack, b.at.Pack), cmp.Compare(a.at.Offset, b.at.Offset), cmp.Compare(a.at.Skip, b.at.Skip))
+	})
+	return all, nil
+}
+
+// lookUp fills in where the chunks lie. What is not found keeps the zero place, at which no frame can be.
+func (j *job) lookUp(ctx context.Context, pieces []piece) error {
+	ids := make([]format.ID, 0, min(len(pieces), lookUpAtOnce))
+	found := make([]hashcache.Found, cap(ids))
+	for len(pieces) > 0 {
+		n := min(len(pieces), lookUpAtOnce)
+		ids = ids[:0]
+		for i := range pieces[:n] {
+			if !pieces[i].isInline() {
+				ids = append(ids, pieces[i].id)
+			}
+		}
+		if err := j.repo.Locate(ctx, ids, found[:len(ids)]); err != nil {
+			return fmt.Errorf("look up chunks: %w", err)
+		}
+		next := found
+		for i := range pieces[:n] {
+			if p := &pieces[i]; !p.isInline() {
+				if next[0].OK {
+					p.at = next[0].Loc
+				}
+				next = next[1:]
+			}
+		}
+		pieces = pieces[n:]
+	}
+	return nil
+}
+
+// split cuts sorted pieces into runs, so that there is something for each worker.
+func split(w *window, all []piece, workers int) []run {
+	most := uint32(min(max(sealed(all)/uint64(2*max(workers, 1)), minRunBytes), maxRunBytes))
 	var runs []run
 	size := uint32(0)
 	for i := 0; i < len(all); {
+		at := all[i].at
+		if at == (hashcache.Loc{}) { // only where nothing in the window is read
+			end := min(i+inlineAtOnce, len(all))
+			runs = append(runs, run{window: w, pieces: [][]piece{all[i:end]}})
+			i = end
+			continue
+		}
 		end := i + 1
-		for end < len(all) && all[end].Pack == all[i].Pack && all[end].Offset == all[i].Offset {
+		for end < len(all) && all[end].at.Pack == at.Pack && all[end].at.Offset == at.Offset {
 			end++
 		}
-		if len(runs) == 0 || runs[len(runs)-1].pack != all[i].Pack || size >= runBytes {
-			runs = append(runs, run{pack: all[i].Pack})
+		if len(runs) == 0 || runs[len(runs)-1].pack != at.Pack || size >= most || len(runs[len(runs)-1].spans) == 0 {
+			runs = append(runs, run{window: w, pack: at.Pack})
 			size = 0
 		}
 		r := &runs[len(runs)-1]
-		r.spans = append(r.spans, repo.Span{Offset: all[i].Offset, Sealed: all[i].Sealed})
+		r.spans = append(r.spans, repo.Span{Offset: at.Offset, Sealed: at.Sealed})
 		r.pieces = append(r.pieces, all[i:end])
-		size += all[i].Sealed
+		size += at.Sealed
 		i = end
 	}
 	return runs
 }
 
-// worker reads runs and writes their chunks.
-type worker struct {
-	*job
-	reader *repo.FrameReader
-	hasher *seal.Hasher
-	clock  *report.Clock
-}
-
-func (w *worker) take(ctx context.Context, r *run) error {
-	info, err := w.repo.PackInfo(r.pack)
-	if err != nil {
-		return err
-	}
-	w.clock.Enter(report.Unpack) // getting the bytes is booked by the store
-	return w.reader.Read(w.clock.Within(ctx), info, r.spans, func(i int, raw []byte, _ []uint32, err error) error {
-		pieces := r.pieces[i]
-		w.clock.Current(func() string { return pieces[0].file.path })
-		w.frame(ctx, pieces, raw, err)
-		return context.Cause(ctx)
-	})
-}
-
-// frame writes the chunks of one opened frame. Chunks of the same blob stand beside each other: it is hashed once.
-func (w *worker) frame(ctx context.Context, pieces []located, raw []byte, err error) {
-	var known format.ID
-	var blob []byte
-	var blobErr error
-	for i := range pieces {
-		p := &pieces[i]
-		if i == 0 || p.id != known {
-			known = p.id
-			if blob, blobErr = w.blob(p, raw, err); blobErr != nil {
-				blob, blobErr = w.another(ctx, p, blobErr)
-			}
+// sealed returns the size of all frames that sorted pieces lie in.
+func sealed(all []piece) (sum uint64) {
+	for i := range all {
+		if i == 0 || all[i].at.Pack != all[i-1].at.Pack || all[i].at.Offset != all[i-1].at.Offset {
+			sum += uint64(all[i].at.Sealed)
 		}
-		switch {
-		case blobErr != nil:
-			w.fail(p.file, fmt.Errorf("chunk %s: %w", p.id, blobErr))
-		case !p.file.hopeless():
-			w.clock.Enter(report.Write)
-			w.write(p.file, blob, p.off)
-		}
-		w.clock.Enter(report.Attrs)
-		w.part(p.file)
-		w.clock.Enter(report.Unpack)
 	}
-}
-
-// blob cuts one blob out of its frame and compares it with its ID.
-func (w *worker) blob(p *located, raw []byte, err error) ([]byte, error) {
-	end := uint64(p.Skip) + uint64(p.Loc.Len)
-	switch {
-	case err != nil:
-		return nil, err
-	case end > uint64(len(raw)) || p.Loc.Len != p.piece.len || w.hasher.ID(raw[p.Skip:end]) != p.id:
-		return nil, errWrongBlob
-	}
-	return raw[p.Skip:end], nil
-}
-
-// another asks the repository, which also finds a blob that has moved to another pack meanwhile.
-func (w *worker) another(ctx context.Context, p *located, first error) ([]byte, error) {
-	blob, err := w.repo.LoadBlob(ctx, p.id)
-	if err != nil || uint32(len(blob)) != p.piece.len {
-		return nil, first
-	}
-	return blob, nil
+	return sum
 }

@@ -119,13 +119,18 @@ func locateIn(c *hashcache.Cache, ids []format.ID, out []*location, stray bool) 
 	if err := c.Lookup(ask, found); err != nil {
 		return fmt.Errorf("look up blobs: %w", err)
 	}
+	var info hashcache.PackInfo // of the pack number last: the blobs of one folder mostly lie in one pack
+	known, last := false, uint32(0)
 	for j, f := range found {
 		if !f.OK {
 			continue
 		}
-		info, err := c.Pack(f.Loc.Pack)
-		if err != nil {
-			return fmt.Errorf("look up pack: %w", err)
+		if !known || f.Loc.Pack != last {
+			var err error
+			if info, err = c.Pack(f.Loc.Pack); err != nil {
+				return fmt.Errorf("look up pack: %w", err)
+			}
+			known, last = true, f.Loc.Pack
 		}
 		out[at[j]] = &location{pack: info, loc: f.Loc, stray: stray}
 	}

@@ -86,3 +86,18 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 	}
 	return nil
 }
+
+// remember notes packs in the local cache alone, as those of a segment that is not on the target. When the next session on
+// this machine brings the cache up to date it misses that segment and reads the packs that none names, as it does for a
+// segment that was lost. Without this, a run that ended because the target was away would send again what it had stored
+// since its last segment.
+func (s *Session) remember(packs []index.Pack) {
+	seg := &index.Segment{Packs: packs}
+	_, id, err := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))
+	if err == nil {
+		err = s.to.Index.Merge(id, seg)
+	}
+	if err != nil {
+		s.opt.Observer.Note(fmt.Sprintf("%d packs that are stored are not in any index, and may be sent again: %v", len(packs), err))
+	}
+}

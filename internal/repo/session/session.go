@@ -18,11 +18,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
@@ -70,7 +69,8 @@ type Session struct {
 
 	packers [2]*packer
 	presses presses
-	slots   *semaphore.Weighted // one per upload under way
+	lanes   *lanes        // one per upload under way
+	blocked tune.Standing // callers of FrameWriters
 	failure atomic.Pointer[failure]
 	totals  totals
 }
@@ -104,7 +104,7 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 		ctx: ctx, cancel: cancel, st: to.Store, to: to, opt: opt,
 		claims: newClaims(),
 		judged: make(map[uint32]bool),
-		slots:  semaphore.NewWeighted(int64(opt.Uploads)),
+		lanes:  newLanes(opt.Uploads),
 	}
 	if opt.DryRun {
 		s.st = discard{to.Store}
@@ -114,9 +114,28 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 	data, trees := bufferCounts(opt)
 	s.packers[0] = newPacker(s, pack.Data, opt.Tuning.DataPack, data)
 	s.packers[1] = newPacker(s, pack.Trees, opt.Tuning.TreePack, trees)
-	s.presses.level = opt.Level
+	s.presses.level.Store(int32(opt.Level))
+	s.presses.frame = opt.Tuning.Frame
 	return s
 }
+
+// Adjust changes, from now on, how many packs may be under way to the target and how hard frames are compressed: 0
+// stores, 1 is fastest, 4 is best. What is under way goes on as it began. The memory of a session is that of the number
+// of uploads it began with: more than that cannot be used.
+func (s *Session) Adjust(uploads, level int) {
+	s.lanes.set(min(uploads, s.opt.Uploads))
+	s.presses.level.Store(int32(min(max(level, 0), pack.MaxLevel)))
+}
+
+// Uploads returns how many packs may be under way at most.
+func (s *Session) Uploads() int { return s.opt.Uploads }
+
+// Level returns how hard frames are compressed at the moment.
+func (s *Session) Level() int { return int(s.presses.level.Load()) }
+
+// Blocked returns for how long callers of FrameWriters have stood still, all together, because the target takes packs
+// more slowly than they are made.
+func (s *Session) Blocked() time.Duration { return s.blocked.Time() }
 
 // begin announces the writer before it looks at anything: what it sees from then on stays.
 func (s *Session) begin() error {
@@ -143,12 +162,14 @@ func (s *Session) end(failed error) error {
 	if failed != nil {
 		_ = s.fail(failed)
 	}
-	_ = s.slots.Acquire(context.Background(), int64(s.opt.Uploads)) // uploads obey s.ctx, so they end
+	_ = s.lanes.empty(context.Background()) // uploads obey s.ctx, so they end
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), endTimeout)
 	defer cancel()
 	var err error
 	if batch := s.seg.take(); len(batch) > 0 {
-		err = s.writeSegment(ctx, batch) // a failed session reports what failed first
+		if err = s.writeSegment(ctx, batch); err != nil { // a failed session reports what failed first
+			s.remember(batch)
+		}
 	}
 	if s.opt.DryRun {
 		return err
@@ -309,11 +330,9 @@ func (s *Session) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	// Holding every slot means that no upload is under way.
-	if err := s.slots.Acquire(ctx, int64(s.opt.Uploads)); err != nil {
-		return s.cause(context.Cause(ctx))
+	if err := s.lanes.empty(ctx); err != nil {
+		return s.cause(err)
 	}
-	s.slots.Release(int64(s.opt.Uploads))
 	if err := s.err(); err != nil {
 		return err
 	}

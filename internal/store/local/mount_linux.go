@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,11 +48,44 @@ func mountByStat(dir int, path string) (mount, error) {
 	return mount{dev: uint64(st.Dev)}, nil
 }
 
-// fileSystem names the file system of a path in a way that outlasts its mount, if its type has an ID.
+// fileSystem names the file system of a path in a way that outlasts its mount: by the type and the ID, or, where there is no
+// ID as in FUSE, by what is mounted there.
 func fileSystem(path string) (string, error) {
 	var st unix.Statfs_t
 	if err := again(func() error { return unix.Statfs(path, &st) }); err != nil {
 		return "", &fs.PathError{Op: "statfs", Path: path, Err: err}
 	}
-	return fmt.Sprintf("%x:%x:%x", st.Type, st.Fsid.Val[0], st.Fsid.Val[1]), nil
+	name := fmt.Sprintf("%x:%x:%x", st.Type, st.Fsid.Val[0], st.Fsid.Val[1])
+	if st.Fsid.Val[0] != 0 || st.Fsid.Val[1] != 0 {
+		return name, nil
+	}
+	return name + mountedFrom(path), nil
+}
+
+// mountedFrom returns type and source of the mount by which a path is reached, as the mount table has them; "" where it
+// cannot be found there.
+func mountedFrom(path string) string {
+	var sx unix.Statx_t
+	err := again(func() error { return unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &sx) })
+	if err != nil || sx.Mask&unix.STATX_MNT_ID == 0 {
+		return "" // an old kernel: what is known must do
+	}
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "" // likewise, a container without it
+	}
+	id := strconv.FormatUint(sx.Mnt_id, 10) + " "
+	for line := range strings.Lines(string(table)) {
+		if !strings.HasPrefix(line, id) {
+			continue
+		}
+		// "36 35 98:0 /root /point options tags - type source options"
+		before, after, _ := strings.Cut(line, " - ")
+		what, place := strings.Fields(after), strings.Fields(before)
+		if len(what) < 2 || len(place) < 4 {
+			break
+		}
+		return ":" + what[0] + ":" + what[1] + ":" + place[3]
+	}
+	return ""
 }

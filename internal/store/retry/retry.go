@@ -44,6 +44,9 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return s.do(ctx, "put", name.Path, func(int) error { return s.inner.Put(ctx, name, data) })
 }
 
+// Proves is what the store beneath says.
+func (s *Store) Proves() bool { return store.Proves(s.inner) }
+
 // Get repeats the whole range.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	return s.do(ctx, "get", name.Path, func(int) error { return s.inner.Get(ctx, name, off, p) })

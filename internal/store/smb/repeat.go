@@ -39,7 +39,7 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 			return err
 		}
 		if s.patience.Notify != nil {
-			s.patience.Notify(err, wait)
+			s.patience.Notify(store.Brief(err), wait)
 		}
 		if stopped := sleep(ctx, wait); stopped != nil {
 			return fmt.Errorf("%w while waiting to try again after: %w", stopped, err)

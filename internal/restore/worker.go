@@ -1,0 +1,138 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// worker reads runs and writes their chunks.
+type worker struct {
+	*job
+	reader *repo.FrameReader
+	hasher *seal.Hasher
+	clock  *report.Clock
+	node   tree.Node // scratch of the small file in hand
+}
+
+// work takes runs until there are no more. A window whose last run is done is free again.
+func (j *job) work(ctx context.Context, runs <-chan run, free chan<- *window) error {
+	reader, err := j.repo.NewFrameReader()
+	if err != nil {
+		return err
+	}
+	w := &worker{job: j, reader: reader, hasher: j.repo.Keys().Hasher(), clock: j.ledger.Worker("restorer")}
+	defer w.clock.Stop()
+	for {
+		w.clock.Enter(report.WaitScan)
+		select {
+		case r, ok := <-runs:
+			if !ok {
+				return nil
+			}
+			if err := w.take(ctx, &r); err != nil {
+				return err
+			}
+			if r.window.runs.Add(-1) == 0 {
+				r.window.reset()
+				free <- r.window // there is room for all
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (w *worker) take(ctx context.Context, r *run) error {
+	w.clock.Enter(report.Unpack) // getting the bytes is booked by the store
+	if len(r.spans) == 0 {
+		w.clock.Current(r.pieces[0][0].path)
+		w.frame(ctx, r.pieces[0], nil, nil)
+		return context.Cause(ctx)
+	}
+	info, err := w.repo.PackInfo(r.pack)
+	if err != nil {
+		return err
+	}
+	return w.reader.Read(w.clock.Within(ctx), info, r.spans, func(i int, raw []byte, _ []uint32, err error) error {
+		pieces := r.pieces[i]
+		w.clock.Current(pieces[0].path)
+		w.frame(ctx, pieces, raw, err)
+		return context.Cause(ctx)
+	})
+}
+
+// frame writes the chunks of one opened frame, and what goes with them. Chunks of the same blob stand beside each other:
+// it is hashed once.
+func (w *worker) frame(ctx context.Context, pieces []piece, raw []byte, err error) {
+	var known format.ID
+	var blob []byte
+	var blobErr error
+	for i := range pieces {
+		p := &pieces[i]
+		if p.isInline() {
+			w.clock.Enter(report.Write)
+			w.make(p.small, p.small.inline)
+			w.clock.Enter(report.Unpack)
+			continue
+		}
+		if p.id != known {
+			known = p.id
+			if blob, blobErr = w.blob(p, raw, err); blobErr != nil {
+				blob, blobErr = w.another(ctx, p, blobErr)
+			}
+		}
+		switch {
+		case blobErr != nil:
+			w.failPiece(p, fmt.Errorf("chunk %s: %w", p.id, blobErr))
+			continue
+		case p.small != nil:
+			w.clock.Enter(report.Write)
+			w.make(p.small, blob)
+		default:
+			if !p.file.hopeless() {
+				w.clock.Enter(report.Write)
+				w.write(p.file, blob, p.off)
+			}
+			w.clock.Enter(report.Attrs)
+			w.part(p.file)
+		}
+		w.clock.Enter(report.Unpack)
+	}
+}
+
+// blob cuts one blob out of its frame and compares it with its ID.
+func (w *worker) blob(p *piece, raw []byte, err error) ([]byte, error) {
+	end := uint64(p.at.Skip) + uint64(p.at.Len)
+	switch {
+	case err != nil:
+		return nil, err
+	case end > uint64(len(raw)) || p.at.Len != p.len || w.hasher.ID(raw[p.at.Skip:end]) != p.id:
+		return nil, errWrongBlob
+	}
+	return raw[p.at.Skip:end], nil
+}
+
+// another asks the repository, which also finds a blob that has moved to another pack meanwhile.
+func (w *worker) another(ctx context.Context, p *piece, first error) ([]byte, error) {
+	blob, err := w.repo.LoadBlob(ctx, p.id)
+	if err != nil || uint32(len(blob)) != p.len {
+		return nil, first
+	}
+	return blob, nil
+}
+
+// failPiece ends a piece whose content is not to be had.
+func (j *job) failPiece(p *piece, err error) {
+	if p.small != nil {
+		j.lose(p.small, err)
+		return
+	}
+	j.fail(p.file, err)
+	j.part(p.file)
+}
