@@ -161,9 +161,12 @@ func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uin
 	if len(buf) < minDirBuf {
 		buf = make([]byte, 8*minDirBuf)
 	}
-	if err := retry(func() error { _, err := unix.Seek(d.fd, 0, 0); return err }); err != nil {
-		return fmt.Errorf("rewind directory: %w", err)
+	if d.listed { // else it stands where it was opened
+		if err := retry(func() error { _, err := unix.Seek(d.fd, 0, 0); return err }); err != nil {
+			return fmt.Errorf("rewind directory: %w", err)
+		}
 	}
+	d.listed = true
 	for {
 		var n int
 		err := d.door.once(iopolicy.Metadata, func() (err error) {

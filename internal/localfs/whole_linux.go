@@ -65,12 +65,11 @@ func (f *File) async() bool {
 	if f.host.waits.Load() == dev || f.opened.Size == 0 {
 		return false
 	}
-	var p [1]byte
 	grant, err := f.door.begin(iopolicy.Read, 1)
 	if err != nil {
 		return false
 	}
-	n, errno := preadFlags(f.fd, p[:], unix.RWF_NOWAIT)
+	n, errno := f.tryNow()
 	grant.End(n)
 	switch errno {
 	case 0, unix.EAGAIN:
@@ -80,4 +79,17 @@ func (f *File) async() bool {
 		f.host.waits.Store(dev)
 		return false
 	}
+}
+
+// tryNow reads a byte if it is in memory. Where it is not, the kernel may begin to fetch it, so this leaves nothing behind
+// either, if possible.
+func (f *File) tryNow() (int, unix.Errno) {
+	var p [1]byte
+	if flags := f.past(true); flags != 0 {
+		n, errno := preadFlags(f.fd, p[:], unix.RWF_NOWAIT|flags)
+		if errno != unix.EOPNOTSUPP {
+			return n, errno
+		}
+	}
+	return preadFlags(f.fd, p[:], unix.RWF_NOWAIT)
 }

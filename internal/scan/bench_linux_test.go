@@ -87,7 +87,7 @@ func median(list []float64) float64 {
 }
 
 // plant makes a tree of empty files.
-func plant(b *testing.B, dirs, files int) string {
+func plant(b testing.TB, dirs, files int) string {
 	root := b.TempDir()
 	for d := range dirs {
 		path := filepath.Join(root, fmt.Sprintf("%d/%d", d/20, d))
