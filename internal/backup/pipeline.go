@@ -85,6 +85,9 @@ func (r Range) bounded() Range {
 	return r
 }
 
+// atMost returns r with none of its numbers above n.
+func (r Range) atMost(n int) Range { return Range{min(r.Start, n), min(r.Least, n), min(r.Most, n)} }
+
 // Parent is the snapshot compared with; its zero value stands for none.
 type Parent struct {
 	ID    format.ID
@@ -160,7 +163,8 @@ type pipeline struct {
 	readers crew.Crew
 	workers crew.Crew
 	buffers *crew.Buffers
-	asides  *crew.Buffers // one for each reader, for what it reads while a gate bounds it
+	opens   *crew.Allowance // files that readers have open beside the first one each
+	asides  *crew.Buffers   // one for each reader, for what it reads while a gate bounds it
 	makers  *makers
 	links   links
 	owners  owners
@@ -178,10 +182,16 @@ const (
 	minBounded = 64 << 10
 	// batchFiles bounds a batch of tiny files, so that a directory of a million of them is spread over the readers.
 	batchFiles = 512
+
+	// Descriptors: each reader has a file, a ring and a directory open, and up to two more directories wait for it. Beside
+	// the readers there are scanners, the store and the cache.
+	readerOpens = 6
+	otherOpens  = 64
 )
 
 func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
 	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.bounded(), par.Workers.bounded()
+	par.Readers = par.Readers.atMost(max(1, (localfs.Descriptors()-otherOpens)/readerOpens))
 	cfg := deps.Repo.Config().Chunker
 	cutter, err := chunker.New(deps.Repo.Keys().ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
 	if err != nil {
@@ -202,6 +212,7 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 		count = min(count, int(par.Memory)/size)
 	}
 	p.buffers = crew.NewBuffers(max(2, count), size)
+	p.opens = crew.NewAllowance(max(0, localfs.Descriptors()-otherOpens-readerOpens*par.Readers.Most))
 	p.asides = crew.NewBuffers(par.Readers.Most, smallFile+1)
 	p.makers = newMakers(p)
 	return p, nil
@@ -219,6 +230,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		defer close(p.pieces)
 		defer p.workers.Seal()
 		defer enough()
+		defer p.readers.Seal()
 		return readers.Wait()
 	})
 	group.Go(func() error {

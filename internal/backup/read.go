@@ -238,6 +238,7 @@ func (r *reader) closeGroup() {
 		r.files.Done(r.group[i].file)
 		r.group[i] = opened{}
 	}
+	r.opens.Give(max(0, len(r.group)-1))
 	r.group = r.group[:0]
 }
 
@@ -251,6 +252,16 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 	}
 	if len(r.group) > 0 && e.Size >= room {
 		return false, nil
+	}
+	if len(r.group) > 0 {
+		if !r.opens.Take() { // they are what other readers have open
+			return false, nil
+		}
+		defer func(before int) {
+			if len(r.group) == before {
+				r.opens.Give(1)
+			}
+		}(len(r.group))
 	}
 	f, err := r.files.Open(b.dir, e.Name)
 	if len(r.group) > 0 && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
@@ -346,6 +357,11 @@ func (p *pipeline) readOther(b *batch, i uint32) {
 	switch e.Type {
 	case tree.Symlink:
 		target, err := b.dir.Readlink(e.Name)
+		if errors.Is(err, syscall.EINVAL) { // no link any more: a later backup sees what it is
+			r.gone = true
+			p.Ledger.Note(path, "read link", errReplaced)
+			return
+		}
 		if err != nil {
 			p.unreadable(b.job, i, path, "read link", err)
 			return

@@ -218,8 +218,11 @@ func split(w *window, all []piece, workers int) []run {
 	size := uint32(0)
 	for i := 0; i < len(all); {
 		at := all[i].at
-		if at == (hashcache.Loc{}) { // only where nothing in the window is read
-			end := min(i+inlineAtOnce, len(all))
+		if at == (hashcache.Loc{}) { // contents from nodes, before the first chunk of the window
+			end := i + 1
+			for end < min(i+inlineAtOnce, len(all)) && all[end].at == at {
+				end++
+			}
 			runs = append(runs, run{window: w, pieces: [][]piece{all[i:end]}})
 			i = end
 			continue
