@@ -49,8 +49,8 @@ const LeaseExpiry = 30 * time.Minute
 const PackSize = 16 << 20
 
 // segmentBlobs ends an index segment early when its packs hold very many small blobs, so that no segment takes more
-// than about 20 MiB in memory, when written or when merged.
-const segmentBlobs = 256 << 10
+// than about 10 MiB in memory, when written or when merged.
+const segmentBlobs = 128 << 10
 
 const (
 	defaultLevel     = 2

@@ -27,7 +27,8 @@ type packer struct {
 	made    int         // buffers that exist
 }
 
-// trailerRoom is what a pack may exceed its target by, besides one frame: the trailer, at 36 bytes a blob.
+// trailerRoom is what a pack may exceed its target by: the trailer, at 36 bytes a blob. A pack of more and smaller blobs
+// is complete before it reaches the target.
 const trailerRoom = 256 << 10
 
 // bufferCounts divides the memory of a session: one pack of each kind is always open, the others are on their way.
@@ -37,7 +38,7 @@ func bufferCounts(opt Options) (data, trees int) {
 		return data, trees
 	}
 	t := opt.Tuning
-	perData, perTree := int64(t.DataPack+t.frame(pack.Data)+trailerRoom), int64(t.TreePack+t.frame(pack.Trees)+trailerRoom)
+	perData, perTree := int64(t.DataPack+trailerRoom), int64(t.TreePack+trailerRoom)
 	for trees > 1 && int64(trees)*perTree+perData > opt.Memory {
 		trees--
 	}
@@ -53,7 +54,8 @@ func newPacker(s *Session, kind pack.Kind, target, buffers int) *packer {
 	}
 }
 
-// append seals one frame into the open pack, and sends the pack on its way when it is complete.
+// append seals one frame into the open pack, and sends the pack on its way when it is complete. That is before a frame
+// that its buffer has no room for: only a frame that is as long as a whole pack makes a buffer grow.
 func (p *packer) append(payload *pack.Payload) error {
 	if !p.mu.TryLock() { // another seals, or waits for a buffer
 		p.s.blocked.Begin()
@@ -61,6 +63,11 @@ func (p *packer) append(payload *pack.Payload) error {
 		p.s.blocked.End()
 	}
 	defer p.mu.Unlock()
+	if p.open != nil && p.open.Frames() > 0 && p.open.SizeWith(payload) > p.target+trailerRoom {
+		if err := p.dispatch(); err != nil {
+			return err
+		}
+	}
 	if p.open == nil {
 		buf, err := p.buffer()
 		if err != nil {
@@ -101,7 +108,7 @@ func (p *packer) buffer() ([]byte, error) {
 	}
 	if p.made < cap(p.buffers) {
 		p.made++
-		return make([]byte, 0, p.target+p.frame+trailerRoom), nil
+		return make([]byte, 0, p.target+trailerRoom), nil
 	}
 	defer p.s.waiting()()
 	select {

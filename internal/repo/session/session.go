@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,6 +72,7 @@ type Session struct {
 	presses presses
 	lanes   *lanes        // one per upload under way
 	blocked tune.Standing // callers of FrameWriters
+	asks    questions     // buffers of Claim
 	failure atomic.Pointer[failure]
 	totals  totals
 }
@@ -219,35 +221,36 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 	}
 	// First promise, then look: a blob is always in the claims or in the index, because its claim is dropped only
 	// after the index has it. The other way round a blob that moves in between would be stored twice.
-	ask := make([]format.ID, 0, len(ids))
-	at := make([]int, 0, len(ids))
+	q := s.asks.get()
+	defer s.asks.put(q)
 	for i, id := range ids {
 		if fresh[i] = s.claims.add(id); fresh[i] {
-			ask = append(ask, id)
-			at = append(at, i)
+			q.ask = append(q.ask, id)
+			q.at = append(q.at, i)
 		}
 	}
-	if len(ask) == 0 {
+	if len(q.ask) == 0 {
 		return nil
 	}
-	found := make([]hashcache.Found, len(ask))
-	if err := s.to.Index.Lookup(ask, found); err != nil {
+	q.found = slices.Grow(q.found, len(q.ask))[:len(q.ask)]
+	clear(q.found)
+	if err := s.to.Index.Lookup(q.ask, q.found); err != nil {
 		return s.fail(fmt.Errorf("look up blobs: %w", err))
 	}
-	for j := range found {
-		if !found[j].OK {
+	for j := range q.found {
+		if !q.found[j].OK {
 			continue
 		}
-		bad, err := s.unreliable(s.ctx, found[j].Loc.Pack)
+		bad, err := s.unreliable(s.ctx, q.found[j].Loc.Pack)
 		if err != nil {
 			return s.fail(err)
 		}
 		if bad {
-			s.claims.keep(ask[j])
+			s.claims.keep(q.ask[j])
 			continue
 		}
-		s.claims.drop(ask[j])
-		fresh[at[j]] = false
+		s.claims.drop(q.ask[j])
+		fresh[q.at[j]] = false
 	}
 	return nil
 }

@@ -320,7 +320,7 @@ func TestBufferCounts(t *testing.T) {
 		"default":    {Options{}, 3, 2},
 		"uploads":    {Options{Uploads: 5}, 6, 2},
 		"plenty":     {Options{Uploads: 3, Memory: 1 << 30}, 4, 2},
-		"100 MiB":    {Options{Uploads: 8, Memory: 100 << 20}, 4, 2},
+		"100 MiB":    {Options{Uploads: 8, Memory: 100 << 20}, 5, 2},
 		"impossible": {Options{Uploads: 4, Memory: 1}, 1, 1},
 		"24 MiB":     {Options{Memory: 24 << 20}, 1, 1},
 	} {
