@@ -31,7 +31,7 @@ test:                   ## everything, as the README says
 	$(GO) test ./...
 
 race:                   ## where goroutines meet, under the race detector (needs a C compiler)
-	$(GO) test -race -short $(CONCURRENT)
+	$(GO) test -race -short -timeout 15m $(CONCURRENT)
 
 vet:                    ## on the platforms we build for
 	$(GO) vet ./...
