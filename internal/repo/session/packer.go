@@ -172,6 +172,7 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 		return data, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
 	s.stored(store.Pack, len(data), start)
+	s.placed.add(store.Pack, id, len(data))
 	if table.Kind == pack.Trees && s.to.Trees != nil && !s.opt.DryRun {
 		s.to.Trees(id, data, table.Frames)
 	}

@@ -64,6 +64,9 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 			s.seg.restore(packs)
 		}
 	}()
+	if err := s.packsThere(ctx, packs); err != nil {
+		return fmt.Errorf("store index segment: %w", err)
+	}
 	start := s.opt.Tuning.Now()
 	seg := &index.Segment{Packs: packs}
 	data, id, err := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))
@@ -74,6 +77,7 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 		return fmt.Errorf("store index segment: %w", err)
 	}
 	s.stored(store.Index, len(data), start)
+	s.placed.add(store.Index, id, len(data))
 	if err := s.to.Index.Merge(id, seg); err != nil {
 		return fmt.Errorf("merge index segment into the cache: %w", err)
 	}

@@ -4,7 +4,8 @@
 //
 //	Claim ─► FrameWriter ─► packer (one per kind) ─► upload ─► segment ─► Save
 //	who      gathers and    seals frames into        Put and   Put and    lease checked,
-//	stores   compresses     the open pack            read back merge      snapshot put
+//	stores   compresses     the open pack            read back merge      all looked at
+//	                                                                      again, snapshot put
 //
 // The package refuses to know what blobs mean, where repositories are and how they are opened: it is given a store, the
 // keys and an index.
@@ -75,6 +76,7 @@ type Session struct {
 	asks    questions     // buffers of Claim
 	failure atomic.Pointer[failure]
 	totals  totals
+	placed  placements
 }
 
 // failure is the first error of a session; all later work returns it.
@@ -358,6 +360,9 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 	}
 	if !s.opt.DryRun {
 		if err := s.stillOurs(ctx); err != nil {
+			return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
+		}
+		if err := s.lookAgain(ctx); err != nil {
 			return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 		}
 	}
