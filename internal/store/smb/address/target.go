@@ -61,6 +61,9 @@ func Parse(text string) (Target, error) {
 		}
 	}
 	t.Share, t.Path = names[0], strings.Join(names[1:], "/")
+	if strings.EqualFold(t.Share, "IPC$") {
+		return Target{}, fmt.Errorf("%w: the share IPC$ of a server holds no files; name another one", ErrTarget)
+	}
 	return t, nil
 }
 
