@@ -78,7 +78,8 @@ Exit code 3 says that there is a snapshot which lacks some objects: each is name
   tidemark backup --tag nightly --exclude '*.o' --one-file-system /
   pg_dumpall | tidemark backup --stdin --stdin-filename all.sql
   tidemark backup --stdin-from-command --stdin-filename all.sql -- pg_dumpall`,
-		Args: cobra.ArbitraryArgs,
+		Args:        cobra.ArbitraryArgs,
+		Annotations: map[string]string{takesAddress: "COMMAND"}, // fromPaths refuses them
 	}, func(ctx context.Context, args []string) error { return a.backup(ctx, f, args) },
 		options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection)
@@ -214,6 +215,11 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	paths, err := f.lists.paths(a.In, args)
 	if err != nil {
 		return err
+	}
+	for _, path := range paths {
+		if err := onlySource(path); err != nil {
+			return err
+		}
 	}
 	if job.Source.Root, err = scan.Sources(paths); err != nil {
 		return err

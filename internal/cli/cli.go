@@ -134,6 +134,9 @@ func (a *app) helpCommand() *cobra.Command {
 }
 
 func (a *app) unknownCommand(c *cobra.Command, name string) error {
+	if err := onlyFolders(c, []string{name}); err != nil {
+		return err
+	}
 	if near := c.SuggestionsFor(name); len(near) > 0 {
 		return usagef("unknown command %q: did you mean %s?", name, near[0])
 	}

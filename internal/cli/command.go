@@ -25,6 +25,9 @@ func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cob
 	}
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
+		if err := onlyFolders(c, args); err != nil {
+			return err
+		}
 		if err := check(c, args); err != nil {
 			return usagef("%w: %s; see '%s --help'", err, c.UseLine(), c.CommandPath())
 		}
@@ -41,8 +44,14 @@ func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cob
 
 // resolve reads the options and chooses the form of the output.
 func (a *app) resolve(c *cobra.Command) error {
+	if err := onlyFiles(c.Flags()); err != nil {
+		return err
+	}
 	spec, warnings, err := options.Resolve(c.Flags(), a.Env, os.ReadFile)
 	if err != nil {
+		return err
+	}
+	if err := onlyLocal(spec.Files()); err != nil {
 		return err
 	}
 	a.spec = spec

@@ -143,12 +143,14 @@ func (a *app) createPlace(ctx context.Context, p place) (store.Store, error) {
 func (a *app) patient(st store.Store) store.Store {
 	policy := retry.DefaultPolicy()
 	policy.Notify = a.impatience
+	policy.Back = func() { a.print.Note("the target is back") }
 	return retry.Wrap(&metered{st, &a.received}, policy)
 }
 
 // impatience tells of something that is tried again.
 func (a *app) impatience(what string, err error, wait time.Duration) {
-	a.print.Note(fmt.Sprintf("%s: %v; trying again in %s", what, store.Brief(err), human.About(wait)))
+	why := strings.TrimPrefix(store.Brief(err).Error(), what+": ")
+	a.print.Note(fmt.Sprintf("%s: %s; trying again in %s", what, why, human.About(wait)))
 }
 
 // connectStore connects to the share of a repository. The store repeats by itself what a lost connection has undone.
@@ -197,7 +199,7 @@ func (a *app) shareOptions(t smb.Target) smb.Options {
 		Sessions:    a.sessions(), Encrypt: s.Encrypt, Sign: s.Sign,
 		Patience: smb.Patience{Notify: func(err error, wait time.Duration) {
 			a.print.Note(fmt.Sprintf("%v; trying again in %s", err, human.About(wait)))
-		}},
+		}, Back: func() { a.print.Note(t.Host + " is back") }},
 	}
 	switch s.Verify {
 	case "full":

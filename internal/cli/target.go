@@ -49,7 +49,8 @@ Exit code 0: safe. 3: degraded, and a repository can be kept there. 1: it cannot
 		Example: `  tidemark target check /mnt/nas/backup
   tidemark target check smb://me@nas/backup
   tidemark target check --speed=false /Volumes/X`,
-		Args: cobra.MaximumNArgs(1),
+		Args:        cobra.MaximumNArgs(1),
+		Annotations: map[string]string{takesAddress: "PATH"},
 	}, func(ctx context.Context, args []string) error {
 		location := a.spec.Repository().Location
 		if len(args) > 0 {

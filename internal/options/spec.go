@@ -38,6 +38,20 @@ type Keys struct {
 	KeyFile         string
 }
 
+// File is an option that names a file or a folder of this machine.
+type File struct{ Name, Path string }
+
+// Files returns those that are set.
+func (s *Spec) Files() []File {
+	var all []File
+	for _, o := range s.table {
+		if o.Type.Kind == Path && o.Name != "repo" && s.string(o.Name) != "" {
+			all = append(all, File{o.Name, s.string(o.Name)})
+		}
+	}
+	return all
+}
+
 // Secret is text that does not show when it is printed; convert it to string to use it.
 type Secret string
 

@@ -24,6 +24,7 @@ type prober struct {
 	device device.Info
 	stable bool // the type of the file system is known to keep inode numbers
 	share  bool // we talk to the server ourselves
+	full   bool // nothing can be written, so that nothing else is tried
 }
 
 // all runs the probes of a mounted folder.
@@ -36,6 +37,9 @@ func (p *prober) each(probes ...func() error) error {
 	for _, probe := range probes {
 		if p.ctx.Err() != nil {
 			return context.Cause(p.ctx)
+		}
+		if p.full {
+			return nil
 		}
 		err := probe()
 		if errors.Is(err, localfs.ErrStopped) {
@@ -97,7 +101,7 @@ func (p *prober) refused(err error) {
 	case p.share:
 		remedy = "tidemark cannot keep a repository here: look at the log of the server"
 	}
-	p.report.add("write", Unfit, fmt.Sprintf("the target refuses: %v", err), remedy)
+	p.report.add("write", Unfit, fmt.Sprintf("the target refuses: %v", store.Brief(err)), remedy)
 }
 
 // fileSystem reports what is known without trying anything.
@@ -132,6 +136,9 @@ func (p *prober) space(s space) {
 	switch {
 	case s.files == 0 && s.allFiles > 0:
 		p.report.add("space", Unfit, what, "the file system can hold no more files: remove some, and check again")
+	case s.left() == 0 && s.size > 0: // what is kept for root counts as used: others rely on it
+		p.full = true
+		p.report.add("space", Unfit, what, "it is full: free some space, raise the quota, or choose a larger target, and check again")
 	case s.left() < leastSpace:
 		p.report.add("space", Degraded, what, "free some space: a backup stops when it is used up; what it stored until then "+
 			"is kept and not sent twice")

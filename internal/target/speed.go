@@ -90,6 +90,17 @@ func MeasureFolder(ctx context.Context, path string, pass *iopolicy.Pass) (*Spee
 // measure measures a store that holds nothing yet, in a folder that is removed afterwards; never the repository itself,
 // whose readers would find what is written. path is what the place is called.
 func measure(ctx context.Context, st store.Store, path string) (*Speed, error) {
+	speed, err := timed(ctx, st, path)
+	if errors.Is(err, store.ErrNoSpace) {
+		return nil, &store.Problem{
+			What: "there is not enough space to measure with", Do: "free 60 MB or more, or do without measuring",
+			Kinds: []error{store.ErrNoSpace},
+		}
+	}
+	return speed, err
+}
+
+func timed(ctx context.Context, st store.Store, path string) (*Speed, error) {
 	speed := &Speed{Path: path, Large: Burst{Files: 1, Size: largeSize}, Small: Burst{Files: smallFiles, Size: smallSize}}
 	var seed [32]byte
 	_, _ = rand.Read(seed[:]) // crypto/rand.Read never fails

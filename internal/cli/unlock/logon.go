@@ -54,14 +54,16 @@ func (l *Logon) find(ctx context.Context, t smb.Target) (smb.Secret, error) {
 		return readCredentials(l.Share.Credentials)
 	}
 	k := options.Keys{Password: l.Share.Password, PasswordFile: l.Share.PasswordFile, PasswordCommand: l.Share.PasswordCommand}
-	text, err := Passphrase(ctx, k)
+	text, err := secretText(ctx, k)
 	if errors.Is(err, ErrEmpty) {
 		return smb.Secret{}, errors.New("the password for the server is empty; look at --smb-password-file and " +
 			"--smb-password-command")
 	}
 	switch {
-	case err != nil || text != "":
-		return smb.Secret{Password: text}, err
+	case err != nil:
+		return smb.Secret{}, fmt.Errorf("read password: %w", err)
+	case text != "":
+		return smb.Secret{Password: text}, nil
 	case strings.EqualFold(t.User, "guest"):
 		return smb.Secret{}, nil
 	case l.Asker == nil:

@@ -65,6 +65,11 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if !renamed {
 		discard(temp)
 	}
+	if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
+		if lost := s.guard(ctx); lost != nil {
+			return lost // something else was mounted here meanwhile, and the file lies beneath
+		}
+	}
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -18,9 +19,11 @@ type Policy struct {
 	Attempts int           // at most, including the first; below 1 counts as 1
 	First    time.Duration // wait before the second attempt; it doubles from there
 	Max      time.Duration // longest wait; 0: no limit
-	// Notify, if set, is told before each wait: what failed, why, and how long the wait is. It is called from the
-	// goroutine of the operation.
+	// Notify, if set, is told of an outage: what failed, why, and how long the wait is. It is told once for all who wait at
+	// the same time, and again when the reason is another one or the waits have become longer. Back is told when it is over.
+	// Both are called from the goroutine of an operation.
 	Notify func(what string, err error, wait time.Duration)
+	Back   func()
 }
 
 // DefaultPolicy rides out a server that restarts: seven attempts within about half a minute.
@@ -32,6 +35,7 @@ func DefaultPolicy() Policy {
 type Store struct {
 	inner  store.Store
 	policy Policy
+	outage store.Outage
 }
 
 var _ store.Store = (*Store)(nil)
@@ -99,25 +103,48 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 func (s *Store) Location() string { return s.inner.Location() }
 
 // do runs op until it succeeds, fails for good, or the attempts are used up. op is told the number of the attempt,
-// from 1; name is only asked for when somebody wants to know.
-func (s *Store) do(ctx context.Context, verb string, name func() string, op func(attempt int) error) error {
-	wait := s.policy.First
+// from 1; name is only asked for when something failed.
+func (s *Store) do(ctx context.Context, verb string, name func() string, op func(attempt int) error) (err error) {
+	wait, waited := s.policy.First, false
+	defer func() { s.end(waited, err) }()
 	for attempt := 1; ; attempt++ {
 		err := op(attempt)
 		if err == nil || !again(err) || attempt >= s.policy.Attempts {
 			return err
 		}
+		if !waited {
+			waited = true
+			s.outage.Begin()
+		}
 		pause := jitter(wait)
-		if s.policy.Notify != nil {
-			s.policy.Notify(verb+" "+name(), err, pause)
+		if what := verb + " " + name(); s.policy.Notify != nil && s.outage.News(reason(what, err), wait) {
+			s.policy.Notify(what, err, pause)
 		}
 		if stopped := sleep(ctx, pause); stopped != nil {
-			return fmt.Errorf("%s %s: %w while waiting to try again after: %w", verb, name(), stopped, err)
+			return fmt.Errorf("%w while waiting to try again after: %w", stopped, err)
 		}
 		wait *= 2
 		if s.policy.Max > 0 {
 			wait = min(wait, s.policy.Max)
 		}
+	}
+}
+
+// reason is why something failed, without what it was.
+func reason(what string, err error) string {
+	return strings.TrimPrefix(store.Brief(err).Error(), what+": ")
+}
+
+// end tells of the end of an outage.
+func (s *Store) end(waited bool, err error) {
+	back := false
+	if waited {
+		back = s.outage.End(err == nil)
+	} else if err == nil {
+		back = s.outage.Over()
+	}
+	if back && s.policy.Back != nil {
+		s.policy.Back()
 	}
 }
 

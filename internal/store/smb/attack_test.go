@@ -215,7 +215,7 @@ func TestDiskFullAndFreed(t *testing.T) {
 	require.NotEmpty(t, w.acked)
 	for _, err := range w.errs {
 		require.ErrorIs(t, err, store.ErrNoSpace)
-		require.ErrorContains(t, err, "forget old snapshots and prune")
+		require.ErrorContains(t, err, "larger disk")
 	}
 	w.whole(t, st)
 	require.Empty(t, temps(t, folder), "a temporary file still takes the space")

@@ -188,7 +188,7 @@ func (s *Store) removeNow(ctx context.Context, at string) error {
 func (r *Room) Store() store.Store {
 	s := &Store{
 		target: r.store.target, inflight: r.store.inflight, verify: r.store.verify, pass: r.store.pass,
-		patience: r.store.patience, pool: r.store.pool,
+		patience: r.store.patience, outage: r.store.outage, pool: r.store.pool,
 	}
 	s.target.Path = r.at
 	s.swept.Store(true) // nobody else writes here

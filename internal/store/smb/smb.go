@@ -38,8 +38,10 @@ type Patience struct {
 	Request time.Duration // without any byte moving, for an answer; 0: 30 s. A request may take ten times that at most.
 	Outage  time.Duration // until the server is back, trying again; 0: 2 min; below 0: not at all
 	Idle    time.Duration // before an Echo; 0: 1 min
-	// Notify, if set, is told before each wait in an outage.
+	// Notify, if set, is told of an outage: before the first wait of those who wait at the same time, and when the reason
+	// is another one or the waits have become longer. Back is told when it is over.
 	Notify func(err error, wait time.Duration)
+	Back   func()
 }
 
 // Verify is how a file is looked at once it has its name.
@@ -61,6 +63,7 @@ type Store struct {
 	pass     *iopolicy.Pass
 	patience Patience
 	pool     *session.Pool
+	outage   *store.Outage
 	latches  latches
 	known    atomic.Bool      // the config file was there: it is the proof that the share's disk is
 	swept    atomic.Bool      // this Store has begun to look for stale temporary files
@@ -145,7 +148,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	}
 	return &Store{
 		target: t, inflight: o.Inflight, requests: o.Inflight * o.Sessions, verify: o.Verify, pass: o.Pass, patience: o.Patience,
-		pool: session.NewPool(l, o.Sessions),
+		outage: &store.Outage{}, pool: session.NewPool(l, o.Sessions),
 	}, nil
 }
 

@@ -61,15 +61,19 @@ func Parse(text string) (Target, error) {
 		}
 	}
 	t.Share, t.Path = names[0], strings.Join(names[1:], "/")
+	if strings.EqualFold(t.Share, "IPC$") {
+		return Target{}, fmt.Errorf("%w: the share IPC$ of a server holds no files; name another one", ErrTarget)
+	}
 	return t, nil
 }
 
 // holdsPassword reports whether what follows the scheme may hold a password: a user with a colon, or an @ where there is
-// none in an address that is well written, since a password with a slash in it looks like a host with a port.
+// none in an address that is well written, since a password with a slash in it looks like a host with a port. Of two @, the
+// first may have been typed for a colon.
 func holdsPassword(rest string) bool {
 	authority, _, _ := strings.Cut(rest, "/")
 	last := strings.LastIndexByte(rest, '@')
-	return last >= 0 && (strings.Contains(rest[:last], ":") || !strings.Contains(authority, "@"))
+	return last >= 0 && (strings.Contains(rest[:last], ":") || strings.Count(rest, "@") > 1 || !strings.Contains(authority, "@"))
 }
 
 // checkName turns away what no server takes as the name of a folder, or what means another one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/cloudsoda/go-smb2"
@@ -147,6 +148,11 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	case errors.Is(err, ErrInsecure):
 		return &store.Problem{
 			What: err.Error(), Cause: &silent{err}, Do: fmt.Sprintf("allow SMB 3 and encryption on %s, or do without --smb-encrypt", l.Host),
+		}
+	case errors.Is(err, ErrLogon) && strings.EqualFold(l.User, "guest"):
+		return &store.Problem{
+			What: "the server lets " + l.User + " in as a guest only, and guests can neither sign nor encrypt", Cause: &silent{err},
+			Do: "name a user with a password, or do without --smb-sign required and --smb-encrypt", Kinds: []error{ErrLogon},
 		}
 	case errors.Is(err, ErrLogon):
 		return &store.Problem{
