@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -79,7 +80,7 @@ Exit code 3 says that there is a snapshot which lacks some objects: each is name
   pg_dumpall | tidemark backup --stdin --stdin-filename all.sql
   tidemark backup --stdin-from-command --stdin-filename all.sql -- pg_dumpall`,
 		Args:        cobra.ArbitraryArgs,
-		Annotations: map[string]string{takesAddress: "COMMAND"}, // fromPaths refuses them
+		Annotations: map[string]string{folders.TakesAddress: "COMMAND"}, // fromPaths refuses them
 	}, func(ctx context.Context, args []string) error { return a.backup(ctx, f, args) },
 		options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection)
@@ -217,8 +218,8 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		return err
 	}
 	for _, path := range paths {
-		if err := onlySource(path); err != nil {
-			return err
+		if err := folders.Source(path); err != nil {
+			return &usageError{err}
 		}
 	}
 	if job.Source.Root, err = scan.Sources(paths); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -134,8 +135,8 @@ func (a *app) helpCommand() *cobra.Command {
 }
 
 func (a *app) unknownCommand(c *cobra.Command, name string) error {
-	if err := onlyFolders(c, []string{name}); err != nil {
-		return err
+	if err := folders.Arguments(c, []string{name}); err != nil {
+		return &usageError{err}
 	}
 	if near := c.SuggestionsFor(name); len(near) > 0 {
 		return usagef("unknown command %q: did you mean %s?", name, near[0])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 )
@@ -25,8 +26,8 @@ func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cob
 	}
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
-		if err := onlyFolders(c, args); err != nil {
-			return err
+		if err := folders.Arguments(c, args); err != nil {
+			return &usageError{err}
 		}
 		if err := check(c, args); err != nil {
 			return usagef("%w: %s; see '%s --help'", err, c.UseLine(), c.CommandPath())
@@ -44,15 +45,15 @@ func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cob
 
 // resolve reads the options and chooses the form of the output.
 func (a *app) resolve(c *cobra.Command) error {
-	if err := onlyFiles(c.Flags()); err != nil {
-		return err
+	if err := folders.Flags(c.Flags()); err != nil {
+		return &usageError{err}
 	}
 	spec, warnings, err := options.Resolve(c.Flags(), a.Env, os.ReadFile)
 	if err != nil {
 		return err
 	}
-	if err := onlyLocal(spec.Files()); err != nil {
-		return err
+	if err := folders.Options(spec.Files()); err != nil {
+		return &usageError{err}
 	}
 	a.spec = spec
 	a.task = newTask(spec.IO())

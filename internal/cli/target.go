@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/known"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -50,7 +51,7 @@ Exit code 0: safe. 3: degraded, and a repository can be kept there. 1: it cannot
   tidemark target check smb://me@nas/backup
   tidemark target check --speed=false /Volumes/X`,
 		Args:        cobra.MaximumNArgs(1),
-		Annotations: map[string]string{takesAddress: "PATH"},
+		Annotations: map[string]string{folders.TakesAddress: "PATH"},
 	}, func(ctx context.Context, args []string) error {
 		location := a.spec.Repository().Location
 		if len(args) > 0 {

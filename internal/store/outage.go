@@ -16,11 +16,14 @@ type Outage struct {
 	longest time.Duration
 }
 
-// Begin says that somebody begins to wait; End must follow.
-func (o *Outage) Begin() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.waiting++
+// Begin says that somebody waits, who did before or not; it returns true. Leave must follow.
+func (o *Outage) Begin(before bool) bool {
+	if !before {
+		o.mu.Lock()
+		o.waiting++
+		o.mu.Unlock()
+	}
+	return true
 }
 
 // News reports whether a wait is worth telling: its reason is another one, or it is longer than any before. pause is the
@@ -40,29 +43,22 @@ func (o *Outage) News(reason string, pause time.Duration) bool {
 	return true
 }
 
-// End says that somebody waits no longer, and reports whether that is the end of an outage that was told: what was waited
-// for has succeeded, and nobody else waits.
-func (o *Outage) End(succeeded bool) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.waiting--
-	return succeeded && o.over()
-}
-
-// Over says that something has succeeded at once, and reports what End does.
-func (o *Outage) Over() bool {
-	if !o.told.Load() {
-		return false
+// Leave says that somebody is done, after waiting or at once, and tells back, unless it is nil, if that is the end of an
+// outage that was told: what was tried has succeeded, and nobody else waits.
+func (o *Outage) Leave(waited bool, err error, back func()) {
+	if !waited && !o.told.Load() {
+		return
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.over()
-}
-
-func (o *Outage) over() bool {
-	if o.waiting > 0 || !o.told.Swap(false) {
-		return false
+	if waited {
+		o.waiting--
 	}
-	o.reasons, o.longest = nil, 0
-	return true
+	over := err == nil && o.waiting == 0 && o.told.Swap(false)
+	if over {
+		o.reasons, o.longest = nil, 0
+	}
+	o.mu.Unlock()
+	if over && back != nil {
+		back()
+	}
 }

@@ -156,6 +156,10 @@ func TestSharesThatRefuse(t *testing.T) {
 			folder: func(t *testing.T) string { return disk(t, 32<<20, "", "mkfs.ext4", "-q", "-m0") }, make: full(0),
 			remedy: "free some space", sentence: "unfit because of write",
 		},
+		"full but for root": {
+			folder: func(t *testing.T) string { return disk(t, 32<<20, "", "mkfs.ext4", "-q", "-m20") }, make: full(1 << 20),
+			remedy: "free some space", sentence: "unfit because of space",
+		},
 		"nearly full": {
 			folder: func(t *testing.T) string { return disk(t, 32<<20, "", "mkfs.ext4", "-q", "-m0") }, make: full(100 << 10),
 			remedy: "free some space", sentence: "unfit because of write",
@@ -173,6 +177,7 @@ func TestSharesThatRefuse(t *testing.T) {
 			r := probeShare(t, s, smb.Options{}, nil)
 			require.Equal(t, c.sentence, r.Sentence())
 			require.Contains(t, r.Because()[0].Remedy, c.remedy)
+			require.NotContains(t, r.Because()[0].Evidence, "what was stored so far", "nothing was stored")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -160,6 +161,45 @@ func TestAnotherDiskMountedOver(t *testing.T) {
 			require.NoError(t, st.Put(t.Context(), pack(2), []byte("x")))
 			require.Subset(t, entries(t, point), []string{"config", pack(1).Path(), pack(2).Path()}, "it is back")
 		})
+	}
+}
+
+// A copy of the repository that is mounted over it in the middle of a write is told as such, also where the folder of the pack
+// is not there: what was written lies beneath.
+func TestAnotherDiskMountedOverWhileFilesAreWritten(t *testing.T) {
+	mine, other, point := newDisk(t, "ext4"), newDisk(t, "ext4"), t.TempDir()
+	away := t.TempDir()
+	mine.mount(point)
+	st := ready(t, point)
+	unmount := other.mount(away)
+	out, err := exec.Command("cp", "-a", point+"/.", away).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	unmount()
+	data := make([]byte, 256<<10)
+	for round := range 8 {
+		var all sync.WaitGroup
+		begun := make(chan struct{})
+		failed := make(chan error, 1)
+		all.Go(func() {
+			for i := 0; ; i++ {
+				name := store.Name{Kind: store.Pack, ID: fmt.Sprintf("%x%x", round+1, i%4+10)}
+				err := st.Put(t.Context(), name, data)
+				if i == 0 {
+					close(begun)
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+		<-begun
+		uncover := other.mount(point)
+		all.Wait()
+		err := <-failed
+		require.NotErrorIs(t, err, store.ErrNotExist)
+		require.True(t, errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrTemporary), "%v", err)
+		uncover()
 	}
 }
 

@@ -106,16 +106,13 @@ func (s *Store) Location() string { return s.inner.Location() }
 // from 1; name is only asked for when something failed.
 func (s *Store) do(ctx context.Context, verb string, name func() string, op func(attempt int) error) (err error) {
 	wait, waited := s.policy.First, false
-	defer func() { s.end(waited, err) }()
+	defer func() { s.outage.Leave(waited, err, s.policy.Back) }()
 	for attempt := 1; ; attempt++ {
 		err := op(attempt)
 		if err == nil || !again(err) || attempt >= s.policy.Attempts {
 			return err
 		}
-		if !waited {
-			waited = true
-			s.outage.Begin()
-		}
+		waited = s.outage.Begin(waited)
 		pause := jitter(wait)
 		if what := verb + " " + name(); s.policy.Notify != nil && s.outage.News(reason(what, err), wait) {
 			s.policy.Notify(what, err, pause)
@@ -133,19 +130,6 @@ func (s *Store) do(ctx context.Context, verb string, name func() string, op func
 // reason is why something failed, without what it was.
 func reason(what string, err error) string {
 	return strings.TrimPrefix(store.Brief(err).Error(), what+": ")
-}
-
-// end tells of the end of an outage.
-func (s *Store) end(waited bool, err error) {
-	back := false
-	if waited {
-		back = s.outage.End(err == nil)
-	} else if err == nil {
-		back = s.outage.Over()
-	}
-	if back && s.policy.Back != nil {
-		s.policy.Back()
-	}
 }
 
 // again reports whether another attempt makes sense. What another attempt cannot mend wins over the mark.

@@ -24,9 +24,3 @@ func Parse(text string) (Target, error) { return address.Parse(text) }
 
 // ParseCredentials reads a credentials file; see address.ParseCredentials.
 func ParseCredentials(r io.Reader) (Secret, error) { return address.ParseCredentials(r) }
-
-// IsAddress reports whether a text was meant as an address; see address.Is.
-func IsAddress(text string) bool { return address.Is(text) }
-
-// Mask hides what may be a password in a message; see address.Mask.
-func Mask(text string) string { return address.Mask(text) }

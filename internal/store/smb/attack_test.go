@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -492,6 +493,44 @@ func TestEcho(t *testing.T) {
 	require.Equal(t, 1, p.Accepted())
 }
 
+// TestManyTellOfOneOutageOnce: of 32 who wait for a server, and find out several times that it is away, one tells each wait
+// and each reason, and one that it is back.
+func TestManyTellOfOneOutageOnce(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	var mu sync.Mutex
+	var told []string
+	back := 0
+	st := create(t, through(p, s), smb.Options{Sessions: 8, Patience: smb.Patience{
+		Notify: func(err error, _ time.Duration) { mu.Lock(); defer mu.Unlock(); told = append(told, err.Error()) },
+		Back:   func() { mu.Lock(); defer mu.Unlock(); back++ },
+	}})
+	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+	until := p.Accepted() + 100
+	p.Filter(func(*smbtest.Frame) smbtest.Verdict {
+		if p.Accepted() < until {
+			return smbtest.Cut
+		}
+		return smbtest.Pass
+	})
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			_, err := st.Stat(t.Context(), pack(1))
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	reasons := map[string]bool{}
+	for _, one := range told {
+		reasons[one] = true
+	}
+	require.NotEmpty(t, told)
+	require.LessOrEqual(t, len(told), 8+len(reasons), "waits of 20 ms to 5 s, and reasons: %q", told)
+	require.Less(t, len(reasons), 10)
+	require.Equal(t, 1, back)
+}
+
 func TestRefusals(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{Global: []string{"map to guest = bad password", "guest account = " + me(t)},
 		Share: []string{"guest ok = yes"}})
@@ -528,6 +567,11 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err := smb.Open(t.Context(), at(s, func(t *smb.Target) { t.User = "guest" }), smb.Options{})
 	require.NoError(t, err, "a guest who says so")
+	for _, o := range []smb.Options{{Sign: true}, {Encrypt: true}} {
+		_, err = smb.Open(t.Context(), at(s, func(t *smb.Target) { t.User = "guest" }), o)
+		require.ErrorIs(t, err, smb.ErrLogon)
+		require.ErrorContains(t, err, "guests can neither sign nor encrypt")
+	}
 }
 
 func me(t *testing.T) string {

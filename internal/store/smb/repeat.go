@@ -22,17 +22,7 @@ const (
 func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int) error) (err error) {
 	var began time.Time
 	waited := false
-	defer func() {
-		back := false
-		if waited {
-			back = s.outage.End(err == nil)
-		} else if err == nil {
-			back = s.outage.Over()
-		}
-		if back && s.patience.Back != nil {
-			s.patience.Back()
-		}
-	}()
+	defer func() { s.outage.Leave(waited, err, s.patience.Back) }()
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		err := s.once(ctx, func(h *session.Hold) error { return op(h, attempt) })
@@ -50,10 +40,7 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 		if now.Add(wait).Sub(began) > s.patience.Outage {
 			return err
 		}
-		if !waited {
-			waited = true
-			s.outage.Begin()
-		}
+		waited = s.outage.Begin(waited)
 		if brief := store.Brief(err); s.patience.Notify != nil && s.outage.News(brief.Error(), pause) {
 			s.patience.Notify(brief, wait)
 		}
