@@ -57,3 +57,9 @@ func TestWhatIsMeantAsAnAddress(t *testing.T) {
 		require.False(t, address.Is(text), text)
 	}
 }
+
+func TestTheShareWithoutFiles(t *testing.T) {
+	_, err := address.Parse("smb://u@h/ipc$/new")
+	require.ErrorIs(t, err, address.ErrTarget)
+	require.ErrorContains(t, err, "holds no files; name another one")
+}
