@@ -17,7 +17,6 @@ type Dir struct {
 	refs    atomic.Int32
 	devices atomic.Int32 // whether a device node could be opened here: see mayHoldDevices
 	noAtime atomic.Bool  // O_NOATIME was refused here once: it would be for most of the files beside as well
-	listed  bool         // Entries has moved the position of fd
 	door    Door
 	host    *host // what was learned about the running kernel, shared by all directories below one OpenDir
 }
