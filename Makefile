@@ -20,7 +20,7 @@ UNLOCK  ?= passphrase
 # Packages in which several goroutines meet.
 SOAK = 10m
 CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
-	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/sharetest/... ./internal/store/...
+	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/store/...
 
 .PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share docs cover
 
@@ -54,7 +54,7 @@ fuzz:                   ## every fuzz target, for FUZZTIME each
 soak:                   ## the tests where goroutines meet, ROUNDS times in random order, under the race detector
 	$(GO) test -race -count $(ROUNDS) -shuffle on -timeout 6h $(CONCURRENT)
 	$(GO) test -run 'Crash|Memory' -timeout 2h ./internal/enginetest -soak $(SOAK)
-	TIDEMARK_SMB_DEADTIME=1 $(GO) test -timeout 12h ./internal/sharetest -soak $(SOAK)
+	TIDEMARK_SMB_DEADTIME=1 $(GO) test -race -timeout 12h ./internal/sharetest -soak $(SOAK)
 
 bench:                  ## every stage by itself: time, and what does not depend on the machine's mood
 	$(GO) test -run '^$$' -bench . -benchmem $(BENCH)
