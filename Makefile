@@ -3,14 +3,26 @@ GO      ?= go
 LINTER  ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
 ROUNDS  ?= 20
-TREES   ?= /usr $(shell $(GO) env GOMODCACHE)
+# What `make bench-scale` makes.
+FILES   ?= 300000,1000000
+# What `make bench` runs: ./... for every benchmark there is.
+BENCH   ?= ./internal/stagebench
+# What `make bench-peers` measures: data sets or trees, how much of them, which programs and steps (empty: all), where.
+DATA    ?= source,tiny,mixed
+SCALE   ?= 1
+RUNS    ?= 3
+PEER    ?=
+STEP    ?=
+WORK    ?=
+MADE    ?=
+UNLOCK  ?= passphrase
 
 # Packages in which several goroutines meet.
 SOAK = 10m
 CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
 	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/store/...
 
-.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy docs cover
+.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
@@ -19,7 +31,7 @@ test:                   ## everything, as the README says
 	$(GO) test ./...
 
 race:                   ## where goroutines meet, under the race detector (needs a C compiler)
-	$(GO) test -race -short $(CONCURRENT)
+	$(GO) test -race -short -timeout 15m $(CONCURRENT)
 
 vet:                    ## on the platforms we build for
 	$(GO) vet ./...
@@ -42,16 +54,27 @@ fuzz:                   ## every fuzz target, for FUZZTIME each
 soak:                   ## the tests where goroutines meet, ROUNDS times in random order, under the race detector
 	$(GO) test -race -count $(ROUNDS) -shuffle on -timeout 6h $(CONCURRENT)
 	$(GO) test -run 'Crash|Memory' -timeout 2h ./internal/enginetest -soak $(SOAK)
+	TIDEMARK_SMB_DEADTIME=1 $(GO) test -race -timeout 12h ./internal/sharetest -soak $(SOAK)
 
-bench:                  ## Go benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench:                  ## every stage by itself: time, and what does not depend on the machine's mood
+	$(GO) test -run '^$$' -bench . -benchmem $(BENCH)
 
-bench-peers:            ## tidemark beside restic and borg on TREES; as root with cold caches
-	$(GO) run ./internal/peerbench $(TREES)
+bench-peers:            ## tidemark beside other programs; PATH finds them, or PEER=name=program; as root with cold caches
+	@mkdir -p bin
+	$(GO) run ./internal/peerbench -data "$(DATA)" -scale $(SCALE) -rounds $(RUNS) -peer "$(PEER)" -step "$(STEP)" \
+		-work "$(WORK)" -made "$(MADE)" -unlock $(UNLOCK) -json bin/bench-peers.json -markdown bin/bench-peers.md
 
 bench-policy:           ## what giving way does to a foreground, and costs; ONLY=1,2 ...; as root, with fio
 	@mkdir -p bin
 	$(GO) run ./internal/policybench -only "$(ONLY)" -json bin/bench-policy.json
+
+bench-scale:            ## time, memory and sizes against the number of files; FILES=300000,1000000 WORK=DIR; as root
+	@mkdir -p bin
+	$(GO) run ./internal/scalebench -files "$(FILES)" -work "$(WORK)" -json bin/bench-scale.json
+
+bench-share:            ## a repository on a share, with a Samba of its own; ONLY=1,2 ...
+	@mkdir -p bin
+	$(GO) run ./internal/sharebench -only "$(ONLY)" -json bin/bench-share.json
 
 docs:                   ## docs/cli and bin/man, from the commands
 	$(GO) run ./cmd/tidemark man markdown docs/cli

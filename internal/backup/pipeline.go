@@ -29,6 +29,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -50,6 +51,7 @@ type Reading struct {
 	Serialization Serialization
 	Retries       int  // attempts after the first on a file that changes
 	AccessTime    bool // keep access times
+	Singly        bool // one small file after the other, rather than those of a directory together
 }
 
 // Comparing says what counts as unchanged.
@@ -59,24 +61,32 @@ type Comparing struct {
 	IgnoreCtime bool
 }
 
-// Parallel is how many goroutines do what.
+// Parallel is how many goroutines do what. Where a range leaves room, the run finds out what is best while it goes on.
 type Parallel struct {
 	Scanners int
 	Readers  Range
 	Workers  Range // that chunk, hash and compress
-	// Threshold is how long work may wait for a reader or worker before there is one more; 0: never.
-	Threshold time.Duration
-	Memory    int64 // bytes of the buffers for file data under way; 0: what the workers need
+	Uploads  Range // packs under way; the zero value: what the session has
+	Level    Range // of compression, 1 to 4; the zero value: what the session has
+	Memory   int64 // bytes of the buffers for file data under way; 0: what the workers need
 }
 
-// Range is a number of workers: at the start, and at most.
-type Range struct{ Start, Most int }
+// Range is a number that may change during a run: at the start, and its limits. Where Most is zero it stays as it is.
+type Range struct{ Start, Least, Most int }
 
-func (r Range) atLeastOne() Range {
-	r.Start = max(1, r.Start)
-	r.Most = max(r.Start, r.Most)
+// bounded returns r in order: none of its numbers is below one, and the start is within the limits.
+func (r Range) bounded() Range {
+	if r.Most <= 0 {
+		r.Least, r.Most = r.Start, r.Start
+	}
+	r.Least = max(1, r.Least)
+	r.Most = max(r.Least, r.Most)
+	r.Start = min(max(r.Least, r.Start), r.Most)
 	return r
 }
+
+// atMost returns r with none of its numbers above n.
+func (r Range) atMost(n int) Range { return Range{min(r.Start, n), min(r.Least, n), min(r.Most, n)} }
 
 // Parent is the snapshot compared with; its zero value stands for none.
 type Parent struct {
@@ -153,12 +163,14 @@ type pipeline struct {
 	readers crew.Crew
 	workers crew.Crew
 	buffers *crew.Buffers
-	asides  *crew.Buffers // one for each reader, for what it reads while a gate bounds it
+	opens   *crew.Allowance // files that readers have open beside the first one each
+	asides  *crew.Buffers   // one for each reader, for what it reads while a gate bounds it
 	makers  *makers
 	links   links
 	owners  owners
 	root    *job
 	found   atomic.Int64 // sources that exist
+	work    atomic.Int64 // that the workers have done, as tune.Sample counts it
 }
 
 // The units of the pipeline. A frame is about a mebibyte, so is a piece.
@@ -170,10 +182,16 @@ const (
 	minBounded = 64 << 10
 	// batchFiles bounds a batch of tiny files, so that a directory of a million of them is spread over the readers.
 	batchFiles = 512
+
+	// Descriptors: each reader has a file, a ring and a directory open, and up to two more directories wait for it. Beside
+	// the readers there are scanners, the store and the cache.
+	readerOpens = 6
+	otherOpens  = 64
 )
 
 func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
-	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.atLeastOne(), par.Workers.atLeastOne()
+	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.bounded(), par.Workers.bounded()
+	par.Readers = par.Readers.atMost(max(1, (localfs.Descriptors()-otherOpens)/readerOpens))
 	cfg := deps.Repo.Config().Chunker
 	cutter, err := chunker.New(deps.Repo.Keys().ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
 	if err != nil {
@@ -187,8 +205,6 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 		shape:   src.shape(),
 		batches: make(chan *batch, 2*par.Readers.Most),
 		pieces:  make(chan *piece, par.Workers.Most),
-		readers: crew.Crew{Threshold: par.Threshold},
-		workers: crew.Crew{Threshold: par.Threshold},
 	}
 	size := pieceSize + smallFile + cutter.Max()
 	count := 2*par.Readers.Most + 2*par.Workers.Most
@@ -196,6 +212,7 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 		count = min(count, int(par.Memory)/size)
 	}
 	p.buffers = crew.NewBuffers(max(2, count), size)
+	p.opens = crew.NewAllowance(max(0, localfs.Descriptors()-otherOpens-readerOpens*par.Readers.Most))
 	p.asides = crew.NewBuffers(par.Readers.Most, smallFile+1)
 	p.makers = newMakers(p)
 	return p, nil
@@ -206,15 +223,24 @@ func (p *pipeline) run(ctx context.Context) error {
 	readers, rctx := errgroup.WithContext(ctx)
 	p.readers.Start = func() { readers.Go(func() error { return p.read(rctx) }) }
 	p.workers.Start = func() { group.Go(func() error { return p.process(ctx) }) }
-	p.readers.Begin(p.par.Readers.Start, p.par.Readers.Most)
-	p.workers.Begin(p.par.Workers.Start, p.par.Workers.Most)
+	p.readers.Set(p.par.Readers.Start)
+	p.workers.Set(p.par.Workers.Start)
+	watched, enough := context.WithCancel(ctx)
 	group.Go(func() error {
 		defer close(p.pieces)
+		defer p.workers.Seal()
+		defer enough()
+		defer p.readers.Seal()
 		return readers.Wait()
 	})
 	group.Go(func() error {
 		defer close(p.batches)
+		defer p.readers.Seal()
 		return p.walk(ctx)
+	})
+	group.Go(func() error {
+		tune.Follow(watched, p.tuner(), driven{p})
+		return nil
 	})
 	if err := group.Wait(); err != nil {
 		p.abandon()

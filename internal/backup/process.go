@@ -3,8 +3,10 @@ package backup
 import (
 	"context"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/crew"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -29,17 +31,18 @@ func (p *pipeline) process(ctx context.Context) error {
 	defer clock.Stop()
 	w := &worker{pipeline: p, hasher: p.Repo.Keys().Hasher(), writer: p.writer()}
 	clock.Enter(report.WaitRead)
-	for pc := range p.pieces {
+	err := crew.Take(p.pieces, &p.workers, func(pc *piece) error {
+		defer p.buffers.Put(pc.buf)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		defer clock.Enter(report.WaitRead)
 		clock.Enter(report.Chunk)
-		err := w.take(ctx, pc, clock)
-		p.buffers.Put(pc.buf)
-		if err != nil {
-			return err
-		}
-		clock.Enter(report.WaitRead)
+		p.work.Add(int64(pc.n) + int64(len(pc.items))*tune.Object)
+		return w.take(ctx, pc, clock)
+	})
+	if err != nil {
+		return err
 	}
 	clock.Enter(report.Compress)
 	return w.writer.Flush()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"syscall"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/crew"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -49,7 +50,7 @@ func (p *pipeline) send(ctx context.Context, b *batch) error {
 	}
 	b.job.pending.Add(1)
 	b.dir.Retain()
-	if err := crew.Hand(ctx, p.batches, b, &p.readers); err != nil {
+	if err := crew.Hand(ctx, p.batches, b); err != nil {
 		b.dir.Release()
 		return err
 	}
@@ -70,122 +71,235 @@ func (j *job) readOrder() []uint32 {
 	return order
 }
 
-// read is one reader.
-func (p *pipeline) read(ctx context.Context) error {
-	clock := p.Ledger.Worker("reader")
-	defer clock.Stop()
-	clock.Enter(report.WaitScan)
-	for b := range p.batches {
-		err := p.readOne(ctx, b, clock)
-		b.dir.Release()
-		if err != nil {
-			return err
-		}
-		clock.Enter(report.WaitScan)
-	}
-	return nil
+// reader is what one of the readers keeps from batch to batch.
+type reader struct {
+	*pipeline
+	files  *localfs.Batch
+	group  []opened // open at the moment
+	wholes []localfs.Whole
+	clock  *report.Clock
 }
 
-func (p *pipeline) readOne(ctx context.Context, b *batch, clock *report.Clock) error {
+// opened is a small file that is to be read together with others.
+type opened struct {
+	entry  uint32
+	what   found
+	file   *localfs.File
+	before attemptAt
+}
+
+// read is one reader.
+func (p *pipeline) read(ctx context.Context) (err error) {
+	r := &reader{pipeline: p, files: localfs.NewBatch(!p.src.Reading.Singly), clock: p.Ledger.Worker("reader")}
+	defer func() { err = errors.Join(err, r.files.Close()) }()
+	defer r.clock.Stop()
+	r.clock.Enter(report.WaitScan)
+	return crew.Take(p.batches, &p.readers, func(b *batch) error {
+		defer r.clock.Enter(report.WaitScan)
+		defer b.dir.Release()
+		return r.readOne(ctx, b)
+	})
+}
+
+func (r *reader) readOne(ctx context.Context, b *batch) error {
 	if b.large {
-		clock.Enter(report.Read)
-		return p.readLarge(ctx, b, clock)
+		r.clock.Enter(report.Read)
+		return r.readLarge(ctx, b, r.clock)
 	}
 	var rest remainder
 	for left := b.entries; len(left) > 0; {
-		read := p.readMany
+		read := r.readMany
 		if b.dir.Bound() > 0 {
-			read = p.readAlone
+			read = r.readFew
 		}
-		n, pc, err := read(ctx, b, left, &rest, clock)
+		n, pc, err := read(ctx, b, left, &rest)
 		if err != nil {
 			return err
 		}
 		left = left[n:]
 		switch {
 		case pc == nil && len(left) == 0:
-			err = p.done(ctx, b.job)
+			err = r.done(ctx, b.job)
 		case pc != nil:
 			if len(left) > 0 {
 				b.job.pending.Add(1) // the last piece ends the batch, others end themselves
 			}
-			err = p.forward(ctx, pc, clock)
+			err = r.forward(ctx, pc, r.clock)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return p.finishRest(ctx, b, &rest, clock)
+	return r.finishRest(ctx, b, &rest, r.clock)
 }
 
 // readMany reads the first of some entries into one buffer: all of them, unless the gate begins to bound what is read. It
 // returns how many it took, and a piece if there is something for the workers.
-func (p *pipeline) readMany(ctx context.Context, b *batch, entries []uint32, rest *remainder, clock *report.Clock) (
-	int, *piece, error,
-) {
-	clock.Enter(report.WaitMemory)
-	buf, err := p.buffers.Get(ctx)
+func (r *reader) readMany(ctx context.Context, b *batch, entries []uint32, rest *remainder) (int, *piece, error) {
+	r.clock.Enter(report.WaitMemory)
+	buf, err := r.buffers.Get(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
-	clock.Enter(report.Read)
-	clock.Current(func() string { return b.job.dir.Join(b.job.dir.Entries[entries[0]].Name) })
+	r.begin(b, entries)
 	pc, n := &piece{job: b.job, buf: buf}, 0
-	for _, i := range entries {
-		if n > 0 && b.dir.Bound() > 0 {
-			break
-		}
-		if err := p.readEntry(ctx, b, i, pc, rest); err != nil {
+	for n < len(entries) && (n == 0 || b.dir.Bound() == 0) {
+		k, err := r.readGroup(ctx, b, entries[n:], pc, rest)
+		if err != nil {
 			return n, nil, err
 		}
-		n++
+		n += k
 	}
-	p.Ledger.Bytes.Read.Add(uint64(pc.n))
+	r.Ledger.Bytes.Read.Add(pc.content())
 	if len(pc.items) == 0 {
-		p.buffers.Put(buf)
+		r.buffers.Put(buf)
 		return n, nil, nil
 	}
 	return n, pc, nil
 }
 
-// readAlone reads one entry without holding any of the buffers while it waits at the gate: they are fewer than the
-// readers, and those of another device need them.
-func (p *pipeline) readAlone(ctx context.Context, b *batch, entries []uint32, rest *remainder, clock *report.Clock) (
-	int, *piece, error,
-) {
-	own, err := p.asides.Get(ctx)
+// readFew reads what the gate lets through at once, without holding any of the buffers while it waits there: they are
+// fewer than the readers, and those of another device need them.
+func (r *reader) readFew(ctx context.Context, b *batch, entries []uint32, rest *remainder) (int, *piece, error) {
+	own, err := r.asides.Get(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer p.asides.Put(own)
-	clock.Enter(report.Read)
-	clock.Current(func() string { return b.job.dir.Join(b.job.dir.Entries[entries[0]].Name) })
+	defer r.asides.Put(own)
+	r.begin(b, entries)
 	pc := &piece{job: b.job, buf: own}
-	if err := p.readEntry(ctx, b, entries[0], pc, rest); err != nil {
+	n, err := r.readGroup(ctx, b, entries, pc, rest)
+	if err != nil {
 		return 0, nil, err
 	}
-	p.Ledger.Bytes.Read.Add(uint64(pc.n))
+	r.Ledger.Bytes.Read.Add(pc.content())
 	if len(pc.items) == 0 {
-		return 1, nil, nil
+		return n, nil, nil
 	}
-	clock.Enter(report.WaitMemory)
-	if pc.buf, err = p.buffers.Get(ctx); err != nil {
+	r.clock.Enter(report.WaitMemory)
+	if pc.buf, err = r.buffers.Get(ctx); err != nil {
 		return 0, nil, err
 	}
 	copy(pc.buf, own[:pc.n])
-	return 1, pc, nil
+	return n, pc, nil
 }
 
-// readEntry reads one entry of a batch into pc.
-func (p *pipeline) readEntry(ctx context.Context, b *batch, i uint32, pc *piece, rest *remainder) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
+// begin tells the ledger what is read from now on.
+func (r *reader) begin(b *batch, entries []uint32) {
+	r.clock.Enter(report.Read)
+	r.clock.Current(func() string { return b.job.dir.Join(b.job.dir.Entries[entries[0]].Name) })
+}
+
+// content returns how many bytes of small files there are.
+func (pc *piece) content() (n uint64) {
+	for _, it := range pc.items {
+		n += uint64(it.len)
 	}
-	if b.job.dir.Entries[i].Type != tree.File {
-		p.readOther(b, i)
-		return nil
+	return n
+}
+
+// readGroup reads the first of some entries of a batch into pc, at least one of them, and returns how many. Files are
+// opened one after the other and then read together.
+func (r *reader) readGroup(ctx context.Context, b *batch, entries []uint32, pc *piece, rest *remainder) (int, error) {
+	r.group, r.wholes = r.group[:0], r.wholes[:0]
+	defer r.closeGroup()
+	n := 0
+	for ; n < len(entries) && len(r.group) < r.files.Most(); n++ {
+		if err := context.Cause(ctx); err != nil {
+			return n, err
+		}
+		i := entries[n]
+		if b.job.dir.Entries[i].Type != tree.File {
+			r.readOther(b, i)
+			continue
+		}
+		more, err := r.open(ctx, b, i, pc, rest)
+		if err != nil {
+			return n, err
+		}
+		if !more {
+			break
+		}
 	}
-	return p.small(ctx, b, i, pc, rest)
+	r.files.ReadWhole(pc.buf, r.wholes)
+	for k := range r.group {
+		items, o := len(pc.items), &r.group[k]
+		what := r.conclusion(ctx, b, o, &r.wholes[k], pc)
+		if err := r.settle(ctx, b, o.entry, what, items < len(pc.items), rest); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// closeGroup closes the files of a group.
+func (r *reader) closeGroup() {
+	for i := range r.group {
+		r.files.Done(r.group[i].file)
+		r.group[i] = opened{}
+	}
+	r.opens.Give(max(0, len(r.group)-1))
+	r.group = r.group[:0]
+}
+
+// open opens a small file and gives it a place in pc, or books why not. It reports false if there is no room for the file
+// in this group.
+func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *remainder) (bool, error) {
+	e := &b.job.dir.Entries[i]
+	room := uint64(len(pc.buf) - pc.n)
+	if bound := b.dir.Bound(); bound > 0 && len(r.group) > 0 {
+		room = min(room, uint64(max(0, bound-pc.n)))
+	}
+	if len(r.group) > 0 && e.Size >= room {
+		return false, nil
+	}
+	if len(r.group) > 0 {
+		if !r.opens.Take() { // they are what other readers have open
+			return false, nil
+		}
+		defer func(before int) {
+			if len(r.group) == before {
+				r.opens.Give(1)
+			}
+		}(len(r.group))
+	}
+	f, err := r.files.Open(b.dir, e.Name)
+	if len(r.group) > 0 && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
+		return false, nil
+	}
+	if err != nil {
+		return true, r.settle(ctx, b, i, r.openFailed(b, i, err), false, rest)
+	}
+	o := opened{entry: i, what: meaning(e, f), file: f}
+	if o.before, err = r.before(ctx, f, b.job, i, 0); err != nil {
+		r.files.Done(f)
+		if context.Cause(ctx) == nil {
+			r.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
+		}
+		return true, r.settle(ctx, b, i, o.what, false, rest)
+	}
+	size := expected(b.job, &o.before)
+	switch {
+	case size < room && size <= smallFile:
+	case len(r.group) > 0 && size <= smallFile: // there is room in the next one
+		r.files.Done(f)
+		return false, nil
+	default:
+		r.files.Done(f)
+		return true, r.settle(ctx, b, i, isLarge, false, rest)
+	}
+	r.group = append(r.group, o)
+	r.wholes = append(r.wholes, localfs.Whole{File: f, Size: size, At: pc.n})
+	pc.n += int(size) + 1
+	return true, nil
+}
+
+// expected returns how many bytes are to be read of a small file. Those of a pseudo file system do not know their size.
+func expected(j *job, st *attemptAt) uint64 {
+	if j.dir.FS.Pseudo {
+		return smallFile
+	}
+	return st.Size
 }
 
 // remainder is what a batch leaves to be read once its buffer is given away: a reader that waits for a second buffer
@@ -209,10 +323,10 @@ func (p *pipeline) finishRest(ctx context.Context, b *batch, rest *remainder, cl
 	return nil
 }
 
-// small reads one small file into pc, or books why not.
-func (p *pipeline) small(ctx context.Context, b *batch, i uint32, pc *piece, rest *remainder) error {
-	items := len(pc.items)
-	switch p.readSmall(ctx, b, i, pc) {
+// settle does with a file what is left to do once it was read, or was found not to be readable: kept, if it is a part of a
+// piece now.
+func (p *pipeline) settle(ctx context.Context, b *batch, i uint32, what found, kept bool, rest *remainder) error {
+	switch what {
 	case isLarge:
 		b.job.pending.Add(1)
 		rest.grown = append(rest.grown, i)
@@ -223,7 +337,7 @@ func (p *pipeline) small(ctx context.Context, b *batch, i uint32, pc *piece, res
 		}
 	case isRead:
 	}
-	if items == len(pc.items) { // no worker will hear of it
+	if !kept { // no worker will hear of it
 		return p.share(ctx, b.job, i)
 	}
 	return nil
@@ -232,7 +346,7 @@ func (p *pipeline) small(ctx context.Context, b *batch, i uint32, pc *piece, res
 // forward hands a piece to the workers.
 func (p *pipeline) forward(ctx context.Context, pc *piece, clock *report.Clock) error {
 	clock.Enter(report.WaitCPU)
-	return crew.Hand(ctx, p.pieces, pc, &p.workers)
+	return crew.Hand(ctx, p.pieces, pc)
 }
 
 // readOther reads what there is to an object without content.
@@ -243,6 +357,11 @@ func (p *pipeline) readOther(b *batch, i uint32) {
 	switch e.Type {
 	case tree.Symlink:
 		target, err := b.dir.Readlink(e.Name)
+		if errors.Is(err, syscall.EINVAL) { // no link any more: a later backup sees what it is
+			r.gone = true
+			p.Ledger.Note(path, "read link", errReplaced)
+			return
+		}
 		if err != nil {
 			p.unreadable(b.job, i, path, "read link", err)
 			return
@@ -301,51 +420,48 @@ func meaning(e *scan.Entry, f *localfs.File) found {
 	return isRead
 }
 
-// readSmall appends the content of one small file to pc.
-func (p *pipeline) readSmall(ctx context.Context, b *batch, i uint32, pc *piece) found {
+// conclusion makes an item of pc of a file that was read together with others, or books why not. A file that changed
+// meanwhile is read again, by itself.
+func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *localfs.Whole, pc *piece) found {
+	i, f, before := o.entry, o.file, o.before
 	e, r := &b.job.dir.Entries[i], &b.job.results[i]
-	f, err := b.dir.OpenFile(e.Name)
-	if err != nil {
-		return p.openFailed(b, i, err)
+	at, n, err := w.At, w.N, w.Err
+	if context.Cause(ctx) != nil {
+		return o.what
 	}
-	defer f.Close()
-	f.NoteCache()
-	what, room := meaning(e, f), pc.buf[pc.n:]
 	for try := 0; ; try++ {
-		st, err := p.before(ctx, f, b.job, i, try)
-		if context.Cause(ctx) != nil {
-			return what
-		}
-		if err != nil {
-			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
-			return what
-		}
-		size := st.Size
-		if b.job.dir.FS.Pseudo {
-			size = smallFile
-		} else if size >= uint64(len(room)) || size > smallFile {
-			return isLarge
-		}
-		n, err := f.ReadWhole(room, size)
-		if err == nil && b.job.dir.FS.Pseudo {
-			if n > smallFile {
-				err = errEndless
+		if try > 0 {
+			before, err = p.before(ctx, f, b.job, i, try)
+			if context.Cause(ctx) != nil {
+				return o.what
 			}
-			st.Size = uint64(n)
+			if err != nil {
+				p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
+				return o.what
+			}
+			at = pc.n
+			room, size := pc.buf[at:], expected(b.job, &before)
+			if size >= uint64(len(room)) || size > smallFile {
+				return isLarge
+			}
+			n, err = f.ReadWhole(room, size)
+		}
+		if err == nil && b.job.dir.FS.Pseudo && n > smallFile {
+			err = errEndless
 		}
 		if err != nil {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "read", err)
-			return what
+			return o.what
 		}
 		after, err := f.Stat()
 		if err != nil {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
-			return what
+			return o.what
 		}
 		if b.job.dir.FS.Pseudo {
-			after.Size = uint64(n)
+			before.Size, after.Size = uint64(n), uint64(n)
 		}
-		verdict := p.judge(&st, &after, uint64(n), try)
+		verdict := p.judge(&before, &after, uint64(n), try)
 		if verdict == again {
 			p.Ledger.Objects.Retries.Add(1)
 			continue
@@ -354,11 +470,10 @@ func (p *pipeline) readSmall(ctx context.Context, b *batch, i uint32, pc *piece)
 		p.measured(e, &after, uint64(n))
 		p.openAttributes(r, f, &after, b.job.dir, e.Name)
 		if verdict != give {
-			pc.items = append(pc.items, item{i, uint32(pc.n), uint32(n)})
-			pc.n += n
+			pc.items = append(pc.items, item{i, uint32(at), uint32(n)})
+			pc.n = max(pc.n, at+n)
 		}
-		f.DropCache(0, int64(n))
-		return what
+		return o.what
 	}
 }
 

@@ -217,7 +217,7 @@ func TestCorpusCompressesAsStated(t *testing.T) {
 	c, err := newCorpus()
 	require.NoError(t, err)
 	size := func(level, from, to int) float64 {
-		compressor, err := pack.NewCompressor(level)
+		compressor, err := pack.NewCompressor(level, 1<<20)
 		require.NoError(t, err)
 		out, in := 0, 0
 		for _, f := range c.frames {

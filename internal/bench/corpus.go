@@ -123,7 +123,7 @@ func (c *corpus) pack() error {
 	if err != nil {
 		return err
 	}
-	compressor, err := pack.NewCompressor(usualLevel)
+	compressor, err := pack.NewCompressor(usualLevel, 1<<20)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func turns(worker int) func() int {
 func (c *corpus) compress(worker, level int) (step, error) {
 	next := turns(worker)
 	dst := make([]byte, 0, frameSize)
-	compressor, err := pack.NewCompressor(level)
+	compressor, err := pack.NewCompressor(level, 1<<20)
 	return func() (int, error) {
 		compressor.Compress(dst, c.frames[next()])
 		return frameSize, nil

@@ -156,5 +156,9 @@ func (c *checker) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return needs.Blame(ctx, c.snapshots)
+	if err := needs.Blame(ctx, c.snapshots); err != nil {
+		return err
+	}
+	c.found.Unneeded(len(c.opt.Snapshots) == 0 && !c.found.Has(Snapshot))
+	return nil
 }

@@ -88,6 +88,9 @@ func (c *checker) checkIndex(ctx context.Context) error {
 		_, bad := damaged[idOf(info)]
 		return bad || superseded[idOf(info)]
 	})
+	// Oldest first from now on, as a backup reads them: of several places of a blob the one that is added last counts, and
+	// a blob is stored again only when its older place was lost.
+	slices.Reverse(c.segments)
 	c.found.Count(func(r *Result) { r.Segments = uint64(len(c.segments)) })
 	return c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
 		if err != nil { // it could be read a moment ago
@@ -124,10 +127,8 @@ func (c *checker) eachSegment(ctx context.Context, of []store.Info,
 
 // checkSegment compares the packs of one segment with what the segment says of them.
 func (c *checker) checkSegment(ctx context.Context, id format.ID, seg *index.Segment) error {
-	if err := c.blobs.Add(id, seg); err != nil {
-		return err
-	}
 	blobs := uint64(0)
+	var there, lost []index.Pack
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
 	for i := range seg.Packs {
@@ -138,9 +139,15 @@ func (c *checker) checkSegment(ctx context.Context, id format.ID, seg *index.Seg
 		file := c.packs.find(p.ID)
 		switch {
 		case file == nil:
-			c.found.LosePack(p.ID, 0, errGone)
+			c.found.MissPack(p.ID, errGone)
+			lost = append(lost, *p)
 			continue
-		case file.named: // by another segment as well, and looked at
+		case uint64(file.size) != p.Size:
+			lost = append(lost, *p)
+		default:
+			there = append(there, *p)
+		}
+		if file.named { // by another segment as well, and looked at
 			continue
 		}
 		file.named = true
@@ -151,7 +158,13 @@ func (c *checker) checkSegment(ctx context.Context, id format.ID, seg *index.Seg
 		c.start(ctx, g, func(ctx context.Context) error { return c.checkTable(ctx, p) })
 	}
 	c.found.Count(func(r *Result) { r.Blobs += blobs })
-	return c.wait(g)
+	if err := c.wait(g); err != nil {
+		return err
+	}
+	if err := c.blobs.Add(id, &index.Segment{Packs: there, Supersedes: seg.Supersedes}); err != nil {
+		return err
+	}
+	return c.blobs.AddLost(id, lost)
 }
 
 // checkTable reads the table at the end of a pack and compares it with the index.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -78,7 +79,8 @@ Exit code 3 says that there is a snapshot which lacks some objects: each is name
   tidemark backup --tag nightly --exclude '*.o' --one-file-system /
   pg_dumpall | tidemark backup --stdin --stdin-filename all.sql
   tidemark backup --stdin-from-command --stdin-filename all.sql -- pg_dumpall`,
-		Args: cobra.ArbitraryArgs,
+		Args:        cobra.ArbitraryArgs,
+		Annotations: map[string]string{folders.TakesAddress: "COMMAND"}, // fromPaths refuses them
 	}, func(ctx context.Context, args []string) error { return a.backup(ctx, f, args) },
 		options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection)
@@ -188,26 +190,37 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 
 // crews turns the dial into crews. Of the memory, a third is for file data on its way to the workers, the rest for packs.
 //
-// A value of the dial is the ceiling: half of it begins, the rest comes when work has
-// waited too long. Without one, the machine decides what begins, and up to twice as many readers may come.
+// A value of the dial is the ceiling: half of it begins. Without one, the machine decides what begins, and up to twice as
+// many readers may come. What is named singly stays as it is. What is best in between shows during the run.
 func crews(par options.Parallel) backup.Parallel {
 	w := par.Workers
-	p := backup.Parallel{
-		Scanners: w.Scanners, Threshold: w.Threshold, Memory: par.Memory / 3,
-		Readers: backup.Range{Start: w.Readers, Most: 2 * w.Readers},
-		Workers: backup.Range{Start: w.Compressors, Most: w.Compressors},
+	limits := func(n, named, most int) backup.Range {
+		switch {
+		case named > 0:
+			return backup.Range{Start: n, Least: n, Most: n}
+		case par.Utilization > 0:
+			return backup.Range{Start: (n + 1) / 2, Least: 1, Most: n}
+		}
+		return backup.Range{Start: n, Least: 1, Most: most}
 	}
-	if par.Utilization > 0 {
-		p.Readers = backup.Range{Start: (w.Readers + 1) / 2, Most: w.Readers}
-		p.Workers = backup.Range{Start: (w.Compressors + 1) / 2, Most: w.Compressors}
+	return backup.Parallel{
+		Scanners: w.Scanners,
+		Readers:  limits(w.Readers, par.Named.Readers, 2*w.Readers),
+		Workers:  limits(w.Compressors, par.Named.Compressors, w.Compressors),
+		Uploads:  limits(w.Uploads, par.Named.Uploads, w.Uploads),
+		Memory:   par.Memory / 3,
 	}
-	return p
 }
 
 func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	paths, err := f.lists.paths(a.In, args)
 	if err != nil {
 		return err
+	}
+	for _, path := range paths {
+		if err := folders.Source(path); err != nil {
+			return &usageError{err}
+		}
 	}
 	if job.Source.Root, err = scan.Sources(paths); err != nil {
 		return err
@@ -228,6 +241,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		return err
 	}
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
+	job.Source.Reading.Singly = !reading.Batches
 	job.Source.Gate = a.gate
 	job.Source.Comparing = backup.Comparing{Force: f.force, IgnoreInode: f.ignoreInode, IgnoreCtime: f.ignoreCtime}
 	return nil

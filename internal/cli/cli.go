@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -83,6 +84,7 @@ type app struct {
 	print    output.Printer
 	received intake
 	task     *task
+	ballast  []byte        // see ballastSize
 	logon    *unlock.Logon // nil: no share was asked for yet
 	shares   []*smb.Store  // to be closed
 }
@@ -133,6 +135,9 @@ func (a *app) helpCommand() *cobra.Command {
 }
 
 func (a *app) unknownCommand(c *cobra.Command, name string) error {
+	if err := folders.Arguments(c, []string{name}); err != nil {
+		return &usageError{err}
+	}
 	if near := c.SuggestionsFor(name); len(near) > 0 {
 		return usagef("unknown command %q: did you mean %s?", name, near[0])
 	}

@@ -22,10 +22,24 @@ func (a *app) dial(job *backup.Job) {
 		Compressors: w.Compressors, Uploads: w.Uploads}, runtime.NumCPU())
 	w.Scanners, w.Readers, w.Compressors, w.Uploads = most.Scanners, most.Readers, most.Compressors, most.Uploads
 	job.Parallel = crews(par)
+	if c := a.spec.Compression(); c.Auto {
+		job.Parallel.Level = backup.Range{Start: c.Level, Least: 1, Most: options.HardestAuto}
+	}
 	job.Session.Uploads = par.Workers.Uploads
 	a.task.uploads = par.Workers.Uploads
 	job.Session.Memory = par.Memory - job.Parallel.Memory
+	job.Session.Tuning.Frame = frameSize(par)
 	job.Session.Tuning.Segment = max(1, int(a.spec.Transfer().CommitBytes/session.PackSize))
+}
+
+// frameSize returns how many bytes of file data are compressed together: up to 4 MiB, where all compressors together take
+// no more than a quarter of the memory for data under way. Each of them holds a frame, and as much again of history.
+func frameSize(par options.Parallel) int {
+	size := 4 << 20
+	for size > 1<<20 && int64(2*size*par.Workers.Compressors) > par.Memory/4 {
+		size /= 2
+	}
+	return size
 }
 
 // targetMedium tells what the repository lies on, also before it is made.

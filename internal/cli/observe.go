@@ -94,6 +94,9 @@ type metered struct {
 	intake *intake
 }
 
+// Proves is what the store beneath says.
+func (m *metered) Proves() bool { return store.Proves(m.Store) }
+
 // Get passes on, and counts what came. A worker whose clock is in ctx is fetching meanwhile, and what it did before is
 // what it goes on with.
 func (m *metered) Get(ctx context.Context, name store.Name, off int64, p []byte) error {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/device"
@@ -33,6 +34,11 @@ func (a *app) place() (place, error) {
 	if location == "" {
 		return place{}, usagef("name a repository with --repo or TIDEMARK_REPOSITORY: this user has no home directory")
 	}
+	return placeAt(location)
+}
+
+// placeAt reads what a user named as a place.
+func placeAt(location string) (place, error) {
 	scheme, rest, found := strings.Cut(location, "://")
 	switch {
 	case found && scheme == "file":
@@ -44,8 +50,14 @@ func (a *app) place() (place, error) {
 		}
 		return place{share: target}, nil
 	case found: // not quoted as a whole: there may be a password in it
+		if strings.ContainsFunc(scheme, func(r rune) bool { return !unicode.IsLetter(r) }) {
+			scheme = "..."
+		}
 		return place{}, usagef("repository %s://...: this version keeps repositories in folders, and on SMB shares as "+
 			"smb://user@host/share/path", scheme)
+	case halfAddress(location):
+		return place{}, usagef("the repository looks like the address of a share: write it as smb://user@host/share/path, or put ./ " +
+			"before the name of a folder")
 	default:
 		location = strings.TrimPrefix(location, "local:")
 	}
@@ -54,6 +66,14 @@ func (a *app) place() (place, error) {
 		return place{}, fmt.Errorf("find repository: %w", err)
 	}
 	return place{folder: path}, nil
+}
+
+// halfAddress reports whether a location is one of the other ways in which people name a share. As a folder it would be
+// made on the disk, or shown with the password that is in it.
+func halfAddress(location string) bool {
+	lower := strings.ToLower(location)
+	return strings.HasPrefix(lower, "smb:") || strings.HasPrefix(lower, "cifs:") || strings.HasPrefix(location, `\\`) ||
+		strings.HasPrefix(location, "//") && strings.Contains(location, "@")
 }
 
 // onShare reports whether it is a folder of a share that this program talks to by itself.
@@ -98,7 +118,7 @@ func (p place) medium(word string) device.Medium {
 // openPlace opens what is at a place; store.ErrNotExist: nothing.
 func (a *app) openPlace(ctx context.Context, p place) (store.Store, error) {
 	if p.onShare() {
-		return a.connect(ctx, p.share, smb.Open)
+		return a.connectStore(ctx, p.share, smb.Open)
 	}
 	st, err := local.Open(p.folder, a.gate(nil, p.folder))
 	if err != nil {
@@ -110,7 +130,7 @@ func (a *app) openPlace(ctx context.Context, p place) (store.Store, error) {
 // createPlace makes the folders of a repository.
 func (a *app) createPlace(ctx context.Context, p place) (store.Store, error) {
 	if p.onShare() {
-		return a.connect(ctx, p.share, smb.Create)
+		return a.connectStore(ctx, p.share, smb.Create)
 	}
 	st, err := local.Create(p.folder, a.gate(nil, p.folder))
 	if err != nil {
@@ -123,21 +143,35 @@ func (a *app) createPlace(ctx context.Context, p place) (store.Store, error) {
 func (a *app) patient(st store.Store) store.Store {
 	policy := retry.DefaultPolicy()
 	policy.Notify = a.impatience
+	policy.Back = func() { a.print.Note("the target is back") }
 	return retry.Wrap(&metered{st, &a.received}, policy)
 }
 
 // impatience tells of something that is tried again.
 func (a *app) impatience(what string, err error, wait time.Duration) {
-	a.print.Note(fmt.Sprintf("%s: %v; trying again in %s", what, err, human.About(wait)))
+	why := strings.TrimPrefix(store.Brief(err).Error(), what+": ")
+	a.print.Note(fmt.Sprintf("%s: %s; trying again in %s", what, why, human.About(wait)))
 }
 
-// connect begins to use a share until the end of the run. Whoever mistyped the password may try again. The store repeats
-// by itself what a lost connection has undone.
-func (a *app) connect(ctx context.Context, t smb.Target,
+// connectStore connects to the share of a repository. The store repeats by itself what a lost connection has undone.
+func (a *app) connectStore(ctx context.Context, t smb.Target,
 	begin func(context.Context, smb.Target, smb.Options) (*smb.Store, error),
 ) (store.Store, error) {
+	st, err := a.connect(ctx, t, begin)
+	if err != nil {
+		return nil, err
+	}
+	return &metered{st, &a.received}, nil
+}
+
+// connect begins to use a share until the end of the run. Whoever mistyped the password may try again.
+func (a *app) connect(ctx context.Context, t smb.Target,
+	begin func(context.Context, smb.Target, smb.Options) (*smb.Store, error),
+) (*smb.Store, error) {
 	if a.logon == nil {
 		a.logon = &unlock.Logon{Share: a.spec.Share()}
+		a.logon.Tickets.Cache, _ = a.Env("KRB5CCNAME")
+		a.logon.Tickets.Config, _ = a.Env("KRB5_CONFIG")
 		if terminal := unlock.OpenTerminal(a.Err); terminal != nil {
 			a.logon.Asker = terminal
 		}
@@ -153,7 +187,7 @@ func (a *app) connect(ctx context.Context, t smb.Target,
 			return nil, err //nolint:wrapcheck // the caller says where
 		}
 		a.shares = append(a.shares, st)
-		return &metered{st, &a.received}, nil
+		return st, nil
 	}
 }
 
@@ -163,7 +197,9 @@ func (a *app) shareOptions(t smb.Target) smb.Options {
 	o := smb.Options{
 		Credentials: func(ctx context.Context) (smb.Secret, error) { return a.logon.Secret(ctx, t) },
 		Sessions:    a.sessions(), Encrypt: s.Encrypt, Sign: s.Sign,
-		Patience: smb.Patience{Notify: func(err error, wait time.Duration) { a.impatience(t.Host, err, wait) }},
+		Patience: smb.Patience{Notify: func(err error, wait time.Duration) {
+			a.print.Note(fmt.Sprintf("%v; trying again in %s", err, human.About(wait)))
+		}, Back: func() { a.print.Note(t.Host + " is back") }},
 	}
 	switch s.Verify {
 	case "full":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/gatehouse"
@@ -33,7 +34,8 @@ This is what the system can do for any program. Sleeping while others use the di
 --policy (or with auto) the policy is utility.`,
 		Example: `  tidemark run --policy throttle -- make -j8
   tidemark run --policy utility -p 1234`,
-		Args: cobra.ArbitraryArgs,
+		Args:        cobra.ArbitraryArgs,
+		Annotations: map[string]string{folders.TakesAddress: "COMMAND"},
 	}, func(ctx context.Context, args []string) error {
 		p := a.spec.IO().Policy
 		if a.spec.IO().Auto {

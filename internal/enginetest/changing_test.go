@@ -100,7 +100,8 @@ func changeOnce(t *testing.T, how backup.Serialization, change func(*os.File) er
 	case backup.SharedDynamic, backup.SharedStatic:
 		require.Equal(t, tree.Retried, got.Outcome)
 		require.True(t, string(final) == got.data, "the second attempt is the new state")
-		require.EqualValues(t, 1, totals.Objects.Retries)
+		// A file system sets the size of a file that is cut before its time: who looks in between sees two changes.
+		require.Contains(t, []uint64{1, 2}, totals.Objects.Retries)
 		require.Empty(t, e.failures())
 	case backup.Dynamic:
 		require.Equal(t, tree.Dynamic, got.Outcome)

@@ -253,7 +253,8 @@ func TestGatesAreToldOfEveryByte(t *testing.T) {
 		what string
 		run  func() error
 	}{
-		{"first backup", func() error { return g.makeBackup(ctx, g.job()) }},
+		// One file after the other: what io_uring reads the kernel does not count as read by a process.
+		{"first backup", func() error { return g.makeBackup(ctx, readAll(g.job(), true)) }},
 		{"unchanged backup", func() error { return g.makeBackup(ctx, g.job()) }},
 		{"restore", func() error { return g.restoreTo(ctx, dst, true) }},
 		{"check", func() error { return g.checkAll(ctx, t.TempDir()) }},

@@ -92,6 +92,7 @@ type Cache struct {
 	write   sync.Mutex // held by whoever changes blobs or directories, over several transactions
 	blobs   *runs.Index
 	live    atomic.Pointer[liveSet]
+	mapped  residence
 	dirStep int // dirsPerCommit, which tests make smaller
 	damaged atomic.Bool
 }
@@ -165,6 +166,7 @@ func (c *Cache) Close() error {
 
 func open(path string, repo [16]byte, door Door, private bool) (*Cache, error) {
 	c := &Cache{path: path, door: door, private: private, dirStep: dirsPerCommit}
+	c.mapped.enough = mappedEnough
 	c.blobs = runs.New(guarded{c})
 	err := c.commit(false, func() error { return c.openFile(repo) })
 	if err == nil {
@@ -279,7 +281,12 @@ func (c *Cache) guard(what string, op func() error) (err error) {
 // update and view are transactions behind the guard.
 func (c *Cache) update(what string, change func(tx *bolt.Tx) error) error {
 	err := c.commit(true, func() error {
-		return c.guard(what, func() error { return c.db.Update(change) })
+		return c.guard(what, func() error {
+			if err := c.db.Update(change); err != nil {
+				return err
+			}
+			return c.db.View(func(tx *bolt.Tx) error { c.mapped.release(c.db, tx); return nil })
+		})
 	})
 	if errors.Is(err, ErrStopped) {
 		err = fmt.Errorf("%s: %w", what, err)
@@ -321,7 +328,13 @@ func (c *Cache) taken() int {
 }
 
 func (c *Cache) view(what string, read func(tx *bolt.Tx) error) error {
-	return c.guard(what, func() error { return c.db.View(read) })
+	return c.guard(what, func() error {
+		return c.db.View(func(tx *bolt.Tx) error {
+			err := read(tx)
+			c.mapped.looked(c.db, tx, 1)
+			return err
+		})
+	})
 }
 
 // guarded is the file as package runs sees it.

@@ -153,7 +153,10 @@ func (c *Cache) Drop() error {
 }
 
 // Lookup finds out where blobs lie; out must be as long as ids. All answers are of one moment.
-func (c *Cache) Lookup(ids []format.ID, out []Found) error { return c.blobs.Lookup(ids, out) }
+func (c *Cache) Lookup(ids []format.ID, out []Found) error {
+	c.mapped.looks.Add(int64(len(ids)))
+	return c.blobs.Lookup(ids, out)
+}
 
 // MayContain reports false only if the cache does not hold the blob; it asks nothing but memory. It says true when it
 // does not know: after an error, or because the filters of the longest runs do not fit.

@@ -28,7 +28,6 @@ func guardedRooms() []guardedRoom {
 			"Entries: unix.Seek":        "to go back to the beginning of a directory reads nothing",
 			"BtrfsID: unix.Syscall":     "an open file system knows its name",
 			"MountedFrom: unix.Fstatfs": "an open file system knows its name",
-			"timed: unix.Pread":         "TimeRead begins an operation with the pass that it is given",
 		}},
 		{"internal/store/local", nil, []string{"Do", "do", "look", "flush"}, map[string]string{
 			"discard: os.Remove": "a temporary file is removed although ctx has ended",
@@ -36,6 +35,8 @@ func guardedRooms() []guardedRoom {
 		{"internal/hashcache", nil, []string{"do", "look", "commit"}, map[string]string{
 			"OpenTemp: os.Remove": "a temporary file is removed although ctx has ended",
 			"Close: os.Remove":    "a damaged cache is removed although ctx has ended",
+			"letGo: unix.Syscall": "is advice about page tables, not about a device",
+			"release: .Info":      "asks the database where it is mapped",
 		}},
 		{"internal/repo/framecache", nil, []string{"do", "names", "atFolder"}, map[string]string{
 			"write: os.Remove":      "a temporary file is removed although ctx has ended",

@@ -13,13 +13,16 @@ import (
 // testRooms hold code that only tests run. They may import anything but cmd, and only tests and each other import them.
 func testRooms() []string {
 	return []string{
-		"internal/testkit", "internal/enginetest", "internal/laws", "internal/store/storetest",
+		"internal/testkit", "internal/enginetest", "internal/sharetest", "internal/laws", "internal/corpus", "internal/stagebench",
+		"internal/store/storetest",
 		"internal/store/faultstore", "internal/store/smb/smbtest", "pkg/format/internal/spectest",
 	}
 }
 
 // tools are programs for people who work on this one. Nothing imports them.
-func tools() []string { return []string{"internal/peerbench", "internal/policybench"} }
+func tools() []string {
+	return []string{"internal/peerbench", "internal/policybench", "internal/scalebench", "internal/sharebench"}
+}
 
 // within reports whether a package lies at or below one of some folders.
 func within(pkg string, folders []string) bool {

@@ -41,15 +41,18 @@ func (c *content) readSome(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	c.bound(grant.Max > 0)
-	p = p[:cut(off, len(p), grant.Max)]
-	n := 0
-	err = retry(func() (err error) {
-		n, err = unix.Pread(c.fd, p, off)
-		return err
-	})
-	n = max(n, 0)
+	n, err := pread(c.fd, p[:cut(off, len(p), grant.Max)], off)
 	grant.End(n)
 	return n, err
+}
+
+// pread is one call. It returns no negative number.
+func pread(fd int, p []byte, off int64) (n int, err error) {
+	err = retry(func() (err error) {
+		n, err = unix.Pread(fd, p, off)
+		return err
+	})
+	return max(n, 0), err
 }
 
 // bound turns the kernel's reading ahead off as long as reads are bounded, which it would defeat: asked for 128 KiB, it

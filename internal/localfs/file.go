@@ -25,26 +25,35 @@ type File struct {
 // end of a fifo and, where the system allows, without touching the access time. Anything but a regular file is
 // ErrNotRegular.
 func (d *Dir) OpenFile(name string) (*File, error) {
-	if err := checkName(name); err != nil {
-		return nil, failed("open", name, err)
+	f := &File{}
+	if err := d.openInto(f, name); err != nil {
+		return nil, err
 	}
-	f := &File{content: content{fd: -1, door: d.door}, host: d.host}
+	return f, nil
+}
+
+// openInto makes f, which is not open, the file that OpenFile would return.
+func (d *Dir) openInto(f *File, name string) error {
+	if err := checkName(name); err != nil {
+		return failed("open", name, err)
+	}
+	*f = File{content: content{fd: -1, door: d.door}, host: d.host}
 	grant, err := d.door.begin(iopolicy.Metadata, 0)
 	if err != nil {
-		return nil, failed("open", name, err)
+		return failed("open", name, err)
 	}
 	fd, err := d.openRegular(name, &f.opened)
 	grant.End(0)
 	switch {
 	case err == nil:
 		f.fd = fd
-		return f, nil
+		return nil
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV),
 		errors.Is(err, unix.EOPNOTSUPP):
 		// A symbolic link; a socket or a device without driver; a socket on macOS.
-		return nil, fmt.Errorf("open %q: %w (%w)", name, ErrNotRegular, err)
+		return fmt.Errorf("open %q: %w (%w)", name, ErrNotRegular, err)
 	default:
-		return nil, failed("open", name, err)
+		return failed("open", name, err)
 	}
 }
 
@@ -76,25 +85,6 @@ func (f *File) Stat() (Stat, error) {
 
 // ReadAt fills p from offset off. It returns less than len(p) only together with an error, io.EOF at the end.
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.readFull(p, off) }
-
-// ReadWhole reads a file of size bytes from its beginning. p is one byte longer than that, so that more is noticed. One
-// system call is enough for a file of the expected size, unless the gate allows less: only a shorter answer is followed by
-// another one. It returns how
-// many bytes there were; more than size says that the file has grown.
-func (f *File) ReadWhole(p []byte, size uint64) (int, error) {
-	n, err := f.readSome(p[:size+1], 0)
-	if err != nil {
-		return 0, fmt.Errorf("read: %w", err)
-	}
-	if uint64(n) >= size {
-		return n, nil
-	}
-	more, err := f.readFull(p[n:size+1], int64(n))
-	if err == io.EOF {
-		err = nil
-	}
-	return n + more, err
-}
 
 // Read reads on from where the last Read ended.
 func (f *File) Read(p []byte) (int, error) {

@@ -16,7 +16,10 @@ type host struct {
 	noStatx     atomic.Bool
 	noXattrAt   atomic.Bool
 	noCacheStat atomic.Bool
-	privileged  bool // may open device nodes of every owner
+	keeps       atomic.Uint64 // 1 + number of the file system last found to leave in memory what was read
+	waits       atomic.Uint64 // 1 + number of the one last found to block whoever reads, whatever is asked
+	async       atomic.Uint64 // 1 + number of the one last found not to
+	privileged  bool          // may open device nodes of every owner
 	procOnce    sync.Once
 	proc        int // O_PATH descriptor of /proc/self/fd, -1 where there is none
 }

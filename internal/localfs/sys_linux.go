@@ -161,6 +161,7 @@ func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uin
 	if len(buf) < minDirBuf {
 		buf = make([]byte, 8*minDirBuf)
 	}
+	// Also a directory that stands at its start: btrfs lists what was there when it was opened or rewound.
 	if err := retry(func() error { _, err := unix.Seek(d.fd, 0, 0); return err }); err != nil {
 		return fmt.Errorf("rewind directory: %w", err)
 	}

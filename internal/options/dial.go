@@ -1,18 +1,15 @@
 package options
 
 import (
-	"time"
-
 	"github.com/tidemark-backup/tidemark/internal/device"
 )
 
 // Workers is how many goroutines of each kind a backup uses.
 type Workers struct {
-	Scanners    int           // directories scanned at once, inside one file system too
-	Readers     int           // batches of files read at once
-	Compressors int           // batches cut, hashed and compressed at once
-	Uploads     int           // packs stored at once
-	Threshold   time.Duration // data that has waited longer than this asks for one more reader
+	Scanners    int // directories scanned at once, inside one file system too
+	Readers     int // batches of files read at once
+	Compressors int // batches cut, hashed and compressed at once
+	Uploads     int // packs stored at once
 }
 
 // dialRow is one row of IBM's table of RESOURCEUTILIZATION.
@@ -20,24 +17,23 @@ type dialRow struct {
 	sessions  int // with the server
 	producers int // compare what is there with what is stored
 	consumers int // move data
-	threshold int // seconds
 }
 
 // dialRows is the table, by value; row 0 is "unset". At 1 a single session does the work of both. Rows 0, 1, 5 and 10
 // are in IBM's documentation; the others are from common knowledge among its users.
 func dialRows() [11]dialRow {
 	return [11]dialRow{
-		{2, 1, 1, 30},
-		{1, 1, 0, 45},
-		{2, 1, 1, 45},
-		{3, 1, 2, 45},
-		{3, 1, 2, 30},
-		{4, 2, 2, 30},
-		{4, 2, 2, 20},
-		{5, 2, 3, 20},
-		{6, 2, 4, 20},
-		{7, 3, 4, 20},
-		{8, 4, 4, 10},
+		{2, 1, 1},
+		{1, 1, 0},
+		{2, 1, 1},
+		{3, 1, 2},
+		{3, 1, 2},
+		{4, 2, 2},
+		{4, 2, 2},
+		{5, 2, 3},
+		{6, 2, 4},
+		{7, 3, 4},
+		{8, 4, 4},
 	}
 }
 
@@ -57,9 +53,8 @@ func Dial(value, cpu int, media Media) Workers {
 	cpu = max(cpu, 1)
 	value = min(max(value, 0), 10)
 	row := dialRows()[value]
-	threshold := time.Duration(row.threshold) * time.Second
 	if value == 0 {
-		return auto(cpu, media, threshold)
+		return auto(cpu, media)
 	}
 	consumers := max(row.consumers, 1)
 	return Workers{
@@ -67,7 +62,6 @@ func Dial(value, cpu int, media Media) Workers {
 		Readers:     consumers,
 		Compressors: min(consumers, cpu),
 		Uploads:     consumers,
-		Threshold:   threshold,
 	}
 }
 
@@ -83,13 +77,12 @@ func Dial(value, cpu int, media Media) Workers {
 // With another machine every request waits for its way there and back, and does so side by side with others at no cost:
 // hence 8 to 16 scanners, 8 readers and all 4 uploads, however few processors there are. No more of the latter two: each
 // reader fills buffers, and each upload holds a pack in memory.
-func auto(cpu int, media Media, threshold time.Duration) Workers {
+func auto(cpu int, media Media) Workers {
 	w := Workers{
 		Scanners:    min(max(2*cpu, 4), 8),
 		Readers:     min(max(4*cpu, 8), 16),
 		Compressors: min(cpu, 64),
 		Uploads:     min(max(cpu/2, 2), 4),
-		Threshold:   threshold,
 	}
 	switch media.Source {
 	case device.HDD:

@@ -57,9 +57,9 @@ func TestRealSystemFile(t *testing.T) {
 	}
 	golden(t, "testdata/dsm.golden", listing.String())
 
-	require.Equal(t, Parallel{Workers{4, 4, 2, 4, 10 * time.Second}, 10, 96 << 20}, spec.Parallel(2, Media{}))
+	require.Equal(t, Parallel{Workers{4, 4, 2, 4}, Workers{}, 10, 96 << 20}, spec.Parallel(2, Media{}))
 	require.Equal(t, Transfer{10 << 30, 512 << 10, 64 << 10}, spec.Transfer())
-	require.Equal(t, Reading{SharedDynamic, 2, false}, spec.Reading())
+	require.Equal(t, Reading{SharedDynamic, 2, false, true}, spec.Reading())
 	require.Equal(t, Cache{true, "/var/cache/my tsm", 1 << 30, true}, spec.Cache())
 	require.Equal(t, Repository{"/home/me/backup", true}, spec.Repository())
 	require.Equal(t, Output{Quiet: true, Interval: 5 * time.Minute}, spec.Output())
@@ -77,10 +77,10 @@ func TestDefaults(t *testing.T) {
 	spec := machine{}.spec(t)
 	require.Equal(t, Repository{"/home/me/.local/share/tidemark/repository", false}, spec.Repository())
 	require.Equal(t, Keys{}, spec.Keys())
-	require.Equal(t, Parallel{Dial(0, 6, Media{}), 0, 96 << 20}, spec.Parallel(6, Media{}))
+	require.Equal(t, Parallel{Dial(0, 6, Media{}), Workers{}, 0, 96 << 20}, spec.Parallel(6, Media{}))
 	require.Equal(t, Transfer{256 << 20, 63 << 10, 32 << 10}, spec.Transfer())
-	require.Equal(t, Compression{2}, spec.Compression())
-	require.Equal(t, Reading{SharedDynamic, 4, false}, spec.Reading())
+	require.Equal(t, Compression{2, true}, spec.Compression())
+	require.Equal(t, Reading{SharedDynamic, 4, false, true}, spec.Reading())
 	require.Equal(t, Cache{true, "/home/me/.cache/tidemark", 256 << 20, false}, spec.Cache())
 	require.Equal(t, Output{Interval: 5 * time.Minute}, spec.Output())
 	require.Empty(t, spec.File())
@@ -321,7 +321,13 @@ func TestSourcesOfThePasswordOfAShare(t *testing.T) {
 
 func TestAddressesAreListedWithoutPasswords(t *testing.T) {
 	for location, want := range map[string]string{
-		"smb://me:geheim@nas/share": "smb://me:xxxxx@nas/share",
+		"smb://me:geheim@nas/share": "smb://(hidden)@nas/share",
+		"smb://me:12/geheim@nas/s":  "smb://(hidden)@nas/s",
+		"smb://me%25geheim@nas/s":   "smb://(hidden)@nas/s",
+		"smb:me:geheim@nas/s":       "smb:(hidden)@nas/s",
+		"//me:geheim@nas/s":         "//(hidden)@nas/s",
+		`\\me:geheim@nas\s`:         `\\(hidden)@nas\s`,
+		"me:geheim@smb://nas/s":     "(hidden)@smb://nas/s",
 		"smb://me@nas/share":        "smb://me@nas/share",
 		"smb://me:%zz@nas/share":    "smb://(hidden)@nas/share",
 		"/a@b":                      "/a@b",

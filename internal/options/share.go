@@ -11,6 +11,8 @@ func shareOptions() []Option {
 			Help: "command whose first line of output is the password for the server of an SMB share"},
 		{Name: "smb-credentials", Group: GroupShare, Type: Type{Kind: Path},
 			Help: "file with lines username=, password= and domain=, as mount.cifs takes it"},
+		{Name: "smb-kerberos", Group: GroupShare, Type: Type{Kind: Bool}, Default: "no",
+			Help: "log on to the server of an SMB share with the Kerberos ticket in KRB5CCNAME, and with no password"},
 		{Name: "smb-encrypt", Group: GroupShare, Type: Type{Kind: Bool}, Default: "no",
 			Help: "send nothing to the server of an SMB share in clear (SMB 3); no is as the server asks"},
 		{Name: "smb-sign", Group: GroupShare, Default: "if-offered",
@@ -23,12 +25,13 @@ func shareOptions() []Option {
 }
 
 // Share says how to talk to the server of a share. At most one of Password, PasswordFile, PasswordCommand and Credentials
-// is set: the one from the source that wins. All empty: ask on the terminal.
+// is set: the one from the source that wins; none with Kerberos. All empty: ask on the terminal.
 type Share struct {
 	Password        Secret
 	PasswordFile    string
 	PasswordCommand string
 	Credentials     string // a file in the form of mount.cifs
+	Kerberos        bool   // none of those, but a ticket
 	Encrypt, Sign   bool   // required
 	Verify          string // "trailer", "full" or "off"
 }
@@ -41,6 +44,10 @@ func logons() []string {
 // Share returns how to talk to the server of a share.
 func (s *Spec) Share() Share {
 	out := Share{Encrypt: s.bool("smb-encrypt"), Sign: s.string("smb-sign") == "required", Verify: s.string("verify-writes")}
+	if s.bool("smb-kerberos") {
+		out.Kerberos = true
+		return out
+	}
 	switch s.ranking(logons()) {
 	case "smb-password":
 		out.Password = Secret(s.string("smb-password"))

@@ -3,7 +3,6 @@ package options
 import (
 	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +36,20 @@ type Keys struct {
 	PasswordFile    string
 	PasswordCommand string
 	KeyFile         string
+}
+
+// File is an option that names a file or a folder of this machine.
+type File struct{ Name, Path string }
+
+// Files returns those that are set.
+func (s *Spec) Files() []File {
+	var all []File
+	for _, o := range s.table {
+		if o.Type.Kind == Path && o.Name != "repo" && s.string(o.Name) != "" {
+			all = append(all, File{o.Name, s.string(o.Name)})
+		}
+	}
+	return all
 }
 
 // Secret is text that does not show when it is printed; convert it to string to use it.
@@ -109,8 +122,9 @@ func (s *Spec) checkOne(what string, names []string, problems *[]error) {
 // Parallel says how much is done at once.
 type Parallel struct {
 	Workers     Workers
-	Utilization int   // 1 to 10; 0: auto
-	Memory      int64 // bytes of buffers for data under way
+	Named       Workers // those that were given singly, which stay as they are; 0: the others
+	Utilization int     // 1 to 10; 0: auto
+	Memory      int64   // bytes of buffers for data under way
 }
 
 // Parallel returns the workers for a machine of cpu processors and the media of a job: the dial's, but for those that
@@ -118,13 +132,16 @@ type Parallel struct {
 func (s *Spec) Parallel(cpu int, media Media) Parallel {
 	dial := int(s.int("resource-utilization"))
 	w := Dial(dial, cpu, media)
-	for name, field := range map[string]*int{"scanners": &w.Scanners, "readers": &w.Readers,
-		"compressors": &w.Compressors, "uploads": &w.Uploads} {
-		if n := s.int(name); n > 0 {
-			*field = int(n)
+	var named Workers
+	for name, field := range map[string][2]*int{
+		"scanners": {&w.Scanners, &named.Scanners}, "readers": {&w.Readers, &named.Readers},
+		"compressors": {&w.Compressors, &named.Compressors}, "uploads": {&w.Uploads, &named.Uploads},
+	} {
+		if n := int(s.int(name)); n > 0 {
+			*field[0], *field[1] = n, n
 		}
 	}
-	return Parallel{w, dial, s.int("memory")}
+	return Parallel{w, named, dial, s.int("memory")}
 }
 
 // Transfer says how data goes to the target.
@@ -141,11 +158,16 @@ func (s *Spec) Transfer() Transfer {
 
 // Compression says how hard to compress.
 type Compression struct {
-	Level int // 0: not at all; 1 (fastest) to 4 (smallest)
+	Level int  // 0: not at all; 1 (fastest) to 4 (smallest)
+	Auto  bool // Level is what to begin with
 }
 
 // defaultLevel is what "auto" stands for: the second of four.
 const defaultLevel = 2
+
+// HardestAuto is the level up to which "auto" goes while the target is what everything waits for. The next one takes 36 MiB
+// for each worker and some six times as long, for a few percent.
+const HardestAuto = 3
 
 // Compression returns the level. Of the two options that set it, the one whose source ranks higher counts; from the same
 // source, compression off wins over any level.
@@ -154,9 +176,9 @@ func (s *Spec) Compression() Compression {
 	word, number := s.get("compression"), s.get("compression-level")
 	explicit := int(s.int("compression-level"))
 	if explicit > 0 && (number.level > word.level || number.level == word.level && level > 0) {
-		level = explicit
+		return Compression{Level: explicit}
 	}
-	return Compression{level}
+	return Compression{level, s.string("compression") == "auto"}
 }
 
 // Serialization is what to do with a file that changes while it is read.
@@ -184,11 +206,12 @@ type Reading struct {
 	Serialization Serialization
 	Retries       int  // further attempts at a file that changed, under the shared serializations
 	AccessTimes   bool // keep them
+	Batches       bool // small files of a directory together
 }
 
 // Reading returns how files are read.
 func (s *Spec) Reading() Reading {
-	r := Reading{Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime")}
+	r := Reading{Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime"), Batches: s.bool("batch-reads")}
 	for _, candidate := range []Serialization{SharedStatic, Static, SharedDynamic, Dynamic} {
 		if candidate.String() == s.string("copy-serialization") {
 			r.Serialization = candidate
@@ -265,14 +288,31 @@ func (o *Option) show(value any) string {
 	if o.Secret {
 		return Secret(text).String()
 	}
-	if o.Type.Kind == Path && strings.Contains(text, "://") {
-		if u, err := url.Parse(text); err == nil {
-			return u.Redacted()
-		}
-		if at := strings.LastIndex(text, "@"); at >= 0 { // not a URL, and yet it may hold a password
-			scheme, _, _ := strings.Cut(text, "://")
-			return scheme + "://" + redacted + text[at:]
-		}
+	if o.Type.Kind == Path {
+		return withoutPassword(text)
+	}
+	return text
+}
+
+// withoutPassword hides what may be a password in the address of a server, whether it is well written or not. What stands
+// before the last @ is hidden if there is more than a name in it.
+func withoutPassword(text string) string {
+	start := strings.Index(text, "://")
+	switch {
+	case start >= 0:
+		start += len("://")
+	case strings.HasPrefix(text, "//"), strings.HasPrefix(text, `\\`):
+		start = 2
+	case strings.HasPrefix(strings.ToLower(text), "smb:"), strings.HasPrefix(strings.ToLower(text), "cifs:"):
+		start = strings.Index(text, ":") + 1
+	default:
+		return text
+	}
+	if before := strings.Index(text, "@"); before >= 0 && before < start { // before the scheme
+		start = 0
+	}
+	if at := strings.LastIndex(text, "@"); at > start && strings.ContainsAny(text[start:at], ":%") {
+		return text[:start] + redacted + text[at:]
 	}
 	return text
 }

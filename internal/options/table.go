@@ -102,6 +102,9 @@ func dataOptions() []Option {
 			TSM:  TSM{Keyword: "CHAngingretries", Default: "4"},
 			Help: "how often a file that changed while it was read is read again, under the shared serializations"},
 		{Name: "with-atime", Group: GroupReading, Type: Type{Kind: Bool}, Default: "no", Help: "keep access times"},
+		{Name: "batch-reads", Group: GroupReading, Type: Type{Kind: Bool}, Default: "yes",
+			Help: "read the small files of a directory together (io_uring, Linux 5.19) where the system allows it, " +
+				"rather than one after the other"},
 		{Name: "memory-efficient-backup", Group: GroupReading, Default: "yes", Barred: NotFlag,
 			Type: Type{Kind: Choice, Choices: []string{"yes", "no", "diskcachemethod"}},
 			TSM:  TSM{Keyword: "MEMORYEFficientbackup", Default: "no"},

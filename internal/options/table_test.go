@@ -101,12 +101,12 @@ func TestDocumentation(t *testing.T) {
 	for value, r := range dialRows() {
 		name, w := fmt.Sprint(value), Dial(value, 64, Media{})
 		if value == 0 {
-			fmt.Fprintf(&b, "| unset | %d | %d | %d | by processors and disks, see below | | | | %d s |\n", r.sessions, r.producers,
-				r.consumers, r.threshold)
+			fmt.Fprintf(&b, "| unset | %d | %d | %d | by processors and disks, see below | | | |\n", r.sessions, r.producers,
+				r.consumers)
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d s |\n", name, r.sessions, r.producers, r.consumers,
-			w.Scanners, w.Readers, w.Compressors, w.Uploads, r.threshold)
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d |\n", name, r.sessions, r.producers, r.consumers,
+			w.Scanners, w.Readers, w.Compressors, w.Uploads)
 	}
 	b.WriteString(docTail)
 	golden(t, "../../docs/options.md", b.String())
@@ -168,13 +168,12 @@ names. They are meant for experiments: their flags are left out of the help of m
 const docDial = `
 ## RESOURCEUTILIZATION: one dial for how much is done at once
 
-Sessions with the server, producers (which compare), consumers (which move data) and the threshold (how long data waits
-before one more consumer is started) are IBM's. The other columns are what a value means here. There a file system has
-one producer; here all scanners work inside one file system. Reading, compressing and storing have workers of
-their own; there are as many of each as consumers, but not more compressors than processors.
+Sessions with the server, producers (which compare) and consumers (which move data) are IBM's. The other columns are what a
+value means here. There a file system has one producer; here all scanners work inside one file system. Reading, compressing
+and storing have workers of their own; there are at most as many of each as consumers, but not more compressors than processors.
 
-| value | sessions | producers | consumers | scanners | readers | compressors | uploads | threshold |
-|---|---|---|---|---|---|---|---|---|
+| value | sessions | producers | consumers | scanners | readers | compressors | uploads |
+|---|---|---|---|---|---|---|---|
 `
 
 const docTail = `
@@ -182,7 +181,7 @@ Unset, or ` + "`auto`" + `, goes by the number of processors n and by what sourc
 
 | | scanners | readers | compressors | uploads |
 |---|---|---|---|---|
-| unset | n, 2 to 8 | n, 2 to 8 | n | n/2, 2 to 4 |
+| unset | 2n, 4 to 8 | 4n, 8 to 16 | n | n/2, 2 to 4 |
 | a source on a disk that turns | 2 | 1 | n | as above |
 | a source on another machine | 2n, 8 to 16 | 8 | n | as above |
 | the repository on a disk that turns | as above | as above | n | 1 |
@@ -193,6 +192,14 @@ request to another machine waits for its way there and back, and many can wait a
 kind counts: a disk that turns before another machine, that before the rest. Whether a disk turns is what the kernel
 knows of it, through partitions, mappers, RAID and images; where it does not know, as of most virtual disks and USB
 bridges, the disk counts as one that does not turn.
+
+### What changes during a run
+
+A value is a ceiling. A run begins with half of it, and unset with the numbers of the table just above. From then on it finds
+out which stage the others wait for, gives that stage one more worker or half as many again, and keeps what raised the
+throughput; what did not is taken back, and tried again later. Unset, there may be up to twice as many readers as in that table. Where ` + "`COMPRESSION`" + ` is auto, compression begins at
+level 2, becomes harder (3) while the target is what everything waits for, and faster (1) while the processors are and that
+makes the backup faster. A number that is given singly stays as it is.
 
 At 1, one session does everything at IBM's; here each step has one worker. ` + "`SCANNERS`" + `, ` + "`READERS`" + `, ` + "`COMPRESSORS`" + ` and
 ` + "`UPLOADS`" + ` set single numbers whatever the dial says.

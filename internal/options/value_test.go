@@ -69,12 +69,12 @@ func TestDurations(t *testing.T) {
 }
 
 func TestDial(t *testing.T) {
-	require.Equal(t, Workers{1, 1, 1, 1, 45 * time.Second}, Dial(1, 8, Media{}))
-	require.Equal(t, Workers{2, 2, 2, 2, 30 * time.Second}, Dial(5, 8, Media{}))
-	require.Equal(t, Workers{4, 4, 4, 4, 10 * time.Second}, Dial(10, 8, Media{}))
-	require.Equal(t, Workers{4, 4, 1, 4, 10 * time.Second}, Dial(10, 1, Media{}))
-	require.Equal(t, Workers{8, 16, 12, 4, 30 * time.Second}, Dial(0, 12, Media{}))
-	require.Equal(t, Workers{4, 8, 1, 2, 30 * time.Second}, Dial(0, 0, Media{}))
+	require.Equal(t, Workers{1, 1, 1, 1}, Dial(1, 8, Media{}))
+	require.Equal(t, Workers{2, 2, 2, 2}, Dial(5, 8, Media{}))
+	require.Equal(t, Workers{4, 4, 4, 4}, Dial(10, 8, Media{}))
+	require.Equal(t, Workers{4, 4, 1, 4}, Dial(10, 1, Media{}))
+	require.Equal(t, Workers{8, 16, 12, 4}, Dial(0, 12, Media{}))
+	require.Equal(t, Workers{4, 8, 1, 2}, Dial(0, 0, Media{}))
 	require.Equal(t, Dial(10, 4, Media{}), Dial(99, 4, Media{}))
 	require.Equal(t, Dial(0, 4, Media{}), Dial(-1, 4, Media{}))
 	for value := 2; value <= 10; value++ {
@@ -82,7 +82,6 @@ func TestDial(t *testing.T) {
 		require.GreaterOrEqual(t, more.Scanners, less.Scanners)
 		require.GreaterOrEqual(t, more.Readers, less.Readers)
 		require.GreaterOrEqual(t, more.Uploads, less.Uploads)
-		require.LessOrEqual(t, more.Threshold, less.Threshold, "a higher value waits less")
 	}
 	for value, row := range dialRows() {
 		if value != 1 { // there one session does both
@@ -90,24 +89,24 @@ func TestDial(t *testing.T) {
 		}
 	}
 	m := machine{args: []string{"--resource-utilization=3", "--readers=9", "--compressors=auto"}}
-	require.Equal(t, Workers{1, 9, 2, 2, 45 * time.Second}, m.spec(t).Parallel(4, Media{}).Workers)
+	require.Equal(t, Workers{1, 9, 2, 2}, m.spec(t).Parallel(4, Media{}).Workers)
+	require.Equal(t, Workers{Readers: 9}, m.spec(t).Parallel(4, Media{}).Named)
 }
 
 func TestDialByMedia(t *testing.T) {
-	const threshold = 30 * time.Second
 	for _, c := range []struct {
 		cpu            int
 		source, target device.Medium
 		want           Workers
 	}{
-		{1, device.HDD, device.Unknown, Workers{2, 1, 1, 2, threshold}},
-		{16, device.HDD, device.Unknown, Workers{2, 1, 16, 4, threshold}},
-		{16, device.HDD, device.HDD, Workers{2, 1, 16, 1, threshold}},
-		{16, device.SSD, device.HDD, Workers{8, 16, 16, 1, threshold}},
-		{2, device.HDD, device.Remote, Workers{2, 1, 2, 4, threshold}},
-		{2, device.Remote, device.SSD, Workers{8, 8, 2, 2, threshold}},
-		{6, device.Remote, device.Remote, Workers{12, 8, 6, 4, threshold}},
-		{32, device.Remote, device.HDD, Workers{16, 8, 32, 1, threshold}},
+		{1, device.HDD, device.Unknown, Workers{2, 1, 1, 2}},
+		{16, device.HDD, device.Unknown, Workers{2, 1, 16, 4}},
+		{16, device.HDD, device.HDD, Workers{2, 1, 16, 1}},
+		{16, device.SSD, device.HDD, Workers{8, 16, 16, 1}},
+		{2, device.HDD, device.Remote, Workers{2, 1, 2, 4}},
+		{2, device.Remote, device.SSD, Workers{8, 8, 2, 2}},
+		{6, device.Remote, device.Remote, Workers{12, 8, 6, 4}},
+		{32, device.Remote, device.HDD, Workers{16, 8, 32, 1}},
 	} {
 		require.Equal(t, c.want, Dial(0, c.cpu, Media{c.source, c.target}), "%+v", c)
 	}
@@ -123,5 +122,5 @@ func TestDialByMedia(t *testing.T) {
 		require.Equal(t, Dial(0, 4, Media{}), Dial(0, 4, Media{fast, fast}))
 	}
 	m := machine{args: []string{"--readers=5"}}
-	require.Equal(t, Workers{2, 5, 4, 1, threshold}, m.spec(t).Parallel(4, Media{device.HDD, device.HDD}).Workers)
+	require.Equal(t, Workers{2, 5, 4, 1}, m.spec(t).Parallel(4, Media{device.HDD, device.HDD}).Workers)
 }

@@ -1,13 +1,20 @@
-// Command peerbench runs tidemark beside restic and Borg on real trees: first backup, second backup of the unchanged
-// tree, restore, size of the repository.
+// Command peerbench runs tidemark beside other programs on the same data, in turns: first backup, unchanged backup with
+// cold and with warm caches, start-up, the next version of the data, restore, check of all data, size of the repository.
 //
-//	go run ./internal/peerbench [-runs 3] [-work DIR] [-json FILE] [-tidemark PROGRAM] TREE...
+//	go run ./internal/peerbench -data source,tiny,mixed [-scale 0.1] [-rounds 3] [-peer tidemark,restic] [-step first,restore]
 //
-// The programs take turns within every step, in another order each run, so that what else the machine does meets all of
-// them alike; and they are compared run by run: the table shows the median of those ratios, not the ratio of medians. As
-// root the page cache is dropped before every step, otherwise everything is warm; the heading says which. A restore
-// counts only if it brought back as many files and bytes as the tree has. Each tool runs as its package sets it up, but
-// for Borg's compression, which is zstd as in the others, so that sizes compare.
+// Data is a set of internal/corpus, by name, or a tree that is there, by path (which has no next version). Peers are known
+// by name and found in PATH, or given as name=program; name@label=program measures a second program of a kind, such as
+// tidemark@before=/tmp/tidemark. Those that are not there are named and left out.
+//
+// The programs take turns within every step, in another order each round, so that what else the machine does meets all of
+// them alike; and they are compared round by round: tables show the median of those ratios, not the ratio of medians. As
+// root the page cache is dropped before every step that is not warm; otherwise all is warm, and the heading says so. A
+// restore counts only if it brought back as many files and bytes as there are, and nothing of a round counts unless
+// `tidemark check --read-data` finds its repository whole. Each program runs as it comes, but for Borg's compression, which
+// is zstd at level 3 as in the others, and tidemark's policy: it gives way to nobody, because the others do not either.
+// A passphrase costs tidemark about a third of a second each time it is opened, on purpose; bupstash has a key file
+// and nothing to derive, to which -unlock key-file compares.
 package main
 
 import (
@@ -16,182 +23,168 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 )
 
 func main() {
+	if child() {
+		return
+	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "peerbench:", err)
 		os.Exit(1)
 	}
 }
 
+// settings are what the caller asks for.
+type settings struct {
+	data, peers, steps []string
+	scale              float64
+	seed               uint64
+	rounds             int
+	work, made         string // folders: of what is removed at the end, and of data that is kept
+	flags              []string
+	unlock             string
+	cold               bool
+}
+
 func run() error {
-	runs := flag.Int("runs", 3, "how often everything is done")
-	work := flag.String("work", "", "where repositories and restored trees go (default: the temporary directory)")
-	into := flag.String("json", "", "also write all measurements to this file")
-	program := flag.String("tidemark", "", "the program to measure (default: built from this module)")
+	var s settings
+	data := flag.String("data", "source,tiny,mixed", "data sets by name, or trees by path")
+	flag.Float64Var(&s.scale, "scale", 1, "how much of the data sets: 0.01 is a hundredth of the files")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the data sets")
+	flag.IntVar(&s.rounds, "rounds", 3, "how often everything is done")
+	peers := flag.String("peer", "", "only these: name, name=program or name@label=program (default: all that are there)")
+	only := flag.String("step", "", "only these: "+strings.Join(stepNames(), ", "))
+	flag.StringVar(&s.work, "work", "", "where repositories and restored trees go (default: the temporary directory)")
+	flag.StringVar(&s.made, "made", "", "keep data sets in this folder, and use those that are in it")
+	flag.StringVar(&s.unlock, "unlock", unlockPassphrase, "how tidemark's repository is opened: "+unlockPassphrase+" or "+unlockKeyFile)
+	extra := flag.String("flags", "--policy important", "options of tidemark's backup, restore and check")
+	flag.BoolVar(&s.cold, "cold", os.Geteuid() == 0, "drop the page cache before each step that is not warm; root only")
+	into := flag.String("json", "", "write all measurements to this file")
+	text := flag.String("markdown", "", "write the tables to this file too")
 	flag.Parse()
-	if flag.NArg() == 0 || *runs < 1 {
-		return errors.New("name the trees to back up, and at least one run")
+	s.data, s.peers, s.steps, s.flags = list(*data), list(*peers), list(*only), strings.Fields(*extra)
+	if flag.NArg() > 0 || len(s.data) == 0 || s.rounds < 1 {
+		return errors.New("name the data with -data, and at least one round")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	if s.unlock != unlockPassphrase && s.unlock != unlockKeyFile {
+		return fmt.Errorf("-unlock is %s or %s", unlockPassphrase, unlockKeyFile)
+	}
+	for _, name := range s.steps {
+		if !slices.Contains(stepNames(), name) {
+			return fmt.Errorf("no step %q; there are %v", name, stepNames())
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	dir, err := os.MkdirTemp(*work, "peerbench-")
-	if err != nil {
-		return fmt.Errorf("make working directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if *program == "" {
-		*program = filepath.Join(dir, "program")
-		build := exec.CommandContext(ctx, "go", "build", "-o", *program, "./cmd/tidemark")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build tidemark: %w\n%s", err, out)
-		}
-	}
-	b := &bench{dir: dir, cold: os.Geteuid() == 0}
-	for _, t := range tools(*program) {
-		if _, err := exec.LookPath(t.program); err != nil {
-			fmt.Printf("%s is not installed and left out\n", t.name)
-			continue
-		}
-		b.tools = append(b.tools, t)
-	}
-	var all []measurement
-	for _, tree := range flag.Args() {
-		found, err := b.tree(ctx, tree, *runs)
-		if err != nil {
-			return err
-		}
-		all = append(all, found...)
-		fmt.Print(table(found))
-	}
-	if *into == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(all, "", "  ")
+	r, err := s.all(ctx)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(*into, append(text, '\n'), 0o644)
-}
-
-// bench is one call of this program.
-type bench struct {
-	dir   string
-	cold  bool
-	tools []tool
-}
-
-// tree measures everything on one tree.
-func (b *bench) tree(ctx context.Context, tree string, runs int) ([]measurement, error) {
-	tree, err := filepath.Abs(tree)
-	if err != nil {
-		return nil, err
+	tables := r.markdown()
+	fmt.Print(tables)
+	if *text != "" {
+		err = os.WriteFile(*text, []byte(tables), 0o644)
 	}
-	size, err := measure(tree)
-	if err != nil {
-		return nil, fmt.Errorf("look at %s: %w", tree, err)
-	}
-	cache := "warm cache"
-	if b.cold {
-		cache = "cold cache"
-	}
-	fmt.Printf("\n%s: %d files, %.1f MiB, %s, median of %d\n", tree, size.files, mib(size.bytes), cache, runs)
-	var all []measurement
-	for i := range runs {
-		places := map[string]place{}
-		for _, t := range b.tools {
-			at := filepath.Join(b.dir, t.name)
-			p := place{repo: filepath.Join(at, "repo"), home: filepath.Join(at, "home"), out: filepath.Join(at, "out")}
-			if err := errors.Join(os.MkdirAll(p.home, 0o700), os.MkdirAll(p.out, 0o700)); err != nil {
-				return nil, err
-			}
-			places[t.name] = p
-			if _, err := b.do(ctx, t, p, t.prepare(p)); err != nil {
-				return nil, err
-			}
+	if *into != "" && err == nil {
+		var all []byte
+		if all, err = json.MarshalIndent(r, "", " "); err == nil {
+			err = os.WriteFile(*into, append(all, '\n'), 0o644)
 		}
-		for _, step := range steps() {
-			for k := range b.tools {
-				t := b.tools[(k+i)%len(b.tools)]
-				p := places[t.name]
-				m, err := b.do(ctx, t, p, step.args(t, p, tree))
-				if err != nil {
-					return nil, err
-				}
-				m.Tree, m.Run, m.Step = tree, i+1, step.name
-				all = append(all, m)
-				fmt.Fprintf(os.Stderr, "run %d: %-8s %-14s %8.2f s\n", i+1, t.name, step.name, m.Seconds)
-			}
-		}
-		for _, t := range b.tools {
-			stored, err := measure(places[t.name].repo)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, measurement{Tool: t.name, Tree: tree, Run: i + 1, Step: sizeStep, Bytes: stored.bytes})
-			if err := complete(places[t.name].out, size); err != nil {
-				return nil, fmt.Errorf("%s: %w", t.name, err)
-			}
-			if err := os.RemoveAll(filepath.Join(b.dir, t.name)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return all, nil
-}
-
-// extent is how much there is below a folder.
-type extent struct{ files, bytes int64 }
-
-// measure counts the regular files below a folder.
-func measure(root string) (e extent, err error) {
-	err = filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		e.files++
-		e.bytes += info.Size()
-		return nil
-	})
-	return e, err
-}
-
-// complete compares what was restored with what there was.
-func complete(out string, want extent) error {
-	got, err := measure(out)
-	if err == nil && got != want {
-		err = fmt.Errorf("restored %d files of %d bytes, there are %d of %d (did the tree change?)",
-			got.files, got.bytes, want.files, want.bytes)
 	}
 	return err
 }
 
-func mib(n int64) float64 { return float64(n) / (1 << 20) }
-
-// dropCaches empties the page cache, after what is dirty has been written.
-func dropCaches(ctx context.Context) error {
-	if err := exec.CommandContext(ctx, "sync").Run(); err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0); err != nil {
-		return fmt.Errorf("drop caches: %w", err)
-	}
-	return nil
+func list(s string) []string {
+	return slices.DeleteFunc(strings.Split(s, ","), func(s string) bool { return s == "" })
 }
 
-// tail returns the last lines of a program's output.
-func tail(out []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return strings.Join(lines[max(0, len(lines)-10):], "\n")
+// all measures all data.
+func (s *settings) all(ctx context.Context) (*results, error) {
+	dir, err := os.MkdirTemp(s.work, "peerbench-")
+	if err != nil {
+		return nil, fmt.Errorf("make working directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if s.made == "" {
+		s.made = filepath.Join(dir, "made")
+	}
+	found, missing, err := s.find(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range missing {
+		fmt.Fprintf(os.Stderr, "%s is not installed and left out\n", name)
+	}
+	b := &bench{dir: dir, peers: found, settings: s}
+	r := &results{Machine: describe(ctx, dir, found), Cold: s.cold, Rounds: s.rounds, Unlock: s.unlock, Missing: missing}
+	for _, name := range s.data {
+		d, err := s.prepare(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		measured, err := b.data(ctx, d)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		r.Data = append(r.Data, d.dataset)
+		r.All = append(r.All, measured...)
+		fmt.Fprint(os.Stderr, r.of(name).markdown())
+	}
+	return r, nil
+}
+
+// find returns the programs that take part, and the names of those that are not there.
+func (s *settings) find(ctx context.Context, dir string) (found []peer, missing []string, err error) {
+	wanted := s.peers
+	if len(wanted) == 0 {
+		for _, k := range kinds() {
+			wanted = append(wanted, k.name)
+		}
+	}
+	for _, name := range wanted {
+		name, program, given := strings.Cut(name, "=")
+		k, err := kindOf(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !given {
+			program = k.program
+		}
+		if k.name == base && s.unlock == unlockKeyFile {
+			k.env = keyFileEnv
+		}
+		switch {
+		case k.name == base && !given:
+			program = filepath.Join(dir, "program")
+			build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "./cmd/tidemark")
+			if out, err := build.CombinedOutput(); err != nil {
+				return nil, nil, fmt.Errorf("build tidemark: %w\n%s", err, out)
+			}
+		case k.name == "walk":
+			if program, err = os.Executable(); err != nil {
+				return nil, nil, err
+			}
+		}
+		path, err := exec.LookPath(program)
+		if err != nil {
+			if given {
+				return nil, nil, fmt.Errorf("%s: %w", name, err)
+			}
+			missing = append(missing, name)
+			continue
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, nil, err
+		}
+		found = append(found, peer{name: name, program: path, kind: k})
+	}
+	return found, missing, nil
 }

@@ -1,65 +1,217 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// table lays out the measurements of one tree: for each step and tool the median, and the median over the runs of how
-// the tool compares with the first one of the same run.
-func table(all []measurement) string {
+// results is everything that was measured.
+type results struct {
+	Machine machine       `json:"machine"`
+	Unlock  string        `json:"unlock"`
+	Cold    bool          `json:"cold"` // caches were dropped where the step says cold
+	Rounds  int           `json:"rounds"`
+	Missing []string      `json:"missing,omitempty"` // programs that are not on this machine
+	Data    []dataset     `json:"data"`
+	All     []measurement `json:"measurements"`
+}
+
+// base is what ratios are of.
+const base = "tidemark"
+
+// of returns the results of one data set.
+func (r *results) of(name string) *results {
+	out := *r
+	out.Data = slices.DeleteFunc(slices.Clone(r.Data), func(d dataset) bool { return d.Name != name })
+	out.All = slices.DeleteFunc(slices.Clone(r.All), func(m measurement) bool { return m.Data != name })
+	return &out
+}
+
+// markdown lays out all tables.
+func (r *results) markdown() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%-14s %-9s %10s %10s %10s %9s\n", "", "", "", "cpu s", "rss MiB", "ratio")
-	var stepNames, toolNames []string
-	for _, m := range all {
-		stepNames, toolNames = unique(stepNames, m.Step), unique(toolNames, m.Tool)
+	m := r.Machine
+	fmt.Fprintf(&out, "%s: %s, %d processors (%s), %s, %s; load %.1f when it began; %d rounds", m.Time, m.System, m.Processors,
+		m.Processor, m.Memory, m.FileSystem, m.Load, r.Rounds)
+	if r.Unlock != "" {
+		fmt.Fprintf(&out, "; %s opened by %s", base, r.Unlock)
 	}
-	first := all[0].Tool
-	for _, tool := range toolNames {
-		if tool == "tidemark" {
-			first = tool
+	if !r.Cold {
+		out.WriteString("; caches were never dropped, so everything is warm")
+	}
+	out.WriteString(".\n")
+	for _, name := range slices.Sorted(maps.Keys(m.Versions)) {
+		fmt.Fprintf(&out, "%s: %s. ", name, m.Versions[name])
+	}
+	if len(r.Missing) > 0 {
+		fmt.Fprintf(&out, "Not on this machine and left out: %s.", strings.Join(r.Missing, ", "))
+	}
+	out.WriteString("\n")
+	for _, d := range r.Data {
+		fmt.Fprintf(&out, "\n### %s: %d objects, %.2f GB\n", d.Name, d.Objects, float64(d.Bytes)/1e9)
+		if d.Scale != 0 && d.Scale != 1 {
+			fmt.Fprintf(&out, "\nScale %g.\n", d.Scale)
+		}
+		if c := d.Change; c != nil {
+			fmt.Fprintf(&out, "\nNext version: %d changed, %d added, %d deleted, %d renamed; %.1f MB written.\n",
+				c.Changed, c.Added, c.Deleted, c.Renamed, float64(c.Bytes)/1e6)
+		}
+		one := r.of(d.Name)
+		fmt.Fprintf(&out, "\nSeconds (of processors):\n\n%s", one.absolute())
+		if ratios := one.ratios(func(m measurement) float64 { return m.Seconds }); ratios != "" {
+			fmt.Fprintf(&out, "\nSeconds of %s divided by those of the other, median (least to most):\n\n%s", base, ratios)
+			fmt.Fprintf(&out, "\nProcessor seconds, likewise:\n\n%s", one.ratios(func(m measurement) float64 { return m.cpu() }))
+		}
+		fmt.Fprintf(&out, "\nRepository in MB, median, and its growth:\n\n%s", one.sizes())
+		fmt.Fprintf(&out, "\nPeak memory of the largest process in MB, the most of all rounds:\n\n%s", one.memory())
+	}
+	return out.String()
+}
+
+// timed are the columns of time.
+func timed() []string {
+	return []string{onFirst, onUnchangedCold, onUnchangedWarm, onNext, onRestore, onCheck, onList, onTen}
+}
+
+// absolute lays out seconds.
+func (r *results) absolute() string {
+	return r.table(timed(), func(all []measurement) string {
+		seconds, cpu := values(all, func(m measurement) float64 { return m.Seconds }), values(all, func(m measurement) float64 { return m.cpu() })
+		return fmt.Sprintf("%s (%s)", short(median(seconds)), short(median(cpu)))
+	})
+}
+
+// ratios lays out how tidemark compares with each other program in the same round.
+func (r *results) ratios(value func(measurement) float64) string {
+	if !slices.ContainsFunc(r.All, func(m measurement) bool { return m.Peer == base }) {
+		return ""
+	}
+	others := *r
+	others.All = slices.DeleteFunc(slices.Clone(r.All), func(m measurement) bool { return m.Peer == base })
+	return others.table(timed(), func(all []measurement) string {
+		var ratios []float64
+		for round, theirs := range byRound(all, value) {
+			ours := byRound(r.find(base, all[0].What), value)[round]
+			if len(ours) > 0 && median(theirs) > 0 {
+				ratios = append(ratios, median(ours)/median(theirs))
+			}
+		}
+		switch len(ratios) {
+		case 0:
+			return ""
+		case 1:
+			return fmt.Sprintf("%.2f", ratios[0])
+		}
+		return fmt.Sprintf("%.2f (%.2f-%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+	})
+}
+
+// byRound sorts the values of one step of one program by round.
+func byRound(all []measurement, value func(measurement) float64) map[int][]float64 {
+	out := map[int][]float64{}
+	for _, m := range all {
+		out[m.Round] = append(out[m.Round], value(m))
+	}
+	return out
+}
+
+// sizes lays out repositories.
+func (r *results) sizes() string {
+	return r.table([]string{onSizeFirst, onSizeNext, growth}, func(all []measurement) string {
+		return fmt.Sprintf("%.1f", median(values(all, func(m measurement) float64 { return float64(m.Bytes) }))/1e6)
+	})
+}
+
+// growth is how much a repository grew by the next version.
+const growth = "growth"
+
+// memory lays out the largest resident sets.
+func (r *results) memory() string {
+	return r.table(timed(), func(all []measurement) string {
+		return fmt.Sprintf("%.0f", slices.Max(values(all, func(m measurement) float64 { return float64(m.Memory) }))/1e6)
+	})
+}
+
+// table lays out one line for each program and one column for each thing that was measured. Columns in which nobody has
+// anything are left out.
+func (r *results) table(columns []string, cell func([]measurement) string) string {
+	var peers []string
+	for _, m := range r.All {
+		if !slices.Contains(peers, m.Peer) {
+			peers = append(peers, m.Peer)
 		}
 	}
-	for _, step := range stepNames {
-		for _, tool := range toolNames {
-			var main, cpu, rss, ratio []float64
-			for _, m := range of(all, step, tool) {
-				main, cpu, rss = append(main, m.value()), append(cpu, m.CPU), append(rss, mib(m.Memory))
-				for _, base := range of(all, step, first) {
-					if base.Run == m.Run {
-						ratio = append(ratio, m.value()/base.value())
-					}
-				}
+	columns = slices.DeleteFunc(slices.Clone(columns), func(what string) bool {
+		return !slices.ContainsFunc(peers, func(peer string) bool { return len(r.find(peer, what)) > 0 })
+	})
+	if len(columns) == 0 {
+		return "nothing\n"
+	}
+	slices.SortFunc(peers, func(a, b string) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a, b)) })
+	var out strings.Builder
+	fmt.Fprintf(&out, "| | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	for _, peer := range peers {
+		cells, any := []string{peer}, false
+		for _, what := range columns {
+			text := "-"
+			if all := r.find(peer, what); len(all) > 0 {
+				text, any = cell(all), true
 			}
-			if step == sizeStep {
-				fmt.Fprintf(&out, "%-14s %-9s %6.1f MiB %10s %10s %9.2f\n", step, tool, median(main), "", "", median(ratio))
-			} else {
-				fmt.Fprintf(&out, "%-14s %-9s %8.2f s %10.2f %10.0f %9.2f\n", step, tool, median(main), median(cpu), median(rss),
-					median(ratio))
-			}
+			cells = append(cells, text)
+		}
+		if any {
+			fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | "))
 		}
 	}
 	return out.String()
 }
 
-// value is what a measurement is about: seconds, or MiB of a repository.
-func (m measurement) value() float64 {
-	if m.Step == sizeStep {
-		return mib(m.Bytes)
-	}
-	return m.Seconds
+// rank returns where a program stands in a table.
+func rank(peer string) int {
+	name, _, _ := strings.Cut(peer, "@")
+	return slices.IndexFunc(kinds(), func(k kind) bool { return k.name == name })
 }
 
-func of(all []measurement, step, tool string) []measurement {
-	return slices.DeleteFunc(slices.Clone(all), func(m measurement) bool { return m.Step != step || m.Tool != tool })
+// find returns the measurements of one thing of one program.
+func (r *results) find(peer, what string) (out []measurement) {
+	for _, m := range r.All {
+		if m.Peer == peer && m.What == what {
+			out = append(out, m)
+		}
+	}
+	if what != growth {
+		return out
+	}
+	first := r.find(peer, onSizeFirst)
+	for _, after := range r.find(peer, onSizeNext) {
+		for _, before := range first {
+			if before.Round == after.Round {
+				out = append(out, measurement{Peer: peer, What: what, Round: after.Round, Bytes: after.Bytes - before.Bytes})
+			}
+		}
+	}
+	return out
 }
 
-func unique(names []string, name string) []string {
-	if slices.Contains(names, name) {
-		return names
+func values(all []measurement, value func(measurement) float64) (out []float64) {
+	for _, m := range all {
+		out = append(out, value(m))
 	}
-	return append(names, name)
+	return out
+}
+
+// short writes seconds with as many digits as mean something.
+func short(n float64) string {
+	switch {
+	case n < 1:
+		return fmt.Sprintf("%.3f", n)
+	case n < 10:
+		return fmt.Sprintf("%.2f", n)
+	}
+	return fmt.Sprintf("%.1f", n)
 }
 
 // median returns the middle value, or the mean of the two in the middle.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,29 +12,54 @@ func TestMedian(t *testing.T) {
 	require.InDelta(t, 2.5, median([]float64{3, 9, 1, 2}), 0)
 }
 
-// TestRatiosAreTakenRunByRun: in a slow run both tools are slow, which the ratio must not show.
-func TestRatiosAreTakenRunByRun(t *testing.T) {
-	var all []measurement
-	for run, slow := range []float64{1, 10, 2} {
-		all = append(all,
-			measurement{Tool: "restic", Step: "restore", Run: run, Seconds: 3 * slow},
-			measurement{Tool: "tidemark", Step: "restore", Run: run, Seconds: slow, CPU: 1, Memory: 50 << 20},
-		)
+// sample is three rounds of which one was slow for everybody.
+func sample() *results {
+	r := &results{Rounds: 3, Data: []dataset{{Name: "tiny", Objects: 10, Bytes: 2e9}}}
+	for round, slow := range []float64{1, 10, 2} {
+		add := func(peer, what string, seconds float64) {
+			r.All = append(r.All, measurement{
+				Data: "tiny", Peer: peer, Round: round, What: what,
+				usage: usage{Seconds: seconds * slow, User: slow, System: slow / 2, Memory: 50e6},
+			})
+		}
+		add("restic", onFirst, 4)
+		add("restic", onCheck, 1)
+		add("tidemark", onFirst, 1)
+		add("tidemark", onCheck, 1+float64(round))
 	}
-	all = append(all, measurement{Tool: "tidemark", Step: sizeStep, Bytes: 5 << 20})
-	require.Equal(t, ""+
-		"                                         cpu s    rss MiB     ratio\n"+
-		"restore        restic        6.00 s       0.00          0      3.00\n"+
-		"restore        tidemark      2.00 s       1.00         50      1.00\n"+
-		"repository     restic       0.0 MiB                            0.00\n"+
-		"repository     tidemark     5.0 MiB                            1.00\n", table(all))
+	for _, peer := range []string{"restic", "tidemark"} {
+		r.All = append(r.All,
+			measurement{Data: "tiny", Peer: peer, What: onSizeFirst, Bytes: 5e6},
+			measurement{Data: "tiny", Peer: peer, What: onSizeNext, Bytes: 6.5e6})
+	}
+	return r
 }
 
-func TestIncompleteRestoreDoesNotCount(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("abc"), 0o600))
-	require.NoError(t, os.Symlink("a", filepath.Join(dir, "link")))
-	require.NoError(t, complete(dir, extent{1, 3}))
-	require.ErrorContains(t, complete(dir, extent{2, 3}), "restored 1 files of 3 bytes, there are 2 of 3")
-	require.Error(t, complete(filepath.Join(dir, "gone"), extent{}))
+// TestRatiosAreTakenRoundByRound: in a slow round both programs are slow, which the ratio must not show.
+func TestRatiosAreTakenRoundByRound(t *testing.T) {
+	r := sample()
+	require.Equal(t, ""+
+		"| | first | check |\n"+
+		"|---|---|---|\n"+
+		"| tidemark | 2.00 (3.00) | 6.00 (3.00) |\n"+
+		"| restic | 8.00 (3.00) | 2.00 (3.00) |\n", r.absolute())
+	require.Equal(t, ""+
+		"| | first | check |\n"+
+		"|---|---|---|\n"+
+		"| restic | 0.25 (0.25-0.25) | 2.00 (1.00-3.00) |\n", r.ratios(func(m measurement) float64 { return m.Seconds }))
+	require.Equal(t, ""+
+		"| | repository, first | repository, next | growth |\n"+
+		"|---|---|---|---|\n"+
+		"| tidemark | 5.0 | 6.5 | 1.5 |\n"+
+		"| restic | 5.0 | 6.5 | 1.5 |\n", r.sizes())
+	require.Contains(t, r.memory(), "| tidemark | 50 | 50 |")
+	require.Contains(t, r.markdown(), "### tiny: 10 objects, 2.00 GB")
+	require.Contains(t, r.markdown(), "everything is warm")
+	require.Empty(t, r.of("mixed").All)
+	require.Equal(t, "nothing\n", r.of("mixed").absolute())
+}
+
+func TestNoRatiosWithoutUs(t *testing.T) {
+	r := &results{All: sample().All[:2]}
+	require.Empty(t, r.ratios(func(m measurement) float64 { return m.Seconds }))
 }

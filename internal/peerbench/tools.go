@@ -1,112 +1,162 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"syscall"
-	"time"
+	"strings"
 )
 
-// place is where one tool works: nothing of it is shared or kept.
-type place struct{ repo, home, out string }
+// place is where one program works: nothing of it is shared, or kept after a round.
+type place struct {
+	repo, home, out string
+	last            string // the label of its newest backup
+}
 
-// tool is how a program is called for each step.
-type tool struct {
+// kind is how a program is called for each step. What it cannot do is nil.
+type kind struct {
 	name, program string
+	version       []string
 	env           func(place) []string
-	prepare       func(place) []string // makes the repository; not timed
+	prepare       func(place) [][]string // make the repository; not timed
 	backup        func(p place, label, tree string) []string
 	restore       func(place) []string
+	check         func(place) []string
+	list          func(place) []string
+}
+
+// peer is a program that takes part.
+type peer struct {
+	name, program string
+	*kind
 }
 
 const secret = "correct horse battery staple"
 
-// tools returns the programs that are compared. The first is the one that the others are compared with.
-func tools(tidemark string) []tool {
-	return []tool{
+// How a repository of tidemark is opened.
+const (
+	unlockPassphrase = "passphrase"
+	unlockKeyFile    = "key-file"
+)
+
+// keyFileEnv opens a repository with a key file, which init makes.
+func keyFileEnv(p place) []string {
+	return []string{"TIDEMARK_REPOSITORY=" + p.repo, "TIDEMARK_KEY_FILE=" + p.home + "/key"}
+}
+
+func kindOf(name string) (*kind, error) {
+	name, _, _ = strings.Cut(name, "@")
+	all := kinds()
+	var names []string
+	for i := range all {
+		if all[i].name == name {
+			return &all[i], nil
+		}
+		names = append(names, all[i].name)
+	}
+	return nil, fmt.Errorf("no peer %q; there are %v", name, names)
+}
+
+// kinds returns the programs that are known, tidemark first. Arguments begin with what follows the program.
+func kinds() []kind {
+	return append(repositories(), kind{
+		name: "tar", program: "tar", version: []string{"--version"},
+		backup: func(p place, label, tree string) []string {
+			return shell(`tar -C "$1" -cf - . | zstd -q -3 -o "$2"`, tree, p.repo+"/"+label+".tar.zst")
+		},
+		restore: func(p place) []string {
+			return shell(`zstd -dc "$1" | tar -C "$2" -xf -`, p.repo+"/"+p.last+".tar.zst", p.out)
+		},
+		check: func(p place) []string { return shell(`zstd -q -t "$1"`, p.repo+"/"+p.last+".tar.zst") },
+	}, kind{
+		name: "rsync", program: "rsync", version: []string{"--version"},
+		backup: func(p place, _, tree string) []string {
+			return []string{"-a", "--delete", tree + "/", p.repo + "/copy/"}
+		},
+		restore: func(p place) []string { return []string{"-a", p.repo + "/copy/", p.out + "/"} },
+	}, kind{
+		name: "walk", // this program, which walks the tree and does nothing else
+		backup: func(_ place, _, tree string) []string {
+			return []string{walkChild, tree}
+		},
+	})
+}
+
+// shell returns the arguments of a program that is ignored in favour of a shell.
+func shell(script string, args ...string) []string {
+	return append([]string{shellWord, "-c", "set -o pipefail 2>/dev/null; " + script, "sh"}, args...)
+}
+
+// shellWord stands for the shell in place of the program.
+const shellWord = "\x00sh"
+
+func repositories() []kind {
+	flat := func(args ...string) [][]string { return [][]string{args} }
+	return []kind{
 		{
-			name: "tidemark", program: tidemark,
+			name: "tidemark", version: []string{"version"},
 			env: func(p place) []string {
 				return []string{"TIDEMARK_REPOSITORY=" + p.repo, "TIDEMARK_PASSWORD=" + secret}
 			},
-			prepare: func(place) []string { return []string{"init", "--quiet"} },
+			prepare: func(place) [][]string { return flat("init", "--quiet") },
 			backup:  func(_ place, _, tree string) []string { return []string{"backup", "--quiet", tree} },
 			restore: func(p place) []string { return []string{"restore", "--quiet", "latest", "--target", p.out} },
+			check:   func(place) []string { return []string{"check", "--quiet", "--read-data"} },
+			list:    func(place) []string { return []string{"snapshots", "--quiet"} },
 		},
 		{
-			name: "restic", program: "restic",
+			name: "restic", program: "restic", version: []string{"version"},
 			env: func(p place) []string {
 				return []string{"RESTIC_REPOSITORY=" + p.repo, "RESTIC_PASSWORD=" + secret}
 			},
-			prepare: func(place) []string { return []string{"init", "--quiet"} },
+			prepare: func(place) [][]string { return flat("init", "--quiet") },
 			backup:  func(_ place, _, tree string) []string { return []string{"backup", "--quiet", tree} },
 			restore: func(p place) []string { return []string{"restore", "--quiet", "latest", "--target", p.out} },
+			check:   func(place) []string { return []string{"check", "--quiet", "--read-data"} },
+			list:    func(place) []string { return []string{"snapshots", "--quiet"} },
 		},
 		{
-			name: "borg", program: "borg",
+			name: "borg", program: "borg", version: []string{"--version"},
 			env: func(p place) []string {
 				return []string{"BORG_REPO=" + p.repo, "BORG_PASSPHRASE=" + secret, "BORG_BASE_DIR=" + p.home}
 			},
-			prepare: func(place) []string { return []string{"init", "--encryption", "repokey-blake2"} },
+			prepare: func(place) [][]string { return flat("init", "--encryption", "repokey-blake2") },
 			backup: func(_ place, label, tree string) []string {
 				return []string{"create", "--compression", "zstd,3", "::" + label, tree}
 			},
-			restore: func(place) []string { return []string{"extract", "::second"} },
+			restore: func(p place) []string { return []string{"extract", "::" + p.last} },
+			check:   func(place) []string { return []string{"check", "--verify-data"} },
+			list:    func(place) []string { return []string{"list"} },
+		},
+		{
+			name: "bupstash", program: "bupstash", version: []string{"--version"},
+			env: func(p place) []string {
+				return []string{"BUPSTASH_REPOSITORY=" + p.repo + "/r", "BUPSTASH_KEY=" + p.home + "/key"}
+			},
+			prepare: func(p place) [][]string { return [][]string{{"new-key", "-o", p.home + "/key"}, {"init"}} },
+			backup: func(p place, label, tree string) []string {
+				return []string{"put", "-q", "--send-log", p.home + "/" + sendLog(label), "name=" + label, tree}
+			},
+			restore: func(p place) []string { return []string{"restore", "-q", "--into", p.out, "name=" + p.last} },
+			list:    func(place) []string { return []string{"list", "-q"} },
+		},
+		{
+			name: "rustic", program: "rustic", version: []string{"--version"},
+			env: func(p place) []string {
+				return []string{"RUSTIC_REPOSITORY=" + p.repo, "RUSTIC_PASSWORD=" + secret, "RUSTIC_NO_PROGRESS=true"}
+			},
+			prepare: func(place) [][]string { return flat("init") },
+			backup:  func(_ place, _, tree string) []string { return []string{"backup", tree} },
+			restore: func(p place) []string { return []string{"restore", "latest", p.out} },
+			check:   func(place) []string { return []string{"check", "--read-data"} },
+			list:    func(place) []string { return []string{"snapshots"} },
 		},
 	}
 }
 
-// step is one thing that is timed.
-type step struct {
-	name string
-	args func(t tool, p place, tree string) []string
-}
-
-const sizeStep = "repository"
-
-func steps() []step {
-	return []step{
-		{"first backup", func(t tool, p place, tree string) []string { return t.backup(p, "first", tree) }},
-		{"second backup", func(t tool, p place, tree string) []string { return t.backup(p, "second", tree) }},
-		{"restore", func(t tool, p place, _ string) []string { return t.restore(p) }},
+// sendLog returns the name of the send log of a series of backups, of which each needs its own: that of the ten files is
+// another than that of the data.
+func sendLog(label string) string {
+	if strings.HasPrefix(label, tenLabel) {
+		return tenLabel + ".log"
 	}
-}
-
-// measurement is one step of one tool in one run. Of a repository only Bytes is set.
-type measurement struct {
-	Tool    string  `json:"tool"`
-	Tree    string  `json:"tree"`
-	Run     int     `json:"run"`
-	Step    string  `json:"step"`
-	Seconds float64 `json:"seconds,omitempty"`     // from start to end
-	CPU     float64 `json:"cpu_seconds,omitempty"` // user and system
-	Memory  int64   `json:"max_rss,omitempty"`     // bytes
-	Bytes   int64   `json:"bytes,omitempty"`       // of the repository's files
-}
-
-// do runs a tool once.
-func (b *bench) do(ctx context.Context, t tool, p place, args []string) (measurement, error) {
-	if b.cold {
-		if err := dropCaches(ctx); err != nil {
-			return measurement{}, err
-		}
-	}
-	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, t.program, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = p.out, &out, &out
-	cmd.Env = append(os.Environ(), "HOME="+p.home, "XDG_CACHE_HOME="+p.home+"/cache", "XDG_CONFIG_HOME="+p.home+"/config")
-	cmd.Env = append(cmd.Env, t.env(p)...)
-	start := time.Now()
-	if err := cmd.Run(); err != nil {
-		return measurement{}, fmt.Errorf("%s %v: %w\n%s", t.name, args, err, tail(out.Bytes()))
-	}
-	m := measurement{Tool: t.name, Seconds: time.Since(start).Seconds()}
-	m.CPU = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		m.Memory = int64(usage.Maxrss) * rssUnit
-	}
-	return m, nil
+	return "data.log"
 }

@@ -15,8 +15,8 @@
 //     which was measured; see habits.go.
 //
 // Where device and process do not agree on the own reads (FUSE, ZFS, a layer with a cache), only gaps count; Gapper tells
-// the gate that it must make some. For other machines there are only the counters of the mount, and the time that
-// operations take, which is good for a slow control of the rate (Latency) and never for events.
+// the gate that it must make some. For other machines there are only the counters of the mount. The time that a server takes
+// for an answer tells nothing: docs/adr/0008-io-policy.md has the figures.
 //
 // It cannot see other virtual machines on the same disk, other clients of a server, I/O on disks whose statistics are off
 // (queue/iostats), and what coincides with an own flush. It looks into /proc and /sys only, needs no privilege, starts no

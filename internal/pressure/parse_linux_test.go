@@ -130,45 +130,6 @@ func TestMount(t *testing.T) {
 	})
 }
 
-func TestLatency(t *testing.T) {
-	now := time.Unix(0, 0)
-	var l Latency
-	for _, phase := range []struct {
-		took     time.Duration // of most; one in ten takes longer
-		long     time.Duration
-		batches  int
-		from, to float64
-	}{
-		{6 * ms, 10 * ms, 20, 1, 1},          // idle
-		{7 * ms, 13 * ms, 20, 1, 1},          // idle, on a bad day
-		{9 * ms, 36 * ms, 1, 0.49, 0.51},     // one window is no reason to stop
-		{9 * ms, 36 * ms, 20, 1. / 16, 0.07}, // busy
-		{6 * ms, 10 * ms, 2, 0.1, 0.2},       // idle: it comes back slowly
-		{6 * ms, 10 * ms, 20, 1, 1},
-	} {
-		for range phase.batches {
-			for i := range window {
-				took := phase.took
-				if i%5 == 0 {
-					took = phase.long
-				}
-				now = now.Add(took)
-				l.Observe(now, took)
-			}
-		}
-		require.GreaterOrEqual(t, l.Share(), phase.from, "%+v", phase)
-		require.LessOrEqual(t, l.Share(), phase.to, "%+v", phase)
-	}
-	for range 11 * 60 { // the route has changed for good: after ten minutes that is how it is
-		for range window {
-			l.Observe(now, 40*ms)
-		}
-		now = now.Add(sec)
-	}
-	require.Equal(t, 1.0, l.Share())
-	require.Equal(t, 1.0, new(Latency).Share())
-}
-
 // tree writes files of a test.
 func tree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()

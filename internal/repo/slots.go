@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -129,6 +130,11 @@ func unlock(ctx context.Context, st store.Store, ask func(*keyfile.Slot) ([]byte
 			continue
 		}
 		key, err := tryslot(s, secret, conf)
+		if s.Slot.Method == keyfile.Passphrase {
+			// Stretching a passphrase took 64 MiB or more, and they would lie beside all that follows until the garbage
+			// collector finds out: the most memory of a short run was theirs.
+			debug.FreeOSMemory()
+		}
 		switch {
 		case err == nil:
 			return key, nil

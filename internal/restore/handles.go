@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 )
 
@@ -20,11 +18,7 @@ const (
 )
 
 func mostHandles() int {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		return minHandles
-	}
-	return int(min(max(limit.Cur/4, minHandles), maxHandles))
+	return min(max(localfs.Descriptors()/4, minHandles), maxHandles)
 }
 
 // handles are the open directories of the target. The base stays open to the end.

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"io"
 	"slices"
@@ -34,6 +35,17 @@ type found struct {
 	off, len uint32
 	typ      tree.Type
 	ino      uint64
+	head     uint64 // the first bytes of the name, in the order of names
+}
+
+// head returns the first eight bytes of a name as a number, so that most comparisons need not look at the name.
+func head(name []byte) uint64 {
+	if len(name) >= 8 {
+		return binary.BigEndian.Uint64(name)
+	}
+	var p [8]byte
+	copy(p[:], name) // names hold no NUL, so a shorter one comes first
+	return binary.BigEndian.Uint64(p[:])
 }
 
 type position struct {
@@ -97,7 +109,7 @@ func (w *walk) names(d *Directory, s *scratch) error {
 	}
 	s.arena, s.found = s.arena[:0], s.found[:0]
 	return d.dir.Entries(s.dirents, func(name []byte, typ tree.Type, ino uint64) error {
-		s.found = append(s.found, found{uint32(len(s.arena)), uint32(len(name)), typ, ino})
+		s.found = append(s.found, found{uint32(len(s.arena)), uint32(len(name)), typ, ino, head(name)})
 		s.arena = append(s.arena, name...)
 		return nil
 	})
@@ -107,6 +119,9 @@ func (w *walk) names(d *Directory, s *scratch) error {
 func (s *scratch) sortNames() string {
 	text := string(s.arena)
 	slices.SortFunc(s.found, func(a, b found) int {
+		if a.head != b.head {
+			return cmp.Compare(a.head, b.head)
+		}
 		return strings.Compare(text[a.off:a.off+a.len], text[b.off:b.off+b.len])
 	})
 	return text

@@ -334,6 +334,15 @@ func (w *walk) announce(ctx context.Context, d *Directory, s *scratch) error {
 	if errors.Is(d.Err, localfs.ErrStopped) {
 		return d.Err
 	}
+	dirs := 0
+	for i := range d.Entries {
+		if d.Entries[i].Type == tree.Dir {
+			dirs++
+		}
+	}
+	if dirs > 0 {
+		d.Subdirs = make([]uint32, 0, dirs)
+	}
 	for i := range d.Entries {
 		if d.Entries[i].Type == tree.Dir {
 			d.Subdirs = append(d.Subdirs, uint32(i))

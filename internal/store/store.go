@@ -58,3 +58,15 @@ type Store interface {
 	// Location describes the place in words a person would use: a path or an URL without secrets.
 	Location() string
 }
+
+// ProvenEnd is how much of the end of a file a store compares that Proves, in bytes.
+const ProvenEnd = 64 << 10
+
+// Proves reports whether a Put of st that has succeeded is proof of what is there: st has read it back by a way of its own,
+// its size and at least the last ProvenEnd bytes, and compared it with what was sent. Nobody needs to ask again, which over a long line
+// costs as much as the Put. A store says so by a method Proves() bool, and a decorator passes on what the store beneath it
+// says; who has no such method proves nothing.
+func Proves(st Store) bool {
+	p, ok := st.(interface{ Proves() bool })
+	return ok && p.Proves()
+}

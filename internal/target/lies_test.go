@@ -289,7 +289,7 @@ func TestSpaceHeedsTheQuota(t *testing.T) {
 	require.Contains(t, s.String(), "the quota of this user is 3.00 GiB, and 1.00 GiB of it are used")
 	s.quota.limit = 1 << 30
 	require.Zero(t, s.left())
-	for limit, want := range map[uint64]Result{1 << 30: Degraded, 9 << 30: Good} {
+	for limit, want := range map[uint64]Result{1 << 30: Unfit, 1<<30 + 1: Degraded, 9 << 30: Good} {
 		p := &prober{report: &Report{}}
 		s.quota.limit = limit
 		p.space(s)

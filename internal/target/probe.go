@@ -77,6 +77,9 @@ func run(ctx context.Context, path string, opt Options) (*Report, error) {
 		return nil, err
 	}
 	p.space(free)
+	if report.Verdict() == IsUnfit {
+		return report, nil
+	}
 	err = inside(door, parent, path, func(r *room) error {
 		p.folder, p.lock = r, r.lock
 		return p.all()

@@ -161,24 +161,21 @@ func TestReadOnly(t *testing.T) {
 	require.Equal(t, "unfit because of file system", r.Sentence())
 }
 
-// One file fills the disk up to the last block.
+// One file fills the disk up to the last block, or leaves what nobody but root may use.
 func TestFullDisk(t *testing.T) {
-	for _, left := range []int{0, 100 << 10} {
-		path := disk(t, 32<<20, "", "mkfs.ext4", "-q", "-m0")
-		f, err := os.Create(filepath.Join(path, "full"))
-		require.NoError(t, err)
-		for err == nil {
-			_, err = f.Write(make([]byte, 4096))
-		}
-		require.ErrorIs(t, err, unix.ENOSPC)
-		info, err := f.Stat()
-		require.NoError(t, err)
-		require.NoError(t, f.Truncate(info.Size()-int64(left)))
-		require.NoError(t, f.Sync())
-		require.NoError(t, f.Close())
+	for _, c := range []struct {
+		reserve, row string
+		left         int
+	}{{"-m0", "write", 0}, {"-m0", "write", 100 << 10}, {"-m20", "space", 1 << 20}} {
+		path := disk(t, 32<<20, "", "mkfs.ext4", "-q", c.reserve)
+		fill(t, filepath.Join(path, "full"), c.left)
 		r := run(t, path)
-		require.Equal(t, target.IsUnfit, r.Verdict())
-		require.Contains(t, probe(t, r, "write").Remedy, "free some space")
+		require.Equal(t, "unfit because of "+c.row, r.Sentence())
+		require.Contains(t, probe(t, r, c.row).Remedy, "free some space")
+		require.NotContains(t, probe(t, r, c.row).Evidence, "what was stored so far", "nothing was stored")
+		_, err := target.MeasureFolder(t.Context(), path, nil)
+		require.ErrorIs(t, err, store.ErrNoSpace)
+		require.NotContains(t, err.Error(), "what was stored so far")
 	}
 }
 

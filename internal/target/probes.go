@@ -2,7 +2,6 @@ package target
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/device"
-	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -74,6 +72,10 @@ func (p *prober) flush() error {
 	took := dirty[flushes/2]
 	what := fmt.Sprintf("Flushing 1 MiB took %s, and when there was nothing to flush %s (medians of %d)", short(took),
 		short(clean[flushes/2]), flushes)
+	if p.share {
+		p.flushedFar(took, clean[flushes/2], what)
+		return nil
+	}
 	if p.device.Medium == device.Memory {
 		p.report.add("flush", Told, "In memory there is nothing to flush.", "")
 		return nil
@@ -106,7 +108,7 @@ func short(d time.Duration) string {
 func (p *prober) flushNames() error {
 	err := p.folder.FlushNames()
 	switch {
-	case errors.Is(err, localfs.ErrStopped):
+	case ends(err):
 		return err
 	case err != nil:
 		p.report.add("folder flush", Degraded, fmt.Sprintf("A folder cannot be flushed: %v.", err),
@@ -123,11 +125,11 @@ func (p *prober) names() error {
 	want := []string{strings.Repeat("0123456789abcdef", 4), local.TempPrefix + strings.Repeat("0f", 12), "packs", "ab"}
 	for _, name := range want {
 		if err := p.folder.Write(name, nil, false); err != nil {
-			if errors.Is(err, localfs.ErrStopped) {
+			if ends(err) {
 				return err
 			}
 			p.report.add("names", Unfit, fmt.Sprintf("%q is refused: %v.", name, err),
-				"a repository needs names of 64 lower-case hexadecimal digits: choose another target, or another way to mount it")
+				"a repository needs names of 64 lower-case hexadecimal digits: choose another target, or "+p.otherWay())
 			return nil
 		}
 	}
@@ -135,12 +137,21 @@ func (p *prober) names() error {
 	if err != nil {
 		return err
 	}
+	capitals := false
 	for _, name := range want {
-		if !slices.Contains(have, name) {
+		if slices.Contains(have, name) {
+			continue
+		}
+		capitals = p.share && slices.Contains(have, strings.ToUpper(name))
+		if !capitals {
 			p.report.add("names", Unfit, fmt.Sprintf("A file that was called %q is listed under another name.", name),
-				"names are changed on the way (8.3 or upper-case names): choose another way to mount it")
+				"names are changed on the way (8.3 or upper-case names): choose "+p.otherWay())
 			return nil
 		}
+	}
+	if capitals {
+		p.report.add("names", Good, "Names of 64 lower-case hexadecimal digits are kept, and listed in capitals.", "")
+		return nil
 	}
 	p.report.add("names", Good, "Names of 64 lower-case hexadecimal digits are kept and listed as they are.", "")
 	return nil
@@ -155,7 +166,7 @@ func (p *prober) foldsCase() error {
 	switch {
 	case err == nil:
 		p.report.add("case", Told, "Names that differ only in case are one file.", "nothing: all names are lower-case")
-	case errors.Is(err, localfs.ErrStopped):
+	case ends(err):
 		return err
 	default:
 		p.report.add("case", Told, "Names that differ only in case are different files.", "")
@@ -166,18 +177,22 @@ func (p *prober) foldsCase() error {
 // otherNames reports which names are refused that a repository does not have.
 func (p *prober) otherNames() error {
 	var refused []string
+	long := 255
+	if p.share {
+		long = 240 // Samba's fruit takes longer names, and cannot remove them
+	}
 	for name, what := range map[string]string{
 		"a:b": ":", "a?b": "?", "a*b": "*", `a"b`: `"`, "a<b": "<", "a|b": "|", `a\b`: `\`, "end.": "a dot at the end",
-		"end\x20": "a blank at the end", "\xff\xfe": "bytes that are not UTF-8", strings.Repeat("n", 255): "255 characters",
+		"end\x20": "a blank at the end", "\xff\xfe": "bytes that are not UTF-8", strings.Repeat("n", long): fmt.Sprintf("%d characters", long),
 	} {
-		if err := p.folder.Write(name, nil, false); errors.Is(err, localfs.ErrStopped) {
+		if err := p.folder.Write(name, nil, false); ends(err) {
 			return err
 		} else if err != nil {
 			refused = append(refused, what)
 		}
 	}
 	if len(refused) == 0 {
-		p.report.add("other names", Told, "All kinds of names are taken, up to 255 characters.", "")
+		p.report.add("other names", Told, fmt.Sprintf("All kinds of names are taken, up to %d characters.", long), "")
 		return nil
 	}
 	slices.Sort(refused)
@@ -292,7 +307,7 @@ func (p *prober) inodes() error {
 // locks reports whether byte ranges can be locked.
 func (p *prober) locks() error {
 	err := p.lock()
-	if errors.Is(err, localfs.ErrStopped) {
+	if ends(err) {
 		return err
 	}
 	what := "Byte ranges of files can be locked."

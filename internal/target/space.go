@@ -19,6 +19,7 @@ type space struct {
 	free, size      uint64 // bytes
 	files, allFiles uint64 // inodes; 0 of 0 where they are not limited
 	quota           *quota // of this user; nil: there is none, or it cannot be asked for
+	note            string // what else is known, as a part of the sentence
 }
 
 // quota is the limit of a user.
@@ -47,7 +48,7 @@ func (s space) String() string {
 		text += fmt.Sprintf("; the quota of this user is %s, and %s of it are used", human.Size(s.quota.limit),
 			human.Size(s.quota.used))
 	}
-	return text + "."
+	return text + s.note + "."
 }
 
 // spaceOf asks the file system, as one operation of the gate.

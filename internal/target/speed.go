@@ -87,25 +87,20 @@ func MeasureFolder(ctx context.Context, path string, pass *iopolicy.Pass) (*Spee
 	return speed, nil
 }
 
-// Measure measures a store that holds nothing yet: one in a temporary folder beside the repository, never the repository
-// itself, whose readers would find what is written. It deletes what it wrote, also when ctx ends; the folders are left to
-// the caller. path is what the place is called.
-func Measure(ctx context.Context, st store.Store, path string) (*Speed, error) {
-	speed, names, err := measureAll(ctx, st, path)
-	err = errors.Join(err, remove(context.WithoutCancel(ctx), st, names))
-	if err != nil {
-		return nil, fmt.Errorf("check destination %s: %w", path, err)
-	}
-	return speed, nil
-}
-
+// measure measures a store that holds nothing yet, in a folder that is removed afterwards; never the repository itself,
+// whose readers would find what is written. path is what the place is called.
 func measure(ctx context.Context, st store.Store, path string) (*Speed, error) {
-	speed, _, err := measureAll(ctx, st, path)
+	speed, err := timed(ctx, st, path)
+	if errors.Is(err, store.ErrNoSpace) {
+		return nil, &store.Problem{
+			What: "there is not enough space to measure with", Do: "free 60 MB or more, or do without measuring",
+			Kinds: []error{store.ErrNoSpace},
+		}
+	}
 	return speed, err
 }
 
-// measureAll also returns the names of what it wrote or tried to.
-func measureAll(ctx context.Context, st store.Store, path string) (*Speed, []store.Name, error) {
+func timed(ctx context.Context, st store.Store, path string) (*Speed, error) {
 	speed := &Speed{Path: path, Large: Burst{Files: 1, Size: largeSize}, Small: Burst{Files: smallFiles, Size: smallSize}}
 	var seed [32]byte
 	_, _ = rand.Read(seed[:]) // crypto/rand.Read never fails
@@ -113,47 +108,33 @@ func measureAll(ctx context.Context, st store.Store, path string) (*Speed, []sto
 	_, _ = mathrand.NewChaCha8(seed).Read(data) // never fails
 	large := nameOf(store.Pack, data)
 	// A first file makes the folders, which are there when a backup begins.
-	names := []store.Name{large, {Kind: store.Lease, ID: "0"}}
-	if err := st.Put(ctx, names[1], nil); err != nil {
-		return nil, names, err
+	if err := st.Put(ctx, store.Name{Kind: store.Lease, ID: "0"}, nil); err != nil {
+		return nil, err
 	}
 	begin := time.Now()
 	if err := st.Put(ctx, large, data); err != nil {
-		return nil, names, err
+		return nil, err
 	}
 	speed.Large.Elapsed = time.Since(begin)
-	for i := range smallFiles {
-		names = append(names, nameOf(store.Lease, data[i*smallSize:][:smallSize]))
+	names := make([]store.Name, smallFiles)
+	for i := range names {
+		names[i] = nameOf(store.Lease, data[i*smallSize:][:smallSize])
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	begin = time.Now()
-	for i, name := range names[2:] {
+	for i, name := range names {
 		group.Go(func() error { return st.Put(groupCtx, name, data[i*smallSize:][:smallSize]) })
 	}
 	if err := group.Wait(); err != nil {
-		return nil, names, err
+		return nil, err
 	}
 	speed.Small.Elapsed = time.Since(begin)
-	return speed, names, nil
+	return speed, nil
 }
 
 // nameOf is the name by which a store can prove what it holds.
 func nameOf(kind store.Kind, data []byte) store.Name {
 	sum := blake3.Sum256(data)
 	return store.Name{Kind: kind, ID: hex.EncodeToString(sum[:])}
-}
-
-func remove(ctx context.Context, st store.Store, names []store.Name) error {
-	var group errgroup.Group
-	group.SetLimit(atOnce)
-	for _, name := range names {
-		group.Go(func() error {
-			if err := st.Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
-				return err
-			}
-			return nil
-		})
-	}
-	return group.Wait()
 }

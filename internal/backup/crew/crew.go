@@ -1,66 +1,93 @@
-// Package crew holds what the stages of a pipeline hand work over with: a number of workers that grows when work waits
-// for too long, and a fixed number of buffers. It knows nothing of what the work is.
+// Package crew holds what the stages of a pipeline hand work over with: a number of workers that can change while they
+// work, and a fixed number of buffers. It knows nothing of what the work is.
 package crew
 
 import (
 	"context"
 	"sync"
-	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/tune"
 )
 
-// Crew is the workers of one stage. It starts small; whoever has waited longer than the threshold to hand over a piece
-// of work asks for one worker more, up to the bound. That is the monitor of the resource-utilization dial: it needs no
-// goroutine of its own, since those who wait are awake to notice.
+// Crew is the workers of one stage.
 type Crew struct {
-	Threshold time.Duration // 0: never grows
-	Start     func()        // begins one more worker; set before Begin
+	Start func()        // begins one more worker; set before Begin
+	Idle  tune.Standing // its workers, for want of work
 
 	mu      sync.Mutex
 	running int
-	bound   int
+	wanted  int
+	sealed  bool
 }
 
-// Begin starts the first n workers; bound is how many there may be in the end.
-func (c *Crew) Begin(n, bound int) {
-	c.mu.Lock()
-	c.running, c.bound = n, max(n, bound)
-	c.mu.Unlock()
-	for range n {
-		c.Start()
-	}
-}
+// Begin starts the first n workers.
+func (c *Crew) Begin(n int) { c.Set(n) }
 
-// grow adds a worker unless the bound is reached.
-func (c *Crew) grow() {
+// Set changes the number of workers: more begin at once, those who are too many leave between two pieces of work.
+func (c *Crew) Set(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running < c.bound {
+	if c.sealed {
+		return
+	}
+	c.wanted = max(1, n)
+	for c.running < c.wanted {
 		c.running++
 		c.Start()
 	}
 }
 
-// Hand passes work to a stage, and lets the stage's crew grow when nobody takes it for too long.
-func Hand[T any](ctx context.Context, to chan<- T, work T, c *Crew) error {
+// Seal ends all changes: no worker begins any more, and those who are there stay until there is no more work.
+func (c *Crew) Seal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sealed = true
+}
+
+// leave reports whether a worker is one too many, and has left by that.
+func (c *Crew) leave() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sealed || c.running <= c.wanted {
+		return false
+	}
+	c.running--
+	return true
+}
+
+// Take yields work from a channel until it is closed, or until c has a worker too many and this is the one who leaves.
+// It returns what do returns, at the first error.
+func Take[T any](from <-chan T, c *Crew, do func(T) error) error {
+	for !c.leave() {
+		work, ok := next(from, c)
+		if !ok {
+			return nil
+		}
+		if err := do(work); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func next[T any](from <-chan T, c *Crew) (T, bool) {
+	select {
+	case work, ok := <-from:
+		return work, ok
+	default:
+	}
+	c.Idle.Begin()
+	defer c.Idle.End()
+	work, ok := <-from
+	return work, ok
+}
+
+// Hand passes work to a stage.
+func Hand[T any](ctx context.Context, to chan<- T, work T) error {
 	select {
 	case to <- work:
 		return nil
-	default:
-	}
-	var late <-chan time.Time
-	if c.Threshold > 0 {
-		ticker := time.NewTicker(c.Threshold)
-		defer ticker.Stop()
-		late = ticker.C
-	}
-	for {
-		select {
-		case to <- work:
-			return nil
-		case <-late:
-			c.grow()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

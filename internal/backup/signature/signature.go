@@ -4,6 +4,7 @@ package signature
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -59,8 +60,34 @@ func Shape(serialization uint8, switches ...bool) Signature {
 	return sum(text)
 }
 
-// Key is what a directory is remembered under.
-func Key(shape Signature, d *scan.Directory) Signature { return sum(append(shape[:], d.Path()...)) }
+// levelsTogether is how many levels of directories share the beginning of their keys: with eight directories in each, 584
+// keys of some 110 bytes, what the kernel maps at one look.
+const levelsTogether = 3
+
+// Key is what a directory is remembered under: 96 bits of a digest, behind 32 that it has in common with the directories
+// around it. A walk that goes from neighbour to neighbour then finds them in the same pages of a sorted cache. Keys
+// without that, all random, make every look-up among 2.5 million directories touch another part of the file.
+func Key(shape Signature, d *scan.Directory) Signature {
+	path := d.Path()
+	key := sum(append(shape[:], path...))
+	binary.BigEndian.PutUint32(key[:], neighbourhood(path))
+	return key
+}
+
+// neighbourhood is a hash of the directory that stands for those up to levelsTogether levels below: the ancestor whose
+// depth is the next lower multiple.
+func neighbourhood(path string) uint32 {
+	end, depth := 0, 0
+	for i := range len(path) {
+		if path[i] == '/' {
+			if depth%levelsTogether == 0 {
+				end = i
+			}
+			depth++
+		}
+	}
+	return crc32.ChecksumIEEE([]byte(path[:end]))
+}
 
 // Local signs the entries of d. racy reports that one of them changed so recently that a later change might leave no
 // trace in its times.

@@ -97,3 +97,33 @@ func TestWholeCoversEveryChild(t *testing.T) {
 	require.NotEqual(t, Whole(Signature{}, trees), Whole(Signature{1}, trees))
 	require.NotEqual(t, Whole(Signature{}, trees), Whole(Signature{}, trees[:1]))
 }
+
+// Directories up to levelsTogether levels below one have neighbouring keys, and no two have the same.
+func TestNeighboursHaveNeighbouringKeys(t *testing.T) {
+	root := &scan.Directory{}
+	below := func(d *scan.Directory, names ...string) *scan.Directory {
+		for _, name := range names {
+			d = &scan.Directory{Parent: d, Name: name}
+		}
+		return d
+	}
+	group := func(d *scan.Directory) string {
+		key := Key(Shape(0), d)
+		return string(key[:4])
+	}
+	top := below(root, "a")
+	require.Equal(t, group(root), group(top))
+	require.Equal(t, group(top), group(below(top, "b", "c")))
+	require.NotEqual(t, group(top), group(below(top, "b", "c", "d")))
+	require.Equal(t, group(below(top, "b", "c", "d")), group(below(top, "b", "c", "d", "e", "f")))
+	require.NotEqual(t, group(below(top, "b", "c", "d")), group(below(top, "b", "x", "d")))
+
+	seen := map[Signature]bool{}
+	for _, d := range []*scan.Directory{
+		root, top, below(root, "b"), below(top, "b"), below(top, "b", "c"), below(top, "b", "c", "d"), below(top, "bc"),
+	} {
+		require.False(t, seen[Key(Shape(0), d)], d.Path())
+		seen[Key(Shape(0), d)] = true
+		require.NotEqual(t, Key(Shape(0), d), Key(Shape(1), d))
+	}
+}

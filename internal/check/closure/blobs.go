@@ -30,12 +30,13 @@ type location struct {
 }
 
 // Blobs is the blob index of a check: what the segments on the target say, and apart from it what packs hold that no
-// segment names. It lies in temporary files, since it may be larger than the memory.
+// segment names, and what packs held that are gone or too short: that counts for a blob that is nowhere else. It lies in temporary files, since it may be larger than the memory.
 type Blobs struct {
 	r       *repo.Repository
 	scratch string
 	named   *hashcache.Cache
 	strays  *hashcache.Cache // nil if there are none
+	lost    *hashcache.Cache // likewise
 	frames  frameCache
 }
 
@@ -57,8 +58,10 @@ func (b *Blobs) open() (*hashcache.Cache, error) {
 // Close removes the temporary files.
 func (b *Blobs) Close() error {
 	err := b.named.Close()
-	if b.strays != nil {
-		err = errors.Join(err, b.strays.Close())
+	for _, c := range []*hashcache.Cache{b.strays, b.lost} {
+		if c != nil {
+			err = errors.Join(err, c.Close())
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("remove the temporary index: %w", err)
@@ -87,13 +90,37 @@ func (b *Blobs) AddStrays(packs []index.Pack) (err error) {
 	return nil
 }
 
+// AddLost makes packs known that an index segment names and that are not there, or not whole.
+func (b *Blobs) AddLost(segment format.ID, packs []index.Pack) (err error) {
+	if len(packs) == 0 {
+		return nil
+	}
+	if b.lost == nil {
+		if b.lost, err = b.open(); err != nil {
+			return err
+		}
+	}
+	if err := b.lost.Merge(segment, &index.Segment{Packs: packs}); err != nil {
+		return fmt.Errorf("note lost packs: %w", err)
+	}
+	return nil
+}
+
 // locate finds where blobs lie; nil stands for nowhere. The IDs should ascend: files are then read in their order.
 func (b *Blobs) locate(ids []format.ID) ([]*location, error) {
 	out := make([]*location, len(ids))
-	if err := locateIn(b.named, ids, out, false); err != nil || b.strays == nil {
-		return out, err
+	for _, in := range []struct {
+		cache *hashcache.Cache
+		stray bool
+	}{{b.named, false}, {b.strays, true}, {b.lost, false}} {
+		if in.cache == nil {
+			continue
+		}
+		if err := locateIn(in.cache, ids, out, in.stray); err != nil {
+			return out, err
+		}
 	}
-	return out, locateIn(b.strays, ids, out, true)
+	return out, nil
 }
 
 func (at *location) place() *finding.Place {

@@ -101,6 +101,49 @@ func (b *Book) LosePack(id format.ID, intact uint64, err error) {
 	}
 }
 
+// MissPack records a pack that the index names and that is not there. It is a problem once something is found to need it:
+// what was in it may have been stored again, in another pack.
+func (b *Book) MissPack(id format.ID, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.packs[id]; !ok {
+		b.packs[id] = &lostPack{problem: &Problem{Kind: Pack, Object: "pack " + id.String(), Err: err, id: id, silent: true}}
+	}
+}
+
+// Unneeded decides about the packs that are not there and that nothing was found to need, after everything was looked
+// at that could. If that was every snapshot there is, they are no damage.
+func (b *Book) Unneeded(all bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	count := 0
+	for _, lost := range b.packs {
+		switch {
+		case !lost.problem.silent:
+		case all:
+			count++
+		default:
+			b.tell(lost.problem)
+		}
+	}
+	if count > 0 {
+		b.res.Notes = append(b.res.Notes, fmt.Sprintf("packs that the index names, that are gone and that no snapshot needs; "+
+			"what was in them was stored again, or no snapshot of it was saved: %d", count))
+	}
+}
+
+// tell makes a problem known that was recorded silently.
+func (b *Book) tell(p *Problem) {
+	p.silent = false
+	b.l.Objects.Damaged.Add(1)
+	if len(b.list) >= MaxProblems {
+		b.res.More++
+		return
+	}
+	b.known[problemKey{p.Kind, p.id}] = p
+	b.list = append(b.list, p)
+}
+
 // LoseFrame records a frame that cannot be opened.
 func (b *Book) LoseFrame(pack format.ID, offset uint32, err error) {
 	b.mu.Lock()
@@ -184,6 +227,9 @@ func (b *Book) Why(id format.ID, at *Place) *Problem {
 func (b *Book) Need(p *Problem, snapshot, path string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if p.silent {
+		b.tell(p)
+	}
 	if !slices.Contains(p.Snapshots, snapshot) {
 		p.Snapshots = append(p.Snapshots, snapshot)
 	}

@@ -46,9 +46,10 @@ type Problem struct {
 	Err       error
 	Advice    string // what to do next, one sentence
 
-	id    format.ID
-	extra uint64              // further damage to the same object
-	seen  map[uint64]struct{} // hashes of the paths
+	id     format.ID
+	silent bool                // recorded, and told only when something needs it
+	extra  uint64              // further damage to the same object
+	seen   map[uint64]struct{} // hashes of the paths
 }
 
 // Result is what a check found.

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
 )
 
 // JSON prints for scripts: results, progress and issues on standard output; on standard error notes, and why it failed.
@@ -43,7 +44,9 @@ func (j *JSON) Print(r Record) error {
 func (j *JSON) Tell(r Record) error { return j.Print(r) }
 
 // Note writes a note event; a broken standard error is nothing that could be told to anybody.
-func (j *JSON) Note(text string) { _ = j.err.Write(Note{"note", strings.TrimSpace(text)}) }
+func (j *JSON) Note(text string) {
+	_ = j.err.Write(Note{"note", address.Mask(strings.TrimSpace(text))})
+}
 
 // Show does nothing: what a user must not miss is in the records too.
 func (j *JSON) Show(string) {}
@@ -64,4 +67,4 @@ func (j *JSON) Watch(ctx context.Context, l *report.Ledger) func() {
 }
 
 // Fail writes the exit_error event.
-func (j *JSON) Fail(code int, text string) { _ = j.err.Write(event.NewExit(code, text)) }
+func (j *JSON) Fail(code int, text string) { _ = j.err.Write(event.NewExit(code, address.Mask(text))) }

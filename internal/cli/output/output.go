@@ -19,7 +19,8 @@ type Record interface {
 	Events() []any
 }
 
-// Printer writes records in one of the two forms. It is safe for concurrent use.
+// Printer writes records in one of the two forms. It is safe for concurrent use. In what Note, Show and Fail say, what may
+// be a password in an address is masked: they quote what a user typed, and it is kept in logs.
 type Printer interface {
 	// Print writes a result to standard output.
 	Print(r Record) error

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
 )
 
 // TextOptions say how much is told to people.
@@ -64,12 +65,12 @@ func (t *Text) Tell(r Record) error {
 // Note writes a line to standard error unless the user wants quiet.
 func (t *Text) Note(text string) {
 	if !t.opt.Quiet {
-		fmt.Fprintln(t.err, text)
+		fmt.Fprintln(t.err, address.Mask(text))
 	}
 }
 
 // Show writes a block to standard error.
-func (t *Text) Show(text string) { fmt.Fprint(t.err, text) }
+func (t *Text) Show(text string) { fmt.Fprint(t.err, address.Mask(text)) }
 
 // Watch shows a progress view on a terminal, else a line of progress now and then. Failures are written as they happen;
 // remarks, of which there may be one per file, only on demand: the end of the job sums them up.
@@ -98,4 +99,4 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 }
 
 // Fail writes the one line that a command ends with.
-func (t *Text) Fail(_ int, text string) { fmt.Fprintf(t.err, "tidemark: %s\n", text) }
+func (t *Text) Fail(_ int, text string) { fmt.Fprintf(t.err, "tidemark: %s\n", address.Mask(text)) }

@@ -19,8 +19,9 @@ var ErrNoLogon = errors.New("no password for the server and no terminal to ask o
 // Logon finds the password for the server of a share: the one that the options name, or what a person types. It is found
 // once and then kept, for those who connect several times. It is for one goroutine.
 type Logon struct {
-	Share options.Share
-	Asker Asker // nil: nobody to ask
+	Share   options.Share
+	Tickets smb.Tickets // where they are, if Share says that they count
+	Asker   Asker       // nil: nobody to ask
 
 	found *smb.Secret
 	asked bool // a person was asked
@@ -46,18 +47,23 @@ func (l *Logon) Secret(ctx context.Context, t smb.Target) (smb.Secret, error) {
 }
 
 func (l *Logon) find(ctx context.Context, t smb.Target) (smb.Secret, error) {
+	if l.Share.Kerberos {
+		return smb.Secret{Tickets: &l.Tickets}, nil
+	}
 	if l.Share.Credentials != "" {
 		return readCredentials(l.Share.Credentials)
 	}
 	k := options.Keys{Password: l.Share.Password, PasswordFile: l.Share.PasswordFile, PasswordCommand: l.Share.PasswordCommand}
-	text, err := Passphrase(ctx, k)
+	text, err := secretText(ctx, k)
 	if errors.Is(err, ErrEmpty) {
 		return smb.Secret{}, errors.New("the password for the server is empty; look at --smb-password-file and " +
 			"--smb-password-command")
 	}
 	switch {
-	case err != nil || text != "":
-		return smb.Secret{Password: text}, err
+	case err != nil:
+		return smb.Secret{}, fmt.Errorf("read password: %w", err)
+	case text != "":
+		return smb.Secret{Password: text}, nil
 	case strings.EqualFold(t.User, "guest"):
 		return smb.Secret{}, nil
 	case l.Asker == nil:

@@ -93,3 +93,13 @@ var errNobody = errors.New("nobody is there")
 type failing struct{}
 
 func (failing) Ask(context.Context, string) (string, error) { return "", errNobody }
+
+// A ticket counts before any password, and nobody is asked.
+func TestLogonByTicket(t *testing.T) {
+	l := &Logon{Share: options.Share{Kerberos: true, Password: "geheim"}, Tickets: smb.Tickets{Cache: "FILE:/x"}}
+	got, err := l.Secret(t.Context(), nas())
+	require.NoError(t, err)
+	require.Equal(t, "FILE:/x", got.Tickets.Cache)
+	require.Empty(t, got.Password)
+	require.False(t, l.Asked())
+}

@@ -142,6 +142,15 @@ func (o *opener) secret(slot *keyfile.Slot) ([]byte, error) {
 
 // Passphrase returns the passphrase that the options name, "" when they name none.
 func Passphrase(ctx context.Context, k options.Keys) (string, error) {
+	text, err := secretText(ctx, k)
+	if err != nil {
+		return "", fmt.Errorf("read passphrase: %w", err)
+	}
+	return text, nil
+}
+
+// secretText is what the options name, of whatever it is the secret.
+func secretText(ctx context.Context, k options.Keys) (string, error) {
 	var text string
 	switch {
 	case k.Password != "":
@@ -149,7 +158,7 @@ func Passphrase(ctx context.Context, k options.Keys) (string, error) {
 	case k.PasswordFile != "":
 		content, err := os.ReadFile(k.PasswordFile)
 		if err != nil {
-			return "", fmt.Errorf("read passphrase: %w", err)
+			return "", err //nolint:wrapcheck // the caller says what was read
 		}
 		text = firstLine(content)
 	case k.PasswordCommand != "":
@@ -161,7 +170,7 @@ func Passphrase(ctx context.Context, k options.Keys) (string, error) {
 		return "", nil
 	}
 	if text == "" {
-		return "", fmt.Errorf("read passphrase: %w", ErrEmpty)
+		return "", ErrEmpty
 	}
 	return text, nil
 }

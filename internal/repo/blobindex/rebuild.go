@@ -37,6 +37,7 @@ type rebuild struct {
 	supersedes []format.ID
 	seg        index.Segment
 	blobs      int
+	whole      bool // leave out packs of which something is lost
 	keepHere   bool // write no segment to the target, keep what was learned in the local cache alone
 	result     Rebuilt
 }
@@ -56,7 +57,7 @@ func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode 
 	if err != nil {
 		return Rebuilt{}, err
 	}
-	b := &rebuild{x: x, cache: c, supersedes: supersedes, keepHere: mode&localOnly != 0}
+	b := &rebuild{x: x, cache: c, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
 	err = object.InOrder(ctx, len(files), trailersAtOnce,
 		func(ctx context.Context, i int) (readTable, error) { return x.readTable(ctx, files[i]) },
 		func(i int, t readTable) error { return b.add(ctx, files[i], t) })
@@ -138,6 +139,10 @@ func (x *Index) readTable(ctx context.Context, f packFile) (readTable, error) {
 
 func (b *rebuild) add(ctx context.Context, f packFile, t readTable) error {
 	if errors.Is(t.err, store.ErrNotExist) {
+		return nil
+	}
+	if t.err != nil && b.whole {
+		b.x.note("pack %s is not whole, and no index names it: it is left as it is", f.id)
 		return nil
 	}
 	if t.err != nil {

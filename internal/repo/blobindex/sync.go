@@ -28,6 +28,8 @@ const (
 	mayDrop syncMode = 1
 	// localOnly writes nothing to the target.
 	localOnly syncMode = 2
+	// wholeOnly leaves out packs of which something is lost.
+	wholeOnly syncMode = 4
 )
 
 // syncRun is one pass of bringing the cache up to date.
@@ -204,6 +206,9 @@ func (s *syncRun) heal(ctx context.Context, vanished []format.ID, mode syncMode)
 	case len(damaged) > 0:
 		s.x.note("%d index segments are damaged; reading the packs they named", len(damaged))
 	case lost > 0:
+		// Most likely a run could not put its last segment before the target went away. A pack that is not whole was then
+		// being stored, and is not worth a name: what was in it is stored again.
+		mode |= wholeOnly
 		s.x.note("%d index segments are gone; reading the packs they named", lost)
 	case len(s.listed) == 0:
 		empty, err := s.x.noPacks(ctx)

@@ -4,8 +4,31 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
+
+// question is what a call of Claim asks the index: there are as many calls as there are batches of files, so their
+// buffers are used again.
+type question struct {
+	ask   []format.ID
+	at    []int // where each of them is in the caller's list
+	found []hashcache.Found
+}
+
+type questions struct{ free sync.Pool }
+
+func (q *questions) get() *question {
+	if had, ok := q.free.Get().(*question); ok {
+		return had
+	}
+	return &question{}
+}
+
+func (q *questions) put(used *question) {
+	used.ask, used.at, used.found = used.ask[:0], used.at[:0], used.found[:0]
+	q.free.Put(used)
+}
 
 // claimShards spreads the claims over locks: far more of them than workers, so that two workers rarely meet.
 const claimShards = 64

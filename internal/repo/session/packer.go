@@ -18,6 +18,7 @@ type packer struct {
 	s      *Session
 	kind   pack.Kind
 	target int // bytes at which the pack is complete
+	frame  int // bytes at which a frame is
 
 	mu   sync.Mutex // also held while waiting for a buffer: then nobody could append anyway
 	open *pack.Builder
@@ -26,7 +27,8 @@ type packer struct {
 	made    int         // buffers that exist
 }
 
-// trailerRoom is what a pack may exceed its target by, besides one frame: the trailer, at 36 bytes a blob.
+// trailerRoom is what a pack may exceed its target by: the trailer, at 36 bytes a blob. A pack of more and smaller blobs
+// is complete before it reaches the target.
 const trailerRoom = 256 << 10
 
 // bufferCounts divides the memory of a session: one pack of each kind is always open, the others are on their way.
@@ -36,7 +38,7 @@ func bufferCounts(opt Options) (data, trees int) {
 		return data, trees
 	}
 	t := opt.Tuning
-	perData, perTree := int64(t.DataPack+t.Frame+trailerRoom), int64(t.TreePack+t.Frame+trailerRoom)
+	perData, perTree := int64(t.DataPack+trailerRoom), int64(t.TreePack+trailerRoom)
 	for trees > 1 && int64(trees)*perTree+perData > opt.Memory {
 		trees--
 	}
@@ -47,13 +49,25 @@ func bufferCounts(opt Options) (data, trees int) {
 }
 
 func newPacker(s *Session, kind pack.Kind, target, buffers int) *packer {
-	return &packer{s: s, kind: kind, target: target, buffers: make(chan []byte, buffers)}
+	return &packer{
+		s: s, kind: kind, target: target, frame: s.opt.Tuning.frame(kind), buffers: make(chan []byte, buffers),
+	}
 }
 
-// append seals one frame into the open pack, and sends the pack on its way when it is complete.
+// append seals one frame into the open pack, and sends the pack on its way when it is complete. That is before a frame
+// that its buffer has no room for: only a frame that is as long as a whole pack makes a buffer grow.
 func (p *packer) append(payload *pack.Payload) error {
-	p.mu.Lock()
+	if !p.mu.TryLock() { // another seals, or waits for a buffer
+		p.s.blocked.Begin()
+		p.mu.Lock()
+		p.s.blocked.End()
+	}
 	defer p.mu.Unlock()
+	if p.open != nil && p.open.Frames() > 0 && p.open.SizeWith(payload) > p.target+trailerRoom {
+		if err := p.dispatch(); err != nil {
+			return err
+		}
+	}
 	if p.open == nil {
 		buf, err := p.buffer()
 		if err != nil {
@@ -94,7 +108,7 @@ func (p *packer) buffer() ([]byte, error) {
 	}
 	if p.made < cap(p.buffers) {
 		p.made++
-		return make([]byte, 0, p.target+p.s.opt.Tuning.Frame+trailerRoom), nil
+		return make([]byte, 0, p.target+trailerRoom), nil
 	}
 	defer p.s.waiting()()
 	select {
@@ -108,24 +122,28 @@ func (p *packer) buffer() ([]byte, error) {
 // waiting measures how long a caller stands still; call what it returns when that is over.
 func (s *Session) waiting() func() {
 	start := s.opt.Tuning.Now()
-	return func() { s.opt.Observer.Waited(s.opt.Tuning.Now().Sub(start)) }
+	s.blocked.Begin()
+	return func() {
+		s.blocked.End()
+		s.opt.Observer.Waited(s.opt.Tuning.Now().Sub(start))
+	}
 }
 
-// dispatch hands the open pack to an upload of its own, once one of the slots is free. Uploads never wait for a packer,
+// dispatch hands the open pack to an upload of its own, once one of the lanes is free. Uploads never wait for a packer,
 // so waiting for them here cannot deadlock.
 func (p *packer) dispatch() error {
-	if !p.s.slots.TryAcquire(1) {
+	if !p.s.lanes.tryEnter() {
 		done := p.s.waiting()
-		err := p.s.slots.Acquire(p.s.ctx, 1)
+		err := p.s.lanes.enter(p.s.ctx)
 		done()
 		if err != nil {
-			return context.Cause(p.s.ctx)
+			return err
 		}
 	}
 	builder := p.open
 	p.open = nil
 	go func() {
-		defer p.s.slots.Release(1)
+		defer p.s.lanes.leave()
 		buf, err := p.s.upload(builder)
 		if err != nil {
 			_ = p.s.fail(err)
@@ -154,6 +172,7 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 		return data, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
 	s.stored(store.Pack, len(data), start)
+	s.placed.add(store.Pack, id, len(data))
 	if table.Kind == pack.Trees && s.to.Trees != nil && !s.opt.DryRun {
 		s.to.Trees(id, data, table.Frames)
 	}
@@ -164,9 +183,9 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 	return data, s.writeSegment(s.ctx, batch)
 }
 
-// prove reads back from the target what the policy asks for.
+// prove reads back from the target what the policy asks for, unless the store has done so.
 func (s *Session) prove(name store.Name, data []byte, want *pack.Table) error {
-	if s.opt.Verify == VerifyOff {
+	if s.opt.Verify == VerifyOff || s.opt.Verify == VerifyTrailer && store.Proves(s.st) && trailer(data, want) <= store.ProvenEnd {
 		return nil
 	}
 	info, err := s.st.Stat(s.ctx, name)
@@ -189,6 +208,15 @@ func (s *Session) prove(name store.Name, data []byte, want *pack.Table) error {
 		return fmt.Errorf("its trailer lists other frames: %w", ErrMismatch)
 	}
 	return nil
+}
+
+// trailer is how many bytes of a pack come after its frames.
+func trailer(data []byte, t *pack.Table) int {
+	if len(t.Frames) == 0 {
+		return len(data)
+	}
+	last := t.Frames[len(t.Frames)-1]
+	return len(data) - int(last.Offset) - int(last.Sealed)
 }
 
 // compare reads the file back piece by piece; another buffer of its size is not in the budget.

@@ -64,6 +64,9 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 			s.seg.restore(packs)
 		}
 	}()
+	if err := s.packsThere(ctx, packs); err != nil {
+		return fmt.Errorf("store index segment: %w", err)
+	}
 	start := s.opt.Tuning.Now()
 	seg := &index.Segment{Packs: packs}
 	data, id, err := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))
@@ -74,6 +77,7 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 		return fmt.Errorf("store index segment: %w", err)
 	}
 	s.stored(store.Index, len(data), start)
+	s.placed.add(store.Index, id, len(data))
 	if err := s.to.Index.Merge(id, seg); err != nil {
 		return fmt.Errorf("merge index segment into the cache: %w", err)
 	}
@@ -85,4 +89,19 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 		}
 	}
 	return nil
+}
+
+// remember notes packs in the local cache alone, as those of a segment that is not on the target. When the next session on
+// this machine brings the cache up to date it misses that segment and reads the packs that none names, as it does for a
+// segment that was lost. Without this, a run that ended because the target was away would send again what it had stored
+// since its last segment.
+func (s *Session) remember(packs []index.Pack) {
+	seg := &index.Segment{Packs: packs}
+	_, id, err := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))
+	if err == nil {
+		err = s.to.Index.Merge(id, seg)
+	}
+	if err != nil {
+		s.opt.Observer.Note(fmt.Sprintf("%d packs that are stored are not in any index, and may be sent again: %v", len(packs), err))
+	}
 }

@@ -4,7 +4,8 @@
 //
 //	Claim ─► FrameWriter ─► packer (one per kind) ─► upload ─► segment ─► Save
 //	who      gathers and    seals frames into        Put and   Put and    lease checked,
-//	stores   compresses     the open pack            read back merge      snapshot put
+//	stores   compresses     the open pack            read back merge      all looked at
+//	                                                                      again, snapshot put
 //
 // The package refuses to know what blobs mean, where repositories are and how they are opened: it is given a store, the
 // keys and an index.
@@ -14,15 +15,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
@@ -70,9 +71,12 @@ type Session struct {
 
 	packers [2]*packer
 	presses presses
-	slots   *semaphore.Weighted // one per upload under way
+	lanes   *lanes        // one per upload under way
+	blocked tune.Standing // callers of FrameWriters
+	asks    questions     // buffers of Claim
 	failure atomic.Pointer[failure]
 	totals  totals
+	placed  placements
 }
 
 // failure is the first error of a session; all later work returns it.
@@ -104,7 +108,7 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 		ctx: ctx, cancel: cancel, st: to.Store, to: to, opt: opt,
 		claims: newClaims(),
 		judged: make(map[uint32]bool),
-		slots:  semaphore.NewWeighted(int64(opt.Uploads)),
+		lanes:  newLanes(opt.Uploads),
 	}
 	if opt.DryRun {
 		s.st = discard{to.Store}
@@ -114,9 +118,28 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 	data, trees := bufferCounts(opt)
 	s.packers[0] = newPacker(s, pack.Data, opt.Tuning.DataPack, data)
 	s.packers[1] = newPacker(s, pack.Trees, opt.Tuning.TreePack, trees)
-	s.presses.level = opt.Level
+	s.presses.level.Store(int32(opt.Level))
+	s.presses.frame = opt.Tuning.Frame
 	return s
 }
+
+// Adjust changes, from now on, how many packs may be under way to the target and how hard frames are compressed: 0
+// stores, 1 is fastest, 4 is best. What is under way goes on as it began. The memory of a session is that of the number
+// of uploads it began with: more than that cannot be used.
+func (s *Session) Adjust(uploads, level int) {
+	s.lanes.set(min(uploads, s.opt.Uploads))
+	s.presses.level.Store(int32(min(max(level, 0), pack.MaxLevel)))
+}
+
+// Uploads returns how many packs may be under way at most.
+func (s *Session) Uploads() int { return s.opt.Uploads }
+
+// Level returns how hard frames are compressed at the moment.
+func (s *Session) Level() int { return int(s.presses.level.Load()) }
+
+// Blocked returns for how long callers of FrameWriters have stood still, all together, because the target takes packs
+// more slowly than they are made.
+func (s *Session) Blocked() time.Duration { return s.blocked.Time() }
 
 // begin announces the writer before it looks at anything: what it sees from then on stays.
 func (s *Session) begin() error {
@@ -143,12 +166,14 @@ func (s *Session) end(failed error) error {
 	if failed != nil {
 		_ = s.fail(failed)
 	}
-	_ = s.slots.Acquire(context.Background(), int64(s.opt.Uploads)) // uploads obey s.ctx, so they end
+	_ = s.lanes.empty(context.Background()) // uploads obey s.ctx, so they end
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), endTimeout)
 	defer cancel()
 	var err error
 	if batch := s.seg.take(); len(batch) > 0 {
-		err = s.writeSegment(ctx, batch) // a failed session reports what failed first
+		if err = s.writeSegment(ctx, batch); err != nil { // a failed session reports what failed first
+			s.remember(batch)
+		}
 	}
 	if s.opt.DryRun {
 		return err
@@ -198,35 +223,36 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 	}
 	// First promise, then look: a blob is always in the claims or in the index, because its claim is dropped only
 	// after the index has it. The other way round a blob that moves in between would be stored twice.
-	ask := make([]format.ID, 0, len(ids))
-	at := make([]int, 0, len(ids))
+	q := s.asks.get()
+	defer s.asks.put(q)
 	for i, id := range ids {
 		if fresh[i] = s.claims.add(id); fresh[i] {
-			ask = append(ask, id)
-			at = append(at, i)
+			q.ask = append(q.ask, id)
+			q.at = append(q.at, i)
 		}
 	}
-	if len(ask) == 0 {
+	if len(q.ask) == 0 {
 		return nil
 	}
-	found := make([]hashcache.Found, len(ask))
-	if err := s.to.Index.Lookup(ask, found); err != nil {
+	q.found = slices.Grow(q.found, len(q.ask))[:len(q.ask)]
+	clear(q.found)
+	if err := s.to.Index.Lookup(q.ask, q.found); err != nil {
 		return s.fail(fmt.Errorf("look up blobs: %w", err))
 	}
-	for j := range found {
-		if !found[j].OK {
+	for j := range q.found {
+		if !q.found[j].OK {
 			continue
 		}
-		bad, err := s.unreliable(s.ctx, found[j].Loc.Pack)
+		bad, err := s.unreliable(s.ctx, q.found[j].Loc.Pack)
 		if err != nil {
 			return s.fail(err)
 		}
 		if bad {
-			s.claims.keep(ask[j])
+			s.claims.keep(q.ask[j])
 			continue
 		}
-		s.claims.drop(ask[j])
-		fresh[at[j]] = false
+		s.claims.drop(q.ask[j])
+		fresh[q.at[j]] = false
 	}
 	return nil
 }
@@ -309,11 +335,9 @@ func (s *Session) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	// Holding every slot means that no upload is under way.
-	if err := s.slots.Acquire(ctx, int64(s.opt.Uploads)); err != nil {
-		return s.cause(context.Cause(ctx))
+	if err := s.lanes.empty(ctx); err != nil {
+		return s.cause(err)
 	}
-	s.slots.Release(int64(s.opt.Uploads))
 	if err := s.err(); err != nil {
 		return err
 	}
@@ -336,6 +360,9 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 	}
 	if !s.opt.DryRun {
 		if err := s.stillOurs(ctx); err != nil {
+			return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
+		}
+		if err := s.lookAgain(ctx); err != nil {
 			return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 		}
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -28,7 +29,7 @@ func (w *FrameWriter) Add(id format.ID, blob []byte) error {
 	if len(blob) > pack.MaxFrameRaw {
 		return w.s.fail(fmt.Errorf("store blob of %d bytes: %w", len(blob), ErrTooLarge))
 	}
-	target := w.s.opt.Tuning.Frame
+	target := w.to.frame
 	if len(w.blobs) > 0 && (len(w.raw)+len(blob) > target || len(w.blobs) == pack.MaxFrameBlobs) {
 		if err := w.Flush(); err != nil {
 			return err
@@ -74,28 +75,38 @@ func (w *FrameWriter) Flush() error {
 // worker has several writers and uses one at a time.
 type press struct {
 	compressor *pack.Compressor
+	level      int
 	out        []byte
 }
 
 type presses struct {
-	mu    sync.Mutex
-	free  []*press
-	level int
+	level atomic.Int32
+	frame int // bytes of the largest kind
+
+	mu   sync.Mutex
+	free []*press
 }
 
+// get returns a press of the level that is wanted now. Those of another one are given up when they are met.
 func (ps *presses) get() (*press, error) {
+	level := int(ps.level.Load())
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	var out []byte
 	if n := len(ps.free); n > 0 {
 		p := ps.free[n-1]
+		ps.free[n-1] = nil
 		ps.free = ps.free[:n-1]
-		return p, nil
+		if p.level == level {
+			return p, nil
+		}
+		out = p.out
 	}
-	c, err := pack.NewCompressor(ps.level)
+	c, err := pack.NewCompressor(level, ps.frame)
 	if err != nil {
 		return nil, fmt.Errorf("make compressor: %w", err)
 	}
-	return &press{compressor: c}, nil
+	return &press{compressor: c, level: level, out: out}, nil
 }
 
 func (ps *presses) put(p *press) {

@@ -38,7 +38,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case unix.ENOENT:
 		return s.missing(ctx, err)
 	case unix.ENOSPC, unix.EDQUOT:
-		return fmt.Errorf("%w (%w): free some space for %s, or forget old snapshots and prune, and run the command "+
+		return fmt.Errorf("%w (%w): free some space for %s, or move it to a larger disk, and run the command "+
 			"again; what was stored so far is kept and not sent twice", store.ErrNoSpace, err, s.root)
 	case unix.EROFS:
 		return fmt.Errorf("%w (%w): the file system of %s is mounted read-only; mount it for writing",
@@ -50,9 +50,13 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return s.lost(err)
 	case unix.ENOTCONN, unix.ESHUTDOWN, unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENETDOWN, unix.ENETUNREACH,
 		unix.ECONNRESET, unix.ECONNABORTED, unix.ECONNREFUSED, unix.EPIPE:
-		return fmt.Errorf("%w: %w", store.ErrTemporary, s.lost(err)) // a server may come back
+		return s.lost(err, store.ErrTemporary) // a server may come back
 	case unix.ESTALE, unix.ETIMEDOUT, unix.EAGAIN, unix.EBUSY, unix.ENOBUFS:
-		return fmt.Errorf("%w: %w", store.ErrTemporary, err)
+		return &store.Problem{
+			What: "the target does not answer as it should", Cause: err,
+			Do:    fmt.Sprintf("see whether what holds %s is still connected and mounted, and run the command again", s.root),
+			Kinds: []error{store.ErrTemporary},
+		}
 	}
 	return err
 }
@@ -65,7 +69,10 @@ func (s *Store) missing(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%w)", store.ErrNotExist, err)
 }
 
-func (s *Store) lost(err error) error {
-	return fmt.Errorf("%w (%w): connect or mount what holds %s and run the command again",
-		store.ErrGone, err, s.root)
+func (s *Store) lost(err error, more ...error) error {
+	return &store.Problem{
+		What: store.ErrGone.Error(), Cause: err,
+		Do:    fmt.Sprintf("connect or mount what holds %s and run the command again", s.root),
+		Kinds: append([]error{store.ErrGone}, more...),
+	}
 }

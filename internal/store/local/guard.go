@@ -23,11 +23,21 @@ type mount struct {
 	id  uint64 // of the mount, which no later mount gets on new kernels; 0 where the system does not tell
 }
 
+// spot is where a path leads.
+type spot struct {
+	mount
+	ino uint64 // number of the file or folder on its file system
+}
+
 // place is what lies at a path.
 type place struct {
-	mount
-	fs string // type and ID of the file system, which it keeps when it is mounted again where that is possible
+	spot        // its ino is 0 where the file system is not known to keep those numbers
+	fs   string // type and ID of the file system, which it keeps when it is mounted again where that is possible
 }
+
+// holds reports whether a path that leads there now leads to p. Without a number to compare, a copy of the repository on
+// the same mount cannot be told from it.
+func (p place) holds(now spot) bool { return now.mount == p.mount && (p.ino == 0 || now.ino == p.ino) }
 
 // seen is the target as it was when its config file was first read: the marker, and where marker and packs lie. Packs may
 // lie on another file system than the config, by a mount of their own or a symbolic link.
@@ -64,15 +74,19 @@ func (s *Store) guard(ctx context.Context) error {
 
 // unmoved reports whether marker and packs are reached by the same mounts as before. It is a part of an operation.
 func (s *Store) unmoved(was *seen) (bool, error) {
-	marker, err := mountOf(s.marker())
+	marker, err := spotOf(s.marker())
 	if err != nil {
 		return false, err
 	}
-	packs, err := mountOf(s.packs())
+	packs, err := spotOf(s.packs())
 	if errors.Is(err, fs.ErrNotExist) && was.together() {
-		packs, err = was.packs.mount, nil // an empty folder that somebody removed: Put makes it again
+		// An empty folder that somebody removed: Put makes it again, and then it is another one.
+		anew := *was
+		anew.packs.ino = 0
+		s.seen.CompareAndSwap(was, &anew)
+		packs, err = was.packs.spot, nil
 	}
-	return marker == was.marker.mount && (packs == was.packs.mount || was.packs == place{}), err
+	return was.marker.holds(marker) && (was.packs == place{} || was.packs.holds(packs)), err
 }
 
 // confirm looks once more when a file has got its name, as a part of the same operation: a target that went away since
@@ -84,7 +98,7 @@ func (s *Store) confirm() error {
 	}
 	same, err := s.unmoved(was)
 	if err == nil && !same {
-		err = fmt.Errorf("%w: something was mounted while a file was written", store.ErrTemporary) // guard knows what
+		err = fmt.Errorf("%w: something took the place of the repository while a file was written", store.ErrTemporary) // guard knows what
 	}
 	return s.unmarked(err)
 }
@@ -106,17 +120,17 @@ func (s *Store) makeHere(ctx context.Context, path string) error {
 			return err
 		}
 		defer parent.Close()
-		witness, want := "", was.packs.mount // of the folder of packs: itself
+		witness, want := "", was.packs // of the folder of packs: itself
 		if parent.Name() == s.root {
-			witness, want = configName, was.marker.mount
+			witness, want = configName, was.marker
 		}
 		made := false
 		err = withFD(parent, func(fd int) error {
-			at, err := mountAt(fd, witness)
+			at, err := spotAt(fd, witness)
 			if err != nil {
 				return err
 			}
-			if at != want && want != (mount{}) {
+			if !want.holds(at) && want != (place{}) {
 				return s.lost(fmt.Errorf("%s is not where it was when this run began", parent.Name()))
 			}
 			err = again(func() error { return unix.Mkdirat(fd, filepath.Base(path), dirMode) })
@@ -145,6 +159,10 @@ func (s *Store) recognise(ctx context.Context, was *seen) error {
 	now, err := s.observe(ctx)
 	if err != nil {
 		return s.unmarked(err)
+	}
+	if now.marker.fs == was.marker.fs && now.packs.fs == was.packs.fs && (!was.marker.holds(spot{was.marker.mount, now.marker.ino}) ||
+		now.packs.ino != 0 && !was.packs.holds(spot{was.packs.mount, now.packs.ino})) {
+		return s.lost(fmt.Errorf("%s is not the folder that it was when this run began: a copy of it lies there now", s.root))
 	}
 	if !bytes.Equal(now.config, was.config) || now.marker.fs != was.marker.fs ||
 		(was.packs != place{} && now.packs.fs != was.packs.fs) {
@@ -177,8 +195,12 @@ func (s *Store) observe(ctx context.Context) (*seen, error) {
 
 func (s *Store) placeOf(ctx context.Context, path string) (p place, err error) {
 	err = s.look(ctx, func() (err error) {
-		if p.mount, err = mountOf(path); err == nil {
-			p.fs, err = fileSystem(path)
+		keeps := false
+		if p.spot, err = spotOf(path); err == nil {
+			p.fs, keeps, err = fileSystem(path)
+		}
+		if !keeps {
+			p.ino = 0
 		}
 		return err
 	})

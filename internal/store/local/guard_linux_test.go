@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -163,6 +164,45 @@ func TestAnotherDiskMountedOver(t *testing.T) {
 	}
 }
 
+// A copy of the repository that is mounted over it in the middle of a write is told as such, also where the folder of the pack
+// is not there: what was written lies beneath.
+func TestAnotherDiskMountedOverWhileFilesAreWritten(t *testing.T) {
+	mine, other, point := newDisk(t, "ext4"), newDisk(t, "ext4"), t.TempDir()
+	away := t.TempDir()
+	mine.mount(point)
+	st := ready(t, point)
+	unmount := other.mount(away)
+	out, err := exec.Command("cp", "-a", point+"/.", away).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	unmount()
+	data := make([]byte, 256<<10)
+	for round := range 8 {
+		var all sync.WaitGroup
+		begun := make(chan struct{})
+		failed := make(chan error, 1)
+		all.Go(func() {
+			for i := 0; ; i++ {
+				name := store.Name{Kind: store.Pack, ID: fmt.Sprintf("%x%x", round+1, i%4+10)}
+				err := st.Put(t.Context(), name, data)
+				if i == 0 {
+					close(begun)
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+		<-begun
+		uncover := other.mount(point)
+		all.Wait()
+		err := <-failed
+		require.NotErrorIs(t, err, store.ErrNotExist)
+		require.True(t, errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrTemporary), "%v", err)
+		uncover()
+	}
+}
+
 // The packs may be on a disk of their own below the repository.
 func TestPacksOnADiskOfTheirOwn(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "repo")
@@ -217,4 +257,56 @@ func BenchmarkGuard(b *testing.B) {
 	for b.Loop() {
 		require.NoError(b, st.Guard(b.Context()))
 	}
+}
+
+// A copy of the repository that is moved into its place, on the same disk, gets nothing; the one that comes back does.
+func TestCopyMovedIntoPlace(t *testing.T) {
+	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
+		for _, what := range []string{"the repository", "the config", "the folder of packs"} {
+			t.Run(kind+"/"+what, func(t *testing.T) {
+				d, point := newDisk(t, kind), t.TempDir()
+				unmount := d.mount(point)
+				root := filepath.Join(point, "repo")
+				st := ready(t, root)
+				path := map[string]string{
+					"the repository": root, "the config": filepath.Join(root, "config"), "the folder of packs": filepath.Join(root, "packs"),
+				}[what]
+				away := filepath.Join(point, "away")
+				out, err := exec.Command("cp", "-a", path, path+".copy").CombinedOutput()
+				require.NoError(t, err, "%s", out)
+				require.NoError(t, os.Rename(path, away))
+				require.NoError(t, os.Rename(path+".copy", path))
+				before := entries(t, root)
+				err = st.Put(t.Context(), pack(2), []byte("x"))
+				require.ErrorIs(t, err, store.ErrGone)
+				require.NotErrorIs(t, err, store.ErrTemporary, "another attempt would not mend it")
+				require.ErrorContains(t, err, "a copy of it lies there now")
+				require.Equal(t, before, entries(t, root))
+
+				require.NoError(t, os.RemoveAll(path))
+				require.NoError(t, os.Rename(away, path))
+				require.NoError(t, st.Put(t.Context(), pack(2), []byte("x")), "it is back")
+				unmount()
+				d.mount(point)
+				if kind != "xfs" { // its ID is the number of the device, which may be another now
+					require.NoError(t, st.Put(t.Context(), pack(3), []byte("x")), "mounted again")
+				}
+			})
+		}
+	}
+}
+
+// An empty folder of packs that somebody removes is made again, and is then another one.
+func TestFolderOfPacksMadeAgain(t *testing.T) {
+	d, point := newDisk(t, "ext4"), t.TempDir()
+	d.mount(point)
+	st, err := local.Create(point, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Put(t.Context(), config, []byte("c")))
+	require.NoError(t, st.Guard(t.Context()))
+	packs := filepath.Join(point, "packs")
+	require.NoError(t, os.Remove(packs))
+	require.NoError(t, os.Mkdir(filepath.Join(point, "takes its number"), 0o700))
+	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
+	require.NoError(t, st.Put(t.Context(), pack(2), []byte("x")))
 }

@@ -269,7 +269,7 @@ func TestNoSpaceSaysWhatToDo(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), config, []byte("c")))
 	err = st.Put(t.Context(), pack(1), make([]byte, 4<<20))
 	require.ErrorIs(t, err, store.ErrNoSpace)
-	require.ErrorContains(t, err, "forget old snapshots and prune")
+	require.ErrorContains(t, err, "larger disk")
 	for _, p := range tree(t, mount) {
 		require.NotContains(t, p, local.TempPrefix, "the temporary file still takes the space")
 	}

@@ -44,7 +44,7 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	path := s.path(name)
 	f, err := s.createTemp(ctx, filepath.Dir(path))
 	if err != nil {
-		return err
+		return s.orLost(ctx, err)
 	}
 	temp, renamed := f.Name(), false
 	if err = s.fill(ctx, f, name.Kind, data); err == nil {
@@ -64,6 +64,17 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	}
 	if !renamed {
 		discard(temp)
+	}
+	return s.orLost(ctx, err)
+}
+
+// orLost returns err, or that the target is not the one that it was if err says that a folder or file is missing: something
+// else may have been mounted here meanwhile, and they lie beneath.
+func (s *Store) orLost(ctx context.Context, err error) error {
+	if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
+		if lost := s.guard(ctx); lost != nil {
+			return lost
+		}
 	}
 	return err
 }

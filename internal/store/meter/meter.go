@@ -44,6 +44,9 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return err
 }
 
+// Proves is what the store beneath says.
+func (s *Store) Proves() bool { return store.Proves(s.inner) }
+
 // Get counts one get and its bytes.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	s.count.Gets.Add(1)

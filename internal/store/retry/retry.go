@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -18,9 +19,11 @@ type Policy struct {
 	Attempts int           // at most, including the first; below 1 counts as 1
 	First    time.Duration // wait before the second attempt; it doubles from there
 	Max      time.Duration // longest wait; 0: no limit
-	// Notify, if set, is told before each wait: what failed, why, and how long the wait is. It is called from the
-	// goroutine of the operation.
+	// Notify, if set, is told of an outage: what failed, why, and how long the wait is. It is told once for all who wait at
+	// the same time, and again when the reason is another one or the waits have become longer. Back is told when it is over.
+	// Both are called from the goroutine of an operation.
 	Notify func(what string, err error, wait time.Duration)
+	Back   func()
 }
 
 // DefaultPolicy rides out a server that restarts: seven attempts within about half a minute.
@@ -32,6 +35,7 @@ func DefaultPolicy() Policy {
 type Store struct {
 	inner  store.Store
 	policy Policy
+	outage store.Outage
 }
 
 var _ store.Store = (*Store)(nil)
@@ -43,6 +47,9 @@ func Wrap(st store.Store, p Policy) *Store { return &Store{inner: st, policy: p}
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return s.do(ctx, "put", name.Path, func(int) error { return s.inner.Put(ctx, name, data) })
 }
+
+// Proves is what the store beneath says.
+func (s *Store) Proves() bool { return store.Proves(s.inner) }
 
 // Get repeats the whole range.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
@@ -96,26 +103,33 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 func (s *Store) Location() string { return s.inner.Location() }
 
 // do runs op until it succeeds, fails for good, or the attempts are used up. op is told the number of the attempt,
-// from 1; name is only asked for when somebody wants to know.
-func (s *Store) do(ctx context.Context, verb string, name func() string, op func(attempt int) error) error {
-	wait := s.policy.First
+// from 1; name is only asked for when something failed.
+func (s *Store) do(ctx context.Context, verb string, name func() string, op func(attempt int) error) (err error) {
+	wait, waited := s.policy.First, false
+	defer func() { s.outage.Leave(waited, err, s.policy.Back) }()
 	for attempt := 1; ; attempt++ {
 		err := op(attempt)
 		if err == nil || !again(err) || attempt >= s.policy.Attempts {
 			return err
 		}
+		waited = s.outage.Begin(waited)
 		pause := jitter(wait)
-		if s.policy.Notify != nil {
-			s.policy.Notify(verb+" "+name(), err, pause)
+		if what := verb + " " + name(); s.policy.Notify != nil && s.outage.News(reason(what, err), wait) {
+			s.policy.Notify(what, err, pause)
 		}
 		if stopped := sleep(ctx, pause); stopped != nil {
-			return fmt.Errorf("%s %s: %w while waiting to try again after: %w", verb, name(), stopped, err)
+			return fmt.Errorf("%w while waiting to try again after: %w", stopped, err)
 		}
 		wait *= 2
 		if s.policy.Max > 0 {
 			wait = min(wait, s.policy.Max)
 		}
 	}
+}
+
+// reason is why something failed, without what it was.
+func reason(what string, err error) string {
+	return strings.TrimPrefix(store.Brief(err).Error(), what+": ")
 }
 
 // again reports whether another attempt makes sense. What another attempt cannot mend wins over the mark.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -116,6 +118,7 @@ func TestTemporaryFailuresPass(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFailing(t, store.ErrTemporary, 4)
 			p := policy
+			p.Max = time.Hour // each wait is longer than the one before, and told
 			var waits []time.Duration
 			p.Notify = func(what string, err error, wait time.Duration) {
 				require.Contains(t, what, op)
@@ -127,7 +130,7 @@ func TestTemporaryFailuresPass(t *testing.T) {
 			require.Equal(t, 5, f.calls, op)
 			require.Len(t, waits, 4)
 			var sum time.Duration
-			for i, base := range []time.Duration{1, 2, 3, 3} { // seconds: doubled, then at the limit
+			for i, base := range []time.Duration{1, 2, 4, 8} { // seconds
 				require.GreaterOrEqual(t, waits[i], base*time.Second/2)
 				require.Less(t, waits[i], base*time.Second*3/2)
 				sum += waits[i]
@@ -135,6 +138,69 @@ func TestTemporaryFailuresPass(t *testing.T) {
 			require.Equal(t, sum, time.Since(start))
 		})
 	}
+}
+
+// outage is a store that fails until a moment.
+type outage struct {
+	store.Store
+	until time.Time
+}
+
+func (o *outage) Get(ctx context.Context, n store.Name, off int64, p []byte) error {
+	if time.Now().Before(o.until) {
+		return fmt.Errorf("get %s: %w", n.Path(), store.ErrTemporary)
+	}
+	return o.Store.Get(ctx, n, off, p)
+}
+
+// TestManyTellOfOneOutageOnce: what many find out at the same time is one thing to tell, and so is its end.
+func TestManyTellOfOneOutageOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := mem.New()
+		var mu sync.Mutex
+		var told []time.Duration
+		back := 0
+		p := retry.Policy{
+			Attempts: 100, First: time.Second, Max: 3 * time.Second,
+			Notify: func(_ string, _ error, wait time.Duration) { mu.Lock(); defer mu.Unlock(); told = append(told, wait) },
+			Back:   func() { mu.Lock(); defer mu.Unlock(); back++ },
+		}
+		down := &outage{Store: inner}
+		st := retry.Wrap(down, p)
+		for round := 1; round <= 2; round++ {
+			down.until = time.Now().Add(2 * time.Minute)
+			var all sync.WaitGroup
+			for i := range 64 {
+				one := store.Name{Kind: store.Pack, ID: fmt.Sprintf("%02x", i)}
+				require.NoError(t, inner.Put(t.Context(), one, []byte("x")))
+				all.Go(func() { assert.NoError(t, st.Get(t.Context(), one, 0, make([]byte, 1))) })
+			}
+			all.Wait()
+			require.Len(t, told, 3*round, "waits of 1, 2 and 3 s")
+			require.Equal(t, round, back)
+		}
+		require.NoError(t, st.Get(t.Context(), store.Name{Kind: store.Pack, ID: "00"}, 0, make([]byte, 1)))
+		require.Equal(t, 2, back)
+	})
+}
+
+// TestEndOfAnOutageThatSomebodyGaveUp: what comes after waits that were given up is told as the end as well.
+func TestEndOfAnOutageThatSomebodyGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, back := 0, 0
+		f := newFailing(t, store.ErrTemporary, 6)
+		st := retry.Wrap(f, retry.Policy{
+			Attempts: 3, First: time.Second, Max: time.Second,
+			Notify: func(string, error, time.Duration) { told++ }, Back: func() { back++ },
+		})
+		for range 2 {
+			require.ErrorIs(t, st.Get(t.Context(), name, 0, make([]byte, 1)), store.ErrTemporary)
+		}
+		require.Equal(t, 1, told)
+		require.Zero(t, back)
+		require.NoError(t, st.Get(t.Context(), name, 0, make([]byte, 1)))
+		require.Equal(t, 1, back)
+	})
 }
 
 func TestAttemptsAreBounded(t *testing.T) {

@@ -13,9 +13,11 @@
 //
 // Put writes a temporary file in the folder of the destination (a random name, created exclusively), flushes it, closes
 // it, and renames it over its final name. Then the file is opened again, through another session where there is one, and
-// its size and its end are compared with what was sent (Options.Verify). Only then Put returns. A file that is not what
-// was sent is removed and sent again, a few times. So the final name never shows a part of a file, unless the server
-// lies about what it wrote, and that is found before anybody relies on it.
+// flushed once more: the first flush made its content durable, this one makes its name so, which a power cut of the server
+// would otherwise take back. Its size and its end are compared with what was sent (Options.Verify). Only then Put returns.
+// A file that is not what was sent is removed and sent again, a few times. So the final name never shows a part of a file,
+// unless the server lies about what it wrote, and that is found before anybody relies on it. A pack whose proof was cut
+// short is removed again, as far as the server can be reached.
 //
 // # What may be repeated
 //

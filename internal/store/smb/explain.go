@@ -29,37 +29,87 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	if stop := context.Cause(ctx); err == nil || (stop != nil && errors.Is(err, stop)) || explained(err) {
 		return err
 	}
-	where := s.Location()
 	switch {
 	case errors.Is(err, session.ErrDropped):
-		return fmt.Errorf("%w: %w (%w): see whether the server of %s is up and reachable, and run the command again; what "+
-			"was stored so far is kept and not sent twice", store.ErrTemporary, store.ErrGone, err, where)
+		return &store.Problem{
+			What: "the connection to " + s.target.Host + " was lost", Cause: reason(err),
+			Do:    "see whether it is up and reachable, " + goOn,
+			Kinds: []error{err, store.ErrTemporary, store.ErrGone},
+		}
 	case errors.Is(err, fs.ErrNotExist):
 		return s.missing(ctx, err)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w (%w): let this user read and write the folder of %s, on the share and on the server's disk",
-			store.ErrDenied, err, where)
+	}
+	if p := s.refusal(err); p != nil {
+		p.Cause = err
+		return p
 	}
 	switch session.Status(err) {
-	case session.StatusDiskFull, session.StatusQuotaExceeded, session.StatusDiskQuotaExceeded:
-		return fmt.Errorf("%w (%w): free some space for %s or raise the quota, or forget old snapshots and prune, and run "+
-			"the command again; what was stored so far is kept and not sent twice", store.ErrNoSpace, err, where)
-	case session.StatusWriteProtected:
-		return fmt.Errorf("%w (%w): the share or the disk behind %s is read-only; allow writing to it",
-			store.ErrDenied, err, where)
-	case session.StatusNetworkAccessDenied:
-		return fmt.Errorf("%w (%w): let this user use the share of %s", store.ErrDenied, err, where)
 	case session.StatusBadNetworkName, session.StatusDeviceNotConnected:
 		return s.lost(err)
 	case session.StatusDeviceNotReady:
-		return fmt.Errorf("%w: %w", store.ErrTemporary, s.lost(err))
+		return s.lost(err, store.ErrTemporary)
 	case session.StatusDeletePending:
 		return s.missing(ctx, err)
 	case session.StatusSharingViolation, session.StatusFileLockConflict:
-		return fmt.Errorf("%w: another program has the file open: %w", store.ErrTemporary, err)
-	case session.StatusInsufficientResources, session.StatusIOTimeout, session.StatusRequestNotAccepted, session.StatusTooManyOpenedFiles, session.StatusFileClosed,
-		session.StatusInvalidHandle:
-		return fmt.Errorf("%w: %w", store.ErrTemporary, err)
+		return &store.Problem{
+			What: "another program has a file open in " + s.Location(), Cause: err,
+			Do: "end it (an antivirus, an indexer, a cloud client), " + goOn, Kinds: []error{store.ErrTemporary},
+		}
+	case session.StatusInsufficientResources, session.StatusIOTimeout, session.StatusRequestNotAccepted,
+		session.StatusTooManyOpenedFiles, session.StatusFileClosed, session.StatusInvalidHandle:
+		return &store.Problem{
+			What: s.target.Host + " has too much to do", Cause: err, Do: "wait a little, " + goOn,
+			Kinds: []error{store.ErrTemporary},
+		}
+	}
+	return err
+}
+
+// goOn ends the advice about what may be over soon, in the middle of a run.
+const goOn = "and run the command again; what was stored so far is kept and not sent twice"
+
+// refusal says what to do about a server that does not want to; nil: err is no refusal.
+func (s *Store) refusal(err error) *store.Problem {
+	where := s.Location()
+	switch session.Status(err) {
+	case session.StatusDiskFull:
+		return &store.Problem{
+			What: "no space left on the disk of " + where,
+			Do:   "free some space there, or give it a larger disk, " + goOn, Kinds: []error{store.ErrNoSpace},
+		}
+	case session.StatusQuotaExceeded, session.StatusDiskQuotaExceeded:
+		return &store.Problem{
+			What: "the quota of this user is used up at " + where,
+			Do:   "raise it on the server, or remove other files of this user there, " + goOn, Kinds: []error{store.ErrNoSpace},
+		}
+	case session.StatusWriteProtected:
+		return &store.Problem{
+			What: where + " is read-only", Do: "allow writing: on the share, and to the server's disk", Kinds: []error{store.ErrDenied},
+		}
+	case session.StatusNetworkAccessDenied:
+		return &store.Problem{
+			What: "this user may not use the share of " + where, Do: "allow it on the server", Kinds: []error{store.ErrDenied},
+		}
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return &store.Problem{
+			What:  "access to " + where + " is denied",
+			Do:    "let this user read and write there: on the share, and in the folder on the server's disk",
+			Kinds: []error{store.ErrDenied},
+		}
+	}
+	return nil
+}
+
+// reason is why a connection was lost, without saying again that it was.
+func reason(err error) error {
+	var all interface{ Unwrap() []error }
+	if errors.As(err, &all) {
+		for _, one := range all.Unwrap() {
+			if !errors.Is(one, session.ErrDropped) {
+				return one
+			}
+		}
 	}
 	return err
 }
@@ -72,7 +122,10 @@ func (s *Store) missing(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%w)", store.ErrNotExist, err)
 }
 
-func (s *Store) lost(err error) error {
-	return fmt.Errorf("%w (%w): see whether the server still has the share and the disk of %s, and run the command again",
-		store.ErrGone, err, s.Location())
+func (s *Store) lost(err error, more ...error) error {
+	return &store.Problem{
+		What: "the repository is not at " + s.Location() + " any more", Cause: err,
+		Do:    "see whether the server still has the share, and its disk, " + goOn,
+		Kinds: append([]error{store.ErrGone}, more...),
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cloudsoda/go-smb2"
@@ -52,8 +53,52 @@ func (f *file) close(ctx context.Context) error {
 	return f.hold.Do(ctx, func(*smb2.Share) error { return open.Close() })
 }
 
-// done closes a file that was only read: nothing can be lost by it.
-func (f *file) done(ctx context.Context) { _ = f.close(ctx) }
+// done closes a file that was only read. Nothing can be lost by it and nobody waits for the answer: over a long line that
+// is one wait less for each file. Until it has come, in keeps others from replacing the file; nil: nobody does.
+func (f *file) done(ctx context.Context, in *stay) {
+	in.enter()
+	f.store.later(func() {
+		defer in.leave()
+		_ = f.close(ctx)
+	})
+}
+
+// later has f done without waiting for it, by all means before the end of Close.
+func (s *Store) later(f func()) {
+	s.mu.Lock()
+	if !s.closed {
+		s.tidying.Go(f)
+		f = func() {}
+	}
+	s.mu.Unlock()
+	f()
+}
+
+// stay is a latch that several hold together; release is called when the last of them leaves. A nil one is nobody's.
+type stay struct {
+	inside  atomic.Int32
+	release func()
+}
+
+// newStay begins with one inside.
+func newStay(release func()) *stay {
+	s := &stay{release: release}
+	s.enter()
+	return s
+}
+
+// enter is called by those who are inside already.
+func (s *stay) enter() {
+	if s != nil {
+		s.inside.Add(1)
+	}
+}
+
+func (s *stay) leave() {
+	if s != nil && s.inside.Add(-1) == 0 {
+		s.release()
+	}
+}
 
 // after returns a context for tidying up: that of the job does not end it, but when the job has ended it has only a moment.
 func after(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -61,6 +106,11 @@ func after(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.WithoutCancel(ctx), moment)
 	}
 	return context.WithCancel(context.WithoutCancel(ctx))
+}
+
+// sync waits until what was written is on the server's disk.
+func (f *file) sync(ctx context.Context) error {
+	return f.store.flush(ctx, f.hold, func(*smb2.Share) error { return f.smb.Sync() })
 }
 
 // write writes all of data, several pieces at once.
@@ -139,16 +189,19 @@ func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move fun
 	return group.Wait()
 }
 
-// readUpTo fills p from off as far as the file goes, one request after the other.
-func (f *file) readUpTo(ctx context.Context, off int64, p []byte) (int, error) {
+// readEnd fills p from off as far as the file goes, one request after the other. The file is expected to end one byte
+// before p is full: an answer that ends there is taken for the end of the file without asking once more.
+func (f *file) readEnd(ctx context.Context, off int64, p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
+		asked := 0
 		op := iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done, Certain: true}
 		n, err := f.store.pass.Do(ctx, op, func(bound int) (n int, err error) {
 			q := p[done:min(done+session.Piece, len(p))]
 			if bound > 0 {
 				q = q[:min(bound, len(q))]
 			}
+			asked = len(q)
 			err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
 				n, err = f.smb.ReadAt(q, off+int64(done))
 				return err
@@ -156,7 +209,8 @@ func (f *file) readUpTo(ctx context.Context, off int64, p []byte) (int, error) {
 			return n, err
 		})
 		done += n
-		if errors.Is(err, io.EOF) || (err == nil && n == 0) {
+		ended := errors.Is(err, io.EOF) || (err == nil && n == 0)
+		if ended || (err == nil && n < asked && done == len(p)-1) {
 			return done, nil
 		}
 		if err != nil {

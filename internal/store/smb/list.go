@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math/rand/v2"
 	"os"
 	"path"
 	"slices"
@@ -86,7 +87,7 @@ func (s *Store) listPacks(ctx context.Context, pass func([]store.Info) error) er
 			fans = append(fans, id)
 		}
 	}
-	for some := range slices.Chunk(fans, s.inflight) {
+	for some := range slices.Chunk(fans, s.requests) {
 		found := make([][]store.Info, len(some))
 		group, ctx := errgroup.WithContext(ctx)
 		for i, fan := range some {
@@ -161,19 +162,33 @@ func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.F
 	if err != nil {
 		return nil, err
 	}
-	defer d.done(ctx)
+	defer d.done(ctx, nil)
 	var all []fs.FileInfo
 	for {
-		var some []fs.FileInfo
-		err := s.look(ctx, h, func(*smb2.Share) (err error) {
-			some, err = d.smb.Readdir(batch)
-			return err
-		})
+		some, err := s.readSome(ctx, h, d)
 		all = append(all, some...)
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// readSome reads the next entries of a folder. The library asks for an answer as large as the server allows, also when
+// the credits that are left at that moment pay for less: a server that grants few then says that the request is not
+// valid, and has done nothing. When others have their answers there are credits again.
+func (s *Store) readSome(ctx context.Context, h *session.Hold, d *file) (some []fs.FileInfo, err error) {
+	for pause := firstPause; ; pause *= 2 {
+		err = s.look(ctx, h, func(*smb2.Share) (err error) {
+			some, err = d.smb.Readdir(batch)
+			return err
+		})
+		if session.Status(err) != session.StatusInvalidParameter || pause > longestPause {
+			return some, err
+		}
+		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
 			return nil, err
 		}
 	}

@@ -11,10 +11,12 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cloudsoda/go-smb2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
@@ -29,20 +31,24 @@ const (
 	staleAfter = 24 * time.Hour
 	// sends is how often a file is sent when what arrives is not what was sent.
 	sends = 3
-	// trailer is how much of the end of a file is compared.
-	trailer = 64 << 10
+	// trailer is how much of the end of a file is compared, in bytes.
+	trailer = store.ProvenEnd
 	// busy is how long to wait for others who have the file open that is to be replaced.
 	busy = 10 * time.Second
 )
 
-// Put writes a temporary file, flushes it, renames it, and looks at what is there now.
+// Put writes a temporary file, flushes it, renames it, flushes it under its name, and looks at what is there now.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	if err := s.put(ctx, name, data); err != nil {
 		return fmt.Errorf("put %s: %w", name, err)
 	}
 	s.sawConfig(name)
+	s.sweepOnce(ctx, name)
 	return nil
 }
+
+// Proves reports that every Put reads back what it has stored, unless Options.Verify says otherwise.
+func (s *Store) Proves() bool { return s.verify != VerifyOff }
 
 func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if err := name.Check(); err != nil {
@@ -62,7 +68,9 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 
 // send does it once. When what is there then is not what was sent, the error wraps ErrTorn.
 func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
+	ready := s.prepareFan(ctx, name)
 	temp, writer, err := s.upload(ctx, name, data)
+	ready()
 	if err != nil {
 		return err
 	}
@@ -71,12 +79,13 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
 		s.discard(ctx, nil, temp)
 		return err
 	}
-	defer release()
-	if err := s.publish(ctx, temp, name, data); err != nil {
+	in := newStay(release)
+	defer in.leave()
+	if err := s.publish(ctx, temp, name, data, in); err != nil {
 		s.discard(ctx, nil, temp)
 		return err
 	}
-	return s.prove(ctx, writer, name, data)
+	return s.prove(ctx, writer, name, data, in)
 }
 
 // upload leaves a complete, flushed and closed temporary file, and tells which session wrote it.
@@ -87,11 +96,8 @@ func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp 
 			return err
 		}
 		temp, writer = at, h.Session
-		if !s.swept.Swap(true) {
-			s.sweep(ctx, h, at)
-		}
 		if err = f.write(ctx, data); err == nil {
-			err = s.flush(ctx, h, func(*smb2.Share) error { return f.smb.Sync() })
+			err = f.sync(ctx)
 		}
 		if closed := f.close(ctx); err == nil {
 			err = closed
@@ -136,19 +142,19 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 
 // publish gives the temporary file its name. A rename may have been done although its answer never came: then the
 // temporary file is gone, and what has the name is compared with data.
-func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte) error {
+func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte, in *stay) error {
 	final, asked, made := s.path(name), false, false
 	var waited time.Time
 	if err := s.repeat(ctx, func(h *session.Hold, _ int) error { return s.makeFan(ctx, h, name) }); err != nil {
 		return err
 	}
-	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
 		rename := func() error {
 			return s.flush(ctx, h, func(share *smb2.Share) error { return share.Rename(temp, final) })
 		}
 		err := rename()
 		if errors.Is(err, fs.ErrNotExist) && asked {
-			return s.compare(ctx, h, name, data, s.verify == VerifyFull)
+			return s.compare(ctx, h, name, data, in)
 		}
 		if errors.Is(err, fs.ErrNotExist) && !made { // the folder of the pack went away since it was seen
 			made = true
@@ -173,12 +179,36 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		}
 		return err
 	})
+	if err != nil && (asked || ctx.Err() != nil) {
+		s.retract(ctx, name)
+	}
+	return err
 }
 
 // fan is the note that the folder of a pack is there.
 func (s *Store) fan(name store.Name) *atomic.Bool {
 	n, _ := strconv.ParseUint(store.Fan(name.ID), 16, 8)
 	return &s.fans[n]
+}
+
+// prepareFan begins to make the folder of a pack while the pack is under way, so that nobody waits for it; ready waits until
+// that is over. Whether it has succeeded is of no interest: publish makes the folder if it is not there.
+func (s *Store) prepareFan(ctx context.Context, name store.Name) (ready func()) {
+	if name.Kind != store.Pack || (len(name.ID) > 1 && s.fan(name).Load()) {
+		return func() {}
+	}
+	var group sync.WaitGroup
+	group.Go(func() { s.aside(func(h *session.Hold) { _ = s.makeFan(ctx, h, name) }) })
+	return group.Wait
+}
+
+// aside does what is not urgent on a session that there is, if there is one. The session does not count as used: whoever
+// comes next would dial another one, and wait for that.
+func (s *Store) aside(f func(*session.Hold)) {
+	if h := s.pool.Any(); h != nil {
+		h.Release()
+		f(h)
+	}
 }
 
 // makeFan makes the folder of a pack, once.
@@ -194,18 +224,18 @@ func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) e
 }
 
 // prove opens the file that has its name now and compares it with what was sent. One that differs is removed.
-func (s *Store) prove(ctx context.Context, writer *session.Session, name store.Name, data []byte) error {
+func (s *Store) prove(ctx context.Context, writer *session.Session, name store.Name, data []byte, in *stay) error {
 	if s.verify == VerifyOff {
-		return nil
+		return s.anchor(ctx, name)
 	}
-	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
 		if h.Session == writer {
 			if other := s.pool.Other(h); other != nil {
 				defer other.Release()
 				h = other
 			}
 		}
-		err := s.compare(ctx, h, name, data, s.verify == VerifyFull)
+		err := s.compare(ctx, h, name, data, in)
 		if errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
 			return fmt.Errorf("%w: there is no file under the name that one got", ErrTorn)
 		}
@@ -214,18 +244,67 @@ func (s *Store) prove(ctx context.Context, writer *session.Session, name store.N
 		}
 		return err
 	})
+	if err != nil {
+		s.retract(ctx, name)
+	}
+	return err
 }
 
-// compare reads the file anew. An error that wraps ErrTorn says where it differs from data.
-func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, full bool) error {
-	f, err := s.open(ctx, h, s.path(name), os.O_RDONLY)
+// anchor makes a name durable, of a file that is not looked at otherwise.
+func (s *Store) anchor(ctx context.Context, name store.Name) error {
+	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+		f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
+		if err != nil {
+			return err
+		}
+		err = f.sync(ctx)
+		if closed := f.close(ctx); err == nil {
+			err = closed
+		}
+		return err
+	})
+}
+
+// retract removes a pack that has its name, or may have it, and was not proven, because the job ended or the server is away:
+// it could be torn, and whoever looks for packs that no index names would find it. What cannot be removed now stays.
+func (s *Store) retract(ctx context.Context, name store.Name) {
+	if name.Kind != store.Pack { // anything else may have replaced one that was good
+		return
+	}
+	h := s.pool.Any()
+	if h == nil {
+		return
+	}
+	defer h.Release()
+	ctx, cancel := after(ctx)
+	defer cancel()
+	_ = h.Do(ctx, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
+}
+
+// compare opens the file anew, flushes it under its new name, and reads it meanwhile. A rename is in the memory of the server
+// until that flush, and a power cut would undo it for some seconds: file systems write the name of a file with the file. An
+// error that wraps ErrTorn says where the file differs from data.
+func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, in *stay) error {
+	f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
 	if err != nil {
 		return err
 	}
-	defer f.done(ctx)
+	var both errgroup.Group // not one that cancels ctx: what is in flight may end
+	both.Go(func() error { return f.sync(ctx) })
+	both.Go(func() error { return f.compare(ctx, data, s.verify == VerifyFull) })
+	if err := both.Wait(); err != nil {
+		_ = f.close(ctx) // it may be removed next, which a server refuses while it is open
+		return err
+	}
+	f.done(ctx, in)
+	return nil
+}
+
+// compare reads the end of the file, and the rest if full.
+func (f *file) compare(ctx context.Context, data []byte, full bool) error {
 	off := max(0, len(data)-trailer)
 	tail := make([]byte, len(data)-off+1) // a byte more: a file that is longer is another one
-	n, err := f.readUpTo(ctx, int64(off), tail)
+	n, err := f.readEnd(ctx, int64(off), tail)
 	if err != nil {
 		return err
 	}
@@ -289,24 +368,42 @@ func (s *Store) clearOrphans(ctx context.Context, h *session.Hold) {
 	}
 }
 
-// sweep removes temporary files whose writers are dead. fresh is the path of one created a moment ago: its time is that of
-// the server's clock. Nothing depends on success, so errors are left for whoever needs the folder next.
-func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh string) {
-	now, err := s.lookAt(ctx, h, fresh)
+// sweepOnce has the folders swept, once, and does not wait for it.
+func (s *Store) sweepOnce(ctx context.Context, fresh store.Name) {
+	if s.swept.Swap(true) {
+		return
+	}
+	s.later(func() { s.aside(func(h *session.Hold) { s.sweep(ctx, h, fresh) }) })
+}
+
+// sweep removes temporary files whose writers are dead, and learns which folders of packs there are. fresh was stored a
+// moment ago: its time is that of the server's clock. Nothing depends on success, so errors are left for whoever needs the
+// folder next.
+func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh store.Name) {
+	now, err := s.lookAt(ctx, h, s.path(fresh))
 	if err != nil {
 		return
 	}
 	limit := now.ModTime().Add(-staleAfter)
+	var kinds sync.WaitGroup
 	for kind := range store.Kinds() {
-		dir := path.Join(s.target.Path, kind.Folder())
-		entries, err := s.readDir(ctx, h, dir)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if isTemp(e) && e.ModTime().Before(limit) {
-				_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
-			}
+		kinds.Go(func() { s.sweepFolder(ctx, h, kind, limit) })
+	}
+	kinds.Wait()
+}
+
+func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, kind store.Kind, limit time.Time) {
+	dir := path.Join(s.target.Path, kind.Folder())
+	entries, err := s.readDir(ctx, h, dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		switch id := folded(e); {
+		case isTemp(e) && e.ModTime().Before(limit):
+			_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
+		case kind == store.Pack && e.IsDir() && len(id) == 2 && store.ValidID(id):
+			s.fan(store.Name{Kind: store.Pack, ID: id}).Store(true)
 		}
 	}
 }

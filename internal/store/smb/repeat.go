@@ -19,8 +19,10 @@ const (
 
 // repeat does op on a session, again and again while its failure may be over soon, until the outage has lasted too long.
 // op must be one that may be repeated; it is told the number of the attempt, from 1.
-func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int) error) error {
+func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int) error) (err error) {
 	var began time.Time
+	waited := false
+	defer func() { s.outage.Leave(waited, err, s.patience.Back) }()
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		err := s.once(ctx, func(h *session.Hold) error { return op(h, attempt) })
@@ -38,8 +40,9 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 		if now.Add(wait).Sub(began) > s.patience.Outage {
 			return err
 		}
-		if s.patience.Notify != nil {
-			s.patience.Notify(err, wait)
+		waited = s.outage.Begin(waited)
+		if brief := store.Brief(err); s.patience.Notify != nil && s.outage.News(brief.Error(), pause) {
+			s.patience.Notify(brief, wait)
 		}
 		if stopped := sleep(ctx, wait); stopped != nil {
 			return fmt.Errorf("%w while waiting to try again after: %w", stopped, err)

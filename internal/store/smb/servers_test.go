@@ -221,17 +221,18 @@ func TestStaleTemporaryFilesAreSwept(t *testing.T) {
 		require.FileExists(t, path, "opening must not write")
 	}
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
-	for _, path := range stale {
-		require.NoFileExists(t, path)
-	}
-	for _, path := range kept {
-		require.FileExists(t, path)
-	}
 	for kind := range store.Kinds() {
 		for info, err := range st.List(t.Context(), kind) {
 			require.NoError(t, err)
 			require.Equal(t, pack(1), info.Name, "a foreign file is listed")
 		}
+	}
+	require.NoError(t, st.Close(), "nobody waits for the sweep but Close")
+	for _, path := range stale {
+		require.NoFileExists(t, path)
+	}
+	for _, path := range kept {
+		require.FileExists(t, path)
 	}
 }
 
@@ -244,7 +245,10 @@ func TestParse(t *testing.T) {
 		"smb://a%40b@[fe80::1]/My%20Share/x%20y": {
 			User: "a@b", Host: "fe80::1", Port: 445, Share: "My Share", Path: "x y",
 		},
-		"smb://anna@nas/b//c": {User: "anna", Host: "nas", Port: 445, Share: "b", Path: "c"},
+		"smb://nas:4450/b/me%40home": {Host: "nas", Port: 4450, Share: "b", Path: "me@home"},
+		"smb://anna@nas/b/me%40home": {User: "anna", Host: "nas", Port: 445, Share: "b", Path: "me@home"},
+		"smb://anna@nas/b/me@home":   {}, // of two, the first could end a password
+		"smb://anna@nas/b//c":        {User: "anna", Host: "nas", Port: 445, Share: "b", Path: "c"},
 	} {
 		got, err := smb.Parse(address)
 		if want == (smb.Target{}) {
@@ -267,7 +271,9 @@ func TestParse(t *testing.T) {
 	}
 	for _, address := range []string{
 		"smb://u:hunter2@nas/s", "smb://u:hunter2@nas:x/s", "smb://D;u:hunter2@nas/s", "smb://u:hunter2@/s", "smb://:hunter2@nas/s",
-		"smb://u:hunt%zz@er2@nas/s",
+		"smb://u:hunt%zz@er2@nas/s", "smb://u:12/hunter2@nas/s", "smb://u:1/hunt/er2@nas/s", "smb://u/hunter2@nas/s",
+		"smb://u@x:12/hunter2@nas/s", "smb://u%3ahunter2@nas/s", "smb://u%25hunter2@nas/s", "smb://D;u%3ahunter2@nas/s",
+		"smb://nas:445/s/hunter2@x", "smb://u:@nas/hunter2", "smb://[u:hunter2@nas/s",
 	} {
 		_, err := smb.Parse(address)
 		require.ErrorIs(t, err, smb.ErrTarget)

@@ -15,6 +15,7 @@ import (
 	"github.com/cloudsoda/go-smb2"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -37,8 +38,10 @@ type Patience struct {
 	Request time.Duration // without any byte moving, for an answer; 0: 30 s. A request may take ten times that at most.
 	Outage  time.Duration // until the server is back, trying again; 0: 2 min; below 0: not at all
 	Idle    time.Duration // before an Echo; 0: 1 min
-	// Notify, if set, is told before each wait in an outage.
+	// Notify, if set, is told of an outage: before the first wait of those who wait at the same time, and when the reason
+	// is another one or the waits have become longer. Back is told when it is over.
 	Notify func(err error, wait time.Duration)
+	Back   func()
 }
 
 // Verify is how a file is looked at once it has its name.
@@ -54,18 +57,22 @@ const (
 // Store is a folder on a share. Close it.
 type Store struct {
 	target   Target
-	inflight int
+	inflight int // requests on one file
+	requests int // on all sessions
 	verify   Verify
 	pass     *iopolicy.Pass
 	patience Patience
 	pool     *session.Pool
+	outage   *store.Outage
 	latches  latches
 	known    atomic.Bool      // the config file was there: it is the proof that the share's disk is
-	swept    atomic.Bool      // this Store looked for stale temporary files
+	swept    atomic.Bool      // this Store has begun to look for stale temporary files
 	fans     [256]atomic.Bool // folders of packs that are there
+	tidying  sync.WaitGroup   // what nobody but Close waits for: see later
 
 	mu      sync.Mutex
 	orphans []string // temporary files of ours that could not be removed yet
+	closed  bool     // Close was called: nothing is left for later
 }
 
 var _ store.Store = (*Store)(nil)
@@ -102,7 +109,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: host or share is missing", ErrTarget)
 	}
 	if t.Port == 0 {
-		t.Port = defaultPort
+		t.Port = address.DefaultPort
 	}
 	var secret Secret
 	if o.Credentials != nil {
@@ -111,7 +118,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 			return nil, fmt.Errorf("get the password for %s: %w", t.Host, err)
 		}
 	}
-	if t.User == "" && secret.User == "" {
+	if t.User == "" && secret.User == "" && secret.Tickets == nil {
 		return nil, fmt.Errorf("%w: name the user: smb://user@%s/... (guest, if the share is open to anybody)", ErrTarget, t.Host)
 	}
 	if o.Sessions <= 0 {
@@ -131,7 +138,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	}
 	l := session.Login{
 		Host: t.Host, Port: t.Port, Share: t.Share, User: t.User, Domain: t.Domain, Password: secret.Password,
-		Encrypt: o.Encrypt, Sign: o.Sign, Inflight: o.Inflight, Patience: o.Patience.Request, Idle: o.Patience.Idle,
+		Tickets: secret.Tickets, Encrypt: o.Encrypt, Sign: o.Sign, Inflight: o.Inflight, Patience: o.Patience.Request, Idle: o.Patience.Idle,
 	}
 	if secret.User != "" {
 		l.User = secret.User
@@ -140,13 +147,16 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		l.Domain = secret.Domain
 	}
 	return &Store{
-		target: t, inflight: o.Inflight, verify: o.Verify, pass: o.Pass, patience: o.Patience,
-		pool: session.NewPool(l, o.Sessions),
+		target: t, inflight: o.Inflight, requests: o.Inflight * o.Sessions, verify: o.Verify, pass: o.Pass, patience: o.Patience,
+		outage: &store.Outage{}, pool: session.NewPool(l, o.Sessions),
 	}, nil
 }
 
-// find looks for the folder.
+// find looks for the folder. Where there is a config file, there is one.
 func (s *Store) find(ctx context.Context, h *session.Hold) error {
+	if s.lookForConfig(ctx, h); s.known.Load() {
+		return nil
+	}
 	info, err := s.lookAt(ctx, h, s.target.Path)
 	if err != nil {
 		return err
@@ -154,7 +164,6 @@ func (s *Store) find(ctx context.Context, h *session.Hold) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%s is not a folder; name the one that holds the repository", s.Location())
 	}
-	s.lookForConfig(ctx, h)
 	return nil
 }
 
@@ -177,6 +186,10 @@ func (s *Store) build(ctx context.Context, h *session.Hold) error {
 
 // Close ends the sessions. Operations under way fail.
 func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.tidying.Wait()
 	if h := s.pool.Any(); h != nil {
 		s.clearOrphans(context.Background(), h)
 		h.Release()
@@ -187,6 +200,9 @@ func (s *Store) Close() error {
 
 // Location is the address, which holds no secret.
 func (s *Store) Location() string { return s.target.String() }
+
+// Target is the address in its parts.
+func (s *Store) Target() Target { return s.target }
 
 // Get opens, reads and closes. A range of several pieces is read by several requests at once.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
@@ -208,13 +224,14 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if err != nil {
 		return err
 	}
-	defer release()
+	in := newStay(release)
+	defer in.leave()
 	return s.repeat(ctx, func(h *session.Hold, _ int) error {
 		f, err := s.open(ctx, h, s.path(name), os.O_RDONLY)
 		if err != nil {
 			return err
 		}
-		defer f.done(ctx)
+		defer f.done(ctx, in)
 		if off > math.MaxInt64-int64(len(p)) {
 			return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
@@ -64,10 +65,9 @@ func (b *Builder) Append(p *Payload) error {
 	if err != nil {
 		return fmt.Errorf("append frame: %w", err)
 	}
-	var scratch [wire.MaxUvarint]byte
-	body := 1 + len(wire.AppendUvarint(scratch[:0], uint64(len(p.Blobs)))) + lens + len(p.Data) + tagSize
+	body := bodySize(p, lens)
 	sealed := FrameHeaderSize + body
-	row := minFrameRow + 2*wire.MaxUvarint + len(p.Blobs)*(4+len(p.Blobs[0].ID))
+	row := rowSize(p)
 	if len(b.buf)+sealed+trailerSize(b.table+row)+FooterSize > MaxPack {
 		return fmt.Errorf("append frame of %d bytes: %w", sealed, ErrFull)
 	}
@@ -88,6 +88,30 @@ func (b *Builder) Append(p *Payload) error {
 	return nil
 }
 
+// SizeWith returns the most bytes that the finished pack could have if p were its last frame.
+func (b *Builder) SizeWith(p *Payload) int {
+	return len(b.buf) + FrameHeaderSize + bodySize(p, lengthsSize(p)) + trailerSize(b.table+rowSize(p)) + FooterSize
+}
+
+// rowSize returns the most bytes that the row of a frame takes in the table.
+func rowSize(p *Payload) int {
+	return minFrameRow + 2*wire.MaxUvarint + len(p.Blobs)*(4+format.IDSize)
+}
+
+// bodySize returns the length of a frame's body, tag included; lens is that of the lengths of its blobs.
+func bodySize(p *Payload, lens int) int {
+	var scratch [wire.MaxUvarint]byte
+	return 1 + len(wire.AppendUvarint(scratch[:0], uint64(len(p.Blobs)))) + lens + len(p.Data) + tagSize
+}
+
+func lengthsSize(p *Payload) (lens int) {
+	var scratch [wire.MaxUvarint]byte
+	for i := range p.Blobs {
+		lens += len(wire.AppendUvarint(scratch[:0], uint64(p.Blobs[i].Len)))
+	}
+	return lens
+}
+
 // sealFrom encrypts everything from start to the end in place and adds the tag. The associated data are the pack's
 // header and the next extra bytes of b.ad.
 func (b *Builder) sealFrom(start, offset int, use uint32, extra int) {
@@ -101,10 +125,8 @@ func checkPayload(p *Payload) (lens int, err error) {
 		return 0, fmt.Errorf("%d blobs, want 1 to %d", len(p.Blobs), MaxFrameBlobs)
 	}
 	raw := uint64(0)
-	var scratch [wire.MaxUvarint]byte
 	for i := range p.Blobs {
 		raw += uint64(p.Blobs[i].Len)
-		lens += len(wire.AppendUvarint(scratch[:0], uint64(p.Blobs[i].Len)))
 	}
 	switch {
 	case raw != uint64(p.Raw):
@@ -118,7 +140,7 @@ func checkPayload(p *Payload) (lens int, err error) {
 	case len(p.Data) > MaxFrameRaw:
 		return 0, fmt.Errorf("compressed data has %d bytes, more than any frame", len(p.Data))
 	}
-	return lens, nil
+	return lengthsSize(p), nil
 }
 
 // Finish adds the trailer and the footer. The pack lies in the builder's storage, and its name is seal.FileID(data). A

@@ -12,9 +12,8 @@ const (
 	// MaxLevel is the highest level of compression; 0 stores everything as it is.
 	MaxLevel = 4
 
-	// windowSize is the distance over which zstd finds repetitions. A frame is about 1 MiB, and an encoder holds a
-	// window of history: a larger one would cost memory in every worker and find nothing more.
-	windowSize = 1 << 20
+	// leastWindow is the least distance over which zstd finds repetitions, however small frames are.
+	leastWindow = 1 << 20
 	// minGain: a frame is stored as it is unless compression saves one byte in so many, because reading it back then
 	// costs no decompression.
 	minGain = 50
@@ -26,9 +25,10 @@ type Compressor struct {
 	probe probe
 }
 
-// NewCompressor returns a compressor of that level: 0 stores, 1 is fastest, 4 is best. It starts no goroutine. The
-// memory it holds after its first frame is, by level, about 2, 3, 6 and 36 MiB.
-func NewCompressor(level int) (*Compressor, error) {
+// NewCompressor returns a compressor of that level for frames of up to so many bytes before compression, larger ones
+// compress a little worse: level 0 stores, 1 is fastest, 4 is best. It starts no goroutine. The memory it holds after its
+// first frame is, by level, about 1, 2, 5 and 35 MiB, and a frame.
+func NewCompressor(level, frame int) (*Compressor, error) {
 	var speed zstd.EncoderLevel
 	switch level {
 	case 0:
@@ -47,7 +47,7 @@ func NewCompressor(level int) (*Compressor, error) {
 	enc, err := zstd.NewWriter(nil,
 		zstd.WithEncoderLevel(speed),
 		zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(windowSize),
+		zstd.WithWindowSize(window(frame)), // an encoder holds a window of history, and a frame knows no other
 		zstd.WithLowerEncoderMem(true),
 		zstd.WithEncoderCRC(false), // the AEAD of the frame authenticates every byte
 	)
@@ -55,6 +55,15 @@ func NewCompressor(level int) (*Compressor, error) {
 		return nil, fmt.Errorf("make compressor: %w", err)
 	}
 	return &Compressor{enc: enc}, nil
+}
+
+// window returns the least power of two that spans a frame.
+func window(frame int) int {
+	size := leastWindow
+	for size < min(frame, MaxFrameRaw) {
+		size *= 2
+	}
+	return size
 }
 
 // Compress returns raw compressed into the storage of dst, or Stored and raw itself if that is hardly smaller. What

@@ -62,7 +62,7 @@ func payload(t testing.TB, k *seal.Keys, c *Compressor, blobs ...[]byte) *Payloa
 
 func compressor(t testing.TB, level int) *Compressor {
 	t.Helper()
-	c, err := NewCompressor(level)
+	c, err := NewCompressor(level, 1<<20)
 	require.NoError(t, err)
 	return c
 }
@@ -230,7 +230,7 @@ func TestBuilderRefuses(t *testing.T) {
 	k := testKeys(t)
 	_, err := NewBuilder(k, 3, nil)
 	require.Error(t, err)
-	_, err = NewCompressor(MaxLevel + 1)
+	_, err = NewCompressor(MaxLevel+1, 1<<20)
 	require.Error(t, err)
 
 	b, err := NewBuilder(k, Data, nil)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
+	"syscall"
 
 	"github.com/cloudsoda/go-smb2"
 
@@ -15,6 +17,8 @@ import (
 // Status codes of a server, from [MS-ERREF] 2.3.1.
 const (
 	StatusInvalidHandle          = 0xC0000008
+	StatusInvalidParameter       = 0xC000000D
+	statusMoreProcessing         = 0xC0000016 // no error: the logon goes on
 	StatusNoSuchUser             = 0xC0000064
 	StatusSharingViolation       = 0xC0000043
 	StatusQuotaExceeded          = 0xC0000044
@@ -62,20 +66,62 @@ func Status(err error) uint32 {
 	return 0
 }
 
+// again ends the advice about what may be over soon.
+const again = "and run the command again"
+
 // unreachable explains why there is no connection. Its text holds host and port only.
 func unreachable(ctx context.Context, l Login, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err = stalled(err)
+	p := &store.Problem{Cause: stalled(err), Kinds: []error{store.ErrTemporary, store.ErrGone}}
 	var dns *net.DNSError
-	if errors.As(err, &dns) && dns.IsNotFound {
-		return fmt.Errorf("%w: %w (%w): nobody knows a host %q; check its name, or write its address instead",
-			store.ErrTemporary, store.ErrGone, err, l.Host)
+	var late net.Error
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		p.What = fmt.Sprintf("nobody knows a host %q", l.Host)
+		p.Cause = &silent{err}
+		p.Do = "correct the name, or write its address instead"
+	case errors.As(err, &dns):
+		p.What = fmt.Sprintf("the address of %s could not be found out", l.Host)
+		p.Do = "see whether this machine is on the network, or write the address instead of the name, " + again
+	case errors.Is(err, syscall.ECONNREFUSED):
+		p.What = fmt.Sprintf("%s refuses connections on port %d", l.Host, l.Port)
+		p.Cause = &silent{err}
+		p.Do = "switch on sharing by SMB there, or correct the port, " + again
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ENETDOWN):
+		p.What = fmt.Sprintf("there is no way to %s", l.Host)
+		p.Do = "see whether it is switched on, and this machine on its network, " + again
+	case errors.Is(p.Cause, errStalled), errors.As(err, &late) && late.Timeout():
+		p.What = fmt.Sprintf("%s does not answer on port %d", l.Host, l.Port)
+		p.Cause = &silent{p.Cause}
+		p.Do = "see whether it is switched on, on this network, and not behind a firewall, " + again
+	default:
+		p.What = fmt.Sprintf("%s cannot be reached on port %d", l.Host, l.Port)
+		p.Do = "see whether it is switched on, on this network, and shares files by SMB, " + again
 	}
-	return fmt.Errorf("%w: %w (%w): see whether %s is switched on, on this network, and shares files by SMB on port %d",
-		store.ErrTemporary, store.ErrGone, err, l.Host, l.Port)
+	return p
 }
+
+// stoppedOr is the end of the run, or else err; what ended by our own patience is a KDC that does not answer.
+func stoppedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, errStalled) {
+		return &store.Problem{
+			What: "the KDC does not answer", Cause: &silent{err}, Do: "see whether this machine is on its network, " + again,
+			Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
+	}
+	return err
+}
+
+// silent is a cause that the sentence before says already.
+type silent struct{ err error }
+
+func (s *silent) Error() string { return "" }
+func (s *silent) Unwrap() error { return s.err }
 
 // stalled replaces the end of our own patience, which must not be taken for that of the caller's context.
 func stalled(err error) error {
@@ -100,18 +146,45 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	}
 	switch {
 	case errors.Is(err, ErrInsecure):
-		return fmt.Errorf("%w: allow SMB 3 and encryption on %s, or do without --smb-encrypt", err, l.Host)
+		return &store.Problem{
+			What: err.Error(), Cause: &silent{err}, Do: fmt.Sprintf("allow SMB 3 and encryption on %s, or do without --smb-encrypt", l.Host),
+		}
+	case errors.Is(err, ErrLogon) && strings.EqualFold(l.User, "guest"):
+		return &store.Problem{
+			What: "the server lets " + l.User + " in as a guest only, and guests can neither sign nor encrypt", Cause: &silent{err},
+			Do: "name a user with a password, or do without --smb-sign required and --smb-encrypt", Kinds: []error{ErrLogon},
+		}
 	case errors.Is(err, ErrLogon):
-		return fmt.Errorf("%w: check the user %q, or write smb://guest@... if guests are meant", err, l.User)
+		return &store.Problem{
+			What: err.Error(), Cause: &silent{err},
+			Do: fmt.Sprintf("check the user %q, or write smb://guest@... if guests are meant", l.User),
+		}
 	}
-	if why := refused(w.status.Load()); why != "" {
-		return fmt.Errorf("%w (%w): %s", ErrLogon, err, fmt.Sprintf(why, l.User, l.Host))
+	status := w.status.Load()
+	if l.Tickets != nil && status != 0 && status != statusMoreProcessing {
+		return &store.Problem{
+			What: "the server refused the Kerberos ticket", Cause: &silent{err},
+			Do: fmt.Sprintf("see whether %s is a member of the realm, takes Kerberos as cifs/%[1]s, knows the user, and has the right "+
+				"time; or log on with a password", l.Host),
+			Kinds: []error{ErrLogon},
+		}
+	}
+	if why := refused(status); why != "" {
+		return &store.Problem{
+			What: ErrLogon.Error(), Cause: &silent{err}, Do: fmt.Sprintf(why, l.User, l.Host), Kinds: []error{ErrLogon},
+		}
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("%w (%w): %s does not let %q log on over the network", ErrLogon, err, l.Host, l.User)
+		return &store.Problem{
+			What: ErrLogon.Error(), Cause: &silent{err}, Do: fmt.Sprintf("let %q log on to %s over the network", l.User, l.Host),
+			Kinds: []error{ErrLogon},
+		}
 	}
-	return fmt.Errorf("%w: %w (%w): %s broke off the logon; see whether it speaks SMB 2 or later on port %d",
-		store.ErrTemporary, store.ErrGone, err, l.Host, l.Port)
+	return &store.Problem{
+		What: l.Host + " broke off the logon", Cause: err,
+		Do:    fmt.Sprintf("see whether it speaks SMB 2 or later on port %d, %s", l.Port, again),
+		Kinds: []error{store.ErrTemporary, store.ErrGone},
+	}
 }
 
 // refused says what a server's status for a logon means: %[1]q is the l.User, %[2]s the server. "": not a refusal.
@@ -135,11 +208,23 @@ func refused(status uint32) string {
 func shareError(l Login, err error) error {
 	switch {
 	case Status(err) == StatusBadNetworkName:
-		return fmt.Errorf("%w (%w): %s has no share %q now; check its name, and whether its disk is connected",
-			store.ErrGone, err, l.Host, l.Share)
+		return &store.Problem{
+			What: fmt.Sprintf("%s has no share %q now", l.Host, l.Share), Cause: &silent{err},
+			Do: "check its name, and whether its disk is connected", Kinds: []error{store.ErrGone},
+		}
 	case errors.Is(err, os.ErrPermission) || Status(err) == StatusNetworkAccessDenied:
-		return fmt.Errorf("%w (%w): let the user %q use the share %q of %s; if the server demands encryption, that it "+
-			"offers SMB 3 as well", store.ErrDenied, err, l.User, l.Share, l.Host)
+		return &store.Problem{
+			What: fmt.Sprintf("the user %q may not use the share %q of %s", l.User, l.Share, l.Host), Cause: &silent{err},
+			Do:    "allow it on the server; where the server demands encryption, let it offer SMB 3 as well",
+			Kinds: []error{store.ErrDenied},
+		}
 	}
-	return fmt.Errorf("%w: %w (%w): %s did not open the share %q", store.ErrTemporary, store.ErrGone, err, l.Host, l.Share)
+	var mount *mountError
+	if errors.As(err, &mount) {
+		err = mount.err
+	}
+	return &store.Problem{
+		What: fmt.Sprintf("%s did not open the share %q", l.Host, l.Share), Cause: err,
+		Do: "look at the log of the server, " + again, Kinds: []error{store.ErrTemporary, store.ErrGone},
+	}
 }

@@ -38,7 +38,8 @@ type Login struct {
 	Host, Share            string
 	Port                   int
 	User, Domain, Password string
-	Encrypt, Sign          bool // required; otherwise as the server asks
+	Tickets                *Tickets // log on by Kerberos instead of the password; User may be ""
+	Encrypt, Sign          bool     // required; otherwise as the server asks
 	// Inflight is how many requests of up to Piece bytes are made on one file at a time.
 	Inflight int
 	// Patience is how long to wait for an answer without a byte moving; one request may take ten times that.
@@ -59,6 +60,15 @@ func (l Login) unc() string { return `\\` + l.Host + `\` + l.Share }
 func dial(ctx context.Context, l Login) (*Session, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, l.Patience, errStalled)
 	defer cancel()
+	var who smb2.Initiator = &smb2.NTLMInitiator{
+		User: l.User, Domain: l.Domain, Password: l.Password, TargetSPN: "cifs/" + l.Host,
+	}
+	if l.Tickets != nil {
+		var err error
+		if who, err = l.Tickets.initiator(limited, l); err != nil {
+			return nil, stoppedOr(ctx, err)
+		}
+	}
 	conn, err := (&net.Dialer{}).DialContext(limited, "tcp", l.address())
 	if err != nil {
 		return nil, unreachable(ctx, l, err)
@@ -68,9 +78,7 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 		// What is in flight on one file, once more for other files, and some for small requests. A credit is 64 KiB.
 		MaxCreditBalance: uint16(min(2*l.Inflight*(Piece>>16)+32, 8192)),
 		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.Sign || l.Encrypt},
-		Initiator: &smb2.NTLMInitiator{
-			User: l.User, Domain: l.Domain, Password: l.Password, TargetSPN: "cifs/" + l.Host,
-		},
+		Initiator:        who,
 	}
 	s := &Session{wire: w, patience: l.Patience}
 	s.ctx, s.end = context.WithCancelCause(context.Background())

@@ -26,6 +26,9 @@ const (
 	flagEncrypt  = 4
 	// maxHandshake bounds the frames that are held whole while a session begins; servers send some hundred bytes.
 	maxHandshake = 1 << 20
+	// ahead is how much is read at a time while the library asks for less: an answer that carries no data is much shorter,
+	// so that it takes one call of the system and not two.
+	ahead = 4 << 10
 	// sendStep is how much of a frame is handed to the system at a time.
 	sendStep = 256 << 10
 )
@@ -46,7 +49,9 @@ type wire struct {
 	header  [frameHeader]byte           // of the frame that is being written
 	pending bool                        // header was given and waits for its frame
 	held    []byte                      // what was read ahead of the library
+	room    [ahead]byte                 // for held, once the handshake is over
 	cipher  bool                        // the server agreed on encryption
+	link    link
 }
 
 func newWire(c net.Conn, encrypt, guest bool) *wire {
@@ -71,6 +76,7 @@ func (w *wire) Write(p []byte) (int, error) {
 			return 0, w.refuse(fmt.Errorf("%w: the server does not encrypt this share", ErrInsecure))
 		}
 	}
+	w.link.leaves(p)
 	n, err := w.send(p)
 	return max(0, n-frameHeader), err
 }
@@ -103,6 +109,21 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.held = w.held[n:]
 		return n, nil
 	}
+	if len(p) >= ahead {
+		return w.receive(p)
+	}
+	n, err := w.receive(w.room[:])
+	w.held = w.room[:n]
+	if n == 0 {
+		return 0, err
+	}
+	n = copy(p, w.held) // err, if any, comes again with the next call
+	w.held = w.held[n:]
+	return n, nil
+}
+
+// receive reads from the connection once.
+func (w *wire) receive(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if n > 0 {
 		w.moved.Store(time.Now().UnixNano())
@@ -143,7 +164,10 @@ func (w *wire) inspect(p []byte) error {
 	status, body := binary.LittleEndian.Uint32(p[8:]), p[headerSize:]
 	switch binary.LittleEndian.Uint16(p[12:]) {
 	case cmdNegotiate:
-		w.cipher = status == 0 && offersEncryption(p)
+		if status == 0 {
+			w.link.agreed(p)
+		}
+		w.cipher = status == 0 && cipherOf(p) != 0
 		// 0x02ff: an answer to SMB1 that asks to negotiate once more, with the dialect unknown yet.
 		if w.encrypt && !w.cipher && binary.LittleEndian.Uint16(body[4:]) != 0x02ff {
 			return fmt.Errorf("%w: the server offers no encryption; it needs SMB 3", ErrInsecure)
@@ -154,6 +178,7 @@ func (w *wire) inspect(p []byte) error {
 			return nil
 		}
 		flags := binary.LittleEndian.Uint16(body[2:])
+		w.link.guest.Store(flags&(flagGuest|flagNull) != 0)
 		if flags&(flagGuest|flagNull) != 0 && !w.guest {
 			return fmt.Errorf("%w: it does not know the user and would let anybody in as a guest", ErrLogon)
 		}
@@ -162,30 +187,6 @@ func (w *wire) inspect(p []byte) error {
 		}
 	}
 	return nil
-}
-
-// offersEncryption reads the answer to a negotiation: which dialect, and whether a cipher was agreed on.
-func offersEncryption(p []byte) bool {
-	body := p[headerSize:]
-	if len(body) < 64 {
-		return false
-	}
-	switch binary.LittleEndian.Uint16(body[4:]) {
-	case dialect300, dialect302:
-		return binary.LittleEndian.Uint32(body[24:])&capEncrypt != 0
-	case dialect311:
-	default:
-		return false
-	}
-	count, at := int(binary.LittleEndian.Uint16(body[6:])), int(binary.LittleEndian.Uint32(body[60:]))
-	for ; count > 0 && at >= headerSize && at+8 <= len(p); count-- {
-		size := int(binary.LittleEndian.Uint16(p[at+2:]))
-		if binary.LittleEndian.Uint16(p[at:]) == ctxEncrypt && size >= 4 && at+12 <= len(p) {
-			return binary.LittleEndian.Uint16(p[at+10:]) != 0
-		}
-		at = (at + 8 + size + 7) &^ 7
-	}
-	return false
 }
 
 // refuse ends the connection for a reason of our own, which the caller finds in because.

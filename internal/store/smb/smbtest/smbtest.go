@@ -1,5 +1,6 @@
 // Package smbtest runs a real Samba for tests: an smbd of its own on a high port of the loopback interface, with its own
-// configuration, users and share, and a proxy before it that delays, cuts and lies. It needs no privileges. It refuses to
+// configuration, users and share, and a proxy before it that delays, cuts and lies. It needs no privileges, but for a Line,
+// which is a network of its own with a cable that can be pulled. It refuses to
 // pretend: where smbd is not installed, the test is skipped.
 package smbtest
 
@@ -32,6 +33,7 @@ const (
 	// starting bounds the time that smbd takes to listen; patience is between two looks.
 	starting = 20 * time.Second
 	patience = 10 * time.Millisecond
+	loopback = "127.0.0.1"
 )
 
 // Config changes what a server is told. Later lines win over those that every server has.
@@ -39,17 +41,20 @@ type Config struct {
 	Global []string // lines of the section [global]
 	Share  []string // lines of the section of the share
 	Folder string   // what is shared; "": a new folder
+	Line   *Line    // on whose far end the server runs; nil: on the loopback interface
 }
 
 // Server is an smbd with its children.
 type Server struct {
 	User   string // who may log on
 	Folder string // what is shared
+	Host   string // its address
 	Port   int
 
 	t       testing.TB
 	dir     string
 	config  Config
+	line    *Line
 	smbd    *exec.Cmd
 	ended   chan struct{}
 	helpers []int // children of smbd that serve no client
@@ -71,7 +76,10 @@ func Start(t testing.TB, c Config) *Server {
 	dir, err := os.MkdirTemp("", "smbtest") // a short path: there will be sockets in it
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &Server{User: me.Username, Folder: c.Folder, t: t, dir: dir, config: c, Port: freePort(t)}
+	s := &Server{User: me.Username, Folder: c.Folder, Host: loopback, t: t, dir: dir, config: c, line: c.Line, Port: freePort(t)}
+	if c.Line != nil {
+		s.Host = c.Line.Server
+	}
 	if s.Folder == "" {
 		s.Folder = filepath.Join(dir, "share")
 		require.NoError(t, os.Mkdir(s.Folder, 0o700))
@@ -132,7 +140,7 @@ func (s *Server) Configure(c Config) {
 	}
 	global := []string{
 		"server role = standalone server", "workgroup = TIDEMARK", "netbios name = TIDEMARKTEST", "disable netbios = yes",
-		"interfaces = 127.0.0.1", "bind interfaces only = yes", "server min protocol = SMB2_02",
+		"interfaces = " + s.Host, "bind interfaces only = yes", "server min protocol = SMB2_02",
 		"load printers = no", "printing = bsd", "printcap name = /dev/null", "disable spoolss = yes",
 		"passdb backend = tdbsam:" + s.at("private/passdb.tdb"), "log file = " + s.at("log"), "max log size = 0",
 	}
@@ -159,7 +167,7 @@ func (s *Server) Reload() {
 func (s *Server) Run() {
 	s.t.Helper()
 	var said bytes.Buffer
-	s.smbd = exec.Command(find("smbd"), "--foreground", "--no-process-group", "--configfile="+s.at("smb.conf"),
+	s.smbd = s.line.command(find("smbd"), "--foreground", "--no-process-group", "--configfile="+s.at("smb.conf"),
 		"--port="+strconv.Itoa(s.Port), "--log-basename="+s.dir)
 	s.smbd.Stdout, s.smbd.Stderr = &said, &said
 	s.smbd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -212,7 +220,7 @@ func (s *Server) Kill() {
 }
 
 // Addr is where the server listens.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
+func (s *Server) Addr() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
 // Log is what the server wrote about itself.
 func (s *Server) Log() string {

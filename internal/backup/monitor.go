@@ -1,0 +1,40 @@
+package backup
+
+import "github.com/tidemark-backup/tidemark/internal/tune"
+
+// driven is a pipeline as a tuner sees it.
+type driven struct{ *pipeline }
+
+func (d driven) Counters() tune.Counters {
+	return tune.Counters{Work: d.work.Load(), Starved: d.workers.Idle.Time(), Blocked: d.Session.Blocked()}
+}
+
+func (d driven) Apply(s tune.Setting) {
+	d.readers.Set(s.Readers)
+	d.workers.Set(s.Compressors)
+	d.Session.Adjust(s.Uploads, s.Level)
+}
+
+// tuner returns the tuner of this run, by what is asked for and what the session has.
+func (p *pipeline) tuner() *tune.Tuner {
+	uploads, level := p.par.Uploads, p.par.Level
+	if uploads.Most == 0 {
+		uploads.Start = p.Session.Uploads()
+	}
+	if level.Most == 0 {
+		level.Start = p.Session.Level()
+	}
+	uploads = uploads.bounded()
+	if level.Start > 0 { // 0: nothing is compressed
+		level = level.bounded()
+	}
+	each := func(of func(Range) int) tune.Setting {
+		return tune.Setting{
+			Readers: of(p.par.Readers), Compressors: of(p.par.Workers), Uploads: of(uploads), Level: of(level),
+		}
+	}
+	return tune.New(each(func(r Range) int { return r.Start }), tune.Bounds{
+		Least: each(func(r Range) int { return r.Least }),
+		Most:  each(func(r Range) int { return r.Most }),
+	})
+}

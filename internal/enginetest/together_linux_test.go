@@ -1,0 +1,89 @@
+package enginetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+)
+
+// readAll is a job that reads everything, small files one after the other or together.
+func readAll(job backup.Job, singly bool) backup.Job {
+	job.Source.Comparing.Force = true
+	job.Source.Reading.Singly = singly
+	return job
+}
+
+// What is stored does not depend on whether small files are read one after the other or together: neither of a hostile
+// tree, nor of links, nor of files that only one of several users may read.
+func TestTreesDoNotDependOnHowFilesAreRead(t *testing.T) {
+	shapes := map[string]func(t *testing.T, src string){
+		"hostile": func(t *testing.T, src string) {
+			testkit.Hostile(t, src, testkit.HostileOptions{Entries: 1000, Depth: 20, SparseSize: 16 << 20})
+		},
+		"one directory": func(t *testing.T, src string) {
+			for i := range 1500 {
+				path := filepath.Join(src, fmt.Sprintf("%04d", i))
+				require.NoError(t, os.WriteFile(path, testkit.Noise(uint64(i), i*i%9000), 0o644))
+				if i%7 == 0 {
+					require.NoError(t, os.Link(path, path+" too"))
+				}
+				if i%100 == 0 {
+					require.NoError(t, os.WriteFile(path+" large", testkit.Noise(uint64(i), 250_000+i*20), 0o644))
+				}
+			}
+		},
+	}
+	for seed := range uint64(4) {
+		shapes[fmt.Sprintf("seed %d", seed)] = func(t *testing.T, src string) {
+			testkit.Write(t, src, testkit.Random(seed, 300, true))
+		}
+	}
+	for name, build := range shapes {
+		t.Run(name, func(t *testing.T) {
+			src := filepath.Join(testkit.TempDir(t), "src")
+			require.NoError(t, os.MkdirAll(src, 0o755))
+			build(t, src)
+			settle()
+			e := newEngine(t, nil)
+			one, before, err := e.backup(readAll(e.job(src), true))
+			require.NoError(t, err)
+			require.Empty(t, e.failures())
+			all, after, err := e.backup(readAll(e.job(src), false))
+			require.NoError(t, err)
+			require.Empty(t, e.failures())
+			require.Equal(t, e.subtree(one, src), e.subtree(all, src))
+			require.Equal(t, before.Bytes.Read, after.Bytes.Read)
+			require.Equal(t, before.Objects.Inspected, after.Objects.Inspected)
+			require.Equal(t, before.Bytes.BeforeDedup, after.Bytes.BeforeDedup)
+			e.requireRestored(src)
+		})
+	}
+}
+
+// The gate of the source hears of the same bytes whether they are read one file after the other or together, in fewer
+// operations.
+func TestGatesAreToldOfBatches(t *testing.T) {
+	files := map[string]int{}
+	for i := range 400 {
+		files[fmt.Sprintf("%d/f%d", i%4, i)] = 1 + 20*i
+	}
+	g := behindGates(t, files)
+	told := func(singly bool) (bytes, ops uint64) {
+		before := g.source.Stats()
+		require.NoError(t, g.makeBackup(t.Context(), readAll(g.job(), singly)))
+		require.Empty(t, g.failures())
+		after := g.source.Stats()
+		return after.Moved.Read - before.Moved.Read, after.Operations - before.Operations
+	}
+	bytes, ops := told(true)
+	together, fewer := told(false)
+	require.Equal(t, bytes, together)
+	require.LessOrEqual(t, fewer, ops)
+	t.Logf("%d bytes in %d operations, together in %d", bytes, ops, fewer)
+}

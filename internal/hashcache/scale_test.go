@@ -1,0 +1,114 @@
+package hashcache
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// size returns the bytes of the file that are in use, free pages not counted, or all.
+func size(t testing.TB, c *Cache) (used, all int64) {
+	t.Helper()
+	require.NoError(t, c.db.View(func(tx *bolt.Tx) error { all = tx.Size(); return nil }))
+	stats := c.db.Stats()
+	return all - int64(stats.FreePageN+stats.PendingPageN)*int64(c.db.Info().PageSize), all
+}
+
+// remember commits a batch of directories numbered from first on, with a value as long as a backup's.
+func remember(t testing.TB, c *Cache, snapshot, first, n int) {
+	t.Helper()
+	batch := c.NewDirBatch()
+	value := make([]byte, 64)
+	for i := first; i < first+n; i++ {
+		binary.LittleEndian.PutUint64(value, uint64(i))
+		require.NoError(t, batch.Put(key(i), value))
+	}
+	require.NoError(t, batch.Commit(id(snapshot)))
+}
+
+// The aim is 150 bytes for each file with eleven files to a directory, and 50 for each blob. A file of bbolt does not
+// shrink, so what counts is the whole of it, free pages included.
+func TestBytesOfTheCache(t *testing.T) {
+	c := newCache(t)
+	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1), id(2)}))
+	_, empty := size(t, c)
+	const dirs = 60_000
+	remember(t, c, 1, 0, dirs)
+	used, all := size(t, c)
+	require.Less(t, float64(used-empty)/dirs, 130.0, "bytes in use for a directory")
+	require.Less(t, float64(all-empty)/dirs, 160.0, "bytes for a directory")
+
+	remember(t, c, 2, 0, dirs/10) // a tenth changed; their keys are spread over all pages
+	_, all = size(t, c)
+	require.Less(t, float64(all-empty)/dirs, 330.0, "bytes for a directory after changes: both versions of a page at most")
+
+	c = newCache(t)
+	_, empty = size(t, c)
+	const blobs, perSegment = 256 << 10, 32 << 10
+	list := make([]int, perSegment)
+	for s := range blobs / perSegment {
+		for i := range list {
+			list[i] = s*perSegment + i
+		}
+		seg, _ := segment(s, list)
+		require.NoError(t, c.Merge(id(5_000_000+s), seg))
+	}
+	used, all = size(t, c)
+	require.Less(t, float64(used-empty)/blobs, 60.0, "bytes in use for a blob")
+	require.Less(t, float64(all-empty)/blobs, 125.0, "bytes for a blob, with the room that merging runs leaves behind")
+}
+
+// A large file is let go of as it is read, so that what is resident of it has a bound.
+func TestMappingIsLetGoOf(t *testing.T) {
+	c := newCache(t)
+	c.mapped.enough = 2 << 20
+	looksPerRelease := c.mapped.enough / windowBytes
+	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
+	const dirs = 80_000
+	remember(t, c, 1, 0, dirs)
+	_, all := size(t, c)
+	require.Greater(t, all, 4*c.mapped.enough, "the file is too small to show anything")
+	before := c.mapped.released.Load()
+	c.mapped.looks.Store(0)
+	r := rand.New(rand.NewPCG(1, 2))
+	look := func(n int64) (most int64) {
+		for n := range n {
+			i := r.IntN(dirs)
+			hit, ok, err := c.Dir(key(i))
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.EqualValues(t, i, binary.LittleEndian.Uint64(hit.Value))
+			if n%(looksPerRelease/4) == 0 {
+				most = max(most, mappedResident(t, c.path))
+			}
+		}
+		return most
+	}
+	most := look(100 * looksPerRelease)
+	require.EqualValues(t, 100, c.mapped.released.Load()-before)
+	if runtime.GOOS == "linux" {
+		require.Positive(t, most)
+		require.Less(t, most, c.mapped.enough*3/2)
+		c.mapped.enough = mappedEnough
+		require.Greater(t, look(2000), all*3/4, "of a file that may be resident as a whole, all that was looked at is")
+	}
+}
+
+// What fits is left alone: an unchanged backup of a million files does not pay for what 28 million need.
+func TestASmallMappingStays(t *testing.T) {
+	c := newCache(t)
+	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
+	remember(t, c, 1, 0, 1000)
+	for i := range 2 * mappedEnough / windowBytes {
+		_, ok, err := c.Dir(key(i % 1000))
+		require.NoError(t, err)
+		require.True(t, ok)
+	}
+	require.Zero(t, c.mapped.released.Load())
+}

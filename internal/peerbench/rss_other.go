@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// rssUnit is what the kernel counts the largest resident set in: bytes.
-const rssUnit = 1

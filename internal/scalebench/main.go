@@ -1,0 +1,177 @@
+// Command scalebench measures tidemark on very many small files: first backup, unchanged backups beside a serial walk of
+// the same tree, a backup after a change of one file in a hundred, check, restore of one directory; and what all this
+// leaves in the local cache and in the repository, for each object.
+//
+//	go run ./internal/scalebench -files 300000,1000000,3000000 -work DIR [-image ext4|none] [-cold] [-rounds 3] [-json FILE]
+//
+// The tree has the shape of a published run on 27.84 million files in 2.5 million directories: eleven files to a
+// directory, most of them empty or a few bytes, a third of the contents known already; package grow makes it from a seed.
+// By default it lies in a sparse ext4 image with room for as many inodes, which needs root; with -image none in a plain
+// folder. Image, repository and cache are made in a folder of their own below -work and removed at the end.
+//
+// Times of a machine that does other work mean little: walk and unchanged backup take turns, and their ratio is taken
+// turn by turn. Memory is the high-water mark of the resident set since the program was started, which counts the pages of
+// mapped files (the local cache is one); how much of it was memory of its own and how much pages of files is sampled.
+//
+// It refuses to know how tidemark works: it starts the program, and looks at the files that are left. Of those it reads
+// the headers of packs, to tell contents from descriptions.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/scalebench/grow"
+)
+
+// walkWord makes this program walk a tree, so that the walk is a process that is measured like any other.
+const walkWord = "walk"
+
+func main() {
+	work := run
+	if len(os.Args) == 3 && os.Args[1] == walkWord {
+		work = func() error { return printWalk(os.Args[2]) }
+	}
+	if err := work(); err != nil {
+		fmt.Fprintln(os.Stderr, "scalebench:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the flags.
+type settings struct {
+	files   []int
+	work    string
+	image   string
+	cold    bool
+	rounds  int
+	into    string
+	program string
+	policy  string
+	seed    uint64
+	keep    bool
+}
+
+func parse() (settings, error) {
+	s := settings{}
+	files := flag.String("files", "300000,1000000", "how many files, one run for each number")
+	flag.StringVar(&s.work, "work", "", "where image, repository and cache go (default: the temporary directory)")
+	flag.StringVar(&s.image, "image", "ext4", "ext4: the tree lies in a sparse image with room for it; none: in a folder")
+	flag.BoolVar(&s.cold, "cold", false, "drop the page cache before each step (as root)")
+	flag.IntVar(&s.rounds, "rounds", 3, "how often walk and unchanged backup take turns")
+	flag.StringVar(&s.into, "json", "", "also write all measurements to this file")
+	flag.StringVar(&s.program, "tidemark", "", "the program to measure (default: built from this module)")
+	flag.StringVar(&s.policy, "policy", "important", "how soon tidemark gives way to others who use the disk; important: never")
+	flag.BoolVar(&s.keep, "keep", false, "leave everything there, mounted, and say where")
+	flag.Uint64Var(&s.seed, "seed", 1, "another seed makes another tree of the same shape")
+	flag.Parse()
+	for _, word := range strings.Split(*files, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 {
+			return s, fmt.Errorf("-files %s: want numbers of files, as in 300000,1000000", *files)
+		}
+		s.files = append(s.files, n)
+	}
+	if flag.NArg() > 0 || s.rounds < 1 {
+		return s, errors.New("want at least one round, and no further words")
+	}
+	if s.image != "ext4" && s.image != "none" {
+		return s, fmt.Errorf("-image %s: want ext4 or none", s.image)
+	}
+	return s, nil
+}
+
+func run() error {
+	s, err := parse()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	dir, err := os.MkdirTemp(s.work, "scalebench-")
+	if err != nil {
+		return fmt.Errorf("make working directory: %w", err)
+	}
+	if s.keep {
+		fmt.Println("everything stays in", dir)
+	} else {
+		defer func() { _ = os.RemoveAll(dir) }()
+	}
+	if s.program == "" {
+		s.program = filepath.Join(dir, "program")
+		build := exec.CommandContext(ctx, "go", "build", "-o", s.program, "./cmd/tidemark")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build tidemark: %w\n%s", err, out)
+		}
+	}
+	var all []scale
+	for _, n := range s.files {
+		one, err := measureScale(ctx, s, filepath.Join(dir, strconv.Itoa(n)), n)
+		if err != nil {
+			return err
+		}
+		all = append(all, one)
+		fmt.Print(table(one))
+		if err := save(s.into, all); err != nil { // after each: the next one may take hours
+			return err
+		}
+	}
+	if len(all) > 1 {
+		fmt.Print(curve(all))
+	}
+	return nil
+}
+
+func save(into string, all []scale) error {
+	if into == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(into, append(text, '\n'), 0o644)
+}
+
+// measureScale does everything at one size.
+func measureScale(ctx context.Context, s settings, dir string, files int) (scale, error) {
+	tree := filepath.Join(dir, "tree")
+	if err := os.MkdirAll(tree, 0o755); err != nil {
+		return scale{}, err
+	}
+	if !s.keep {
+		defer func() { _ = os.RemoveAll(dir) }()
+	}
+	if s.image != "none" {
+		unmount, err := mountImage(ctx, filepath.Join(dir, "image"), tree, files)
+		if err != nil {
+			return scale{}, err
+		}
+		if !s.keep {
+			defer unmount()
+		}
+		tree = filepath.Join(tree, "data") // beside lost+found
+	}
+	fmt.Fprintf(os.Stderr, "making %d files\n", files)
+	shape := grow.Shape{Files: files, Seed: s.seed}
+	made, err := shape.Make(ctx, tree)
+	if err != nil {
+		return scale{}, fmt.Errorf("make tree: %w", err)
+	}
+	fmt.Fprintf(os.Stderr, "made %d files and %d directories in %.0f s\n", made.Files, made.Dirs, made.Seconds)
+	b := &bench{settings: s, dir: dir, tree: tree, shape: shape, result: scale{Tree: made}}
+	b.walk = b.walkTree
+	if err := b.steps(ctx); err != nil {
+		return scale{}, err
+	}
+	return b.result, nil
+}

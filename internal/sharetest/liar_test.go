@@ -1,0 +1,196 @@
+package sharetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
+)
+
+// liar is a server that writes half of what it is asked to and says that it wrote all.
+type liar struct {
+	mu     sync.Mutex
+	writes int
+	lies   map[int]bool // which writes, by number from 1
+	always int          // every write from this one on; 0: none
+	told   int
+	claims map[[2]uint64]uint32
+	torn   map[int]int // how often a write of that length was torn: the same file has the same
+}
+
+func (l *liar) judge(f *smbtest.Frame) smbtest.Verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := func() [2]uint64 { return [2]uint64{uint64(f.Connection), f.Message()} }
+	switch {
+	case f.Is(smbtest.Write, true):
+		l.writes++
+		// A file is sent three times. Now and then does not mean each time.
+		now := l.lies[l.writes] && l.torn[len(f.Data)] < 2
+		if now || (l.always > 0 && l.writes >= l.always) {
+			if l.torn == nil {
+				l.torn = map[int]int{}
+			}
+			l.torn[len(f.Data)]++
+			l.told++
+			l.claims[key()] = f.HalveWrite()
+		}
+	case f.Is(smbtest.Write, false):
+		if n, lied := l.claims[key()]; lied {
+			delete(l.claims, key())
+			f.SetWritten(n)
+		}
+	}
+	return smbtest.Pass
+}
+
+func (l *liar) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
+}
+
+// TestTornWrites: a server that writes less than it says, now and then, to any kind of file. Everything it tore is found
+// and sent again before an index names it, and the backup finishes.
+func TestTornWrites(t *testing.T) {
+	t.Parallel()
+	for name, verify := range map[string]smb.Verify{"trailer": smb.VerifyTrailer, "full": smb.VerifyFull} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			moments(t, 41, 1, fullPacks, func(t *testing.T, when moment) {
+				m, p, first := begun(t, smbtest.Config{}, smb.Options{Verify: verify})
+				src := source(t)
+				l := &liar{lies: map[int]bool{}, claims: map[[2]uint64]uint32{}}
+				rng := rand.New(rand.NewPCG(uint64(when.pack), uint64(when.messages)))
+				for next := 1 + rng.IntN(4); next < 60; next += 2 + rng.IntN(5) {
+					l.lies[next] = true
+				}
+				p.Filter(l.judge)
+				_, before := m.st.promises(store.Pack)
+				out, totals, err := m.backup(t.Context(), m.job(src))
+				_, after := m.st.promises(store.Pack)
+				r := result{out, totals, err}
+				r.requireEnd(t, true, "")
+				t.Logf("%d of %d writes were torn, for %d KiB of packs", l.count(), l.writes, (after-before)>>10)
+				require.Greater(t, l.count(), 8)
+				m.finish(src, first, r, true)
+				require.Empty(t, leftovers(t, m.server.Folder))
+			})
+		})
+	}
+}
+
+// TestTornForEver: from some moment on everything is torn. The backup ends with an error that names the server, the index
+// names nothing torn, and once the server is mended the next run resumes.
+func TestTornForEver(t *testing.T) {
+	t.Parallel()
+	moments(t, 42, 2, fullPacks, func(t *testing.T, when moment) {
+		m, p, first := begun(t, smbtest.Config{}, smb.Options{})
+		src := source(t)
+		l := &liar{always: when.pack + when.messages, claims: map[[2]uint64]uint32{}}
+		p.Filter(l.judge)
+		var r result
+		r.out, r.totals, r.err = m.backup(t.Context(), m.job(src))
+		require.False(t, r.requireEnd(t, false, "check the disk", smb.ErrTorn))
+		requireNamedWhole(t, m.st.keys, connect(t, at(m.server), smb.Options{}, smb.Open))
+		p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
+		m.finish(src, first, r, false)
+	})
+}
+
+// TestHoleInTheMiddle shows what each way to verify is worth against a server that leaves a hole in the middle of a large
+// pack, whose end is as it should be. Full verification finds it and sends the pack again. That of trailers does not, and
+// the check that reads all data does: this is what docs and error messages may promise, and no more.
+func TestHoleInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for name, verify := range map[string]smb.Verify{"trailer": smb.VerifyTrailer, "full": smb.VerifyFull} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, p, first := begun(t, smbtest.Config{}, smb.Options{Verify: verify})
+			src := source(t)
+			job := m.job(src)
+			job.Session.Tuning.DataPack = 4 << 20 // several writes
+			m.st.disk = ""                        // what is shown here would be seen before the index goes out
+			var lied atomic.Bool
+			l := &liar{claims: map[[2]uint64]uint32{}}
+			p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+				if f.Is(smbtest.Write, true) && len(f.Data) > 1<<20 && !lied.Swap(true) {
+					l.mu.Lock()
+					l.lies = map[int]bool{l.writes + 1: true}
+					l.mu.Unlock()
+				}
+				return l.judge(f)
+			})
+			out, totals, err := m.backup(t.Context(), job)
+			r := result{out, totals, err}
+			r.requireEnd(t, true, "")
+			require.Equal(t, 1, l.count())
+			if verify == smb.VerifyFull {
+				m.finish(src, first, r, true)
+				return
+			}
+			found := m.another("two", smb.Options{}).check().Problems
+			require.NotEmpty(t, found, "the check does not find the hole")
+		})
+	}
+}
+
+// TestRenameAnswerLost: now and then a file gets its name, and the answer never comes; the connection stays. The backup
+// goes on after the deadline and knows the file for its own: nothing is sent twice.
+func TestRenameAnswerLost(t *testing.T) {
+	t.Parallel()
+	for _, verdict := range []smbtest.Verdict{smbtest.Drop, smbtest.Cut} {
+		t.Run(fmt.Sprintf("verdict %d", verdict), func(t *testing.T) {
+			t.Parallel()
+			moments(t, 51, 1, fullPacks, func(t *testing.T, when moment) {
+				m, p, first := begun(t, smbtest.Config{}, smb.Options{Patience: smb.Patience{Request: 2 * time.Second}})
+				src := source(t)
+				var renames, lost, writes atomic.Int64
+				p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+					if f.Is(smbtest.Write, true) {
+						writes.Add(1)
+					}
+					if f.Is(smbtest.SetInfo, false) {
+						if n := int(renames.Add(1)); n == when.pack || n == when.pack+1 || n == 2+when.messages {
+							lost.Add(1)
+							return verdict
+						}
+					}
+					return smbtest.Pass
+				})
+				before := len(m.st.names(store.Pack))
+				out, totals, err := m.backup(t.Context(), m.job(src))
+				r := result{out, totals, err}
+				r.requireEnd(t, true, "")
+				require.Positive(t, lost.Load())
+				sent := len(m.st.names(store.Pack)) - before
+				t.Logf("%d answers were lost, %d packs took %d writes", lost.Load(), sent, writes.Load())
+				m.finish(src, first, r, true)
+			})
+		})
+	}
+}
+
+// TestServerKilledThatDoesNotFlush: with "strict sync = no" a flush does nothing on the server. When its processes are
+// killed nothing is lost all the same, since what they wrote is in the cache of the server's kernel, which lives on: this
+// shows that a crash of Samba does no harm. What a power cut of such a server loses is another matter.
+func TestServerKilledThatDoesNotFlush(t *testing.T) {
+	t.Parallel()
+	moments(t, 61, 2, fullPacks, func(t *testing.T, when moment) {
+		m, p, first := begun(t, smbtest.Config{Share: []string{"strict sync = no"}}, smb.Options{})
+		src := source(t)
+		done := m.during(p, when, m.job(src))
+		m.server.Kill()
+		m.server.Run()
+		r := <-done
+		m.finish(src, first, r, r.requireEnd(t, true, ""))
+	})
+}

@@ -1,0 +1,92 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/cloudsoda/go-smb2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+)
+
+func dialling(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+
+func code(status uint32) error { return &smb2.ResponseError{Code: status} }
+
+// The sentences that people see when a session does not begin.
+func TestSentences(t *testing.T) {
+	l := Login{Host: "nas", Port: 445, Share: "backup", User: "me", Password: "geheim"}
+	login := func(status uint32, err error) error {
+		w := newWire(nil, false, false)
+		w.status.Store(status)
+		return loginError(context.Background(), l, w, err)
+	}
+	gone := []error{store.ErrTemporary, store.ErrGone}
+	for sentence, c := range map[string]struct {
+		err   error
+		kinds []error
+	}{
+		"nas refuses connections on port 445: switch on sharing by SMB there, or correct the port, and run the command again": {
+			unreachable(t.Context(), l, dialling(os.NewSyscallError("connect", syscall.ECONNREFUSED))), gone,
+		},
+		"there is no way to nas (no route to host): see whether it is switched on, and this machine on its network, and run the command again": {
+			unreachable(t.Context(), l, dialling(os.NewSyscallError("connect", syscall.EHOSTUNREACH))), gone,
+		},
+		"nas does not answer on port 445: see whether it is switched on, on this network, and not behind a firewall, and run the command again": {
+			unreachable(t.Context(), l, dialling(context.DeadlineExceeded)), gone,
+		},
+		`nobody knows a host "nas": correct the name, or write its address instead`: {
+			unreachable(t.Context(), l, dialling(&net.DNSError{Err: "no such host", Name: "nas", IsNotFound: true})), gone,
+		},
+		"the address of nas could not be found out (server misbehaving): see whether this machine is on the network, or write the address instead of the name, and run the command again": {
+			unreachable(t.Context(), l, dialling(&net.DNSError{Err: "server misbehaving", Name: "nas", IsTemporary: true})), gone,
+		},
+		"nas cannot be reached on port 445 (permission denied): see whether it is switched on, on this network, and shares files by SMB, and run the command again": {
+			unreachable(t.Context(), l, dialling(os.NewSyscallError("connect", syscall.EACCES))), gone,
+		},
+		`the server refused the logon: check the user "me", the password and the domain for nas`: {
+			login(StatusLogonFailure, errors.New("expected status")), []error{ErrLogon},
+		},
+		`the server refused the logon: the password of "me" has expired; set a new one on nas`: {
+			login(StatusPasswordExpired, errors.New("expected status")), []error{ErrLogon},
+		},
+		`the server refused the logon: the account "me" is locked after too many wrong passwords; unlock it on nas, or wait`: {
+			login(StatusAccountLockedOut, errors.New("expected status")), []error{ErrLogon},
+		},
+		`the server refused the logon: it would let anybody in: check the user "me", or write smb://guest@... if guests are meant`: {
+			login(0, fmt.Errorf("%w: it would let anybody in", ErrLogon)), []error{ErrLogon},
+		},
+		"the connection is not as secure as required: no cipher: allow SMB 3 and encryption on nas, or do without --smb-encrypt": {
+			login(0, fmt.Errorf("%w: no cipher", ErrInsecure)), []error{ErrInsecure},
+		},
+		"nas broke off the logon (EOF): see whether it speaks SMB 2 or later on port 445, and run the command again": {
+			login(0, io.EOF), gone,
+		},
+		`nas has no share "backup" now: check its name, and whether its disk is connected`: {
+			login(0, &mountError{code(StatusBadNetworkName)}), []error{store.ErrGone},
+		},
+		`the user "me" may not use the share "backup" of nas: allow it on the server; where the server demands encryption, let it offer SMB 3 as well`: {
+			login(0, &mountError{os.ErrPermission}), []error{store.ErrDenied},
+		},
+		`nas did not open the share "backup" (EOF): look at the log of the server, and run the command again`: {
+			login(0, &mountError{io.EOF}), gone,
+		},
+	} {
+		require.EqualError(t, c.err, sentence)
+		for _, kind := range c.kinds {
+			require.ErrorIs(t, c.err, kind, sentence)
+		}
+		require.NotContains(t, sentence, "geheim")
+	}
+	stop := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	require.Equal(t, stop, unreachable(ctx, l, io.EOF), "the end of the run is no fault of the server")
+}

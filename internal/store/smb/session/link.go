@@ -1,0 +1,117 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+)
+
+// Link is what a session and its server agreed on, and what was seen on the wire.
+type Link struct {
+	Dialect string // as people write it: "3.1.1"
+	Cipher  string // what was agreed on, "AES-128-GCM"; "": nothing. It is used only if Encrypted.
+	// Encrypted and Signed are about the last request that was sent.
+	Encrypted, Signed bool
+	Demanded          bool // the server demands that requests are signed
+	Guest             bool // the server takes the user for a guest
+}
+
+// The ways in which a request leaves.
+const (
+	sentClear = iota + 1
+	sentSigned
+	sentEncrypted
+)
+
+const (
+	flagSigned     = 8 // of a header
+	mustSign       = 2 // of a server's security mode
+	aes128CCM      = 1
+	flagsOffset    = 16
+	encryptedMagic = 0xfd
+)
+
+// link is what a wire sees of that.
+type link struct {
+	dialect, cipher, mode, sent atomic.Uint32
+	guest                       atomic.Bool
+}
+
+// leaves looks at a request.
+func (l *link) leaves(p []byte) {
+	switch {
+	case len(p) > 0 && p[0] == encryptedMagic:
+		l.sent.Store(sentEncrypted)
+	case len(p) >= headerSize && p[flagsOffset]&flagSigned != 0:
+		l.sent.Store(sentSigned)
+	default:
+		l.sent.Store(sentClear)
+	}
+}
+
+// agreed looks at the answer to a negotiation.
+func (l *link) agreed(p []byte) {
+	body := p[headerSize:]
+	l.mode.Store(uint32(body[2]))
+	l.dialect.Store(uint32(binary.LittleEndian.Uint16(body[4:])))
+	l.cipher.Store(uint32(cipherOf(p)))
+}
+
+// Link tells how the session is protected, as far as requests were sent.
+func (s *Session) Link() Link {
+	l := &s.wire.link
+	out := Link{
+		Encrypted: l.sent.Load() == sentEncrypted, Signed: l.sent.Load() == sentSigned,
+		Demanded: l.mode.Load()&mustSign != 0, Guest: l.guest.Load(),
+	}
+	switch d := l.dialect.Load(); d {
+	case 0x0202:
+		out.Dialect = "2.0.2"
+	case 0x0210:
+		out.Dialect = "2.1"
+	case dialect300:
+		out.Dialect = "3.0"
+	case dialect302:
+		out.Dialect = "3.0.2"
+	case dialect311:
+		out.Dialect = "3.1.1"
+	default:
+		out.Dialect = fmt.Sprintf("of dialect %#04x", d)
+	}
+	if c := l.cipher.Load(); c != 0 {
+		out.Cipher = map[uint32]string{
+			aes128CCM: "AES-128-CCM", 2: "AES-128-GCM", 3: "AES-256-CCM", 4: "AES-256-GCM",
+		}[c]
+		if out.Cipher == "" {
+			out.Cipher = fmt.Sprintf("cipher %d", c)
+		}
+	}
+	return out
+}
+
+// cipherOf reads the answer to a negotiation: which cipher was agreed on; 0: none.
+func cipherOf(p []byte) uint16 {
+	body := p[headerSize:]
+	if len(body) < 64 {
+		return 0
+	}
+	switch binary.LittleEndian.Uint16(body[4:]) {
+	case dialect300, dialect302:
+		if binary.LittleEndian.Uint32(body[24:])&capEncrypt != 0 {
+			return aes128CCM
+		}
+		return 0
+	case dialect311:
+	default:
+		return 0
+	}
+	count, at := int(binary.LittleEndian.Uint16(body[6:])), int(binary.LittleEndian.Uint32(body[60:]))
+	for ; count > 0 && at >= headerSize && at+8 <= len(p); count-- {
+		size := int(binary.LittleEndian.Uint16(p[at+2:]))
+		if binary.LittleEndian.Uint16(p[at:]) == ctxEncrypt && size >= 4 && at+12 <= len(p) {
+			return binary.LittleEndian.Uint16(p[at+10:])
+		}
+		at = (at + 8 + size + 7) &^ 7
+	}
+	return 0
+}

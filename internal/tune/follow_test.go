@@ -1,0 +1,72 @@
+package tune
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// live is a plant whose counters go with the clock.
+type live struct {
+	plant
+	at      time.Time
+	setting Setting
+	sum     Counters
+	applied []Setting
+}
+
+func (l *live) Counters() Counters {
+	took := time.Since(l.at)
+	l.at = time.Now()
+	if l.setting == (Setting{}) {
+		return l.sum
+	}
+	s := l.sample(l.setting)
+	all := took.Seconds() * float64(l.setting.Compressors) * float64(time.Second)
+	l.sum.Work += int64(s.Work * took.Seconds())
+	l.sum.Starved += time.Duration(s.Starved * all)
+	l.sum.Blocked += time.Duration(s.Blocked * all)
+	return l.sum
+}
+
+func (l *live) Apply(s Setting) {
+	l.setting = s
+	l.applied = append(l.applied, s)
+}
+
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &live{at: time.Now(), plant: plant{
+			seek: 100e6, disk: 1e9, cpus: 2, line: 1e6, wire: 4e6, random: rand.New(rand.NewPCG(1, 1)),
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(30*time.Minute, cancel)
+		tuner := New(Setting{8, 2, 1, 2}, everything)
+		Follow(ctx, tuner, l)
+		require.Equal(t, l.setting, tuner.Setting())
+		require.GreaterOrEqual(t, l.setting.Uploads, 4)
+		require.Equal(t, 3, l.setting.Level)
+	})
+}
+
+// TestShortRun: a run of a fraction of a second is left alone.
+func TestShortRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &live{at: time.Now(), plant: plant{seek: 1e9, disk: 1e9, cpus: 2, line: 1e9, wire: 1e9, random: rand.New(rand.NewPCG(1, 1))}}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(400*time.Millisecond, cancel)
+		Follow(ctx, New(Setting{8, 2, 1, 2}, everything), l)
+		require.Len(t, l.applied, 1)
+	})
+}
+
+func TestNothingMayChange(t *testing.T) {
+	fixed := Setting{3, 2, 1, 0}
+	l := &live{}
+	Follow(t.Context(), New(fixed, Bounds{fixed, fixed}), l)
+	require.Empty(t, l.applied)
+}
