@@ -7,6 +7,8 @@ import (
 	"errors"
 )
 
-func mountImage(context.Context, string, string, int) (func(), error) {
-	return nil, errors.New("images are made on Linux only; use -image none")
-}
+var errNoImages = errors.New("images are made on Linux only; use -image none")
+
+func makeImage(context.Context, string, int) error { return errNoImages }
+
+func mountImage(context.Context, string, string) (func(), error) { return nil, errNoImages }

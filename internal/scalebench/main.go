@@ -3,6 +3,8 @@
 // leaves in the local cache and in the repository, for each object.
 //
 //	go run ./internal/scalebench -files 300000,1000000,3000000 -work DIR [-image ext4|none] [-cold] [-rounds 3] [-json FILE]
+//	go run ./internal/scalebench -files 28000000 -grow DIR     # only makes the image, which takes a while
+//	go run ./internal/scalebench -files 28000000 -grown DIR …  # measures with it; it is used up
 //
 // The tree has the shape of a published run on 27.84 million files in 2.5 million directories: eleven files to a
 // directory, most of them empty or a few bytes, a third of the contents known already; package grow makes it from a seed.
@@ -59,6 +61,8 @@ type settings struct {
 	policy  string
 	seed    uint64
 	keep    bool
+	grow    string // folder: make images there, and nothing else
+	grown   string // folder: take images from there
 }
 
 func parse() (settings, error) {
@@ -72,6 +76,8 @@ func parse() (settings, error) {
 	flag.StringVar(&s.program, "tidemark", "", "the program to measure (default: built from this module)")
 	flag.StringVar(&s.policy, "policy", "important", "how soon tidemark gives way to others who use the disk; important: never")
 	flag.BoolVar(&s.keep, "keep", false, "leave everything there, mounted, and say where")
+	flag.StringVar(&s.grow, "grow", "", "only make the images, in this folder, for -grown")
+	flag.StringVar(&s.grown, "grown", "", "take the images that -grow made from this folder, on the same disk as -work; they are used up")
 	flag.Uint64Var(&s.seed, "seed", 1, "another seed makes another tree of the same shape")
 	flag.Parse()
 	for _, word := range strings.Split(*files, ",") {
@@ -87,6 +93,9 @@ func parse() (settings, error) {
 	if s.image != "ext4" && s.image != "none" {
 		return s, fmt.Errorf("-image %s: want ext4 or none", s.image)
 	}
+	if s.image != "ext4" && s.grow+s.grown != "" {
+		return s, errors.New("-grow and -grown are about images: they need -image ext4")
+	}
 	return s, nil
 }
 
@@ -97,6 +106,9 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if s.grow != "" {
+		return s.growAll(ctx)
+	}
 	dir, err := os.MkdirTemp(s.work, "scalebench-")
 	if err != nil {
 		return fmt.Errorf("make working directory: %w", err)
@@ -144,31 +156,29 @@ func save(into string, all []scale) error {
 
 // measureScale does everything at one size.
 func measureScale(ctx context.Context, s settings, dir string, files int) (scale, error) {
-	tree := filepath.Join(dir, "tree")
-	if err := os.MkdirAll(tree, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return scale{}, err
 	}
 	if !s.keep {
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
-	if s.image != "none" {
-		unmount, err := mountImage(ctx, filepath.Join(dir, "image"), tree, files)
-		if err != nil {
-			return scale{}, err
-		}
-		if !s.keep {
-			defer unmount()
-		}
-		tree = filepath.Join(tree, "data") // beside lost+found
+	t := planted{dir: dir, shape: grow.Shape{Files: files, Seed: s.seed}}
+	var err error
+	switch {
+	case s.grown != "":
+		err = t.take(ctx, s.grown)
+	case s.image == "none":
+		err = t.plant(ctx)
+	default:
+		err = t.plantImage(ctx)
 	}
-	fmt.Fprintf(os.Stderr, "making %d files\n", files)
-	shape := grow.Shape{Files: files, Seed: s.seed}
-	made, err := shape.Make(ctx, tree)
+	if !s.keep {
+		defer t.unmount()
+	}
 	if err != nil {
-		return scale{}, fmt.Errorf("make tree: %w", err)
+		return scale{}, err
 	}
-	fmt.Fprintf(os.Stderr, "made %d files and %d directories in %.0f s\n", made.Files, made.Dirs, made.Seconds)
-	b := &bench{settings: s, dir: dir, tree: tree, shape: shape, result: scale{Tree: made}}
+	b := &bench{settings: s, dir: dir, tree: t.root(), shape: t.shape, result: scale{Tree: t.made}}
 	b.walk = b.walkTree
 	if err := b.steps(ctx); err != nil {
 		return scale{}, err
