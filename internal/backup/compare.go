@@ -39,7 +39,6 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	d.User = j
 	p.found.Add(int64(d.Sources))
 	j.pending.Store(int32(1 + len(d.Subdirs)))
-	j.scanned = time.Now()
 	j.failed = d.Missed > 0 && !d.Picked // each of them is booked
 	if d.Err != nil {
 		p.notListed(j)
@@ -78,13 +77,16 @@ func (p *pipeline) notListed(j *job) {
 
 // compare decides what is known of each entry of j.
 func (p *pipeline) compare(ctx context.Context, j *job) error {
-	j.key = signature.Key(p.shape, j.dir)
-	j.local, j.racy = signature.Local(p.shape, j.dir)
+	signer := p.signers.Get().(*signature.Signer)
+	j.key = signer.Key(j.dir)
+	j.local, j.racy = signer.Local(j.dir)
+	p.signers.Put(signer)
 	p.owners.see(j.dir.Entries)
 	if err := p.recall(j); err != nil {
 		return err
 	}
 	if !j.clean {
+		j.scanned = time.Now()
 		j.states = make([]state, len(j.dir.Entries))
 		j.results = make([]result, len(j.dir.Entries))
 		if err := p.compareEntries(ctx, j); err != nil {

@@ -18,7 +18,9 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	if stop := context.Cause(ctx); stop != nil {
 		return stop // what could not be read for that reason looks as if it were not there
 	}
-	whole := signature.Whole(j.local, j.trees())
+	signer := p.signers.Get().(*signature.Signer)
+	whole := signer.Whole(j.local, j.trees())
+	p.signers.Put(signer)
 	if j.clean && whole == j.cached.Full {
 		j.tree = j.cached.Tree
 		p.Memory.Keep(j.ref)

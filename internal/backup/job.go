@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,6 +115,9 @@ func (p *pipeline) done(ctx context.Context, j *job) error {
 		if j.parent != nil {
 			j.parent.children[j.dir.Slot] = child{tree: j.tree, self: j.self, failed: j.failed, gone: j.gone}
 		}
+		if j.clean {
+			j.dir.Recycle() // no reader and no other name of a file had to do with it
+		}
 		j.states, j.results, j.children, j.dir.Entries = nil, nil, nil, nil
 		j = j.parent
 	}
@@ -121,10 +125,12 @@ func (p *pipeline) done(ctx context.Context, j *job) error {
 }
 
 // trees returns the trees of the finished subdirectories.
-func (j *job) trees() []format.ID {
-	trees := make([]format.ID, len(j.children))
-	for i := range j.children {
-		trees[i] = j.children[i].tree
+func (j *job) trees() iter.Seq[format.ID] {
+	return func(yield func(format.ID) bool) {
+		for i := range j.children {
+			if !yield(j.children[i].tree) {
+				return
+			}
+		}
 	}
-	return trees
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -152,10 +153,10 @@ func (s *Source) shape() signature.Signature {
 
 type pipeline struct {
 	Deps
-	src    Source
-	par    Parallel
-	parent Parent
-	shape  signature.Signature
+	src     Source
+	par     Parallel
+	parent  Parent
+	signers sync.Pool // of *signature.Signer
 
 	chunker *chunker.Chunker
 	batches chan *batch
@@ -202,7 +203,6 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 	}
 	p := &pipeline{
 		Deps: deps, src: src, par: par, parent: parent, chunker: cutter,
-		shape:   src.shape(),
 		batches: make(chan *batch, 2*par.Readers.Most),
 		pieces:  make(chan *piece, par.Workers.Most),
 	}
@@ -215,6 +215,8 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 	p.opens = crew.NewAllowance(max(0, localfs.Descriptors()-otherOpens-readerOpens*par.Readers.Most))
 	p.asides = crew.NewBuffers(par.Readers.Most, smallFile+1)
 	p.makers = newMakers(p)
+	shape := src.shape()
+	p.signers.New = func() any { return signature.NewSigner(shape) }
 	return p, nil
 }
 

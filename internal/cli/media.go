@@ -21,6 +21,7 @@ func (a *app) dial(job *backup.Job) {
 	most := priority.Cap(a.spec.IO().Choose(options.LaterBackup), priority.Workers{Scanners: w.Scanners, Readers: w.Readers,
 		Compressors: w.Compressors, Uploads: w.Uploads}, runtime.NumCPU())
 	w.Scanners, w.Readers, w.Compressors, w.Uploads = most.Scanners, most.Readers, most.Compressors, most.Uploads
+	a.letWait(w.Scanners)
 	job.Parallel = crews(par)
 	if c := a.spec.Compression(); c.Auto {
 		job.Parallel.Level = backup.Range{Start: c.Level, Least: 1, Most: options.HardestAuto}
@@ -31,6 +32,20 @@ func (a *app) dial(job *backup.Job) {
 	job.Session.Tuning.Frame = frameSize(par)
 	job.Session.Tuning.Segment = max(1, int(a.spec.Transfer().CommitBytes/session.PackSize))
 }
+
+// letWait lets as many threads wait inside calls, for a disk that looks for inodes, as there are scanners, while others go
+// on. The scheduler takes a processor's place from a thread that waits only after it has looked, 20 µs later at best, and
+// a disk answers in a hundred: with no more places than processors, a cold walk had both idle half of the time. What runs
+// at once is for the kernel to decide. GOMAXPROCS in the environment stays what it is.
+func (a *app) letWait(scanners int) {
+	if _, chosen := a.Env("GOMAXPROCS"); !chosen {
+		runtime.GOMAXPROCS(places(scanners, runtime.NumCPU(), runtime.GOMAXPROCS(0)))
+	}
+}
+
+// places returns how many threads may run Go code at once: one for each scanner and each processor, at most five for a
+// processor, so that the garbage collector, which takes a quarter of them, does not fill a small machine.
+func places(scanners, cpu, now int) int { return max(now, min(scanners+cpu, 5*cpu)) }
 
 // frameSize returns how many bytes of file data are compressed together: up to 4 MiB, where all compressors together take
 // no more than a quarter of the memory for data under way. Each of them holds a frame, and as much again of history.

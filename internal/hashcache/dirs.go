@@ -95,7 +95,7 @@ func (c *Cache) Dir(key [16]byte) (hit DirHit, ok bool, err error) {
 		if !found {
 			return nil
 		}
-		if hit.Snapshot, ok = live.vouches(bucket(tx, bucketKept), &e); ok {
+		if hit.Snapshot, ok = live.vouches(tx, &e); ok {
 			hit.Value, hit.Ref = slices.Clone(e.value), e.ref
 		}
 		return nil
@@ -104,10 +104,11 @@ func (c *Cache) Dir(key [16]byte) (hit DirHit, ok bool, err error) {
 }
 
 // vouches returns a live snapshot that contains the tree of e: the one that wrote it, or the newest that kept it.
-func (s *liveSet) vouches(kept *bolt.Bucket, e *dirEntry) (format.ID, bool) {
+func (s *liveSet) vouches(tx *bolt.Tx, e *dirEntry) (format.ID, bool) {
 	if id, ok := s.writers[e.writer]; ok {
-		return id, true
+		return id, true // finding the bucket costs as much as finding the entry did
 	}
+	kept := bucket(tx, bucketKept)
 	for _, n := range s.newest {
 		if n <= e.writer {
 			break

@@ -181,6 +181,11 @@ func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uin
 	}
 }
 
+// List is Entries, which has a position of its own here.
+func (d *Dir) List(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
+	return d.Entries(buf, yield)
+}
+
 // bypassCache makes reads of a large file use what is in memory and leave nothing new there.
 func bypassCache(fd int, size int64) bool {
 	if size <= smallFile {

@@ -158,12 +158,18 @@ const minDirBuf = 4096
 // the file system does not tell. An error from yield ends the walk and is returned as it is. One Entries at a time: the
 // position belongs to the directory.
 func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
-	if len(buf) < minDirBuf {
-		buf = make([]byte, 8*minDirBuf)
-	}
 	// Also a directory that stands at its start: btrfs lists what was there when it was opened or rewound.
 	if err := retry(func() error { _, err := unix.Seek(d.fd, 0, 0); return err }); err != nil {
 		return fmt.Errorf("rewind directory: %w", err)
+	}
+	return d.List(buf, yield)
+}
+
+// List is Entries for a directory that was opened just now, and not read yet: it stands at its start, and what it was
+// when it was opened is what it is. That saves a call for each directory of a walk.
+func (d *Dir) List(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
+	if len(buf) < minDirBuf {
+		buf = make([]byte, 8*minDirBuf)
 	}
 	for {
 		var n int

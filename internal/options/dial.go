@@ -65,9 +65,9 @@ func Dial(value, cpu int, media Media) Workers {
 	}
 }
 
-// auto goes by the machine instead of IBM's two sessions: two scanners per processor, 4 to 8, and four readers, 8 to 16,
-// since they wait for the disk most of the time; a compressor per processor, since these do not wait; 2 to 4 uploads, so
-// that one is under way while the next pack is sealed.
+// auto goes by the machine instead of IBM's two sessions: eight scanners, and four readers per processor, 8 to 16, since
+// they wait for the disk most of the time (docs/performance.md has what other numbers of scanners give); a compressor per
+// processor, since these do not wait; 2 to 4 uploads, so that one is under way while the next pack is sealed.
 //
 // A disk that turns has one arm. What is scanned lies scattered anyway, and of two requests the disk takes the nearer one
 // first; more would only keep the arm from the reader. Data lies in a row: read by one it comes at the full rate, while
@@ -79,7 +79,7 @@ func Dial(value, cpu int, media Media) Workers {
 // reader fills buffers, and each upload holds a pack in memory.
 func auto(cpu int, media Media) Workers {
 	w := Workers{
-		Scanners:    min(max(2*cpu, 4), 8),
+		Scanners:    8,
 		Readers:     min(max(4*cpu, 8), 16),
 		Compressors: min(cpu, 64),
 		Uploads:     min(max(cpu/2, 2), 4),

@@ -181,7 +181,7 @@ Unset, or ` + "`auto`" + `, goes by the number of processors n and by what sourc
 
 | | scanners | readers | compressors | uploads |
 |---|---|---|---|---|
-| unset | 2n, 4 to 8 | 4n, 8 to 16 | n | n/2, 2 to 4 |
+| unset | 8 | 4n, 8 to 16 | n | n/2, 2 to 4 |
 | a source on a disk that turns | 2 | 1 | n | as above |
 | a source on another machine | 2n, 8 to 16 | 8 | n | as above |
 | the repository on a disk that turns | as above | as above | n | 1 |

@@ -74,7 +74,7 @@ func TestDial(t *testing.T) {
 	require.Equal(t, Workers{4, 4, 4, 4}, Dial(10, 8, Media{}))
 	require.Equal(t, Workers{4, 4, 1, 4}, Dial(10, 1, Media{}))
 	require.Equal(t, Workers{8, 16, 12, 4}, Dial(0, 12, Media{}))
-	require.Equal(t, Workers{4, 8, 1, 2}, Dial(0, 0, Media{}))
+	require.Equal(t, Workers{8, 8, 1, 2}, Dial(0, 0, Media{}))
 	require.Equal(t, Dial(10, 4, Media{}), Dial(99, 4, Media{}))
 	require.Equal(t, Dial(0, 4, Media{}), Dial(-1, 4, Media{}))
 	for value := 2; value <= 10; value++ {

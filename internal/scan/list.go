@@ -108,7 +108,7 @@ func (w *walk) names(d *Directory, s *scratch) error {
 		s.dirents = make([]byte, direntBuffer)
 	}
 	s.arena, s.found = s.arena[:0], s.found[:0]
-	return d.dir.Entries(s.dirents, func(name []byte, typ tree.Type, ino uint64) error {
+	return d.dir.List(s.dirents, func(name []byte, typ tree.Type, ino uint64) error {
 		s.found = append(s.found, found{uint32(len(s.arena)), uint32(len(name)), typ, ino, head(name)})
 		s.arena = append(s.arena, name...)
 		return nil
@@ -129,7 +129,8 @@ func (s *scratch) sortNames() string {
 
 // stat fills d.Entries from the names found.
 func (w *walk) stat(d *Directory, text string, s *scratch) {
-	entries := make([]Entry, 0, len(s.found))
+	d.slab = w.slabs.of(len(s.found))
+	entries := d.slab.entries
 	s.order = s.order[:0]
 	for _, f := range s.found {
 		name := text[f.off : f.off+f.len]
@@ -164,7 +165,7 @@ func (w *walk) stat(d *Directory, text string, s *scratch) {
 	if missing > 0 {
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Type == 0 })
 	}
-	d.Entries = entries
+	d.Entries, d.slab.entries = entries, entries
 	if excluded > 0 {
 		w.visitor.Excluded(d, excluded)
 	}

@@ -76,6 +76,7 @@ type Directory struct {
 	handles map[string]*localfs.Dir // of picked entries that lie in another directory than dir
 	picks   map[string]*Pick
 	state   *rules.DirState
+	slab    *slab // of Entries; nil: not to be used again
 }
 
 // Dir returns the open directory in which the named entry lies; nil if the directory could not be opened.
@@ -128,19 +129,30 @@ func (d *Directory) reopenAbove() (*localfs.Dir, error) {
 	return d.Parent.Reopen()
 }
 
+// Recycle gives back the memory of d.Entries, for the entries of another directory. Nobody may have kept a pointer to one;
+// their names may be kept.
+func (d *Directory) Recycle() {
+	d.Entries = nil
+	if d.slab != nil {
+		d.slab.recycle()
+		d.slab = nil
+	}
+}
+
 // Path returns the path inside the snapshot, beginning with a slash.
 func (d *Directory) Path() string {
 	if d.Parent == nil {
 		return "/"
 	}
-	return string(d.appendPath(nil))
+	return string(d.AppendPath(nil))
 }
 
-func (d *Directory) appendPath(dst []byte) []byte {
+// AppendPath appends the path inside the snapshot: nothing for the root.
+func (d *Directory) AppendPath(dst []byte) []byte {
 	if d.Parent == nil {
 		return dst
 	}
-	dst = d.Parent.appendPath(dst)
+	dst = d.Parent.AppendPath(dst)
 	dst = append(dst, '/')
 	return append(dst, d.Name...)
 }
@@ -199,6 +211,7 @@ type walk struct {
 	visitor Visitor
 	needs   rules.Needs
 	stack   *stack
+	slabs   slabs
 	life    context.Context // of open directories: it outlasts a walk that ends well, as those do that the visitor retains
 	fail    context.CancelCauseFunc
 

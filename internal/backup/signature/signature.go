@@ -5,6 +5,8 @@ package signature
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -64,19 +66,41 @@ func Shape(serialization uint8, switches ...bool) Signature {
 // keys of some 110 bytes, what the kernel maps at one look.
 const levelsTogether = 3
 
+// Signer makes signatures of directories under one shape. It belongs to one goroutine at a time.
+type Signer struct {
+	shape Signature
+	buf   []byte
+}
+
+// NewSigner returns a Signer for a shape.
+func NewSigner(shape Signature) *Signer { return &Signer{shape: shape} }
+
+// maxKept is how much memory a Signer keeps for the next directory.
+const maxKept = 256 << 10
+
+func (s *Signer) keep(buf []byte) {
+	if s.buf = buf[:0]; cap(buf) > maxKept {
+		s.buf = nil
+	}
+}
+
 // Key is what a directory is remembered under: 96 bits of a digest, behind 32 that it has in common with the directories
 // around it. A walk that goes from neighbour to neighbour then finds them in the same pages of a sorted cache. Keys
 // without that, all random, make every look-up among 2.5 million directories touch another part of the file.
-func Key(shape Signature, d *scan.Directory) Signature {
-	path := d.Path()
-	key := sum(append(shape[:], path...))
-	binary.BigEndian.PutUint32(key[:], neighbourhood(path))
+func (s *Signer) Key(d *scan.Directory) Signature {
+	s.buf = append(s.buf[:0], s.shape[:]...)
+	if d.Parent == nil {
+		s.buf = append(s.buf, '/')
+	}
+	s.buf = d.AppendPath(s.buf)
+	key := sum(s.buf)
+	binary.BigEndian.PutUint32(key[:], neighbourhood(s.buf[len(s.shape):]))
 	return key
 }
 
 // neighbourhood is a hash of the directory that stands for those up to levelsTogether levels below: the ancestor whose
 // depth is the next lower multiple.
-func neighbourhood(path string) uint32 {
+func neighbourhood(path []byte) uint32 {
 	end, depth := 0, 0
 	for i := range len(path) {
 		if path[i] == '/' {
@@ -86,14 +110,13 @@ func neighbourhood(path string) uint32 {
 			depth++
 		}
 	}
-	return crc32.ChecksumIEEE([]byte(path[:end]))
+	return crc32.ChecksumIEEE(path[:end])
 }
 
 // Local signs the entries of d. racy reports that one of them changed so recently that a later change might leave no
 // trace in its times.
-func Local(shape Signature, d *scan.Directory) (local Signature, racy bool) {
-	buf := make([]byte, 0, 32+len(d.Entries)*104)
-	buf = append(buf, shape[:]...)
+func (s *Signer) Local(d *scan.Directory) (local Signature, racy bool) {
+	buf := append(slices.Grow(s.buf[:0], 32+min(len(d.Entries), maxKept/104)*104), s.shape[:]...)
 	if d.Closed {
 		buf = append(buf, 1)
 	}
@@ -105,15 +128,17 @@ func Local(shape Signature, d *scan.Directory) (local Signature, racy bool) {
 			racy = true
 		}
 	}
+	s.keep(buf)
 	return sum(buf), racy
 }
 
 // Whole adds the trees of the subdirectories, in their order, to a local signature.
-func Whole(local Signature, trees []format.ID) Signature {
-	buf := append(make([]byte, 0, 16+len(trees)*format.IDSize), local[:]...)
-	for i := range trees {
-		buf = append(buf, trees[i][:]...)
+func (s *Signer) Whole(local Signature, trees iter.Seq[format.ID]) Signature {
+	buf := append(s.buf[:0], local[:]...)
+	for id := range trees {
+		buf = append(buf, id[:]...)
 	}
+	s.keep(buf)
 	return sum(buf)
 }
 

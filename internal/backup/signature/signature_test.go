@@ -1,6 +1,8 @@
 package signature
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,7 +32,7 @@ func TestEveryFieldIsSigned(t *testing.T) {
 		if change != nil {
 			change(d)
 		}
-		local, _ := Local(Shape(0), d)
+		local, _ := NewSigner(Shape(0)).Local(d)
 		return local
 	}
 	seen := map[Signature]string{sign("b", base, nil): "nothing"}
@@ -93,9 +95,44 @@ func TestMemoRoundTrip(t *testing.T) {
 
 func TestWholeCoversEveryChild(t *testing.T) {
 	trees := []format.ID{{1}, {2}}
-	require.NotEqual(t, Whole(Signature{}, trees), Whole(Signature{}, []format.ID{{2}, {1}}))
-	require.NotEqual(t, Whole(Signature{}, trees), Whole(Signature{1}, trees))
-	require.NotEqual(t, Whole(Signature{}, trees), Whole(Signature{}, trees[:1]))
+	whole := func(local Signature, trees ...format.ID) Signature {
+		return NewSigner(Shape(0)).Whole(local, slices.Values(trees))
+	}
+	require.NotEqual(t, whole(Signature{}, trees...), whole(Signature{}, format.ID{2}, format.ID{1}))
+	require.NotEqual(t, whole(Signature{}, trees...), whole(Signature{1}, trees...))
+	require.NotEqual(t, whole(Signature{}, trees...), whole(Signature{}, trees[0]))
+}
+
+// What one directory leaves in a Signer is not in the signature of the next, and signing takes no memory after the first.
+func TestSignerKeepsNothingButMemory(t *testing.T) {
+	big := &scan.Directory{Parent: &scan.Directory{}, Name: "big", Started: time.Unix(100, 0)}
+	for i := range 5000 { // more than maxKept
+		big.Entries = append(big.Entries, entry(fmt.Sprintf("name %4d of a directory that is large", i), localfs.Stat{Type: tree.File}))
+	}
+	small := &scan.Directory{Parent: big, Name: "small", Entries: big.Entries[:20], Started: time.Unix(100, 0)}
+	used := NewSigner(Shape(0))
+	all := func(s *Signer, d *scan.Directory) (made [3]Signature) {
+		made[0] = s.Key(d)
+		made[1], _ = s.Local(d)
+		made[2] = s.Whole(made[1], slices.Values([]format.ID{{1}, {2}}))
+		return made
+	}
+	for _, d := range []*scan.Directory{small, big, small, small.Parent.Parent, small} {
+		require.Equal(t, all(NewSigner(Shape(0)), d), all(used, d), d.Path())
+	}
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { all(used, small) }), 3.0, "of the test's own sequence")
+}
+
+// What is remembered under a key is found again by every version of the program.
+func TestKeyIsOfThePath(t *testing.T) {
+	root := &scan.Directory{}
+	d := &scan.Directory{Parent: &scan.Directory{Parent: root, Name: "a"}, Name: "b"}
+	shape := Shape(0)
+	for _, d := range []*scan.Directory{root, d} {
+		want := sum(append(shape[:len(shape):len(shape)], d.Path()...))
+		key := NewSigner(shape).Key(d)
+		require.Equal(t, want[4:], key[4:])
+	}
 }
 
 // Directories up to levelsTogether levels below one have neighbouring keys, and no two have the same.
@@ -108,7 +145,7 @@ func TestNeighboursHaveNeighbouringKeys(t *testing.T) {
 		return d
 	}
 	group := func(d *scan.Directory) string {
-		key := Key(Shape(0), d)
+		key := NewSigner(Shape(0)).Key(d)
 		return string(key[:4])
 	}
 	top := below(root, "a")
@@ -122,8 +159,9 @@ func TestNeighboursHaveNeighbouringKeys(t *testing.T) {
 	for _, d := range []*scan.Directory{
 		root, top, below(root, "b"), below(top, "b"), below(top, "b", "c"), below(top, "b", "c", "d"), below(top, "bc"),
 	} {
-		require.False(t, seen[Key(Shape(0), d)], d.Path())
-		seen[Key(Shape(0), d)] = true
-		require.NotEqual(t, Key(Shape(0), d), Key(Shape(1), d))
+		key := NewSigner(Shape(0)).Key(d)
+		require.False(t, seen[key], d.Path())
+		seen[key] = true
+		require.NotEqual(t, key, NewSigner(Shape(1)).Key(d))
 	}
 }
