@@ -135,7 +135,7 @@ func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, rea
 	}
 	group.Go(func() error {
 		defer close(full)
-		w := &walker{job: j, windows: full, free: free, limit: firstWindow / 2, clock: j.ledger.Worker("planner")}
+		w := &walker{job: j, windows: full, free: free, limit: firstWindow, clock: j.ledger.Worker("planner")}
 		defer w.clock.Stop()
 		w.clock.Enter(report.Unpack)
 		return j.ending(w.run(w.clock.Within(ctx), root))
