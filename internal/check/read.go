@@ -217,9 +217,9 @@ func (p *passage) oneByOne(ctx context.Context, frames []pack.Frame, why error) 
 	return nil
 }
 
-// frame opens a frame and compares its blobs with their IDs.
+// frame opens a frame, which is used up, and compares its blobs with their IDs.
 func (p *passage) frame(f *pack.Frame, sealed []byte) {
-	raw, lens, err := p.r.dec.OpenFrame(p.opener, f.Offset, sealed, p.r.raw)
+	raw, lens, err := p.r.dec.OpenFrameInPlace(p.opener, f.Offset, sealed, p.r.raw)
 	if cap(raw) > cap(p.r.raw) { // it is cut to the frame: a larger one will want the room that was there before
 		p.r.raw = raw
 	}

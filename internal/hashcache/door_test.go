@@ -62,6 +62,26 @@ func TestTransactionsAreBooked(t *testing.T) {
 	})
 }
 
+// The file is read through the gate, in pieces as that allows, and a long one not at all.
+func TestWarmIsBooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate()
+		c, err := Open(filepath.Join(t.TempDir(), "cache.db"), repo, Door{Ctx: t.Context(), Pass: passOf(gate)})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		st, err := c.file.Stat()
+		require.NoError(t, err)
+		before := gate.Stats()
+		c.Warm()
+		after := gate.Stats()
+		require.EqualValues(t, st.Size(), after.Moved.Read-before.Moved.Read)
+		require.NoError(t, c.file.Truncate(warmEnough+1))
+		c.Warm()
+		require.Equal(t, after.Operations, gate.Stats().Operations)
+		require.NoError(t, c.file.Truncate(st.Size()))
+	})
+}
+
 // The temporary file is written through the gate. While it waits there, others go on until a second buffer is full.
 func TestSpillWaitsWithoutTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,10 +16,17 @@ type place struct {
 	loc  hashcache.Loc
 }
 
+// warmFrom is from how many blobs on the whole local index is read first: about as many as it has blocks for each MiB, so
+// that fewer would ask for a small part of it.
+const warmFrom = 1 << 10
+
 // Locate looks up where blobs lie. out must be as long as ids. A blob that is not found after everything was tried (new
 // index segments, packs that no segment names) has OK false; that is no error here.
 func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []hashcache.Found) error {
 	_, err := r.index.Search(ctx, func(c *hashcache.Cache) (bool, error) {
+		if len(ids) >= warmFrom {
+			r.warm.Do(c.Warm)
+		}
 		if err := c.Lookup(ids, out); err != nil {
 			return false, fmt.Errorf("look up blobs: %w", err)
 		}

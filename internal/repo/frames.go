@@ -32,19 +32,42 @@ type VisitFrame func(i int, raw []byte, lens []uint32, err error) error
 // FrameReader reads many frames of packs with few reads, opening each once. It keeps its buffers from pack to pack and
 // belongs to one goroutine.
 type FrameReader struct {
-	r   *Repository
+	r     *Repository
+	buf   []byte // sealed frames of one run
+	tools chan *tools
+}
+
+// tools are what opening a frame and using its blobs takes: several MiB. Reading takes less, and may wait for long, so
+// there may be more readers than tools.
+type tools struct {
 	dec *pack.Decompressor
-	buf []byte // sealed frames of one run
 	raw []byte // room for one opened frame
 }
 
 // NewFrameReader returns a FrameReader.
 func (r *Repository) NewFrameReader() (*FrameReader, error) {
-	dec, err := pack.NewDecompressor()
+	readers, err := r.NewFrameReaders(1, 1)
 	if err != nil {
 		return nil, err
 	}
-	return &FrameReader{r: r, dec: dec}, nil
+	return readers[0], nil
+}
+
+// NewFrameReaders returns n readers, of which up to open open and visit frames at the same time while the others read.
+func (r *Repository) NewFrameReaders(n, open int) ([]*FrameReader, error) {
+	shared := make(chan *tools, open)
+	for range open {
+		dec, err := pack.NewDecompressor()
+		if err != nil {
+			return nil, err
+		}
+		shared <- &tools{dec: dec}
+	}
+	readers := make([]*FrameReader, n)
+	for i := range readers {
+		readers[i] = &FrameReader{r: r, tools: shared}
+	}
+	return readers, nil
 }
 
 // Read reads the frames at spans, which must ascend and not overlap, and gives each to visit in that order.
@@ -90,6 +113,13 @@ func (fr *FrameReader) readRun(ctx context.Context, opener *pack.Opener, p hashc
 	name := object.Named(store.Pack, p.ID)
 	readErr := fr.fill(ctx, name, p.Size, Span{start, last.Offset + last.Sealed - start})
 	single := readErr != nil && len(spans)-first > 1 && !errors.Is(readErr, store.ErrNotExist)
+	var with *tools
+	select {
+	case with = <-fr.tools:
+		defer func() { fr.tools <- with }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	for i := first; i < len(spans); i++ {
 		s := spans[i]
 		sealed, err := []byte(nil), readErr
@@ -109,8 +139,8 @@ func (fr *FrameReader) readRun(ctx context.Context, opener *pack.Opener, p hashc
 		var lens []uint32
 		if err == nil {
 			// What comes back is cut to the frame: a larger one will want the room that was there before.
-			if raw, lens, err = fr.dec.OpenFrame(opener, s.Offset, sealed, fr.raw); cap(raw) > cap(fr.raw) {
-				fr.raw = raw
+			if raw, lens, err = with.dec.OpenFrameInPlace(opener, s.Offset, sealed, with.raw); cap(raw) > cap(with.raw) {
+				with.raw = raw
 			}
 		}
 		if err != nil {

@@ -67,6 +67,7 @@ type Repository struct {
 	trees         treeFrames
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
+	warm          sync.Once // the local index was read as a whole
 
 	slotMu sync.Mutex
 	slot   format.ID // the slot that opened the repository

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -74,7 +75,7 @@ type Target struct {
 	Gate      localfs.Gates                          // the ways to the devices that the target lies on; nil: no gates
 }
 
-// Parallel is how many goroutines read and write: at most 16, as each holds buffers of some 5 MiB.
+// Parallel is how many goroutines read and write: at most 16, as each holds a buffer of some 2 MiB.
 type Parallel struct{ Workers int }
 
 const maxWorkers = 16
@@ -100,7 +101,12 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	}
 	l.Phase(report.Restoring)
 	group, gctx := errgroup.WithContext(ctx)
-	j.start(gctx, group, root, min(max(1, par.Workers), maxWorkers))
+	workers := min(max(1, par.Workers), maxWorkers)
+	readers, err := r.NewFrameReaders(workers, min(workers, j.writers()))
+	if err != nil {
+		return nil, err
+	}
+	j.start(gctx, group, root, readers)
 	if err = group.Wait(); err == nil {
 		err = context.Cause(ctx) // what was called off is not told as a failure of its own
 	}
@@ -122,25 +128,37 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 }
 
 // start starts the planner, who fills windows, the one who cuts them into runs, and the workers.
-func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, workers int) {
+func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, readers []*repo.FrameReader) {
 	full, free, cut := make(chan *window), make(chan *window, windows), make(chan run)
 	for range windows {
 		free <- &window{}
 	}
 	group.Go(func() error {
 		defer close(full)
-		w := &walker{job: j, windows: full, free: free, limit: firstWindow / 2, clock: j.ledger.Worker("planner")}
+		w := &walker{job: j, windows: full, free: free, limit: firstWindow, clock: j.ledger.Worker("planner")}
 		defer w.clock.Stop()
 		w.clock.Enter(report.Unpack)
 		return j.ending(w.run(w.clock.Within(ctx), root))
 	})
 	group.Go(func() error {
 		defer close(cut)
-		return j.ending(j.dispatch(ctx, full, cut, free, workers))
+		return j.ending(j.dispatch(ctx, full, cut, free, len(readers)))
 	})
-	for range workers {
-		group.Go(func() error { return j.ending(j.work(ctx, cut, free)) })
+	for _, reader := range readers {
+		group.Go(func() error { return j.ending(j.work(ctx, reader, cut, free)) })
 	}
+}
+
+// writers returns how many workers may write at the same time while the others read: for a file system of this machine,
+// which mostly takes what is written at once, two for each processor, so that one may wait for the disk. A call to
+// another machine takes the time of the way there and back, however fast both are: then everybody may.
+func (j *job) writers() int {
+	if base := j.handles.base; base != nil {
+		if info, err := base.FS(); err != nil || info.Remote {
+			return maxWorkers
+		}
+	}
+	return 2 * runtime.GOMAXPROCS(0)
 }
 
 // job is one restore.

@@ -25,11 +25,12 @@ type window struct {
 	runs atomic.Int64 // not done yet
 }
 
-// The bounds of windows. The first is small, so that reading begins at once; each one after it is twice as large.
+// The bounds of windows. The first is small, so that reading begins at once; each one after it is larger.
 const (
-	windows     = 2         // one is planned while the other is read and written
-	firstWindow = 512 << 10 // bytes
-	maxWindow   = 8 << 20
+	windows      = 2         // one is planned while the other is read and written
+	firstWindow  = 512 << 10 // bytes
+	windowGrowth = 4         // planning four objects takes less time than writing one
+	maxWindow    = 16 << 20
 
 	// What a window holds beside its small files, in bytes with what hangs on it.
 	fileWeight = 700
@@ -88,8 +89,8 @@ func (w *walker) room(ctx context.Context) error {
 	}
 	select {
 	case w.window = <-w.free:
-		w.limit = min(2*w.limit, maxWindow)
 		w.window.limit = w.limit
+		w.limit = min(windowGrowth*w.limit, maxWindow)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

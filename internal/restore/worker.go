@@ -22,11 +22,7 @@ type worker struct {
 }
 
 // work takes runs until there are no more. A window whose last run is done is free again.
-func (j *job) work(ctx context.Context, runs <-chan run, free chan<- *window) error {
-	reader, err := j.repo.NewFrameReader()
-	if err != nil {
-		return err
-	}
+func (j *job) work(ctx context.Context, reader *repo.FrameReader, runs <-chan run, free chan<- *window) error {
 	w := &worker{job: j, reader: reader, hasher: j.repo.Keys().Hasher(), clock: j.ledger.Worker("restorer")}
 	defer w.clock.Stop()
 	for {

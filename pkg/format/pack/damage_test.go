@@ -69,6 +69,10 @@ func TestFlippedBits(t *testing.T) {
 				require.ErrorIs(t, err, format.ErrCorrupt, "byte %d", at)
 				require.Nil(t, raw)
 				require.Nil(t, lens)
+				raw, lens, err = d.OpenFrameInPlace(o, f.Offset, bytes.Clone(mutated[f.Offset:][:f.Sealed]), nil)
+				require.ErrorIs(t, err, format.ErrCorrupt, "byte %d in place", at)
+				require.Nil(t, raw)
+				require.Nil(t, lens)
 				continue
 			}
 			require.NoError(t, err)

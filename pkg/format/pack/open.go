@@ -38,7 +38,7 @@ func newOpener(k *seal.Keys, head header) (*Opener, error) {
 // Decompressor opens frames, one after the other. It is not safe for concurrent use: take one per goroutine.
 type Decompressor struct {
 	dec   *zstd.Decoder
-	plain []byte   // the body of the last frame
+	plain []byte   // the body of the last frame, if that was not opened in place
 	codec Codec    // how its data is compressed
 	lens  []uint32 // the lengths of its blobs
 
@@ -69,6 +69,18 @@ func NewDecompressor() (*Decompressor, error) {
 // The error wraps format.ErrCorrupt if a byte is not as it was written or the frame is at another place, and
 // format.ErrUnsupported if a newer program wrote it.
 func (d *Decompressor) OpenFrame(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
+	d.plain = slices.Grow(d.plain[:0], len(sealed))
+	return d.openInto(o, offset, sealed, d.plain, dst)
+}
+
+// OpenFrameInPlace is OpenFrame for a caller who needs sealed no more: it is decrypted where it lies, which saves the
+// memory for its body and a way through it. What sealed holds afterwards, also beside an error, means nothing.
+func (d *Decompressor) OpenFrameInPlace(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
+	return d.openInto(o, offset, sealed, sealed[min(FrameHeaderSize, len(sealed)):], dst)
+}
+
+// openInto opens a frame; plain is where its decrypted body goes: elsewhere, or exactly where its sealed body is.
+func (d *Decompressor) openInto(o *Opener, offset uint32, sealed, plain, dst []byte) (raw []byte, lens []uint32, err error) {
 	fh, err := parseFrameHeader(sealed)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open frame at %d: %w", offset, err)
@@ -80,15 +92,14 @@ func (d *Decompressor) OpenFrame(o *Opener, offset uint32, sealed, dst []byte) (
 	copy(d.ad[:], o.head[:])
 	copy(d.ad[HeaderSize:], sealed[:FrameHeaderSize])
 	putNonce(&d.nonce, uint64(offset), nonceFrame)
-	d.plain = slices.Grow(d.plain[:0], int(fh.body))
-	d.plain, err = o.aead.Open(d.plain, d.nonce[:], sealed[FrameHeaderSize:], d.ad[:])
+	plain, err = o.aead.Open(plain[:0], d.nonce[:], sealed[FrameHeaderSize:], d.ad[:])
 	if err != nil {
 		return nil, nil, fmt.Errorf("open frame at %d: authentication failed: %w", offset, format.ErrCorrupt)
 	}
 	if fh.other != 0 {
 		return nil, nil, fmt.Errorf("open frame at %d: frame flags %#08x: %w", offset, fh.other, format.ErrUnsupported)
 	}
-	raw, err = d.decodeBody(d.plain, dst)
+	raw, err = d.decodeBody(plain, dst)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open frame at %d: %w", offset, err)
 	}

@@ -128,6 +128,12 @@ func TestRoundTrip(t *testing.T) {
 					rest = rest[lens[j]:]
 				}
 				dst = raw
+
+				spent := bytes.Clone(data[f.Offset:][:f.Sealed])
+				again, _, err := d.OpenFrameInPlace(o, f.Offset, spent, nil)
+				require.NoError(t, err)
+				clear(spent) // the result is no part of it
+				require.True(t, bytes.Equal(raw, again))
 			}
 			if level > 0 {
 				require.Equal(t, Zstd, read.Frames[0].Codec)

@@ -1,0 +1,81 @@
+package repo_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// countedGets counts what is read.
+type countedGets struct {
+	store.Store
+	gets atomic.Int64
+}
+
+func (c *countedGets) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	c.gets.Add(1)
+	return c.Store.Get(ctx, name, off, p)
+}
+
+// No more frames are open than there are tools for, and whoever waits for some has read what it will open.
+func TestFrameReadersShareTools(t *testing.T) {
+	const readers, open = 5, 2
+	st := &countedGets{Store: mem.New()}
+	r := initialise(t, st)
+	data := blobs(1, 10)
+	mustBackUp(t, r, data)
+	found := make([]hashcache.Found, 1)
+	require.NoError(t, r.Locate(t.Context(), []format.ID{r.Keys().Hasher().ID(data[0])}, found))
+	loc := found[0].Loc
+	info, err := r.PackInfo(loc.Pack)
+	require.NoError(t, err)
+	spans := []repo.Span{{Offset: loc.Offset, Sealed: loc.Sealed}}
+
+	synctest.Test(t, func(t *testing.T) {
+		all, err := r.NewFrameReaders(readers, open)
+		require.NoError(t, err)
+		require.Len(t, all, readers)
+		before := st.gets.Load()
+		inside, ended := atomic.Int64{}, atomic.Int64{}
+		leave := make(chan struct{})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		for _, fr := range all {
+			go func() {
+				err := fr.Read(ctx, info, spans, func(_ int, raw []byte, _ []uint32, err error) error {
+					require.NoError(t, err)
+					require.NotEmpty(t, raw)
+					inside.Add(1)
+					defer inside.Add(-1)
+					<-leave
+					return nil
+				})
+				if err != nil {
+					require.ErrorIs(t, err, context.Canceled)
+				}
+				ended.Add(1)
+			}()
+		}
+		synctest.Wait()
+		require.EqualValues(t, open, inside.Load())
+		require.EqualValues(t, readers, st.gets.Load()-before)
+		leave <- struct{}{}
+		synctest.Wait()
+		require.EqualValues(t, open, inside.Load(), "the next has them")
+		require.EqualValues(t, 1, ended.Load())
+		cancel(nil)
+		synctest.Wait()
+		require.EqualValues(t, readers-open, ended.Load(), "who waits for tools stops when it is called off")
+		close(leave)
+		synctest.Wait()
+		require.EqualValues(t, readers, ended.Load())
+	})
+}
