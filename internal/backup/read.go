@@ -263,7 +263,7 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 			}
 		}(len(r.group))
 	}
-	f, err := r.files.Open(b.dir, e.Name)
+	f, err := r.files.Open(b.dir, e.Name, known(b.job, e))
 	if len(r.group) > 0 && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
 		return false, nil
 	}
@@ -292,6 +292,15 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 	r.wholes = append(r.wholes, localfs.Whole{File: f, Size: size, At: pc.n})
 	pc.n += int(size) + 1
 	return true, nil
+}
+
+// known returns which file e was when it was scanned. Of one on another file system than its directory only the inode is
+// known.
+func known(j *job, e *scan.Entry) localfs.Known {
+	if e.Mount {
+		return localfs.Known{}
+	}
+	return localfs.Known{Dev: j.dir.Dev, Ino: e.Ino}
 }
 
 // expected returns how many bytes are to be read of a small file. Those of a pseudo file system do not know their size.

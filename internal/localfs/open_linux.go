@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs/nodev"
 )
 
 // host is what was learned about the running kernel: which calls it does not have, and the way to our descriptors. One
@@ -20,6 +22,7 @@ type host struct {
 	waits       atomic.Uint64 // 1 + number of the one last found to block whoever reads, whatever is asked
 	async       atomic.Uint64 // 1 + number of the one last found not to
 	privileged  bool          // may open device nodes of every owner
+	calm        nodev.Mounts  // where no device can be opened
 	procOnce    sync.Once
 	proc        int // O_PATH descriptor of /proc/self/fd, -1 where there is none
 }
@@ -121,6 +124,86 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// openKnown is openRegular of a file that was looked at before. Where openRegular would pin the entry, it is opened where
+// no device can be, which takes one call instead of three. A name may mean something else there, a file on which another
+// is mounted, and nothing that is special is meant to be opened: only what is the very file that was looked at is taken,
+// and of everything else, errors too, openRegular says what it is.
+func (d *Dir) openKnown(name string, known Known, st *Stat) (int, error) {
+	if known.Ino == 0 || !d.mayHoldDevices() {
+		return d.openRegular(name, st)
+	}
+	calm := d.calm()
+	if calm == nil {
+		return d.openRegular(name, st)
+	}
+	fd, err := openWithin(calm.FD(), name, unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NOATIME)
+	if err == nil {
+		if err = fstatRegular(fd, st); err == nil && st.Dev == known.Dev && st.Ino == known.Ino {
+			return fd, nil
+		}
+		_ = unix.Close(fd)
+	}
+	fd, ordinary := d.openRegular(name, st)
+	if err != nil && ordinary == nil {
+		d.opens.Store(neverCalm) // a security module knows no such mounts, or something like that
+	}
+	return fd, ordinary
+}
+
+// secondDir holds a directory that was opened a second time.
+type secondDir struct{ atomic.Pointer[nodev.Dir] }
+
+// States of Dir.opens besides the number of files that were opened.
+const (
+	calmFrom  = 2 // opening a directory once more pays from its second file on
+	neverCalm = -1 << 30
+)
+
+// calm returns d opened a second time, where no device can be opened; nil: it is not to be had, or not worth it.
+func (d *Dir) calm() *nodev.Dir {
+	if n := d.opens.Load(); n < 0 {
+		return nil
+	}
+	if again := d.again.Load(); again != nil {
+		return again
+	}
+	if d.opens.Add(1) != calmFrom {
+		return nil
+	}
+	again, err := d.host.calm.Open(d.fd)
+	if err != nil {
+		d.opens.Store(neverCalm)
+		return nil
+	}
+	d.again.Store(again)
+	return again
+}
+
+// closeAgain closes what calm opened. It comes before the directory itself is closed, so that its file system is never in
+// use without being seen to be.
+func (d *Dir) closeAgain() {
+	if again := d.again.Swap(nil); again != nil {
+		again.Close()
+	}
+}
+
+// openWithin opens for reading an entry of a directory, not what is mounted on it; again after EINTR.
+func openWithin(dirfd int, name string, flags int) (int, error) {
+	var buf nameBuf
+	path := buf.pointer(name)
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_LARGEFILE), Resolve: unix.RESOLVE_NO_XDEV}
+	for {
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT2, uintptr(dirfd), uintptr(unsafe.Pointer(path)),
+			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+		if errno == 0 {
+			return int(fd), nil
+		}
+		if errno != unix.EINTR {
+			return -1, errno
+		}
+	}
 }
 
 // States of Dir.devices.
