@@ -10,7 +10,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/crew"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -263,7 +262,7 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 			}
 		}(len(r.group))
 	}
-	f, err := r.files.Open(b.dir, e.Name)
+	f, err := r.files.Open(b.dir, e.Name, known(b.job, e))
 	if len(r.group) > 0 && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
 		return false, nil
 	}
@@ -403,23 +402,6 @@ func (p *pipeline) failed(path, op string, err error) {
 	}
 }
 
-// found is what a name turned out to stand for when it was opened.
-type found uint8
-
-const (
-	isRead  found = iota // the file that was scanned; its result is complete, whatever it is
-	isLarge              // a file too large for a batch; nothing was done
-	isOther              // gone or another file than was scanned; its result is complete
-)
-
-// meaning tells whether f, which was opened under the name of e, is the file that was scanned.
-func meaning(e *scan.Entry, f *localfs.File) found {
-	if e.Ino != f.Opened().Ino {
-		return isOther
-	}
-	return isRead
-}
-
 // conclusion makes an item of pc of a file that was read together with others, or books why not. A file that changed
 // meanwhile is read again, by itself.
 func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *localfs.Whole, pc *piece) found {
@@ -453,7 +435,7 @@ func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *local
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "read", err)
 			return o.what
 		}
-		after, err := f.Stat()
+		after, err := f.Facts()
 		if err != nil {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
 			return o.what
@@ -461,14 +443,14 @@ func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *local
 		if b.job.dir.FS.Pseudo {
 			before.Size, after.Size = uint64(n), uint64(n)
 		}
-		verdict := p.judge(&before, &after, uint64(n), try)
+		verdict := p.judge(&before, &after.Stat, uint64(n), try)
 		if verdict == again {
 			p.Ledger.Objects.Retries.Add(1)
 			continue
 		}
 		p.conclude(b.job, i, verdict, try)
-		p.measured(e, &after, uint64(n))
-		p.openAttributes(r, f, &after, b.job.dir, e.Name)
+		p.measured(e, &after.Stat, uint64(n))
+		p.beside(r, &after, b.job.dir, e.Name)
 		if verdict != give {
 			pc.items = append(pc.items, item{i, uint32(at), uint32(n)})
 			pc.n = max(pc.n, at+n)

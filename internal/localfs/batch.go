@@ -54,15 +54,15 @@ func (b *Batch) Close() error {
 	return nil
 }
 
-// Open is Dir.OpenFile for a file that Done takes back.
-func (b *Batch) Open(d *Dir, name string) (*File, error) {
+// Open is Dir.OpenFile for a file that Done takes back. The zero value of known is for one of which nothing is known.
+func (b *Batch) Open(d *Dir, name string, known Known) (*File, error) {
 	var f *File
 	if n := len(b.spare); n > 0 {
 		f, b.spare = b.spare[n-1], b.spare[:n-1]
 	} else {
 		f = &File{}
 	}
-	if err := d.openInto(f, name); err != nil {
+	if err := d.openInto(f, name, known); err != nil {
 		b.spare = append(b.spare, f)
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func readNamed(t *testing.T, b *Batch, d *Dir, names []string, expect func(f *Fi
 	found, files, opened := map[string]outcome{}, []Whole(nil), []string(nil)
 	at := 0
 	for _, name := range names {
-		f, err := b.Open(d, name)
+		f, err := b.Open(d, name, Known{})
 		if err != nil {
 			found[name] = outcome{err: err.Error()}
 			continue
@@ -276,7 +276,7 @@ func TestBatchThatIsCalledOff(t *testing.T) {
 			}
 			var files []Whole
 			for i, name := range names {
-				f, err := b.Open(d, name)
+				f, err := b.Open(d, name, Known{})
 				require.NoError(t, err)
 				files = append(files, Whole{File: f, Size: 1, At: 2 * i})
 			}
@@ -290,7 +290,7 @@ func TestBatchThatIsCalledOff(t *testing.T) {
 				b.Done(w.File)
 			}
 			require.Equal(t, make([]byte, 6), room, "nothing was read")
-			_, err := b.Open(d, "a")
+			_, err := b.Open(d, "a", Known{})
 			require.ErrorIs(t, err, ErrStopped)
 		})
 	}
@@ -354,11 +354,11 @@ func TestBatchOpensWithoutMemory(t *testing.T) {
 	d, path := openTemp(t)
 	write(t, path+"/f", "x")
 	b := NewBatch(false)
-	f, err := b.Open(d, "f")
+	f, err := b.Open(d, "f", Known{})
 	require.NoError(t, err)
 	b.Done(f)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		f, err := b.Open(d, "f")
+		f, err := b.Open(d, "f", Known{})
 		if err != nil {
 			t.Fatal(err)
 		}

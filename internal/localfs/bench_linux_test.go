@@ -217,7 +217,7 @@ func readDir(batch *Batch, d smallDir, room []byte) error {
 		var files []Whole
 		at := 0
 		for _, name := range names {
-			f, err := batch.Open(dir, name)
+			f, err := batch.Open(dir, name, Known{})
 			if err != nil {
 				return err
 			}

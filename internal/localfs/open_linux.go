@@ -1,12 +1,15 @@
 package localfs
 
 import (
+	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs/nodev"
 )
 
 // host is what was learned about the running kernel: which calls it does not have, and the way to our descriptors. One
@@ -20,6 +23,7 @@ type host struct {
 	waits       atomic.Uint64 // 1 + number of the one last found to block whoever reads, whatever is asked
 	async       atomic.Uint64 // 1 + number of the one last found not to
 	privileged  bool          // may open device nodes of every owner
+	calm        nodev.Mounts  // where no device can be opened
 	procOnce    sync.Once
 	proc        int // O_PATH descriptor of /proc/self/fd, -1 where there is none
 }
@@ -113,6 +117,11 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 		// breaks the lease first, which takes at most the seconds of /proc/sys/fs/lease-break-time.
 		return d.openPinned(name, unix.O_RDONLY, st)
 	}
+	return checked(fd, err, st)
+}
+
+// checked returns fd, unless opening it failed with err or it is no regular file, and fills st.
+func checked(fd int, err error, st *Stat) (int, error) {
 	if err != nil {
 		return -1, err
 	}
@@ -121,6 +130,28 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// openKnown is openRegular of a file that was looked at before. Where openRegular would pin the entry, it is opened where
+// no device can be, which takes one call instead of three. A name may mean something else there, a file on which another
+// is mounted, and nothing that is special is meant to be opened: only what is the very file that was looked at is taken,
+// and of everything else, errors too, openRegular says what it is.
+func (d *Dir) openKnown(name string, known Known, st *Stat) (int, error) {
+	if known.Ino == 0 || !d.mayHoldDevices() {
+		return d.openRegular(name, st)
+	}
+	fd, err := d.again.OpenFile(&d.host.calm, d.fd, name)
+	if fd, err = checked(fd, err, st); err == nil {
+		if st.Dev == known.Dev && st.Ino == known.Ino {
+			return fd, nil
+		}
+		_ = unix.Close(fd)
+	}
+	fd, ordinary := d.openRegular(name, st)
+	if err != nil && ordinary == nil && !errors.Is(err, nodev.ErrMissing) {
+		d.again.Avoid() // a security module knows no such mounts, or something like that
+	}
+	return fd, ordinary
 }
 
 // States of Dir.devices.
@@ -177,14 +208,7 @@ func (d *Dir) openForWriting(name string) (int, error) {
 		return d.openPinned(name, unix.O_RDWR, &st)
 	}
 	fd, err := openat(d.fd, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY)
-	if err != nil {
-		return -1, err
-	}
-	if err := fstatRegular(fd, &st); err != nil {
-		_ = unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+	return checked(fd, err, &st)
 }
 
 // fdName holds the name of a descriptor in /proc/self/fd, without going to the heap.
