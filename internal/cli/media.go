@@ -35,8 +35,9 @@ func (a *app) dial(job *backup.Job) {
 
 // letWait lets as many threads wait inside calls, for a disk that looks for inodes, as there are scanners, while others go
 // on. The scheduler takes a processor's place from a thread that waits only after it has looked, 20 µs later at best, and
-// a disk answers in a hundred: with no more places than processors, a cold walk had both idle half of the time, and a first backup took 15 to 25 % longer. What runs
-// at once is for the kernel to decide. GOMAXPROCS in the environment stays what it is.
+// a disk answers in a hundred: with no more places than processors, a cold walk had both idle half of the time, and a first
+// backup took 15 to 25 % longer. What runs at once is for the kernel to decide. GOMAXPROCS in the environment stays what
+// it is.
 func (a *app) letWait(scanners int) {
 	if _, chosen := a.Env("GOMAXPROCS"); !chosen {
 		runtime.GOMAXPROCS(places(scanners, runtime.NumCPU(), runtime.GOMAXPROCS(0)))
