@@ -158,7 +158,7 @@ func (j *job) writers() int {
 			return maxWorkers
 		}
 	}
-	return 2 * runtime.GOMAXPROCS(0)
+	return 2 * runtime.NumCPU()
 }
 
 // job is one restore.
