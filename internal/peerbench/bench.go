@@ -297,6 +297,9 @@ func (r *round) tidy() error {
 		if err := os.RemoveAll(p.out); err != nil {
 			return err
 		}
+		if err := os.Mkdir(p.out, 0o700); err != nil { // in which programs are started
+			return err
+		}
 	}
 	return nil
 }
