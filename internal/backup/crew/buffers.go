@@ -1,38 +1,54 @@
 package crew
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // Buffers is the memory for file data on its way from readers to workers: a fixed number of equal buffers, made when
 // first needed. A reader waits for one before it reads, so data in flight never exceeds their sum.
+//
+// Of the free ones, that which was given back last is lent first. Its bytes are still in the processor's cache, and a run
+// that never has more than a few under way never makes the others.
 type Buffers struct {
-	free chan []byte
+	lent chan struct{} // one for each buffer that is lent
 	size int
+
+	mu   sync.Mutex
+	free [][]byte // those that exist and are not lent
 }
 
 // NewBuffers returns count buffers of size bytes.
 func NewBuffers(count, size int) *Buffers {
-	b := &Buffers{free: make(chan []byte, count), size: size}
-	for range count {
-		b.free <- nil
-	}
-	return b
+	return &Buffers{lent: make(chan struct{}, count), size: size, free: make([][]byte, 0, count)}
 }
 
 // Get waits for a buffer.
 func (b *Buffers) Get(ctx context.Context) ([]byte, error) {
 	select {
-	case buf := <-b.free:
-		if buf == nil {
-			buf = make([]byte, b.size)
-		}
-		return buf, nil
+	case b.lent <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.free)
+	if n == 0 {
+		return make([]byte, b.size), nil
+	}
+	buf := b.free[n-1]
+	b.free[n-1] = nil
+	b.free = b.free[:n-1]
+	return buf, nil
 }
 
 // Put gives a buffer back.
-func (b *Buffers) Put(buf []byte) { b.free <- buf }
+func (b *Buffers) Put(buf []byte) {
+	b.mu.Lock()
+	b.free = append(b.free, buf)
+	b.mu.Unlock()
+	<-b.lent // only now: whoever it lets in finds the buffer
+}
 
 // Size returns the length of each buffer in bytes.
 func (b *Buffers) Size() int { return b.size }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -338,4 +339,40 @@ func FuzzBlock(f *testing.F) {
 		}
 		require.LessOrEqual(t, len(rest), len(value))
 	})
+}
+
+// TestOrder: records that agree in their first bytes are told apart by the others, and equals keep their order.
+func TestOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	records := make([]Record, 3000)
+	for i := range records {
+		records[i].Loc.Pack = uint32(i)
+		for _, at := range []int{0, 3, 7, 8, 20, 31} {
+			records[i].ID[at] = byte(random.IntN(3))
+		}
+	}
+	want := slices.Clone(records)
+	slices.SortStableFunc(want, func(a, b Record) int { return a.ID.Compare(b.ID) })
+	before := slices.Clone(records)
+	got := make([]Record, 0, len(records))
+	for _, o := range sorted(records) {
+		got = append(got, records[o.at])
+	}
+	require.Equal(t, want, got)
+	require.Equal(t, before, records, "they stay where they are")
+}
+
+func BenchmarkWrite(b *testing.B) {
+	x := newTester(b, perCommit)
+	records := make([]Record, 64<<10)
+	for i := range records {
+		records[i].ID = id(i)
+	}
+	for b.Loop() {
+		tx, err := x.db.Begin(true)
+		require.NoError(b, err)
+		require.NoError(b, Write(tx, records))
+		require.NoError(b, tx.Rollback())
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(records)), "ns/blob")
 }
