@@ -55,21 +55,20 @@ func (p *pipeline) selfAttributes(j *job) {
 
 const attributesOp = "read extended attributes"
 
-// openAttributes reads what lies beside the content of an open file.
-func (p *pipeline) openAttributes(r *result, f *localfs.File, st *localfs.Stat, d *scan.Directory, name string) {
-	xattrs, err := f.Xattrs()
-	if err != nil {
-		p.failed(d.Join(name), attributesOp, err)
+// beside takes over what lies beside the content of a file that was read.
+func (p *pipeline) beside(r *result, all *localfs.Facts, d *scan.Directory, name string) {
+	if all.XattrErr != nil {
+		p.failed(d.Join(name), attributesOp, all.XattrErr)
 	}
-	flags, err := f.Flags()
-	if err != nil && !localfs.Unsupported(err) {
-		p.failed(d.Join(name), "read inode flags", err)
+	if all.FlagErr != nil && !localfs.Unsupported(all.FlagErr) {
+		p.failed(d.Join(name), "read inode flags", all.FlagErr)
 	}
-	if len(xattrs) > 0 || flags != 0 {
+	if len(all.Xattrs) > 0 || all.Flags != 0 {
 		x := r.more()
-		x.xattrs, x.flags = xattrs, flags
+		x.xattrs, x.flags = all.Xattrs, all.Flags
 	}
 	if p.src.Reading.AccessTime {
-		r.more().access = &st.Atime
+		access := all.Atime
+		r.more().access = &access
 	}
 }

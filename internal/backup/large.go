@@ -100,19 +100,19 @@ func (p *pipeline) readLarge(ctx context.Context, b *batch, clock *report.Clock)
 		if stop := context.Cause(ctx); stop != nil {
 			return stop
 		}
-		after, statErr := f.Stat()
+		after, statErr := f.Facts()
 		if err = errors.Join(err, statErr); err != nil {
 			p.unreadable(j, i, j.dir.Join(e.Name), "read", err)
 			return p.finishFile(ctx, j, i)
 		}
-		v := p.judge(&before, &after, n, try)
+		v := p.judge(&before, &after.Stat, n, try)
 		if v == again {
 			p.Ledger.Objects.Retries.Add(1)
 			continue // the pieces of this attempt are processed, and forgotten with it
 		}
 		p.conclude(j, i, v, try)
-		p.measured(e, &after, n)
-		p.openAttributes(&j.results[i], f, &after, j.dir, e.Name)
+		p.measured(e, &after.Stat, n)
+		p.beside(&j.results[i], &after, j.dir, e.Name)
 		if v == give {
 			return p.finishFile(ctx, j, i)
 		}

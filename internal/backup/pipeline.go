@@ -183,9 +183,9 @@ const (
 	// batchFiles bounds a batch of tiny files, so that a directory of a million of them is spread over the readers.
 	batchFiles = 512
 
-	// Descriptors: each reader has a file, a ring and a directory open, and up to two more directories wait for it. Beside
-	// the readers there are scanners, the store and the cache.
-	readerOpens = 6
+	// Descriptors: each reader has a file, a ring and a directory open, that twice, and up to two more directories wait for
+	// it. Beside the readers there are scanners, the store and the cache.
+	readerOpens = 7
 	otherOpens  = 64
 )
 

@@ -10,7 +10,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/crew"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/scan"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -294,15 +293,6 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 	return true, nil
 }
 
-// known returns which file e was when it was scanned. Of one on another file system than its directory only the inode is
-// known.
-func known(j *job, e *scan.Entry) localfs.Known {
-	if e.Mount {
-		return localfs.Known{}
-	}
-	return localfs.Known{Dev: j.dir.Dev, Ino: e.Ino}
-}
-
 // expected returns how many bytes are to be read of a small file. Those of a pseudo file system do not know their size.
 func expected(j *job, st *attemptAt) uint64 {
 	if j.dir.FS.Pseudo {
@@ -412,23 +402,6 @@ func (p *pipeline) failed(path, op string, err error) {
 	}
 }
 
-// found is what a name turned out to stand for when it was opened.
-type found uint8
-
-const (
-	isRead  found = iota // the file that was scanned; its result is complete, whatever it is
-	isLarge              // a file too large for a batch; nothing was done
-	isOther              // gone or another file than was scanned; its result is complete
-)
-
-// meaning tells whether f, which was opened under the name of e, is the file that was scanned.
-func meaning(e *scan.Entry, f *localfs.File) found {
-	if e.Ino != f.Opened().Ino {
-		return isOther
-	}
-	return isRead
-}
-
 // conclusion makes an item of pc of a file that was read together with others, or books why not. A file that changed
 // meanwhile is read again, by itself.
 func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *localfs.Whole, pc *piece) found {
@@ -462,7 +435,7 @@ func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *local
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "read", err)
 			return o.what
 		}
-		after, err := f.Stat()
+		after, err := f.Facts()
 		if err != nil {
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
 			return o.what
@@ -470,14 +443,14 @@ func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *local
 		if b.job.dir.FS.Pseudo {
 			before.Size, after.Size = uint64(n), uint64(n)
 		}
-		verdict := p.judge(&before, &after, uint64(n), try)
+		verdict := p.judge(&before, &after.Stat, uint64(n), try)
 		if verdict == again {
 			p.Ledger.Objects.Retries.Add(1)
 			continue
 		}
 		p.conclude(b.job, i, verdict, try)
-		p.measured(e, &after, uint64(n))
-		p.openAttributes(r, f, &after, b.job.dir, e.Name)
+		p.measured(e, &after.Stat, uint64(n))
+		p.beside(r, &after, b.job.dir, e.Name)
 		if verdict != give {
 			pc.items = append(pc.items, item{i, uint32(at), uint32(n)})
 			pc.n = max(pc.n, at+n)

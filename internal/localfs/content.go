@@ -102,13 +102,7 @@ func (c *content) writeSome(p []byte, off int64) (int, error) {
 
 // status is one operation on the open file itself.
 func (c *content) status(st *Stat) error {
-	grant, err := c.door.begin(iopolicy.Metadata, 0)
-	if err != nil {
-		return err
-	}
-	err = fstat(c.fd, st)
-	grant.End(0)
-	return err
+	return c.door.once(iopolicy.Metadata, func() error { return fstat(c.fd, st) })
 }
 
 // close closes the file, which waits for no gate: a descriptor is given back whatever happens.

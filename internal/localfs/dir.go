@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/nodev"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -17,8 +18,7 @@ type Dir struct {
 	refs    atomic.Int32
 	devices atomic.Int32 // whether a device node could be opened here: see mayHoldDevices
 	noAtime atomic.Bool  // O_NOATIME was refused here once: it would be for most of the files beside as well
-	opens   atomic.Int32 // see calm
-	again   secondDir    // what calm returns, once it was made
+	again   nodev.Again  // the same directory, where no device can be opened
 	door    Door
 	host    *host // what was learned about the running kernel, shared by all directories below one OpenDir
 }
@@ -94,7 +94,7 @@ func (d *Dir) Retain() { d.refs.Add(1) }
 func (d *Dir) Release() {
 	switch n := d.refs.Add(-1); {
 	case n == 0:
-		d.closeAgain()
+		d.again.Close() // first, so that no file system is in use without being seen to be
 		_ = unix.Close(d.fd)
 		d.fd = -1
 		d.host.release()

@@ -143,6 +143,7 @@ func methods() map[string]method {
 	files := map[string]method{
 		"File.Stat":   {1, onFile(func(f *File) error { return ignored(f.Stat()) })},
 		"File.Xattrs": {1, onFile(func(f *File) error { return ignored(f.Xattrs()) })},
+		"File.Facts":  {1, onFile(func(f *File) error { return ignored(f.Facts()) })},
 		"File.Flags":  {1, onFile(func(f *File) error { return ignored(f.Flags()) })},
 		"File.ReadAt": {1, onFile(func(f *File) error { return ignored(f.ReadAt(make([]byte, 3), 0)) })},
 		"File.Read":   {1, onFile(func(f *File) error { return ignored(f.Read(make([]byte, 3))) })},

@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// File is a regular file opened for reading. ReadAt, Stat, Extents and DropCache may be called from several goroutines;
-// Read has a position and may not. It exports no descriptor, so no read goes past this package.
+// File is a regular file opened for reading. ReadAt, Stat, Facts, Extents and DropCache may be called from several
+// goroutines; Read has a position and may not. It exports no descriptor, so no read goes past this package.
 type File struct {
 	content
 	pos    int64
@@ -25,11 +25,7 @@ type File struct {
 // end of a fifo and, where the system allows, without touching the access time. Anything but a regular file is
 // ErrNotRegular.
 func (d *Dir) OpenFile(name string) (*File, error) {
-	f := &File{}
-	if err := d.openInto(f, name, Known{}); err != nil {
-		return nil, err
-	}
-	return f, nil
+	return new(Batch).Open(d, name, Known{})
 }
 
 // Known is the file that a name stood for when it was looked at. Opening is cheaper if it still does, and comes to the
@@ -85,6 +81,28 @@ func (f *File) Stat() (Stat, error) {
 		return Stat{}, fmt.Errorf("stat open file: %w", err)
 	}
 	return st, nil
+}
+
+// Facts are what a file is beside its content.
+type Facts struct {
+	Stat
+	Xattrs   []tree.Xattr // as File.Xattrs tells them
+	XattrErr error        // then Xattrs is what could be read
+	Flags    uint64       // as File.Flags tells them
+	FlagErr  error
+}
+
+// Facts tells all about the file now, as one operation. Stat comes last, so that a change of anything else that happens
+// meanwhile shows in its ctime. The error is that of Stat, or says that nothing was asked.
+func (f *File) Facts() (all Facts, err error) {
+	same := File{content: content{fd: f.fd}, host: f.host} // behind no gate: all this is one operation
+	err = f.door.once(iopolicy.Metadata, func() (err error) {
+		all.Xattrs, all.XattrErr = same.Xattrs()
+		all.Flags, all.FlagErr = same.Flags()
+		all.Stat, err = same.Stat()
+		return err
+	})
+	return all, err
 }
 
 // ReadAt fills p from offset off. It returns less than len(p) only together with an error, io.EOF at the end.

@@ -308,3 +308,36 @@ func TestReadWholeNoticesGrowth(t *testing.T) {
 		require.Equal(t, "0123456789"[:n], string(p[:n]))
 	}
 }
+
+func TestFactsAreAllThatIsKnown(t *testing.T) {
+	d, path := openTemp(t)
+	write(t, path+"/f", "content")
+	if err := unix.Setxattr(path+"/f", "user.x", []byte("value"), 0); err != nil {
+		t.Skip(err)
+	}
+	w, err := d.OpenWriter("f")
+	require.NoError(t, err)
+	flagged := changeFlags(w.fd, flagNoDump, flagNoDump) == nil
+	require.NoError(t, w.Close())
+	f, err := d.OpenFile("f")
+	require.NoError(t, err)
+	all, err := f.Facts()
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(all.XattrErr, all.FlagErr))
+	require.Equal(t, *f.Opened(), all.Stat)
+	require.Equal(t, []tree.Xattr{{Name: "user.x", Value: []byte("value")}}, all.Xattrs)
+	require.Equal(t, flagged, all.Flags == flagNoDump)
+	require.NoError(t, os.Remove(path+"/f"))
+	all, err = f.Facts()
+	require.NoError(t, err)
+	require.Zero(t, all.Links, "asked again each time")
+	require.NoError(t, f.Close())
+	_, err = f.Facts()
+	require.ErrorIs(t, err, unix.EBADF)
+
+	write(t, path+"/plain", "")
+	f, err = d.OpenFile("plain")
+	require.NoError(t, err)
+	defer f.Close()
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = f.Facts() }))
+}

@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -116,6 +117,11 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 		// breaks the lease first, which takes at most the seconds of /proc/sys/fs/lease-break-time.
 		return d.openPinned(name, unix.O_RDONLY, st)
 	}
+	return checked(fd, err, st)
+}
+
+// checked returns fd, unless opening it failed with err or it is no regular file, and fills st.
+func checked(fd int, err error, st *Stat) (int, error) {
 	if err != nil {
 		return -1, err
 	}
@@ -134,76 +140,18 @@ func (d *Dir) openKnown(name string, known Known, st *Stat) (int, error) {
 	if known.Ino == 0 || !d.mayHoldDevices() {
 		return d.openRegular(name, st)
 	}
-	calm := d.calm()
-	if calm == nil {
-		return d.openRegular(name, st)
-	}
-	fd, err := openWithin(calm.FD(), name, unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NOATIME)
-	if err == nil {
-		if err = fstatRegular(fd, st); err == nil && st.Dev == known.Dev && st.Ino == known.Ino {
+	fd, err := d.again.OpenFile(&d.host.calm, d.fd, name)
+	if fd, err = checked(fd, err, st); err == nil {
+		if st.Dev == known.Dev && st.Ino == known.Ino {
 			return fd, nil
 		}
 		_ = unix.Close(fd)
 	}
 	fd, ordinary := d.openRegular(name, st)
-	if err != nil && ordinary == nil {
-		d.opens.Store(neverCalm) // a security module knows no such mounts, or something like that
+	if err != nil && ordinary == nil && !errors.Is(err, nodev.ErrMissing) {
+		d.again.Avoid() // a security module knows no such mounts, or something like that
 	}
 	return fd, ordinary
-}
-
-// secondDir holds a directory that was opened a second time.
-type secondDir struct{ atomic.Pointer[nodev.Dir] }
-
-// States of Dir.opens besides the number of files that were opened.
-const (
-	calmFrom  = 2 // opening a directory once more pays from its second file on
-	neverCalm = -1 << 30
-)
-
-// calm returns d opened a second time, where no device can be opened; nil: it is not to be had, or not worth it.
-func (d *Dir) calm() *nodev.Dir {
-	if n := d.opens.Load(); n < 0 {
-		return nil
-	}
-	if again := d.again.Load(); again != nil {
-		return again
-	}
-	if d.opens.Add(1) != calmFrom {
-		return nil
-	}
-	again, err := d.host.calm.Open(d.fd)
-	if err != nil {
-		d.opens.Store(neverCalm)
-		return nil
-	}
-	d.again.Store(again)
-	return again
-}
-
-// closeAgain closes what calm opened. It comes before the directory itself is closed, so that its file system is never in
-// use without being seen to be.
-func (d *Dir) closeAgain() {
-	if again := d.again.Swap(nil); again != nil {
-		again.Close()
-	}
-}
-
-// openWithin opens for reading an entry of a directory, not what is mounted on it; again after EINTR.
-func openWithin(dirfd int, name string, flags int) (int, error) {
-	var buf nameBuf
-	path := buf.pointer(name)
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_LARGEFILE), Resolve: unix.RESOLVE_NO_XDEV}
-	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT2, uintptr(dirfd), uintptr(unsafe.Pointer(path)),
-			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
-		if errno == 0 {
-			return int(fd), nil
-		}
-		if errno != unix.EINTR {
-			return -1, errno
-		}
-	}
 }
 
 // States of Dir.devices.
@@ -260,14 +208,7 @@ func (d *Dir) openForWriting(name string) (int, error) {
 		return d.openPinned(name, unix.O_RDWR, &st)
 	}
 	fd, err := openat(d.fd, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY)
-	if err != nil {
-		return -1, err
-	}
-	if err := fstatRegular(fd, &st); err != nil {
-		_ = unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+	return checked(fd, err, &st)
 }
 
 // fdName holds the name of a descriptor in /proc/self/fd, without going to the heap.

@@ -51,11 +51,6 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 // openKnown is openRegular: there is no cheaper way.
 func (d *Dir) openKnown(name string, _ Known, st *Stat) (int, error) { return d.openRegular(name, st) }
 
-// secondDir is nothing here.
-type secondDir struct{}
-
-func (d *Dir) closeAgain() {}
-
 // openForWriting opens an existing regular file for reading and writing.
 func (d *Dir) openForWriting(name string) (int, error) {
 	var st Stat

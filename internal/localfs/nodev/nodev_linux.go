@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,6 +58,31 @@ func (m *Mounts) Open(fd int) (*Dir, error) {
 
 // FD is the descriptor, good for looking up names only.
 func (d *Dir) FD() int { return d.fd }
+
+// OpenFile opens an entry for reading, not what is mounted on it, a symbolic link leads to, or the other end of a fifo
+// would have to be waited for.
+func (d *Dir) OpenFile(name string) (int, error) {
+	var path [unix.NAME_MAX + 1]byte
+	if len(name) >= len(path) {
+		return -1, fmt.Errorf("%w: %w", ErrMissing, unix.ENAMETOOLONG)
+	}
+	copy(path[:], name)
+	how := unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NOATIME |
+			unix.O_LARGEFILE,
+		Resolve: unix.RESOLVE_NO_XDEV,
+	}
+	for {
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT2, uintptr(d.fd), uintptr(unsafe.Pointer(&path[0])),
+			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+		if errno == 0 {
+			return int(fd), nil
+		}
+		if errno != unix.EINTR {
+			return -1, errno
+		}
+	}
+}
 
 // Close closes the directory, and with the last one of its mount the copy.
 func (d *Dir) Close() {

@@ -2,6 +2,7 @@ package nodev
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -120,4 +121,46 @@ func TestWhereThereAreNoHandles(t *testing.T) {
 	_, err = m.Open(-1)
 	require.ErrorIs(t, err, unix.EBADF)
 	require.False(t, m.refused.Load(), "that says nothing about other directories")
+}
+
+func TestASecondFileMakesItPay(t *testing.T) {
+	var m Mounts
+	var a Again
+	path := t.TempDir()
+	require.NoError(t, os.WriteFile(path+"/f", nil, 0o600))
+	fd, probe := open(t, &m, path)
+	probe.Close()
+	_, err := a.OpenFile(&m, fd, "f")
+	require.ErrorIs(t, err, ErrMissing)
+	require.False(t, a.Opened())
+	for range 3 {
+		f, err := a.OpenFile(&m, fd, "f")
+		require.NoError(t, err)
+		require.NoError(t, unix.Close(f))
+		require.True(t, a.Opened())
+	}
+	_, err = a.OpenFile(&m, fd, strings.Repeat("n", 256))
+	require.ErrorIs(t, err, ErrMissing, "some file systems have names of that length")
+	_, err = a.OpenFile(&m, fd, "gone")
+	require.Equal(t, unix.ENOENT, err)
+	a.Avoid()
+	require.False(t, a.Opened())
+	_, err = a.OpenFile(&m, fd, "f")
+	require.ErrorIs(t, err, ErrMissing)
+	a.Close()
+	a.Close()
+	require.Empty(t, m.copies)
+}
+
+func TestItIsNotTriedAgainWhereItFailed(t *testing.T) {
+	var m Mounts
+	var a Again
+	fd, err := unix.Open("/proc/self", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	for range 4 {
+		_, err := a.OpenFile(&m, fd, "status")
+		require.ErrorIs(t, err, ErrMissing)
+	}
+	require.Less(t, a.files.Load(), int32(0))
 }
