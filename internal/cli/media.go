@@ -27,9 +27,21 @@ func (a *app) dial(job *backup.Job) {
 	}
 	job.Session.Uploads = par.Workers.Uploads
 	a.task.uploads = par.Workers.Uploads
+	a.overlap(w.Scanners + w.Readers)
 	job.Session.Memory = par.Memory - job.Parallel.Memory
 	job.Session.Tuning.Frame = frameSize(par)
 	job.Session.Tuning.Segment = max(1, int(a.spec.Transfer().CommitBytes/session.PackSize))
+}
+
+// overlap has goroutines run while others wait inside a call for a disk. Such a call keeps its processor, of which the
+// runtime has as many as the machine, until a watchdog takes it away, which is 20 µs to 10 ms later: with two processors, two
+// scanners that wait stop the compressing. So there is one more for every second of those who wait. Who sets GOMAXPROCS
+// decides.
+func (a *app) overlap(waiting int) {
+	if _, set := a.Env("GOMAXPROCS"); !set {
+		runtime.SetDefaultGOMAXPROCS() // if this is not the first run of the process
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + waiting/2)
+	}
 }
 
 // frameSize returns how many bytes of file data are compressed together: up to 4 MiB, where all compressors together take
