@@ -249,13 +249,16 @@ func TestGatesAreToldOfEveryByte(t *testing.T) {
 	g := behindGates(t, files)
 	dst := filepath.Join(t.TempDir(), "dst")
 	ctx := t.Context()
+	// One file after the other: what io_uring reads the kernel does not count as read by a process. Files that were made a
+	// moment ago are read by the second backup too.
+	unchanged := g.job()
+	unchanged.Source.Reading.Singly = true
 	for _, step := range []struct {
 		what string
 		run  func() error
 	}{
-		// One file after the other: what io_uring reads the kernel does not count as read by a process.
 		{"first backup", func() error { return g.makeBackup(ctx, readAll(g.job(), true)) }},
-		{"unchanged backup", func() error { return g.makeBackup(ctx, g.job()) }},
+		{"unchanged backup", func() error { return g.makeBackup(ctx, unchanged) }},
 		{"restore", func() error { return g.restoreTo(ctx, dst, true) }},
 		{"check", func() error { return g.checkAll(ctx, t.TempDir()) }},
 	} {
