@@ -108,6 +108,9 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, parent *repo.Listed,
 	out *Outcome, l *report.Ledger, evidence error,
 ) (err error) {
+	if listed, parent, err = job.rely(ctx, s, listed, parent, out, l); err != nil {
+		return err
+	}
 	deps := Deps{Repo: r, Session: s, Ledger: l, Now: time.Now}
 	var base Parent
 	if parent != nil {
@@ -158,6 +161,38 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		memory.commit(id)
 	}
 	return nil
+}
+
+// rely leaves out the snapshots that the session may not take trees over from: what was listed before it began may have
+// been forgotten since, and its packs removed; and of some it is not certain that they need nothing that a prune removes.
+// If the parent is among them, another one takes its place.
+func (job *Job) rely(ctx context.Context, s *repo.Session, listed []repo.Listed, parent *repo.Listed, out *Outcome,
+	l *report.Ledger,
+) ([]repo.Listed, *repo.Listed, error) {
+	reliable, err := s.Reliable(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var rest []repo.Listed
+	for _, one := range listed {
+		if one.Snapshot != nil && reliable(one.ID, one.Snapshot) {
+			rest = append(rest, one)
+		}
+	}
+	if parent == nil || reliable(parent.ID, parent.Snapshot) {
+		return rest, parent, nil
+	}
+	was := parent.ID
+	parent, out.Parent, out.Snapshot.Parent = nil, format.ID{}, format.ID{}
+	for _, one := range slices.Backward(rest) {
+		if job.Parent.Ref == "" && job.of(one) {
+			parent, out.Parent, out.Snapshot.Parent = &one, one.ID, one.ID
+			break
+		}
+	}
+	l.Note("", "compare", fmt.Errorf("snapshot %s is not compared with: it was removed just now, or a prune has still to "+
+		"look at it", was.Short()))
+	return rest, parent, nil
 }
 
 // distrust keeps the session from relying on the pack that could not be read.
