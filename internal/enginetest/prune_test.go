@@ -33,6 +33,7 @@ type pruned struct {
 	dir   string               // where the copies are
 	as    map[format.ID]string // snapshot -> copy of what it must restore
 	count int
+	few   bool // a small source, for tests that do a lot with it
 }
 
 func newPruned(t testing.TB, st store.Store) *pruned {
@@ -47,7 +48,11 @@ func newPruned(t testing.TB, st store.Store) *pruned {
 func (p *pruned) change(seed uint64) {
 	p.t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 11))
-	for range 12 {
+	files := 12
+	if p.few {
+		files = 4
+	}
+	for range files {
 		path := filepath.Join(p.src, fmt.Sprintf("d%d", rng.IntN(4)), fmt.Sprintf("f%d", rng.IntN(12)))
 		require.NoError(p.t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if rng.IntN(4) == 0 {
@@ -116,23 +121,28 @@ func (p *pruned) prune(opt prune.Options) (res *prune.Result, err error) {
 func (p *pruned) requireWhole(what string) {
 	p.t.Helper()
 	p.requireSound()
-	for _, fresh := range []bool{false, true} {
-		was := p.open
-		if fresh {
-			p.open.CacheDir, p.open.NoCache = "", true
-		}
-		require.NoError(p.t, p.with(func(r *repo.Repository) error {
-			listed, err := r.Snapshots(context.Background())
-			require.NoError(p.t, err)
-			require.Len(p.t, listed, len(p.as), what)
-			for _, l := range listed {
-				require.NoError(p.t, l.Err)
-				p.requireExactly(r, l, what)
-			}
-			return nil
-		}))
-		p.open = was
+	p.requireRestorable(what, false)
+	p.requireRestorable(what, true)
+}
+
+// requireRestorable restores all snapshots, with the cache of this machine or as another machine.
+func (p *pruned) requireRestorable(what string, fresh bool) {
+	p.t.Helper()
+	was := p.open
+	defer func() { p.open = was }()
+	if fresh {
+		p.open.CacheDir, p.open.NoCache = "", true
 	}
+	require.NoError(p.t, p.with(func(r *repo.Repository) error {
+		listed, err := r.Snapshots(context.Background())
+		require.NoError(p.t, err)
+		require.Len(p.t, listed, len(p.as), what)
+		for _, l := range listed {
+			require.NoError(p.t, l.Err)
+			p.requireExactly(r, l, what)
+		}
+		return nil
+	}))
 }
 
 func (p *pruned) requireExactly(r *repo.Repository, l repo.Listed, what string) {
