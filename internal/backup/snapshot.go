@@ -173,26 +173,19 @@ func (job *Job) rely(ctx context.Context, s *repo.Session, listed []repo.Listed,
 	if err != nil {
 		return nil, nil, err
 	}
-	var rest []repo.Listed
-	for _, one := range listed {
-		if one.Snapshot != nil && reliable(one.ID, one.Snapshot) {
-			rest = append(rest, one)
-		}
-	}
+	rest := slices.DeleteFunc(slices.Clone(listed), func(one repo.Listed) bool {
+		return one.Snapshot == nil || !reliable(one.ID, one.Snapshot)
+	})
 	if parent == nil || reliable(parent.ID, parent.Snapshot) {
 		return rest, parent, nil
 	}
-	was := parent.ID
-	parent, out.Parent, out.Snapshot.Parent = nil, format.ID{}, format.ID{}
-	for _, one := range slices.Backward(rest) {
-		if job.Parent.Ref == "" && job.of(one) {
-			parent, out.Parent, out.Snapshot.Parent = &one, one.ID, one.ID
-			break
-		}
+	l.Note("", "compare", fmt.Errorf("snapshot %s was removed just now, or a prune has still to look at it", parent.ID.Short()))
+	out.Parent, out.Snapshot.Parent = format.ID{}, format.ID{}
+	if parent = job.newest(rest); parent != nil && job.Parent.Ref == "" {
+		out.Parent, out.Snapshot.Parent = parent.ID, parent.ID
+		return rest, parent, nil
 	}
-	l.Note("", "compare", fmt.Errorf("snapshot %s is not compared with: it was removed just now, or a prune has still to "+
-		"look at it", was.Short()))
-	return rest, parent, nil
+	return rest, nil, nil
 }
 
 // distrust keeps the session from relying on the pack that could not be read.
@@ -227,12 +220,17 @@ func chooseParent(ctx context.Context, r *repo.Repository, listed []repo.Listed,
 		}
 		return &found, nil
 	}
+	return job.newest(listed), nil
+}
+
+// newest returns the newest snapshot that is one of the job's, or nil.
+func (job *Job) newest(listed []repo.Listed) *repo.Listed {
 	for _, l := range slices.Backward(listed) {
 		if job.of(l) {
-			return &l, nil
+			return &l
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // of reports whether a snapshot is one of the job's host and sources.

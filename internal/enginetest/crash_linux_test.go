@@ -123,15 +123,6 @@ func TestCrashWhileBackingUp(t *testing.T) {
 	require.NotZero(t, count(t, st, store.Lease), "a killed writer leaves its lease, or this test kills too late")
 }
 
-func count(t testing.TB, st store.Store, kind store.Kind) (n int) {
-	t.Helper()
-	for _, err := range st.List(context.Background(), kind) {
-		require.NoError(t, err)
-		n++
-	}
-	return n
-}
-
 // requireEverySnapshotReadable restores all of them.
 func (e *engine) requireEverySnapshotReadable(src string) {
 	e.t.Helper()

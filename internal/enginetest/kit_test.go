@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -196,4 +197,14 @@ func requireNoSecret(t testing.TB, found map[string]object) {
 	for path, o := range found {
 		require.NotContains(t, o.data, "SECRET", path)
 	}
+}
+
+// count returns how many files of a kind there are.
+func count(t testing.TB, st store.Store, kind store.Kind) (n int) {
+	t.Helper()
+	for _, err := range st.List(context.Background(), kind) {
+		require.NoError(t, err)
+		n++
+	}
+	return n
 }

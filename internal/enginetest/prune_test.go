@@ -29,11 +29,10 @@ import (
 // pruned is a repository whose snapshots are known byte for byte: each is of a copy of the source that stays.
 type pruned struct {
 	*engine
-	src   string               // the path that is backed up
-	dir   string               // where the copies are
-	as    map[format.ID]string // snapshot -> copy of what it must restore
-	count int
-	few   bool // a small source, for tests that do a lot with it
+	src string               // the path that is backed up
+	dir string               // where the copies are
+	as  map[format.ID]string // snapshot -> copy of what it must restore
+	few bool                 // a small source, for tests that do a lot with it
 }
 
 func newPruned(t testing.TB, st store.Store) *pruned {
@@ -77,8 +76,8 @@ func (p *pruned) smallJob() backup.Job {
 // keep notes what a snapshot of the source as it is now must restore.
 func (p *pruned) keep(id format.ID) {
 	p.t.Helper()
-	p.count++
-	copied := filepath.Join(p.dir, fmt.Sprint("copy", p.count))
+	copied, err := os.MkdirTemp(p.dir, "copy")
+	require.NoError(p.t, err)
 	require.NoError(p.t, os.CopyFS(copied, os.DirFS(p.src)))
 	p.as[id] = copied
 }

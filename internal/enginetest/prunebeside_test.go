@@ -80,7 +80,7 @@ func beside(t *testing.T, base *pruned) *pruned {
 	}
 	e := &engine{t: t, st: inner, par: base.par, open: base.open}
 	e.open.CacheDir = t.TempDir()
-	p := &pruned{engine: e, src: base.src, dir: base.dir, as: map[format.ID]string{}, count: base.count}
+	p := &pruned{engine: e, src: base.src, dir: base.dir, as: map[format.ID]string{}}
 	for id, copied := range base.as {
 		p.as[id] = copied
 	}
@@ -142,18 +142,21 @@ func TestPruneBetweenAnyTwoStepsOfBackup(t *testing.T) {
 		require.NoError(t, err)
 		p.keep(first.ID)
 		st, count := at(inner, n, func() {
-			p.forget(first.ID)
+			(&pruned{engine: &engine{t: t, st: inner}, as: p.as}).forget(first.ID)
 			for range 2 {
 				other := &engine{t: t, st: inner, par: p.par, open: p.open}
 				other.open.CacheDir = t.TempDir()
-				_, err := (&pruned{engine: other}).prune(smallPrune())
-				require.NoError(t, err)
+				// Not with require, which must not end a goroutine of the backup.
+				if _, err := (&pruned{engine: other}).prune(smallPrune()); err != nil {
+					t.Errorf("prune before step %d: %v", n, err)
+				}
 			}
 		})
 		p.st = st
 		out, _, err := p.backup(p.smallJob())
 		p.st = inner
 		require.NoError(t, err, "prune before step %d", n)
+		require.False(t, t.Failed())
 		p.keep(out.ID)
 		if n > *count {
 			require.Greater(t, n, 8)
@@ -185,8 +188,9 @@ func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
 			for range 3 {
 				other := &engine{t: t, st: inner, par: p.par, open: p.open}
 				other.open.CacheDir = t.TempDir()
-				if _, err := (&pruned{engine: other}).prune(opt); err != nil {
-					require.ErrorIs(t, err, session.ErrLeaseLost, "the prune itself is slower than its lease")
+				// The prune itself may be slower than its lease.
+				if _, err := (&pruned{engine: other}).prune(opt); err != nil && !errors.Is(err, session.ErrLeaseLost) {
+					t.Errorf("prune before step %d: %v", n, err)
 				}
 			}
 		})
