@@ -208,3 +208,20 @@ func count(t testing.TB, st store.Store, kind store.Kind) (n int) {
 	}
 	return n
 }
+
+// requireEverySnapshotReadable restores all of them.
+func (e *engine) requireEverySnapshotReadable(src string) {
+	e.t.Helper()
+	var refs []string
+	require.NoError(e.t, e.with(func(r *repo.Repository) error {
+		listed, err := r.Snapshots(context.Background())
+		for _, l := range listed {
+			refs = append(refs, l.ID.String())
+		}
+		return err
+	}))
+	require.NotEmpty(e.t, refs)
+	for _, ref := range refs[max(0, len(refs)-20):] {
+		e.requireReadable(ref, src)
+	}
+}
