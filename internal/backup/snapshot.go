@@ -108,6 +108,9 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, parent *repo.Listed,
 	out *Outcome, l *report.Ledger, evidence error,
 ) (err error) {
+	if listed, parent, err = job.rely(ctx, s, listed, parent, out, l); err != nil {
+		return err
+	}
 	deps := Deps{Repo: r, Session: s, Ledger: l, Now: time.Now}
 	var base Parent
 	if parent != nil {
@@ -160,6 +163,31 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	return nil
 }
 
+// rely leaves out the snapshots that the session may not take trees over from: what was listed before it began may have
+// been forgotten since, and its packs removed; and of some it is not certain that they need nothing that a prune removes.
+// If the parent is among them, another one takes its place.
+func (job *Job) rely(ctx context.Context, s *repo.Session, listed []repo.Listed, parent *repo.Listed, out *Outcome,
+	l *report.Ledger,
+) ([]repo.Listed, *repo.Listed, error) {
+	reliable, err := s.Reliable(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	rest := slices.DeleteFunc(slices.Clone(listed), func(one repo.Listed) bool {
+		return one.Snapshot == nil || !reliable(one.ID, one.Snapshot)
+	})
+	if parent == nil || reliable(parent.ID, parent.Snapshot) {
+		return rest, parent, nil
+	}
+	l.Note("", "compare", fmt.Errorf("snapshot %s was removed just now, or a prune has still to look at it", parent.ID.Short()))
+	out.Parent, out.Snapshot.Parent = format.ID{}, format.ID{}
+	if parent = job.newest(rest); parent != nil && job.Parent.Ref == "" {
+		out.Parent, out.Snapshot.Parent = parent.ID, parent.ID
+		return rest, parent, nil
+	}
+	return rest, nil, nil
+}
+
 // distrust keeps the session from relying on the pack that could not be read.
 func distrust(s *repo.Session, err error) {
 	var lost *repo.PackError
@@ -192,12 +220,17 @@ func chooseParent(ctx context.Context, r *repo.Repository, listed []repo.Listed,
 		}
 		return &found, nil
 	}
+	return job.newest(listed), nil
+}
+
+// newest returns the newest snapshot that is one of the job's, or nil.
+func (job *Job) newest(listed []repo.Listed) *repo.Listed {
 	for _, l := range slices.Backward(listed) {
 		if job.of(l) {
-			return &l, nil
+			return &l
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // of reports whether a snapshot is one of the job's host and sources.

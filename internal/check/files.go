@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
+	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 )
 
 // kinds maps families of stored files to kinds of problems.
@@ -173,8 +174,8 @@ func (c *checker) checkMark(ctx context.Context, info store.Info) error {
 		return nil // the prune has ended meanwhile
 	}
 	if err == nil {
-		var m *lease.Mark
-		if m, err = lease.DecodeMark(plain); err == nil {
+		var m *mark.Mark
+		if m, err = mark.Decode(plain); err == nil {
 			c.found.Note("mark %s: a prune of %s condemned %d packs and has not removed them yet", idOf(info).Short(),
 				time.Unix(m.Created, 0).UTC().Format(time.DateTime), len(m.Packs))
 		}

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
-	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
@@ -121,32 +120,6 @@ func TestCrashWhileBackingUp(t *testing.T) {
 	}
 	e.requireEverySnapshotReadable(src)
 	require.NotZero(t, count(t, st, store.Lease), "a killed writer leaves its lease, or this test kills too late")
-}
-
-func count(t testing.TB, st store.Store, kind store.Kind) (n int) {
-	t.Helper()
-	for _, err := range st.List(context.Background(), kind) {
-		require.NoError(t, err)
-		n++
-	}
-	return n
-}
-
-// requireEverySnapshotReadable restores all of them.
-func (e *engine) requireEverySnapshotReadable(src string) {
-	e.t.Helper()
-	var refs []string
-	require.NoError(e.t, e.with(func(r *repo.Repository) error {
-		listed, err := r.Snapshots(context.Background())
-		for _, l := range listed {
-			refs = append(refs, l.ID.String())
-		}
-		return err
-	}))
-	require.NotEmpty(e.t, refs)
-	for _, ref := range refs[max(0, len(refs)-20):] {
-		e.requireReadable(ref, src)
-	}
 }
 
 // TestWorkOfKilledBackupIsReused kills one long backup, and looks at how much of it the next one need not store again.

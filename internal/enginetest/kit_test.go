@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -195,5 +196,32 @@ func requireNoSecret(t testing.TB, found map[string]object) {
 	t.Helper()
 	for path, o := range found {
 		require.NotContains(t, o.data, "SECRET", path)
+	}
+}
+
+// count returns how many files of a kind there are.
+func count(t testing.TB, st store.Store, kind store.Kind) (n int) {
+	t.Helper()
+	for _, err := range st.List(context.Background(), kind) {
+		require.NoError(t, err)
+		n++
+	}
+	return n
+}
+
+// requireEverySnapshotReadable restores all of them.
+func (e *engine) requireEverySnapshotReadable(src string) {
+	e.t.Helper()
+	var refs []string
+	require.NoError(e.t, e.with(func(r *repo.Repository) error {
+		listed, err := r.Snapshots(context.Background())
+		for _, l := range listed {
+			refs = append(refs, l.ID.String())
+		}
+		return err
+	}))
+	require.NotEmpty(e.t, refs)
+	for _, ref := range refs[max(0, len(refs)-20):] {
+		e.requireReadable(ref, src)
 	}
 }

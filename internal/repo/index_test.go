@@ -96,7 +96,7 @@ func TestSupersededSegmentsAreForgotten(t *testing.T) {
 	require.NotContains(t, has(t, known, data), false)
 
 	// Before the old ones are deleted; the marked pack must not come back by a rebuild.
-	mark(t, writer, dropped.ID)
+	putMark(t, writer, dropped.ID)
 	putSegment(t, writer, &all)
 	check := func(r *repo.Repository) {
 		t.Helper()
@@ -328,7 +328,7 @@ func TestMovedBlobIsFound(t *testing.T) {
 	reader := fresh(t, st)
 	require.NoError(t, reader.Sync(t.Context()))
 
-	mark(t, writer, old...)
+	putMark(t, writer, old...)
 	mustBackUp(t, fresh(t, st), data) // stores all blobs again, because the old packs are condemned
 	for _, pack := range old {
 		require.NoError(t, st.Delete(t.Context(), store.Name{Kind: store.Pack, ID: pack.String()}))

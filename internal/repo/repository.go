@@ -179,6 +179,9 @@ func (r *Repository) Store() store.Store { return r.st }
 // run beside a backup without taking anything from it.
 func (r *Repository) Cache() (*hashcache.Cache, error) { return r.index.Cache() }
 
+// CacheFolder returns the folder of this repository's caches, "" if it has none. It may not be there yet.
+func (r *Repository) CacheFolder() string { return r.index.Folder() }
+
 // TempCache makes an empty cache in folder dir ("": the system's) that is gone once the caller closes it.
 func (r *Repository) TempCache(dir string) (*hashcache.Cache, error) { return r.index.OpenTemp(dir) }
 

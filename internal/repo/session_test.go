@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
-	"github.com/tidemark-backup/tidemark/pkg/format/lease"
+	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
@@ -382,9 +382,9 @@ func TestVerifyFullSeesOneWrongByte(t *testing.T) {
 }
 
 // mark condemns packs, as the first phase of a prune does.
-func mark(t *testing.T, r *repo.Repository, packs ...format.ID) store.Name {
+func putMark(t *testing.T, r *repo.Repository, packs ...format.ID) store.Name {
 	t.Helper()
-	data, err := r.Keys().SealObject(seal.MarkObject, lease.EncodeMark(&lease.Mark{Packs: packs, Created: 1}))
+	data, err := r.Keys().SealObject(seal.MarkObject, mark.Encode(&mark.Mark{Packs: packs, Created: 1}))
 	require.NoError(t, err)
 	name := store.Name{Kind: store.Mark, ID: seal.FileID(data).String()}
 	require.NoError(t, r.Store().Put(t.Context(), name, data))
@@ -408,7 +408,7 @@ func TestCondemnedPacksAreStoredAnew(t *testing.T) {
 	data := blobs(1, 60)
 	old := mustBackUp(t, r, data)
 	condemned := packIDs(t, st)
-	mark(t, r, condemned...)
+	putMark(t, r, condemned...)
 	requireComplete(t, fresh(t, st), old, data) // still there to be read
 
 	w := fresh(t, st)
@@ -434,7 +434,7 @@ func TestCondemnedBlobsAreStoredOnceOnly(t *testing.T) {
 	r := initialise(t, st)
 	data := blobs(1, 60)
 	mustBackUp(t, r, data)
-	mark(t, r, packIDs(t, st)...)
+	putMark(t, r, packIDs(t, st)...)
 	require.NoError(t, r.WithSession(t.Context(), small(), func(ctx context.Context, s *repo.Session) error {
 		for range 3 {
 			require.NoError(t, put(s, r, pack.Data, data))
@@ -450,7 +450,7 @@ func TestCondemnedBlobsAreStoredOnceOnly(t *testing.T) {
 
 func TestUnreadableMarkStopsWriters(t *testing.T) {
 	r := initialise(t, mem.New())
-	name := mark(t, r, format.ID{1})
+	name := putMark(t, r, format.ID{1})
 	require.NoError(t, r.Store().Put(t.Context(), name, []byte("nonsense")))
 	_, err := backUp(t.Context(), r, small(), blobs(1, 3))
 	require.ErrorIs(t, err, format.ErrCorrupt)
@@ -482,7 +482,7 @@ func TestLostLease(t *testing.T) {
 		"a pack was removed": {func(t *testing.T, r *repo.Repository, p format.ID) {
 			require.NoError(t, r.Store().Delete(t.Context(), store.Name{Kind: store.Pack, ID: p.String()}))
 		}, false},
-		"a pack was condemned": {func(t *testing.T, r *repo.Repository, p format.ID) { mark(t, r, p) }, false},
+		"a pack was condemned": {func(t *testing.T, r *repo.Repository, p format.ID) { putMark(t, r, p) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := mem.New()
@@ -519,7 +519,7 @@ func TestDryRunWithCondemnedPacks(t *testing.T) {
 	r := initialise(t, st)
 	data := blobs(1, 60)
 	mustBackUp(t, r, data)
-	mark(t, r, packIDs(t, st)...)
+	putMark(t, r, packIDs(t, st)...)
 	opt := small()
 	opt.DryRun = true
 	require.NoError(t, r.WithSession(t.Context(), opt, func(ctx context.Context, s *repo.Session) error {

@@ -65,6 +65,9 @@ func (x *Index) Temporary() (*hashcache.Cache, error) {
 	return x.OpenTemp("")
 }
 
+// Folder returns the folder of the cache, "" if it has none.
+func (x *Index) Folder() string { return x.opt.Dir }
+
 // OpenTemp is Temporary in a folder of the caller's choice; "" is the system's.
 func (x *Index) OpenTemp(dir string) (*hashcache.Cache, error) {
 	if dir == "" {

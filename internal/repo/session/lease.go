@@ -32,13 +32,14 @@ type writerLease struct {
 	mu     sync.Mutex
 	record lease.Lease
 	last   time.Time // when it was last renewed, by the clock of the target
+	begun  time.Time // when that was begun, by the clock of this machine
 	lost   bool      // it was expired or absent for a while; stays set
 }
 
 func newLease(st store.Store, keys *seal.Keys, opt Options) *writerLease {
 	return &writerLease{
 		st: st, keys: keys, expiry: opt.Tuning.Expiry, every: opt.Tuning.Heartbeat, now: opt.Tuning.Now,
-		record: lease.Lease{Host: opt.Host, PID: uint32(os.Getpid())},
+		record: lease.Lease{Host: opt.Host, PID: uint32(os.Getpid()), Task: opt.Task},
 	}
 }
 
@@ -48,7 +49,8 @@ func (l *writerLease) start(ctx context.Context) error {
 		return fmt.Errorf("choose name of lease: %w", err)
 	}
 	l.name = store.Name{Kind: store.Lease, ID: hex.EncodeToString(l.record.ID[:])}
-	l.record.Started = l.now().Unix()
+	l.begun = l.now()
+	l.record.Started = l.begun.Unix()
 	if err := l.put(ctx); err != nil {
 		return err
 	}
@@ -95,6 +97,11 @@ func (l *writerLease) put(ctx context.Context) error {
 func (l *writerLease) renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.renewLocked(ctx)
+}
+
+func (l *writerLease) renewLocked(ctx context.Context) error {
+	begun := l.now()
 	if _, err := l.st.Stat(ctx, l.name); errors.Is(err, store.ErrNotExist) {
 		l.lost = true // somebody took this writer for dead
 	} else if err != nil {
@@ -110,8 +117,32 @@ func (l *writerLease) renew(ctx context.Context) error {
 	if info.Modified.Sub(l.last) > l.expiry {
 		l.lost = true
 	}
-	l.last = info.Modified
+	l.last, l.begun = info.Modified, begun
 	return nil
+}
+
+// heed renews the lease with the names of the marks that its writer obeys.
+func (l *writerLease) heed(ctx context.Context, marks []format.ID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record.Heeds = marks
+	return l.renewLocked(ctx)
+}
+
+// heard returns the time of the target when the lease was last renewed.
+func (l *writerLease) heard() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// fresh reports whether the lease was renewed so short a time ago that it cannot have expired since, whatever happened:
+// half of its time is left. The clock on the wall goes on while the machine sleeps; the other one is not asked.
+func (l *writerLease) fresh() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	age := l.now().Round(0).Sub(l.begun.Round(0))
+	return age >= 0 && age <= l.expiry/2
 }
 
 // wasLost reports whether there was a time since start at which others could take this writer for dead.
@@ -145,6 +176,21 @@ func (s *Session) stillOurs(ctx context.Context) error {
 	}
 	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
 	return s.recheck(ctx)
+}
+
+// inTime is asked when a snapshot was just published. If that took so long that the lease may have expired before, what the
+// snapshot relies on is looked for again, and the snapshot is taken back if something is gone.
+func (s *Session) inTime(ctx context.Context, name store.Name) error {
+	if s.opt.DryRun || s.lease.fresh() {
+		return nil
+	}
+	err := s.stillOurs(ctx)
+	if errors.Is(err, ErrLeaseLost) {
+		if undo := s.st.Delete(ctx, name); undo != nil && !errors.Is(undo, store.ErrNotExist) {
+			err = fmt.Errorf("%w (and snapshot %s, which may lack something, cannot be taken back: %w)", err, name.ID, undo)
+		}
+	}
+	return err
 }
 
 // recheck demands that every pack the index names is on the target and that none was condemned since the session

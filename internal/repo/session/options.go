@@ -26,6 +26,7 @@ type Options struct {
 	DryRun   bool         // do all the work and write nothing
 	Verify   VerifyPolicy // how the target is proven
 	Observer Observer     // told what happens; may be nil
+	Task     string       // what is done, if only one writer may do that at a time; recorded in the lease
 	Tuning   Tuning
 }
 

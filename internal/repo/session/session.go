@@ -26,7 +26,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
-	"github.com/tidemark-backup/tidemark/pkg/format/lease"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
@@ -64,6 +63,7 @@ type Session struct {
 	seg    segment
 	claims *claims
 	lease  *writerLease
+	marks  []Mark // that prunes put before this session began, ascending
 
 	judgedMu  sync.Mutex
 	condemned map[format.ID]struct{} // packs that a prune marked before this session began, and distrusted ones
@@ -148,9 +148,8 @@ func (s *Session) begin() error {
 			return fmt.Errorf("announce this writer: %w", err)
 		}
 	}
-	var err error
-	if s.condemned, err = Condemned(s.ctx, s.st, s.to.Keys); err != nil {
-		return fmt.Errorf("read marks: %w", err)
+	if err := s.heed(s.ctx); err != nil {
+		return err
 	}
 	if err := s.to.Sync(s.ctx); err != nil {
 		return fmt.Errorf("bring the index up to date: %w", err)
@@ -301,32 +300,6 @@ func (s *Session) lacks(ctx context.Context, info hashcache.PackInfo) (bool, err
 	return there.Size != int64(info.Size), nil
 }
 
-// Condemned returns the packs that prunes have condemned. A mark that cannot be read is an error: without it a
-// snapshot could rely on a pack that is about to be removed.
-func Condemned(ctx context.Context, st store.Store, keys *seal.Keys) (map[format.ID]struct{}, error) {
-	condemned := make(map[format.ID]struct{})
-	for info, err := range st.List(ctx, store.Mark) {
-		if err != nil {
-			return nil, fmt.Errorf("list marks: %w", err)
-		}
-		plain, err := object.Load(ctx, st, keys, info.Name, info.Size)
-		if errors.Is(err, store.ErrNotExist) {
-			continue // the prune has just finished
-		}
-		if err != nil {
-			return nil, err
-		}
-		mark, err := lease.DecodeMark(plain)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
-		}
-		for _, id := range mark.Packs {
-			condemned[id] = struct{}{}
-		}
-	}
-	return condemned, nil
-}
-
 // Flush stores everything that FrameWriters have flushed: open packs are completed and put, and the last index segment
 // is written.
 func (s *Session) Flush(ctx context.Context) error {
@@ -367,11 +340,16 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 		}
 	}
 	start := s.opt.Tuning.Now()
+	sn.Heeds = s.heeded()
 	data, id, err := object.Seal(s.to.Keys, store.Snapshot, snapshot.Encode(sn))
 	if err != nil {
 		return format.ID{}, s.fail(fmt.Errorf("seal snapshot: %w", err))
 	}
-	if err := object.Put(ctx, s.st, object.Named(store.Snapshot, id), data, s.opt.Verify != VerifyOff); err != nil {
+	name := object.Named(store.Snapshot, id)
+	if err := object.Put(ctx, s.st, name, data, s.opt.Verify != VerifyOff); err != nil {
+		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
+	}
+	if err := s.inTime(ctx, name); err != nil {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
 	s.stored(store.Snapshot, len(data), start)

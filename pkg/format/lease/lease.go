@@ -1,6 +1,6 @@
-// Package lease is the codec of the two records by which machines that share a repository stay out of each other's way:
-// the lease, a writer's expiring presence, and the mark, a list of packs that a prune condemned. The bytes here are the
-// content of sealed objects; sealing is the caller's. SPEC.md beside this file is the exact description.
+// Package lease is the codec of leases: a writer's expiring presence, by which machines that share a repository stay out
+// of each other's way. The bytes here are the content of sealed objects; sealing is the caller's. SPEC.md beside this file
+// is the exact description.
 //
 // It knows nothing of time: when a lease has expired is judged by its caller, with the target's clock.
 package lease
@@ -38,6 +38,9 @@ type Lease struct {
 	PID       uint32 // process on Host
 	Started   int64  // seconds since 1970-01-01T00:00:00Z
 	Heartbeat int64  // of this writing, likewise
+
+	Heeds []format.ID // marks that this writer has read and obeys; ascending, none twice
+	Task  string      // what it does, if only one writer may do that at a time: "prune"
 }
 
 // Tags of the fields of a lease.
@@ -47,9 +50,11 @@ const (
 	tagPID       = 4
 	tagStarted   = 6
 	tagHeartbeat = 8
+	tagHeeds     = 10
+	tagTask      = 12
 )
 
-// Encode returns the content of a lease object.
+// Encode returns the content of a lease object. Heeds may be in any order and repeat.
 func Encode(l *Lease) []byte {
 	f := wire.NewFields(nil)
 	f.Bytes(tagID, l.ID[:])
@@ -57,6 +62,10 @@ func Encode(l *Lease) []byte {
 	f.Uint(tagPID, uint64(l.PID))
 	f.Int(tagStarted, l.Started)
 	f.Int(tagHeartbeat, l.Heartbeat)
+	heeds := slices.Clone(l.Heeds)
+	slices.SortFunc(heeds, format.ID.Compare)
+	f.IDs(tagHeeds, slices.Compact(heeds))
+	f.String(tagTask, l.Task)
 	return f.Finish()
 }
 
@@ -76,6 +85,15 @@ func Decode(p []byte) (*Lease, error) {
 			l.Started = value.Varint()
 		case tagHeartbeat:
 			l.Heartbeat = value.Varint()
+		case tagHeeds:
+			l.Heeds = value.IDs()
+			for i := 1; i < len(l.Heeds); i++ {
+				if l.Heeds[i-1].Compare(l.Heeds[i]) >= 0 {
+					value.Fail("marks do not ascend")
+				}
+			}
+		case tagTask:
+			l.Task = value.Text()
 		default:
 			return false
 		}
@@ -88,53 +106,4 @@ func Decode(p []byte) (*Lease, error) {
 		return nil, fmt.Errorf("read lease: %w", err)
 	}
 	return l, nil
-}
-
-// Mark condemns packs: writers that start after it treat them as absent, and a later prune removes those that are still
-// unused when every older writer has ended.
-type Mark struct {
-	Packs   []format.ID // ascending, none twice
-	Created int64       // seconds since 1970-01-01T00:00:00Z, by the clock of the machine that pruned; for people
-}
-
-// Tags of the fields of a mark.
-const (
-	tagPacks   = 1
-	tagCreated = 2
-)
-
-// EncodeMark returns the content of a mark object. Packs may be in any order and repeat.
-func EncodeMark(m *Mark) []byte {
-	packs := slices.Clone(m.Packs)
-	slices.SortFunc(packs, format.ID.Compare)
-	f := wire.NewFields(nil)
-	f.IDs(tagPacks, slices.Compact(packs))
-	f.Int(tagCreated, m.Created)
-	return f.Finish()
-}
-
-// DecodeMark reads the content of a mark object. Its error wraps format.ErrCorrupt, or format.ErrUnsupported if the
-// mark needs a newer program.
-func DecodeMark(p []byte) (*Mark, error) {
-	m := &Mark{}
-	err := wire.DecodeFields(p, func(tag uint64, value *wire.Reader) bool {
-		switch tag {
-		case tagPacks:
-			m.Packs = value.IDs()
-			for i := 1; i < len(m.Packs); i++ {
-				if m.Packs[i-1].Compare(m.Packs[i]) >= 0 {
-					value.Fail("packs do not ascend")
-				}
-			}
-		case tagCreated:
-			m.Created = value.Varint()
-		default:
-			return false
-		}
-		return true
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read mark: %w", err)
-	}
-	return m, nil
 }

@@ -16,16 +16,11 @@ func sampleLease() *Lease {
 	return &Lease{ID: ID{0xde, 0xad, 15: 1}, Host: "engine", PID: 4711, Started: 1_790_000_000, Heartbeat: 1_790_000_300}
 }
 
-func sampleMark() *Mark {
-	return &Mark{Packs: []format.ID{{1}, {1, 1}, {2}}, Created: 1_790_000_000}
-}
-
 func TestSpec(t *testing.T) {
 	require.Equal(t, map[string]uint64{
 		"id": tagID, "host": tagHost, "pid": tagPID, "started": tagStarted, "heartbeat": tagHeartbeat,
+		"heeds": tagHeeds, "task": tagTask,
 	}, spectest.Numbers(t, "SPEC.md", "Lease", "Field", "Tag"))
-	require.Equal(t, map[string]uint64{"packs": tagPacks, "created": tagCreated},
-		spectest.Numbers(t, "SPEC.md", "Mark", "Field", "Tag"))
 }
 
 func TestGoldenLease(t *testing.T) {
@@ -34,10 +29,14 @@ func TestGoldenLease(t *testing.T) {
 	require.Equal(t, sampleLease(), got)
 }
 
-func TestGoldenMark(t *testing.T) {
-	got, err := DecodeMark(spectest.Golden(t, "mark", EncodeMark(sampleMark())))
+// TestGoldenHeeding is a lease of a prune that obeys marks of others.
+func TestGoldenHeeding(t *testing.T) {
+	l := sampleLease()
+	l.Heeds, l.Task = []format.ID{{2}, {1}, {2}}, "prune"
+	got, err := Decode(spectest.Golden(t, "heeding", Encode(l)))
 	require.NoError(t, err)
-	require.Equal(t, sampleMark(), got)
+	l.Heeds = []format.ID{{1}, {2}}
+	require.Equal(t, l, got)
 }
 
 func TestLeaseExtremes(t *testing.T) {
@@ -49,16 +48,6 @@ func TestLeaseExtremes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, l, got)
 	}
-}
-
-// TestMarkIsSorted: the same packs make the same mark, whatever their order, and the caller's list stays as it was.
-func TestMarkIsSorted(t *testing.T) {
-	m := &Mark{Packs: []format.ID{{2}, {1, 1}, {1}, {2}}, Created: 1_790_000_000}
-	require.Equal(t, EncodeMark(sampleMark()), EncodeMark(m))
-	require.Equal(t, []format.ID{{2}, {1, 1}, {1}, {2}}, m.Packs)
-	got, err := DecodeMark(EncodeMark(&Mark{}))
-	require.NoError(t, err)
-	require.Equal(t, &Mark{}, got)
 }
 
 func TestNewID(t *testing.T) {
@@ -87,7 +76,11 @@ func TestDecodeLeaseRefuses(t *testing.T) {
 		"long id":           {func(f *wire.Fields) { f.Bytes(tagID, make([]byte, 17)) }, format.ErrCorrupt},
 		"pid above 32 bits": {withID(tagPID, 1<<32), format.ErrCorrupt},
 		"unknown odd":       {withID(9, 1), format.ErrUnsupported},
-		"unknown even":      {withID(10, 1), nil},
+		"unknown even":      {withID(1000, 1), nil},
+		"marks twice": {func(f *wire.Fields) {
+			f.Bytes(tagID, []byte("0123456789abcdef"))
+			f.IDs(tagHeeds, []format.ID{{1}, {1}})
+		}, format.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := wire.NewFields(nil)
@@ -98,26 +91,6 @@ func TestDecodeLeaseRefuses(t *testing.T) {
 				require.Equal(t, &Lease{ID: ID([]byte("0123456789abcdef"))}, got)
 				return
 			}
-			require.ErrorIs(t, err, c.want)
-			require.Nil(t, got)
-		})
-	}
-}
-
-func TestDecodeMarkRefuses(t *testing.T) {
-	for name, c := range map[string]struct {
-		fill func(*wire.Fields)
-		want error
-	}{
-		"a pack twice":  {func(f *wire.Fields) { f.IDs(tagPacks, []format.ID{{1}, {1}}) }, format.ErrCorrupt},
-		"packs descend": {func(f *wire.Fields) { f.IDs(tagPacks, []format.ID{{2}, {1}}) }, format.ErrCorrupt},
-		"half a pack":   {func(f *wire.Fields) { f.Bytes(tagPacks, make([]byte, 48)) }, format.ErrCorrupt},
-		"unknown odd":   {func(f *wire.Fields) { f.Uint(3, 1) }, format.ErrUnsupported},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := wire.NewFields(nil)
-			c.fill(f)
-			got, err := DecodeMark(f.Finish())
 			require.ErrorIs(t, err, c.want)
 			require.Nil(t, got)
 		})
@@ -135,20 +108,5 @@ func FuzzDecode(f *testing.F) {
 		again, err := Decode(Encode(l))
 		require.NoError(t, err)
 		require.Equal(t, l, again)
-	})
-}
-
-func FuzzDecodeMark(f *testing.F) {
-	f.Add(EncodeMark(sampleMark()))
-	f.Add(EncodeMark(&Mark{}))
-	f.Fuzz(func(t *testing.T, p []byte) {
-		m, err := DecodeMark(p)
-		if err != nil {
-			require.True(t, errors.Is(err, format.ErrCorrupt) != errors.Is(err, format.ErrUnsupported), "%v", err)
-			return
-		}
-		again, err := DecodeMark(EncodeMark(m))
-		require.NoError(t, err)
-		require.Equal(t, m, again)
 	})
 }

@@ -34,6 +34,7 @@ type Snapshot struct {
 	Stats       Stats
 	Original    format.ID // the snapshot this one is a rewritten or copied form of; zero: none
 	Description string
+	Heeds       []format.ID // marks of prunes that its session obeyed: it needs none of their packs
 }
 
 // Tags of the fields.
@@ -58,6 +59,7 @@ const (
 	tagStats       = 30
 	tagOriginal    = 32
 	tagDescription = 34
+	tagHeeds       = 36
 )
 
 // maxNsec is the largest number of nanoseconds beside full seconds.
@@ -86,6 +88,7 @@ func Encode(s *Snapshot) []byte {
 	f.Record(tagStats, s.Stats.encode)
 	f.ID(tagOriginal, s.Original)
 	f.String(tagDescription, s.Description)
+	f.IDs(tagHeeds, s.Heeds)
 	return f.Finish()
 }
 
@@ -130,6 +133,8 @@ func (s *Snapshot) field(tag uint64, value *wire.Reader) bool {
 		value.FailWith(wire.DecodeFields(value.Rest(), s.Stats.field))
 	case tagOriginal:
 		s.Original = value.ID()
+	case tagHeeds:
+		s.Heeds = value.IDs()
 	default:
 		return s.scalar(tag, value)
 	}

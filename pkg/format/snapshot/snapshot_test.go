@@ -47,6 +47,7 @@ func full() *Snapshot {
 		Groups:      map[uint32]string{0: "wheel", 100: "users"},
 		Original:    filled(4),
 		Description: "before the move",
+		Heeds:       []format.ID{filled(5), filled(6)},
 	}
 	n := uint64(1)
 	for tag := uint64(tagContent); tag <= tagBlobs; tag += 2 {
@@ -64,6 +65,7 @@ func TestSpec(t *testing.T) {
 		"uid": tagUID, "gid": tagGID, "system": tagSystem, "program": tagProgram, "sources": tagSources,
 		"tags": tagTags, "parent": tagParent, "shape": tagShape, "rules": tagRules, "users": tagUsers,
 		"groups": tagGroups, "stats": tagStats, "original": tagOriginal, "description": tagDescription,
+		"heeds": tagHeeds,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 	require.Equal(t, map[string]uint64{
 		"content": tagContent, "objects": tagObjects, "files": tagFiles, "dirs": tagDirs, "others": tagOthers,
@@ -110,6 +112,16 @@ func TestGolden(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, s, got)
 	}
+}
+
+// TestSnapshotBeforePrune reads one that was made before there were marks to heed.
+func TestSnapshotBeforePrune(t *testing.T) {
+	want := full()
+	want.Heeds = nil
+	got, err := Decode(spectest.Vector(t, "before-prune"))
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Equal(t, spectest.Vector(t, "before-prune"), Encode(want), "a snapshot that heeds nothing has the bytes it always had")
 }
 
 // TestFullIsFull keeps the golden vector and the tests below honest when a field is added.

@@ -1,0 +1,98 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/forget"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// ForgottenGroup is what becomes of the snapshots of one group.
+type ForgottenGroup struct {
+	Heading  string
+	Verdicts []forget.Verdict
+}
+
+// Forgotten is what a forget drops.
+type Forgotten struct {
+	Groups []ForgottenGroup
+	Named  bool // by their IDs, and not by a policy
+	DryRun bool
+}
+
+// Text writes a table for each group: what stays and why, and what goes.
+func (f *Forgotten) Text(w io.Writer) error {
+	dropped, kept := uint64(0), uint64(0)
+	for _, g := range f.Groups {
+		if g.Heading != "" {
+			fmt.Fprintln(w, g.Heading)
+		}
+		t := table{head: []string{"", "ID", "Time", "Host", "Tags", "Kept as"}}
+		for _, v := range g.Verdicts {
+			word := "drop"
+			if v.Keep {
+				word = "keep"
+				kept++
+			} else {
+				dropped++
+			}
+			if v.Snapshot == nil {
+				t.add(word, v.ID.Short(), "?", "cannot be read", "", "")
+				continue
+			}
+			t.add(word, v.ID.Short(), stamp(v.Snapshot.Time), human.Printable(v.Snapshot.Host), printableList(v.Snapshot.Tags, ","),
+				strings.Join(v.Reasons, ", "))
+		}
+		if len(g.Verdicts) > 0 {
+			if err := t.write(w); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintf(w, "%s: %s", would(f.DryRun, "dropped"), human.Plural(dropped, "snapshot"))
+	if err == nil && !f.Named {
+		_, err = fmt.Fprintf(w, "; kept: %d", kept)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(w)
+	}
+	return err
+}
+
+// Judged is the event of a snapshot that was judged by a forget.
+type Judged struct {
+	Type    string   `json:"message_type"` // "forget"
+	DryRun  bool     `json:"dry_run,omitempty"`
+	ID      string   `json:"id"`
+	ShortID string   `json:"short_id"`
+	Keep    bool     `json:"keep"`
+	Reasons []string `json:"reasons"`
+	Host    string   `json:"hostname"`
+	Time    string   `json:"time"`
+	Tags    []string `json:"tags"`
+	Paths   []string `json:"paths"`
+}
+
+// Events returns an object for each snapshot.
+func (f *Forgotten) Events() []any {
+	var all []any
+	for _, g := range f.Groups {
+		for _, v := range g.Verdicts {
+			j := &Judged{Type: "forget", DryRun: f.DryRun, ID: v.ID.String(), ShortID: v.ID.Short(), Keep: v.Keep,
+				Reasons: append([]string{}, v.Reasons...), Tags: []string{}, Paths: []string{}}
+			if s := v.Snapshot; s != nil {
+				j.Host, j.Time = s.Host, moment(s.Time).Format("2006-01-02T15:04:05.999999999Z07:00")
+				j.Tags = append(j.Tags, s.Tags...)
+				for _, path := range s.Sources {
+					text, _ := event.Escape(path)
+					j.Paths = append(j.Paths, text)
+				}
+			}
+			all = append(all, j)
+		}
+	}
+	return all
+}

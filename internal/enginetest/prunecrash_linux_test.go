@@ -1,0 +1,66 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// TestCrashWhilePruning kills prunes at random moments, with backups and forgets in between. After every kill all
+// snapshots come back, and the prune that follows finishes the work.
+func TestCrashWhilePruning(t *testing.T) {
+	if dir := role(); dir != "" {
+		p := &pruned{engine: openEngine(t, dir)}
+		fmt.Println(ready)
+		_, err := p.prune(smallPrune())
+		require.NoError(t, err)
+		return
+	}
+	dir := ramDir(t)
+	st, err := local.Create(filepath.Join(dir, "repo"), nil)
+	require.NoError(t, err)
+	p := &pruned{engine: newEngine(t, st), src: filepath.Join(dir, "src"), dir: dir, as: map[format.ID]string{}, few: true}
+	require.NoError(t, os.MkdirAll(p.src, 0o755))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "cache"), 0o700))
+	p.open.CacheDir = filepath.Join(dir, "cache")
+	rng := rand.New(rand.NewPCG(5, 6))
+	kept := []format.ID{p.snapshot(0)}
+	kills, halfway := 0, 0
+	deadline := time.Now().Add(*soak)
+	for i := 1; i <= 12 || time.Now().Before(deadline); i++ {
+		kept = append(kept, p.snapshot(uint64(i)))
+		if len(kept) > 3 {
+			gone := rng.IntN(len(kept))
+			p.forget(kept[gone])
+			kept = append(kept[:gone], kept[gone+1:]...)
+		}
+		if killed(t, dir, time.Duration(rng.Int64N(int64(120*time.Millisecond)))) {
+			kills++
+		}
+		if count(t, st, store.Mark) > 0 {
+			halfway++
+		}
+		p.endLeases()
+		p.requireSound()
+		p.requireRestorable(fmt.Sprintf("after kill %d", i), true)
+		if i%3 == 0 {
+			_, err := p.prune(smallPrune())
+			require.NoError(t, err)
+			require.Zero(t, count(t, st, store.Mark))
+			p.requireWhole(fmt.Sprintf("after the prune that followed kill %d", i))
+		}
+	}
+	t.Logf("%d kills, %d of them between mark and removal", kills, halfway)
+	require.NotZero(t, kills)
+	require.NoError(t, context.Cause(t.Context()))
+}

@@ -1,0 +1,58 @@
+package forget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// ErrSome: some snapshots that were named were not found, or could not be removed.
+var ErrSome = errors.New("some snapshots could not be dropped")
+
+// Named returns the snapshots that references name, each once, also those that cannot be read. "latest" is not among what
+// may be named here: which one that is may have changed since somebody looked.
+func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Listed, error) {
+	var named []repo.Listed
+	for _, ref := range refs {
+		if ref == repo.Latest {
+			return nil, fmt.Errorf("%q: name the snapshot by its ID; 'tidemark snapshots --latest 1' shows it", ref)
+		}
+		found, err := r.FindSnapshot(ctx, ref, repo.Filter{})
+		if err != nil && (found.ID.IsZero() || !damaged(err)) {
+			return nil, err
+		}
+		if !slices.ContainsFunc(named, func(l repo.Listed) bool { return l.ID == found.ID }) {
+			named = append(named, found)
+		}
+	}
+	return named, nil
+}
+
+// Drop removes snapshots. One that is gone already is no error. When one cannot be removed the others still are.
+func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped []repo.Listed, err error) {
+	var failures []string
+	for _, l := range list {
+		err := r.Store().Delete(ctx, object.Named(store.Snapshot, l.ID))
+		if err != nil && !errors.Is(err, store.ErrNotExist) {
+			if ctx.Err() != nil {
+				return dropped, context.Cause(ctx)
+			}
+			failures = append(failures, fmt.Sprintf("%s: %v", l.ID.Short(), err))
+			continue
+		}
+		dropped = append(dropped, l)
+	}
+	if len(failures) > 0 {
+		return dropped, fmt.Errorf("%w: %s", ErrSome, strings.Join(failures, "; "))
+	}
+	return dropped, nil
+}
+
+func damaged(err error) bool { return object.IsDamage(err) || errors.Is(err, format.ErrUnsupported) }

@@ -1,0 +1,108 @@
+package forget
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+func at(text string, tags ...string) repo.Listed {
+	t, err := time.Parse("2006-01-02 15:04", text)
+	if err != nil {
+		panic(err)
+	}
+	var id format.ID
+	copy(id[:], text)
+	return repo.Listed{ID: id, Snapshot: &snapshot.Snapshot{Time: tree.Time{Sec: t.Unix()}, Tags: tags}}
+}
+
+// kept are the times of what a policy keeps, newest first.
+func kept(p Policy, group ...repo.Listed) (times []string) {
+	for _, v := range p.Apply(group, time.UTC) {
+		if v.Keep {
+			times = append(times, moment(&v, time.UTC).Format("2006-01-02 15:04"))
+		}
+	}
+	return times
+}
+
+func TestPolicy(t *testing.T) {
+	group := []repo.Listed{
+		at("2026-03-01 10:00"), at("2026-03-01 10:30"), at("2026-03-01 11:00"), at("2026-02-28 23:00", "a", "b"),
+		at("2026-02-27 12:00"), at("2026-01-05 12:00", "a"), at("2025-12-31 12:00"), at("2024-06-01 12:00"),
+	}
+	for name, c := range map[string]struct {
+		policy Policy
+		want   string
+	}{
+		"last 2":     {Policy{Last: 2}, "2026-03-01 11:00|2026-03-01 10:30"},
+		"last all":   {Policy{Last: -1}, "2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 12:00|2026-01-05 12:00|2025-12-31 12:00|2024-06-01 12:00"},
+		"hourly 2":   {Policy{Hourly: 2}, "2026-03-01 11:00|2026-03-01 10:30"},
+		"daily 3":    {Policy{Daily: 3}, "2026-03-01 11:00|2026-02-28 23:00|2026-02-27 12:00"},
+		"weekly 2":   {Policy{Weekly: 2}, "2026-03-01 11:00|2026-01-05 12:00"},
+		"monthly 3":  {Policy{Monthly: 3}, "2026-03-01 11:00|2026-02-28 23:00|2026-01-05 12:00"},
+		"yearly 9":   {Policy{Yearly: 9}, "2026-03-01 11:00|2025-12-31 12:00|2024-06-01 12:00"},
+		"within 2d":  {Policy{Within: Period{Days: 2}}, "2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 12:00"},
+		"tag a":      {Policy{Tags: [][]string{{"a"}}}, "2026-02-28 23:00|2026-01-05 12:00"},
+		"tags a, b":  {Policy{Tags: [][]string{{"a", "b"}}}, "2026-02-28 23:00"},
+		"two rules":  {Policy{Last: 1, Yearly: 2}, "2026-03-01 11:00|2025-12-31 12:00"},
+		"no such":    {Policy{Tags: [][]string{{"x"}}}, "2026-03-01 11:00"},
+		"the newest": {Policy{}, "2026-03-01 11:00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, strings.Join(kept(c.policy, group...), "|"))
+		})
+	}
+}
+
+// TestPolicyKeepsAtLeastOne, and what a larger number keeps includes what a smaller one does, in any order of the input.
+func TestPolicyProperties(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		var group []repo.Listed
+		for i := range 1 + rng.IntN(30) {
+			l := at("2025-06-01 00:00")
+			l.ID = format.ID{byte(i), 1}
+			l.Snapshot.Time.Sec += rng.Int64N(90 * 86400)
+			group = append(group, l)
+		}
+		less := Policy{Last: rng.IntN(3), Hourly: rng.IntN(3), Daily: rng.IntN(3), Weekly: rng.IntN(3)}
+		more := less
+		more.Daily++
+		a, b := kept(less, group...), kept(more, group...)
+		require.NotEmpty(t, a)
+		if !less.Empty() {
+			for _, one := range a {
+				require.Contains(t, b, one)
+			}
+		}
+		rng.Shuffle(len(group), func(i, j int) { group[i], group[j] = group[j], group[i] })
+		require.Equal(t, fmt.Sprint(a), fmt.Sprint(kept(less, group...)))
+		require.True(t, slices.IsSortedFunc(a, func(x, y string) int { return strings.Compare(y, x) }))
+	}
+	require.Empty(t, kept(Policy{Last: 1}))
+}
+
+func TestParsePeriod(t *testing.T) {
+	for text, want := range map[string]Period{
+		"1y6m10d2h": {1, 6, 10, 2}, "2w": {Days: 14}, "1w3d": {Days: 10}, "36h": {Hours: 36},
+	} {
+		got, err := ParsePeriod(text)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for _, text := range []string{"", "7", "d", "1d1y", "1d2d", "-1d", "0d", "1x", "1.5d", "99999999d"} {
+		_, err := ParsePeriod(text)
+		require.ErrorIs(t, err, ErrPeriod, "%q", text)
+	}
+}

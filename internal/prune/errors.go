@@ -1,0 +1,13 @@
+package prune
+
+import "errors"
+
+var (
+	// ErrDamaged: what the snapshots need is not all there, so that nothing can be said to be needed by none.
+	ErrDamaged = errors.New("nothing was removed, because something that snapshots need is missing or cannot be read; run " +
+		"'tidemark check' to see what, and 'tidemark forget' the snapshots that are beyond help by their ID")
+	// ErrBusy: another prune is at work.
+	ErrBusy = errors.New("another prune is at work in this repository, or was cut off a short time ago; try again later")
+	// ErrUnread: some packs that should have been written anew could not be read.
+	ErrUnread = errors.New("packs are damaged and were left as they are; run 'tidemark check --read-data'")
+)

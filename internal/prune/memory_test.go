@@ -1,0 +1,153 @@
+package prune
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/pkg/chunker"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/config"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// indexed makes a repository whose index names packs of blobs that nobody can read.
+func indexed(t testing.TB, packs, blobs int) *repo.Repository {
+	t.Helper()
+	ctx := context.Background()
+	st := mem.New()
+	p := chunker.DefaultParams()
+	r, _, err := repo.Init(ctx, st, repo.InitOptions{
+		Secrets: []repo.Secret{{Method: keyfile.Passphrase, Value: []byte("x")}},
+		Params:  keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1},
+		Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max}, Open: repo.OpenOptions{NoCache: true},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	const frames, sealed = 8, 4096
+	for i := range packs {
+		s := index.Pack{ID: id(uint64(i), 1), Size: pack.HeaderSize + frames*sealed + pack.FooterSize + 1000}
+		s.Table.Kind = pack.Data
+		for j := range frames {
+			f := pack.Frame{Offset: uint32(pack.HeaderSize + j*sealed), Sealed: sealed}
+			for k := range blobs / frames {
+				f.Blobs = append(f.Blobs, pack.Blob{ID: id(uint64((i*frames+j)*blobs/frames+k), 2), Len: 10})
+				f.Raw += 10
+			}
+			s.Table.Frames = append(s.Table.Frames, f)
+		}
+		data, name, err := object.Seal(r.Keys(), store.Index, index.Encode(nil, &index.Segment{Packs: []index.Pack{s}}))
+		require.NoError(t, err)
+		require.NoError(t, st.Put(ctx, object.Named(store.Index, name), data))
+		require.NoError(t, st.Put(ctx, object.Named(store.Pack, s.ID), make([]byte, s.Size)))
+	}
+	return r
+}
+
+// id is the n-th of IDs that spread evenly.
+func id(n, kind uint64) (id format.ID) {
+	rng := rand.New(rand.NewPCG(n, kind))
+	for i := 0; i < len(id); i += 8 {
+		binary.LittleEndian.PutUint64(id[i:], rng.Uint64())
+	}
+	return id
+}
+
+// TestPlacesFindsEveryBlobOnce: each blob has a number of its own, in the range of its pack, and a blob that is not there
+// is missing.
+func TestPlacesFindsEveryBlobOnce(t *testing.T) {
+	const packs, blobs = 5, 800
+	p, err := openPlaces(t.Context(), indexed(t, packs, blobs), t.TempDir(), map[format.ID]struct{}{id(3, 1): {}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.close()) }()
+	require.EqualValues(t, packs*blobs, p.total)
+	seen := newBitset(p.total)
+	for i := range packs * blobs {
+		ids, out := []format.ID{id(uint64(i), 2)}, make([]uint64, 1)
+		missing, err := p.locate(ids, make([]hashcache.Found, 1), out)
+		require.NoError(t, err)
+		require.Nil(t, missing)
+		require.True(t, seen.add(out[0]))
+		require.False(t, seen.add(out[0]))
+		s := &p.packs[p.find(id(uint64(i/blobs), 1))]
+		require.EqualValues(t, i%blobs, out[0]-s.base)
+		require.Equal(t, i/blobs == 3, s.condemned)
+	}
+	for i := range p.packs {
+		require.EqualValues(t, blobs, seen.count(p.packs[i].base, p.packs[i].blobs))
+	}
+	missing, err := p.locate([]format.ID{id(1, 9)}, make([]hashcache.Found, 1), make([]uint64, 1))
+	require.NoError(t, err)
+	require.NotNil(t, missing)
+}
+
+// TestBitset compares counts over odd ranges with counting one by one.
+func TestBitset(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	b := newBitset(1000)
+	for range 300 {
+		b.add(rng.Uint64N(1000))
+	}
+	for range 1000 {
+		from := rng.Uint64N(1000)
+		n := rng.Uint64N(1000 - from + 1)
+		want := uint64(0)
+		for i := from; i < from+n; i++ {
+			if b.has(i) {
+				want++
+			}
+		}
+		require.Equal(t, want, b.count(from, uint32(n)))
+	}
+}
+
+// TestMemoryOfABlob: what stays in memory for a blob is two bits, and its share of the filters, 10 bits as long as they
+// are within their bound.
+func TestMemoryOfABlob(t *testing.T) {
+	const packs, blobs = 100, 4000
+	r := indexed(t, packs, blobs)
+	before := heap()
+	p, err := openPlaces(t.Context(), r, t.TempDir(), nil)
+	require.NoError(t, err)
+	_, err = p.locate([]format.ID{id(1, 2)}, make([]hashcache.Found, 1), make([]uint64, 1)) // loads the filters
+	require.NoError(t, err)
+	taken := float64(heap()-before) / (packs * blobs)
+	t.Logf("%.2f bytes in memory for each of %d blobs", taken, p.total)
+	require.Less(t, taken, 4.0)
+	runtime.KeepAlive(p)
+	require.NoError(t, p.close())
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestLimit(t *testing.T) {
+	for text, want := range map[string]uint64{"5%": 50, "0%": 0, "200": 200, "1K": 1024, "50%": 950} {
+		l, err := ParseLimit(text)
+		require.NoError(t, err)
+		require.Equal(t, want, l.allowed(950), text)
+	}
+	l, err := ParseLimit("unlimited")
+	require.NoError(t, err)
+	require.Greater(t, l.allowed(1), uint64(1<<62))
+	for _, text := range []string{"", "%", "-1%", "100%", "x", "-5", "NaN%"} {
+		_, err := ParseLimit(text)
+		require.Error(t, err, "%q", text)
+	}
+}

@@ -1,0 +1,123 @@
+package prune
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// plan chooses the packs that are to go: those of which nothing is needed, and those whose live blobs are worth to be
+// written anew. What marks condemn already is not among them.
+func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
+	// What no segment names may be the work of a writer who is about to name it. It would be pardoned; but a writer who
+	// heeds the mark would store it once more.
+	writers := slices.ContainsFunc(v.others, func(o other) bool { return o.Alive })
+	var plan, partial []int
+	whole := uint64(0)
+	for i := range v.packs {
+		s := &v.packs[i]
+		switch {
+		case s.condemned || !s.named && (writers || s.live > 0):
+		case s.live == 0:
+			plan = append(plan, i)
+		case s.live < uint64(s.blobs):
+			partial = append(partial, i)
+		default:
+			whole += s.size
+		}
+	}
+	if len(partial) == 0 {
+		return plan, nil
+	}
+	needs := make(map[int]uint64, len(partial)) // bytes of the pack that are needed
+	err := v.tables(ctx, func(i int, t *pack.Table) error {
+		if s := &v.packs[i]; s.live > 0 && s.live < uint64(s.blobs) {
+			needs[i] = v.needed(s, t)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	unused := func(i int) uint64 { return v.packs[i].size - needs[i] }
+	slices.SortFunc(partial, func(a, b int) int {
+		// The emptiest first: there the least is written for what is gained.
+		return cmp.Compare(float64(unused(b))/float64(v.packs[b].size), float64(unused(a))/float64(v.packs[a].size))
+	})
+	used, left := whole, uint64(0)
+	for _, i := range partial {
+		used, left = used+needs[i], left+unused(i)
+	}
+	for _, i := range partial {
+		if left <= p.opt.MaxUnused.allowed(used) {
+			break
+		}
+		if _, ok := needs[i]; !ok {
+			continue // the index was changed meanwhile
+		}
+		left -= unused(i)
+		v.packs[i].repack = true
+		plan = append(plan, i)
+	}
+	p.res.Unused = left
+	return plan, nil
+}
+
+// needed estimates how many bytes of a pack live blobs take, from their share of the frames, and notes what they are
+// before compression.
+func (v *survey) needed(s *packState, t *pack.Table) uint64 {
+	n, sealed := s.base, 0.0
+	s.raw = 0
+	for i := range t.Frames {
+		f := &t.Frames[i]
+		live, all := uint64(0), uint64(0)
+		for _, b := range f.Blobs {
+			if all += uint64(b.Len); v.used.has(n) {
+				live += uint64(b.Len)
+			}
+			n++
+		}
+		s.raw += live
+		if all > 0 {
+			sealed += float64(f.Sealed) * float64(live) / float64(all)
+		}
+	}
+	return min(uint64(sealed), s.size)
+}
+
+// tables visits the table of each pack that the index names, once.
+func (v *survey) tables(ctx context.Context, visit func(i int, t *pack.Table) error) error {
+	if err := v.list(ctx); err != nil { // writers go on, and what was read before may be superseded
+		return err
+	}
+	seen := make(map[int]bool)
+	return v.eachSegment(ctx, func(_ store.Info, seg *index.Segment) error {
+		for j := range seg.Packs {
+			i := v.find(seg.Packs[j].ID)
+			if i < 0 || seen[i] || !v.packs[i].known || v.packs[i].size != seg.Packs[j].Size {
+				continue
+			}
+			seen[i] = true
+			if err := visit(i, &seg.Packs[j].Table); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// forecast is what a dry run says.
+func (p *pruner) forecast(v *survey, plan []int) {
+	for _, i := range plan {
+		s := &v.packs[i]
+		p.res.Condemned.add(s)
+		if s.repack {
+			p.res.Repacked.add(s)
+			p.res.Rewritten += s.raw
+		}
+	}
+}

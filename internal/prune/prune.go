@@ -1,0 +1,279 @@
+package prune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/mark"
+)
+
+// task stands in the lease of a prune, so that there is one at a time.
+const task = "prune"
+
+const defaultParallel = 4
+
+// Options says how a repository is pruned.
+type Options struct {
+	MaxUnused Limit
+	DryRun    bool          // change nothing
+	Parallel  int           // folders and packs looked at together; 0: 4
+	Scratch   string        // folder for the temporary index, about 60 bytes for each blob; empty: the system's
+	Settle    time.Duration // how old a listing of the target may be that other machines see: a mark must be older
+	Session   repo.SessionOptions
+	Phase     func(text string) // told what is done now; may be nil
+}
+
+// Amount is a number of packs and their bytes.
+type Amount struct {
+	Packs, Bytes uint64
+}
+
+func (a *Amount) add(s *packState) { a.Packs, a.Bytes = a.Packs+1, a.Bytes+s.size }
+
+// Result is what a prune did. Of a dry run, it is what it would do, if no other writer came in between.
+type Result struct {
+	Snapshots uint64 // that were followed
+	Before    Amount // all packs, at the beginning
+	Deleted   Amount // packs that are not there any more
+	Repacked  Amount // packs whose live blobs were written anew
+	Rewritten uint64 // bytes of those blobs
+	Condemned Amount // packs that a later prune will remove
+	Pardoned  uint64 // packs that were condemned, and are needed after all
+	Unused    uint64 // bytes that nothing needs, in packs that stay
+	Damaged   uint64 // packs that could not be read and stay
+	Waiting   []session.Other
+	Settling  bool // a mark is too young
+}
+
+// pruner is one prune under way.
+type pruner struct {
+	r   *repo.Repository
+	s   *repo.Session
+	opt Options
+	res Result
+}
+
+// Run prunes a repository. The Result is there also beside an error, and then says what was done before it.
+func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) {
+	if opt.Parallel <= 0 {
+		opt.Parallel = defaultParallel
+	}
+	if opt.Phase == nil {
+		opt.Phase = func(string) {}
+	}
+	opt.Session.DryRun, opt.Session.Task = opt.DryRun, task
+	p := &pruner{r: r, opt: opt}
+	err := r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
+		p.s = s
+		return p.run(ctx)
+	})
+	if err != nil {
+		return &p.res, fmt.Errorf("prune: %w", err)
+	}
+	return &p.res, nil
+}
+
+func (p *pruner) run(ctx context.Context) error {
+	others, err := p.s.Others(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if o.Alive && o.Lease.Task == task {
+			return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
+				o.Quiet.Round(time.Second))
+		}
+	}
+	if err := p.first(ctx); err != nil {
+		return err
+	}
+	if p.opt.DryRun {
+		return nil
+	}
+	if err := p.clear(ctx); err != nil {
+		return err
+	}
+	if p.res.Damaged > 0 {
+		return fmt.Errorf("%d %w", p.res.Damaged, ErrUnread)
+	}
+	return nil
+}
+
+// first removes what earlier marks condemned, condemns what is not needed now, and removes that as well if no writer is
+// left that may come to need it.
+func (p *pruner) first(ctx context.Context) error {
+	v, err := p.survey(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = v.close() }() // temporary files, of which nothing is needed any more
+	for i := range v.packs {
+		p.res.Before.add(&v.packs[i])
+	}
+	if err := p.sweep(ctx, v); err != nil {
+		return err
+	}
+	plan, err := p.plan(ctx, v)
+	if err != nil {
+		return err
+	}
+	if p.opt.DryRun {
+		p.forecast(v, plan)
+		return nil
+	}
+	if len(plan) == 0 {
+		return nil
+	}
+	if err := p.repack(ctx, v, plan); err != nil {
+		return err
+	}
+	if err := p.mark(ctx, v, plan); err != nil {
+		return err
+	}
+	if err := v.close(); err != nil {
+		return err
+	}
+	again, err := p.survey(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = again.close() }()
+	return p.sweep(ctx, again)
+}
+
+// survey is what a prune knows of the repository at a moment: all decisions are made from one.
+type survey struct {
+	*places
+	marks  []session.Mark
+	ripe   []session.Mark // of these, those that every writer heeds who is at work
+	young  bool           // a mark is not older than the listings that others may have seen
+	others []session.Other
+	listed []repo.Listed
+}
+
+// survey looks at everything, in the order on which the proof rests: the writers after the marks, the snapshots after the
+// writers, the index after the snapshots that need it, the packs after the index that names them.
+func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
+	p.opt.Phase("looking at snapshots and index")
+	v := &survey{}
+	if v.marks, err = session.Marks(ctx, p.r.Store(), p.r.Keys()); err != nil {
+		return nil, fmt.Errorf("read marks: %w", err)
+	}
+	if v.others, err = p.s.Others(ctx); err != nil {
+		return nil, err
+	}
+	v.judge(p)
+	if v.listed, err = p.r.Snapshots(ctx); err != nil {
+		return nil, err
+	}
+	p.res.Snapshots = uint64(len(v.listed))
+	condemned := make(map[format.ID]struct{})
+	for i := range v.marks {
+		for _, id := range v.marks[i].Packs {
+			condemned[id] = struct{}{}
+		}
+	}
+	if v.places, err = openPlaces(ctx, p.r, p.opt.Scratch, condemned); err != nil {
+		return nil, whatIsWrong(err)
+	}
+	p.opt.Phase("following snapshots")
+	if err := v.follow(ctx, v.listed, p.opt.Parallel); err != nil {
+		return nil, errors.Join(err, v.close())
+	}
+	v.weigh()
+	return v, nil
+}
+
+// whatIsWrong says of an index that cannot be read that the repository is damaged.
+func whatIsWrong(err error) error {
+	if object.IsDamage(err) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// judge finds out which marks are ripe: no writer is at work who has not said that it heeds the mark. The prune itself is
+// such a writer of marks that came after it began, and relies on nothing.
+func (v *survey) judge(p *pruner) {
+	p.res.Waiting, p.res.Settling = nil, false
+	for i := range v.marks {
+		m := &v.marks[i]
+		waits := false
+		for j := range v.others {
+			if o := &v.others[j]; o.Alive && !o.Heeds(m.ID) {
+				waits = true
+				if !slices.ContainsFunc(p.res.Waiting, func(w session.Other) bool { return w.Name == o.Name }) {
+					p.res.Waiting = append(p.res.Waiting, *o)
+				}
+			}
+		}
+		if !p.opt.DryRun && p.opt.Settle > 0 && p.s.Now().Sub(m.Info.Modified) < p.opt.Settle {
+			waits, v.young, p.res.Settling = true, true, true
+		}
+		if !waits {
+			v.ripe = append(v.ripe, *m)
+		}
+	}
+}
+
+// weigh counts how many blobs of each pack are needed.
+func (v *survey) weigh() {
+	for i := range v.packs {
+		if s := &v.packs[i]; s.known {
+			s.live = v.used.count(s.base, s.blobs)
+		}
+	}
+}
+
+// mark condemns packs. From then on it is for later to remove them.
+func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
+	m := &mark.Mark{Created: time.Now().Unix(), Host: p.opt.Session.Host}
+	for _, i := range plan {
+		if !v.packs[i].unread {
+			m.Packs = append(m.Packs, v.packs[i].id)
+			p.res.Condemned.add(&v.packs[i])
+		}
+	}
+	for i := range v.listed {
+		m.Looked = append(m.Looked, v.listed[i].ID)
+	}
+	if len(m.Packs) == 0 {
+		return nil
+	}
+	if err := p.s.Hold(ctx); err != nil {
+		return err
+	}
+	data, id, err := object.Seal(p.r.Keys(), store.Mark, mark.Encode(m))
+	if err != nil {
+		return fmt.Errorf("seal mark: %w", err)
+	}
+	if err := object.Put(ctx, p.r.Store(), object.Named(store.Mark, id), data, true); err != nil {
+		return fmt.Errorf("put mark: %w", err)
+	}
+	return nil
+}
+
+// clear removes the leases of writers that were taken for dead: none of them can go on without noticing.
+func (p *pruner) clear(ctx context.Context) error {
+	others, err := p.s.Others(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range others {
+		if others[i].Alive {
+			continue
+		}
+		if err := p.r.Store().Delete(ctx, others[i].Name); err != nil && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("remove the lease of a writer that is gone: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package prune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// repack writes the live blobs of half-empty packs anew, each proven by its ID. The session puts them where it puts those
+// of a backup: into packs that are proven before an index segment names them. When it returns, all of that is on the
+// target. A pack of which something cannot be read stays.
+func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
+	if !slices.ContainsFunc(plan, func(i int) bool { return v.packs[i].repack }) {
+		return nil
+	}
+	p.opt.Phase("writing what is needed of half-empty packs anew")
+	g, running := errgroup.WithContext(ctx)
+	g.SetLimit(p.opt.Parallel)
+	workers := make(chan *repacker, p.opt.Parallel) // those that are free
+	for range p.opt.Parallel {
+		w, err := p.newRepacker(v)
+		if err != nil {
+			return err
+		}
+		workers <- w
+	}
+	err := v.tables(running, func(i int, t *pack.Table) error {
+		if !v.packs[i].repack {
+			return nil
+		}
+		g.Go(func() error {
+			w := <-workers
+			defer func() { workers <- w }()
+			return w.pack(running, i, t)
+		})
+		return context.Cause(running)
+	})
+	if failed := g.Wait(); failed != nil {
+		err = failed // what stopped the others
+	}
+	if err != nil {
+		return err
+	}
+	for range p.opt.Parallel {
+		w := <-workers
+		if err := errors.Join(w.data.Flush(), w.trees.Flush()); err != nil {
+			return err
+		}
+		p.res.Rewritten += w.bytes
+	}
+	if err := p.s.Flush(ctx); err != nil {
+		return err
+	}
+	for _, i := range plan {
+		s := &v.packs[i]
+		switch {
+		case s.unread:
+			p.res.Damaged++
+		case s.repack:
+			p.res.Repacked.add(s)
+		}
+	}
+	return nil
+}
+
+// repacker is one goroutine's share of the work.
+type repacker struct {
+	v           *survey
+	note        func(string)
+	reader      *repo.FrameReader
+	hasher      *seal.Hasher
+	data, trees *repo.FrameWriter
+	bytes       uint64
+}
+
+func (p *pruner) newRepacker(v *survey) (*repacker, error) {
+	reader, err := p.r.NewFrameReader()
+	if err != nil {
+		return nil, err
+	}
+	return &repacker{
+		v: v, note: p.opt.Phase, reader: reader, hasher: p.r.Keys().Hasher(),
+		data: p.s.Writer(pack.Data), trees: p.s.Writer(pack.Trees),
+	}, nil
+}
+
+// pack writes the live blobs of a pack.
+func (w *repacker) pack(ctx context.Context, i int, t *pack.Table) error {
+	s := &w.v.packs[i]
+	var spans []repo.Span
+	var frames []*pack.Frame
+	var first []uint64 // number of the first blob of each of these frames
+	n := s.base
+	for j := range t.Frames {
+		f := &t.Frames[j]
+		if w.v.used.count(n, uint32(len(f.Blobs))) > 0 {
+			spans = append(spans, repo.Span{Offset: f.Offset, Sealed: f.Sealed})
+			frames, first = append(frames, f), append(first, n)
+		}
+		n += uint64(len(f.Blobs))
+	}
+	to := w.data
+	if t.Kind == pack.Trees {
+		to = w.trees
+	}
+	info := hashcache.PackInfo{ID: s.id, Salt: t.Salt, Kind: t.Kind, Size: s.size}
+	var lost error
+	err := w.reader.Read(ctx, info, spans, func(j int, raw []byte, _ []uint32, err error) error {
+		if err == nil {
+			err = w.frame(to, frames[j], first[j], raw)
+		}
+		if err != nil && (object.IsDamage(err) || errors.Is(err, store.ErrNotExist)) {
+			lost, err = err, nil
+		}
+		return err
+	})
+	if err == nil && lost != nil {
+		s.unread = true
+		w.note(fmt.Sprintf("pack %s stays: %v", s.id.Short(), lost))
+	}
+	return err
+}
+
+// frame writes the live blobs of a frame.
+func (w *repacker) frame(to *repo.FrameWriter, f *pack.Frame, n uint64, raw []byte) error {
+	for _, b := range f.Blobs {
+		if uint64(len(raw)) < uint64(b.Len) {
+			return fmt.Errorf("frame at %d is shorter than the index says: %w", f.Offset, format.ErrCorrupt)
+		}
+		blob := raw[:b.Len]
+		raw = raw[b.Len:]
+		live := w.v.used.has(n)
+		if n++; !live {
+			continue
+		}
+		if w.hasher.ID(blob) != b.ID {
+			return fmt.Errorf("frame at %d does not hold blob %s: %w", f.Offset, b.ID.Short(), format.ErrCorrupt)
+		}
+		if err := to.Add(b.ID, blob); err != nil {
+			return err
+		}
+		w.bytes += uint64(b.Len)
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package prune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+)
+
+// other is a writer, under a short name.
+type other = session.Other
+
+const (
+	// segmentPacks and segmentBlobs end a segment that takes the place of others, as a session would.
+	segmentPacks = 64
+	segmentBlobs = 128 << 10
+	// carried bounds how many names of older segments a new one takes over from those that it supersedes: with them, a
+	// machine that was away for several prunes knows that nothing is missing.
+	carried = 1024
+)
+
+// sweep removes the packs of ripe marks that no snapshot needs: first from the index, then the packs, then the marks. A
+// crash in between leaves a mark, and the next prune goes on. Packs that a snapshot has come to need are pardoned, which
+// is that their mark is removed and they are not.
+func (p *pruner) sweep(ctx context.Context, v *survey) error {
+	doomed, pardoned := v.doomed()
+	p.res.Pardoned += pardoned
+	if p.opt.DryRun {
+		for _, i := range doomed {
+			p.res.Deleted.add(&v.packs[i])
+		}
+		return nil
+	}
+	if len(v.ripe) == 0 {
+		return nil
+	}
+	p.opt.Phase("removing packs")
+	stray := slices.ContainsFunc(v.packs, func(s packState) bool { return !s.named && s.live > 0 })
+	if err := p.unname(ctx, v, doomed); err != nil {
+		return err
+	}
+	if err := p.remove(ctx, v, doomed); err != nil {
+		return err
+	}
+	for i := range v.ripe {
+		name := object.Named(store.Mark, v.ripe[i].ID)
+		if err := p.r.Store().Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("remove mark: %w", err)
+		}
+	}
+	if stray { // what was pardoned may have been taken out of the index by a prune that was cut off
+		if _, err := p.r.RebuildIndex(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// doomed returns the packs of ripe marks that nothing needs, and counts those that something does.
+func (v *survey) doomed() (doomed []int, pardoned uint64) {
+	for i := range v.ripe {
+		for _, id := range v.ripe[i].Packs {
+			at := v.find(id)
+			switch {
+			case at < 0 || slices.Contains(doomed, at):
+			case v.packs[at].live > 0:
+				pardoned++
+			default:
+				doomed = append(doomed, at)
+			}
+		}
+	}
+	return doomed, pardoned
+}
+
+// unname puts segments without the doomed packs in the place of those that name some. Each new segment names all other
+// packs of those that it supersedes, so that at no moment a pack that stays is without a name.
+func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) error {
+	gone := make(map[format.ID]bool, len(doomed))
+	for _, i := range doomed {
+		gone[v.packs[i].id] = true
+	}
+	if err := v.list(ctx); err != nil {
+		return whatIsWrong(err)
+	}
+	old := v.superseded // an earlier prune was cut off before it removed them
+	n := newSegments{p: p}
+	err := v.eachSegment(ctx, func(info store.Info, seg *index.Segment) error {
+		if !slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return gone[s.ID] }) {
+			return nil
+		}
+		old = append(old, info)
+		return n.add(ctx, info, seg, gone)
+	})
+	if err != nil {
+		return whatIsWrong(err)
+	}
+	if err := n.put(ctx); err != nil {
+		return err
+	}
+	if err := p.s.Hold(ctx); err != nil {
+		return err
+	}
+	for _, info := range old {
+		if err := p.r.Store().Delete(ctx, info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("remove index segment: %w", err)
+		}
+	}
+	return nil
+}
+
+// newSegments gathers what is left of segments until it fills a new one.
+type newSegments struct {
+	p     *pruner
+	seg   index.Segment
+	older []format.ID
+	blobs int
+}
+
+// add takes what is left of a segment. A segment is never divided: the new one that has a part of it would supersede it
+// before the other part has a name again.
+func (n *newSegments) add(ctx context.Context, info store.Info, seg *index.Segment, gone map[format.ID]bool) error {
+	var packs []index.Pack
+	blobs := 0
+	for i := range seg.Packs {
+		if gone[seg.Packs[i].ID] {
+			continue
+		}
+		packs = append(packs, seg.Packs[i])
+		for j := range seg.Packs[i].Table.Frames {
+			blobs += len(seg.Packs[i].Table.Frames[j].Blobs)
+		}
+	}
+	if len(n.seg.Packs) > 0 && (len(n.seg.Packs)+len(packs) > segmentPacks || n.blobs+blobs > segmentBlobs) {
+		if err := n.put(ctx); err != nil {
+			return err
+		}
+	}
+	for _, s := range packs {
+		if !slices.ContainsFunc(n.seg.Packs, func(had index.Pack) bool { return had.ID == s.ID }) {
+			n.seg.Packs = append(n.seg.Packs, s)
+		}
+	}
+	id, err := format.ParseID(info.Name.ID)
+	if err != nil {
+		return fmt.Errorf("index segment: %w", err)
+	}
+	n.blobs += blobs
+	n.seg.Supersedes = append(n.seg.Supersedes, id)
+	n.older = append(n.older, seg.Supersedes...)
+	return nil
+}
+
+// put writes the new segment.
+func (n *newSegments) put(ctx context.Context) error {
+	if len(n.seg.Supersedes) == 0 {
+		return nil
+	}
+	if err := n.p.s.Hold(ctx); err != nil {
+		return err
+	}
+	if len(n.seg.Supersedes)+len(n.older) <= carried {
+		n.seg.Supersedes = append(n.seg.Supersedes, n.older...)
+	}
+	slices.SortFunc(n.seg.Supersedes, format.ID.Compare)
+	n.seg.Supersedes = slices.Compact(n.seg.Supersedes)
+	data, id, err := object.Seal(n.p.r.Keys(), store.Index, index.Encode(nil, &n.seg))
+	if err != nil {
+		return fmt.Errorf("seal index segment: %w", err)
+	}
+	if err := object.Put(ctx, n.p.r.Store(), object.Named(store.Index, id), data, true); err != nil {
+		return fmt.Errorf("store index segment: %w", err)
+	}
+	*n = newSegments{p: n.p}
+	return nil
+}
+
+// removedAtOnce is after how many packs the lease is looked at again.
+const removedAtOnce = 256
+
+func (p *pruner) remove(ctx context.Context, v *survey, doomed []int) error {
+	for part := range slices.Chunk(doomed, removedAtOnce) {
+		if err := p.s.Hold(ctx); err != nil {
+			return err
+		}
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(p.opt.Parallel)
+		for _, i := range part {
+			g.Go(func() error {
+				err := p.r.Store().Delete(ctx, object.Named(store.Pack, v.packs[i].id))
+				if err != nil && !errors.Is(err, store.ErrNotExist) {
+					return fmt.Errorf("remove pack %s: %w", v.packs[i].id.Short(), err)
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		for _, i := range part {
+			p.res.Deleted.add(&v.packs[i])
+		}
+	}
+	return nil
+}

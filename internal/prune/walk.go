@@ -1,0 +1,232 @@
+package prune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// chunkBatch is how many chunks of files are looked up together.
+const chunkBatch = 16 << 10
+
+// walk follows snapshots and marks the places of all that they need. Whatever cannot be found or read ends it.
+type walk struct {
+	p *places
+
+	mu    sync.Mutex
+	more  *sync.Cond
+	stack []format.ID // folders still to be visited
+	busy  int
+}
+
+// follow marks what the snapshots need.
+func (p *places) follow(ctx context.Context, listed []repo.Listed, parallel int) error {
+	w := &walk{p: p}
+	w.more = sync.NewCond(&w.mu)
+	root := &visitor{walk: w}
+	for i := range listed {
+		if listed[i].Err != nil {
+			return fmt.Errorf("snapshot %s: %w: %w", listed[i].ID.Short(), ErrDamaged, listed[i].Err)
+		}
+		if err := root.folders([]format.ID{listed[i].Snapshot.Tree}); err != nil {
+			return fmt.Errorf("snapshot %s: %w", listed[i].ID.Short(), err)
+		}
+	}
+	slices.Reverse(w.stack)
+	g, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, w.wake)()
+	for range parallel {
+		g.Go(func() error {
+			v := &visitor{walk: w}
+			if err := v.run(ctx); err != nil {
+				return err
+			}
+			return v.lookUp()
+		})
+	}
+	return g.Wait()
+}
+
+func (w *walk) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.more.Broadcast()
+}
+
+// pop waits for a folder; false: there is none and there will be none.
+func (w *walk) pop(ctx context.Context) (format.ID, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.stack) == 0 && w.busy > 0 && ctx.Err() == nil {
+		w.more.Wait()
+	}
+	if len(w.stack) == 0 || ctx.Err() != nil {
+		return format.ID{}, false
+	}
+	id := w.stack[len(w.stack)-1]
+	w.stack = w.stack[:len(w.stack)-1]
+	w.busy++
+	return id, true
+}
+
+func (w *walk) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy--; w.busy == 0 {
+		w.more.Broadcast()
+	}
+}
+
+// visitor is one goroutine that visits folders.
+type visitor struct {
+	*walk
+	dirs   []format.ID // beneath the folder that is visited
+	lists  []format.ID // of its large files
+	chunks []format.ID // to be looked up
+	found  []hashcache.Found
+	at     []uint64
+}
+
+func (v *visitor) run(ctx context.Context) error {
+	for {
+		id, ok := v.pop(ctx)
+		if !ok {
+			return context.Cause(ctx)
+		}
+		err := v.folder(ctx, id)
+		v.done()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// need marks the places of blobs. v.at has their numbers afterwards.
+func (v *visitor) need(ids []format.ID) error {
+	v.found = slices.Grow(v.found[:0], len(ids))[:len(ids)]
+	v.at = slices.Grow(v.at[:0], len(ids))[:len(ids)]
+	missing, err := v.p.locate(ids, v.found, v.at)
+	if err != nil {
+		return err
+	}
+	if missing != nil {
+		return fmt.Errorf("blob %s is in no pack: %w", *missing, ErrDamaged)
+	}
+	for _, n := range v.at {
+		v.p.used.add(n)
+	}
+	return nil
+}
+
+// folders takes up folders that were not met before.
+func (v *visitor) folders(ids []format.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := v.need(ids); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, id := range ids {
+		if v.p.walked.add(v.at[i]) {
+			v.stack = append(v.stack, id)
+			v.more.Signal()
+		}
+	}
+	return nil
+}
+
+// load reads a page.
+func (v *visitor) load(ctx context.Context, id format.ID) ([]byte, error) {
+	if err := v.need([]format.ID{id}); err != nil {
+		return nil, err
+	}
+	p, err := v.p.r.LoadBlob(ctx, id)
+	if err != nil && (object.IsDamage(err) || errors.Is(err, store.ErrNotExist)) {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return p, err
+}
+
+func (v *visitor) folder(ctx context.Context, id format.ID) error {
+	v.dirs, v.lists = v.dirs[:0], v.lists[:0]
+	err := tree.Walk(ctx, v.load, id, func(n *tree.Node) error {
+		switch {
+		case n.Type == tree.Dir:
+			v.dirs = append(v.dirs, n.Subtree)
+		case n.Type == tree.File && !n.Content.List.IsZero():
+			v.lists = append(v.lists, n.Content.List)
+		case n.Type == tree.File:
+			for _, c := range n.Content.Chunks {
+				if err := v.chunk(c); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return damage(err)
+	}
+	if err := v.folders(v.dirs); err != nil {
+		return err
+	}
+	for _, list := range v.lists {
+		if err := v.list(ctx, list); err != nil {
+			return damage(err)
+		}
+	}
+	return nil
+}
+
+func (v *visitor) list(ctx context.Context, id format.ID) error {
+	if err := v.need([]format.ID{id}); err != nil {
+		return err
+	}
+	if !v.p.walked.add(v.at[0]) {
+		return nil
+	}
+	return tree.WalkList(ctx, v.load, id, v.chunk)
+}
+
+// damage says of a tree that does not mean what it should that the repository is damaged.
+func damage(err error) error {
+	if !errors.Is(err, ErrDamaged) && (errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupported)) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+func (v *visitor) chunk(c tree.Chunk) error {
+	if c.IsHole() {
+		return nil
+	}
+	if v.chunks = append(v.chunks, c.ID); len(v.chunks) < chunkBatch {
+		return nil
+	}
+	return v.lookUp()
+}
+
+// lookUp marks the chunks that were gathered.
+func (v *visitor) lookUp() error {
+	slices.SortFunc(v.chunks, format.ID.Compare)
+	v.chunks = slices.Compact(v.chunks)
+	if len(v.chunks) == 0 {
+		return nil
+	}
+	err := v.need(v.chunks)
+	v.chunks = v.chunks[:0]
+	return err
+}
