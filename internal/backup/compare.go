@@ -81,7 +81,7 @@ func (p *pipeline) compare(ctx context.Context, j *job) error {
 	j.key = signer.Key(j.dir)
 	j.local, j.racy = signer.Local(j.dir)
 	p.signers.Put(signer)
-	p.owners.see(j.dir.Entries)
+	p.owners.See(j.dir.Entries)
 	if err := p.recall(j); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/crew"
+	"github.com/tidemark-backup/tidemark/internal/backup/owners"
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -112,8 +113,8 @@ type Memory struct {
 // Result is what a run found; the snapshot itself is the caller's to write.
 type Result struct {
 	Tree   format.ID
-	Users  map[uint32]bool // that own something
-	Groups map[uint32]bool
+	Users  map[uint32]string // names of those that own something
+	Groups map[uint32]string
 	Files  uint64 // objects in the tree
 	Failed bool   // at least one object could not be looked at or read
 }
@@ -168,7 +169,7 @@ type pipeline struct {
 	asides  *crew.Buffers   // one for each reader, for what it reads while a gate bounds it
 	makers  *makers
 	links   links
-	owners  owners
+	owners  owners.Set
 	root    *job
 	found   atomic.Int64 // sources that exist
 	work    atomic.Int64 // that the workers have done, as tune.Sample counts it
@@ -271,7 +272,7 @@ func (p *pipeline) abandon() {
 }
 
 func (p *pipeline) result() *Result {
-	users, groups := p.owners.lists()
+	users, groups := p.owners.Names()
 	totals := p.Ledger.Snapshot()
 	return &Result{
 		Tree: p.root.tree, Users: users, Groups: groups, Files: totals.Objects.Inspected, Failed: totals.Failures > 0,

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/user"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -146,7 +144,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	sn := out.Snapshot
 	sn.Tree, sn.End = result.Tree, signature.Moment(time.Now())
-	sn.Users, sn.Groups = names(result.Users, lookUpUser), names(result.Groups, lookUpGroup)
+	sn.Users, sn.Groups = result.Users, result.Groups
 	sn.Stats = stats(l.Snapshot(), s.Totals())
 	l.Phase(report.Saving)
 	if job.SkipUnchanged && out.Same {
@@ -243,31 +241,6 @@ func sameSources(a, b []string) bool {
 	slices.Sort(a)
 	slices.Sort(b)
 	return slices.Equal(a, b)
-}
-
-// names looks up what the owners are called here. One without a name is left out.
-func names(ids map[uint32]bool, look func(string) string) map[uint32]string {
-	named := map[uint32]string{}
-	for id := range ids {
-		if name := look(strconv.FormatUint(uint64(id), 10)); name != "" {
-			named[id] = name
-		}
-	}
-	return named
-}
-
-func lookUpUser(id string) string {
-	if u, err := user.LookupId(id); err == nil {
-		return u.Username
-	}
-	return ""
-}
-
-func lookUpGroup(id string) string {
-	if g, err := user.LookupGroupId(id); err == nil {
-		return g.Name
-	}
-	return ""
 }
 
 // stats are the numbers kept in the snapshot.

@@ -45,7 +45,7 @@ func (s *Stdin) run(ctx context.Context, deps Deps, par Parallel) (*Result, erro
 		Name: components[len(components)-1], Type: tree.File, Mode: 0o600, UID: uint32(os.Getuid()),
 		GID: uint32(os.Getgid()), Links: 1, Size: size, ModTime: now, Changed: now, Content: content,
 	}
-	p.owners.add(node.UID, node.GID)
+	p.owners.Add(node.UID, node.GID)
 	p.Ledger.Add(&report.Tally{
 		Objects: report.ObjectsOf[uint64]{Inspected: 1, Files: 1, BackedUp: 1, Deduplicated: 1},
 		Files:   report.ComparedOf[uint64]{New: 1},
@@ -62,7 +62,7 @@ func (s *Stdin) run(ctx context.Context, deps Deps, par Parallel) (*Result, erro
 			return nil, err
 		}
 		if depth == 0 {
-			users, groups := p.owners.lists()
+			users, groups := p.owners.Names()
 			p.makers.put(m)
 			return &Result{Tree: root, Users: users, Groups: groups, Files: 1}, p.makers.flush()
 		}

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/macacl"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -37,7 +38,7 @@ func (o *object) get(attr string, p []byte) (int, error) {
 
 func (o *object) setXattr(attr string, value []byte) error {
 	switch {
-	case attr == aclName:
+	case attr == macacl.Name:
 		return o.setACL(value)
 	case o.name == "":
 		return retry(func() error { return unix.Fsetxattr(o.fd, attr, value, 0) })
@@ -47,7 +48,7 @@ func (o *object) setXattr(attr string, value []byte) error {
 
 func (o *object) removeXattr(attr string) error {
 	switch {
-	case attr == aclName:
+	case attr == macacl.Name:
 		return o.setACL(nil)
 	case o.name == "":
 		return retry(func() error { return unix.Fremovexattr(o.fd, attr) })
@@ -57,34 +58,34 @@ func (o *object) removeXattr(attr string) error {
 
 // extra returns the access control list, which is no extended attribute to macOS, as one of ours.
 func (o *object) extra() ([]tree.Xattr, error) {
-	buf := make([]byte, 4+aclReference+aclHead+aclMaxCount*aclEntry)
+	buf := make([]byte, macacl.Room)
 	err := o.attributes(false, unix.ATTR_CMN_EXTENDED_SECURITY, buf)
 	if Unsupported(err) || errors.Is(err, unix.EINVAL) {
 		return nil, nil
 	}
 	var value []byte
 	if err == nil {
-		value, err = aclFromAttributes(buf)
+		value, err = macacl.FromAttributes(buf)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", aclName, err)
+		return nil, fmt.Errorf("%s: %w", macacl.Name, err)
 	}
 	if value == nil {
 		return nil, nil
 	}
-	return []tree.Xattr{{Name: aclName, Value: append([]byte(nil), value...)}}, nil
+	return []tree.Xattr{{Name: macacl.Name, Value: append([]byte(nil), value...)}}, nil
 }
 
 func (o *object) setACL(value []byte) error {
-	buf, err := attributesFromACL(value)
+	buf, err := macacl.Attributes(value)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrNotKept, err)
 	}
 	return o.attributes(true, unix.ATTR_CMN_EXTENDED_SECURITY, buf)
 }
 
 // isACL reports whether the attribute refines the mode, so that it must be set after it.
-func isACL(name string) bool { return name == aclName }
+func isACL(name string) bool { return name == macacl.Name }
 
 // removable reports whether an attribute that the node does not have is taken off. The system puts these on by itself
 // and does not let go of them.

@@ -1,0 +1,34 @@
+package owners
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/scan"
+)
+
+func TestEveryOwnerIsNamedOnce(t *testing.T) {
+	const nobody = 4_000_000_001 // has no name anywhere
+	var entries []scan.Entry
+	for _, id := range []uint32{0, 0, nobody, 0} {
+		var e scan.Entry
+		e.Set(&localfs.Stat{UID: id, GID: id})
+		entries = append(entries, e)
+	}
+	var s Set
+	users, groups := s.Names()
+	require.Empty(t, users)
+	require.Empty(t, groups)
+	s.See(entries[:1])
+	s.See(entries)
+	s.See(nil)
+	require.Equal(t, map[uint32]bool{0: true, nobody: true}, s.users)
+	require.Equal(t, map[uint32]bool{0: true, nobody: true}, s.groups)
+	users, groups = s.Names()
+	require.Equal(t, map[uint32]string{0: "root"}, users)
+	require.Len(t, groups, 1, "root, or wheel on macOS")
+	s.Add(nobody, 0)
+	require.Len(t, s.users, 2)
+}
