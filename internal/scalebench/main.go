@@ -1,6 +1,6 @@
 // Command scalebench measures tidemark on very many small files: first backup, unchanged backups beside a serial walk of
-// the same tree, a backup after a change of one file in a hundred, check, restore of one directory; and what all this
-// leaves in the local cache and in the repository, for each object.
+// the same tree, a backup after a change of one file in a hundred, check, restore of one directory, forget and prune; and
+// what all this leaves in the local cache and in the repository, for each object.
 //
 //	go run ./internal/scalebench -files 300000,1000000,3000000 -work DIR [-image ext4|none] [-cold] [-rounds 3] [-json FILE]
 //	go run ./internal/scalebench -files 28000000 -grow DIR     # only makes the image, which takes a while

@@ -57,9 +57,10 @@ func TestMeasuresASmallTree(t *testing.T) {
 		return nil
 	}
 	require.NoError(t, b.steps(t.Context()))
-	require.Equal(t, []string{stepFirst, stepWalk, stepUnchanged, stepChanged, stepList, stepCheck, stepRestore},
+	require.Equal(t, []string{stepFirst, stepWalk, stepUnchanged, stepChanged, stepList, stepCheck, stepRestore, stepForget,
+		stepPrune},
 		stepNames(b.result))
-	e := b.result.After
+	e := b.result.Pruned
 	total := int64(0)
 	require.NoError(t, eachFile(b.repo(), func(_, _ string, size int64) error { total += size; return nil }))
 	require.Equal(t, total, e.Data+e.metadata())

@@ -25,6 +25,8 @@ const (
 	stepCheck     = "check"
 	stepRestore   = "restore a directory"
 	stepList      = "snapshots"
+	stepForget    = "forget"
+	stepPrune     = "prune"
 )
 
 // sampleFiles is about how many files the directory has that is restored.
@@ -36,7 +38,8 @@ type scale struct {
 	Steps   []measurement `json:"steps"`
 	Changed int           `json:"changed_files"`
 	Size    extents       `json:"after_first"`
-	After   extents       `json:"after_all"`
+	After   extents       `json:"after_change"`
+	Pruned  extents       `json:"after_prune"`
 }
 
 // measurement is one step in one round.
@@ -97,19 +100,14 @@ func (b *bench) steps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range []struct {
-		step    string
-		objects uint64
-		args    []string
-	}{
+	err = b.each(ctx, []call{
 		{stepChanged, objects, []string{"backup", b.tree}},
 		{stepList, 0, []string{"snapshots"}},
 		{stepCheck, objects, []string{"check"}},
 		{stepRestore, inSample, []string{"restore", at, "--target", out}},
-	} {
-		if err := b.tidemark(ctx, s.step, 1, s.objects, s.args...); err != nil {
-			return err
-		}
+	})
+	if err != nil {
+		return err
 	}
 	restored, err := walk(out)
 	if err != nil {
@@ -118,8 +116,32 @@ func (b *bench) steps(ctx context.Context) error {
 	if restored != inSample {
 		return fmt.Errorf("restored %d objects of %s, there are %d", restored, sample, inSample)
 	}
-	b.result.After, err = measureExtents(b.repo(), b.cache())
+	if b.result.After, err = measureExtents(b.repo(), b.cache()); err != nil {
+		return err
+	}
+	err = b.each(ctx, []call{{stepForget, 0, []string{"forget", "--keep-last", "1"}}, {stepPrune, objects, []string{"prune"}}})
+	if err != nil {
+		return err
+	}
+	b.result.Pruned, err = measureExtents(b.repo(), b.cache())
 	return err
+}
+
+// call is one run of the program.
+type call struct {
+	step    string
+	objects uint64
+	args    []string
+}
+
+// each makes calls in their order.
+func (b *bench) each(ctx context.Context, calls []call) error {
+	for _, c := range calls {
+		if err := b.tidemark(ctx, c.step, 1, c.objects, c.args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // walkTree starts this program as a walk.

@@ -29,8 +29,10 @@ func table(s scale) string {
 		"%.1f of them are contents of files of up to 60 bytes)\n", each(e.Cache), each(e.metadata()), each(e.Trees), each(e.Tables),
 		each(e.Index), each(int64(s.Tree.Small)))
 	grown := func(a, b int64) float64 { return float64(b-a) / float64(max(1, s.Changed)) }
-	fmt.Fprintf(&out, "after all: cache %.1f per file; metadata grew by %.0f bytes per changed file (%d changed)\n",
+	fmt.Fprintf(&out, "after the change: cache %.1f per file; metadata grew by %.0f bytes per changed file (%d changed)\n",
 		each(s.After.Cache), grown(e.metadata(), s.After.metadata()), s.Changed)
+	fmt.Fprintf(&out, "after prune: cache %.1f per file, metadata in the repository %.1f\n", each(s.Pruned.Cache),
+		each(s.Pruned.metadata()))
 	return out.String()
 }
 
