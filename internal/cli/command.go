@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -76,9 +77,13 @@ func (a *app) warn(warnings []options.Warning) {
 	}
 }
 
-// besideBuffers is what the program needs beside the buffers of --memory, in bytes: code, stacks, the directories under
-// way, index and cache pages.
-const besideBuffers = 72 << 20
+// What the program needs beside the buffers of --memory, in bytes: stacks, the directories under way, index and cache
+// pages; and for each processor a compressor with its tables, its history and its output. A runtime that may have more
+// keeps a tenth of all that is in use, ballast too, as free pages.
+const (
+	besideBuffers = 36 << 20
+	perProcessor  = 4 << 20
+)
 
 // ballastSize is how much is allocated and never touched, in bytes: it takes no memory, and the garbage collector counts
 // it as in use. A walk through unchanged directories keeps 2 MiB; without ballast it collected a thousand times for a
@@ -93,5 +98,5 @@ func (a *app) boundMemory() {
 		a.ballast = make([]byte, ballastSize)
 	}
 	debug.SetGCPercent(8)
-	debug.SetMemoryLimit(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + ballastSize)
+	debug.SetMemoryLimit(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + int64(runtime.NumCPU())*perProcessor + ballastSize)
 }

@@ -56,6 +56,10 @@ const (
 	layout = 2
 	// lockWait is how long Open waits for another process: it may be about to end.
 	lockWait = 200 * time.Millisecond
+	// mapAhead is how far a file may grow before it is mapped anew, in bytes: that of about a million blobs.
+	mapAhead = 64 << 20
+	// growStep is by how much a file grows more than it has to, in bytes. bbolt's own 16 MiB would be most of a small file.
+	growStep = 1 << 20
 )
 
 // The buckets, besides those of package runs. Numbers in keys are big-endian, so that keys are in the order of the
@@ -187,6 +191,10 @@ func (c *Cache) openFile(repo [16]byte) error {
 				c.file, err = os.OpenFile(path, flag, mode)
 				return c.file, err
 			},
+			// While a file grows beyond its mapping, a commit copies every key and value that it holds to the heap, and waits for
+			// all who read. This is room in the address space, not memory.
+			InitialMmapSize: mapAhead,
+
 			Timeout:        lockWait,
 			FreelistType:   bolt.FreelistMapType,
 			NoSync:         private,
@@ -199,6 +207,7 @@ func (c *Cache) openFile(repo [16]byte) error {
 		if err != nil {
 			return err
 		}
+		c.db.AllocSize = growStep
 		return c.prepare(repo)
 	})
 }
