@@ -145,7 +145,7 @@ type place struct {
 }
 
 // sorted returns the order of records by ID; of equals, the later one comes last. Only places are moved, and as IDs are
-// random their first bytes nearly always decide, and what moves is an eighth of a record.
+// random their first bytes nearly always decide, and what moves is 16 bytes rather than 52.
 func sorted(records []Record) []place {
 	order := make([]place, len(records))
 	for i := range records {
