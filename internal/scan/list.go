@@ -27,6 +27,7 @@ type scratch struct {
 	arena   []byte
 	found   []found
 	order   []position                // of found by name, then of entries by inode
+	spare   []position                // to sort order
 	wanted  [localfs.MostLooks]string // names of the next of order
 	looks   localfs.Looks
 }
@@ -121,7 +122,7 @@ func (s *scratch) sortNames() string {
 	for i := range s.found {
 		s.order = append(s.order, position{s.found[i].head, uint32(i)})
 	}
-	inOrder(s.order)
+	s.order, s.spare = inOrder(s.order, s.spare)
 	for rest := s.order; len(rest) > 1; {
 		n := 1
 		for n < len(rest) && rest[n].key == rest[0].key {
@@ -152,7 +153,8 @@ func (w *walk) stat(d *Directory, text string, s *scratch) {
 		order = append(order, position{f.ino, uint32(len(entries))})
 		entries = append(entries, Entry{Name: name, hollow: verdict == rules.Hollow, ask: verdict == rules.NeedType})
 	}
-	inOrder(order)
+	order, s.spare = inOrder(order, s.spare)
+	s.order = order
 	missing, excluded := 0, len(s.found)-len(entries)
 	for len(order) > 0 {
 		n := s.lstat(d, entries, order)
