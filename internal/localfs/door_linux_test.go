@@ -117,10 +117,15 @@ func methods() map[string]method {
 			}
 			return err
 		}},
-		"OpenWriter":    {1, func(d *Dir) error { w, err := d.OpenWriter("f"); return closing(w, err) }},
-		"CreateFile":    {1, func(d *Dir) error { w, err := d.CreateFile("new"); return closing(w, err) }},
-		"Readlink":      {1, func(d *Dir) error { return ignored(d.Readlink("link")) }},
-		"Lstat":         {1, func(d *Dir) error { return d.Lstat("f", new(Stat)) }},
+		"OpenWriter": {1, func(d *Dir) error { w, err := d.OpenWriter("f"); return closing(w, err) }},
+		"CreateFile": {1, func(d *Dir) error { w, err := d.CreateFile("new"); return closing(w, err) }},
+		"Readlink":   {1, func(d *Dir) error { return ignored(d.Readlink("link")) }},
+		"Lstat":      {1, func(d *Dir) error { return d.Lstat("f", new(Stat)) }},
+		"LstatSome": {1, func(d *Dir) error {
+			l := &Looks{}
+			d.LstatSome([]string{"f", "link"}, l)
+			return l.Errs[0]
+		}},
 		"Fstat":         {1, func(d *Dir) error { return ignored(d.Fstat()) }},
 		"FS":            {2, func(d *Dir) error { return ignored(d.FS()) }},
 		"Entries":       {2, func(d *Dir) error { return d.Entries(nil, func([]byte, tree.Type, uint64) error { return nil }) }},

@@ -80,11 +80,13 @@ func (d *Dir) Lstat(name string, st *Stat) error {
 	if err := checkNameOrSelf(name); err != nil {
 		return failed("stat", name, err)
 	}
-	if err := d.door.once(iopolicy.Metadata, func() error { return d.object(name).stat(st) }); err != nil {
+	if err := d.door.once(iopolicy.Metadata, func() error { return d.lstat(name, st) }); err != nil {
 		return failed("stat", name, err)
 	}
 	return nil
 }
+
+func (d *Dir) lstat(name string, st *Stat) error { return d.object(name).stat(st) }
 
 // Fstat tells about the directory itself.
 func (d *Dir) Fstat() (Stat, error) {

@@ -39,7 +39,7 @@ func (d *Dir) Lstat(name string, st *Stat) error {
 	if err == nil {
 		var grant iopolicy.Grant
 		if grant, err = d.door.begin(iopolicy.Metadata, 0); err == nil {
-			err = d.host.lstat(d.fd, name, st)
+			err = d.lstat(name, st)
 			grant.End(0)
 		}
 	}
@@ -48,6 +48,8 @@ func (d *Dir) Lstat(name string, st *Stat) error {
 	}
 	return nil
 }
+
+func (d *Dir) lstat(name string, st *Stat) error { return d.host.lstat(d.fd, name, st) }
 
 func (h *host) lstat(dirfd int, name string, st *Stat) error {
 	if !h.noStatx.Load() {

@@ -60,8 +60,8 @@ func TestNamesAreInTheOrderOfTheirBytes(t *testing.T) {
 	}
 	text := s.sortNames()
 	var got []string
-	for _, f := range s.found {
-		got = append(got, strings.Clone(text[f.off:f.off+f.len]))
+	for _, pos := range s.order {
+		got = append(got, strings.Clone(s.found[pos.index].name(text)))
 	}
 	require.Equal(t, want, got)
 }

@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -27,8 +26,10 @@ type scratch struct {
 	dirents []byte
 	arena   []byte
 	found   []found
-	order   []position
-	stat    localfs.Stat
+	order   []position                // of found by name, then of entries by inode
+	spare   []position                // to sort order
+	wanted  [localfs.MostLooks]string // names of the next of order
+	looks   localfs.Looks
 }
 
 type found struct {
@@ -38,6 +39,9 @@ type found struct {
 	head     uint64 // the first bytes of the name, in the order of names
 }
 
+// name returns the name, which text has.
+func (f *found) name(text string) string { return text[f.off : f.off+f.len] }
+
 // head returns the first eight bytes of a name as a number, so that most comparisons need not look at the name.
 func head(name []byte) uint64 {
 	if len(name) >= 8 {
@@ -46,11 +50,6 @@ func head(name []byte) uint64 {
 	var p [8]byte
 	copy(p[:], name) // names hold no NUL, so a shorter one comes first
 	return binary.BigEndian.Uint64(p[:])
-}
-
-type position struct {
-	ino   uint64
-	index uint32
 }
 
 // list reads the names of d, drops what is excluded, and looks at the rest in the order of their inodes: neighbours in
@@ -67,8 +66,8 @@ func (w *walk) list(d *Directory, s *scratch) {
 // control lets files whose presence or content makes rules have their say.
 func (w *walk) control(d *Directory, text string, s *scratch) {
 	var present []string
-	for _, f := range s.found {
-		if name := text[f.off : f.off+f.len]; d.state.Control([]byte(name)) {
+	for _, pos := range s.order {
+		if name := s.found[pos.index].name(text); d.state.Control([]byte(name)) {
 			present = append(present, name)
 		}
 	}
@@ -115,15 +114,27 @@ func (w *walk) names(d *Directory, s *scratch) error {
 	})
 }
 
-// sortNames orders s.found by name and returns the text all names are cut from.
+// sortNames puts the order of s.found by name into s.order, and returns the text all names are cut from. Heads are sorted
+// first, by themselves; only where they are equal, names are looked at.
 func (s *scratch) sortNames() string {
 	text := string(s.arena)
-	slices.SortFunc(s.found, func(a, b found) int {
-		if a.head != b.head {
-			return cmp.Compare(a.head, b.head)
+	s.order = s.order[:0]
+	for i := range s.found {
+		s.order = append(s.order, position{s.found[i].head, uint32(i)})
+	}
+	s.order, s.spare = inOrder(s.order, s.spare)
+	for rest := s.order; len(rest) > 1; {
+		n := 1
+		for n < len(rest) && rest[n].key == rest[0].key {
+			n++
 		}
-		return strings.Compare(text[a.off:a.off+a.len], text[b.off:b.off+b.len])
-	})
+		if n > 1 {
+			slices.SortFunc(rest[:n], func(a, b position) int {
+				return strings.Compare(s.found[a.index].name(text), s.found[b.index].name(text))
+			})
+		}
+		rest = rest[n:]
+	}
 	return text
 }
 
@@ -131,36 +142,42 @@ func (s *scratch) sortNames() string {
 func (w *walk) stat(d *Directory, text string, s *scratch) {
 	d.slab = w.slabs.of(len(s.found))
 	entries := d.slab.entries
-	s.order = s.order[:0]
-	for _, f := range s.found {
-		name := text[f.off : f.off+f.len]
+	order := s.order[:0] // of those that are kept, each behind the one that was looked at last
+	for _, pos := range s.order {
+		f := &s.found[pos.index]
+		name := f.name(text)
 		verdict := d.state.Name(s.arena[f.off:f.off+f.len], f.typ)
 		if verdict == rules.Exclude {
 			continue
 		}
-		s.order = append(s.order, position{f.ino, uint32(len(entries))})
+		order = append(order, position{f.ino, uint32(len(entries))})
 		entries = append(entries, Entry{Name: name, hollow: verdict == rules.Hollow, ask: verdict == rules.NeedType})
 	}
-	slices.SortFunc(s.order, func(a, b position) int { return cmp.Compare(a.ino, b.ino) })
+	order, s.spare = inOrder(order, s.spare)
+	s.order = order
 	missing, excluded := 0, len(s.found)-len(entries)
-	for _, pos := range s.order {
-		e := &entries[pos.index]
-		verdict, err := w.look(d, e, s)
-		if err == nil && verdict != rules.Exclude {
-			continue
+	for len(order) > 0 {
+		n := s.lstat(d, entries, order)
+		for i, pos := range order[:n] {
+			e := &entries[pos.index]
+			verdict, err := w.look(d, e, s, i)
+			if err == nil && verdict != rules.Exclude {
+				continue
+			}
+			e.Type = 0
+			missing++
+			switch {
+			case errors.Is(err, localfs.ErrStopped):
+				d.Err = err
+				return // nobody will ask for the entries
+			case err == nil:
+				excluded++
+			case !errors.Is(err, localfs.ErrVanished):
+				d.Missed++
+				w.visitor.Entry(d, e.Name, err)
+			}
 		}
-		e.Type = 0
-		missing++
-		switch {
-		case errors.Is(err, localfs.ErrStopped):
-			d.Err = err
-			return // nobody will ask for the entries
-		case err == nil:
-			excluded++
-		case !errors.Is(err, localfs.ErrVanished):
-			d.Missed++
-			w.visitor.Entry(d, e.Name, err)
-		}
+		order = order[n:]
 	}
 	if missing > 0 {
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Type == 0 })
@@ -171,10 +188,19 @@ func (w *walk) stat(d *Directory, text string, s *scratch) {
 	}
 }
 
-// look stats one entry and asks the rules that need to know more than its name.
-func (w *walk) look(d *Directory, e *Entry, s *scratch) (rules.Verdict, error) {
-	st := &s.stat
-	if err := d.dir.Lstat(e.Name, st); err != nil {
+// lstat asks for the status of some of the entries that are next, and returns how many: s.looks has it.
+func (s *scratch) lstat(d *Directory, entries []Entry, order []position) int {
+	wanted := s.wanted[:min(len(order), len(s.wanted))]
+	for i := range wanted {
+		wanted[i] = entries[order[i].index].Name
+	}
+	return d.dir.LstatSome(wanted, &s.looks)
+}
+
+// look takes over the status of one entry, and asks the rules that need to know more than its name.
+func (w *walk) look(d *Directory, e *Entry, s *scratch, at int) (rules.Verdict, error) {
+	st := &s.looks.Stats[at]
+	if err := s.looks.Errs[at]; err != nil {
 		return 0, err
 	}
 	if st.Type == 0 {

@@ -39,6 +39,9 @@
 //   - An operation is charged when it ends, if it reached the device, but to the period and moment of its issue. An
 //     operation that is certain to reach it is charged when it is issued. What a cache answered is free: it uses up no
 //     period and opens no window. See [Grant.End] for how that is told.
+//   - Calls that a cache answers may share an operation outside windows: see [Series]. If one of them reaches the device
+//     after all, they are charged as one, and who uses the device waits for those that are left: at most so many as the
+//     program says, once, for the next ones are single again.
 //   - A sleeper whose time has come goes at once, where the kernel's timer takes a millisecond at least.
 //   - While all clients of a gate are of tier 0, nobody needs to know when they were at the device, and nobody asks the
 //     clock. Who joins them sees what they have in flight, and all that begins from then on.

@@ -21,7 +21,7 @@ type Config struct {
 	// too and a Watcher must know which bytes were for this one.
 	Attribute bool
 	// Observe is told of operations that were metered and have reached the device: what they were, how long they took, and
-	// what they moved. It is quick, and does not call the gate but for SetMedium and Sample. Nil: nobody wants to know.
+	// what they moved. Those that were several calls are left out: how long one takes, they do not tell. It is quick, and does not call the gate but for SetMedium and Sample. Nil: nobody wants to know.
 	Observe func(op Kind, took time.Duration, reached Bytes)
 }
 
@@ -48,7 +48,8 @@ type Gate struct {
 	_                   [64]byte            // what changes seldom shares no cache line with what changes always
 	lanes               [Tiers + 1]lane
 	ownRead, ownWritten atomic.Uint64
-	small               atomic.Int64 // operations inside windows that are under way
+	more                atomic.Uint64 // calls of a Series that began as one with another
+	small               atomic.Int64  // operations inside windows that are under way
 
 	mu     sync.Mutex
 	medium Medium

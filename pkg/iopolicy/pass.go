@@ -165,9 +165,13 @@ func (m mark) issued(period uint64) bool {
 // Whether the operation reached the device is told by Op.Certain, else by the Meter if there is one and a window was open
 // (a Sync that took its time has reached it, whatever it submitted). Else a Write that moved bytes has, and of the others
 // those that took longer than a copy out of a cache can: 8 microseconds.
-func (g Grant) End(n int) {
+func (g Grant) End(n int) { g.end(n, 1) }
+
+// end is End after a number of calls. It reports whether they were as quick as a cache is; while nobody needs to know,
+// they were.
+func (g Grant) end(n, calls int) (quick bool) {
 	if g.way == nil {
-		return
+		return true
 	}
 	gate, at := g.way.gate, g.mark.lane()
 	now := untimed
@@ -178,8 +182,12 @@ func (g Grant) End(n int) {
 	if n > 0 && g.mark&bare != 0 {
 		lane.read.Add(uint64(n))
 	}
-	if g.mark&(bare|metered) != bare || now-g.began >= cheap {
-		gate.settleUp(g, n, now)
+	quick = now == untimed || now-g.began < cheap+int64(calls-1)*further
+	if calls > 1 {
+		gate.more.Add(uint64(calls - 1))
+	}
+	if g.mark&(bare|metered) != bare || !quick {
+		gate.settleUp(g, n, now, outcome{quick, calls == 1})
 	}
 	if g.mark&inside != 0 {
 		gate.small.Add(-1)
@@ -197,6 +205,13 @@ func (g Grant) End(n int) {
 	case waits(at) && now >= gate.nextLook.Load():
 		gate.boundary()
 	}
+	return quick
+}
+
+// outcome is what the clock says of an operation.
+type outcome struct {
+	quick  bool // it need not have waited for a device
+	single bool // it was one call
 }
 
 // issue lets an operation go in a state. g.mu is held.
@@ -295,9 +310,9 @@ func (g *Gate) book(grant Grant, at int64) {
 
 // settleUp ends the metering of an operation; if it has reached the device, its window is opened, and it is charged to
 // the moment of its issue.
-func (g *Gate) settleUp(grant Grant, n int, now int64) {
+func (g *Gate) settleUp(grant Grant, n int, now int64, out outcome) {
 	at, kind := grant.mark.lane(), grant.mark.kind()
-	reached := g.reached(grant, n, now)
+	reached := g.reached(grant, n, now, out)
 	if lane := &g.lanes[at]; kind.writes() {
 		lane.written.Add(uint64(max(n, 0)))
 		lane.flush.Add(1)
@@ -322,14 +337,13 @@ func (g *Gate) settleUp(grant Grant, n int, now int64) {
 }
 
 // reached reports whether an operation was at the device, and ends its metering.
-func (g *Gate) reached(grant Grant, n int, now int64) bool {
+func (g *Gate) reached(grant Grant, n int, now int64, out outcome) bool {
 	kind, sure := grant.mark.kind(), grant.mark&certain != 0
-	quick := now == untimed || now-grant.began < cheap
 	if grant.mark&metered == 0 {
-		return sure || kind == Write && n > 0 || !quick
+		return sure || kind == Write && n > 0 || !out.quick
 	}
 	var own Bytes
-	if !quick || kind.writes() || sure {
+	if !out.quick || kind.writes() || sure {
 		after := g.cfg.Meter.Submitted()
 		own = Bytes{after.Read - grant.way.before.Read, after.Written - grant.way.before.Written}
 		g.ownRead.Add(own.Read)
@@ -337,10 +351,10 @@ func (g *Gate) reached(grant Grant, n int, now int64) bool {
 	}
 	runtime.UnlockOSThread()
 	g.ways.Put(grant.way)
-	if g.cfg.Observe != nil && own != (Bytes{}) {
+	if g.cfg.Observe != nil && own != (Bytes{}) && out.single { // how many calls of a series took their time is not known
 		g.cfg.Observe(kind, time.Duration(now-grant.began), own)
 	}
-	return sure || own != Bytes{} || kind == Sync && !quick
+	return sure || own != Bytes{} || kind == Sync && !out.quick
 }
 
 // breathe keeps the books of those who sleep after an operation has ended.

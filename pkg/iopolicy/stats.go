@@ -7,7 +7,7 @@ type Stats struct {
 	Name       string
 	Medium     Medium
 	State      State                // for the worst tier that has used the gate
-	Operations uint64               // begun
+	Operations uint64               // begun; of a Series the first call, and when it has ended the others
 	Charged    uint64               // of tiers that can wait, that reached the device and so used up a period's slot
 	Moved      Bytes                // by all operations, as their callers told, whether they reached the device or not
 	Asleep     [Tiers]time.Duration // by tier of the sleeper, summed over sleepers
@@ -23,6 +23,7 @@ func (g *Gate) Stats() Stats {
 	defer g.mu.Unlock()
 	now := g.now()
 	s := Stats{Name: g.cfg.Name, Medium: g.medium, Charged: g.charged, Windows: g.windows}
+	s.Operations = g.more.Load()
 	for i := range g.lanes {
 		s.Operations += g.lanes[i].begun.Load()
 		s.Moved.Read += g.lanes[i].read.Load()
