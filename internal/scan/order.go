@@ -11,7 +11,7 @@ const few = 12
 
 // inOrder sorts positions by their keys; those of equal keys keep their order. What it returns lies in the memory of p or
 // of spare, and the other of them is returned too, to be spare the next time. A walk sorts each directory twice, and this
-// takes a third of the time that slices.SortFunc does, which calls a function for each comparison.
+// takes half of the time that slices.SortFunc does, which calls a function for each comparison.
 func inOrder(p, spare []position) (sorted, free []position) {
 	if isSorted(p) {
 		return p, spare

@@ -21,7 +21,8 @@ type Config struct {
 	// too and a Watcher must know which bytes were for this one.
 	Attribute bool
 	// Observe is told of operations that were metered and have reached the device: what they were, how long they took, and
-	// what they moved. Those that were several calls are left out: how long one takes, they do not tell. It is quick, and does not call the gate but for SetMedium and Sample. Nil: nobody wants to know.
+	// what they moved. Those that were several calls are left out: how long one takes, they do not tell. It is quick, and does
+	// not call the gate but for SetMedium and Sample. Nil: nobody wants to know.
 	Observe func(op Kind, took time.Duration, reached Bytes)
 }
 
