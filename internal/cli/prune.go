@@ -26,7 +26,7 @@ type pruneFlags struct {
 
 // limits registers what 'forget --prune' has as well.
 func (f *pruneFlags) limits(flags *pflag.FlagSet) {
-	flags.StringVar(&f.maxUnused, "max-unused", "5%", "how much may stay taken by what nothing needs: 5%, 200M or unlimited")
+	flags.StringVar(&f.maxUnused, "max-unused", "5%", "how much may stay taken by what nothing needs: 5%, 200M (in MB if no unit is named) or unlimited")
 }
 
 func (f *pruneFlags) options(a *app) (prune.Options, error) {

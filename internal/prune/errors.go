@@ -7,7 +7,11 @@ var (
 	ErrDamaged = errors.New("nothing was removed, because something that snapshots need is missing or cannot be read; run " +
 		"'tidemark check' to see what, and 'tidemark forget' the snapshots that are beyond help by their ID")
 	// ErrBusy: another prune is at work.
-	ErrBusy = errors.New("another prune is at work in this repository, or was cut off a short time ago; try again later")
+	ErrBusy = errors.New("another prune is at work in this repository, or was cut off and counts as at work for 45 minutes; " +
+		"try again later")
+	// errNoRoom: there is no room for what is to be written anew.
+	errNoRoom = errors.New("not enough room to write packs anew; 'tidemark prune --max-unused unlimited' only removes, and " +
+		"needs room for little more than a part of the index")
 	// ErrUnread: some packs that should have been written anew could not be read.
 	ErrUnread = errors.New("packs are damaged and were left as they are; run 'tidemark check --read-data'")
 )

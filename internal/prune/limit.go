@@ -16,7 +16,7 @@ type Limit struct {
 	None    bool    // no limit: packs are only removed, never written anew
 }
 
-// ParseLimit reads 5%, 200M or unlimited.
+// ParseLimit reads 5%, 200M or unlimited. A number without a unit counts megabytes, as in other options.
 func ParseLimit(text string) (Limit, error) {
 	if text == "unlimited" {
 		return Limit{None: true}, nil
@@ -28,7 +28,7 @@ func ParseLimit(text string) (Limit, error) {
 		}
 		return Limit{Percent: p}, nil
 	}
-	n, err := options.ParseSize(text, 1)
+	n, err := options.ParseSize(text, 1<<20)
 	if err != nil {
 		return Limit{}, fmt.Errorf("%q: write a share such as 5%%, an amount such as 200M, or unlimited", text)
 	}

@@ -138,7 +138,7 @@ func heap() int64 {
 }
 
 func TestLimit(t *testing.T) {
-	for text, want := range map[string]uint64{"5%": 50, "0%": 0, "200": 200, "1K": 1024, "50%": 950} {
+	for text, want := range map[string]uint64{"5%": 50, "0%": 0, "200": 200 << 20, "200B": 200, "1K": 1024, "50%": 950} {
 		l, err := ParseLimit(text)
 		require.NoError(t, err)
 		require.Equal(t, want, l.allowed(950), text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"sync/atomic"
@@ -128,7 +129,7 @@ func (p *places) close() error {
 	return nil
 }
 
-// list lists the index segments and finds out which count. A segment that cannot be read is an error: nobody could say
+// list lists the index segments and finds out which count. One of those that cannot be read is an error: nobody could say
 // what it names.
 func (p *places) list(ctx context.Context) error {
 	p.segments, p.superseded = nil, nil
@@ -150,15 +151,25 @@ func (p *places) list(ctx context.Context) error {
 		}
 		return 1
 	})
-	p.segments = all
 	old := make(map[string]bool)
-	err := p.eachSegment(ctx, func(_ store.Info, seg *index.Segment) error {
+	damaged := make(map[string]error)
+	err := p.each(ctx, all, func(_ store.Info, seg *index.Segment) error {
 		for _, id := range seg.Supersedes {
 			old[id.String()] = true
 		}
 		return nil
+	}, func(info store.Info, err error) error {
+		if !object.IsDamage(err) {
+			return err
+		}
+		damaged[info.Name.ID] = err // which matters only if no other segment has taken its place
+		return nil
 	})
-	p.segments = nil
+	for _, id := range slices.Sorted(maps.Keys(damaged)) {
+		if !old[id] && err == nil {
+			err = fmt.Errorf("read index: %w", damaged[id])
+		}
+	}
 	for _, info := range all {
 		if old[info.Name.ID] {
 			p.superseded = append(p.superseded, info)
@@ -169,36 +180,51 @@ func (p *places) list(ctx context.Context) error {
 	return err
 }
 
-// eachSegment reads the segments that count, oldest first, a few ahead.
+// eachSegment reads the segments that count, oldest first.
 func (p *places) eachSegment(ctx context.Context, visit func(store.Info, *index.Segment) error) error {
+	return p.each(ctx, p.segments, visit, func(_ store.Info, err error) error { return err })
+}
+
+// each reads segments in their order, a few ahead. unread decides about one that cannot be read: it is passed over, or
+// ends it all with an error.
+func (p *places) each(ctx context.Context, segments []store.Info, visit func(store.Info, *index.Segment) error,
+	unread func(store.Info, error) error,
+) error {
 	const ahead = 3
-	segments := p.segments
+	type read struct {
+		seg *index.Segment
+		err error
+	}
 	err := object.InOrder(ctx, len(segments), ahead,
-		func(ctx context.Context, i int) (*index.Segment, error) {
-			info := segments[i]
-			plain, err := object.Load(ctx, p.r.Store(), p.r.Keys(), info.Name, info.Size)
-			if errors.Is(err, store.ErrNotExist) {
-				return nil, nil // another writer has put a new one in its place, which is listed the next time
-			}
-			if err != nil {
-				return nil, err
-			}
-			seg, err := index.Decode(plain)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
-			}
-			return seg, nil
+		func(ctx context.Context, i int) (read, error) {
+			seg, err := p.segment(ctx, segments[i])
+			return read{seg, err}, nil
 		},
-		func(i int, seg *index.Segment) error {
-			if seg == nil {
-				return nil
+		func(i int, r read) error {
+			switch {
+			case errors.Is(r.err, store.ErrNotExist):
+				return nil // another writer has put a new one in its place, which is listed the next time
+			case r.err != nil:
+				return unread(segments[i], r.err)
 			}
-			return visit(segments[i], seg)
+			return visit(segments[i], r.seg)
 		})
 	if err != nil {
 		return fmt.Errorf("read index: %w", err)
 	}
 	return nil
+}
+
+func (p *places) segment(ctx context.Context, info store.Info) (*index.Segment, error) {
+	plain, err := object.Load(ctx, p.r.Store(), p.r.Keys(), info.Name, info.Size)
+	if err != nil {
+		return nil, err
+	}
+	seg, err := index.Decode(plain)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
+	}
+	return seg, nil
 }
 
 func (p *places) listPacks(ctx context.Context, condemned map[format.ID]struct{}) error {

@@ -15,9 +15,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 )
 
-// task stands in the lease of a prune, so that there is one at a time.
-const task = "prune"
-
 const defaultParallel = 4
 
 // Options says how a repository is pruned.
@@ -69,12 +66,15 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 	if opt.Phase == nil {
 		opt.Phase = func(string) {}
 	}
-	opt.Session.DryRun, opt.Session.Task = opt.DryRun, task
+	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
 	p := &pruner{r: r, opt: opt}
 	err := r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
 		return p.run(ctx)
 	})
+	if errors.Is(err, store.ErrNoSpace) && !opt.MaxUnused.None {
+		err = fmt.Errorf("%w: %w", errNoRoom, err)
+	}
 	if err != nil {
 		return &p.res, fmt.Errorf("prune: %w", err)
 	}
@@ -87,10 +87,13 @@ func (p *pruner) run(ctx context.Context) error {
 		return err
 	}
 	for _, o := range others {
-		if o.Alive && o.Lease.Task == task {
+		if o.Alive && o.Lease.Task == session.PruneTask {
 			return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
 				o.Quiet.Round(time.Second))
 		}
+	}
+	if err := p.s.DropDamagedMarks(ctx); err != nil {
+		return err
 	}
 	if err := p.first(ctx); err != nil {
 		return err

@@ -90,7 +90,9 @@ func (p *Problem) advice() string {
 		return "nothing is lost by this: the next 'tidemark backup' writes this part of the index anew from the packs"
 	case Snapshot:
 		return fromCopy + "; other snapshots are not affected"
-	case Mark, Lease:
+	case Mark:
+		return "nothing is lost by this, but backups refuse to run; 'tidemark prune' takes it away"
+	case Lease:
 		return "it only keeps others from removing data; let running backups end and check again"
 	case Pack, Tree, Blob:
 	}

@@ -55,15 +55,16 @@ type Target struct {
 
 // Session is a running writer. Its methods are safe for concurrent use; its FrameWriters belong to one goroutine each.
 type Session struct {
-	ctx    context.Context // ends with the session: Claim and Add take none, as they are called once per batch
-	cancel context.CancelCauseFunc
-	st     store.Store
-	to     Target
-	opt    Options
-	seg    segment
-	claims *claims
-	lease  *writerLease
-	marks  []Mark // that prunes put before this session began, ascending
+	ctx          context.Context // ends with the session: Claim and Add take none, as they are called once per batch
+	cancel       context.CancelCauseFunc
+	st           store.Store
+	to           Target
+	opt          Options
+	seg          segment
+	claims       *claims
+	lease        *writerLease
+	marks        []Mark        // that prunes put before this session began, ascending
+	damagedMarks []damagedMark // of a prune
 
 	judgedMu  sync.Mutex
 	condemned map[format.ID]struct{} // packs that a prune marked before this session began, and distrusted ones
