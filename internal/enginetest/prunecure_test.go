@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 )
@@ -21,13 +21,13 @@ func TestPruneTakesADamagedMarkAway(t *testing.T) {
 	name := store.Name{Kind: store.Mark, ID: first.String()} // no bytes have that hash
 	require.NoError(t, p.st.Put(ctx, name, []byte("this was a mark once")))
 	_, _, err := p.backup(p.smallJob())
-	require.ErrorIs(t, err, session.ErrDamagedMark)
+	require.ErrorIs(t, err, marks.ErrDamaged)
 
 	p.forget(first)
 	dry := smallPrune()
 	dry.DryRun = true
 	_, err = p.prune(dry)
-	require.ErrorIs(t, err, session.ErrDamagedMark)
+	require.ErrorIs(t, err, marks.ErrDamaged)
 	_, err = p.st.Stat(ctx, name)
 	require.NoError(t, err, "a dry run takes nothing away")
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -155,9 +156,9 @@ func (p *pruner) first(ctx context.Context) error {
 // survey is what a prune knows of the repository at a moment: all decisions are made from one.
 type survey struct {
 	*places
-	marks  []session.Mark
-	ripe   []session.Mark // of these, those that every writer heeds who is at work
-	young  bool           // a mark is not older than the listings that others may have seen
+	marks  []marks.Mark
+	ripe   []marks.Mark // of these, those that every writer heeds who is at work
+	young  bool         // a mark is not older than the listings that others may have seen
 	others []session.Other
 	listed []repo.Listed
 }
@@ -167,7 +168,7 @@ type survey struct {
 func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	p.opt.Phase("looking at snapshots and index")
 	v := &survey{}
-	if v.marks, err = session.Marks(ctx, p.r.Store(), p.r.Keys()); err != nil {
+	if v.marks, err = marks.All(ctx, p.r.Store(), p.r.Keys()); err != nil {
 		return nil, fmt.Errorf("read marks: %w", err)
 	}
 	if v.others, err = p.s.Others(ctx); err != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -75,7 +75,7 @@ func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode 
 
 // unnamedPacks lists the packs that no segment names and no mark condemns.
 func (x *Index) unnamedPacks(ctx context.Context) ([]packFile, error) {
-	condemned, err := session.Condemned(ctx, x.st, x.keys)
+	condemned, err := marks.Condemned(ctx, x.st, x.keys)
 	if err != nil {
 		return nil, err
 	}

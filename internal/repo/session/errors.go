@@ -18,9 +18,6 @@ var (
 		"files; no snapshot was saved; run 'tidemark check', then the backup again", store.ErrGone)
 	// ErrMismatch: what was read back from the target is not what was sent.
 	ErrMismatch = errors.New("the target does not hold what was sent to it")
-	// ErrDamagedMark: nobody can say what a prune has condemned.
-	ErrDamagedMark = errors.New("a mark that a prune left is damaged, so it is not known what is about to be removed; " +
-		"'tidemark prune' takes the mark away, and nothing else with it")
 	// ErrTooLarge: a blob exceeds what one frame can hold.
 	ErrTooLarge = errors.New("blob is too large for a frame")
 )

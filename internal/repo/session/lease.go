@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
@@ -197,7 +198,7 @@ func (s *Session) inTime(ctx context.Context, name store.Name) error {
 // began. That is more than the snapshot needs, but which packs hold the subtrees it takes over from its parent is not
 // known here; a run that fails for this reason is quickly repeated, since what it stored stays in the index.
 func (s *Session) recheck(ctx context.Context) error {
-	marked, err := Condemned(ctx, s.st, s.to.Keys)
+	marked, err := marks.Condemned(ctx, s.st, s.to.Keys)
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)
 	}

@@ -6,82 +6,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/mark"
-	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
-// Mark is a mark on the target.
-type Mark struct {
-	ID   format.ID
-	Info store.Info // as it was listed
-	*mark.Mark
-}
-
 // PruneTask stands in the lease of a prune, so that there is one at a time.
 const PruneTask = "prune"
-
-// Marks returns the marks on the target by ascending ID. One that cannot be read is an error, ErrDamagedMark if it is
-// damaged: without it a snapshot could rely on a pack that is about to be removed.
-func Marks(ctx context.Context, st store.Store, keys *seal.Keys) ([]Mark, error) {
-	marks, damaged, err := readMarks(ctx, st, keys)
-	if err == nil && len(damaged) > 0 {
-		err = damaged[0].why
-	}
-	if err != nil {
-		return nil, err
-	}
-	return marks, nil
-}
-
-// damagedMark is a mark that says nothing any more.
-type damagedMark struct {
-	name store.Name
-	why  error
-}
-
-func readMarks(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, damaged []damagedMark, err error) {
-	var infos []store.Info
-	for info, err := range st.List(ctx, store.Mark) {
-		if err != nil {
-			return nil, nil, fmt.Errorf("list marks: %w", err)
-		}
-		infos = append(infos, info)
-	}
-	for _, info := range infos {
-		id, err := format.ParseID(info.Name.ID)
-		if err != nil {
-			continue // not a name we give
-		}
-		m, err := readMark(ctx, st, keys, info)
-		switch {
-		case errors.Is(err, store.ErrNotExist): // the prune has just finished
-		case object.IsDamage(err):
-			damaged = append(damaged, damagedMark{info.Name, fmt.Errorf("%w: %w", ErrDamagedMark, err)})
-		case err != nil:
-			return nil, nil, err
-		default:
-			marks = append(marks, Mark{id, info, m})
-		}
-	}
-	slices.SortFunc(marks, func(a, b Mark) int { return a.ID.Compare(b.ID) })
-	return marks, damaged, nil
-}
-
-func readMark(ctx context.Context, st store.Store, keys *seal.Keys, info store.Info) (*mark.Mark, error) {
-	plain, err := object.Load(ctx, st, keys, info.Name, info.Size)
-	if err != nil {
-		return nil, err
-	}
-	m, err := mark.Decode(plain)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
-	}
-	return m, nil
-}
 
 // DropDamagedMarks removes the marks that were damaged when the session of a prune began. That pardons what they condemned:
 // of the packs, those that the index does not name any more were needed by no snapshot, nor by one that came later, as
@@ -89,50 +21,31 @@ func readMark(ctx context.Context, st store.Store, keys *seal.Keys, info store.I
 func (s *Session) DropDamagedMarks(ctx context.Context) error {
 	for _, m := range s.damagedMarks {
 		if s.opt.DryRun {
-			return m.why
+			return m.Why
 		}
 		if err := s.Hold(ctx); err != nil {
 			return err
 		}
-		if err := s.st.Delete(ctx, m.name); err != nil && !errors.Is(err, store.ErrNotExist) {
+		if err := s.st.Delete(ctx, m.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
 			return fmt.Errorf("remove a damaged mark: %w", err)
 		}
 	}
 	return nil
 }
 
-// Condemned returns the packs that prunes have condemned, and fails as Marks does.
-func Condemned(ctx context.Context, st store.Store, keys *seal.Keys) (map[format.ID]struct{}, error) {
-	marks, err := Marks(ctx, st, keys)
-	if err != nil {
-		return nil, err
-	}
-	return condemnedBy(marks), nil
-}
-
-func condemnedBy(marks []Mark) map[format.ID]struct{} {
-	condemned := make(map[format.ID]struct{})
-	for i := range marks {
-		for _, id := range marks[i].Packs {
-			condemned[id] = struct{}{}
-		}
-	}
-	return condemned
-}
-
 // heed reads the marks and, if there are any, says in the lease that this writer obeys them. The lease stands by now: a
 // prune that does not see it has put its mark before, so that the mark is found here.
 func (s *Session) heed(ctx context.Context) error {
-	marks, damaged, err := readMarks(ctx, s.st, s.to.Keys)
+	found, damaged, err := marks.Read(ctx, s.st, s.to.Keys)
 	if err == nil && len(damaged) > 0 && s.opt.Task != PruneTask {
-		err = damaged[0].why
+		err = damaged[0].Why
 	}
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)
 	}
 	s.damagedMarks = damaged
-	s.marks, s.condemned = marks, condemnedBy(marks)
-	if len(marks) == 0 || s.opt.DryRun {
+	s.marks, s.condemned = found, marks.CondemnedBy(found)
+	if len(found) == 0 || s.opt.DryRun {
 		return nil
 	}
 	if err := s.lease.heed(ctx, s.heeded()); err != nil {
@@ -165,7 +78,7 @@ func (s *Session) Reliable(ctx context.Context) (func(format.ID, *snapshot.Snaps
 		}
 	}
 	return func(id format.ID, sn *snapshot.Snapshot) bool {
-		return there[id] && !slices.ContainsFunc(s.marks, func(m Mark) bool {
+		return there[id] && !slices.ContainsFunc(s.marks, func(m marks.Mark) bool {
 			_, looked := slices.BinarySearchFunc(m.Looked, id, format.ID.Compare)
 			return !looked && !slices.Contains(sn.Heeds, m.ID)
 		})

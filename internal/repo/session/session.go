@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/tune"
@@ -63,8 +64,8 @@ type Session struct {
 	seg          segment
 	claims       *claims
 	lease        *writerLease
-	marks        []Mark        // that prunes put before this session began, ascending
-	damagedMarks []damagedMark // of a prune
+	marks        []marks.Mark    // that prunes put before this session began, ascending
+	damagedMarks []marks.Damaged // of a prune
 
 	judgedMu  sync.Mutex
 	condemned map[format.ID]struct{} // packs that a prune marked before this session began, and distrusted ones

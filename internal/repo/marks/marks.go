@@ -1,0 +1,102 @@
+// Package marks reads the marks that prunes leave on the target: which packs are about to be removed.
+package marks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/mark"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// Mark is a mark on the target.
+type Mark struct {
+	ID   format.ID
+	Info store.Info // as it was listed
+	*mark.Mark
+}
+
+// All returns the marks on the target by ascending ID. One that cannot be read is an error, ErrDamaged if it is damaged:
+// without it a snapshot could rely on a pack that is about to be removed.
+func All(ctx context.Context, st store.Store, keys *seal.Keys) ([]Mark, error) {
+	marks, damaged, err := Read(ctx, st, keys)
+	if err == nil && len(damaged) > 0 {
+		err = damaged[0].Why
+	}
+	if err != nil {
+		return nil, err
+	}
+	return marks, nil
+}
+
+// Damaged is a mark that says nothing any more.
+type Damaged struct {
+	Name store.Name
+	Why  error // an ErrDamaged
+}
+
+// Read returns the marks by ascending ID, and those that are damaged. Whoever stores something must not go on beside one.
+func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, damaged []Damaged, err error) {
+	var infos []store.Info
+	for info, err := range st.List(ctx, store.Mark) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("list marks: %w", err)
+		}
+		infos = append(infos, info)
+	}
+	for _, info := range infos {
+		id, err := format.ParseID(info.Name.ID)
+		if err != nil {
+			continue // not a name we give
+		}
+		m, err := readMark(ctx, st, keys, info)
+		switch {
+		case errors.Is(err, store.ErrNotExist): // the prune has just finished
+		case object.IsDamage(err):
+			damaged = append(damaged, Damaged{info.Name, fmt.Errorf("%w: %w", ErrDamaged, err)})
+		case err != nil:
+			return nil, nil, err
+		default:
+			marks = append(marks, Mark{id, info, m})
+		}
+	}
+	slices.SortFunc(marks, func(a, b Mark) int { return a.ID.Compare(b.ID) })
+	return marks, damaged, nil
+}
+
+func readMark(ctx context.Context, st store.Store, keys *seal.Keys, info store.Info) (*mark.Mark, error) {
+	plain, err := object.Load(ctx, st, keys, info.Name, info.Size)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mark.Decode(plain)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
+	}
+	return m, nil
+}
+
+// Condemned returns the packs that prunes have condemned, and fails as All does.
+func Condemned(ctx context.Context, st store.Store, keys *seal.Keys) (map[format.ID]struct{}, error) {
+	marks, err := All(ctx, st, keys)
+	if err != nil {
+		return nil, err
+	}
+	return CondemnedBy(marks), nil
+}
+
+// CondemnedBy returns the packs that some marks condemn.
+func CondemnedBy(marks []Mark) map[format.ID]struct{} {
+	condemned := make(map[format.ID]struct{})
+	for i := range marks {
+		for _, id := range marks[i].Packs {
+			condemned[id] = struct{}{}
+		}
+	}
+	return condemned
+}
