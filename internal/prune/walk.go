@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/todo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -20,22 +20,11 @@ import (
 // chunkBatch is how many chunks of files are looked up together.
 const chunkBatch = 16 << 10
 
-// walk follows snapshots and marks the places of all that they need. Whatever cannot be found or read ends it.
-type walk struct {
-	p *places
-
-	mu    sync.Mutex
-	more  *sync.Cond
-	stack []format.ID // folders still to be visited
-	busy  int
-}
-
-// follow marks what the snapshots need.
+// follow marks what the snapshots need. Whatever cannot be found or read ends it.
 func (p *places) follow(ctx context.Context, listed []repo.Listed, parallel int) error {
-	w := &walk{p: p}
-	w.more = sync.NewCond(&w.mu)
-	root := &visitor{walk: w}
-	for i := range listed {
+	work := todo.New[format.ID]()
+	root := &visitor{p: p, work: work}
+	for i := range slices.Backward(listed) {
 		if listed[i].Err != nil {
 			return fmt.Errorf("snapshot %s: %w: %w", listed[i].ID.Short(), ErrDamaged, listed[i].Err)
 		}
@@ -43,13 +32,11 @@ func (p *places) follow(ctx context.Context, listed []repo.Listed, parallel int)
 			return fmt.Errorf("snapshot %s: %w", listed[i].ID.Short(), err)
 		}
 	}
-	slices.Reverse(w.stack)
 	g, ctx := errgroup.WithContext(ctx)
-	defer context.AfterFunc(ctx, w.wake)()
 	for range parallel {
 		g.Go(func() error {
-			v := &visitor{walk: w}
-			if err := v.run(ctx); err != nil {
+			v := &visitor{p: p, work: work}
+			if err := work.Each(ctx, func(id format.ID) error { return v.folder(ctx, id) }); err != nil {
 				return err
 			}
 			return v.lookUp()
@@ -58,58 +45,15 @@ func (p *places) follow(ctx context.Context, listed []repo.Listed, parallel int)
 	return g.Wait()
 }
 
-func (w *walk) wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.more.Broadcast()
-}
-
-// pop waits for a folder; false: there is none and there will be none.
-func (w *walk) pop(ctx context.Context) (format.ID, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.stack) == 0 && w.busy > 0 && ctx.Err() == nil {
-		w.more.Wait()
-	}
-	if len(w.stack) == 0 || ctx.Err() != nil {
-		return format.ID{}, false
-	}
-	id := w.stack[len(w.stack)-1]
-	w.stack = w.stack[:len(w.stack)-1]
-	w.busy++
-	return id, true
-}
-
-func (w *walk) done() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.busy--; w.busy == 0 {
-		w.more.Broadcast()
-	}
-}
-
 // visitor is one goroutine that visits folders.
 type visitor struct {
-	*walk
-	dirs   []format.ID // beneath the folder that is visited
-	lists  []format.ID // of its large files
-	chunks []format.ID // to be looked up
+	p      *places
+	work   *todo.Stack[format.ID] // folders still to be visited
+	dirs   []format.ID            // beneath the folder that is visited
+	lists  []format.ID            // of its large files
+	chunks []format.ID            // to be looked up
 	found  []hashcache.Found
 	at     []uint64
-}
-
-func (v *visitor) run(ctx context.Context) error {
-	for {
-		id, ok := v.pop(ctx)
-		if !ok {
-			return context.Cause(ctx)
-		}
-		err := v.folder(ctx, id)
-		v.done()
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // need marks the places of blobs. v.at has their numbers afterwards.
@@ -129,7 +73,7 @@ func (v *visitor) need(ids []format.ID) error {
 	return nil
 }
 
-// folders takes up folders that were not met before.
+// folders takes up those folders that were not met before. The slice is used up.
 func (v *visitor) folders(ids []format.ID) error {
 	if len(ids) == 0 {
 		return nil
@@ -137,14 +81,13 @@ func (v *visitor) folders(ids []format.ID) error {
 	if err := v.need(ids); err != nil {
 		return err
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	fresh := ids[:0]
 	for i, id := range ids {
 		if v.p.walked.add(v.at[i]) {
-			v.stack = append(v.stack, id)
-			v.more.Signal()
+			fresh = append(fresh, id)
 		}
 	}
+	v.work.Push(fresh...)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/todo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -28,13 +29,11 @@ func shorten(id format.ID) short { return short(id[:16]) }
 // Walk makes sure that every blob that the snapshots need is in a pack that is there. Folders and lists of chunks are
 // read; of file data only the places are looked up. Snapshots that cannot be read are passed over.
 func (c *Closure) Walk(ctx context.Context, snapshots []repo.Listed) error {
-	w := &walk{c: c, seen: make(map[short]struct{})}
-	w.more = sync.NewCond(&w.mu)
+	w := &walk{c: c, work: todo.New[format.ID](), seen: make(map[short]struct{})}
 	for _, s := range slices.Backward(snapshots) {
 		w.push(s.Snapshot.Tree)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	defer context.AfterFunc(ctx, w.wake)()
 	for range c.Parallel {
 		g.Go(func() error {
 			v := &visitor{walk: w, hasher: c.Keys.Hasher(), clock: c.Ledger.Worker("checker")}
@@ -64,24 +63,16 @@ func (c *Closure) judgeStrays(w *walk) {
 	c.Book.Add(finding.Index, format.ID{}, "index", fmt.Errorf(text, w.strays, w.stray))
 }
 
-// walk is what the visitors share: the folders still to be visited, as a stack, so that neighbours are read together.
+// walk is what the visitors share.
 type walk struct {
-	c *Closure
+	c    *Closure
+	work *todo.Stack[format.ID] // folders still to be visited
 
 	mu     sync.Mutex
-	more   *sync.Cond
-	stack  []format.ID
-	busy   int
 	seen   map[short]struct{} // folders and lists of chunks
 	trees  int
 	strays int       // places in packs that no segment names
 	stray  format.ID // the first of these packs
-}
-
-func (w *walk) wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.more.Broadcast()
 }
 
 // push adds a folder unless it was met before.
@@ -91,10 +82,9 @@ func (w *walk) push(id format.ID) {
 	}
 	w.c.Book.Expect(1, 0)
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.trees++
-	w.stack = append(w.stack, id)
-	w.more.Signal()
+	w.mu.Unlock()
+	w.work.Push(id)
 }
 
 // first reports whether a folder or list is met for the first time.
@@ -106,30 +96,6 @@ func (w *walk) first(id format.ID) bool {
 	}
 	w.seen[shorten(id)] = struct{}{}
 	return true
-}
-
-// pop waits for a folder; false: there is none and there will be none.
-func (w *walk) pop(ctx context.Context) (format.ID, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.stack) == 0 && w.busy > 0 && ctx.Err() == nil {
-		w.more.Wait()
-	}
-	if len(w.stack) == 0 || ctx.Err() != nil {
-		return format.ID{}, false
-	}
-	id := w.stack[len(w.stack)-1]
-	w.stack = w.stack[:len(w.stack)-1]
-	w.busy++
-	return id, true
-}
-
-func (w *walk) done() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.busy--; w.busy == 0 {
-		w.more.Broadcast()
-	}
 }
 
 func (w *walk) outside(at *location) {
@@ -150,19 +116,11 @@ type visitor struct {
 }
 
 func (v *visitor) run(ctx context.Context) error {
-	for {
-		id, ok := v.pop(ctx)
-		if !ok {
-			return context.Cause(ctx)
-		}
+	return v.work.Each(ctx, func(id format.ID) error {
 		v.clock.Enter(report.Unpack)
-		err := v.folder(ctx, id)
-		v.clock.Enter(report.Idle)
-		v.done()
-		if err != nil {
-			return err
-		}
-	}
+		defer v.clock.Enter(report.Idle)
+		return v.folder(ctx, id)
+	})
 }
 
 // load reads a page; a loss is recorded. Errors are errLost or end the check.
