@@ -12,7 +12,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 )
 
@@ -179,13 +178,7 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 		return nil, err
 	}
 	p.res.Snapshots = uint64(len(v.listed))
-	condemned := make(map[format.ID]struct{})
-	for i := range v.marks {
-		for _, id := range v.marks[i].Packs {
-			condemned[id] = struct{}{}
-		}
-	}
-	if v.places, err = openPlaces(ctx, p.r, p.opt.Scratch, condemned); err != nil {
+	if v.places, err = openPlaces(ctx, p.r, p.opt.Scratch, marks.CondemnedBy(v.marks)); err != nil {
 		return nil, whatIsWrong(err)
 	}
 	p.opt.Phase("following snapshots")

@@ -18,14 +18,9 @@ import (
 // other is a writer, under a short name.
 type other = session.Other
 
-const (
-	// segmentPacks and segmentBlobs end a segment that takes the place of others, as a session would.
-	segmentPacks = 64
-	segmentBlobs = 128 << 10
-	// carried bounds how many names of older segments a new one takes over from those that it supersedes: with them, a
-	// machine that was away for several prunes knows that nothing is missing.
-	carried = 1024
-)
+// carried bounds how many names of older segments a new one takes over from those that it supersedes: with them, a
+// machine that was away for several prunes knows that nothing is missing.
+const carried = 1024
 
 // sweep removes the packs of ripe marks that no snapshot needs: first from the index, then the packs, then the marks. A
 // crash in between leaves a mark, and the next prune goes on. Packs that a snapshot has come to need are pardoned, which
@@ -139,7 +134,8 @@ func (n *newSegments) add(ctx context.Context, info store.Info, seg *index.Segme
 			blobs += len(seg.Packs[i].Table.Frames[j].Blobs)
 		}
 	}
-	if len(n.seg.Packs) > 0 && (len(n.seg.Packs)+len(packs) > segmentPacks || n.blobs+blobs > segmentBlobs) {
+	if len(n.seg.Packs) > 0 &&
+		(len(n.seg.Packs)+len(packs) > session.SegmentPacks || n.blobs+blobs > session.SegmentBlobs) {
 		if err := n.put(ctx); err != nil {
 			return err
 		}

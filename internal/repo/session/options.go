@@ -49,10 +49,13 @@ const LeaseExpiry = 30 * time.Minute
 // PackSize is at how many bytes a pack of file data is complete, unless Tuning says otherwise.
 const PackSize = 16 << 20
 
-// segmentBlobs ends an index segment early when its packs hold very many small blobs: until it is merged, each takes some
-// 120 bytes of memory in claims and tables, and as much again while it is. Twice as many take 15 MB more at the peak of a
-// first backup of tiny files, and save it five of ten segments for a million of them.
-const segmentBlobs = 64 << 10
+const (
+	// SegmentPacks is how many packs an index segment names, unless Tuning says otherwise.
+	SegmentPacks = 64
+	// SegmentBlobs ends an index segment early when its packs hold very many small blobs: until it is merged, each of them
+	// takes memory in claims and in tables.
+	SegmentBlobs = 64 << 10
+)
 
 const (
 	defaultLevel     = 2
@@ -61,7 +64,6 @@ const (
 	defaultTreeFrame = 1 << 20
 	defaultDataPack  = PackSize
 	defaultTreePack  = 4 << 20
-	defaultSegment   = 64
 	defaultInterval  = time.Minute
 	defaultHeartbeat = 5 * time.Minute
 )
@@ -102,7 +104,7 @@ func (o Options) withDefaults() Options {
 	t.Frame = orDefault(t.Frame, defaultFrame)
 	t.DataPack = orDefault(t.DataPack, defaultDataPack)
 	t.TreePack = orDefault(t.TreePack, defaultTreePack)
-	t.Segment = orDefault(t.Segment, defaultSegment)
+	t.Segment = orDefault(t.Segment, SegmentPacks)
 	t.Interval = orDefault(t.Interval, defaultInterval)
 	t.Heartbeat = orDefault(t.Heartbeat, defaultHeartbeat)
 	t.Expiry = orDefault(t.Expiry, LeaseExpiry)

@@ -30,7 +30,7 @@ func (g *segment) add(p index.Pack, t Tuning) []index.Pack {
 	for i := range p.Table.Frames {
 		g.blobs += len(p.Table.Frames[i].Blobs)
 	}
-	if len(g.packs) < t.Segment && g.blobs < segmentBlobs && t.Now().Sub(g.since) < t.Interval {
+	if len(g.packs) < t.Segment && g.blobs < SegmentBlobs && t.Now().Sub(g.since) < t.Interval {
 		return nil
 	}
 	return g.drain()
