@@ -244,9 +244,18 @@ func TestMarkWaitsForOlderWriters(t *testing.T) {
 		once.Do(func() {
 			other := &engine{t: t, st: inner, par: p.par, open: p.open}
 			other.open.CacheDir = t.TempDir()
+			dry := smallPrune()
+			dry.DryRun = true
+			forecast, err := (&pruned{engine: other}).prune(dry)
+			require.NoError(t, err)
+			require.Len(t, forecast.Waiting, 1)
+			require.NotZero(t, forecast.Condemned.Packs)
+			require.Zero(t, forecast.Deleted.Packs)
+			require.LessOrEqual(t, forecast.Freed, int64(0))
 			res, err := (&pruned{engine: other}).prune(smallPrune())
 			require.NoError(t, err)
 			require.Len(t, res.Waiting, 1)
+			require.LessOrEqual(t, res.Freed, int64(0), "what was written anew, and nothing removed yet")
 			require.NotZero(t, res.Condemned.Packs)
 			require.Zero(t, res.Deleted.Packs)
 			waiting = true

@@ -9,9 +9,6 @@ var (
 	// ErrBusy: another prune is at work.
 	ErrBusy = errors.New("another prune is at work in this repository, or was cut off and counts as at work for 45 minutes; " +
 		"try again later")
-	// errNoRoom: there is no room for what is to be written anew.
-	errNoRoom = errors.New("not enough room to write packs anew; 'tidemark prune --max-unused unlimited' only removes, and " +
-		"needs room for little more than a part of the index")
 	// ErrUnread: some packs that should have been written anew could not be read.
-	ErrUnread = errors.New("packs are damaged and were left as they are; run 'tidemark check --read-data'")
+	ErrUnread = errors.New("could not be read in whole and stayed; run 'tidemark check --read-data'")
 )

@@ -61,6 +61,7 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 		}
 		left -= unused(i)
 		v.packs[i].repack = true
+		v.rewrite += needs[i]
 		plan = append(plan, i)
 	}
 	p.res.Unused = left
@@ -110,14 +111,28 @@ func (v *survey) tables(ctx context.Context, visit func(i int, t *pack.Table) er
 	})
 }
 
-// forecast is what a dry run says.
+// forecast is what a dry run says. What is planned is removed by the same run if nobody else is at work, and no listing has
+// to settle.
 func (p *pruner) forecast(v *survey, plan []int) {
+	if len(plan) > 0 {
+		for i := range v.others {
+			if v.others[i].Alive {
+				p.waitFor(&v.others[i])
+			}
+		}
+		p.res.Settling = p.res.Settling || p.opt.Settle > 0
+	}
+	waits := len(p.res.Waiting) > 0 || p.res.Settling
 	for _, i := range plan {
 		s := &v.packs[i]
 		p.res.Condemned.add(s)
+		if !waits {
+			p.res.Deleted.add(s)
+		}
 		if s.repack {
 			p.res.Repacked.add(s)
 			p.res.Rewritten += s.raw
 		}
 	}
+	p.res.Freed = int64(p.res.Deleted.Bytes) - int64(v.rewrite)
 }

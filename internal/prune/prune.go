@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 )
@@ -40,6 +41,7 @@ type Result struct {
 	Snapshots uint64 // that were followed
 	Before    Amount // all packs, at the beginning
 	Deleted   Amount // packs that are not there any more
+	Freed     int64  // bytes of packs and index segments that were removed, less those that were written; a dry run estimates packs
 	Repacked  Amount // packs whose live blobs were written anew
 	Rewritten uint64 // bytes of those blobs
 	Condemned Amount // packs that a later prune will remove
@@ -56,6 +58,8 @@ type pruner struct {
 	s   *repo.Session
 	opt Options
 	res Result
+
+	index int64 // bytes of index segments that were removed, less those that the prune has put in their place
 }
 
 // Run prunes a repository. The Result is there also beside an error, and then says what was done before it.
@@ -72,8 +76,15 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 		p.s = s
 		return p.run(ctx)
 	})
+	if p.s != nil && !opt.DryRun {
+		p.res.Freed = int64(p.res.Deleted.Bytes) + p.index - int64(p.s.Totals().Stored)
+	}
 	if errors.Is(err, store.ErrNoSpace) && !opt.MaxUnused.None {
-		err = fmt.Errorf("%w: %w", errNoRoom, err)
+		err = &store.Problem{
+			What: "not enough room to write packs anew", Cause: store.Brief(err), Kinds: []error{err},
+			Do: "run 'tidemark prune --max-unused unlimited', which only removes and needs room for little more than a part " +
+				"of the index",
+		}
 	}
 	if err != nil {
 		return &p.res, fmt.Errorf("prune: %w", err)
@@ -105,7 +116,7 @@ func (p *pruner) run(ctx context.Context) error {
 		return err
 	}
 	if p.res.Damaged > 0 {
-		return fmt.Errorf("%d %w", p.res.Damaged, ErrUnread)
+		return fmt.Errorf("%s %w", human.Plural(p.res.Damaged, "pack"), ErrUnread)
 	}
 	return nil
 }
@@ -160,6 +171,8 @@ type survey struct {
 	young  bool         // a mark is not older than the listings that others may have seen
 	others []session.Other
 	listed []repo.Listed
+
+	rewrite uint64 // estimate of the bytes that packs take in which the plan writes blobs anew
 }
 
 // survey looks at everything, in the order on which the proof rests: the writers after the marks, the snapshots after the
@@ -207,17 +220,21 @@ func (v *survey) judge(p *pruner) {
 		for j := range v.others {
 			if o := &v.others[j]; o.Alive && !o.Heeds(m.ID) {
 				waits = true
-				if !slices.ContainsFunc(p.res.Waiting, func(w session.Other) bool { return w.Name == o.Name }) {
-					p.res.Waiting = append(p.res.Waiting, *o)
-				}
+				p.waitFor(o)
 			}
 		}
-		if !p.opt.DryRun && p.opt.Settle > 0 && p.s.Now().Sub(m.Info.Modified) < p.opt.Settle {
+		if p.opt.Settle > 0 && p.s.Now().Sub(m.Info.Modified) < p.opt.Settle {
 			waits, v.young, p.res.Settling = true, true, true
 		}
 		if !waits {
 			v.ripe = append(v.ripe, *m)
 		}
+	}
+}
+
+func (p *pruner) waitFor(o *session.Other) {
+	if !slices.ContainsFunc(p.res.Waiting, func(w session.Other) bool { return w.Name == o.Name }) {
+		p.res.Waiting = append(p.res.Waiting, *o)
 	}
 }
 

@@ -108,6 +108,7 @@ func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) error {
 		if err := p.r.Store().Delete(ctx, info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
 			return fmt.Errorf("remove index segment: %w", err)
 		}
+		p.index += info.Size
 	}
 	return nil
 }
@@ -175,6 +176,7 @@ func (n *newSegments) put(ctx context.Context) error {
 	if err := object.Put(ctx, n.p.r.Store(), object.Named(store.Index, id), data, true); err != nil {
 		return fmt.Errorf("store index segment: %w", err)
 	}
+	n.p.index -= int64(len(data))
 	*n = newSegments{p: n.p}
 	return nil
 }

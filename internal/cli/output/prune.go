@@ -28,9 +28,14 @@ func (p *Pruned) Text(w io.Writer) error {
 		line(would(p.DryRun, "written anew"), fmt.Sprintf("%s of %s", human.Size(r.Rewritten), amount(r.Repacked)))
 	}
 	if r.Condemned.Packs > 0 || p.DryRun {
-		line(would(p.DryRun, "not needed"), amount(r.Condemned))
+		line("not needed", amount(r.Condemned))
 	}
 	line(would(p.DryRun, "removed"), amount(r.Deleted))
+	if r.Freed < 0 {
+		line(would(p.DryRun, "larger by"), human.Size(uint64(-r.Freed)))
+	} else {
+		line(would(p.DryRun, "smaller by"), human.Size(uint64(r.Freed)))
+	}
 	if r.Pardoned > 0 {
 		line("needed after all", human.Plural(r.Pardoned, "pack"))
 	}
@@ -40,13 +45,21 @@ func (p *Pruned) Text(w io.Writer) error {
 		if o.Lease.Host != "" {
 			who = fmt.Sprintf("process %d on %s", o.Lease.PID, human.Printable(o.Lease.Host))
 		}
-		fmt.Fprintf(&b, "%s is writing: run 'tidemark prune' again when it has ended, to remove what is marked\n", who)
+		fmt.Fprintf(&b, "%s is writing: %s\n", who, later(p.DryRun, "when it has ended"))
 	}
 	if r.Settling {
-		b.WriteString("other machines may not see the mark yet: run 'tidemark prune' again in two minutes, to remove what is marked\n")
+		fmt.Fprintf(&b, "other machines may not see a mark at once: %s\n", later(p.DryRun, "two minutes later"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// later says who removes what this prune marks.
+func later(dry bool, when string) string {
+	if dry {
+		return "what a prune marks now is removed by one " + when
+	}
+	return "run 'tidemark prune' again " + when + ", to remove what is marked"
 }
 
 func would(dry bool, what string) string {
@@ -65,6 +78,7 @@ type PruneSummary struct {
 	BytesBefore    uint64   `json:"bytes_before"`
 	PacksRemoved   uint64   `json:"packs_removed"`
 	BytesRemoved   uint64   `json:"bytes_removed"`
+	BytesFreed     int64    `json:"bytes_freed"`
 	PacksMarked    uint64   `json:"packs_marked"`
 	BytesMarked    uint64   `json:"bytes_marked"`
 	PacksRepacked  uint64   `json:"packs_repacked"`
@@ -82,7 +96,7 @@ func (p *Pruned) Events() []any {
 	r := p.Result
 	s := &PruneSummary{
 		Type: "summary", DryRun: p.DryRun, Snapshots: r.Snapshots, PacksBefore: r.Before.Packs, BytesBefore: r.Before.Bytes,
-		PacksRemoved: r.Deleted.Packs, BytesRemoved: r.Deleted.Bytes, PacksMarked: r.Condemned.Packs,
+		PacksRemoved: r.Deleted.Packs, BytesRemoved: r.Deleted.Bytes, BytesFreed: r.Freed, PacksMarked: r.Condemned.Packs,
 		BytesMarked: r.Condemned.Bytes, PacksRepacked: r.Repacked.Packs, BytesRepacked: r.Repacked.Bytes,
 		BytesRewritten: r.Rewritten, PacksPardoned: r.Pardoned, PacksDamaged: r.Damaged, BytesUnused: r.Unused,
 		Pending: len(r.Waiting) > 0 || r.Settling, Waiting: []string{},

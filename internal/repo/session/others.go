@@ -28,13 +28,10 @@ func (o *Other) Heeds(id format.ID) bool { return slices.Contains(o.Lease.Heeds,
 // again after it must have noticed itself that its lease was lost. Before, this session's own lease is renewed: what comes
 // back was listed while it stood. Of a dry run, which has none, the clock of this machine serves.
 func (s *Session) Others(ctx context.Context) ([]Other, error) {
-	now := s.opt.Tuning.Now()
-	if !s.opt.DryRun {
-		if err := s.Hold(ctx); err != nil {
-			return nil, err
-		}
-		now = s.lease.heard()
+	if err := s.Hold(ctx); err != nil {
+		return nil, err
 	}
+	now := s.Now()
 	found := make(map[store.Name]store.Info)
 	// A lease that is replaced while a folder is read can be missed on some file systems; one that is renewed every few
 	// minutes not twice.
@@ -91,5 +88,11 @@ func (s *Session) Hold(ctx context.Context) error {
 	return nil
 }
 
-// Now returns the time of the target when the lease was last renewed.
-func (s *Session) Now() time.Time { return s.lease.heard() }
+// Now returns the time of the target when the lease was last renewed. Of a dry run, which has none, it is that of this
+// machine.
+func (s *Session) Now() time.Time {
+	if s.opt.DryRun {
+		return s.opt.Tuning.Now()
+	}
+	return s.lease.heard()
+}
