@@ -117,7 +117,7 @@ func (w *writer) dir(d dir) (format.ID, error) {
 // save stores a snapshot of d in packs so small that there are many, and returns the root page of its tree.
 func save(t *testing.T, r *repo.Repository, d dir) (root format.ID) {
 	t.Helper()
-	opt := repo.SessionOptions{Host: "host", Tuning: session.Tuning{
+	opt := repo.SessionOptions{Holder: repo.Holder{Host: "host"}, Tuning: session.Tuning{
 		Frame: 2 << 10, DataPack: 8 << 10, TreePack: 2 << 10, Segment: 3,
 	}}
 	err := r.WithSession(t.Context(), opt, func(ctx context.Context, s *repo.Session) error {

@@ -25,18 +25,24 @@ import (
 
 // backupFlags are those that concern one run, and so are no options.
 type backupFlags struct {
+	label         labelFlags
+	parent        string
+	comparing     backup.Comparing
+	dryRun        bool
+	skipUnchanged bool
+	lists         listFlags
+	stream        streamFlags
+	place         placeFlags
+}
+
+// labelFlags are what a snapshot says of itself.
+type labelFlags struct {
 	tags             []string
 	host, time, note string
-	parent           string
-	force, dryRun    bool
-	skipUnchanged    bool
-	ignoreInode      bool
-	ignoreCtime      bool
-	lists            listFlags
-	stream           streamFlags
-	make             bool
-	checkTarget      bool
 }
+
+// placeFlags are what is done with the place of the repository beforehand.
+type placeFlags struct{ make, measure bool }
 
 // streamFlags are about a backup of a stream.
 type streamFlags struct {
@@ -45,23 +51,23 @@ type streamFlags struct {
 }
 
 func (f *backupFlags) register(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.tags, "tag", nil, "tag the snapshot; may be given several times, or a,b")
-	flags.StringVarP(&f.host, "host", "H", "", "name of the machine in the snapshot (default: this one's)")
-	flags.StringVar(&f.time, "time", "", "time of the snapshot, as 2006-01-02 15:04:05 (default: now)")
-	flags.StringVar(&f.note, "description", "", "what the snapshot is for, in your words")
+	flags.StringSliceVar(&f.label.tags, "tag", nil, "tag the snapshot; may be given several times, or a,b")
+	flags.StringVarP(&f.label.host, "host", "H", "", "name of the machine in the snapshot (default: this one's)")
+	flags.StringVar(&f.label.time, "time", "", "time of the snapshot, as 2006-01-02 15:04:05 (default: now)")
+	flags.StringVar(&f.label.note, "description", "", "what the snapshot is for, in your words")
 	flags.StringVar(&f.parent, "parent", "", "compare with this snapshot (default: the newest of this host and these paths)")
-	flags.BoolVarP(&f.force, "force", "f", false, "read all files, whatever the parent snapshot says")
+	flags.BoolVarP(&f.comparing.Force, "force", "f", false, "read all files, whatever the parent snapshot says")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything but write")
 	flags.BoolVar(&f.skipUnchanged, "skip-if-unchanged", false, "save no snapshot if it would equal its parent")
-	flags.BoolVar(&f.ignoreInode, "ignore-inode", false, "a file is not changed because its inode number is")
-	flags.BoolVar(&f.ignoreCtime, "ignore-ctime", false, "a file is not changed because its ctime is")
+	flags.BoolVar(&f.comparing.IgnoreInode, "ignore-inode", false, "a file is not changed because its inode number is")
+	flags.BoolVar(&f.comparing.IgnoreCtime, "ignore-ctime", false, "a file is not changed because its ctime is")
 	f.lists.register(flags)
 	flags.BoolVar(&f.stream.stdin, "stdin", false, "back up standard input as one file")
 	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "run the arguments as a command and back up its output; "+
 		"if it fails there is no snapshot")
 	flags.StringVar(&f.stream.name, "stdin-filename", "stdin", "path of that file in the snapshot")
-	flags.BoolVar(&f.checkTarget, "check-destination", false, "first measure how fast the place of the repository takes files")
-	flags.BoolVar(&f.make, "init", false, "make the repository first if there is none (always so at the default place)")
+	flags.BoolVar(&f.place.measure, "check-destination", false, "first measure how fast the place of the repository takes files")
+	flags.BoolVar(&f.place.make, "init", false, "make the repository first if there is none (always so at the default place)")
 }
 
 func (a *app) backupCommand() *cobra.Command {
@@ -156,7 +162,7 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 	case f.dryRun:
 		a.print.Note("there is no repository yet: everything counts as new")
 		return a.imagine(ctx)
-	case f.make || !a.spec.Repository().Named:
+	case f.place.make || !a.spec.Repository().Named:
 		return a.create(ctx, false)
 	}
 	return nil, err
@@ -165,18 +171,20 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 // backupJob makes the job of flags, options and arguments.
 func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*backup.Job, error) {
 	job := &backup.Job{
-		Label: backup.Label{Host: f.host, User: userName(), Tags: f.tags, Description: f.note, System: system(),
+		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note, System: system(),
 			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
 		Parent:        backup.ParentChoice{Ref: f.parent},
 		SkipUnchanged: f.skipUnchanged,
 		NoMemory:      !a.spec.Cache().Enabled,
 	}
-	job.Session = repo.SessionOptions{Host: hostName(), Level: level(a.spec.Compression().Level), DryRun: f.dryRun}
+	job.Session = repo.SessionOptions{
+		Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level), DryRun: f.dryRun,
+	}
 	if job.Label.Host == "" {
 		job.Label.Host = hostName()
 	}
-	if f.time != "" {
-		at, err := parseTime(f.time)
+	if f.label.time != "" {
+		at, err := parseTime(f.label.time)
 		if err != nil {
 			return nil, err
 		}
@@ -243,7 +251,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
 	job.Source.Reading.Singly = !reading.Batches
 	job.Source.Gate = a.gate
-	job.Source.Comparing = backup.Comparing{Force: f.force, IgnoreInode: f.ignoreInode, IgnoreCtime: f.ignoreCtime}
+	job.Source.Comparing = f.comparing
 	return nil
 }
 

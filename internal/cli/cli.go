@@ -148,8 +148,9 @@ func (a *app) unknownCommand(c *cobra.Command, name string) error {
 func (a *app) commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		a.initCommand, a.backupCommand, a.snapshotsCommand, a.lsCommand, a.findCommand, a.diffCommand, a.dumpCommand,
-		a.restoreCommand, a.checkCommand, a.statsCommand, a.forgetCommand, a.pruneCommand, a.keyCommand, a.rulesCommand, a.optionsCommand,
-		a.policyCommand, a.tierCommand, a.runCommand, a.benchCommand, a.targetCommand, a.versionCommand, a.completionCommand, a.manCommand,
+		a.restoreCommand, a.checkCommand, a.statsCommand, a.forgetCommand, a.pruneCommand, a.keyCommand, a.rulesCommand,
+		a.optionsCommand, a.policyCommand, a.tierCommand, a.runCommand, a.benchCommand, a.targetCommand, a.versionCommand,
+		a.completionCommand, a.manCommand,
 	}
 }
 

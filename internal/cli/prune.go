@@ -35,7 +35,7 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 		return prune.Options{}, usagef("--max-unused: %w", err)
 	}
 	opt := prune.Options{MaxUnused: limit, DryRun: f.dryRun, Parallel: f.parallel, Phase: a.print.Note}
-	opt.Session = repo.SessionOptions{Host: hostName(), Level: level(a.spec.Compression().Level)}
+	opt.Session = repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level)}
 	if at, err := a.place(); err == nil && !at.onShare() && at.remote() {
 		opt.Settle = settling
 	}

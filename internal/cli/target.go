@@ -151,7 +151,7 @@ func (a *app) lookAtTarget(ctx context.Context, f *backupFlags, id string) error
 		return nil
 	}
 	a.watchTarget(ctx, id)
-	if f.checkTarget {
+	if f.place.measure {
 		at, err := a.place()
 		if err != nil {
 			return err

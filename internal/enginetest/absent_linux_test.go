@@ -7,13 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/check"
-	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 )
@@ -67,21 +63,4 @@ func TestForceHealsAbsentPacks(t *testing.T) {
 			}
 		})
 	}
-}
-
-// problems is what a check that reads everything back finds.
-func (e *engine) problems() (names []string) {
-	e.t.Helper()
-	require.NoError(e.t, e.with(func(r *repo.Repository) error {
-		l := report.NewJob(report.Check, time.Now)
-		found, err := check.Run(context.Background(), r, check.Options{ReadData: true, Scratch: e.t.TempDir()}, l)
-		if err != nil {
-			return err
-		}
-		for _, p := range found.Problems {
-			names = append(names, fmt.Sprintf("%s: %v", p.Object, p.Err))
-		}
-		return nil
-	}))
-	return names
 }

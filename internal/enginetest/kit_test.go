@@ -92,6 +92,12 @@ func (e *engine) objects(root format.ID, dir string) map[string]object {
 // requireSound demands that a check which reads everything back finds nothing.
 func (e *engine) requireSound() {
 	e.t.Helper()
+	require.Empty(e.t, e.problems(), "what a check finds")
+}
+
+// problems is what a check that reads everything back finds.
+func (e *engine) problems() (names []string) {
+	e.t.Helper()
 	require.NoError(e.t, e.with(func(r *repo.Repository) error {
 		l := report.NewJob(report.Check, time.Now)
 		found, err := check.Run(context.Background(), r, check.Options{ReadData: true, Scratch: e.t.TempDir()}, l)
@@ -99,10 +105,11 @@ func (e *engine) requireSound() {
 			return err
 		}
 		for _, p := range found.Problems {
-			e.t.Errorf("check: %s: %v", p.Object, p.Err)
+			names = append(names, fmt.Sprintf("%s: %v", p.Object, p.Err))
 		}
 		return nil
 	}))
+	return names
 }
 
 // soak is how long the tests that get better with time go on. Without it they are as short as a test should be.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -89,6 +90,23 @@ func (p *pruned) snapshot(seed uint64) format.ID {
 	require.NoError(p.t, err)
 	p.keep(out.ID)
 	return out.ID
+}
+
+// copied is the same repository once more, in memory, for a machine that has no cache of it.
+func (p *pruned) copied(t *testing.T) *pruned {
+	t.Helper()
+	e := &engine{t: t, st: copyOf(t, p.st), par: p.par, open: p.open}
+	e.open.CacheDir = t.TempDir()
+	return &pruned{engine: e, src: p.src, dir: p.dir, as: maps.Clone(p.as)}
+}
+
+func copyOf(t *testing.T, st store.Store) store.Store {
+	t.Helper()
+	copied := mem.New()
+	for _, name := range everyFile(t, st) {
+		require.NoError(t, copied.Put(context.Background(), name, load(t, st, name)))
+	}
+	return copied
 }
 
 func (p *pruned) forget(ids ...format.ID) {
@@ -272,10 +290,7 @@ func TestPruneRefusesDamage(t *testing.T) {
 		}
 		data := load(t, p.st, name)
 		for _, cut := range []int{-1, len(data) / 2} {
-			copied := mem.New()
-			for _, other := range everyFile(t, p.st) {
-				require.NoError(t, copied.Put(context.Background(), other, load(t, p.st, other)))
-			}
+			copied := copyOf(t, p.st)
 			if cut < 0 {
 				require.NoError(t, copied.Delete(context.Background(), name))
 			} else {
@@ -342,13 +357,8 @@ func TestEveryOperationOfPruneFails(t *testing.T) {
 
 func failPrune(t *testing.T, base *pruned, plan faultstore.Plan) bool {
 	t.Helper()
-	inner := mem.New()
-	for _, name := range everyFile(t, base.st) {
-		require.NoError(t, inner.Put(context.Background(), name, load(t, base.st, name)))
-	}
-	e := &engine{t: t, st: inner, par: base.par, open: base.open}
-	e.open.CacheDir = t.TempDir()
-	p := &pruned{engine: e, src: base.src, dir: base.dir, as: base.as}
+	p := base.copied(t)
+	inner := p.st
 	faulty := faultstore.Wrap(inner, plan)
 	p.st = faulty
 	_, err := p.prune(smallPrune())

@@ -18,7 +18,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // steps is a store that calls before each operation.
@@ -70,23 +69,8 @@ func at(inner store.Store, n int, do func()) (st *steps, count *int) {
 	return st, count
 }
 
-// beside is a repository of which the data of a snapshot that was forgotten is about to be pruned, while the source has
+// besideBase is a repository of which the data of a snapshot that was forgotten is about to be pruned, while the source has
 // that very data again: a backup now finds it in the index.
-func beside(t *testing.T, base *pruned) *pruned {
-	t.Helper()
-	inner := mem.New()
-	for _, name := range everyFile(t, base.st) {
-		require.NoError(t, inner.Put(context.Background(), name, load(t, base.st, name)))
-	}
-	e := &engine{t: t, st: inner, par: base.par, open: base.open}
-	e.open.CacheDir = t.TempDir()
-	p := &pruned{engine: e, src: base.src, dir: base.dir, as: map[format.ID]string{}}
-	for id, copied := range base.as {
-		p.as[id] = copied
-	}
-	return p
-}
-
 func besideBase(t *testing.T) *pruned {
 	t.Helper()
 	p := newPruned(t, mem.New())
@@ -102,7 +86,7 @@ func besideBase(t *testing.T) *pruned {
 func TestBackupBetweenAnyTwoStepsOfPrune(t *testing.T) {
 	base := besideBase(t)
 	for n := 1; ; n++ {
-		p := beside(t, base)
+		p := base.copied(t)
 		inner := p.st
 		st, count := at(inner, n, func() {
 			other := &engine{t: t, st: inner, par: p.par, open: p.open}
@@ -135,7 +119,7 @@ func countMarks(t *testing.T, st store.Store) int { return count(t, st, store.Ma
 func TestPruneBetweenAnyTwoStepsOfBackup(t *testing.T) {
 	base := besideBase(t)
 	for n := 1; ; n++ {
-		p := beside(t, base)
+		p := base.copied(t)
 		inner := p.st
 		// What is forgotten meanwhile is the parent.
 		first, _, err := p.backup(p.smallJob())
@@ -176,7 +160,7 @@ func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
 	base := besideBase(t)
 	failed := 0
 	for n := 1; ; n++ {
-		p := beside(t, base)
+		p := base.copied(t)
 		inner := p.st
 		job := p.smallJob()
 		job.Session.Tuning.Expiry, job.Session.Tuning.Heartbeat = 20*time.Millisecond, time.Hour
@@ -217,7 +201,7 @@ func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
 func TestOnePruneAtATime(t *testing.T) {
 	p := besideBase(t)
 	require.NoError(t, p.with(func(r *repo.Repository) error {
-		return r.WithSession(context.Background(), repo.SessionOptions{Task: "prune", Host: "other"}, func(context.Context, *repo.Session) error {
+		return r.WithSession(context.Background(), repo.SessionOptions{Holder: repo.Holder{Task: "prune", Host: "other"}}, func(context.Context, *repo.Session) error {
 			_, err := p.prune(smallPrune())
 			require.ErrorIs(t, err, prune.ErrBusy)
 			require.ErrorContains(t, err, "other")

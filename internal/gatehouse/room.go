@@ -48,8 +48,9 @@ func (h *House) build(info device.Info, found device.Medium, exact bool) *room {
 		r.notes = append(r.notes, why+" Only other runs of tidemark are given way to.")
 	}
 	cfg := iopolicy.Config{
-		Name: info.Name(), Medium: info.Medium.Policy(), Settings: h.cfg.Settings, Watcher: witness{r.watch, &r.suspects}, Meter: pressure.Meter(),
-		Idle: h.cfg.Idle, Attribute: r.exact, Observe: r.observe,
+		Name: info.Name(), Medium: info.Medium.Policy(), Settings: h.cfg.Settings, Watcher: witness{r.watch, &r.suspects},
+		Idle:     h.cfg.Idle,
+		Metering: iopolicy.Metering{Meter: pressure.Meter(), Attribute: r.exact, Observe: r.observe},
 	}
 	if r.peers != nil {
 		cfg.Peers = r.peers

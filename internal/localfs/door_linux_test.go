@@ -28,7 +28,7 @@ func (b *busy) Submitted() iopolicy.Bytes {
 func gated(t *testing.T, ctx context.Context, path string, p iopolicy.Policy) (*Dir, *iopolicy.Gate) {
 	t.Helper()
 	gate := iopolicy.New(iopolicy.Config{
-		Name: "test", Medium: iopolicy.SSD, Settings: iopolicy.Default(), Meter: &busy{},
+		Name: "test", Medium: iopolicy.SSD, Settings: iopolicy.Default(), Metering: iopolicy.Metering{Meter: &busy{}},
 	})
 	d, err := Door{Ctx: ctx, Pass: gate.Pass(iopolicy.NewClient(p))}.OpenDir(path)
 	require.NoError(t, err)

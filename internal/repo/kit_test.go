@@ -59,7 +59,7 @@ func openWith(t *testing.T, st store.Store, opt repo.OpenOptions) *repo.Reposito
 // small makes packs and segments of a few blobs, so that little data makes many files.
 func small() repo.SessionOptions {
 	return repo.SessionOptions{
-		Host:   "host",
+		Holder: repo.Holder{Host: "host"},
 		Tuning: session.Tuning{Frame: 2 << 10, DataPack: 8 << 10, TreePack: 1 << 10, Segment: 2},
 	}
 }

@@ -17,6 +17,8 @@ type (
 	FrameWriter = session.FrameWriter
 	// SessionOptions are what a user or a verb may decide about a session.
 	SessionOptions = session.Options
+	// Holder is what the lease says of its writer.
+	Holder = session.Holder
 	// Observer is told what a session does.
 	Observer = session.Observer
 )

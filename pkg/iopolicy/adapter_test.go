@@ -21,7 +21,7 @@ import (
 func windowed(t *testing.T) *iopolicy.Pass {
 	settings := iopolicy.Default()
 	settings.MaxIOSize = 4096
-	gate := iopolicy.New(iopolicy.Config{Settings: settings, Meter: nothing{}})
+	gate := iopolicy.New(iopolicy.Config{Settings: settings, Metering: iopolicy.Metering{Meter: nothing{}}})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 	held, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), iopolicy.Op{Certain: true})
 	require.NoError(t, err)

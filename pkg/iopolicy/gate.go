@@ -12,11 +12,16 @@ type Config struct {
 	Medium   Medium
 	Settings Settings
 	Watcher  Watcher // sees others' I/O; nil: only what passes this gate or is told by Peers counts
-	Meter    Meter   // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
 	Peers    Peers   // other processes with gates for the same device; nil: none
 	// Idle: nobody is using the machine, so tier 3 counts as tier 2; nil: not known, so never. It is asked before each
 	// operation of tier 3, so it is quick, and does not call the gate.
 	Idle func() bool
+	Metering
+}
+
+// Metering is how it is found out what operations moved at the device, and who is told.
+type Metering struct {
+	Meter Meter // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
 	// Attribute: every operation is metered, not only those inside a window, because the process uses other devices
 	// too and a Watcher must know which bytes were for this one.
 	Attribute bool

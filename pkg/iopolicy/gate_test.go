@@ -440,7 +440,7 @@ func TestDoEndsWhatPanics(t *testing.T) {
 
 // TestNothingIsAllocated at full speed, nor for what a cache answers inside a window.
 func TestNothingIsAllocated(t *testing.T) {
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Meter: nothing{}, Watcher: quietWatcher{}})
+	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Metering: iopolicy.Metering{Meter: nothing{}}, Watcher: quietWatcher{}})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 	one := func() { require.NoError(t, pair(t.Context(), pass)) }
 	require.Zero(t, testing.AllocsPerRun(1000, one))
@@ -455,7 +455,7 @@ func TestNothingIsAllocated(t *testing.T) {
 func TestHammer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &witness{interval: 3 * ms}
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: w, Meter: nothing{}, Peers: &fakePeers{}})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: w, Metering: iopolicy.Metering{Meter: nothing{}}, Peers: &fakePeers{}})
 		var clients []*iopolicy.Client
 		for p := iopolicy.Important; p <= iopolicy.Passive; p++ {
 			clients = append(clients, iopolicy.NewClient(p))

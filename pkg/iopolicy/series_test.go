@@ -73,7 +73,7 @@ func TestASeriesShowsWhichReachedTheDevice(t *testing.T) {
 func TestInsideAWindowEveryCallIsAnOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &bytesMeter{}
-		gate, _, pass := inWindow(t, iopolicy.Config{Meter: meter}, iopolicy.Throttle)
+		gate, _, pass := inWindow(t, iopolicy.Config{Metering: iopolicy.Metering{Meter: meter}}, iopolicy.Throttle)
 		free := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()}).Pass(iopolicy.NewClient(iopolicy.Throttle))
 		s := &iopolicy.Series{Most: 16}
 		looks(t, t.Context(), free, s, 31, 0)
@@ -100,8 +100,10 @@ func TestASeriesIsNotObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &bytesMeter{}
 		var seen []time.Duration
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Meter: meter, Attribute: true,
-			Observe: func(_ iopolicy.Kind, took time.Duration, _ iopolicy.Bytes) { seen = append(seen, took) }})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Metering: iopolicy.Metering{
+			Meter: meter, Attribute: true,
+			Observe: func(_ iopolicy.Kind, took time.Duration, _ iopolicy.Bytes) { seen = append(seen, took) },
+		}})
 		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 		s := &iopolicy.Series{Most: 4}
 		looks(t, t.Context(), pass, s, 7, 0)

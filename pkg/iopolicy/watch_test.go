@@ -283,7 +283,7 @@ func (m *bytesMeter) Submitted() iopolicy.Bytes { return m.sum }
 func TestOnlyTheDeviceIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &bytesMeter{}
-		gate, _, pass := inWindow(t, iopolicy.Config{Meter: meter}, iopolicy.Throttle)
+		gate, _, pass := inWindow(t, iopolicy.Config{Metering: iopolicy.Metering{Meter: meter}}, iopolicy.Throttle)
 		start := time.Now()
 		one := func(kind iopolicy.Kind, takes time.Duration, moved iopolicy.Bytes) {
 			_, err := pass.Do(t.Context(), iopolicy.Op{Kind: kind}, func(bound int) (int, error) {
@@ -319,7 +319,8 @@ func TestAttribute(t *testing.T) {
 	for _, attribute := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			meter, s := &bytesMeter{}, &script{t: t}
-			gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Meter: meter, Watcher: s, Attribute: attribute})
+			gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: s,
+				Metering: iopolicy.Metering{Meter: meter, Attribute: attribute}})
 			for p := iopolicy.Important; p <= iopolicy.Passive; p++ {
 				_, err := gate.Pass(iopolicy.NewClient(p)).Do(t.Context(), iopolicy.Op{}, func(int) (int, error) {
 					time.Sleep(ms)

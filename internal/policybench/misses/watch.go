@@ -34,7 +34,7 @@ func watchDisk(root, medium string, syncs func() (int, uint64)) (*pressure.Watch
 // newGate makes a gate with a watcher and the kernel's numbers.
 func newGate(name, medium string, w iopolicy.Watcher) *iopolicy.Gate {
 	cfg := iopolicy.Config{
-		Name: name, Medium: iopolicy.HDD, Settings: iopolicy.Default(), Watcher: w, Meter: pressure.Meter(),
+		Name: name, Medium: iopolicy.HDD, Settings: iopolicy.Default(), Watcher: w, Metering: iopolicy.Metering{Meter: pressure.Meter()},
 	}
 	if medium == "ssd" {
 		cfg.Medium = iopolicy.SSD

@@ -19,15 +19,20 @@ const (
 
 // Options are what a user or a verb may decide about a session. The zero value is a sensible session.
 type Options struct {
-	Host     string       // recorded in the lease, for people who ask who is writing
+	Holder
 	Level    int          // compression: 0 default, 1 fastest to 4 best, negative stores everything as it is
 	Uploads  int          // packs under way to the target at the same time; 0: 2
 	Memory   int64        // bytes for the buffers of packs; 0: what Uploads needs; never below one pack of each kind
 	DryRun   bool         // do all the work and write nothing
 	Verify   VerifyPolicy // how the target is proven
 	Observer Observer     // told what happens; may be nil
-	Task     string       // what is done, if only one writer may do that at a time; recorded in the lease
 	Tuning   Tuning
+}
+
+// Holder is what the lease says of its writer.
+type Holder struct {
+	Host string // for people who ask who is writing
+	Task string // what is done, if only one writer may do that at a time
 }
 
 // Tuning holds sizes and intervals that only tests and experiments change. Zero values mean the defaults.

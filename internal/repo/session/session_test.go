@@ -107,7 +107,7 @@ func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := mem.New()
 		to, _ := target(t, st)
-		err := Run(t.Context(), to, Options{Host: "host"}, func(ctx context.Context, s *Session) error {
+		err := Run(t.Context(), to, Options{Holder: Holder{Host: "host"}}, func(ctx context.Context, s *Session) error {
 			start := time.Now()
 			for range 20 {
 				time.Sleep(4 * time.Minute)
