@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 )
 
@@ -304,4 +305,67 @@ func TestForgottenBeforeTheLease(t *testing.T) {
 	require.True(t, out.Parent.IsZero())
 	p.keep(out.ID)
 	p.requireWhole("a backup whose parent was pruned before its lease")
+}
+
+// TestKilledPruneBlocksNobodyHere: a prune of this machine that was killed left its lease; the next one goes on at once, and
+// takes the lease away. On another machine, or under another name, it counts as at work, and so does one that goes on.
+func TestKilledPruneBlocksNobodyHere(t *testing.T) {
+	base := besideBase(t)
+	cut := func(t *testing.T) (*pruned, prune.Options) {
+		p := base.copied(t)
+		opt := smallPrune()
+		opt.Scratch, opt.Session.Host = t.TempDir(), "here"
+		inner := p.st
+		p.st = faultstore.Wrap(inner, faultstore.Plan{At: 12, Effect: faultstore.Refuse, Sticky: true})
+		_, err := p.prune(opt)
+		p.st = inner
+		require.Error(t, err)
+		require.Equal(t, 1, count(t, p.st, store.Lease), "the lease of a prune that was killed stays")
+		return p, opt
+	}
+	t.Run("here", func(t *testing.T) {
+		p, opt := cut(t)
+		dry := opt
+		dry.DryRun = true
+		forecast, err := p.prune(dry)
+		require.NoError(t, err)
+		require.Empty(t, forecast.Waiting)
+		res, err := p.prune(opt)
+		require.NoError(t, err)
+		require.NotZero(t, res.Deleted.Packs)
+		require.Equal(t, forecast.Deleted, res.Deleted)
+		require.Zero(t, count(t, p.st, store.Lease))
+		p.requireWhole("after the second prune")
+	})
+	t.Run("on another machine", func(t *testing.T) {
+		p, opt := cut(t)
+		opt.Scratch = t.TempDir()
+		_, err := p.prune(opt)
+		require.ErrorIs(t, err, prune.ErrBusy)
+	})
+	t.Run("under another name", func(t *testing.T) {
+		p, opt := cut(t)
+		opt.Session.Host = "elsewhere"
+		_, err := p.prune(opt)
+		require.ErrorIs(t, err, prune.ErrBusy)
+	})
+	t.Run("goes on", func(t *testing.T) {
+		p := base.copied(t)
+		opt := smallPrune()
+		opt.Scratch, opt.Session.Host = t.TempDir(), "here"
+		inner, asked := p.st, false
+		p.st = &steps{Store: inner, before: func(op string, name store.Name) {
+			if op != "list" || name.Kind != store.Snapshot || asked {
+				return
+			}
+			asked = true
+			other := &pruned{engine: &engine{t: t, st: inner, par: p.par, open: p.open}}
+			other.open.CacheDir = t.TempDir()
+			_, err := other.prune(opt)
+			require.ErrorIs(t, err, prune.ErrBusy)
+		}}
+		_, err := p.prune(opt)
+		require.NoError(t, err)
+		require.True(t, asked)
+	})
 }

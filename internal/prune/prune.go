@@ -59,6 +59,7 @@ type pruner struct {
 	opt Options
 	res Result
 
+	turn  turn
 	index int64 // bytes of index segments that were removed, less those that the prune has put in their place
 }
 
@@ -93,7 +94,9 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 }
 
 func (p *pruner) run(ctx context.Context) error {
-	others, err := p.s.Others(ctx)
+	p.turn = takeTurn(p.opt.Scratch)
+	defer p.turn.end()
+	others, err := p.others(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,6 +104,17 @@ func (p *pruner) run(ctx context.Context) error {
 		if o.Alive && o.Lease.Task == session.PruneTask {
 			return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
 				o.Quiet.Round(time.Second))
+		}
+	}
+	if p.turn.busy {
+		return ErrBusy
+	}
+	if !p.opt.DryRun {
+		if err := p.clear(ctx, others); err != nil { // of one that was killed here, before its name is written over
+			return err
+		}
+		if err := p.turn.write(p.s.Lease()); err != nil {
+			return err
 		}
 	}
 	if err := p.s.DropDamagedMarks(ctx); err != nil {
@@ -112,13 +126,27 @@ func (p *pruner) run(ctx context.Context) error {
 	if p.opt.DryRun {
 		return nil
 	}
-	if err := p.clear(ctx); err != nil {
+	if others, err = p.others(ctx); err != nil {
+		return err
+	}
+	if err := p.clear(ctx, others); err != nil {
 		return err
 	}
 	if p.res.Damaged > 0 {
 		return fmt.Errorf("%s %w", human.Plural(p.res.Damaged, "pack"), ErrUnread)
 	}
 	return nil
+}
+
+// others returns the leases of other writers. A prune of this machine that was killed is known not to be alive.
+func (p *pruner) others(ctx context.Context) ([]session.Other, error) {
+	others, err := p.s.Others(ctx)
+	for i := range others {
+		if p.turn.over(&others[i], p.opt.Session.Host) {
+			others[i].Alive = false
+		}
+	}
+	return others, err
 }
 
 // first removes what earlier marks condemned, condemns what is not needed now, and removes that as well if no writer is
@@ -183,7 +211,7 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	if v.marks, err = marks.All(ctx, p.r.Store(), p.r.Keys()); err != nil {
 		return nil, fmt.Errorf("read marks: %w", err)
 	}
-	if v.others, err = p.s.Others(ctx); err != nil {
+	if v.others, err = p.others(ctx); err != nil {
 		return nil, err
 	}
 	v.judge(p)
@@ -276,11 +304,7 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 }
 
 // clear removes the leases of writers that were taken for dead: none of them can go on without noticing.
-func (p *pruner) clear(ctx context.Context) error {
-	others, err := p.s.Others(ctx)
-	if err != nil {
-		return err
-	}
+func (p *pruner) clear(ctx context.Context, others []session.Other) error {
 	for i := range others {
 		if others[i].Alive {
 			continue
