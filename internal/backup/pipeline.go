@@ -102,8 +102,9 @@ type Parent struct {
 
 // Memory is the cache of directory signatures. Nil everywhere: none.
 type Memory struct {
-	// Dir returns what was remembered of a directory, and the start of the backup that wrote it.
-	Dir func(key [16]byte) (value []byte, start tree.Time, ref hashcache.DirRef, ok bool, err error)
+	// Dir returns what was remembered of a directory, in room if that is large enough, and the start of the backup that wrote
+	// it.
+	Dir func(key [16]byte, room []byte) (value []byte, start tree.Time, ref hashcache.DirRef, ok bool, err error)
 	// Put remembers; it becomes valid only once the snapshot of this run is saved. Called by several goroutines.
 	Put func(key [16]byte, value []byte) error
 	// Keep notes that what was remembered holds for the snapshot of this run too.
@@ -158,6 +159,7 @@ type pipeline struct {
 	par     Parallel
 	parent  Parent
 	signers sync.Pool // of *signature.Signer
+	jobs    sync.Pool // of *job
 
 	chunker *chunker.Chunker
 	batches chan *batch
