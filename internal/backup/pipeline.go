@@ -27,6 +27,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
@@ -244,7 +245,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		return p.walk(ctx)
 	})
 	group.Go(func() error {
-		tune.Follow(watched, p.tuner(), driven{p})
+		tune.Follow(watched, p.tuner(), driven{p, processors.Allowed()})
 		return nil
 	})
 	if err := group.Wait(); err != nil {
