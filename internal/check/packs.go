@@ -161,7 +161,7 @@ func (c *checker) checkSegment(ctx context.Context, id format.ID, seg *index.Seg
 	if err := c.wait(g); err != nil {
 		return err
 	}
-	if err := c.blobs.Add(id, &index.Segment{Packs: there, Supersedes: seg.Supersedes}); err != nil {
+	if err := c.blobs.Add(id, there); err != nil {
 		return err
 	}
 	return c.blobs.AddLost(id, lost)

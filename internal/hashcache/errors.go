@@ -16,6 +16,8 @@ var (
 	ErrStopped = errors.New("called off")
 	// ErrNoPack: no pack has that number.
 	ErrNoPack = errors.New("no pack of that number in the local cache")
+	// ErrTooMany: there are more blobs than have numbers.
+	ErrTooMany = errors.New("this repository has too many blobs for this program")
 
 	// errForeign: the file is a sound bbolt file, but not one for us.
 	errForeign = errors.New("it belongs to another repository or another version of tidemark")

@@ -30,7 +30,10 @@ func (c *Cache) Segments() ([]format.ID, error) {
 
 // Merge adds what a segment says. A blob that is known already gets its new place. Merging a segment again changes
 // nothing. Sometimes a merge rewrites what many before it wrote; other calls are not held up by that.
-func (c *Cache) Merge(id format.ID, seg *index.Segment) error {
+func (c *Cache) Merge(id format.ID, seg *index.Segment) error { return c.merge(id, seg, gather) }
+
+// merge adds the records that take makes of a segment.
+func (c *Cache) merge(id format.ID, seg *index.Segment, take func(*bolt.Tx, *index.Segment) ([]runs.Record, error)) error {
 	c.write.Lock()
 	defer c.write.Unlock()
 	merged, grown := false, false
@@ -39,7 +42,7 @@ func (c *Cache) Merge(id format.ID, seg *index.Segment) error {
 		if merged = segments.Get(id[:]) != nil; merged {
 			return nil
 		}
-		records, err := gather(tx, seg)
+		records, err := take(tx, seg)
 		if err != nil {
 			return err
 		}
@@ -60,9 +63,7 @@ func (c *Cache) Merge(id format.ID, seg *index.Segment) error {
 func gather(tx *bolt.Tx, seg *index.Segment) ([]runs.Record, error) {
 	n := 0
 	for i := range seg.Packs {
-		for j := range seg.Packs[i].Table.Frames {
-			n += len(seg.Packs[i].Table.Frames[j].Blobs)
-		}
+		n += blobsOf(&seg.Packs[i])
 	}
 	records := make([]runs.Record, 0, n)
 	for i := range seg.Packs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/numset"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
@@ -72,44 +73,24 @@ func TestPlacesFindsEveryBlobOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.close()) }()
 	require.EqualValues(t, packs*blobs, p.total)
-	seen := newBitset(p.total)
+	seen := numset.New(p.total)
 	for i := range packs * blobs {
-		ids, out := []format.ID{id(uint64(i), 2)}, make([]uint64, 1)
+		ids, out := []format.ID{id(uint64(i), 2)}, make([]place, 1)
 		missing, err := p.locate(ids, make([]hashcache.Found, 1), out)
 		require.NoError(t, err)
 		require.Nil(t, missing)
-		require.True(t, seen.add(out[0]))
-		require.False(t, seen.add(out[0]))
+		require.True(t, seen.Add(out[0].number()))
+		require.False(t, seen.Add(out[0].number()))
 		s := &p.packs[p.find(id(uint64(i/blobs), 1))]
-		require.EqualValues(t, i%blobs, out[0]-s.base)
+		require.EqualValues(t, i%blobs, out[0].number()-s.base)
 		require.Equal(t, i/blobs == 3, s.condemned)
 	}
 	for i := range p.packs {
-		require.EqualValues(t, blobs, seen.count(p.packs[i].base, p.packs[i].blobs))
+		require.EqualValues(t, blobs, seen.Count(p.packs[i].base, p.packs[i].blobs))
 	}
-	missing, err := p.locate([]format.ID{id(1, 9)}, make([]hashcache.Found, 1), make([]uint64, 1))
+	missing, err := p.locate([]format.ID{id(1, 9)}, make([]hashcache.Found, 1), make([]place, 1))
 	require.NoError(t, err)
 	require.NotNil(t, missing)
-}
-
-// TestBitset compares counts over odd ranges with counting one by one.
-func TestBitset(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	b := newBitset(1000)
-	for range 300 {
-		b.add(rng.Uint64N(1000))
-	}
-	for range 1000 {
-		from := rng.Uint64N(1000)
-		n := rng.Uint64N(1000 - from + 1)
-		want := uint64(0)
-		for i := from; i < from+n; i++ {
-			if b.has(i) {
-				want++
-			}
-		}
-		require.Equal(t, want, b.count(from, uint32(n)))
-	}
 }
 
 // TestMemoryOfABlob: what stays in memory for a blob is two bits, and its share of the filters, 10 bits as long as they
@@ -120,7 +101,7 @@ func TestMemoryOfABlob(t *testing.T) {
 	before := heap()
 	p, err := openPlaces(t.Context(), r, t.TempDir(), nil)
 	require.NoError(t, err)
-	_, err = p.locate([]format.ID{id(1, 2)}, make([]hashcache.Found, 1), make([]uint64, 1)) // loads the filters
+	_, err = p.locate([]format.ID{id(1, 2)}, make([]hashcache.Found, 1), make([]place, 1)) // loads the filters
 	require.NoError(t, err)
 	taken := float64(heap()-before) / (packs * blobs)
 	t.Logf("%.2f bytes in memory for each of %d blobs", taken, p.total)

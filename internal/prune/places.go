@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
-	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/numset"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -37,52 +36,18 @@ type packState struct {
 // temporary files, because there may be more of them than memory: main has what the index names and no mark condemns,
 // spare has the rest, and is asked for what is nowhere else.
 //
-// The files are caches of the kind that holds the blob index of a repository, filled with tables in which each pack is one
-// frame of blobs of one byte. So the place within the frame is the number of the blob in the pack.
+// The files are caches of the kind that holds the blob index of a repository, in which each blob has a number.
 type places struct {
 	r     *repo.Repository
 	packs []packState // by ascending ID
-	main  shelf
-	spare shelf
+	main  *hashcache.Numbered
+	spare *hashcache.Numbered
 
 	segments   []store.Info // those that count, oldest first
 	superseded []store.Info // those that do not
 	total      uint64       // blobs in all packs
-	used       bitset       // by number: a snapshot needs the blob at this place
-	walked     bitset       // by number: the blob was followed as a folder or list. The same bytes may be a file's as well
-}
-
-// shelf is one of the two files.
-type shelf struct {
-	cache *hashcache.Cache
-	at    []int32 // index into packs by the number that the cache gave
-}
-
-// bitset is a set of numbers that only grows. add is safe for concurrent use.
-type bitset []atomic.Uint64
-
-func newBitset(n uint64) bitset { return make(bitset, (n+63)/64) }
-
-// add reports whether n was not in the set.
-func (b bitset) add(n uint64) bool {
-	bit := uint64(1) << (n % 64)
-	return b[n/64].Or(bit)&bit == 0
-}
-
-func (b bitset) has(n uint64) bool { return b[n/64].Load()&(1<<(n%64)) != 0 }
-
-// count returns how many numbers of [from, from+n) are in the set.
-func (b bitset) count(from uint64, n uint32) (sum uint64) {
-	for end := from + uint64(n); from < end; {
-		word := b[from/64].Load() >> (from % 64)
-		step := min(64-from%64, end-from)
-		if step < 64 {
-			word &= 1<<step - 1
-		}
-		sum += uint64(bits.OnesCount64(word))
-		from += step
-	}
-	return sum
+	used       numset.Set   // by number: a snapshot needs the blob at this place
+	walked     numset.Set   // by number: the blob was followed as a folder or list. The same bytes may be a file's as well
 }
 
 // openPlaces reads from the target what lies where.
@@ -93,10 +58,12 @@ func openPlaces(ctx context.Context, r *repo.Repository, scratch string, condemn
 			err = errors.Join(err, p.close())
 		}
 	}()
-	for _, s := range []*shelf{&p.main, &p.spare} {
-		if s.cache, err = r.TempCache(scratch); err != nil {
+	for _, x := range []**hashcache.Numbered{&p.main, &p.spare} {
+		c, err := r.TempCache(scratch)
+		if err != nil {
 			return nil, fmt.Errorf("make the temporary index: %w", err)
 		}
+		*x = hashcache.Number(c)
 	}
 	// The packs are listed after the index: a pack that a segment names was there before it.
 	if err = p.list(ctx); err != nil {
@@ -111,16 +78,16 @@ func openPlaces(ctx context.Context, r *repo.Repository, scratch string, condemn
 	if err = p.enterStrays(ctx); err != nil {
 		return nil, err
 	}
-	p.used, p.walked = newBitset(p.total), newBitset(p.total)
+	p.used, p.walked = numset.New(p.total), numset.New(p.total)
 	return p, nil
 }
 
 func (p *places) close() error {
 	var err error
-	for _, s := range []*shelf{&p.main, &p.spare} {
-		if s.cache != nil {
-			err = errors.Join(err, s.cache.Close())
-			s.cache = nil
+	for _, x := range []**hashcache.Numbered{&p.main, &p.spare} {
+		if *x != nil {
+			err = errors.Join(err, (*x).Close())
+			*x = nil
 		}
 	}
 	if err != nil {
@@ -252,7 +219,7 @@ func (p *places) find(id format.ID) int {
 
 // enter takes the packs of a segment that are there in the size that the segment says.
 func (p *places) enter(info store.Info, seg *index.Segment) error {
-	var main, spare []index.Pack
+	var main, spare batch
 	for i := range seg.Packs {
 		at := p.find(seg.Packs[i].ID)
 		if at < 0 {
@@ -264,13 +231,33 @@ func (p *places) enter(info store.Info, seg *index.Segment) error {
 			continue
 		}
 		if p.number(s, &seg.Packs[i].Table); s.condemned {
-			spare = append(spare, numbered(&seg.Packs[i]))
+			spare.add(&seg.Packs[i], s)
 		} else {
-			main = append(main, numbered(&seg.Packs[i]))
+			main.add(&seg.Packs[i], s)
 		}
 	}
 	id, _ := format.ParseID(info.Name.ID)
-	return errors.Join(p.merge(&p.main, id, main), p.merge(&p.spare, id, spare))
+	return errors.Join(main.enter(p.main, id), spare.enter(p.spare, id))
+}
+
+// batch is packs that are entered together.
+type batch struct {
+	packs []index.Pack
+	first []uint64 // number of the first blob of each
+}
+
+func (b *batch) add(p *index.Pack, s *packState) {
+	b.packs, b.first = append(b.packs, *p), append(b.first, s.base)
+}
+
+func (b *batch) enter(x *hashcache.Numbered, id format.ID) error {
+	if len(b.packs) == 0 {
+		return nil
+	}
+	if err := x.Merge(id, b.packs, b.first); err != nil {
+		return fmt.Errorf("fill the temporary index: %w", err)
+	}
+	return nil
 }
 
 // number gives the blobs of a pack their numbers.
@@ -280,31 +267,6 @@ func (p *places) number(s *packState, t *pack.Table) {
 		s.blobs += uint32(len(t.Frames[i].Blobs))
 	}
 	p.total += uint64(s.blobs)
-}
-
-// numbered is a pack as one frame of blobs of one byte.
-func numbered(p *index.Pack) index.Pack {
-	frame := pack.Frame{Offset: pack.HeaderSize}
-	for i := range p.Table.Frames {
-		for _, b := range p.Table.Frames[i].Blobs {
-			frame.Blobs = append(frame.Blobs, pack.Blob{ID: b.ID, Len: 1})
-		}
-	}
-	t := pack.Table{Kind: p.Table.Kind, Salt: p.Table.Salt, Frames: []pack.Frame{frame}}
-	return index.Pack{ID: p.ID, Size: p.Size, Table: t}
-}
-
-func (p *places) merge(s *shelf, id format.ID, packs []index.Pack) error {
-	if len(packs) == 0 {
-		return nil
-	}
-	if err := s.cache.Merge(id, &index.Segment{Packs: packs}); err != nil {
-		return fmt.Errorf("fill the temporary index: %w", err)
-	}
-	for i := range packs { // the cache numbers packs in the order in which they come
-		s.at = append(s.at, int32(p.find(packs[i].ID)))
-	}
-	return nil
 }
 
 // enterStrays reads the tables of the packs that no segment names: a writer is about to name them, was cut off, or a prune
@@ -326,35 +288,54 @@ func (p *places) enterStrays(ctx context.Context) error {
 			return fmt.Errorf("pack %s: %w", s.id, err)
 		}
 		p.number(s, &t)
-		if err := p.merge(&p.spare, s.id, []index.Pack{numbered(&index.Pack{ID: s.id, Size: s.size, Table: t})}); err != nil {
+		var one batch
+		one.add(&index.Pack{ID: s.id, Size: s.size, Table: t}, s)
+		if err := one.enter(p.spare, s.id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// locate returns the numbers of blobs, and the first that is nowhere.
-func (p *places) locate(ids []format.ID, found []hashcache.Found, out []uint64) (missing *format.ID, err error) {
-	if err := p.main.cache.Lookup(ids, found); err != nil {
+// place is where a blob lies, and the number of the blob.
+type place struct {
+	loc   hashcache.Loc
+	spare bool
+}
+
+func (at *place) number() uint64 { return uint64(at.loc.Pack) }
+
+// locate finds the places of blobs, and returns the first that is nowhere. found is room for as many answers.
+func (p *places) locate(ids []format.ID, found []hashcache.Found, out []place) (missing *format.ID, err error) {
+	if err := p.main.Lookup(ids, found); err != nil {
 		return nil, fmt.Errorf("look up blobs: %w", err)
 	}
 	for i := range found {
 		if found[i].OK {
-			out[i] = p.numberOf(&p.main, found[i].Loc)
+			out[i] = place{found[i].Loc, false}
 			continue
 		}
 		var one [1]hashcache.Found
-		if err := p.spare.cache.Lookup(ids[i:i+1], one[:]); err != nil {
+		if err := p.spare.Lookup(ids[i:i+1], one[:]); err != nil {
 			return nil, fmt.Errorf("look up blobs: %w", err)
 		}
 		if !one[0].OK {
 			return &ids[i], nil
 		}
-		out[i] = p.numberOf(&p.spare, one[0].Loc)
+		out[i] = place{one[0].Loc, true}
 	}
 	return nil, nil
 }
 
-func (p *places) numberOf(s *shelf, loc hashcache.Loc) uint64 {
-	return p.packs[s.at[loc.Pack]].base + uint64(loc.Skip)
+// load reads a blob from its place.
+func (p *places) load(ctx context.Context, id format.ID, at *place) ([]byte, error) {
+	in := p.main
+	if at.spare {
+		in = p.spare
+	}
+	info, err := in.PackOf(at.loc.Pack)
+	if err != nil {
+		return nil, fmt.Errorf("look up pack: %w", err)
+	}
+	return p.r.LoadBlobAt(ctx, id, info, at.loc)
 }

@@ -77,7 +77,7 @@ func (v *survey) needed(s *packState, t *pack.Table) uint64 {
 		f := &t.Frames[i]
 		live, all := uint64(0), uint64(0)
 		for _, b := range f.Blobs {
-			if all += uint64(b.Len); v.used.has(n) {
+			if all += uint64(b.Len); v.used.Has(n) {
 				live += uint64(b.Len)
 			}
 			n++

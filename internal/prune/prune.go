@@ -270,7 +270,7 @@ func (p *pruner) waitFor(o *session.Other) {
 func (v *survey) weigh() {
 	for i := range v.packs {
 		if s := &v.packs[i]; s.known {
-			s.live = v.used.count(s.base, s.blobs)
+			s.live = v.used.Count(s.base, s.blobs)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (w *repacker) pack(ctx context.Context, i int, t *pack.Table) error {
 	n := s.base
 	for j := range t.Frames {
 		f := &t.Frames[j]
-		if w.v.used.count(n, uint32(len(f.Blobs))) > 0 {
+		if w.v.used.Count(n, uint32(len(f.Blobs))) > 0 {
 			spans = append(spans, repo.Span{Offset: f.Offset, Sealed: f.Sealed})
 			frames, first = append(frames, f), append(first, n)
 		}
@@ -140,7 +140,7 @@ func (w *repacker) frame(to *repo.FrameWriter, f *pack.Frame, n uint64, raw []by
 		}
 		blob := raw[:b.Len]
 		raw = raw[b.Len:]
-		live := w.v.used.has(n)
+		live := w.v.used.Has(n)
 		if n++; !live {
 			continue
 		}

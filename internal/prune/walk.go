@@ -22,7 +22,7 @@ const chunkBatch = 16 << 10
 
 // follow marks what the snapshots need. Whatever cannot be found or read ends it.
 func (p *places) follow(ctx context.Context, listed []repo.Listed, parallel int) error {
-	work := todo.New[format.ID]()
+	work := todo.New[folder]()
 	root := &visitor{p: p, work: work}
 	for i := range slices.Backward(listed) {
 		if listed[i].Err != nil {
@@ -36,7 +36,7 @@ func (p *places) follow(ctx context.Context, listed []repo.Listed, parallel int)
 	for range parallel {
 		g.Go(func() error {
 			v := &visitor{p: p, work: work}
-			if err := work.Each(ctx, func(id format.ID) error { return v.folder(ctx, id) }); err != nil {
+			if err := work.Each(ctx, func(f folder) error { return v.folder(ctx, &f) }); err != nil {
 				return err
 			}
 			return v.lookUp()
@@ -45,18 +45,26 @@ func (p *places) follow(ctx context.Context, listed []repo.Listed, parallel int)
 	return g.Wait()
 }
 
+// folder is one that is still to be visited: where its first page lies was looked up when it was met.
+type folder struct {
+	id format.ID
+	at place
+}
+
 // visitor is one goroutine that visits folders.
 type visitor struct {
 	p      *places
-	work   *todo.Stack[format.ID] // folders still to be visited
-	dirs   []format.ID            // beneath the folder that is visited
-	lists  []format.ID            // of its large files
-	chunks []format.ID            // to be looked up
+	work   *todo.Stack[folder]
+	root   folder      // what is visited: a folder, or a list of chunks
+	dirs   []format.ID // beneath it
+	lists  []format.ID // of its large files
+	chunks []format.ID // to be looked up
 	found  []hashcache.Found
-	at     []uint64
+	at     []place
+	fresh  []folder
 }
 
-// need marks the places of blobs. v.at has their numbers afterwards.
+// need marks the places of blobs. v.at has them afterwards.
 func (v *visitor) need(ids []format.ID) error {
 	v.found = slices.Grow(v.found[:0], len(ids))[:len(ids)]
 	v.at = slices.Grow(v.at[:0], len(ids))[:len(ids)]
@@ -67,13 +75,13 @@ func (v *visitor) need(ids []format.ID) error {
 	if missing != nil {
 		return fmt.Errorf("blob %s is in no pack: %w", *missing, ErrDamaged)
 	}
-	for _, n := range v.at {
-		v.p.used.add(n)
+	for i := range v.at {
+		v.p.used.Add(v.at[i].number())
 	}
 	return nil
 }
 
-// folders takes up those folders that were not met before. The slice is used up.
+// folders takes up those folders that were not met before.
 func (v *visitor) folders(ids []format.ID) error {
 	if len(ids) == 0 {
 		return nil
@@ -81,31 +89,35 @@ func (v *visitor) folders(ids []format.ID) error {
 	if err := v.need(ids); err != nil {
 		return err
 	}
-	fresh := ids[:0]
+	v.fresh = v.fresh[:0]
 	for i, id := range ids {
-		if v.p.walked.add(v.at[i]) {
-			fresh = append(fresh, id)
+		if v.p.walked.Add(v.at[i].number()) {
+			v.fresh = append(v.fresh, folder{id, v.at[i]})
 		}
 	}
-	v.work.Push(fresh...)
+	v.work.Push(v.fresh...)
 	return nil
 }
 
 // load reads a page.
 func (v *visitor) load(ctx context.Context, id format.ID) ([]byte, error) {
-	if err := v.need([]format.ID{id}); err != nil {
-		return nil, err
+	at := v.root.at
+	if id != v.root.id {
+		if err := v.need([]format.ID{id}); err != nil {
+			return nil, err
+		}
+		at = v.at[0]
 	}
-	p, err := v.p.r.LoadBlob(ctx, id)
+	p, err := v.p.load(ctx, id, &at)
 	if err != nil && (object.IsDamage(err) || errors.Is(err, store.ErrNotExist)) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return p, err
 }
 
-func (v *visitor) folder(ctx context.Context, id format.ID) error {
-	v.dirs, v.lists = v.dirs[:0], v.lists[:0]
-	err := tree.Walk(ctx, v.load, id, func(n *tree.Node) error {
+func (v *visitor) folder(ctx context.Context, f *folder) error {
+	v.root, v.dirs, v.lists = *f, v.dirs[:0], v.lists[:0]
+	err := tree.Walk(ctx, v.load, f.id, func(n *tree.Node) error {
 		switch {
 		case n.Type == tree.Dir:
 			v.dirs = append(v.dirs, n.Subtree)
@@ -138,9 +150,10 @@ func (v *visitor) list(ctx context.Context, id format.ID) error {
 	if err := v.need([]format.ID{id}); err != nil {
 		return err
 	}
-	if !v.p.walked.add(v.at[0]) {
+	if !v.p.walked.Add(v.at[0].number()) {
 		return nil
 	}
+	v.root = folder{id, v.at[0]}
 	return tree.WalkList(ctx, v.load, id, v.chunk)
 }
 

@@ -74,6 +74,15 @@ func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error)
 	return blob, nil
 }
 
+// LoadBlobAt is LoadBlob for one who knows from an index of his own where the blob lies.
+func (r *Repository) LoadBlobAt(ctx context.Context, id format.ID, p hashcache.PackInfo, loc hashcache.Loc) ([]byte, error) {
+	blob, err := r.loadFrom(ctx, id, place{p, loc})
+	if err != nil {
+		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: p.ID, Err: err})
+	}
+	return blob, nil
+}
+
 func (r *Repository) loadFrom(ctx context.Context, id format.ID, at place) ([]byte, error) {
 	raw, err := r.frames.get(ctx, frameKey{at.pack.ID, at.loc.Offset}, func() ([]byte, error) {
 		return r.loadFrame(ctx, at.pack, Span{at.loc.Offset, at.loc.Sealed})

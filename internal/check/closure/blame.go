@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/numset"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -17,7 +18,7 @@ func (c *Closure) Blame(ctx context.Context, snapshots []repo.Listed) error {
 	if !c.Book.AnyLost() {
 		return nil
 	}
-	b := &blamer{c: c, hasher: c.Keys.Hasher(), clean: make(map[short]struct{})}
+	b := &blamer{c: c, hasher: c.Keys.Hasher(), clean: numset.New(c.Blobs.total)}
 	for _, s := range snapshots {
 		b.snapshot = s.ID.Short()
 		if _, err := b.folder(ctx, s.Snapshot.Tree, ""); err != nil {
@@ -30,14 +31,19 @@ func (c *Closure) Blame(ctx context.Context, snapshots []repo.Listed) error {
 type blamer struct {
 	c        *Closure
 	hasher   *seal.Hasher
-	clean    map[short]struct{}
+	query    query
+	clean    numset.Set // folders, by their number
 	snapshot string
 	ids      []format.ID // chunks of one file that were not looked up yet
 }
 
 // folder looks through a folder with that path, "" for the root, and reports whether something in it is lost.
 func (b *blamer) folder(ctx context.Context, id format.ID, path string) (dirty bool, err error) {
-	if _, ok := b.clean[shorten(id)]; ok {
+	root, err := b.c.Blobs.one(&b.query, id)
+	if err != nil {
+		return false, err
+	}
+	if !root.lost() && b.clean.Has(root.number()) {
 		return false, nil
 	}
 	at := path
@@ -61,8 +67,8 @@ func (b *blamer) folder(ctx context.Context, id format.ID, path string) (dirty b
 		}
 		return nil
 	})
-	if err == nil && !dirty {
-		b.clean[shorten(id)] = struct{}{}
+	if err == nil && !dirty { // so it was found
+		b.clean.Add(root.number())
 	}
 	return dirty, err
 }
@@ -87,18 +93,26 @@ func (b *blamer) unreadable(ctx context.Context, page format.ID, path string, er
 // loader returns a Load of pages that books each that is lost on the path.
 func (b *blamer) loader(path string, dirty *bool) tree.Load {
 	return func(ctx context.Context, id format.ID) ([]byte, error) {
-		at, err := b.c.Blobs.one(id)
+		at, err := b.c.Blobs.one(&b.query, id)
 		if err != nil {
 			return nil, err
 		}
-		if p := b.c.Book.Why(id, at.place()); p != nil && (at == nil || p.Kind == finding.Pack) {
+		place, err := at.place()
+		if err != nil {
+			return nil, err
+		}
+		if p := b.c.Book.Why(id, place); p != nil && (at.lost() || p.Kind == finding.Pack) {
 			b.need(p, path, dirty)
 			return nil, errLost
 		}
-		if at == nil {
+		if at.lost() {
 			return nil, errLost // one of too many to be named
 		}
-		p, err := b.c.Blobs.load(ctx, b.hasher, id, at)
+		in, err := at.pack()
+		if err != nil {
+			return nil, err
+		}
+		p, err := b.c.Blobs.load(ctx, b.hasher, id, in, &at)
 		if err != nil && !finding.Fatal(ctx, err) {
 			return nil, errLost
 		}
@@ -134,12 +148,16 @@ func (b *blamer) chunks(chunks []tree.Chunk, path string, dirty *bool) error {
 			b.ids = append(b.ids, c.ID)
 		}
 	}
-	places, err := b.c.Blobs.locate(b.ids)
+	places, err := b.c.Blobs.locate(&b.query, b.ids)
 	if err != nil {
 		return err
 	}
-	for i, at := range places {
-		if p := b.c.Book.Why(b.ids[i], at.place()); p != nil {
+	for i := range places {
+		at, err := places[i].place()
+		if err != nil {
+			return err
+		}
+		if p := b.c.Book.Why(b.ids[i], at); p != nil {
 			b.need(p, path, dirty)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/check/finding"
@@ -22,21 +23,53 @@ import (
 // framesKept is how many bytes of opened frames are kept: pages of neighbouring folders lie in the same frame.
 const framesKept = 16 << 20
 
-// location is where a blob lies.
+// location is where a blob lies. The zero location stands for nowhere.
 type location struct {
-	pack  hashcache.PackInfo
-	loc   hashcache.Loc
-	stray bool // in a pack that no index segment names
+	in  *shelf
+	loc hashcache.Loc // its Pack is the number of the blob
+}
+
+func (at *location) lost() bool { return at.in == nil }
+
+// number is that of the blob: no two blobs share one.
+func (at *location) number() uint64 { return uint64(at.loc.Pack) }
+
+// stray reports whether no index segment names the pack.
+func (at *location) stray() bool { return at.in != nil && at.in.stray }
+
+func (at *location) pack() (hashcache.PackInfo, error) {
+	info, err := at.in.PackOf(at.loc.Pack)
+	if err != nil {
+		return info, fmt.Errorf("look up pack: %w", err)
+	}
+	return info, nil
+}
+
+// place returns the frame, nil for nowhere.
+func (at *location) place() (*finding.Place, error) {
+	if at.lost() {
+		return nil, nil
+	}
+	info, err := at.pack()
+	return &finding.Place{Pack: info.ID, Offset: at.loc.Offset, Sealed: at.loc.Sealed}, err
+}
+
+// shelf is an index in a temporary file.
+type shelf struct {
+	*hashcache.Numbered
+	stray bool
 }
 
 // Blobs is the blob index of a check: what the segments on the target say, and apart from it what packs hold that no
-// segment names, and what packs held that are gone or too short: that counts for a blob that is nowhere else. It lies in temporary files, since it may be larger than the memory.
+// segment names, and what packs held that are gone or too short: that counts for a blob that is nowhere else. It lies in
+// temporary files, since it may be larger than the memory. In all of them together each blob has a number.
 type Blobs struct {
 	r       *repo.Repository
 	scratch string
-	named   *hashcache.Cache
-	strays  *hashcache.Cache // nil if there are none
-	lost    *hashcache.Cache // likewise
+	named   *shelf
+	strays  *shelf // nil if there are none
+	gone    *shelf // likewise
+	total   uint64 // numbers given
 	frames  frameCache
 }
 
@@ -47,20 +80,20 @@ func NewBlobs(r *repo.Repository, scratch string) (b *Blobs, err error) {
 	return b, err
 }
 
-func (b *Blobs) open() (*hashcache.Cache, error) {
+func (b *Blobs) open() (*shelf, error) {
 	c, err := b.r.TempCache(b.scratch)
 	if err != nil {
 		return nil, fmt.Errorf("make the temporary index: %w", err)
 	}
-	return c, nil
+	return &shelf{Numbered: hashcache.Number(c)}, nil
 }
 
 // Close removes the temporary files.
 func (b *Blobs) Close() error {
-	err := b.named.Close()
-	for _, c := range []*hashcache.Cache{b.strays, b.lost} {
-		if c != nil {
-			err = errors.Join(err, c.Close())
+	var err error
+	for _, s := range []*shelf{b.named, b.strays, b.gone} {
+		if s != nil {
+			err = errors.Join(err, s.Close())
 		}
 	}
 	if err != nil {
@@ -69,9 +102,21 @@ func (b *Blobs) Close() error {
 	return nil
 }
 
-// Add makes an index segment known.
-func (b *Blobs) Add(id format.ID, seg *index.Segment) error {
-	if err := b.named.Merge(id, seg); err != nil {
+// merge enters packs under a name that is new to the shelf.
+func (b *Blobs) merge(s *shelf, name format.ID, packs []index.Pack) error {
+	first := make([]uint64, len(packs))
+	for i := range packs {
+		first[i] = b.total
+		for j := range packs[i].Table.Frames {
+			b.total += uint64(len(packs[i].Table.Frames[j].Blobs))
+		}
+	}
+	return s.Merge(name, packs, first)
+}
+
+// Add makes packs known that an index segment names.
+func (b *Blobs) Add(segment format.ID, packs []index.Pack) error {
+	if err := b.merge(b.named, segment, packs); err != nil {
 		return fmt.Errorf("fill the temporary index: %w", err)
 	}
 	return nil
@@ -83,8 +128,9 @@ func (b *Blobs) AddStrays(packs []index.Pack) (err error) {
 		if b.strays, err = b.open(); err != nil {
 			return err
 		}
+		b.strays.stray = true
 	}
-	if err := b.strays.Merge(packs[0].ID, &index.Segment{Packs: packs}); err != nil {
+	if err := b.merge(b.strays, packs[0].ID, packs); err != nil {
 		return fmt.Errorf("note packs outside the index: %w", err)
 	}
 	return nil
@@ -95,79 +141,67 @@ func (b *Blobs) AddLost(segment format.ID, packs []index.Pack) (err error) {
 	if len(packs) == 0 {
 		return nil
 	}
-	if b.lost == nil {
-		if b.lost, err = b.open(); err != nil {
+	if b.gone == nil {
+		if b.gone, err = b.open(); err != nil {
 			return err
 		}
 	}
-	if err := b.lost.Merge(segment, &index.Segment{Packs: packs}); err != nil {
+	if err := b.merge(b.gone, segment, packs); err != nil {
 		return fmt.Errorf("note lost packs: %w", err)
 	}
 	return nil
 }
 
-// locate finds where blobs lie; nil stands for nowhere. The IDs should ascend: files are then read in their order.
-func (b *Blobs) locate(ids []format.ID) ([]*location, error) {
-	out := make([]*location, len(ids))
-	for _, in := range []struct {
-		cache *hashcache.Cache
-		stray bool
-	}{{b.named, false}, {b.strays, true}, {b.lost, false}} {
-		if in.cache == nil {
-			continue
-		}
-		if err := locateIn(in.cache, ids, out, in.stray); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
+// query is the memory of a look-up, for the next. It belongs to one goroutine.
+type query struct {
+	out   []location
+	ask   []format.ID
+	at    []int // where in out their answers go
+	found []hashcache.Found
 }
 
-func (at *location) place() *finding.Place {
-	if at == nil {
-		return nil
+// locate finds where blobs lie. The answer is good until the next call with that query.
+func (b *Blobs) locate(q *query, ids []format.ID) ([]location, error) {
+	q.out = slices.Grow(q.out[:0], len(ids))[:len(ids)]
+	clear(q.out)
+	for _, s := range []*shelf{b.named, b.strays, b.gone} {
+		if s == nil {
+			continue
+		}
+		if err := q.locateIn(s, ids); err != nil {
+			return nil, err
+		}
 	}
-	return &finding.Place{Pack: at.pack.ID, Offset: at.loc.Offset, Sealed: at.loc.Sealed}
+	return q.out, nil
 }
 
 // locateIn looks up the blobs that have no place yet.
-func locateIn(c *hashcache.Cache, ids []format.ID, out []*location, stray bool) error {
-	var ask []format.ID
-	var at []int
+func (q *query) locateIn(s *shelf, ids []format.ID) error {
+	q.ask, q.at = q.ask[:0], q.at[:0]
 	for i := range ids {
-		if out[i] == nil {
-			ask, at = append(ask, ids[i]), append(at, i)
+		if q.out[i].lost() {
+			q.ask, q.at = append(q.ask, ids[i]), append(q.at, i)
 		}
 	}
-	if len(ask) == 0 {
+	if len(q.ask) == 0 {
 		return nil
 	}
-	found := make([]hashcache.Found, len(ask))
-	if err := c.Lookup(ask, found); err != nil {
+	q.found = slices.Grow(q.found[:0], len(q.ask))[:len(q.ask)]
+	if err := s.Lookup(q.ask, q.found); err != nil {
 		return fmt.Errorf("look up blobs: %w", err)
 	}
-	var info hashcache.PackInfo // of the pack number last: the blobs of one folder mostly lie in one pack
-	known, last := false, uint32(0)
-	for j, f := range found {
-		if !f.OK {
-			continue
+	for j := range q.found {
+		if q.found[j].OK {
+			q.out[q.at[j]] = location{s, q.found[j].Loc}
 		}
-		if !known || f.Loc.Pack != last {
-			var err error
-			if info, err = c.Pack(f.Loc.Pack); err != nil {
-				return fmt.Errorf("look up pack: %w", err)
-			}
-			known, last = true, f.Loc.Pack
-		}
-		out[at[j]] = &location{pack: info, loc: f.Loc, stray: stray}
 	}
 	return nil
 }
 
-func (b *Blobs) one(id format.ID) (*location, error) {
-	at, err := b.locate([]format.ID{id})
+func (b *Blobs) one(q *query, id format.ID) (location, error) {
+	at, err := b.locate(q, []format.ID{id})
 	if err != nil {
-		return nil, err
+		return location{}, err
 	}
 	return at[0], nil
 }
@@ -185,10 +219,10 @@ type frameError struct{ err error }
 func (e *frameError) Error() string { return e.err.Error() }
 func (e *frameError) Unwrap() error { return e.err }
 
-// load reads a blob and compares it with its ID.
-func (b *Blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, at *location) ([]byte, error) {
-	raw, err := b.frames.get(frameKey{at.pack.ID, at.loc.Offset}, func() ([]byte, error) {
-		raw, _, err := b.r.ReadFrame(ctx, at.pack, at.loc.Offset, at.loc.Sealed)
+// load reads a blob from a pack and compares it with its ID.
+func (b *Blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, in hashcache.PackInfo, at *location) ([]byte, error) {
+	raw, err := b.frames.get(frameKey{in.ID, at.loc.Offset}, func() ([]byte, error) {
+		raw, _, err := b.r.ReadFrame(ctx, in, at.loc.Offset, at.loc.Sealed)
 		return raw, err
 	})
 	if err != nil {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/numset"
 	"github.com/tidemark-backup/tidemark/internal/repo/todo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -21,17 +23,15 @@ import (
 // chunkBatch is how many chunks of files are looked up together.
 const chunkBatch = 16 << 10
 
-// short is what the sets of IDs keep of one: half the memory, and still no two that agree.
-type short [16]byte
-
-func shorten(id format.ID) short { return short(id[:16]) }
-
 // Walk makes sure that every blob that the snapshots need is in a pack that is there. Folders and lists of chunks are
 // read; of file data only the places are looked up. Snapshots that cannot be read are passed over.
 func (c *Closure) Walk(ctx context.Context, snapshots []repo.Listed) error {
-	w := &walk{c: c, work: todo.New[format.ID](), seen: make(map[short]struct{})}
+	w := &walk{c: c, work: todo.New[folder](), seen: numset.New(c.Blobs.total), lost: make(map[format.ID]struct{})}
+	root := &visitor{walk: w}
 	for _, s := range slices.Backward(snapshots) {
-		w.push(s.Snapshot.Tree)
+		if err := root.folders([]format.ID{s.Snapshot.Tree}); err != nil {
+			return err
+		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for range c.Parallel {
@@ -45,7 +45,7 @@ func (c *Closure) Walk(ctx context.Context, snapshots []repo.Listed) error {
 		})
 	}
 	err := g.Wait()
-	c.Book.Count(func(r *finding.Result) { r.Trees = uint64(w.trees) })
+	c.Book.Count(func(r *finding.Result) { r.Trees = w.trees.Load() })
 	if err == nil && w.strays > 0 {
 		c.judgeStrays(w)
 	}
@@ -63,48 +63,49 @@ func (c *Closure) judgeStrays(w *walk) {
 	c.Book.Add(finding.Index, format.ID{}, "index", fmt.Errorf(text, w.strays, w.stray))
 }
 
-// walk is what the visitors share.
-type walk struct {
-	c    *Closure
-	work *todo.Stack[format.ID] // folders still to be visited
-
-	mu     sync.Mutex
-	seen   map[short]struct{} // folders and lists of chunks
-	trees  int
-	strays int       // places in packs that no segment names
-	stray  format.ID // the first of these packs
+// folder is one that is still to be visited: where its first page lies was looked up when it was met.
+type folder struct {
+	id format.ID
+	at location
 }
 
-// push adds a folder unless it was met before.
-func (w *walk) push(id format.ID) {
-	if !w.first(id) {
-		return
-	}
-	w.c.Book.Expect(1, 0)
-	w.mu.Lock()
-	w.trees++
-	w.mu.Unlock()
-	w.work.Push(id)
+// walk is what the visitors share.
+type walk struct {
+	c     *Closure
+	work  *todo.Stack[folder]
+	seen  numset.Set // folders and lists of chunks, by their numbers
+	trees atomic.Uint64
+
+	mu     sync.Mutex
+	lost   map[format.ID]struct{} // those that were seen and are in no pack, so that they have no number
+	strays int                    // places in packs that no segment names
+	stray  format.ID              // the first of these packs
 }
 
 // first reports whether a folder or list is met for the first time.
-func (w *walk) first(id format.ID) bool {
+func (w *walk) first(id format.ID, at *location) bool {
+	if !at.lost() {
+		return w.seen.Add(at.number())
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.seen[shorten(id)]; ok {
-		return false
-	}
-	w.seen[shorten(id)] = struct{}{}
-	return true
+	_, met := w.lost[id]
+	w.lost[id] = struct{}{}
+	return !met
 }
 
-func (w *walk) outside(at *location) {
+func (w *walk) outside(at *location) error {
+	in, err := at.pack()
+	if err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.strays == 0 || at.pack.ID.Compare(w.stray) < 0 {
-		w.stray = at.pack.ID
+	if w.strays == 0 || in.ID.Compare(w.stray) < 0 {
+		w.stray = in.ID
 	}
 	w.strays++
+	return nil
 }
 
 // visitor is one goroutine that visits folders.
@@ -112,34 +113,69 @@ type visitor struct {
 	*walk
 	hasher *seal.Hasher
 	clock  *report.Clock
+	query  query
+	root   folder       // what is visited: a folder, or a list of chunks
+	dirs   []format.ID  // beneath it
+	fresh  []folder     // of these
 	chunks []tree.Chunk // to be looked up
+	ids    []format.ID  // theirs
 }
 
 func (v *visitor) run(ctx context.Context) error {
-	return v.work.Each(ctx, func(id format.ID) error {
+	return v.work.Each(ctx, func(f folder) error {
 		v.clock.Enter(report.Unpack)
 		defer v.clock.Enter(report.Idle)
-		return v.folder(ctx, id)
+		return v.folder(ctx, &f)
 	})
+}
+
+// folders takes up those folders that were not met before.
+func (v *visitor) folders(ids []format.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	places, err := v.c.Blobs.locate(&v.query, ids)
+	if err != nil {
+		return err
+	}
+	v.fresh = v.fresh[:0]
+	for i, id := range ids {
+		if v.first(id, &places[i]) {
+			v.fresh = append(v.fresh, folder{id, places[i]})
+		}
+	}
+	v.trees.Add(uint64(len(v.fresh)))
+	v.c.Book.Expect(uint64(len(v.fresh)), 0)
+	v.work.Push(v.fresh...)
+	return nil
 }
 
 // load reads a page; a loss is recorded. Errors are errLost or end the check.
 func (v *visitor) load(ctx context.Context, id format.ID) ([]byte, error) {
-	at, err := v.c.Blobs.one(id)
-	if err != nil {
-		return nil, err
+	at := v.root.at
+	if id != v.root.id {
+		var err error
+		if at, err = v.c.Blobs.one(&v.query, id); err != nil {
+			return nil, err
+		}
 	}
-	if at == nil {
+	if at.lost() {
 		v.c.Book.LoseBlob(finding.Tree, id, errNowhere)
 		return nil, errLost
 	}
-	if at.stray {
-		v.outside(at)
+	in, err := at.pack()
+	if err != nil {
+		return nil, err
 	}
-	if v.c.Book.Why(id, at.place()) != nil {
+	if at.stray() {
+		if err := v.outside(&at); err != nil {
+			return nil, err
+		}
+	}
+	if v.c.Book.Why(id, &finding.Place{Pack: in.ID, Offset: at.loc.Offset, Sealed: at.loc.Sealed}) != nil {
 		return nil, errLost
 	}
-	p, err := v.c.Blobs.load(ctx, v.hasher, id, at)
+	p, err := v.c.Blobs.load(ctx, v.hasher, id, in, &at)
 	var frame *frameError
 	switch {
 	case err == nil:
@@ -147,16 +183,26 @@ func (v *visitor) load(ctx context.Context, id format.ID) ([]byte, error) {
 	case finding.Fatal(ctx, err):
 		return nil, err
 	case errors.As(err, &frame):
-		v.c.Book.LoseFrame(at.pack.ID, at.loc.Offset, err)
+		v.c.Book.LoseFrame(in.ID, at.loc.Offset, err)
 	default:
-		v.c.Book.LoseBlobOf(at.pack.ID, id, err)
+		v.c.Book.LoseBlobOf(in.ID, id, err)
 	}
 	return nil, errLost
 }
 
-// folder visits one folder. If something is wrong with it, its pages are tried one by one, so that what lies behind the
-// damage is looked at as well.
-func (v *visitor) folder(ctx context.Context, id format.ID) error {
+// folder visits one folder. The folders beneath it wait until all of its pages are read; what a damaged page held above
+// the damage is followed too.
+func (v *visitor) folder(ctx context.Context, f *folder) error {
+	v.root, v.dirs = *f, v.dirs[:0]
+	if err := v.pages(ctx, f.id); err != nil {
+		return err
+	}
+	return v.folders(v.dirs)
+}
+
+// pages looks at what is in a folder. If something is wrong with it, its pages are tried one by one, so that what lies
+// behind the damage is looked at as well.
+func (v *visitor) pages(ctx context.Context, id format.ID) error {
 	err := tree.Walk(ctx, v.load, id, func(n *tree.Node) error { return v.node(ctx, n) })
 	switch {
 	case err == nil:
@@ -191,7 +237,7 @@ func wrong(err error) bool {
 func (v *visitor) node(ctx context.Context, n *tree.Node) error {
 	switch n.Type {
 	case tree.Dir:
-		v.push(n.Subtree)
+		v.dirs = append(v.dirs, n.Subtree)
 		return nil
 	case tree.File:
 		return v.content(ctx, n)
@@ -202,11 +248,15 @@ func (v *visitor) node(ctx context.Context, n *tree.Node) error {
 
 func (v *visitor) content(ctx context.Context, n *tree.Node) error {
 	if list := n.Content.List; !list.IsZero() {
-		if !v.first(list) {
+		at, err := v.c.Blobs.one(&v.query, list)
+		if err != nil {
+			return err
+		}
+		if !v.first(list, &at) {
 			return nil
 		}
 		sum := uint64(0)
-		err := tree.WalkList(ctx, v.load, list, func(c tree.Chunk) error {
+		err = tree.WalkList(ctx, v.load, list, func(c tree.Chunk) error {
 			sum += c.Len
 			return v.chunk(c)
 		})
@@ -270,23 +320,25 @@ func (v *visitor) chunk(c tree.Chunk) error {
 func (v *visitor) lookUp() error {
 	slices.SortFunc(v.chunks, func(a, b tree.Chunk) int { return a.ID.Compare(b.ID) })
 	v.chunks = slices.Compact(v.chunks)
-	ids := make([]format.ID, len(v.chunks))
-	for i := range ids {
-		ids[i] = v.chunks[i].ID
+	v.ids = v.ids[:0]
+	for i := range v.chunks {
+		v.ids = append(v.ids, v.chunks[i].ID)
 	}
-	places, err := v.c.Blobs.locate(ids)
+	places, err := v.c.Blobs.locate(&v.query, v.ids)
 	if err != nil {
 		return err
 	}
-	for i, at := range places {
-		switch {
-		case at == nil:
-			v.c.Book.LoseBlob(finding.Blob, ids[i], errNowhere)
+	for i := range places {
+		switch at := &places[i]; {
+		case at.lost():
+			v.c.Book.LoseBlob(finding.Blob, v.ids[i], errNowhere)
 		case uint64(at.loc.Len) != v.chunks[i].Len:
-			v.c.Book.LoseBlob(finding.Blob, ids[i], fmt.Errorf("the index says %d bytes, a file %d: %w", at.loc.Len,
+			v.c.Book.LoseBlob(finding.Blob, v.ids[i], fmt.Errorf("the index says %d bytes, a file %d: %w", at.loc.Len,
 				v.chunks[i].Len, format.ErrCorrupt))
-		case at.stray:
-			v.outside(at)
+		case at.stray():
+			if err := v.outside(at); err != nil {
+				return err
+			}
 		}
 	}
 	v.chunks = v.chunks[:0]
