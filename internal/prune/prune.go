@@ -96,6 +96,11 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 func (p *pruner) run(ctx context.Context) error {
 	p.turn = takeTurn(p.opt.Scratch)
 	defer p.turn.end()
+	if !p.opt.DryRun {
+		if err := p.turn.write(p.s.Lease()); err != nil {
+			return err
+		}
+	}
 	others, err := p.others(ctx)
 	if err != nil {
 		return err
@@ -108,14 +113,6 @@ func (p *pruner) run(ctx context.Context) error {
 	}
 	if p.turn.busy {
 		return ErrBusy
-	}
-	if !p.opt.DryRun {
-		if err := p.clear(ctx, others); err != nil { // of one that was killed here, before its name is written over
-			return err
-		}
-		if err := p.turn.write(p.s.Lease()); err != nil {
-			return err
-		}
 	}
 	if err := p.s.DropDamagedMarks(ctx); err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -13,15 +15,18 @@ import (
 )
 
 // turnName is the file in the cache folder of a repository that the prune of this machine locks and writes the name of its
-// lease into. The lock ends with the process, however that ends. So whoever gets it knows that the prune whose name stands
-// there is over, and need not wait until its lease is.
+// lease into. The lock ends with the process, however that ends. So whoever gets it knows that the prunes whose names stand
+// there are over, and need not wait until their leases are.
 const turnName = "prune.lock"
+
+// turnNames is how many names are kept there: more prunes than that are not killed while a lease lasts.
+const turnNames = 32
 
 // turn is that file while this prune has it.
 type turn struct {
 	file   *os.File // nil: there is no such file, and leases alone tell who is at work
 	busy   bool     // a prune of this machine has it
-	before string   // name of the lease of the prune that was killed while it had it
+	before []string // names of the leases of the prunes that had it before
 }
 
 // takeTurn locks the file. Where there is no folder, or it cannot lock, prunes go on without.
@@ -37,23 +42,26 @@ func takeTurn(folder string) turn {
 		_ = f.Close()
 		return turn{busy: errors.Is(err, unix.EWOULDBLOCK)}
 	}
-	const longest = 64 // a name is shorter
-	name, err := io.ReadAll(io.LimitReader(f, longest))
+	const longest = 4 << 10
+	names, err := io.ReadAll(io.LimitReader(f, longest))
 	if err != nil {
 		_ = f.Close()
 		return turn{}
 	}
-	return turn{file: f, before: string(name)}
+	return turn{file: f, before: strings.Fields(string(names))}
 }
 
-// write says whose turn it is.
+// write adds a name to those that stand in the file.
 func (t *turn) write(lease string) error {
 	if t.file == nil {
 		return nil
 	}
-	err := t.file.Truncate(0)
+	kept := t.before[max(0, len(t.before)+1-turnNames):]
+	names := strings.Join(append(slices.Clone(kept), lease), "\n") + "\n"
+	// Names of one length take the place of others of that length, so that no moment has half of one that counts.
+	_, err := t.file.WriteAt([]byte(names), 0)
 	if err == nil {
-		_, err = t.file.WriteAt([]byte(lease), 0)
+		err = t.file.Truncate(int64(len(names)))
 	}
 	if err != nil {
 		return fmt.Errorf("note which prune is at work: %w", err)
@@ -71,5 +79,5 @@ func (t *turn) end() {
 // over reports whether a lease is of a prune of this machine that was killed. Only of a prune this may be known so early: a
 // snapshot that a killed backup has sent may still come to be on a server, but a prune sends none.
 func (t *turn) over(o *session.Other, host string) bool {
-	return t.before != "" && o.Name.ID == t.before && o.Lease.Task == session.PruneTask && o.Lease.Host == host
+	return slices.Contains(t.before, o.Name.ID) && o.Lease.Task == session.PruneTask && o.Lease.Host == host
 }
