@@ -65,7 +65,7 @@ type Options struct {
 	Subset    Subset      // of which packs
 	Snapshots []format.ID // only these; empty: all
 	Parallel  int         // packs and folders looked at together; 0: 4
-	Scratch   string      // folder for the temporary index, about 60 bytes for each blob; empty: the system's
+	Scratch   string      // folder for the temporary index, about 110 bytes for each blob; empty: the system's
 }
 
 // Run checks a repository and books its progress on l, where each object is a stored file or a folder. The error says
