@@ -67,6 +67,7 @@ type Repository struct {
 	trees         treeFrames
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
+	sealed        sync.Pool // *[]byte: room for a sealed frame
 	warm          sync.Once // the local index was read as a whole
 
 	slotMu sync.Mutex
