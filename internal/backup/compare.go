@@ -30,7 +30,7 @@ func (v *visitor) Excluded(_ *scan.Directory, n int) { v.Ledger.Objects.Excluded
 func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *report.Clock) error {
 	defer clock.Enter(clock.Enter(report.Compare))
 	p := v.pipeline
-	j := &job{dir: d, children: make([]child, len(d.Subdirs))}
+	j := p.newJob(d)
 	if d.Parent != nil {
 		j.parent = d.Parent.User.(*job)
 	} else {
@@ -80,11 +80,12 @@ func (p *pipeline) compare(ctx context.Context, j *job) error {
 	signer := p.signers.Get().(*signature.Signer)
 	j.key = signer.Key(j.dir)
 	j.local, j.racy = signer.Local(j.dir)
+	err := p.recall(j, signer)
 	p.signers.Put(signer)
-	p.owners.See(j.dir.Entries)
-	if err := p.recall(j); err != nil {
+	if err != nil {
 		return err
 	}
+	p.owners.See(j.dir.Entries)
 	if !j.clean {
 		j.scanned = time.Now()
 		j.states = make([]state, len(j.dir.Entries))
@@ -98,12 +99,12 @@ func (p *pipeline) compare(ctx context.Context, j *job) error {
 }
 
 // recall looks j up in the hash cache and prepares the way to its old tree.
-func (p *pipeline) recall(j *job) error {
+func (p *pipeline) recall(j *job, signer *signature.Signer) error {
 	if p.src.Comparing.Force {
 		return nil
 	}
 	if p.Memory.Dir != nil {
-		value, start, ref, ok, err := p.Memory.Dir(j.key)
+		value, start, ref, ok, err := p.Memory.Dir(j.key, signer.Room())
 		if err != nil {
 			return err
 		}

@@ -18,9 +18,7 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	if stop := context.Cause(ctx); stop != nil {
 		return stop // what could not be read for that reason looks as if it were not there
 	}
-	signer := p.signers.Get().(*signature.Signer)
-	whole := signer.Whole(j.local, j.trees())
-	p.signers.Put(signer)
+	whole := p.whole(j)
 	if j.clean && whole == j.cached.Full {
 		j.tree = j.cached.Tree
 		p.Memory.Keep(j.ref)
@@ -40,6 +38,17 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	}
 	result := signature.Memo{Local: j.local, Full: whole, Tree: j.tree}
 	return p.Memory.Put(j.key, result.Append(nil))
+}
+
+// whole signs j with the trees of its subdirectories. Where there are none, and were none when the same entries were signed,
+// the cached signature is what that gives.
+func (p *pipeline) whole(j *job) signature.Signature {
+	if j.clean && len(j.children) == 0 {
+		return j.cached.Full
+	}
+	signer := p.signers.Get().(*signature.Signer)
+	defer p.signers.Put(signer)
+	return signer.Whole(j.local, j.trees())
 }
 
 // finisher builds one tree: it walks the old one beside the entries, takes over what is the same and adds what was read.

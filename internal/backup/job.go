@@ -40,6 +40,19 @@ type job struct {
 	tree    format.ID    // set when finished
 }
 
+// newJob returns the job of a scanned directory.
+func (p *pipeline) newJob(d *scan.Directory) *job {
+	j, ok := p.jobs.Get().(*job)
+	if !ok {
+		j = &job{}
+	}
+	j.dir = d
+	if n := len(d.Subdirs); n > 0 {
+		j.children = make([]child, n)
+	}
+	return j
+}
+
 // child is what a finished subdirectory leaves behind in its parent's job.
 type child struct {
 	tree   format.ID
@@ -115,13 +128,27 @@ func (p *pipeline) done(ctx context.Context, j *job) error {
 		if j.parent != nil {
 			j.parent.children[j.dir.Slot] = child{tree: j.tree, self: j.self, failed: j.failed, gone: j.gone}
 		}
-		if j.clean {
-			j.dir.Recycle() // no reader and no other name of a file had to do with it
-		}
-		j.states, j.results, j.children, j.dir.Entries = nil, nil, nil, nil
-		j = j.parent
+		above := j.parent
+		p.let(j)
+		j = above
 	}
 	return nil
+}
+
+// let gives up what a finished job has held.
+func (p *pipeline) let(j *job) {
+	if !j.clean {
+		j.states, j.results, j.children, j.dir.Entries = nil, nil, nil, nil
+		return
+	}
+	j.dir.Recycle() // no reader and no other name of a file had to do with it
+	if len(j.children) > 0 || j.parent == nil {
+		j.children = nil
+		return
+	}
+	// Most directories are unchanged and have none below: this one, and nobody but the caller, knows the job.
+	*j = job{}
+	p.jobs.Put(j)
 }
 
 // trees returns the trees of the finished subdirectories.

@@ -60,11 +60,11 @@ func (m *memory) hooks() Memory {
 		return Memory{}
 	}
 	return Memory{
-		Dir: func(key [16]byte) (value []byte, start tree.Time, ref hashcache.DirRef, ok bool, err error) {
+		Dir: func(key [16]byte, room []byte) (value []byte, start tree.Time, ref hashcache.DirRef, ok bool, err error) {
 			if m.broken.Load() {
 				return nil, start, ref, false, nil
 			}
-			hit, ok, err := m.cache.Dir(key)
+			hit, ok, err := m.cache.Dir(key, room)
 			if err != nil {
 				m.forget(err)
 				return nil, start, ref, false, nil

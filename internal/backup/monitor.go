@@ -1,18 +1,36 @@
 package backup
 
-import "github.com/tidemark-backup/tidemark/internal/tune"
+import (
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/processors"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/tune"
+)
 
 // driven is a pipeline as a tuner sees it.
-type driven struct{ *pipeline }
-
-func (d driven) Counters() tune.Counters {
-	return tune.Counters{Work: d.work.Load(), Starved: d.workers.Idle.Time(), Blocked: d.Session.Blocked()}
+type driven struct {
+	*pipeline
+	processors float64 // that it may use
 }
 
-func (d driven) Apply(s tune.Setting) {
+func (d driven) Counters() tune.Counters {
+	return tune.Counters{
+		Work: d.work.Load(), Starved: d.workers.Idle.Time(), Blocked: d.Session.Blocked(),
+		Busy: time.Duration(float64(processors.Used()) / d.processors),
+	}
+}
+
+func (d driven) Apply(s tune.Setting, seen tune.Sample) {
 	d.readers.Set(s.Readers)
 	d.workers.Set(s.Compressors)
 	d.Session.Adjust(s.Uploads, s.Level)
+	now := report.Crews{Readers: s.Readers, Compressors: s.Compressors, Uploads: s.Uploads, Level: s.Level}
+	if took := seen.Elapsed.Seconds(); took > 0 {
+		now.Bottleneck, now.Speed = seen.Bottleneck().String(), seen.Work/took
+		now.Starved, now.Blocked, now.Busy = seen.Starved, seen.Blocked, seen.Busy
+	}
+	d.Ledger.Crewed(now)
 }
 
 // tuner returns the tuner of this run, by what is asked for and what the session has.

@@ -27,6 +27,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
@@ -102,8 +103,9 @@ type Parent struct {
 
 // Memory is the cache of directory signatures. Nil everywhere: none.
 type Memory struct {
-	// Dir returns what was remembered of a directory, and the start of the backup that wrote it.
-	Dir func(key [16]byte) (value []byte, start tree.Time, ref hashcache.DirRef, ok bool, err error)
+	// Dir returns what was remembered of a directory, in room if that is large enough, and the start of the backup that wrote
+	// it.
+	Dir func(key [16]byte, room []byte) (value []byte, start tree.Time, ref hashcache.DirRef, ok bool, err error)
 	// Put remembers; it becomes valid only once the snapshot of this run is saved. Called by several goroutines.
 	Put func(key [16]byte, value []byte) error
 	// Keep notes that what was remembered holds for the snapshot of this run too.
@@ -158,6 +160,7 @@ type pipeline struct {
 	par     Parallel
 	parent  Parent
 	signers sync.Pool // of *signature.Signer
+	jobs    sync.Pool // of *job
 
 	chunker *chunker.Chunker
 	batches chan *batch
@@ -242,7 +245,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		return p.walk(ctx)
 	})
 	group.Go(func() error {
-		tune.Follow(watched, p.tuner(), driven{p})
+		tune.Follow(watched, p.tuner(), driven{p, processors.Allowed()})
 		return nil
 	})
 	if err := group.Wait(); err != nil {

@@ -127,17 +127,27 @@ func (a *app) selectSnapshots(ctx context.Context, r *repo.Repository, refs []st
 	if len(refs) > 0 {
 		return list, nil
 	}
+	list, _, err = a.readable(ctx, r, filter)
+	return list, err
+}
+
+// readable returns the snapshots that a filter lets pass, and how many there are that cannot be read: of each a note says
+// so.
+func (a *app) readable(ctx context.Context, r *repo.Repository, filter repo.Filter) (list []output.Snapshot, unread uint64,
+	err error,
+) {
 	all, err := r.Snapshots(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, one := range all {
 		switch {
 		case one.Err != nil:
+			unread++
 			a.print.Note(fmt.Sprintf("snapshot %s cannot be read: %v", one.ID.Short(), one.Err))
 		case filter.Match(one.Snapshot):
 			list = append(list, output.Snapshot{ID: one.ID, Snapshot: one.Snapshot})
 		}
 	}
-	return list, nil
+	return list, unread, nil
 }

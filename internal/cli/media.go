@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/priority"
+	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 )
 
@@ -16,12 +17,13 @@ func (a *app) dial(job *backup.Job) {
 	if job.Stdin != nil {
 		sources = nil // that is only the name of what comes out of a pipe
 	}
-	par := a.spec.Parallel(runtime.NumCPU(), options.Media{Source: medium(a.spec.IO().Medium, sources...), Target: a.targetMedium()})
+	cpu := processors.Count()
+	par := a.spec.Parallel(cpu, options.Media{Source: medium(a.spec.IO().Medium, sources...), Target: a.targetMedium()})
 	w := &par.Workers
 	most := priority.Cap(a.spec.IO().Choose(options.LaterBackup), priority.Workers{Scanners: w.Scanners, Readers: w.Readers,
-		Compressors: w.Compressors, Uploads: w.Uploads}, runtime.NumCPU())
+		Compressors: w.Compressors, Uploads: w.Uploads}, cpu)
 	w.Scanners, w.Readers, w.Compressors, w.Uploads = most.Scanners, most.Readers, most.Compressors, most.Uploads
-	a.letWait(w.Scanners)
+	a.letWait(w.Scanners, cpu)
 	job.Parallel = crews(par)
 	if c := a.spec.Compression(); c.Auto {
 		job.Parallel.Level = backup.Range{Start: c.Level, Least: 1, Most: options.HardestAuto}
@@ -36,11 +38,12 @@ func (a *app) dial(job *backup.Job) {
 // letWait lets as many threads wait inside calls, for a disk that looks for inodes, as there are scanners, while others go
 // on. The scheduler takes a processor's place from a thread that waits only after it has looked, 20 µs later at best, and
 // a disk answers in a hundred: with no more places than processors, a cold walk had both idle half of the time, and a first
-// backup took 15 to 25 % longer. What runs at once is for the kernel to decide. GOMAXPROCS in the environment stays what
-// it is.
-func (a *app) letWait(scanners int) {
+// backup took 15 to 25 % longer. What runs at once is for the kernel to decide. Where a quota leaves the program fewer
+// processors than there are, these count: more threads would use it up sooner in each period, and then all stand still.
+// GOMAXPROCS in the environment stays what it is.
+func (a *app) letWait(scanners, cpu int) {
 	if _, chosen := a.Env("GOMAXPROCS"); !chosen {
-		runtime.GOMAXPROCS(places(scanners, runtime.NumCPU(), runtime.GOMAXPROCS(0)))
+		runtime.GOMAXPROCS(places(scanners, cpu, runtime.GOMAXPROCS(0)))
 	}
 }
 

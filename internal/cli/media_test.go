@@ -14,7 +14,8 @@ func TestPlacesToRun(t *testing.T) {
 		{256, 2, 2, 10}, // what the user asks for does not make a crowd of collectors
 		{8, 1, 1, 5},    //
 		{1, 4, 30, 30},  // more than that already
-		{16, 64, 2, 80}, // a container with a quota: what runs at once is the kernel's to decide
+		{16, 64, 2, 80}, //
+		{8, 1, 2, 5},    // a container with a quota of less than one: the runtime never goes below two by itself
 	} {
 		require.Equal(t, c.want, places(c.scanners, c.cpu, c.now), "%+v", c)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 	"unicode"
@@ -15,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
@@ -219,6 +219,6 @@ func (a *app) sessions() int {
 	if a.task.uploads > 0 {
 		return a.task.uploads
 	}
-	cpu := runtime.NumCPU()
+	cpu := processors.Count()
 	return a.spec.Parallel(cpu, options.Media{Target: device.Remote}).Workers.Uploads
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/restore"
@@ -106,7 +107,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	}
 	defer a.expose(ctx, "restore", []string{found.ID.String()}, l)()
 	stop := a.print.Watch(ctx, l)
-	par := a.spec.Parallel(runtime.NumCPU(), options.Media{}).Workers
+	par := a.spec.Parallel(processors.Count(), options.Media{}).Workers
 	result, err := restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Take: take}, to,
 		restore.Parallel{Workers: max(par.Readers, par.Compressors)}, l)
 	if err == nil {

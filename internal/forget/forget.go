@@ -13,9 +13,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// ErrSome: some snapshots that were named were not found, or could not be removed.
-var ErrSome = errors.New("some snapshots could not be dropped")
-
 // Named returns the snapshots that references name, each once, also those that cannot be read. "latest" is not among what
 // may be named here: which one that is may have changed since somebody looked.
 func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Listed, error) {
@@ -35,8 +32,9 @@ func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Liste
 	return named, nil
 }
 
-// Drop removes snapshots. One that is gone already is no error. When one cannot be removed the others still are.
-func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped []repo.Listed, err error) {
+// Drop removes snapshots and counts those that are gone, which may be one that was so already. When one cannot be removed
+// the others still are.
+func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped int, err error) {
 	var failures []string
 	for _, l := range list {
 		err := r.Store().Delete(ctx, object.Named(store.Snapshot, l.ID))
@@ -47,7 +45,7 @@ func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped 
 			failures = append(failures, fmt.Sprintf("%s: %v", l.ID.Short(), err))
 			continue
 		}
-		dropped = append(dropped, l)
+		dropped++
 	}
 	if len(failures) > 0 {
 		return dropped, fmt.Errorf("%w: %s", ErrSome, strings.Join(failures, "; "))

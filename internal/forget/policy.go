@@ -5,7 +5,6 @@
 package forget
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,29 +14,21 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 )
 
-// Errors of what a user asks for.
-var (
-	// ErrNoPolicy: neither a policy nor a snapshot is named.
-	ErrNoPolicy = errors.New("nothing says which snapshots to keep: give at least one --keep option, such as --keep-daily 7, " +
-		"or name the snapshots to drop by their IDs")
-	// ErrNothingKept: a policy that keeps nothing.
-	ErrNothingKept = errors.New("this policy keeps no snapshot at all: give at least one --keep option a number above 0; to " +
-		"drop snapshots all the same, name them by their IDs")
-	// ErrPeriod: not a span of time.
-	ErrPeriod = errors.New("write a span of time as a number and a unit, from the longest to the shortest, such as 1y6m, 2w, 10d or 36h")
-)
-
 // Policy says which snapshots of a group are kept. A snapshot stays if any of its parts keeps it.
 type Policy struct {
-	Last, Hourly, Daily, Weekly, Monthly, Yearly int        // of each of the newest so many hours, days, ... the newest; below 0: of all
-	Within                                       Period     // all that are no older than this before the newest
-	Tags                                         [][]string // those that have all tags of one of these lists
+	Last   int           // so many of the newest; below 0: all
+	Newest Spans[int]    // of each of the newest so many hours, days, ... that have one the newest; below 0: of all
+	Within Period        // all that are no older than this before the newest
+	Recent Spans[Period] // of each hour, day, ... the newest, if that is no older than this before the newest of all
+	Tags   [][]string    // those that have all tags of one of these lists
 }
+
+// Spans has a value for each kind of span of time.
+type Spans[T comparable] struct{ Hourly, Daily, Weekly, Monthly, Yearly T }
 
 // Empty reports whether the policy says nothing.
 func (p *Policy) Empty() bool {
-	return p.Last == 0 && p.Hourly == 0 && p.Daily == 0 && p.Weekly == 0 && p.Monthly == 0 && p.Yearly == 0 &&
-		p.Within == Period{} && len(p.Tags) == 0
+	return p.Last == 0 && p.Newest == Spans[int]{} && p.Within == Period{} && p.Recent == Spans[Period]{} && len(p.Tags) == 0
 }
 
 // Period is a span of time by the calendar.
@@ -77,9 +68,24 @@ func ParsePeriod(text string) (Period, error) {
 	return p, nil
 }
 
-// before returns the moment that lies the period before t.
-func (p Period) before(t time.Time) time.Time {
-	return t.AddDate(-p.Years, -p.Months, -p.Days).Add(-time.Duration(p.Hours) * time.Hour)
+// String writes the period as ParsePeriod reads it; none is empty.
+func (p Period) String() string {
+	var b strings.Builder
+	for _, part := range []struct {
+		n    int
+		unit byte
+	}{{p.Years, 'y'}, {p.Months, 'm'}, {p.Days, 'd'}, {p.Hours, 'h'}} {
+		if part.n > 0 {
+			fmt.Fprintf(&b, "%d%c", part.n, part.unit)
+		}
+	}
+	return b.String()
+}
+
+// covers reports whether a moment is no longer than the period before the newest one. No period covers nothing.
+func (p Period) covers(at, newest time.Time) bool {
+	return p != Period{} &&
+		!at.Before(newest.AddDate(-p.Years, -p.Months, -p.Days).Add(-time.Duration(p.Hours)*time.Hour))
 }
 
 // Verdict is what becomes of a snapshot.
@@ -89,23 +95,40 @@ type Verdict struct {
 	Reasons []string // why it is kept
 }
 
-// rule is one part of a policy that keeps the newest of each of so many spans of time.
+// rule is the part of a policy that keeps the newest of each hour, or day, ...
 type rule struct {
-	name string
-	left int
-	span func(time.Time) string
-	last string
+	name   string
+	left   int    // for so many of them
+	within Period // for all of this time
+	span   func(time.Time) string
+	last   string
 }
 
 func (p *Policy) rules() []*rule {
 	week := func(t time.Time) string { y, w := t.ISOWeek(); return fmt.Sprint(y, " ", w) }
 	layout := func(l string) func(time.Time) string { return func(t time.Time) string { return t.Format(l) } }
 	return []*rule{
-		{name: "hourly", left: p.Hourly, span: layout("2006-01-02 15")},
-		{name: "daily", left: p.Daily, span: layout(time.DateOnly)},
-		{name: "weekly", left: p.Weekly, span: week},
-		{name: "monthly", left: p.Monthly, span: layout("2006-01")},
-		{name: "yearly", left: p.Yearly, span: layout("2006")},
+		{name: "hourly", left: p.Newest.Hourly, within: p.Recent.Hourly, span: layout("2006-01-02 15")},
+		{name: "daily", left: p.Newest.Daily, within: p.Recent.Daily, span: layout(time.DateOnly)},
+		{name: "weekly", left: p.Newest.Weekly, within: p.Recent.Weekly, span: week},
+		{name: "monthly", left: p.Newest.Monthly, within: p.Recent.Monthly, span: layout("2006-01")},
+		{name: "yearly", left: p.Newest.Yearly, within: p.Recent.Yearly, span: layout("2006")},
+	}
+}
+
+// judge is asked about snapshots from the newest to the oldest.
+func (r *rule) judge(v *Verdict, at, newest time.Time) {
+	span := r.span(at)
+	if span == r.last {
+		return
+	}
+	r.last = span
+	if r.left != 0 {
+		r.left--
+		v.keep(r.name)
+	}
+	if r.within.covers(at, newest) {
+		v.keep("within-" + r.name)
 	}
 }
 
@@ -126,14 +149,11 @@ func (p *Policy) Apply(group []repo.Listed, in *time.Location) []Verdict {
 			last--
 			v.keep("last")
 		}
+		newest := moment(&verdicts[0], in)
 		for _, r := range rules {
-			if span := r.span(at); r.left != 0 && span != r.last {
-				r.last = span
-				r.left--
-				v.keep(r.name)
-			}
+			r.judge(v, at, newest)
 		}
-		if p.Within != (Period{}) && !at.Before(p.Within.before(moment(&verdicts[0], in))) {
+		if p.Within.covers(at, newest) {
 			v.keep("within")
 		}
 		if len(p.Tags) > 0 && (repo.Filter{Tags: p.Tags}).Match(v.Snapshot) {

@@ -45,18 +45,33 @@ func TestPolicy(t *testing.T) {
 		policy Policy
 		want   string
 	}{
-		"last 2":     {Policy{Last: 2}, "2026-03-01 11:00|2026-03-01 10:30"},
-		"last all":   {Policy{Last: -1}, "2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 12:00|2026-01-05 12:00|2025-12-31 12:00|2024-06-01 12:00"},
-		"hourly 2":   {Policy{Hourly: 2}, "2026-03-01 11:00|2026-03-01 10:30"},
-		"daily 3":    {Policy{Daily: 3}, "2026-03-01 11:00|2026-02-28 23:00|2026-02-27 12:00"},
-		"weekly 2":   {Policy{Weekly: 2}, "2026-03-01 11:00|2026-01-05 12:00"},
-		"monthly 3":  {Policy{Monthly: 3}, "2026-03-01 11:00|2026-02-28 23:00|2026-01-05 12:00"},
-		"yearly 9":   {Policy{Yearly: 9}, "2026-03-01 11:00|2025-12-31 12:00|2024-06-01 12:00"},
-		"within 2d":  {Policy{Within: Period{Days: 2}}, "2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 12:00"},
-		"tag a":      {Policy{Tags: [][]string{{"a"}}}, "2026-02-28 23:00|2026-01-05 12:00"},
-		"tags a, b":  {Policy{Tags: [][]string{{"a", "b"}}}, "2026-02-28 23:00"},
-		"two rules":  {Policy{Last: 1, Yearly: 2}, "2026-03-01 11:00|2025-12-31 12:00"},
-		"no such":    {Policy{Tags: [][]string{{"x"}}}, "2026-03-01 11:00"},
+		"last 2":    {Policy{Last: 2}, "2026-03-01 11:00|2026-03-01 10:30"},
+		"last all":  {Policy{Last: -1}, "2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 12:00|2026-01-05 12:00|2025-12-31 12:00|2024-06-01 12:00"},
+		"hourly 2":  {Policy{Newest: Spans[int]{Hourly: 2}}, "2026-03-01 11:00|2026-03-01 10:30"},
+		"daily 3":   {Policy{Newest: Spans[int]{Daily: 3}}, "2026-03-01 11:00|2026-02-28 23:00|2026-02-27 12:00"},
+		"weekly 2":  {Policy{Newest: Spans[int]{Weekly: 2}}, "2026-03-01 11:00|2026-01-05 12:00"},
+		"monthly 3": {Policy{Newest: Spans[int]{Monthly: 3}}, "2026-03-01 11:00|2026-02-28 23:00|2026-01-05 12:00"},
+		"yearly 9":  {Policy{Newest: Spans[int]{Yearly: 9}}, "2026-03-01 11:00|2025-12-31 12:00|2024-06-01 12:00"},
+		"within 2d": {Policy{Within: Period{Days: 2}}, "2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 12:00"},
+		"tag a":     {Policy{Tags: [][]string{{"a"}}}, "2026-02-28 23:00|2026-01-05 12:00"},
+		"tags a, b": {Policy{Tags: [][]string{{"a", "b"}}}, "2026-02-28 23:00"},
+		"two rules": {Policy{Last: 1, Newest: Spans[int]{Yearly: 2}}, "2026-03-01 11:00|2025-12-31 12:00"},
+		"no such":   {Policy{Tags: [][]string{{"x"}}}, "2026-03-01 11:00"},
+		"daily of 3d": {
+			Policy{Recent: Spans[Period]{Daily: Period{Days: 3}}},
+			"2026-03-01 11:00|2026-02-28 23:00|2026-02-27 12:00",
+		},
+		"hourly of 1h":  {Policy{Recent: Spans[Period]{Hourly: Period{Hours: 1}}}, "2026-03-01 11:00|2026-03-01 10:30"},
+		"weekly of 2w":  {Policy{Recent: Spans[Period]{Weekly: Period{Days: 14}}}, "2026-03-01 11:00"},
+		"monthly of 2m": {Policy{Recent: Spans[Period]{Monthly: Period{Months: 2}}}, "2026-03-01 11:00|2026-02-28 23:00|2026-01-05 12:00"},
+		"yearly of 1y": {
+			Policy{Recent: Spans[Period]{Yearly: Period{Years: 1}}},
+			"2026-03-01 11:00|2025-12-31 12:00",
+		},
+		"count and time": {
+			Policy{Newest: Spans[int]{Monthly: 1}, Recent: Spans[Period]{Daily: Period{Days: 1}}},
+			"2026-03-01 11:00|2026-02-28 23:00",
+		},
 		"the newest": {Policy{}, "2026-03-01 11:00"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +80,17 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyKeepsAtLeastOne, and what a larger number keeps includes what a smaller one does, in any order of the input.
+// TestReasons names each part of a policy that keeps a snapshot.
+func TestReasons(t *testing.T) {
+	p := Policy{Last: 1, Newest: Spans[int]{Daily: 1}, Within: Period{Days: 2}, Recent: Spans[Period]{Daily: Period{Days: 2}}}
+	var got []string
+	for _, v := range p.Apply([]repo.Listed{at("2026-03-01 10:00"), at("2026-02-28 10:00"), at("2026-02-28 09:00")}, time.UTC) {
+		got = append(got, strings.Join(v.Reasons, " "))
+	}
+	require.Equal(t, []string{"last daily within-daily within", "within-daily within", "within"}, got)
+}
+
+// TestPolicyProperties: a policy keeps at least one, and what a larger number keeps includes what a smaller one does, in any order of the input.
 func TestPolicyProperties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -76,9 +101,9 @@ func TestPolicyProperties(t *testing.T) {
 			l.Snapshot.Time.Sec += rng.Int64N(90 * 86400)
 			group = append(group, l)
 		}
-		less := Policy{Last: rng.IntN(3), Hourly: rng.IntN(3), Daily: rng.IntN(3), Weekly: rng.IntN(3)}
+		less := Policy{Last: rng.IntN(3), Newest: Spans[int]{Hourly: rng.IntN(3), Daily: rng.IntN(3), Weekly: rng.IntN(3)}}
 		more := less
-		more.Daily++
+		more.Newest.Daily++
 		a, b := kept(less, group...), kept(more, group...)
 		require.NotEmpty(t, a)
 		if !less.Empty() {
@@ -100,7 +125,11 @@ func TestParsePeriod(t *testing.T) {
 		got, err := ParsePeriod(text)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
+		again, err := ParsePeriod(got.String())
+		require.NoError(t, err)
+		require.Equal(t, got, again)
 	}
+	require.Empty(t, Period{}.String())
 	for _, text := range []string{"", "7", "d", "1d1y", "1d2d", "-1d", "0d", "1x", "1.5d", "99999999d"} {
 		_, err := ParsePeriod(text)
 		require.ErrorIs(t, err, ErrPeriod, "%q", text)

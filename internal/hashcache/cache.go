@@ -97,6 +97,7 @@ type Cache struct {
 	blobs   *runs.Index
 	live    atomic.Pointer[liveSet]
 	mapped  residence
+	lookers lookers
 	dirStep int // dirsPerCommit, which tests make smaller
 	damaged atomic.Bool
 }
@@ -162,7 +163,7 @@ func (c *Cache) Close() error {
 		}
 		return nil
 	}
-	if err := c.db.Close(); err != nil {
+	if err := errors.Join(c.lookers.begin(), c.db.Close()); err != nil {
 		return fmt.Errorf("close cache: %w", err)
 	}
 	return nil
@@ -291,7 +292,8 @@ func (c *Cache) guard(what string, op func() error) (err error) {
 func (c *Cache) update(what string, change func(tx *bolt.Tx) error) error {
 	err := c.commit(true, func() error {
 		return c.guard(what, func() error {
-			if err := c.db.Update(change); err != nil {
+			defer c.lookers.end()
+			if err := errors.Join(c.lookers.begin(), c.db.Update(change)); err != nil {
 				return err
 			}
 			return c.db.View(func(tx *bolt.Tx) error { c.mapped.release(c.db, tx); return nil })

@@ -191,12 +191,12 @@ func TestDrop(t *testing.T) {
 	require.False(t, c.MayContain(id(1)))
 	m.grow(t, c, r, 20, 500)
 	m.check(t, c, 500)
-	hit, ok, err := c.Dir(key(1))
+	hit, ok, err := c.Dir(key(1), nil)
 	require.NoError(t, err)
 	require.True(t, ok, "directories stay")
 	require.Equal(t, "v", string(hit.Value))
 	m.check(t, reopen(t, c), 500)
-	_, _, err = c.Dir(key(1))
+	_, _, err = c.Dir(key(1), nil)
 	require.ErrorContains(t, err, "not open", "closed")
 }
 
@@ -345,7 +345,7 @@ func useAll(t *testing.T, c *Cache) bool {
 	errLive := c.SetLiveSnapshots([]format.ID{id(1)})
 	errs := []error{errSegments, errLive, c.Lookup(ids, make([]Found, len(ids)))}
 	for i := range 500 {
-		hit, ok, err := c.Dir(key(i))
+		hit, ok, err := c.Dir(key(i), nil)
 		errs = append(errs, err)
 		if ok {
 			require.Equal(t, fmt.Sprint("value ", i), string(hit.Value), "a damaged entry is never believed")

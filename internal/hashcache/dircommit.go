@@ -257,7 +257,7 @@ func (c *Cache) sweepDirs() error {
 // deadDirs looks at the entries after a key, and returns those that do not count and the key to go on after, nil at the
 // end.
 func deadDirs(tx *bolt.Tx, live *liveSet, after []byte, step int) (gone [][]byte, last []byte, err error) {
-	cursor := bucket(tx, bucketDirs).Cursor()
+	cursor, kept := bucket(tx, bucketDirs).Cursor(), bucket(tx, bucketKept)
 	k, v := cursor.First()
 	if after != nil {
 		if k, v = cursor.Seek(after); string(k) == string(after) {
@@ -271,7 +271,7 @@ func deadDirs(tx *bolt.Tx, live *liveSet, after []byte, step int) (gone [][]byte
 		last = append(last[:0:0], k...)
 		e, ok := parseDir(k, v)
 		if ok {
-			_, ok = live.vouches(tx, &e)
+			_, ok = live.vouches(kept, &e)
 		}
 		if !ok {
 			gone = append(gone, last)

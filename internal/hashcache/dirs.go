@@ -1,6 +1,7 @@
 package hashcache
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -84,31 +85,39 @@ func (c *Cache) DirSnapshots() ([]format.ID, error) {
 	return ids, err
 }
 
-// Dir returns what was remembered of the directory under key, if it counts: see DirBatch.
-func (c *Cache) Dir(key [16]byte) (hit DirHit, ok bool, err error) {
+// Dir returns what was remembered of the directory under key, if it counts: see DirBatch. The value is written over room,
+// which may be nil, where that is large enough.
+func (c *Cache) Dir(key [16]byte, room []byte) (hit DirHit, ok bool, err error) {
 	live := c.live.Load()
 	if live == nil || len(live.newest) == 0 {
 		return DirHit{}, false, nil
 	}
-	err = c.view("look up directory", func(tx *bolt.Tx) error {
-		e, found := parseDir(key[:], bucket(tx, bucketDirs).Get(key[:]))
-		if !found {
-			return nil
+	err = c.guard("look up directory", func() error {
+		l, err := c.lookers.take(c.db)
+		if err != nil {
+			return err
 		}
-		if hit.Snapshot, ok = live.vouches(tx, &e); ok {
-			hit.Value, hit.Ref = slices.Clone(e.value), e.ref
+		l.key = key
+		if k, v := l.cursor.Seek(l.key[:]); bytes.Equal(k, l.key[:]) {
+			e, found := parseDir(k, v)
+			if found {
+				hit.Snapshot, ok = live.vouches(l.kept, &e)
+			}
+			if ok {
+				hit.Value, hit.Ref = append(room[:0], e.value...), e.ref
+			}
 		}
-		return nil
+		c.mapped.looked(c.db, l.tx, 1)
+		return c.lookers.put(l)
 	})
 	return hit, ok && err == nil, err
 }
 
 // vouches returns a live snapshot that contains the tree of e: the one that wrote it, or the newest that kept it.
-func (s *liveSet) vouches(tx *bolt.Tx, e *dirEntry) (format.ID, bool) {
+func (s *liveSet) vouches(kept *bolt.Bucket, e *dirEntry) (format.ID, bool) {
 	if id, ok := s.writers[e.writer]; ok {
-		return id, true // finding the bucket costs as much as finding the entry did
+		return id, true // to find the bits would cost as much as to find the entry did
 	}
-	kept := bucket(tx, bucketKept)
 	for _, n := range s.newest {
 		if n <= e.writer {
 			break

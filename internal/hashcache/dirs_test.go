@@ -38,7 +38,7 @@ func (w *world) backup(state map[int]string) (hits int) {
 	contents := make(map[int]string)
 	for dir, value := range state {
 		contents[dir] = value
-		hit, ok, err := w.c.Dir(key(dir))
+		hit, ok, err := w.c.Dir(key(dir), nil)
 		require.NoError(w.t, err)
 		if ok {
 			w.vouched(dir, hit)
@@ -100,7 +100,7 @@ func TestUnchangedDirectoriesOutliveTheirWriter(t *testing.T) {
 	}
 	require.NotContains(t, w.live, id(500_001))
 	w.c = reopen(t, w.c)
-	_, ok, err := w.c.Dir(key(1))
+	_, ok, err := w.c.Dir(key(1), nil)
 	require.NoError(t, err)
 	require.False(t, ok, "nothing counts before the live snapshots are known")
 	require.NoError(t, w.c.SetLiveSnapshots(w.live))
@@ -117,10 +117,10 @@ func TestForgottenSnapshotsTakeTheirEntriesAlong(t *testing.T) {
 	delete(state, 7)
 	w.backup(state)
 	w.forget(0)
-	_, ok, err := w.c.Dir(key(7))
+	_, ok, err := w.c.Dir(key(7), nil)
 	require.NoError(t, err)
 	require.False(t, ok, "no live snapshot contains it")
-	hit, ok, err := w.c.Dir(key(8))
+	hit, ok, err := w.c.Dir(key(8), nil)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, w.live[0], hit.Snapshot)
@@ -226,7 +226,7 @@ func TestCrashInCommit(t *testing.T) {
 	require.NoError(t, w.c.SetLiveSnapshots(append(w.live, id(77))))
 	missing := 0
 	for i := range 100 {
-		hit, ok, err := w.c.Dir(key(i))
+		hit, ok, err := w.c.Dir(key(i), nil)
 		require.NoError(t, err)
 		if !ok {
 			missing++
@@ -250,7 +250,7 @@ func TestLaterValueCounts(t *testing.T) {
 	require.NoError(t, batch.Commit(id(1)))
 	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
 	for i := range 10 {
-		hit, ok, err := c.Dir(key(i))
+		hit, ok, err := c.Dir(key(i), nil)
 		require.NoError(t, err)
 		require.True(t, ok)
 		want := fmt.Sprintf("value %d", 90+i)
@@ -308,7 +308,7 @@ func TestParallelPuts(t *testing.T) {
 	require.NoError(t, batch.Commit(id(1)))
 	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
 	for i := range 800 {
-		_, ok, err := c.Dir(key(i))
+		_, ok, err := c.Dir(key(i), nil)
 		require.NoError(t, err)
 		require.True(t, ok)
 	}

@@ -120,7 +120,7 @@ func TestSpillWaitsWithoutTheLock(t *testing.T) {
 		require.NoError(t, c.SetLiveSnapshots([]format.ID{snapshot}))
 		require.NoError(t, b.Commit(snapshot))
 		for i := range 300 {
-			hit, ok, err := c.Dir(dirKey(i))
+			hit, ok, err := c.Dir(dirKey(i), nil)
 			require.NoError(t, err)
 			require.True(t, ok, i)
 			require.Equal(t, value, hit.Value)

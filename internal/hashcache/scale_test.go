@@ -80,7 +80,7 @@ func TestMappingIsLetGoOf(t *testing.T) {
 	look := func(n int64) (most int64) {
 		for n := range n {
 			i := r.IntN(dirs)
-			hit, ok, err := c.Dir(key(i))
+			hit, ok, err := c.Dir(key(i), nil)
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.EqualValues(t, i, binary.LittleEndian.Uint64(hit.Value))
@@ -106,7 +106,7 @@ func TestASmallMappingStays(t *testing.T) {
 	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
 	remember(t, c, 1, 0, 1000)
 	for i := range 2 * mappedEnough / windowBytes {
-		_, ok, err := c.Dir(key(i % 1000))
+		_, ok, err := c.Dir(key(i%1000), nil)
 		require.NoError(t, err)
 		require.True(t, ok)
 	}

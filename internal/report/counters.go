@@ -172,6 +172,7 @@ type Totals struct {
 	Expected Expected
 	Gates    []Gate       // one for each device; none if nothing is gated
 	Policies []PolicySpan // the I/O policies that held, in order
+	Crews    []Crews      // of a backup: how many workers there were, in order
 }
 
 // Expected is what the job is thought to amount to.

@@ -219,15 +219,20 @@ func (t *Totals) GaveWay() bool {
 	return slices.ContainsFunc(t.Gates, func(g Gate) bool { return g.GaveWay() })
 }
 
+// leastAwake: a job that did not sleep for one part of so many can be estimated to have needed that part.
+const leastAwake = 10
+
 // Without estimates how long the job would have taken if nobody had been given way: the elapsed time without that in
 // which it slept, of the device where it slept longest. It errs in both directions. Too low: the job computed on while it
 // slept, and it would have shared the device with the others. Too high: I/O in small pieces is slower, and it may have
-// slept on one device while it did not on another.
-func (t *Totals) Without() time.Duration {
+// slept on one device while it did not on another. If it slept for nearly all of the time there is no estimate, and ok is
+// false: what is left is then no more than what it computed while it slept.
+func (t *Totals) Without() (took time.Duration, ok bool) {
+	took = t.Elapsed
 	if g := t.stillest(); g != nil {
-		return max(0, t.Elapsed-g.Held)
+		took -= g.Held
 	}
-	return t.Elapsed
+	return took, took*leastAwake >= t.Elapsed
 }
 
 // stillest returns the gate at which the job stood still longest; nil if there is none.

@@ -66,6 +66,7 @@ type Ledger struct {
 	expected   Expected
 	gates      func() []Gate // nil: there are none
 	policies   []PolicySpan
+	crews      []Crews
 
 	issues issues
 }
@@ -144,6 +145,7 @@ func (l *Ledger) Snapshot() Totals {
 	t.Phase, t.Phases, t.Expected = l.phase, l.phases, l.expected
 	t.Phases[l.phase] += t.Elapsed - l.phaseSince
 	t.Policies = slices.Clone(l.policies)
+	t.Crews = slices.Clone(l.crews)
 	return t
 }
 

@@ -77,6 +77,7 @@ type Directory struct {
 	picks   map[string]*Pick
 	state   *rules.DirState
 	slab    *slab // of Entries; nil: not to be used again
+	spent   bool  // the visitor has no use for it any more
 }
 
 // Dir returns the open directory in which the named entry lies; nil if the directory could not be opened.
@@ -130,9 +131,10 @@ func (d *Directory) reopenAbove() (*localfs.Dir, error) {
 }
 
 // Recycle gives back the memory of d.Entries, for the entries of another directory. Nobody may have kept a pointer to one;
-// their names may be kept.
+// their names may be kept. A directory without subdirectories that is given back inside Visitor.Directory is itself used
+// again: nobody may keep a pointer to it.
 func (d *Directory) Recycle() {
-	d.Entries = nil
+	d.Entries, d.spent = nil, true
 	if d.slab != nil {
 		d.slab.recycle()
 		d.slab = nil
@@ -212,6 +214,7 @@ type walk struct {
 	needs   rules.Needs
 	stack   *stack
 	slabs   slabs
+	spent   sync.Pool       // of *Directory
 	life    context.Context // of open directories: it outlasts a walk that ends well, as those do that the visitor retains
 	fail    context.CancelCauseFunc
 
@@ -269,7 +272,8 @@ func (w *walk) root(ctx context.Context, root *Pick) error {
 func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	parent := t.parent
 	entry := &parent.Entries[t.index]
-	d := &Directory{
+	d := w.directory()
+	*d = Directory{
 		Parent: parent, Index: t.index, Slot: t.slot, Name: entry.Name, Dev: parent.Dev, Ino: entry.Ino, FS: parent.FS,
 		Started: w.opt.Now(),
 	}
@@ -318,6 +322,14 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	return w.announce(ctx, d, s)
 }
 
+// directory returns memory for one.
+func (w *walk) directory() *Directory {
+	if d, ok := w.spent.Get().(*Directory); ok {
+		return d
+	}
+	return &Directory{}
+}
+
 // cross learns about the file system that is mounted on d.
 func (w *walk) cross(d *Directory) error {
 	st, err := d.dir.Fstat()
@@ -364,8 +376,12 @@ func (w *walk) announce(ctx context.Context, d *Directory, s *scratch) error {
 	if err := w.visitor.Directory(ctx, d, s.clock); err != nil {
 		return err
 	}
-	if len(d.Subdirs) > 0 {
-		w.stack.push(d)
+	switch {
+	case len(d.Subdirs) > 0:
+		w.stack.push(d) // of such a one, d.spent is for whoever ends the last below
+	case d.spent && d.Parent != nil:
+		*d = Directory{}
+		w.spent.Put(d)
 	}
 	return nil
 }

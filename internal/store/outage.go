@@ -16,14 +16,11 @@ type Outage struct {
 	longest time.Duration
 }
 
-// Begin says that somebody waits, who did before or not; it returns true. Leave must follow.
-func (o *Outage) Begin(before bool) bool {
-	if !before {
-		o.mu.Lock()
-		o.waiting++
-		o.mu.Unlock()
-	}
-	return true
+// Begin says that somebody waits now, once for all that it waits until Leave.
+func (o *Outage) Begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting++
 }
 
 // News reports whether a wait is worth telling: its reason is another one, or it is longer than any before. pause is the
@@ -43,7 +40,7 @@ func (o *Outage) News(reason string, pause time.Duration) bool {
 	return true
 }
 
-// Leave says that somebody is done, after waiting or at once, and tells back, unless it is nil, if that is the end of an
+// Leave says that somebody is done, after Begin (waited) or without, and tells back, unless it is nil, if that is the end of an
 // outage that was told: what was tried has succeeded, and nobody else waits.
 func (o *Outage) Leave(waited bool, err error, back func()) {
 	if !waited && !o.told.Load() {

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// FreeSpace is what to do first about a full target.
+const FreeSpace = "free some space, with 'tidemark forget --prune' for example"
+
 // Problem is an error in words for a person: what happened, and what to do. Callers find in it the sentinels of this
 // package, and what caused it.
 type Problem struct {

@@ -87,11 +87,11 @@ func (p *prober) refused(err error) {
 	remedy := "tidemark cannot keep a repository here: look at what the system says, and at its log"
 	switch {
 	case errors.Is(err, store.ErrNoSpace):
-		remedy = "free some space or raise the quota on the server, and check again"
+		remedy = store.FreeSpace + ", or raise the quota on the server, and check again"
 	case errors.Is(err, store.ErrDenied):
 		remedy = "let this user write: on the share, in this folder, and on the server's disk"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		remedy = "free some space or raise the quota, and check again"
+		remedy = store.FreeSpace + ", or raise the quota, and check again"
 	case errors.Is(err, unix.EROFS):
 		remedy = "mount it for writing"
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
@@ -138,9 +138,10 @@ func (p *prober) space(s space) {
 		p.report.add("space", Unfit, what, "the file system can hold no more files: remove some, and check again")
 	case s.left() == 0 && s.size > 0: // what is kept for root counts as used: others rely on it
 		p.full = true
-		p.report.add("space", Unfit, what, "it is full: free some space, raise the quota, or choose a larger target, and check again")
+		p.report.add("space", Unfit, what,
+			"it is full: "+store.FreeSpace+", raise the quota, or choose a larger target, and check again")
 	case s.left() < leastSpace:
-		p.report.add("space", Degraded, what, "free some space: a backup stops when it is used up; what it stored until then "+
+		p.report.add("space", Degraded, what, store.FreeSpace+": a backup stops when it is used up; what it stored until then "+
 			"is kept and not sent twice")
 	default:
 		p.report.add("space", Good, what, "")

@@ -6,9 +6,11 @@ import (
 )
 
 // A window ends when enough was seen to be compared with others: some packs' worth of work, or some seconds of a slow
-// run. Within less than half a second the units in which work is counted, a mebibyte each, are too coarse.
+// run. Within less than half a second the units in which work is counted, a mebibyte each, are too coarse. That processors
+// are busy shows in a second: ten periods of a quota.
 const (
 	windowLeast = 500 * time.Millisecond
+	windowBusy  = time.Second
 	windowMost  = 5 * time.Second
 	windowWork  = 64 << 20
 )
@@ -18,12 +20,14 @@ type Counters struct {
 	Work    int64         // see Sample
 	Starved time.Duration // of all compressors together
 	Blocked time.Duration
+	Busy    time.Duration // of all processors that the program may use, divided by how many these are
 }
 
 // Plant is what a tuner drives. Its methods are called by one goroutine.
 type Plant interface {
 	Counters() Counters
-	Apply(s Setting)
+	// Apply puts a setting in force, and is told what was seen last; nothing, at the start.
+	Apply(s Setting, seen Sample)
 }
 
 // Follow has t drive a plant until ctx ends. Where nothing may change it returns at once.
@@ -31,7 +35,7 @@ func Follow(ctx context.Context, t *Tuner, p Plant) {
 	if t.bounds.Least == t.bounds.Most {
 		return
 	}
-	p.Apply(t.now)
+	p.Apply(t.now, Sample{})
 	ticker := time.NewTicker(windowLeast)
 	defer ticker.Stop()
 	last, begin := p.Counters(), time.Now()
@@ -42,23 +46,28 @@ func Follow(ctx context.Context, t *Tuner, p Plant) {
 			return
 		}
 		now, took := p.Counters(), time.Since(begin)
-		if took < windowMost && now.Work-last.Work < windowWork {
+		seen := now.since(&last, took, t.now.Compressors)
+		if !seen.enough() {
 			continue
 		}
 		before := t.now
-		if s := t.Next(now.since(&last, took, before.Compressors)); s != before {
-			p.Apply(s)
+		if s := t.Next(seen); s != before {
+			p.Apply(s, seen)
 		}
 		last, begin = now, begin.Add(took)
 	}
 }
 
+// enough reports whether a window may end.
+func (s *Sample) enough() bool {
+	return s.Elapsed >= windowMost || s.Work >= windowWork || s.Elapsed >= windowBusy && s.saturated()
+}
+
 // since returns what happened during the time since an earlier look.
 func (c *Counters) since(before *Counters, took time.Duration, compressors int) Sample {
-	all := took.Seconds() * float64(compressors)
-	share := func(d time.Duration) float64 { return min(max(d.Seconds()/all, 0), 1) }
+	share := func(d time.Duration, of int) float64 { return min(max(d.Seconds()/(took.Seconds()*float64(of)), 0), 1) }
 	return Sample{
-		Elapsed: took, Work: float64(c.Work - before.Work),
-		Starved: share(c.Starved - before.Starved), Blocked: share(c.Blocked - before.Blocked),
+		Elapsed: took, Work: float64(c.Work - before.Work), Starved: share(c.Starved-before.Starved, compressors),
+		Blocked: share(c.Blocked-before.Blocked, compressors), Busy: share(c.Busy-before.Busy, 1),
 	}
 }

@@ -30,10 +30,11 @@ func (l *live) Counters() Counters {
 	l.sum.Work += int64(s.Work * took.Seconds())
 	l.sum.Starved += time.Duration(s.Starved * all)
 	l.sum.Blocked += time.Duration(s.Blocked * all)
+	l.sum.Busy += time.Duration(s.Busy * float64(took))
 	return l.sum
 }
 
-func (l *live) Apply(s Setting) {
+func (l *live) Apply(s Setting, _ Sample) {
 	l.setting = s
 	l.applied = append(l.applied, s)
 }
@@ -51,6 +52,22 @@ func TestFollow(t *testing.T) {
 		require.GreaterOrEqual(t, l.setting.Uploads, 4)
 		require.Equal(t, 3, l.setting.Level)
 	})
+}
+
+// TestBusyProcessorsSoon: a processor that is a fraction of one is found out in three seconds, not in three times the time
+// that 64 MiB take it.
+func TestBusyProcessorsSoon(t *testing.T) {
+	for after, want := range map[time.Duration]int{2900 * time.Millisecond: 2, 3100 * time.Millisecond: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &live{at: time.Now(), plant: plant{
+				seek: 100e6, disk: 1e9, cpus: 0.05, line: 1e9, wire: 1e9, random: rand.New(rand.NewPCG(1, 1)),
+			}}
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(after, cancel)
+			Follow(ctx, New(Setting{8, 2, 2, 2}, everything), l)
+			require.Equal(t, want, l.setting.Level, "after %v", after)
+		})
+	}
 }
 
 // TestShortRun: a run of a fraction of a second is left alone.

@@ -29,6 +29,8 @@ type Sample struct {
 	// Starved and Blocked are shares of the time of the compressors, 0 to 1: waiting for data to come, and waiting for
 	// the target to take what they have.
 	Starved, Blocked float64
+	// Busy is the share of what the program may use of the processors, 0 to 1, that it did use.
+	Busy float64
 }
 
 // Object is what one object counts as work, in bytes, besides its content: about what opening and reading a file that is
@@ -37,6 +39,11 @@ const Object = 32 << 10
 
 // idleMuch is the share of the compressors' time, spent waiting for another stage, that makes it the bottleneck.
 const idleMuch = 0.10
+
+// busyMuch is the share of the processors from which on they are the bottleneck, whoever waits for whom: then readers and
+// compressors wait for each other because neither gets a processor. The rest is lost between the periods of a quota, and
+// to the system.
+const busyMuch = 0.90
 
 // How long things take, in windows, and what counts as a difference.
 const (
@@ -47,6 +54,7 @@ const (
 	restMin  = 8    // before something that brought nothing is tried again
 	restMost = 128
 	spare    = 24 // windows during which a stage was not the bottleneck, before it has to give something back
+	sure     = 3  // windows in a row with busy processors, before the level falls
 )
 
 // knob is one number of a Setting.
@@ -75,6 +83,7 @@ type trial struct {
 	move
 	from   int
 	before float64 // throughput without it
+	known  bool    // it makes work less for sure: what it leads to is looked at
 	left   int     // windows until it is judged
 	sum    float64
 	n      int
@@ -87,14 +96,16 @@ type rest struct{ until, length int }
 type Tuner struct {
 	bounds Bounds
 	now    Setting
+	begun  int // the level at the start
 	window int
 	recent []float64 // throughput of the last windows without a change
 	trial  *trial
 	rests  map[move]rest
 	needed [knobs]int // the last window in which the knob's stage was the bottleneck
-	last   bottleneck
+	last   Bottleneck
 	same   int        // windows in a row with the same bottleneck
-	second bottleneck // what stood in the way of the last trial that failed
+	busy   int        // windows in a row with busy processors
+	second Bottleneck // what stood in the way of the last trial that failed
 }
 
 // New returns a tuner that begins with start, brought within the bounds.
@@ -103,29 +114,42 @@ func New(start Setting, b Bounds) *Tuner {
 		p := start.at(k)
 		*p = min(max(*p, *b.Least.at(k)), max(*b.Most.at(k), *b.Least.at(k)))
 	}
-	return &Tuner{bounds: b, now: start, rests: map[move]rest{}}
+	return &Tuner{bounds: b, now: start, begun: start.Level, rests: map[move]rest{}}
 }
 
 // Setting is what is in force.
 func (t *Tuner) Setting() Setting { return t.now }
 
-// bottleneck is the stage that the others wait for.
-type bottleneck uint8
+// Bottleneck is the stage that the others wait for.
+type Bottleneck uint8
 
+// The bottlenecks.
 const (
-	processor bottleneck = iota
-	source
-	target
+	Processors Bottleneck = iota
+	Source
+	Target
+	bottlenecks = iota
 )
 
-func (s *Sample) bottleneck() bottleneck {
+// String returns the word that records of a run have for it.
+func (b Bottleneck) String() string {
+	return [bottlenecks]string{"processors", "source", "target"}[b]
+}
+
+// saturated reports whether the processors had no more to give.
+func (s *Sample) saturated() bool { return s.Busy >= busyMuch }
+
+// Bottleneck names the stage that the others waited for.
+func (s *Sample) Bottleneck() Bottleneck {
 	switch {
+	case s.saturated():
+		return Processors
 	case s.Blocked >= idleMuch && s.Blocked >= s.Starved:
-		return target
+		return Target
 	case s.Starved >= idleMuch:
-		return source
+		return Source
 	}
-	return processor
+	return Processors
 }
 
 // Next takes what the last window showed, and returns what is in force from now on.
@@ -135,11 +159,14 @@ func (t *Tuner) Next(s Sample) Setting {
 		return t.now // nothing passed: the window says nothing of speed
 	}
 	rate := s.Work / s.Elapsed.Seconds()
-	b := s.bottleneck()
+	b := s.Bottleneck()
 	if b == t.last {
 		t.same++
 	} else {
 		t.last, t.same = b, 1
+	}
+	if t.busy++; !s.saturated() {
+		t.busy = 0
 	}
 	t.need(b)
 	if t.trial != nil {
@@ -149,57 +176,70 @@ func (t *Tuner) Next(s Sample) Setting {
 	if t.recent = append(t.recent, rate); len(t.recent) > measure {
 		t.recent = t.recent[1:]
 	}
-	if len(t.recent) == measure && t.same >= 2 {
+	switch m := (move{level, false}); {
+	case t.busy >= sure && t.ready(m):
+		t.begin(m)
+		t.trial.known = true
+	case len(t.recent) == measure && t.same >= 2:
 		t.try(b)
 	}
 	return t.now
 }
 
 // need notes which stages could use what they have.
-func (t *Tuner) need(b bottleneck) {
+func (t *Tuner) need(b Bottleneck) {
 	switch b {
-	case source:
+	case Source:
 		t.needed[readers] = t.window
-	case processor:
+	case Processors:
 		t.needed[compressors] = t.window
-	case target:
+	case Target:
 		t.needed[uploads] = t.window
 	}
 }
 
 // try begins the first sensible change that is not at rest.
-func (t *Tuner) try(b bottleneck) {
-	moves := b.relief()
+func (t *Tuner) try(b Bottleneck) {
+	var moves []move
+	if t.busy == 0 { // nothing else makes less of the work
+		moves = b.relief()
+	}
+	if b == Source && t.now.Level < t.begun {
+		moves = append(moves, move{level, true}) // the processors have time again
+	}
 	if t.second != b {
 		moves = append(moves, t.second.relief()...)
 	}
 	for k, since := range t.needed[:level] {
-		if t.window-since >= spare {
+		if t.busy == 0 && t.window-since >= spare {
 			moves = append(moves, move{knob(k), false})
 		}
 	}
 	for _, m := range moves {
-		if t.window < t.rests[m].until || !t.can(m) {
-			continue
+		if t.ready(m) {
+			t.begin(m)
+			return
 		}
-		t.begin(m)
-		return
 	}
 }
 
 // relief returns what may help the stage, the cheapest first.
-func (b bottleneck) relief() []move {
+func (b Bottleneck) relief() []move {
 	switch b {
-	case source:
+	case Source:
 		return []move{{readers, true}}
-	case target:
+	case Target:
 		return []move{{uploads, true}, {level, true}}
-	case processor:
+	case Processors:
 	}
 	return []move{{compressors, true}, {level, false}}
 }
 
-func (t *Tuner) can(m move) bool {
+// ready reports whether a change is possible and not at rest.
+func (t *Tuner) ready(m move) bool {
+	if t.window < t.rests[m].until {
+		return false
+	}
 	if m.up {
 		return *t.now.at(m.knob) < *t.bounds.Most.at(m.knob)
 	}
@@ -233,7 +273,7 @@ func (t *Tuner) judge(rate float64, s *Sample) {
 	}
 	t.trial = nil
 	got := tr.sum / float64(tr.n)
-	t.second = s.bottleneck()
+	t.second = s.Bottleneck()
 	if tr.worth(got, s) {
 		delete(t.rests, tr.move)
 		t.recent = append(t.recent[:0], got)
@@ -249,17 +289,23 @@ func (t *Tuner) judge(rate float64, s *Sample) {
 // worth reports whether a change is to stay. What makes the backup smaller or gives workers back may stay if it costs
 // nothing. Everything else has to bring something: speed, or that another stage is the bottleneck now, since two that are
 // nearly equal can only be raised one after the other.
+//
+// A lower level takes less of the processors for sure, so while they are busy it need not bring anything unless the target
+// cannot take what comes of it. Throughput would say less: the next files may be twice as fast, or half, for what they are.
 func (tr *trial) worth(got float64, s *Sample) bool {
+	if tr.known {
+		return s.Bottleneck() != Target || got >= tr.before*gain
+	}
 	giving := tr.up == (tr.knob == level)
 	if giving {
-		return got >= tr.before*loss || tr.knob == level && s.bottleneck() == target
+		return got >= tr.before*loss || tr.knob == level && s.Bottleneck() == Target
 	}
-	return got >= tr.before*gain || got >= tr.before*loss && s.bottleneck() != tr.stage()
+	return got >= tr.before*gain || got >= tr.before*loss && s.Bottleneck() != tr.stage()
 }
 
 // stage is the one that the change is to relieve.
-func (m move) stage() bottleneck {
-	return [knobs]bottleneck{source, processor, target, processor}[m.knob]
+func (m move) stage() Bottleneck {
+	return [knobs]Bottleneck{Source, Processors, Target, Processors}[m.knob]
 }
 
 func mean(v []float64) float64 {

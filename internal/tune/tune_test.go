@@ -49,6 +49,8 @@ func (p *plant) sample(s Setting) Sample {
 		idle = 1 - pace/processor // they share the processors, and all look busy
 	}
 	out := Sample{Elapsed: time.Second, Work: pace * math.Exp(p.noise*p.random.NormFloat64())}
+	speed, _ := compress(s.Level)
+	out.Busy = pace / (speed * p.cpus)
 	if target < source {
 		out.Blocked = idle
 	} else {
@@ -124,6 +126,58 @@ func TestSlowProcessor(t *testing.T) {
 	tuner := New(Setting{8, 2, 2, 2}, everything)
 	p.run(tuner, 0, 100)
 	require.Equal(t, 1, tuner.Setting().Level)
+}
+
+// TestBusyProcessors: while the processors are busy, the level falls, whatever the throughput seems to say: of files as
+// unequal as they are, and with readers and compressors that wait for each other.
+func TestBusyProcessors(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		tuner := New(Setting{8, 2, 2, 3}, everything)
+		next := func() Setting {
+			work := 30e6 * math.Exp(0.6*rng.NormFloat64()) // what is compressed three to one takes half as long as noise
+			return tuner.Next(Sample{Elapsed: time.Second, Work: work, Starved: 0.5 * rng.Float64(), Busy: 0.91 + 0.2*rng.Float64()})
+		}
+		for range sure - 1 {
+			require.Equal(t, 3, next().Level, "not before it is sure")
+		}
+		require.Equal(t, 2, next().Level)
+		for range sure + measure + settle {
+			next()
+		}
+		require.Equal(t, 1, tuner.Setting().Level)
+		for range 300 {
+			next()
+		}
+		require.Equal(t, Setting{8, 2, tuner.Setting().Uploads, 1}, tuner.Setting(), "nothing else helps")
+	}
+}
+
+// TestLevelComesBack: what was given up while the processors were busy is taken again when the source is what is slow.
+func TestLevelComesBack(t *testing.T) {
+	p := &plant{seek: 100e6, disk: 1e9, cpus: 1, line: 500e6, wire: 1e9, random: rand.New(rand.NewPCG(1, 1))}
+	tuner := New(Setting{8, 2, 2, 2}, everything)
+	p.run(tuner, 0, 20)
+	require.Equal(t, 1, tuner.Setting().Level)
+	p.disk = 50e6
+	p.run(tuner, 0, 100)
+	require.Equal(t, 2, tuner.Setting().Level, "the processors have time again, and nobody asked for more")
+}
+
+// TestLowerLevelIsTooMuchForTheTarget: it is taken back where the target cannot take what comes of it.
+func TestLowerLevelIsTooMuchForTheTarget(t *testing.T) {
+	tuner := New(Setting{8, 2, 2, 2}, Bounds{Least: Setting{8, 2, 2, 1}, Most: Setting{8, 2, 2, 2}})
+	low := 0
+	for range 400 {
+		s := Sample{Elapsed: time.Second, Work: 100e6, Busy: 0.95}
+		if tuner.Setting().Level == 1 {
+			low++
+			s = Sample{Elapsed: time.Second, Work: 102e6, Busy: 0.7, Blocked: 0.3}
+		}
+		tuner.Next(s)
+	}
+	require.LessOrEqual(t, low, 8*(settle+measure), "it is tried ever less often")
+	require.Equal(t, restMost, tuner.rests[move{level, false}].length)
 }
 
 func TestSlowSource(t *testing.T) {

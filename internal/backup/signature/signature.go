@@ -70,10 +70,14 @@ const levelsTogether = 3
 type Signer struct {
 	shape Signature
 	buf   []byte
+	memo  [memoSize]byte
 }
 
 // NewSigner returns a Signer for a shape.
 func NewSigner(shape Signature) *Signer { return &Signer{shape: shape} }
+
+// Room is where the stored form of a Memo can be read into. It is the caller's until it is done with the Signer.
+func (s *Signer) Room() []byte { return s.memo[:0] }
 
 // maxKept is how much memory a Signer keeps for the next directory.
 const maxKept = 256 << 10

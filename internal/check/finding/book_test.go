@@ -94,3 +94,11 @@ func TestManyWorkers(t *testing.T) {
 	require.EqualValues(t, 400, totals.Objects.Verified)
 	require.EqualValues(t, 100, totals.Objects.Damaged)
 }
+
+// TestAdviceOnMarks: a prune takes a damaged mark away, and does not touch one that it cannot understand.
+func TestAdviceOnMarks(t *testing.T) {
+	for err, want := range map[error]string{format.ErrCorrupt: "tidemark prune", format.ErrUnsupported: "update this one"} {
+		p := Problem{Kind: Mark, Err: fmt.Errorf("mark: %w", err)}
+		require.Contains(t, p.advice(), want)
+	}
+}

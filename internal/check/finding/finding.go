@@ -5,6 +5,7 @@
 package finding
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -91,6 +92,9 @@ func (p *Problem) advice() string {
 	case Snapshot:
 		return fromCopy + "; other snapshots are not affected"
 	case Mark:
+		if errors.Is(p.Err, format.ErrUnsupported) {
+			return "a newer tidemark wrote it: update this one, which neither backs up nor prunes as long as it is there"
+		}
 		return "nothing is lost by this, but backups refuse to run; 'tidemark prune' takes it away"
 	case Lease:
 		return "it only keeps others from removing data; let running backups end and check again"

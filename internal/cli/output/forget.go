@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/forget"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
@@ -21,6 +22,18 @@ type Forgotten struct {
 	Groups []ForgottenGroup
 	Named  bool // by their IDs, and not by a policy
 	DryRun bool
+}
+
+// Drop returns the snapshots that go.
+func (f *Forgotten) Drop() (drop []repo.Listed) {
+	for _, g := range f.Groups {
+		for _, v := range g.Verdicts {
+			if !v.Keep {
+				drop = append(drop, v.Listed)
+			}
+		}
+	}
+	return drop
 }
 
 // Text writes a table for each group: what stays and why, and what goes.

@@ -66,7 +66,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"initialized": Initialized{}, "snapshot": Snapshot{}, "node, match": Node{}, "change": Change{},
 		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "rule, decision": Rule{},
 		"option": Option{}, "version": Version{}, "job": Job{}, "policy_change": PolicyChange{},
-		"policies": PolicySpan{}, "gates": Gate{}, "blamed of a gate": Culprit{},
+		"policies": PolicySpan{}, "workers": Crews{}, "gates": Gate{}, "blamed of a gate": Culprit{},
 	}
 	for heading, v := range types {
 		require.Contains(t, tables, heading)
@@ -220,6 +220,18 @@ func TestGatesInEvents(t *testing.T) {
 	line := encode(t, NewBackupSummary(totals, "", false))
 	require.NotContains(t, line, "gates")
 	require.NotContains(t, line, "policies")
+}
+
+func TestCrewsInTheSummary(t *testing.T) {
+	totals := &report.Totals{Crews: []report.Crews{
+		{Readers: 8, Compressors: 2, Uploads: 2, Level: 2},
+		{Since: 3 * time.Second, Readers: 8, Compressors: 2, Uploads: 2, Level: 1, Bottleneck: "processors", Speed: 3e7, Busy: 0.5},
+	}}
+	require.Contains(t, encode(t, NewBackupSummary(totals, "", false)),
+		`"workers":[{"since_seconds":0,"readers":8,"compressors":2,"uploads":2,"compression_level":2},`+
+			`{"since_seconds":3,"readers":8,"compressors":2,"uploads":2,"compression_level":1,"bottleneck":"processors",`+
+			`"bytes_per_second":30000000,"starved":0,"blocked":0,"busy":0.5}]`)
+	require.NotContains(t, encode(t, NewBackupSummary(&report.Totals{}, "", false)), "workers")
 }
 
 func TestRunStatus(t *testing.T) {

@@ -76,9 +76,9 @@ func yielding(t *report.Totals) Yielding {
 	for i := range t.Gates {
 		y.Gates = append(y.Gates, NewGate(&t.Gates[i], t.Elapsed))
 	}
-	if t.GaveWay() {
-		without := t.Without().Seconds()
-		y.Without = &without
+	if without, ok := t.Without(); ok && t.GaveWay() {
+		seconds := without.Seconds()
+		y.Without = &seconds
 	}
 	return y
 }

@@ -50,6 +50,7 @@ type BackupSummary struct {
 	TotalDuration   float64   `json:"total_duration"`
 	ErrorCount      uint64    `json:"error_count"`
 	SnapshotID      string    `json:"snapshot_id,omitempty"`
+	Workers         []Crews   `json:"workers,omitempty"`
 	Reductions
 	Figures
 }
@@ -85,7 +86,7 @@ type CheckSummary struct {
 func NewBackupSummary(t *report.Totals, id string, dryRun bool) *BackupSummary {
 	d := t.Derive()
 	return &BackupSummary{
-		Type: "summary", DryRun: dryRun, SnapshotID: id,
+		Type: "summary", DryRun: dryRun, SnapshotID: id, Workers: newCrews(t.Crews),
 		FilesNew: t.Files.New, FilesChanged: t.Files.Changed, FilesUnmodified: t.Files.Unmodified,
 		DirsNew: t.Dirs.New, DirsChanged: t.Dirs.Changed, DirsUnmodified: t.Dirs.Unmodified,
 		OthersNew: t.Others.New, OthersChanged: t.Others.Changed, OthersSame: t.Others.Unmodified,

@@ -84,7 +84,7 @@ func writeGates(b *strings.Builder, t *report.Totals) {
 			writeGate(b, g, t.Elapsed)
 		}
 	}
-	if without := t.Without(); without < t.Elapsed {
+	if without, ok := t.Without(); ok && without < t.Elapsed {
 		fmt.Fprintf(b, "\nWithout giving way the job would have taken about %s instead of %s.\n", human.Span(without),
 			human.Span(t.Elapsed))
 	}

@@ -67,6 +67,16 @@ func TestSessionReportTellsOfGates(t *testing.T) {
 	}
 }
 
+// A job that slept for nearly all of its time: what is left says nothing.
+func TestNoEstimateOfNothing(t *testing.T) {
+	totals := gated()
+	totals.Gates[0].Held = totals.Elapsed - time.Second
+	var b strings.Builder
+	require.NoError(t, WriteSession(&b, totals))
+	require.Contains(t, b.String(), "The job stood still for 98 % of the elapsed time")
+	require.NotContains(t, b.String(), "Without giving way")
+}
+
 func TestUndisturbed(t *testing.T) {
 	totals := gated()
 	totals.Gates = []report.Gate{{Device: "sda", Medium: "ssd"}, {Device: "sdb", Windows: [report.Tiers]uint64{4}}}

@@ -38,8 +38,12 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case unix.ENOENT:
 		return s.missing(ctx, err)
 	case unix.ENOSPC, unix.EDQUOT:
-		return fmt.Errorf("%w (%w): free some space for %s, or move it to a larger disk, and run the command "+
-			"again; what was stored so far is kept and not sent twice", store.ErrNoSpace, err, s.root)
+		return &store.Problem{
+			What: store.ErrNoSpace.Error(), Cause: err,
+			Do: fmt.Sprintf("%s, or move %s to a larger disk, and run the command again; what was stored so far is kept and "+
+				"not sent twice", store.FreeSpace, s.root),
+			Kinds: []error{store.ErrNoSpace},
+		}
 	case unix.EROFS:
 		return fmt.Errorf("%w (%w): the file system of %s is mounted read-only; mount it for writing",
 			store.ErrDenied, err, s.root)

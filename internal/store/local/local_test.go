@@ -270,6 +270,7 @@ func TestNoSpaceSaysWhatToDo(t *testing.T) {
 	err = st.Put(t.Context(), pack(1), make([]byte, 4<<20))
 	require.ErrorIs(t, err, store.ErrNoSpace)
 	require.ErrorContains(t, err, "larger disk")
+	require.ErrorContains(t, err, "tidemark forget --prune")
 	for _, p := range tree(t, mount) {
 		require.NotContains(t, p, local.TempPrefix, "the temporary file still takes the space")
 	}

@@ -112,7 +112,10 @@ func (s *Store) do(ctx context.Context, verb string, name func() string, op func
 		if err == nil || !again(err) || attempt >= s.policy.Attempts {
 			return err
 		}
-		waited = s.outage.Begin(waited)
+		if !waited {
+			s.outage.Begin()
+			waited = true
+		}
 		pause := jitter(wait)
 		if what := verb + " " + name(); s.policy.Notify != nil && s.outage.News(reason(what, err), wait) {
 			s.policy.Notify(what, err, pause)

@@ -29,7 +29,7 @@ func TestSentences(t *testing.T) {
 		"the connection to nas was lost (EOF): see whether it is up and reachable, " + kept: {
 			fmt.Errorf("%w: %w", session.ErrDropped, io.EOF), store.ErrGone,
 		},
-		"no space left on the disk of smb://me@nas/backup/laptop (An operation failed because the disk was full): free some space there, or give it a larger disk, " + kept: {
+		"no space left on the disk of smb://me@nas/backup/laptop (An operation failed because the disk was full): free some space, with 'tidemark forget --prune' for example, or give it a larger disk, " + kept: {
 			code(session.StatusDiskFull), store.ErrNoSpace,
 		},
 		"access to smb://me@nas/backup/laptop is denied (permission denied): let this user read and write there: on the share, and in the folder on the server's disk": {
@@ -44,7 +44,7 @@ func TestSentences(t *testing.T) {
 	}
 	// In brackets stands the library's name of the status, which may change.
 	for status, want := range map[uint32][2]string{
-		session.StatusQuotaExceeded:         {"the quota of this user is used up at smb://me@nas/backup/laptop", "raise it on the server, or remove other files of this user there, " + kept},
+		session.StatusQuotaExceeded:         {"the quota of this user is used up at smb://me@nas/backup/laptop", "raise it on the server, or free some space, with 'tidemark forget --prune' for example, " + kept},
 		session.StatusWriteProtected:        {"smb://me@nas/backup/laptop is read-only", "allow writing: on the share, and to the server's disk"},
 		session.StatusBadNetworkName:        {"the repository is not at smb://me@nas/backup/laptop any more", "see whether the server still has the share, and its disk, " + kept},
 		session.StatusDeviceNotReady:        {"the repository is not at smb://me@nas/backup/laptop any more", "see whether the server still has the share, and its disk, " + kept},

@@ -40,7 +40,10 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 		if now.Add(wait).Sub(began) > s.patience.Outage {
 			return err
 		}
-		waited = s.outage.Begin(waited)
+		if !waited {
+			s.outage.Begin()
+			waited = true
+		}
 		if brief := store.Brief(err); s.patience.Notify != nil && s.outage.News(brief.Error(), pause) {
 			s.patience.Notify(brief, wait)
 		}

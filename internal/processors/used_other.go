@@ -1,0 +1,7 @@
+//go:build !linux && !darwin
+
+package processors
+
+import "time"
+
+func used() time.Duration { return 0 }
