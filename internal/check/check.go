@@ -65,14 +65,14 @@ type Options struct {
 	Subset    Subset      // of which packs
 	Snapshots []format.ID // only these; empty: all
 	Parallel  int         // packs and folders looked at together; 0: 4
-	Scratch   string      // folder for the temporary index, about 60 bytes for each blob; empty: the system's
+	Scratch   string      // folder for the temporary index, about 110 bytes for each blob; empty: the system's
 }
 
 // Run checks a repository and books its progress on l, where each object is a stored file or a folder. The error says
 // that the check could not be done; what it found is in the Result, which is there also beside an error.
 //
-// In memory are a list of all packs, about 20 bytes for each folder of all snapshots that differs from the others, and a
-// few frames for each of the parallel workers.
+// In memory are a list of all packs, a bit for each blob and a tenth of a byte that leads to its place, and a few frames
+// for each of the parallel workers. The folders that wait to be visited are about as many as lie in the folders on one path.
 func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger) (*Result, error) {
 	if opt.Parallel <= 0 {
 		opt.Parallel = defaultParallel

@@ -98,7 +98,7 @@ func (c *checker) checkIndex(ctx context.Context) error {
 			return nil
 		}
 		c.found.Whole()
-		return c.checkSegment(ctx, id, seg)
+		return c.checkSegment(ctx, seg)
 	})
 }
 
@@ -126,7 +126,7 @@ func (c *checker) eachSegment(ctx context.Context, of []store.Info,
 }
 
 // checkSegment compares the packs of one segment with what the segment says of them.
-func (c *checker) checkSegment(ctx context.Context, id format.ID, seg *index.Segment) error {
+func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 	blobs := uint64(0)
 	var there, lost []index.Pack
 	g, ctx := errgroup.WithContext(ctx)
@@ -161,10 +161,10 @@ func (c *checker) checkSegment(ctx context.Context, id format.ID, seg *index.Seg
 	if err := c.wait(g); err != nil {
 		return err
 	}
-	if err := c.blobs.Add(id, there); err != nil {
+	if err := c.blobs.Add(there); err != nil {
 		return err
 	}
-	return c.blobs.AddLost(id, lost)
+	return c.blobs.AddLost(lost)
 }
 
 // checkTable reads the table at the end of a pack and compares it with the index.

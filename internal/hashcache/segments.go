@@ -30,10 +30,7 @@ func (c *Cache) Segments() ([]format.ID, error) {
 
 // Merge adds what a segment says. A blob that is known already gets its new place. Merging a segment again changes
 // nothing. Sometimes a merge rewrites what many before it wrote; other calls are not held up by that.
-func (c *Cache) Merge(id format.ID, seg *index.Segment) error { return c.merge(id, seg, gather) }
-
-// merge adds the records that take makes of a segment.
-func (c *Cache) merge(id format.ID, seg *index.Segment, take func(*bolt.Tx, *index.Segment) ([]runs.Record, error)) error {
+func (c *Cache) Merge(id format.ID, seg *index.Segment) error {
 	c.write.Lock()
 	defer c.write.Unlock()
 	merged, grown := false, false
@@ -42,7 +39,7 @@ func (c *Cache) merge(id format.ID, seg *index.Segment, take func(*bolt.Tx, *ind
 		if merged = segments.Get(id[:]) != nil; merged {
 			return nil
 		}
-		records, err := take(tx, seg)
+		records, err := gather(tx, seg)
 		if err != nil {
 			return err
 		}
@@ -110,6 +107,16 @@ func appendPack(dst []byte, p *PackInfo) []byte {
 
 const packSize = format.IDSize + pack.SaltSize + 1 + 8
 
+// parsePack reads what appendPack wrote, packSize bytes.
+func parsePack(v []byte) (p PackInfo) {
+	p.ID = format.ID(v)
+	v = v[format.IDSize:]
+	copy(p.Salt[:], v)
+	v = v[pack.SaltSize:]
+	p.Kind, p.Size = pack.Kind(v[0]), binary.BigEndian.Uint64(v[1:])
+	return p
+}
+
 // Pack returns what is known of a pack. Packs are numbered from 0 without gaps, in the order in which they were merged;
 // the error for a number beyond the last is ErrNoPack. Numbers stay what they are until Drop.
 func (c *Cache) Pack(n uint32) (PackInfo, error) {
@@ -122,11 +129,7 @@ func (c *Cache) Pack(n uint32) (PackInfo, error) {
 		if len(v) != packSize {
 			return fmt.Errorf("pack %d: %w", n, ErrDamaged)
 		}
-		info.ID = format.ID(v)
-		v = v[format.IDSize:]
-		copy(info.Salt[:], v)
-		v = v[pack.SaltSize:]
-		info.Kind, info.Size = pack.Kind(v[0]), binary.BigEndian.Uint64(v[1:])
+		info = parsePack(v)
 		return nil
 	})
 	return info, err

@@ -34,9 +34,7 @@ type packState struct {
 
 // places knows in which pack each blob lies: for each blob one place, which is the one that counts. The places are two
 // temporary files, because there may be more of them than memory: main has what the index names and no mark condemns,
-// spare has the rest, and is asked for what is nowhere else.
-//
-// The files are caches of the kind that holds the blob index of a repository, in which each blob has a number.
+// spare has the rest, and is asked for what is nowhere else. In both of them together each blob has a number.
 type places struct {
 	r     *repo.Repository
 	packs []packState // by ascending ID
@@ -59,11 +57,9 @@ func openPlaces(ctx context.Context, r *repo.Repository, scratch string, condemn
 		}
 	}()
 	for _, x := range []**hashcache.Numbered{&p.main, &p.spare} {
-		c, err := r.TempCache(scratch)
-		if err != nil {
+		if *x, err = r.TempIndex(scratch); err != nil {
 			return nil, fmt.Errorf("make the temporary index: %w", err)
 		}
-		*x = hashcache.Number(c)
 	}
 	// The packs are listed after the index: a pack that a segment names was there before it.
 	if err = p.list(ctx); err != nil {
@@ -218,7 +214,7 @@ func (p *places) find(id format.ID) int {
 }
 
 // enter takes the packs of a segment that are there in the size that the segment says.
-func (p *places) enter(info store.Info, seg *index.Segment) error {
+func (p *places) enter(_ store.Info, seg *index.Segment) error {
 	var main, spare batch
 	for i := range seg.Packs {
 		at := p.find(seg.Packs[i].ID)
@@ -236,8 +232,7 @@ func (p *places) enter(info store.Info, seg *index.Segment) error {
 			main.add(&seg.Packs[i], s)
 		}
 	}
-	id, _ := format.ParseID(info.Name.ID)
-	return errors.Join(main.enter(p.main, id), spare.enter(p.spare, id))
+	return errors.Join(main.enter(p.main), spare.enter(p.spare))
 }
 
 // batch is packs that are entered together.
@@ -250,11 +245,8 @@ func (b *batch) add(p *index.Pack, s *packState) {
 	b.packs, b.first = append(b.packs, *p), append(b.first, s.base)
 }
 
-func (b *batch) enter(x *hashcache.Numbered, id format.ID) error {
-	if len(b.packs) == 0 {
-		return nil
-	}
-	if err := x.Merge(id, b.packs, b.first); err != nil {
+func (b *batch) enter(x *hashcache.Numbered) error {
+	if err := x.Merge(b.packs, b.first); err != nil {
 		return fmt.Errorf("fill the temporary index: %w", err)
 	}
 	return nil
@@ -290,7 +282,7 @@ func (p *places) enterStrays(ctx context.Context) error {
 		p.number(s, &t)
 		var one batch
 		one.add(&index.Pack{ID: s.id, Size: s.size, Table: t}, s)
-		if err := one.enter(p.spare, s.id); err != nil {
+		if err := one.enter(p.spare); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ type Options struct {
 	MaxUnused Limit
 	DryRun    bool          // change nothing
 	Parallel  int           // folders and packs looked at together; 0: 4
-	Scratch   string        // folder for the temporary index, about 60 bytes for each blob; empty: the system's
+	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
 	Settle    time.Duration // how old a listing of the target may be that other machines see: a mark must be older
 	Session   repo.SessionOptions
 	Phase     func(text string) // told what is done now; may be nil

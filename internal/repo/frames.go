@@ -168,19 +168,23 @@ func (r *Repository) ReadFrame(ctx context.Context, p hashcache.PackInfo, offset
 	lens []uint32, err error,
 ) {
 	at := Span{offset, sealed}
-	buf, err := r.fetchFrame(ctx, p, at)
-	if err != nil {
+	room, ok := r.sealed.Get().(*[]byte)
+	if !ok {
+		room = new([]byte)
+	}
+	defer r.sealed.Put(room)
+	if *room, err = r.fetchFrame(ctx, p, at, *room); err != nil {
 		return nil, nil, err
 	}
-	return r.openFrame(p, at, buf)
+	return r.openFrame(p, at, *room, (*pack.Decompressor).OpenFrameInPlace)
 }
 
-// fetchFrame reads a sealed frame from the target.
-func (r *Repository) fetchFrame(ctx context.Context, p hashcache.PackInfo, at Span) ([]byte, error) {
+// fetchFrame reads a sealed frame from the target, into buf if that suffices.
+func (r *Repository) fetchFrame(ctx context.Context, p hashcache.PackInfo, at Span, buf []byte) ([]byte, error) {
 	if err := at.within(p); err != nil {
 		return nil, err
 	}
-	buf := make([]byte, at.Sealed)
+	buf = slices.Grow(buf[:0], int(at.Sealed))[:at.Sealed]
 	if err := object.ReadAt(ctx, r.st, object.Named(store.Pack, p.ID), int64(at.Offset), buf); err != nil {
 		return nil, fmt.Errorf("pack %s: %w", p.ID, err)
 	}
@@ -195,8 +199,10 @@ func (s Span) within(p hashcache.PackInfo) error {
 	return nil
 }
 
-// openFrame opens a sealed frame.
-func (r *Repository) openFrame(p hashcache.PackInfo, at Span, sealed []byte) (raw []byte, lens []uint32, err error) {
+// openFrame opens a sealed frame, in the way that fits what becomes of the sealed bytes.
+func (r *Repository) openFrame(p hashcache.PackInfo, at Span, sealed []byte,
+	open func(d *pack.Decompressor, o *pack.Opener, offset uint32, sealed, dst []byte) ([]byte, []uint32, error),
+) (raw []byte, lens []uint32, err error) {
 	opener, err := pack.NewOpener(r.keys, p.Kind, p.Salt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
@@ -206,7 +212,7 @@ func (r *Repository) openFrame(p hashcache.PackInfo, at Span, sealed []byte) (ra
 		return nil, nil, err
 	}
 	defer r.decompressors.Put(dec)
-	raw, lens, err = dec.OpenFrame(opener, at.Offset, sealed, nil)
+	raw, lens, err = open(dec, opener, at.Offset, sealed, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
 	}

@@ -67,6 +67,7 @@ type Repository struct {
 	trees         treeFrames
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
+	sealed        sync.Pool // *[]byte: room for a sealed frame
 	warm          sync.Once // the local index was read as a whole
 
 	slotMu sync.Mutex
@@ -182,8 +183,10 @@ func (r *Repository) Cache() (*hashcache.Cache, error) { return r.index.Cache() 
 // CacheFolder returns the folder of this repository's caches, "" if it has none. It may not be there yet.
 func (r *Repository) CacheFolder() string { return r.index.Folder() }
 
-// TempCache makes an empty cache in folder dir ("": the system's) that is gone once the caller closes it.
-func (r *Repository) TempCache(dir string) (*hashcache.Cache, error) { return r.index.OpenTemp(dir) }
+// TempIndex makes an empty index of blobs in folder dir ("": the system's) that is gone once the caller closes it.
+func (r *Repository) TempIndex(dir string) (*hashcache.Numbered, error) {
+	return r.index.OpenNumbered(dir)
+}
 
 // Sync brings the blob index up to date with the index segments on the target, and makes up for what was lost of them.
 // Places that Locate returned before are not valid afterwards.

@@ -72,16 +72,16 @@ func (r *Repository) loadFrame(ctx context.Context, p hashcache.PackInfo, at Spa
 	key := framecache.Key{Pack: p.ID, Offset: at.Offset}
 	sealed := make([]byte, at.Sealed)
 	if cache.Get(key, sealed) {
-		if raw, _, err := r.openFrame(p, at, sealed); err == nil {
+		if raw, _, err := r.openFrame(p, at, sealed, (*pack.Decompressor).OpenFrame); err == nil {
 			return raw, nil
 		}
 		cache.Drop(key)
 	}
-	sealed, err := r.fetchFrame(ctx, p, at)
+	sealed, err := r.fetchFrame(ctx, p, at, nil)
 	if err != nil {
 		return nil, err
 	}
-	raw, _, err := r.openFrame(p, at, sealed)
+	raw, _, err := r.openFrame(p, at, sealed, (*pack.Decompressor).OpenFrame)
 	if err != nil {
 		return nil, err
 	}

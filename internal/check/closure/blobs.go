@@ -81,11 +81,11 @@ func NewBlobs(r *repo.Repository, scratch string) (b *Blobs, err error) {
 }
 
 func (b *Blobs) open() (*shelf, error) {
-	c, err := b.r.TempCache(b.scratch)
+	x, err := b.r.TempIndex(b.scratch)
 	if err != nil {
 		return nil, fmt.Errorf("make the temporary index: %w", err)
 	}
-	return &shelf{Numbered: hashcache.Number(c)}, nil
+	return &shelf{Numbered: x}, nil
 }
 
 // Close removes the temporary files.
@@ -102,8 +102,7 @@ func (b *Blobs) Close() error {
 	return nil
 }
 
-// merge enters packs under a name that is new to the shelf.
-func (b *Blobs) merge(s *shelf, name format.ID, packs []index.Pack) error {
+func (b *Blobs) merge(s *shelf, packs []index.Pack) error {
 	first := make([]uint64, len(packs))
 	for i := range packs {
 		first[i] = b.total
@@ -111,12 +110,12 @@ func (b *Blobs) merge(s *shelf, name format.ID, packs []index.Pack) error {
 			b.total += uint64(len(packs[i].Table.Frames[j].Blobs))
 		}
 	}
-	return s.Merge(name, packs, first)
+	return s.Merge(packs, first)
 }
 
 // Add makes packs known that an index segment names.
-func (b *Blobs) Add(segment format.ID, packs []index.Pack) error {
-	if err := b.merge(b.named, segment, packs); err != nil {
+func (b *Blobs) Add(packs []index.Pack) error {
+	if err := b.merge(b.named, packs); err != nil {
 		return fmt.Errorf("fill the temporary index: %w", err)
 	}
 	return nil
@@ -130,14 +129,14 @@ func (b *Blobs) AddStrays(packs []index.Pack) (err error) {
 		}
 		b.strays.stray = true
 	}
-	if err := b.merge(b.strays, packs[0].ID, packs); err != nil {
+	if err := b.merge(b.strays, packs); err != nil {
 		return fmt.Errorf("note packs outside the index: %w", err)
 	}
 	return nil
 }
 
 // AddLost makes packs known that an index segment names and that are not there, or not whole.
-func (b *Blobs) AddLost(segment format.ID, packs []index.Pack) (err error) {
+func (b *Blobs) AddLost(packs []index.Pack) (err error) {
 	if len(packs) == 0 {
 		return nil
 	}
@@ -146,7 +145,7 @@ func (b *Blobs) AddLost(segment format.ID, packs []index.Pack) (err error) {
 			return err
 		}
 	}
-	if err := b.merge(b.gone, segment, packs); err != nil {
+	if err := b.merge(b.gone, packs); err != nil {
 		return fmt.Errorf("note lost packs: %w", err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package runs
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -58,17 +59,17 @@ func crowded(runs []run) []run {
 	return nil
 }
 
-// mergeRuns puts one run in the place of several, in transactions of bounded size. A crash in between leaves a run that
-// is not listed, which the next merge of runs removes.
+// mergeRuns puts one run in the place of several, in transactions of bounded size. A crash in between leaves runs that
+// are not listed, which the next merge of runs removes.
 func (x *Index) mergeRuns(runs []run) error {
+	if err := x.removeUnlisted(); err != nil {
+		return err
+	}
 	var w *runWriter
 	var last *format.ID // copied so far
 	for done := false; !done; {
 		err := x.db.Update("merge runs of the cache", func(tx *bolt.Tx) (err error) {
 			if w == nil {
-				if err = removeUnlisted(tx); err != nil {
-					return err
-				}
 				total := uint64(0)
 				for i := range runs {
 					total += runs[i].blobs
@@ -89,13 +90,13 @@ func (x *Index) mergeRuns(runs []run) error {
 			if err := w.finish(); err != nil {
 				return err
 			}
-			return removeRuns(tx, runs)
+			return unlist(tx, runs)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return x.removeUnlisted()
 }
 
 // copyRuns copies at most limit blobs that come after the given one, and returns the last, or nil at the end.
@@ -136,35 +137,50 @@ func copyRuns(tx *bolt.Tx, runs []run, after *format.ID, limit int, w *runWriter
 	return &last, nil
 }
 
-func removeRuns(tx *bolt.Tx, runs []run) error {
+// unlist takes runs out of the index. Nobody who begins now asks them.
+func unlist(tx *bolt.Tx, runs []run) error {
 	for i := range runs {
-		n := number(runs[i].number)
-		if err := tx.Bucket([]byte(bucketRuns)).Delete(n); err != nil {
+		if err := tx.Bucket([]byte(bucketRuns)).Delete(number(runs[i].number)); err != nil {
 			return err
-		}
-		for _, name := range [...]string{bucketBlobs, bucketFilters} {
-			if err := tx.Bucket([]byte(name)).DeleteBucket(n); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// removeUnlisted removes what an interrupted merge of runs left.
-func removeUnlisted(tx *bolt.Tx) error {
-	listed := tx.Bucket([]byte(bucketRuns))
-	var left []run
-	err := tx.Bucket([]byte(bucketBlobs)).ForEach(func(k, _ []byte) error {
-		if listed.Get(k) == nil {
-			left = append(left, run{number: binary.BigEndian.Uint32(k)})
+// removeUnlisted removes the runs that were merged, and what an interrupted merge of runs left. To remove a run is to look
+// at each of its pages. So each has a transaction of its own, after which the mapping of the file may be let go of: else
+// at the end of a merge as much as was merged would be resident.
+func (x *Index) removeUnlisted() error {
+	for {
+		left, found := uint32(0), false
+		err := x.db.View("list runs", func(tx *bolt.Tx) error {
+			listed := tx.Bucket([]byte(bucketRuns))
+			cursor := tx.Bucket([]byte(bucketBlobs)).Cursor()
+			for k, _ := cursor.First(); k != nil && !found; k, _ = cursor.Next() {
+				if listed.Get(k) == nil {
+					if len(k) != 4 {
+						return fmt.Errorf("run: %w", ErrDamaged)
+					}
+					left, found = binary.BigEndian.Uint32(k), true
+				}
+			}
+			return nil
+		})
+		if err != nil || !found {
+			return err
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+		err = x.db.Update("remove merged run of the cache", func(tx *bolt.Tx) error {
+			for _, name := range [...]string{bucketFilters, bucketBlobs} {
+				if err := tx.Bucket([]byte(name)).DeleteBucket(number(left)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return removeRuns(tx, left)
 }
 
 // runReader reads a run from front to back.

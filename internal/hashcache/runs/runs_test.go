@@ -376,3 +376,48 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(records)), "ns/blob")
 }
+
+// noted is a file that notes what the changes are called, and of how many runs each has removed the blocks.
+type noted struct {
+	plain
+	names   []string
+	removed []int
+}
+
+func (n *noted) Update(what string, change func(*bolt.Tx) error) error {
+	before, after := 0, 0
+	err := n.DB.Update(func(tx *bolt.Tx) error {
+		before = blocksOf(tx)
+		err := change(tx)
+		after = blocksOf(tx)
+		return err
+	})
+	n.names, n.removed = append(n.names, what), append(n.removed, before-after)
+	return err
+}
+
+func blocksOf(tx *bolt.Tx) (runs int) {
+	_ = tx.Bucket([]byte(bucketBlobs)).ForEach(func(_, _ []byte) error { runs++; return nil })
+	return runs
+}
+
+// TestAMergedRunGoesByItself: no transaction removes more than one run, for each looks at all pages of what it removes.
+func TestAMergedRunGoesByItself(t *testing.T) {
+	x := newTester(t, 1000)
+	n := &noted{plain: x.db}
+	x.Index.db = n
+	for i := range runsPerClass {
+		x.write(3*i, 3*i+1, 3*i+2)
+	}
+	x.check(3 * runsPerClass)
+	gone := 0
+	for i, removed := range n.removed {
+		require.LessOrEqual(t, removed, 1, n.names[i])
+		gone += max(removed, 0)
+	}
+	require.Equal(t, runsPerClass, gone)
+	require.NoError(t, x.db.DB.View(func(tx *bolt.Tx) error {
+		require.Equal(t, 1, blocksOf(tx), "the merged run is all that is left")
+		return nil
+	}))
+}

@@ -76,6 +76,14 @@ func (x *Index) OpenTemp(dir string) (*hashcache.Cache, error) {
 	return hashcache.OpenTemp(dir, x.repo, x.opt.Door(dir))
 }
 
+// OpenNumbered makes an index for numbers of blobs in a folder of the caller's choice; "" is the system's.
+func (x *Index) OpenNumbered(dir string) (*hashcache.Numbered, error) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	return hashcache.OpenNumbered(dir, x.opt.Door(dir))
+}
+
 // Close releases the cache. The index must not be used afterwards.
 func (x *Index) Close() error {
 	x.cacheMu.Lock()

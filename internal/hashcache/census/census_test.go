@@ -1,0 +1,222 @@
+package census
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache/runs"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+func tempFile(t testing.TB) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "index"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f
+}
+
+// random is the n-th of IDs that spread evenly.
+func random(n uint64) (id format.ID) {
+	rng := rand.New(rand.NewPCG(n, 7))
+	for i := 0; i < len(id); i += 8 {
+		binary.LittleEndian.PutUint64(id[i:], rng.Uint64())
+	}
+	return id
+}
+
+// alike is the n-th of IDs whose first bytes only a few share with none: they fill several blocks with equal beginnings.
+func alike(n uint64) (id format.ID) {
+	id[0] = byte(n % 3)
+	binary.LittleEndian.PutUint64(id[20:], n*0x9E3779B97F4A7C15)
+	return id
+}
+
+// TestLookupIsAMap compares with a map: IDs that come again get their newest place, and what is not there is not found.
+func TestLookupIsAMap(t *testing.T) {
+	for _, of := range []func(uint64) format.ID{random, alike} {
+		for _, n := range []int{0, 1, perBlock, perBlock + 1, 1000, 5000} {
+			rng := rand.New(rand.NewPCG(uint64(n), 1))
+			x := New(tempFile(t))
+			x.most = 300
+			want := make(map[format.ID]runs.Loc)
+			for i := range n {
+				if i%50 == 0 {
+					at, err := x.Append([]byte("between"))
+					require.NoError(t, err)
+					require.Less(t, at, x.end)
+				}
+				r := runs.Record{ID: of(rng.Uint64N(uint64(n))), Loc: runs.Loc{
+					Pack: rng.Uint32(), Offset: rng.Uint32(), Sealed: rng.Uint32(), Skip: rng.Uint32(), Len: rng.Uint32()}}
+				want[r.ID] = r.Loc
+				require.NoError(t, x.Add(&r))
+			}
+			var ids []format.ID
+			for i := range uint64(n) + 500 {
+				ids = append(ids, of(i))
+			}
+			rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+			for len(ids) > 0 {
+				k := 1 + rng.IntN(min(len(ids), 400))
+				out := make([]runs.Found, k)
+				require.NoError(t, x.Lookup(ids[:k], out))
+				for i, f := range out {
+					loc, ok := want[ids[i]]
+					require.Equal(t, runs.Found{Loc: loc, OK: ok}, f)
+				}
+				ids = ids[k:]
+			}
+			require.Equal(t, len(want), x.count)
+			require.ErrorIs(t, x.Add(&runs.Record{}), errFull)
+		}
+	}
+}
+
+// counted is a file that counts and may fail.
+type counted struct {
+	*os.File
+	reads, writes int
+	failing       error
+}
+
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	c.reads++
+	if c.failing != nil {
+		return 0, c.failing
+	}
+	return c.File.ReadAt(p, off)
+}
+
+func (c *counted) WriteAt(p []byte, off int64) (int, error) {
+	c.writes++
+	if c.failing != nil {
+		return 0, c.failing
+	}
+	return c.File.WriteAt(p, off)
+}
+
+// TestAQuestionReadsABlock: one page for each blob at most, and one for all that lie together.
+func TestAQuestionReadsABlock(t *testing.T) {
+	f := &counted{File: tempFile(t)}
+	x := New(f)
+	const n = 100 * perBlock
+	for i := range uint64(n) {
+		require.NoError(t, x.Add(&runs.Record{ID: random(i)}))
+	}
+	out := make([]runs.Found, n)
+	require.NoError(t, x.Lookup([]format.ID{random(0)}, out[:1]))
+	f.reads = 0
+	for i := range uint64(n) {
+		require.NoError(t, x.Lookup([]format.ID{random(i)}, out[:1]))
+		require.True(t, out[0].OK)
+	}
+	require.Equal(t, n, f.reads)
+	var ids []format.ID
+	for i := range uint64(n) {
+		ids = append(ids, random(i))
+	}
+	f.reads = 0
+	require.NoError(t, x.Lookup(ids, out))
+	require.Equal(t, 100, f.reads)
+	allocated := testing.AllocsPerRun(100, func() {
+		if err := x.Lookup(ids[:10], out[:10]); err != nil {
+			panic(err)
+		}
+	})
+	require.Less(t, allocated, 2.0) // with the race detector pools lose some of what they are given
+}
+
+// TestMemoryOfABlob: after the first question a tenth of a byte.
+func TestMemoryOfABlob(t *testing.T) {
+	const n = 300_000
+	before := heap()
+	x := New(tempFile(t))
+	var id format.ID
+	for i := range uint64(n) {
+		binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
+		require.NoError(t, x.Add(&runs.Record{ID: id}))
+	}
+	out := make([]runs.Found, 1)
+	require.NoError(t, x.Lookup([]format.ID{id}, out))
+	require.True(t, out[0].OK)
+	taken := float64(heap()-before) / n
+	t.Logf("%.2f bytes for a blob, %.0f in the file", taken, float64(x.base+int64(n)*blockSize/perBlock)/n)
+	require.Less(t, taken, 0.5)
+	runtime.KeepAlive(x)
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestErrorsOfTheFile: neither a full disk nor a file that cannot be read passes for a blob that is not there.
+func TestErrorsOfTheFile(t *testing.T) {
+	broken := errors.New("broken")
+	out := make([]runs.Found, 1)
+	fill := func(f *counted) *Index {
+		x := New(f)
+		x.most = 10
+		for i := range uint64(25) {
+			require.NoError(t, x.Add(&runs.Record{ID: random(i)}))
+		}
+		return x
+	}
+	f := &counted{File: tempFile(t)}
+	x := fill(f)
+	f.failing = broken
+	_, err := x.Append([]byte("x"))
+	require.ErrorIs(t, err, broken)
+	require.ErrorIs(t, x.Lookup([]format.ID{random(1)}, out), broken) // it cannot be merged
+	f.failing = nil
+	require.ErrorIs(t, x.Lookup([]format.ID{random(1)}, out), broken, "an index that is not whole is never asked")
+
+	f = &counted{File: tempFile(t)}
+	x = fill(f)
+	require.NoError(t, x.Lookup([]format.ID{random(1)}, out))
+	require.True(t, out[0].OK)
+	f.failing = broken
+	require.ErrorIs(t, x.Lookup([]format.ID{random(1)}, out), broken)
+	f.failing = nil
+	require.NoError(t, f.Truncate(x.base+100))
+	require.ErrorIs(t, x.Lookup([]format.ID{random(1)}, out), io.EOF)
+
+	require.Error(t, x.Lookup([]format.ID{random(1)}, nil))
+}
+
+func BenchmarkFill(b *testing.B) {
+	for b.Loop() {
+		x := New(tempFile(b))
+		var id format.ID
+		for i := range uint64(1 << 20) {
+			binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
+			if err := x.Add(&runs.Record{ID: id}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := x.Lookup([]format.ID{id}, make([]runs.Found, 1)); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(1<<20), "ns/blob")
+	}
+}
+
+func TestRecordsKeepTheirBytes(t *testing.T) {
+	var room [recordSize]byte
+	r := runs.Record{ID: random(1), Loc: runs.Loc{Pack: 1, Offset: 2, Sealed: 1<<32 - 1, Skip: 4, Len: 5}}
+	p := encode(&room, &r)
+	require.True(t, bytes.Equal(p[:format.IDSize], r.ID[:]))
+	require.Equal(t, r.Loc, decode(p))
+}
