@@ -75,6 +75,11 @@ func (p *pipeline) before(ctx context.Context, f *localfs.File, j *job, i uint32
 	if signature.Settled(at.Ctime, signature.Moment(time.Now())) {
 		return at, nil
 	}
+	if try == 0 && f.Presumed() { // what was known of it is too old to wait by
+		if at.Stat, err = f.Stat(); err != nil {
+			return at, err
+		}
+	}
 	wait := signature.Tick
 	if at.Ctime == j.dir.Entries[i].Changed() {
 		wait -= time.Since(j.scanned) // it has had this time before it was scanned
