@@ -47,6 +47,11 @@ func ParseSerialization(name string) (Serialization, error) {
 	return 0, fmt.Errorf("copy serialization %q: choose shared-dynamic, shared-static, dynamic or static", name)
 }
 
+// repeats reports whether a file that changes while it is read is read again.
+func (r Reading) repeats() bool {
+	return r.Retries > 0 && (r.Serialization == SharedDynamic || r.Serialization == SharedStatic)
+}
+
 // verdict is what becomes of one attempt to read a file.
 type verdict uint8
 

@@ -25,13 +25,15 @@ func meaning(e *scan.Entry, f *localfs.File) found {
 }
 
 // known returns which file e was when it was scanned. Of one on another file system than its directory only the inode is
-// known.
-func known(j *job, e *scan.Entry) localfs.Known {
+// known. Where a file that changes while it is read may be read once only, no time is told: without a look before that, one
+// that changed since the scan could not be told from it.
+func (p *pipeline) known(j *job, e *scan.Entry) localfs.Known {
 	if e.Mount {
 		return localfs.Known{}
 	}
 	return localfs.Known{
-		Dev: j.dir.Dev, Ino: e.Ino, Times: !j.dir.FS.Pseudo, Size: e.Size, Mtime: e.ModTime(), Ctime: e.Changed(),
+		Dev: j.dir.Dev, Ino: e.Ino, Times: p.src.Reading.repeats() && !j.dir.FS.Pseudo,
+		Size: e.Size, Mtime: e.ModTime(), Ctime: e.Changed(),
 	}
 }
 

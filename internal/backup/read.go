@@ -276,7 +276,7 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 			}
 		}(len(r.group))
 	}
-	f, err := r.files.Open(b.dir, e.Name, known(b.job, e))
+	f, err := r.files.Open(b.dir, e.Name, r.known(b.job, e))
 	if len(r.group) > 0 && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
 		return false, nil
 	}
