@@ -47,6 +47,11 @@ func ParseSerialization(name string) (Serialization, error) {
 	return 0, fmt.Errorf("copy serialization %q: choose shared-dynamic, shared-static, dynamic or static", name)
 }
 
+// repeats reports whether a file that changes while it is read is read again.
+func (r Reading) repeats() bool {
+	return r.Retries > 0 && (r.Serialization == SharedDynamic || r.Serialization == SharedStatic)
+}
+
 // verdict is what becomes of one attempt to read a file.
 type verdict uint8
 
@@ -74,6 +79,11 @@ func (p *pipeline) before(ctx context.Context, f *localfs.File, j *job, i uint32
 	}
 	if signature.Settled(at.Ctime, signature.Moment(time.Now())) {
 		return at, nil
+	}
+	if try == 0 && f.Presumed() { // what was known of it is too old to wait by
+		if at.Stat, err = f.Stat(); err != nil {
+			return at, err
+		}
 	}
 	wait := signature.Tick
 	if at.Ctime == j.dir.Entries[i].Changed() {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/crew"
+	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -76,6 +78,7 @@ type reader struct {
 	files  *localfs.Batch
 	group  []opened // open at the moment
 	wholes []localfs.Whole
+	moment tree.Time // when it began to open them: what was settled then is settled now
 	clock  *report.Clock
 }
 
@@ -105,6 +108,7 @@ func (r *reader) readOne(ctx context.Context, b *batch) error {
 		r.clock.Enter(report.Read)
 		return r.readLarge(ctx, b, r.clock)
 	}
+	b.dir.Expect(len(b.entries))
 	var rest remainder
 	for left := b.entries; len(left) > 0; {
 		read := r.readMany
@@ -201,6 +205,7 @@ func (pc *piece) content() (n uint64) {
 // opened one after the other and then read together.
 func (r *reader) readGroup(ctx context.Context, b *batch, entries []uint32, pc *piece, rest *remainder) (int, error) {
 	r.group, r.wholes = r.group[:0], r.wholes[:0]
+	r.moment = signature.Moment(time.Now())
 	defer r.closeGroup()
 	n := 0
 	for ; n < len(entries) && len(r.group) < r.files.Most(); n++ {
@@ -221,9 +226,16 @@ func (r *reader) readGroup(ctx context.Context, b *batch, entries []uint32, pc *
 		}
 	}
 	r.files.ReadWhole(pc.buf, r.wholes)
+	r.files.Facts(r.wholes)
 	for k := range r.group {
-		items, o := len(pc.items), &r.group[k]
-		what := r.conclusion(ctx, b, o, &r.wholes[k], pc)
+		items, o, w := len(pc.items), &r.group[k], &r.wholes[k]
+		what, ok := o.what, true
+		if r.replaced(o, w) {
+			what, ok = r.readAfresh(ctx, b, o, w, pc)
+		}
+		if ok {
+			what = r.conclusion(ctx, b, o, w, pc)
+		}
 		if err := r.settle(ctx, b, o.entry, what, items < len(pc.items), rest); err != nil {
 			return n, err
 		}
@@ -234,7 +246,9 @@ func (r *reader) readGroup(ctx context.Context, b *batch, entries []uint32, pc *
 // closeGroup closes the files of a group.
 func (r *reader) closeGroup() {
 	for i := range r.group {
-		r.files.Done(r.group[i].file)
+		if r.group[i].file != nil {
+			r.files.Done(r.group[i].file)
+		}
 		r.group[i] = opened{}
 	}
 	r.opens.Give(max(0, len(r.group)-1))
@@ -262,7 +276,7 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 			}
 		}(len(r.group))
 	}
-	f, err := r.files.Open(b.dir, e.Name, known(b.job, e))
+	f, err := r.files.Open(b.dir, e.Name, r.known(b.job, e))
 	if len(r.group) > 0 && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
 		return false, nil
 	}
@@ -270,7 +284,10 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 		return true, r.settle(ctx, b, i, r.openFailed(b, i, err), false, rest)
 	}
 	o := opened{entry: i, what: meaning(e, f), file: f}
-	if o.before, err = r.before(ctx, f, b.job, i, 0); err != nil {
+	if o.before.Stat = *f.Opened(); !signature.Settled(o.before.Ctime, r.moment) {
+		o.before, err = r.before(ctx, f, b.job, i, 0)
+	}
+	if err != nil {
 		r.files.Done(f)
 		if context.Cause(ctx) == nil {
 			r.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
@@ -408,6 +425,7 @@ func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *local
 	i, f, before := o.entry, o.file, o.before
 	e, r := &b.job.dir.Entries[i], &b.job.results[i]
 	at, n, err := w.At, w.N, w.Err
+	after, lookErr := w.Facts, w.FactsErr
 	if context.Cause(ctx) != nil {
 		return o.what
 	}
@@ -427,6 +445,9 @@ func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *local
 				return isLarge
 			}
 			n, err = f.ReadWhole(room, size)
+			if err == nil {
+				after, lookErr = f.Facts()
+			}
 		}
 		if err == nil && b.job.dir.FS.Pseudo && n > smallFile {
 			err = errEndless
@@ -435,9 +456,8 @@ func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *local
 			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "read", err)
 			return o.what
 		}
-		after, err := f.Facts()
-		if err != nil {
-			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", err)
+		if lookErr != nil {
+			p.unreadable(b.job, i, b.job.dir.Join(e.Name), "look at", lookErr)
 			return o.what
 		}
 		if b.job.dir.FS.Pseudo {

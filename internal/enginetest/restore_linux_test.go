@@ -214,11 +214,10 @@ func TestTargetSwappedWhileRestoring(t *testing.T) {
 	e := newEngine(t, nil)
 	_, _, err := e.backup(e.job(src))
 	require.NoError(t, err)
-	swapped := false
+	var swapped atomic.Bool
 	inner := e.st
 	e.st = &onGet{inner, func() {
-		if _, err := os.Lstat(filepath.Join(dst, "d399")); err == nil && !swapped { // all are made, none has content
-			swapped = true
+		if _, err := os.Lstat(filepath.Join(dst, "d399")); err == nil && !swapped.Swap(true) { // all are made, none has content
 			for i := range 400 {
 				path := filepath.Join(dst, fmt.Sprintf("d%03d", i))
 				require.NoError(t, os.Rename(path, path+".moved"))
@@ -229,7 +228,7 @@ func TestTargetSwappedWhileRestoring(t *testing.T) {
 	before := outsideState(t, out)
 	_, err = e.restore(src, target(dst))
 	require.NoError(t, err)
-	require.True(t, swapped)
+	require.True(t, swapped.Load())
 	require.Equal(t, before, outsideState(t, out))
 	require.NotEmpty(t, e.failures(), "what could not be written is told")
 }

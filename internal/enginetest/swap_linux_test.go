@@ -51,10 +51,16 @@ func gate(t *testing.T, path string, then func()) {
 	})
 }
 
-// TestFilesSwappedBetweenScanAndRead turns files into something else after they were scanned and before they are opened.
+// TestFilesSwappedBetweenScanAndRead turns files into something else after they were scanned and before they are opened:
+// in memory, and on a disk, where small files are not looked at again before they are read.
 func TestFilesSwappedBetweenScanAndRead(t *testing.T) {
+	for place, dir := range map[string]string{"memory": ramDir(t), "disk": t.TempDir()} {
+		t.Run(place, func(t *testing.T) { filesSwapped(t, dir) })
+	}
+}
+
+func filesSwapped(t *testing.T, dir string) {
 	testkit.NoLeaks(t)
-	dir := ramDir(t)
 	src, out := filepath.Join(dir, "src"), outside(t, dir)
 	at := func(name string) string { return filepath.Join(src, name) }
 	written(t, src, map[string]string{"gate": "gate"})

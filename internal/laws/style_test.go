@@ -218,7 +218,7 @@ const (
 func larger(pkg string) int {
 	switch pkg {
 	case "internal/localfs": // a door: cut in two, the halves would have to show each other their descriptors
-		return 2600
+		return 2680
 	case "internal/store/smb": // a door: what stores files on a share, and what tries the share, open them in the same way
 		return 1650
 	case "internal/cli": // a file for each command, none of which knows another
@@ -226,7 +226,7 @@ func larger(pkg string) int {
 	case "internal/hashcache": // a small database: runs, filters and directories share its transactions
 		return 1800
 	case "internal/backup": // the stages of one pipeline work on one job, which only they know
-		return 2450
+		return 2500
 	case "internal/restore": // likewise: files, directories and windows of one job
 		return 2050
 	}

@@ -19,6 +19,7 @@ type Batch struct {
 	ring  *ring.Ring // nil: one after the other
 	reads []ring.Read
 	spare []*File
+	facts iopolicy.Series
 }
 
 // NewBatch makes a Batch; together=false makes one that reads one file after the other on every system.
@@ -54,8 +55,11 @@ func (b *Batch) Close() error {
 	return nil
 }
 
-// Open is Dir.OpenFile for a file that Done takes back. The zero value of known is for one of which nothing is known.
+// Open is Dir.OpenFile for a file that Done takes back. The zero value of known is for one of which nothing is known. The
+// file may be one that is only presumed to be the known one, and then is nothing but read by ReadWhole, asked for its
+// Facts, confirmed and closed.
 func (b *Batch) Open(d *Dir, name string, known Known) (*File, error) {
+	known.Times = known.Times && b.ring != nil
 	var f *File
 	if n := len(b.spare); n > 0 {
 		f, b.spare = b.spare[n-1], b.spare[:n-1]
@@ -82,6 +86,9 @@ type Whole struct {
 	At   int    // where in the memory its Size+1 bytes are
 	N    int    // what File.ReadWhole returns
 	Err  error
+
+	Facts    Facts // what File.Facts returns, after Batch.Facts
+	FactsErr error
 }
 
 // ReadWhole reads files, which lie on one device, into parts of room that do not overlap. As many of them as the gate
@@ -147,7 +154,7 @@ func (b *Batch) prepare(files []Whole, bound int) []Whole {
 			n = cut(0, n, bound)
 		}
 		w.File.bound(bound > 0)
-		flags := w.File.past(n > int(w.Size))
+		flags := w.File.guarded(n > int(w.Size))
 		if flags == 0 {
 			w.File.NoteCache()
 		}
@@ -160,6 +167,10 @@ func (b *Batch) prepare(files []Whole, bound int) []Whole {
 // is one place where errors come from.
 func (w *Whole) take(r *ring.Read, room []byte) {
 	if r.Err != nil {
+		if w.Err = w.File.Confirm(); w.Err != nil { // the error says nothing of the file system
+			w.N = 0
+			return
+		}
 		w.File.refused(r.Err)
 		w.N, w.Err = w.File.ReadWhole(w.room(room), w.Size)
 		return
@@ -172,6 +183,9 @@ func (w *Whole) take(r *ring.Read, room []byte) {
 // only a shorter answer is followed by another one. It returns how many bytes there were; more than size says that the
 // file has grown.
 func (f *File) ReadWhole(p []byte, size uint64) (int, error) {
+	if err := f.Confirm(); err != nil {
+		return 0, err
+	}
 	p = p[:size+1]
 	grant, err := f.door.begin(iopolicy.Read, len(p))
 	if err != nil {

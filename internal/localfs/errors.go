@@ -15,6 +15,8 @@ var (
 	ErrVanished = errors.New("vanished while we looked")
 	// ErrNotRegular: the entry is not a regular file (any more); nothing was read from it.
 	ErrNotRegular = errors.New("not a regular file")
+	// ErrReplaced: the file is not the one that was known, or not any more what was known of it.
+	ErrReplaced = errors.New("replaced or changed since it was looked at")
 	// ErrNotDir: the entry is not a directory (any more); a symbolic link to one is not followed.
 	ErrNotDir = errors.New("not a directory")
 	// ErrBadName: the name would leave the directory ("", ".", "..", a name with '/' or NUL).

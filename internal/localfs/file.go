@@ -15,10 +15,11 @@ import (
 // goroutines; Read has a position and may not. It exports no descriptor, so no read goes past this package.
 type File struct {
 	content
-	pos    int64
-	opened Stat
-	host   *host
-	cache  cacheMark
+	pos      int64
+	opened   Stat
+	presumed bool // opened is what was known; nobody has looked yet
+	host     *host
+	cache    cacheMark
 }
 
 // OpenFile opens the regular file name for reading, without following a symbolic link, without waiting for the other
@@ -28,9 +29,8 @@ func (d *Dir) OpenFile(name string) (*File, error) {
 	return new(Batch).Open(d, name, Known{})
 }
 
-// Known is the file that a name stood for when it was looked at. Opening is cheaper if it still does, and comes to the
-// same if not.
-type Known struct{ Dev, Ino uint64 }
+// Expect says how many files are about to be opened in d, so that what pays only for several is done for the first.
+func (d *Dir) Expect(files int) { d.again.Expect(files) }
 
 // openInto makes f, which is not open, the file that OpenFile would return.
 func (d *Dir) openInto(f *File, name string, known Known) error {
@@ -42,11 +42,11 @@ func (d *Dir) openInto(f *File, name string, known Known) error {
 	if err != nil {
 		return failed("open", name, err)
 	}
-	fd, err := d.openKnown(name, known, &f.opened)
+	fd, presumed, err := d.openKnown(name, known, &f.opened)
 	grant.End(0)
 	switch {
 	case err == nil:
-		f.fd = fd
+		f.fd, f.presumed = fd, presumed
 		return nil
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV),
 		errors.Is(err, unix.EOPNOTSUPP):
@@ -68,7 +68,8 @@ func fstatRegular(fd int, st *Stat) error {
 	return nil
 }
 
-// Opened returns what Stat told at the moment of opening: the "before" of noticing a change, without another call.
+// Opened returns what Stat told at the moment of opening: the "before" of noticing a change, without another call. While
+// the file is presumed to be a known one, it is what was known of that.
 func (f *File) Opened() *Stat { return &f.opened }
 
 // Bound returns how many bytes the gate lets through at once at the moment; 0: any number.
@@ -95,13 +96,19 @@ type Facts struct {
 // Facts tells all about the file now, as one operation. Stat comes last, so that a change of anything else that happens
 // meanwhile shows in its ctime. The error is that of Stat, or says that nothing was asked.
 func (f *File) Facts() (all Facts, err error) {
-	same := File{content: content{fd: f.fd}, host: f.host} // behind no gate: all this is one operation
 	err = f.door.once(iopolicy.Metadata, func() (err error) {
-		all.Xattrs, all.XattrErr = same.Xattrs()
-		all.Flags, all.FlagErr = same.Flags()
-		all.Stat, err = same.Stat()
+		all, err = f.facts()
 		return err
 	})
+	return all, err
+}
+
+// facts is Facts behind no gate: all this is one operation.
+func (f *File) facts() (all Facts, err error) {
+	same := File{content: content{fd: f.fd}, host: f.host}
+	all.Xattrs, all.XattrErr = same.Xattrs()
+	all.Flags, all.FlagErr = same.Flags()
+	all.Stat, err = same.Stat()
 	return all, err
 }
 

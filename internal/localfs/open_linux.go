@@ -111,7 +111,7 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 	if d.mayHoldDevices() && d.host.hasProc(d.fd) {
 		return d.openPinned(name, unix.O_RDONLY, st)
 	}
-	fd, err := d.openRead(name, unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY)
+	fd, err := d.openRead(name, harmless)
 	if err == unix.EAGAIN {
 		// Somebody holds a lease on the file, a file server mostly: with O_NONBLOCK the kernel refuses, without it it
 		// breaks the lease first, which takes at most the seconds of /proc/sys/fs/lease-break-time.
@@ -119,6 +119,9 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 	}
 	return checked(fd, err, st)
 }
+
+// harmless are the flags with which something can be opened of which it is not known what it is.
+const harmless = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
 
 // checked returns fd, unless opening it failed with err or it is no regular file, and fills st.
 func checked(fd int, err error, st *Stat) (int, error) {
@@ -136,14 +139,28 @@ func checked(fd int, err error, st *Stat) (int, error) {
 // no device can be, which takes one call instead of three. A name may mean something else there, a file on which another
 // is mounted, and nothing that is special is meant to be opened: only what is the very file that was looked at is taken,
 // and of everything else, errors too, openRegular says what it is.
-func (d *Dir) openKnown(name string, known Known, st *Stat) (int, error) {
+//
+// If so much is known that one look after the file was read tells whether it is the same and has not changed, nobody looks
+// at it before: then it is presumed, and st is what was known.
+func (d *Dir) openKnown(name string, known Known, st *Stat) (fd int, presumed bool, err error) {
+	presumed = known.Times && d.host.keeps.Load() != 1+known.Dev
 	if known.Ino == 0 || !d.mayHoldDevices() {
-		return d.openRegular(name, st)
+		if presumed && known.Ino != 0 {
+			if fd, err = d.openRead(name, harmless); err == nil {
+				*st = known.stat()
+				return fd, true, nil
+			}
+		}
+		fd, err = d.openRegular(name, st)
+		return fd, false, err
 	}
-	fd, err := d.again.OpenFile(&d.host.calm, d.fd, name)
+	if fd, err = d.again.OpenFile(&d.host.calm, d.fd, name); err == nil && presumed {
+		*st = known.stat()
+		return fd, true, nil
+	}
 	if fd, err = checked(fd, err, st); err == nil {
 		if st.Dev == known.Dev && st.Ino == known.Ino {
-			return fd, nil
+			return fd, false, nil
 		}
 		_ = unix.Close(fd)
 	}
@@ -151,7 +168,7 @@ func (d *Dir) openKnown(name string, known Known, st *Stat) (int, error) {
 	if err != nil && ordinary == nil && !errors.Is(err, nodev.ErrMissing) {
 		d.again.Avoid() // a security module knows no such mounts, or something like that
 	}
-	return fd, ordinary
+	return fd, false, ordinary
 }
 
 // States of Dir.devices.

@@ -49,7 +49,10 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 }
 
 // openKnown is openRegular: there is no cheaper way.
-func (d *Dir) openKnown(name string, _ Known, st *Stat) (int, error) { return d.openRegular(name, st) }
+func (d *Dir) openKnown(name string, _ Known, st *Stat) (int, bool, error) {
+	fd, err := d.openRegular(name, st)
+	return fd, false, err
+}
 
 // openForWriting opens an existing regular file for reading and writing.
 func (d *Dir) openForWriting(name string) (int, error) {

@@ -3,6 +3,8 @@ package localfs
 // past has no counterpart: NoteCache keeps the pages from coming.
 func (f *File) past(bool) uint32 { return 0 }
 
+func (f *File) guarded(bool) uint32 { return 0 }
+
 func (f *File) readPast([]byte, uint32) (n int, err error, ok bool) { return 0, nil, false }
 
 func (f *File) refused(error) bool { return false }

@@ -30,6 +30,15 @@ func (f *File) readPast(p []byte, flags uint32) (n int, err error, ok bool) {
 	return n, nil, true
 }
 
+// guarded returns the flags for a read of a file that is presumed. What is no file of a file system knows no reading past
+// the page cache, so that of a fifo that was put in the file's place not a byte is taken.
+func (f *File) guarded(whole bool) uint32 {
+	if f.presumed {
+		return unix.RWF_DONTCACHE
+	}
+	return f.past(whole)
+}
+
 // refused reports whether an error says that the flags of past are not known here, and remembers it.
 func (f *File) refused(err error) bool {
 	if err != unix.EOPNOTSUPP && err != unix.ENOSYS {
@@ -62,7 +71,7 @@ func (f *File) async() bool {
 	if f.host.async.Load() == dev {
 		return true
 	}
-	if f.host.waits.Load() == dev || f.opened.Size == 0 {
+	if f.host.waits.Load() == dev || f.opened.Size == 0 || f.Confirm() != nil {
 		return false
 	}
 	grant, err := f.door.begin(iopolicy.Read, 1)
