@@ -96,7 +96,7 @@ func (b *bench) slowDisk(ctx context.Context, p *place, v1, v2 string, limit int
 	if err := os.Mkdir(p.mount, 0o700); err != nil {
 		return err
 	}
-	if _, err := output(ctx, "mount", p.device, p.mount); err != nil {
+	if _, err := output(ctx, "mount", "-t", "ext4", p.device, p.mount); err != nil {
 		return err
 	}
 	b.Cleanup(func() { _ = exec.Command("umount", p.mount).Run() })
@@ -151,7 +151,7 @@ func (p *place) ready(ctx context.Context) error {
 	if _, err := output(ctx, "umount", p.mount); err != nil {
 		return err
 	}
-	_, err := output(ctx, "mount", p.device, p.mount)
+	_, err := output(ctx, "mount", "-t", "ext4", p.device, p.mount)
 	return err
 }
 
