@@ -16,8 +16,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
 )
 
-const secret = "correct horse battery staple"
-
 // compare measures all candidates where one thing is slow.
 func (b *bench) compare(ctx context.Context, slow string) error {
 	p, err := b.place(ctx, slow)

@@ -82,7 +82,7 @@ func (b *bench) slowDisk(ctx context.Context, p *place, v1, v2 string, limit int
 		return err
 	}
 	b.Cleanup(func() { _ = os.Remove(image) })
-	if err := os.Truncate(image, size+size/4+256<<20); err != nil {
+	if err := os.Truncate(image, (size+size/4)>>20<<20+256<<20); err != nil {
 		return err
 	}
 	if _, err := output(ctx, "mkfs.ext4", "-q", "-F", "-i", "8192", image); err != nil {
@@ -177,11 +177,14 @@ func treeSize(tree string) (size int64, err error) {
 	return size, err
 }
 
-// output runs a program, and returns what it prints.
+// output runs a program, and returns what it prints; warnings not.
 func output(ctx context.Context, program string, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+	var wrong strings.Builder
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stderr = &wrong
+	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", program, err, out)
+		return "", fmt.Errorf("%s: %w: %s", program, err, wrong.String())
 	}
 	return strings.TrimSpace(string(out)), nil
 }
