@@ -22,7 +22,7 @@ SOAK = 10m
 CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
 	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/store/...
 
-.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share docs cover
+.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-auto docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
@@ -75,6 +75,10 @@ bench-scale:            ## time, memory and sizes against the number of files; F
 bench-share:            ## a repository on a share, with a Samba of its own; ONLY=1,2 ...
 	@mkdir -p bin
 	$(GO) run ./internal/sharebench -only "$(ONLY)" -json bin/bench-share.json
+
+bench-auto:             ## what a backup finds out by itself beside fixed numbers, where one thing is slow; ONLY=target,... ; as root
+	@mkdir -p bin
+	$(GO) run ./internal/tunebench -only "$(ONLY)" -runs $(RUNS) -json bin/bench-auto.json
 
 docs:                   ## docs/cli and bin/man, from the commands
 	$(GO) run ./cmd/tidemark man markdown docs/cli

@@ -139,7 +139,7 @@ func run() (err error) {
 		if len(s.only) > 0 && !slices.Contains(s.only, i+1) {
 			continue
 		}
-		if err := b.guard(func() error { return m.do(b, ctx) }); err != nil {
+		if err := b.Guard(func() error { return m.do(b, ctx) }); err != nil {
 			return fmt.Errorf("%s: %w", strings.ToLower(m.title), err)
 		}
 		fmt.Printf("### %d. %s\n\n%s\n", i+1, m.title, m.print(b))

@@ -90,15 +90,15 @@ func TestRatio(t *testing.T) {
 // TestHost: what would end a test ends a measurement, with its reason.
 func TestHost(t *testing.T) {
 	h := &host{scratch: t.TempDir()}
-	err := h.guard(func() error {
+	err := h.Guard(func() error {
 		require.NoError(h, errors.New("no such thing"))
 		return nil
 	})
-	require.ErrorIs(t, err, errStopped)
+	require.ErrorIs(t, err, smbtest.ErrStopped)
 	require.ErrorContains(t, err, "no such thing")
-	require.ErrorContains(t, h.guard(func() error { h.Skipf("needs %s", "smbd"); return nil }), "needs smbd")
-	require.NoError(t, h.guard(func() error { return nil }), "what was said is not said again")
-	require.Panics(t, func() { _ = h.guard(func() error { panic("a mistake") }) })
+	require.ErrorContains(t, h.Guard(func() error { h.Skipf("needs %s", "smbd"); return nil }), "needs smbd")
+	require.NoError(t, h.Guard(func() error { return nil }), "what was said is not said again")
+	require.Panics(t, func() { _ = h.Guard(func() error { panic("a mistake") }) })
 	var order []int
 	h.Cleanup(func() { order = append(order, 1) })
 	h.Cleanup(func() { order = append(order, 2) })

@@ -122,6 +122,18 @@ func (l *Line) Up() {
 	l.inside("link", "set", l.far, "up")
 }
 
+// Limit bounds what the line carries to the server, in bits per second. It needs tc.
+func (l *Line) Limit(rate int) {
+	l.t.Helper()
+	tool := find("tc")
+	if tool == "" {
+		l.t.Skip("needs a slow line: tc is not installed (Debian: iproute2)")
+	}
+	out, err := exec.Command(tool, "qdisc", "replace", "dev", l.near, "root", "tbf", "rate", strconv.Itoa(rate)+"bit",
+		"burst", "128kb", "latency", "400ms").CombinedOutput()
+	require.NoError(l.t, err, "tc: %s", out)
+}
+
 // Outage is Down for a while: the clocks of the network cannot be moved.
 func (l *Line) Outage(d time.Duration) {
 	l.t.Helper()

@@ -1,0 +1,203 @@
+// Command tunebench shows whether a backup that finds out by itself how many workers it needs, and how hard to compress,
+// is as fast as the best fixed numbers:
+//
+//	go run ./internal/tunebench [-only target,source-rate] [-candidates auto,level-1] [-runs 3] [-tree DIR] [-dir DIR] [-json FILE]
+//
+// First backups of a tree are made where one thing is slow:
+//
+//	target         a share of a Samba of its own, over a line of 24 Mbit/s
+//	processors-0.4 a quota of 0.4 processors
+//	processors-1   a quota of one processor
+//	source-rate    a disk that gives 20 MB/s
+//	source-iops    a disk that gives 600 blocks a second, wherever they lie
+//
+// Candidates take turns within every round, so that what else the machine does meets all of them alike; medians are
+// printed, and how they compare with the best fixed one. It needs Linux, root, control groups, and for the target Samba
+// and tc (Debian: samba, iproute2). It refuses to know how anything is decided: it looks from outside, at what took how
+// long, and keeps what the program tells of its decisions.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "tunebench:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the flags.
+type settings struct {
+	runs       int
+	tree       string
+	dir        string
+	into       string
+	program    string
+	only       []string
+	candidates []string
+}
+
+func parseFlags() (settings, error) {
+	var s settings
+	flag.IntVar(&s.runs, "runs", 3, "rounds")
+	flag.StringVar(&s.tree, "tree", "", "what is backed up (default: golang.org/x in the cache of Go modules)")
+	flag.StringVar(&s.dir, "dir", "", "where repositories, caches and the slow disk are kept (default: the temporary directory)")
+	flag.StringVar(&s.into, "json", "", "also write all measurements to this file")
+	flag.StringVar(&s.program, "program", "", "a tidemark to measure (default: built from here)")
+	only := flag.String("only", "", "what is slow, with commas between (default: each in turn)")
+	candidates := flag.String("candidates", "", "names of candidates, with commas between (default: all)")
+	flag.Parse()
+	s.only, s.candidates = words(*only), words(*candidates)
+	switch {
+	case flag.NArg() > 0:
+		return s, fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	case s.runs < 1:
+		return s, errors.New("at least 1 run")
+	case runtime.GOOS != "linux" || os.Geteuid() != 0:
+		return s, errors.New("needs Linux and root, to make a disk, a line and a processor slow")
+	}
+	if err := known("-only", s.only, places()); err != nil {
+		return s, err
+	}
+	return s, known("-candidates", s.candidates, names())
+}
+
+func words(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func known(name string, asked, there []string) error {
+	for _, word := range asked {
+		if !slices.Contains(there, word) {
+			return fmt.Errorf("%s %q: there are %s", name, word, strings.Join(there, ", "))
+		}
+	}
+	return nil
+}
+
+// candidate is one way to call a backup.
+type candidate struct {
+	name string
+	args []string
+}
+
+// candidates are auto, first, and what somebody would try by hand.
+func candidates() []candidate {
+	n := runtime.NumCPU()
+	fixed := func(name string, level, readers, compressors, uploads int) candidate {
+		return candidate{name, []string{
+			fmt.Sprintf("--compression-level=%d", level), fmt.Sprintf("--readers=%d", readers),
+			fmt.Sprintf("--compressors=%d", compressors), fmt.Sprintf("--uploads=%d", uploads),
+		}}
+	}
+	return []candidate{
+		{"auto", nil},
+		fixed("level-1", 1, 8, n, 4), fixed("level-2", 2, 8, n, 4), fixed("level-3", 3, 8, n, 4),
+		fixed("one-of-each-level-1", 1, 1, 1, 1), fixed("one-of-each-level-3", 3, 1, 1, 1),
+		fixed("two-of-each-level-1", 1, 2, 2, 2), fixed("many-level-1", 1, 32, 2*n, 6), fixed("many-level-2", 2, 32, 2*n, 6),
+		{"dial-1-level-1", []string{"--resource-utilization=1", "--compression-level=1"}},
+		{"dial-10-level-1", []string{"--resource-utilization=10", "--compression-level=1"}},
+	}
+}
+
+func names() (names []string) {
+	for _, c := range candidates() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// bench is one run of the program.
+type bench struct {
+	smbtest.Host
+	settings
+	scratch string
+	records []record
+}
+
+// record is what one candidate took in one round.
+type record struct {
+	Slow      string            `json:"slow"`
+	Candidate string            `json:"candidate"`
+	Round     int               `json:"round"`
+	Seconds   float64           `json:"seconds"`
+	Processor float64           `json:"processor_seconds"`
+	Stored    int64             `json:"bytes_stored"`
+	Workers   []json.RawMessage `json:"workers,omitempty"` // what the program tells of its decisions
+}
+
+func run() (err error) {
+	s, err := parseFlags()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	scratch, err := os.MkdirTemp(s.dir, "tunebench-")
+	if err != nil {
+		return fmt.Errorf("make working directory: %w", err)
+	}
+	b := &bench{settings: s, scratch: scratch}
+	defer func() {
+		b.Close()
+		err = errors.Join(err, os.RemoveAll(scratch))
+	}()
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	for _, name := range places() {
+		if len(s.only) > 0 && !slices.Contains(s.only, name) {
+			continue
+		}
+		if err := b.Guard(func() error { return b.compare(ctx, name) }); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Printf("### %s\n\n%s\n", name, b.table(name))
+	}
+	if s.into == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(b.records, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.into, append(text, '\n'), 0o644)
+}
+
+// prepare finds the tree, and builds the program.
+func (b *bench) prepare(ctx context.Context) error {
+	if b.tree == "" {
+		out, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
+		if err != nil {
+			return fmt.Errorf("ask go for its cache of modules: %w", err)
+		}
+		b.tree = filepath.Join(strings.TrimSpace(string(out)), "golang.org", "x")
+	}
+	if _, err := os.Stat(b.tree); err != nil {
+		return fmt.Errorf("the tree to back up: %w; name one with -tree", err)
+	}
+	if b.program != "" {
+		return nil
+	}
+	b.program = filepath.Join(b.scratch, "tidemark")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", b.program, "./cmd/tidemark").CombinedOutput(); err != nil {
+		return fmt.Errorf("build tidemark: %w\n%s", err, out)
+	}
+	return nil
+}
