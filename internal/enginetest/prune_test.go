@@ -314,8 +314,8 @@ func TestEveryOperationOfPruneFails(t *testing.T) {
 		{"refused", faultstore.Refuse, false, 1, 1},
 		{"refused from then on", faultstore.Refuse, true, 1, 1},
 		{"done, but said to have failed", faultstore.Unsure, false, 1, 3},
-		{"torn", faultstore.Torn, false, 2, 3},
-		{"silently not done", faultstore.Silent, false, 3, 3},
+		{"half done", faultstore.Torn, false, 2, 3},
+		{"half done, and said to be done", faultstore.Silent, false, 3, 3},
 		{"corrupt", faultstore.Corrupt, false, 1, 3},
 	}
 	stride := 1
