@@ -37,6 +37,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Source is what is backed up and how it is looked at.
@@ -47,6 +48,9 @@ type Source struct {
 	Reading   Reading
 	Comparing Comparing
 	Gate      localfs.Gates // the ways to the devices that the sources lie on; nil: no gates
+	// Turns tells whether what lies behind a pass is a disk that turns, as far as is known by now; nil: none does. It is
+	// asked for each batch.
+	Turns func(pass *iopolicy.Pass) bool
 }
 
 // Reading says how files are read.
@@ -55,6 +59,7 @@ type Reading struct {
 	Retries       int  // attempts after the first on a file that changes
 	AccessTime    bool // keep access times
 	Singly        bool // one small file after the other, rather than those of a directory together
+	Order         Order
 }
 
 // Comparing says what counts as unchanged.

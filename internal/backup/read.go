@@ -202,13 +202,17 @@ func (pc *piece) content() (n uint64) {
 }
 
 // readGroup reads the first of some entries of a batch into pc, at least one of them, and returns how many. Files are
-// opened one after the other and then read together.
+// opened one after the other and then read together: as many as can be under way at once, or all, if they are to be read
+// in the order of their contents.
 func (r *reader) readGroup(ctx context.Context, b *batch, entries []uint32, pc *piece, rest *remainder) (int, error) {
 	r.group, r.wholes = r.group[:0], r.wholes[:0]
 	r.moment = signature.Moment(time.Now())
 	defer r.closeGroup()
-	n := 0
-	for ; n < len(entries) && len(r.group) < r.files.Most(); n++ {
+	n, most, ordered := 0, r.files.Most(), r.byExtent(b.dir)
+	if ordered {
+		most = len(entries)
+	}
+	for ; n < len(entries) && len(r.group) < most; n++ {
 		if err := context.Cause(ctx); err != nil {
 			return n, err
 		}
@@ -225,10 +229,14 @@ func (r *reader) readGroup(ctx context.Context, b *batch, entries []uint32, pc *
 			break
 		}
 	}
+	if ordered {
+		r.files.Arrange(r.wholes)
+	}
 	r.files.ReadWhole(pc.buf, r.wholes)
 	r.files.Facts(r.wholes)
-	for k := range r.group {
-		items, o, w := len(pc.items), &r.group[k], &r.wholes[k]
+	for k := range r.wholes {
+		w := &r.wholes[k]
+		items, o := len(pc.items), &r.group[w.Index]
 		what, ok := o.what, true
 		if r.replaced(o, w) {
 			what, ok = r.readAfresh(ctx, b, o, w, pc)
@@ -304,8 +312,8 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 		r.files.Done(f)
 		return true, r.settle(ctx, b, i, isLarge, false, rest)
 	}
+	r.wholes = append(r.wholes, localfs.Whole{File: f, Index: len(r.group), Size: size, At: pc.n})
 	r.group = append(r.group, o)
-	r.wholes = append(r.wholes, localfs.Whole{File: f, Size: size, At: pc.n})
 	pc.n += int(size) + 1
 	return true, nil
 }

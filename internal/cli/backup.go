@@ -250,7 +250,10 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	}
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
 	job.Source.Reading.Singly = !reading.Batches
-	job.Source.Gate = a.gate
+	if job.Source.Reading.Order, err = backup.ParseOrder(reading.Order); err != nil {
+		return err
+	}
+	job.Source.Gate, job.Source.Turns = a.gate, a.turns
 	job.Source.Comparing = f.comparing
 	return nil
 }

@@ -52,6 +52,12 @@ func (a *app) gate(dir *localfs.Dir, path string) *iopolicy.Pass {
 	return nil
 }
 
+// turns tells whether a disk that turns lies behind a pass of gate.
+func (a *app) turns(pass *iopolicy.Pass) bool {
+	house := a.gates()
+	return house != nil && house.Turns(pass)
+}
+
 // flush lets a write that waits for the device pass its gate.
 func (a *app) flush(path string, write func() error) error {
 	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: true}

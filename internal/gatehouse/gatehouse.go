@@ -182,6 +182,18 @@ func (h *House) Gates() []*iopolicy.Gate {
 // all returns the rooms made so far. It takes no lock.
 func (h *House) all() []*room { return *h.roster.Load() }
 
+// Turns tells whether what lies behind a pass of h is a disk that turns, as far as is known by now. It takes no lock.
+func (h *House) Turns(pass *iopolicy.Pass) bool {
+	gate := pass.Gate()
+	for _, r := range h.all() {
+		if gate != nil && r.gate == gate {
+			medium, _, _ := r.judge.Medium()
+			return medium == device.HDD
+		}
+	}
+	return false
+}
+
 // SetPolicy changes the policy of the run, at every gate and for the other processes. Who waits decides anew at once.
 func (h *House) SetPolicy(p iopolicy.Policy) {
 	h.cfg.Client.SetPolicy(p)

@@ -16,10 +16,11 @@ const batchFiles = 64
 // waited for, and those that are neighbours become one. Where that cannot be had it reads them one after the other, and
 // what comes of it is the same. It belongs to one goroutine at a time.
 type Batch struct {
-	ring  *ring.Ring // nil: one after the other
-	reads []ring.Read
-	spare []*File
-	facts iopolicy.Series
+	ring   *ring.Ring // nil: one after the other
+	reads  []ring.Read
+	spare  []*File
+	facts  iopolicy.Series
+	places iopolicy.Series
 }
 
 // NewBatch makes a Batch; together=false makes one that reads one file after the other on every system.
@@ -81,14 +82,17 @@ func (b *Batch) Done(f *File) {
 
 // Whole is one of the files that a Batch reads as File.ReadWhole does.
 type Whole struct {
-	File *File
-	Size uint64 // expected
-	At   int    // where in the memory its Size+1 bytes are
-	N    int    // what File.ReadWhole returns
-	Err  error
+	File  *File
+	Index int    // the caller's; Arrange moves it with the rest
+	Size  uint64 // expected
+	At    int    // where in the memory its Size+1 bytes are
+	N     int    // what File.ReadWhole returns
+	Err   error
 
 	Facts    Facts // what File.Facts returns, after Batch.Facts
 	FactsErr error
+
+	place uint64 // of the content on the device, after Batch.Arrange; 0: not known
 }
 
 // ReadWhole reads files, which lie on one device, into parts of room that do not overlap. As many of them as the gate

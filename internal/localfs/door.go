@@ -69,6 +69,9 @@ func (d *Door) once(kind iopolicy.Kind, call func() error) error {
 // another file system is mounted. Call it before anybody else has d.
 func (d *Dir) Through(pass *iopolicy.Pass) { d.door.Pass = pass }
 
+// Pass returns the way to the device of d; nil: all is admitted at once.
+func (d *Dir) Pass() *iopolicy.Pass { return d.door.Pass }
+
 // Bound returns how many bytes the gate lets through at once at the moment; 0: any number.
 func (d *Dir) Bound() int { return d.door.Pass.Bound() }
 

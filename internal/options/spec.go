@@ -204,14 +204,18 @@ func (s Serialization) String() string {
 // Reading says how files are read.
 type Reading struct {
 	Serialization Serialization
-	Retries       int  // further attempts at a file that changed, under the shared serializations
-	AccessTimes   bool // keep them
-	Batches       bool // small files of a directory together
+	Retries       int    // further attempts at a file that changed, under the shared serializations
+	AccessTimes   bool   // keep them
+	Batches       bool   // small files of a directory together
+	Order         string // of these: "auto", "inode" or "extent"
 }
 
 // Reading returns how files are read.
 func (s *Spec) Reading() Reading {
-	r := Reading{Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime"), Batches: s.bool("batch-reads")}
+	r := Reading{
+		Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime"), Batches: s.bool("batch-reads"),
+		Order: s.string("read-order"),
+	}
 	for _, candidate := range []Serialization{SharedStatic, Static, SharedDynamic, Dynamic} {
 		if candidate.String() == s.string("copy-serialization") {
 			r.Serialization = candidate

@@ -105,6 +105,10 @@ func dataOptions() []Option {
 		{Name: "batch-reads", Group: GroupReading, Type: Type{Kind: Bool}, Default: "yes",
 			Help: "read the small files of a directory together (io_uring, Linux 5.19) where the system allows it, " +
 				"rather than one after the other"},
+		{Name: "read-order", Group: GroupReading, Default: "auto",
+			Type: Type{Kind: Choice, Choices: []string{"auto", "inode", "extent"}},
+			Help: "order in which the small files of a directory are read: inode, extent (as their contents lie on the disk, " +
+				"Linux), or auto: extent on a disk that turns, inode elsewhere"},
 		{Name: "memory-efficient-backup", Group: GroupReading, Default: "yes", Barred: NotFlag,
 			Type: Type{Kind: Choice, Choices: []string{"yes", "no", "diskcachemethod"}},
 			TSM:  TSM{Keyword: "MEMORYEFficientbackup", Default: "no"},
