@@ -19,7 +19,7 @@ func readAll(job backup.Job, singly bool) backup.Job {
 	return job
 }
 
-// What is stored does not depend on whether small files are read one after the other or together: neither of a hostile
+// What is stored does not depend on whether small files are read one after the other or together, nor on their order: neither of a hostile
 // tree, nor of links, nor of files that only one of several users may read.
 func TestTreesDoNotDependOnHowFilesAreRead(t *testing.T) {
 	shapes := map[string]func(t *testing.T, src string){
@@ -61,6 +61,16 @@ func TestTreesDoNotDependOnHowFilesAreRead(t *testing.T) {
 			require.Equal(t, before.Bytes.Read, after.Bytes.Read)
 			require.Equal(t, before.Objects.Inspected, after.Objects.Inspected)
 			require.Equal(t, before.Bytes.BeforeDedup, after.Bytes.BeforeDedup)
+			for _, singly := range []bool{true, false} {
+				job := readAll(e.job(src), singly)
+				job.Source.Reading.Order = backup.ByExtent
+				placed, now, err := e.backup(job)
+				require.NoError(t, err)
+				require.Empty(t, e.failures())
+				require.Equal(t, e.subtree(one, src), e.subtree(placed, src))
+				require.Equal(t, before.Bytes.Read, now.Bytes.Read)
+				require.Equal(t, before.Bytes.BeforeDedup, now.Bytes.BeforeDedup)
+			}
 			e.requireRestored(src)
 		})
 	}

@@ -165,3 +165,15 @@ func TestNumbers(t *testing.T) {
 	_, known = unknown(dev(one))
 	require.False(t, known, "nothing to compare with")
 }
+
+// A disk of which the kernel says that it turns does so, unless the user says otherwise.
+func TestTurns(t *testing.T) {
+	place := ofAnother(t)
+	for medium, turns := range map[string]bool{"": true, "auto": true, "hdd": true, "ssd": false, "remote": false, "memory": false} {
+		h := house(t, Config{Medium: medium}, place)
+		require.Equal(t, turns, h.Turns(h.Path(place)), medium)
+		require.False(t, h.Turns(nil))
+		require.False(t, h.Turns(h.Remote("nas")))
+		require.False(t, house(t, Config{}).Turns(h.Path(place)), "that is another's")
+	}
+}
