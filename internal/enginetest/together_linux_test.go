@@ -19,8 +19,8 @@ func readAll(job backup.Job, singly bool) backup.Job {
 	return job
 }
 
-// What is stored does not depend on whether small files are read one after the other or together, nor on their order: neither of a hostile
-// tree, nor of links, nor of files that only one of several users may read.
+// What is stored does not depend on whether small files are read one after the other or together, nor in which order:
+// neither of a hostile tree, nor of links, nor of files that only one of several users may read.
 func TestTreesDoNotDependOnHowFilesAreRead(t *testing.T) {
 	shapes := map[string]func(t *testing.T, src string){
 		"hostile": func(t *testing.T, src string) {
