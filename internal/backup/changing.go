@@ -156,3 +156,11 @@ func (p *pipeline) measured(e *scan.Entry, after *localfs.Stat, n uint64) {
 	e.Set(after)
 	e.Size = n
 }
+
+// expected returns how many bytes are to be read of a small file. Those of a pseudo file system do not know their size.
+func expected(j *job, st *attemptAt) uint64 {
+	if j.dir.FS.Pseudo {
+		return smallFile
+	}
+	return st.Size
+}

@@ -318,14 +318,6 @@ func (r *reader) open(ctx context.Context, b *batch, i uint32, pc *piece, rest *
 	return true, nil
 }
 
-// expected returns how many bytes are to be read of a small file. Those of a pseudo file system do not know their size.
-func expected(j *job, st *attemptAt) uint64 {
-	if j.dir.FS.Pseudo {
-		return smallFile
-	}
-	return st.Size
-}
-
 // remainder is what a batch leaves to be read once its buffer is given away: a reader that waits for a second buffer
 // while it holds one could wait for another that does the same.
 type remainder struct {
