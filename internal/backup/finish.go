@@ -48,7 +48,7 @@ func (p *pipeline) whole(j *job) signature.Signature {
 	}
 	signer := p.signers.Get().(*signature.Signer)
 	defer p.signers.Put(signer)
-	return signer.Whole(j.local, j.trees())
+	return signer.Whole(j.local, len(j.children), func(i int) *format.ID { return &j.children[i].tree })
 }
 
 // finisher builds one tree: it walks the old one beside the entries, takes over what is the same and adds what was read.
