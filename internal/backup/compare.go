@@ -80,11 +80,8 @@ func (p *pipeline) compare(ctx context.Context, j *job) error {
 	signer := p.signers.Get().(*signature.Signer)
 	j.key = signer.Key(j.dir)
 	j.local, j.racy = signer.Local(j.dir)
-	err := p.recall(j, signer)
+	p.recall(j, signer)
 	p.signers.Put(signer)
-	if err != nil {
-		return err
-	}
 	p.owners.See(j.dir.Entries)
 	if !j.clean {
 		j.scanned = time.Now()
@@ -99,26 +96,17 @@ func (p *pipeline) compare(ctx context.Context, j *job) error {
 }
 
 // recall looks j up in the hash cache and prepares the way to its old tree.
-func (p *pipeline) recall(j *job, signer *signature.Signer) error {
+func (p *pipeline) recall(j *job, signer *signature.Signer) {
 	if p.src.Comparing.Force {
-		return nil
+		return
 	}
-	if p.Memory.Dir != nil {
-		value, start, ref, ok, err := p.Memory.Dir(j.key, signer.Room())
-		if err != nil {
-			return err
-		}
-		if ok {
-			if m, valid := signature.ParseMemo(value); valid {
-				j.cached, j.ref = m, ref
-				j.old.root, j.old.start = m.Tree, start
-				j.clean = m.Local == j.local && !j.failed
-				return nil
-			}
-		}
+	if d, ok := p.Memory.Find(j.key, signer.Room()); ok {
+		j.cached, j.ref = d.Memo, d.Ref
+		j.old.root, j.old.start = d.Tree, d.Start
+		j.clean = d.Local == j.local && !j.failed
+		return
 	}
 	j.old.find = func() (format.ID, tree.Time, error) { return p.findOld(j) }
-	return nil
 }
 
 // findOld follows the parent snapshot down to the directory of j.

@@ -33,11 +33,10 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	}
 	p.Ledger.Trees.New.Add(1)
 	p.Ledger.Add(&f.tally)
-	if p.Memory.Put == nil || j.racy || j.failed {
-		return nil
+	if !j.racy && !j.failed {
+		p.Memory.Put(j.key, &signature.Memo{Local: j.local, Full: whole, Tree: j.tree})
 	}
-	result := signature.Memo{Local: j.local, Full: whole, Tree: j.tree}
-	return p.Memory.Put(j.key, result.Append(nil))
+	return nil
 }
 
 // whole signs j with the trees of its subdirectories. Where there are none, and were none when the same entries were signed,
@@ -48,7 +47,7 @@ func (p *pipeline) whole(j *job) signature.Signature {
 	}
 	signer := p.signers.Get().(*signature.Signer)
 	defer p.signers.Put(signer)
-	return signer.Whole(j.local, j.trees())
+	return signer.Whole(j.local, len(j.children), func(i int) *format.ID { return &j.children[i].tree })
 }
 
 // finisher builds one tree: it walks the old one beside the entries, takes over what is the same and adds what was read.

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,15 +148,4 @@ func (p *pipeline) let(j *job) {
 	// Most directories are unchanged and have none below: this one, and nobody but the caller, knows the job.
 	*j = job{}
 	p.jobs.Put(j)
-}
-
-// trees returns the trees of the finished subdirectories.
-func (j *job) trees() iter.Seq[format.ID] {
-	return func(yield func(format.ID) bool) {
-		for i := range j.children {
-			if !yield(j.children[i].tree) {
-				return
-			}
-		}
-	}
 }

@@ -24,8 +24,8 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup/crew"
 	"github.com/tidemark-backup/tidemark/internal/backup/owners"
+	"github.com/tidemark-backup/tidemark/internal/backup/recall"
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -106,17 +106,6 @@ type Parent struct {
 	Damaged bool
 }
 
-// Memory is the cache of directory signatures. Nil everywhere: none.
-type Memory struct {
-	// Dir returns what was remembered of a directory, in room if that is large enough, and the start of the backup that wrote
-	// it.
-	Dir func(key [16]byte, room []byte) (value []byte, start tree.Time, ref hashcache.DirRef, ok bool, err error)
-	// Put remembers; it becomes valid only once the snapshot of this run is saved. Called by several goroutines.
-	Put func(key [16]byte, value []byte) error
-	// Keep notes that what was remembered holds for the snapshot of this run too.
-	Keep func(ref hashcache.DirRef)
-}
-
 // Result is what a run found; the snapshot itself is the caller's to write.
 type Result struct {
 	Tree   format.ID
@@ -131,7 +120,7 @@ type Deps struct {
 	Repo    *repo.Repository
 	Session *repo.Session
 	Ledger  *report.Ledger
-	Memory  Memory
+	Memory  *recall.Memory // of directories
 	Now     func() time.Time
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/recall"
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
@@ -117,14 +118,11 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if evidence != nil {
 		distrust(s, evidence)
 	}
-	memory, err := openMemory(r, listed, job, l)
-	if err != nil {
-		return err
-	}
-	defer memory.discard()
-	deps.Memory = memory.hooks()
-	if evidence != nil {
-		deps.Memory.Dir = nil // remember anew
+	if !job.NoMemory && job.Stdin == nil {
+		if deps.Memory, err = recall.Open(r, listed, evidence != nil, l); err != nil {
+			return err
+		}
+		defer deps.Memory.Discard()
 	}
 	l.Phase(report.Scanning)
 	var result *Result
@@ -156,7 +154,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	if !job.Session.DryRun {
 		out.ID = id
-		memory.commit(id)
+		deps.Memory.Commit(id)
 	}
 	return nil
 }

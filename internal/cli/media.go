@@ -26,7 +26,11 @@ func (a *app) dial(job *backup.Job) {
 	a.letWait(w.Scanners, cpu)
 	job.Parallel = crews(par)
 	if c := a.spec.Compression(); c.Auto {
-		job.Parallel.Level = backup.Range{Start: c.Level, Least: 1, Most: options.HardestAuto}
+		start := c.Level
+		if processors.Allowed() < 1 {
+			start = 1 // compressing will be what takes longest: do not wait for that to show
+		}
+		job.Parallel.Level = backup.Range{Start: start, Least: 1, Most: options.HardestAuto}
 	}
 	job.Session.Uploads = par.Workers.Uploads
 	a.task.uploads = par.Workers.Uploads

@@ -82,3 +82,28 @@ func TestFirstBackupCost(t *testing.T) {
 	require.Equal(t, 1, st.files[store.Index])
 	require.Equal(t, 1, st.files[store.Snapshot])
 }
+
+// TestUnchangedBackupCost bounds the allocations of a backup that finds nothing new: a few for each directory, none for a file.
+func TestUnchangedBackupCost(t *testing.T) {
+	const few, many = 1000, 6000
+	cost := func(n int) uint64 {
+		dir := filepath.Join(ramDir(t), "src")
+		smallFiles(t, dir, n)
+		e := newEngine(t, mem.New())
+		settle()
+		_, _, err := e.backup(e.job(dir))
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, ledger, err := e.backup(e.job(dir))
+		require.NoError(t, err)
+		runtime.ReadMemStats(&after)
+		require.Empty(t, e.failures())
+		require.LessOrEqual(t, ledger.Trees.New, uint64(1), "unchanged, but for a folder on the way, in which others work")
+		return after.Mallocs - before.Mallocs
+	}
+	fixed, total := cost(few), cost(many)
+	perDir := (float64(total) - float64(fixed)) / ((many - few) / 50)
+	t.Logf("%.1f allocations a directory", perDir)
+	require.Less(t, perDir, 5.0)
+}

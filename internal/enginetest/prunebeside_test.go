@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -312,16 +314,20 @@ func TestForgottenBeforeTheLease(t *testing.T) {
 func TestKilledPruneBlocksNobodyHere(t *testing.T) {
 	base := besideBase(t)
 	cut := func(t *testing.T) (*pruned, prune.Options) {
-		p := base.copied(t)
-		opt := smallPrune()
-		opt.Scratch, opt.Session.Host = t.TempDir(), "here"
-		inner := p.st
-		p.st = faultstore.Wrap(inner, faultstore.Plan{At: 12, Effect: faultstore.Refuse, Sticky: true})
-		_, err := p.prune(opt)
-		p.st = inner
-		require.Error(t, err)
-		require.Equal(t, 1, count(t, p.st, store.Lease), "the lease of a prune that was killed stays")
-		return p, opt
+		for at := 1; ; at++ { // until it is cut off after it has said that it is at work
+			p := base.copied(t)
+			opt := smallPrune()
+			opt.Scratch, opt.Session.Host = t.TempDir(), "here"
+			inner := p.st
+			p.st = faultstore.Wrap(inner, faultstore.Plan{At: at, Effect: faultstore.Refuse, Sticky: true})
+			_, err := p.prune(opt)
+			p.st = inner
+			require.Error(t, err)
+			if info, err := os.Stat(filepath.Join(opt.Scratch, "prune.lock")); err == nil && info.Size() > 0 {
+				require.Equal(t, 1, count(t, p.st, store.Lease), "the lease of a prune that was killed stays")
+				return p, opt
+			}
+		}
 	}
 	t.Run("here", func(t *testing.T) {
 		p, opt := cut(t)

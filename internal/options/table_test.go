@@ -197,9 +197,14 @@ bridges, the disk counts as one that does not turn.
 
 A value is a ceiling. A run begins with half of it, and unset with the numbers of the table just above. From then on it finds
 out which stage the others wait for, gives that stage one more worker or half as many again, and keeps what raised the
-throughput; what did not is taken back, and tried again later. Unset, there may be up to twice as many readers as in that table. Where ` + "`COMPRESSION`" + ` is auto, compression begins at
-level 2, becomes harder (3) while the target is what everything waits for, and faster (1) while the processors are and that
-makes the backup faster. A number that is given singly stays as it is.
+throughput; what did not is taken back, and tried again later. Unset, there may be up to twice as many readers as in that
+table. Where ` + "`COMPRESSION`" + ` is auto, compression begins at level 2, or at 1 with less than one processor; it becomes harder (3)
+while the target is what everything waits for, and faster (1) after three seconds in which the backup used all that it may use of
+the processors. A number that is given singly stays as it is. What was decided, when, and why, is in ` + "`workers`" + ` of the summary
+that ` + "`--json`" + ` prints.
+
+"Processors" are those that the backup may use: where a control group (a container, a service with ` + "`CPUQuota`" + `) has a quota
+below the number of the machine's, that quota, rounded up.
 
 At 1, one session does everything at IBM's; here each step has one worker. ` + "`SCANNERS`" + `, ` + "`READERS`" + `, ` + "`COMPRESSORS`" + ` and
 ` + "`UPLOADS`" + ` set single numbers whatever the dial says.

@@ -16,8 +16,12 @@ type Outage struct {
 	longest time.Duration
 }
 
-// Begin says that somebody waits now, once for all that it waits until Leave.
-func (o *Outage) Begin() {
+// Begin says that somebody waits, and notes in waited that it does: it counts once until Leave.
+func (o *Outage) Begin(waited *bool) {
+	if *waited {
+		return
+	}
+	*waited = true
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.waiting++

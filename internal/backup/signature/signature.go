@@ -3,9 +3,9 @@
 package signature
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
-	"iter"
 	"slices"
 	"time"
 
@@ -106,13 +106,15 @@ func (s *Signer) Key(d *scan.Directory) Signature {
 // depth is the next lower multiple.
 func neighbourhood(path []byte) uint32 {
 	end, depth := 0, 0
-	for i := range len(path) {
-		if path[i] == '/' {
-			if depth%levelsTogether == 0 {
-				end = i
-			}
-			depth++
+	for at := bytes.IndexByte(path, '/'); at >= 0; depth++ {
+		if depth%levelsTogether == 0 {
+			end = at
 		}
+		next := bytes.IndexByte(path[at+1:], '/')
+		if next < 0 {
+			break
+		}
+		at += 1 + next
 	}
 	return crc32.ChecksumIEEE(path[:end])
 }
@@ -136,11 +138,11 @@ func (s *Signer) Local(d *scan.Directory) (local Signature, racy bool) {
 	return sum(buf), racy
 }
 
-// Whole adds the trees of the subdirectories, in their order, to a local signature.
-func (s *Signer) Whole(local Signature, trees iter.Seq[format.ID]) Signature {
+// Whole adds the trees of n subdirectories, in their order, to a local signature.
+func (s *Signer) Whole(local Signature, n int, tree func(i int) *format.ID) Signature {
 	buf := append(s.buf[:0], local[:]...)
-	for id := range trees {
-		buf = append(buf, id[:]...)
+	for i := range n {
+		buf = append(buf, tree(i)[:]...)
 	}
 	s.keep(buf)
 	return sum(buf)

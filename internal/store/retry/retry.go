@@ -112,10 +112,7 @@ func (s *Store) do(ctx context.Context, verb string, name func() string, op func
 		if err == nil || !again(err) || attempt >= s.policy.Attempts {
 			return err
 		}
-		if !waited {
-			s.outage.Begin()
-			waited = true
-		}
+		s.outage.Begin(&waited)
 		pause := jitter(wait)
 		if what := verb + " " + name(); s.policy.Notify != nil && s.outage.News(reason(what, err), wait) {
 			s.policy.Notify(what, err, pause)

@@ -40,10 +40,7 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 		if now.Add(wait).Sub(began) > s.patience.Outage {
 			return err
 		}
-		if !waited {
-			s.outage.Begin()
-			waited = true
-		}
+		s.outage.Begin(&waited)
 		if brief := store.Brief(err); s.patience.Notify != nil && s.outage.News(brief.Error(), pause) {
 			s.patience.Notify(brief, wait)
 		}
