@@ -140,6 +140,9 @@ func blobsOf(p *index.Pack) (n int) {
 // Lookup finds out where blobs lie; out must be as long as ids. The Pack of each place is the number of the blob.
 func (x *Numbered) Lookup(ids []format.ID, out []Found) error { return x.blobs.Lookup(ids, out) }
 
+// Replaced returns how many blobs have got a new place since they were merged first.
+func (x *Numbered) Replaced() (uint64, error) { return x.blobs.Replaced() }
+
 // PackOf returns the pack in which the blob with that number lies.
 func (x *Numbered) PackOf(number uint32) (PackInfo, error) {
 	i := sort.Search(len(x.spans), func(i int) bool { return x.spans[i].first > uint64(number) }) - 1

@@ -26,6 +26,7 @@ type packState struct {
 	known     bool // its table was read, and lists what can be found in it
 	named     bool // by an index segment that counts
 	condemned bool // by a mark
+	holds     bool // its segment cannot be written anew while it is there: see hold
 	repack    bool // its live blobs are to be written anew
 	unread    bool // that failed
 	live      uint64

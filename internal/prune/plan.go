@@ -45,6 +45,12 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 	}
 	unused := func(i int) uint64 { return v.packs[i].size - needs[i] }
 	slices.SortFunc(partial, func(a, b int) int {
+		if ha, hb := v.packs[a].holds, v.packs[b].holds; ha != hb { // what holds other packs goes first
+			if ha {
+				return -1
+			}
+			return 1
+		}
 		// The emptiest first: there the least is written for what is gained.
 		return cmp.Compare(float64(unused(b))/float64(v.packs[b].size), float64(unused(a))/float64(v.packs[a].size))
 	})
@@ -53,7 +59,7 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 		used, left = used+needs[i], left+unused(i)
 	}
 	for _, i := range partial {
-		if left <= p.opt.MaxUnused.allowed(used) {
+		if left <= p.opt.MaxUnused.allowed(used) && (!v.packs[i].holds || p.opt.MaxUnused.None) {
 			break
 		}
 		if _, ok := needs[i]; !ok {

@@ -45,6 +45,7 @@ type Result struct {
 	Repacked  Amount // packs whose live blobs were written anew
 	Rewritten uint64 // bytes of those blobs
 	Condemned Amount // packs that a later prune will remove
+	Held      uint64 // packs that are condemned and stay, because the index cannot be written without them yet
 	Pardoned  uint64 // packs that were condemned, and are needed after all
 	Unused    uint64 // bytes that nothing needs, in packs that stay
 	Damaged   uint64 // packs that could not be read and stay

@@ -26,6 +26,7 @@ const carried = 1024
 // crash in between leaves a mark, and the next prune goes on. Packs that a snapshot has come to need are pardoned, which
 // is that their mark is removed and they are not.
 func (p *pruner) sweep(ctx context.Context, v *survey) error {
+	p.res.Held = 0 // what an earlier sweep of this prune held back may go now
 	doomed, pardoned := v.doomed()
 	p.res.Pardoned += pardoned
 	if p.opt.DryRun {
@@ -39,13 +40,17 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	}
 	p.opt.Phase("removing packs")
 	stray := slices.ContainsFunc(v.packs, func(s packState) bool { return !s.named && s.live > 0 })
-	if err := p.unname(ctx, v, doomed); err != nil {
+	doomed, held, err := p.unname(ctx, v, doomed)
+	if err != nil {
 		return err
 	}
 	if err := p.remove(ctx, v, doomed); err != nil {
 		return err
 	}
 	for i := range v.ripe {
+		if slices.ContainsFunc(v.ripe[i].Packs, func(id format.ID) bool { return held[id] }) {
+			continue
+		}
 		name := object.Named(store.Mark, v.ripe[i].ID)
 		if err := p.r.Store().Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
 			return fmt.Errorf("remove mark: %w", err)
@@ -77,18 +82,27 @@ func (v *survey) doomed() (doomed []int, pardoned uint64) {
 }
 
 // unname puts segments without the doomed packs in the place of those that name some. Each new segment names all other
-// packs of those that it supersedes, so that at no moment a pack that stays is without a name.
-func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) error {
+// packs of those that it supersedes, so that at no moment a pack that stays is without a name. It returns the packs that can
+// go now, and those that have to stay.
+func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) (_ []int, held map[format.ID]bool, err error) {
 	gone := make(map[format.ID]bool, len(doomed))
 	for _, i := range doomed {
 		gone[v.packs[i].id] = true
 	}
 	if err := v.list(ctx); err != nil {
-		return whatIsWrong(err)
+		return nil, nil, whatIsWrong(err)
 	}
+	if held, err = v.hold(ctx, gone); err != nil {
+		return nil, nil, whatIsWrong(err)
+	}
+	for id := range held {
+		delete(gone, id)
+		p.res.Held++
+	}
+	doomed = slices.DeleteFunc(doomed, func(i int) bool { return held[v.packs[i].id] })
 	old := v.superseded // an earlier prune was cut off before it removed them
 	n := newSegments{p: p}
-	err := v.eachSegment(ctx, func(info store.Info, seg *index.Segment) error {
+	err = v.eachSegment(ctx, func(info store.Info, seg *index.Segment) error {
 		if !slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return gone[s.ID] }) {
 			return nil
 		}
@@ -96,21 +110,21 @@ func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) error {
 		return n.add(ctx, info, seg, gone)
 	})
 	if err != nil {
-		return whatIsWrong(err)
+		return nil, nil, whatIsWrong(err)
 	}
 	if err := n.put(ctx); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := p.s.Hold(ctx); err != nil {
-		return err
+		return nil, nil, err
 	}
 	for _, info := range old {
 		if err := p.r.Store().Delete(ctx, info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
-			return fmt.Errorf("remove index segment: %w", err)
+			return nil, nil, fmt.Errorf("remove index segment: %w", err)
 		}
 		p.index += info.Size
 	}
-	return nil
+	return doomed, held, nil
 }
 
 // newSegments gathers what is left of segments until it fills a new one.

@@ -39,6 +39,9 @@ func (p *Pruned) Text(w io.Writer) error {
 	if r.Pardoned > 0 {
 		line("needed after all", human.Plural(r.Pardoned, "pack"))
 	}
+	if r.Held > 0 {
+		line("held back", human.Plural(r.Held, "pack"))
+	}
 	line("still in vain", human.Size(r.Unused))
 	for _, o := range r.Waiting {
 		who := "a writer that cannot be told"
@@ -46,6 +49,10 @@ func (p *Pruned) Text(w io.Writer) error {
 			who = fmt.Sprintf("process %d on %s", o.Lease.PID, human.Printable(o.Lease.Host))
 		}
 		fmt.Fprintf(&b, "%s is writing: %s\n", who, later(p.DryRun, "when it has ended"))
+	}
+	if r.Held > 0 {
+		fmt.Fprintf(&b, "packs were held back for others that hold older copies of what is needed: %s\n",
+			later(p.DryRun, "without '--max-unused unlimited'"))
 	}
 	if r.Settling {
 		fmt.Fprintf(&b, "other machines may not see a mark at once: %s\n", later(p.DryRun, "two minutes later"))
@@ -85,6 +92,7 @@ type PruneSummary struct {
 	BytesRepacked  uint64   `json:"bytes_repacked"`
 	BytesRewritten uint64   `json:"bytes_rewritten"`
 	PacksPardoned  uint64   `json:"packs_pardoned"`
+	PacksHeld      uint64   `json:"packs_held"`
 	PacksDamaged   uint64   `json:"packs_damaged"`
 	BytesUnused    uint64   `json:"bytes_unused"`
 	Pending        bool     `json:"pending"`
@@ -98,8 +106,8 @@ func (p *Pruned) Events() []any {
 		Type: "summary", DryRun: p.DryRun, Snapshots: r.Snapshots, PacksBefore: r.Before.Packs, BytesBefore: r.Before.Bytes,
 		PacksRemoved: r.Deleted.Packs, BytesRemoved: r.Deleted.Bytes, BytesFreed: r.Freed, PacksMarked: r.Condemned.Packs,
 		BytesMarked: r.Condemned.Bytes, PacksRepacked: r.Repacked.Packs, BytesRepacked: r.Repacked.Bytes,
-		BytesRewritten: r.Rewritten, PacksPardoned: r.Pardoned, PacksDamaged: r.Damaged, BytesUnused: r.Unused,
-		Pending: len(r.Waiting) > 0 || r.Settling, Waiting: []string{},
+		BytesRewritten: r.Rewritten, PacksPardoned: r.Pardoned, PacksHeld: r.Held, PacksDamaged: r.Damaged, BytesUnused: r.Unused,
+		Pending: len(r.Waiting) > 0 || r.Settling || r.Held > 0, Waiting: []string{},
 	}
 	for _, o := range r.Waiting {
 		s.Waiting = append(s.Waiting, o.Lease.Host)

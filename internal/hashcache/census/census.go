@@ -53,6 +53,7 @@ type Index struct {
 	end     int64 // of what was written
 	records []runs.Record
 	order   []place
+	added   uint64
 	stretch []stretch
 	most    int // records of a stretch: stretchRecords, which tests make smaller
 
@@ -92,6 +93,7 @@ func (x *Index) Add(r *runs.Record) error {
 	if x.asked {
 		return errFull
 	}
+	x.added++
 	if x.records = append(x.records, *r); len(x.records) < x.most {
 		return nil
 	}
@@ -153,6 +155,14 @@ func encode(room *[recordSize]byte, r *runs.Record) []byte {
 func decode(p []byte) runs.Loc {
 	n := func(i int) uint32 { return binary.LittleEndian.Uint32(p[format.IDSize+4*i:]) }
 	return runs.Loc{Pack: n(0), Offset: n(1), Sealed: n(2), Skip: n(3), Len: n(4)}
+}
+
+// Replaced returns how many records do not count, because a later one has the same ID. It ends the filling, as a question.
+func (x *Index) Replaced() (uint64, error) {
+	if err := x.settle(); err != nil {
+		return 0, err
+	}
+	return x.added - uint64(x.count), nil
 }
 
 // settle makes one list of all stretches, once.
