@@ -178,7 +178,7 @@ func (p *pipeline) same(e *scan.Entry, n *tree.Node, d *scan.Directory, start tr
 	if e.Type != n.Type || uint32(e.Mode) != n.Mode || e.UID != n.UID || e.GID != n.GID || e.ModTime() != n.ModTime {
 		return false
 	}
-	if n.Outcome > tree.Retried || e.Type != tree.Dir && uint64(e.Links) != n.Links || e.Mount != n.Mount {
+	if n.Outcome > tree.Retried || incomplete(n) || e.Type != tree.Dir && uint64(e.Links) != n.Links || e.Mount != n.Mount {
 		return false
 	}
 	if e.Type == tree.File && e.Size != n.Size {

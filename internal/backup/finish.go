@@ -133,20 +133,24 @@ func (f *finisher) add(i int, old *tree.Node) error {
 		n.Subtree = c.tree
 		if !same {
 			n.Xattrs, n.Flags, n.Access = c.self.xattrs, c.self.flags, c.self.access
+			if c.self.incomplete {
+				markIncomplete(n)
+			}
 		}
 		n.Outcome = tree.Static
 		if c.failed {
 			n.Outcome = tree.Unreadable
 		}
 	}
-	if n.Outcome > tree.Retried {
-		j.racy = true // must be looked at again next time, whatever its times say
-	}
 	err := f.builder.Add(n)
 	if errors.Is(err, tree.ErrTooLarge) {
 		f.Ledger.Fail(j.dir.Join(n.Name), "keep extended attributes", err)
 		n.Xattrs = nil
+		markIncomplete(n)
 		err = f.builder.Add(n)
+	}
+	if n.Outcome > tree.Retried || incomplete(n) {
+		j.racy = true // must be looked at again next time, whatever its times say
 	}
 	return err
 }
@@ -172,6 +176,9 @@ func (f *finisher) describe(i int, r *result) {
 	if x := r.extra; x != nil {
 		n.Xattrs, n.Flags, n.Target, n.Device, n.Access = x.xattrs, x.flags, x.target, x.device, x.access
 		n.Content.List = x.list
+		if x.incomplete {
+			markIncomplete(n)
+		}
 	}
 }
 

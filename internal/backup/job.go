@@ -24,7 +24,7 @@ type job struct {
 	cached signature.Memo
 	ref    hashcache.DirRef
 	clean  bool // local equals the cached one: every entry is as it was
-	racy   bool // an entry changed too recently for its times to be trusted next time
+	racy   bool // an entry must be looked at again next time, mostly because it changed too recently for its times to be trusted
 
 	old      lazyTree // the tree it had in the snapshot compared with
 	states   []state  // of each entry; nil when clean
@@ -88,6 +88,8 @@ type extra struct {
 	access *tree.Time
 	list   format.ID // of chunks, when they are too many for the node
 	link   *linked   // of the name that reads for all names of a file
+
+	incomplete bool // some of the attributes or flags could not be read
 }
 
 func (r *result) more() *extra {

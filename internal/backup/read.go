@@ -395,7 +395,7 @@ func (p *pipeline) readOther(b *batch, i uint32) {
 		}
 		x.device = st.Rdev
 	}
-	if err := p.attributes(x, b.dir, e.Name, e.Type); err != nil {
+	if err, _ := p.attributes(x, b.dir, e.Name, e.Type); err != nil {
 		p.failed(path, attributesOp, err)
 	}
 }
@@ -492,7 +492,7 @@ func (p *pipeline) openFailed(b *batch, i uint32, err error) found {
 	if r.gone {
 		return isOther
 	}
-	if err := p.attributes(r.more(), b.dir, e.Name, e.Type); err != nil && !errors.Is(err, localfs.ErrStopped) {
+	if err, _ := p.attributes(r.more(), b.dir, e.Name, e.Type); err != nil && !errors.Is(err, localfs.ErrStopped) {
 		p.Ledger.Note(b.job.dir.Join(e.Name), attributesOp, err)
 	}
 	return isRead
