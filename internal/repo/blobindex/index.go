@@ -42,6 +42,7 @@ type Index struct {
 	syncMu   sync.Mutex
 	synced   bool // brought up to date at least once
 	searched bool // since the last Sync, everything has been tried to find a missing blob
+	second   second
 }
 
 // New returns the index of the repository repo in st. Nothing is opened or read yet.
@@ -81,8 +82,9 @@ func (x *Index) Ready(ctx context.Context) (*hashcache.Cache, error) {
 	return x.Cache()
 }
 
-// Search calls lookup until it reports success: with the index as it is, with the newest segments, and with the packs
-// that no segment names. The last two are tried once after each Sync.
+// Search calls lookup until it reports success: with the index as it is, with the newest segments, with the packs that no
+// segment names, and with an index that is made anew, which is another cache. The second and third are tried once after
+// each Sync, and the last is made once.
 func (x *Index) Search(ctx context.Context, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
 	c, err := x.Ready(ctx)
 	if err != nil {
@@ -93,9 +95,23 @@ func (x *Index) Search(ctx context.Context, lookup func(*hashcache.Cache) (bool,
 	}
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
-	if ok, err := lookup(c); ok || err != nil || x.searched {
+	if ok, err := lookup(c); ok || err != nil {
 		return ok, err
 	}
+	if !x.searched {
+		if ok, err := x.searchNew(ctx, c, lookup); ok || err != nil {
+			return ok, err
+		}
+	}
+	ok, err := x.secondLocked(ctx, lookup)
+	if ok {
+		x.Disproved()
+	}
+	return ok, err
+}
+
+// searchNew looks at what is new on the target.
+func (x *Index) searchNew(ctx context.Context, c *hashcache.Cache, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
 	if err := x.syncLocked(ctx, growOnly); err != nil {
 		return false, err
 	}
