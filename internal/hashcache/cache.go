@@ -169,7 +169,7 @@ func (c *Cache) Close() error {
 		return nil
 	}
 	if c.discard.Load() { // while it is locked: afterwards it could be the file of another process
-		if err := c.door.look(func() error { return os.Remove(c.path) }); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(c.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return errors.Join(fmt.Errorf("remove damaged cache: %w", err), c.db.Close())
 		}
 	}

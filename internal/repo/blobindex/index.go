@@ -82,9 +82,9 @@ func (x *Index) Ready(ctx context.Context) (*hashcache.Cache, error) {
 	return x.Cache()
 }
 
-// Search calls lookup until it reports success: with the index as it is, with the newest segments, with the packs that no
-// segment names, and with an index that is made anew, which is another cache. The second and third are tried once after
-// each Sync, and the last is made once.
+// Search calls lookup until it reports success: with the index as it is, with the newest segments, with a second index that
+// is made anew, and with the packs that no segment names. This is tried once after each Sync, and the second index is
+// made once; it is another cache, asked after the first.
 func (x *Index) Search(ctx context.Context, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
 	c, err := x.Ready(ctx)
 	if err != nil {
@@ -95,34 +95,27 @@ func (x *Index) Search(ctx context.Context, lookup func(*hashcache.Cache) (bool,
 	}
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
-	if ok, err := lookup(c); ok || err != nil {
-		return ok, err
-	}
-	if !x.searched {
-		if ok, err := x.searchNew(ctx, c, lookup); ok || err != nil {
+	for _, learn := range [...]func(context.Context) error{nil, x.readNewLocked, x.makeSecondLocked, x.readUnnamedLocked} {
+		if learn != nil {
+			if err := learn(ctx); err != nil {
+				return false, err
+			}
+		}
+		if ok, err := x.lookupLocked(c, lookup); ok || err != nil || x.searched {
 			return ok, err
 		}
 	}
-	ok, err := x.secondLocked(ctx, lookup)
-	if ok {
-		x.Disproved()
-	}
-	return ok, err
+	return false, nil
 }
 
-// searchNew looks at what is new on the target.
-func (x *Index) searchNew(ctx context.Context, c *hashcache.Cache, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
-	if err := x.syncLocked(ctx, growOnly); err != nil {
-		return false, err
-	}
-	if ok, err := lookup(c); ok || err != nil {
-		return ok, err
-	}
+func (x *Index) readNewLocked(ctx context.Context) error { return x.syncLocked(ctx, growOnly) }
+
+func (x *Index) readUnnamedLocked(ctx context.Context) error {
 	if _, err := x.rebuildLocked(ctx, nil, growOnly); err != nil {
-		return false, fmt.Errorf("look through packs that no index segment names: %w", err)
+		return fmt.Errorf("look through packs that no index segment names: %w", err)
 	}
 	x.searched = true
-	return lookup(c)
+	return nil
 }
 
 // Rebuild puts every pack that no index segment names into new segments: from its trailer, or from its frames if the

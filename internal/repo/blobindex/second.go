@@ -30,25 +30,43 @@ type second struct {
 func (x *Index) Second(ctx context.Context, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
-	return x.secondLocked(ctx, lookup)
+	if err := x.makeSecondLocked(ctx); err != nil {
+		return false, err
+	}
+	if c := x.second.cache.Load(); c != nil {
+		return lookup(c)
+	}
+	return false, nil
 }
 
-func (x *Index) secondLocked(ctx context.Context, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
-	s := &x.second
-	if s.needless {
+// lookupLocked calls lookup with the cache, and with the second index if there is one.
+func (x *Index) lookupLocked(c *hashcache.Cache, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
+	if ok, err := lookup(c); ok || err != nil {
+		return ok, err
+	}
+	other := x.second.cache.Load()
+	if other == nil {
 		return false, nil
 	}
-	if !s.tried {
-		err := x.makeSecond(ctx)
-		if ctx.Err() != nil {
-			return false, err
-		}
-		s.tried, s.err = true, err
+	ok, err := lookup(other)
+	if ok {
+		x.Disproved()
 	}
-	if s.err != nil {
-		return false, s.err
+	return ok, err
+}
+
+// makeSecondLocked makes the second index, once and if it could know better.
+func (x *Index) makeSecondLocked(ctx context.Context) error {
+	s := &x.second
+	if s.needless || s.tried {
+		return s.err
 	}
-	return lookup(s.cache.Load())
+	err := x.makeSecond(ctx)
+	if ctx.Err() != nil {
+		return err
+	}
+	s.tried, s.err = true, err
+	return err
 }
 
 // makeSecond reads all segments. It writes nothing to the target.
