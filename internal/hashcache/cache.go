@@ -100,6 +100,7 @@ type Cache struct {
 	lookers lookers
 	dirStep int // dirsPerCommit, which tests make smaller
 	damaged atomic.Bool
+	discard atomic.Bool // the file is removed at Close
 }
 
 // Open opens the cache file of a repository, and makes it if it is missing. A file that is damaged, of another version
@@ -154,6 +155,10 @@ func OpenTemp(dir string, repo [16]byte, door Door) (*Cache, error) {
 // Note returns a sentence for the person at the screen about what happened to the cache, or "".
 func (c *Cache) Note() string { return c.note }
 
+// Discard has Close remove the file, for one who knows that what it says is wrong; it can be used until then. It reports
+// whether that is news.
+func (c *Cache) Discard() bool { return !c.private && !c.discard.Swap(true) }
+
 // Close releases the file. A damaged one is removed.
 func (c *Cache) Close() error {
 	if c.damaged.Load() {
@@ -162,6 +167,11 @@ func (c *Cache) Close() error {
 			return fmt.Errorf("remove damaged cache: %w", err)
 		}
 		return nil
+	}
+	if c.discard.Load() { // while it is locked: afterwards it could be the file of another process
+		if err := os.Remove(c.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return errors.Join(fmt.Errorf("remove damaged cache: %w", err), c.db.Close())
+		}
 	}
 	if err := errors.Join(c.lookers.begin(), c.db.Close()); err != nil {
 		return fmt.Errorf("close cache: %w", err)

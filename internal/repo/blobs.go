@@ -21,13 +21,13 @@ type place struct {
 const warmFrom = 1 << 10
 
 // Locate looks up where blobs lie. out must be as long as ids. A blob that is not found after everything was tried (new
-// index segments, packs that no segment names) has OK false; that is no error here.
+// index segments, packs that no segment names, the index made anew) has OK false; that is no error here.
 func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []hashcache.Found) error {
 	_, err := r.index.Search(ctx, func(c *hashcache.Cache) (bool, error) {
 		if len(ids) >= warmFrom {
 			r.warm.Do(c.Warm)
 		}
-		if err := c.Lookup(ids, out); err != nil {
+		if err := r.index.Lookup(c, ids, out); err != nil {
 			return false, fmt.Errorf("look up blobs: %w", err)
 		}
 		for i := range ids {
@@ -42,11 +42,7 @@ func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []hashcach
 
 // PackInfo returns what is known of a pack that Locate named.
 func (r *Repository) PackInfo(n uint32) (hashcache.PackInfo, error) {
-	c, err := r.Cache()
-	if err != nil {
-		return hashcache.PackInfo{}, err
-	}
-	info, err := c.Pack(n)
+	info, err := r.index.Pack(n)
 	if err != nil {
 		return hashcache.PackInfo{}, fmt.Errorf("look up pack: %w", err)
 	}
@@ -67,6 +63,9 @@ func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error)
 		if moved, findErr := r.refind(ctx, id, at); findErr == nil {
 			blob, err = r.loadFrom(ctx, id, moved)
 		}
+	}
+	if err != nil {
+		blob, err = r.loadSecond(ctx, id, at, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: at.pack.ID, Err: err})
@@ -138,6 +137,9 @@ func lookUp(c *hashcache.Cache, id format.ID) (place, bool, error) {
 		return place{}, false, nil
 	}
 	info, err := c.Pack(found[0].Loc.Pack)
+	if errors.Is(err, hashcache.ErrNoPack) {
+		return place{}, false, nil // a place that cannot be is none
+	}
 	if err != nil {
 		return place{}, false, fmt.Errorf("look up pack: %w", err)
 	}

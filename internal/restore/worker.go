@@ -2,8 +2,10 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -53,6 +55,13 @@ func (w *worker) take(ctx context.Context, r *run) error {
 		return context.Cause(ctx)
 	}
 	info, err := w.repo.PackInfo(r.pack)
+	if errors.Is(err, hashcache.ErrNoPack) { // the local cache is damaged; LoadBlob knows what to do
+		for _, pieces := range r.pieces {
+			w.clock.Current(pieces[0].path)
+			w.frame(ctx, pieces, nil, err)
+		}
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return err
 	}

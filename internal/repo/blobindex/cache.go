@@ -92,10 +92,14 @@ func (x *Index) Close() error {
 		return nil
 	}
 	x.closed = true
-	if x.cache == nil {
-		return nil
+	var errs []error
+	if x.cache != nil {
+		errs = append(errs, x.cache.Close())
 	}
-	return x.cache.Close()
+	if x.second.index != nil {
+		errs = append(errs, x.second.index.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Packs yields every pack that the index names at the moment.

@@ -42,6 +42,7 @@ type Index struct {
 	syncMu   sync.Mutex
 	synced   bool // brought up to date at least once
 	searched bool // since the last Sync, everything has been tried to find a missing blob
+	second   second
 }
 
 // New returns the index of the repository repo in st. Nothing is opened or read yet.
@@ -81,8 +82,9 @@ func (x *Index) Ready(ctx context.Context) (*hashcache.Cache, error) {
 	return x.Cache()
 }
 
-// Search calls lookup until it reports success: with the index as it is, with the newest segments, and with the packs
-// that no segment names. The last two are tried once after each Sync.
+// Search calls lookup until it reports success: with the index as it is, with the newest segments, with a second index that
+// is made anew, and with the packs that no segment names. This is tried once after each Sync, and the second index is
+// made once; it is another cache, asked after the first.
 func (x *Index) Search(ctx context.Context, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
 	c, err := x.Ready(ctx)
 	if err != nil {
@@ -93,20 +95,27 @@ func (x *Index) Search(ctx context.Context, lookup func(*hashcache.Cache) (bool,
 	}
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
-	if ok, err := lookup(c); ok || err != nil || x.searched {
-		return ok, err
+	for _, learn := range [...]func(context.Context) error{nil, x.readNewLocked, x.makeSecondLocked, x.readUnnamedLocked} {
+		if learn != nil {
+			if err := learn(ctx); err != nil {
+				return false, err
+			}
+		}
+		if ok, err := x.lookupLocked(c, lookup); ok || err != nil || x.searched {
+			return ok, err
+		}
 	}
-	if err := x.syncLocked(ctx, growOnly); err != nil {
-		return false, err
-	}
-	if ok, err := lookup(c); ok || err != nil {
-		return ok, err
-	}
+	return false, nil
+}
+
+func (x *Index) readNewLocked(ctx context.Context) error { return x.syncLocked(ctx, growOnly) }
+
+func (x *Index) readUnnamedLocked(ctx context.Context) error {
 	if _, err := x.rebuildLocked(ctx, nil, growOnly); err != nil {
-		return false, fmt.Errorf("look through packs that no index segment names: %w", err)
+		return fmt.Errorf("look through packs that no index segment names: %w", err)
 	}
 	x.searched = true
-	return lookup(c)
+	return nil
 }
 
 // Rebuild puts every pack that no index segment names into new segments: from its trailer, or from its frames if the

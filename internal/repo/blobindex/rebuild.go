@@ -94,7 +94,11 @@ func (x *Index) unnamedPacks(ctx context.Context) ([]packFile, error) {
 	}
 	slices.SortFunc(files, func(a, b packFile) int { return a.id.Compare(b.id) })
 	named := make(map[format.ID]bool)
-	err = x.Packs(func(id format.ID) error { named[id] = true; return nil })
+	note := func(id format.ID) error { named[id] = true; return nil }
+	err = x.Packs(note)
+	if err == nil && x.second.index != nil {
+		err = x.second.index.Packs(note)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -62,11 +62,16 @@ func (x *Index) syncLocked(ctx context.Context, mode syncMode) error {
 	if mode&mayDrop == 0 {
 		vanished = nil
 	}
+	if len(s.merged) == 0 && !x.synced {
+		_, err := c.Pack(0)
+		x.second.needless = errors.Is(err, hashcache.ErrNoPack)
+	}
 	for {
 		if (len(vanished) > 0 || s.stale) && mode&mayDrop != 0 {
 			if err := c.Drop(); err != nil {
 				return fmt.Errorf("empty the cache: %w", err)
 			}
+			x.second.needless = true
 			clear(s.merged)
 		}
 		s.stale = false

@@ -269,6 +269,9 @@ func (s *Session) unreliable(ctx context.Context, n uint32) (bool, error) {
 		return bad, nil
 	}
 	info, err := s.to.Index.Pack(n)
+	if errors.Is(err, hashcache.ErrNoPack) {
+		return true, nil // the local cache is damaged: what it has no place for is stored again
+	}
 	if err != nil {
 		return false, fmt.Errorf("look up pack: %w", err)
 	}

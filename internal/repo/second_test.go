@@ -1,0 +1,261 @@
+package repo_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+)
+
+const again = "reading the index of the repository again"
+
+// cached opens the repository with the cache in dir. Whoever calls it closes it.
+func cached(t *testing.T, st store.Store, dir string, noted *notes) *repo.Repository {
+	t.Helper()
+	r, err := repo.Open(t.Context(), st, repo.OpenOptions{
+		Unlock: repo.UnlockWith(machineKey()), CacheDir: dir, Notify: noted.Note,
+	})
+	require.NoError(t, err)
+	return r
+}
+
+// knownIn makes a repository, and its cache in a folder.
+func knownIn(t *testing.T, st store.Store, dir string, data [][]byte) (id format.ID, file string) {
+	t.Helper()
+	id = mustBackUp(t, initialise(t, st), data)
+	r := cached(t, st, dir, &notes{})
+	require.NoError(t, r.Sync(t.Context()))
+	file = filepath.Join(r.CacheFolder(), "cache.db")
+	require.NoError(t, r.Close())
+	return id, file
+}
+
+// misled lets the cache say of each segment what change makes of it.
+func misled(t *testing.T, st store.Store, file string, change func(*index.Segment)) {
+	t.Helper()
+	r := fresh(t, st)
+	c, err := hashcache.Open(file, r.Config().ID, hashcache.Door{})
+	require.NoError(t, err)
+	require.NoError(t, c.Drop())
+	for id, seg := range segments(t, r) {
+		change(seg)
+		require.NoError(t, c.Merge(id, seg))
+	}
+	require.NoError(t, c.Close())
+}
+
+// eachPack changes the packs of a segment one by one.
+func eachPack(change func(*index.Pack)) func(*index.Segment) {
+	return func(seg *index.Segment) {
+		for i := range seg.Packs {
+			change(&seg.Packs[i])
+		}
+	}
+}
+
+// A cache that is wrong about every blob misleads nobody, and is gone afterwards.
+func TestCacheThatIsWrong(t *testing.T) {
+	for name, change := range map[string]func(*index.Segment){
+		"nothing is known": func(seg *index.Segment) { *seg = index.Segment{} },
+		"other blobs": eachPack(func(p *index.Pack) {
+			for _, f := range p.Table.Frames {
+				for i := range f.Blobs {
+					f.Blobs[i].ID[5] ^= 4
+				}
+			}
+		}),
+		"another offset": eachPack(func(p *index.Pack) {
+			for i := range p.Table.Frames {
+				p.Table.Frames[i].Offset ^= 64
+			}
+		}),
+		"beyond the end": eachPack(func(p *index.Pack) {
+			for i := range p.Table.Frames {
+				p.Table.Frames[i].Offset |= 1 << 30
+			}
+		}),
+		"another length": eachPack(func(p *index.Pack) {
+			for _, f := range p.Table.Frames {
+				for i := range f.Blobs {
+					f.Blobs[i].Len ^= 1
+				}
+			}
+		}),
+		"another pack": eachPack(func(p *index.Pack) { p.ID[3] ^= 1 }),
+		"another salt": eachPack(func(p *index.Pack) { p.Table.Salt[0] ^= 1 }),
+		"a short pack": eachPack(func(p *index.Pack) { p.Size = 50 }),
+		"a long pack": eachPack(func(p *index.Pack) {
+			p.Size |= 1 << 31
+			for i := range p.Table.Frames {
+				p.Table.Frames[i].Offset |= 1 << 29
+			}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, dir, data := mem.New(), t.TempDir(), blobs(1, 60)
+			id, file := knownIn(t, st, dir, data)
+			misled(t, st, file, change)
+			var noted notes
+			counted := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
+			r := cached(t, counted, dir, &noted)
+			requireComplete(t, r, id, data)
+			require.Equal(t, len(names(t, st, store.Index)), counted.Matched(), "each segment once")
+			require.NoError(t, r.Close())
+			require.Equal(t, 1, strings.Count(noted.String(), again))
+			require.Contains(t, noted.String(), "the local cache is damaged")
+			require.NoFileExists(t, file)
+
+			noted = notes{}
+			r = cached(t, st, dir, &noted)
+			requireComplete(t, r, id, data)
+			require.NoError(t, r.Close())
+			require.NotContains(t, noted.String(), again)
+			require.FileExists(t, file)
+		})
+	}
+}
+
+// Places from the second index can be used as any other.
+func TestLocateAsksTheSegmentsAgain(t *testing.T) {
+	st, dir, data := mem.New(), t.TempDir(), blobs(1, 60)
+	_, file := knownIn(t, st, dir, data)
+	forget := true
+	misled(t, st, file, func(seg *index.Segment) { // about half of them
+		if forget = !forget; forget {
+			*seg = index.Segment{}
+		}
+	})
+	r := cached(t, st, dir, &notes{})
+	defer func() { require.NoError(t, r.Close()) }()
+	h := r.Keys().Hasher()
+	ids := make([]format.ID, len(data), len(data)+1)
+	for i := range data {
+		ids[i] = h.ID(data[i])
+	}
+	ids = append(ids, format.ID{1})
+	for range 2 {
+		found := make([]hashcache.Found, len(ids))
+		require.NoError(t, r.Locate(t.Context(), ids, found))
+		for i := range data {
+			require.True(t, found[i].OK)
+			info, err := r.PackInfo(found[i].Loc.Pack)
+			require.NoError(t, err)
+			got, err := r.LoadBlobAt(t.Context(), ids[i], info, found[i].Loc)
+			require.NoError(t, err)
+			require.Equal(t, data[i], got)
+		}
+		require.False(t, found[len(data)].OK)
+	}
+}
+
+// A repository that has lost packs is read once more, not once for each blob, and keeps its cache.
+func TestLostPacksAreLookedForOnce(t *testing.T) {
+	st, dir, data := mem.New(), t.TempDir(), blobs(1, 60)
+	_, file := knownIn(t, st, dir, data)
+	for _, name := range names(t, st, store.Pack) {
+		require.NoError(t, st.Delete(t.Context(), name))
+	}
+	for run := range 2 {
+		var noted notes
+		gets := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
+		lists := faultstore.Wrap(gets, faultstore.Plan{Ops: faultstore.List})
+		r := cached(t, lists, dir, &noted)
+		h := r.Keys().Hasher()
+		lost := 0
+		listed := 0
+		for i := range data {
+			_, err := r.LoadBlob(t.Context(), h.ID(data[i]))
+			require.ErrorIs(t, err, store.ErrNotExist)
+			_, err = r.LoadBlob(t.Context(), format.ID{byte(i)})
+			require.ErrorIs(t, err, store.ErrNotExist)
+			if lost++; lost == 1 {
+				listed = lists.Matched()
+			}
+		}
+		require.Equal(t, listed, lists.Matched(), "run %d", run)
+		require.Equal(t, len(names(t, st, store.Index)), gets.Matched(), "run %d", run)
+		require.NoError(t, r.Close())
+		require.Equal(t, 1, strings.Count(noted.String(), again))
+		require.FileExists(t, file)
+	}
+}
+
+// A cache that was made in this run is as good as the segments.
+func TestNewCacheIsNotDoubted(t *testing.T) {
+	st := mem.New()
+	mustBackUp(t, initialise(t, st), blobs(1, 60))
+	gets := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
+	var noted notes
+	r := cached(t, gets, t.TempDir(), &noted)
+	_, err := r.LoadBlob(t.Context(), format.ID{1})
+	require.ErrorIs(t, err, store.ErrNotExist)
+	require.Equal(t, len(names(t, st, store.Index)), gets.Matched())
+	require.NotContains(t, noted.String(), again)
+	require.NoError(t, r.Close())
+}
+
+// Whatever bits flip in the file: everything comes back, at the second run at the latest; and what is backed up upon it is
+// complete.
+func TestFlippedBitsInTheCache(t *testing.T) {
+	st, dir, data := mem.New(), t.TempDir(), blobs(1, 200)
+	id, file := knownIn(t, st, dir, data)
+	sound, err := os.ReadFile(file)
+	require.NoError(t, err)
+	used := len(sound)
+	for used > 0 && sound[used-1] == 0 {
+		used--
+	}
+	more := append(blobs(2, 20), data...)
+	renewed := 0
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		bad := append([]byte(nil), sound...)
+		for range 1 + rng.IntN(60) {
+			bad[rng.IntN(used)] ^= 1 << rng.IntN(8)
+		}
+		for _, backUpFirst := range []bool{false, true} {
+			require.NoError(t, os.WriteFile(file, bad, 0o600))
+			target := mem.New()
+			copyStore(t, st, target)
+			var noted notes
+			wantID, want := id, data
+			attempt := func() error {
+				r := cached(t, target, dir, &noted)
+				defer func() { require.NoError(t, r.Close()) }()
+				if backUpFirst {
+					stored, err := backUp(t.Context(), r, small(), more)
+					if err != nil {
+						return err
+					}
+					wantID, want = stored, more
+				}
+				got, err := readBack(t.Context(), r, wantID)
+				if err == nil {
+					require.Equal(t, want, got, "seed %d", seed)
+				}
+				return err
+			}
+			if err := attempt(); err != nil {
+				require.True(t, errors.Is(err, hashcache.ErrDamaged), "seed %d: %v", seed, err)
+				require.NoError(t, attempt(), "seed %d", seed)
+			}
+			if strings.Contains(noted.String(), again) {
+				renewed++
+			}
+			requireComplete(t, fresh(t, target), wantID, want)
+		}
+	}
+	require.NotZero(t, renewed, "no seed hit a block")
+}
