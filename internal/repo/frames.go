@@ -138,8 +138,10 @@ func (fr *FrameReader) readRun(ctx context.Context, opener *pack.Opener, p hashc
 		var raw []byte
 		var lens []uint32
 		if err == nil {
-			// What comes back is cut to the frame: a larger one will want the room that was there before.
-			if raw, lens, err = with.dec.OpenFrameInPlace(opener, s.Offset, sealed, with.raw); cap(raw) > cap(with.raw) {
+			// What comes back is cut to the frame: a larger one will want the room that was there before. What was stored as
+			// it is stays where it was read, in a buffer that is not for the next one to decompress into.
+			raw, lens, err = with.dec.OpenFrameWithin(opener, s.Offset, sealed, with.raw)
+			if with.dec.Codec() != pack.Stored && cap(raw) > cap(with.raw) {
 				with.raw = raw
 			}
 		}

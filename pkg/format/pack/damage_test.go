@@ -263,7 +263,7 @@ func TestBombs(t *testing.T) {
 		"no zstd at all":            {block, []byte("no zstd at all"), false},
 		"nothing":                   {block, nil, false},
 	} {
-		raw, err := d.decodeBody(body(c.raw, c.data), nil)
+		raw, err := d.decodeBody(body(c.raw, c.data), nil, false)
 		if c.ok {
 			require.NoError(t, err, name)
 			require.Len(t, raw, int(c.raw), name)
@@ -277,7 +277,7 @@ func TestLengthsMustAgree(t *testing.T) {
 	d, err := NewDecompressor()
 	require.NoError(t, err)
 	body := func(head ...byte) []byte { return append(append([]byte{byte(Stored)}, head...), "abcdef"...) }
-	raw, err := d.decodeBody(body(2, 2, 4), nil)
+	raw, err := d.decodeBody(body(2, 2, 4), nil, false)
 	require.NoError(t, err)
 	require.Equal(t, "abcdef", string(raw))
 	require.Equal(t, []uint32{2, 4}, d.lens)
@@ -295,7 +295,7 @@ func TestLengthsMustAgree(t *testing.T) {
 		"codec alone":          {byte(Stored)},
 		"data missing":         body(2, 2, 4)[:8],
 	} {
-		_, err := d.decodeBody(plain, nil)
+		_, err := d.decodeBody(plain, nil, false)
 		require.ErrorIs(t, err, format.ErrCorrupt, name)
 	}
 }
@@ -321,7 +321,7 @@ func TestHostileBodies(t *testing.T) {
 		"lengths that wrap around": head(Stored, 2, 1<<63, 1<<63),
 	} {
 		var got error
-		allocated := spectest.Allocated(func() { _, got = d.decodeBody(plain, nil) })
+		allocated := spectest.Allocated(func() { _, got = d.decodeBody(plain, nil, false) })
 		require.ErrorIs(t, got, format.ErrCorrupt, name)
 		require.Less(t, allocated, uint64(64<<10), name)
 	}

@@ -22,7 +22,7 @@ func FuzzDecodeBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		d, err := NewDecompressor()
 		require.NoError(t, err)
-		out, err := d.decodeBody(plain, nil)
+		out, err := d.decodeBody(plain, nil, false)
 		if err != nil {
 			require.True(t, isTyped(err), "%v", err)
 			return

@@ -70,17 +70,29 @@ func NewDecompressor() (*Decompressor, error) {
 // format.ErrUnsupported if a newer program wrote it.
 func (d *Decompressor) OpenFrame(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
 	d.plain = slices.Grow(d.plain[:0], len(sealed))
-	return d.openInto(o, offset, sealed, d.plain, dst)
+	return d.openInto(o, offset, sealed, d.plain, dst, false)
 }
 
 // OpenFrameInPlace is OpenFrame for a caller who needs sealed no more: it is decrypted where it lies, which saves the
 // memory for its body and a way through it. What sealed holds afterwards, also beside an error, means nothing.
 func (d *Decompressor) OpenFrameInPlace(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
-	return d.openInto(o, offset, sealed, sealed[min(FrameHeaderSize, len(sealed)):], dst)
+	return d.openInto(o, offset, sealed, sealed[min(FrameHeaderSize, len(sealed)):], dst, false)
 }
 
-// openInto opens a frame; plain is where its decrypted body goes: elsewhere, or exactly where its sealed body is.
-func (d *Decompressor) openInto(o *Opener, offset uint32, sealed, plain, dst []byte) (raw []byte, lens []uint32, err error) {
+// OpenFrameWithin is OpenFrameInPlace for a caller who keeps sealed as long as raw: what was stored as it is is not
+// copied, and raw lies in sealed then (its capacity ends there); else it lies in dst as far as that suffices.
+func (d *Decompressor) OpenFrameWithin(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
+	return d.openInto(o, offset, sealed, sealed[min(FrameHeaderSize, len(sealed)):], dst, true)
+}
+
+// Codec returns how the data of the last frame that was opened is compressed.
+func (d *Decompressor) Codec() Codec { return d.codec }
+
+// openInto opens a frame; plain is where its decrypted body goes: elsewhere, or exactly where its sealed body is. With
+// within, blobs that were stored as they are stay there.
+func (d *Decompressor) openInto(o *Opener, offset uint32, sealed, plain, dst []byte, within bool) (
+	raw []byte, lens []uint32, err error,
+) {
 	fh, err := parseFrameHeader(sealed)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open frame at %d: %w", offset, err)
@@ -99,15 +111,16 @@ func (d *Decompressor) openInto(o *Opener, offset uint32, sealed, plain, dst []b
 	if fh.other != 0 {
 		return nil, nil, fmt.Errorf("open frame at %d: frame flags %#08x: %w", offset, fh.other, format.ErrUnsupported)
 	}
-	raw, err = d.decodeBody(plain, dst)
+	raw, err = d.decodeBody(plain, dst, within)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open frame at %d: %w", offset, err)
 	}
 	return raw, d.lens, nil
 }
 
-// decodeBody takes codec and lengths off the front of an opened body and decompresses the rest.
-func (d *Decompressor) decodeBody(plain, dst []byte) (raw []byte, err error) {
+// decodeBody takes codec and lengths off the front of an opened body and decompresses the rest. What was stored as it is
+// it copies, or with within returns where it lies.
+func (d *Decompressor) decodeBody(plain, dst []byte, within bool) (raw []byte, err error) {
 	var r wire.Reader
 	r.Reset(plain)
 	d.codec = Codec(r.Byte())
@@ -124,6 +137,9 @@ func (d *Decompressor) decodeBody(plain, dst []byte) (raw []byte, err error) {
 	}
 	if len(data) != size {
 		return nil, fmt.Errorf("%d bytes stored, want %d: %w", len(data), size, format.ErrCorrupt)
+	}
+	if within {
+		return data[:len(data):len(data)], nil
 	}
 	return append(dst[:0], data...), nil
 }

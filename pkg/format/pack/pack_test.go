@@ -134,6 +134,19 @@ func TestRoundTrip(t *testing.T) {
 				require.NoError(t, err)
 				clear(spent) // the result is no part of it
 				require.True(t, bytes.Equal(raw, again))
+
+				spent = bytes.Clone(data[f.Offset:][:f.Sealed])
+				room := make([]byte, 0, 512<<10)
+				within, _, err := d.OpenFrameWithin(o, f.Offset, spent, room)
+				require.NoError(t, err)
+				require.Equal(t, f.Codec, d.Codec())
+				require.True(t, bytes.Equal(raw, within))
+				if len(raw) > 0 && f.Codec == Stored {
+					require.Len(t, within, cap(within), "what is behind it is not room for more")
+					require.Same(t, &spent[len(spent)-tagSize-len(within)], &within[0], "not copied")
+				} else if len(raw) > 0 {
+					require.Same(t, &room[:1][0], &within[0])
+				}
 			}
 			if level > 0 {
 				require.Equal(t, Zstd, read.Frames[0].Codec)
