@@ -367,4 +367,6 @@ func (g guarded) Update(what string, change func(tx *bolt.Tx) error) error {
 	return g.c.update(what, change)
 }
 
+func (g guarded) Looked(tx *bolt.Tx) { g.c.mapped.looked(g.c.db, tx, 1) }
+
 func number(n uint32) []byte { return binary.BigEndian.AppendUint32(make([]byte, 0, 4), n) }

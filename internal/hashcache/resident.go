@@ -8,7 +8,7 @@ import (
 
 const (
 	// mappedEnough is the size in bytes of a file that may be resident as a whole. Below it nothing is ever let go.
-	mappedEnough = 16 << 20
+	mappedEnough = 8 << 20
 	// windowBytes is how much one look at a page makes resident: the kernel maps up to sixteen pages around it that are in
 	// the page cache, whatever it was advised.
 	windowBytes = 64 << 10

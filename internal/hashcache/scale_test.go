@@ -2,8 +2,10 @@ package hashcache
 
 import (
 	"encoding/binary"
+	"iter"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,8 +97,42 @@ func TestMappingIsLetGoOf(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		require.Positive(t, most)
 		require.Less(t, most, c.mapped.enough*3/2)
-		c.mapped.enough = mappedEnough
+		c.mapped.enough = all
 		require.Greater(t, look(2000), all*3/4, "of a file that may be resident as a whole, all that was looked at is")
+	}
+}
+
+// One lookup of very many blobs has the same bound: it goes through the file from front to back, and lets go behind itself.
+// What the filters deny is not looked for, and costs nothing.
+func TestALongLookupLetsGo(t *testing.T) {
+	c := newCache(t)
+	c.mapped.enough = 1 << 20
+	const blobs = 60_000
+	seg, _ := segment(0, slices.Collect(rangeOf(0, blobs)))
+	require.NoError(t, c.Merge(id(-9), seg))
+	_, all := size(t, c)
+	require.Greater(t, all, 2*c.mapped.enough, "the file is too small to show anything")
+	count := func(from, to int) int64 {
+		ids := make([]format.ID, 0, to-from)
+		for i := range rangeOf(from, to) {
+			ids = append(ids, id(i))
+		}
+		c.mapped.looks.Store(0)
+		before := c.mapped.released.Load()
+		require.NoError(t, c.Lookup(ids, make([]Found, len(ids))))
+		return c.mapped.released.Load() - before
+	}
+	count(0, 1) // reads the filters
+	blocks, each := int64(blobs/40), c.mapped.enough/windowBytes
+	require.InDelta(t, blocks/each, count(0, blobs), float64(blocks/each)/4, "each block is looked for once")
+	require.LessOrEqual(t, count(blobs, blobs+1000), 1000/20/each, "what is not there")
+}
+
+// rangeOf yields the numbers from one up to another.
+func rangeOf(from, to int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := from; i < to && yield(i); i++ {
+		}
 	}
 }
 

@@ -158,7 +158,6 @@ func (c *Cache) Drop() error {
 
 // Lookup finds out where blobs lie; out must be as long as ids. All answers are of one moment.
 func (c *Cache) Lookup(ids []format.ID, out []Found) error {
-	c.mapped.looks.Add(int64(len(ids)))
 	return c.blobs.Lookup(ids, out)
 }
 

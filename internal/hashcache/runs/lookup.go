@@ -41,7 +41,7 @@ func (x *Index) Lookup(ids []format.ID, out []Found) error {
 		}
 		slices.SortFunc(s.order, func(a, b uint32) int { return ids[a].Compare(ids[b]) })
 		for i := len(s.runs) - 1; i >= 0 && len(s.order) > 0; i-- {
-			if err := s.search(tx, s.runs[i].number, filters, ids, out); err != nil {
+			if err := x.search(s, tx, s.runs[i].number, filters, ids, out); err != nil {
 				return err
 			}
 		}
@@ -50,7 +50,7 @@ func (x *Index) Lookup(ids []format.ID, out []Found) error {
 }
 
 // search asks one run for all IDs that are left, and takes those it has out of the order.
-func (s *lookup) search(tx *bolt.Tx, n uint32, filters *filterSet, ids []format.ID, out []Found) error {
+func (x *Index) search(s *lookup, tx *bolt.Tx, n uint32, filters *filterSet, ids []format.ID, out []Found) error {
 	filter := filters.of(n)
 	var cursor *bolt.Cursor
 	var key, value []byte // the block that the cursor stands on
@@ -68,8 +68,10 @@ func (s *lookup) search(tx *bolt.Tx, n uint32, filters *filterSet, ids []format.
 			}
 			cursor = b.Cursor()
 			key, value = cursor.Seek(id[:])
+			x.db.Looked(tx)
 		} else if key != nil && bytes.Compare(key, id[:]) < 0 {
 			key, value = cursor.Seek(id[:])
+			x.db.Looked(tx)
 		}
 		var err error
 		if key != nil {

@@ -72,6 +72,8 @@ func Buckets() []string { return []string{bucketRuns, bucketBlobs, bucketFilters
 type DB interface {
 	View(what string, read func(tx *bolt.Tx) error) error
 	Update(what string, change func(tx *bolt.Tx) error) error
+	// Looked is told of each place of the file that was looked for inside tx, beside that of View itself.
+	Looked(tx *bolt.Tx)
 }
 
 // Index looks blobs up. It is safe for concurrent use; of the calls that change something, one at a time.

@@ -22,6 +22,8 @@ type plain struct{ *bolt.DB }
 
 func (p plain) View(_ string, read func(*bolt.Tx) error) error { return p.DB.View(read) }
 
+func (p plain) Looked(*bolt.Tx) {}
+
 func (p plain) Update(_ string, change func(*bolt.Tx) error) error { return p.DB.Update(change) }
 
 // tester is an index and what it must say.

@@ -23,7 +23,7 @@ type packer struct {
 	mu   sync.Mutex // also held while waiting for a buffer: then nobody could append anyway
 	open *pack.Builder
 
-	buffers chan []byte // free buffers; its capacity is how many there may be
+	buffers chan []byte // free buffers, which take no memory; its capacity is how many there may be
 	made    int         // buffers that exist
 }
 
@@ -148,6 +148,7 @@ func (p *packer) dispatch() error {
 		if err != nil {
 			_ = p.s.fail(err)
 		}
+		letGo(buf[:cap(buf)])
 		p.buffers <- buf[:0] // has room for every buffer there is
 	}()
 	return nil

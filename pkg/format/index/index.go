@@ -39,6 +39,7 @@ type Segment struct {
 // Encode appends the encoding of s to dst. Packs and superseded segments are written by ascending ID, whatever order
 // they come in, so that the bytes depend on nothing but the content.
 func Encode(dst []byte, s *Segment) []byte {
+	dst = slices.Grow(dst, s.room())
 	dst = wire.AppendUint16(append(dst, Version, 0), 0)
 	supersedes := slices.Clone(s.Supersedes)
 	slices.SortFunc(supersedes, format.ID.Compare)
@@ -60,6 +61,19 @@ func Encode(dst []byte, s *Segment) []byte {
 		dst = pack.AppendFrames(dst, p.Table.Frames)
 	}
 	return dst
+}
+
+// room is about how many bytes s is encoded in, and seldom less. A segment of 64 Ki blobs that grew as it was appended to
+// would take three times its size.
+func (s *Segment) room() int {
+	n := headerSize + 2*wire.MaxUvarint + len(s.Supersedes)*format.IDSize
+	for i := range s.Packs {
+		n += minPackRow + wire.MaxUvarint
+		for j := range s.Packs[i].Table.Frames {
+			n += 16 + len(s.Packs[i].Table.Frames[j].Blobs)*(format.IDSize+3) // blobs are below 2 MiB
+		}
+	}
+	return n
 }
 
 // Decode decodes a segment. It does not keep p. The error wraps format.ErrCorrupt, or format.ErrUnsupported if a newer

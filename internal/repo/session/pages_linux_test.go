@@ -1,0 +1,89 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"os"
+	"reflect"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// resident returns how many bytes of the whole pages of buf take memory.
+func resident(t *testing.T, buf []byte) (n int) {
+	t.Helper()
+	page := os.Getpagesize()
+	skip := (page - int(reflect.ValueOf(buf).Pointer()%uintptr(page))) % page
+	buf = buf[skip : skip+(len(buf)-skip)/page*page]
+	present := make([]byte, len(buf)/page)
+	// It tells nothing of what it cannot look at, so a page that was never there counts as one that is not.
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, reflect.ValueOf(buf).Pointer(), uintptr(len(buf)), reflect.ValueOf(present).Pointer())
+	runtime.KeepAlive(buf)
+	require.Zero(t, errno)
+	for _, p := range present {
+		n += int(p&1) * page
+	}
+	return n
+}
+
+// What lies beside the pages, or belongs to others, is left alone.
+func TestOnlyWholePagesAreLetGo(t *testing.T) {
+	page := os.Getpagesize()
+	all := make([]byte, 16*page)
+	for _, cut := range [][2]int{{0, 16 * page}, {1, 16*page - 1}, {page / 2, 5 * page / 2}, {100, 200}, {page - 1, page + 1}, {0, 0}} {
+		copy(all, bytes.Repeat([]byte{7}, len(all)))
+		part := all[cut[0]:cut[1]]
+		letGo(part)
+		for i, b := range all {
+			if b != 7 && (i < cut[0] || i >= cut[1]) {
+				require.Fail(t, "a byte of others is gone", "%d of %v", i, cut)
+			}
+		}
+		copy(part, bytes.Repeat([]byte{9}, len(part)))
+		require.Equal(t, bytes.Repeat([]byte{9}, len(part)), part, "it can be used as before")
+	}
+	letGo(nil)
+}
+
+// TestPacksThatWentUpTakeNoMemory: of the buffers for packs, only those that hold something are there.
+func TestPacksThatWentUpTakeNoMemory(t *testing.T) {
+	const packSize, blobs = 1 << 20, 16
+	to, _ := target(t, mem.New())
+	opt := Options{Uploads: 2, Level: -1, Tuning: Tuning{Frame: 256 << 10, DataPack: packSize}}
+	require.NoError(t, Run(t.Context(), to, opt, func(_ context.Context, s *Session) error {
+		w := s.Writer(pack.Data)
+		blob, ids, fresh := make([]byte, 256<<10), make([]format.ID, 1), make([]bool, 1)
+		for i := range blobs {
+			_, _ = rand.Read(blob)
+			ids[0][0] = byte(i)
+			if err := s.Claim(ids, fresh); err != nil {
+				return err
+			}
+			if err := w.Add(ids[0], blob); err != nil {
+				return err
+			}
+		}
+		if err := s.Flush(t.Context()); err != nil {
+			return err
+		}
+		p := s.packers[slot(pack.Data)]
+		require.NotEmpty(t, p.buffers)
+		for range len(p.buffers) {
+			buf := <-p.buffers
+			require.GreaterOrEqual(t, cap(buf), packSize)
+			require.Zero(t, resident(t, buf[:cap(buf)]))
+			buf = buf[:cap(buf)]
+			buf[len(buf)/2] = 1
+			require.Positive(t, resident(t, buf), "the look itself works")
+		}
+		return nil
+	}))
+}
