@@ -55,14 +55,8 @@ func (w *worker) take(ctx context.Context, r *run) error {
 		return context.Cause(ctx)
 	}
 	info, err := w.repo.PackInfo(r.pack)
-	if errors.Is(err, hashcache.ErrNoPack) { // the local cache is damaged; LoadBlob knows what to do
-		for _, pieces := range r.pieces {
-			w.clock.Current(pieces[0].path)
-			w.frame(ctx, pieces, nil, err)
-		}
-		return context.Cause(ctx)
-	}
-	if err != nil {
+	// A damaged local cache may name a pack that is none: then no frame can be read, and each chunk is looked for anew.
+	if err != nil && !errors.Is(err, hashcache.ErrNoPack) {
 		return err
 	}
 	return w.reader.Read(w.clock.Within(ctx), info, r.spans, func(i int, raw []byte, _ []uint32, err error) error {
