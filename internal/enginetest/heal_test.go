@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/prune"
@@ -79,6 +80,42 @@ func TestHealedCopyStaysTheOneThatCounts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noRoom is a store that takes nothing more.
+type noRoom struct{ store.Store }
+
+func (noRoom) Put(context.Context, store.Name, []byte) error { return store.ErrNoSpace }
+
+// TestPruneWithoutRoomToBegin: who cannot even say that it is at work is told what helps, and not to prune.
+func TestPruneWithoutRoomToBegin(t *testing.T) {
+	p := newPruned(t, mem.New())
+	p.forget(p.snapshot(1))
+	p.snapshot(2)
+	inner := p.st
+	for _, limit := range []prune.Limit{{None: true}, {Percent: 5}} {
+		p.st = noRoom{inner}
+		_, err := p.prune(prune.Options{MaxUnused: limit})
+		require.ErrorIs(t, err, store.ErrNoSpace)
+		require.ErrorContains(t, err, "enlarge")
+		require.NotContains(t, err.Error(), "anew")
+		p.st = inner
+	}
+	p.requireRestorable("nothing was done", true)
+}
+
+// TestPruneBesideAPipe: something else in the place of the file that prunes lock keeps none from its work.
+func TestPruneBesideAPipe(t *testing.T) {
+	p := newPruned(t, mem.New())
+	p.forget(p.snapshot(1))
+	p.snapshot(2)
+	opt := smallPrune()
+	opt.Scratch = t.TempDir()
+	require.NoError(t, unix.Mkfifo(filepath.Join(opt.Scratch, "prune.lock"), 0o600))
+	res, err := p.prune(opt)
+	require.NoError(t, err)
+	require.NotZero(t, res.Deleted.Packs)
+	p.requireWhole("after the prune")
 }
 
 // packOfTrees returns the only pack of trees.

@@ -81,7 +81,15 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 	if p.s != nil && !opt.DryRun {
 		p.res.Freed = int64(p.res.Deleted.Bytes) + p.index - int64(p.s.Totals().Stored)
 	}
-	if errors.Is(err, store.ErrNoSpace) && !opt.MaxUnused.None {
+	switch full := errors.Is(err, store.ErrNoSpace); {
+	case full && p.s == nil:
+		err = &store.Problem{
+			What:  "not enough room to begin: a prune writes some kilobytes before it removes anything",
+			Cause: store.Brief(err), Kinds: []error{err},
+			Do: "remove or move a file that is not tidemark's from that disk, or enlarge it, and run 'tidemark prune --max-unused " +
+				"unlimited'",
+		}
+	case full && !opt.MaxUnused.None:
 		err = &store.Problem{
 			What: "not enough room to write packs anew", Cause: store.Brief(err), Kinds: []error{err},
 			Do: "run 'tidemark prune --max-unused unlimited', which only removes and needs room for little more than a part " +

@@ -38,6 +38,10 @@ func takeTurn(folder string) turn {
 	if err != nil {
 		return turn{}
 	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() { // nobody would write into a pipe
+		_ = f.Close()
+		return turn{}
+	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		return turn{busy: errors.Is(err, unix.EWOULDBLOCK)}
