@@ -303,9 +303,9 @@ func TestBuffersAreBounded(t *testing.T) {
 			g.leave <- struct{}{}
 			<-g.entered // the next one can only begin once a buffer came back
 		}
-		require.LessOrEqual(t, s.packers[0].made, 3)
 		_ = s.fail(stop)
 		require.ErrorIs(t, <-done, stop)
+		require.LessOrEqual(t, s.packers[0].made, 3)
 		return nil
 	})
 	require.ErrorIs(t, err, stop)
