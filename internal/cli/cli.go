@@ -44,7 +44,7 @@ func Run(ctx context.Context, p Process) int {
 	if slices.Contains(p.Args, "--json") {
 		a.print = output.NewJSON(p.Out, p.Err, false)
 	}
-	root := a.root()
+	root := a.treeFor(p.Args)
 	root.SetArgs(p.Args)
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
@@ -89,6 +89,7 @@ type app struct {
 	shares   []*smb.Store  // to be closed
 }
 
+// root is the program without its commands.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "tidemark",
@@ -109,14 +110,38 @@ func (a *app) root() *cobra.Command {
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(a.helpCommand())
-	global := []options.Group{options.GroupRepository, options.GroupKeys, options.GroupShare, options.GroupCache,
-		options.GroupOutput}
-	options.Register(root.PersistentFlags(), global...)
-	completeOptions(root, global)
-	for _, make := range a.commands() {
-		root.AddCommand(make())
+	completeOptions(root, options.Register(root.PersistentFlags(), options.GroupRepository, options.GroupKeys,
+		options.GroupShare, options.GroupCache, options.GroupOutput))
+	return root
+}
+
+// tree is the command line with all commands.
+func (a *app) tree() *cobra.Command {
+	root := a.root()
+	for _, m := range a.commands() {
+		root.AddCommand(m.make())
 	}
 	return root
+}
+
+// treeFor is the command line as far as args need it. All commands with their options are 2 ms of work, and a run makes
+// use of one: so where the arguments name a command that knows nothing of the others, it is the only one there.
+func (a *app) treeFor(args []string) *cobra.Command {
+	makers := a.commands()
+	root := a.root()
+	names := &cobra.Command{Use: root.Use} // knows the names and the global options, and so which word is the command
+	names.PersistentFlags().AddFlagSet(root.PersistentFlags())
+	for _, m := range makers {
+		names.AddCommand(&cobra.Command{Use: m.name, Args: cobra.ArbitraryArgs})
+	}
+	named, _, err := names.Find(args)
+	for _, m := range makers {
+		if err == nil && m.name == named.Name() && !m.whole {
+			root.AddCommand(m.make())
+			return root
+		}
+	}
+	return a.tree()
 }
 
 // helpCommand is cobra's, except that a command which does not exist is a mistake.
@@ -144,13 +169,39 @@ func (a *app) unknownCommand(c *cobra.Command, name string) error {
 	return usagef("unknown command %q; see '%s --help'", name, c.CommandPath())
 }
 
+// maker makes a command.
+type maker struct {
+	name  string
+	make  func() *cobra.Command
+	whole bool // the command looks at all of them
+}
+
 // commands are the makers of the commands, in the order of the help.
-func (a *app) commands() []func() *cobra.Command {
-	return []func() *cobra.Command{
-		a.initCommand, a.backupCommand, a.snapshotsCommand, a.lsCommand, a.findCommand, a.diffCommand, a.dumpCommand,
-		a.restoreCommand, a.checkCommand, a.statsCommand, a.forgetCommand, a.pruneCommand, a.keyCommand, a.rulesCommand,
-		a.optionsCommand, a.policyCommand, a.tierCommand, a.runCommand, a.benchCommand, a.targetCommand, a.versionCommand,
-		a.completionCommand, a.manCommand,
+func (a *app) commands() []maker {
+	return []maker{
+		{name: "init", make: a.initCommand},
+		{name: "backup", make: a.backupCommand},
+		{name: "snapshots", make: a.snapshotsCommand},
+		{name: "ls", make: a.lsCommand},
+		{name: "find", make: a.findCommand},
+		{name: "diff", make: a.diffCommand},
+		{name: "dump", make: a.dumpCommand},
+		{name: "restore", make: a.restoreCommand},
+		{name: "check", make: a.checkCommand},
+		{name: "stats", make: a.statsCommand},
+		{name: "forget", make: a.forgetCommand},
+		{name: "prune", make: a.pruneCommand},
+		{name: "key", make: a.keyCommand},
+		{name: "rules", make: a.rulesCommand},
+		{name: "options", make: a.optionsCommand},
+		{name: "policy", make: a.policyCommand},
+		{name: "tier", make: a.tierCommand},
+		{name: "run", make: a.runCommand},
+		{name: "bench", make: a.benchCommand},
+		{name: "target", make: a.targetCommand},
+		{name: "version", make: a.versionCommand},
+		{name: "completion", make: a.completionCommand, whole: true},
+		{name: "man", make: a.manCommand, whole: true},
 	}
 }
 

@@ -116,5 +116,5 @@ func TestCommandsAreWellFormed(t *testing.T) {
 			visit(sub)
 		}
 	}
-	visit(a.root())
+	visit(a.tree())
 }

@@ -19,8 +19,7 @@ type runner func(ctx context.Context, args []string) error
 // command completes c: it takes the option groups named beside the global ones, and runs do with the options resolved.
 func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cobra.Command {
 	if len(groups) > 0 {
-		options.Register(c.Flags(), groups...)
-		completeOptions(c, groups)
+		completeOptions(c, options.Register(c.Flags(), groups...))
 	}
 	if c.Args == nil {
 		c.Args = cobra.NoArgs

@@ -29,9 +29,9 @@ func oneOf(words ...string) cobra.CompletionFunc {
 }
 
 // completeOptions offers the words of the options that are a choice.
-func completeOptions(c *cobra.Command, groups []options.Group) {
-	for _, o := range options.Table() {
-		if o.Type.Kind != options.Choice || o.Barred&options.NotFlag != 0 || !slices.Contains(groups, o.Group) {
+func completeOptions(c *cobra.Command, all []options.Option) {
+	for _, o := range all {
+		if o.Type.Kind != options.Choice {
 			continue
 		}
 		var words []string

@@ -8,8 +8,8 @@ import (
 )
 
 // Register adds the flags of the groups to the set; without groups, all flags. Values are checked as they are parsed,
-// and read by Resolve.
-func Register(flags *pflag.FlagSet, groups ...Group) {
+// and read by Resolve. It returns the options of these flags.
+func Register(flags *pflag.FlagSet, groups ...Group) (added []Option) {
 	for _, o := range Table() {
 		if o.Barred&NotFlag != 0 || len(groups) > 0 && !slices.Contains(groups, o.Group) {
 			continue
@@ -22,7 +22,9 @@ func Register(flags *pflag.FlagSet, groups ...Group) {
 		case Count:
 			f.NoOptDefVal = "+1"
 		}
+		added = append(added, o)
 	}
+	return added
 }
 
 // flagValue is a pflag.Value that keeps what was given, checked but not converted.

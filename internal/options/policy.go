@@ -90,8 +90,8 @@ func (s *Spec) numbers(refuse func(origin string, err error)) iopolicy.Settings 
 	for i := range s.table {
 		o := &s.table[i]
 		one := s.get(o.Name)
-		if o.Sysctl == "" || one.value == nil {
-			continue
+		if o.Sysctl == "" || one.value == nil || one.level == fromDefault {
+			continue // what the settings begin with are the defaults
 		}
 		if err := set.Set(o.Sysctl, kernelNumber(one.value)); err != nil {
 			refuse(one.origin, err)

@@ -243,20 +243,21 @@ func (r *resolver) one(flags *pflag.FlagSet, name string) (value, origin string)
 func (r *resolver) environment() {
 	for i := range r.table {
 		o := &r.table[i]
-		if o.Env() == "" {
+		name := o.Env()
+		if name == "" {
 			continue
 		}
-		text, ok := r.env(o.Env())
+		text, ok := r.env(name)
 		if !ok || text == "" {
 			continue
 		}
 		if !o.multiple() {
-			r.set(o, text, o.Env(), fromEnv)
+			r.set(o, text, name, fromEnv)
 			continue
 		}
 		for element := range strings.SplitSeq(text, "\n") {
 			if element = strings.TrimSpace(element); element != "" {
-				r.set(o, element, o.Env(), fromEnv)
+				r.set(o, element, name, fromEnv)
 			}
 		}
 	}

@@ -1,5 +1,7 @@
 package options
 
+import "slices"
+
 const (
 	kib = 1 << 10
 	mib = 1 << 20
@@ -8,12 +10,8 @@ const (
 
 // Table returns every option, in the order of the listing.
 func Table() []Option {
-	var all []Option
-	for _, part := range [][]Option{placeOptions(), shareOptions(), cacheOptions(), policyOptions(), workOptions(), dataOptions(), selectionOptions(),
-		outputOptions()} {
-		all = append(all, part...)
-	}
-	return all
+	return slices.Concat(placeOptions(), shareOptions(), cacheOptions(), policyOptions(), workOptions(), dataOptions(),
+		selectionOptions(), outputOptions())
 }
 
 // placeOptions say where things are and how they are unlocked.

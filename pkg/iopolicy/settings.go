@@ -79,14 +79,15 @@ func (s *Settings) numbers() []number {
 		get: func() int64 { return int64(s.MaxIOSize) }, set: func(v int64) { s.MaxIOSize = int(v) },
 	}}
 	for t := 1; t < Tiers; t++ {
-		prefix := fmt.Sprintf("lowpri_throttle_tier%d_", t)
+		tier := strconv.Itoa(t)
+		prefix := "lowpri_throttle_tier" + tier + "_"
 		all = append(all,
 			milliseconds(prefix+"window_msecs", &s.Window[t], longestWindow,
-				fmt.Sprintf("how long one I/O of a better tier holds tier %d back, in milliseconds", t)),
+				"how long one I/O of a better tier holds tier "+tier+" back, in milliseconds"),
 			milliseconds(prefix+"io_period_msecs", &s.PeriodHDD[t], longestPeriod,
-				fmt.Sprintf("from one I/O of tier %d to the next inside a window, on disks that turn and on other machines", t)),
+				"from one I/O of tier "+tier+" to the next inside a window, on disks that turn and on other machines"),
 			milliseconds(prefix+"io_period_ssd_msecs", &s.PeriodSSD[t], longestPeriod,
-				fmt.Sprintf("from one I/O of tier %d to the next inside a window, on solid state", t)),
+				"from one I/O of tier "+tier+" to the next inside a window, on solid state"),
 		)
 	}
 	return all
