@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 )
@@ -38,7 +39,7 @@ func Main() int {
 
 // Run executes one command and returns the exit code.
 func Run(ctx context.Context, p Process) int {
-	a := &app{Process: p}
+	a := &app{Process: p, devices: device.NewFinder()}
 	// Until the options are read, what is wrong with them is said in the form that was most likely asked for.
 	a.print = output.Printer(output.NewText(p.Out, p.Err, output.TextOptions{}))
 	if slices.Contains(p.Args, "--json") {
@@ -84,9 +85,10 @@ type app struct {
 	print    output.Printer
 	received intake
 	task     *task
-	ballast  []byte        // see ballastSize
-	logon    *unlock.Logon // nil: no share was asked for yet
-	shares   []*smb.Store  // to be closed
+	devices  *device.Finder // what the run knows of the devices that it meets
+	ballast  []byte         // see ballastSize
+	logon    *unlock.Logon  // nil: no share was asked for yet
+	shares   []*smb.Store   // to be closed
 }
 
 // root is the program without its commands.

@@ -56,7 +56,7 @@ func (a *app) snapshotArgs(n int) cobra.CompletionFunc {
 // offerSnapshots lists the snapshots if that takes neither a question nor a command of the user's. A key pressed in a
 // shell must not fail, so whatever goes wrong there is nothing to offer.
 func (a *app) offerSnapshots(c *cobra.Command) []cobra.Completion {
-	silent := &app{Process: a.Process}
+	silent := &app{Process: a.Process, devices: a.devices}
 	silent.In, silent.Out, silent.Err = strings.NewReader(""), io.Discard, io.Discard
 	if silent.resolve(c) != nil || silent.spec.Keys().PasswordCommand != "" || silent.spec.Share().PasswordCommand != "" {
 		return nil

@@ -33,6 +33,7 @@ func (a *app) gates() *gatehouse.House {
 	}
 	house, err := gatehouse.Open(gatehouse.Config{
 		Client: t.client, Settings: io.Settings, Medium: io.Medium, Runtime: runtime, Blame: io.Blame, Idle: pressure.Idle(),
+		Devices: a.devices,
 	}, places...)
 	if err != nil { // the medium is one of those that the options allow
 		a.print.Note("the I/O policy does not hold: " + err.Error())

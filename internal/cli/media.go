@@ -17,8 +17,9 @@ func (a *app) dial(job *backup.Job) {
 	if job.Stdin != nil {
 		sources = nil // that is only the name of what comes out of a pipe
 	}
-	cpu := processors.Count()
-	par := a.spec.Parallel(cpu, options.Media{Source: medium(a.spec.IO().Medium, sources...), Target: a.targetMedium()})
+	allowed := processors.Allowed()
+	cpu := processors.Whole(allowed)
+	par := a.spec.Parallel(cpu, options.Media{Source: medium(a.devices, a.spec.IO().Medium, sources...), Target: a.targetMedium()})
 	w := &par.Workers
 	most := priority.Cap(a.spec.IO().Choose(options.LaterBackup), priority.Workers{Scanners: w.Scanners, Readers: w.Readers,
 		Compressors: w.Compressors, Uploads: w.Uploads}, cpu)
@@ -27,7 +28,7 @@ func (a *app) dial(job *backup.Job) {
 	job.Parallel = crews(par)
 	if c := a.spec.Compression(); c.Auto {
 		start := c.Level
-		if processors.Allowed() < 1 {
+		if allowed < 1 {
 			start = 1 // compressing will be what takes longest: do not wait for that to show
 		}
 		job.Parallel.Level = backup.Range{Start: start, Least: 1, Most: options.HardestAuto}
@@ -71,15 +72,15 @@ func (a *app) targetMedium() device.Medium {
 	if err != nil {
 		return device.Unknown // opening it says what is wrong
 	}
-	return at.medium(a.spec.IO().Medium)
+	return at.medium(a.devices, a.spec.IO().Medium)
 }
 
-// medium tells of the slowest of some paths, unless a word of --medium says what they are. Those that cannot be looked at count as unknown: what is wrong with them is
-// for those to say who read them.
-func medium(word string, paths ...string) device.Medium {
+// medium tells of the slowest of some paths, unless a word of --medium says what they are. Those that cannot be looked at
+// count as unknown: what is wrong with them is for those to say who read them.
+func medium(devices *device.Finder, word string, paths ...string) device.Medium {
 	media := make([]device.Medium, len(paths))
 	for i, path := range paths {
-		info, err := device.Of(path)
+		info, err := devices.Of(path)
 		if err == nil {
 			info, err = device.Override(info, word)
 		}

@@ -11,15 +11,15 @@ import (
 )
 
 func TestMedium(t *testing.T) {
-	require.Equal(t, device.Unknown, medium("auto"))
+	require.Equal(t, device.Unknown, medium(device.NewFinder(), "auto"))
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-	require.Equal(t, device.Unknown, medium("auto", filepath.Join(dir, "file", "below a file")), "no reason to give up")
+	require.Equal(t, device.Unknown, medium(device.NewFinder(), "auto", filepath.Join(dir, "file", "below a file")), "no reason to give up")
 	if info, err := device.Of("/dev/shm"); err != nil || info.Medium != device.Memory {
 		t.Skip("needs a file system in memory at /dev/shm")
 	}
-	require.Equal(t, device.Memory, medium("auto", "/dev/shm"))
-	require.Equal(t, device.Memory, medium("auto", "/dev/shm/not/made/yet"))
-	require.Equal(t, device.Unknown, medium("auto", "/dev/shm", "/proc"), "the slowest counts")
-	require.Equal(t, device.HDD, medium("hdd", "/dev/shm", "/proc"), "the user knows better")
+	require.Equal(t, device.Memory, medium(device.NewFinder(), "auto", "/dev/shm"))
+	require.Equal(t, device.Memory, medium(device.NewFinder(), "auto", "/dev/shm/not/made/yet"))
+	require.Equal(t, device.Unknown, medium(device.NewFinder(), "auto", "/dev/shm", "/proc"), "the slowest counts")
+	require.Equal(t, device.HDD, medium(device.NewFinder(), "hdd", "/dev/shm", "/proc"), "the user knows better")
 }

@@ -108,11 +108,11 @@ func (p place) remote() bool {
 
 // medium tells what the place lies on, also before it is made. word is that of --medium: it says nothing about a share,
 // which is on another machine for certain.
-func (p place) medium(word string) device.Medium {
+func (p place) medium(devices *device.Finder, word string) device.Medium {
 	if p.onShare() {
 		return device.Remote
 	}
-	return medium(word, p.folder)
+	return medium(devices, word, p.folder)
 }
 
 // openPlace opens what is at a place; store.ErrNotExist: nothing.

@@ -77,7 +77,7 @@ func TestAShareIsOnAnotherMachineWhateverIsSaid(t *testing.T) {
 	p, err := a.place()
 	require.NoError(t, err)
 	require.True(t, p.remote())
-	require.Equal(t, device.Remote, p.medium("ssd"))
+	require.Equal(t, device.Remote, p.medium(device.NewFinder(), "ssd"))
 	require.Equal(t, device.Remote, a.targetMedium())
 	a.task.uploads = 0
 	require.Equal(t, 4, a.sessions())
@@ -88,5 +88,5 @@ func TestAShareIsOnAnotherMachineWhateverIsSaid(t *testing.T) {
 	folder, err := at(t, "--repo", t.TempDir()).place()
 	require.NoError(t, err)
 	require.False(t, folder.onShare())
-	require.Equal(t, device.SSD, folder.medium("ssd"))
+	require.Equal(t, device.SSD, folder.medium(device.NewFinder(), "ssd"))
 }

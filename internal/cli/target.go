@@ -169,7 +169,8 @@ func (a *app) watchTarget(ctx context.Context, id string) {
 	if err != nil || at.onShare() || !cache.Enabled || cache.Dir == "" {
 		return // no mount, or it would be probed each time
 	}
-	report, err := known.Probe(ctx, at.folder, filepath.Join(cache.Dir, id), a.gate(nil, at.folder))
+	report, err := known.Probe(ctx, at.folder, filepath.Join(cache.Dir, id), a.gate(nil, at.folder),
+		a.devices)
 	if err != nil && ctx.Err() == nil {
 		a.print.Note("the target was not probed, or will be again: " + err.Error())
 	}

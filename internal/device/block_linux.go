@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // device tells what a block device is, by its directory in sysfs without symbolic links.
@@ -134,7 +136,7 @@ func turning(s *storage, dir string) {
 // revolutions returns how often a SCSI or ATA disk turns in a minute, by its page of block device characteristics, which
 // kernels since 6.0 show. 0: not told.
 func revolutions(dir string) int {
-	page, err := os.ReadFile(filepath.Join(dir, "device/vpd_pgb1"))
+	page, err := kernelfile.Read(filepath.Join(dir, "device/vpd_pgb1"))
 	if err != nil || len(page) < 6 || page[1] != 0xb1 {
 		return 0
 	}
@@ -177,7 +179,7 @@ func rotational(dir string) (turns, known bool) {
 
 // attribute reads a text of sysfs; "" when there is none.
 func attribute(dir, name string) string {
-	text, err := os.ReadFile(filepath.Join(dir, name))
+	text, err := kernelfile.Read(filepath.Join(dir, name))
 	if err != nil {
 		return ""
 	}

@@ -142,21 +142,13 @@ func Overlaps(a, b Info) bool {
 // the nearest directory above it lies on. Symbolic links are followed. An error means that the path cannot be looked
 // at; that the medium cannot be told is no error but Unknown.
 func Of(path string) (Info, error) {
-	info, err := hostView().of(path)
-	if err != nil {
-		return Info{}, fmt.Errorf("find device of %s: %w", path, err)
-	}
-	return info, nil
+	return NewFinder().Of(path)
 }
 
 // At tells what lies behind an open directory, such as the first one on the other side of a mount point. It looks up no
 // path to get there.
 func At(dir *localfs.Dir) (Info, error) {
-	info, err := hostView().at(dir)
-	if err != nil {
-		return Info{}, fmt.Errorf("find device of an open directory: %w", err)
-	}
-	return info, nil
+	return NewFinder().At(dir)
 }
 
 // Numbered tells what lies behind a file system or a block device of this number: major<<32 | minor, as in localfs.Stat.

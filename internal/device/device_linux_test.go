@@ -192,7 +192,7 @@ func TestPaths(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	require.NoError(t, os.Symlink(dir, filepath.Join(dir, "link")))
 	for _, name := range []string{"", "file", "link", "link/file", "not/there/yet", "link/not/there"} {
-		got, err := k.of(filepath.Join(dir, name))
+		got, err := newFinder(k.view).Of(filepath.Join(dir, name))
 		require.NoError(t, err, name)
 		require.Equal(t, HDD, got.Medium, name)
 		require.Equal(t, []string{"sda"}, got.Disks, name)

@@ -2,11 +2,11 @@ package device
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -16,7 +16,7 @@ type mount struct{ kind, source, options string }
 // mount finds a mount by its ID, or by the device where the kernel tells no ID (0). The zero mount: it is not there, as
 // one of another namespace.
 func (v *view) mount(id, dev uint64) mount {
-	table, err := os.ReadFile(v.mounts)
+	table, err := kernelfile.Read(v.mounts)
 	if err != nil {
 		return mount{}
 	}

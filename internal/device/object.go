@@ -14,28 +14,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// of finds what is there and looks behind it.
-func (v *view) of(path string) (Info, error) {
-	path, err := nearest(path)
-	if err != nil {
-		return Info{}, err
-	}
-	o, err := lookAt(path)
-	if err != nil {
-		return Info{}, err
-	}
-	return v.inform(&o), nil
-}
-
-// at looks behind an open directory.
-func (v *view) at(dir *localfs.Dir) (Info, error) {
-	var o object
-	if err := o.ask(dir); err != nil {
-		return Info{}, err
-	}
-	return v.inform(&o), nil
-}
-
 // inform tells all that is known of an object. What lies on no disk and no server known is a domain of its own, by the
 // device number that the system made up for the file system; a window into the kernel is none.
 func (v *view) inform(o *object) Info {

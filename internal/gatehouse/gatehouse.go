@@ -24,10 +24,11 @@ import (
 type Config struct {
 	Client   *iopolicy.Client
 	Settings iopolicy.Settings
-	Medium   string      // what the user says the devices are: a word of device.ParseMedium; "" or "auto": look
-	Runtime  string      // folder of what processes share; "": nothing is shared
-	Blame    bool        // name from the start who opens windows, not only once somebody was given way to
-	Idle     func() bool // nobody is at the machine; nil: not known
+	Medium   string         // what the user says the devices are: a word of device.ParseMedium; "" or "auto": look
+	Runtime  string         // folder of what processes share; "": nothing is shared
+	Blame    bool           // name from the start who opens windows, not only once somebody was given way to
+	Idle     func() bool    // nobody is at the machine; nil: not known
+	Devices  *device.Finder // what the run knows of its devices; nil: nothing yet
 }
 
 // House holds the gates. It is safe for concurrent use.
@@ -57,6 +58,9 @@ func Open(cfg Config, places ...string) (*House, error) {
 	if _, err := device.ParseMedium(cfg.Medium); err != nil {
 		return nil, fmt.Errorf("choose medium: %w", err)
 	}
+	if cfg.Devices == nil {
+		cfg.Devices = device.NewFinder()
+	}
 	h := &House{cfg: cfg, byDev: map[uint64]*room{}, byWay: map[string]*room{}}
 	h.roster.Store(new([]*room))
 	h.several = h.distinct(places) > 1
@@ -70,7 +74,7 @@ func Open(cfg Config, places ...string) (*House, error) {
 func (h *House) distinct(places []string) int {
 	var found []device.Info
 	for _, place := range places {
-		info, err := device.Of(place)
+		info, err := h.cfg.Devices.Of(place)
 		if err == nil {
 			info, err = device.Override(info, h.cfg.Medium)
 		}
@@ -91,7 +95,7 @@ func (h *House) Path(path string) *iopolicy.Pass {
 	defer h.mu.Unlock()
 	r, known := h.byWay[path]
 	if !known {
-		info, err := device.Of(path)
+		info, err := h.cfg.Devices.Of(path)
 		if err != nil {
 			info = device.Info{Key: "unknown", Why: "What it lies on cannot be found out."}
 		}
@@ -119,7 +123,7 @@ func (h *House) Dir(dir *localfs.Dir, path string) *iopolicy.Pass {
 	defer h.mu.Unlock()
 	r, known := h.byDev[st.Dev]
 	if !known {
-		info, err := device.At(dir)
+		info, err := h.cfg.Devices.At(dir)
 		if err != nil {
 			info = device.Info{Key: "unknown", Why: "What it lies on cannot be found out."}
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 	"github.com/tidemark-backup/tidemark/internal/pressure/others"
 )
 
@@ -29,7 +30,7 @@ func openGroup(d *disks, opt Options, procs, cgroups string) *group {
 		return nil
 	}
 	disk := filepath.Dir(opt.Stats[0])
-	text, err := os.ReadFile(filepath.Join(disk, "dev"))
+	text, err := kernelfile.Read(filepath.Join(disk, "dev"))
 	if err != nil {
 		return nil
 	}
@@ -51,7 +52,7 @@ func openGroup(d *disks, opt Options, procs, cgroups string) *group {
 // ownGroup returns the folder of the control group of this process, if it is below the root, counts I/O and memory (or
 // late writes are put down to others), and holds only this process and its descendants.
 func ownGroup(procs, cgroups string) string {
-	text, err := os.ReadFile(filepath.Join(procs, "self/cgroup"))
+	text, err := kernelfile.Read(filepath.Join(procs, "self/cgroup"))
 	if err != nil {
 		return ""
 	}
@@ -64,11 +65,11 @@ func ownGroup(procs, cgroups string) string {
 	if dir == "" {
 		return ""
 	}
-	on, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	on, err := kernelfile.Read(filepath.Join(dir, "cgroup.controllers"))
 	if words := strings.Fields(string(on)); err != nil || !slices.Contains(words, "io") || !slices.Contains(words, "memory") {
 		return ""
 	}
-	members, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	members, err := kernelfile.Read(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return ""
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // open finds out what can be watched of a device. A nil judge is blind, and why tells why.
@@ -58,7 +59,7 @@ func openDisks(stats []string) (*disks, error) {
 	}
 	d := &disks{}
 	for _, name := range stats {
-		if on, err := os.ReadFile(filepath.Join(filepath.Dir(name), "queue/iostats")); err == nil && strings.TrimSpace(string(on)) == "0" {
+		if on, err := kernelfile.Read(filepath.Join(filepath.Dir(name), "queue/iostats")); err == nil && strings.TrimSpace(string(on)) == "0" {
 			d.close()
 			return nil, fmt.Errorf("%s/queue/iostats is 0; write 1 to it", filepath.Dir(name))
 		}

@@ -23,9 +23,10 @@ func atMost(limit float64, limited bool) float64 {
 }
 
 // Count returns Allowed as a number of workers that keep a processor busy each: the next whole number.
-func Count() int { return whole(Allowed()) }
+func Count() int { return Whole(Allowed()) }
 
-func whole(allowed float64) int { return max(1, int(math.Ceil(allowed))) }
+// Whole returns what Allowed has told as a number of workers, for who needs both: asking takes several files of the kernel.
+func Whole(allowed float64) int { return max(1, int(math.Ceil(allowed))) }
 
 // Used returns the time of processors that this process has used so far, its own and the kernel's for it. It is 0 where
 // the system does not tell.

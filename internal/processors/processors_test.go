@@ -17,7 +17,7 @@ func TestAtMost(t *testing.T) {
 
 func TestWhole(t *testing.T) {
 	for allowed, want := range map[float64]int{0.01: 1, 0.4: 1, 1: 1, 1.2: 2, 16: 16} {
-		require.Equal(t, want, whole(allowed), "%v", allowed)
+		require.Equal(t, want, Whole(allowed), "%v", allowed)
 	}
 }
 

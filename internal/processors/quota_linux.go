@@ -2,14 +2,26 @@ package processors
 
 import (
 	"io/fs"
-	"os"
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // quota asks the control groups that this process is in.
-func quota() (limit float64, limited bool) { return quotaIn(os.DirFS("/")) }
+func quota() (limit float64, limited bool) { return quotaIn(host{}) }
+
+// host is the tree of this machine.
+type host struct{}
+
+// Open is not used: fs.ReadFile reads by ReadFile.
+func (host) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+}
+
+// ReadFile reads a file, by its path without the leading slash.
+func (host) ReadFile(name string) ([]byte, error) { return kernelfile.Read("/" + name) }
 
 // quotaIn looks for quotas in a tree that has /proc and the mounts of control groups. The smallest of those of the group
 // and of the groups that it is within counts. What cannot be read bounds nothing: the kernel enforces it all the same.

@@ -41,7 +41,8 @@ type Info struct {
 // and a cancelled context as one that wraps its cause.
 type Store interface {
 	// Put stores data under name, all or nothing, and returns once it is durable. A file that already exists under
-	// name is replaced atomically. data is not kept.
+	// name is replaced atomically. data is not kept. A lease need only be there for others to see: where a crash ends
+	// every writer it may be lost, or be empty.
 	Put(ctx context.Context, name Name, data []byte) error
 	// Get fills p from offset off of the file. A file that ends before p is full is ErrShort, and p then holds
 	// nothing of meaning. An empty p asks only whether the file is there.
@@ -53,7 +54,8 @@ type Store interface {
 	// the names first. After an error the list has ended.
 	List(ctx context.Context, kind Kind) iter.Seq2[Info, error]
 	// Delete removes the file; removing what is not there is ErrNotExist. A later Put or Delete never becomes durable
-	// before it, except that the removal of a pack, on whose absence nothing depends, may be lost in a crash.
+	// before it, except that the removal of a pack, on whose absence nothing depends, may be lost in a crash, and that
+	// of a lease in one that ends every writer.
 	Delete(ctx context.Context, name Name) error
 	// Location describes the place in words a person would use: a path or an URL without secrets.
 	Location() string

@@ -26,9 +26,10 @@ type mounted struct {
 }
 
 // Probe probes the folder path of a repository unless it is mounted as the memory in the folder cache says: then the
-// report is nil. pass is the way to the device of path. A report that could not be remembered comes with an error.
-func Probe(ctx context.Context, path, cache string, pass *iopolicy.Pass) (*target.Report, error) {
-	now, err := identity(localfs.Door{Ctx: ctx, Pass: pass}, path)
+// report is nil. pass is the way to the device of path, devices what the run knows of its devices. A report that could not
+// be remembered comes with an error.
+func Probe(ctx context.Context, path, cache string, pass *iopolicy.Pass, devices *device.Finder) (*target.Report, error) {
+	now, err := identity(localfs.Door{Ctx: ctx, Pass: pass}, path, devices)
 	if err != nil {
 		return nil, err
 	}
@@ -47,13 +48,13 @@ func Probe(ctx context.Context, path, cache string, pass *iopolicy.Pass) (*targe
 }
 
 // identity looks at what is mounted.
-func identity(door localfs.Door, path string) (target.Identity, error) {
+func identity(door localfs.Door, path string, devices *device.Finder) (target.Identity, error) {
 	dir, err := door.OpenDir(path)
 	if err != nil {
 		return target.Identity{}, err
 	}
 	defer dir.Release()
-	info, err := device.At(dir)
+	info, err := devices.At(dir)
 	if err != nil {
 		return target.Identity{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/known"
+	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/target"
 )
 
@@ -24,7 +25,7 @@ func mountMemory(t *testing.T, at string) {
 func TestProbedOncePerMount(t *testing.T) {
 	cache, path := filepath.Join(t.TempDir(), "not", "there"), t.TempDir()
 	look := func() *target.Report {
-		report, err := known.Probe(t.Context(), path, cache, nil)
+		report, err := known.Probe(t.Context(), path, cache, nil, device.NewFinder())
 		require.NoError(t, err)
 		return report
 	}
@@ -47,9 +48,9 @@ func TestProbedOncePerMount(t *testing.T) {
 func TestWhatCannotBeRemembered(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	report, err := known.Probe(t.Context(), t.TempDir(), file, nil)
+	report, err := known.Probe(t.Context(), t.TempDir(), file, nil, device.NewFinder())
 	require.ErrorContains(t, err, "remember the target")
 	require.NotNil(t, report)
-	_, err = known.Probe(t.Context(), file, t.TempDir(), nil)
+	_, err = known.Probe(t.Context(), file, t.TempDir(), nil, device.NewFinder())
 	require.Error(t, err)
 }

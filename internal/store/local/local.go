@@ -14,6 +14,14 @@
 // target. A writer that was suspended for a day and then goes on finds its temporary file gone: its rename fails, with a
 // temporary error, and nothing is harmed. A Store that only reads removes nothing.
 //
+// # Leases
+//
+// A lease is written and renamed like any other file, but not flushed where the file system is that of a disk of this
+// machine. It is there for others to see, and they see it at once. A flush would keep it for after a crash, which on such
+// a file system ends every writer: the next one would find the lease of somebody dead, and wait for it to expire. Elsewhere
+// it is flushed: what comes back after a server has failed must still have the lease of a writer that goes on. So after
+// a power cut a lease may be missing, older or empty.
+//
 // # A target that goes away
 //
 // Nothing is kept open between operations, so a disk can be unmounted at any time. The folder that is left where it was
@@ -213,7 +221,8 @@ func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) 
 }
 
 // Delete removes the file and flushes its folder, except for packs: nothing depends on the absence of a pack, and a
-// prune that removes ten thousand of them need not wait for ten thousand flushes.
+// prune that removes ten thousand of them need not wait for ten thousand flushes. Nor of a lease, where no other writer
+// outlives a crash: one that comes back is that of a dead writer.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
 	if err := s.remove(ctx, name); err != nil {
 		return fmt.Errorf("delete %s: %w", name, s.explain(ctx, err))
@@ -226,7 +235,8 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 		return err
 	}
 	path, do := s.path(name), s.look
-	if name.Kind != store.Pack {
+	lasting := name.Kind != store.Pack && (name.Kind != store.Lease || !folderEndsWithUs(filepath.Dir(path)))
+	if lasting {
 		do = s.flush
 	}
 	return do(ctx, func() error {
@@ -237,7 +247,7 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 			s.known.Store(false)
 			s.seen.Store(nil)
 		}
-		if name.Kind == store.Pack {
+		if !lasting {
 			return nil
 		}
 		return syncDir(filepath.Dir(path))

@@ -47,8 +47,13 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 		return s.orLost(ctx, err)
 	}
 	temp, renamed := f.Name(), false
-	if err = s.fill(ctx, f, name.Kind, data); err == nil {
-		err = s.flush(ctx, func() error {
+	lasting := name.Kind != store.Lease || !endsWithUs(f)
+	do := s.flush
+	if !lasting {
+		do = s.look
+	}
+	if err = s.fill(ctx, f, name.Kind, data, lasting); err == nil {
+		err = do(ctx, func() error {
 			if err := again(func() error { return unix.Rename(temp, path) }); err != nil {
 				return renameError(temp, path, err)
 			}
@@ -56,8 +61,10 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 			if name.Kind == store.Config {
 				s.seen.Store(nil) // the next Put looks at the new one
 			}
-			if err := syncDir(filepath.Dir(path)); err != nil {
-				return err
+			if lasting { // or a crash could take back the name of a file that was said to be stored
+				if err := syncDir(filepath.Dir(path)); err != nil {
+					return err
+				}
 			}
 			return s.confirm()
 		})
@@ -95,13 +102,13 @@ func renameError(temp, path string, err error) error {
 	return linkErr
 }
 
-// fill writes, flushes and closes f.
-func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []byte) error {
+// fill writes, flushes if it is to be lasting, and closes f.
+func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []byte, lasting bool) error {
 	defer f.Close() // a second Close does nothing
 	if !s.swept.Swap(true) {
 		s.sweep(ctx, f)
 	}
-	if err := s.write(ctx, f, data); err != nil {
+	if err := s.write(ctx, f, data, lasting); err != nil {
 		return err
 	}
 	if kind == store.Pack {
@@ -110,13 +117,17 @@ func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []by
 	return f.Close() // a network file system may tell here what it could not write
 }
 
-// write writes all of data and makes it durable.
-func (s *Store) write(ctx context.Context, f *os.File, data []byte) error {
+// write writes all of data and makes it durable, if it is to be: or its name could be durable before it, and stand for a
+// part of it after a crash.
+func (s *Store) write(ctx context.Context, f *os.File, data []byte, lasting bool) error {
 	if bound := s.pass.Bound(); len(data) <= small && (bound == 0 || len(data) <= bound) {
 		op := iopolicy.Op{Kind: iopolicy.Sync, Bytes: len(data), Certain: true}
+		if !lasting {
+			op.Kind = iopolicy.Write
+		}
 		_, err := s.pass.Do(ctx, op, func(int) (int, error) {
 			n, err := f.Write(data)
-			if err == nil {
+			if err == nil && lasting {
 				err = syncData(f)
 			}
 			return n, err
@@ -140,6 +151,9 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte) error {
 			return err
 		}
 		off += n
+	}
+	if !lasting {
+		return nil
 	}
 	return s.flush(ctx, func() error { return syncData(f) })
 }
