@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -85,10 +86,10 @@ type app struct {
 	print    output.Printer
 	received intake
 	task     *task
-	devices  *device.Finder // what the run knows of the devices that it meets
-	ballast  []byte         // see ballastSize
-	logon    *unlock.Logon  // nil: no share was asked for yet
-	shares   []*smb.Store   // to be closed
+	devices  *device.Finder         // what the run knows of the devices that it meets
+	ballast  atomic.Pointer[[]byte] // see ballastSize
+	logon    *unlock.Logon          // nil: no share was asked for yet
+	shares   []*smb.Store           // to be closed
 }
 
 // root is the program without its commands.

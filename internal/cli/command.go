@@ -89,13 +89,23 @@ const (
 // million objects, a tenth of its processor time, and with it less than a hundred times.
 const ballastSize = 64 << 20
 
+// atFirst is how much the heap may grow over what is in use, in percent, until the ballast is there: the first collection
+// comes at 8 MiB. A short command ends before that.
+const atFirst = 200
+
 // boundMemory makes the garbage collector work harder as the program comes near its budget. Nearly all that is in use are
 // buffers, which it need not look into, so that collecting often costs little: a first backup with 84 MiB in use collects
 // at 96 MiB, and takes no more processor time than when it collected at 106 or at 140.
+//
+// Ballast has to be collected once to count, with a start of the collector's threads: as much work as listing snapshots.
+// So it waits for the first collection, and a command that needs none does without.
 func (a *app) boundMemory() {
-	if a.ballast == nil {
-		a.ballast = make([]byte, ballastSize)
-	}
-	debug.SetGCPercent(8)
 	debug.SetMemoryLimit(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + int64(runtime.NumCPU())*perProcessor + ballastSize)
+	debug.SetGCPercent(atFirst)
+	first := new([64]byte) // nothing refers to it: the first collection takes it away
+	runtime.AddCleanup(first, func(a *app) {
+		ballast := make([]byte, ballastSize)
+		a.ballast.Store(&ballast)
+		debug.SetGCPercent(8)
+	}, a)
 }
