@@ -27,9 +27,6 @@ func newFinder(v *view) *Finder { return &Finder{view: v, met: map[uint64]Info{}
 func (f *Finder) Of(path string) (Info, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if info, known := f.recall(path); known {
-		return info, nil
-	}
 	info, err := f.of(path)
 	if err != nil {
 		return Info{}, fmt.Errorf("find device of %s: %w", path, err)
@@ -37,14 +34,15 @@ func (f *Finder) Of(path string) (Info, error) {
 	return info, nil
 }
 
-// of finds what is there, or above it, and looks behind it.
+// of looks behind what is there, or above it. Most are directories, which open by any path.
 func (f *Finder) of(path string) (Info, error) {
+	if dir, err := localfs.OpenWay(path); err == nil {
+		defer dir.Release()
+		return f.at(dir)
+	}
 	path, err := nearest(path)
 	if err != nil {
 		return Info{}, err
-	}
-	if info, known := f.recall(path); known {
-		return info, nil
 	}
 	o, err := lookAt(path)
 	if err != nil {
@@ -57,40 +55,30 @@ func (f *Finder) of(path string) (Info, error) {
 func (f *Finder) At(dir *localfs.Dir) (Info, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if info, known := f.behindOpen(dir); known {
+	info, err := f.at(dir)
+	if err != nil {
+		return Info{}, fmt.Errorf("find device of an open directory: %w", err)
+	}
+	return info, nil
+}
+
+// at recalls the file system of an open directory, or asks about it.
+func (f *Finder) at(dir *localfs.Dir) (Info, error) {
+	st, err := dir.Fstat()
+	if err != nil {
+		return Info{}, err
+	}
+	if info, known := f.met[st.Dev]; known {
 		return info, nil
 	}
 	var o object
 	if err := o.ask(dir); err != nil {
-		return Info{}, fmt.Errorf("find device of an open directory: %w", err)
+		return Info{}, err
 	}
 	return f.tell(&o), nil
 }
 
-// recall returns what is known of the file system of a directory. Of a file it knows nothing: another may be mounted over
-// its place.
-func (f *Finder) recall(path string) (Info, bool) {
-	if len(f.met) == 0 {
-		return Info{}, false
-	}
-	dir, err := localfs.OpenWay(path)
-	if err != nil {
-		return Info{}, false
-	}
-	defer dir.Release()
-	return f.behindOpen(dir)
-}
-
-func (f *Finder) behindOpen(dir *localfs.Dir) (Info, bool) {
-	st, err := dir.Fstat()
-	if err != nil {
-		return Info{}, false
-	}
-	info, known := f.met[st.Dev]
-	return info, known
-}
-
-// tell looks behind an object, and remembers its file system.
+// tell looks behind an object, and remembers its file system. Of a file it does not: another may be mounted over its place.
 func (f *Finder) tell(o *object) Info {
 	info := f.view.inform(o)
 	if o.stat.Type == tree.Dir {

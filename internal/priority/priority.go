@@ -17,7 +17,7 @@ const (
 // Applied is what holds after a policy was applied.
 type Applied struct {
 	Policy  iopolicy.Policy
-	Threads int    // of the process, when the last of them was looked at
+	Threads int    // of the process, when the last of them was looked at; 0: there was no need to look
 	Now     string // what holds for the main thread: "nice 10, batch scheduling, idle I/O class"
 	// Notes are sentences for the user: what could not be set or not be undone, and what can be done about it.
 	Notes []string

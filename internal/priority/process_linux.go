@@ -21,20 +21,15 @@ type Process struct {
 	own bool
 
 	mu    sync.Mutex
+	known bool          // the rest of this was found out
 	main  state         // of the main thread, and of those that came later, as found
 	found map[int]state // of each thread that was there
 	group *autogroup    // nil: none, or not ours alone
 }
 
-// This returns this process as it is now. Call it once, at the start: what it finds is what a better policy goes back to.
-func This() (*Process, error) {
-	p := &Process{pid: os.Getpid(), own: true}
-	if err := p.find(); err != nil {
-		return nil, fmt.Errorf("find out own priority: %w", err)
-	}
-	p.group = ownAutogroup()
-	return p, nil
-}
+// This returns this process. Call it once, at the start: as it is when it is first lowered it will be again under a better
+// policy. Until then it is not looked at, since there is nothing to be set.
+func This() (*Process, error) { return &Process{pid: os.Getpid(), own: true}, nil }
 
 // Other returns another process as it is now. The error wraps ErrNoProcess if there is none of that number.
 func Other(pid int) (*Process, error) {
@@ -45,6 +40,7 @@ func Other(pid int) (*Process, error) {
 	if err := p.find(); err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
+	p.known = true
 	return p, nil
 }
 
@@ -105,11 +101,22 @@ const (
 
 // Apply gives all threads the priority of a policy, those too that appear meanwhile; later ones have it from whoever
 // makes them. What the kernel refuses to this process itself is no error but a note: the job can be done all the same.
-// It takes some microseconds a thread and about a millisecond in all.
+// It takes some microseconds a thread and about a millisecond in all; nothing where nothing was lowered and nothing is to be.
 func (p *Process) Apply(policy iopolicy.Policy) (Applied, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := Applied{Policy: policy}
+	if !p.known {
+		if !lowers(policy) {
+			_, err := p.tell(&out)
+			return out, err
+		}
+		if err := p.find(); err != nil {
+			return out, fmt.Errorf("find out own priority: %w", err)
+		}
+		p.group = ownAutogroup()
+		p.known = true
+	}
 	for quiet, passes := 0, 0; quiet < 2 && passes < maxPasses; passes++ {
 		changed, err := p.pass(policy, &out)
 		if err != nil {
@@ -125,16 +132,24 @@ func (p *Process) Apply(policy iopolicy.Policy) (Applied, error) {
 	if p.group != nil {
 		p.group.apply(policy, &out)
 	}
-	now, err := readState(p.pid)
+	now, err := p.tell(&out)
 	if err != nil {
-		return out, fmt.Errorf("set priority of process %d: %w", p.pid, ErrNoProcess)
+		return out, err
 	}
-	out.Now = now.String()
 	if !p.own && !lowers(policy) && now.nice > 0 { // also when the marks were taken back by a call before this one
 		out.note(fmt.Sprintf("The CPU priority of process %d stays at nice %d, because nobody remembers what it was before: "+
 			"\"renice -n 0 -p %d\" sets it, as root.", p.pid, now.nice, p.pid))
 	}
 	return out, nil
+}
+
+// tell says what holds for the main thread.
+func (p *Process) tell(out *Applied) (now state, err error) {
+	if now, err = readState(p.pid); err != nil {
+		return now, fmt.Errorf("set priority of process %d: %w", p.pid, ErrNoProcess)
+	}
+	out.Now = now.String()
+	return now, nil
 }
 
 // pass looks at every thread once and reports whether one had to be changed.

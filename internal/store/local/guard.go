@@ -115,7 +115,7 @@ func (s *Store) makeHere(ctx context.Context, path string) error {
 		return nil // it was there as a mount of its own, and making what is in it looks whether it still is
 	}
 	return s.flush(ctx, func() error {
-		parent, err := os.Open(filepath.Dir(path))
+		parent, err := open(filepath.Dir(path), unix.O_RDONLY, 0)
 		if err != nil {
 			return err
 		}

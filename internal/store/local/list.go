@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
@@ -146,7 +148,7 @@ func (s *Store) info(ctx context.Context, e fs.DirEntry) (info fs.FileInfo, err 
 func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry) (bool, error)) error {
 	var d *os.File
 	err := s.look(ctx, func() (err error) {
-		d, err = os.Open(path)
+		d, err = open(path, unix.O_RDONLY, 0)
 		return err
 	})
 	if ctx.Err() != nil {

@@ -187,7 +187,7 @@ func (s *Store) openTemp(ctx context.Context, dir string) (f *os.File, err error
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
 	path := filepath.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
 	err = s.look(ctx, func() (err error) {
-		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, fileMode)
+		f, err = open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, fileMode)
 		return err
 	})
 	return f, err
@@ -234,7 +234,7 @@ func (s *Store) makeDirs(ctx context.Context, path string) error {
 // syncDir makes what changed in a folder durable. Some file systems (SMB, several in user space) cannot flush a folder
 // and say so; there is nothing more that could be done on them. It is a part of the operation that made the change.
 func syncDir(path string) error {
-	d, err := os.Open(path)
+	d, err := open(path, unix.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
