@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,6 +40,7 @@ func TestScript(t *testing.T) {
 			"jsonl":   jsonl,
 			"waitfor": waitFor,
 			"capture": capture,
+			"opens":   opens,
 		},
 	})
 }
@@ -125,4 +127,25 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no text %s in %s", args[1], lines[n-1])
 	}
 	ts.Setenv(args[0], value)
+}
+
+// opens wants no file whose path matches to be opened more than N times, by a trace of strace: opens TRACE N PATTERN
+func opens(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: opens TRACE N PATTERN")
+	}
+	most, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	pattern, err := regexp.Compile(args[2])
+	ts.Check(err)
+	count := map[string]int{}
+	paths := regexp.MustCompile(`openat\(AT_FDCWD, "([^"]*)"`).FindAllStringSubmatch(ts.ReadFile(args[0]), -1)
+	if len(paths) == 0 {
+		ts.Fatalf("nothing was opened: is %s a trace?", args[0])
+	}
+	for _, path := range paths {
+		if count[path[1]]++; count[path[1]] > most && pattern.MatchString(path[1]) {
+			ts.Fatalf("%s was opened more than %d times", path[1], most)
+		}
+	}
 }

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
@@ -117,4 +119,55 @@ func TestCommandsAreWellFormed(t *testing.T) {
 		}
 	}
 	visit(a.tree())
+}
+
+// A run makes the command that its arguments name, the same as among all, and all where it takes more than one.
+func TestOnlyTheCommandThatRunsIsMade(t *testing.T) {
+	a := &app{Process: Process{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}}
+	all := a.tree()
+	makers := a.commands()
+	require.Len(t, all.Commands(), len(makers))
+	for _, m := range makers {
+		whole, _, err := all.Find([]string{m.name})
+		require.NoError(t, err)
+		require.Equal(t, m.name, whole.Name(), "the name of a maker is that of its command")
+		root := a.treeFor([]string{"--repo", "version", m.name, "--help"})
+		if m.whole {
+			require.Len(t, root.Commands(), len(makers), m.name)
+			continue
+		}
+		require.Len(t, root.Commands(), 1, m.name)
+		require.Equal(t, whole.UsageString(), root.Commands()[0].UsageString())
+	}
+	for _, args := range [][]string{
+		nil, {"--help"}, {"help"}, {"help", "backup"}, {"bakup"}, {"--repo", "backup"}, {"--json"}, {"-r", "backup", "bakup"},
+		{"__complete", "backup", "--"}, {"__completeNoDesc", ""},
+	} {
+		require.Len(t, a.treeFor(args).Commands(), len(makers), "%q", args)
+	}
+	for _, args := range [][]string{
+		{"--repo=x", "version"}, {"--json", "version", "backup"}, {"version", "--", "backup"}, {"-r", "backup", "version"},
+		{"--unknown", "backup", "version"},
+	} {
+		root := a.treeFor(args)
+		require.Len(t, root.Commands(), 1, "%q", args)
+		require.Equal(t, "version", root.Commands()[0].Name(), "%q", args)
+	}
+}
+
+// 'version' has the global options, each made once, and no others.
+func TestVersionHasNoMoreOptionsThanItNeeds(t *testing.T) {
+	a := &app{Process: Process{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}}
+	root := a.treeFor([]string{"version"})
+	have := 0
+	root.PersistentFlags().VisitAll(func(*pflag.Flag) { have++ })
+	root.Commands()[0].Flags().VisitAll(func(f *pflag.Flag) { require.NotNil(t, root.PersistentFlags().Lookup(f.Name), f.Name) })
+	want := 0
+	for _, o := range options.Table() {
+		global := []options.Group{options.GroupRepository, options.GroupKeys, options.GroupShare, options.GroupCache, options.GroupOutput}
+		if o.Barred&options.NotFlag == 0 && slices.Contains(global, o.Group) {
+			want++
+		}
+	}
+	require.Equal(t, want, have)
 }

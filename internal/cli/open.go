@@ -77,7 +77,7 @@ func (a *app) openOptions() repo.OpenOptions {
 	opt := repo.OpenOptions{CacheDir: c.Dir, NoCache: !c.Enabled || c.Dir == "", Notify: a.print.Note,
 		Gate: a.gate}
 	at, err := a.place()
-	if c.MaxNamed || err == nil && at.remote() {
+	if c.MaxNamed || err == nil && at.remote(a.devices) {
 		opt.FrameCacheDisk = c.MaxBytes
 	}
 	return opt

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/device"
-	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -88,23 +86,7 @@ func (p place) String() string {
 }
 
 // remote reports whether the place is, or will be, on another machine. Where that cannot be found out it is not.
-func (p place) remote() bool {
-	if p.onShare() {
-		return true
-	}
-	path := p.folder
-	dir, err := localfs.OpenDir(path)
-	for errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path) {
-		path = filepath.Dir(path)
-		dir, err = localfs.OpenDir(path)
-	}
-	if err != nil {
-		return false
-	}
-	defer dir.Release()
-	info, err := dir.FS()
-	return err == nil && info.Remote
-}
+func (p place) remote(devices *device.Finder) bool { return p.medium(devices, "") == device.Remote }
 
 // medium tells what the place lies on, also before it is made. word is that of --medium: it says nothing about a share,
 // which is on another machine for certain.

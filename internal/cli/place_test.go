@@ -76,7 +76,7 @@ func TestAShareIsOnAnotherMachineWhateverIsSaid(t *testing.T) {
 	a := at(t, "--repo", "smb://me@nas/share", "--medium", "ssd")
 	p, err := a.place()
 	require.NoError(t, err)
-	require.True(t, p.remote())
+	require.True(t, p.remote(device.NewFinder()))
 	require.Equal(t, device.Remote, p.medium(device.NewFinder(), "ssd"))
 	require.Equal(t, device.Remote, a.targetMedium())
 	a.task.uploads = 0

@@ -36,7 +36,7 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 	}
 	opt := prune.Options{MaxUnused: limit, DryRun: f.dryRun, Parallel: f.parallel, Phase: a.print.Note}
 	opt.Session = repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level)}
-	if at, err := a.place(); err == nil && !at.onShare() && at.remote() {
+	if at, err := a.place(); err == nil && !at.onShare() && at.remote(a.devices) {
 		opt.Settle = settling
 	}
 	return opt, nil

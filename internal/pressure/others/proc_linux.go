@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // proc is a mounted proc file system.
@@ -30,7 +32,7 @@ func (root proc) open(pid int, start uint64) (process, error) {
 
 // startOf returns the time of the start of a process, in ticks since boot; 0: not known.
 func startOf(dir string) uint64 {
-	text, err := os.ReadFile(filepath.Join(dir, "stat"))
+	text, err := kernelfile.Read(filepath.Join(dir, "stat"))
 	if err != nil {
 		return 0
 	}
@@ -45,7 +47,7 @@ func (root proc) children(pid int, to []int) []int {
 		return to
 	}
 	for _, t := range threads {
-		text, err := os.ReadFile(filepath.Join(tasks, t.Name(), "children"))
+		text, err := kernelfile.Read(filepath.Join(tasks, t.Name(), "children"))
 		if err != nil {
 			continue
 		}

@@ -10,3 +10,6 @@ func (s *Store) Explain(err error) error { return s.explain(context.Background()
 
 // Guard is guard.
 func (s *Store) Guard(ctx context.Context) error { return s.guard(ctx) }
+
+// EndsWithUs is folderEndsWithUs.
+func EndsWithUs(path string) bool { return folderEndsWithUs(path) }
