@@ -244,6 +244,16 @@ func TestOnlyTheseSnapshots(t *testing.T) {
 	require.ErrorIs(t, err, check.ErrSnapshot)
 }
 
+// Leases are not flushed, so that one of a writer who was cut off by a power cut may be empty.
+func TestEmptyLeaseIsNoDamage(t *testing.T) {
+	st, _, _ := sample(t)
+	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Lease, ID: strings.Repeat("1", 32)}, nil))
+	res := run(t, st, check.Options{})
+	require.True(t, res.OK())
+	require.Len(t, res.Notes, 1)
+	require.Contains(t, res.Notes[0], "is empty")
+}
+
 func TestForeignNamesAndLeases(t *testing.T) {
 	st, _, _ := sample(t)
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Pack, ID: "abcd"}, []byte("x")))

@@ -28,7 +28,7 @@ func exceptions() []exception {
 		},
 		{"internal/repo/framecache", nil, "copies of sealed frames on this machine, which may vanish at any time"},
 		{
-			"internal/device", []string{"os.ReadFile", "os.ReadDir", "os.Stat", "filepath.EvalSymlinks"},
+			"internal/device", []string{"os.ReadDir", "os.Stat", "filepath.EvalSymlinks"},
 			"reads sysfs and the mount table",
 		},
 		{
@@ -39,7 +39,7 @@ func exceptions() []exception {
 			"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir", "unix.Open", "unix.Statx"},
 			"reads the counters of processes in /proc, and on which devices their open files are",
 		},
-		{"internal/processors", []string{"os.DirFS"}, "reads quotas in /proc and the control groups"},
+		{"internal/kernelfile", []string{"unix.Open"}, "reads the small files of /proc and /sys for who asks about the machine"},
 		{
 			"internal/priority", []string{"os.ReadDir", "os.ReadFile", "os.WriteFile", "unix.Open"},
 			"lists threads and sets the session's nice value in /proc, and asks the terminal who is in front",

@@ -1,6 +1,10 @@
 package local
 
-import "context"
+import (
+	"context"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+)
 
 // RenameError is renameError, for situations that cannot be brought about from outside.
 func RenameError(temp, path string, err error) error { return renameError(temp, path, err) }
@@ -11,5 +15,5 @@ func (s *Store) Explain(err error) error { return s.explain(context.Background()
 // Guard is guard.
 func (s *Store) Guard(ctx context.Context) error { return s.guard(ctx) }
 
-// EndsWithUs is folderEndsWithUs.
-func EndsWithUs(path string) bool { return folderEndsWithUs(path) }
+// Brief is brief.
+func (s *Store) Brief(kind store.Kind) bool { return s.brief(kind) }

@@ -45,6 +45,9 @@ type seen struct {
 	config []byte
 	marker place
 	packs  place // zero: the folder was not there
+	// brief: leases lie on a file system of a disk, or of memory, that is this kernel's alone: what crashes it ends all who
+	// write there.
+	brief bool
 }
 
 // guard refuses to write where the target no longer is. It looks up two names, which are in memory on a disk of this
@@ -190,7 +193,23 @@ func (s *Store) observe(ctx context.Context) (*seen, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	if now.marker.ino != 0 { // or it is none of the file systems that are known well
+		err = s.look(ctx, func() error {
+			leases, err := spotOf(filepath.Join(s.root, store.Lease.Folder()))
+			now.brief = err == nil && leases.mount == now.marker.mount
+			return nil //nolint:nilerr // leases are flushed then
+		})
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	return now, nil
+}
+
+// brief tells whether files of a kind need not outlast a crash: see Leases in the package comment.
+func (s *Store) brief(kind store.Kind) bool {
+	was := s.seen.Load()
+	return kind == store.Lease && was != nil && was.brief
 }
 
 func (s *Store) placeOf(ctx context.Context, path string) (p place, err error) {

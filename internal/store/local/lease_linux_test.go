@@ -18,13 +18,16 @@ func TestWhatIsFlushed(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "repo")
 	st, err := local.Create(root, gate.Pass(iopolicy.NewClient(iopolicy.Important)))
 	require.NoError(t, err)
+	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("x")))
+	st, err = local.Open(root, gate.Pass(iopolicy.NewClient(iopolicy.Important)))
+	require.NoError(t, err)
 	flushes := func(do func() error) int {
 		_, before := gate.Syncs()
 		require.NoError(t, do())
 		_, after := gate.Syncs()
 		return int(after - before)
 	}
-	for kind := range store.Kinds() {
+	for _, kind := range []store.Kind{store.Lease, store.Pack, store.Snapshot, store.Index, store.Key, store.Mark, store.Config} {
 		name := store.Name{Kind: kind, ID: "ab"}
 		if kind == store.Config {
 			name.ID = ""
@@ -35,7 +38,7 @@ func TestWhatIsFlushed(t *testing.T) {
 		if kind == store.Pack {
 			wantDelete = 0
 		}
-		if kind == store.Lease && local.EndsWithUs(root) {
+		if kind == store.Lease && st.Brief(store.Lease) {
 			wantPut, wantDelete = 0, 0
 		}
 		require.Equal(t, wantPut, flushes(put), kind)
@@ -46,14 +49,36 @@ func TestWhatIsFlushed(t *testing.T) {
 	}
 }
 
-// A file system that a server or a program makes keeps its leases over a crash of that.
-func TestLeasesOfFUSEAreFlushed(t *testing.T) {
-	real, point := t.TempDir(), t.TempDir()
-	serve(t, real, point)
-	require.False(t, local.EndsWithUs(point))
-	require.False(t, local.EndsWithUs("/proc"))
-	require.False(t, local.EndsWithUs(filepath.Join(point, "none")))
-	if _, err := os.Stat("/dev/shm"); err == nil {
-		require.True(t, local.EndsWithUs("/dev/shm"))
+// On a file system that a server or a program makes leases outlast a crash of that.
+func TestWhereLeasesAreFlushed(t *testing.T) {
+	at := func(root string) *local.Store {
+		t.Helper()
+		st, err := local.Create(root, nil)
+		require.NoError(t, err)
+		require.False(t, st.Brief(store.Lease), "nothing is known of the place yet")
+		require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("x")))
+		st, err = local.Open(root, nil)
+		require.NoError(t, err)
+		require.False(t, st.Brief(store.Snapshot))
+		return st
 	}
+	memory := filepath.Join(t.TempDir(), "memory")
+	require.NoError(t, os.Mkdir(memory, 0o755))
+	if mountSmall(memory) != nil {
+		t.Skip("needs the right to mount")
+	}
+	t.Cleanup(func() { _ = unmount(memory) })
+	require.True(t, at(filepath.Join(memory, "repo")).Brief(store.Lease))
+
+	// Leases on another file system than the rest.
+	elsewhere := filepath.Join(memory, "elsewhere")
+	root := filepath.Join(t.TempDir(), "repo")
+	require.NoError(t, os.Mkdir(elsewhere, 0o700))
+	require.NoError(t, os.Mkdir(root, 0o700))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(root, "leases")))
+	require.False(t, at(root).Brief(store.Lease))
+
+	point := t.TempDir()
+	serve(t, t.TempDir(), point)
+	require.False(t, at(filepath.Join(point, "repo")).Brief(store.Lease))
 }

@@ -235,7 +235,7 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 		return err
 	}
 	path, do := s.path(name), s.look
-	lasting := name.Kind != store.Pack && (name.Kind != store.Lease || !folderEndsWithUs(filepath.Dir(path)))
+	lasting := name.Kind != store.Pack && !s.brief(name.Kind)
 	if lasting {
 		do = s.flush
 	}

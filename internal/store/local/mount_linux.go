@@ -75,20 +75,6 @@ func keepsNumbers(magic uint32) bool {
 	return false
 }
 
-// endsWithUs tells whether f lies on a file system of a disk, or of memory, that is this kernel's alone: what crashes it
-// ends all who write there.
-func endsWithUs(f *os.File) bool {
-	var st unix.Statfs_t
-	err := control(f, func(fd int) error { return again(func() error { return unix.Fstatfs(fd, &st) }) }, "fstatfs")
-	return err == nil && keepsNumbers(uint32(st.Type))
-}
-
-// folderEndsWithUs is endsWithUs of a folder.
-func folderEndsWithUs(path string) bool {
-	var st unix.Statfs_t
-	return again(func() error { return unix.Statfs(path, &st) }) == nil && keepsNumbers(uint32(st.Type))
-}
-
 // mountedFrom returns type and source of the mount by which a path is reached, as the mount table has them; "" where it
 // cannot be found there.
 func mountedFrom(path string) string {

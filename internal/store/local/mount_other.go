@@ -5,7 +5,6 @@ package local
 import (
 	"fmt"
 	"io/fs"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,9 +37,3 @@ func fileSystem(path string) (name string, keeps bool, err error) {
 	kind := unix.ByteSliceToString(st.Fstypename[:])
 	return fmt.Sprintf("%s:%s", kind, unix.ByteSliceToString(st.Mntfromname[:])), kind == "apfs", nil
 }
-
-// endsWithUs: nobody has tried here what a crash leaves, so that every lease is flushed.
-func endsWithUs(*os.File) bool { return false }
-
-// folderEndsWithUs is endsWithUs of a folder.
-func folderEndsWithUs(string) bool { return false }

@@ -47,7 +47,7 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 		return s.orLost(ctx, err)
 	}
 	temp, renamed := f.Name(), false
-	lasting := name.Kind != store.Lease || !endsWithUs(f)
+	lasting := !s.brief(name.Kind)
 	do := s.flush
 	if !lasting {
 		do = s.look
