@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -16,11 +17,13 @@ const batchFiles = 64
 // waited for, and those that are neighbours become one. Where that cannot be had it reads them one after the other, and
 // what comes of it is the same. It belongs to one goroutine at a time.
 type Batch struct {
-	ring   *ring.Ring // nil: one after the other
-	reads  []ring.Read
-	spare  []*File
-	facts  iopolicy.Series
-	places iopolicy.Series
+	ring    *ring.Ring // nil: one after the other
+	reads   []ring.Read
+	spare   []*File
+	cached  bool    // nothing is read past the page cache that is not in it
+	aligned aligned // for direct reads
+	facts   iopolicy.Series
+	places  iopolicy.Series
 }
 
 // NewBatch makes a Batch; together=false makes one that reads one file after the other on every system.
@@ -34,6 +37,9 @@ func NewBatch(together bool) *Batch {
 	}
 	return b
 }
+
+// KeepToCache makes b read nothing straight from the disk, as it does with small files that are not in memory otherwise.
+func (b *Batch) KeepToCache() { b.cached = true }
 
 // Most returns how many files it is of use to have open for one ReadWhole; 1 where they are read one after the other.
 func (b *Batch) Most() int {
@@ -50,7 +56,7 @@ func (b *Batch) Close() error {
 	}
 	r := b.ring
 	b.ring = nil
-	if err := r.Close(); err != nil {
+	if err := errors.Join(r.Close(), b.aligned.close()); err != nil {
 		return fmt.Errorf("close ring: %w", err)
 	}
 	return nil
@@ -146,7 +152,7 @@ func (b *Batch) together(room []byte, files []Whole) int {
 // prepare sets b.reads up for as many of the files as a bound allows, and returns those. One that is larger by itself is
 // read as far as that.
 func (b *Batch) prepare(files []Whole, bound int) []Whole {
-	b.reads = b.reads[:0]
+	b.reads, b.aligned.used = b.reads[:0], 0
 	bytes := 0
 	for i := range files {
 		w := &files[i]
@@ -159,10 +165,14 @@ func (b *Batch) prepare(files []Whole, bound int) []Whole {
 		}
 		w.File.bound(bound > 0)
 		flags := w.File.guarded(n > int(w.Size))
-		if flags == 0 {
+		r := ring.Read{FD: w.File.fd, From: w.At, Len: n, Flags: flags}
+		if bound == 0 {
+			b.direct(w, &r)
+		}
+		if flags == 0 && r.Into == nil {
 			w.File.NoteCache()
 		}
-		b.reads = append(b.reads, ring.Read{FD: w.File.fd, From: w.At, Len: n, Flags: flags})
+		b.reads = append(b.reads, r)
 	}
 	return files
 }
@@ -176,9 +186,11 @@ func (w *Whole) take(r *ring.Read, room []byte) {
 			return
 		}
 		w.File.refused(r.Err)
+		w.refusedDirect(r)
 		w.N, w.Err = w.File.ReadWhole(w.room(room), w.Size)
 		return
 	}
+	w.arrive(r, room)
 	w.N, w.Err = w.File.readRest(w.room(room), r.N)
 }
 
@@ -206,6 +218,7 @@ func (f *File) ReadWhole(p []byte, size uint64) (int, error) {
 
 // readStart reads p, which is all there should be of the file if whole.
 func (f *File) readStart(p []byte, whole bool) (int, error) {
+	f.setDirect(false) // it was read so before
 	if flags := f.past(whole); flags != 0 {
 		if n, err, ok := f.readPast(p, flags); ok {
 			return n, err

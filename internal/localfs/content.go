@@ -16,6 +16,8 @@ type content struct {
 	fd      int
 	door    Door
 	bounded atomic.Bool // the kernel was told to read no more than it is asked for
+
+	isDirect bool // whatever is read comes from the device, and is aligned; only while a Batch reads it
 }
 
 // readFull reads until p is full, the file ends (io.EOF), or an error.
@@ -41,6 +43,7 @@ func (c *content) readSome(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	c.bound(grant.Max > 0)
+	c.setDirect(false)
 	n, err := pread(c.fd, p[:cut(off, len(p), grant.Max)], off)
 	grant.End(n)
 	return n, err
