@@ -27,6 +27,7 @@ func directly(t *testing.T, d *Dir, path string) *Batch {
 	if b.Most() == 1 || !f.async() || !f.mayDirect() {
 		t.Skip("nothing is read directly here: there is no io_uring, or the file system is not one of those meant")
 	}
+	chill(t, path+"/probe") // to find this out may have begun to fetch it
 	if n, ok := f.cached(0, 7); !ok || n > 0 {
 		t.Skip("the system does not tell what is in memory, or does not let go of it")
 	}
