@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/internal/localfs/ring"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -17,13 +18,13 @@ const batchFiles = 64
 // waited for, and those that are neighbours become one. Where that cannot be had it reads them one after the other, and
 // what comes of it is the same. It belongs to one goroutine at a time.
 type Batch struct {
-	ring    *ring.Ring // nil: one after the other
-	reads   []ring.Read
-	spare   []*File
-	cached  bool    // nothing is read past the page cache that is not in it
-	aligned aligned // for direct reads
-	facts   iopolicy.Series
-	places  iopolicy.Series
+	ring   *ring.Ring // nil: one after the other
+	reads  []ring.Read
+	spare  []*File
+	cached bool        // nothing is read past the page cache that is not in it
+	memory disk.Memory // for direct reads
+	facts  iopolicy.Series
+	places iopolicy.Series
 }
 
 // NewBatch makes a Batch; together=false makes one that reads one file after the other on every system.
@@ -56,7 +57,7 @@ func (b *Batch) Close() error {
 	}
 	r := b.ring
 	b.ring = nil
-	if err := errors.Join(r.Close(), b.aligned.close()); err != nil {
+	if err := errors.Join(r.Close(), b.memory.Close()); err != nil {
 		return fmt.Errorf("close ring: %w", err)
 	}
 	return nil
@@ -152,7 +153,8 @@ func (b *Batch) together(room []byte, files []Whole) int {
 // prepare sets b.reads up for as many of the files as a bound allows, and returns those. One that is larger by itself is
 // read as far as that.
 func (b *Batch) prepare(files []Whole, bound int) []Whole {
-	b.reads, b.aligned.used = b.reads[:0], 0
+	b.reads = b.reads[:0]
+	b.memory.Reset()
 	bytes := 0
 	for i := range files {
 		w := &files[i]
@@ -177,6 +179,21 @@ func (b *Batch) prepare(files []Whole, bound int) []Whole {
 	return files
 }
 
+// direct makes r, which reads w as a whole, a direct read, if the file is small, nothing of it is in memory, and it can be
+// one. What is in memory, if only a page, is read from there: it costs less, and may be newer than what is on the disk.
+func (b *Batch) direct(w *Whole, r *ring.Read) {
+	f := w.File
+	if b.cached || r.Len > disk.MostRead || w.Size == 0 || !f.host.direct.Read(f.opened.Dev, f.fd, f.Confirm) {
+		return
+	}
+	if n, ok := f.cached(0, int64(w.Size)); !ok || n > 0 {
+		return
+	}
+	if into := b.memory.Take(r.Len); into != nil && f.setDirect(true) {
+		r.Into, r.Len = into, len(into)
+	}
+}
+
 // take makes of one read what File.ReadWhole makes of its first. What went wrong is tried again by itself, so that there
 // is one place where errors come from.
 func (w *Whole) take(r *ring.Read, room []byte) {
@@ -186,11 +203,15 @@ func (w *Whole) take(r *ring.Read, room []byte) {
 			return
 		}
 		w.File.refused(r.Err)
-		w.refusedDirect(r)
+		if r.Into != nil {
+			w.File.host.direct.Refused(w.File.opened.Dev, r.Err)
+		}
 		w.N, w.Err = w.File.ReadWhole(w.room(room), w.Size)
 		return
 	}
-	w.arrive(r, room)
+	if r.Into != nil {
+		r.N = copy(w.room(room), r.Into[:r.N])
+	}
 	w.N, w.Err = w.File.readRest(w.room(room), r.N)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
@@ -64,6 +65,14 @@ func (c *content) bound(on bool) {
 	if c.bounded.Load() != on && c.bounded.Swap(on) != on {
 		pages.ReadAhead(c.fd, !on)
 	}
+}
+
+// setDirect makes all reads of c direct, or none, and reports whether they are as they should be.
+func (c *content) setDirect(on bool) bool {
+	if c.isDirect != on && disk.Direct(c.fd, on) == nil {
+		c.isDirect = on
+	}
+	return c.isDirect == on
 }
 
 // writeFull writes all of p, or returns an error.

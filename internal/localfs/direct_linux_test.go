@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/internal/localfs/ring"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
@@ -24,7 +25,7 @@ func directly(t *testing.T, d *Dir, path string) *Batch {
 	f, err := b.Open(d, "probe", Known{})
 	require.NoError(t, err)
 	defer b.Done(f)
-	if b.Most() == 1 || !f.async() || !f.mayDirect() {
+	if b.Most() == 1 || !f.async() || !mayDirect(f) {
 		t.Skip("nothing is read directly here: there is no io_uring, or the file system is not one of those meant")
 	}
 	chill(t, path+"/probe") // to find this out may have begun to fetch it
@@ -33,6 +34,8 @@ func directly(t *testing.T, d *Dir, path string) *Batch {
 	}
 	return b
 }
+
+func mayDirect(f *File) bool { return f.host.direct.Read(f.opened.Dev, f.fd, f.Confirm) }
 
 // cold writes a file and lets nothing of it stay in memory.
 func cold(t *testing.T, path string, content []byte) {
@@ -61,8 +64,8 @@ func (b *Batch) directs() (n int) {
 }
 
 var directSizes = []int{
-	1, 60, 511, 512, 513, directUnit - 1, directUnit, directUnit + 1, 2*directUnit - 1, 2 * directUnit,
-	directFile - 1, directFile, directFile + 1, 3 * directFile,
+	1, 60, 511, 512, 513, disk.Unit - 1, disk.Unit, disk.Unit + 1, 2*disk.Unit - 1, 2 * disk.Unit,
+	disk.MostRead - 1, disk.MostRead, disk.MostRead + 1, 3 * disk.MostRead,
 }
 
 func TestDirectReadsAreThoseOfTheCache(t *testing.T) {
@@ -78,7 +81,7 @@ func TestDirectReadsAreThoseOfTheCache(t *testing.T) {
 		got := readNamed(t, b, d, []string{name, name + " too"}, asOpened, nil)
 		require.Equal(t, map[string]outcome{name: want, name + " too": want}, got)
 		direct := 0
-		if size < directFile {
+		if size < disk.MostRead {
 			direct = 2
 		}
 		require.Equal(t, direct, b.directs(), name)
@@ -151,7 +154,7 @@ func TestDirectReadsKeepToTheirMemory(t *testing.T) {
 	b := directly(t, d, path)
 	names, want := []string(nil), map[string]outcome{}
 	for i := range 2*batchFiles + 10 {
-		name, content := fmt.Sprint(i), testkit.Noise(uint64(i), 3*directUnit+100)
+		name, content := fmt.Sprint(i), testkit.Noise(uint64(i), 3*disk.Unit+100)
 		cold(t, filepath.Join(path, name), content)
 		names = append(names, name)
 		want[name] = outcome{n: len(content), content: string(content)}
@@ -163,7 +166,7 @@ func TestDirectReadsKeepToTheirMemory(t *testing.T) {
 		chill(t, filepath.Join(path, name))
 	}
 	got := readNamed(t, b, d, names[:batchFiles], asOpened, nil)
-	require.Equal(t, directRoom/(4*directUnit), b.directs())
+	require.Equal(t, disk.Room/(4*disk.Unit), b.directs())
 	for name, o := range got {
 		require.Equal(t, want[name], o)
 	}
@@ -174,8 +177,8 @@ func TestDirectReadsOfWhatChanged(t *testing.T) {
 	d, path := openTemp(t)
 	b := directly(t, d, path)
 	for was, is := range map[int]int{
-		100: 5000, 5000: 100, directUnit: directUnit + 1, directUnit - 1: directUnit, 7000: 0, 20: 100_000, 8192: 4096, 4097: 4096,
-		directFile - 1: 4 * directFile, 300: 300,
+		100: 5000, 5000: 100, disk.Unit: disk.Unit + 1, disk.Unit - 1: disk.Unit, 7000: 0, 20: 100_000, 8192: 4096, 4097: 4096,
+		disk.MostRead - 1: 4 * disk.MostRead, 300: 300,
 	} {
 		t.Run(fmt.Sprintf("%d to %d", was, is), func(t *testing.T) {
 			names := []string{"a", "b", "c"}
@@ -203,7 +206,7 @@ func TestDirectReadsAreMadeGood(t *testing.T) {
 	b := directly(t, d, path)
 	content := testkit.Noise(3, 6000)
 	for name, came := range map[string]ring.Read{
-		"nothing": {}, "an odd part": {N: 100}, "a block": {N: directUnit}, "all but a byte": {N: 5999}, "all": {N: 6000},
+		"nothing": {}, "an odd part": {N: 100}, "a block": {N: disk.Unit}, "all but a byte": {N: 5999}, "all": {N: 6000},
 		"EINTR": {Err: unix.EINTR}, "EAGAIN": {Err: unix.EAGAIN}, "EINVAL": {Err: unix.EINVAL}, "not asked": {Err: ring.ErrUnread},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,8 +232,8 @@ func TestDirectReadsAreMadeGood(t *testing.T) {
 				require.True(t, bytes.Equal(content, room[1:1+n]))
 				require.False(t, f.isDirect)
 			}
-			require.Equal(t, came.Err == unix.EINVAL, !f.mayDirect())
-			f.host.indirect.Store(0)
+			require.Equal(t, came.Err == unix.EINVAL, !mayDirect(f))
+			f.host.direct = disk.Systems{}
 		})
 	}
 }
@@ -239,24 +242,32 @@ func TestDirectReadsAreMadeGood(t *testing.T) {
 func TestDirectReadsRefused(t *testing.T) {
 	d, path := openTemp(t)
 	b := directly(t, d, path)
-	names := []string{"a", "b", "c"}
-	for _, name := range names {
+	var files []Whole
+	for i, name := range []string{"a", "b", "c"} {
 		cold(t, filepath.Join(path, name), []byte(name))
+		f, err := b.Open(d, name, Known{})
+		require.NoError(t, err)
+		defer b.Done(f)
+		files = append(files, Whole{File: f, Size: 1, At: 2 * i})
 	}
-	require.NotNil(t, b.aligned.take(1))
-	whole := b.aligned.room
-	b.aligned.room = whole[1:] // no disk takes such an address
-	defer func() { b.aligned.room = whole }()
-	for i := range 2 {
-		for name, o := range readNamed(t, b, d, names, asOpened, func() {
-			for _, name := range names {
-				chill(t, filepath.Join(path, name))
-			}
-		}) {
-			require.Equal(t, outcome{n: 1, content: name}, o)
-		}
-		require.Equal(t, []int{3, 0}[i], b.directs())
+	room := make([]byte, 6)
+	files = b.prepare(files, 0)
+	require.Equal(t, 3, b.directs())
+	for i := range b.reads {
+		r := &b.reads[i]
+		r.Into, r.Len = r.Into[1:], r.Len-1 // no disk takes such an address
 	}
+	b.ring.Read(room, b.reads)
+	for i := range files {
+		require.ErrorIs(t, b.reads[i].Err, unix.EINVAL)
+		files[i].take(&b.reads[i], room)
+		require.NoError(t, files[i].Err)
+		require.Equal(t, 1, files[i].N)
+		chill(t, filepath.Join(path, "abc"[i:i+1]))
+	}
+	require.Equal(t, "a\x00b\x00c\x00", string(room))
+	b.prepare(files, 0)
+	require.Zero(t, b.directs())
 }
 
 // Where the descriptor cannot be made direct, the file is read as ever.
@@ -272,7 +283,7 @@ func TestDescriptorsThatCannotBeDirect(t *testing.T) {
 		t.Skip(err)
 	}
 	defer f.Close()
-	require.False(t, f.mayDirect())
+	require.False(t, mayDirect(f))
 	require.False(t, f.setDirect(true))
 	require.False(t, f.isDirect)
 	n, err := f.ReadWhole(make([]byte, 5001), 5000)
