@@ -14,10 +14,10 @@ const (
 	// Unit is what direct reads are aligned to and are multiples of: at least what any disk asks for, and no less than a
 	// block, since otherwise the reads of neighbouring files were not neighbours on the disk.
 	Unit = 4096
-	// MostRead is the largest direct read of a small file that is worth it: what comes has to be copied once. Room is how
-	// much of it Memory holds.
+	// MostRead is the largest direct read of a small file that is worth it: what comes has to be copied once.
 	MostRead = 64 << 10
-	Room     = 512 << 10
+	// Room is how many bytes Memory holds.
+	Room = 512 << 10
 )
 
 // Systems remembers which file systems read directly. One is asked once, as long as it is not another one's turn. The zero

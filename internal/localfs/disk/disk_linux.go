@@ -50,6 +50,21 @@ func Direct(fd int, on bool) error {
 	return nil
 }
 
+// ReadStart is preadv2 at the beginning of a file with some RWF_ flags, again after EINTR; p is not empty.
+func ReadStart(fd int, p []byte, flags uint32) (int, unix.Errno) {
+	part := unix.Iovec{Base: &p[0]}
+	part.SetLen(len(p))
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&part)), 1, 0, 0, uintptr(flags))
+		if errno == 0 {
+			return int(n), 0
+		}
+		if errno != unix.EINTR {
+			return 0, errno
+		}
+	}
+}
+
 // get returns memory that begins with a page; nil: there is none.
 func get() []byte {
 	room, err := unix.Mmap(-1, 0, Room, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
