@@ -37,3 +37,12 @@ func (p *pipeline) byExtent(dir *localfs.Dir) bool {
 	}
 	return false
 }
+
+// files returns what reads the small files of a directory.
+func (r *Reading) files() *localfs.Batch {
+	b := localfs.NewBatch(!r.Singly)
+	if r.Cached {
+		b.KeepToCache()
+	}
+	return b
+}

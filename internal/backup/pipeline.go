@@ -59,6 +59,7 @@ type Reading struct {
 	Retries       int  // attempts after the first on a file that changes
 	AccessTime    bool // keep access times
 	Singly        bool // one small file after the other, rather than those of a directory together
+	Cached        bool // through the page cache, also small files that are not in it
 	Order         Order
 }
 

@@ -92,7 +92,7 @@ type opened struct {
 
 // read is one reader.
 func (p *pipeline) read(ctx context.Context) (err error) {
-	r := &reader{pipeline: p, files: localfs.NewBatch(!p.src.Reading.Singly), clock: p.Ledger.Worker("reader")}
+	r := &reader{pipeline: p, files: p.src.Reading.files(), clock: p.Ledger.Worker("reader")}
 	defer func() { err = errors.Join(err, r.files.Close()) }()
 	defer r.clock.Stop()
 	r.clock.Enter(report.WaitScan)

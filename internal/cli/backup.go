@@ -249,7 +249,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		return err
 	}
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
-	job.Source.Reading.Singly = !reading.Batches
+	job.Source.Reading.Singly, job.Source.Reading.Cached = !reading.Batches, !reading.Direct
 	if job.Source.Reading.Order, err = backup.ParseOrder(reading.Order); err != nil {
 		return err
 	}

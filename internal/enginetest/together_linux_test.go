@@ -1,12 +1,15 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
@@ -71,9 +74,43 @@ func TestTreesDoNotDependOnHowFilesAreRead(t *testing.T) {
 				require.Equal(t, before.Bytes.Read, now.Bytes.Read)
 				require.Equal(t, before.Bytes.BeforeDedup, now.Bytes.BeforeDedup)
 			}
+			for _, cached := range []bool{true, false} {
+				chill(t, src) // else nothing is read straight from the disk
+				job := readAll(e.job(src), false)
+				job.Source.Reading.Cached = cached
+				direct, now, err := e.backup(job)
+				require.NoError(t, err)
+				require.Empty(t, e.failures())
+				require.Equal(t, e.subtree(one, src), e.subtree(direct, src))
+				require.Equal(t, before.Bytes.Read, now.Bytes.Read)
+				require.Equal(t, before.Bytes.BeforeDedup, now.Bytes.BeforeDedup)
+			}
 			e.requireRestored(src)
 		})
 	}
+}
+
+// chill makes the system forget what it has in memory of the files below root, as far as their paths are not too long.
+func chill(t *testing.T, root string) {
+	t.Helper()
+	unix.Sync()
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, unix.ENAMETOOLONG) {
+			return fs.SkipDir
+		}
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		f, err := os.Open(path)
+		if errors.Is(err, unix.ENAMETOOLONG) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	}))
 }
 
 // The gate of the source hears of the same bytes whether they are read one file after the other or together, in fewer

@@ -1,9 +1,11 @@
 package localfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/internal/localfs/ring"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -19,6 +21,8 @@ type Batch struct {
 	ring   *ring.Ring // nil: one after the other
 	reads  []ring.Read
 	spare  []*File
+	cached bool        // nothing is read past the page cache that is not in it
+	memory disk.Memory // for direct reads
 	facts  iopolicy.Series
 	places iopolicy.Series
 }
@@ -35,6 +39,9 @@ func NewBatch(together bool) *Batch {
 	return b
 }
 
+// KeepToCache makes b read nothing straight from the disk, as it does with small files that are not in memory otherwise.
+func (b *Batch) KeepToCache() { b.cached = true }
+
 // Most returns how many files it is of use to have open for one ReadWhole; 1 where they are read one after the other.
 func (b *Batch) Most() int {
 	if b.ring == nil {
@@ -50,7 +57,7 @@ func (b *Batch) Close() error {
 	}
 	r := b.ring
 	b.ring = nil
-	if err := r.Close(); err != nil {
+	if err := errors.Join(r.Close(), b.memory.Close()); err != nil {
 		return fmt.Errorf("close ring: %w", err)
 	}
 	return nil
@@ -147,6 +154,7 @@ func (b *Batch) together(room []byte, files []Whole) int {
 // read as far as that.
 func (b *Batch) prepare(files []Whole, bound int) []Whole {
 	b.reads = b.reads[:0]
+	b.memory.Reset()
 	bytes := 0
 	for i := range files {
 		w := &files[i]
@@ -159,12 +167,31 @@ func (b *Batch) prepare(files []Whole, bound int) []Whole {
 		}
 		w.File.bound(bound > 0)
 		flags := w.File.guarded(n > int(w.Size))
-		if flags == 0 {
+		r := ring.Read{FD: w.File.fd, From: w.At, Len: n, Flags: flags}
+		if bound == 0 {
+			b.direct(w, &r)
+		}
+		if flags == 0 && r.Into == nil {
 			w.File.NoteCache()
 		}
-		b.reads = append(b.reads, ring.Read{FD: w.File.fd, From: w.At, Len: n, Flags: flags})
+		b.reads = append(b.reads, r)
 	}
 	return files
+}
+
+// direct makes r, which reads w as a whole, a direct read, if the file is small, nothing of it is in memory, and it can be
+// one. What is in memory, if only a page, is read from there: it costs less, and may be newer than what is on the disk.
+func (b *Batch) direct(w *Whole, r *ring.Read) {
+	f := w.File
+	if b.cached || r.Len > disk.MostRead || w.Size == 0 || !f.host.direct.Read(f.opened.Dev, f.fd, f.Confirm) {
+		return
+	}
+	if n, ok := f.cached(0, int64(w.Size)); !ok || n > 0 {
+		return
+	}
+	if into := b.memory.Take(r.Len); into != nil && f.setDirect(true) {
+		r.Into, r.Len = into, len(into)
+	}
 }
 
 // take makes of one read what File.ReadWhole makes of its first. What went wrong is tried again by itself, so that there
@@ -176,8 +203,14 @@ func (w *Whole) take(r *ring.Read, room []byte) {
 			return
 		}
 		w.File.refused(r.Err)
+		if r.Into != nil {
+			w.File.host.direct.Refused(w.File.opened.Dev, r.Err)
+		}
 		w.N, w.Err = w.File.ReadWhole(w.room(room), w.Size)
 		return
+	}
+	if r.Into != nil {
+		r.N = copy(w.room(room), r.Into[:r.N])
 	}
 	w.N, w.Err = w.File.readRest(w.room(room), r.N)
 }
@@ -206,6 +239,7 @@ func (f *File) ReadWhole(p []byte, size uint64) (int, error) {
 
 // readStart reads p, which is all there should be of the file if whole.
 func (f *File) readStart(p []byte, whole bool) (int, error) {
+	f.setDirect(false) // it was read so before
 	if flags := f.past(whole); flags != 0 {
 		if n, err, ok := f.readPast(p, flags); ok {
 			return n, err

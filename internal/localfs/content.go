@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
@@ -16,6 +17,8 @@ type content struct {
 	fd      int
 	door    Door
 	bounded atomic.Bool // the kernel was told to read no more than it is asked for
+
+	isDirect bool // whatever is read comes from the device, and is aligned; only while a Batch reads it
 }
 
 // readFull reads until p is full, the file ends (io.EOF), or an error.
@@ -41,6 +44,7 @@ func (c *content) readSome(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	c.bound(grant.Max > 0)
+	c.setDirect(false)
 	n, err := pread(c.fd, p[:cut(off, len(p), grant.Max)], off)
 	grant.End(n)
 	return n, err
@@ -61,6 +65,14 @@ func (c *content) bound(on bool) {
 	if c.bounded.Load() != on && c.bounded.Swap(on) != on {
 		pages.ReadAhead(c.fd, !on)
 	}
+}
+
+// setDirect makes all reads of c direct, or none, and reports whether they are as they should be.
+func (c *content) setDirect(on bool) bool {
+	if c.isDirect != on && disk.Direct(c.fd, on) == nil {
+		c.isDirect = on
+	}
+	return c.isDirect == on
 }
 
 // writeFull writes all of p, or returns an error.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -34,7 +35,7 @@ func presuming(t *testing.T, d *Dir, path string) *Batch {
 	require.NoError(t, err)
 	defer f.Close()
 	var p [8]byte
-	if _, errno := preadFlags(f.fd, p[:], unix.RWF_DONTCACHE); errno != 0 {
+	if _, errno := disk.ReadStart(f.fd, p[:], unix.RWF_DONTCACHE); errno != 0 {
 		t.Skipf("no reading past the page cache here: %v", errno)
 	}
 	return b

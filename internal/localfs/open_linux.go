@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/internal/localfs/nodev"
 )
 
@@ -22,6 +23,7 @@ type host struct {
 	keeps       atomic.Uint64 // 1 + number of the file system last found to leave in memory what was read
 	waits       atomic.Uint64 // 1 + number of the one last found to block whoever reads, whatever is asked
 	async       atomic.Uint64 // 1 + number of the one last found not to
+	direct      disk.Systems
 	unplaced    atomic.Uint64 // 1 + number of the one last found not to tell where content lies
 	privileged  bool          // may open device nodes of every owner
 	calm        nodev.Mounts  // where no device can be opened

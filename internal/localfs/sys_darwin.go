@@ -10,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// host is what was learned about the running kernel: on macOS nothing needs to be.
-type host struct{}
+// host is what was learned about the running kernel: on macOS nothing needs to be, and nothing is read directly.
+type host struct{ direct disk.Systems }
 
 func newHost() *host { return &host{} }
 

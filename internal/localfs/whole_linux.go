@@ -1,10 +1,9 @@
 package localfs
 
 import (
-	"unsafe"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -20,7 +19,7 @@ func (f *File) past(whole bool) uint32 {
 
 // readPast reads with the flags of past; false: this file system does not know them.
 func (f *File) readPast(p []byte, flags uint32) (n int, err error, ok bool) {
-	n, errno := preadFlags(f.fd, p, flags)
+	n, errno := disk.ReadStart(f.fd, p, flags)
 	if f.refused(errno) {
 		return 0, nil, false
 	}
@@ -46,21 +45,6 @@ func (f *File) refused(err error) bool {
 	}
 	f.host.keeps.Store(1 + f.opened.Dev)
 	return true
-}
-
-// preadFlags is preadv2 at the beginning of a file, again after EINTR; p is not empty.
-func preadFlags(fd int, p []byte, flags uint32) (int, unix.Errno) {
-	part := unix.Iovec{Base: &p[0]}
-	part.SetLen(len(p))
-	for {
-		n, _, errno := unix.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&part)), 1, 0, 0, uintptr(flags))
-		if errno == 0 {
-			return int(n), 0
-		}
-		if errno != unix.EINTR {
-			return 0, errno
-		}
-	}
 }
 
 // async reports whether a read of f can be under way while nobody waits for it. Where it cannot, the kernel would have
@@ -95,10 +79,10 @@ func (f *File) async() bool {
 func (f *File) tryNow() (int, unix.Errno) {
 	var p [1]byte
 	if flags := f.past(true); flags != 0 {
-		n, errno := preadFlags(f.fd, p[:], unix.RWF_NOWAIT|flags)
+		n, errno := disk.ReadStart(f.fd, p[:], unix.RWF_NOWAIT|flags)
 		if errno != unix.EOPNOTSUPP {
 			return n, errno
 		}
 	}
-	return preadFlags(f.fd, p[:], unix.RWF_NOWAIT)
+	return disk.ReadStart(f.fd, p[:], unix.RWF_NOWAIT)
 }

@@ -207,6 +207,7 @@ type Reading struct {
 	Retries       int    // further attempts at a file that changed, under the shared serializations
 	AccessTimes   bool   // keep them
 	Batches       bool   // small files of a directory together
+	Direct        bool   // those of them that are not in memory straight from the disk
 	Order         string // of these: "auto", "inode" or "extent"
 }
 
@@ -214,7 +215,7 @@ type Reading struct {
 func (s *Spec) Reading() Reading {
 	r := Reading{
 		Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime"), Batches: s.bool("batch-reads"),
-		Order: s.string("read-order"),
+		Direct: s.bool("direct-reads"), Order: s.string("read-order"),
 	}
 	for _, candidate := range []Serialization{SharedStatic, Static, SharedDynamic, Dynamic} {
 		if candidate.String() == s.string("copy-serialization") {

@@ -103,6 +103,9 @@ func dataOptions() []Option {
 		{Name: "batch-reads", Group: GroupReading, Type: Type{Kind: Bool}, Default: "yes",
 			Help: "read the small files of a directory together (io_uring, Linux 5.19) where the system allows it, " +
 				"rather than one after the other"},
+		{Name: "direct-reads", Group: GroupReading, Type: Type{Kind: Bool}, Default: "yes",
+			Help: "read small files that are not in memory straight from the disk (Linux 6.5, ext4 and XFS, with batch-reads), " +
+				"which is less work than by way of the page cache"},
 		{Name: "read-order", Group: GroupReading, Default: "auto",
 			Type: Type{Kind: Choice, Choices: []string{"auto", "inode", "extent"}},
 			Help: "order in which the small files of a directory are read: inode, extent (as their contents lie on the disk, " +

@@ -16,6 +16,7 @@ type Read struct {
 	FD    int
 	From  int    // where in the memory
 	Len   int    // bytes wanted
+	Into  []byte // of Len bytes, outside the heap: memory to read into instead; nil: there
 	Flags uint32 // RWF_...
 	N     int    // bytes read; fewer than wanted at the end of the file, and also otherwise
 	Err   error  // then N is 0; ErrUnread: the kernel was not even asked

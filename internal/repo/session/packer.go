@@ -108,7 +108,7 @@ func (p *packer) buffer() ([]byte, error) {
 	}
 	if p.made < cap(p.buffers) {
 		p.made++
-		return make([]byte, 0, p.target+trailerRoom), nil
+		return newBuffer(p.target + trailerRoom), nil
 	}
 	defer p.s.waiting()()
 	select {

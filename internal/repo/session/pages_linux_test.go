@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"os"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,4 +88,31 @@ func TestPacksThatWentUpTakeNoMemory(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// The buffers of packs are in large pages, if the system has them to give.
+func TestBuffersAreInLargePages(t *testing.T) {
+	state, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
+	if err != nil {
+		t.Skip(err)
+	}
+	buf := newBuffer(16<<20 + 1234)
+	require.Empty(t, buf)
+	require.Equal(t, 16<<20+1234, cap(buf))
+	require.Empty(t, newBuffer(0))
+	require.Equal(t, 10, cap(newBuffer(10)))
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	require.NoError(t, err)
+	at := uint64(reflect.ValueOf(buf).Pointer()) + 8<<20
+	inside, marked := false, false
+	for line := range strings.Lines(string(smaps)) {
+		var from, to uint64
+		if n, _ := fmt.Sscanf(line, "%x-%x ", &from, &to); n == 2 {
+			inside = from <= at && at < to
+		} else if inside && strings.HasPrefix(line, "VmFlags:") {
+			marked = strings.Contains(line, " hg")
+		}
+	}
+	require.True(t, marked, "%s", state)
+	runtime.KeepAlive(buf)
 }
