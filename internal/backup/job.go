@@ -23,6 +23,9 @@ type job struct {
 	local  signature.Signature // signature of the entries as scanned
 	cached signature.Memo
 	ref    hashcache.DirRef
+	looked bool // it was asked
+	known  bool // and had an answer
+	signed bool // local is that of the entries
 	clean  bool // local equals the cached one: every entry is as it was
 	racy   bool // an entry must be looked at again next time, mostly because it changed too recently for its times to be trusted
 
@@ -46,9 +49,7 @@ func (p *pipeline) newJob(d *scan.Directory) *job {
 		j = &job{}
 	}
 	j.dir = d
-	if n := len(d.Subdirs); n > 0 {
-		j.children = make([]child, n)
-	}
+	d.User = j
 	return j
 }
 
@@ -139,7 +140,7 @@ func (p *pipeline) done(ctx context.Context, j *job) error {
 // let gives up what a finished job has held.
 func (p *pipeline) let(j *job) {
 	if !j.clean {
-		j.states, j.results, j.children, j.dir.Entries = nil, nil, nil, nil
+		j.states, j.results, j.children, j.dir.Entries, j.dir.Listing = nil, nil, nil, nil, nil
 		return
 	}
 	j.dir.Recycle() // no reader and no other name of a file had to do with it

@@ -67,6 +67,8 @@ type Comparing struct {
 	Force       bool // read everything, whatever the parent says
 	IgnoreInode bool
 	IgnoreCtime bool
+	// Relist: read the names in every directory, and remember none. Without ctime it is always so.
+	Relist bool
 }
 
 // Parallel is how many goroutines do what. Where a range leaves room, the run finds out what is best while it goes on.
@@ -254,7 +256,11 @@ func (p *pipeline) walk(ctx context.Context) error {
 		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.Ledger, Now: p.Now,
 		Gate: p.src.Gate,
 	}
-	if err := scan.Walk(ctx, p.src.Root, opt, &visitor{p}); err != nil {
+	v := &visitor{p}
+	if p.Memory.HoldsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {
+		opt.Memory = v
+	}
+	if err := scan.Walk(ctx, p.src.Root, opt, v); err != nil {
 		return err
 	}
 	p.Ledger.Scanned()

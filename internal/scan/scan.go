@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/internal/scan/listing"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -46,7 +47,8 @@ type Options struct {
 	Skip func(dev, ino uint64) bool
 	// Gate finds the way to the device of each source, of each directory on the way to one, and of each file system that
 	// the walk crosses into. The context of Walk also ends what is done with a retained directory after it. Nil: no gates.
-	Gate localfs.Gates
+	Gate   localfs.Gates
+	Memory Memory // of earlier walks; nil: none
 }
 
 // Directory is one directory as it was found. Its entries are sorted by the bytes of their names.
@@ -67,8 +69,12 @@ type Directory struct {
 	Ino     uint64
 	Subdirs []uint32 // indexes of the entries that are directories; set before the visitor is called
 	User    any      // the visitor's
+	// Listing is what Memory may recall in another walk: of names that were read, and can be believed. Nil: there is no such
+	// thing, or nothing to be gained by remembering it.
+	Listing []byte
 
 	dir     *localfs.Dir
+	own     listing.Stamp           // of the root
 	above   *localfs.Dir            // in which it lies
 	way     string                  // the path by which it was opened, of the root and of directories on the way to sources
 	door    localfs.Door            // through which it was opened by that path
@@ -337,6 +343,9 @@ func (w *walk) cross(d *Directory) error {
 		return err
 	}
 	d.Dev, d.Ino = st.Dev, st.Ino
+	if d.Parent == nil {
+		d.own = stampOf(&st)
+	}
 	if d.FS, err = d.dir.FS(); err != nil {
 		return err
 	}
