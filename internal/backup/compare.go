@@ -114,7 +114,7 @@ func (p *pipeline) compare(ctx context.Context, j *job) error {
 	if !j.looked {
 		p.recall(j, nil)
 	}
-	if !j.signed {
+	if !j.signed || j.dir.Err != nil {
 		p.sign(j)
 	}
 	j.clean = j.known && j.local == j.cached.Local && !j.failed

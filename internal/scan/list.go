@@ -34,6 +34,11 @@ type scratch struct {
 	room    []byte // for listing
 	listing []byte // that was recalled of the directory
 	writer  listing.Writer
+	asked   bool   // the memory was, about the directory
+	guess   bool   // and its names are in found, though nobody has read them
+	leaf    bool   // and none of them is a directory
+	seen    bool   // and all have been looked at, from outside
+	text    string // of all names of the guess
 }
 
 type found struct {
@@ -58,7 +63,8 @@ func head(name []byte) uint64 {
 
 // list fills d.Entries: by the names that are remembered, if that is enough, else by those that it reads.
 func (w *walk) list(d *Directory, s *scratch) {
-	if text, ok := w.recall(d, s); ok && w.recalled(d, text, s) {
+	w.recall(d, s)
+	if s.guess && w.recalled(d, s) {
 		return
 	}
 	d.Err = w.names(d, s)
@@ -76,9 +82,13 @@ func (w *walk) look(d *Directory, s *scratch) {
 // inode table are read together on a cold cache. If guessed is set, nobody has read that the names are there: it reports
 // false, and tells the visitor nothing, once it cannot look at one of them.
 func (w *walk) entries(d *Directory, text string, s *scratch, guessed bool) bool {
-	problems := w.control(d, text, s)
+	problems, ok := w.control(d, text, s)
+	if !ok {
+		return false
+	}
 	excluded, ok := w.stat(d, text, s, guessed)
 	if !ok {
+		s.guess = false
 		return false
 	}
 	for _, err := range problems {
@@ -90,8 +100,9 @@ func (w *walk) entries(d *Directory, text string, s *scratch, guessed bool) bool
 	return true
 }
 
-// control lets files whose presence or content makes rules have their say.
-func (w *walk) control(d *Directory, text string, s *scratch) []error {
+// control lets files whose presence or content makes rules have their say. It reports false if there are some, and d is not
+// open.
+func (w *walk) control(d *Directory, text string, s *scratch) (problems []error, ok bool) {
 	var present []string
 	for _, pos := range s.order {
 		if name := s.found[pos.index].name(text); d.state.Control([]byte(name)) {
@@ -99,19 +110,21 @@ func (w *walk) control(d *Directory, text string, s *scratch) []error {
 		}
 	}
 	if len(present) == 0 {
-		return nil
+		return nil, true
 	}
-	var problems []error
+	if d.dir == nil {
+		return nil, false
+	}
 	d.state, problems = d.state.Load(d.Path(), present, func(name string, limit int) ([]byte, error) {
 		return readHead(d.dir, name, limit)
 	})
 	for _, err := range problems {
 		if errors.Is(err, localfs.ErrStopped) {
 			d.Err = err
-			return nil
+			return nil, true
 		}
 	}
-	return problems
+	return problems, true
 }
 
 // readHead reads the beginning of a regular file.
@@ -222,6 +235,9 @@ func (s *scratch) lstat(d *Directory, entries []Entry, order []position) int {
 	wanted := s.wanted[:min(len(order), len(s.wanted))]
 	for i := range wanted {
 		wanted[i] = entries[order[i].index].Name
+	}
+	if d.dir == nil {
+		return d.above.LstatBelow(d.Name, wanted, &s.looks)
 	}
 	return d.dir.LstatSome(wanted, &s.looks)
 }

@@ -26,26 +26,54 @@ type Memory interface {
 	Settled(changed tree.Time, looked time.Time) bool
 }
 
-// recall takes the names of d from memory into s, sorted, if it is the directory that it was. Whoever looks at them must
-// still find each of them.
-func (w *walk) recall(d *Directory, s *scratch) (text string, ok bool) {
-	if w.opt.Memory == nil {
-		return "", false
+// recall takes the names of d from memory into s, sorted, if it is the directory that it was: s.guess says so. Whoever looks
+// at them must still find each of them.
+func (w *walk) recall(d *Directory, s *scratch) {
+	if s.asked || w.opt.Memory == nil {
+		return
 	}
+	s.asked, s.guess, s.seen = true, false, false
 	s.listing, s.room = w.opt.Memory.Recall(d, s.room[:0])
 	if len(s.listing) == 0 || !d.FS.Dated {
-		return "", false
+		return
 	}
 	stamp := d.stamp()
 	s.found, s.order = s.found[:0], s.order[:0]
-	s.arena, ok = listing.Read(s.listing, &stamp, s.arena[:0], func(off, n int, typ tree.Type, ino uint64) {
+	s.leaf = true
+	s.arena, s.guess = listing.Read(s.listing, &stamp, s.arena[:0], func(off, n int, typ tree.Type, ino uint64) {
 		s.order = append(s.order, position{index: uint32(len(s.found))})
 		s.found = append(s.found, found{off: uint32(off), len: uint32(n), typ: typ, ino: ino})
+		s.leaf = s.leaf && typ != tree.Dir && typ != 0
 	})
-	if !ok {
-		return "", false
+	s.text = string(s.arena)
+}
+
+// outside is recalled for a directory that holds no others, without opening it: if nothing is new there, there is no use
+// for an open directory. It reports false if d has to be opened.
+//
+// In the place of d there may be another directory by now, or a symbolic link: then what was found is not the same, unless it
+// was d, moved.
+func (w *walk) outside(d *Directory, s *scratch) bool {
+	if w.opt.Memory == nil || !d.FS.Dated || w.needs.TimeMachine {
+		return false
 	}
-	return string(s.arena), true
+	w.recall(d, s)
+	if !s.guess || !s.leaf {
+		return false
+	}
+	state := d.state
+	if !w.entries(d, s.text, s, true) {
+		d.forget(state)
+		return d.Err != nil
+	}
+	for i := range d.Entries {
+		s.leaf = s.leaf && d.Entries[i].Type != tree.Dir
+	}
+	if s.leaf && w.same(d, s) {
+		return true
+	}
+	s.seen = true
+	return false
 }
 
 // stamp is the status of d as its parent found it, before d was opened.
@@ -61,13 +89,18 @@ func (d *Directory) stamp() listing.Stamp {
 
 // recalled fills d.Entries by the names that were recalled. It reports false if nothing came of that, and the names have to
 // be read.
-func (w *walk) recalled(d *Directory, text string, s *scratch) bool {
+func (w *walk) recalled(d *Directory, s *scratch) bool {
 	state := d.state
-	if !w.entries(d, text, s, true) {
+	switch {
+	case s.seen: // from outside
+		if st, err := d.dir.Fstat(); err != nil || stampOf(&st) != d.stamp() {
+			d.forget(state)
+			return false
+		}
+	case !w.entries(d, s.text, s, true):
 		d.forget(state)
 		return d.Err != nil
-	}
-	if w.same(d, s) {
+	case w.same(d, s):
 		return true
 	}
 	// Something is new: on the way to reading it, it is little trouble to make sure of the names.

@@ -1,6 +1,7 @@
 // Package scan is the parallel walk: directories in, scanned directories out. Workers share one depth-first stack, so
 // that a huge directory or a deep chain neither starves nor explodes, and memory stays bounded by the depth of the tree
-// times the number of workers. Everything below a source root is opened relative to its parent; there is no path lookup.
+// times the number of workers. Everything below a source root is opened relative to its parent; there is no path lookup, but
+// for a look at what is in a directory of which Memory knows the names.
 //
 // The package knows nothing of snapshots, hashes or repositories: what becomes of a scanned directory is the visitor's
 // business.
@@ -86,7 +87,8 @@ type Directory struct {
 	spent   bool  // the visitor has no use for it any more
 }
 
-// Dir returns the open directory in which the named entry lies; nil if the directory could not be opened.
+// Dir returns the open directory in which the named entry lies; nil if the directory could not be opened, or need not be
+// because Memory.Same said that all of it is as it was.
 // It is open during Visitor.Directory, and longer for whoever retains it.
 func (d *Directory) Dir(name string) *localfs.Dir {
 	if h, ok := d.handles[name]; ok {
@@ -293,15 +295,27 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	} else {
 		d.above = above
 	}
-	if p := parent.picks[entry.Name]; p != nil && p.Children != nil {
-		return w.pick(ctx, d, p, s)
+	picked := parent.picks[entry.Name]
+	if picked != nil && picked.Children != nil {
+		return w.pick(ctx, d, picked, s)
+	}
+	if picked != nil {
+		d.state = picked.state
+	} else {
+		d.state = parent.state.Child([]byte(entry.Name))
+	}
+	d.pass = parent.pass
+	s.asked = false
+	if !entry.Mount && !parent.Picked && !w.closed(d) && w.outside(d, s) {
+		return w.announce(ctx, d, s)
 	}
 	dir, err := d.above.Open(entry.Name)
 	if err != nil {
+		d.forget(d.state) // what was seen from outside
 		return w.failed(ctx, d, err, s)
 	}
 	defer dir.Release()
-	d.dir, d.pass = dir, parent.pass
+	d.dir = dir
 	if entry.Mount || parent.Picked {
 		if err := w.cross(d); err != nil {
 			d.Err = err
@@ -311,21 +325,17 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 			dir.Through(d.pass)
 		}
 	}
-	if w.opt.Skip != nil && w.opt.Skip(d.Dev, entry.Ino) {
-		d.Closed = true
-	}
-	if p := parent.picks[entry.Name]; p != nil {
-		d.state = p.state
-	} else {
-		d.state = parent.state.Child([]byte(entry.Name))
-	}
-	if entry.hollow {
-		d.Closed = true
-	}
+	d.Closed = d.Closed || w.closed(d)
 	if !d.Closed && d.Err == nil {
 		w.list(d, s)
 	}
 	return w.announce(ctx, d, s)
+}
+
+// closed reports whether the contents of d are left out by a rule or by Options.Skip.
+func (w *walk) closed(d *Directory) bool {
+	entry := &d.Parent.Entries[d.Index]
+	return entry.hollow || w.opt.Skip != nil && w.opt.Skip(d.Dev, entry.Ino)
 }
 
 // directory returns memory for one.
