@@ -143,10 +143,10 @@ func (p *pipeline) recall(j *job, room []byte) (names, larger []byte) {
 	d, room, ok := p.Memory.Find(j.key, room)
 	if ok {
 		j.known, j.cached, j.ref = true, d.Memo, d.Ref
-		j.old.root, j.old.start = d.Tree, d.Start
+		j.old.Root, j.old.Start = d.Tree, d.Start
 		return d.Names, room
 	}
-	j.old.find = func() (format.ID, tree.Time, error) { return p.findOld(j) }
+	j.old.Find = func() (format.ID, tree.Time, error) { return p.findOld(j) }
 	return nil, room
 }
 
@@ -155,7 +155,7 @@ func (p *pipeline) findOld(j *job) (format.ID, tree.Time, error) {
 	if j.parent == nil {
 		return p.parent.Tree, p.parent.Start, nil
 	}
-	root, start, err := j.parent.old.get()
+	root, start, err := j.parent.old.Get()
 	if err != nil || root.IsZero() {
 		return format.ID{}, tree.Time{}, err
 	}
@@ -171,7 +171,7 @@ func (p *pipeline) findOld(j *job) (format.ID, tree.Time, error) {
 
 // compareEntries walks the old tree beside the entries; both are sorted by name.
 func (p *pipeline) compareEntries(ctx context.Context, j *job) error {
-	root, start, err := j.old.get()
+	root, start, err := j.old.Get()
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (p *pipeline) compareEntries(ctx context.Context, j *job) error {
 	})
 	if err != nil && damaged(err) {
 		clear(j.states)
-		j.old.root, err = format.ID{}, p.oldTree(j, err)
+		j.old.Root, err = format.ID{}, p.oldTree(j, err)
 	}
 	p.Ledger.Objects.Expired.Add(expired)
 	return err
@@ -213,26 +213,10 @@ func (p *pipeline) oldTree(j *job, err error) error {
 	return nil
 }
 
-// same reports whether e is still what n says, so that n can be taken over. No look at contents, attributes or ACLs is
-// needed: a change of any of them moves ctime.
+// same reports whether e is still what n says, so that n can be taken over.
 func (p *pipeline) same(e *scan.Entry, n *tree.Node, d *scan.Directory, start tree.Time) bool {
-	if e.Type != n.Type || uint32(e.Mode) != n.Mode || e.UID != n.UID || e.GID != n.GID || e.ModTime() != n.ModTime {
-		return false
-	}
-	if n.Outcome > tree.Retried || incomplete(n) || e.Type != tree.Dir && uint64(e.Links) != n.Links || e.Mount != n.Mount {
-		return false
-	}
-	if e.Type == tree.File && e.Size != n.Size {
-		return false
-	}
-	if p.src.Comparing.IgnoreCtime {
-		if !signature.Settled(e.ModTime(), start) {
-			return false
-		}
-	} else if e.Changed() != n.Changed || !signature.Settled(e.Changed(), start) {
-		return false
-	}
-	return p.src.Comparing.IgnoreInode || p.inode(e, d) == n.Inode
+	c := &p.src.Comparing
+	return !incomplete(n) && signature.Same(e, n, start, c.IgnoreCtime) && (c.IgnoreInode || p.inode(e, d) == n.Inode)
 }
 
 // inode returns the number to believe and to store: none where a file system makes them up at every mount, except to

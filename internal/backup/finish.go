@@ -112,7 +112,7 @@ func (f *finisher) oldRoot() (format.ID, error) {
 	if !f.job.clean && !slices.ContainsFunc(f.job.states, func(s state) bool { return s != isNew }) {
 		return format.ID{}, nil
 	}
-	root, _, err := f.job.old.get()
+	root, _, err := f.job.old.Get()
 	return root, err
 }
 

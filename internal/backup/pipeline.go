@@ -81,22 +81,8 @@ type Parallel struct {
 	Memory   int64 // bytes of the buffers for file data under way; 0: what the workers need
 }
 
-// Range is a number that may change during a run: at the start, and its limits. Where Most is zero it stays as it is.
-type Range struct{ Start, Least, Most int }
-
-// bounded returns r in order: none of its numbers is below one, and the start is within the limits.
-func (r Range) bounded() Range {
-	if r.Most <= 0 {
-		r.Least, r.Most = r.Start, r.Start
-	}
-	r.Least = max(1, r.Least)
-	r.Most = max(r.Least, r.Most)
-	r.Start = min(max(r.Least, r.Start), r.Most)
-	return r
-}
-
-// atMost returns r with none of its numbers above n.
-func (r Range) atMost(n int) Range { return Range{min(r.Start, n), min(r.Least, n), min(r.Most, n)} }
+// Range is a number that may change during a run.
+type Range = crew.Range
 
 // Parent is the snapshot compared with; its zero value stands for none.
 type Parent struct {
@@ -191,8 +177,8 @@ const (
 )
 
 func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
-	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.bounded(), par.Workers.bounded()
-	par.Readers = par.Readers.atMost(max(1, (localfs.Descriptors()-otherOpens)/readerOpens))
+	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.Bounded(), par.Workers.Bounded()
+	par.Readers = par.Readers.AtMost(max(1, (localfs.Descriptors()-otherOpens)/readerOpens))
 	cfg := deps.Repo.Config().Chunker
 	cutter, err := chunker.New(deps.Repo.Keys().ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
 	if err != nil {

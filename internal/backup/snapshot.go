@@ -11,7 +11,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup/recall"
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
-	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -120,7 +119,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		distrust(s, evidence)
 	}
 	if !job.NoMemory && job.Stdin == nil {
-		if deps.Memory, err = recall.Open(r, listed, evidence != nil, boot(), l); err != nil {
+		if deps.Memory, err = recall.Open(r, listed, evidence != nil, recall.ThisBoot(), l); err != nil {
 			return err
 		}
 		defer deps.Memory.Discard()
@@ -158,12 +157,6 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		deps.Memory.Commit(id)
 	}
 	return nil
-}
-
-// boot is what tells this run of the system from others, where that is told.
-func boot() recall.Boot {
-	id, _ := localfs.Boot()
-	return id
 }
 
 // rely leaves out the snapshots that the session may not take trees over from: what was listed before it began may have

@@ -39,6 +39,7 @@ func exceptions() []exception {
 			"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir", "unix.Open", "unix.Statx"},
 			"reads the counters of processes in /proc, and on which devices their open files are",
 		},
+		{"internal/backup/recall", []string{"os.ReadFile"}, "reads in /proc which start of the system this is"},
 		{"internal/processors", []string{"os.DirFS"}, "reads quotas in /proc and the control groups"},
 		{
 			"internal/priority", []string{"os.ReadDir", "os.ReadFile", "os.WriteFile", "unix.Open"},

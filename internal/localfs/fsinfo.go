@@ -43,12 +43,10 @@ func (info *FSInfo) classify() {
 		// Numbers made up while mounted; on the images, by whoever writes the next image.
 		info.StableInodes = false
 	}
-	if kind == "fuse" || strings.HasPrefix(kind, "fuse.") || strings.HasSuffix(kind, "fuse") {
+	// fuseblk is ntfs-3g or exfat-fuse on a disk of our own.
+	if kind == "fuse" || kind == "fuseblk" || strings.HasPrefix(kind, "fuse.") || strings.HasSuffix(kind, "fuse") {
 		info.StableInodes = false
 		info.Remote = info.Remote || remoteFuse(kind)
-	}
-	if kind == "fuseblk" { // ntfs-3g and exfat-fuse on a disk of our own
-		info.StableInodes = false
 	}
 }
 

@@ -17,19 +17,16 @@ type Looks struct {
 	Errs  [MostLooks]error // what Lstat would have returned
 
 	series iopolicy.Series
-	path   []byte // for LstatBelow
+	path   []byte // of an entry below
 }
 
 // LstatSome is Lstat for as many of the entries that are named, at least one, as the gate lets through at once, and
 // returns how many. As long as a cache answers these are up to MostLooks, else one.
-func (d *Dir) LstatSome(names []string, l *Looks) int { return d.some("", names, l) }
-
-// LstatBelow is LstatSome for the entries of the directory sub, which is not opened. It alone of all calls here would follow
-// sub to somewhere else if that has become a symbolic link just now: what was found is of sub only if it can be nothing
-// else, and nothing is to be read or kept by these names without opening it.
-func (d *Dir) LstatBelow(sub string, names []string, l *Looks) int { return d.some(sub, names, l) }
-
-func (d *Dir) some(sub string, names []string, l *Looks) int {
+//
+// If below is not empty, the entries are those of the directory of that name, which is not opened. This alone of all calls
+// here would follow it to somewhere else if it has become a symbolic link just now: what was found is below it only if it
+// can be nothing else, and nothing is to be read or kept by these names without opening it.
+func (d *Dir) LstatSome(below string, names []string, l *Looks) int {
 	l.series.Most = MostLooks
 	grant, err := d.door.begin(iopolicy.Metadata, 0)
 	if err != nil {
@@ -38,26 +35,20 @@ func (d *Dir) some(sub string, names []string, l *Looks) int {
 	}
 	n := l.series.Calls(grant, len(names))
 	for i, name := range names[:n] {
+		err := checkNameOrSelf(name)
+		if err == nil && below != "" {
+			err = checkName(below)
+			l.path = append(append(append(l.path[:0], below...), '/'), name...)
+			name = unsafe.String(&l.path[0], len(l.path))
+		}
+		if err == nil {
+			err = d.lstat(name, &l.Stats[i])
+		}
 		l.Errs[i] = nil
-		if err := d.one(sub, name, l, &l.Stats[i]); err != nil {
-			l.Errs[i] = failed("stat", name, err)
+		if err != nil {
+			l.Errs[i] = failed("stat", names[i], err)
 		}
 	}
 	l.series.End(grant, n)
 	return n
-}
-
-// one is a look of some.
-func (d *Dir) one(sub, name string, l *Looks, st *Stat) error {
-	if err := checkNameOrSelf(name); err != nil {
-		return err
-	}
-	if sub == "" {
-		return d.lstat(name, st)
-	}
-	if err := checkName(sub); err != nil {
-		return err
-	}
-	l.path = append(append(append(l.path[:0], sub...), '/'), name...)
-	return d.lstat(unsafe.String(&l.path[0], len(l.path)), st)
 }

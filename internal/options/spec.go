@@ -208,13 +208,14 @@ type Reading struct {
 	AccessTimes   bool   // keep them
 	Batches       bool   // small files of a directory together
 	Order         string // of these: "auto", "inode" or "extent"
+	Names         bool   // of directories that did not change are remembered, not read
 }
 
 // Reading returns how files are read.
 func (s *Spec) Reading() Reading {
 	r := Reading{
 		Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime"), Batches: s.bool("batch-reads"),
-		Order: s.string("read-order"),
+		Order: s.string("read-order"), Names: s.bool("remember-names"),
 	}
 	for _, candidate := range []Serialization{SharedStatic, Static, SharedDynamic, Dynamic} {
 		if candidate.String() == s.string("copy-serialization") {

@@ -237,9 +237,9 @@ func (s *scratch) lstat(d *Directory, entries []Entry, order []position) int {
 		wanted[i] = entries[order[i].index].Name
 	}
 	if d.dir == nil {
-		return d.above.LstatBelow(d.Name, wanted, &s.looks)
+		return d.above.LstatSome(d.Name, wanted, &s.looks)
 	}
-	return d.dir.LstatSome(wanted, &s.looks)
+	return d.dir.LstatSome("", wanted, &s.looks)
 }
 
 // entry takes over the status of one entry, and asks the rules that need to know more than its name.

@@ -327,3 +327,101 @@ func TestRulesMayChangeBesideRememberedNames(t *testing.T) {
 	require.Equal(t, 2, m.excluded)
 	require.NotContains(t, m.entries["/"], "left.out")
 }
+
+// While a walk looks at a directory by names that it remembers, another thing takes its place.
+func TestDirectoriesMayBeSwappedWhileTheyAreLookedAt(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(dir, away string) error // moves dir away, and puts something else there
+		err  error
+		has  []string
+	}{
+		{"a link to files of the same names", func(dir, away string) error {
+			if err := os.Mkdir(away+".like", 0o755); err != nil {
+				return err
+			}
+			for _, name := range []string{"file 0", "file 1", "file 2"} {
+				if err := os.WriteFile(filepath.Join(away+".like", name), []byte("secret"), 0o600); err != nil {
+					return err
+				}
+			}
+			if err := os.Rename(dir, away); err != nil {
+				return err
+			}
+			return os.Symlink(away+".like", dir)
+		}, localfs.ErrNotDir, nil},
+		{"a link to something else", func(dir, away string) error {
+			if err := os.Rename(dir, away); err != nil {
+				return err
+			}
+			return os.Symlink("/proc", dir)
+		}, localfs.ErrNotDir, nil},
+		{"another directory", func(dir, away string) error {
+			if err := os.Rename(dir, away); err != nil {
+				return err
+			}
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				return err
+			}
+			for _, name := range []string{"file 0", "file 1", "file 2", "file 3"} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("new"), 0o600); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, nil, []string{"file 0", "file 1", "file 2", "file 3"}},
+		{"nothing", os.Rename, localfs.ErrVanished, nil},
+		{"a file", func(dir, away string) error {
+			if err := os.Rename(dir, away); err != nil {
+				return err
+			}
+			return os.WriteFile(dir, nil, 0o644)
+		}, localfs.ErrNotDir, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := planted(t, 1, 3)
+			quiet()
+			m := newMemory()
+			m.walk(t, root, nil)
+			swapped := false
+			m.onEntry = func(d *Directory, listed []byte) {
+				if d.Path() == "/0/0" {
+					require.NotEmpty(t, listed)
+					require.NoError(t, c.do(filepath.Join(root, "0/0"), filepath.Join(root, "away")))
+					swapped = true
+				}
+			}
+			v := &swapVisitor{memory: m}
+			pick, err := Sources([]string{root})
+			require.NoError(t, err)
+			for len(pick.Children) > 0 {
+				pick = pick.Children[0]
+			}
+			require.NoError(t, Walk(t.Context(), pick, Options{
+				Workers: 1, Rules: rules.NewBuilder().Compile(), Ledger: report.New(time.Now), Memory: m,
+			}, v))
+			require.True(t, swapped)
+			require.ErrorIs(t, v.err, c.err)
+			require.Equal(t, c.has, v.names)
+			require.Empty(t, m.failed)
+		})
+	}
+}
+
+// swapVisitor takes down what became of one directory.
+type swapVisitor struct {
+	*memory
+	err   error
+	names []string
+}
+
+func (v *swapVisitor) Directory(ctx context.Context, d *Directory, clock *report.Clock) error {
+	if d.Path() != "/0/0" {
+		return v.memory.Directory(ctx, d, clock)
+	}
+	v.err = d.Err
+	for i := range d.Entries {
+		v.names = append(v.names, d.Entries[i].Name)
+	}
+	return nil
+}

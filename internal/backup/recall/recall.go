@@ -31,7 +31,8 @@ type Memory struct {
 	renew  bool
 }
 
-// Boot tells one run of the system from another. The zero value is one of which nothing is known: no names are remembered.
+// Boot tells one run of the system from another. What happens to a file system while it is not mounted, or in a crash, need
+// leave no trace in the times of its directories. The zero value is one of which nothing is known: no names are remembered.
 type Boot [16]byte
 
 // bootSize is how much of a Boot stands before the names in the cache.
