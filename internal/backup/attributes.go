@@ -55,6 +55,12 @@ func outOfReach(err error) bool {
 func (p *pipeline) selfAttributes(j *job) {
 	var xattrErr, flagErr error
 	dir := j.dir.Dir(".")
+	if dir == nil && j.dir.Err == nil { // it was not opened
+		if again, err := j.dir.Reopen(); err == nil {
+			defer again.Release()
+			dir = again
+		}
+	}
 	if dir != nil {
 		xattrErr, flagErr = p.attributes(&j.self, dir, ".", tree.Dir)
 	}

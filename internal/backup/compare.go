@@ -30,13 +30,18 @@ func (v *visitor) Excluded(_ *scan.Directory, n int) { v.Ledger.Objects.Excluded
 func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *report.Clock) error {
 	defer clock.Enter(clock.Enter(report.Compare))
 	p := v.pipeline
-	j := p.newJob(d)
+	j, ok := d.User.(*job)
+	if !ok {
+		j = p.newJob(d)
+	}
 	if d.Parent != nil {
 		j.parent = d.Parent.User.(*job)
 	} else {
 		p.root = j
 	}
-	d.User = j
+	if n := len(d.Subdirs); n > 0 {
+		j.children = make([]child, n)
+	}
 	p.found.Add(int64(d.Sources))
 	j.pending.Store(int32(1 + len(d.Subdirs)))
 	j.failed = d.Missed > 0 && !d.Picked // each of them is booked
@@ -75,13 +80,44 @@ func (p *pipeline) notListed(j *job) {
 	}
 }
 
+// Recall looks d up in the hash cache, before its names are read.
+func (v *visitor) Recall(d *scan.Directory, room []byte) (names, larger []byte) {
+	return v.recall(v.newJob(d), room)
+}
+
+// Same reports whether the entries of d are those that were signed in an earlier run.
+func (v *visitor) Same(d *scan.Directory) bool {
+	j := d.User.(*job)
+	v.sign(j)
+	j.clean = j.known && j.local == j.cached.Local && d.Missed == 0 && d.Err == nil
+	return j.clean
+}
+
+// Renew reports whether names are remembered of what is the same.
+func (v *visitor) Renew() bool { return v.Memory.Renew() }
+
+// Settled is signature.Settled.
+func (v *visitor) Settled(changed tree.Time, looked time.Time) bool {
+	return signature.Settled(changed, signature.Moment(looked))
+}
+
+// sign makes the local signature of j.
+func (p *pipeline) sign(j *job) {
+	signer := p.signers.Get().(*signature.Signer)
+	j.local, j.racy = signer.Local(j.dir)
+	j.signed = true
+	p.signers.Put(signer)
+}
+
 // compare decides what is known of each entry of j.
 func (p *pipeline) compare(ctx context.Context, j *job) error {
-	signer := p.signers.Get().(*signature.Signer)
-	j.key = signer.Key(j.dir)
-	j.local, j.racy = signer.Local(j.dir)
-	p.recall(j, signer)
-	p.signers.Put(signer)
+	if !j.looked {
+		p.recall(j, nil)
+	}
+	if !j.signed || j.dir.Err != nil {
+		p.sign(j)
+	}
+	j.clean = j.known && j.local == j.cached.Local && !j.failed
 	p.owners.See(j.dir.Entries)
 	if !j.clean {
 		j.scanned = time.Now()
@@ -95,18 +131,23 @@ func (p *pipeline) compare(ctx context.Context, j *job) error {
 	return nil
 }
 
-// recall looks j up in the hash cache and prepares the way to its old tree.
-func (p *pipeline) recall(j *job, signer *signature.Signer) {
+// recall looks j up in the hash cache, into room, and prepares the way to its old tree. It returns the names it had.
+func (p *pipeline) recall(j *job, room []byte) (names, larger []byte) {
+	j.looked = true
+	signer := p.signers.Get().(*signature.Signer)
+	j.key = signer.Key(j.dir)
+	p.signers.Put(signer)
 	if p.src.Comparing.Force {
-		return
+		return nil, room
 	}
-	if d, ok := p.Memory.Find(j.key, signer.Room()); ok {
-		j.cached, j.ref = d.Memo, d.Ref
-		j.old.root, j.old.start = d.Tree, d.Start
-		j.clean = d.Local == j.local && !j.failed
-		return
+	d, room, ok := p.Memory.Find(j.key, room)
+	if ok {
+		j.known, j.cached, j.ref = true, d.Memo, d.Ref
+		j.old.Root, j.old.Start = d.Tree, d.Start
+		return d.Names, room
 	}
-	j.old.find = func() (format.ID, tree.Time, error) { return p.findOld(j) }
+	j.old.Find = func() (format.ID, tree.Time, error) { return p.findOld(j) }
+	return nil, room
 }
 
 // findOld follows the parent snapshot down to the directory of j.
@@ -114,7 +155,7 @@ func (p *pipeline) findOld(j *job) (format.ID, tree.Time, error) {
 	if j.parent == nil {
 		return p.parent.Tree, p.parent.Start, nil
 	}
-	root, start, err := j.parent.old.get()
+	root, start, err := j.parent.old.Get()
 	if err != nil || root.IsZero() {
 		return format.ID{}, tree.Time{}, err
 	}
@@ -130,7 +171,7 @@ func (p *pipeline) findOld(j *job) (format.ID, tree.Time, error) {
 
 // compareEntries walks the old tree beside the entries; both are sorted by name.
 func (p *pipeline) compareEntries(ctx context.Context, j *job) error {
-	root, start, err := j.old.get()
+	root, start, err := j.old.Get()
 	if err != nil {
 		return err
 	}
@@ -156,7 +197,7 @@ func (p *pipeline) compareEntries(ctx context.Context, j *job) error {
 	})
 	if err != nil && damaged(err) {
 		clear(j.states)
-		j.old.root, err = format.ID{}, p.oldTree(j, err)
+		j.old.Root, err = format.ID{}, p.oldTree(j, err)
 	}
 	p.Ledger.Objects.Expired.Add(expired)
 	return err
@@ -172,26 +213,10 @@ func (p *pipeline) oldTree(j *job, err error) error {
 	return nil
 }
 
-// same reports whether e is still what n says, so that n can be taken over. No look at contents, attributes or ACLs is
-// needed: a change of any of them moves ctime.
+// same reports whether e is still what n says, so that n can be taken over.
 func (p *pipeline) same(e *scan.Entry, n *tree.Node, d *scan.Directory, start tree.Time) bool {
-	if e.Type != n.Type || uint32(e.Mode) != n.Mode || e.UID != n.UID || e.GID != n.GID || e.ModTime() != n.ModTime {
-		return false
-	}
-	if n.Outcome > tree.Retried || incomplete(n) || e.Type != tree.Dir && uint64(e.Links) != n.Links || e.Mount != n.Mount {
-		return false
-	}
-	if e.Type == tree.File && e.Size != n.Size {
-		return false
-	}
-	if p.src.Comparing.IgnoreCtime {
-		if !signature.Settled(e.ModTime(), start) {
-			return false
-		}
-	} else if e.Changed() != n.Changed || !signature.Settled(e.Changed(), start) {
-		return false
-	}
-	return p.src.Comparing.IgnoreInode || p.inode(e, d) == n.Inode
+	c := &p.src.Comparing
+	return !incomplete(n) && signature.Same(e, n, start, c.IgnoreCtime) && (c.IgnoreInode || p.inode(e, d) == n.Inode)
 }
 
 // inode returns the number to believe and to store: none where a file system makes them up at every mount, except to

@@ -21,7 +21,7 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	whole := p.whole(j)
 	if j.clean && whole == j.cached.Full {
 		j.tree = j.cached.Tree
-		p.Memory.Keep(j.ref)
+		p.keep(j)
 		p.Ledger.Trees.Reused.Add(1)
 		return nil
 	}
@@ -34,9 +34,22 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	p.Ledger.Trees.New.Add(1)
 	p.Ledger.Add(&f.tally)
 	if !j.racy && !j.failed {
-		p.Memory.Put(j.key, &signature.Memo{Local: j.local, Full: whole, Tree: j.tree})
+		names := j.dir.Listing
+		if j.clean && names == nil {
+			names = p.Memory.Names(j.key) // a tree below it is new, nothing in it
+		}
+		p.Memory.Put(j.key, &signature.Memo{Local: j.local, Full: whole, Tree: j.tree}, names)
 	}
 	return nil
+}
+
+// keep has what is remembered of j, all of which is as it was, hold for this run too.
+func (p *pipeline) keep(j *job) {
+	if names := j.dir.Listing; names != nil && !j.racy {
+		p.Memory.Put(j.key, &j.cached, names)
+		return
+	}
+	p.Memory.Keep(j.ref)
 }
 
 // whole signs j with the trees of its subdirectories. Where there are none, and were none when the same entries were signed,
@@ -99,7 +112,7 @@ func (f *finisher) oldRoot() (format.ID, error) {
 	if !f.job.clean && !slices.ContainsFunc(f.job.states, func(s state) bool { return s != isNew }) {
 		return format.ID{}, nil
 	}
-	root, _, err := f.job.old.get()
+	root, _, err := f.job.old.Get()
 	return root, err
 }
 

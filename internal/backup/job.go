@@ -2,10 +2,10 @@ package backup
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/recall"
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/scan"
@@ -23,16 +23,19 @@ type job struct {
 	local  signature.Signature // signature of the entries as scanned
 	cached signature.Memo
 	ref    hashcache.DirRef
+	looked bool // it was asked
+	known  bool // and had an answer
+	signed bool // local is that of the entries
 	clean  bool // local equals the cached one: every entry is as it was
 	racy   bool // an entry must be looked at again next time, mostly because it changed too recently for its times to be trusted
 
-	old      lazyTree // the tree it had in the snapshot compared with
-	states   []state  // of each entry; nil when clean
-	results  []result // of each entry; nil when clean
-	children []child  // by slot
-	self     extra    // of the directory itself, when it is new or changed
-	failed   bool     // could not be listed, or not to its end
-	gone     bool     // vanished, or became something else, before it was opened: left out
+	old      recall.Tree // the tree it had in the snapshot compared with
+	states   []state     // of each entry; nil when clean
+	results  []result    // of each entry; nil when clean
+	children []child     // by slot
+	self     extra       // of the directory itself, when it is new or changed
+	failed   bool        // could not be listed, or not to its end
+	gone     bool        // vanished, or became something else, before it was opened: left out
 	scanned  time.Time
 
 	pending atomic.Int32 // batches and children outstanding, and one for the compare stage
@@ -46,9 +49,7 @@ func (p *pipeline) newJob(d *scan.Directory) *job {
 		j = &job{}
 	}
 	j.dir = d
-	if n := len(d.Subdirs); n > 0 {
-		j.children = make([]child, n)
-	}
+	d.User = j
 	return j
 }
 
@@ -99,25 +100,6 @@ func (r *result) more() *extra {
 	return r.extra
 }
 
-// lazyTree finds the tree a directory had in the snapshot compared with, when somebody asks.
-type lazyTree struct {
-	once  sync.Once
-	find  func() (format.ID, tree.Time, error)
-	root  format.ID // zero: it was not there
-	start tree.Time // of the backup that wrote it
-	err   error
-}
-
-func (l *lazyTree) get() (format.ID, tree.Time, error) {
-	l.once.Do(func() {
-		if l.find != nil {
-			l.root, l.start, l.err = l.find()
-			l.find = nil
-		}
-	})
-	return l.root, l.start, l.err
-}
-
 // done ends one part of j, and finishes j and then its ancestors as far as that was their last part.
 func (p *pipeline) done(ctx context.Context, j *job) error {
 	for j != nil && j.pending.Add(-1) == 0 {
@@ -139,7 +121,7 @@ func (p *pipeline) done(ctx context.Context, j *job) error {
 // let gives up what a finished job has held.
 func (p *pipeline) let(j *job) {
 	if !j.clean {
-		j.states, j.results, j.children, j.dir.Entries = nil, nil, nil, nil
+		j.states, j.results, j.children, j.dir.Entries, j.dir.Listing = nil, nil, nil, nil, nil
 		return
 	}
 	j.dir.Recycle() // no reader and no other name of a file had to do with it

@@ -42,9 +42,9 @@ func (p *pipeline) tuner() *tune.Tuner {
 	if level.Most == 0 {
 		level.Start = p.Session.Level()
 	}
-	uploads = uploads.bounded()
+	uploads = uploads.Bounded()
 	if level.Start > 0 { // 0: nothing is compressed
-		level = level.bounded()
+		level = level.Bounded()
 	}
 	each := func(of func(Range) int) tune.Setting {
 		return tune.Setting{

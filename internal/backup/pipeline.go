@@ -68,6 +68,8 @@ type Comparing struct {
 	Force       bool // read everything, whatever the parent says
 	IgnoreInode bool
 	IgnoreCtime bool
+	// Relist: read the names in every directory, and remember none. Without ctime it is always so.
+	Relist bool
 }
 
 // Parallel is how many goroutines do what. Where a range leaves room, the run finds out what is best while it goes on.
@@ -80,22 +82,8 @@ type Parallel struct {
 	Memory   int64 // bytes of the buffers for file data under way; 0: what the workers need
 }
 
-// Range is a number that may change during a run: at the start, and its limits. Where Most is zero it stays as it is.
-type Range struct{ Start, Least, Most int }
-
-// bounded returns r in order: none of its numbers is below one, and the start is within the limits.
-func (r Range) bounded() Range {
-	if r.Most <= 0 {
-		r.Least, r.Most = r.Start, r.Start
-	}
-	r.Least = max(1, r.Least)
-	r.Most = max(r.Least, r.Most)
-	r.Start = min(max(r.Least, r.Start), r.Most)
-	return r
-}
-
-// atMost returns r with none of its numbers above n.
-func (r Range) atMost(n int) Range { return Range{min(r.Start, n), min(r.Least, n), min(r.Most, n)} }
+// Range is a number that may change during a run.
+type Range = crew.Range
 
 // Parent is the snapshot compared with; its zero value stands for none.
 type Parent struct {
@@ -190,8 +178,8 @@ const (
 )
 
 func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
-	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.bounded(), par.Workers.bounded()
-	par.Readers = par.Readers.atMost(max(1, (localfs.Descriptors()-otherOpens)/readerOpens))
+	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.Bounded(), par.Workers.Bounded()
+	par.Readers = par.Readers.AtMost(max(1, (localfs.Descriptors()-otherOpens)/readerOpens))
 	cfg := deps.Repo.Config().Chunker
 	cutter, err := chunker.New(deps.Repo.Keys().ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
 	if err != nil {
@@ -255,7 +243,11 @@ func (p *pipeline) walk(ctx context.Context) error {
 		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.Ledger, Now: p.Now,
 		Gate: p.src.Gate,
 	}
-	if err := scan.Walk(ctx, p.src.Root, opt, &visitor{p}); err != nil {
+	v := &visitor{p}
+	if p.Memory.HoldsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {
+		opt.Memory = v
+	}
+	if err := scan.Walk(ctx, p.src.Root, opt, v); err != nil {
 		return err
 	}
 	p.Ledger.Scanned()

@@ -119,7 +119,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		distrust(s, evidence)
 	}
 	if !job.NoMemory && job.Stdin == nil {
-		if deps.Memory, err = recall.Open(r, listed, evidence != nil, l); err != nil {
+		if deps.Memory, err = recall.Open(r, listed, evidence != nil, recall.ThisBoot(), l); err != nil {
 			return err
 		}
 		defer deps.Memory.Discard()

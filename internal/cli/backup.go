@@ -255,6 +255,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	}
 	job.Source.Gate, job.Source.Turns = a.gate, a.turns
 	job.Source.Comparing = f.comparing
+	job.Source.Comparing.Relist = !reading.Names
 	return nil
 }
 

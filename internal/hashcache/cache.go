@@ -76,6 +76,7 @@ const (
 	metaLayout = "layout" // u32
 	metaRepo   = "repo"   // 16 bytes
 	metaDirs   = "dirs"   // dirState
+	metaNote   = "note"   // of the last DirBatch; missing: none
 )
 
 func packBuckets() []string { return []string{bucketSegments, bucketPacks, bucketPackIDs} }

@@ -47,6 +47,7 @@ type DirBatch struct {
 	spilling bool   // somebody writes a full buffer to the temporary file, without mu
 	failed   error  // that could not be done
 	kept     map[uint32][]byte
+	note     []byte
 	ended    bool
 }
 
@@ -117,6 +118,13 @@ func (b *DirBatch) Keep(ref DirRef) {
 	}
 	i := ref % bitsPerChunk
 	chunk[i/8] |= 1 << (i % 8)
+}
+
+// Note leaves a few bytes for those who come after this batch: see Cache.DirNote.
+func (b *DirBatch) Note(note []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.note = bytes.Clone(note)
 }
 
 // Discard forgets the batch. After Commit it does nothing.
@@ -217,7 +225,7 @@ func (b *DirBatch) Commit(snapshot format.ID) error {
 	if err == nil {
 		b.c.write.Lock()
 		defer b.c.write.Unlock()
-		err = (&commit{c: b.c, snapshot: snapshot, source: source, kept: b.kept}).run()
+		err = (&commit{c: b.c, snapshot: snapshot, source: source, kept: b.kept, note: b.note}).run()
 	}
 	return errors.Join(err, b.end())
 }

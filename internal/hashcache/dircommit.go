@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// dirsPerCommit is how many entries one transaction writes: some 4 MiB of memory.
-	dirsPerCommit = 16 << 10
+	// dirsPerCommit is how many entries one transaction writes, and bytesPerCommit how many bytes of values: some 8 MiB of
+	// memory.
+	dirsPerCommit  = 16 << 10
+	bytesPerCommit = 4 << 20
 	// fullBitmaps is how many of the newest live runs keep their whole bitmaps. In older ones, bits that a newer run
 	// repeats are cleared, so that bitmaps do not add up over hundreds of snapshots, and yet what only an old run says
 	// (another source, backed up seldom) stays. If more than this many of the newest snapshots are forgotten at once,
@@ -59,6 +61,7 @@ type commit struct {
 	snapshot format.ID
 	source   *merger
 	kept     map[uint32][]byte
+	note     []byte // nil: the old one stays
 
 	state dirState
 }
@@ -105,7 +108,7 @@ func (w *commit) run() error {
 func (w *commit) copy(tx *bolt.Tx) (done bool, err error) {
 	dirs := bucket(tx, bucketDirs)
 	dirs.FillPercent = 0.9
-	for range w.c.dirStep {
+	for n, bytes := 0, 0; n < w.c.dirStep && bytes < bytesPerCommit; n++ {
 		key, value, ok, err := w.source.next()
 		if err != nil || !ok {
 			return true, err
@@ -115,6 +118,7 @@ func (w *commit) copy(tx *bolt.Tx) (done bool, err error) {
 		}
 		e := dirEntry{writer: w.state.writer, ref: w.state.next, value: value}
 		w.state.next++
+		bytes += len(value)
 		if err := dirs.Put(key[:], appendDir(nil, key[:], &e)); err != nil {
 			return false, err
 		}
@@ -133,6 +137,11 @@ func (w *commit) finish(tx *bolt.Tx) error {
 	kept := bucket(tx, bucketKept)
 	for chunk, bits := range w.kept {
 		if err := kept.Put(keptKey(w.state.writer, chunk), bits); err != nil {
+			return err
+		}
+	}
+	if w.note != nil {
+		if err := bucket(tx, bucketMeta).Put([]byte(metaNote), w.note); err != nil {
 			return err
 		}
 	}

@@ -85,6 +85,15 @@ func (c *Cache) DirSnapshots() ([]format.ID, error) {
 	return ids, err
 }
 
+// DirNote returns the Note of the last DirBatch that was committed and had one; nil: there is none.
+func (c *Cache) DirNote() (note []byte, err error) {
+	err = c.view("read note on directories", func(tx *bolt.Tx) error {
+		note = bytes.Clone(bucket(tx, bucketMeta).Get([]byte(metaNote)))
+		return nil
+	})
+	return note, err
+}
+
 // Dir returns what was remembered of the directory under key, if it counts: see DirBatch. The value is written over room,
 // which may be nil, where that is large enough.
 func (c *Cache) Dir(key [16]byte, room []byte) (hit DirHit, ok bool, err error) {

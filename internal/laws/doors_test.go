@@ -40,6 +40,7 @@ func exceptions() []exception {
 			"reads the counters of processes in /proc, and on which devices their open files are",
 		},
 		{"internal/kernelfile", []string{"unix.Open"}, "reads the small files of /proc and /sys for who asks about the machine"},
+		{"internal/backup/recall", []string{"os.ReadFile"}, "reads in /proc which start of the system this is"},
 		{
 			"internal/priority", []string{"os.ReadDir", "os.ReadFile", "os.WriteFile", "unix.Open"},
 			"lists threads and sets the session's nice value in /proc, and asks the terminal who is in front",

@@ -123,7 +123,7 @@ func methods() map[string]method {
 		"Lstat":      {1, func(d *Dir) error { return d.Lstat("f", new(Stat)) }},
 		"LstatSome": {1, func(d *Dir) error {
 			l := &Looks{}
-			d.LstatSome([]string{"f", "link"}, l)
+			d.LstatSome("", []string{"f", "link"}, l)
 			return l.Errs[0]
 		}},
 		"Fstat":         {1, func(d *Dir) error { return ignored(d.Fstat()) }},

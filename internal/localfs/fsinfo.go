@@ -8,8 +8,11 @@ type FSInfo struct {
 	Pseudo       bool   // a window into the kernel: its files are no data
 	Remote       bool   // the bytes are on another machine
 	StableInodes bool   // a file keeps its inode number over unmounting, and no other file gets it meanwhile
-	ReadOnly     bool
-	ID           uint64 // what statfs calls f_fsid; survives a reboot on most local file systems, not on all
+	// Dated: adding, removing or renaming a name moves the times of the directory, or its size or number of links, for
+	// whoever looks afterwards, and nothing else adds or removes names while the system runs.
+	Dated    bool
+	ReadOnly bool
+	ID       uint64 // what statfs calls f_fsid; survives a reboot on most local file systems, not on all
 }
 
 // classify fills what follows from the type's name. A name not listed is taken for a local file system that keeps its
@@ -18,6 +21,11 @@ func (info *FSInfo) classify() {
 	kind := info.Type
 	info.StableInodes = true
 	switch kind {
+	case "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "zfs":
+		// Only what is known to: there is no harm in a name that is missing here. An overlay shows what others change below;
+		// what is on another machine, behind FUSE or without fractions of a second is dated by rules of its own. On APFS,
+		// directories whose contents are elsewhere are filled when somebody looks.
+		info.Dated = true
 	case "proc", "sysfs", "devtmpfs", "devpts", "devfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs",
 		"pstore", "bpf", "configfs", "mqueue", "hugetlbfs", "autofs", "fusectl", "binfmt_misc", "efivarfs", "nsfs",
 		"rpc_pipefs", "selinuxfs", "smackfs", "resctrl", "binder", "nfsd", "xenfs", "usbfs", "dlmfs", "pipefs",
@@ -35,12 +43,10 @@ func (info *FSInfo) classify() {
 		// Numbers made up while mounted; on the images, by whoever writes the next image.
 		info.StableInodes = false
 	}
-	if kind == "fuse" || strings.HasPrefix(kind, "fuse.") || strings.HasSuffix(kind, "fuse") {
+	// fuseblk is ntfs-3g or exfat-fuse on a disk of our own.
+	if kind == "fuse" || kind == "fuseblk" || strings.HasPrefix(kind, "fuse.") || strings.HasSuffix(kind, "fuse") {
 		info.StableInodes = false
 		info.Remote = info.Remote || remoteFuse(kind)
-	}
-	if kind == "fuseblk" { // ntfs-3g and exfat-fuse on a disk of our own
-		info.StableInodes = false
 	}
 }
 

@@ -80,7 +80,8 @@ func TestClassify(t *testing.T) {
 	} {
 		info := FSInfo{Type: c.kind}
 		info.classify()
-		require.Equal(t, FSInfo{Type: c.kind, Pseudo: c.pseudo, Remote: c.remote, StableInodes: c.stable}, info)
+		dated := c.kind == "ext4" || c.kind == "xfs" || c.kind == "btrfs" || c.kind == "tmpfs"
+		require.Equal(t, FSInfo{Type: c.kind, Pseudo: c.pseudo, Remote: c.remote, StableInodes: c.stable, Dated: dated}, info)
 	}
 }
 

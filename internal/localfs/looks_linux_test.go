@@ -12,7 +12,7 @@ import (
 // some looks at names with l, and returns what was found of each.
 func some(d *Dir, names []string, l *Looks) (stats []Stat, errs []error, rounds int) {
 	for len(names) > 0 {
-		n := d.LstatSome(names, l)
+		n := d.LstatSome("", names, l)
 		stats, errs = append(stats, l.Stats[:n]...), append(errs, l.Errs[:n]...)
 		names = names[n:]
 		rounds++
@@ -69,5 +69,5 @@ func TestLooksShareOperations(t *testing.T) {
 	require.Equal(t, 5+3, rounds) // of 1, 2, 4, 8 and 16, and three of 16
 	require.EqualValues(t, len(names), gate.Stats().Operations-before)
 	l := &Looks{}
-	require.Zero(t, testing.AllocsPerRun(100, func() { d.LstatSome(names, l) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { d.LstatSome("", names, l) }))
 }

@@ -209,13 +209,14 @@ type Reading struct {
 	Batches       bool   // small files of a directory together
 	Direct        bool   // those of them that are not in memory straight from the disk
 	Order         string // of these: "auto", "inode" or "extent"
+	Names         bool   // of directories that did not change are remembered, not read
 }
 
 // Reading returns how files are read.
 func (s *Spec) Reading() Reading {
 	r := Reading{
 		Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime"), Batches: s.bool("batch-reads"),
-		Direct: s.bool("direct-reads"), Order: s.string("read-order"),
+		Direct: s.bool("direct-reads"), Order: s.string("read-order"), Names: s.bool("remember-names"),
 	}
 	for _, candidate := range []Serialization{SharedStatic, Static, SharedDynamic, Dynamic} {
 		if candidate.String() == s.string("copy-serialization") {

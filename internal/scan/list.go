@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/internal/scan/listing"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -30,6 +31,14 @@ type scratch struct {
 	spare   []position                // to sort order
 	wanted  [localfs.MostLooks]string // names of the next of order
 	looks   localfs.Looks
+	room    []byte // for listing
+	listing []byte // that was recalled of the directory
+	writer  listing.Writer
+	asked   bool   // the memory was, about the directory
+	guess   bool   // and its names are in found, though nobody has read them
+	leaf    bool   // and none of them is a directory
+	seen    bool   // and all have been looked at, from outside
+	text    string // of all names of the guess
 }
 
 type found struct {
@@ -52,19 +61,48 @@ func head(name []byte) uint64 {
 	return binary.BigEndian.Uint64(p[:])
 }
 
-// list reads the names of d, drops what is excluded, and looks at the rest in the order of their inodes: neighbours in
-// the inode table are read together on a cold cache.
+// list fills d.Entries: by the names that are remembered, if that is enough, else by those that it reads.
 func (w *walk) list(d *Directory, s *scratch) {
-	if err := w.names(d, s); err != nil {
-		d.Err = err
+	w.recall(d, s)
+	if s.guess && w.recalled(d, s) {
+		return
 	}
-	text := s.sortNames()
-	w.control(d, text, s)
-	w.stat(d, text, s)
+	d.Err = w.names(d, s)
+	w.look(d, s)
 }
 
-// control lets files whose presence or content makes rules have their say.
-func (w *walk) control(d *Directory, text string, s *scratch) {
+// look looks at what was found in d, even if that is not all there is.
+func (w *walk) look(d *Directory, s *scratch) {
+	if w.entries(d, s.sortNames(), s, false); !errors.Is(d.Err, localfs.ErrStopped) {
+		w.remember(d, s)
+	}
+}
+
+// entries drops of the names of d what is excluded, and looks at the rest in the order of their inodes: neighbours in the
+// inode table are read together on a cold cache. If guessed is set, nobody has read that the names are there: it reports
+// false, and tells the visitor nothing, once it cannot look at one of them.
+func (w *walk) entries(d *Directory, text string, s *scratch, guessed bool) bool {
+	problems, ok := w.control(d, text, s)
+	if !ok {
+		return false
+	}
+	excluded, ok := w.stat(d, text, s, guessed)
+	if !ok {
+		s.guess = false
+		return false
+	}
+	for _, err := range problems {
+		w.visitor.Entry(d, "", err)
+	}
+	if excluded > 0 {
+		w.visitor.Excluded(d, excluded)
+	}
+	return true
+}
+
+// control lets files whose presence or content makes rules have their say. It reports false if there are some, and d is not
+// open.
+func (w *walk) control(d *Directory, text string, s *scratch) (problems []error, ok bool) {
 	var present []string
 	for _, pos := range s.order {
 		if name := s.found[pos.index].name(text); d.state.Control([]byte(name)) {
@@ -72,19 +110,21 @@ func (w *walk) control(d *Directory, text string, s *scratch) {
 		}
 	}
 	if len(present) == 0 {
-		return
+		return nil, true
 	}
-	var problems []error
+	if d.dir == nil {
+		return nil, false
+	}
 	d.state, problems = d.state.Load(d.Path(), present, func(name string, limit int) ([]byte, error) {
 		return readHead(d.dir, name, limit)
 	})
 	for _, err := range problems {
 		if errors.Is(err, localfs.ErrStopped) {
 			d.Err = err
-			return
+			return nil, true
 		}
-		w.visitor.Entry(d, "", err)
 	}
+	return problems, true
 }
 
 // readHead reads the beginning of a regular file.
@@ -138,8 +178,9 @@ func (s *scratch) sortNames() string {
 	return text
 }
 
-// stat fills d.Entries from the names found.
-func (w *walk) stat(d *Directory, text string, s *scratch) {
+// stat fills d.Entries from the names found, and returns how many the rules have left out. It reports false if one could
+// not be looked at that was only guessed, or if the walk ends.
+func (w *walk) stat(d *Directory, text string, s *scratch, guessed bool) (excluded int, ok bool) {
 	d.slab = w.slabs.of(len(s.found))
 	entries := d.slab.entries
 	order := s.order[:0] // of those that are kept, each behind the one that was looked at last
@@ -155,12 +196,13 @@ func (w *walk) stat(d *Directory, text string, s *scratch) {
 	}
 	order, s.spare = inOrder(order, s.spare)
 	s.order = order
-	missing, excluded := 0, len(s.found)-len(entries)
+	missing := 0
+	excluded = len(s.found) - len(entries)
 	for len(order) > 0 {
 		n := s.lstat(d, entries, order)
 		for i, pos := range order[:n] {
 			e := &entries[pos.index]
-			verdict, err := w.look(d, e, s, i)
+			verdict, err := w.entry(d, e, s, i)
 			if err == nil && verdict != rules.Exclude {
 				continue
 			}
@@ -169,7 +211,9 @@ func (w *walk) stat(d *Directory, text string, s *scratch) {
 			switch {
 			case errors.Is(err, localfs.ErrStopped):
 				d.Err = err
-				return // nobody will ask for the entries
+				return 0, false // nobody will ask for the entries
+			case err != nil && guessed:
+				return 0, false
 			case err == nil:
 				excluded++
 			case !errors.Is(err, localfs.ErrVanished):
@@ -183,9 +227,7 @@ func (w *walk) stat(d *Directory, text string, s *scratch) {
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Type == 0 })
 	}
 	d.Entries, d.slab.entries = entries, entries
-	if excluded > 0 {
-		w.visitor.Excluded(d, excluded)
-	}
+	return excluded, true
 }
 
 // lstat asks for the status of some of the entries that are next, and returns how many: s.looks has it.
@@ -194,11 +236,14 @@ func (s *scratch) lstat(d *Directory, entries []Entry, order []position) int {
 	for i := range wanted {
 		wanted[i] = entries[order[i].index].Name
 	}
-	return d.dir.LstatSome(wanted, &s.looks)
+	if d.dir == nil {
+		return d.above.LstatSome(d.Name, wanted, &s.looks)
+	}
+	return d.dir.LstatSome("", wanted, &s.looks)
 }
 
-// look takes over the status of one entry, and asks the rules that need to know more than its name.
-func (w *walk) look(d *Directory, e *Entry, s *scratch, at int) (rules.Verdict, error) {
+// entry takes over the status of one entry, and asks the rules that need to know more than its name.
+func (w *walk) entry(d *Directory, e *Entry, s *scratch, at int) (rules.Verdict, error) {
 	st := &s.looks.Stats[at]
 	if err := s.looks.Errs[at]; err != nil {
 		return 0, err

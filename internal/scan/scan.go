@@ -1,6 +1,7 @@
 // Package scan is the parallel walk: directories in, scanned directories out. Workers share one depth-first stack, so
 // that a huge directory or a deep chain neither starves nor explodes, and memory stays bounded by the depth of the tree
-// times the number of workers. Everything below a source root is opened relative to its parent; there is no path lookup.
+// times the number of workers. Everything below a source root is opened relative to its parent; there is no path lookup, but
+// for a look at what is in a directory of which Memory knows the names.
 //
 // The package knows nothing of snapshots, hashes or repositories: what becomes of a scanned directory is the visitor's
 // business.
@@ -19,6 +20,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/internal/scan/listing"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -46,7 +48,8 @@ type Options struct {
 	Skip func(dev, ino uint64) bool
 	// Gate finds the way to the device of each source, of each directory on the way to one, and of each file system that
 	// the walk crosses into. The context of Walk also ends what is done with a retained directory after it. Nil: no gates.
-	Gate localfs.Gates
+	Gate   localfs.Gates
+	Memory Memory // of earlier walks; nil: none
 }
 
 // Directory is one directory as it was found. Its entries are sorted by the bytes of their names.
@@ -67,8 +70,12 @@ type Directory struct {
 	Ino     uint64
 	Subdirs []uint32 // indexes of the entries that are directories; set before the visitor is called
 	User    any      // the visitor's
+	// Listing is what Memory may recall in another walk: of names that were read, and can be believed. Nil: there is no such
+	// thing, or nothing to be gained by remembering it.
+	Listing []byte
 
 	dir     *localfs.Dir
+	own     listing.Stamp           // of the root
 	above   *localfs.Dir            // in which it lies
 	way     string                  // the path by which it was opened, of the root and of directories on the way to sources
 	door    localfs.Door            // through which it was opened by that path
@@ -80,7 +87,8 @@ type Directory struct {
 	spent   bool  // the visitor has no use for it any more
 }
 
-// Dir returns the open directory in which the named entry lies; nil if the directory could not be opened.
+// Dir returns the open directory in which the named entry lies; nil if the directory could not be opened, or need not be
+// because Memory.Same said that all of it is as it was.
 // It is open during Visitor.Directory, and longer for whoever retains it.
 func (d *Directory) Dir(name string) *localfs.Dir {
 	if h, ok := d.handles[name]; ok {
@@ -287,15 +295,27 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	} else {
 		d.above = above
 	}
-	if p := parent.picks[entry.Name]; p != nil && p.Children != nil {
-		return w.pick(ctx, d, p, s)
+	picked := parent.picks[entry.Name]
+	if picked != nil && picked.Children != nil {
+		return w.pick(ctx, d, picked, s)
+	}
+	if picked != nil {
+		d.state = picked.state
+	} else {
+		d.state = parent.state.Child([]byte(entry.Name))
+	}
+	d.pass = parent.pass
+	s.asked = false
+	if !entry.Mount && !parent.Picked && !w.closed(d) && w.outside(d, s) {
+		return w.announce(ctx, d, s)
 	}
 	dir, err := d.above.Open(entry.Name)
 	if err != nil {
+		d.forget(d.state) // what was seen from outside
 		return w.failed(ctx, d, err, s)
 	}
 	defer dir.Release()
-	d.dir, d.pass = dir, parent.pass
+	d.dir = dir
 	if entry.Mount || parent.Picked {
 		if err := w.cross(d); err != nil {
 			d.Err = err
@@ -305,21 +325,17 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 			dir.Through(d.pass)
 		}
 	}
-	if w.opt.Skip != nil && w.opt.Skip(d.Dev, entry.Ino) {
-		d.Closed = true
-	}
-	if p := parent.picks[entry.Name]; p != nil {
-		d.state = p.state
-	} else {
-		d.state = parent.state.Child([]byte(entry.Name))
-	}
-	if entry.hollow {
-		d.Closed = true
-	}
+	d.Closed = d.Closed || w.closed(d)
 	if !d.Closed && d.Err == nil {
 		w.list(d, s)
 	}
 	return w.announce(ctx, d, s)
+}
+
+// closed reports whether the contents of d are left out by a rule or by Options.Skip.
+func (w *walk) closed(d *Directory) bool {
+	entry := &d.Parent.Entries[d.Index]
+	return entry.hollow || w.opt.Skip != nil && w.opt.Skip(d.Dev, entry.Ino)
 }
 
 // directory returns memory for one.
@@ -337,6 +353,9 @@ func (w *walk) cross(d *Directory) error {
 		return err
 	}
 	d.Dev, d.Ino = st.Dev, st.Ino
+	if d.Parent == nil {
+		d.own = stampOf(&st)
+	}
 	if d.FS, err = d.dir.FS(); err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ type Memo struct {
 	Tree  format.ID
 }
 
-// memoSize is the length of a Memo in bytes.
-const memoSize = 16 + 16 + format.IDSize
+// MemoSize is the length of a Memo in bytes.
+const MemoSize = 16 + 16 + format.IDSize
 
 // Append appends the stored form of m.
 func (m *Memo) Append(dst []byte) []byte {
@@ -38,7 +38,7 @@ func (m *Memo) Append(dst []byte) []byte {
 
 // ParseMemo reads what Append wrote; ok is false for anything else.
 func ParseMemo(p []byte) (m Memo, ok bool) {
-	if len(p) != memoSize {
+	if len(p) != MemoSize {
 		return Memo{}, false
 	}
 	copy(m.Local[:], p)
@@ -70,14 +70,10 @@ const levelsTogether = 3
 type Signer struct {
 	shape Signature
 	buf   []byte
-	memo  [memoSize]byte
 }
 
 // NewSigner returns a Signer for a shape.
 func NewSigner(shape Signature) *Signer { return &Signer{shape: shape} }
-
-// Room is where the stored form of a Memo can be read into. It is the caller's until it is done with the Signer.
-func (s *Signer) Room() []byte { return s.memo[:0] }
 
 // maxKept is how much memory a Signer keeps for the next directory.
 const maxKept = 256 << 10

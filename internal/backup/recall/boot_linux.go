@@ -1,0 +1,20 @@
+package recall
+
+import (
+	"encoding/hex"
+	"os"
+	"strings"
+)
+
+// ThisBoot returns the Boot that we live in.
+func ThisBoot() (b Boot) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return Boot{}
+	}
+	digits := strings.ReplaceAll(strings.TrimSpace(string(text)), "-", "")
+	if n, err := hex.Decode(b[:], []byte(digits[:min(len(digits), hex.EncodedLen(len(b)))])); err != nil || n != len(b) {
+		return Boot{}
+	}
+	return b
+}
