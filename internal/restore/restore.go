@@ -131,7 +131,7 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, readers []*repo.FrameReader) {
 	full, free, cut := make(chan *window), make(chan *window, windows), make(chan run)
 	for range windows {
-		free <- &window{}
+		free <- &window{home: free}
 	}
 	group.Go(func() error {
 		defer close(full)
@@ -142,10 +142,10 @@ func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, rea
 	})
 	group.Go(func() error {
 		defer close(cut)
-		return j.ending(j.dispatch(ctx, full, cut, free, len(readers)))
+		return j.ending(j.dispatch(ctx, full, cut, len(readers)))
 	})
 	for _, reader := range readers {
-		group.Go(func() error { return j.ending(j.work(ctx, reader, cut, free)) })
+		group.Go(func() error { return j.ending(j.work(ctx, reader, cut)) })
 	}
 }
 

@@ -22,7 +22,8 @@ type window struct {
 	weight int // bytes of memory that it takes, about
 	limit  int // at which it is full
 
-	runs atomic.Int64 // not done yet
+	runs atomic.Int64   // not done yet
+	home chan<- *window // where it goes when they are
 }
 
 // The bounds of windows. The first is small, so that reading begins at once; each one after it is larger.
@@ -30,7 +31,8 @@ const (
 	windows      = 2         // one is planned while the other is read and written
 	firstWindow  = 512 << 10 // bytes
 	windowGrowth = 4         // planning four objects takes less time than writing one
-	maxWindow    = 16 << 20
+	maxWindow    = 12 << 20
+	maxLate      = 16 << 20 // files that wait for others in the same frames
 
 	// What a window holds beside its small files, in bytes with what hangs on it.
 	fileWeight = 700
@@ -131,28 +133,52 @@ type run struct {
 }
 
 // dispatch cuts windows into runs.
-func (j *job) dispatch(ctx context.Context, windows <-chan *window, runs chan<- run, free chan<- *window, workers int) error {
+func (j *job) dispatch(ctx context.Context, windows <-chan *window, runs chan<- run, workers int) error {
+	put := newLate()
 	for w := range windows {
 		all, err := j.locate(ctx, w)
 		if err != nil {
 			return err
 		}
-		cut := split(w, all, workers)
-		if len(cut) == 0 {
-			w.reset()
-			free <- w
-			continue
+		if err := put.wait(ctx); err != nil {
+			return err
 		}
-		w.runs.Store(int64(len(cut)))
-		for _, r := range cut {
-			select {
-			case runs <- r:
-			case <-ctx.Done():
-				return context.Cause(ctx)
+		if err := issue(ctx, split(w, put.sift(all), workers), w, runs); err != nil {
+			return err
+		}
+		if put.window.full() {
+			if err := put.flush(ctx, runs, workers); err != nil {
+				return err
 			}
 		}
 	}
+	if put.window == nil {
+		return nil
+	}
+	return put.flush(ctx, runs, workers)
+}
+
+// issue hands out the runs of a window. When the last one is done, the window goes home.
+func issue(ctx context.Context, cut []run, w *window, runs chan<- run) error {
+	if len(cut) == 0 {
+		w.done()
+		return nil
+	}
+	w.runs.Store(int64(len(cut)))
+	for _, r := range cut {
+		select {
+		case runs <- r:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	return nil
+}
+
+// done empties the window for the next use. There is room for all of them at home.
+func (w *window) done() {
+	w.reset()
+	w.home <- w
 }
 
 // locate looks up all chunks of the window and arranges them. What is nowhere has failed, and is left out.
@@ -189,10 +215,14 @@ func arrange(pieces []piece, lost func(*piece)) []piece {
 			all[i].at = all[leading].at
 		}
 	}
+	sortPieces(all)
+	return all
+}
+
+func sortPieces(all []piece) {
 	slices.SortFunc(all, func(a, b piece) int {
 		return cmp.Or(cmp.Compare(a.at.Pack, b.at.Pack), cmp.Compare(a.at.Offset, b.at.Offset), cmp.Compare(a.at.Skip, b.at.Skip))
 	})
-	return all
 }
 
 // lookUp fills in where the chunks lie. What is not found keeps the zero place, at which no frame can be.
@@ -231,16 +261,13 @@ func split(w *window, all []piece, workers int) []run {
 	size := uint32(0)
 	for i := 0; i < len(all); {
 		at := all[i].at
-		if at == (hashcache.Loc{}) { // then nothing in the window is read
-			end := min(i+inlineAtOnce, len(all))
+		if at == (hashcache.Loc{}) { // files in the tree, without a neighbour that is read
+			end := min(i+inlineAtOnce, frameEnd(all, i))
 			runs = append(runs, run{window: w, pieces: [][]piece{all[i:end]}})
 			i = end
 			continue
 		}
-		end := i + 1
-		for end < len(all) && all[end].at.Pack == at.Pack && all[end].at.Offset == at.Offset {
-			end++
-		}
+		end := frameEnd(all, i)
 		if len(runs) == 0 || runs[len(runs)-1].pack != at.Pack || size >= most || len(runs[len(runs)-1].spans) == 0 {
 			runs = append(runs, run{window: w, pack: at.Pack})
 			size = 0

@@ -24,7 +24,7 @@ type worker struct {
 }
 
 // work takes runs until there are no more. A window whose last run is done is free again.
-func (j *job) work(ctx context.Context, reader *repo.FrameReader, runs <-chan run, free chan<- *window) error {
+func (j *job) work(ctx context.Context, reader *repo.FrameReader, runs <-chan run) error {
 	w := &worker{job: j, reader: reader, hasher: j.repo.Keys().Hasher(), clock: j.ledger.Worker("restorer")}
 	defer w.clock.Stop()
 	for {
@@ -38,8 +38,7 @@ func (j *job) work(ctx context.Context, reader *repo.FrameReader, runs <-chan ru
 				return err
 			}
 			if r.window.runs.Add(-1) == 0 {
-				r.window.reset()
-				free <- r.window // there is room for all
+				r.window.done()
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
