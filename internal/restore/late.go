@@ -3,7 +3,7 @@ package restore
 import (
 	"context"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/restore/order"
 )
 
 // late holds small files whose content lies in frames of which their window wants little: mostly copies of files that were
@@ -39,76 +39,26 @@ func (l *late) flush(ctx context.Context, runs chan<- run, workers int) error {
 	w := l.window
 	l.window = nil
 	for i := range w.pieces {
-		w.pieces[i].small.dir.waits = false
+		w.pieces[i].To.small.dir.waits = false
 	}
-	sortPieces(w.pieces)
-	return issue(ctx, split(w, w.pieces, workers), w, runs)
+	order.Sort(w.pieces)
+	return issue(ctx, order.Split(w.pieces, workers), w, runs)
 }
 
-// sift moves what is to wait out of sorted pieces, and returns the others, sorted, in the same memory. What is put off is
-// copied: the window that it came from will be used again.
+// sift puts off what is to wait of sorted pieces, and returns the others. Chunks of large files do not wait: those are open
+// until they have them all. What is put off is copied: the window that it came from will be used again.
 func (l *late) sift(all []piece) []piece {
-	kept, loose := all[:0], 0
-	for i := 0; i < len(all); {
-		end := frameEnd(all, i)
-		if !sparse(all[i:end]) {
-			kept = append(kept, all[i:end]...)
-			i = end
-			continue
-		}
-		for ; i < end; i++ {
-			p := all[i]
-			if p.isInline() {
-				p.at = hashcache.Loc{}
-				kept = append(kept, p)
-				loose++
-				continue
-			}
-			l.add(p)
-		}
-	}
-	if loose > 0 {
-		sortPieces(kept)
-	}
-	return kept
+	return order.Sift(all, func(p *piece) bool { return p.To.small != nil }, l.add)
 }
 
 // add puts off one small file.
 func (l *late) add(p piece) {
-	w := l.window
-	if !p.small.dir.waits {
-		p.small.dir.waits = true
+	w, s := l.window, p.To.small
+	if !s.dir.waits {
+		s.dir.waits = true
 		w.weight += dirWeight
 	}
-	p.small = w.smalls.add(*p.small)
+	p.To.small = w.smalls.add(*s)
 	w.pieces = append(w.pieces, p)
 	w.weight += smallWeight + pieceWeight
-}
-
-// sparse reports whether fewer bytes of the frame in which all these pieces lie are wanted than it has in the pack, by
-// small files only: others have chunks in other frames, and are open until they have them all.
-func sparse(pieces []piece) bool {
-	sealed, wanted := uint64(pieces[0].at.Sealed), uint64(0)
-	for i := range pieces {
-		p := &pieces[i]
-		if p.small == nil {
-			return false
-		}
-		if !p.isInline() && (i == 0 || pieces[i-1].id != p.id) {
-			wanted += uint64(p.len)
-		}
-		if wanted >= sealed {
-			return false
-		}
-	}
-	return wanted > 0
-}
-
-// frameEnd returns where the pieces of the frame of all[i] end.
-func frameEnd(all []piece, i int) int {
-	end := i + 1
-	for end < len(all) && all[end].at.Pack == all[i].at.Pack && all[end].at.Offset == all[i].at.Offset {
-		end++
-	}
-	return end
 }

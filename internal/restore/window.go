@@ -1,15 +1,13 @@
 package restore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
-	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/restore/order"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -38,37 +36,28 @@ const (
 	fileWeight = 700
 	dirWeight  = 600
 
-	// What a worker reads from a pack at once, in bytes: large enough that a disk streams, and small enough that there
-	// is work for everybody.
-	minRunBytes = 256 << 10
-	maxRunBytes = 2 << 20
-
 	lookUpAtOnce = 16 << 10 // chunks
-	inlineAtOnce = 512      // files
 )
 
 // piece is one chunk of one file. Of a small file it is the whole content; if that lies in the tree, there is no chunk to
-// be read, and the piece goes with its neighbour so that directories are filled in order.
-type piece struct {
-	id    format.ID // zero: nothing is read
-	at    hashcache.Loc
-	len   uint32
-	off   uint64 // in the file
+// be read.
+type piece = order.Piece[owner]
+
+// owner is the file that a piece belongs to.
+type owner struct {
 	file  *file
 	small *small // instead of file
 }
 
 const pieceWeight = 80
 
-// path is that of its file inside the snapshot.
-func (p *piece) path() string {
-	if p.small != nil {
-		return p.small.path()
+// path is that of the file inside the snapshot.
+func (o *owner) path() string {
+	if o.small != nil {
+		return o.small.path()
 	}
-	return p.file.path
+	return o.file.path
 }
-
-func (p *piece) isInline() bool { return p.id.IsZero() }
 
 func (w *window) full() bool { return w.weight >= w.limit }
 
@@ -124,12 +113,10 @@ func (w *walker) add(ctx context.Context, p piece) error {
 	return nil
 }
 
-// run is what a worker does at once: neighbouring frames of one pack, or files whose content is not in packs.
+// run is what a worker does at once.
 type run struct {
 	window *window
-	pack   uint32
-	spans  []repo.Span // none: nothing is read
-	pieces [][]piece   // by span
+	order.Run[owner]
 }
 
 // dispatch cuts windows into runs.
@@ -143,7 +130,7 @@ func (j *job) dispatch(ctx context.Context, windows <-chan *window, runs chan<- 
 		if err := put.wait(ctx); err != nil {
 			return err
 		}
-		if err := issue(ctx, split(w, put.sift(all), workers), w, runs); err != nil {
+		if err := issue(ctx, order.Split(put.sift(all), workers), w, runs); err != nil {
 			return err
 		}
 		if put.window.full() {
@@ -159,7 +146,7 @@ func (j *job) dispatch(ctx context.Context, windows <-chan *window, runs chan<- 
 }
 
 // issue hands out the runs of a window. When the last one is done, the window goes home.
-func issue(ctx context.Context, cut []run, w *window, runs chan<- run) error {
+func issue(ctx context.Context, cut []order.Run[owner], w *window, runs chan<- run) error {
 	if len(cut) == 0 {
 		w.done()
 		return nil
@@ -167,7 +154,7 @@ func issue(ctx context.Context, cut []run, w *window, runs chan<- run) error {
 	w.runs.Store(int64(len(cut)))
 	for _, r := range cut {
 		select {
-		case runs <- r:
+		case runs <- run{w, r}:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -186,43 +173,7 @@ func (j *job) locate(ctx context.Context, w *window) ([]piece, error) {
 	if err := j.lookUp(ctx, w.pieces); err != nil {
 		return nil, err
 	}
-	return arrange(w.pieces, func(p *piece) { j.failPiece(p, fmt.Errorf("chunk %s: %w", p.id, errLost)) }), nil
-}
-
-// arrange sorts pieces in the order in which they lie in the packs, in place. What need not be read goes with the piece
-// before it, or with the first that is read.
-func arrange(pieces []piece, lost func(*piece)) []piece {
-	all := pieces[:0]
-	at, leading := hashcache.Loc{}, 0
-	for i := range pieces {
-		p := pieces[i]
-		switch {
-		case p.isInline():
-			p.at = at
-			if at == (hashcache.Loc{}) {
-				leading++
-			}
-		case p.at == hashcache.Loc{}:
-			lost(&p)
-			continue
-		default:
-			at = p.at
-		}
-		all = append(all, p)
-	}
-	if leading < len(all) {
-		for i := range all[:leading] {
-			all[i].at = all[leading].at
-		}
-	}
-	sortPieces(all)
-	return all
-}
-
-func sortPieces(all []piece) {
-	slices.SortFunc(all, func(a, b piece) int {
-		return cmp.Or(cmp.Compare(a.at.Pack, b.at.Pack), cmp.Compare(a.at.Offset, b.at.Offset), cmp.Compare(a.at.Skip, b.at.Skip))
-	})
+	return order.Arrange(w.pieces, func(p *piece) { j.failPiece(p, fmt.Errorf("chunk %s: %w", p.ID, errLost)) }), nil
 }
 
 // lookUp fills in where the chunks lie. What is not found keeps the zero place, at which no frame can be.
@@ -233,8 +184,8 @@ func (j *job) lookUp(ctx context.Context, pieces []piece) error {
 		n := min(len(pieces), lookUpAtOnce)
 		ids = ids[:0]
 		for i := range pieces[:n] {
-			if !pieces[i].isInline() {
-				ids = append(ids, pieces[i].id)
+			if !pieces[i].Inline() {
+				ids = append(ids, pieces[i].ID)
 			}
 		}
 		if err := j.repo.Locate(ctx, ids, found[:len(ids)]); err != nil {
@@ -242,9 +193,9 @@ func (j *job) lookUp(ctx context.Context, pieces []piece) error {
 		}
 		next := found
 		for i := range pieces[:n] {
-			if p := &pieces[i]; !p.isInline() {
+			if p := &pieces[i]; !p.Inline() {
 				if next[0].OK {
-					p.at = next[0].Loc
+					p.At = next[0].Loc
 				}
 				next = next[1:]
 			}
@@ -252,41 +203,4 @@ func (j *job) lookUp(ctx context.Context, pieces []piece) error {
 		pieces = pieces[n:]
 	}
 	return nil
-}
-
-// split cuts sorted pieces into runs, so that there is something for each worker.
-func split(w *window, all []piece, workers int) []run {
-	most := uint32(min(max(sealed(all)/uint64(2*max(workers, 1)), minRunBytes), maxRunBytes))
-	var runs []run
-	size := uint32(0)
-	for i := 0; i < len(all); {
-		at := all[i].at
-		if at == (hashcache.Loc{}) { // files in the tree, without a neighbour that is read
-			end := min(i+inlineAtOnce, frameEnd(all, i))
-			runs = append(runs, run{window: w, pieces: [][]piece{all[i:end]}})
-			i = end
-			continue
-		}
-		end := frameEnd(all, i)
-		if len(runs) == 0 || runs[len(runs)-1].pack != at.Pack || size >= most || len(runs[len(runs)-1].spans) == 0 {
-			runs = append(runs, run{window: w, pack: at.Pack})
-			size = 0
-		}
-		r := &runs[len(runs)-1]
-		r.spans = append(r.spans, repo.Span{Offset: at.Offset, Sealed: at.Sealed})
-		r.pieces = append(r.pieces, all[i:end])
-		size += at.Sealed
-		i = end
-	}
-	return runs
-}
-
-// sealed returns the size of all frames that sorted pieces lie in.
-func sealed(all []piece) (sum uint64) {
-	for i := range all {
-		if i == 0 || all[i].at.Pack != all[i-1].at.Pack || all[i].at.Offset != all[i-1].at.Offset {
-			sum += uint64(all[i].at.Sealed)
-		}
-	}
-	return sum
 }
