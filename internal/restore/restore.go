@@ -2,7 +2,8 @@
 //
 //	walker.go   the tree, page by page: directories and special objects are made as they are met; files become pieces
 //	            of a window (bounded in bytes)
-//	window.go   a full window: its chunks are looked up, sorted by pack and frame, and cut into runs
+//	window.go   a full window: its chunks are looked up, sorted by pack and frame, and cut into runs (package order)
+//	late.go     small files in frames of which a window wants little wait for those of other windows
 //	worker.go   a run is read; each frame is opened once, each blob compared with its ID, then written to every place
 //	            that wants it
 //	small.go    a file of one chunk is made in one go

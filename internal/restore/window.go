@@ -12,8 +12,8 @@ import (
 )
 
 // window is a part of the work that is planned as a whole: large enough that each frame is opened once, small enough to
-// be held. A frame that several windows need is opened for each of them; where files are much alike, that is most of the
-// frames before, so a window is made as large as memory allows.
+// be held. A frame that several windows need a lot of is opened for each of them; what little they need of others is put
+// off (late.go). Chunks of large files are not, so a window is made as large as memory allows.
 type window struct {
 	pieces []piece
 	smalls smalls
