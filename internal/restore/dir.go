@@ -31,6 +31,7 @@ type dir struct {
 	mount   bool // a file system was mounted here when it was backed up
 	mounted bool // a file system is mounted here now
 
+	waits   bool         // files of it are put off; belongs to the one who cuts windows
 	pending atomic.Int64 // entries not finished, and one for the walk
 }
 

@@ -75,7 +75,7 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
 			return nil
 		}
 		f.left.Add(1)
-		return w.add(ctx, piece{id: c.ID, file: f, off: off, len: uint32(c.Len)})
+		return w.add(ctx, piece{ID: c.ID, To: owner{file: f}, Off: off, Len: uint32(c.Len)})
 	})
 	if err != nil {
 		if stop := context.Cause(ctx); stop != nil {

@@ -2,7 +2,8 @@
 //
 //	walker.go   the tree, page by page: directories and special objects are made as they are met; files become pieces
 //	            of a window (bounded in bytes)
-//	window.go   a full window: its chunks are looked up, sorted by pack and frame, and cut into runs
+//	window.go   a full window: its chunks are looked up, sorted by pack and frame, and cut into runs (package order)
+//	late.go     small files in frames of which a window wants little wait for those of other windows
 //	worker.go   a run is read; each frame is opened once, each blob compared with its ID, then written to every place
 //	            that wants it
 //	small.go    a file of one chunk is made in one go
@@ -131,7 +132,7 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, readers []*repo.FrameReader) {
 	full, free, cut := make(chan *window), make(chan *window, windows), make(chan run)
 	for range windows {
-		free <- &window{}
+		free <- &window{home: free}
 	}
 	group.Go(func() error {
 		defer close(full)
@@ -142,10 +143,10 @@ func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, rea
 	})
 	group.Go(func() error {
 		defer close(cut)
-		return j.ending(j.dispatch(ctx, full, cut, free, len(readers)))
+		return j.ending(j.dispatch(ctx, full, cut, len(readers)))
 	})
 	for _, reader := range readers {
-		group.Go(func() error { return j.ending(j.work(ctx, reader, cut, free)) })
+		group.Go(func() error { return j.ending(j.work(ctx, reader, cut)) })
 	}
 }
 

@@ -78,9 +78,9 @@ func (w *walker) plan(d *dir, n *tree.Node) {
 		dir: d, name: n.Name, inline: string(n.Content.Inline), xattrs: n.Xattrs, access: n.Access,
 		sec: n.ModTime.Sec, nsec: n.ModTime.Nsec, mode: n.Mode, uid: n.UID, gid: n.GID,
 	})
-	p := piece{small: s}
+	p := piece{To: owner{small: s}}
 	if len(n.Content.Chunks) == 1 {
-		p.id, p.len = n.Content.Chunks[0].ID, uint32(n.Size)
+		p.ID, p.Len = n.Content.Chunks[0].ID, uint32(n.Size)
 	}
 	w.window.pieces = append(w.window.pieces, p)
 	w.window.weight += smallWeight + pieceWeight

@@ -24,7 +24,7 @@ type worker struct {
 }
 
 // work takes runs until there are no more. A window whose last run is done is free again.
-func (j *job) work(ctx context.Context, reader *repo.FrameReader, runs <-chan run, free chan<- *window) error {
+func (j *job) work(ctx context.Context, reader *repo.FrameReader, runs <-chan run) error {
 	w := &worker{job: j, reader: reader, hasher: j.repo.Keys().Hasher(), clock: j.ledger.Worker("restorer")}
 	defer w.clock.Stop()
 	for {
@@ -38,8 +38,7 @@ func (j *job) work(ctx context.Context, reader *repo.FrameReader, runs <-chan ru
 				return err
 			}
 			if r.window.runs.Add(-1) == 0 {
-				r.window.reset()
-				free <- r.window // there is room for all
+				r.window.done()
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -49,19 +48,19 @@ func (j *job) work(ctx context.Context, reader *repo.FrameReader, runs <-chan ru
 
 func (w *worker) take(ctx context.Context, r *run) error {
 	w.clock.Enter(report.Unpack) // getting the bytes is booked by the store
-	if len(r.spans) == 0 {
-		w.clock.Current(r.pieces[0][0].path)
-		w.frame(ctx, r.pieces[0], nil, nil)
+	if len(r.Spans) == 0 {
+		w.clock.Current(r.Pieces[0][0].To.path)
+		w.frame(ctx, r.Pieces[0], nil, nil)
 		return context.Cause(ctx)
 	}
-	info, err := w.repo.PackInfo(r.pack)
+	info, err := w.repo.PackInfo(r.Pack)
 	// A damaged local cache may name a pack that is none: then no frame can be read, and each chunk is looked for anew.
 	if err != nil && !errors.Is(err, hashcache.ErrNoPack) {
 		return err
 	}
-	return w.reader.Read(w.clock.Within(ctx), info, r.spans, func(i int, raw []byte, _ []uint32, err error) error {
-		pieces := r.pieces[i]
-		w.clock.Current(pieces[0].path)
+	return w.reader.Read(w.clock.Within(ctx), info, r.Spans, func(i int, raw []byte, _ []uint32, err error) error {
+		pieces := r.Pieces[i]
+		w.clock.Current(pieces[0].To.path)
 		w.frame(ctx, pieces, raw, err)
 		return context.Cause(ctx)
 	})
@@ -75,33 +74,33 @@ func (w *worker) frame(ctx context.Context, pieces []piece, raw []byte, err erro
 	var blobErr error
 	for i := range pieces {
 		p := &pieces[i]
-		if p.isInline() {
+		if p.Inline() {
 			w.clock.Enter(report.Write)
-			w.inline = append(w.inline[:0], p.small.inline...)
-			w.make(p.small, w.inline)
+			w.inline = append(w.inline[:0], p.To.small.inline...)
+			w.make(p.To.small, w.inline)
 			w.clock.Enter(report.Unpack)
 			continue
 		}
-		if p.id != known {
-			known = p.id
+		if p.ID != known {
+			known = p.ID
 			if blob, blobErr = w.blob(p, raw, err); blobErr != nil {
 				blob, blobErr = w.another(ctx, p, blobErr)
 			}
 		}
 		switch {
 		case blobErr != nil:
-			w.failPiece(p, fmt.Errorf("chunk %s: %w", p.id, blobErr))
+			w.failPiece(p, fmt.Errorf("chunk %s: %w", p.ID, blobErr))
 			continue
-		case p.small != nil:
+		case p.To.small != nil:
 			w.clock.Enter(report.Write)
-			w.make(p.small, blob)
+			w.make(p.To.small, blob)
 		default:
-			if !p.file.hopeless() {
+			if !p.To.file.hopeless() {
 				w.clock.Enter(report.Write)
-				w.write(p.file, blob, p.off)
+				w.write(p.To.file, blob, p.Off)
 			}
 			w.clock.Enter(report.Attrs)
-			w.part(p.file)
+			w.part(p.To.file)
 		}
 		w.clock.Enter(report.Unpack)
 	}
@@ -109,20 +108,20 @@ func (w *worker) frame(ctx context.Context, pieces []piece, raw []byte, err erro
 
 // blob cuts one blob out of its frame and compares it with its ID.
 func (w *worker) blob(p *piece, raw []byte, err error) ([]byte, error) {
-	end := uint64(p.at.Skip) + uint64(p.at.Len)
+	end := uint64(p.At.Skip) + uint64(p.At.Len)
 	switch {
 	case err != nil:
 		return nil, err
-	case end > uint64(len(raw)) || p.at.Len != p.len || w.hasher.ID(raw[p.at.Skip:end]) != p.id:
+	case end > uint64(len(raw)) || p.At.Len != p.Len || w.hasher.ID(raw[p.At.Skip:end]) != p.ID:
 		return nil, errWrongBlob
 	}
-	return raw[p.at.Skip:end], nil
+	return raw[p.At.Skip:end], nil
 }
 
 // another asks the repository, which also finds a blob that has moved to another pack meanwhile.
 func (w *worker) another(ctx context.Context, p *piece, first error) ([]byte, error) {
-	blob, err := w.repo.LoadBlob(ctx, p.id)
-	if err != nil || uint32(len(blob)) != p.len {
+	blob, err := w.repo.LoadBlob(ctx, p.ID)
+	if err != nil || uint32(len(blob)) != p.Len {
 		return nil, first
 	}
 	return blob, nil
@@ -130,10 +129,10 @@ func (w *worker) another(ctx context.Context, p *piece, first error) ([]byte, er
 
 // failPiece ends a piece whose content is not to be had.
 func (j *job) failPiece(p *piece, err error) {
-	if p.small != nil {
-		j.lose(p.small, err)
+	if p.To.small != nil {
+		j.lose(p.To.small, err)
 		return
 	}
-	j.fail(p.file, err)
-	j.part(p.file)
+	j.fail(p.To.file, err)
+	j.part(p.To.file)
 }
