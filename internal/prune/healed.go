@@ -19,6 +19,9 @@ import (
 // hold returns the doomed packs that have to stay, and notes which packs they have to stay for: once these are gone too,
 // nothing holds the others.
 func (v *survey) hold(ctx context.Context, gone map[format.ID]bool) (map[format.ID]bool, error) {
+	if len(gone) == 0 {
+		return nil, nil
+	}
 	replaced, err := v.main.Replaced()
 	if err != nil {
 		return nil, fmt.Errorf("look up blobs: %w", err)
@@ -27,8 +30,8 @@ func (v *survey) hold(ctx context.Context, gone map[format.ID]bool) (map[format.
 		return nil, nil
 	}
 	held := make(map[format.ID]bool)
-	err = v.eachSegment(ctx, func(_ store.Info, seg *index.Segment) error {
-		if !slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return gone[s.ID] }) {
+	err = v.eachCondemned(ctx, func(_ store.Info, seg *index.Segment) error {
+		if !names(seg, gone) {
 			return nil
 		}
 		for i := range seg.Packs {

@@ -102,8 +102,8 @@ func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) (_ []int, 
 	doomed = slices.DeleteFunc(doomed, func(i int) bool { return held[v.packs[i].id] })
 	old := v.superseded // an earlier prune was cut off before it removed them
 	n := newSegments{p: p}
-	err = v.eachSegment(ctx, func(info store.Info, seg *index.Segment) error {
-		if !slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return gone[s.ID] }) {
+	err = v.eachCondemned(ctx, func(info store.Info, seg *index.Segment) error {
+		if !names(seg, gone) {
 			return nil
 		}
 		old = append(old, info)
@@ -125,6 +125,11 @@ func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) (_ []int, 
 		p.index += info.Size
 	}
 	return doomed, held, nil
+}
+
+// names reports whether a segment names one of some packs.
+func names(seg *index.Segment, packs map[format.ID]bool) bool {
+	return slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return packs[s.ID] })
 }
 
 // newSegments gathers what is left of segments until it fills a new one.
