@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,97 @@ func (p *pruned) segmentReads(opt prune.Options) (least, most int) {
 	return counts[0], counts[len(counts)-1]
 }
 
+// twice makes a snapshot on each of two machines that know nothing of each other: both store the same files at a time, and
+// each so many of its own beside them. So there are older copies of blobs in packs that are needed for others.
+func (p *pruned) twice(seed uint64, own int) (ids [2]format.ID) {
+	p.t.Helper()
+	base, other := p.st, p.copied(p.t.(*testing.T))
+	for i, machine := range []*pruned{p, other} {
+		for j := range own {
+			path := filepath.Join(p.src, "d1", fmt.Sprintf("own%d", j))
+			require.NoError(p.t, os.MkdirAll(filepath.Dir(path), 0o755))
+			require.NoError(p.t, os.WriteFile(path, testkit.Noise(1000*(seed+1)+uint64(100*i+j), 500), 0o644))
+		}
+		ids[i] = machine.snapshot(seed)
+	}
+	for _, name := range everyFile(p.t, other.st) {
+		if _, err := base.Stat(context.Background(), name); err != nil {
+			require.NoError(p.t, base.Put(context.Background(), name, load(p.t, other.st, name)))
+		}
+	}
+	maps.Copy(p.as, other.as)
+	return ids
+}
+
+// TestADryRunSaysWhatAPruneDoes: whatever has two places, whatever is forgotten and whatever an earlier prune left marked.
+func TestADryRunSaysWhatAPruneDoes(t *testing.T) {
+	limits := []prune.Limit{{None: true}, {Percent: 5}, {Percent: 40}, {Bytes: 0}}
+	held, pardoned, seeds := uint64(0), uint64(0), uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		p := newPruned(t, mem.New())
+		p.few = true
+		var ids []format.ID
+		for i := range uint64(3) {
+			made := p.twice(3*seed+i, 10)
+			ids = append(ids, made[:]...)
+			gone := rng.IntN(len(ids))
+			p.forget(ids[gone])
+			ids = slices.Delete(ids, gone, gone+1)
+			opt := smallPrune()
+			opt.MaxUnused = limits[rng.IntN(len(limits))]
+			if rng.IntN(2) == 0 { // a writer that a mark has to wait for, and which brings back what was forgotten
+				ids = append(ids, p.besideSnapshot(func(inner store.Store) {
+					other := &pruned{engine: &engine{t: t, st: inner, par: p.par, open: p.open}}
+					other.open.CacheDir = t.TempDir()
+					other.foretell(opt)
+				}))
+			}
+			res := p.foretell(opt)
+			held, pardoned = held+res.Held, pardoned+res.Pardoned
+			p.requireRestorable("after a prune", true)
+		}
+		p.requireSound()
+	}
+	if testing.Short() {
+		return
+	}
+	require.NotZero(t, held, "the test meets nothing of what it is about")
+	require.NotZero(t, pardoned)
+}
+
+// foretell prunes after a dry run, which must say what the prune then does.
+func (p *pruned) foretell(opt prune.Options) *prune.Result {
+	p.t.Helper()
+	dry := opt
+	dry.DryRun = true
+	forecast, err := p.prune(dry)
+	require.NoError(p.t, err)
+	res, err := p.prune(opt)
+	require.NoError(p.t, err)
+	require.Equal(p.t, foretold(res), foretold(forecast), "%+v", opt.MaxUnused)
+	return res
+}
+
+// besideSnapshot makes a snapshot, and does something just before it is put.
+func (p *pruned) besideSnapshot(do func(inner store.Store)) format.ID {
+	p.t.Helper()
+	inner := p.st
+	p.st = &steps{Store: inner, before: func(op string, name store.Name) {
+		if op == "put" && name.Kind == store.Snapshot {
+			do(inner)
+		}
+	}}
+	made, _, err := p.backup(p.smallJob())
+	p.st = inner
+	require.NoError(p.t, err)
+	p.keep(made.ID)
+	return made.ID
+}
+
 // TestHowOftenAPruneReadsTheIndex counts what docs/prune.md says.
 func TestHowOftenAPruneReadsTheIndex(t *testing.T) {
 	only := prune.Options{MaxUnused: prune.Limit{None: true}}
@@ -71,23 +163,8 @@ func TestHowOftenAPruneReadsTheIndex(t *testing.T) {
 	count(p, anew, 6, 7)
 	p.requireWhole("after the prunes")
 
-	// Two machines that know nothing of each other store the same files at a time, and each some of its own beside them: of
-	// half of the blobs an older copy lies in a pack that is needed for another one.
 	p, _, second = build(t)
-	base, other := p.st, p.copied(t)
-	for i, machine := range []*pruned{p, other} {
-		for j := range 40 {
-			own := filepath.Join(p.src, "d1", fmt.Sprintf("own%d", j))
-			require.NoError(t, os.WriteFile(own, testkit.Noise(uint64(1000*i+j), 500), 0o644))
-		}
-		machine.snapshot(5)
-	}
-	for _, name := range everyFile(t, other.st) {
-		if _, err := base.Stat(context.Background(), name); err != nil {
-			require.NoError(t, base.Put(context.Background(), name, load(t, other.st, name)))
-		}
-	}
-	maps.Copy(p.as, other.as)
+	p.twice(5, 40)
 	p.forget(second)
 	p.segmentReads(dry) // brings the cache up to date
 	count(p, only, 5, 7)

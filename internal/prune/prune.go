@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 )
 
@@ -60,8 +61,9 @@ type pruner struct {
 	opt Options
 	res Result
 
-	turn  turn
-	index int64 // bytes of index segments that were removed, less those that the prune has put in their place
+	turn     turn
+	pardoned map[format.ID]bool
+	index    int64 // bytes of index segments that were removed, less those that the prune has put in their place
 }
 
 // Run prunes a repository. The Result is there also beside an error, and then says what was done before it.
@@ -73,7 +75,7 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 		opt.Phase = func(string) {}
 	}
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
-	p := &pruner{r: r, opt: opt}
+	p := &pruner{r: r, opt: opt, pardoned: make(map[format.ID]bool)}
 	err := r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
 		return p.run(ctx)
@@ -174,8 +176,7 @@ func (p *pruner) first(ctx context.Context) error {
 		return err
 	}
 	if p.opt.DryRun {
-		p.forecast(v, plan)
-		return nil
+		return p.forecast(ctx, v, plan)
 	}
 	if len(plan) == 0 {
 		return nil
@@ -206,7 +207,8 @@ type survey struct {
 	others []session.Other
 	listed []repo.Listed
 
-	rewrite uint64 // estimate of the bytes that packs take in which the plan writes blobs anew
+	held    map[format.ID]bool // of a dry run: packs that the sweep would not remove yet
+	rewrite uint64             // estimate of the bytes that packs take in which the plan writes blobs anew
 }
 
 // survey looks at everything, in the order on which the proof rests: the writers after the marks, the snapshots after the
