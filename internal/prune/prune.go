@@ -37,6 +37,8 @@ type Amount struct {
 
 func (a *Amount) add(s *packState) { a.Packs, a.Bytes = a.Packs+1, a.Bytes+s.size }
 
+func (a Amount) and(b Amount) Amount { return Amount{a.Packs + b.Packs, a.Bytes + b.Bytes} }
+
 // Result is what a prune did. Of a dry run, it is what it would do, if no other writer came in between.
 type Result struct {
 	Snapshots uint64 // that were followed
@@ -66,42 +68,18 @@ type pruner struct {
 	index    int64 // bytes of index segments that were removed, less those that the prune has put in their place
 }
 
-// Run prunes a repository. The Result is there also beside an error, and then says what was done before it.
-func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) {
-	if opt.Parallel <= 0 {
-		opt.Parallel = defaultParallel
-	}
-	if opt.Phase == nil {
-		opt.Phase = func(string) {}
-	}
+// once does it once, with one session.
+func once(ctx context.Context, r *repo.Repository, opt Options) (res *Result, begun bool, err error) {
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
 	p := &pruner{r: r, opt: opt, pardoned: make(map[format.ID]bool)}
-	err := r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
+	err = r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
 		return p.run(ctx)
 	})
 	if p.s != nil && !opt.DryRun {
 		p.res.Freed = int64(p.res.Deleted.Bytes) + p.index - int64(p.s.Totals().Stored)
 	}
-	switch full := errors.Is(err, store.ErrNoSpace); {
-	case full && p.s == nil:
-		err = &store.Problem{
-			What:  "not enough room to begin: a prune writes some kilobytes before it removes anything",
-			Cause: store.Brief(err), Kinds: []error{err},
-			Do: "remove or move a file that is not tidemark's from that disk, or enlarge it, and run 'tidemark prune --max-unused " +
-				"unlimited'",
-		}
-	case full && !opt.MaxUnused.None:
-		err = &store.Problem{
-			What: "not enough room to write packs anew", Cause: store.Brief(err), Kinds: []error{err},
-			Do: "run 'tidemark prune --max-unused unlimited', which only removes and needs room for little more than a part " +
-				"of the index",
-		}
-	}
-	if err != nil {
-		return &p.res, fmt.Errorf("prune: %w", err)
-	}
-	return &p.res, nil
+	return &p.res, p.s != nil, err
 }
 
 func (p *pruner) run(ctx context.Context) error {
