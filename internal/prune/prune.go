@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/prune/turn"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -63,7 +64,7 @@ type pruner struct {
 	opt Options
 	res Result
 
-	turn     turn
+	turn     turn.Turn
 	pardoned map[format.ID]bool
 	index    int64 // bytes of index segments that were removed, less those that the prune has put in their place
 }
@@ -71,8 +72,10 @@ type pruner struct {
 // once does it once, with one session.
 func once(ctx context.Context, r *repo.Repository, opt Options) (res *Result, begun bool, err error) {
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
-	p := &pruner{r: r, opt: opt, pardoned: make(map[format.ID]bool)}
-	err = r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
+	p := &pruner{r: r, opt: opt, pardoned: make(map[format.ID]bool), turn: turn.Take(opt.Scratch)}
+	defer p.turn.End()
+	p.opt.Session.Announce = p.turn.Write
+	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
 		return p.run(ctx)
 	})
@@ -83,13 +86,6 @@ func once(ctx context.Context, r *repo.Repository, opt Options) (res *Result, be
 }
 
 func (p *pruner) run(ctx context.Context) error {
-	p.turn = takeTurn(p.opt.Scratch)
-	defer p.turn.end()
-	if !p.opt.DryRun {
-		if err := p.turn.write(p.s.Lease()); err != nil {
-			return err
-		}
-	}
 	others, err := p.others(ctx)
 	if err != nil {
 		return err
@@ -100,7 +96,7 @@ func (p *pruner) run(ctx context.Context) error {
 				o.Quiet.Round(time.Second))
 		}
 	}
-	if p.turn.busy {
+	if p.turn.Busy() {
 		return ErrBusy
 	}
 	if err := p.s.DropDamagedMarks(ctx); err != nil {
@@ -128,7 +124,7 @@ func (p *pruner) run(ctx context.Context) error {
 func (p *pruner) others(ctx context.Context) ([]session.Other, error) {
 	others, err := p.s.Others(ctx)
 	for i := range others {
-		if p.turn.over(&others[i], p.opt.Session.Host) {
+		if p.turn.Over(&others[i], p.opt.Session.Host) {
 			others[i].Alive = false
 		}
 	}
