@@ -31,6 +31,9 @@ import (
 // defaultParallel hides the delay of a remote store without filling a disk's queue.
 const defaultParallel = 4
 
+// looks is how often a check begins anew because a prune came in between.
+const looks = 3
+
 type (
 	// Problem is what is found, under the name that callers use.
 	Problem = finding.Problem
@@ -77,22 +80,20 @@ func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 	if opt.Parallel <= 0 {
 		opt.Parallel = defaultParallel
 	}
-	c := newChecker(r.Store(), r.Keys(), opt, l)
-	defer c.clock.Stop()
-	lk, err := closure.NewBlobs(r, opt.Scratch)
-	if err != nil {
-		return c.found.Result(), fmt.Errorf("check: %w", err)
+	for look := 1; ; look++ {
+		c := newChecker(r.Store(), r.Keys(), opt, l)
+		again, err := c.look(ctx, r, look == looks)
+		c.clock.Stop()
+		switch {
+		case err != nil:
+			return c.found.Result(), fmt.Errorf("check: %w", err)
+		case again:
+			c.found.Withdraw()
+		default:
+			l.Phase(report.Done)
+			return c.found.Result(), nil
+		}
 	}
-	c.r, c.blobs = r, lk
-	err = c.run(ctx)
-	if closeErr := lk.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return c.found.Result(), fmt.Errorf("check: %w", err)
-	}
-	l.Phase(report.Done)
-	return c.found.Result(), nil
 }
 
 // checker is one check under way.
@@ -109,6 +110,8 @@ type checker struct {
 	snapshots []repo.Listed
 	packs     packSet
 	segments  []store.Info
+	indexed   []string // names of all segments, when they were listed
+	now       nowNamed
 }
 
 func newChecker(st store.Store, keys *seal.Keys, opt Options, l *report.Ledger) *checker {
@@ -134,31 +137,50 @@ func (c *checker) wait(g *errgroup.Group) error {
 	return g.Wait()
 }
 
-func (c *checker) run(ctx context.Context) error {
+// look checks everything, and reports whether it found something that may be no damage, as a prune has been at work
+// meanwhile; the last look goes on all the same. Data is read only after that.
+func (c *checker) look(ctx context.Context, r *repo.Repository, last bool) (again bool, err error) {
+	c.r = r
+	if c.blobs, err = closure.NewBlobs(r, c.opt.Scratch); err != nil {
+		return false, err
+	}
+	defer func() {
+		if closeErr := c.blobs.Close(); err == nil {
+			err = closeErr
+		}
+	}()
 	ctx = c.clock.Within(ctx)
 	c.l.Phase(report.Checking)
 	for _, step := range []func(context.Context) error{
 		c.checkSnapshots, c.checkSmallFiles, c.listIndex, c.listPacks, c.checkIndex, c.checkStrays,
 	} {
 		if err := step(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
 	needs := closure.Closure{Blobs: c.blobs, Book: c.found, Keys: c.keys, Ledger: c.l, Parallel: c.opt.Parallel}
 	c.clock.Enter(report.Idle)
 	if err := needs.Walk(ctx, c.snapshots); err != nil {
-		return err
+		return false, err
 	}
 	c.clock.Enter(report.Unpack)
+	if c.found.Any() {
+		switch moved, err := c.pruned(ctx); {
+		case err != nil || moved && !last:
+			return moved, err
+		case moved:
+			c.found.Note("packs were moved and removed whenever this check looked; check again when no prune is at work")
+		}
+	}
 	if c.opt.ReadData {
 		c.l.Phase(report.Verifying)
 		if err := c.readData(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := needs.Blame(ctx, c.snapshots); err != nil {
-		return err
+		return false, err
 	}
 	c.found.Unneeded(len(c.opt.Snapshots) == 0 && !c.found.Has(Snapshot))
-	return nil
+	return false, nil
 }

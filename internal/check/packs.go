@@ -38,6 +38,7 @@ func (s packSet) find(id format.ID) *packFile {
 
 func (c *checker) listIndex(ctx context.Context) (err error) {
 	c.segments, err = c.list(ctx, store.Index)
+	c.indexed = namesOf(c.segments)
 	slices.SortStableFunc(c.segments, func(a, b store.Info) int { return b.Modified.Compare(a.Modified) })
 	return err
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -50,6 +51,9 @@ func (c *checker) readData(ctx context.Context) error {
 		})
 	}
 	err := c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
+		if errors.Is(err, store.ErrNotExist) {
+			return context.Cause(ctx) // a prune has put another in its place
+		}
 		if err != nil { // it could be read a moment ago; its packs are read by their own tables
 			c.found.Add(Index, id, "index segment "+id.String(), err)
 			return nil
@@ -74,6 +78,9 @@ func (c *checker) readData(ctx context.Context) error {
 	}
 	if waitErr := c.wait(g); waitErr != nil {
 		return waitErr
+	}
+	if c.now.gone > 0 {
+		c.found.Note("packs that a prune removed before they were read, so that what took their place was not: %d", c.now.gone)
 	}
 	return err
 }
@@ -119,6 +126,11 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 	switch {
 	case err != nil && finding.Fatal(ctx, err):
 		return err
+	case errors.Is(err, store.ErrNotExist):
+		if removed, err := r.c.removed(ctx, f.id); removed || err != nil {
+			return err
+		}
+		r.c.found.LosePack(f.id, 0, errGone)
 	case err != nil:
 		r.c.found.Add(Pack, f.id, "pack "+f.id.String(), err)
 	case p.damaged:
@@ -186,7 +198,7 @@ func (p *passage) frames(ctx context.Context, frames []pack.Frame) error {
 		}
 	}
 	switch {
-	case err != nil && finding.Fatal(ctx, err):
+	case err != nil && (finding.Fatal(ctx, err) || errors.Is(err, store.ErrNotExist)):
 		return err
 	case err != nil:
 		return p.oneByOne(ctx, frames, err)

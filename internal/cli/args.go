@@ -23,7 +23,8 @@ type filterFlags struct {
 
 func (f *filterFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.hosts, "host", "H", nil, "only snapshots of this machine; may be given several times")
-	flags.StringArrayVar(&f.tags, "tag", nil, "only snapshots with all tags of the list a,b; may be given several times")
+	flags.StringArrayVar(&f.tags, "tag", nil, "only snapshots with all tags of the list a,b, or with '' those that have none; may be given "+
+		"several times")
 	flags.StringArrayVar(&f.paths, "path", nil, "only snapshots of this absolute path; may be given several times")
 }
 

@@ -30,7 +30,8 @@ type forgetFlags struct {
 func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	f.filter.register(flags)
 	keep.Register(flags, &f.policy)
-	flags.StringArrayVar(&f.tagged.tags, keep.Tag, nil, "keep those with all tags of the list a,b; may be given several times")
+	flags.StringArrayVar(&f.tagged.tags, keep.Tag, nil, "keep those with all tags of the list a,b, or with '' those that have none; may be given several "+
+		"times")
 	flags.StringVarP(&f.groupBy, "group-by", "g", "host,paths", "apply the policy to each group of equal host, paths, tags (a list of "+
 		"these words)")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "drop nothing, only say what would be dropped")
@@ -72,7 +73,7 @@ What the dropped snapshots needed stays in the repository until 'tidemark prune'
 		if err != nil {
 			return err
 		}
-		if _, err := f.after.options(a); f.prune && err != nil {
+		if _, err := f.after.options(a); err != nil { // also without --prune
 			return err
 		}
 		return a.forget(ctx, f, p, by, args)

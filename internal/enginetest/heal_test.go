@@ -66,8 +66,11 @@ func TestHealedCopyStaysTheOneThatCounts(t *testing.T) {
 			p.requireRestorable("healed", true)
 
 			for range 2 { // what the first holds back, the second makes way for
+				forecast, err := p.prune(prune.Options{MaxUnused: limit, DryRun: true})
+				require.NoError(t, err)
 				res, err := p.prune(prune.Options{MaxUnused: limit})
 				require.NoError(t, err)
+				require.Equal(t, foretold(res), foretold(forecast))
 				p.requireRestorable("after a prune", true)
 				if limit.None {
 					require.NotZero(t, res.Held)
@@ -80,6 +83,11 @@ func TestHealedCopyStaysTheOneThatCounts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// foretold is what a dry run says exactly.
+func foretold(r *prune.Result) [6]any {
+	return [6]any{r.Before, r.Deleted, r.Condemned, r.Repacked, r.Held, r.Pardoned}
 }
 
 // noRoom is a store that takes nothing more.

@@ -314,7 +314,7 @@ func TestForgottenBeforeTheLease(t *testing.T) {
 func TestKilledPruneBlocksNobodyHere(t *testing.T) {
 	base := besideBase(t)
 	cut := func(t *testing.T) (*pruned, prune.Options) {
-		for at := 1; ; at++ { // until it is cut off after it has said that it is at work
+		for at := 1; ; at++ { // until it is cut off just after it has put its lease
 			p := base.copied(t)
 			opt := smallPrune()
 			opt.Scratch, opt.Session.Host = t.TempDir(), "here"
@@ -323,8 +323,10 @@ func TestKilledPruneBlocksNobodyHere(t *testing.T) {
 			_, err := p.prune(opt)
 			p.st = inner
 			require.Error(t, err)
-			if info, err := os.Stat(filepath.Join(opt.Scratch, "prune.lock")); err == nil && info.Size() > 0 {
-				require.Equal(t, 1, count(t, p.st, store.Lease), "the lease of a prune that was killed stays")
+			if count(t, p.st, store.Lease) > 0 { // which stays, as of a prune that was killed
+				info, err := os.Stat(filepath.Join(opt.Scratch, "prune.lock"))
+				require.NoError(t, err)
+				require.NotZero(t, info.Size())
 				return p, opt
 			}
 		}

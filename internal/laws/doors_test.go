@@ -49,7 +49,7 @@ func exceptions() []exception {
 			"internal/control", []string{"os.MkdirAll", "os.Lstat", "os.ReadDir", "os.Chmod", "os.Rename", "os.Remove"},
 			"sockets of running jobs, in the runtime directory, which is memory",
 		},
-		{"internal/prune", []string{"os.OpenFile"}, "locks a file in the cache folder, so that the next prune knows when this one is over"},
+		{"internal/prune/turn", []string{"os.OpenFile"}, "locks a file in the cache folder, so that the next prune knows when this one is over"},
 		{"internal/restore", []string{"os.MkdirAll"}, "makes the target, parents included, before door 1 can open it"},
 		{
 			"internal/target", []string{"os.Open", "os.OpenFile"},

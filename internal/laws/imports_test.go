@@ -21,7 +21,10 @@ func testRooms() []string {
 
 // tools are programs for people who work on this one. Nothing imports them.
 func tools() []string {
-	return []string{"internal/peerbench", "internal/policybench", "internal/scalebench", "internal/sharebench", "internal/tunebench"}
+	return []string{
+		"internal/benchkit", "internal/peerbench", "internal/policybench", "internal/scalebench", "internal/sharebench",
+		"internal/tunebench",
+	}
 }
 
 // within reports whether a package lies at or below one of some folders.

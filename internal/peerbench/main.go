@@ -19,27 +19,23 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 )
 
 func main() {
 	if child() {
 		return
 	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "peerbench:", err)
-		os.Exit(1)
-	}
+	benchkit.Main("peerbench", run)
 }
 
 // settings are what the caller asks for.
@@ -54,7 +50,7 @@ type settings struct {
 	cold               bool
 }
 
-func run() error {
+func run(ctx context.Context) error {
 	var s settings
 	data := flag.String("data", "source,tiny,mixed", "data sets by name, or trees by path")
 	flag.Float64Var(&s.scale, "scale", 1, "how much of the data sets: 0.01 is a hundredth of the files")
@@ -77,13 +73,9 @@ func run() error {
 	if s.unlock != unlockPassphrase && s.unlock != unlockKeyFile {
 		return fmt.Errorf("-unlock is %s or %s", unlockPassphrase, unlockKeyFile)
 	}
-	for _, name := range s.steps {
-		if !slices.Contains(stepNames(), name) {
-			return fmt.Errorf("no step %q; there are %v", name, stepNames())
-		}
+	if err := benchkit.Known("-step", s.steps, stepNames()); err != nil {
+		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	r, err := s.all(ctx)
 	if err != nil {
 		return err
@@ -91,15 +83,11 @@ func run() error {
 	tables := r.markdown()
 	fmt.Print(tables)
 	if *text != "" {
-		err = os.WriteFile(*text, []byte(tables), 0o644)
-	}
-	if *into != "" && err == nil {
-		var all []byte
-		if all, err = json.MarshalIndent(r, "", " "); err == nil {
-			err = os.WriteFile(*into, append(all, '\n'), 0o644)
+		if err := os.WriteFile(*text, []byte(tables), 0o644); err != nil {
+			return err
 		}
 	}
-	return err
+	return benchkit.Save(*into, r)
 }
 
 func list(s string) []string {
@@ -164,9 +152,8 @@ func (s *settings) find(ctx context.Context, dir string) (found []peer, missing 
 		switch {
 		case k.name == base && !given:
 			program = filepath.Join(dir, "program")
-			build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "./cmd/tidemark")
-			if out, err := build.CombinedOutput(); err != nil {
-				return nil, nil, fmt.Errorf("build tidemark: %w\n%s", err, out)
+			if err := benchkit.Build(ctx, program); err != nil {
+				return nil, nil, err
 			}
 		case k.name == "walk":
 			if program, err = os.Executable(); err != nil {

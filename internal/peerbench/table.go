@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 )
 
 // results is everything that was measured.
@@ -80,7 +82,7 @@ func timed() []string {
 func (r *results) absolute() string {
 	return r.table(timed(), func(all []measurement) string {
 		seconds, cpu := values(all, func(m measurement) float64 { return m.Seconds }), values(all, func(m measurement) float64 { return m.cpu() })
-		return fmt.Sprintf("%s (%s)", short(median(seconds)), short(median(cpu)))
+		return fmt.Sprintf("%s (%s)", short(benchkit.Median(seconds)), short(benchkit.Median(cpu)))
 	})
 }
 
@@ -95,8 +97,8 @@ func (r *results) ratios(value func(measurement) float64) string {
 		var ratios []float64
 		for round, theirs := range byRound(all, value) {
 			ours := byRound(r.find(base, all[0].What), value)[round]
-			if len(ours) > 0 && median(theirs) > 0 {
-				ratios = append(ratios, median(ours)/median(theirs))
+			if len(ours) > 0 && benchkit.Median(theirs) > 0 {
+				ratios = append(ratios, benchkit.Median(ours)/benchkit.Median(theirs))
 			}
 		}
 		switch len(ratios) {
@@ -105,7 +107,7 @@ func (r *results) ratios(value func(measurement) float64) string {
 		case 1:
 			return fmt.Sprintf("%.2f", ratios[0])
 		}
-		return fmt.Sprintf("%.2f (%.2f-%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+		return fmt.Sprintf("%.2f (%.2f-%.2f)", benchkit.Median(ratios), slices.Min(ratios), slices.Max(ratios))
 	})
 }
 
@@ -121,7 +123,7 @@ func byRound(all []measurement, value func(measurement) float64) map[int][]float
 // sizes lays out repositories.
 func (r *results) sizes() string {
 	return r.table([]string{onSizeFirst, onSizeNext, growth}, func(all []measurement) string {
-		return fmt.Sprintf("%.1f", median(values(all, func(m measurement) float64 { return float64(m.Bytes) }))/1e6)
+		return fmt.Sprintf("%.1f", benchkit.Median(values(all, func(m measurement) float64 { return float64(m.Bytes) }))/1e6)
 	})
 }
 
@@ -212,14 +214,4 @@ func short(n float64) string {
 		return fmt.Sprintf("%.2f", n)
 	}
 	return fmt.Sprintf("%.1f", n)
-}
-
-// median returns the middle value, or the mean of the two in the middle.
-func median(values []float64) float64 {
-	values = slices.Sorted(slices.Values(values))
-	n := len(values)
-	if n == 0 {
-		return 0
-	}
-	return (values[n/2] + values[(n-1)/2]) / 2
 }

@@ -6,12 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMedian(t *testing.T) {
-	require.Zero(t, median(nil))
-	require.InDelta(t, 2, median([]float64{9, 1, 2}), 0)
-	require.InDelta(t, 2.5, median([]float64{3, 9, 1, 2}), 0)
-}
-
 // sample is three rounds of which one was slow for everybody.
 func sample() *results {
 	r := &results{Rounds: 3, Data: []dataset{{Name: "tiny", Objects: 10, Bytes: 2e9}}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 )
 
@@ -81,19 +82,19 @@ func (b *bench) besideTable() string {
 		}
 		for _, c := range cases {
 			name := l.Name + " / " + c
-			if len(b.of(besideNumber, name)) == 0 {
+			if len(b.Of(besideNumber, name)) == 0 {
 				continue
 			}
-			row := []string{l.Name, c, digits(b.value(besideNumber, name, "rate")) + " " + l.Unit}
-			row = append(row, digits(b.value(besideNumber, name, "p50")), digits(b.value(besideNumber, name, "p99")))
+			row := []string{l.Name, c, digits(b.Value(besideNumber, name, "rate")) + " " + l.Unit}
+			row = append(row, digits(b.Value(besideNumber, name, "p50")), digits(b.Value(besideNumber, name, "p99")))
 			if c == alone {
 				row = append(row, "", "")
 			} else {
-				row = append(row, percent(100*b.ratio(besideNumber, name, base, "rate"), 1),
-					number(b.ratio(besideNumber, name, base, "p99"), 2))
+				row = append(row, percent(100*b.Ratio(besideNumber, name, base, "rate"), 1),
+					number(b.Ratio(besideNumber, name, base, "p99"), 2))
 			}
 			rows = append(rows, row)
 		}
 	}
-	return markdown([]string{"foreground", "beside", "throughput", "p50 ms", "p99 ms", "of alone", "p99 / alone"}, rows)
+	return benchkit.Table([]string{"foreground", "beside", "throughput", "p50 ms", "p99 ms", "of alone", "p99 / alone"}, rows...)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 )
 
@@ -40,7 +41,7 @@ func (b *bench) idle(ctx context.Context) error {
 
 // alarms looks at how long a backup slept on an idle disk. The first measurement has found out.
 func (b *bench) alarms(ctx context.Context) error {
-	if len(b.of(idleNumber, "throttle")) > 0 {
+	if len(b.Of(idleNumber, "throttle")) > 0 {
 		return nil
 	}
 	if err := b.rehearse(ctx); err != nil {
@@ -109,35 +110,35 @@ func (b *bench) names() (out []string) {
 
 func (b *bench) idleTable() string {
 	var rows [][]string
-	for _, name := range b.cases(idleNumber, b.names()) {
+	for _, name := range b.Cases(idleNumber, b.names()...) {
 		row := []string{name}
 		for _, step := range []string{"first", "unchanged"} {
-			row = append(row, number(b.value(idleNumber, name, step), 2),
-				number(b.ratio(idleNumber, name, "off", step), 3))
+			row = append(row, number(b.Value(idleNumber, name, step), 2),
+				number(b.Ratio(idleNumber, name, "off", step), 3))
 		}
 		rows = append(rows, row)
 	}
-	return markdown([]string{"policy", "first, s", "/ off", "unchanged, s", "/ off"}, rows)
+	return benchkit.Table([]string{"policy", "first, s", "/ off", "unchanged, s", "/ off"}, rows...)
 }
 
 func (b *bench) alarmsTable() string {
 	from := alarmsNumber
-	if len(b.of(idleNumber, "throttle")) > 0 {
+	if len(b.Of(idleNumber, "throttle")) > 0 {
 		from = idleNumber
 	}
 	var rows [][]string
-	for _, name := range b.cases(from, b.names()) {
+	for _, name := range b.Cases(from, b.names()...) {
 		for _, step := range []string{"first", "unchanged"} {
 			if !slices.Contains([]string{"utility", "throttle"}, name) {
 				continue
 			}
-			worst := b.value(from, name, step+" asleep")
-			for _, r := range b.of(from, name) {
+			worst := b.Value(from, name, step+" asleep")
+			for _, r := range b.Of(from, name) {
 				worst = max(worst, r.Values[step+" asleep"])
 			}
-			rows = append(rows, []string{name, step, percent(b.value(from, name, step+" asleep"), 2), percent(worst, 2),
-				percent(b.value(from, name, step+" held"), 2)})
+			rows = append(rows, []string{name, step, percent(b.Value(from, name, step+" asleep"), 2), percent(worst, 2),
+				percent(b.Value(from, name, step+" held"), 2)})
 		}
 	}
-	return markdown([]string{"policy", "backup", "asleep, of the run", "worst round", "standing still, of the run"}, rows)
+	return benchkit.Table([]string{"policy", "backup", "asleep, of the run", "worst round", "standing still, of the run"}, rows...)
 }

@@ -15,35 +15,30 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/policybench/misses"
 	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 )
 
 func main() {
-	work := run
-	if len(os.Args) == 3 && os.Args[1] == misses.TouchWord { // started by this program itself
-		work = func() error { return misses.Touch(os.Args[2], os.Stdin, os.Stdout) }
-	}
-	if err := work(); err != nil {
-		fmt.Fprintln(os.Stderr, "policybench:", err)
-		os.Exit(1)
-	}
+	benchkit.Main("policybench", func(ctx context.Context) error {
+		if len(os.Args) == 3 && os.Args[1] == misses.TouchWord { // started by this program itself
+			return misses.Touch(os.Args[2], os.Stdin, os.Stdout)
+		}
+		return run(ctx)
+	})
 }
 
 // settings are the flags.
@@ -72,12 +67,9 @@ func parseFlags() (settings, error) {
 	only := flag.String("only", "", "numbers of the measurements to do, with commas between (default: all)")
 	flag.Parse()
 	s.size = *mib << 20
-	for _, word := range strings.FieldsFunc(*only, func(r rune) bool { return r == ',' || r == ' ' }) {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 1 || n > len(measurements()) {
-			return s, fmt.Errorf("-only %q: there are measurements 1 to %d", word, len(measurements()))
-		}
-		s.only = append(s.only, n)
+	var err error
+	if s.only, err = benchkit.Numbers("-only", *only, len(measurements())); err != nil {
+		return s, err
 	}
 	switch {
 	case flag.NArg() > 0:
@@ -92,7 +84,7 @@ func parseFlags() (settings, error) {
 	return s, nil
 }
 
-func run() (err error) {
+func run(ctx context.Context) (err error) {
 	s, err := parseFlags()
 	if err != nil {
 		return err
@@ -100,8 +92,6 @@ func run() (err error) {
 	if _, err := exec.LookPath("fio"); err != nil {
 		return errors.New("fio is not installed: apt-get install fio")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	scratch, err := os.MkdirTemp(s.dir, "policybench-")
 	if err != nil {
 		return fmt.Errorf("make working directory: %w", err)
@@ -109,9 +99,8 @@ func run() (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	if s.program == "" {
 		s.program = filepath.Join(scratch, "tidemark")
-		build := exec.CommandContext(ctx, "go", "build", "-o", s.program, "./cmd/tidemark")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build tidemark: %w\n%s", err, out)
+		if err := benchkit.Build(ctx, s.program); err != nil {
+			return err
 		}
 	}
 	if err := knowsPolicies(ctx, s.program); err != nil {
@@ -141,18 +130,10 @@ func knowsPolicies(ctx context.Context, program string) error {
 // bench is one call of this program.
 type bench struct {
 	settings
+	benchkit.Series
 	disk       *rig.Disk
 	candidates []rig.Candidate
-	records    []record
 	problems   []string
-}
-
-// record is one case of one measurement in one round.
-type record struct {
-	Measurement int                `json:"measurement"`
-	Case        string             `json:"case"`
-	Round       int                `json:"round"`
-	Values      map[string]float64 `json:"values"`
 }
 
 // measurement is one of those in docs/throttling.md.
@@ -198,7 +179,7 @@ func (b *bench) measure(ctx context.Context) error {
 		}
 		fmt.Print(m.table(b))
 		b.say("measurement %d took %.0f s", i+1, time.Since(start).Seconds())
-		if err := b.save(); err != nil { // also what there is so far: a run is long
+		if err := benchkit.Save(b.into, b.Records); err != nil { // also what there is so far: a run is long
 			return err
 		}
 	}
@@ -208,20 +189,9 @@ func (b *bench) measure(ctx context.Context) error {
 	return failed
 }
 
-func (b *bench) save() error {
-	if b.into == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(b.records, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(b.into, append(text, '\n'), 0o644)
-}
-
 // add books the values of a case.
 func (b *bench) add(measurement int, name string, round int, values map[string]float64) {
-	b.records = append(b.records, record{measurement, name, round, values})
+	b.Add(measurement, name, round, values)
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		parts = append(parts, fmt.Sprintf("%s %.4g", key, values[key]))

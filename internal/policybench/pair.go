@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -110,18 +111,18 @@ func (b *bench) together(ctx context.Context, upper, lower *rig.Candidate, value
 
 func (b *bench) pairTable() string {
 	const name = "standard and throttle"
-	value := func(key string, decimals int) string { return number(b.value(pairNumber, name, key), decimals) }
+	value := func(key string, decimals int) string { return number(b.Value(pairNumber, name, key), decimals) }
 	largest := float64(iopolicy.Default().MaxIOSize) / (1 << 20)
 	floor := 1 / period(iopolicy.Throttle, b.medium).Seconds()
-	return markdown([]string{"", "standard", "throttle"}, [][]string{
-		{"alone, s", value("upper alone", 2), value("lower alone", 2)},
-		{"alone, MiB of the source per s", value("upper alone MiB/s", 0), value("lower alone MiB/s", 0)},
-		{"together, s", value("upper together", 2), "goes on afterwards"},
-		{"together / alone", value("upper ratio", 2), ""},
-		{"together, MiB of I/O per s", "", value("lower together MiB/s", 2) + " (at most " + digits(floor*largest) + ")"},
-		{"together, asleep, s", value("upper asleep", 2), ""},
-		{"together, part of the time in windows", "", percent(b.value(pairNumber, name, "lower in windows"), 1)},
-		{"operations at the device per s", "", value("lower per second", 1) + " (floor " + digits(floor) + ")"},
-		{"of the floor", "", percent(b.value(pairNumber, name, "lower of floor"), 1)},
-	})
+	return benchkit.Table([]string{"", "standard", "throttle"},
+		[]string{"alone, s", value("upper alone", 2), value("lower alone", 2)},
+		[]string{"alone, MiB of the source per s", value("upper alone MiB/s", 0), value("lower alone MiB/s", 0)},
+		[]string{"together, s", value("upper together", 2), "goes on afterwards"},
+		[]string{"together / alone", value("upper ratio", 2), ""},
+		[]string{"together, MiB of I/O per s", "", value("lower together MiB/s", 2) + " (at most " + digits(floor*largest) + ")"},
+		[]string{"together, asleep, s", value("upper asleep", 2), ""},
+		[]string{"together, part of the time in windows", "", percent(b.Value(pairNumber, name, "lower in windows"), 1)},
+		[]string{"operations at the device per s", "", value("lower per second", 1) + " (floor " + digits(floor) + ")"},
+		[]string{"of the floor", "", percent(b.Value(pairNumber, name, "lower of floor"), 1)},
+	)
 }

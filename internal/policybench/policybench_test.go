@@ -10,27 +10,10 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-func TestMedian(t *testing.T) {
-	require.True(t, math.IsNaN(median(nil)))
-	require.InDelta(t, 2, median([]float64{9, 1, 2}), 0)
-	require.InDelta(t, 2.5, median([]float64{3, 9, 1, 2}), 0)
-	require.Equal(t, "–", number(median(nil), 1))
+func TestNumber(t *testing.T) {
+	require.Equal(t, "–", number(math.NaN(), 1))
 	require.Equal(t, []string{"1234", "12.3", "1.23", "0.123"},
 		[]string{digits(1234.5), digits(12.34), digits(1.234), digits(0.1234)})
-}
-
-// In a slow round both cases are slow, which the ratio must not show.
-func TestRatiosAreTakenRoundByRound(t *testing.T) {
-	b := &bench{}
-	for round, slow := range []float64{1, 10, 2} {
-		b.add(1, "throttle", round, map[string]float64{"first": 3 * slow})
-		b.add(1, "off", round, map[string]float64{"first": 2 * slow})
-	}
-	b.add(1, "off", 3, map[string]float64{"first": 99}) // of a round that throttle had no part in
-	require.InDelta(t, 1.5, b.ratio(1, "throttle", "off", "first"), 1e-9)
-	require.InDelta(t, 6, b.value(1, "throttle", "first"), 0)
-	require.True(t, math.IsNaN(b.ratio(1, "throttle", "off", "unchanged")))
-	require.Equal(t, []string{"off", "throttle"}, b.cases(1, []string{"off", "important", "throttle"}))
 }
 
 func TestTurn(t *testing.T) {
@@ -38,10 +21,6 @@ func TestTurn(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3}, turn(all, 0))
 	require.Equal(t, []int{3, 1, 2}, turn(all, 5))
 	require.Equal(t, []int{1, 2, 3}, all)
-}
-
-func TestMarkdown(t *testing.T) {
-	require.Equal(t, "| a | b |\n|---|---|\n| 1 | 2 |\n", markdown([]string{"a", "b"}, [][]string{{"1", "2"}}))
 }
 
 // series makes samples 5 ms apart from a rate in bytes per sample, which may change.

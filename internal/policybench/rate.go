@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -113,18 +114,18 @@ func (b *bench) floorTable() string {
 	var rows [][]string
 	for _, r := range rateCases() {
 		name := r.String()
-		if len(b.of(floorNumber, name)) == 0 {
+		if len(b.Of(floorNumber, name)) == 0 {
 			continue
 		}
-		floor := b.value(floorNumber, name, "floor")
+		floor := b.Value(floorNumber, name, "floor")
 		largest := float64(iopolicy.Default().MaxIOSize) / (1 << 20)
 		rows = append(rows, []string{
-			r.policy.String(), r.medium, digits(floor), digits(b.value(floorNumber, name, "rate")),
-			percent(b.value(floorNumber, name, "of floor"), 1), percent(b.value(floorNumber, name, "in windows"), 1),
+			r.policy.String(), r.medium, digits(floor), digits(b.Value(floorNumber, name, "rate")),
+			percent(b.Value(floorNumber, name, "of floor"), 1), percent(b.Value(floorNumber, name, "in windows"), 1),
 			digits(floor * largest),
-			digits(b.value(floorNumber, name, "MiB per second")),
+			digits(b.Value(floorNumber, name, "MiB per second")),
 		})
 	}
-	return markdown([]string{"policy", "medium", "floor, I/Os per s", "measured", "of the floor", "of the time in windows",
-		"at most, MiB/s", "measured, MiB/s"}, rows)
+	return benchkit.Table([]string{"policy", "medium", "floor, I/Os per s", "measured", "of the floor", "of the time in windows",
+		"at most, MiB/s", "measured, MiB/s"}, rows...)
 }

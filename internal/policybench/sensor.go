@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/policybench/misses"
 	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 	"github.com/tidemark-backup/tidemark/internal/pressure"
@@ -85,20 +86,20 @@ func (b *bench) sensorTable() string {
 	var rows [][]string
 	for _, kind := range touches() {
 		var all, seen float64
-		for _, r := range b.of(sensorNumber, kind) {
+		for _, r := range b.Of(sensorNumber, kind) {
 			all, seen = all+r.Values["touches"], seen+r.Values["seen"]
 		}
 		if all > 0 {
 			name := map[string]string{"read": "4 KiB reads", "write": "4 KiB writes with fsync"}[kind]
 			rows = append(rows, []string{"foreign " + name + " seen", fmt.Sprintf("%s of %s: %s %%", number(seen, 0),
 				number(all, 0), number(100*seen/all, 1))})
-			rows = append(rows, []string{"false sightings per minute before", number(b.value(sensorNumber, kind, "ghosts per minute"), 1)})
+			rows = append(rows, []string{"false sightings per minute before", number(b.Value(sensorNumber, kind, "ghosts per minute"), 1)})
 		}
 	}
-	for _, name := range b.cases(sensorNumber, nil) {
-		if v := b.value(sensorNumber, name, "ns"); v > 0 {
+	for _, name := range b.Cases(sensorNumber) {
+		if v := b.Value(sensorNumber, name, "ns"); v > 0 {
 			rows = append(rows, []string{"cost: " + name, number(v, 0) + " ns"})
 		}
 	}
-	return markdown([]string{"", ""}, rows)
+	return benchkit.Table([]string{"", ""}, rows...)
 }

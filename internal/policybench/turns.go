@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -228,13 +229,13 @@ func (b *bench) turnsTable() string {
 	var rows [][]string
 	for _, p := range tiers() {
 		name := p.String()
-		if len(b.of(turnsNumber, name)) == 0 {
+		if len(b.Of(turnsNumber, name)) == 0 {
 			continue
 		}
 		row := []string{name}
 		for _, key := range []string{"yielded", "back"} {
 			var all []float64
-			for _, r := range b.of(turnsNumber, name) {
+			for _, r := range b.Of(turnsNumber, name) {
 				if v, ok := r.Values[key]; ok {
 					all = append(all, v)
 				}
@@ -243,10 +244,10 @@ func (b *bench) turnsTable() string {
 			if len(all) > 0 {
 				worst = number(slices.Max(all), 0)
 			}
-			row = append(row, number(median(all), 0), worst)
+			row = append(row, number(benchkit.Median(all), 0), worst)
 		}
 		window := iopolicy.Default().Window[p.Tier()]
 		rows = append(rows, append(row, fmt.Sprint(window.Milliseconds())))
 	}
-	return markdown([]string{"policy", "yields within, ms", "worst", "back within, ms", "worst", "window, ms"}, rows)
+	return benchkit.Table([]string{"policy", "yields within, ms", "worst", "back within, ms", "worst", "window, ms"}, rows...)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/policybench/rig"
 )
 
@@ -90,10 +91,10 @@ func (b *bench) warmRound(ctx context.Context, list []rig.Candidate, p rig.Place
 
 func (b *bench) warmTable() string {
 	var rows [][]string
-	for _, name := range b.cases(warmNumber, nil) {
-		value := func(key string) float64 { return b.value(warmNumber, name, key) }
+	for _, name := range b.Cases(warmNumber) {
+		value := func(key string) float64 { return b.Value(warmNumber, name, key) }
 		rows = append(rows, []string{name, number(value(alone), 2), number(value("beside"), 2), number(value("ratio"), 2),
 			number(value("asleep beside"), 2), number(value("operations beside"), 0)})
 	}
-	return markdown([]string{"policy", "alone, s", "beside, s", "ratio", "asleep, s", "operations at the device"}, rows)
+	return benchkit.Table([]string{"policy", "alone, s", "beside, s", "ratio", "asleep, s", "operations at the device"}, rows...)
 }

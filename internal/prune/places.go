@@ -44,14 +44,22 @@ type places struct {
 
 	segments   []store.Info // those that count, oldest first
 	superseded []store.Info // those that do not
-	total      uint64       // blobs in all packs
-	used       numset.Set   // by number: a snapshot needs the blob at this place
-	walked     numset.Set   // by number: the blob was followed as a folder or list. The same bytes may be a file's as well
+	noted      map[string]noted
+	condemned  map[format.ID]struct{}
+	total      uint64     // blobs in all packs
+	used       numset.Set // by number: a snapshot needs the blob at this place
+	walked     numset.Set // by number: the blob was followed as a folder or list. The same bytes may be a file's as well
+}
+
+// noted is what stays known of a segment that was read once. Its name is its hash, so it never says anything else.
+type noted struct {
+	supersedes []string // of the segments that were listed then
+	condemned  bool     // it names a pack that a mark condemns
 }
 
 // openPlaces reads from the target what lies where.
 func openPlaces(ctx context.Context, r *repo.Repository, scratch string, condemned map[format.ID]struct{}) (_ *places, err error) {
-	p := &places{r: r}
+	p := &places{r: r, noted: make(map[string]noted), condemned: condemned}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -66,7 +74,7 @@ func openPlaces(ctx context.Context, r *repo.Repository, scratch string, condemn
 	if err = p.list(ctx); err != nil {
 		return nil, err
 	}
-	if err = p.listPacks(ctx, condemned); err != nil {
+	if err = p.listPacks(ctx); err != nil {
 		return nil, err
 	}
 	if err = p.eachSegment(ctx, p.enter); err != nil {
@@ -115,20 +123,13 @@ func (p *places) list(ctx context.Context) error {
 		}
 		return 1
 	})
+	damaged, err := p.note(ctx, all)
 	old := make(map[string]bool)
-	damaged := make(map[string]error)
-	err := p.each(ctx, all, func(_ store.Info, seg *index.Segment) error {
-		for _, id := range seg.Supersedes {
-			old[id.String()] = true
+	for _, info := range all {
+		for _, name := range p.noted[info.Name.ID].supersedes {
+			old[name] = true
 		}
-		return nil
-	}, func(info store.Info, err error) error {
-		if !object.IsDamage(err) {
-			return err
-		}
-		damaged[info.Name.ID] = err // which matters only if no other segment has taken its place
-		return nil
-	})
+	}
 	for _, id := range slices.Sorted(maps.Keys(damaged)) {
 		if !old[id] && err == nil {
 			err = fmt.Errorf("read index: %w", damaged[id])
@@ -142,6 +143,52 @@ func (p *places) list(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// note reads those of the listed segments that were not read before, and returns the damaged ones: these matter only if no
+// other segment has taken their place.
+func (p *places) note(ctx context.Context, all []store.Info) (damaged map[string]error, err error) {
+	listed := make(map[string]bool, len(all))
+	var fresh []store.Info
+	for _, info := range all {
+		listed[info.Name.ID] = true
+		if _, had := p.noted[info.Name.ID]; !had {
+			fresh = append(fresh, info)
+		}
+	}
+	damaged = make(map[string]error)
+	err = p.each(ctx, fresh, func(info store.Info, seg *index.Segment) error {
+		var n noted
+		for _, id := range seg.Supersedes {
+			if name := id.String(); listed[name] {
+				n.supersedes = append(n.supersedes, name)
+			}
+		}
+		n.condemned = slices.ContainsFunc(seg.Packs, func(s index.Pack) bool {
+			_, bad := p.condemned[s.ID]
+			return bad
+		})
+		p.noted[info.Name.ID] = n
+		return nil
+	}, func(info store.Info, err error) error {
+		if !object.IsDamage(err) {
+			return err
+		}
+		damaged[info.Name.ID] = err
+		return nil
+	})
+	return damaged, err
+}
+
+// eachCondemned reads the segments that count and name packs which marks condemn, oldest first.
+func (p *places) eachCondemned(ctx context.Context, visit func(store.Info, *index.Segment) error) error {
+	var naming []store.Info
+	for _, info := range p.segments {
+		if n, had := p.noted[info.Name.ID]; n.condemned || !had {
+			naming = append(naming, info)
+		}
+	}
+	return p.each(ctx, naming, visit, func(_ store.Info, err error) error { return err })
 }
 
 // eachSegment reads the segments that count, oldest first.
@@ -191,13 +238,13 @@ func (p *places) segment(ctx context.Context, info store.Info) (*index.Segment, 
 	return seg, nil
 }
 
-func (p *places) listPacks(ctx context.Context, condemned map[format.ID]struct{}) error {
+func (p *places) listPacks(ctx context.Context) error {
 	for info, err := range p.r.Store().List(ctx, store.Pack) {
 		if err != nil {
 			return fmt.Errorf("list packs: %w", err)
 		}
 		if id, err := format.ParseID(info.Name.ID); err == nil {
-			_, bad := condemned[id]
+			_, bad := p.condemned[id]
 			p.packs = append(p.packs, packState{id: id, size: uint64(info.Size), condemned: bad})
 		}
 	}

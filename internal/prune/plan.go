@@ -3,6 +3,7 @@ package prune
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -119,7 +120,7 @@ func (v *survey) tables(ctx context.Context, visit func(i int, t *pack.Table) er
 
 // forecast is what a dry run says. What is planned is removed by the same run if nobody else is at work, and no listing has
 // to settle.
-func (p *pruner) forecast(v *survey, plan []int) {
+func (p *pruner) forecast(ctx context.Context, v *survey, plan []int) error {
 	if len(plan) > 0 {
 		for i := range v.others {
 			if v.others[i].Alive {
@@ -128,17 +129,39 @@ func (p *pruner) forecast(v *survey, plan []int) {
 		}
 		p.res.Settling = p.res.Settling || p.opt.Settle > 0
 	}
-	waits := len(p.res.Waiting) > 0 || p.res.Settling
 	for _, i := range plan {
 		s := &v.packs[i]
 		p.res.Condemned.add(s)
-		if !waits {
-			p.res.Deleted.add(s)
-		}
 		if s.repack {
 			p.res.Repacked.add(s)
 			p.res.Rewritten += s.raw
 		}
 	}
+	if len(plan) > 0 {
+		if err := p.foresee(ctx, v, plan); err != nil {
+			return err
+		}
+	}
 	p.res.Freed = int64(p.res.Deleted.Bytes) - int64(v.rewrite)
+	return nil
+}
+
+// foresee looks ahead at the sweep that follows the mark in the same run.
+func (p *pruner) foresee(ctx context.Context, v *survey, plan []int) error {
+	condemned, gone := v.ids(plan), maps.Clone(v.held)
+	if len(p.res.Waiting) == 0 && !p.res.Settling {
+		gone = maps.Clone(condemned)
+		maps.Copy(gone, v.held)
+	}
+	held, err := v.hold(ctx, gone, condemned, v.eachSegment)
+	if err != nil {
+		return whatIsWrong(err)
+	}
+	for id := range gone {
+		if !held[id] {
+			p.res.Deleted.add(&v.packs[v.find(id)])
+		}
+	}
+	p.res.Held = uint64(len(held))
+	return nil
 }

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/prune/turn"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 )
 
@@ -35,6 +37,8 @@ type Amount struct {
 }
 
 func (a *Amount) add(s *packState) { a.Packs, a.Bytes = a.Packs+1, a.Bytes+s.size }
+
+func (a Amount) and(b Amount) Amount { return Amount{a.Packs + b.Packs, a.Bytes + b.Bytes} }
 
 // Result is what a prune did. Of a dry run, it is what it would do, if no other writer came in between.
 type Result struct {
@@ -60,56 +64,28 @@ type pruner struct {
 	opt Options
 	res Result
 
-	turn  turn
-	index int64 // bytes of index segments that were removed, less those that the prune has put in their place
+	turn     turn.Turn
+	pardoned map[format.ID]bool
+	index    int64 // bytes of index segments that were removed, less those that the prune has put in their place
 }
 
-// Run prunes a repository. The Result is there also beside an error, and then says what was done before it.
-func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) {
-	if opt.Parallel <= 0 {
-		opt.Parallel = defaultParallel
-	}
-	if opt.Phase == nil {
-		opt.Phase = func(string) {}
-	}
+// once does it once, with one session.
+func once(ctx context.Context, r *repo.Repository, opt Options) (res *Result, begun bool, err error) {
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
-	p := &pruner{r: r, opt: opt}
-	err := r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
+	p := &pruner{r: r, opt: opt, pardoned: make(map[format.ID]bool), turn: turn.Take(opt.Scratch)}
+	defer p.turn.End()
+	p.opt.Session.Announce = p.turn.Write
+	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
 		return p.run(ctx)
 	})
 	if p.s != nil && !opt.DryRun {
 		p.res.Freed = int64(p.res.Deleted.Bytes) + p.index - int64(p.s.Totals().Stored)
 	}
-	switch full := errors.Is(err, store.ErrNoSpace); {
-	case full && p.s == nil:
-		err = &store.Problem{
-			What:  "not enough room to begin: a prune writes some kilobytes before it removes anything",
-			Cause: store.Brief(err), Kinds: []error{err},
-			Do: "remove or move a file that is not tidemark's from that disk, or enlarge it, and run 'tidemark prune --max-unused " +
-				"unlimited'",
-		}
-	case full && !opt.MaxUnused.None:
-		err = &store.Problem{
-			What: "not enough room to write packs anew", Cause: store.Brief(err), Kinds: []error{err},
-			Do: "run 'tidemark prune --max-unused unlimited', which only removes and needs room for little more than a part " +
-				"of the index",
-		}
-	}
-	if err != nil {
-		return &p.res, fmt.Errorf("prune: %w", err)
-	}
-	return &p.res, nil
+	return &p.res, p.s != nil, err
 }
 
 func (p *pruner) run(ctx context.Context) error {
-	p.turn = takeTurn(p.opt.Scratch)
-	defer p.turn.end()
-	if !p.opt.DryRun {
-		if err := p.turn.write(p.s.Lease()); err != nil {
-			return err
-		}
-	}
 	others, err := p.others(ctx)
 	if err != nil {
 		return err
@@ -120,7 +96,7 @@ func (p *pruner) run(ctx context.Context) error {
 				o.Quiet.Round(time.Second))
 		}
 	}
-	if p.turn.busy {
+	if p.turn.Busy() {
 		return ErrBusy
 	}
 	if err := p.s.DropDamagedMarks(ctx); err != nil {
@@ -148,7 +124,7 @@ func (p *pruner) run(ctx context.Context) error {
 func (p *pruner) others(ctx context.Context) ([]session.Other, error) {
 	others, err := p.s.Others(ctx)
 	for i := range others {
-		if p.turn.over(&others[i], p.opt.Session.Host) {
+		if p.turn.Over(&others[i], p.opt.Session.Host) {
 			others[i].Alive = false
 		}
 	}
@@ -174,8 +150,7 @@ func (p *pruner) first(ctx context.Context) error {
 		return err
 	}
 	if p.opt.DryRun {
-		p.forecast(v, plan)
-		return nil
+		return p.forecast(ctx, v, plan)
 	}
 	if len(plan) == 0 {
 		return nil
@@ -206,7 +181,8 @@ type survey struct {
 	others []session.Other
 	listed []repo.Listed
 
-	rewrite uint64 // estimate of the bytes that packs take in which the plan writes blobs anew
+	held    map[format.ID]bool // of a dry run: packs that the sweep would not remove yet
+	rewrite uint64             // estimate of the bytes that packs take in which the plan writes blobs anew
 }
 
 // survey looks at everything, in the order on which the proof rests: the writers after the marks, the snapshots after the

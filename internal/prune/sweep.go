@@ -28,9 +28,18 @@ const carried = 1024
 func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	p.res.Held = 0 // what an earlier sweep of this prune held back may go now
 	doomed, pardoned := v.doomed()
-	p.res.Pardoned += pardoned
+	for _, id := range pardoned { // those of a mark that stays are met by each sweep
+		p.pardoned[id] = true
+	}
+	p.res.Pardoned = uint64(len(p.pardoned))
 	if p.opt.DryRun {
-		for _, i := range doomed {
+		now, held, err := v.release(ctx, doomed)
+		if err != nil {
+			return whatIsWrong(err)
+		}
+		v.held = held
+		p.res.Held = uint64(len(held))
+		for _, i := range now {
 			p.res.Deleted.add(&v.packs[i])
 		}
 		return nil
@@ -64,15 +73,15 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	return nil
 }
 
-// doomed returns the packs of ripe marks that nothing needs, and counts those that something does.
-func (v *survey) doomed() (doomed []int, pardoned uint64) {
+// doomed returns the packs of ripe marks that nothing needs, and those that something does.
+func (v *survey) doomed() (doomed []int, pardoned []format.ID) {
 	for i := range v.ripe {
 		for _, id := range v.ripe[i].Packs {
 			at := v.find(id)
 			switch {
 			case at < 0 || slices.Contains(doomed, at):
 			case v.packs[at].live > 0:
-				pardoned++
+				pardoned = append(pardoned, id)
 			default:
 				doomed = append(doomed, at)
 			}
@@ -85,25 +94,18 @@ func (v *survey) doomed() (doomed []int, pardoned uint64) {
 // packs of those that it supersedes, so that at no moment a pack that stays is without a name. It returns the packs that can
 // go now, and those that have to stay.
 func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) (_ []int, held map[format.ID]bool, err error) {
-	gone := make(map[format.ID]bool, len(doomed))
-	for _, i := range doomed {
-		gone[v.packs[i].id] = true
-	}
 	if err := v.list(ctx); err != nil {
 		return nil, nil, whatIsWrong(err)
 	}
-	if held, err = v.hold(ctx, gone); err != nil {
+	if doomed, held, err = v.release(ctx, doomed); err != nil {
 		return nil, nil, whatIsWrong(err)
 	}
-	for id := range held {
-		delete(gone, id)
-		p.res.Held++
-	}
-	doomed = slices.DeleteFunc(doomed, func(i int) bool { return held[v.packs[i].id] })
+	p.res.Held = uint64(len(held))
+	gone := v.ids(doomed)
 	old := v.superseded // an earlier prune was cut off before it removed them
 	n := newSegments{p: p}
-	err = v.eachSegment(ctx, func(info store.Info, seg *index.Segment) error {
-		if !slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return gone[s.ID] }) {
+	err = v.eachCondemned(ctx, func(info store.Info, seg *index.Segment) error {
+		if !names(seg, gone) {
 			return nil
 		}
 		old = append(old, info)
@@ -125,6 +127,11 @@ func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) (_ []int, 
 		p.index += info.Size
 	}
 	return doomed, held, nil
+}
+
+// names reports whether a segment names one of some packs.
+func names(seg *index.Segment, packs map[format.ID]bool) bool {
+	return slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return packs[s.ID] })
 }
 
 // newSegments gathers what is left of segments until it fills a new one.

@@ -21,17 +21,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/scalebench/grow"
 )
 
@@ -39,14 +37,12 @@ import (
 const walkWord = "walk"
 
 func main() {
-	work := run
-	if len(os.Args) == 3 && os.Args[1] == walkWord {
-		work = func() error { return printWalk(os.Args[2]) }
-	}
-	if err := work(); err != nil {
-		fmt.Fprintln(os.Stderr, "scalebench:", err)
-		os.Exit(1)
-	}
+	benchkit.Main("scalebench", func(ctx context.Context) error {
+		if len(os.Args) == 3 && os.Args[1] == walkWord {
+			return printWalk(os.Args[2])
+		}
+		return run(ctx)
+	})
 }
 
 // settings are the flags.
@@ -99,13 +95,11 @@ func parse() (settings, error) {
 	return s, nil
 }
 
-func run() error {
+func run(ctx context.Context) error {
 	s, err := parse()
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	if s.grow != "" {
 		return s.growAll(ctx)
 	}
@@ -120,9 +114,8 @@ func run() error {
 	}
 	if s.program == "" {
 		s.program = filepath.Join(dir, "program")
-		build := exec.CommandContext(ctx, "go", "build", "-o", s.program, "./cmd/tidemark")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build tidemark: %w\n%s", err, out)
+		if err := benchkit.Build(ctx, s.program); err != nil {
+			return err
 		}
 	}
 	var all []scale
@@ -133,7 +126,7 @@ func run() error {
 		}
 		all = append(all, one)
 		fmt.Print(table(one))
-		if err := save(s.into, all); err != nil { // after each: the next one may take hours
+		if err := benchkit.Save(s.into, all); err != nil { // after each: the next one may take hours
 			return err
 		}
 	}
@@ -141,17 +134,6 @@ func run() error {
 		fmt.Print(curve(all))
 	}
 	return nil
-}
-
-func save(into string, all []scale) error {
-	if into == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(into, append(text, '\n'), 0o644)
 }
 
 // measureScale does everything at one size.

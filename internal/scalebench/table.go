@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 )
 
 // table lays out what was measured at one size.
@@ -18,7 +20,7 @@ func table(s scale) string {
 			cpu = append(cpu, m.CPU*1e6/float64(max(1, m.Objects)))
 			peak, anon, file = append(peak, mib(m.Memory.Peak)), append(anon, mib(m.Memory.Anon)), append(file, mib(m.Memory.File))
 		}
-		fmt.Fprintf(&out, "%-20s %10.2f %12.0f %10.2f %9.0f %9.0f %9.0f\n", step, median(seconds), median(rate), median(cpu),
+		fmt.Fprintf(&out, "%-20s %10.2f %12.0f %10.2f %9.0f %9.0f %9.0f\n", step, benchkit.Median(seconds), benchkit.Median(rate), benchkit.Median(cpu),
 			slices.Max(peak), slices.Max(anon), slices.Max(file))
 	}
 	fmt.Fprintf(&out, "unchanged against the serial walk: %.2f in time, %.2f in CPU\n", s.againstWalk(measurement.rate),
@@ -46,7 +48,7 @@ func (s scale) againstWalk(value func(measurement) float64) float64 {
 			}
 		}
 	}
-	return median(ratios)
+	return benchkit.Median(ratios)
 }
 
 // curve shows how time, memory and sizes go with the number of files.
@@ -60,7 +62,7 @@ func curve(all []scale) string {
 			for _, m := range of(s, step) {
 				v = append(v, value(m))
 			}
-			return median(v)
+			return benchkit.Median(v)
 		}
 		each := func(m measurement) float64 { return m.Seconds * 1e6 / float64(max(1, m.Objects)) }
 		peak := func(m measurement) float64 { return mib(m.Memory.Peak) }
@@ -83,14 +85,4 @@ func stepNames(s scale) (names []string) {
 
 func of(s scale, step string) []measurement {
 	return slices.DeleteFunc(slices.Clone(s.Steps), func(m measurement) bool { return m.Step != step })
-}
-
-// median returns the middle value, or the mean of the two in the middle.
-func median(values []float64) float64 {
-	values = slices.Sorted(slices.Values(values))
-	n := len(values)
-	if n == 0 {
-		return 0
-	}
-	return (values[n/2] + values[(n-1)/2]) / 2
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
 )
 
@@ -28,15 +29,8 @@ func (b *bench) backups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.tree == "" {
-		out, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
-		if err != nil {
-			return fmt.Errorf("ask go for its cache of modules: %w", err)
-		}
-		b.tree = filepath.Join(strings.TrimSpace(string(out)), "golang.org", "x")
-	}
-	if _, err := os.Stat(b.tree); err != nil {
-		return fmt.Errorf("the tree to back up: %w; name one with -tree", err)
+	if b.tree, err = benchkit.Tree(ctx, b.tree); err != nil {
+		return err
 	}
 	p := smbtest.NewProxy(b, s.Addr(), roundTrip)
 	share := func(port int, name string) func(int) string {

@@ -19,27 +19,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
+
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "sharebench:", err)
-		os.Exit(1)
-	}
-}
+func main() { benchkit.Main("sharebench", run) }
 
 // settings are the flags.
 type settings struct {
@@ -58,12 +51,9 @@ func parseFlags() (settings, error) {
 	flag.StringVar(&s.into, "json", "", "also write all measurements to this file")
 	only := flag.String("only", "", "numbers of the measurements to do, with commas between (default: all)")
 	flag.Parse()
-	for _, word := range strings.FieldsFunc(*only, func(r rune) bool { return r == ',' || r == ' ' }) {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 1 || n > len(measurements()) {
-			return s, fmt.Errorf("-only %q: there are measurements 1 to %d", word, len(measurements()))
-		}
-		s.only = append(s.only, n)
+	var err error
+	if s.only, err = benchkit.Numbers("-only", *only, len(measurements())); err != nil {
+		return s, err
 	}
 	switch {
 	case flag.NArg() > 0:
@@ -98,24 +88,17 @@ func measurements() []measurement {
 type bench struct {
 	*host
 	settings
+	benchkit.Series
 	program string
-	records []record
 }
 
-// record is what one case gave in one round.
-type record struct {
-	Measurement int                `json:"measurement"`
-	Case        string             `json:"case"`
-	Round       int                `json:"round"`
-	Values      map[string]float64 `json:"values"`
-}
-
+// record books what one case gave in one round.
 func (b *bench) record(measurement int, name string, round int, values map[string]float64) {
-	b.records = append(b.records, record{measurement, name, round, values})
+	b.Add(measurement, name, round, values)
 	fmt.Fprintf(os.Stderr, "%d %s, round %d: %v\n", measurement, name, round+1, values)
 }
 
-func run() (err error) {
+func run(ctx context.Context) (err error) {
 	s, err := parseFlags()
 	if err != nil {
 		return err
@@ -123,17 +106,14 @@ func run() (err error) {
 	if _, err := exec.LookPath("smbclient"); err != nil {
 		return errors.New("smbclient is not installed: apt-get install samba smbclient")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	scratch, err := os.MkdirTemp(s.dir, "sharebench-")
 	if err != nil {
 		return fmt.Errorf("make working directory: %w", err)
 	}
 	b := &bench{host: &host{scratch: scratch}, settings: s, program: filepath.Join(scratch, "tidemark")}
 	defer func() { err = errors.Join(err, b.close()) }()
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.program, "./cmd/tidemark")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build tidemark: %w\n%s", err, out)
+	if err := benchkit.Build(ctx, b.program); err != nil {
+		return err
 	}
 	for i, m := range measurements() {
 		if len(s.only) > 0 && !slices.Contains(s.only, i+1) {
@@ -144,12 +124,5 @@ func run() (err error) {
 		}
 		fmt.Printf("### %d. %s\n\n%s\n", i+1, m.title, m.print(b))
 	}
-	if s.into == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(b.records, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(s.into, append(text, '\n'), 0o644)
+	return benchkit.Save(s.into, b.Records)
 }

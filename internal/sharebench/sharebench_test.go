@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,16 +73,12 @@ func TestJudge(t *testing.T) {
 	require.Equal(t, 4.0, got["windows"])
 }
 
-// TestRatio: ratios are taken round by round.
-func TestRatio(t *testing.T) {
+func TestPacksTable(t *testing.T) {
 	var b bench
 	for round, v := range [][2]float64{{1, 2}, {100, 300}, {10, 50}} {
 		b.record(ofPacks, "a", round, map[string]float64{"rate": v[0]})
 		b.record(ofPacks, "b", round, map[string]float64{"rate": v[1]})
 	}
-	require.Equal(t, 3.0, b.ratio(ofPacks, "b", "a", "rate"))
-	require.Equal(t, 10.0, b.value(ofPacks, "a", "rate"))
-	require.True(t, math.IsNaN(b.value(ofLine, "a", "rate")))
 	require.Equal(t, "|  | MB/s | of the first |\n|---|---|---|\n| a | 10 | 1 |\n| b | 50 | 3 |\n", b.packsTable())
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
@@ -123,7 +124,7 @@ func judge(took []time.Duration) map[string]float64 {
 	}
 	all := slices.Sorted(slices.Values(took))
 	return map[string]float64{
-		"p50": all[len(all)/2].Seconds() * 1e3, "p90": median(slow), "least": least, "most": slices.Max(slow),
+		"p50": all[len(all)/2].Seconds() * 1e3, "p90": benchkit.Median(slow), "least": least, "most": slices.Max(slow),
 		"windows": float64(len(slow)), "strained": float64(above) / float64(len(slow)),
 	}
 }

@@ -24,23 +24,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
-	"syscall"
 
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "tunebench:", err)
-		os.Exit(1)
-	}
-}
+func main() { benchkit.Main("tunebench", run) }
 
 // settings are the flags.
 type settings struct {
@@ -63,7 +55,7 @@ func parseFlags() (settings, error) {
 	only := flag.String("only", "", "what is slow, with commas between (default: each in turn)")
 	candidates := flag.String("candidates", "", "names of candidates, with commas between (default: all)")
 	flag.Parse()
-	s.only, s.candidates = words(*only), words(*candidates)
+	s.only, s.candidates = benchkit.Words(*only), benchkit.Words(*candidates)
 	switch {
 	case flag.NArg() > 0:
 		return s, fmt.Errorf("unexpected argument %q", flag.Arg(0))
@@ -72,23 +64,10 @@ func parseFlags() (settings, error) {
 	case runtime.GOOS != "linux" || os.Geteuid() != 0:
 		return s, errors.New("needs Linux and root, to make a disk, a line and a processor slow")
 	}
-	if err := known("-only", s.only, places()); err != nil {
+	if err := benchkit.Known("-only", s.only, places()); err != nil {
 		return s, err
 	}
-	return s, known("-candidates", s.candidates, names())
-}
-
-func words(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-func known(name string, asked, there []string) error {
-	for _, word := range asked {
-		if !slices.Contains(there, word) {
-			return fmt.Errorf("%s %q: there are %s", name, word, strings.Join(there, ", "))
-		}
-	}
-	return nil
+	return s, benchkit.Known("-candidates", s.candidates, names())
 }
 
 // candidate is one way to call a backup.
@@ -142,13 +121,11 @@ type record struct {
 	Workers   []json.RawMessage `json:"workers,omitempty"` // what the program tells of its decisions
 }
 
-func run() (err error) {
+func run(ctx context.Context) (err error) {
 	s, err := parseFlags()
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	scratch, err := os.MkdirTemp(s.dir, "tunebench-")
 	if err != nil {
 		return fmt.Errorf("make working directory: %w", err)
@@ -170,34 +147,14 @@ func run() (err error) {
 		}
 		fmt.Printf("### %s\n\n%s\n", name, b.table(name))
 	}
-	if s.into == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(b.records, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(s.into, append(text, '\n'), 0o644)
+	return benchkit.Save(s.into, b.records)
 }
 
 // prepare finds the tree, and builds the program.
-func (b *bench) prepare(ctx context.Context) error {
-	if b.tree == "" {
-		out, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
-		if err != nil {
-			return fmt.Errorf("ask go for its cache of modules: %w", err)
-		}
-		b.tree = filepath.Join(strings.TrimSpace(string(out)), "golang.org", "x")
-	}
-	if _, err := os.Stat(b.tree); err != nil {
-		return fmt.Errorf("the tree to back up: %w; name one with -tree", err)
-	}
-	if b.program != "" {
-		return nil
+func (b *bench) prepare(ctx context.Context) (err error) {
+	if b.tree, err = benchkit.Tree(ctx, b.tree); err != nil || b.program != "" {
+		return err
 	}
 	b.program = filepath.Join(b.scratch, "tidemark")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", b.program, "./cmd/tidemark").CombinedOutput(); err != nil {
-		return fmt.Errorf("build tidemark: %w\n%s", err, out)
-	}
-	return nil
+	return benchkit.Build(ctx, b.program)
 }

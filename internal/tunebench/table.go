@@ -3,19 +3,10 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-)
 
-// median returns the middle value, or the mean of the two in the middle; NaN of none.
-func median(values []float64) float64 {
-	values = slices.Sorted(slices.Values(values))
-	n := len(values)
-	if n == 0 {
-		return math.NaN()
-	}
-	return (values[n/2] + values[(n-1)/2]) / 2
-}
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
+)
 
 // line is what one candidate took, as medians over the rounds.
 type line struct {
@@ -33,7 +24,7 @@ func lines(records []record, slow string) (out []line) {
 			}
 		}
 		if len(seconds) > 0 {
-			out = append(out, line{name, median(seconds), median(processor), median(stored)})
+			out = append(out, line{name, benchkit.Median(seconds), benchkit.Median(processor), benchkit.Median(stored)})
 		}
 	}
 	return out

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/benchkit"
 )
 
 func TestTable(t *testing.T) {
@@ -36,7 +38,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	require.NoError(t, known("-only", words("target, source-rate"), places()))
-	require.ErrorContains(t, known("-only", words("target,disk"), places()), `-only "disk": there are target, processors-0.4`)
+	require.NoError(t, benchkit.Known("-only", benchkit.Words("target, source-rate"), places()))
+	require.ErrorContains(t, benchkit.Known("-only", benchkit.Words("target,disk"), places()), `-only "disk": there are target, processors-0.4`)
 	require.Equal(t, "auto", names()[0])
 }

@@ -28,6 +28,8 @@ type Book struct {
 	mu      sync.Mutex
 	objects uint64 // expected
 	bytes   uint64
+	whole   uint64 // booked on l
+	damaged uint64
 	res     Result // without Problems
 	list    []*Problem
 	known   map[problemKey]*Problem
@@ -82,6 +84,7 @@ func (b *Book) addLocked(kind Kind, id format.ID, object string, err error) *Pro
 		return p
 	}
 	b.l.Objects.Damaged.Add(1)
+	b.damaged++
 	if len(b.list) >= MaxProblems {
 		b.res.More++
 		return nil
@@ -136,6 +139,7 @@ func (b *Book) Unneeded(all bool) {
 func (b *Book) tell(p *Problem) {
 	p.silent = false
 	b.l.Objects.Damaged.Add(1)
+	b.damaged++
 	if len(b.list) >= MaxProblems {
 		b.res.More++
 		return
@@ -291,7 +295,27 @@ func (b *Book) Expect(objects, bytes uint64) {
 }
 
 // Whole books one object that is as it should be.
-func (b *Book) Whole() { b.l.Objects.Verified.Add(1) }
+func (b *Book) Whole() {
+	b.l.Objects.Verified.Add(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.whole++
+}
+
+// Withdraw takes what was booked on the ledger back: all of it is looked at again, for another Book. No data was read yet.
+func (b *Book) Withdraw() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.l.Objects.Verified.Add(-b.whole)
+	b.l.Objects.Damaged.Add(-b.damaged)
+}
+
+// Any reports whether anything is wrong so far, or not where it was looked for.
+func (b *Book) Any() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.list)+len(b.packs)+len(b.frames)+len(b.blobs) > 0
+}
 
 // Judge books one stored file: whole if err is nil, otherwise a problem, unless the error ends the check and is
 // returned.

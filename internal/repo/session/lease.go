@@ -26,6 +26,7 @@ type writerLease struct {
 	expiry time.Duration
 	every  time.Duration
 	now    func() time.Time
+	tell   func(lease string) error // may be nil
 	name   store.Name
 	stop   context.CancelFunc
 	done   chan struct{}
@@ -40,6 +41,7 @@ type writerLease struct {
 func newLease(st store.Store, keys *seal.Keys, opt Options) *writerLease {
 	return &writerLease{
 		st: st, keys: keys, expiry: opt.Tuning.Expiry, every: opt.Tuning.Heartbeat, now: opt.Tuning.Now,
+		tell:   opt.Announce,
 		record: lease.Lease{Host: opt.Host, PID: uint32(os.Getpid()), Task: opt.Task},
 	}
 }
@@ -50,6 +52,11 @@ func (l *writerLease) start(ctx context.Context) error {
 		return fmt.Errorf("choose name of lease: %w", err)
 	}
 	l.name = store.Name{Kind: store.Lease, ID: hex.EncodeToString(l.record.ID[:])}
+	if l.tell != nil {
+		if err := l.tell(l.name.ID); err != nil {
+			return err
+		}
+	}
 	l.begun = l.now()
 	l.record.Started = l.begun.Unix()
 	if err := l.put(ctx); err != nil {

@@ -33,6 +33,9 @@ type Options struct {
 type Holder struct {
 	Host string // for people who ask who is writing
 	Task string // what is done, if only one writer may do that at a time
+
+	// Announce is told the name of the lease before that is put; an error of it ends the session. It may be nil.
+	Announce func(lease string) error
 }
 
 // Tuning holds sizes and intervals that only tests and experiments change. Zero values mean the defaults.

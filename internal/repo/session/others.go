@@ -88,9 +88,6 @@ func (s *Session) Hold(ctx context.Context) error {
 	return nil
 }
 
-// Lease returns the name of this session's lease.
-func (s *Session) Lease() string { return s.lease.name.ID }
-
 // Now returns the time of the target when the lease was last renewed. Of a dry run, which has none, it is that of this
 // machine.
 func (s *Session) Now() time.Time {

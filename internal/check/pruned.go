@@ -1,0 +1,117 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+)
+
+// A prune that works beside a check writes anew what is needed of a pack, and removes it. First it puts new index segments in
+// the place of those that name the pack. So what is missing may have been moved if a segment is gone that was there when the
+// check began, and then the check looks again before it calls anything damaged.
+
+// pruned reports whether a segment is gone that was listed.
+func (c *checker) pruned(ctx context.Context) (bool, error) {
+	infos, err := c.segmentsNow(ctx)
+	if err != nil {
+		return false, err
+	}
+	now := namesOf(infos)
+	return slices.ContainsFunc(c.indexed, func(name string) bool {
+		_, there := slices.BinarySearch(now, name)
+		return !there
+	}), nil
+}
+
+// segmentsNow lists the index once more. It is for any goroutine.
+func (c *checker) segmentsNow(ctx context.Context) (infos []store.Info, err error) {
+	for info, err := range c.st.List(ctx, store.Index) {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", store.Index, err)
+		}
+		if _, err := format.ParseID(info.Name.ID); err == nil {
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b store.Info) int { return strings.Compare(a.Name.ID, b.Name.ID) })
+	return infos, nil
+}
+
+// namesOf returns the names of files, ascending as they are.
+func namesOf(infos []store.Info) (names []string) {
+	for _, info := range infos {
+		names = append(names, info.Name.ID)
+	}
+	return names
+}
+
+// nowNamed is the packs that the index names now. They are read only when a pack is gone that was there.
+type nowNamed struct {
+	mu    sync.Mutex
+	index []string // segments from which they were read
+	packs map[format.ID]bool
+	gone  int // packs that were removed
+}
+
+// removed reports whether a pack that is gone is not named by the index any more: what was needed of it was found to be there
+// before, and is now in another pack.
+func (c *checker) removed(ctx context.Context, id format.ID) (bool, error) {
+	c.now.mu.Lock()
+	defer c.now.mu.Unlock()
+	infos, err := c.segmentsNow(ctx)
+	if err != nil {
+		return false, err
+	}
+	if names := namesOf(infos); !slices.Equal(names, c.now.index) {
+		if c.now.packs, err = c.named(ctx, infos); err != nil {
+			return false, err
+		}
+		c.now.index = names
+	}
+	if c.now.packs[id] {
+		return false, nil
+	}
+	c.now.gone++
+	return true, nil
+}
+
+// named reads which packs segments name that none of them supersedes. One that cannot be read names nothing here.
+func (c *checker) named(ctx context.Context, infos []store.Info) (map[format.ID]bool, error) {
+	superseded := make(map[format.ID]bool)
+	each := func(visit func(id format.ID, seg *index.Segment)) error {
+		for _, info := range infos {
+			plain, err := object.Load(ctx, c.st, c.keys, info.Name, info.Size)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				continue
+			}
+			if seg, err := index.Decode(plain); err == nil {
+				visit(idOf(info), seg)
+			}
+		}
+		return nil
+	}
+	err := each(func(_ format.ID, seg *index.Segment) {
+		for _, old := range seg.Supersedes {
+			superseded[old] = true
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	packs := make(map[format.ID]bool)
+	return packs, each(func(id format.ID, seg *index.Segment) {
+		for i := range seg.Packs {
+			packs[seg.Packs[i].ID] = packs[seg.Packs[i].ID] || !superseded[id]
+		}
+	})
+}
