@@ -33,8 +33,7 @@ func (a *app) dial(job *backup.Job) {
 		}
 		job.Parallel.Level = backup.Range{Start: start, Least: 1, Most: options.HardestAuto}
 	}
-	job.Session.Uploads = par.Workers.Uploads
-	a.task.uploads = par.Workers.Uploads
+	job.Session.Uploads, a.task.uploads = par.Workers.Uploads, par.Workers.Uploads
 	job.Session.Memory = par.Memory - job.Parallel.Memory
 	job.Session.Tuning.Frame = frameSize(par)
 	job.Session.Tuning.Segment = max(1, int(a.spec.Transfer().CommitBytes/session.PackSize))
@@ -80,12 +79,10 @@ func (a *app) targetMedium() device.Medium {
 func medium(devices *device.Finder, word string, paths ...string) device.Medium {
 	media := make([]device.Medium, len(paths))
 	for i, path := range paths {
-		info, err := devices.Of(path)
-		if err == nil {
-			info, err = device.Override(info, word)
-		}
-		if err == nil {
-			media[i] = info.Medium
+		if info, err := devices.Of(path); err == nil {
+			if info, err = device.Override(info, word); err == nil {
+				media[i] = info.Medium
+			}
 		}
 	}
 	return device.Slowest(media...)
