@@ -143,7 +143,7 @@ func (b *Batch) together(room []byte, files []Whole) int {
 	for i := range b.reads {
 		bytes += b.reads[i].N
 	}
-	grant.End(bytes)
+	grant.EndBatch(bytes, len(files))
 	for i := range files {
 		files[i].take(&b.reads[i], room)
 	}

@@ -165,11 +165,15 @@ func (m mark) issued(period uint64) bool {
 // Whether the operation reached the device is told by Op.Certain, else by the Meter if there is one and a window was open
 // (a Sync that took its time has reached it, whatever it submitted). Else a Write that moved bytes has, and of the others
 // those that took longer than a copy out of a cache can: 8 microseconds.
-func (g Grant) End(n int) { g.end(n, 1) }
+func (g Grant) End(n int) { g.end(n, 1, true) }
 
-// end is End after a number of calls. It reports whether they were as quick as a cache is; while nobody needs to know,
-// they were.
-func (g Grant) end(n, calls int) (quick bool) {
+// EndBatch is End of an operation that was so many requests at the same time: how long several took together says nothing
+// of the time that the device takes for one.
+func (g Grant) EndBatch(n, requests int) { g.end(n, 1, requests == 1) }
+
+// end is End after a number of calls; single: of one request. It reports whether they were as quick as a cache is; while
+// nobody needs to know, they were.
+func (g Grant) end(n, calls int, single bool) (quick bool) {
 	if g.way == nil {
 		return true
 	}
@@ -187,7 +191,7 @@ func (g Grant) end(n, calls int) (quick bool) {
 		gate.more.Add(uint64(calls - 1))
 	}
 	if g.mark&(bare|metered) != bare || !quick {
-		gate.settleUp(g, n, now, outcome{quick, calls == 1})
+		gate.settleUp(g, n, now, outcome{quick, single})
 	}
 	if g.mark&inside != 0 {
 		gate.small.Add(-1)
@@ -211,7 +215,7 @@ func (g Grant) end(n, calls int) (quick bool) {
 // outcome is what the clock says of an operation.
 type outcome struct {
 	quick  bool // it need not have waited for a device
-	single bool // it was one call
+	single bool // it was one request
 }
 
 // issue lets an operation go in a state. g.mu is held.
@@ -351,7 +355,7 @@ func (g *Gate) reached(grant Grant, n int, now int64, out outcome) bool {
 	}
 	runtime.UnlockOSThread()
 	g.ways.Put(grant.way)
-	if g.cfg.Observe != nil && own != (Bytes{}) && out.single { // how many calls of a series took their time is not known
+	if g.cfg.Observe != nil && own != (Bytes{}) && out.single { // which of many took their time is not known
 		g.cfg.Observe(kind, time.Duration(now-grant.began), own)
 	}
 	return sure || own != Bytes{} || kind == Sync && !out.quick

@@ -28,7 +28,7 @@ func (s *Series) Calls(g Grant, n int) int {
 // End ends the operation of g after that many calls, at least one, which moved no bytes. In [Stats] each of them counts
 // as an operation.
 func (s *Series) End(g Grant, calls int) {
-	if quick := g.end(0, calls); !quick {
+	if quick := g.end(0, calls, calls == 1); !quick {
 		s.more = 0
 		return
 	}

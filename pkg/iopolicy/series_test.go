@@ -120,6 +120,29 @@ func TestASeriesIsNotObserved(t *testing.T) {
 	})
 }
 
+// Nor is what requests took that were made at the same time; but what they moved counts.
+func TestABatchIsNotObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meter := &bytesMeter{}
+		var seen []time.Duration
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Metering: iopolicy.Metering{
+			Meter: meter, Attribute: true,
+			Observe: func(_ iopolicy.Kind, took time.Duration, _ iopolicy.Bytes) { seen = append(seen, took) },
+		}})
+		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
+		for i, requests := range []int{64, 1} {
+			g, err := pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096})
+			require.NoError(t, err)
+			time.Sleep(time.Duration(2-i) * ms)
+			meter.sum.Read += 4096
+			g.EndBatch(4096, requests)
+		}
+		require.Equal(t, []time.Duration{ms}, seen)
+		require.Equal(t, iopolicy.Bytes{Read: 8192}, gate.Own())
+		require.EqualValues(t, 8192, gate.Stats().Moved.Read)
+	})
+}
+
 // BenchmarkSeries is what a gate costs each of many calls that a cache answers, to compare with BenchmarkPair.
 func BenchmarkSeries(b *testing.B) {
 	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: quietWatcher{}})
