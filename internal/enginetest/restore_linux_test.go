@@ -316,7 +316,7 @@ func TestDeleteSparesFilesBeingWritten(t *testing.T) {
 	inner := e.st
 	var met atomic.Bool
 	e.st = &onGet{inner, func() {
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); settle() {
+		for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); settle() {
 			parts, err := filepath.Glob(filepath.Join(dst, ".tidemark-*"))
 			require.NoError(t, err)
 			_, err = os.Lstat(filepath.Join(dst, "extra"))

@@ -29,8 +29,8 @@ const (
 	windows      = 2         // one is planned while the other is read and written
 	firstWindow  = 512 << 10 // bytes
 	windowGrowth = 4         // planning four objects takes less time than writing one
-	maxWindow    = 12 << 20
-	maxLate      = 16 << 20 // files that wait for others in the same frames
+	maxWindow    = 10 << 20
+	maxLate      = 12 << 20 // files that wait for others in the same frames
 
 	// What a window holds beside its small files, in bytes with what hangs on it.
 	fileWeight = 700
