@@ -80,8 +80,8 @@ func Sort[T any](all []Piece[T]) {
 	})
 }
 
-// Sift takes pieces out of all, which are sorted, and gives them to put: those of frames from which fewer bytes are wanted
-// than they have in the pack, if every piece there may wait. Pieces for which nothing is read stay. It returns what
+// Sift takes pieces out of all, which are sorted, and gives them to put: those of frames from which little is wanted beside
+// what they take in the pack, if every piece there may wait. Pieces for which nothing is read stay. It returns what
 // stays, sorted, in the same memory.
 func Sift[T any](all []Piece[T], mayWait func(*Piece[T]) bool, put func(Piece[T])) []Piece[T] {
 	kept, loose := all[:0], false
@@ -108,9 +108,11 @@ func Sift[T any](all []Piece[T], mayWait func(*Piece[T]) bool, put func(Piece[T]
 	return kept
 }
 
-// sparse reports whether the frame in which all these pieces lie can wait for others that want more of it.
+// sparse reports whether the frame in which all these pieces lie can wait for others that want more of it. Less than three
+// quarters of its size in the pack is little even of content that cannot be compressed, all of which is a bit less than that
+// size.
 func sparse[T any](pieces []Piece[T], mayWait func(*Piece[T]) bool) bool {
-	sealed, wanted := uint64(pieces[0].At.Sealed), uint64(0)
+	much, wanted := uint64(pieces[0].At.Sealed)*3/4, uint64(0)
 	known := format.ID{}
 	for i := range pieces {
 		p := &pieces[i]
@@ -121,7 +123,7 @@ func sparse[T any](pieces []Piece[T], mayWait func(*Piece[T]) bool) bool {
 			known = p.ID
 			wanted += uint64(p.Len)
 		}
-		if wanted >= sealed || !mayWait(p) {
+		if wanted >= much || !mayWait(p) {
 			return false
 		}
 	}
