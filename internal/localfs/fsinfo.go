@@ -10,7 +10,10 @@ type FSInfo struct {
 	StableInodes bool   // a file keeps its inode number over unmounting, and no other file gets it meanwhile
 	// Dated: adding, removing or renaming a name moves the times of the directory, or its size or number of links, for
 	// whoever looks afterwards, and nothing else adds or removes names while the system runs.
+	// That is known of one mount, and only where Mount tells it from others: what happens to a disk that is not mounted, or is
+	// pulled out, need not leave a trace in the times of its directories.
 	Dated    bool
+	Mount    uint64 // what this mount is called, and no other one until the system is started anew; 0: that is not told
 	ReadOnly bool
 	ID       uint64 // what statfs calls f_fsid; survives a reboot on most local file systems, not on all
 }

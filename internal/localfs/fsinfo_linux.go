@@ -17,7 +17,12 @@ import (
 // ext4, or one FUSE file system from another. Without /proc the magic number must do, and a devtmpfs is called tmpfs.
 func (d *Dir) FS() (FSInfo, error) {
 	var fs unix.Statfs_t
-	if err := d.door.once(iopolicy.Metadata, func() error { return unix.Fstatfs(d.fd, &fs) }); err != nil {
+	mount := uint64(0)
+	err := d.door.once(iopolicy.Metadata, func() error {
+		mount = mountNumber(d.fd)
+		return unix.Fstatfs(d.fd, &fs)
+	})
+	if err != nil {
 		return FSInfo{}, fmt.Errorf("stat file system: %w", err)
 	}
 	st, err := d.Fstat()
@@ -36,7 +41,20 @@ func (d *Dir) FS() (FSInfo, error) {
 		info.Type = magicType(uint32(fs.Type))
 	}
 	info.classify()
+	info.Mount = mount
+	info.Dated = info.Dated && info.Mount != 0
 	return info, nil
+}
+
+// mountNumber returns the number of the mount through which a file was opened that is never given to another one, 0 before
+// Linux 6.8.
+func mountNumber(fd int) uint64 {
+	var sx unix.Statx_t
+	err := retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &sx) })
+	if err != nil || sx.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
+		return 0
+	}
+	return sx.Mnt_id
 }
 
 // mountedType finds the type of the mount with the given ID in a mountinfo table, or, when the kernel told no ID (0), of

@@ -111,7 +111,7 @@ func dataOptions() []Option {
 			Help: "order in which the small files of a directory are read: inode, extent (as their contents lie on the disk, " +
 				"Linux), or auto: extent on a disk that turns, inode elsewhere"},
 		{Name: "remember-names", Group: GroupReading, Type: Type{Kind: Bool}, Default: "yes",
-			Help: "remember the names in each directory until the system is started anew, and do not read directories again " +
+			Help: "remember the names in each directory as long as its disk stays mounted, and do not read directories again " +
 				"whose times are as they were (Linux, on file systems known to keep them)"},
 		{Name: "memory-efficient-backup", Group: GroupReading, Default: "yes", Barred: NotFlag,
 			Type: Type{Kind: Choice, Choices: []string{"yes", "no", "diskcachemethod"}},

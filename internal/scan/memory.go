@@ -83,7 +83,7 @@ func (d *Directory) stamp() listing.Stamp {
 	}
 	e := &d.Parent.Entries[d.Index]
 	return listing.Stamp{
-		Dev: d.Dev, Ino: d.Ino, Size: e.Size, Links: uint64(e.Links), Modified: e.ModTime(), Changed: e.Changed(),
+		Mount: d.FS.Mount, Dev: d.Dev, Ino: d.Ino, Size: e.Size, Links: uint64(e.Links), Modified: e.ModTime(), Changed: e.Changed(),
 	}
 }
 
@@ -93,7 +93,7 @@ func (w *walk) recalled(d *Directory, s *scratch) bool {
 	state := d.state
 	switch {
 	case s.seen: // from outside
-		if st, err := d.dir.Fstat(); err != nil || stampOf(&st) != d.stamp() {
+		if st, err := d.dir.Fstat(); err != nil || d.stampOf(&st) != d.stamp() {
 			d.forget(state)
 			return false
 		}
@@ -144,7 +144,7 @@ func (w *walk) remember(d *Directory, s *scratch) {
 	}
 	st, err := d.dir.Fstat()
 	// What is encrypted has other names for those who have no key.
-	if err != nil || stampOf(&st) != stamp || st.Attr&localfs.AttrEncrypted != 0 {
+	if err != nil || d.stampOf(&st) != stamp || st.Attr&localfs.AttrEncrypted != 0 {
 		return
 	}
 	s.sortNames()
@@ -162,8 +162,8 @@ func (s *scratch) write(d *Directory) []byte {
 	return s.writer.End()
 }
 
-func stampOf(st *localfs.Stat) listing.Stamp {
+func (d *Directory) stampOf(st *localfs.Stat) listing.Stamp {
 	return listing.Stamp{
-		Dev: st.Dev, Ino: st.Ino, Size: st.Size, Links: min(st.Links, math.MaxUint32), Modified: st.Mtime, Changed: st.Ctime,
+		Mount: d.FS.Mount, Dev: st.Dev, Ino: st.Ino, Size: st.Size, Links: min(st.Links, math.MaxUint32), Modified: st.Mtime, Changed: st.Ctime,
 	}
 }

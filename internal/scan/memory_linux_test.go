@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -312,6 +313,56 @@ func TestEveryChangeOfNamesIsFound(t *testing.T) {
 
 // Rules that were not there when names were remembered hold for them all the same, and those are not lost that older rules
 // left out.
+// What happens to a disk that is not mounted leaves no trace in the times of its directories: names that were remembered of
+// one mount do not count in the next, though device, inode, size and times are the same.
+func TestNamesOfAnotherMountAreRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts an image: needs root")
+	}
+	image, point := filepath.Join(t.TempDir(), "image"), t.TempDir()
+	run := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+			t.Skipf("needs an ext4 image that can be mounted: %s: %v: %s", name, err, out)
+		}
+	}
+	require.NoError(t, os.WriteFile(image, nil, 0o600))
+	require.NoError(t, os.Truncate(image, 8<<20))
+	run("mkfs.ext4", "-q", image)
+	mount := func() { run("mount", "-o", "loop", image, point) }
+	mount()
+	t.Cleanup(func() { _ = unix.Unmount(point, 0) })
+	for _, name := range []string{"d/one", "d/e/f/deep", "g/leaf"} {
+		path := filepath.Join(point, "tree", name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+	}
+	m, root := newMemory(), filepath.Join(point, "tree")
+	require.Eventually(t, func() bool { // until all of it has settled
+		m.walk(t, root, nil)
+		return len(m.listings) == 5
+	}, 10*time.Second, 20*time.Millisecond)
+	dir := func() localfs.FSInfo {
+		d, err := localfs.OpenDir(root)
+		require.NoError(t, err)
+		defer d.Release()
+		info, err := d.FS()
+		require.NoError(t, err)
+		return info
+	}
+	before := dir()
+	if !before.Dated {
+		t.Skip("the kernel does not tell one mount from another")
+	}
+	require.Equal(t, before.Mount, dir().Mount)
+	known := m.walk(t, root, nil)
+	require.NoError(t, unix.Unmount(point, 0))
+	mount()
+	require.NotEqual(t, before.Mount, dir().Mount)
+	require.Greater(t, m.walk(t, root, nil), known, "names are read")
+	require.Equal(t, known, m.walk(t, root, nil), "and remembered")
+}
+
 func TestRulesMayChangeBesideRememberedNames(t *testing.T) {
 	root := planted(t, 2, 5)
 	require.NoError(t, os.WriteFile(filepath.Join(root, "left.out"), nil, 0o644))

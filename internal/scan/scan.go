@@ -353,11 +353,11 @@ func (w *walk) cross(d *Directory) error {
 		return err
 	}
 	d.Dev, d.Ino = st.Dev, st.Ino
-	if d.Parent == nil {
-		d.own = stampOf(&st)
-	}
 	if d.FS, err = d.dir.FS(); err != nil {
 		return err
+	}
+	if d.Parent == nil {
+		d.own = d.stampOf(&st)
 	}
 	if source := d.Parent == nil || d.Parent.Picked; !source && w.opt.Rules.Mount(d.FS.Pseudo) == rules.Hollow {
 		d.Closed = true

@@ -17,11 +17,11 @@ import (
 // at each of them.
 const Most = 64 << 10
 
-// Stamp is the status of a directory by which it is known again. On the file systems that localfs.FSInfo.Dated speaks of,
+// Stamp is the status of a directory by which it is known again, and the mount through which it was seen. On the file systems that localfs.FSInfo.Dated speaks of,
 // no name is added, removed or renamed without moving Changed. The rest is asked for because it costs nothing.
 type Stamp struct {
-	Dev, Ino, Size, Links uint64
-	Modified, Changed     tree.Time
+	Mount, Dev, Ino, Size, Links uint64
+	Modified, Changed            tree.Time
 }
 
 // Exact reports whether Changed looks like a moment that a clock has told. One of full seconds comes from a file system that
@@ -30,6 +30,7 @@ func (s *Stamp) Exact() bool { return s.Changed.Nsec != 0 }
 
 // append appends the stored form of s. None is the beginning of another one.
 func (s *Stamp) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, s.Mount)
 	dst = binary.AppendUvarint(dst, s.Dev)
 	dst = binary.AppendUvarint(dst, s.Ino)
 	dst = binary.AppendUvarint(dst, s.Size)
@@ -119,7 +120,7 @@ func (w *Writer) End() []byte {
 // where in it. It reports false if the listing is of another directory or of another time, or damaged: then what was
 // yielded means nothing.
 func Read(p []byte, s *Stamp, arena []byte, yield func(off, n int, typ tree.Type, ino uint64)) ([]byte, bool) {
-	var room [80]byte
+	var room [96]byte
 	stamp := s.append(room[:0])
 	if len(p) < sumSize || !bytes.HasPrefix(p[sumSize:], stamp) || binary.LittleEndian.Uint32(p) != sum(p[sumSize:]) {
 		return arena, false

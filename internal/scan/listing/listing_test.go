@@ -20,7 +20,7 @@ type named struct {
 
 func stamp() Stamp {
 	return Stamp{
-		Dev: 8<<32 | 1, Ino: 77, Size: 4096, Links: 3,
+		Mount: 1<<31 + 5, Dev: 8<<32 | 1, Ino: 77, Size: 4096, Links: 3,
 		Modified: tree.Time{Sec: 1_700_000_000, Nsec: 5}, Changed: tree.Time{Sec: 1_700_000_001, Nsec: 999_999_999},
 	}
 }
@@ -116,7 +116,7 @@ func TestListingsOfOtherDirectoriesAndTimesAreNotBelieved(t *testing.T) {
 	names := random(rand.New(rand.NewPCG(4, 4)), 5)
 	p := write(stamp(), names)
 	for i, change := range []func(s *Stamp){
-		func(s *Stamp) { s.Dev++ }, func(s *Stamp) { s.Ino++ }, func(s *Stamp) { s.Size++ }, func(s *Stamp) { s.Links-- },
+		func(s *Stamp) { s.Mount++ }, func(s *Stamp) { s.Dev++ }, func(s *Stamp) { s.Ino++ }, func(s *Stamp) { s.Size++ }, func(s *Stamp) { s.Links-- },
 		func(s *Stamp) { s.Modified.Sec-- }, func(s *Stamp) { s.Modified.Nsec++ },
 		func(s *Stamp) { s.Changed.Sec++ }, func(s *Stamp) { s.Changed.Nsec-- },
 		func(s *Stamp) { *s = Stamp{} },
