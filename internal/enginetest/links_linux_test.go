@@ -180,3 +180,68 @@ func TestLinkThatCannotBeMade(t *testing.T) {
 	require.ErrorIs(t, err, restore.ErrFull)
 	require.NoFileExists(t, filepath.Join(out, "b/big"), "no half copy")
 }
+
+// TestLinksBesideSomebodysFile: where a rule leaves what is there under the first name of a file, whatever it is, the other
+// names are those of the file in the snapshot, and not of what is there. If that is the very file, they become names of it.
+func TestLinksBesideSomebodysFile(t *testing.T) {
+	dir := ramDir(t)
+	src := filepath.Join(dir, "src")
+	written(t, src, map[string]string{"a": "backed up", "large": string(testkit.Noise(1, 300_000))})
+	require.NoError(t, syscall.Mkfifo(filepath.Join(src, "fifo"), 0o644))
+	for _, name := range []string{"a", "large", "fifo"} {
+		require.NoError(t, os.Link(filepath.Join(src, name), filepath.Join(src, name+"-2")))
+		require.NoError(t, os.Link(filepath.Join(src, name), filepath.Join(src, name+"-3")))
+	}
+	settle()
+	e := newEngine(t, nil)
+	_, _, err := e.backup(e.job(src))
+	require.NoError(t, err)
+	inode := func(path string) uint64 {
+		info, err := os.Lstat(path)
+		require.NoError(t, err)
+		return info.Sys().(*syscall.Stat_t).Ino
+	}
+	content := func(path string) string {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return string(data)
+	}
+	for _, rule := range []restore.Overwrite{restore.Never, restore.IfNewer} {
+		for name, make := range map[string]func(path string) error{
+			"a file": func(path string) error { return os.WriteFile(path, []byte("local edit"), 0o644) },
+			"a fifo": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+			"a link": func(path string) error { return os.Symlink("/nowhere", path) },
+		} {
+			t.Run(fmt.Sprint(rule, " ", name), func(t *testing.T) {
+				dst := filepath.Join(besides(t, dir), "out")
+				require.NoError(t, os.Mkdir(dst, 0o755))
+				for _, theirs := range []string{"a", "large", "fifo"} {
+					require.NoError(t, make(filepath.Join(dst, theirs)))
+				}
+				before := inode(filepath.Join(dst, "a"))
+				_, err := e.restore(src, restore.Target{Path: dst, Overwrite: rule})
+				require.NoError(t, err)
+				require.Empty(t, e.failures())
+				require.Equal(t, before, inode(filepath.Join(dst, "a")), "theirs stays")
+				for _, ours := range []string{"a", "large", "fifo"} {
+					second, third := filepath.Join(dst, ours+"-2"), filepath.Join(dst, ours+"-3")
+					require.Equal(t, inode(second), inode(third))
+					require.NotEqual(t, inode(filepath.Join(dst, ours)), inode(second))
+				}
+				require.Equal(t, "backed up", content(filepath.Join(dst, "a-2")))
+				require.Equal(t, content(filepath.Join(src, "large")), content(filepath.Join(dst, "large-3")))
+			})
+		}
+		t.Run(fmt.Sprint(rule, " the file itself"), func(t *testing.T) {
+			dst := filepath.Join(besides(t, dir), "out")
+			_, err := e.restore(src, restore.Target{Path: dst})
+			require.NoError(t, err)
+			require.NoError(t, os.Remove(filepath.Join(dst, "a-2")))
+			require.NoError(t, os.Remove(filepath.Join(dst, "large-3")))
+			_, err = e.restore(src, restore.Target{Path: dst, Overwrite: rule})
+			require.NoError(t, err)
+			require.Equal(t, inode(filepath.Join(dst, "a")), inode(filepath.Join(dst, "a-2")))
+			require.Equal(t, inode(filepath.Join(dst, "large")), inode(filepath.Join(dst, "large-3")))
+		})
+	}
+}

@@ -165,7 +165,7 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 				all, truth := g.w.judge.strange(), s.moved()-before
 				t.Logf("%d own threads: %d of %d single reads noticed, %d at the first look; %d of %d bytes", threads, seen, times, atOnce, all, truth)
 				require.GreaterOrEqual(t, seen, with.least, "those that are missing were noticed together with the next")
-				require.LessOrEqual(t, all, truth)
+				require.LessOrEqual(t, all, truth+truth/20, "on a busy machine a page of the test itself is now and then taken for one of theirs")
 				require.GreaterOrEqual(t, all, truth*uint64(with.least)/100, "what came together with pages of the test itself may be lost")
 			}
 		})

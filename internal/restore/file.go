@@ -26,6 +26,8 @@ type file struct {
 	temp string // the name it has until it is whole; empty: written under its own
 	link *link  // other names of it wait
 
+	theirs bool // what is there under the name may be anything
+
 	left   atomic.Int64 // chunks not written, and one for the walk
 	sparse atomic.Bool  // it has holes
 	sized  bool         // it has its size when all its chunks are written
@@ -54,6 +56,10 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
 	case err != nil:
 		w.fail(f, err)
 		w.part(f)
+		return nil
+	case keep && f.theirs:
+		w.vacate(f.link)
+		w.end(d)
 		return nil
 	case keep:
 		w.settle(f, true)
@@ -141,6 +147,7 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	case err != nil:
 		return false, err
 	case !w.replaces(&f.node, &st):
+		f.theirs = f.link != nil && w.trusting() && (st.Type != tree.File || st.Mtime != f.node.ModTime || !w.identical(ctx, in, &f.node))
 		w.ledger.Objects.Kept.Add(1)
 		w.ledger.Bytes.Restored.Add(f.node.Size)
 		return true, nil

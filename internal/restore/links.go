@@ -19,6 +19,7 @@ type link struct {
 	unseen  uint64
 	done    bool
 	ok      bool
+	vacant  bool // under that name is something else, which stays: the next name takes its place
 	waiters []linkName
 }
 
@@ -52,6 +53,11 @@ func (w *walker) later(d *dir, n *tree.Node, at string) bool {
 		return false
 	}
 	l.unseen--
+	if l.vacant {
+		l.vacant, l.dir, l.name = false, d, n.Name
+		w.mu.Unlock()
+		return false
+	}
 	if l.unseen == 0 {
 		delete(w.links, key)
 	}
@@ -64,6 +70,15 @@ func (w *walker) later(d *dir, n *tree.Node, at string) bool {
 	w.mu.Unlock()
 	w.join(l, linkName{d, *n, at})
 	return true
+}
+
+// vacate says that what the first name stands for is not the object of the snapshot, and is to stay.
+func (j *job) vacate(l *link) {
+	if l != nil {
+		j.mu.Lock()
+		l.vacant = true
+		j.mu.Unlock()
+	}
 }
 
 // settle says that the first name of f is finished, and makes the others that waited for it.

@@ -316,6 +316,9 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 	})
 	switch {
 	case errors.Is(err, errKept):
+		if w.trusting() {
+			w.vacate(w.firstName(d, n))
+		}
 		w.ledger.Objects.Kept.Add(1)
 	case err != nil:
 		w.failed(at, "restore", err)
