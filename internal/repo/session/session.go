@@ -171,7 +171,11 @@ func (s *Session) end(failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), endTimeout)
 	defer cancel()
 	var err error
-	if batch := s.seg.take(); len(batch) > 0 {
+	// What a prune that failed has written anew is still where it was. Were it named, it would count, and with it the packs
+	// that hold the old copies could not go until there is room to write them anew as well. Without a name, the next prune
+	// removes it.
+	vain := failed != nil && s.opt.Task == PruneTask
+	if batch := s.seg.take(); len(batch) > 0 && !vain {
 		if err = s.writeSegment(ctx, batch); err != nil { // a failed session reports what failed first
 			s.remember(batch)
 		}
