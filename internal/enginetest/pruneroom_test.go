@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -133,4 +134,48 @@ func TestPruneOnADiskWithoutAnyRoom(t *testing.T) {
 	_, err := p.prune(smallPrune())
 	require.NoError(t, err)
 	p.requireWhole("with room")
+}
+
+// fewPacks is a store that has room for so many more packs, and for all else.
+type fewPacks struct {
+	store.Store
+	left atomic.Int64
+}
+
+func (f *fewPacks) Put(ctx context.Context, name store.Name, data []byte) error {
+	if name.Kind == store.Pack && f.left.Add(-1) < 0 {
+		return store.ErrNoSpace
+	}
+	return f.Store.Put(ctx, name, data)
+}
+
+// TestPruneTakesBackWhatItWroteInVain: a prune that ran out of room among the packs that it writes anew leaves less than there
+// was, and nothing that keeps the next one, with room, from removing all there is to remove.
+func TestPruneTakesBackWhatItWroteInVain(t *testing.T) {
+	opt := smallPrune()
+	opt.MaxUnused = prune.Limit{Bytes: 0}
+	for packs := range int64(5) {
+		p := newPruned(t, mem.New())
+		first := p.snapshot(1)
+		require.NoError(t, os.WriteFile(filepath.Join(p.src, "trash"), testkit.Noise(77, 900_000), 0o644))
+		second := p.snapshot(2)
+		require.NoError(t, os.Remove(filepath.Join(p.src, "trash")))
+		p.snapshot(3)
+		p.forget(first, second)
+		before, inner := bytesOf(t, p.st, store.Pack), p.st
+		short := &fewPacks{Store: inner}
+		short.left.Store(packs)
+		p.st = short
+		res, err := p.prune(opt)
+		p.st = inner
+		if err != nil {
+			require.ErrorIs(t, err, store.ErrNoSpace)
+			require.Zero(t, res.Held, "with room for %d packs", packs)
+		}
+		require.Less(t, bytesOf(t, inner, store.Pack), before-900_000, "with room for %d packs", packs)
+		p.requireRestorable("after a prune that ran out of room", true)
+		_, err = p.prune(opt)
+		require.NoError(t, err)
+		p.requireWhole("with room")
+	}
 }
