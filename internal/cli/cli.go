@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/folders"
+	"github.com/tidemark-backup/tidemark/internal/cli/heap"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/device"
@@ -86,10 +86,10 @@ type app struct {
 	print    output.Printer
 	received intake
 	task     *task
-	devices  *device.Finder         // what the run knows of the devices that it meets
-	ballast  atomic.Pointer[[]byte] // see ballastSize
-	logon    *unlock.Logon          // nil: no share was asked for yet
-	shares   []*smb.Store           // to be closed
+	devices  *device.Finder // what the run knows of the devices that it meets
+	ballast  *heap.Ballast  // keeps the memory bounded
+	logon    *unlock.Logon  // nil: no share was asked for yet
+	shares   []*smb.Store   // to be closed
 }
 
 // root is the program without its commands.

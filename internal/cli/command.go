@@ -4,11 +4,11 @@ import (
 	"context"
 	"os"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/folders"
+	"github.com/tidemark-backup/tidemark/internal/cli/heap"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 )
@@ -84,28 +84,7 @@ const (
 	perProcessor  = 4 << 20
 )
 
-// ballastSize is how much is allocated and never touched, in bytes: it takes no memory, and the garbage collector counts
-// it as in use. A walk through unchanged directories keeps 2 MiB; without ballast it collected a thousand times for a
-// million objects, a tenth of its processor time, and with it less than a hundred times.
-const ballastSize = 64 << 20
-
-// atFirst is how much the heap may grow over what is in use, in percent, until the ballast is there: the first collection
-// comes at 8 MiB. A short command ends before that.
-const atFirst = 200
-
-// boundMemory makes the garbage collector work harder as the program comes near its budget. Nearly all that is in use are
-// buffers, which it need not look into, so that collecting often costs little: a first backup with 84 MiB in use collects
-// at 96 MiB, and takes no more processor time than when it collected at 106 or at 140.
-//
-// Ballast has to be collected once to count, with a start of the collector's threads: as much work as listing snapshots.
-// So it waits for the first collection, and a command that needs none does without.
+// boundMemory makes the garbage collector work harder as the program comes near its budget.
 func (a *app) boundMemory() {
-	debug.SetMemoryLimit(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + int64(runtime.NumCPU())*perProcessor + ballastSize)
-	debug.SetGCPercent(atFirst)
-	first := new([64]byte) // nothing refers to it: the first collection takes it away
-	runtime.AddCleanup(first, func(a *app) {
-		ballast := make([]byte, ballastSize)
-		a.ballast.Store(&ballast)
-		debug.SetGCPercent(8)
-	}, a)
+	a.ballast = heap.Bound(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + int64(runtime.NumCPU())*perProcessor)
 }

@@ -1,0 +1,33 @@
+package heap
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The ballast comes with the first collection, counts, and is not resident.
+func TestBallastComesWithTheFirstCollection(t *testing.T) {
+	limit, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
+	t.Cleanup(func() {
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(percent)
+	})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	b := Bound(1 << 40)
+	require.Equal(t, int64(1<<40+ballastSize), debug.SetMemoryLimit(-1))
+	require.Nil(t, b.pieces.Load())
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return b.pieces.Load() != nil
+	}, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return debug.SetGCPercent(growth) == growth }, 10*time.Second, time.Millisecond)
+	runtime.ReadMemStats(&after)
+	require.GreaterOrEqual(t, after.HeapAlloc, before.HeapAlloc+ballastSize)
+	runtime.KeepAlive(b)
+}
