@@ -66,7 +66,7 @@ func TestCheckWithAPruneBetweenAnyTwoSteps(t *testing.T) {
 	base.few = true
 	base.forget(base.snapshot(1))
 	base.snapshot(2)
-	plain, again, stride := base.plainCheck(), 0, 1
+	plain, again, stride := base.plainCheck(), 0, 2
 	if testing.Short() {
 		stride = 7
 	}
@@ -82,12 +82,11 @@ func TestCheckWithAPruneBetweenAnyTwoSteps(t *testing.T) {
 		totals := l.Snapshot()
 		require.Zero(t, totals.Objects.Damaged)
 		require.LessOrEqual(t, totals.Objects.Verified, totals.Expected.Objects)
-		if operations > plain+plain/3 {
-			again++
-		}
+		again = max(again, operations)
 		if !done {
 			require.Greater(t, n, 20)
-			require.NotZero(t, again, "no check looked again: the test proves nothing")
+			t.Logf("a check takes %d operations, and %d at most beside a prune", plain, again)
+			require.Greater(t, again, plain+plain/8, "no check looked again: the test proves nothing")
 			return
 		}
 	}

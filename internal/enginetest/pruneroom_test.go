@@ -154,6 +154,7 @@ func (f *fewPacks) Put(ctx context.Context, name store.Name, data []byte) error 
 func TestPruneTakesBackWhatItWroteInVain(t *testing.T) {
 	opt := smallPrune()
 	opt.MaxUnused = prune.Limit{Bytes: 0}
+	opt.Session.Tuning.Segment = 100 // no segment is full, which would be put there and then
 	for packs := range int64(5) {
 		p := newPruned(t, mem.New())
 		first := p.snapshot(1)
