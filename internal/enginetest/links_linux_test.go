@@ -245,3 +245,24 @@ func TestLinksBesideSomebodysFile(t *testing.T) {
 		})
 	}
 }
+
+// TestFileNamedLikeAnUnfinishedOne: what has the name that a restore gives to a file until it is whole is never lost without a
+// word: into a directory where such files may be, it is not restored, and that is a failure.
+func TestFileNamedLikeAnUnfinishedOne(t *testing.T) {
+	dir := ramDir(t)
+	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
+	const name = ".tidemark-f7d2f8b46dc004c5.part"
+	written(t, src, map[string]string{name: "left by a killed restore", "big": string(testkit.Noise(1, 300_000)), "small": "x"})
+	settle()
+	e := newEngine(t, nil)
+	_, _, err := e.backup(e.job(src))
+	require.NoError(t, err)
+	written(t, dst, map[string]string{"there": "before"})
+	_, err = e.restore(src, restore.Target{Path: dst})
+	require.NoError(t, err)
+	require.Len(t, e.failures(), 1)
+	require.Contains(t, e.failures()[0], name)
+	require.NoFileExists(t, filepath.Join(dst, name))
+	require.FileExists(t, filepath.Join(dst, "big"))
+	require.FileExists(t, filepath.Join(dst, "small"))
+}

@@ -162,6 +162,10 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 	} else {
 		w.ledger.Objects.Others.Add(1)
 	}
+	if isTempName(n.Name) && !d.fresh {
+		w.failed(d.at(n), "restore", errOurName)
+		return nil
+	}
 	if n.Links > 1 && w.later(d, n, d.at(n)) {
 		return nil
 	}
