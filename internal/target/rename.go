@@ -109,8 +109,11 @@ func (p *prober) replace(name string) (done int, refusing, err error) {
 		if !bytes.Equal(data, version(i)) {
 			return done, errors.New("the old file is still there"), nil
 		}
-		if _, _, err := p.folder.Read(fresh); err == nil {
+		switch _, _, err := p.folder.Read(fresh); {
+		case err == nil:
 			return done, errors.New("the file has both names"), nil
+		case ends(err):
+			return done, nil, err
 		}
 	}
 	return done, nil, nil

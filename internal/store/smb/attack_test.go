@@ -29,6 +29,8 @@ func pack(i int) store.Name {
 	return store.Name{Kind: store.Pack, ID: fmt.Sprintf("%02x%062x", i%256, i)}
 }
 
+func snapshot(i int) store.Name { return store.Name{Kind: store.Snapshot, ID: pack(i).ID} }
+
 // content is what pack i holds.
 func content(i int) []byte { return storetest.Pattern(700_000+i*7919%900_000, uint64(i)) }
 
@@ -341,6 +343,37 @@ func TestDroppedRenameAnswer(t *testing.T) {
 		require.NoError(t, st.Get(t.Context(), pack(1), 0, got))
 		require.True(t, bytes.Equal(data, got))
 		require.Empty(t, temps(t, s.Folder))
+	}
+}
+
+// TestListingsAreNeverCutShort ends the connection at each request and each answer of a listing in turn: it is whole in the
+// end. What a repository no longer lists counts as gone, so that a shorter one would be taken for the removal of files.
+func TestListingsAreNeverCutShort(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	st := create(t, through(p, s), smb.Options{Sessions: 2})
+	const files = 40
+	for i := range files {
+		require.NoError(t, st.Put(t.Context(), snapshot(i), []byte("x")))
+	}
+	for _, toServer := range []bool{true, false} {
+		for n, fired := int64(1), true; fired; n++ {
+			var frames atomic.Int64
+			p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+				if f.ToServer == toServer && frames.Add(1) == n {
+					return smbtest.Cut
+				}
+				return smbtest.Pass
+			})
+			found := 0
+			for _, err := range st.List(t.Context(), store.Snapshot) {
+				require.NoError(t, err, "frame %d", n)
+				found++
+			}
+			require.Equal(t, files, found, "frame %d, to the server %t", n, toServer)
+			fired = frames.Load() >= n
+			require.Less(t, n, int64(1000))
+		}
 	}
 }
 

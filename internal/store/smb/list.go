@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"math/rand/v2"
@@ -167,7 +166,7 @@ func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.F
 	for {
 		some, err := s.readSome(ctx, h, d)
 		all = append(all, some...)
-		if errors.Is(err, io.EOF) {
+		if session.Ended(err) {
 			return all, nil
 		}
 		if err != nil {

@@ -276,12 +276,22 @@ func (r *Room) withNew(ctx context.Context, name string, use func(*session.Hold,
 		return err
 	}
 	r.called(name, true)
+	made := false
+	err = r.with(ctx, at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, func(h *session.Hold, f *file) error {
+		made = true
+		return use(h, f)
+	})
+	if !made && session.Status(err) != 0 && !errors.Is(err, fs.ErrExist) {
+		r.called(name, false) // the server's word: it was not made
+	}
+	return err
+}
+
+// with lends an open file or folder to use, and closes it. A connection that breaks while it is closed is an error too.
+func (r *Room) with(ctx context.Context, at string, flag int, use func(*session.Hold, *file) error) error {
 	return r.do(ctx, func(h *session.Hold) error {
-		f, err := r.store.open(ctx, h, at, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+		f, err := r.store.open(ctx, h, at, flag)
 		if err != nil {
-			if session.Status(err) != 0 && !errors.Is(err, fs.ErrExist) {
-				r.called(name, false) // the server's word: it was not made
-			}
 			return err
 		}
 		err = use(h, f)
@@ -294,12 +304,7 @@ func (r *Room) withNew(ctx context.Context, name string, use func(*session.Hold,
 
 // FlushNames makes the names in the room durable, where the server has such a request.
 func (r *Room) FlushNames(ctx context.Context) error {
-	return r.do(ctx, func(h *session.Hold) error {
-		d, err := r.store.open(ctx, h, r.at, os.O_RDWR)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = d.close(ctx) }()
+	return r.with(ctx, r.at, os.O_RDWR, func(h *session.Hold, d *file) error {
 		return r.store.flush(ctx, h, func(*smb2.Share) error { return d.smb.Sync() })
 	})
 }
@@ -310,12 +315,7 @@ func (r *Room) Read(ctx context.Context, name string) (data []byte, e Entry, err
 	if err != nil {
 		return nil, e, err
 	}
-	err = r.do(ctx, func(h *session.Hold) error {
-		f, err := r.store.open(ctx, h, at, os.O_RDONLY)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.close(ctx) }()
+	err = r.with(ctx, at, os.O_RDONLY, func(h *session.Hold, f *file) error {
 		if err := r.store.look(ctx, h, func(*smb2.Share) (err error) { e, err = entryOf(f.smb); return err }); err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ var (
 	// ErrClosed: Pool.Close was called.
 	ErrClosed = errors.New("the store is closed")
 
+	// errHungUp: the server closed the connection.
+	errHungUp = errors.New("the server closed it")
 	// errStalled: no byte moved for Login.Patience.
 	errStalled = errors.New("the server does not answer")
 	// errNonsense: the server's answer makes no sense.

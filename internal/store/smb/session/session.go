@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -86,7 +87,12 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 		s.kill(err)
 		return nil, loginError(ctx, l, w, err)
 	}
-	lose := func(err error) { s.end(err) } // so that nobody begins anything on it
+	lose := func(err error) { // so that nobody begins anything on it
+		if errors.Is(err, io.EOF) {
+			err = errHungUp
+		}
+		s.end(err)
+	}
 	w.end.Store(&lose)
 	w.settled.Store(true)
 	s.used.Store(time.Now().UnixNano())
@@ -186,6 +192,10 @@ func lost(err error) bool {
 	}
 	return false
 }
+
+// Ended reports whether err, from a request in Do or from Do, is the end of a file or of a folder, and the server's word
+// for it: a connection ends with io.EOF too, and what was not read yet is no less there.
+func Ended(err error) bool { return errors.Is(err, io.EOF) && !errors.Is(err, ErrDropped) && !lost(err) }
 
 // watcher ends a session whose requests stand still.
 type watcher struct {
