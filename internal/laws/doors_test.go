@@ -36,13 +36,12 @@ func exceptions() []exception {
 			"reads the kernel's counters in /proc and /sys, and when a terminal was last used",
 		},
 		{
-			"internal/pressure/others", []string{"os.Open", "os.ReadFile", "os.ReadDir", "unix.Open", "unix.Statx"},
+			"internal/pressure/others", []string{"os.Open", "os.ReadDir", "unix.Open", "unix.Statx"},
 			"reads the counters of processes in /proc, and on which devices their open files are",
 		},
 		{"internal/kernelfile", []string{"unix.Open"}, "reads the small files of /proc and /sys for who asks about the machine"},
-		{"internal/backup/recall", []string{"os.ReadFile"}, "reads in /proc which start of the system this is"},
 		{
-			"internal/priority", []string{"os.ReadDir", "os.ReadFile", "os.WriteFile", "unix.Open"},
+			"internal/priority", []string{"os.ReadDir", "os.WriteFile", "unix.Open"},
 			"lists threads and sets the session's nice value in /proc, and asks the terminal who is in front",
 		},
 		{

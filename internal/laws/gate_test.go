@@ -24,7 +24,6 @@ type guardedRoom struct {
 func guardedRooms() []guardedRoom {
 	return []guardedRoom{
 		{"internal/localfs", []string{"begin"}, []string{"once", "change"}, map[string]string{
-			"FS: os.ReadFile":           "the mount table lies on no device",
 			"Entries: unix.Seek":        "to go back to the beginning of a directory reads nothing",
 			"BtrfsID: unix.Syscall":     "an open file system knows its name",
 			"MountedFrom: unix.Fstatfs": "an open file system knows its name",

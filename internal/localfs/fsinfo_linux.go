@@ -2,10 +2,10 @@ package localfs
 
 import (
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 	"github.com/tidemark-backup/tidemark/internal/localfs/fstype"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -32,7 +32,7 @@ func (d *Dir) FS() (FSInfo, error) {
 		ReadOnly: fs.Flags&unix.ST_RDONLY != 0,
 		ID:       uint64(uint32(fs.Fsid.Val[0]))<<32 | uint64(uint32(fs.Fsid.Val[1])),
 	}
-	table, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := kernelfile.Read("/proc/self/mountinfo")
 	if err == nil {
 		info.Type = fstype.Mounted(table, st.MountID, st.Dev)
 	}

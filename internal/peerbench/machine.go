@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // machine is where something was measured, and with which programs.
@@ -50,7 +51,7 @@ func line(ctx context.Context, program string, args ...string) string {
 
 // entry returns the first value of a name in a file of lines "name: value".
 func entry(path, name string) string {
-	text, err := os.ReadFile(path)
+	text, err := kernelfile.Read(path)
 	if err != nil {
 		return ""
 	}
@@ -64,7 +65,7 @@ func entry(path, name string) string {
 
 // load returns the average load of the last minute, 0 where it is not told.
 func load() (n float64) {
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+	if text, err := kernelfile.Read("/proc/loadavg"); err == nil {
 		_, _ = fmt.Sscan(string(text), &n)
 	}
 	return n

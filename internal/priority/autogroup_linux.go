@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -35,7 +36,7 @@ func ownAutogroup() *autogroup {
 }
 
 func readAutogroup() (nice int, err error) {
-	text, err := os.ReadFile(autogroupFile)
+	text, err := kernelfile.Read(autogroupFile)
 	if err != nil {
 		return 0, err
 	}

@@ -4,10 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // watchEvery is how often the memory of a process is looked at.
@@ -29,7 +30,7 @@ func watchMemory(pid int) (stop func() memory) {
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
 		for {
-			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
+			if text, err := kernelfile.Read(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
 				now := parseStatus(text)
 				most = memory{max(most.Peak, now.Peak), max(most.Anon, now.Anon), max(most.File, now.File)}
 			}

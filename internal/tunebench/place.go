@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
 )
 
@@ -104,7 +105,7 @@ func (b *bench) slowDisk(ctx context.Context, p *place, v1, v2 string, limit int
 	if _, err := output(ctx, "cp", "-a", b.tree, p.tree); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(p.device), "dev"))
+	text, err := kernelfile.Read(filepath.Join("/sys/block", filepath.Base(p.device), "dev"))
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,14 @@ package recall
 
 import (
 	"encoding/hex"
-	"os"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // ThisBoot returns the Boot that we live in.
 func ThisBoot() (b Boot) {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	text, err := kernelfile.Read("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return Boot{}
 	}

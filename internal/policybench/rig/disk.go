@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // Disk is a file that is a disk: bound to a loop device, which reads and writes it without a page cache in between, with
@@ -43,7 +45,7 @@ func MakeDisk(ctx context.Context, dir string, size int64) (_ *Disk, err error) 
 		return nil, err
 	}
 	d.device = strings.TrimSpace(string(out))
-	if dio, err := os.ReadFile(filepath.Join("/sys/block", d.Name(), "loop/dio")); err != nil || strings.TrimSpace(string(dio)) != "1" {
+	if dio, err := kernelfile.Read(filepath.Join("/sys/block", d.Name(), "loop/dio")); err != nil || strings.TrimSpace(string(dio)) != "1" {
 		return nil, fmt.Errorf("the file system below %s does not let a loop device pass its page cache by; take another "+
 			"place with -dir", dir)
 	}
@@ -104,14 +106,14 @@ func (d *Disk) Describe() string {
 	if err != nil {
 		below = "an unknown device"
 	}
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	kernel, _ := kernelfile.Read("/proc/sys/kernel/osrelease")
 	return fmt.Sprintf("ext4 on a loop device with direct I/O, on %s; Linux %s", strings.TrimSpace(below),
 		strings.TrimSpace(string(kernel)))
 }
 
 // Moved is how many bytes were read from the disk and written to it so far, by whomever.
 func (d *Disk) Moved() (uint64, error) {
-	text, err := os.ReadFile("/sys/block/" + d.Name() + "/stat")
+	text, err := kernelfile.Read("/sys/block/" + d.Name() + "/stat")
 	if err != nil {
 		return 0, err
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 const secret = "correct horse battery staple"
@@ -177,7 +179,7 @@ func (j *Job) Ended() bool {
 // Moved tells how many bytes the process has read from disks and written so far, as the kernel counts: reads when they are
 // submitted, writes when a page becomes dirty. It is false when the process has ended.
 func (j *Job) Moved() (uint64, bool) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(j.cmd.Process.Pid) + "/io")
+	text, err := kernelfile.Read("/proc/" + strconv.Itoa(j.cmd.Process.Pid) + "/io")
 	if err != nil || j.Ended() {
 		return 0, false
 	}

@@ -124,8 +124,8 @@ func parseStat(text []byte) (s status) {
 }
 
 func (c populace) name(pid int) string {
-	text, _ := os.ReadFile(filepath.Join(string(c.proc), strconv.Itoa(pid), "comm"))
-	return strings.TrimSpace(string(text))
+	var buf [64]byte // a name has 15 bytes, that of a thread of the kernel some more
+	return strings.TrimSpace(string(load(filepath.Join(string(c.proc), strconv.Itoa(pid), "comm"), buf[:])))
 }
 
 // where looks at files, directories and block devices. A file whose number is not known says nothing, and neither do the

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // spotOf finds out through which mount a path is reached, and what is there. The answer may come from memory: a server is
@@ -83,7 +84,7 @@ func mountedFrom(path string) string {
 	if err != nil || sx.Mask&unix.STATX_MNT_ID == 0 {
 		return "" // an old kernel: what is known must do
 	}
-	table, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := kernelfile.Read("/proc/self/mountinfo")
 	if err != nil {
 		return "" // likewise, a container without it
 	}
