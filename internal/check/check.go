@@ -31,7 +31,8 @@ import (
 // defaultParallel hides the delay of a remote store without filling a disk's queue.
 const defaultParallel = 4
 
-// looks is how often a check begins anew because a prune came in between.
+// looks is how often a check looks at everything at most: where a prune came in between, it begins anew. The last look
+// goes to its end, whatever comes in between.
 const looks = 3
 
 type (

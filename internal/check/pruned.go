@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,35 +56,59 @@ func namesOf(infos []store.Info) (names []string) {
 // nowNamed is the packs that the index names now. They are read only when a pack is gone that was there.
 type nowNamed struct {
 	mu    sync.Mutex
-	index []string // segments from which they were read
-	packs map[format.ID]bool
-	gone  int // packs that were removed
+	index []string           // segments from which they were read
+	packs map[format.ID]bool // nil: not read yet, or not all of them could be
+	gone  int                // packs that were removed
 }
 
 // removed reports whether a pack that is gone is not named by the index any more: what was needed of it was found to be there
-// before, and is now in another pack.
+// before, and is now in another pack. The index is listed again only for a pack that it named when it was last read: one that
+// it does not name is never named again, since nobody can make it a second time, its salt being random.
 func (c *checker) removed(ctx context.Context, id format.ID) (bool, error) {
 	c.now.mu.Lock()
 	defer c.now.mu.Unlock()
-	infos, err := c.segmentsNow(ctx)
-	if err != nil {
-		return false, err
-	}
-	if names := namesOf(infos); !slices.Equal(names, c.now.index) {
-		if c.now.packs, err = c.named(ctx, infos); err != nil {
+	named, err := c.now.packs[id], error(nil)
+	if c.now.packs == nil || named {
+		if named, err = c.namedNow(ctx, id); err != nil {
 			return false, err
 		}
-		c.now.index = names
 	}
-	if c.now.packs[id] {
-		return false, nil
+	if !named {
+		c.now.gone++
 	}
-	c.now.gone++
-	return true, nil
+	return !named, nil
 }
 
-// named reads which packs segments name that none of them supersedes. One that cannot be read names nothing here.
-func (c *checker) named(ctx context.Context, infos []store.Info) (map[format.ID]bool, error) {
+// namedNow lists the index, reads it if it is not what was read before, and reports whether it names a pack. It is called
+// with now.mu held.
+func (c *checker) namedNow(ctx context.Context, id format.ID) (bool, error) {
+	for look := 1; ; look++ {
+		infos, err := c.segmentsNow(ctx)
+		if err != nil {
+			return false, err
+		}
+		names := namesOf(infos)
+		if c.now.packs != nil && slices.Equal(names, c.now.index) {
+			return c.now.packs[id], nil
+		}
+		packs, whole, err := c.named(ctx, infos)
+		if err != nil {
+			return false, err
+		}
+		if whole {
+			c.now.packs, c.now.index = packs, names
+			return packs[id], nil
+		}
+		if look == looks { // the listing has what is not there, which names nothing
+			return packs[id], nil
+		}
+	}
+}
+
+// named reads which packs segments name that none of them supersedes. One that cannot be read names nothing here. It is not
+// the whole if one was gone before it was read: another, put in its place, is not among them.
+func (c *checker) named(ctx context.Context, infos []store.Info) (packs map[format.ID]bool, whole bool, err error) {
+	whole = true
 	superseded := make(map[format.ID]bool)
 	each := func(visit func(id format.ID, seg *index.Segment)) error {
 		for _, info := range infos {
@@ -92,6 +117,7 @@ func (c *checker) named(ctx context.Context, infos []store.Info) (map[format.ID]
 				return context.Cause(ctx)
 			}
 			if err != nil {
+				whole = whole && !errors.Is(err, store.ErrNotExist)
 				continue
 			}
 			if seg, err := index.Decode(plain); err == nil {
@@ -100,18 +126,19 @@ func (c *checker) named(ctx context.Context, infos []store.Info) (map[format.ID]
 		}
 		return nil
 	}
-	err := each(func(_ format.ID, seg *index.Segment) {
+	err = each(func(_ format.ID, seg *index.Segment) {
 		for _, old := range seg.Supersedes {
 			superseded[old] = true
 		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	packs := make(map[format.ID]bool)
-	return packs, each(func(id format.ID, seg *index.Segment) {
+	packs = make(map[format.ID]bool)
+	err = each(func(id format.ID, seg *index.Segment) {
 		for i := range seg.Packs {
 			packs[seg.Packs[i].ID] = packs[seg.Packs[i].ID] || !superseded[id]
 		}
 	})
+	return packs, whole, err
 }

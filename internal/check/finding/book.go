@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -22,14 +23,14 @@ type Place struct {
 
 // Book collects problems from all workers. It is safe for concurrent use.
 type Book struct {
-	l    *report.Ledger
-	seed maphash.Seed
+	l     *report.Ledger
+	seed  maphash.Seed
+	whole atomic.Uint64 // booked on l; for every folder of a snapshot, so without mu, which is for what is rare
 
 	mu      sync.Mutex
 	objects uint64 // expected
 	bytes   uint64
-	whole   uint64 // booked on l
-	damaged uint64
+	damaged uint64 // booked on l
 	res     Result // without Problems
 	list    []*Problem
 	known   map[problemKey]*Problem
@@ -297,16 +298,15 @@ func (b *Book) Expect(objects, bytes uint64) {
 // Whole books one object that is as it should be.
 func (b *Book) Whole() {
 	b.l.Objects.Verified.Add(1)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.whole++
+	b.whole.Add(1)
 }
 
-// Withdraw takes what was booked on the ledger back: all of it is looked at again, for another Book. No data was read yet.
+// Withdraw takes what was booked on the ledger back: all of it is looked at again, for another Book. No data was read yet,
+// and nobody books on this one any more.
 func (b *Book) Withdraw() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.l.Objects.Verified.Add(-b.whole)
+	b.l.Objects.Verified.Add(-b.whole.Load())
 	b.l.Objects.Damaged.Add(-b.damaged)
 }
 

@@ -93,6 +93,18 @@ func TestManyWorkers(t *testing.T) {
 	require.EqualValues(t, 400, totals.Expected.Objects)
 	require.EqualValues(t, 400, totals.Objects.Verified)
 	require.EqualValues(t, 100, totals.Objects.Damaged)
+
+	b.Withdraw()
+	totals = b.l.Snapshot()
+	require.Zero(t, totals.Objects.Verified)
+	require.Zero(t, totals.Objects.Damaged)
+}
+
+// TestWholeWaitsForNobody: it is booked for each folder of all snapshots, also while something rare is written down.
+func TestWholeWaitsForNobody(t *testing.T) {
+	b := book()
+	b.Count(func(*Result) { b.Whole() })
+	require.EqualValues(t, 1, b.l.Snapshot().Objects.Verified)
 }
 
 // TestAdviceOnMarks: a prune takes a damaged mark away, and does not touch one that it cannot understand.
