@@ -95,51 +95,57 @@ func TestInsideAWindowEveryCallIsAnOperation(t *testing.T) {
 	})
 }
 
+// observed is a gate that tells how long operations took, and a meter that the test moves.
+type observed struct {
+	gate  *iopolicy.Gate
+	pass  *iopolicy.Pass
+	meter *bytesMeter
+	seen  []time.Duration
+}
+
+func observe() *observed {
+	o := &observed{meter: &bytesMeter{}}
+	o.gate = iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Metering: iopolicy.Metering{
+		Meter: o.meter, Attribute: true,
+		Observe: func(_ iopolicy.Kind, took time.Duration, _ iopolicy.Bytes) { o.seen = append(o.seen, took) },
+	}})
+	o.pass = o.gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
+	return o
+}
+
 // What a series took says nothing about how long the device takes, so it is not told to who learns that.
 func TestASeriesIsNotObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		meter := &bytesMeter{}
-		var seen []time.Duration
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Metering: iopolicy.Metering{
-			Meter: meter, Attribute: true,
-			Observe: func(_ iopolicy.Kind, took time.Duration, _ iopolicy.Bytes) { seen = append(seen, took) },
-		}})
-		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
+		o := observe()
 		s := &iopolicy.Series{Most: 4}
-		looks(t, t.Context(), pass, s, 7, 0)
+		looks(t, t.Context(), o.pass, s, 7, 0)
 		for _, calls := range []int{4, 1} {
-			g, err := pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Metadata})
+			g, err := o.pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Metadata})
 			require.NoError(t, err)
 			require.Equal(t, calls, s.Calls(g, 10))
 			time.Sleep(time.Duration(calls) * ms)
-			meter.sum.Read += 4096
+			o.meter.sum.Read += 4096
 			s.End(g, calls)
 		}
-		require.Equal(t, []time.Duration{ms}, seen)
-		require.Equal(t, iopolicy.Bytes{Read: 8192}, gate.Own())
+		require.Equal(t, []time.Duration{ms}, o.seen)
+		require.Equal(t, iopolicy.Bytes{Read: 8192}, o.gate.Own())
 	})
 }
 
 // Nor is what requests took that were made at the same time; but what they moved counts.
 func TestABatchIsNotObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		meter := &bytesMeter{}
-		var seen []time.Duration
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Metering: iopolicy.Metering{
-			Meter: meter, Attribute: true,
-			Observe: func(_ iopolicy.Kind, took time.Duration, _ iopolicy.Bytes) { seen = append(seen, took) },
-		}})
-		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
+		o := observe()
 		for i, requests := range []int{64, 1} {
-			g, err := pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096})
+			g, err := o.pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096})
 			require.NoError(t, err)
 			time.Sleep(time.Duration(2-i) * ms)
-			meter.sum.Read += 4096
+			o.meter.sum.Read += 4096
 			g.EndBatch(4096, requests)
 		}
-		require.Equal(t, []time.Duration{ms}, seen)
-		require.Equal(t, iopolicy.Bytes{Read: 8192}, gate.Own())
-		require.EqualValues(t, 8192, gate.Stats().Moved.Read)
+		require.Equal(t, []time.Duration{ms}, o.seen)
+		require.Equal(t, iopolicy.Bytes{Read: 8192}, o.gate.Own())
+		require.EqualValues(t, 8192, o.gate.Stats().Moved.Read)
 	})
 }
 
