@@ -9,15 +9,12 @@ import (
 )
 
 // driven is a pipeline as a tuner sees it.
-type driven struct {
-	*pipeline
-	processors float64 // that it may use
-}
+type driven struct{ *pipeline }
 
 func (d driven) Counters() tune.Counters {
 	return tune.Counters{
 		Work: d.work.Load(), Starved: d.workers.Idle.Time(), Blocked: d.Session.Blocked(),
-		Busy: time.Duration(float64(processors.Used()) / d.processors),
+		Busy: time.Duration(float64(processors.Used()) / d.par.Processors),
 	}
 }
 

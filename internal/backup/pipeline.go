@@ -80,6 +80,9 @@ type Parallel struct {
 	Uploads  Range // packs under way; the zero value: what the session has
 	Level    Range // of compression, 1 to 4; the zero value: what the session has
 	Memory   int64 // bytes of the buffers for file data under way; 0: what the workers need
+	// Processors that the run may keep busy on average, as processors.Allowed tells; 0: it asks, which takes several files
+	// of the kernel.
+	Processors float64
 }
 
 // Range is a number that may change during a run.
@@ -188,6 +191,9 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
+	if par.Processors <= 0 {
+		par.Processors = processors.Allowed()
+	}
 	p := &pipeline{
 		Deps: deps, src: src, par: par, parent: parent, chunker: cutter,
 		batches: make(chan *batch, 2*par.Readers.Most),
@@ -228,7 +234,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		return p.walk(ctx)
 	})
 	group.Go(func() error {
-		tune.Follow(watched, p.tuner(), driven{p, processors.Allowed()})
+		tune.Follow(watched, p.tuner(), driven{p})
 		return nil
 	})
 	if err := group.Wait(); err != nil {

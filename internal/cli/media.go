@@ -26,6 +26,7 @@ func (a *app) dial(job *backup.Job) {
 	w.Scanners, w.Readers, w.Compressors, w.Uploads = most.Scanners, most.Readers, most.Compressors, most.Uploads
 	a.letWait(w.Scanners, cpu)
 	job.Parallel = crews(par)
+	job.Parallel.Processors = allowed
 	if c := a.spec.Compression(); c.Auto {
 		start := c.Level
 		if allowed < 1 {
