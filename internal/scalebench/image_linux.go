@@ -2,11 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/kernelfile"
 )
 
 // makeImage makes a sparse ext4 image with room for so many files in about an eleventh as many directories.
@@ -30,16 +38,67 @@ func makeImage(ctx context.Context, image string, files int) error {
 	return nil
 }
 
-// mountImage mounts an image that makeImage made; the function it returns ends that again. Tables of inodes are not wiped
-// in the background: a fresh file is all zeros.
-func mountImage(ctx context.Context, image, at string) (unmount func(), err error) {
+// mountImage mounts an image that makeImage made. Tables of inodes are not wiped in the background: a fresh file is all zeros.
+func mountImage(ctx context.Context, image, at string) (*mounted, error) {
 	if out, err := exec.CommandContext(ctx, "mount", "-o", "loop,noatime,noinit_itable", image, at).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mount ext4 image (this needs root; -image none does without): %w\n%s", err,
 			strings.TrimSpace(string(out)))
 	}
-	return func() {
-		if out, err := exec.CommandContext(context.WithoutCancel(ctx), "umount", at).CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "scalebench: unmount %s by hand: %v\n%s", at, err, out)
+	return &mounted{at: at, tries: unmountTries}, nil
+}
+
+// Whoever looks through the tree meanwhile (a "du" of the disk, an indexer) holds it for as long as that takes, and a program
+// that was killed until its last request is answered.
+const (
+	unmountTries = 30
+	unmountPause = time.Second
+)
+
+// mounted is an image that is mounted.
+type mounted struct {
+	at    string
+	tries int
+}
+
+// unmount ends it. While somebody holds it, it waits; then the error is errMounted and names who it is.
+func (m *mounted) unmount() error {
+	for try := 1; ; try++ {
+		err := unix.Unmount(m.at, unix.UMOUNT_NOFOLLOW)
+		switch {
+		case err == nil:
+			return nil // and with it the loop device, which mount(8) has made one that ends by itself
+		case !errors.Is(err, unix.EBUSY):
+			return fmt.Errorf("%w: unmount %s: %w", errMounted, m.at, err)
+		case try == m.tries:
+			return fmt.Errorf("%w: %s is held by %s; end that, then umount it", errMounted, m.at, holders(m.at))
+		case try == 1:
+			fmt.Fprintf(os.Stderr, "waiting to unmount %s, held by %s\n", m.at, holders(m.at))
 		}
-	}, nil
+		time.Sleep(unmountPause)
+	}
+}
+
+// holders names the processes that have something open on the file system of a path, or stand in it.
+func holders(at string) string {
+	var here unix.Stat_t
+	if err := unix.Stat(at, &here); err != nil {
+		return "somebody: " + err.Error()
+	}
+	held := func(link string) bool {
+		var st unix.Stat_t
+		return unix.Stat(link, &st) == nil && st.Dev == here.Dev
+	}
+	var found []string
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range processes {
+		links, _ := filepath.Glob(dir + "/fd/*")
+		if slices.ContainsFunc(append(links, dir+"/cwd", dir+"/root", dir+"/exe"), held) {
+			name, _ := kernelfile.Read(dir + "/comm")
+			found = append(found, fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), filepath.Base(dir)))
+		}
+	}
+	if found == nil {
+		return "nobody who can be seen from here"
+	}
+	return strings.Join(found, ", ")
 }

@@ -11,4 +11,9 @@ var errNoImages = errors.New("images are made on Linux only; use -image none")
 
 func makeImage(context.Context, string, int) error { return errNoImages }
 
-func mountImage(context.Context, string, string) (func(), error) { return nil, errNoImages }
+// mounted is an image that is mounted, of which there is none here.
+type mounted struct{}
+
+func (*mounted) unmount() error { return nil }
+
+func mountImage(context.Context, string, string) (*mounted, error) { return nil, errNoImages }

@@ -20,6 +20,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -95,7 +96,7 @@ func parse() (settings, error) {
 	return s, nil
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
 	s, err := parse()
 	if err != nil {
 		return err
@@ -103,14 +104,22 @@ func run(ctx context.Context) error {
 	if s.grow != "" {
 		return s.growAll(ctx)
 	}
-	dir, err := os.MkdirTemp(s.work, "scalebench-")
+	work, err := filepath.Abs(cmp.Or(s.work, os.TempDir())) // programs are started elsewhere
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(work, "scalebench-")
 	if err != nil {
 		return fmt.Errorf("make working directory: %w", err)
 	}
 	if s.keep {
 		fmt.Println("everything stays in", dir)
 	} else {
-		defer func() { _ = os.RemoveAll(dir) }()
+		defer func() {
+			if !errors.Is(err, errMounted) {
+				_ = os.RemoveAll(dir)
+			}
+		}()
 	}
 	if s.program == "" {
 		s.program = filepath.Join(dir, "program")
@@ -137,15 +146,18 @@ func run(ctx context.Context) error {
 }
 
 // measureScale does everything at one size.
-func measureScale(ctx context.Context, s settings, dir string, files int) (scale, error) {
+func measureScale(ctx context.Context, s settings, dir string, files int) (result scale, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return scale{}, err
 	}
-	if !s.keep {
-		defer func() { _ = os.RemoveAll(dir) }()
-	}
 	t := planted{dir: dir, shape: grow.Shape{Files: files, Seed: s.seed}}
-	var err error
+	if !s.keep {
+		defer func() {
+			if err = errors.Join(err, t.unmount()); !errors.Is(err, errMounted) {
+				_ = os.RemoveAll(dir)
+			}
+		}()
+	}
 	switch {
 	case s.grown != "":
 		err = t.take(ctx, s.grown)
@@ -153,9 +165,6 @@ func measureScale(ctx context.Context, s settings, dir string, files int) (scale
 		err = t.plant(ctx)
 	default:
 		err = t.plantImage(ctx)
-	}
-	if !s.keep {
-		defer t.unmount()
 	}
 	if err != nil {
 		return scale{}, err

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,8 +18,8 @@ type planted struct {
 	dir    string // holds the image and the place where it is mounted
 	shape  grow.Shape
 	made   grow.Made
-	mount  func() // undoes the mounting; nil: none
-	inside bool   // an image
+	mount  *mounted // nil: none
+	inside bool     // an image
 }
 
 func (t *planted) image() string { return filepath.Join(t.dir, "image") }
@@ -30,11 +32,15 @@ func (t *planted) root() string {
 	return filepath.Join(t.dir, "tree")
 }
 
+// errMounted: an image could not be unmounted. What is below must not be removed, nor the image be mounted a second time.
+var errMounted = errors.New("an image is still mounted")
+
 // unmount ends what mounting began.
-func (t *planted) unmount() {
-	if t.mount != nil {
-		t.mount()
+func (t *planted) unmount() error {
+	if t.mount == nil {
+		return nil
 	}
+	return t.mount.unmount()
 }
 
 // plant makes the tree.
@@ -83,8 +89,7 @@ func (s *settings) growAll(ctx context.Context) error {
 			return err
 		}
 		err := t.plantImage(ctx)
-		t.unmount()
-		if err != nil {
+		if err := errors.Join(err, t.unmount()); err != nil {
 			return err
 		}
 		about, err := json.Marshal(t.made)
@@ -108,10 +113,14 @@ func (t *planted) take(ctx context.Context, folder string) error {
 	if err := json.Unmarshal(about, &t.made); err != nil {
 		return fmt.Errorf("read what is known of the image: %w", err)
 	}
+	// Where it was mounted is removed as an empty folder: that fails as long as it is mounted there.
+	if err := os.Remove(filepath.Join(from, "tree")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("take the image: is it mounted there still? then umount it: %w", err)
+	}
 	if err := os.Rename(filepath.Join(from, "image"), t.image()); err != nil {
 		return fmt.Errorf("take the image: %w", err)
 	}
-	if err := os.RemoveAll(from); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(from, "made.json")), os.Remove(from)); err != nil {
 		return err
 	}
 	return t.open(ctx)
