@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -27,7 +28,7 @@ func metadata() dir {
 			Xattrs: []tree.Xattr{{Name: "user.a", Value: []byte("x\x00y")}, {Name: "user.b=c", Value: []byte("z")}}},
 		"old":     &tree.Node{Type: tree.File, Links: 1, ModTime: tree.Time{Sec: -5, Nsec: 1}},
 		"sparse":  &tree.Node{Type: tree.File, Links: 1, Size: 100_000},
-		"big":     noise(1, 40*chunkSize),
+		"big":     stored.Noise(1, 40*stored.ChunkSize),
 		"bad\xff": []byte("name"),
 		"link":    &tree.Node{Type: tree.Symlink, Mode: 0o777, Links: 1, Target: strings.Repeat("long/", 60)},
 		"fifo":    &tree.Node{Type: tree.Fifo, Links: 1},
@@ -75,7 +76,7 @@ func TestTar(t *testing.T) {
 	require.Equal(t, "hello", string(contents["top/file"]))
 	require.True(t, time.Unix(-5, 1).Equal(headers["top/old"].ModTime))
 	require.Equal(t, make([]byte, 100_000), contents["top/sparse"])
-	require.True(t, bytes.Equal(noise(1, 40*chunkSize), contents["top/big"]))
+	require.True(t, bytes.Equal(stored.Noise(1, 40*stored.ChunkSize), contents["top/big"]))
 	require.Equal(t, "name", string(contents["top/bad\xff"]))
 	require.Equal(t, strings.Repeat("long/", 60), headers["top/link"].Linkname)
 	require.EqualValues(t, tar.TypeFifo, headers["top/fifo"].Typeflag)
@@ -120,7 +121,7 @@ func TestZip(t *testing.T) {
 		require.NoError(t, err)
 		modes[f.Name] = f.Mode()
 	}
-	require.True(t, bytes.Equal(noise(1, 40*chunkSize), contents["top/big"]))
+	require.True(t, bytes.Equal(stored.Noise(1, 40*stored.ChunkSize), contents["top/big"]))
 	require.Equal(t, "abc", string(contents["top/hard2"]), "zip knows no hard links")
 	require.Equal(t, strings.Repeat("long/", 60), string(contents["top/link"]))
 	require.Equal(t, fs.ModeSymlink|0o777, modes["top/link"])

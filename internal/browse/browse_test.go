@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -20,14 +21,14 @@ func sample() dir {
 	return dir{
 		"home": dir{
 			"ann": dir{
-				"notes.txt": noise(1, 3000),
-				"Photo.JPG": noise(2, 5000),
+				"notes.txt": stored.Noise(1, 3000),
+				"Photo.JPG": stored.Noise(2, 5000),
 				"empty":     []byte{},
 				"to notes":  &tree.Node{Type: tree.Symlink, Links: 1, Target: "notes.txt"},
 			},
-			"bob": dir{"notes.txt": noise(3, 200)},
+			"bob": dir{"notes.txt": stored.Noise(3, 200)},
 		},
-		"big": noise(4, 40*chunkSize),
+		"big": stored.Noise(4, 40*stored.ChunkSize),
 	}
 }
 
@@ -102,7 +103,7 @@ func TestLargeDirectory(t *testing.T) {
 	r := initialise(t)
 	d := dir{}
 	for i := range 3000 {
-		d[fmt.Sprintf("name-%05d", i)] = noise(uint64(i), 40)
+		d[fmt.Sprintf("name-%05d", i)] = stored.Noise(uint64(i), 40)
 	}
 	root := save(t, r, d)
 	var got []string
@@ -110,7 +111,7 @@ func TestLargeDirectory(t *testing.T) {
 	require.Len(t, got, 3000)
 	n, err := browse.Resolve(t.Context(), r, root, "/name-02999")
 	require.NoError(t, err)
-	require.Equal(t, noise(2999, 40), n.Content.Inline)
+	require.Equal(t, stored.Noise(2999, 40), n.Content.Inline)
 }
 
 func find(t *testing.T, r browse.Reader, in []browse.Snapshot, q browse.Query) (got []string) {
@@ -187,12 +188,12 @@ func TestDiff(t *testing.T) {
 	r := initialise(t)
 	a, b := sample(), sample()
 	ann := b["home"].(dir)["ann"].(dir)
-	ann["notes.txt"] = noise(7, 3000) // other content, same size and times
-	ann["Photo.JPG"] = dir{"inside": noise(8, 300)}
+	ann["notes.txt"] = stored.Noise(7, 3000) // other content, same size and times
+	ann["Photo.JPG"] = dir{"inside": stored.Noise(8, 300)}
 	delete(ann, "empty")
 	ann["to notes"] = &tree.Node{Type: tree.Symlink, Links: 1, Target: "elsewhere"}
-	b["big"] = noise(4, 41*chunkSize)
-	b["new"] = dir{"deep": dir{"file": noise(9, 500)}}
+	b["big"] = stored.Noise(4, 41*stored.ChunkSize)
+	b["new"] = dir{"deep": dir{"file": stored.Noise(9, 500)}}
 	rootA, rootB := save(t, r, a), save(t, r, b)
 
 	c := counting{r, map[format.ID]int{}}
@@ -236,7 +237,7 @@ func TestDiff(t *testing.T) {
 // What cannot be read is an error, not a difference.
 func TestDiffOfDamage(t *testing.T) {
 	r := initialise(t)
-	a := save(t, r, dir{"d": dir{"x": noise(1, 200)}})
+	a := save(t, r, dir{"d": dir{"x": stored.Noise(1, 200)}})
 	b := save(t, r, dir{"d": &tree.Node{Type: tree.Dir, Links: 2, Subtree: format.ID{3}}})
 	var got []browse.Change
 	_, err := browse.Diff(t.Context(), r, a, b, browse.DiffOptions{}, func(c browse.Change) error {
@@ -249,12 +250,12 @@ func TestDiffOfDamage(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	r := initialise(t)
-	shared := noise(1, 3000)
+	shared := stored.Noise(1, 3000)
 	link := func() *tree.Node {
-		return &tree.Node{Type: tree.File, Links: 2, Inode: 7, Size: 50, Content: tree.Content{Inline: noise(5, 50)}}
+		return &tree.Node{Type: tree.File, Links: 2, Inode: 7, Size: 50, Content: tree.Content{Inline: stored.Noise(5, 50)}}
 	}
-	one := save(t, r, dir{"a": shared, "b": shared, "d": dir{"c": noise(2, 500), "l1": link(), "l2": link()}})
-	two := save(t, r, dir{"a": shared, "e": dir{"c": noise(2, 500)}})
+	one := save(t, r, dir{"a": shared, "b": shared, "d": dir{"c": stored.Noise(2, 500), "l1": link(), "l2": link()}})
+	two := save(t, r, dir{"a": shared, "e": dir{"c": stored.Noise(2, 500)}})
 	trees := []format.ID{one, two}
 
 	s, err := browse.Stats(t.Context(), r, browse.RestoreSize, trees)
@@ -295,7 +296,7 @@ func TestDumpFile(t *testing.T) {
 	d["lost"] = &tree.Node{Type: tree.File, Links: 1, Size: 9, Outcome: tree.Unreadable}
 	root := save(t, r, d)
 	for path, want := range map[string][]byte{
-		"/big": noise(4, 40*chunkSize), "/home/ann/notes.txt": noise(1, 3000), "/home/ann/empty": nil,
+		"/big": stored.Noise(4, 40*stored.ChunkSize), "/home/ann/notes.txt": stored.Noise(1, 3000), "/home/ann/empty": nil,
 		"/holes": make([]byte, 200_000),
 	} {
 		var got bytes.Buffer
@@ -324,6 +325,6 @@ func TestDumpToAPipeThatCloses(t *testing.T) {
 	r := initialise(t)
 	root := save(t, r, sample())
 	for _, path := range []string{"/big", "/"} {
-		require.ErrorIs(t, browse.Dump(t.Context(), r, root, path, &failing{left: 10 * chunkSize}), errFull)
+		require.ErrorIs(t, browse.Dump(t.Context(), r, root, path, &failing{left: 10 * stored.ChunkSize}), errFull)
 	}
 }

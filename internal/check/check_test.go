@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -21,7 +22,7 @@ import (
 func TestCleanRepository(t *testing.T) {
 	st, _, _ := sample(t)
 	before := files(t, st)
-	r, err := open(t, st)
+	r, err := stored.Open(t, st)
 	require.NoError(t, err)
 	l := ledger()
 	res, err := check.Run(t.Context(), r, check.Options{ReadData: true}, l)
@@ -44,7 +45,7 @@ func TestCleanRepository(t *testing.T) {
 
 func TestEmptyRepository(t *testing.T) {
 	st := mem.New()
-	initialise(t, st)
+	stored.Init(t, st)
 	require.True(t, run(t, st, check.Options{ReadData: true}).OK())
 }
 
@@ -55,7 +56,7 @@ func TestRemoveAnyFile(t *testing.T) {
 	for _, info := range files(t, st) {
 		damaged := copyOf(t, st)
 		require.NoError(t, damaged.Delete(t.Context(), info.Name))
-		r, err := open(t, damaged)
+		r, err := stored.Open(t, damaged)
 		if info.Name.Kind == store.Config || info.Name.Kind == store.Key {
 			require.Error(t, err)
 			res, err := check.WithoutKey(t.Context(), damaged, 0, ledger())
@@ -110,7 +111,7 @@ func TestFlipAnyByte(t *testing.T) {
 					require.NotEmpty(t, res.Problems)
 					require.Contains(t, res.Problems[0].Object, name)
 				}
-				r, err := open(t, damaged)
+				r, err := stored.Open(t, damaged)
 				if err != nil {
 					require.Contains(t, []store.Kind{store.Config, store.Key}, info.Name.Kind)
 					return
@@ -179,13 +180,13 @@ func TestDamageIsNamedDownToThePath(t *testing.T) {
 
 func TestPathsAreBounded(t *testing.T) {
 	st := mem.New()
-	r := initialise(t, st)
-	shared, many := noise(1, 500), dir{}
+	r := stored.Init(t, st)
+	shared, many := stored.Noise(1, 500), dir{}
 	for i := range 3 * check.MaxPaths {
 		many[fmt.Sprintf("f%03d", i)] = shared
 	}
-	save(t, r, 1, dir{"many": many})
-	save(t, r, 2, dir{"many": many, "more": []byte("x")})
+	stored.Save(t, r, 1, dir{"many": many})
+	stored.Save(t, r, 2, dir{"many": many, "more": []byte("x")})
 	for _, info := range files(t, st) {
 		if info.Name.Kind == store.Pack {
 			damaged := copyOf(t, st)
@@ -220,9 +221,9 @@ func TestWrongTrees(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := mem.New()
-			r := initialise(t, st)
-			save(t, r, 1, dir{"fine": noise(9, 300)})
-			id := save(t, r, 2, dir{"d": dir{"x": c.node, "y": noise(8, 300)}})
+			r := stored.Init(t, st)
+			stored.Save(t, r, 1, dir{"fine": stored.Noise(9, 300)})
+			id := stored.Save(t, r, 2, dir{"d": dir{"x": c.node, "y": stored.Noise(8, 300)}}).ID
 			res := run(t, st, check.Options{})
 			require.Len(t, res.Problems, 1)
 			p := res.Problems[0]
@@ -235,9 +236,9 @@ func TestWrongTrees(t *testing.T) {
 
 func TestOnlyTheseSnapshots(t *testing.T) {
 	st := mem.New()
-	r := initialise(t, st)
-	good := save(t, r, 1, dir{"fine": noise(9, 300)})
-	save(t, r, 2, dir{"x": &tree.Node{Type: tree.Dir, Links: 2, Subtree: format.ID{9}}})
+	r := stored.Init(t, st)
+	good := stored.Save(t, r, 1, dir{"fine": stored.Noise(9, 300)}).ID
+	stored.Save(t, r, 2, dir{"x": &tree.Node{Type: tree.Dir, Links: 2, Subtree: format.ID{9}}})
 	require.False(t, run(t, st, check.Options{}).OK())
 	require.Empty(t, run(t, st, check.Options{Snapshots: []format.ID{good}}).Problems)
 	_, err := check.Run(t.Context(), r, check.Options{Snapshots: []format.ID{{4}}}, ledger())
@@ -297,7 +298,7 @@ func TestParseSubset(t *testing.T) {
 
 func TestCancelled(t *testing.T) {
 	st, _, _ := sample(t)
-	r, err := open(t, st)
+	r, err := stored.Open(t, st)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -327,7 +328,7 @@ func TestWithoutKey(t *testing.T) {
 // A file may have two stretches of the same bytes; nothing of the kind may confuse the sums.
 func TestRepeatedContent(t *testing.T) {
 	st := mem.New()
-	r := initialise(t, st)
-	save(t, r, 1, dir{"zeros": bytes.Repeat([]byte{1}, 64*chunkSize), "same": bytes.Repeat([]byte{1}, 64*chunkSize)})
+	r := stored.Init(t, st)
+	stored.Save(t, r, 1, dir{"zeros": bytes.Repeat([]byte{1}, 64*stored.ChunkSize), "same": bytes.Repeat([]byte{1}, 64*stored.ChunkSize)})
 	require.True(t, run(t, st, check.Options{ReadData: true}).OK())
 }

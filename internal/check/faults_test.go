@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
 )
 
 // Whichever operation on the target fails, the check does not pass it over in silence. A listing
@@ -22,7 +23,7 @@ func TestEveryOperationFails(t *testing.T) {
 			for at := 1; ; at++ {
 				plan.At = at
 				faulty := faultstore.Wrap(st, plan)
-				r, err := open(t, faulty)
+				r, err := stored.Open(t, faulty)
 				if err != nil {
 					continue // it could not even be opened
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
 )
 
 // disturbed is a store to which something happens while data is read from it: once before the first file is read, and
@@ -58,7 +59,7 @@ func (d *disturbed) List(ctx context.Context, kind store.Kind) iter.Seq2[store.I
 func (d *disturbed) check(t *testing.T) *check.Result {
 	t.Helper()
 	d.l = ledger()
-	r, err := open(t, d)
+	r, err := stored.Open(t, d)
 	require.NoError(t, err)
 	res, err := check.Run(t.Context(), r, check.Options{ReadData: true, Parallel: 3}, d.l)
 	require.NoError(t, err)
