@@ -131,7 +131,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}()
 	}
-	os.Exit(m.Run())
+	os.Exit(testkit.RunWithOwnMounts(m))
 }
 
 // again is a command that runs the same test in another process, in another role, and ends with this one.

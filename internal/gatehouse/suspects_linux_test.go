@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/pressure"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
 // ofAnother is a folder on a disk that shares nothing with those of the machine: a loop device of a file in memory.
@@ -28,7 +29,7 @@ func ofAnother(t *testing.T) string {
 	if err != nil {
 		t.Skip("needs /dev/shm: ", err)
 	}
-	t.Cleanup(func() { os.Remove(image.Name()) })
+	defer os.Remove(image.Name())
 	require.NoError(t, image.Truncate(64<<20))
 	require.NoError(t, image.Close())
 	tool := func(args ...string) string {
@@ -43,7 +44,10 @@ func ofAnother(t *testing.T) string {
 		require.NoError(t, err, "%s", out)
 	}
 	loop := tool("losetup", "--find", "--show", image.Name())
-	t.Cleanup(func() { undo("losetup", "--detach", loop) })
+	hold, err := os.Open(loop)
+	undo("losetup", "--detach", loop) // when nobody has it open any more, and be it because this process was killed
+	require.NoError(t, err)
+	t.Cleanup(func() { hold.Close() })
 	// What lies in memory has no gate, unless somebody says that it is a disk.
 	require.NoError(t, os.WriteFile(filepath.Join("/sys/block", filepath.Base(loop), "queue/rotational"), []byte("1"), 0o644))
 	tool("mkfs.ext4", "-q", loop)
@@ -57,7 +61,7 @@ func ofAnother(t *testing.T) string {
 func TestMain(m *testing.M) {
 	path := os.Getenv("GATEHOUSE_WRITES")
 	if path == "" {
-		os.Exit(m.Run())
+		os.Exit(testkit.RunWithOwnMounts(m))
 	}
 	f, err := os.Create(path)
 	if err != nil {
