@@ -11,5 +11,10 @@ func short(read int64, before, after used) bool {
 	return (after.read-before.read)*blockSize < read/10*9
 }
 
-// cool takes the whole file out of memory. Its content has been flushed, or it would stay.
-func cool(f *localfs.File) { f.DropCache(0, int64(f.Opened().Size)) }
+// cool takes the whole file out of memory, and reports whether nothing of it is left there. Its content has been flushed, or
+// it would stay, and so does what was read ahead as long as it is on its way. Files in memory are never cold.
+func cool(f *localfs.File) (cold bool) {
+	f.DropCache(0, int64(f.Opened().Size))
+	pages, known := f.InMemory()
+	return known && pages == 0
+}

@@ -66,8 +66,9 @@ func TestMemoryIsNotTakenForADisk(t *testing.T) {
 	}
 }
 
-// TestReadsComeFromTheDevice holds on a file system that lies on a disk of this machine.
-func TestReadsComeFromTheDevice(t *testing.T) {
+// onDisk is a directory on a file system that lies on a disk of this machine.
+func onDisk(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	var fs unix.Statfs_t
 	require.NoError(t, unix.Statfs(dir, &fs))
@@ -76,7 +77,34 @@ func TestReadsComeFromTheDevice(t *testing.T) {
 	default:
 		t.Skipf("the temporary directory lies on a file system of type %#x", fs.Type)
 	}
-	c := onlyDisk(dir)
+	return dir
+}
+
+// TestReadingLeavesNothingForTheNextRun: what was read ahead when a run ended would come from memory in the next one.
+func TestReadingLeavesNothingForTheNextRun(t *testing.T) {
+	d, err := openDisk(onDisk(t), 16<<20)
+	require.NoError(t, err)
+	defer d.close()
+	_, err = d.measure(t.Context(), nil, Write, 1, time.Millisecond)
+	require.NoError(t, err)
+	for _, what := range []What{ReadInOrder, ReadAtRandom} {
+		for range 20 {
+			_, err := d.measure(t.Context(), nil, what, 1, 100*time.Microsecond)
+			require.NoError(t, err)
+			f, err := d.tidy.OpenFile(d.names[0])
+			require.NoError(t, err)
+			pages, known := f.InMemory()
+			f.Close()
+			if !known {
+				t.Skip("this kernel has no cachestat")
+			}
+			require.Zero(t, pages, what)
+		}
+	}
+}
+
+func TestReadsComeFromTheDevice(t *testing.T) {
+	c := onlyDisk(onDisk(t))
 	c.Time = 20 * time.Millisecond
 	c.Policies = []iopolicy.Policy{iopolicy.Utility}
 	all, err := collect(t, t.Context(), c)

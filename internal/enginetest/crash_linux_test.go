@@ -56,6 +56,15 @@ func killed(t *testing.T, role string, delay time.Duration) bool {
 
 const ready = "ready for its end"
 
+// hold says that this process is ready, and waits for its end.
+func hold() {
+	fmt.Println(ready)
+	select {}
+}
+
+// halfway is a role in which the process is held in the midst of its work, however slow or quick the machine is.
+const halfway = "halfway in "
+
 // openEngine opens the repository in dir with the cache beside it.
 func openEngine(t testing.TB, dir string) *engine {
 	t.Helper()
@@ -87,9 +96,14 @@ func churn(t testing.TB, src string, i int) {
 // repository opens, is sound, all its snapshots come back, and the next backup works although the dead writer left a
 // lease; at the end, the last backup finds what the killed ones had already stored.
 func TestCrashWhileBackingUp(t *testing.T) {
-	if dir := role(); dir != "" {
+	if role() != "" {
+		dir, held := strings.CutPrefix(role(), halfway)
 		e := openEngine(t, dir)
-		fmt.Println(ready)
+		if held {
+			e.st = &onPut{e.st, hold}
+		} else {
+			fmt.Println(ready)
+		}
 		for i := 0; ; i++ {
 			churn(t, filepath.Join(dir, "src"), int(time.Now().UnixNano())+i)
 			_, _, err := e.backup(e.crashJob(filepath.Join(dir, "src")))
@@ -107,7 +121,11 @@ func TestCrashWhileBackingUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	deadline := time.Now().Add(*soak)
 	for i := 0; i < 20 || time.Now().Before(deadline); i++ {
-		require.True(t, killed(t, dir, time.Duration(rng.Int64N(int64(120*time.Millisecond)))))
+		if i%5 == 2 {
+			require.True(t, killed(t, halfway+dir, 0))
+		} else {
+			require.True(t, killed(t, dir, time.Duration(rng.Int64N(int64(120*time.Millisecond)))))
+		}
 		if i%4 == 3 {
 			require.NoError(t, os.RemoveAll(e.open.CacheDir)) // the cache is lost with the machine
 		}
@@ -119,7 +137,7 @@ func TestCrashWhileBackingUp(t *testing.T) {
 		e.requireRestored(src)
 	}
 	e.requireEverySnapshotReadable(src)
-	require.NotZero(t, count(t, st, store.Lease), "a killed writer leaves its lease, or this test kills too late")
+	require.NotZero(t, count(t, st, store.Lease), "a killed writer leaves its lease")
 }
 
 // TestWorkOfKilledBackupIsReused kills one long backup, and looks at how much of it the next one need not store again.
@@ -131,8 +149,7 @@ func TestWorkOfKilledBackupIsReused(t *testing.T) {
 		stored := 0
 		e.st = &onPut{e.st, func() {
 			if stored++; stored == 200 { // more than half, and the index of nearly all of that
-				fmt.Println(ready)
-				select {}
+				hold()
 			}
 		}}
 		job := e.crashJob(filepath.Join(dir, "src"))

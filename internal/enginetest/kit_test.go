@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,7 +121,20 @@ const roleVariable = "TIDEMARK_ENGINE_TEST_ROLE"
 // role is what this process was started for by another process of the same test; empty in the first one.
 func role() string { return os.Getenv(roleVariable) }
 
-// again is a command that runs the same test in another process, in another role.
+// TestMain ends a process that has a role with the one that started it, whatever ends that: nobody else would stop one that
+// makes backups for ever.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if role() != "" {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(1)
+		}()
+	}
+	os.Exit(testkit.RunWithOwnMounts(m))
+}
+
+// again is a command that runs the same test in another process, in another role, and ends with this one.
 func again(t testing.TB, role string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", append([]string{"-test.run=^" + t.Name() + "$", "-test.v"}, args...)...)
@@ -128,6 +142,8 @@ func again(t testing.TB, role string, args ...string) *exec.Cmd {
 		cmd.Path = os.Args[0]
 	}
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	_, err := cmd.StdinPipe() // open until the command has ended, or this process has
+	require.NoError(t, err)
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,9 +20,20 @@ import (
 // TestCrashWhilePruning kills prunes at random moments, with backups and forgets in between. After every kill all
 // snapshots come back, and the prune that follows finishes the work.
 func TestCrashWhilePruning(t *testing.T) {
-	if dir := role(); dir != "" {
+	if role() != "" {
+		dir, held := strings.CutPrefix(role(), halfway)
 		p := &pruned{engine: openEngine(t, dir)}
-		fmt.Println(ready)
+		if held {
+			marks := false
+			p.st = &steps{Store: p.st, before: func(op string, name store.Name) {
+				if marks {
+					hold()
+				}
+				marks = op == "put" && name.Kind == store.Mark
+			}}
+		} else {
+			fmt.Println(ready)
+		}
 		_, err := p.prune(smallPrune())
 		require.NoError(t, err)
 		return
@@ -35,7 +47,7 @@ func TestCrashWhilePruning(t *testing.T) {
 	p.open.CacheDir = filepath.Join(dir, "cache")
 	rng := rand.New(rand.NewPCG(5, 6))
 	kept := []format.ID{p.snapshot(0)}
-	kills, halfway := 0, 0
+	kills, between := 0, 0
 	deadline := time.Now().Add(*soak)
 	for i := 1; i <= 12 || time.Now().Before(deadline); i++ {
 		kept = append(kept, p.snapshot(uint64(i)))
@@ -44,11 +56,17 @@ func TestCrashWhilePruning(t *testing.T) {
 			p.forget(kept[gone])
 			kept = append(kept[:gone], kept[gone+1:]...)
 		}
-		if killed(t, dir, time.Duration(rng.Int64N(int64(120*time.Millisecond)))) {
+		if i%4 == 0 {
+			p.forget(kept[:len(kept)-1]...) // enough that there is something to do
+			kept = kept[len(kept)-1:]
+			require.True(t, killed(t, halfway+dir, 0))
+			require.NotZero(t, count(t, st, store.Mark))
+			kills++
+		} else if killed(t, dir, time.Duration(rng.Int64N(int64(120*time.Millisecond)))) {
 			kills++
 		}
 		if count(t, st, store.Mark) > 0 {
-			halfway++
+			between++
 		}
 		p.endLeases()
 		p.requireSound()
@@ -60,7 +78,6 @@ func TestCrashWhilePruning(t *testing.T) {
 			p.requireWhole(fmt.Sprintf("after the prune that followed kill %d", i))
 		}
 	}
-	t.Logf("%d kills, %d of them between mark and removal", kills, halfway)
-	require.NotZero(t, kills)
+	t.Logf("%d kills, %d of them between mark and removal", kills, between)
 	require.NoError(t, context.Cause(t.Context()))
 }

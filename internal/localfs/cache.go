@@ -56,6 +56,10 @@ func (f *File) NoteCache() {
 	f.cache.noted.Store(true)
 }
 
+// InMemory counts the pages of the file that are in memory, those that were asked for and are still on their way included;
+// false where the system does not tell.
+func (f *File) InMemory() (pages uint64, known bool) { return f.cached(0, int64(f.opened.Size)) }
+
 // DropCache takes the pages of a range that was read out of memory again, except where NoteCache saw that somebody else
 // had them there before. Without NoteCache, or on a kernel without cachestat, small files are left alone and ranges of
 // large ones are dropped.

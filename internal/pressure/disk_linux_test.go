@@ -144,6 +144,7 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 			// moment without. On a quiet one it is nearly all.
 			for _, with := range []struct{ threads, least int }{{0, 95}, {1, 70}, {4, 50}} {
 				threads := with.threads
+				was := d.counts(t)
 				g := d.watch(t, 5*time.Millisecond, Options{})
 				stop := make(chan struct{})
 				done := make(chan error, threads)
@@ -155,7 +156,7 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 				seen, atOnce := noticed(t, g, times, func(i int) {
 					pause(time.Duration(i%7) * time.Millisecond)
 					s.does("read", d.path("foreign"), 4096, int64(i)*4096)
-				}, 100)
+				}, 2000)
 				close(stop)
 				for range threads {
 					require.NoError(t, <-done)
@@ -163,13 +164,28 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 				d.settle(t)
 				g.look(true)
 				all, truth := g.w.judge.strange(), s.moved()-before
-				t.Logf("%d own threads: %d of %d single reads noticed, %d at the first look; %d of %d bytes", threads, seen, times, atOnce, all, truth)
+				// Nobody here writes. But the file system has changed its own head when it was mounted, and whoever calls
+				// sync(2) on this machine has that written: others' work as well, which was rightly seen.
+				written := d.counts(t).written - was.written
+				t.Logf("%d own threads: %d of %d single reads noticed, %d at the first look; %d of %d bytes, and %d written",
+					threads, seen, times, atOnce, all, truth, written)
 				require.GreaterOrEqual(t, seen, with.least, "those that are missing were noticed together with the next")
-				require.LessOrEqual(t, all, truth+truth/20, "on a busy machine a page of the test itself is now and then taken for one of theirs")
+				require.LessOrEqual(t, all, truth+written, "what we read is nobody else's")
 				require.GreaterOrEqual(t, all, truth*uint64(with.least)/100, "what came together with pages of the test itself may be lost")
 			}
 		})
 	}
+}
+
+// counts is what the device has done so far.
+func (d disk) counts(t *testing.T) counts {
+	t.Helper()
+	src, err := openDisks([]string{d.stat})
+	require.NoError(t, err)
+	defer src.close()
+	c, err := src.device()
+	require.NoError(t, err)
+	return c
 }
 
 // readOn reads until stop: buffered and direct in turn.

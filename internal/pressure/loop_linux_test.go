@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		strangerMain()
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(testkit.RunWithOwnMounts(m))
 }
 
 // strangerMain does what it is told, a line at a time, and answers when it is done.
@@ -156,7 +157,12 @@ func newDisk(t *testing.T, fs string) disk {
 		t.Skipf("losetup: %v: %s", err, out)
 	}
 	dev := strings.TrimSpace(string(out))
-	t.Cleanup(func() { run(t, "losetup", "-d", dev) })
+	// It ends with the last who has it open, which is this process between two mounts: nothing is left if that is killed.
+	hold, err := os.Open(dev)
+	run(t, "losetup", "-d", dev)
+	require.NoError(t, err)
+	t.Cleanup(func() { hold.Close() })
+	require.NoError(t, os.Remove(image))
 	if out, err := exec.Command("mount", "-t", fs, "-o", mountOptions(fs), dev, dir).CombinedOutput(); err != nil {
 		t.Skipf("mount %s: %v: %s", fs, err, out)
 	}
