@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,21 +63,29 @@ func Run(ctx context.Context, p Process) int {
 	return exitCode(err)
 }
 
-// untilSignal returns a context that the first signal cancels. The second one kills, since by then signals have their
-// usual effect again.
+// oneWish is how long further signals mean what the first one said: timeout(1) sends its own to the program and to the
+// group that the program is in, and a terminal sends Ctrl-C to all who are to hand it on.
+const oneWish = time.Second
+
+// untilSignal returns a context that the first signal cancels. Another one kills, since by then signals have their usual
+// effect again.
 func untilSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case <-signals:
-			signal.Stop(signals)
-			cancel(errInterrupted)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); cancel(nil) }
+	usual := func() { signal.Stop(signals) }
+	go obey(ctx, signals, cancel, usual)
+	return ctx, func() { usual(); cancel(nil) }
+}
+
+// obey ends ctx at a signal, and lets signals have their usual effect a moment later.
+func obey(ctx context.Context, signals <-chan os.Signal, cancel context.CancelCauseFunc, usual func()) {
+	select {
+	case <-signals:
+		cancel(errInterrupted)
+		time.AfterFunc(oneWish, usual)
+	case <-ctx.Done():
+	}
 }
 
 // app is one run of the program.

@@ -168,7 +168,10 @@ func TestWhere(t *testing.T) {
 	require.Equal(t, elsewhere, on(func(d uint64) (bool, bool) { return d != dev, d == dev }))
 	require.Equal(t, anywhere, on(anyDevice))
 	require.Equal(t, anywhere, c.where(1<<30, func(uint64) (bool, bool) { return true, true }), "not there")
-	require.Equal(t, "others.test", c.name(worker.pid))
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	name := filepath.Base(exe)
+	require.Equal(t, name[:min(len(name), 15)], c.name(worker.pid), "the kernel keeps so much of a name")
 }
 
 func TestWhereCountsOpenBlockDevices(t *testing.T) {

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// timeout(1) sends a signal twice. The second must not kill a program that has begun to end in good order.
+func TestASignalThatComesTwiceIsOne(t *testing.T) {
+	ctx, stop := untilSignal(t.Context())
+	defer stop()
+	for range 3 {
+		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM)) // kills the test, if it has its usual effect
+		<-ctx.Done()
+	}
+	require.ErrorIs(t, context.Cause(ctx), errInterrupted)
+}
+
+func TestASignalLaterHasItsUsualEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		signals := make(chan os.Signal, 1)
+		var usual atomic.Bool
+		signals <- os.Interrupt
+		obey(ctx, signals, cancel, func() { usual.Store(true) })
+		require.ErrorIs(t, context.Cause(ctx), errInterrupted)
+		time.Sleep(oneWish - 1)
+		require.False(t, usual.Load())
+		time.Sleep(1)
+		synctest.Wait()
+		require.True(t, usual.Load())
+	})
+}
