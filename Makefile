@@ -34,7 +34,7 @@ test:                   ## everything, as the README says
 	$(GO) test ./...
 
 race:                   ## where goroutines meet, under the race detector (needs a C compiler)
-	$(GO) test -race -short -skip '$(LONE)' -timeout 15m $(CONCURRENT)
+	$(GO) test -race -short -skip '$(LONE)' -timeout 60m $(CONCURRENT)
 
 vet:                    ## on the platforms we build for
 	$(GO) vet ./...

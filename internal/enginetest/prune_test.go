@@ -350,6 +350,7 @@ func TestEveryOperationOfPruneFails(t *testing.T) {
 		ways, stride = ways[:2], 6
 	}
 	base := newPruned(t, mem.New())
+	base.few = true
 	base.forget(base.snapshot(1), base.snapshot(2))
 	base.snapshot(3)
 	for i, way := range ways {
