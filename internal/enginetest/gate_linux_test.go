@@ -122,16 +122,23 @@ func (g *guarded) checkAll(ctx context.Context, scratch string) error {
 	})
 }
 
-// blocks is what this process has read from and written to disks so far, in units of 512 bytes.
-func blocks(t *testing.T) (in, out int64) {
+// blocks is what this process has read from and written to disks so far, in units of 512 bytes, and how often the system
+// had to read pages of the program itself again, for want of memory.
+func blocks(t *testing.T) (in, out, faults int64) {
 	t.Helper()
 	var u unix.Rusage
 	require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
-	return u.Inblock, u.Oublock
+	return u.Inblock, u.Oublock, u.Majflt
 }
 
 // With all gates shut nothing is read and nothing is written, whatever the job, and it ends when it is called off.
 func TestShutGatesStopEveryJob(t *testing.T) {
+	if role() == "" { // "go test" has this process keep a log of what it opens, and that is written now and then
+		out, err := again(t, "without a log").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "--- PASS: "+t.Name())
+		return
+	}
 	jobs := map[string]func(g *guarded, ctx context.Context, dir string) error{
 		"backup":  func(g *guarded, ctx context.Context, _ string) error { return g.makeBackup(ctx, g.job()) },
 		"restore": func(g *guarded, ctx context.Context, dir string) error { return g.restoreTo(ctx, dir, true) },
@@ -147,12 +154,14 @@ func TestShutGatesStopEveryJob(t *testing.T) {
 					gate.Shut()
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				in, out := blocks(t)
+				in, out, faults := blocks(t)
 				failed := make(chan error, 1)
 				go func() { failed <- run(g, ctx, scratch) }()
 				synctest.Wait()
-				nowIn, nowOut := blocks(t)
-				require.Zero(t, nowIn-in)
+				nowIn, nowOut, nowFaults := blocks(t)
+				if nowFaults == faults {
+					require.Zero(t, nowIn-in)
+				}
 				require.Zero(t, nowOut-out)
 				require.Empty(t, failed, "it waits")
 				start := time.Now()
