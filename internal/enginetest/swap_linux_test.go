@@ -229,7 +229,7 @@ func TestSwapStorm(t *testing.T) {
 		}
 	}()
 	defer func() { close(stop); <-stopped }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // hangs only
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // hangs only
 	defer cancel()
 	e := newEngine(t, nil)
 	e.par = parallel(4, 4, 2)

@@ -76,18 +76,21 @@ func TestMeterCountsAsTheDeviceDoes(t *testing.T) {
 			defer src.close()
 			g := &turnstile{w: &Watcher{}, every: time.Hour}
 			for _, name := range []string{"buffered", "direct", "small"} {
-				d.chill(t)
-				before, err := src.device()
-				require.NoError(t, err)
-				own, self := src.own(), selfIO(t)
-				require.NoError(t, ownReads(g, d, 1)[name](0))
-				d.settle(t)
-				after, err := src.device()
-				require.NoError(t, err)
-				read := src.own().read - own.read
-				require.NotZero(t, read)
-				require.Equal(t, after.read-before.read, read, name)
-				require.Equal(t, selfIO(t)-self, read, "%s: /proc/self/io", name)
+				for faults := src.own().faults - 1; faults != src.own().faults; { // for want of memory, pages of this program are read again
+					faults = src.own().faults
+					d.chill(t)
+					before := d.counts(t)
+					own, self := src.own(), selfIO(t)
+					require.NoError(t, ownReads(g, d, 1)[name](0))
+					d.settle(t)
+					if src.own().faults != faults {
+						continue
+					}
+					read := src.own().read - own.read
+					require.NotZero(t, read)
+					require.Equal(t, d.counts(t).read-before.read, read, name)
+					require.Equal(t, selfIO(t)-self, read, "%s: /proc/self/io", name)
+				}
 			}
 		})
 	}
@@ -98,7 +101,7 @@ func (d disk) settle(t *testing.T) {
 	src, err := openDisks([]string{d.stat})
 	require.NoError(t, err)
 	defer src.close()
-	require.Eventually(t, func() bool { c, err := src.device(); return err == nil && c.inflight == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { c, err := src.device(); return err == nil && c.inflight == 0 }, time.Minute, time.Millisecond)
 }
 
 // selfIO returns read_bytes of this process.
@@ -286,7 +289,7 @@ func TestForeignFlushesAreNoticed(t *testing.T) {
 			g := d.watch(t, 5*time.Millisecond, Options{})
 			stop, done := make(chan struct{}), make(chan error)
 			go func() { done <- g.readOn(d, 0, stop) }()
-			seen, _ := noticed(t, g, times, foreign, 100)
+			seen, _ := noticed(t, g, times, foreign, 2000)
 			close(stop)
 			require.NoError(t, <-done)
 			t.Logf("while reading: %d of %d", seen, times)
@@ -405,7 +408,7 @@ func TestBlameNamesTheStranger(t *testing.T) {
 	s.does("read", d.path("big"), 8<<20, 0)
 	g.look(true)
 	var culprits []Culprit
-	require.Eventually(t, func() bool { culprits = g.w.Blame(); return len(culprits) > 0 }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { culprits = g.w.Blame(); return len(culprits) > 0 }, time.Minute, 50*time.Millisecond)
 	found := false
 	for _, c := range culprits {
 		found = found || c.PID == s.pid && c.Bytes >= 8<<20

@@ -208,7 +208,7 @@ func (d disk) fill(t *testing.T, mib, small int) {
 
 // chill mounts the disk anew, which makes everything on it cold, and waits until the device has been idle for a while.
 func (d disk) chill(t *testing.T) {
-	require.Eventually(t, func() bool { return exec.Command("umount", d.dir).Run() == nil }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return exec.Command("umount", d.dir).Run() == nil }, time.Minute, 50*time.Millisecond)
 	run(t, "mount", "-t", d.fs, "-o", mountOptions(d.fs), d.dev, d.dir)
 	before, since := "", time.Now()
 	for time.Since(since) < 200*time.Millisecond {

@@ -341,7 +341,7 @@ func TestNamesOfAnotherMountAreRead(t *testing.T) {
 	require.Eventually(t, func() bool { // until all of it has settled
 		m.walk(t, root, nil)
 		return len(m.listings) == 5
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	dir := func() localfs.FSInfo {
 		d, err := localfs.OpenDir(root)
 		require.NoError(t, err)

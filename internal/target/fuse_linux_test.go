@@ -42,7 +42,7 @@ func serve(t *testing.T) (folder, point string, kill func()) {
 		_ = unix.Unmount(point, unix.MNT_DETACH) // it may be gone
 		kill()
 	})
-	for limit := time.Now().Add(20 * time.Second); device() == beneath; runtime.Gosched() {
+	for limit := time.Now().Add(time.Minute); device() == beneath; runtime.Gosched() {
 		select {
 		case <-ended:
 			t.Skip("needs FUSE: bindfs ended at once")

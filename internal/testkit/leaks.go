@@ -12,11 +12,11 @@ import (
 )
 
 // NoLeaks makes the test fail if goroutines or descriptors that it opened are left at its end. Call it first, so that
-// it looks last, after every other cleanup. Goroutines that are about to end are given some seconds. It cannot serve tests
+// it looks last, after every other cleanup. Goroutines that are about to end are given a minute. It cannot serve tests
 // that run in parallel with others: theirs would be counted.
 func NoLeaks(t testing.TB) {
 	t.Helper()
-	noLeaks(t, 5*time.Second)
+	noLeaks(t, time.Minute)
 }
 
 func noLeaks(t testing.TB, patience time.Duration) {

@@ -146,7 +146,7 @@ func onDisk(t *testing.T) (dir string, dev uint64) {
 func TestParentIsNotBlamedForItsChild(t *testing.T) {
 	dir, _ := onDisk(t)
 	parent, worker := newActor(t, "parent", dir+"/a"), newActor(t, "worker", dir+"/b")
-	require.Eventually(t, func() bool { _, err := os.Stat(dir + "/b"); return err == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(dir + "/b"); return err == nil }, time.Minute, time.Millisecond)
 	c := hostCrowd()
 	before := c.scan(nil)
 	parent.act()
