@@ -21,7 +21,7 @@ var (
 	errMounted    = errors.New("another file system is mounted there: it is left alone")
 	errNotEntered = errors.New("the file system that is mounted here is not in the snapshot: nothing in it is deleted")
 	errOurName    = errors.New("a restore gives such names to files it has not finished, and something may come to lie there: " +
-		"restore it into an empty directory, or use dump")
+		"restore it into a directory that is not there yet, or use dump")
 	errLost = errors.New("a part of its content is not in the repository any more")
 )
 

@@ -252,13 +252,15 @@ func isZero(f *localfs.File, off, n uint64) error {
 // restore left behind is found and replaced by the next one.
 func tempName(name string) string {
 	sum := blake3.Sum256([]byte(name))
-	return tempPrefix + hex.EncodeToString(sum[:8]) + tempSuffix
+	return tempPrefix + hex.EncodeToString(sum[:tempDigits/2]) + tempSuffix
 }
 
-const tempPrefix, tempSuffix = ".tidemark-", ".part"
+const tempPrefix, tempSuffix, tempDigits = ".tidemark-", ".part", 16
 
+// isTempName tells whether tempName can return name.
 func isTempName(name string) bool {
-	return strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix)
+	digits := strings.TrimSuffix(strings.TrimPrefix(name, tempPrefix), tempSuffix)
+	return len(digits) == tempDigits && name == tempPrefix+digits+tempSuffix && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // tempNames returns the temporary names of these files.
