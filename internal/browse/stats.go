@@ -2,8 +2,8 @@ package browse
 
 import (
 	"context"
-	"errors"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"

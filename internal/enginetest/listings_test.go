@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
 // errAway is what a store says of a target that was lost in the middle.
@@ -213,4 +215,88 @@ func failWork(t *testing.T, from *pruned, do work, plan faultstore.Plan, want st
 func sorted(names []store.Name) []store.Name {
 	slices.SortFunc(names, func(a, b store.Name) int { return strings.Compare(a.Path(), b.Path()) })
 	return names
+}
+
+// losing loses a file for good when it is read so many times, and then fails to read a segment of the index, once.
+type losing struct {
+	store.Store
+	name          store.Name
+	read, segment int64
+	reads, index  atomic.Int64
+}
+
+func (l *losing) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	if name == l.name && l.reads.Add(1) == l.read {
+		if err := l.Delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	if name.Kind == store.Index && l.reads.Load() >= l.read && l.index.Add(1) == l.segment {
+		return fmt.Errorf("get %s: %w", name, store.ErrTemporary)
+	}
+	return l.Store.Get(ctx, name, off, p)
+}
+
+// TestLostPackIsNotTakenForAPrunedOne loses a pack in the middle of a check. Whether a prune has moved it only the index can
+// tell, and that cannot be read: the check must not say that all is well.
+func TestLostPackIsNotTakenForAPrunedOne(t *testing.T) {
+	base := newPruned(t, mem.New())
+	base.few = true
+	base.snapshot(1)
+	lost := 0
+	for _, name := range everyFile(t, base.st) {
+		if name.Kind != store.Pack {
+			continue
+		}
+		for read := int64(2); read < 4; read++ {
+			for segment := int64(1); segment < 9; segment++ {
+				p := base.copied(t)
+				l := &losing{Store: p.st, name: name, read: read, segment: segment}
+				p.st = l
+				_, err := everyWork(t)["check"](p)
+				if l.reads.Load() >= read && l.index.Load() >= segment {
+					lost++
+					require.Error(t, err, "%s, read %d, segment %d", name.ID, read, segment)
+				}
+			}
+		}
+	}
+	require.Greater(t, lost, 10)
+}
+
+// TestKeysThatCannotBeReadAreNotPassedOver: while a key cannot be read, nobody can say that the passphrase is wrong, or that
+// the old recovery key opens nothing any more.
+func TestKeysThatCannotBeReadAreNotPassedOver(t *testing.T) {
+	ctx := context.Background()
+	inner := mem.New()
+	e := newEngine(t, inner)
+	var old string
+	require.NoError(t, e.with(func(r *repo.Repository) (err error) {
+		old, err = r.RenewRecoveryKey(ctx, "old")
+		return err
+	}))
+	recovery, err := keyfile.ParseRecoveryKey(old)
+	require.NoError(t, err)
+	e.open.Unlock = repo.UnlockWith(passphrase())
+	for at := 1; ; at++ {
+		p := &engine{t: t, st: copyOf(t, inner), open: e.open}
+		faulty := faultstore.Wrap(p.st, faultstore.Plan{At: at, Ops: faultstore.Get, Kind: store.Key, Err: errAway})
+		under := p.st
+		p.st = faulty
+		err := p.with(func(r *repo.Repository) error {
+			_, err := r.RenewRecoveryKey(ctx, "new")
+			return err
+		})
+		p.st = under
+		if err != nil {
+			require.NotErrorIs(t, err, repo.ErrWrongKey)
+		} else {
+			p.open.Unlock = repo.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: recovery})
+			require.ErrorIs(t, p.with(func(*repo.Repository) error { return nil }), repo.ErrWrongKey, "get %d: the old key still opens it", at)
+		}
+		if !faulty.Fired() {
+			require.Greater(t, at, 3)
+			return
+		}
+	}
 }

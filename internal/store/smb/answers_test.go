@@ -233,7 +233,7 @@ func attacks() map[string]attack {
 			}
 			return smbtest.Pass
 		}},
-		"the share was closed":     {answers: true, on: refused(session.StatusNetworkNameDeleted, true)},
+		"the share was closed":     {answers: true, on: refused(session.StatusNetworkNameDeleted, true), of: few},
 		"the session was deleted":  {answers: true, on: refused(session.StatusUserSessionDeleted, true), of: few},
 		"the handle was closed":    {answers: true, on: refused(session.StatusFileClosed, false)},
 		"the disk does not answer": {answers: true, fails: true, on: refused(0xC0000185, false)}, // STATUS_IO_DEVICE_ERROR
