@@ -3,6 +3,7 @@ package browse
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
@@ -293,7 +294,9 @@ func (s *Statistics) repository(ctx context.Context, r *repo.Repository) error {
 			k.Files++
 			k.Bytes += uint64(info.Size)
 			if kind == store.Index {
-				s.segment(ctx, r, info)
+				if err := s.segment(ctx, r, info); err != nil {
+					return err
+				}
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
@@ -312,16 +315,18 @@ func (s *Statistics) repository(ctx context.Context, r *repo.Repository) error {
 
 // segment adds what one index segment says. One that cannot be read is counted: finding damage is the business of
 // check.
-func (s *Statistics) segment(ctx context.Context, r *repo.Repository, info store.Info) {
+func (s *Statistics) segment(ctx context.Context, r *repo.Repository, info store.Info) error {
+	var seg *index.Segment
 	plain, err := object.Load(ctx, r.Store(), r.Keys(), info.Name, info.Size)
-	if err != nil {
-		s.Damaged++
-		return
+	if err == nil {
+		seg, err = index.Decode(plain)
 	}
-	seg, err := index.Decode(plain)
-	if err != nil {
+	switch {
+	case object.IsDamage(err) || errors.Is(err, format.ErrUnsupported) || errors.Is(err, store.ErrNotExist):
 		s.Damaged++
-		return
+		return nil
+	case err != nil:
+		return fmt.Errorf("read index: %w", err)
 	}
 	for i := range seg.Packs {
 		t := &seg.Packs[i].Table
@@ -337,4 +342,5 @@ func (s *Statistics) segment(ctx context.Context, r *repo.Repository, info store
 			size.Sealed += uint64(t.Frames[j].Sealed)
 		}
 	}
+	return nil
 }

@@ -105,7 +105,7 @@ func (c *checker) namedNow(ctx context.Context, id format.ID) (bool, error) {
 	}
 }
 
-// named reads which packs segments name that none of them supersedes. One that cannot be read names nothing here. It is not
+// named reads which packs segments name that none of them supersedes. One that is damaged names nothing here. It is not
 // the whole if one was gone before it was read: another, put in its place, is not among them.
 func (c *checker) named(ctx context.Context, infos []store.Info) (packs map[format.ID]bool, whole bool, err error) {
 	whole = true
@@ -116,12 +116,17 @@ func (c *checker) named(ctx context.Context, infos []store.Info) (packs map[form
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err != nil {
-				whole = whole && !errors.Is(err, store.ErrNotExist)
-				continue
+			var seg *index.Segment
+			if err == nil {
+				seg, err = index.Decode(plain)
 			}
-			if seg, err := index.Decode(plain); err == nil {
+			switch {
+			case err == nil:
 				visit(idOf(info), seg)
+			case errors.Is(err, store.ErrNotExist):
+				whole = false
+			case !object.IsDamage(err) && !errors.Is(err, format.ErrUnsupported): // what it names is not known
+				return fmt.Errorf("read index: %w", err)
 			}
 		}
 		return nil

@@ -113,10 +113,12 @@ func unlock(ctx context.Context, st store.Store, ask func(*keyfile.Slot) ([]byte
 	if err != nil {
 		return unlocked{}, err
 	}
-	var damage, forged error
+	var damage, forged, away error
 	for _, s := range slots {
 		if s.Err != nil {
-			damage = s.Err
+			if damage = s.Err; s.away() {
+				away = s.Err
+			}
 			continue
 		}
 		if ask == nil {
@@ -145,7 +147,15 @@ func unlock(ctx context.Context, st store.Store, ask func(*keyfile.Slot) ([]byte
 			damage = err
 		}
 	}
+	if away != nil { // it may be the one that fits
+		return unlocked{}, fmt.Errorf("read key: %w", away)
+	}
 	return unlocked{}, whyLocked(slots, damage, forged)
+}
+
+// away reports whether the slot could not be read for a reason that says nothing about it.
+func (s *Slot) away() bool {
+	return s.Err != nil && !object.IsDamage(s.Err) && !errors.Is(s.Err, format.ErrUnsupported)
 }
 
 // errForeign: the slot opens, and the config was not made with its master key.
@@ -324,6 +334,11 @@ func (r *Repository) RenewRecoveryKey(ctx context.Context, label string) (string
 	old, err := r.Slots(ctx)
 	if err != nil {
 		return "", err
+	}
+	for _, s := range old {
+		if s.away() { // it may be the one that must go
+			return "", fmt.Errorf("read key %s: %w", s.ID.Short(), s.Err)
+		}
 	}
 	id, err := r.AddSlot(ctx, Secret{Method: keyfile.Recovery, Value: secret}, label, keyfile.Params{})
 	if err != nil {

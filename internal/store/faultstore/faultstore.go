@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -33,13 +34,15 @@ const (
 // Effect is what happens to the chosen operation.
 type Effect uint8
 
-// The effects. One that does not fit the chosen operation (Torn on a Get) acts as Refuse.
+// The effects. One that does not fit the chosen operation (Torn on a Get) acts as Refuse. On a List, Unsure yields
+// everything before it fails.
 const (
 	Refuse  Effect = iota // an error, and nothing was done
 	Unsure                // done, yet an error is returned: the answer was lost on the way
 	Torn                  // Put: the first half becomes visible under the name, and an error is returned
 	Silent                // Put: the first half becomes visible under the name, and success is returned
 	Corrupt               // Get: one bit of the answer is wrong, and success is returned
+	Partial               // List: half of the files come, and then an error
 )
 
 // Plan chooses the operations that fail. The zero Plan fails none and only counts.
@@ -72,6 +75,9 @@ func Wrap(st store.Store, plan Plan) *Store {
 	}
 	return &Store{inner: st, plan: plan}
 }
+
+// Under returns the store that does not fail.
+func (s *Store) Under() store.Store { return s.inner }
 
 // Matched returns how many operations matched the plan so far: the number of runs that fail each of them once.
 func (s *Store) Matched() int {
@@ -144,14 +150,26 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 	return s.inner.Stat(ctx, name)
 }
 
-// List counts as one operation each time the sequence is run. With Unsure it yields everything before it fails.
+// List counts as one operation each time the sequence is run.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
 		effect, hit := s.next(List, kind)
+		left := 0 // how many come
 		if !hit || effect == Unsure {
+			left = math.MaxInt
+		} else if effect == Partial {
+			for range s.inner.List(ctx, kind) {
+				left++
+			}
+			left /= 2
+		}
+		if left > 0 {
 			for info, err := range s.inner.List(ctx, kind) {
 				if !yield(info, err) || err != nil {
 					return
+				}
+				if left--; left == 0 {
+					break
 				}
 			}
 		}

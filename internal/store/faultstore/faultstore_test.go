@@ -118,3 +118,22 @@ func TestCorruptGet(t *testing.T) {
 	require.NoError(t, st.Get(t.Context(), one, 0, p))
 	require.Equal(t, "abcd", string(p), "only the first Get was planned")
 }
+
+func TestListThatEndsInTheMiddle(t *testing.T) {
+	inner := mem.New()
+	for _, id := range []string{"01", "02", "03", "04", "05"} {
+		require.NoError(t, inner.Put(t.Context(), store.Name{Kind: store.Pack, ID: id}, nil))
+	}
+	for effect, want := range map[faultstore.Effect]int{faultstore.Refuse: 0, faultstore.Partial: 2, faultstore.Unsure: 5} {
+		st := faultstore.Wrap(inner, faultstore.Plan{At: 1, Ops: faultstore.List, Effect: effect})
+		n := 0
+		var last error
+		for _, err := range st.List(t.Context(), store.Pack) {
+			if last = err; err == nil {
+				n++
+			}
+		}
+		require.Equal(t, want, n)
+		require.ErrorIs(t, last, faultstore.ErrInjected)
+	}
+}

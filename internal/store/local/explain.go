@@ -65,10 +65,13 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// missing decides between a file that is not there and a target that is not there.
+// missing decides between a file that is not there and a target that is not there. Where that cannot be found out, it is
+// neither.
 func (s *Store) missing(ctx context.Context, err error) error {
-	if s.known.Load() && s.gone(ctx) {
-		return s.lost(err)
+	if s.known.Load() {
+		if lost := s.missed(ctx, err); lost != nil {
+			return s.explain(ctx, lost)
+		}
 	}
 	return fmt.Errorf("%w (%w)", store.ErrNotExist, err)
 }

@@ -101,7 +101,7 @@ func (s *Store) confirm() error {
 	}
 	same, err := s.unmoved(was)
 	if err == nil && !same {
-		err = fmt.Errorf("%w: something took the place of the repository while a file was written", store.ErrTemporary) // guard knows what
+		err = fmt.Errorf("%w: something took the place of the repository in the meantime", store.ErrTemporary) // guard knows what
 	}
 	return s.unmarked(err)
 }

@@ -27,25 +27,27 @@ const batch = 512
 // would have to be replaced within the same microseconds of every reading, and writers replace it every few minutes.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
-		var err error
+		err := s.guard(ctx)
 		stopped := false
 		pass := func(info store.Info) bool {
 			stopped = !yield(info, nil)
 			return !stopped
 		}
-		switch kind {
-		case store.Config:
+		switch {
+		case !kind.Valid():
+			err = store.ErrName
+		case err != nil:
+		case kind == store.Config:
 			err = s.listConfig(ctx, pass)
-		case store.Lease:
+		case kind == store.Lease:
 			err = s.listSettled(ctx, kind, pass)
-		case store.Pack:
+		case kind == store.Pack:
 			err = s.listPacks(ctx, pass)
 		default:
-			if !kind.Valid() {
-				err = store.ErrName
-				break
-			}
 			err = s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(ctx, kind, "", pass))
+		}
+		if err == nil && !stopped { // what was unmounted meanwhile has nothing in it
+			err = s.look(ctx, s.confirm)
 		}
 		if err != nil && !stopped {
 			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, s.explain(ctx, err)))
@@ -122,8 +124,12 @@ func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass fu
 		if !store.ValidID(id) || !e.Type().IsRegular() || (kind == store.Pack && store.Fan(id) != fan) {
 			return true, nil
 		}
-		info, err := s.info(ctx, e)
-		if ctx.Err() == nil && errors.Is(err, fs.ErrNotExist) {
+		var info fs.FileInfo
+		err := s.twice(ctx, func() (err error) {
+			info, err = s.info(ctx, e)
+			return err
+		})
+		if ctx.Err() == nil && absent(err) {
 			return true, nil // deleted since the folder was read
 		}
 		if err != nil {
@@ -147,18 +153,17 @@ func (s *Store) info(ctx context.Context, e fs.DirEntry) (info fs.FileInfo, err 
 // may leave out empty folders. Unless the whole target is missing.
 func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry) (bool, error)) error {
 	var d *os.File
-	err := s.look(ctx, func() (err error) {
-		d, err = open(path, unix.O_RDONLY, 0)
-		return err
+	err := s.twice(ctx, func() error {
+		return s.look(ctx, func() (err error) {
+			d, err = open(path, unix.O_RDONLY, 0)
+			return err
+		})
 	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
-		return nil
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return s.lost(err)
+	if absent(err) {
+		return s.missed(ctx, err)
 	}
 	if err != nil {
 		return err
@@ -178,10 +183,15 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 				return err
 			}
 		}
-		if errors.Is(err, io.EOF) {
+		switch {
+		case err == nil:
+		case ctx.Err() != nil: // for whatever reason: it says nothing about the folder
+			return context.Cause(ctx)
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, fs.ErrNotExist): // the folder itself; what was in it is not what is there now
+			return fmt.Errorf("%w: the folder was removed while it was read: %v", store.ErrTemporary, err) //nolint:errorlint // no file is missing
+		default:
 			return err
 		}
 	}

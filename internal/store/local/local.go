@@ -146,7 +146,7 @@ func (s *Store) Location() string { return s.root }
 
 // Get opens, reads and closes; the folder may be unmounted the moment after.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	if err := s.get(ctx, name, off, p); err != nil {
+	if err := s.twice(ctx, func() error { return s.get(ctx, name, off, p) }); err != nil {
 		return fmt.Errorf("get %s: %w", name, s.explain(ctx, err))
 	}
 	s.sawConfig(name)
@@ -182,6 +182,9 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 			return r.readAt(p[done:], off+int64(done), bound)
 		})
 		done += n
+		if err != nil && ctx.Err() != nil { // for whatever reason: it says nothing about the file
+			return context.Cause(ctx)
+		}
 		if errors.Is(err, io.EOF) && done < len(p) {
 			return fmt.Errorf("%w: it ends at byte %d, want %d from %d", store.ErrShort, off+int64(done), len(p), off)
 		}
@@ -194,7 +197,11 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 
 // Stat describes a regular file; anything else under the name is not a stored file.
 func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
-	info, err := s.stat(ctx, name)
+	var info fs.FileInfo
+	err := s.twice(ctx, func() (err error) {
+		info, err = s.stat(ctx, name)
+		return err
+	})
 	if err != nil {
 		return store.Info{}, fmt.Errorf("stat %s: %w", name, s.explain(ctx, err))
 	}
@@ -224,7 +231,7 @@ func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) 
 // prune that removes ten thousand of them need not wait for ten thousand flushes. Nor of a lease, where no other writer
 // outlives a crash: one that comes back is that of a dead writer.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
-	if err := s.remove(ctx, name); err != nil {
+	if err := s.twice(ctx, func() error { return s.remove(ctx, name) }); err != nil {
 		return fmt.Errorf("delete %s: %w", name, s.explain(ctx, err))
 	}
 	return nil
@@ -286,14 +293,39 @@ func (s *Store) sawConfig(name store.Name) {
 	}
 }
 
-// gone reports whether the target is no longer where it was. It is asked only after something was not found, so it
-// costs nothing on the good path.
-func (s *Store) gone(ctx context.Context) bool {
+// missed is asked when something was not found, so that it costs nothing on the good path: nil, if the target is where it
+// was; else that it is not, or why that could not be found out.
+func (s *Store) missed(ctx context.Context, what error) error {
 	witness := s.root
 	if s.known.Load() {
 		witness = s.marker()
 	}
-	return ctx.Err() == nil && errors.Is(s.lstat(ctx, witness), fs.ErrNotExist)
+	err := s.lstat(ctx, witness)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.lost(what)
+	}
+	return err
+}
+
+// absent reports whether err says that something is not there, and not that the target is not.
+func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) && !errors.Is(err, store.ErrGone) }
+
+// twice asks again for what was not there, once it is seen that the target is: it may have come back in between.
+func (s *Store) twice(ctx context.Context, ask func() error) error {
+	err := ask()
+	if ctx.Err() != nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if s.known.Load() {
+		if lost := s.missed(ctx, err); lost != nil {
+			return lost
+		}
+		return ask()
+	}
+	return err
 }
 
 // lstat asks whether something is there.

@@ -164,11 +164,8 @@ func (s *Store) createTemp(ctx context.Context, dir string) (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if s.gone(ctx) {
-		return nil, s.lost(err)
+	if lost := s.missed(ctx, err); lost != nil {
+		return nil, lost
 	}
 	// The folder of the kind and, for packs, the one beneath it. Never the root: see the package comment.
 	if parent := filepath.Dir(dir); dir != s.root && parent != s.root {

@@ -274,50 +274,6 @@ func through(p *smbtest.Proxy, s *smbtest.Server) smb.Target {
 	return at
 }
 
-// TestLostAnswers breaks the connection at each kind of request and of answer in turn. Every operation ends well, and
-// nothing is left behind.
-func TestLostAnswers(t *testing.T) {
-	s := smbtest.Start(t, smbtest.Config{})
-	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Sessions: 2})
-	for i, c := range []struct {
-		what string
-		is   func(f *smbtest.Frame) bool
-	}{
-		{"create", func(f *smbtest.Frame) bool { return f.Is(smbtest.Create, true) }},
-		{"create answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.Create, false) }},
-		{"write", func(f *smbtest.Frame) bool { return f.Is(smbtest.Write, true) }},
-		{"write answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.Write, false) }},
-		{"flush", func(f *smbtest.Frame) bool { return f.Is(smbtest.Flush, true) }},
-		{"flush answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.Flush, false) }},
-		{"rename", func(f *smbtest.Frame) bool { return f.IsRename() }},
-		{"rename answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.SetInfo, false) }},
-		{"read", func(f *smbtest.Frame) bool { return f.Is(smbtest.Read, true) }},
-		{"read answer", func(f *smbtest.Frame) bool { return f.Is(smbtest.Read, false) }},
-	} {
-		for j, verdict := range []smbtest.Verdict{smbtest.Cut, smbtest.Half} {
-			t.Run(fmt.Sprintf("%s/%d", c.what, j), func(t *testing.T) {
-				n := 2*i + j
-				var fired atomic.Bool
-				p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
-					if c.is(f) && !fired.Swap(true) {
-						return verdict
-					}
-					return smbtest.Pass
-				})
-				require.NoError(t, st.Put(t.Context(), pack(n), content(n)))
-				require.True(t, fired.Load())
-				got := make([]byte, len(content(n)))
-				require.NoError(t, st.Get(t.Context(), pack(n), 0, got))
-				require.True(t, bytes.Equal(content(n), got))
-			})
-		}
-	}
-	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
-	require.NoError(t, st.Put(t.Context(), pack(100), content(100)))
-	require.Empty(t, temps(t, s.Folder))
-}
-
 // TestDroppedRenameAnswer: the answer never comes and the connection stays. The deadline ends the wait; the file is not
 // sent again.
 func TestDroppedRenameAnswer(t *testing.T) {
@@ -343,37 +299,6 @@ func TestDroppedRenameAnswer(t *testing.T) {
 		require.NoError(t, st.Get(t.Context(), pack(1), 0, got))
 		require.True(t, bytes.Equal(data, got))
 		require.Empty(t, temps(t, s.Folder))
-	}
-}
-
-// TestListingsAreNeverCutShort ends the connection at each request and each answer of a listing in turn: it is whole in the
-// end. What a repository no longer lists counts as gone, so that a shorter one would be taken for the removal of files.
-func TestListingsAreNeverCutShort(t *testing.T) {
-	s := smbtest.Start(t, smbtest.Config{})
-	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Sessions: 2})
-	const files = 40
-	for i := range files {
-		require.NoError(t, st.Put(t.Context(), snapshot(i), []byte("x")))
-	}
-	for _, toServer := range []bool{true, false} {
-		for n, fired := int64(1), true; fired; n++ {
-			var frames atomic.Int64
-			p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
-				if f.ToServer == toServer && frames.Add(1) == n {
-					return smbtest.Cut
-				}
-				return smbtest.Pass
-			})
-			found := 0
-			for _, err := range st.List(t.Context(), store.Snapshot) {
-				require.NoError(t, err, "frame %d", n)
-				found++
-			}
-			require.Equal(t, files, found, "frame %d, to the server %t", n, toServer)
-			fired = frames.Load() >= n
-			require.Less(t, n, int64(1000))
-		}
 	}
 }
 

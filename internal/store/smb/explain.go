@@ -25,7 +25,7 @@ func explained(err error) bool {
 
 // explain gives an error of the server the sentinel of package store that callers look for, and a sentence that says what
 // to do. Errors that carry a sentinel already, and those of ctx, pass as they are.
-func (s *Store) explain(ctx context.Context, err error) error {
+func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
 	if stop := context.Cause(ctx); err == nil || (stop != nil && errors.Is(err, stop)) || explained(err) {
 		return err
 	}
@@ -37,7 +37,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 			Kinds: []error{err, store.ErrTemporary, store.ErrGone},
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		return s.missing(ctx, err)
+		return s.missing(ctx, h, err)
 	}
 	if p := s.refusal(err); p != nil {
 		p.Cause = err
@@ -49,7 +49,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case session.StatusDeviceNotReady:
 		return s.lost(err, store.ErrTemporary)
 	case session.StatusDeletePending:
-		return s.missing(ctx, err)
+		return s.missing(ctx, h, err)
 	case session.StatusSharingViolation, session.StatusFileLockConflict:
 		return &store.Problem{
 			What: "another program has a file open in " + s.Location(), Cause: err,
@@ -114,10 +114,13 @@ func reason(err error) error {
 	return err
 }
 
-// missing decides between a file that is not there and a target that is not there.
-func (s *Store) missing(ctx context.Context, err error) error {
-	if s.known.Load() && s.gone(ctx) {
-		return s.lost(err)
+// missing decides between a file that is not there and a target that is not there. Where that cannot be found out, it is
+// neither.
+func (s *Store) missing(ctx context.Context, h *session.Hold, err error) error {
+	if s.known.Load() {
+		if lost := s.missed(ctx, h, err); lost != nil {
+			return s.explain(ctx, h, lost)
+		}
 	}
 	return fmt.Errorf("%w (%w)", store.ErrNotExist, err)
 }

@@ -36,11 +36,11 @@ func TestSentences(t *testing.T) {
 			&fs.PathError{Op: "open", Path: "x", Err: os.ErrPermission}, store.ErrDenied,
 		},
 	} {
-		err := s.explain(t.Context(), c.err)
+		err := s.explain(t.Context(), nil, c.err)
 		require.EqualError(t, err, sentence)
 		require.ErrorIs(t, err, c.kind)
 		require.ErrorIs(t, err, c.err)
-		require.Equal(t, err, s.explain(t.Context(), err), "said once")
+		require.Equal(t, err, s.explain(t.Context(), nil, err), "said once")
 	}
 	// In brackets stands the library's name of the status, which may change.
 	for status, want := range map[uint32][2]string{
@@ -52,14 +52,14 @@ func TestSentences(t *testing.T) {
 		session.StatusSharingViolation:      {"another program has a file open in smb://me@nas/backup/laptop", "end it (an antivirus, an indexer, a cloud client), " + kept},
 		session.StatusInsufficientResources: {"nas has too much to do", "wait a little, " + kept},
 	} {
-		err := s.explain(t.Context(), code(status))
+		err := s.explain(t.Context(), nil, code(status))
 		var p *store.Problem
 		require.ErrorAs(t, err, &p)
 		require.Equal(t, want[0], p.What)
 		require.Equal(t, want[1], p.Do)
 		require.Regexp(t, `^[^:]*(smb://)?[^:]* \([^()\\]+\): `, err.Error(), "nothing of paths or calls")
 	}
-	require.EqualError(t, store.Brief(fmt.Errorf("put: %w", s.explain(t.Context(), fmt.Errorf("%w: %w", session.ErrDropped, io.EOF)))),
+	require.EqualError(t, store.Brief(fmt.Errorf("put: %w", s.explain(t.Context(), nil, fmt.Errorf("%w: %w", session.ErrDropped, io.EOF)))),
 		"the connection to nas was lost (EOF)")
 	plain := errors.New("x")
 	require.Equal(t, plain, store.Brief(plain))

@@ -124,7 +124,7 @@ func (f *file) read(ctx context.Context, off int64, p []byte) error {
 		for at := from; at < to; {
 			n, err := f.smb.ReadAt(p[at:to], off+int64(at))
 			at += n
-			if session.Ended(err) || (err == nil && n == 0) {
+			if session.Ended(ctx, err) || (err == nil && n == 0) {
 				return at - from, fmt.Errorf("%w: it ends at byte %d, want %d from %d", store.ErrShort, off+int64(at), len(p), off)
 			}
 			if err != nil {
@@ -207,7 +207,7 @@ func (f *file) readEnd(ctx context.Context, off int64, p []byte) (int, error) {
 			return n, err
 		})
 		done += n
-		ended := session.Ended(err) || (err == nil && n == 0)
+		ended := session.Ended(ctx, err) || (err == nil && n == 0)
 		if ended || (err == nil && n < asked && done == len(p)-1) {
 			return done, nil
 		}

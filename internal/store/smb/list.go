@@ -144,15 +144,20 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]sto
 }
 
 // readFolder reads a folder, again if the connection is lost. One that is missing is empty: tools that copy a repository
-// may leave out empty folders. Unless the whole target is missing.
+// may leave out empty folders. Unless the whole target is missing: nothing is believed only where the target is.
 func (s *Store) readFolder(ctx context.Context, at string) (entries []fs.FileInfo, err error) {
 	err = s.repeat(ctx, func(h *session.Hold, _ int) (err error) {
 		entries, err = s.readDir(ctx, h, at)
-		if errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
-			return nil
+		if (err == nil && len(entries) == 0) || (errors.Is(err, fs.ErrNotExist) && !s.known.Load()) {
+			if lost := s.missed(ctx, h, err); lost != nil {
+				return lost
+			}
 		}
 		return err
 	})
+	if errors.Is(err, store.ErrNotExist) {
+		return nil, nil
+	}
 	return entries, err
 }
 
@@ -166,7 +171,7 @@ func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.F
 	for {
 		some, err := s.readSome(ctx, h, d)
 		all = append(all, some...)
-		if session.Ended(err) {
+		if session.Ended(ctx, err) {
 			return all, nil
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package smb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -128,7 +129,10 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 	at := path.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := s.open(ctx, h, at, flags)
-	if errors.Is(err, fs.ErrNotExist) && dir != s.target.Path && !s.gone(ctx) {
+	if errors.Is(err, fs.ErrNotExist) && dir != s.target.Path {
+		if err := s.missed(ctx, h, err); err != nil {
+			return nil, at, err
+		}
 		if err := s.makeDir(ctx, h, dir); err != nil {
 			return nil, at, err
 		}
@@ -154,7 +158,9 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		}
 		err := rename()
 		if errors.Is(err, fs.ErrNotExist) && asked {
-			return s.compare(ctx, h, name, data, in)
+			if err = s.compare(ctx, h, name, data, in); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
 		if errors.Is(err, fs.ErrNotExist) && !made { // the folder of the pack went away since it was seen
 			made = true
@@ -166,8 +172,8 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		}
 		asked = asked || errors.Is(err, session.ErrDropped)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && !s.gone(ctx):
-			return fmt.Errorf("%w: the temporary file was removed before it got its name", ErrTorn)
+		case errors.Is(err, fs.ErrNotExist):
+			return cmp.Or(s.missed(ctx, h, err), fmt.Errorf("%w: the temporary file was removed before it got its name", ErrTorn))
 		case errors.Is(err, fs.ErrPermission):
 			// This is also what a server says when somebody reads the file that is to be replaced.
 			if waited.IsZero() {
@@ -236,8 +242,8 @@ func (s *Store) prove(ctx context.Context, writer *session.Session, name store.N
 			}
 		}
 		err := s.compare(ctx, h, name, data, in)
-		if errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
-			return fmt.Errorf("%w: there is no file under the name that one got", ErrTorn)
+		if errors.Is(err, fs.ErrNotExist) {
+			return cmp.Or(s.missed(ctx, h, err), fmt.Errorf("%w: there is no file under the name that one got", ErrTorn))
 		}
 		if errors.Is(err, ErrTorn) {
 			_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })

@@ -18,14 +18,19 @@ const (
 )
 
 // repeat does op on a session, again and again while its failure may be over soon, until the outage has lasted too long.
-// op must be one that may be repeated; it is told the number of the attempt, from 1.
+// op must be one that may be repeated; it is told the number of the attempt, from 1. That something is not there is asked
+// twice, and in between whether the target is.
 func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int) error) (err error) {
 	var began time.Time
-	waited := false
+	waited, asked := false, false
 	defer func() { s.outage.Leave(waited, err, s.patience.Back) }()
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		err := s.once(ctx, func(h *session.Hold) error { return op(h, attempt) })
+		if errors.Is(err, store.ErrNotExist) && s.known.Load() && !asked {
+			asked = true
+			continue // the target is there, now: when it was asked for the file it may not have been
+		}
 		if err == nil || !passing(err) || ctx.Err() != nil {
 			return err
 		}
@@ -60,7 +65,7 @@ func (s *Store) once(ctx context.Context, op func(h *session.Hold) error) error 
 		return err
 	}
 	defer h.Release()
-	return s.explain(ctx, op(h))
+	return s.explain(ctx, h, op(h))
 }
 
 // passing reports whether a failure may be over soon. A share that has gone counts: a server that starts is there before

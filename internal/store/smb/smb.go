@@ -1,6 +1,7 @@
 package smb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,8 +155,8 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 
 // find looks for the folder. Where there is a config file, there is one.
 func (s *Store) find(ctx context.Context, h *session.Hold) error {
-	if s.lookForConfig(ctx, h); s.known.Load() {
-		return nil
+	if err := s.lookForConfig(ctx, h); err != nil || s.known.Load() {
+		return err
 	}
 	info, err := s.lookAt(ctx, h, s.target.Path)
 	if err != nil {
@@ -180,8 +181,7 @@ func (s *Store) build(ctx context.Context, h *session.Hold) error {
 			return err
 		}
 	}
-	s.lookForConfig(ctx, h)
-	return nil
+	return s.lookForConfig(ctx, h)
 }
 
 // Close ends the sessions. Operations under way fail.
@@ -279,15 +279,15 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 		return err
 	}
 	defer release()
-	asked := false // a server may have done what it was asked for
+	asked := false // a server may have done what it was asked for, whatever it said
 	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
 		err := s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
-		if asked && errors.Is(err, fs.ErrNotExist) && !s.gone(ctx) {
-			return nil
-		}
-		asked = asked || errors.Is(err, session.ErrDropped)
+		asked = asked || (err != nil && !errors.Is(err, fs.ErrNotExist))
 		return err
 	})
+	if asked && errors.Is(err, store.ErrNotExist) {
+		err = nil
+	}
 	if err == nil && name.Kind == store.Config {
 		s.known.Store(false)
 	}
@@ -297,10 +297,15 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 func (s *Store) path(name store.Name) string { return path.Join(s.target.Path, name.Path()) }
 
 // lookForConfig arms the test for a target that went away.
-func (s *Store) lookForConfig(ctx context.Context, h *session.Hold) {
-	if _, err := s.lookAt(ctx, h, s.path(store.Name{Kind: store.Config})); err == nil {
+func (s *Store) lookForConfig(ctx context.Context, h *session.Hold) error {
+	_, err := s.lookAt(ctx, h, s.path(store.Name{Kind: store.Config}))
+	if err == nil {
 		s.known.Store(true)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func (s *Store) sawConfig(name store.Name) {
@@ -309,20 +314,19 @@ func (s *Store) sawConfig(name store.Name) {
 	}
 }
 
-// gone reports whether the target is no longer where it was. It is asked only after something was not found, so it costs
-// nothing on the good path.
-func (s *Store) gone(ctx context.Context) bool {
+// missed is asked when something was not found, so that it costs nothing on the good path: nil, if the target is where it
+// was; else that it is not, or why that could not be found out. The session is the one that did not find it: when the disk
+// of a server comes and goes, those who connected at other times may see something else.
+func (s *Store) missed(ctx context.Context, h *session.Hold, what error) error {
 	witness := s.target.Path
 	if s.known.Load() {
 		witness = s.path(store.Name{Kind: store.Config})
 	}
-	h := s.pool.Any()
-	if h == nil {
-		return false // the next attempt will tell
-	}
-	defer h.Release()
 	_, err := s.lookAt(ctx, h, witness)
-	return errors.Is(err, fs.ErrNotExist)
+	if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
+		return s.lost(cmp.Or(what, err))
+	}
+	return err
 }
 
 func (s *Store) lookAt(ctx context.Context, h *session.Hold, at string) (info fs.FileInfo, err error) {

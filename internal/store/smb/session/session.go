@@ -91,7 +91,7 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 		if errors.Is(err, io.EOF) {
 			err = errHungUp
 		}
-		s.end(err)
+		s.end(&end{err})
 	}
 	w.end.Store(&lose)
 	w.settled.Store(true)
@@ -123,9 +123,19 @@ func (e *mountError) Unwrap() error { return e.err }
 
 // kill ends the session with everything that is under way on it.
 func (s *Session) kill(why error) {
+	if !errors.Is(why, ErrClosed) {
+		why = &end{why}
+	}
 	s.end(why)
 	_ = s.wire.Close()
 }
+
+// end is why a session ended, in words. It is no answer to what was under way: "the end" is not that of a file, and why the
+// job of one was called off is not what befell the others.
+type end struct{ why error }
+
+func (e *end) Error() string      { return e.why.Error() }
+func (e *end) As(target any) bool { return errors.As(e.why, target) } // for those who shorten the words
 
 // Dead returns why the session ended, nil while it lives.
 func (s *Session) Dead() error {
@@ -194,8 +204,10 @@ func lost(err error) bool {
 }
 
 // Ended reports whether err, from a request in Do or from Do, is the end of a file or of a folder, and the server's word
-// for it: a connection ends with io.EOF too, and what was not read yet is no less there.
-func Ended(err error) bool { return errors.Is(err, io.EOF) && !errors.Is(err, ErrDropped) && !lost(err) }
+// for it: a connection ends with io.EOF too, and so may the job of ctx, and what was not read yet is no less there.
+func Ended(ctx context.Context, err error) bool {
+	return errors.Is(err, io.EOF) && ctx.Err() == nil && !errors.Is(err, ErrDropped) && !lost(err)
+}
 
 // watcher ends a session whose requests stand still.
 type watcher struct {

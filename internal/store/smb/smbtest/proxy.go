@@ -74,6 +74,22 @@ func (f *Frame) HalveWrite() (asked uint32) {
 	return asked
 }
 
+// Refuse turns an answer into the refusal of a server, with a status code from [MS-ERREF] 2.3.1.
+func (f *Frame) Refuse(status uint32) {
+	f.Data = append(f.Data[:headerSize:headerSize], 9, 0, 0, 0, 0, 0, 0, 0, 0) // [MS-SMB2] 2.2.2
+	binary.LittleEndian.PutUint32(f.Data[8:], status)
+}
+
+// HalveRead makes an answer to a read bring the first half of its bytes only, as a server may.
+func (f *Frame) HalveRead() {
+	length := f.Data[headerSize+4:]
+	n := binary.LittleEndian.Uint32(length) / 2
+	if start := int(f.Data[headerSize+2]); n > 0 && start+int(n) <= len(f.Data) {
+		binary.LittleEndian.PutUint32(length, n)
+		f.Data = f.Data[:start+int(n)]
+	}
+}
+
 // SetWritten makes an answer to a write claim that so many bytes were written.
 func (f *Frame) SetWritten(n uint32) { binary.LittleEndian.PutUint32(f.Data[headerSize+4:], n) }
 
