@@ -158,8 +158,10 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 		if !hit || effect == Unsure {
 			left = math.MaxInt
 		} else if effect == Partial {
-			for range s.inner.List(ctx, kind) {
-				left++
+			for _, err := range s.inner.List(ctx, kind) {
+				if err == nil { // or it comes again with the second list
+					left++
+				}
 			}
 			left /= 2
 		}

@@ -75,7 +75,7 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
 	if err != nil {
 		return err
 	}
-	release, err := s.latches.take(ctx, name, true)
+	release, err := s.latches.Take(ctx, name, true)
 	if err != nil {
 		s.discard(ctx, nil, temp)
 		return err

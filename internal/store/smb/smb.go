@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
+	"github.com/tidemark-backup/tidemark/internal/store/smb/latch"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -65,7 +66,7 @@ type Store struct {
 	patience Patience
 	pool     *session.Pool
 	outage   *store.Outage
-	latches  latches
+	latches  latch.Set
 	known    atomic.Bool      // the config file was there: it is the proof that the share's disk is
 	swept    atomic.Bool      // this Store has begun to look for stale temporary files
 	fans     [256]atomic.Bool // folders of packs that are there
@@ -220,7 +221,7 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off < 0 {
 		return fmt.Errorf("negative offset %d", off)
 	}
-	release, err := s.latches.take(ctx, name, false)
+	release, err := s.latches.Take(ctx, name, false)
 	if err != nil {
 		return err
 	}
@@ -274,7 +275,7 @@ func (s *Store) Delete(ctx context.Context, name store.Name) error {
 }
 
 func (s *Store) remove(ctx context.Context, name store.Name) error {
-	release, err := s.latches.take(ctx, name, true)
+	release, err := s.latches.Take(ctx, name, true)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,6 @@
-package smb
+// Package latch keeps those who read a file apart from one who replaces it, within one program: a server refuses to rename a
+// file over one that is open. It knows names and turns, and refuses to know what is done to the file, and of other programs.
+package latch
 
 import (
 	"context"
@@ -9,23 +11,22 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// latches keep readers of a file of this Store from the moment in which it is replaced: a server refuses to rename a file
-// over one that is open. Readers of other processes are waited for by trying again.
-type latches struct {
+// Set has a latch for each file that is in use. The zero value is ready, and serves many goroutines.
+type Set struct {
 	mu   sync.Mutex
 	held map[store.Name]*latch
 }
 
 type latch struct {
-	users int // guarded by latches.mu
+	users int // guarded by Set.mu
 	sem   *semaphore.Weighted
 }
 
 // writers is the weight of one who must be alone.
 const writers = 1 << 20
 
-// take waits for the file, alone or with others that read it; release must be called. Who came first goes first.
-func (l *latches) take(ctx context.Context, name store.Name, alone bool) (release func(), err error) {
+// Take waits for the file, alone or with others that read it; release must be called. Who came first goes first.
+func (l *Set) Take(ctx context.Context, name store.Name, alone bool) (release func(), err error) {
 	weight := int64(1)
 	if alone {
 		weight = writers
