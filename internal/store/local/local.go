@@ -29,7 +29,8 @@
 // file" into store.ErrGone, and no folder is ever made on the wrong disk. Before every Put the mounts by which the config
 // and the folder of packs are reached are compared with those of the beginning, and again before it says that the file is
 // stored (see guard and confirm), so that a pack is not written
-// to another disk either, though that may hold a repository as well. A target that was mounted anew in between and is
+// to another disk either, though that may hold a repository as well. So they are before and after a listing: files of a disk
+// that is unmounted meanwhile are not found, which is no sign that they were removed. A target that was mounted anew in between and is
 // the same, by its config and its file system, goes on being used.
 //
 // # The gate

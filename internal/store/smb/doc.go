@@ -33,7 +33,9 @@
 // # A target that goes away
 //
 // The folder a NAS offers while its disk is missing must not be mistaken for the repository: once the config file has
-// been seen, its absence turns every "no such file" into store.ErrGone, and no folder is made.
+// been seen, its absence turns every "no such file" into store.ErrGone, and no folder is made. The session that missed
+// something is asked for the config: others may see another disk. If it is there, what was missed is asked for again, since
+// the disk may have come back in between; and a folder without any file is taken for empty only beside the config.
 //
 // # The gate
 //
