@@ -109,6 +109,7 @@ func playApply() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	crowd()
 	out := json.NewEncoder(os.Stdout)
 	for _, word := range os.Args[1:] {
 		policy, err := iopolicy.ParsePolicy(word)
@@ -130,6 +131,23 @@ func playApply() int {
 		}
 	}
 	return 0
+}
+
+// crowded is how many threads an actor has at least, however few processors there are.
+const crowded = 8
+
+// crowd makes threads that stay.
+func crowd() {
+	var begun sync.WaitGroup
+	for range crowded {
+		begun.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			begun.Done()
+			select {}
+		}()
+	}
+	begun.Wait()
 }
 
 // churn makes threads and ends them again until it is told to stop; a few stay.
