@@ -150,7 +150,8 @@ func crowd() {
 	begun.Wait()
 }
 
-// churn makes threads and ends them again until it is told to stop; a few stay.
+// churn makes threads and ends them again until it is told to stop. A few of each worker stay, and no more: on a slow machine
+// there would be ever more to look at, and the runtime ends a program of 10 000.
 func churn() (stop func()) {
 	var workers sync.WaitGroup
 	done := make(chan struct{})
@@ -166,7 +167,7 @@ func churn() (stop func()) {
 				go func() {
 					defer close(ended)
 					runtime.LockOSThread() // its thread ends with it
-					if i%50 == 0 {
+					if i%50 == 0 && i < 500 {
 						go func() { runtime.LockOSThread(); select {} }() // and this one never does
 					}
 				}()
