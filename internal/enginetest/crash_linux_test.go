@@ -39,7 +39,10 @@ func killed(t *testing.T, role string, delay time.Duration) bool {
 	for line := ""; line != ready+"\n"; {
 		line, err = lines.ReadString('\n')
 		said.WriteString(line)
-		require.NoError(t, err, "%s%s", said.String(), complaints.String())
+		if err != nil {
+			_ = cmd.Wait() // or complaints may still be coming in
+			require.NoError(t, err, "%s%s", said.String(), complaints.String())
+		}
 	}
 	time.Sleep(delay)
 	require.NoError(t, cmd.Process.Kill())

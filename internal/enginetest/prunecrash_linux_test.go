@@ -17,6 +17,20 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
+// onMark calls then when it is marked what is about to be removed.
+type onMark struct {
+	store.Store
+	then func()
+}
+
+func (s *onMark) Put(ctx context.Context, name store.Name, data []byte) error {
+	err := s.Store.Put(ctx, name, data)
+	if err == nil && name.Kind == store.Mark {
+		s.then()
+	}
+	return err
+}
+
 // TestCrashWhilePruning kills prunes at random moments, with backups and forgets in between. After every kill all
 // snapshots come back, and the prune that follows finishes the work.
 func TestCrashWhilePruning(t *testing.T) {
@@ -24,13 +38,7 @@ func TestCrashWhilePruning(t *testing.T) {
 		dir, held := strings.CutPrefix(role(), halfway)
 		p := &pruned{engine: openEngine(t, dir)}
 		if held {
-			marks := false
-			p.st = &steps{Store: p.st, before: func(op string, name store.Name) {
-				if marks {
-					hold()
-				}
-				marks = op == "put" && name.Kind == store.Mark
-			}}
+			p.st = &onMark{p.st, hold}
 		} else {
 			fmt.Println(ready)
 		}

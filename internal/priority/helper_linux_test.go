@@ -109,6 +109,7 @@ func playApply() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	crowd()
 	out := json.NewEncoder(os.Stdout)
 	for _, word := range os.Args[1:] {
 		policy, err := iopolicy.ParsePolicy(word)
@@ -132,7 +133,25 @@ func playApply() int {
 	return 0
 }
 
-// churn makes threads and ends them again until it is told to stop; a few stay.
+// crowded is how many threads an actor has at least, however few processors there are.
+const crowded = 8
+
+// crowd makes threads that stay.
+func crowd() {
+	var begun sync.WaitGroup
+	for range crowded {
+		begun.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			begun.Done()
+			select {}
+		}()
+	}
+	begun.Wait()
+}
+
+// churn makes threads and ends them again until it is told to stop. A few of each worker stay, and no more: on a slow machine
+// there would be ever more to look at, and the runtime ends a program of 10 000.
 func churn() (stop func()) {
 	var workers sync.WaitGroup
 	done := make(chan struct{})
@@ -148,7 +167,7 @@ func churn() (stop func()) {
 				go func() {
 					defer close(ended)
 					runtime.LockOSThread() // its thread ends with it
-					if i%50 == 0 {
+					if i%50 == 0 && i < 500 {
 						go func() { runtime.LockOSThread(); select {} }() // and this one never does
 					}
 				}()
