@@ -180,6 +180,25 @@ func (c *Cache) Grown() bool {
 	return c.private || err != nil || st.Size() > 2*c.opened
 }
 
+// SharesDisk reports whether a folder lies on the disk of the cache.
+func (c *Cache) SharesDisk(dir string) bool {
+	same := false
+	_ = c.door.look(func() error {
+		there, err := os.Stat(dir)
+		same = err == nil && device(there) == device(c.identity)
+		return err
+	})
+	return same
+}
+
+// device returns what a file lies on.
+func device(info os.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Dev)
+	}
+	return 0
+}
+
 // GiveUp ends the use of the file and removes it, so that its room is free at once. All that is asked of the cache from now
 // on fails with ErrDamaged, and Close does no more.
 func (c *Cache) GiveUp() {

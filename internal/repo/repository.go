@@ -68,7 +68,6 @@ type Repository struct {
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
 	sealed        sync.Pool // *[]byte: room for a sealed frame
-	warm          sync.Once // the local index was read as a whole
 
 	slotMu sync.Mutex
 	slot   format.ID // the slot that opened the repository
@@ -176,8 +175,8 @@ func (r *Repository) Config() *config.Config { return r.config }
 // Store returns the store beneath the repository.
 func (r *Repository) Store() store.Store { return r.st }
 
-// Cache returns the local cache, opened at the first call. Verbs that need no blob index never open it, so that they
-// run beside a backup without taking anything from it.
+// Cache returns the local cache, opened at the first call; nil if there is no disk for one. Verbs that need no blob index
+// never open it, so that they run beside a backup without taking anything from it.
 func (r *Repository) Cache() (*hashcache.Cache, error) { return r.index.Cache() }
 
 // CacheFolder returns the folder of this repository's caches, "" if it has none. It may not be there yet.
