@@ -44,6 +44,9 @@ type OpenOptions struct {
 	NoCache bool
 	// FrameCache is how many bytes of opened frames are kept in memory; 0: 16 MiB.
 	FrameCache int
+	// HeldBlobs is how many blobs the index knows at most where it has to be in memory, since no disk takes it; 0: about a
+	// million, 100 MB.
+	HeldBlobs int
 	// FrameCacheDisk is how many bytes of sealed tree frames are kept in CacheDir (package framecache); 0: none. It pays
 	// where the store is far away or slow, and not where it is as near as the cache.
 	FrameCacheDisk int64
@@ -149,7 +152,7 @@ func newRepository(ctx context.Context, st store.Store, conf *config.Config, key
 		dir = filepath.Join(dir, conf.ID.String())
 	}
 	r.index = blobindex.New(st, key.keys, conf.ID, blobindex.Options{
-		Dir: dir, Private: opt.NoCache, Notify: opt.Notify,
+		Dir: dir, Private: opt.NoCache, HeldBlobs: opt.HeldBlobs, Notify: opt.Notify,
 		Door: func(dir string) hashcache.Door { return hashcache.Door{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)} },
 	})
 	if dir != "" && !opt.NoCache && opt.FrameCacheDisk > 0 {
@@ -196,10 +199,12 @@ func (r *Repository) RebuildIndex(ctx context.Context) (blobindex.Rebuilt, error
 	return r.index.Rebuild(ctx)
 }
 
-// Close releases the caches. The repository must not be used afterwards.
+// Close releases the caches. The repository must not be used afterwards. The error is always nil: what becomes of a cache
+// is at most worth a note.
 func (r *Repository) Close() error {
 	r.trees.close()
-	return r.index.Close()
+	r.index.Close()
+	return nil
 }
 
 // note tells the person something.

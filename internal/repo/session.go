@@ -2,7 +2,6 @@ package repo
 
 import (
 	"context"
-	"errors"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
@@ -26,7 +25,7 @@ type (
 // WithSession opens a session, calls fn and ends the session. The blob index is brought up to date first.
 func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	fn func(context.Context, *Session) error,
-) (err error) {
+) error {
 	if _, err := r.Cache(); err != nil {
 		return err
 	}
@@ -36,7 +35,7 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	}
 	if opt.DryRun {
 		dry := r.index.Aside()
-		defer func() { err = errors.Join(err, dry.Close()) }()
+		defer dry.Close()
 		target.Index = overlay{known: live, added: dry}
 		target.Sync = r.index.SyncLocal
 	}

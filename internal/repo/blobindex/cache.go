@@ -110,18 +110,17 @@ func (x *Index) Warm() {
 }
 
 // Close releases the cache. The index must not be used afterwards.
-func (x *Index) Close() error {
+func (x *Index) Close() {
 	x.closeMu.Lock()
 	defer x.closeMu.Unlock()
 	if x.closed {
-		return nil
+		return
 	}
 	x.closed = true
-	err := x.layers.Close()
+	x.layers.close()
 	if x.second.index != nil {
-		err = errors.Join(err, x.second.index.Close())
+		x.second.index.Close()
 	}
-	return err
 }
 
 // Packs yields every pack that was named when the index was brought up to date, or was since. If a cache was lost since, it

@@ -330,14 +330,15 @@ func (s *layers) tooMuch() bool {
 	return false
 }
 
-// Close releases the caches.
-func (s *layers) Close() error {
+// close releases the caches. What is wrong with them now is no concern of a run that is over.
+func (s *layers) close() {
 	s.adding.Lock()
 	defer s.adding.Unlock()
 	s.closed = true
-	var errs []error
 	for _, l := range s.all() {
-		errs = append(errs, l.Close())
+		if err := l.Close(); err != nil && !s.told {
+			s.told = true
+			s.note("the local cache in %s cannot be put away: %v", l.dir, err)
+		}
 	}
-	return errors.Join(errs...)
 }

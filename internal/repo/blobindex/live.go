@@ -76,7 +76,7 @@ func (a Aside) Merge(id format.ID, seg *index.Segment) error {
 }
 
 // Close releases the caches.
-func (a Aside) Close() error { return a.layers.Close() }
+func (a Aside) Close() { a.layers.close() }
 
 func (a Aside) forgetting(ask func() error) error {
 	for {

@@ -34,7 +34,7 @@ func (x *Index) Second(ctx context.Context, lookup func(Places) (bool, error)) (
 		return false, err
 	}
 	if other := x.second.ready.Load(); other != nil {
-		return lookup(better{ctx, x, other})
+		return lookup(better{ctx: ctx, other: other})
 	}
 	return false, nil
 }
@@ -54,7 +54,7 @@ func (x *Index) lookupLocked(ctx context.Context, lookup func(Places) (bool, err
 	if other == nil {
 		return false, nil
 	}
-	ok, err = lookup(better{ctx, x, other})
+	ok, err = lookup(better{ctx: ctx, other: other, first: x})
 	if ok {
 		x.Disproved()
 	}
@@ -64,8 +64,8 @@ func (x *Index) lookupLocked(ctx context.Context, lookup func(Places) (bool, err
 // better is the second index, as it is asked for what the first has not answered.
 type better struct {
 	ctx   context.Context // of the search
-	first *Index
 	other *Index
+	first *Index // which is disproved by what is found; nil: that is for the caller to say
 }
 
 // Lookup looks up those blobs that were not found before.
@@ -84,7 +84,7 @@ func (b better) Lookup(ids []format.ID, out []hashcache.Found) error {
 			lacked--
 		}
 	}
-	if lacked > 0 {
+	if lacked > 0 && b.first != nil {
 		b.first.Disproved()
 	}
 	return nil
@@ -116,7 +116,8 @@ func (x *Index) makeSecond(ctx context.Context) error {
 	opt.Private = true
 	fresh := New(x.st, x.keys, x.repo, opt)
 	if err := fresh.SyncLocal(ctx); err != nil {
-		return fmt.Errorf("read the index of the repository again: %w", errors.Join(err, fresh.Close()))
+		fresh.Close()
+		return fmt.Errorf("read the index of the repository again: %w", err)
 	}
 	x.second.index = fresh
 	x.second.ready.Store(fresh)
