@@ -248,7 +248,7 @@ func TestCacheSpoiledInARun(t *testing.T) {
 	}{
 		{"cut to nothing", func(t *testing.T, file string) { require.NoError(t, os.Truncate(file, 0)) }, false},
 		{"cut to the head", func(t *testing.T, file string) { require.NoError(t, os.Truncate(file, 8192)) }, false},
-		{"zeros", func(t *testing.T, file string) { scribble(t, file, 0, func(p []byte) { clear(p) }) }, false},
+		{"zeros behind the head", func(t *testing.T, file string) { scribble(t, file, 8192, func(p []byte) { clear(p) }) }, false},
 		{"noise behind the head", func(t *testing.T, file string) {
 			scribble(t, file, 8192, func(p []byte) { copy(p, testkit.Noise(3, len(p))) })
 		}, false},
@@ -469,8 +469,8 @@ func TestIndexTooLargeForMemory(t *testing.T) {
 	k.requireWhole()
 }
 
-// TestCacheLostBeforeThePruneIsOver: see blobindex.ErrForgotten. A writer that may have been taken for dead, and does not
-// know any more which packs it relies on, publishes nothing.
+// TestTwoRunsAtOnceOnOneDamagedCache: each of them finds the damage, one replaces the file, and none takes the name from the
+// other's.
 func TestTwoRunsAtOnceOnOneDamagedCache(t *testing.T) {
 	k := newCacheKit(t, 800)
 	k.mustBackup()

@@ -113,6 +113,8 @@ type Cache struct {
 	damaged atomic.Bool
 	discard atomic.Bool // the file is removed at Close
 	told    atomic.Bool
+
+	nameless atomic.Bool // the name of the file was removed: whatever has it now is of another, be it with the same inode
 }
 
 // Open opens the cache file of a repository, and makes it if it is missing. A file that is damaged, of another version
@@ -243,8 +245,8 @@ func (c *Cache) guardEnd(end func() error) (err error) {
 
 // remove takes the name of the file away, if it is still the name of this file.
 func (c *Cache) remove() error {
-	if c.private {
-		return nil // has none
+	if c.private || c.nameless.Swap(true) {
+		return nil
 	}
 	now, err := os.Lstat(c.path)
 	if err == nil && c.identity != nil && !os.SameFile(now, c.identity) {
@@ -360,6 +362,9 @@ func (c *Cache) prepare(repo [16]byte) error {
 			if _, err := tx.CreateBucket([]byte(name)); err != nil {
 				return err
 			}
+		}
+		if err := (&dirState{}).write(tx); err != nil {
+			return err
 		}
 		if err := meta.Put([]byte(metaRepo), repo[:]); err != nil {
 			return err

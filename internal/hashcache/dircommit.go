@@ -34,10 +34,8 @@ type dirState struct {
 }
 
 func readDirState(tx *bolt.Tx) (s dirState, err error) {
+	// There is one from the beginning: to begin anew would be to give out generations and references twice.
 	v := bucket(tx, bucketMeta).Get([]byte(metaDirs))
-	if v == nil {
-		return dirState{}, nil
-	}
 	v, ok := proven([]byte(metaDirs), v, 28)
 	if !ok {
 		return dirState{}, fmt.Errorf("state of directories: %w", ErrDamaged)

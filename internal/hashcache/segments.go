@@ -93,7 +93,10 @@ func enterPack(tx *bolt.Tx, info PackInfo) (uint32, error) {
 		return binary.BigEndian.Uint32(v), putProven(packs, slices.Clone(v), value)
 	}
 	n := uint32(0)
-	if last, _ := packs.Cursor().Last(); len(last) == 4 {
+	if last, v := packs.Cursor().Last(); last != nil {
+		if _, ok := proven(last, v, packSize); !ok || len(last) != 4 {
+			return 0, fmt.Errorf("newest pack: %w", ErrDamaged) // a number would be given out twice
+		}
 		n = binary.BigEndian.Uint32(last) + 1
 	}
 	if err := putProven(packs, number(n), value); err != nil {

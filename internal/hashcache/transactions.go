@@ -7,9 +7,9 @@ import (
 	"hash/fnv"
 	"io"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -20,13 +20,12 @@ import (
 // transactions begins and ends those of a file that may be damaged, or cut short, or overwritten at any moment.
 //
 // bbolt panics at what it cannot believe, and a page of the mapping that is not there any more is a fault of the processor.
-// Both are caught (guard); but a panic while a transaction begins leaves a lock of bbolt behind, for which whoever ends one
-// would wait for ever. So the head of the file is read and proven before each begin, and when one panics all the same,
-// no transaction is ended any more: what they hold goes with the process.
+// Both are caught (guard); but a panic while a transaction begins leaves locks of bbolt behind, for which whoever ends or
+// commits one would wait for ever. So the head of the file is read and proven before each begin, and when one panics all
+// the same, the locks are taken back.
 type transactions struct {
 	beginning sync.Mutex
 	head      []byte // room for the head of the file, of whoever holds beginning
-	stuck     atomic.Bool
 }
 
 const (
@@ -50,17 +49,24 @@ func (c *Cache) begin(writable bool) (tx *bolt.Tx, err error) {
 	defer func() {
 		if tx == nil && err == nil { // a panic
 			c.damaged.Store(true)
-			s.stuck.Store(true)
+			if !writable {
+				unlock(c.db)
+			}
 		}
 	}()
 	return c.db.Begin(writable)
 }
 
+// unlock takes back what a transaction that reads has locked when it panics as it begins: it looks at the meta pages behind
+// two locks, and has no other way to fail there. One that writes takes back its own.
+func unlock(db *bolt.DB) {
+	locks := reflect.ValueOf(db).Elem()
+	(*sync.RWMutex)(locks.FieldByName("mmaplock").Addr().UnsafePointer()).RUnlock()
+	(*sync.Mutex)(locks.FieldByName("metalock").Addr().UnsafePointer()).Unlock()
+}
+
 // end ends a transaction without changing anything. One that was committed is left alone.
 func (c *Cache) end(tx *bolt.Tx) error {
-	if c.txs.stuck.Load() {
-		return nil
-	}
 	if err := tx.Rollback(); err != nil && tx.DB() != nil {
 		return err
 	}
