@@ -44,8 +44,8 @@ type OpenOptions struct {
 	NoCache bool
 	// FrameCache is how many bytes of opened frames are kept in memory; 0: 16 MiB.
 	FrameCache int
-	// HeldBlobs is how many blobs the index knows at most where it has to be in memory, since no disk takes it; 0: about a
-	// million, 100 MB.
+	// HeldBlobs is how many blobs the index knows at most where it has to be in memory, since no disk takes it; 0: half a
+	// million, 60 MB.
 	HeldBlobs int
 	// FrameCacheDisk is how many bytes of sealed tree frames are kept in CacheDir (package framecache); 0: none. It pays
 	// where the store is far away or slow, and not where it is as near as the cache.

@@ -16,8 +16,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// Blobs is the usual bound: 64 to 100 bytes of memory for each.
-const Blobs = 1 << 20
+// Blobs is the usual bound: some 110 bytes of memory for each, 60 MB in all.
+const Blobs = 1 << 19
 
 // Index is the index. It is safe for concurrent use.
 type Index struct {
