@@ -5,8 +5,6 @@ import "errors"
 var (
 	// ErrNothing: none of the sources could be looked at, so there is nothing a snapshot could hold.
 	ErrNothing = errors.New("none of the named sources exists or can be read: check the paths")
-	// ErrCacheFull: the repository has room, but the local cache that holds its index has none.
-	ErrCacheFull = errors.New("the disk of the local cache is full: make room on it, or choose another with --cache-dir")
 	// ErrChanging: a file changed on every attempt to read it, and its serialization forbids storing it like that.
 	ErrChanging = errors.New("changed while it was read")
 )

@@ -7,14 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tidemark-backup/tidemark/internal/backup/recall"
 	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -94,9 +91,6 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 		// first pass has counted stays counted.
 		l.Note("", "compare", err)
 		err = once(err)
-	}
-	if errors.Is(err, unix.ENOSPC) && !errors.Is(err, store.ErrNoSpace) {
-		err = fmt.Errorf("%w: %w", ErrCacheFull, err)
 	}
 	if err != nil {
 		return nil, err

@@ -10,6 +10,12 @@
 //
 // See DirBatch: an entry counts only as long as a snapshot that is known to contain its tree is in the repository.
 //
+// # Damage
+//
+// What could make a backup believe that something is stored which is not, has a checksum of its own: places of blobs,
+// packs, directories, which run wrote and kept them. A page of bbolt has none. What is found damaged, or is not to be read
+// or written any more, is an error; GiveUp then ends the use of the file.
+//
 // The package refuses to know what the index segments are stored in, and what the value of a directory means.
 package hashcache
 
@@ -33,7 +39,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/hashcache/runs"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 type (
@@ -53,7 +58,7 @@ type PackInfo struct {
 
 const (
 	// layout is the version of the buckets below. A file with another one is replaced.
-	layout = 2
+	layout = 3
 	// lockWait is how long Open waits for another process: it may be about to end.
 	lockWait = 200 * time.Millisecond
 	// mapAhead is how far a file may grow before it is mapped anew, in bytes: that of about a million blobs.
@@ -94,6 +99,11 @@ type Cache struct {
 	db      *bolt.DB
 	note    string
 
+	pageSize int         // of db
+	opened   int64       // bytes of the file when it was opened; 0: it is new
+	identity os.FileInfo // of the file
+	txs      transactions
+
 	write   sync.Mutex // held by whoever changes blobs or directories, over several transactions
 	blobs   *runs.Index
 	live    atomic.Pointer[liveSet]
@@ -102,6 +112,9 @@ type Cache struct {
 	dirStep int // dirsPerCommit, which tests make smaller
 	damaged atomic.Bool
 	discard atomic.Bool // the file is removed at Close
+	told    atomic.Bool
+
+	nameless atomic.Bool // the name of the file was removed: whatever has it now is of another, be it with the same inode
 }
 
 // Open opens the cache file of a repository, and makes it if it is missing. A file that is damaged, of another version
@@ -160,22 +173,90 @@ func (c *Cache) Note() string { return c.note }
 // whether that is news.
 func (c *Cache) Discard() bool { return !c.private && !c.discard.Swap(true) }
 
+// Tell reports true once: several find out that the cache is of no use any more, and one of them is to say so.
+func (c *Cache) Tell() bool { return !c.told.Swap(true) }
+
+// Grown reports whether most of the file is of this run: then it is not worth the room that it takes from a full disk.
+func (c *Cache) Grown() bool {
+	st, err := c.file.Stat()
+	return c.private || err != nil || st.Size() > 2*c.opened
+}
+
+// SharesDisk reports whether a folder lies on the disk of the cache.
+func (c *Cache) SharesDisk(dir string) bool {
+	same := false
+	_ = c.door.look(func() error {
+		there, err := os.Stat(dir)
+		same = err == nil && device(there) == device(c.identity)
+		return err
+	})
+	return same
+}
+
+// device returns what a file lies on.
+func device(info os.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Dev)
+	}
+	return 0
+}
+
+// GiveUp ends the use of the file and removes it, so that its room is free at once. All that is asked of the cache from now
+// on fails with ErrDamaged, and Close does no more.
+func (c *Cache) GiveUp() {
+	c.write.Lock()
+	defer c.write.Unlock()
+	if c.damaged.Swap(true) {
+		return // Close removes the name
+	}
+	_ = c.remove()
+	// Who reads just now comes to an end first.
+	_ = c.guardEnd(func() error { return errors.Join(c.lookers.begin(c), c.db.Close()) })
+}
+
 // Close releases the file. A damaged one is removed.
 func (c *Cache) Close() error {
 	if c.damaged.Load() {
 		// bbolt may hold locks that a panic left behind: closing could wait for ever. The descriptor goes with the process.
-		if err := os.Remove(c.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("remove damaged cache: %w", err)
+		return c.remove()
+	}
+	var err error
+	if c.discard.Load() { // while it is locked: afterwards it could be the file of another process
+		err = c.remove()
+	}
+	err = errors.Join(err, c.guardEnd(func() error { return errors.Join(c.lookers.begin(c), c.db.Close()) }))
+	if err != nil {
+		return fmt.Errorf("close cache: %w", err)
+	}
+	return nil
+}
+
+// guardEnd runs what ends the use of the file; that it is damaged is of no interest any more.
+func (c *Cache) guardEnd(end func() error) (err error) {
+	defer func() {
+		if recover() != nil {
+			c.damaged.Store(true)
+			err = c.remove()
 		}
+	}()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	return end()
+}
+
+// remove takes the name of the file away, if it is still the name of this file.
+func (c *Cache) remove() error {
+	if c.private || c.nameless.Swap(true) {
 		return nil
 	}
-	if c.discard.Load() { // while it is locked: afterwards it could be the file of another process
-		if err := os.Remove(c.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return errors.Join(fmt.Errorf("remove damaged cache: %w", err), c.db.Close())
-		}
+	now, err := os.Lstat(c.path)
+	if err == nil && c.identity != nil && !os.SameFile(now, c.identity) {
+		return nil
 	}
-	if err := errors.Join(c.lookers.begin(), c.db.Close()); err != nil {
-		return fmt.Errorf("close cache: %w", err)
+	if err == nil {
+		err = os.Remove(c.path)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove damaged cache: %w", err)
 	}
 	return nil
 }
@@ -200,8 +281,17 @@ func (c *Cache) openFile(repo [16]byte) error {
 	return c.guard("open cache", func() (err error) {
 		c.db, err = bolt.Open(c.path, 0o600, &bolt.Options{
 			OpenFile: func(path string, flag int, mode os.FileMode) (*os.File, error) {
-				c.file, err = os.OpenFile(path, flag, mode)
-				return c.file, err
+				if c.file, err = os.OpenFile(path, flag, mode); err != nil {
+					return nil, err
+				}
+				if c.identity, err = c.file.Stat(); err != nil {
+					return nil, errors.Join(err, c.file.Close())
+				}
+				if !c.identity.Mode().IsRegular() {
+					return nil, errors.Join(errNoFile, c.file.Close())
+				}
+				c.opened = c.identity.Size()
+				return c.file, nil
 			},
 			// While a file grows beyond its mapping, a commit copies every key and value that it holds to the heap, and waits for
 			// all who read. This is room in the address space, not memory.
@@ -220,20 +310,22 @@ func (c *Cache) openFile(repo [16]byte) error {
 			return err
 		}
 		c.db.AllocSize = growStep
+		c.pageSize = c.db.Info().PageSize
 		return c.prepare(repo)
 	})
 }
 
-// replaceable tells a file that is of no use from a disk that is full or a folder that refuses us.
+// replaceable tells a file that is of no use, or cannot be read, from a disk that is full or a folder that refuses us.
 func replaceable(err error) bool {
 	var errno syscall.Errno // of the disk, the folder, the memory
-	return !errors.Is(err, ErrBusy) && !errors.Is(err, ErrStopped) && !errors.As(err, &errno)
+	return !errors.Is(err, ErrBusy) && !errors.Is(err, ErrStopped) &&
+		(!errors.As(err, &errno) || errno == syscall.EIO || errors.Is(err, ErrDamaged))
 }
 
 // prepare makes the buckets of a new file, or finds that an old one is not ours.
 func (c *Cache) prepare(repo [16]byte) error {
 	fresh := false
-	err := c.db.View(func(tx *bolt.Tx) error {
+	err := c.read(func(tx *bolt.Tx) error {
 		meta := bucket(tx, bucketMeta)
 		if meta == nil {
 			name, _ := tx.Cursor().First()
@@ -258,7 +350,7 @@ func (c *Cache) prepare(repo [16]byte) error {
 	if err != nil || !fresh {
 		return err
 	}
-	return c.db.Update(func(tx *bolt.Tx) error {
+	return c.change(func(tx *bolt.Tx) error {
 		meta, err := tx.CreateBucket([]byte(bucketMeta))
 		if err != nil {
 			return err
@@ -271,103 +363,14 @@ func (c *Cache) prepare(repo [16]byte) error {
 				return err
 			}
 		}
+		if err := (&dirState{}).write(tx); err != nil {
+			return err
+		}
 		if err := meta.Put([]byte(metaRepo), repo[:]); err != nil {
 			return err
 		}
 		return meta.Put([]byte(metaLayout), number(layout))
 	})
 }
-
-// guard runs an operation on the file. A damaged file makes bbolt panic, or the processor fault where the file is
-// shorter than the mapping: both become ErrDamaged, and the cache is not touched again.
-func (c *Cache) guard(what string, op func() error) (err error) {
-	if c.damaged.Load() {
-		return fmt.Errorf("%s: %w", what, ErrDamaged)
-	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w (%v)", ErrDamaged, r)
-		}
-		if errors.Is(err, ErrDamaged) {
-			c.damaged.Store(true)
-		}
-		if err != nil {
-			err = fmt.Errorf("%s: %w", what, err)
-		}
-	}()
-	return op()
-}
-
-// update and view are transactions behind the guard.
-func (c *Cache) update(what string, change func(tx *bolt.Tx) error) error {
-	err := c.commit(true, func() error {
-		return c.guard(what, func() error {
-			defer c.lookers.end()
-			if err := errors.Join(c.lookers.begin(), c.db.Update(change)); err != nil {
-				return err
-			}
-			return c.db.View(func(tx *bolt.Tx) error { c.mapped.release(c.db, tx); return nil })
-		})
-	})
-	if errors.Is(err, ErrStopped) {
-		err = fmt.Errorf("%s: %w", what, err)
-	}
-	return err
-}
-
-// commit is one operation of the gate, in which pages are written.
-func (c *Cache) commit(certain bool, write func() error) error {
-	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: certain}
-	if c.private {
-		op = iopolicy.Op{Kind: iopolicy.Write} // nothing waits for it
-	}
-	_, err := c.door.do(op, func(bound int) (int, error) {
-		before, fresh := c.taken(), c.db == nil
-		err := write()
-		n := c.taken() - before
-		if n > 0 {
-			n += c.db.Info().PageSize // the page that makes the others count
-		}
-		if n > 0 && fresh {
-			n += 4 * c.db.Info().PageSize // of an empty file
-		}
-		if err == nil && n > 0 && c.private {
-			err = c.door.push(c.file, 0, 0, bound > 0)
-		}
-		return n, err
-	})
-	return err
-}
-
-// taken returns how many bytes of pages transactions have taken since the file was opened: each writes those it took.
-func (c *Cache) taken() int {
-	if c.db == nil || c.damaged.Load() {
-		return 0
-	}
-	stats := c.db.Stats()
-	return int(stats.TxStats.GetPageAlloc())
-}
-
-func (c *Cache) view(what string, read func(tx *bolt.Tx) error) error {
-	return c.guard(what, func() error {
-		return c.db.View(func(tx *bolt.Tx) error {
-			err := read(tx)
-			c.mapped.looked(c.db, tx, 1)
-			return err
-		})
-	})
-}
-
-// guarded is the file as package runs sees it.
-type guarded struct{ c *Cache }
-
-func (g guarded) View(what string, read func(tx *bolt.Tx) error) error { return g.c.view(what, read) }
-
-func (g guarded) Update(what string, change func(tx *bolt.Tx) error) error {
-	return g.c.update(what, change)
-}
-
-func (g guarded) Looked(tx *bolt.Tx) { g.c.mapped.looked(g.c.db, tx, 1) }
 
 func number(n uint32) []byte { return binary.BigEndian.AppendUint32(make([]byte, 0, 4), n) }

@@ -34,11 +34,10 @@ type dirState struct {
 }
 
 func readDirState(tx *bolt.Tx) (s dirState, err error) {
+	// There is one from the beginning: to begin anew would be to give out generations and references twice.
 	v := bucket(tx, bucketMeta).Get([]byte(metaDirs))
-	if v == nil {
-		return dirState{}, nil
-	}
-	if len(v) != 28 {
+	v, ok := proven([]byte(metaDirs), v, 28)
+	if !ok {
 		return dirState{}, fmt.Errorf("state of directories: %w", ErrDamaged)
 	}
 	s.next, s.writer = DirRef(binary.BigEndian.Uint64(v)), binary.BigEndian.Uint32(v[8:])
@@ -51,7 +50,7 @@ func (s *dirState) write(tx *bolt.Tx) error {
 	v = binary.BigEndian.AppendUint32(v, s.writer)
 	v = binary.BigEndian.AppendUint64(v, s.entries)
 	v = binary.BigEndian.AppendUint64(v, s.swept)
-	return bucket(tx, bucketMeta).Put([]byte(metaDirs), v)
+	return putProven(bucket(tx, bucketMeta), []byte(metaDirs), v)
 }
 
 // commit writes a batch. Its generation is entered by the last transaction: before that, the entries written so far
@@ -136,7 +135,7 @@ func (w *commit) finish(tx *bolt.Tx) error {
 	}
 	kept := bucket(tx, bucketKept)
 	for chunk, bits := range w.kept {
-		if err := kept.Put(keptKey(w.state.writer, chunk), bits); err != nil {
+		if err := putProven(kept, keptKey(w.state.writer, chunk), bits); err != nil {
 			return err
 		}
 	}
@@ -145,7 +144,7 @@ func (w *commit) finish(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	return bucket(tx, bucketWriters).Put(number(w.state.writer), w.snapshot[:])
+	return putProven(bucket(tx, bucketWriters), number(w.state.writer), w.snapshot[:])
 }
 
 // forgetWriters removes generations whose snapshots are gone. A snapshot never comes back: its name is a hash of what
@@ -158,10 +157,11 @@ func (w *commit) forgetWriters(tx *bolt.Tx) error {
 	writers, kept := bucket(tx, bucketWriters), bucket(tx, bucketKept)
 	var gone [][]byte
 	err := writers.ForEach(func(k, v []byte) error {
-		if !live.snapshots[format.ID(v)] {
+		id, err := parseWriter(k, v)
+		if !live.snapshots[id] {
 			gone = append(gone, append([]byte(nil), k...))
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (w *commit) thinBitmaps(tx *bolt.Tx) error {
 	for _, writer := range live.newest[fullBitmaps:] {
 		for chunk, bits := range w.kept {
 			key := keptKey(writer, chunk)
-			old := kept.Get(key)
+			old := keptBits(kept, key)
 			if old == nil {
 				continue
 			}
@@ -215,7 +215,7 @@ func (w *commit) thinBitmaps(tx *bolt.Tx) error {
 			}
 			var err error
 			if any {
-				err = kept.Put(key, left)
+				err = putProven(kept, key, left)
 			} else {
 				err = kept.Delete(key)
 			}

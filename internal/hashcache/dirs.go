@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"maps"
 	"slices"
 
@@ -52,13 +51,11 @@ func (c *Cache) readWriters(snapshots map[format.ID]bool) error {
 	set := &liveSet{snapshots: snapshots, writers: make(map[uint32]format.ID)}
 	err := c.view("read writers of directories", func(tx *bolt.Tx) error {
 		return bucket(tx, bucketWriters).ForEach(func(k, v []byte) error {
-			if len(k) != 4 || len(v) != format.IDSize {
-				return fmt.Errorf("writer: %w", ErrDamaged)
-			}
-			if id := format.ID(v); snapshots[id] {
+			id, err := parseWriter(k, v)
+			if err == nil && snapshots[id] {
 				set.writers[binary.BigEndian.Uint32(k)] = id
 			}
-			return nil
+			return err
 		})
 	})
 	if err != nil {
@@ -70,16 +67,23 @@ func (c *Cache) readWriters(snapshots map[format.ID]bool) error {
 	return nil
 }
 
+// parseWriter returns the snapshot of a run.
+func parseWriter(k, v []byte) (format.ID, error) {
+	v, ok := proven(k, v, format.IDSize)
+	if !ok || len(k) != 4 {
+		return format.ID{}, fmt.Errorf("writer of directories: %w", ErrDamaged)
+	}
+	return format.ID(v), nil
+}
+
 // DirSnapshots returns the snapshots that wrote or confirmed entries, whether they are still in the repository or not.
 func (c *Cache) DirSnapshots() ([]format.ID, error) {
 	var ids []format.ID
 	err := c.view("list writers of directories", func(tx *bolt.Tx) error {
-		return bucket(tx, bucketWriters).ForEach(func(_, v []byte) error {
-			if len(v) != format.IDSize {
-				return fmt.Errorf("writer: %w", ErrDamaged)
-			}
-			ids = append(ids, format.ID(v))
-			return nil
+		return bucket(tx, bucketWriters).ForEach(func(k, v []byte) error {
+			id, err := parseWriter(k, v)
+			ids = append(ids, id)
+			return err
 		})
 	})
 	return ids, err
@@ -102,7 +106,7 @@ func (c *Cache) Dir(key [16]byte, room []byte) (hit DirHit, ok bool, err error) 
 		return DirHit{}, false, nil
 	}
 	err = c.guard("look up directory", func() error {
-		l, err := c.lookers.take(c.db)
+		l, err := c.lookers.take(c)
 		if err != nil {
 			return err
 		}
@@ -117,7 +121,7 @@ func (c *Cache) Dir(key [16]byte, room []byte) (hit DirHit, ok bool, err error) 
 			}
 		}
 		c.mapped.looked(c.db, l.tx, 1)
-		return c.lookers.put(l)
+		return c.lookers.put(c, l)
 	})
 	return hit, ok && err == nil, err
 }
@@ -131,7 +135,7 @@ func (s *liveSet) vouches(kept *bolt.Bucket, e *dirEntry) (format.ID, bool) {
 		if n <= e.writer {
 			break
 		}
-		if bits := kept.Get(keptKey(n, uint32(e.ref/bitsPerChunk))); bitAt(bits, e.ref) {
+		if bitAt(keptBits(kept, keptKey(n, uint32(e.ref/bitsPerChunk))), e.ref) {
 			return s.writers[n], true
 		}
 	}
@@ -140,6 +144,15 @@ func (s *liveSet) vouches(kept *bolt.Bucket, e *dirEntry) (format.ID, bool) {
 
 func keptKey(writer, chunk uint32) []byte {
 	return binary.BigEndian.AppendUint32(number(writer), chunk)
+}
+
+// keptBits returns a chunk of references. One that is damaged says nothing of any: what it kept is a miss.
+func keptBits(kept *bolt.Bucket, key []byte) []byte {
+	bits, ok := proven(key, kept.Get(key), bitsPerChunk/8)
+	if !ok {
+		return nil
+	}
+	return bits
 }
 
 func bitAt(bits []byte, ref DirRef) bool {
@@ -162,13 +175,13 @@ func appendDir(dst, key []byte, e *dirEntry) []byte {
 	dst = binary.AppendUvarint(dst, uint64(e.writer))
 	dst = binary.AppendUvarint(dst, uint64(e.ref))
 	dst = append(dst, e.value...)
-	binary.LittleEndian.PutUint32(dst[start:], dirSum(key, dst[start+4:]))
+	binary.LittleEndian.PutUint32(dst[start:], sum(key, dst[start+4:]))
 	return dst
 }
 
 // parseDir decodes an entry. One that is damaged is as good as none.
 func parseDir(key, p []byte) (e dirEntry, ok bool) {
-	if len(p) < 4 || binary.LittleEndian.Uint32(p) != dirSum(key, p[4:]) {
+	if len(p) < 4 || binary.LittleEndian.Uint32(p) != sum(key, p[4:]) {
 		return dirEntry{}, false
 	}
 	p = p[4:]
@@ -181,9 +194,4 @@ func parseDir(key, p []byte) (e dirEntry, ok bool) {
 		return dirEntry{}, false
 	}
 	return dirEntry{uint32(writer), DirRef(ref), p[n+m:]}, true
-}
-
-func dirSum(key, p []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	return crc32.Update(crc32.Checksum(key, table), table, p)
 }

@@ -21,5 +21,6 @@ var (
 
 	// errForeign: the file is a sound bbolt file, but not one for us.
 	errForeign = errors.New("it belongs to another repository or another version of tidemark")
+	errNoFile  = errors.New("it is not a regular file")
 	errEnded   = errors.New("the batch of directories has ended")
 )

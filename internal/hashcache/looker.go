@@ -27,7 +27,7 @@ type lookers struct {
 }
 
 // take returns a looker that sees all changes that have ended.
-func (s *lookers) take(db *bolt.DB) (*looker, error) {
+func (s *lookers) take(c *Cache) (*looker, error) {
 	s.mu.Lock()
 	age := s.changes
 	if n := len(s.free); n > 0 {
@@ -37,7 +37,7 @@ func (s *lookers) take(db *bolt.DB) (*looker, error) {
 		return l, nil
 	}
 	s.mu.Unlock()
-	tx, err := db.Begin(false)
+	tx, err := c.begin(false)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (s *lookers) take(db *bolt.DB) (*looker, error) {
 }
 
 // put gives back what take returned.
-func (s *lookers) put(l *looker) error {
+func (s *lookers) put(c *Cache, l *looker) error {
 	s.mu.Lock()
 	keep := s.changing == 0 && l.age == s.changes
 	if keep {
@@ -55,11 +55,11 @@ func (s *lookers) put(l *looker) error {
 	if keep {
 		return nil
 	}
-	return l.tx.Rollback()
+	return c.end(l.tx)
 }
 
 // begin ends all that nobody uses, and none is kept until end.
-func (s *lookers) begin() error {
+func (s *lookers) begin(c *Cache) error {
 	s.mu.Lock()
 	free := s.free
 	s.free = nil
@@ -67,7 +67,7 @@ func (s *lookers) begin() error {
 	s.changes++
 	s.mu.Unlock()
 	for _, l := range free {
-		if err := l.tx.Rollback(); err != nil {
+		if err := c.end(l.tx); err != nil {
 			return err
 		}
 	}

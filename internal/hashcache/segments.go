@@ -85,17 +85,24 @@ func gather(tx *bolt.Tx, seg *index.Segment) ([]runs.Record, error) {
 func enterPack(tx *bolt.Tx, info PackInfo) (uint32, error) {
 	packs, ids := bucket(tx, bucketPacks), bucket(tx, bucketPackIDs)
 	value := appendPack(nil, &info)
-	if v := ids.Get(info.ID[:]); len(v) == 4 {
-		return binary.BigEndian.Uint32(v), packs.Put(slices.Clone(v), value)
+	if v := ids.Get(info.ID[:]); v != nil {
+		v, ok := proven(info.ID[:], v, 4)
+		if !ok {
+			return 0, fmt.Errorf("number of pack %s: %w", info.ID.Short(), ErrDamaged)
+		}
+		return binary.BigEndian.Uint32(v), putProven(packs, slices.Clone(v), value)
 	}
 	n := uint32(0)
-	if last, _ := packs.Cursor().Last(); len(last) == 4 {
+	if last, v := packs.Cursor().Last(); last != nil {
+		if _, ok := proven(last, v, packSize); !ok || len(last) != 4 {
+			return 0, fmt.Errorf("newest pack: %w", ErrDamaged) // a number would be given out twice
+		}
 		n = binary.BigEndian.Uint32(last) + 1
 	}
-	if err := packs.Put(number(n), value); err != nil {
+	if err := putProven(packs, number(n), value); err != nil {
 		return 0, err
 	}
-	return n, ids.Put(info.ID[:], number(n))
+	return n, putProven(ids, info.ID[:], number(n))
 }
 
 func appendPack(dst []byte, p *PackInfo) []byte {
@@ -126,7 +133,8 @@ func (c *Cache) Pack(n uint32) (PackInfo, error) {
 		if v == nil {
 			return fmt.Errorf("pack %d: %w", n, ErrNoPack)
 		}
-		if len(v) != packSize {
+		v, ok := proven(number(n), v, packSize)
+		if !ok {
 			return fmt.Errorf("pack %d: %w", n, ErrDamaged)
 		}
 		info = parsePack(v)

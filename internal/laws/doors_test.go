@@ -23,7 +23,7 @@ func exceptions() []exception {
 		{"internal/localfs", nil, "door 1: sources and targets of a restore"},
 		{"internal/store/local", nil, "door 2: the files of a repository"},
 		{
-			"internal/hashcache", []string{"os.MkdirAll", "os.Remove", "os.CreateTemp", "os.OpenFile", "bbolt.Open"},
+			"internal/hashcache", []string{"os.MkdirAll", "os.Remove", "os.CreateTemp", "os.OpenFile", "os.Stat", "os.Lstat", "bbolt.Open"},
 			"bbolt maps its file into memory, which no door can stand in front of",
 		},
 		{"internal/repo/framecache", nil, "copies of sealed frames on this machine, which may vanish at any time"},

@@ -33,7 +33,8 @@ func guardedRooms() []guardedRoom {
 		}},
 		{"internal/hashcache", nil, []string{"do", "look", "commit"}, map[string]string{
 			"OpenTemp: os.Remove": "a temporary file is removed although ctx has ended",
-			"Close: os.Remove":    "a damaged cache is removed although ctx has ended",
+			"remove: os.Remove":   "a damaged cache is removed although ctx has ended",
+			"remove: os.Lstat":    "before that, to see whether it still has that name",
 			"letGo: unix.Syscall": "is advice about page tables, not about a device",
 			"release: .Info":      "asks the database where it is mapped",
 		}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/blobindex"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -23,11 +24,11 @@ const warmFrom = 1 << 10
 // Locate looks up where blobs lie. out must be as long as ids. A blob that is not found after everything was tried (new
 // index segments, packs that no segment names, the index made anew) has OK false; that is no error here.
 func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []hashcache.Found) error {
-	_, err := r.index.Search(ctx, func(c *hashcache.Cache) (bool, error) {
+	_, err := r.index.Search(ctx, func(in blobindex.Places) (bool, error) {
 		if len(ids) >= warmFrom {
-			r.warm.Do(c.Warm)
+			r.index.Warm()
 		}
-		if err := r.index.Lookup(c, ids, out); err != nil {
+		if err := in.Lookup(ids, out); err != nil {
 			return false, fmt.Errorf("look up blobs: %w", err)
 		}
 		for i := range ids {
@@ -105,11 +106,14 @@ func (r *Repository) loadFrom(ctx context.Context, id format.ID, at place) ([]by
 // find looks a blob up, trying everything.
 func (r *Repository) find(ctx context.Context, id format.ID) (place, error) {
 	var at place
-	found, err := r.index.Search(ctx, func(c *hashcache.Cache) (ok bool, err error) {
-		at, ok, err = lookUp(c, id)
+	found, err := r.index.Search(ctx, func(in blobindex.Places) (ok bool, err error) {
+		at, ok, err = lookUp(in, id)
 		return ok, err
 	})
-	if err == nil && !found {
+	switch {
+	case err == nil && !found && !r.index.Complete():
+		err = fmt.Errorf("%w: %w", blobindex.ErrNoRoom, store.ErrNotExist)
+	case err == nil && !found:
 		err = fmt.Errorf("it is in no pack of this repository: %w", store.ErrNotExist)
 	}
 	return at, err
@@ -118,8 +122,8 @@ func (r *Repository) find(ctx context.Context, id format.ID) (place, error) {
 // refind looks for a blob somewhere else than at a place that is gone.
 func (r *Repository) refind(ctx context.Context, id format.ID, gone place) (place, error) {
 	var at place
-	found, err := r.index.Search(ctx, func(c *hashcache.Cache) (ok bool, err error) {
-		at, ok, err = lookUp(c, id)
+	found, err := r.index.Search(ctx, func(in blobindex.Places) (ok bool, err error) {
+		at, ok, err = lookUp(in, id)
 		return ok && at.pack.ID != gone.pack.ID, err
 	})
 	if err == nil && !found {
@@ -128,15 +132,15 @@ func (r *Repository) refind(ctx context.Context, id format.ID, gone place) (plac
 	return at, err
 }
 
-func lookUp(c *hashcache.Cache, id format.ID) (place, bool, error) {
+func lookUp(in blobindex.Places, id format.ID) (place, bool, error) {
 	var found [1]hashcache.Found
-	if err := c.Lookup([]format.ID{id}, found[:]); err != nil {
+	if err := in.Lookup([]format.ID{id}, found[:]); err != nil {
 		return place{}, false, fmt.Errorf("look up blob: %w", err)
 	}
 	if !found[0].OK {
 		return place{}, false, nil
 	}
-	info, err := c.Pack(found[0].Loc.Pack)
+	info, err := in.Pack(found[0].Loc.Pack)
 	if errors.Is(err, hashcache.ErrNoPack) {
 		return place{}, false, nil // a place that cannot be is none
 	}

@@ -44,6 +44,9 @@ type OpenOptions struct {
 	NoCache bool
 	// FrameCache is how many bytes of opened frames are kept in memory; 0: 16 MiB.
 	FrameCache int
+	// HeldBlobs is how many blobs the index knows at most where it has to be in memory, since no disk takes it; 0: half a
+	// million, 60 MB.
+	HeldBlobs int
 	// FrameCacheDisk is how many bytes of sealed tree frames are kept in CacheDir (package framecache); 0: none. It pays
 	// where the store is far away or slow, and not where it is as near as the cache.
 	FrameCacheDisk int64
@@ -68,7 +71,6 @@ type Repository struct {
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
 	sealed        sync.Pool // *[]byte: room for a sealed frame
-	warm          sync.Once // the local index was read as a whole
 
 	slotMu sync.Mutex
 	slot   format.ID // the slot that opened the repository
@@ -150,7 +152,7 @@ func newRepository(ctx context.Context, st store.Store, conf *config.Config, key
 		dir = filepath.Join(dir, conf.ID.String())
 	}
 	r.index = blobindex.New(st, key.keys, conf.ID, blobindex.Options{
-		Dir: dir, Private: opt.NoCache, Notify: opt.Notify,
+		Dir: dir, Private: opt.NoCache, HeldBlobs: opt.HeldBlobs, Notify: opt.Notify,
 		Door: func(dir string) hashcache.Door { return hashcache.Door{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)} },
 	})
 	if dir != "" && !opt.NoCache && opt.FrameCacheDisk > 0 {
@@ -176,8 +178,8 @@ func (r *Repository) Config() *config.Config { return r.config }
 // Store returns the store beneath the repository.
 func (r *Repository) Store() store.Store { return r.st }
 
-// Cache returns the local cache, opened at the first call. Verbs that need no blob index never open it, so that they
-// run beside a backup without taking anything from it.
+// Cache returns the local cache, opened at the first call; nil if there is no disk for one. Verbs that need no blob index
+// never open it, so that they run beside a backup without taking anything from it.
 func (r *Repository) Cache() (*hashcache.Cache, error) { return r.index.Cache() }
 
 // CacheFolder returns the folder of this repository's caches, "" if it has none. It may not be there yet.
@@ -197,10 +199,12 @@ func (r *Repository) RebuildIndex(ctx context.Context) (blobindex.Rebuilt, error
 	return r.index.Rebuild(ctx)
 }
 
-// Close releases the caches. The repository must not be used afterwards.
+// Close releases the caches. The repository must not be used afterwards. The error is always nil: what becomes of a cache
+// is at most worth a note.
 func (r *Repository) Close() error {
 	r.trees.close()
-	return r.index.Close()
+	r.index.Close()
+	return nil
 }
 
 // note tells the person something.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/blobindex"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -17,8 +17,8 @@ func (r *Repository) loadSecond(ctx context.Context, id format.ID, at place, fir
 		return nil, first
 	}
 	var now place
-	found, err := r.index.Second(ctx, func(c *hashcache.Cache) (ok bool, err error) {
-		now, ok, err = lookUp(c, id)
+	found, err := r.index.Second(ctx, func(in blobindex.Places) (ok bool, err error) {
+		now, ok, err = lookUp(in, id)
 		return ok, err
 	})
 	now.loc.Pack = at.loc.Pack // numbers differ from index to index

@@ -2,7 +2,6 @@ package repo
 
 import (
 	"context"
-	"errors"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
@@ -26,21 +25,18 @@ type (
 // WithSession opens a session, calls fn and ends the session. The blob index is brought up to date first.
 func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	fn func(context.Context, *Session) error,
-) (err error) {
-	c, err := r.Cache()
-	if err != nil {
+) error {
+	if _, err := r.Cache(); err != nil {
 		return err
 	}
+	live := r.index.Live(ctx)
 	target := session.Target{
-		Store: r.st, Keys: r.keys, Index: c, Sync: r.Sync, Packs: r.index.Packs, Trees: r.trees.keep,
+		Store: r.st, Keys: r.keys, Index: live, Sync: r.Sync, Packs: r.index.Packs, Trees: r.trees.keep,
 	}
 	if opt.DryRun {
-		dry, err := r.index.Temporary()
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, dry.Close()) }()
-		target.Index = overlay{known: c, added: dry}
+		dry := r.index.Aside()
+		defer dry.Close()
+		target.Index = overlay{known: live, added: dry}
 		target.Sync = r.index.SyncLocal
 	}
 	return session.Run(ctx, target, opt, fn)
@@ -48,7 +44,7 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 
 // overlay is the index of a dry run: what the repository holds, and on top what the run would have added. That part is
 // in a file too, because memory must not grow with the amount of data.
-type overlay struct{ known, added *hashcache.Cache }
+type overlay struct{ known, added session.Index }
 
 // addedPack marks numbers of packs that are in added.
 const addedPack = 1 << 31

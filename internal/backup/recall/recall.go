@@ -46,7 +46,7 @@ func (b *Boot) tag() []byte { return b[:bootSize] }
 func Open(r *repo.Repository, listed []repo.Listed, blank bool, boot Boot, l *report.Ledger,
 ) (*Memory, error) {
 	cache, err := r.Cache()
-	if err != nil {
+	if err != nil || cache == nil {
 		return nil, err
 	}
 	m := &Memory{ledger: l, blank: blank, cache: cache, starts: make(map[format.ID]tree.Time, len(listed))}
@@ -76,7 +76,7 @@ func Open(r *repo.Repository, listed []repo.Listed, blank bool, boot Boot, l *re
 
 // forget ends the use of the cache for directories, and tells it once.
 func (m *Memory) forget(err error) {
-	if err != nil && !m.broken.Swap(true) && !errors.Is(err, hashcache.ErrStopped) {
+	if err != nil && !m.broken.Swap(true) && !errors.Is(err, hashcache.ErrStopped) && m.cache.Tell() {
 		m.ledger.Note("", "remember directories in the cache", err)
 	}
 }

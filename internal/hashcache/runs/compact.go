@@ -186,6 +186,7 @@ func (x *Index) removeUnlisted() error {
 // runReader reads a run from front to back.
 type runReader struct {
 	cursor *bolt.Cursor
+	run    uint32
 	block  block
 	i      int // of the record in the block
 	id     format.ID
@@ -199,7 +200,7 @@ func newRunReader(tx *bolt.Tx, n uint32, after *format.ID) (*runReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runReader{cursor: b.Cursor()}
+	r := &runReader{cursor: b.Cursor(), run: n}
 	if after == nil {
 		_, v := r.cursor.First()
 		return r, r.enter(v)
@@ -221,7 +222,7 @@ func (r *runReader) enter(v []byte) (err error) {
 	if r.ok = v != nil; !r.ok {
 		return nil
 	}
-	if r.block, err = parseBlock(v); err != nil {
+	if r.block, err = parseBlock(v, r.run); err != nil {
 		return err
 	}
 	r.i = -1

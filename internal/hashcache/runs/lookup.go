@@ -75,7 +75,7 @@ func (x *Index) search(s *lookup, tx *bolt.Tx, n uint32, filters *filterSet, ids
 		}
 		var err error
 		if key != nil {
-			if out[i], err = find(value, id); err != nil {
+			if out[i], err = find(value, n, id); err != nil {
 				return err
 			}
 		}
@@ -87,9 +87,9 @@ func (x *Index) search(s *lookup, tx *bolt.Tx, n uint32, filters *filterSet, ids
 	return nil
 }
 
-// find looks for an ID in a block.
-func find(value []byte, id *format.ID) (Found, error) {
-	b, err := parseBlock(value)
+// find looks for an ID in a block of a run.
+func find(value []byte, run uint32, id *format.ID) (Found, error) {
+	b, err := parseBlock(value, run)
 	if err != nil {
 		return Found{}, err
 	}

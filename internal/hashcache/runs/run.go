@@ -3,6 +3,7 @@ package runs
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -116,9 +117,10 @@ func (w *runWriter) flush() error {
 		return nil
 	}
 	last := append([]byte(nil), w.ids[len(w.ids)-format.IDSize:]...)
-	block := make([]byte, 0, 2+len(w.ids)+len(w.locs)) // bbolt keeps it until the commit
+	block := make([]byte, sumSize, blockHead+len(w.ids)+len(w.locs)) // bbolt keeps it until the commit
 	block = binary.LittleEndian.AppendUint16(block, uint16(w.n))
 	block = append(append(block, w.ids...), w.locs...)
+	binary.LittleEndian.PutUint32(block, blockSum(w.number, block[sumSize:]))
 	w.n, w.ids, w.locs = 0, w.ids[:0], w.locs[:0]
 	return w.blocks.Put(last, block)
 }
@@ -149,15 +151,27 @@ type block struct {
 	locs []byte // five varints each
 }
 
-func parseBlock(p []byte) (block, error) {
-	if len(p) < 2 {
+// parseBlock opens a block of run r. What it says would be believed, and a backup store nothing where there is nothing:
+// so a block has a checksum, and is of the one run that wrote it, as an old page of the file may have come back.
+func parseBlock(p []byte, r uint32) (block, error) {
+	if len(p) < blockHead || binary.LittleEndian.Uint32(p) != blockSum(r, p[sumSize:]) {
 		return block{}, fmt.Errorf("block: %w", ErrDamaged)
 	}
-	n := int(binary.LittleEndian.Uint16(p)) * format.IDSize
-	if n == 0 || len(p)-2 < n {
+	n := int(binary.LittleEndian.Uint16(p[sumSize:])) * format.IDSize
+	p = p[blockHead:]
+	if n == 0 || len(p) < n {
 		return block{}, fmt.Errorf("block: %w", ErrDamaged)
 	}
-	return block{p[2 : 2+n], p[2+n:]}, nil
+	return block{p[:n], p[n:]}, nil
+}
+
+const (
+	sumSize   = 4
+	blockHead = sumSize + 2 // and the number of records
+)
+
+func blockSum(r uint32, p []byte) uint32 {
+	return crc32.Update(r, crc32.MakeTable(crc32.Castagnoli), p)
 }
 
 func (b *block) len() int { return len(b.ids) / format.IDSize }

@@ -24,7 +24,7 @@ import (
 )
 
 // ErrDamaged: the file does not hold what was written to it.
-var ErrDamaged = errors.New("the local cache is damaged; run the command again, the cache is then rebuilt")
+var ErrDamaged = errors.New("the local cache is damaged")
 
 // Loc is where a blob lies.
 type Loc struct {

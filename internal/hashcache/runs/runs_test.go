@@ -323,12 +323,15 @@ func FuzzBlock(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value, want []byte) {
 		var id format.ID
 		copy(id[:], want)
-		found, err := find(value, &id)
+		value = append(binary.LittleEndian.AppendUint32(nil, blockSum(7, value)), value...)
+		_, err := find(value, 8, &id)
+		require.ErrorIs(t, err, ErrDamaged, "a block of another run")
+		found, err := find(value, 7, &id)
 		if err != nil {
 			require.ErrorIs(t, err, ErrDamaged)
 			require.False(t, found.OK)
 		}
-		b, err := parseBlock(value)
+		b, err := parseBlock(value, 7)
 		if err != nil {
 			return
 		}

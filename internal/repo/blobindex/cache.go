@@ -7,46 +7,69 @@ import (
 	"path/filepath"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/hashcache/held"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 const cacheFile = "cache.db"
 
-// Cache returns the local cache of this repository, opened at the first call. Verbs that need no blob index never open
-// it, so that they run beside a backup without taking anything from it.
+// Cache returns the local cache of this repository, opened at the first call, for what it remembers besides blobs; nil if
+// there is no disk for one. Verbs that need no blob index never open it, so that they run beside a backup without taking
+// anything from it.
 func (x *Index) Cache() (*hashcache.Cache, error) {
-	x.cacheMu.Lock()
-	defer x.cacheMu.Unlock()
-	if x.closed {
+	if x.isClosed() {
 		return nil, fmt.Errorf("open cache: %w", os.ErrClosed)
 	}
-	if x.cache != nil {
-		return x.cache, nil
-	}
-	c, err := x.openCache()
+	c, err := x.layers.first()
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	x.cache = c
-	return c, nil
+	onDisk, _ := c.(*hashcache.Cache)
+	return onDisk, nil
 }
 
-// openCache opens the cache of this repository, or a private one where that is wanted or the other cannot be used:
-// without its cache a run is slower, which is no reason to fail.
-func (x *Index) openCache() (*hashcache.Cache, error) {
-	if x.opt.Private || x.opt.Dir == "" {
-		return x.Temporary()
+func (x *Index) isClosed() bool {
+	x.closeMu.Lock()
+	defer x.closeMu.Unlock()
+	return x.closed
+}
+
+// newLayers returns where the caches of a run may lie. Without its cache a run is slower, which is no reason to fail.
+func (x *Index) newLayers(private bool) *layers {
+	s := &layers{note: x.note, limit: held.Blobs}
+	if x.opt.HeldBlobs > 0 {
+		s.limit = x.opt.HeldBlobs
 	}
+	dir := x.opt.Dir
+	if dir != "" && !private {
+		s.places = append(s.places, place{dir, x.openShared})
+	}
+	for _, dir := range [...]string{dir, os.TempDir()} {
+		if dir != "" {
+			s.places = append(s.places, place{dir, func() (known, error) {
+				c, err := hashcache.OpenTemp(dir, x.repo, x.opt.Door(dir))
+				if err != nil {
+					return nil, err
+				}
+				return c, nil
+			}})
+		}
+	}
+	return s
+}
+
+// openShared opens the cache that outlives the run.
+func (x *Index) openShared() (known, error) {
 	c, err := hashcache.Open(filepath.Join(x.opt.Dir, cacheFile), x.repo, x.opt.Door(x.opt.Dir))
 	switch {
 	case errors.Is(err, hashcache.ErrStopped):
 		return nil, err
 	case errors.Is(err, hashcache.ErrBusy):
 		x.note("another run uses the cache of this repository, so this one makes a temporary cache for itself")
-		return x.Temporary()
+		return nil, err
 	case err != nil:
 		x.note("the cache cannot be used, a temporary one takes its place: %v", err)
-		return x.Temporary()
+		return nil, err
 	}
 	if note := c.Note(); note != "" {
 		x.note("%s", note)
@@ -54,70 +77,67 @@ func (x *Index) openCache() (*hashcache.Cache, error) {
 	return c, nil
 }
 
-// Temporary makes an empty cache that is gone once the caller closes it. It lies beside the shared cache where that is
-// possible: the folder for temporary files may be in memory.
-func (x *Index) Temporary() (*hashcache.Cache, error) {
-	if x.opt.Dir != "" {
-		if c, err := x.OpenTemp(x.opt.Dir); err == nil || errors.Is(err, hashcache.ErrStopped) {
-			return c, err
-		}
-	}
-	return x.OpenTemp("")
-}
-
 // Folder returns the folder of the cache, "" if it has none.
 func (x *Index) Folder() string { return x.opt.Dir }
 
-// OpenTemp is Temporary in a folder of the caller's choice; "" is the system's.
-func (x *Index) OpenTemp(dir string) (*hashcache.Cache, error) {
+// OpenNumbered makes an index for numbers of blobs in a folder of the caller's choice, or, if that is "" or cannot be used,
+// in the system's for temporary files.
+func (x *Index) OpenNumbered(dir string) (*hashcache.Numbered, error) {
+	temp := os.TempDir()
 	if dir == "" {
-		dir = os.TempDir()
+		dir = temp
 	}
-	return hashcache.OpenTemp(dir, x.repo, x.opt.Door(dir))
+	n, err := hashcache.OpenNumbered(dir, x.opt.Door(dir))
+	if err == nil || errors.Is(err, hashcache.ErrStopped) || dir == temp {
+		return n, err
+	}
+	n, other := hashcache.OpenNumbered(temp, x.opt.Door(temp))
+	if other != nil {
+		return nil, errors.Join(err, other)
+	}
+	return n, nil
 }
 
-// OpenNumbered makes an index for numbers of blobs in a folder of the caller's choice; "" is the system's.
-func (x *Index) OpenNumbered(dir string) (*hashcache.Numbered, error) {
-	if dir == "" {
-		dir = os.TempDir()
-	}
-	return hashcache.OpenNumbered(dir, x.opt.Door(dir))
+// Warm reads the cache from front to back, once and if it is not large: see hashcache.Cache.Warm.
+func (x *Index) Warm() {
+	x.warm.Do(func() {
+		if list := x.layers.all(); len(list) > 0 {
+			if c, onDisk := list[0].known.(*hashcache.Cache); onDisk && !list[0].lost.Load() {
+				c.Warm()
+			}
+		}
+	})
 }
 
 // Close releases the cache. The index must not be used afterwards.
-func (x *Index) Close() error {
-	x.cacheMu.Lock()
-	defer x.cacheMu.Unlock()
+func (x *Index) Close() {
+	x.closeMu.Lock()
+	defer x.closeMu.Unlock()
 	if x.closed {
-		return nil
+		return
 	}
 	x.closed = true
-	var errs []error
-	if x.cache != nil {
-		errs = append(errs, x.cache.Close())
-	}
+	x.layers.close()
 	if x.second.index != nil {
-		errs = append(errs, x.second.index.Close())
+		x.second.index.Close()
 	}
-	return errors.Join(errs...)
 }
 
-// Packs yields every pack that the index names at the moment.
+// Packs yields every pack that was named when the index was brought up to date, or was since. If a cache was lost since, it
+// cannot: the error is ErrForgotten.
 func (x *Index) Packs(yield func(format.ID) error) error {
-	c, err := x.Cache()
-	if err != nil {
+	if x.layers.losses.Load() != x.lossesBefore.Load() {
+		return ErrForgotten
+	}
+	if _, err := x.Cache(); err != nil {
 		return err
 	}
-	for n := uint32(0); ; n++ {
-		info, err := c.Pack(n)
-		if errors.Is(err, hashcache.ErrNoPack) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("list packs of the index: %w", err)
-		}
-		if err := yield(info.ID); err != nil {
-			return err
-		}
+	err := x.layers.packs(yield)
+	if errors.Is(err, errLost) {
+		err = ErrForgotten
 	}
+	if err != nil {
+		return fmt.Errorf("list packs of the index: %w", err)
+	}
+	return nil
 }

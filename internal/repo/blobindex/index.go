@@ -8,11 +8,14 @@ package blobindex
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
@@ -24,6 +27,8 @@ type Options struct {
 	Private bool
 	// Door returns how the caches in a folder come to its device; nil: through no gate.
 	Door func(dir string) hashcache.Door
+	// HeldBlobs is how many blobs an index in memory knows at most, where there is no disk for it; 0: held.Blobs.
+	HeldBlobs int
 	// Notify is told what a person should know that is not an error.
 	Notify func(text string)
 }
@@ -35,9 +40,13 @@ type Index struct {
 	repo [16]byte
 	opt  Options
 
-	cacheMu sync.Mutex
-	cache   *hashcache.Cache // nil until it is needed
+	closeMu sync.Mutex
 	closed  bool
+
+	layers       *layers
+	lossesBefore atomic.Int64 // of layers, when the index was brought up to date last
+	spilled      atomic.Bool  // it was told that blobs are left out
+	warm         sync.Once
 
 	syncMu   sync.Mutex
 	synced   bool // brought up to date at least once
@@ -53,7 +62,9 @@ func New(st store.Store, keys *seal.Keys, repo [16]byte, opt Options) *Index {
 	if opt.Door == nil {
 		opt.Door = func(string) hashcache.Door { return hashcache.Door{} }
 	}
-	return &Index{st: st, keys: keys, repo: repo, opt: opt}
+	x := &Index{st: st, keys: keys, repo: repo, opt: opt}
+	x.layers = x.newLayers(opt.Private)
+	return x
 }
 
 // Sync brings the index up to date with the segments on the target. Segments that are damaged, or vanished without
@@ -70,28 +81,55 @@ func (x *Index) sync(ctx context.Context, mode syncMode) error {
 	return x.syncLocked(ctx, mode)
 }
 
-// Ready returns the cache, which it brings up to date if that was not done yet.
-func (x *Index) Ready(ctx context.Context) (*hashcache.Cache, error) {
+// Places is what a lookup is made in.
+type Places interface {
+	Lookup(ids []format.ID, out []hashcache.Found) error
+	Pack(n uint32) (hashcache.PackInfo, error)
+}
+
+// ready brings the index up to date if that was not done yet.
+func (x *Index) ready(ctx context.Context) error {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
-	if !x.synced {
-		if err := x.syncLocked(ctx, mayDrop); err != nil {
-			return nil, err
-		}
+	if x.synced {
+		return nil
 	}
-	return x.Cache()
+	return x.syncLocked(ctx, mayDrop)
+}
+
+// mend makes up for a cache that was lost.
+func (x *Index) mend(ctx context.Context) error {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	return x.mendLocked(ctx)
+}
+
+func (x *Index) mendLocked(ctx context.Context) error {
+	if !x.layers.lacks() {
+		return nil
+	}
+	return x.syncLocked(ctx, localOnly)
 }
 
 // Search calls lookup until it reports success: with the index as it is, with the newest segments, with a second index that
 // is made anew, and with the packs that no segment names. This is tried once after each Sync, and the second index is
-// made once; it is another cache, asked after the first.
-func (x *Index) Search(ctx context.Context, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
-	c, err := x.Ready(ctx)
-	if err != nil {
+// made once; it is asked after the first, for what that has not answered.
+func (x *Index) Search(ctx context.Context, lookup func(Places) (bool, error)) (bool, error) {
+	if err := x.ready(ctx); err != nil {
 		return false, err
 	}
-	if ok, err := lookup(c); ok || err != nil {
-		return ok, err
+	for {
+		ok, err := lookup(x.layers)
+		if errors.Is(err, errLost) {
+			err = x.mend(ctx)
+			if err == nil {
+				continue
+			}
+		}
+		if ok || err != nil {
+			return ok, err
+		}
+		break
 	}
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
@@ -101,12 +139,15 @@ func (x *Index) Search(ctx context.Context, lookup func(*hashcache.Cache) (bool,
 				return false, err
 			}
 		}
-		if ok, err := x.lookupLocked(c, lookup); ok || err != nil || x.searched {
+		if ok, err := x.lookupLocked(ctx, lookup); ok || err != nil || x.searched {
 			return ok, err
 		}
 	}
 	return false, nil
 }
+
+// Complete reports whether all blobs of the repository are known. If not, ErrNoRoom is why.
+func (x *Index) Complete() bool { return !x.layers.tooMuch() }
 
 func (x *Index) readNewLocked(ctx context.Context) error { return x.syncLocked(ctx, growOnly) }
 

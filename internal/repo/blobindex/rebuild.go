@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -33,7 +32,7 @@ type Rebuilt struct {
 // rebuild gathers packs into segments.
 type rebuild struct {
 	x          *Index
-	cache      *hashcache.Cache
+	cache      *layers
 	supersedes []format.ID
 	seg        index.Segment
 	blobs      int
@@ -49,15 +48,11 @@ type packFile struct {
 
 // rebuildLocked expects a cache that is up to date. The first new segment supersedes the given ones.
 func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode syncMode) (Rebuilt, error) {
-	c, err := x.Cache()
-	if err != nil {
-		return Rebuilt{}, err
-	}
 	files, err := x.unnamedPacks(ctx)
 	if err != nil {
 		return Rebuilt{}, err
 	}
-	b := &rebuild{x: x, cache: c, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
+	b := &rebuild{x: x, cache: x.layers, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
 	err = object.InOrder(ctx, len(files), trailersAtOnce,
 		func(ctx context.Context, i int) (readTable, error) { return x.readTable(ctx, files[i]) },
 		func(i int, t readTable) error { return b.add(ctx, files[i], t) })
@@ -95,9 +90,9 @@ func (x *Index) unnamedPacks(ctx context.Context) ([]packFile, error) {
 	slices.SortFunc(files, func(a, b packFile) int { return a.id.Compare(b.id) })
 	named := make(map[format.ID]bool)
 	note := func(id format.ID) error { named[id] = true; return nil }
-	err = x.Packs(note)
+	err = x.layers.packs(note)
 	if err == nil && x.second.index != nil {
-		err = x.second.index.Packs(note)
+		err = x.second.index.layers.packs(note)
 	}
 	if err != nil {
 		return nil, err

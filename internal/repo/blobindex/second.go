@@ -22,43 +22,83 @@ type second struct {
 	tried    bool // once per run: a repository that has lost blobs must not read all segments for each
 	err      error
 	index    *Index
-	cache    atomic.Pointer[hashcache.Cache] // that of index, once it is complete
+	ready    atomic.Pointer[Index] // index, once it is complete
 }
 
 // Second calls lookup with an index that is made anew from the segments, for one who has found that a place is wrong. It
 // reports false if there is none that could know better than the cache.
-func (x *Index) Second(ctx context.Context, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
+func (x *Index) Second(ctx context.Context, lookup func(Places) (bool, error)) (bool, error) {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	if err := x.makeSecondLocked(ctx); err != nil {
 		return false, err
 	}
-	if c := x.second.cache.Load(); c != nil {
-		return lookup(c)
+	if other := x.second.ready.Load(); other != nil {
+		return lookup(better{ctx: ctx, other: other})
 	}
 	return false, nil
 }
 
 // lookupLocked calls lookup with the cache, and with the second index if there is one.
-func (x *Index) lookupLocked(c *hashcache.Cache, lookup func(*hashcache.Cache) (bool, error)) (bool, error) {
-	if ok, err := lookup(c); ok || err != nil {
+func (x *Index) lookupLocked(ctx context.Context, lookup func(Places) (bool, error)) (bool, error) {
+	ok, err := lookup(x.layers)
+	for errors.Is(err, errLost) {
+		if err = x.mendLocked(ctx); err == nil {
+			ok, err = lookup(x.layers)
+		}
+	}
+	if ok || err != nil {
 		return ok, err
 	}
-	other := x.second.cache.Load()
+	other := x.second.ready.Load()
 	if other == nil {
 		return false, nil
 	}
-	ok, err := lookup(other)
+	ok, err = lookup(better{ctx: ctx, other: other, first: x})
 	if ok {
 		x.Disproved()
 	}
 	return ok, err
 }
 
+// better is the second index, as it is asked for what the first has not answered.
+type better struct {
+	ctx   context.Context // of the search
+	other *Index
+	first *Index // which is disproved by what is found; nil: that is for the caller to say
+}
+
+// Lookup looks up those blobs that were not found before.
+func (b better) Lookup(ids []format.ID, out []hashcache.Found) error {
+	lacked := 0
+	for i := range out {
+		if !out[i].OK {
+			lacked++
+		}
+	}
+	if err := missing(b.other.Live(b.ctx), ids, out, secondPack); err != nil {
+		return err
+	}
+	for i := range out {
+		if !out[i].OK {
+			lacked--
+		}
+	}
+	if lacked > 0 && b.first != nil {
+		b.first.Disproved()
+	}
+	return nil
+}
+
+// Pack returns what is known of a pack that Lookup named.
+func (b better) Pack(n uint32) (hashcache.PackInfo, error) {
+	return b.other.layers.Pack(n &^ secondPack)
+}
+
 // makeSecondLocked makes the second index, once and if it could know better.
 func (x *Index) makeSecondLocked(ctx context.Context) error {
 	s := &x.second
-	if s.needless || s.tried {
+	if s.needless || s.tried || x.layers.tooMuch() {
 		return s.err
 	}
 	err := x.makeSecond(ctx)
@@ -75,65 +115,33 @@ func (x *Index) makeSecond(ctx context.Context) error {
 	opt := x.opt
 	opt.Private = true
 	fresh := New(x.st, x.keys, x.repo, opt)
-	err := fresh.SyncLocal(ctx)
-	if err == nil {
-		var c *hashcache.Cache
-		if c, err = fresh.Cache(); err == nil {
-			x.second.index = fresh
-			x.second.cache.Store(c)
-			return nil
-		}
+	if err := fresh.SyncLocal(ctx); err != nil {
+		fresh.Close()
+		return fmt.Errorf("read the index of the repository again: %w", err)
 	}
-	return fmt.Errorf("read the index of the repository again: %w", errors.Join(err, fresh.Close()))
+	x.second.index = fresh
+	x.second.ready.Store(fresh)
+	return nil
 }
 
 // Disproved has the file of the cache removed at Close: what it said turned out to be wrong.
 func (x *Index) Disproved() {
-	x.cacheMu.Lock()
-	defer x.cacheMu.Unlock()
-	if x.cache != nil && x.cache.Discard() {
+	list := x.layers.all()
+	if len(list) == 0 || list[0].lost.Load() {
+		return
+	}
+	if c, onDisk := list[0].known.(*hashcache.Cache); onDisk && c.Discard() {
 		x.note("the local cache is damaged: it is removed, and the next run makes it anew")
 	}
 }
 
-// Lookup looks blobs up in c, which Search has passed on. In the second index it looks up those alone that were not found
-// before.
-func (x *Index) Lookup(c *hashcache.Cache, ids []format.ID, out []hashcache.Found) error {
-	if c != x.second.cache.Load() {
-		return c.Lookup(ids, out)
-	}
-	var rest []format.ID
-	var at []int
-	for i := range ids {
-		if !out[i].OK {
-			rest, at = append(rest, ids[i]), append(at, i)
-		}
-	}
-	found := make([]hashcache.Found, len(rest))
-	if err := c.Lookup(rest, found); err != nil {
-		return err
-	}
-	better := false
-	for j, i := range at {
-		if out[i] = found[j]; out[i].OK {
-			out[i].Loc.Pack |= secondPack
-			better = true
-		}
-	}
-	if better {
-		x.Disproved()
-	}
-	return nil
-}
-
-// Pack returns what is known of a pack that Lookup named.
+// Pack returns what is known of a pack that a lookup named.
 func (x *Index) Pack(n uint32) (hashcache.PackInfo, error) {
-	if c := x.second.cache.Load(); c != nil && n&secondPack != 0 {
-		return c.Pack(n &^ secondPack)
+	if other := x.second.ready.Load(); other != nil && n&secondPack != 0 {
+		return other.layers.Pack(n &^ secondPack)
 	}
-	c, err := x.Cache()
-	if err != nil {
+	if _, err := x.Cache(); err != nil {
 		return hashcache.PackInfo{}, err
 	}
-	return c.Pack(n)
+	return x.layers.Pack(n)
 }

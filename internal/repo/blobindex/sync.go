@@ -35,7 +35,7 @@ const (
 // syncRun is one pass of bringing the cache up to date.
 type syncRun struct {
 	x          *Index
-	cache      *hashcache.Cache
+	cache      *layers
 	listed     []segmentFile
 	merged     map[format.ID]bool     // in the cache
 	superseded map[format.ID]bool     // another segment took their place
@@ -49,11 +49,31 @@ type segmentFile struct {
 	modified time.Time
 }
 
+// syncLocked syncs until no cache is lost on the way.
 func (x *Index) syncLocked(ctx context.Context, mode syncMode) error {
-	c, err := x.Cache()
-	if err != nil {
+	for {
+		losses := x.layers.losses.Load()
+		err := x.syncOnce(ctx, mode)
+		if errors.Is(err, errLost) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		x.layers.made.Store(losses)
+		if mode&mayDrop != 0 {
+			x.lossesBefore.Store(losses)
+		}
+		x.tellSpilled()
+		return nil
+	}
+}
+
+func (x *Index) syncOnce(ctx context.Context, mode syncMode) error {
+	if _, err := x.Cache(); err != nil {
 		return err
 	}
+	c := x.layers
 	s := &syncRun{x: x, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]struct{})}
 	vanished, err := s.compare(ctx)
 	if err != nil {
