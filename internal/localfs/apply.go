@@ -42,6 +42,9 @@ func (d *Dir) Apply(name string, n *tree.Node, what ApplyOptions) []Problem {
 	if err := checkNameOrSelf(name); err != nil {
 		return []Problem{{What: "name", Err: failed("set metadata of", name, err)}}
 	}
+	if name == "." {
+		name = "" // by its descriptor: once the mode is set, we may not be allowed to look up anything in it
+	}
 	return d.door.setAll(d.object(name), n, what)
 }
 
@@ -204,7 +207,7 @@ func (o *object) setXattrs(n *tree.Node, what ApplyOptions, acls bool, ps *probl
 	}
 	for _, name := range names {
 		known := func(x tree.Xattr) bool { return x.Name == name }
-		if isACL(name) != acls || !removable(name) || slices.ContainsFunc(n.Xattrs, known) {
+		if isACL(name) != acls || !Removable(name) || slices.ContainsFunc(n.Xattrs, known) {
 			continue
 		}
 		if err := o.removeXattr(name); err != nil && !errors.Is(err, noXattr) {

@@ -94,9 +94,9 @@ func isACL(name string) bool {
 	return false
 }
 
-// removable reports whether an attribute that the node does not have is taken off. Labels, integrity hashes and the
+// Removable reports whether an attribute that the node does not have is taken off. Labels, integrity hashes and the
 // bookkeeping of file systems belong to the target.
-func removable(name string) bool {
+func Removable(name string) bool {
 	switch {
 	case name == "system.posix_acl_access", name == "system.posix_acl_default", name == "security.capability":
 		return true

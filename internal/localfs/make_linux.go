@@ -42,7 +42,7 @@ func (d *Dir) inheritsNothing() bool {
 		return false
 	}
 	for _, name := range names {
-		if removable(name) || isACL(name) {
+		if Removable(name) || isACL(name) {
 			return false
 		}
 	}

@@ -87,9 +87,9 @@ func (o *object) setACL(value []byte) error {
 // isACL reports whether the attribute refines the mode, so that it must be set after it.
 func isACL(name string) bool { return name == macacl.Name }
 
-// removable reports whether an attribute that the node does not have is taken off. The system puts these on by itself
+// Removable reports whether an attribute that the node does not have is taken off. The system puts these on by itself
 // and does not let go of them.
-func removable(name string) bool {
+func Removable(name string) bool {
 	switch name {
 	case "com.apple.provenance", "com.apple.macl", "com.apple.rootless":
 		return false

@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/restore/access"
+	"github.com/tidemark-backup/tidemark/internal/restore/removal"
+	"github.com/tidemark-backup/tidemark/internal/restore/same"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -49,7 +52,7 @@ func (d *dir) at(n *tree.Node) string { return path.Join(d.path, n.Name) }
 // mountedIn reports whether a file system is mounted on d, of which st tells; in is its parent.
 func (d *dir) mountedIn(in *localfs.Dir, st *localfs.Stat) bool {
 	if d.parent.dev == 0 { // not known: somebody looked through the target without making anything
-		return mounted(in, st)
+		return removal.Mounted(in, st)
 	}
 	return st.Attr&localfs.AttrMountRoot != 0 || st.Dev != d.parent.dev
 }
@@ -60,26 +63,59 @@ func (d *dir) begin() { d.pending.Add(1) }
 // end finishes one entry of d, and d and its ancestors as far as that was their last one.
 func (j *job) end(d *dir) {
 	for d != nil && d.pending.Add(-1) == 0 {
-		if d.node != nil && d.there && !j.to.DryRun {
-			err := j.in(d, func(h *localfs.Dir) error {
-				j.problems(d.path, j.finishDir(h, d))
-				j.ledger.Objects.Restored.Add(1)
-				return nil
-			})
-			if err != nil {
-				j.tell(d.path, "restore", err)
-			}
+		if err := j.finish(d); err != nil {
+			j.tell(d.path, "restore", err)
 		}
 		j.handles.drop(d)
 		d = d.parent
 	}
 }
 
+// finish gives d its metadata, and counts it.
+func (j *job) finish(d *dir) error {
+	switch {
+	case d.node == nil:
+		return j.shut(d)
+	case d.there:
+		return j.in(d, func(h *localfs.Dir) error { return j.finishIn(h, d) })
+	case j.to.DryRun:
+		j.ledger.Objects.Restored.Add(1)
+	}
+	return nil
+}
+
+func (j *job) finishIn(h *localfs.Dir, d *dir) error {
+	if d.fresh {
+		j.problems(d.path, j.finishNew(h, d))
+		j.ledger.Objects.Restored.Add(1)
+		return nil
+	}
+	st, err := h.Fstat()
+	if err != nil {
+		return err
+	}
+	was, widened := j.handles.widened.take(d)
+	if widened {
+		st.Mode = was
+	}
+	n := j.owned(d.node)
+	differ := same.Metadata(h, ".", n, &st, j.to.Apply)
+	if widened && differ.Only(j.to.Apply).SkipMode {
+		err = access.Set(h, ".", tree.Dir, was)
+	}
+	if j.adjust(h, ".", d.path, n, differ) {
+		j.ledger.Objects.Restored.Add(1)
+	} else {
+		j.ledger.Objects.Kept.Add(1)
+	}
+	return err
+}
+
 // firstDirMode are the permissions of a directory until it is finished: nobody else comes into it before.
 const firstDirMode = 0o700
 
-// finishDir gives a directory its metadata.
-func (j *job) finishDir(h *localfs.Dir, d *dir) []localfs.Problem {
+// finishNew gives a directory that was made by this run its metadata.
+func (j *job) finishNew(h *localfs.Dir, d *dir) []localfs.Problem {
 	n := j.owned(d.node)
 	if d.plain {
 		return j.maker.Directory(h, n, firstDirMode)
@@ -108,12 +144,15 @@ func (d *dir) appeared(err error) error {
 	return err
 }
 
-// in calls act with d, open.
+// in calls act with d, open. If we are shut out of d, although it is ours, it is opened to us and act is called once more.
 func (j *job) in(d *dir, act func(*localfs.Dir) error) error {
 	h, err := j.handles.get(d)
 	if err != nil {
 		return err
 	}
 	defer h.Release()
-	return act(h)
+	if err = act(h); access.Denied(err) && j.handles.widened.widen(d, h, ".") {
+		err = act(h)
+	}
+	return err
 }

@@ -10,6 +10,8 @@ var ErrFull = errors.New("the target is full: make room on it and run the same c
 
 var (
 	errKept      = errors.New("left as it is")
+	errSame      = errors.New("it is there already")
+	errNotOwner  = errors.New("it belongs to somebody else there, and only root gives files away")
 	errInTheWay  = errors.New("something that is no directory is in the way, and nothing may be overwritten")
 	errNotEmpty  = errors.New("a directory that is not empty is in the way: remove it, or use --delete")
 	errPartial   = errors.New("this directory could not be listed completely when it was backed up: entries may be missing")
@@ -18,11 +20,8 @@ var (
 	errAppeared  = errors.New("something by that name has appeared in a directory that this restore has made: " +
 		"somebody else writes there, or the file system does not tell such names apart; it is left as it is")
 	errSwapped    = errors.New("somebody has put another directory in its place")
-	errMounted    = errors.New("another file system is mounted there: it is left alone")
 	errNotEntered = errors.New("the file system that is mounted here is not in the snapshot: nothing in it is deleted")
 	errOurName    = errors.New("a restore gives such names to files it has not finished, and something may come to lie there: " +
 		"restore it into a directory that is not there yet, or use dump")
 	errLost = errors.New("a part of its content is not in the repository any more")
 )
-
-var errDiffers = errors.New("its content differs from the snapshot")

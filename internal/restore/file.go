@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"io"
 	"maps"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +14,9 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/internal/restore/access"
+	"github.com/tidemark-backup/tidemark/internal/restore/removal"
+	"github.com/tidemark-backup/tidemark/internal/restore/same"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -71,7 +73,7 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
 	}
 	w.window.weight += fileWeight
 	end := uint64(len(n.Content.Inline))
-	err := w.chunks(ctx, &n.Content, func(c tree.Chunk, off uint64) error {
+	err := same.Chunks(ctx, w.repo.LoadBlob, &n.Content, func(c tree.Chunk, off uint64) error {
 		if c.IsHole() {
 			f.sparse.Store(true)
 		} else {
@@ -100,25 +102,6 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
 	return nil
 }
 
-// chunks yields the chunks of a file with their offsets.
-func (j *job) chunks(ctx context.Context, c *tree.Content, yield func(tree.Chunk, uint64) error) error {
-	off := uint64(0)
-	each := func(c tree.Chunk) error {
-		at := off
-		off += c.Len
-		return yield(c, at)
-	}
-	if !c.List.IsZero() {
-		return tree.WalkList(ctx, j.repo.LoadBlob, c.List, each)
-	}
-	for _, chunk := range c.Chunks {
-		if err := each(chunk); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // meets looks at what is there under the file's name. keep is true when nothing needs to be written.
 func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	defer w.clock.Enter(w.clock.Enter(report.Write))
@@ -134,11 +117,14 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	if f.dir.fresh {
 		return false, nil
 	}
-	in, err := w.handles.get(f.dir)
-	if err != nil {
-		return false, err
-	}
-	defer in.Release()
+	err = w.in(f.dir, func(in *localfs.Dir) (err error) {
+		keep, err = w.meetsIn(ctx, in, f)
+		return err
+	})
+	return keep, err
+}
+
+func (w *walker) meetsIn(ctx context.Context, in *localfs.Dir, f *file) (keep bool, err error) {
 	var st localfs.Stat
 	err = in.Lstat(f.node.Name, &st)
 	switch {
@@ -148,8 +134,9 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 		return false, err
 	case !w.replaces(&f.node, &st):
 		f.theirs = f.link != nil && w.trusting() && (st.Type != tree.File || st.Mtime != f.node.ModTime || !w.identical(ctx, in, &f.node))
-		w.ledger.Objects.Kept.Add(1)
-		w.ledger.Bytes.Restored.Add(f.node.Size)
+		w.kept(f)
+		return true, nil
+	case w.is(ctx, in, f, &st):
 		return true, nil
 	case w.to.DryRun:
 		return w.pretend(f), nil
@@ -158,16 +145,51 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 	if st.Type != tree.File {
 		return false, w.clear(in, f.node.Name, &st)
 	}
-	if err := unprotect(in, f.node.Name); err != nil {
-		return false, err
+	return false, removal.Unprotect(in, f.node.Name)
+}
+
+// is reports whether f is there already, of which st tells, and gives it the metadata that it lacks. A file with more
+// names than it had may be somebody else's as well: then it is ours no more, whatever is in it. So it is if one with
+// several names has other metadata, since giving it ours would change theirs; what only root can set does not count.
+func (w *walker) is(ctx context.Context, in *localfs.Dir, f *file, st *localfs.Stat) bool {
+	n := &f.node
+	if st.Type != tree.File || st.Size != n.Size || st.Links > max(n.Links, 1) {
+		return false
 	}
-	if st.Size != f.node.Size || st.Links > 1 || !w.identical(ctx, in, &f.node) {
-		return false, nil
+	differ := same.Metadata(in, n.Name, n, st, w.to.Apply)
+	if st.Links > 1 && differ != 0 && (differ != same.Owner || os.Geteuid() == 0) || !w.identical(ctx, in, n) {
+		return false
 	}
-	w.problems(f.path, in.Apply(f.node.Name, &f.node, w.to.Apply))
-	w.ledger.Objects.Kept.Add(1)
-	w.ledger.Bytes.Restored.Add(f.node.Size)
-	return true, nil
+	if st.Links > 1 && differ == same.Owner {
+		w.problems(f.path, []localfs.Problem{{What: "owner", Err: errNotOwner}})
+		differ = 0
+	}
+	if differ != 0 && st.Attr&(localfs.AttrImmutable|localfs.AttrAppend) != 0 && !w.to.DryRun {
+		_ = removal.Unprotect(in, n.Name) // its flags come back with the rest
+	}
+	if w.adjust(in, n.Name, f.path, n, differ) {
+		w.ledger.Objects.Restored.Add(1)
+		w.ledger.Bytes.Restored.Add(n.Size)
+	} else {
+		w.kept(f)
+	}
+	return true
+}
+
+// adjust gives the entry name of in those parts of n's metadata in which it differs, and reports whether that changed
+// anything: what could not be set did not.
+func (j *job) adjust(in *localfs.Dir, name, at string, n *tree.Node, differ same.Parts) bool {
+	if j.to.DryRun || differ == 0 {
+		return differ != 0
+	}
+	ps := in.Apply(name, n, differ.Only(j.to.Apply))
+	j.problems(at, ps)
+	return differ.Without(ps) != 0
+}
+
+func (j *job) kept(f *file) {
+	j.ledger.Objects.Kept.Add(1)
+	j.ledger.Bytes.Restored.Add(f.node.Size)
 }
 
 // trusting reports whether a file that is there may be left as it is without a look at its content, however new it is.
@@ -184,68 +206,12 @@ func (w *walker) pretend(f *file) bool {
 
 // identical reports whether the file n of a directory has the content of the snapshot, by reading it.
 func (j *job) identical(ctx context.Context, in *localfs.Dir, n *tree.Node) bool {
-	f, err := in.OpenFile(n.Name)
+	f, err := access.Open(in, n.Name)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	return f.Opened().Size == n.Size && j.matches(ctx, f, n, j.repo.Keys().Hasher()) == nil
-}
-
-// matches compares an open file with a node, chunk by chunk.
-func (j *job) matches(ctx context.Context, f *localfs.File, n *tree.Node, h *seal.Hasher) error {
-	if len(n.Content.Inline) > 0 {
-		p := make([]byte, len(n.Content.Inline))
-		if _, err := f.ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if string(p) != string(n.Content.Inline) {
-			return errDiffers
-		}
-		return nil
-	}
-	var buf []byte
-	return j.chunks(ctx, &n.Content, func(c tree.Chunk, off uint64) error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if c.IsHole() {
-			return isZero(f, off, c.Len)
-		}
-		if uint64(cap(buf)) < c.Len {
-			buf = make([]byte, c.Len)
-		}
-		p := buf[:c.Len]
-		if _, err := f.ReadAt(p, int64(off)); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if h.ID(p) != c.ID {
-			return errDiffers
-		}
-		return nil
-	})
-}
-
-// isZero checks that a range holds no data but zeros; holes are not read.
-func isZero(f *localfs.File, off, n uint64) error {
-	buf := make([]byte, 64<<10)
-	return f.Extents(off+n, func(at, length uint64, hole bool) error {
-		if hole || at+length <= off {
-			return nil
-		}
-		for from := max(at, off); from < at+length; from += uint64(len(buf)) {
-			p := buf[:min(uint64(len(buf)), at+length-from)]
-			if _, err := f.ReadAt(p, int64(from)); err != nil && !errors.Is(err, io.EOF) {
-				return err
-			}
-			for _, b := range p {
-				if b != 0 {
-					return errDiffers
-				}
-			}
-		}
-		return nil
-	})
+	return same.Content(ctx, j.repo.LoadBlob, f, n, j.repo.Keys().Hasher()) == nil
 }
 
 // tempName is where the content of a file grows until it is whole. It follows from the name, so that what a killed
@@ -288,12 +254,11 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 	if f.w != nil {
 		return f.w, nil
 	}
-	in, err := j.handles.get(f.dir)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Release()
-	w, err := j.create(in, f)
+	var w *localfs.Writer
+	err := j.in(f.dir, func(in *localfs.Dir) (err error) {
+		w, err = j.create(in, f)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -454,9 +419,10 @@ func (j *job) remove(l leftover, f *file) {
 	}
 }
 
-// tidy removes what is not whole, after a run was called off.
+// tidy removes what is not whole, after a run was called off, and shuts the directories that it has opened to itself.
 func (j *job) tidy() {
 	j.handles.tidy()
+	defer j.shutAll()
 	for l, f := range j.growing.all() {
 		if f != nil {
 			j.discard(f)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/restore/access"
 )
 
 // How many directories of the target are kept open: a quarter of the files that the process may have open, within these
@@ -26,6 +27,8 @@ type handles struct {
 	gate localfs.Gates
 	path string // of the base
 	most int    // directories kept open beside it
+
+	widened widened
 
 	mu   sync.Mutex
 	base *localfs.Dir // nil in a dry run onto nothing
@@ -73,7 +76,7 @@ func (h *handles) nearest(d *dir) (at *localfs.Dir, way []*dir) {
 
 // enter opens d in the directory it lies in, and makes sure that it is d.
 func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
-	opened, err := in.Open(d.name)
+	opened, err := h.open1(in, d)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +92,15 @@ func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 		opened.Through(h.gate(opened, d.place(h.path)))
 	}
 	return opened, nil
+}
+
+// open1 opens d, which may have to let us in first.
+func (h *handles) open1(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
+	opened, err := in.Open(d.name)
+	if access.Denied(err) && h.widened.widen(d, in, d.name) {
+		opened, err = in.Open(d.name)
+	}
+	return opened, err
 }
 
 // keep adds d, or takes the one that somebody else has opened meanwhile. The caller releases what it returns.

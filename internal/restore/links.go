@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/restore/access"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -62,13 +63,14 @@ func (w *walker) later(d *dir, n *tree.Node, at string) bool {
 		delete(w.links, key)
 	}
 	d.begin()
+	name := linkName{d, *w.owned(n), at}
 	if !l.done {
-		l.waiters = append(l.waiters, linkName{d, *n, at})
+		l.waiters = append(l.waiters, name)
 		w.mu.Unlock()
 		return true
 	}
 	w.mu.Unlock()
-	w.join(l, linkName{d, *n, at})
+	w.join(l, name)
 	return true
 }
 
@@ -100,7 +102,7 @@ func (j *job) settle(f *file, ok bool) {
 func (j *job) join(l *link, name linkName) {
 	defer j.end(name.dir)
 	switch err := j.joinName(l, &name); {
-	case errors.Is(err, errKept):
+	case errors.Is(err, errKept), errors.Is(err, errSame):
 		j.ledger.Objects.Kept.Add(1)
 	case err != nil:
 		j.failed(name.path, "restore", err)
@@ -116,29 +118,31 @@ func (j *job) joinName(l *link, name *linkName) error {
 	if !l.ok {
 		return errors.New("the file it is another name of could not be restored")
 	}
-	if j.to.DryRun || !name.dir.there {
+	if !l.dir.there || !name.dir.there { // in a dry run
 		return nil
 	}
-	first, err := j.handles.get(l.dir)
-	if err != nil {
-		return err
-	}
-	defer first.Release()
-	in, err := j.handles.get(name.dir)
-	if err != nil {
-		return err
-	}
-	defer in.Release()
+	return j.in(l.dir, func(first *localfs.Dir) error {
+		return j.in(name.dir, func(in *localfs.Dir) error { return j.joinIn(first, l.name, in, name) })
+	})
+}
+
+// joinIn makes name, in the directory in, a further name of the entry old of first.
+func (j *job) joinIn(first *localfs.Dir, old string, in *localfs.Dir, name *linkName) error {
 	var there, here localfs.Stat
-	if err := first.Lstat(l.name, &there); err != nil {
+	if err := first.Lstat(old, &there); err != nil {
+		if j.to.DryRun && errors.Is(err, localfs.ErrVanished) {
+			return nil
+		}
 		return err
 	}
 	as := name.node.Name
 	switch err := in.Lstat(as, &here); {
 	case err == nil && here.Ino == there.Ino && here.Dev == there.Dev:
-		return nil
+		return errSame
 	case err == nil && !j.replaces(&name.node, &here) && j.to.Overwrite != IfChanged:
 		return errKept
+	case j.to.DryRun:
+		return nil
 	case err == nil:
 		if err := j.clear(in, as, &here); err != nil {
 			return err
@@ -147,21 +151,21 @@ func (j *job) joinName(l *link, name *linkName) error {
 		return err
 	}
 	if name.node.Flags != 0 { // an immutable or append-only object takes no further name
-		_ = first.Unprotect(l.name)
+		_ = first.Unprotect(old)
 	}
-	err = in.Link(first, l.name, as)
+	err := in.Link(first, old, as)
 	if err != nil && name.node.Type == tree.File {
-		err = j.copyInstead(first, l.name, in, name, err)
+		err = j.copyInstead(first, old, in, name, err)
 	}
 	if err == nil && name.node.Flags != 0 {
-		j.problems(name.path, in.Apply(as, j.owned(&name.node), j.to.Apply))
+		j.problems(name.path, in.Apply(as, &name.node, j.to.Apply))
 	}
 	return err
 }
 
 // copyInstead serves a target that has no hard links, or not that many: the name gets a copy, and the report a line.
 func (j *job) copyInstead(first *localfs.Dir, old string, in *localfs.Dir, name *linkName, reason error) (err error) {
-	from, err := first.OpenFile(old)
+	from, err := access.Open(first, old)
 	if err != nil {
 		return err
 	}
@@ -201,7 +205,7 @@ func (j *job) copyInstead(first *localfs.Dir, old string, in *localfs.Dir, name 
 	if err != nil {
 		return err
 	}
-	j.problems(name.path, append(to.SetMeta(j.owned(&name.node), j.to.Apply),
+	j.problems(name.path, append(to.SetMeta(&name.node, j.to.Apply),
 		localfs.Problem{What: "hard link", Err: fmt.Errorf("a copy was made instead: %w", reason)}))
 	return nil
 }

@@ -94,6 +94,7 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey]*link{}, stop: stop}
 	j.maker = localfs.NewMaker(to.Apply)
 	j.handles.gate, j.handles.path, j.handles.most = to.Gate, to.Path, mostHandles()
+	j.handles.widened.never = to.DryRun
 	defer j.handles.close()
 	l.Phase(report.Planning)
 	root, err := j.root(ctx)

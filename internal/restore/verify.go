@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/restore/access"
+	"github.com/tidemark-backup/tidemark/internal/restore/same"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -20,6 +22,7 @@ func (j *job) verify(ctx context.Context) error {
 	clock.Enter(report.Read)
 	ctx = clock.Within(ctx)
 	root, at, top := j.sel.Tree, "/", &dir{path: "/"}
+	defer j.leave(top)
 	for _, name := range strings.FieldsFunc(j.sel.Sub, func(r rune) bool { return r == '/' }) {
 		n, err := tree.Lookup(ctx, j.repo.LoadBlob, root, name)
 		if err != nil {
@@ -49,7 +52,7 @@ func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Has
 			j.verifyFile(ctx, d, n, here, h)
 		case n.Type == tree.Dir && enter:
 			sub := &dir{parent: d, name: n.Name, path: here}
-			defer j.handles.drop(sub)
+			defer j.leave(sub)
 			if err := j.in(sub, func(*localfs.Dir) error { return nil }); err != nil {
 				if take || !errors.Is(err, localfs.ErrVanished) { // not made if nothing went into it
 					j.tell(here, "verify", err)
@@ -69,17 +72,15 @@ func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Has
 func (j *job) verifyFile(ctx context.Context, d *dir, n *tree.Node, at string, h *seal.Hasher) {
 	var f *localfs.File
 	err := j.in(d, func(in *localfs.Dir) (err error) {
-		f, err = in.OpenFile(n.Name)
+		f, err = access.Open(in, n.Name)
 		return err
 	})
 	if err == nil {
 		defer f.Close()
-		if err = j.matches(ctx, f, n, h); err == nil && f.Opened().Size != n.Size {
-			err = errDiffers
-		}
+		err = same.Content(ctx, j.repo.LoadBlob, f, n, h)
 	}
 	if err != nil {
-		if j.to.Overwrite != Always && errors.Is(err, errDiffers) {
+		if j.to.Overwrite != Always && errors.Is(err, same.ErrDiffers) {
 			return // it was left as it was on purpose
 		}
 		j.tell(at, "verify", err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/restore/access"
+	"github.com/tidemark-backup/tidemark/internal/restore/same"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -98,6 +100,10 @@ func (w *walker) end(d *dir) {
 
 func (w *walker) run(ctx context.Context, s *start) error {
 	s.dir.pending.Store(1)
+	if s.dir.node != nil {
+		w.ledger.Objects.Inspected.Add(1)
+		w.ledger.Objects.Dirs.Add(1)
+	}
 	var err error
 	if s.only != nil {
 		err = w.entry(ctx, s.dir, s.only)
@@ -284,13 +290,22 @@ func (w *walker) made(in *localfs.Dir, d *dir, n *tree.Node, err error) error {
 
 // enter opens d and remembers which directory it is.
 func (w *walker) enter(in *localfs.Dir, d *dir) error {
-	h, err := in.Open(d.name)
+	h, err := w.handles.open1(in, d)
+	if w.to.DryRun && access.Denied(err) {
+		return nil // a dry run does not open it to us, and cannot tell what is in it
+	}
 	if err != nil {
 		return err
 	}
 	st, err := h.Fstat()
+	if err == nil && w.to.DryRun {
+		err = h.Lstat(".", &st)
+	}
 	if err != nil {
 		h.Release()
+		if w.to.DryRun && access.Denied(err) {
+			err = nil
+		}
 		return err
 	}
 	d.there, d.dev, d.ino = true, st.Dev, st.Ino
@@ -309,16 +324,24 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 		w.ledger.Fail(at, "restore", errNoContent)
 		return
 	}
-	if w.to.DryRun || !d.there {
+	if !d.there { // in a dry run
 		w.ledger.Objects.Restored.Add(1)
 		return
 	}
+	w.owned(n)
 	err := w.in(d, func(h *localfs.Dir) error {
+		if !d.fresh {
+			if done, err := w.meetsSpecial(h, n, at); done || err != nil {
+				return err
+			}
+		}
 		ps, err := w.makeSpecial(d, h, n)
 		w.problems(at, ps)
 		return err
 	})
 	switch {
+	case errors.Is(err, errSame):
+		w.ledger.Objects.Kept.Add(1)
 	case errors.Is(err, errKept):
 		if w.trusting() {
 			w.vacate(w.firstName(d, n))
@@ -334,19 +357,14 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 // makeSpecial makes a special object with its metadata. Where a later run would take one without them for finished, it
 // gets its name last.
 func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.Problem, error) {
-	if !d.fresh {
-		if err := w.makeRoom(in, n); err != nil {
-			return nil, err
-		}
-	}
 	if !w.trusting() {
 		if err := makeNode(in, n, n.Name); err != nil {
 			return nil, d.appeared(err)
 		}
 		if d.plain {
-			return w.maker.Entry(in, n.Name, w.owned(n), firstNodeMode), nil
+			return w.maker.Entry(in, n.Name, n, firstNodeMode), nil
 		}
-		return in.Apply(n.Name, w.owned(n), w.to.Apply), nil
+		return in.Apply(n.Name, n, w.to.Apply), nil
 	}
 	temp := tempName(n.Name)
 	err := makeNode(in, n, temp)
@@ -358,7 +376,7 @@ func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.P
 	}
 	what := w.to.Apply
 	what.SkipFlags = true
-	ps := in.Apply(temp, w.owned(n), what)
+	ps := in.Apply(temp, n, what)
 	if err := d.rename(in, temp, n.Name); err != nil {
 		_ = in.Remove(temp, false)
 		return ps, err
@@ -366,18 +384,41 @@ func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.P
 	return append(ps, w.flag(in, n)...), nil
 }
 
-// makeRoom removes what is there under the name of n, if the overwrite rule lets n take its place; else errKept.
-func (w *walker) makeRoom(in *localfs.Dir, n *tree.Node) error {
+// meetsSpecial looks at what is there under the name of n. done is true when nothing needs to be made. An error says that
+// it is n already (errSame), or may not be replaced (errKept); else what is in the way is removed.
+func (w *walker) meetsSpecial(in *localfs.Dir, n *tree.Node, at string) (done bool, err error) {
 	var st localfs.Stat
 	switch err := in.Lstat(n.Name, &st); {
-	case err == nil && !w.replaces(n, &st):
-		return errKept
-	case err == nil:
-		return w.clear(in, n.Name, &st)
-	case !errors.Is(err, localfs.ErrVanished):
-		return err
+	case errors.Is(err, localfs.ErrVanished):
+		return w.to.DryRun, nil
+	case err != nil:
+		return false, err
+	case !w.replaces(n, &st):
+		return false, errKept
+	case isSpecial(in, n, &st):
+		if !w.adjust(in, n.Name, at, n, same.Metadata(in, n.Name, n, &st, w.to.Apply)) {
+			err = errSame
+		}
+		return true, err
+	case w.to.DryRun:
+		return true, nil
 	}
-	return nil
+	return false, w.clear(in, n.Name, &st)
+}
+
+// isSpecial reports whether an object, of which st tells, is n but for its metadata, and nobody else's too.
+func isSpecial(in *localfs.Dir, n *tree.Node, st *localfs.Stat) bool {
+	if st.Type != n.Type || st.Links > max(n.Links, 1) {
+		return false
+	}
+	switch n.Type {
+	case tree.Symlink:
+		target, err := in.Readlink(n.Name)
+		return err == nil && target == n.Target
+	case tree.CharDevice, tree.BlockDevice:
+		return st.Rdev == n.Device
+	}
+	return true
 }
 
 // firstNodeMode are the permissions with which a special file is made.

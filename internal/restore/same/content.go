@@ -1,0 +1,99 @@
+// Package same tells whether an object of the target is what the snapshot says: its content, byte by byte, and its metadata.
+//
+// It changes nothing, and refuses to know what becomes of an object that differs.
+package same
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// ErrDiffers: an object of the target is not what the snapshot says.
+var ErrDiffers = errors.New("its content differs from the snapshot")
+
+// Loader returns a blob of the repository.
+type Loader = func(ctx context.Context, id format.ID) ([]byte, error)
+
+// Chunks yields the chunks of a file with their offsets.
+func Chunks(ctx context.Context, load Loader, c *tree.Content, yield func(tree.Chunk, uint64) error) error {
+	off := uint64(0)
+	each := func(c tree.Chunk) error {
+		at := off
+		off += c.Len
+		return yield(c, at)
+	}
+	if !c.List.IsZero() {
+		return tree.WalkList(ctx, load, c.List, each)
+	}
+	for _, chunk := range c.Chunks {
+		if err := each(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Content compares an open file with a node, chunk by chunk. If it is another, the error wraps ErrDiffers.
+func Content(ctx context.Context, load Loader, f *localfs.File, n *tree.Node, h *seal.Hasher) error {
+	if f.Opened().Size != n.Size {
+		return ErrDiffers
+	}
+	if len(n.Content.Inline) > 0 {
+		p := make([]byte, len(n.Content.Inline))
+		if _, err := f.ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if string(p) != string(n.Content.Inline) {
+			return ErrDiffers
+		}
+		return nil
+	}
+	var buf []byte
+	return Chunks(ctx, load, &n.Content, func(c tree.Chunk, off uint64) error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if c.IsHole() {
+			return isZero(f, off, c.Len)
+		}
+		if uint64(cap(buf)) < c.Len {
+			buf = make([]byte, c.Len)
+		}
+		p := buf[:c.Len]
+		if _, err := f.ReadAt(p, int64(off)); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if h.ID(p) != c.ID {
+			return ErrDiffers
+		}
+		return nil
+	})
+}
+
+// isZero checks that a range holds no data but zeros; holes are not read.
+func isZero(f *localfs.File, off, n uint64) error {
+	buf := make([]byte, 64<<10)
+	return f.Extents(off+n, func(at, length uint64, hole bool) error {
+		if hole || at+length <= off {
+			return nil
+		}
+		for from := max(at, off); from < at+length; from += uint64(len(buf)) {
+			p := buf[:min(uint64(len(buf)), at+length-from)]
+			if _, err := f.ReadAt(p, int64(from)); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			for _, b := range p {
+				if b != 0 {
+					return ErrDiffers
+				}
+			}
+		}
+		return nil
+	})
+}
