@@ -25,6 +25,9 @@ type Listed struct {
 	ID       format.ID
 	Snapshot *snapshot.Snapshot // nil if it cannot be read
 	Err      error              // why it cannot be read
+
+	// Unread are the snapshots that cannot be read, if this one was looked for as the latest: any of them may be newer.
+	Unread []format.ID
 }
 
 // Filter chooses snapshots. Each part that is empty lets all pass.
@@ -185,13 +188,15 @@ func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) 
 		return Listed{}, err
 	}
 	var damaged error
+	var unread []format.ID
 	for _, l := range slices.Backward(all) {
 		if l.Err != nil {
-			damaged = l.Err
+			damaged, unread = l.Err, append(unread, l.ID)
 			r.note("snapshot %s cannot be read and is passed over: %v", l.ID.Short(), l.Err)
 			continue
 		}
 		if filter.Match(l.Snapshot) {
+			l.Unread = unread
 			return l, nil
 		}
 	}

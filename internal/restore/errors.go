@@ -8,6 +8,9 @@ var ErrNoPath = errors.New("no such path in the snapshot (tidemark ls shows what
 // ErrFull: the target has no room for the rest.
 var ErrFull = errors.New("the target is full: make room on it and run the same command again, it goes on where it stopped")
 
+// ErrAway: the repository cannot be reached any more.
+var ErrAway = errors.New("the repository cannot be reached: run the same command again when it can, it goes on where it stopped")
+
 var (
 	errKept      = errors.New("left as it is")
 	errSame      = errors.New("it is there already")

@@ -1,13 +1,11 @@
 package restore
 
 import (
-	"errors"
 	"fmt"
 	"path"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/restore/removal"
-	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -103,5 +101,3 @@ func (w *walker) sweep(d *dir, keep map[string]bool) error {
 	}
 	return nil
 }
-
-func isMissing(err error) bool { return errors.Is(err, store.ErrNotExist) }

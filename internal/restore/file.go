@@ -86,8 +86,8 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
 		return w.add(ctx, piece{ID: c.ID, To: owner{file: f}, Off: off, Len: uint32(c.Len)})
 	})
 	if err != nil {
-		if stop := context.Cause(ctx); stop != nil {
-			return stop
+		if stop := context.Cause(ctx); stop != nil || unreachable(err) {
+			return errors.Join(stop, away(err))
 		}
 		w.fail(f, err)
 	}

@@ -4,11 +4,15 @@
 //	            of a window (bounded in bytes)
 //	window.go   a full window: its chunks are looked up, sorted by pack and frame, and cut into runs (package order)
 //	late.go     small files in frames of which a window wants little wait for those of other windows
+//	bad.go      a frame that cannot be opened is not read for each window anew
 //	worker.go   a run is read; each frame is opened once, each blob compared with its ID, then written to every place
 //	            that wants it
 //	small.go    a file of one chunk is made in one go
 //	file.go     another one whose last chunk is written gets its size, its metadata and its name
 //	dir.go      a directory whose last entry is finished gets its metadata
+//	shut.go     directories of ours that shut us out are opened for that time
+//
+// What is there is compared (package same), left alone if it is equal, and otherwise removed (package removal).
 //
 // While one window is read and written, the next one is planned. Nothing that does not match its ID is ever written.
 //
@@ -173,6 +177,7 @@ type job struct {
 
 	handles handles
 	growing growing
+	bad     badFrames
 	maker   *localfs.Maker
 
 	mu     sync.Mutex

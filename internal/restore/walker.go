@@ -131,7 +131,7 @@ func (w *walker) directory(ctx context.Context, d *dir, root format.ID) error {
 	})
 	if err != nil {
 		if stop := context.Cause(ctx); stop != nil || !damaged(err) {
-			return err
+			return away(err)
 		}
 		// The rest of the snapshot can still be saved.
 		w.ledger.Fail(d.path, "read tree", err)
@@ -431,5 +431,3 @@ func makeNode(in *localfs.Dir, n *tree.Node, as string) error {
 	return in.Mknod(as, n.Type, firstNodeMode, n.Device)
 }
 
-// damaged reports whether an error is about a part of the repository, so that other parts may still be readable.
-func damaged(err error) bool { return errors.Is(err, format.ErrCorrupt) || isMissing(err) }

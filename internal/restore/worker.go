@@ -58,12 +58,35 @@ func (w *worker) take(ctx context.Context, r *run) error {
 	if err != nil && !errors.Is(err, hashcache.ErrNoPack) {
 		return err
 	}
-	return w.reader.Read(w.clock.Within(ctx), info, r.Spans, func(i int, raw []byte, _ []uint32, err error) error {
-		pieces := r.Pieces[i]
-		w.clock.Current(pieces[0].To.path)
-		w.frame(ctx, pieces, raw, err)
-		return context.Cause(ctx)
-	})
+	for spans, pieces := r.Spans, r.Pieces; len(spans) > 0; {
+		n := w.bad.before(info.ID, spans)
+		err := w.reader.Read(w.clock.Within(ctx), info, spans[:n], func(i int, raw []byte, _ []uint32, err error) error {
+			return w.visit(ctx, info.ID, spans[i], pieces[i], raw, err)
+		})
+		if err == nil && n < len(spans) {
+			err = w.visit(ctx, info.ID, spans[n], pieces[n], nil, w.bad.why(info.ID, spans[n]))
+			n++
+		}
+		if err != nil {
+			return err
+		}
+		spans, pieces = spans[n:], pieces[n:]
+	}
+	return nil
+}
+
+// visit writes the chunks of a frame that was opened, unless err says why it was not. A repository that cannot be reached
+// ends the run: it would be waited for again with each frame.
+func (w *worker) visit(ctx context.Context, pack format.ID, at repo.Span, pieces []piece, raw []byte, err error) error {
+	if unreachable(err) {
+		return away(err)
+	}
+	if err != nil {
+		w.bad.add(pack, at, err)
+	}
+	w.clock.Current(pieces[0].To.path)
+	w.frame(ctx, pieces, raw, err)
+	return context.Cause(ctx)
 }
 
 // frame writes the chunks of one opened frame, and what goes with them. Chunks of the same blob stand beside each other:

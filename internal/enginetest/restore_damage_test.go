@@ -1,0 +1,206 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/restore"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+)
+
+// spoiled is a store with one byte spoiled: in the middle of the first large piece that is read of its largest pack, in which
+// there are contents of files.
+type spoiled struct {
+	store.Store
+	fail error // what reading it ends with; nil: it is delivered flipped
+
+	mu   sync.Mutex
+	name store.Name
+	at   int64 // 0: not chosen yet, negative: none
+	all  int // pieces of packs that were read
+	hits int // of those, with the byte in them
+	off  bool
+}
+
+func spoil(t *testing.T, inner store.Store, fail error) *spoiled {
+	t.Helper()
+	s := &spoiled{Store: inner, fail: fail}
+	most := int64(0)
+	for info, err := range inner.List(t.Context(), store.Pack) {
+		require.NoError(t, err)
+		if info.Size > most {
+			most, s.name = info.Size, info.Name
+		}
+	}
+	return s
+}
+
+const largePiece = 64 << 10
+
+func (s *spoiled) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	if name.Kind != store.Pack || s.off {
+		return s.Store.Get(ctx, name, off, p)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all++
+	if s.at == 0 && name == s.name && len(p) > largePiece {
+		s.at = off + int64(len(p)/2)
+	}
+	if s.at <= 0 || name != s.name || s.at < off || s.at >= off+int64(len(p)) {
+		return s.Store.Get(ctx, name, off, p)
+	}
+	s.hits++
+	if s.fail != nil {
+		return s.fail
+	}
+	if err := s.Store.Get(ctx, name, off, p); err != nil {
+		return err
+	}
+	p[s.at-off] ^= 1
+	return nil
+}
+
+// withCopies makes copies of the same files in several folders, more of them than fit into the first windows.
+func withCopies(t *testing.T, src string) (files map[string]string) {
+	t.Helper()
+	files = map[string]string{}
+	for i := range 1500 {
+		data := string(testkit.Noise(uint64(i), 1000+i%300))
+		for copies := range 4 {
+			files[fmt.Sprintf("d%d/f%04d", copies, i)] = data
+		}
+	}
+	files["large"] = string(testkit.Noise(9, 5<<20))
+	written(t, src, files)
+	return files
+}
+
+// alone restores dir with one worker, so that what is counted does not depend on who is first.
+func (e *engine) alone(dir string, to restore.Target) (report.Totals, error) {
+	e.t.Helper()
+	e.ledger = report.NewJob(report.Restore, time.Now)
+	err := e.with(func(r *repo.Repository) error {
+		found, err := r.FindSnapshot(context.Background(), repo.Latest, repo.Filter{})
+		if err != nil {
+			return err
+		}
+		_, err = restore.Run(context.Background(), r, restore.Selection{Tree: found.Snapshot.Tree, Sub: dir}, to,
+			restore.Parallel{Workers: 1}, e.ledger)
+		return err
+	})
+	return e.ledger.Snapshot(), err
+}
+
+// TestDamagedFrameIsReadTwice: a frame that cannot be opened is read once for the files that lie in it, and once more alone, in
+// case that it was the reading; not for each file, nor for each window. Each file is told once, and all others are there.
+func TestDamagedFrameIsReadTwice(t *testing.T) {
+	for name, fail := range map[string]error{"flipped": nil, "unreadable": errors.New("input/output error"), "gone": store.ErrNotExist} {
+		t.Run(name, func(t *testing.T) {
+			dir := ramDir(t)
+			src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
+			files := withCopies(t, src)
+			settle()
+			e := newEngine(t, nil)
+			_, _, err := e.backup(e.job(src))
+			require.NoError(t, err)
+			st := spoil(t, e.st, nil)
+			st.at = -1
+			e.st = st
+			_, err = e.alone(src, target(filepath.Join(dir, "whole")))
+			require.NoError(t, err)
+			require.Empty(t, e.failures())
+			whole := st.all
+
+			st.all, st.at, st.fail = 0, 0, fail
+			totals, err := e.alone(src, target(dst))
+			require.NoError(t, err, "what fails for one file ends no restore")
+			var lost []string
+			for path, data := range files {
+				got, err := os.ReadFile(filepath.Join(dst, path))
+				if errors.Is(err, os.ErrNotExist) {
+					lost = append(lost, path)
+					continue
+				}
+				require.NoError(t, err)
+				require.Equal(t, data, string(got), path)
+			}
+			require.NotEmpty(t, lost)
+			require.Less(t, len(lost), len(files))
+			require.Equal(t, uint64(len(lost)), totals.Objects.Failed)
+			require.Equal(t, totals.Objects.Inspected, totals.Objects.Restored+totals.Objects.Failed)
+			if len(lost) < report.KeptIssues {
+				var told []string
+				for _, i := range e.ledger.Issues() {
+					told = append(told, strings.TrimPrefix(i.Path, src+"/"))
+				}
+				slices.Sort(told)
+				slices.Sort(lost)
+				require.Equal(t, lost, told, "each once")
+			}
+			// Where a piece cannot be read, its frames are read one by one: the one that fails is read once more in between.
+			most := 2
+			if fail != nil {
+				most = 3
+			}
+			require.LessOrEqual(t, st.hits, most, "pieces with the spoiled byte")
+			require.LessOrEqual(t, st.all, whole+8, "pieces read in all")
+
+			st.off = true // a disk that was read with effort; the same command then goes on where it was
+			totals, err = e.alone(src, target(dst))
+			require.NoError(t, err)
+			require.Empty(t, e.failures())
+			require.GreaterOrEqual(t, totals.Objects.Kept, uint64(len(files)-len(lost)))
+			require.Empty(t, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}))
+		})
+	}
+}
+
+// TestRestoreFromNowhere: a repository that cannot be reached any more ends a restore at once, instead of failing file by file
+// after a wait for each.
+func TestRestoreFromNowhere(t *testing.T) {
+	dir := ramDir(t)
+	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
+	withCopies(t, src)
+	settle()
+	e := newEngine(t, nil)
+	_, _, err := e.backup(e.job(src))
+	require.NoError(t, err)
+	inner := e.st
+	st := spoil(t, inner, fmt.Errorf("host is down: %w", store.ErrTemporary))
+	e.st = st
+	_, err = e.alone(src, target(dst))
+	require.ErrorIs(t, err, restore.ErrAway)
+	require.LessOrEqual(t, st.hits, 2)
+	require.Zero(t, e.ledger.Snapshot().Objects.Failed)
+	require.Empty(t, temporary(t, dst), "nothing half done is left")
+	e.st = inner
+	_, err = e.alone(src, target(dst))
+	require.NoError(t, err)
+	require.Empty(t, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}))
+}
+
+// temporary lists what has the name of a file that is not whole.
+func temporary(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if strings.HasPrefix(filepath.Base(path), ".tidemark-") {
+			names = append(names, path)
+		}
+		return err
+	}))
+	return names
+}
