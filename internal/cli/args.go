@@ -46,6 +46,23 @@ func find(ctx context.Context, r *repo.Repository, argument string, f repo.Filte
 	return found, sub, nil
 }
 
+// findCertain is find for what is written over other files or taken for the newest state: if a snapshot cannot be read, it may
+// be the latest, and whether an older one will do is for the user to say.
+func findCertain(ctx context.Context, r *repo.Repository, argument string, f repo.Filter) (repo.Listed, string, error) {
+	found, sub, err := find(ctx, r, argument, f)
+	if err != nil || len(found.Unread) == 0 {
+		return found, sub, err
+	}
+	names := make([]string, len(found.Unread))
+	for i, id := range found.Unread {
+		names[i] = id.Short()
+	}
+	older, at := found.ID.Short(), time.Unix(found.Snapshot.Time.Sec, 0).Format(time.DateTime)
+	return found, "", fmt.Errorf("it is not certain which snapshot is the latest, and nothing was written: %s cannot be read and may be "+
+		"newer than %s of %s. To take %[2]s, name it instead of latest; to be rid of what cannot be read, tidemark forget %[4]s",
+		strings.Join(names, ", "), older, at, strings.Join(names, " "))
+}
+
 // parseTime reads a time as a user writes it, in local time unless it says otherwise.
 func parseTime(text string) (time.Time, error) {
 	if text == "now" {

@@ -42,7 +42,7 @@ What the archive cannot hold is named on standard error.`,
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		found, sub, err := find(ctx, r, args[0], filter.filter())
+		found, sub, err := findCertain(ctx, r, args[0], filter.filter())
 		if err != nil {
 			return err
 		}

@@ -55,6 +55,9 @@ func (a *app) restoreCommand() *cobra.Command {
 Everything is compared with its ID before it is written. A restore that was interrupted goes on where it was when it is
 started again: what is there and equal is left alone.
 
+If a snapshot cannot be read, it may be the latest: then "latest" is refused, so that no older state takes the place of newer
+files unnoticed, and the newest snapshot that can be read is named. With its ID the command goes on.
+
 What the target cannot hold, such as owners when you are not root, is no failure: it is counted and told at the end, and
 for each object with --verbose.`,
 		Example: `  tidemark restore latest --target /tmp/back
@@ -91,7 +94,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	found, sub, err := find(ctx, r, argument, f.snapshots.filter())
+	found, sub, err := findCertain(ctx, r, argument, f.snapshots.filter())
 	if err != nil {
 		return err
 	}

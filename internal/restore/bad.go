@@ -17,7 +17,9 @@ func damaged(err error) bool {
 }
 
 // unreachable reports whether an error is about the repository as a whole, which was waited for long enough already.
-func unreachable(err error) bool { return errors.Is(err, store.ErrTemporary) || errors.Is(err, store.ErrGone) }
+func unreachable(err error) bool {
+	return errors.Is(err, store.ErrTemporary) || errors.Is(err, store.ErrGone)
+}
 
 // away says what to do about an error that ends the run, if it is one of those.
 func away(err error) error {

@@ -79,15 +79,26 @@ func (j *job) finish(d *dir) error {
 	case d.there:
 		return j.in(d, func(h *localfs.Dir) error { return j.finishIn(h, d) })
 	case j.to.DryRun:
-		j.ledger.Objects.Restored.Add(1)
+		j.count(d, true)
 	}
 	return nil
+}
+
+// count counts a directory. The target, which gets the metadata of the one whose content was asked for, is none of the objects.
+func (j *job) count(d *dir, restored bool) {
+	switch {
+	case d.parent == nil:
+	case restored:
+		j.ledger.Objects.Restored.Add(1)
+	default:
+		j.ledger.Objects.Kept.Add(1)
+	}
 }
 
 func (j *job) finishIn(h *localfs.Dir, d *dir) error {
 	if d.fresh {
 		j.problems(d.path, j.finishNew(h, d))
-		j.ledger.Objects.Restored.Add(1)
+		j.count(d, true)
 		return nil
 	}
 	st, err := h.Fstat()
@@ -103,11 +114,7 @@ func (j *job) finishIn(h *localfs.Dir, d *dir) error {
 	if widened && differ.Only(j.to.Apply).SkipMode {
 		err = access.Set(h, ".", tree.Dir, was)
 	}
-	if j.adjust(h, ".", d.path, n, differ) {
-		j.ledger.Objects.Restored.Add(1)
-	} else {
-		j.ledger.Objects.Kept.Add(1)
-	}
+	j.count(d, j.adjust(h, ".", d.path, n, differ))
 	return err
 }
 

@@ -100,10 +100,6 @@ func (w *walker) end(d *dir) {
 
 func (w *walker) run(ctx context.Context, s *start) error {
 	s.dir.pending.Store(1)
-	if s.dir.node != nil {
-		w.ledger.Objects.Inspected.Add(1)
-		w.ledger.Objects.Dirs.Add(1)
-	}
 	var err error
 	if s.only != nil {
 		err = w.entry(ctx, s.dir, s.only)
@@ -430,4 +426,3 @@ func makeNode(in *localfs.Dir, n *tree.Node, as string) error {
 	}
 	return in.Mknod(as, n.Type, firstNodeMode, n.Device)
 }
-

@@ -97,6 +97,9 @@ func (r *Restore) Text(w io.Writer) error {
 		fmt.Fprintln(w, r.Hint)
 	}
 	text := fmt.Sprintf("restored %s to %s", human.Plural(t.Objects.Restored, "object"), human.Printable(r.Target))
+	if t.Objects.Kept > 0 {
+		text += fmt.Sprintf("; left %s as they were", human.Plural(t.Objects.Kept, "object"))
+	}
 	if r.DryRun {
 		text = "dry run: nothing was written"
 	}
