@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,12 +13,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/cli/owners"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/restore"
-	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
 type restoreFlags struct {
@@ -100,7 +98,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	}
 	to.Apply.ForeignFlags = !strings.HasPrefix(found.Snapshot.System, runtime.GOOS+"/")
 	if f.byName {
-		to.Owners = ownersByName(found.Snapshot)
+		to.Owners = owners.ByName(found.Snapshot)
 	}
 	l := report.NewJob(report.Restore, time.Now)
 	a.received.book(l)
@@ -138,46 +136,4 @@ func ownersHint(problems map[string]uint64) string {
 		return ""
 	}
 	return fmt.Sprintf("%s belong to you now instead of their owners, since you are not root.", human.Plural(n, "object"))
-}
-
-// ownersByName maps the numbers of a snapshot to those that the same names have here. Names that nobody has here keep
-// their number.
-func ownersByName(s *snapshot.Snapshot) func(uid, gid uint32) (uint32, uint32) {
-	users := mapIDs(s.Users, func(name string) (string, error) {
-		u, err := user.Lookup(name)
-		if err != nil {
-			return "", err
-		}
-		return u.Uid, nil
-	})
-	groups := mapIDs(s.Groups, func(name string) (string, error) {
-		g, err := user.LookupGroup(name)
-		if err != nil {
-			return "", err
-		}
-		return g.Gid, nil
-	})
-	return func(uid, gid uint32) (uint32, uint32) {
-		if to, ok := users[uid]; ok {
-			uid = to
-		}
-		if to, ok := groups[gid]; ok {
-			gid = to
-		}
-		return uid, gid
-	}
-}
-
-func mapIDs(names map[uint32]string, look func(string) (string, error)) map[uint32]uint32 {
-	ids := map[uint32]uint32{}
-	for id, name := range names {
-		text, err := look(name)
-		if err != nil {
-			continue
-		}
-		if here, err := strconv.ParseUint(text, 10, 32); err == nil {
-			ids[id] = uint32(here)
-		}
-	}
-	return ids
 }

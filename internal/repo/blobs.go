@@ -54,11 +54,27 @@ func (r *Repository) PackInfo(n uint32) (hashcache.PackInfo, error) {
 // from, which is kept for the next call. The error names pack and blob; it wraps store.ErrNotExist if the blob or its
 // pack is nowhere, and format.ErrCorrupt if the frame is damaged.
 func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
+	return r.load(ctx, id, r.loadFrom)
+}
+
+// LoadBlobBut is LoadBlob for one who has found that the frame bad of pack p cannot be opened, and why: it is not read again.
+func (r *Repository) LoadBlobBut(ctx context.Context, id format.ID, p hashcache.PackInfo, bad Span, why error) ([]byte, error) {
+	return r.load(ctx, id, func(ctx context.Context, id format.ID, at place) ([]byte, error) {
+		if at.pack == p && (Span{at.loc.Offset, at.loc.Sealed}) == bad {
+			return nil, why
+		}
+		return r.loadFrom(ctx, id, at)
+	})
+}
+
+func (r *Repository) load(ctx context.Context, id format.ID, from func(context.Context, format.ID, place) ([]byte, error)) (
+	[]byte, error,
+) {
 	at, err := r.find(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("load blob %s: %w", id, err)
 	}
-	blob, err := r.loadFrom(ctx, id, at)
+	blob, err := from(ctx, id, at)
 	if errors.Is(err, store.ErrNotExist) {
 		// A prune may have moved the blob to another pack since the index was read.
 		if moved, findErr := r.refind(ctx, id, at); findErr == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -24,7 +23,6 @@ type frameCache struct {
 	mu      sync.Mutex
 	size    int
 	frames  map[frameKey]*list.Element // of *cachedFrame
-	failed  map[frameKey]error         // why a frame cannot be opened: it is not read again for each of its blobs
 	order   *list.List                 // most recently used first
 	flights map[frameKey]*flight
 }
@@ -45,7 +43,6 @@ func newFrameCache(limit int) *frameCache {
 	return &frameCache{
 		limit:   limit,
 		frames:  make(map[frameKey]*list.Element),
-		failed:  make(map[frameKey]error),
 		order:   list.New(),
 		flights: make(map[frameKey]*flight),
 	}
@@ -60,10 +57,6 @@ func (c *frameCache) get(ctx context.Context, key frameKey, load func() ([]byte,
 			c.mu.Unlock()
 			return e.Value.(*cachedFrame).raw, nil
 		}
-		if err := c.failed[key]; err != nil {
-			c.mu.Unlock()
-			return nil, err
-		}
 		f, joined := c.flights[key]
 		if !joined {
 			f = &flight{done: make(chan struct{})}
@@ -72,7 +65,7 @@ func (c *frameCache) get(ctx context.Context, key frameKey, load func() ([]byte,
 		c.mu.Unlock()
 		if !joined {
 			f.raw, f.err = load()
-			c.land(key, f, ctx.Err() == nil && !errors.Is(f.err, store.ErrTemporary))
+			c.land(key, f)
 			return f.raw, f.err
 		}
 		select {
@@ -90,18 +83,12 @@ func (c *frameCache) get(ctx context.Context, key frameKey, load func() ([]byte,
 	}
 }
 
-// maxFailed bounds what is remembered of frames that cannot be opened.
-const maxFailed = 1 << 12
-
-// land ends a flight and keeps what it brought; lasting says whether a failure would be the same the next time.
-func (c *frameCache) land(key frameKey, f *flight, lasting bool) {
+// land ends a flight and keeps what it brought.
+func (c *frameCache) land(key frameKey, f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.flights, key)
 	close(f.done)
-	if f.err != nil && lasting && len(c.failed) < maxFailed {
-		c.failed[key] = f.err
-	}
 	if f.err != nil || len(f.raw) > c.limit {
 		return
 	}

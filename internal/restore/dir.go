@@ -105,7 +105,7 @@ func (j *job) finishIn(h *localfs.Dir, d *dir) error {
 	if err != nil {
 		return err
 	}
-	was, widened := j.handles.widened.take(d)
+	was, widened := j.handles.widened.Take(d)
 	if widened {
 		st.Mode = was
 	}
@@ -158,7 +158,7 @@ func (j *job) in(d *dir, act func(*localfs.Dir) error) error {
 		return err
 	}
 	defer h.Release()
-	if err = act(h); access.Denied(err) && j.handles.widened.widen(d, h, ".") {
+	if err = act(h); access.Denied(err) && j.handles.widened.Widen(d, h, ".") {
 		err = act(h)
 	}
 	return err

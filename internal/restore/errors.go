@@ -1,6 +1,10 @@
 package restore
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/tidemark-backup/tidemark/internal/restore/damage"
+)
 
 // ErrNoPath: the snapshot does not hold the path that was asked for.
 var ErrNoPath = errors.New("no such path in the snapshot (tidemark ls shows what is there)")
@@ -9,7 +13,7 @@ var ErrNoPath = errors.New("no such path in the snapshot (tidemark ls shows what
 var ErrFull = errors.New("the target is full: make room on it and run the same command again, it goes on where it stopped")
 
 // ErrAway: the repository cannot be reached any more.
-var ErrAway = errors.New("the repository cannot be reached: run the same command again when it can, it goes on where it stopped")
+var ErrAway = damage.ErrAway
 
 var (
 	errKept      = errors.New("left as it is")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/restore/removal"
+	"github.com/tidemark-backup/tidemark/internal/restore/temp"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -59,9 +60,9 @@ func (w *walker) sweep(d *dir, keep map[string]bool) error {
 			if keep[string(name)] {
 				return nil
 			}
-			if isTempName(string(name)) {
+			if temp.Is(string(name)) {
 				if growing == nil {
-					growing = tempNames(keep)
+					growing = temp.Names(keep)
 				}
 				if growing[string(name)] {
 					return nil

@@ -2,21 +2,18 @@ package restore
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"maps"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/zeebo/blake3"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore/access"
+	"github.com/tidemark-backup/tidemark/internal/restore/damage"
 	"github.com/tidemark-backup/tidemark/internal/restore/removal"
 	"github.com/tidemark-backup/tidemark/internal/restore/same"
+	"github.com/tidemark-backup/tidemark/internal/restore/temp"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -86,8 +83,8 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
 		return w.add(ctx, piece{ID: c.ID, To: owner{file: f}, Off: off, Len: uint32(c.Len)})
 	})
 	if err != nil {
-		if stop := context.Cause(ctx); stop != nil || unreachable(err) {
-			return errors.Join(stop, away(err))
+		if stop := context.Cause(ctx); stop != nil || damage.Whole(err) {
+			return errors.Join(stop, damage.Explain(err))
 		}
 		w.fail(f, err)
 	}
@@ -109,7 +106,7 @@ func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
 		return false, errNoContent
 	}
 	if len(f.node.Content.Chunks) > 1 || !f.node.Content.List.IsZero() || w.trusting() {
-		f.temp = tempName(f.node.Name)
+		f.temp = temp.Name(f.node.Name)
 	}
 	if !f.dir.there {
 		return w.pretend(f), nil
@@ -141,7 +138,7 @@ func (w *walker) meetsIn(ctx context.Context, in *localfs.Dir, f *file) (keep bo
 	case w.to.DryRun:
 		return w.pretend(f), nil
 	}
-	f.temp = tempName(f.node.Name)
+	f.temp = temp.Name(f.node.Name)
 	if st.Type != tree.File {
 		return false, w.clear(in, f.node.Name, &st)
 	}
@@ -214,30 +211,6 @@ func (j *job) identical(ctx context.Context, in *localfs.Dir, n *tree.Node) bool
 	return same.Content(ctx, j.repo.LoadBlob, f, n, j.repo.Keys().Hasher()) == nil
 }
 
-// tempName is where the content of a file grows until it is whole. It follows from the name, so that what a killed
-// restore left behind is found and replaced by the next one.
-func tempName(name string) string {
-	sum := blake3.Sum256([]byte(name))
-	return tempPrefix + hex.EncodeToString(sum[:tempDigits/2]) + tempSuffix
-}
-
-const tempPrefix, tempSuffix, tempDigits = ".tidemark-", ".part", 16
-
-// isTempName tells whether tempName can return name.
-func isTempName(name string) bool {
-	digits := strings.TrimSuffix(strings.TrimPrefix(name, tempPrefix), tempSuffix)
-	return len(digits) == tempDigits && name == tempPrefix+digits+tempSuffix && strings.Trim(digits, "0123456789abcdef") == ""
-}
-
-// tempNames returns the temporary names of these files.
-func tempNames(names map[string]bool) map[string]bool {
-	temps := make(map[string]bool, len(names))
-	for name := range names {
-		temps[tempName(name)] = true
-	}
-	return temps
-}
-
 func (f *file) hopeless() bool { return f.failed.Load() }
 
 // fail books the first failure of f; what else happens to it does not matter any more.
@@ -262,7 +235,7 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.growing.add(f.unfinished(), f)
+	j.growing.Store(f.unfinished(), f)
 	if f.node.Flags != 0 {
 		w.Prepare(&f.node)
 	}
@@ -282,20 +255,11 @@ func (j *job) create(in *localfs.Dir, f *file) (w *localfs.Writer, err error) {
 	case f.dir.plain:
 		w, err = j.maker.Create(in, name, &f.node)
 	case f.temp != "":
-		w, err = createOver(in, name)
+		w, err = temp.Create(in, name)
 	default:
 		w, err = in.CreateFile(name)
 	}
 	return w, f.dir.appeared(err)
-}
-
-// createOver makes a file by a temporary name, in place of what a killed restore left there.
-func createOver(in *localfs.Dir, temp string) (*localfs.Writer, error) {
-	w, err := in.CreateFile(temp)
-	if err != nil && in.Remove(temp, false) == nil {
-		w, err = in.CreateFile(temp)
-	}
-	return w, err
 }
 
 // write puts verified bytes at their place.
@@ -358,7 +322,7 @@ func (j *job) complete(f *file) error {
 			return err
 		}
 	}
-	j.growing.remove(f.unfinished())
+	j.growing.Delete(f.unfinished())
 	j.problems(f.path, append(ps, j.flag(in, &f.node)...))
 	return nil
 }
@@ -392,7 +356,8 @@ func (j *job) discard(f *file) {
 		_ = f.w.Close()
 		f.w = nil
 	}
-	if at := f.unfinished(); j.growing.remove(at) {
+	at := f.unfinished()
+	if _, there := j.growing.LoadAndDelete(at); there {
 		j.remove(at, f)
 	}
 }
@@ -415,7 +380,7 @@ func (f *file) unfinished() leftover {
 func (j *job) remove(l leftover, f *file) {
 	err := j.in(l.dir, func(in *localfs.Dir) error { return in.Remove(l.name, false) })
 	if errors.Is(err, localfs.ErrStopped) {
-		j.growing.add(l, f) // Run comes back to it when everybody has stopped
+		j.growing.Store(l, f) // Run comes back to it when everybody has stopped
 	}
 }
 
@@ -423,42 +388,12 @@ func (j *job) remove(l leftover, f *file) {
 func (j *job) tidy() {
 	j.handles.tidy()
 	defer j.shutAll()
-	for l, f := range j.growing.all() {
-		if f != nil {
+	j.growing.Range(func(l, f any) bool {
+		if f := f.(*file); f != nil {
 			j.discard(f)
-		} else if j.growing.remove(l) {
-			j.remove(l, nil)
+		} else if _, there := j.growing.LoadAndDelete(l); there {
+			j.remove(l.(leftover), nil)
 		}
-	}
-}
-
-// growing are the files that exist in the target and are not whole yet. Of those that are made in one go, which are no
-// file here, they are the ones that could not be removed.
-type growing struct {
-	mu    sync.Mutex
-	files map[leftover]*file
-}
-
-func (g *growing) add(l leftover, f *file) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.files == nil {
-		g.files = map[leftover]*file{}
-	}
-	g.files[l] = f
-}
-
-func (g *growing) remove(l leftover) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, there := g.files[l]
-	delete(g.files, l)
-	return there
-}
-
-// all returns them.
-func (g *growing) all() map[leftover]*file {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return maps.Clone(g.files)
+		return true
+	})
 }

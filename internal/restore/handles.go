@@ -28,7 +28,7 @@ type handles struct {
 	path string // of the base
 	most int    // directories kept open beside it
 
-	widened widened
+	widened access.Widened[*dir]
 
 	mu   sync.Mutex
 	base *localfs.Dir // nil in a dry run onto nothing
@@ -97,7 +97,7 @@ func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 // open1 opens d, which may have to let us in first.
 func (h *handles) open1(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 	opened, err := in.Open(d.name)
-	if access.Denied(err) && h.widened.widen(d, in, d.name) {
+	if access.Denied(err) && h.widened.Widen(d, in, d.name) {
 		opened, err = in.Open(d.name)
 	}
 	return opened, err

@@ -3,10 +3,10 @@ package restore
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/restore/access"
+	"github.com/tidemark-backup/tidemark/internal/restore/temp"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -164,48 +164,15 @@ func (j *job) joinIn(first *localfs.Dir, old string, in *localfs.Dir, name *link
 }
 
 // copyInstead serves a target that has no hard links, or not that many: the name gets a copy, and the report a line.
-func (j *job) copyInstead(first *localfs.Dir, old string, in *localfs.Dir, name *linkName, reason error) (err error) {
+func (j *job) copyInstead(first *localfs.Dir, old string, in *localfs.Dir, name *linkName, reason error) error {
 	from, err := access.Open(first, old)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	temp := tempName(name.node.Name)
-	to, err := createOver(in, temp)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err = errors.Join(err, to.Close()); err == nil {
-			err = in.Rename(temp, name.node.Name)
-		}
-		if err != nil {
-			_ = in.Remove(temp, false)
-		}
-	}()
-	buf := make([]byte, 1<<20)
-	err = from.Extents(name.node.Size, func(off, n uint64, hole bool) error {
-		for end := off + n; !hole && off < end; {
-			k, err := from.ReadAt(buf[:min(uint64(len(buf)), end-off)], int64(off))
-			if err != nil && !errors.Is(err, io.EOF) {
-				return err
-			}
-			if _, err := to.WriteAt(buf[:k], int64(off)); err != nil {
-				return err
-			}
-			if off += uint64(k); k == 0 {
-				return io.ErrUnexpectedEOF
-			}
-		}
-		return nil
-	})
+	ps, err := temp.Copy(from, in, &name.node, j.to.Apply)
 	if err == nil {
-		err = to.Truncate(int64(name.node.Size))
+		j.problems(name.path, append(ps, localfs.Problem{What: "hard link", Err: fmt.Errorf("a copy was made instead: %w", reason)}))
 	}
-	if err != nil {
-		return err
-	}
-	j.problems(name.path, append(to.SetMeta(&name.node, j.to.Apply),
-		localfs.Problem{What: "hard link", Err: fmt.Errorf("a copy was made instead: %w", reason)}))
-	return nil
+	return err
 }

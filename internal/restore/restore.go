@@ -4,7 +4,6 @@
 //	            of a window (bounded in bytes)
 //	window.go   a full window: its chunks are looked up, sorted by pack and frame, and cut into runs (package order)
 //	late.go     small files in frames of which a window wants little wait for those of other windows
-//	bad.go      a frame that cannot be opened is not read for each window anew
 //	worker.go   a run is read; each frame is opened once, each blob compared with its ID, then written to every place
 //	            that wants it
 //	small.go    a file of one chunk is made in one go
@@ -12,7 +11,8 @@
 //	dir.go      a directory whose last entry is finished gets its metadata
 //	shut.go     directories of ours that shut us out are opened for that time
 //
-// What is there is compared (package same), left alone if it is equal, and otherwise removed (package removal).
+// What is there is compared (package same), left alone if it is equal, and otherwise removed (package removal). A frame that
+// cannot be opened is not read for each window anew (package damage).
 //
 // While one window is read and written, the next one is planned. Nothing that does not match its ID is ever written.
 //
@@ -35,6 +35,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/restore/damage"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -98,7 +99,7 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey]*link{}, stop: stop}
 	j.maker = localfs.NewMaker(to.Apply)
 	j.handles.gate, j.handles.path, j.handles.most = to.Gate, to.Path, mostHandles()
-	j.handles.widened.never = to.DryRun
+	j.handles.widened.Never = to.DryRun
 	defer j.handles.close()
 	l.Phase(report.Planning)
 	root, err := j.root(ctx)
@@ -176,8 +177,8 @@ type job struct {
 	stop   context.CancelCauseFunc
 
 	handles handles
-	growing growing
-	bad     badFrames
+	growing sync.Map // leftover -> *file: what exists in the target and is not whole; nil of a small one that could not be removed
+	bad     damage.Frames
 	maker   *localfs.Maker
 
 	mu     sync.Mutex

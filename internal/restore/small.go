@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/restore/temp"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -113,7 +114,7 @@ func (w *worker) makeIn(s *small, content []byte) ([]localfs.Problem, error) {
 	defer in.Release()
 	name := s.name
 	if w.trusting() {
-		name = tempName(name)
+		name = temp.Name(name)
 	}
 	made, ps, err := w.maker.File(in, name, content, &w.node)
 	err = s.dir.appeared(err)

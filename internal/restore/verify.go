@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore/access"
+	"github.com/tidemark-backup/tidemark/internal/restore/damage"
 	"github.com/tidemark-backup/tidemark/internal/restore/same"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -63,7 +64,7 @@ func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Has
 		}
 		return nil
 	})
-	if err != nil && context.Cause(ctx) == nil && damaged(err) {
+	if err != nil && context.Cause(ctx) == nil && damage.Partial(err) {
 		return nil // told when it was restored
 	}
 	return err

@@ -12,7 +12,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore/access"
+	"github.com/tidemark-backup/tidemark/internal/restore/damage"
 	"github.com/tidemark-backup/tidemark/internal/restore/same"
+	"github.com/tidemark-backup/tidemark/internal/restore/temp"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -126,8 +128,8 @@ func (w *walker) directory(ctx context.Context, d *dir, root format.ID) error {
 		return w.entry(ctx, d, n)
 	})
 	if err != nil {
-		if stop := context.Cause(ctx); stop != nil || !damaged(err) {
-			return away(err)
+		if stop := context.Cause(ctx); stop != nil || !damage.Partial(err) {
+			return damage.Explain(err)
 		}
 		// The rest of the snapshot can still be saved.
 		w.ledger.Fail(d.path, "read tree", err)
@@ -164,7 +166,7 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 	} else {
 		w.ledger.Objects.Others.Add(1)
 	}
-	if isTempName(n.Name) && !d.fresh {
+	if temp.Is(n.Name) && !d.fresh {
 		w.failed(d.at(n), "restore", errOurName)
 		return nil
 	}
@@ -362,19 +364,19 @@ func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.P
 		}
 		return in.Apply(n.Name, n, w.to.Apply), nil
 	}
-	temp := tempName(n.Name)
-	err := makeNode(in, n, temp)
-	if err != nil && in.Remove(temp, false) == nil {
-		err = makeNode(in, n, temp)
+	as := temp.Name(n.Name)
+	err := makeNode(in, n, as)
+	if err != nil && in.Remove(as, false) == nil {
+		err = makeNode(in, n, as)
 	}
 	if err != nil {
 		return nil, err
 	}
 	what := w.to.Apply
 	what.SkipFlags = true
-	ps := in.Apply(temp, n, what)
-	if err := d.rename(in, temp, n.Name); err != nil {
-		_ = in.Remove(temp, false)
+	ps := in.Apply(as, n, what)
+	if err := d.rename(in, as, n.Name); err != nil {
+		_ = in.Remove(as, false)
 		return ps, err
 	}
 	return append(ps, w.flag(in, n)...), nil

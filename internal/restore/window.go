@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore/order"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // window is a part of the work that is planned as a whole: large enough that each frame is opened once, small enough to
@@ -35,8 +33,6 @@ const (
 	// What a window holds beside its small files, in bytes with what hangs on it.
 	fileWeight = 700
 	dirWeight  = 600
-
-	lookUpAtOnce = 16 << 10 // chunks
 )
 
 // piece is one chunk of one file. Of a small file it is the whole content; if that lies in the tree, there is no chunk to
@@ -170,37 +166,8 @@ func (w *window) done() {
 
 // locate looks up all chunks of the window and arranges them. What is nowhere has failed, and is left out.
 func (j *job) locate(ctx context.Context, w *window) ([]piece, error) {
-	if err := j.lookUp(ctx, w.pieces); err != nil {
+	if err := order.Locate(ctx, j.repo, w.pieces); err != nil {
 		return nil, err
 	}
 	return order.Arrange(w.pieces, func(p *piece) { j.failPiece(p, fmt.Errorf("chunk %s: %w", p.ID, errLost)) }), nil
-}
-
-// lookUp fills in where the chunks lie. What is not found keeps the zero place, at which no frame can be.
-func (j *job) lookUp(ctx context.Context, pieces []piece) error {
-	ids := make([]format.ID, 0, min(len(pieces), lookUpAtOnce))
-	found := make([]hashcache.Found, cap(ids))
-	for len(pieces) > 0 {
-		n := min(len(pieces), lookUpAtOnce)
-		ids = ids[:0]
-		for i := range pieces[:n] {
-			if !pieces[i].Inline() {
-				ids = append(ids, pieces[i].ID)
-			}
-		}
-		if err := j.repo.Locate(ctx, ids, found[:len(ids)]); err != nil {
-			return fmt.Errorf("look up chunks: %w", err)
-		}
-		next := found
-		for i := range pieces[:n] {
-			if p := &pieces[i]; !p.Inline() {
-				if next[0].OK {
-					p.At = next[0].Loc
-				}
-				next = next[1:]
-			}
-		}
-		pieces = pieces[n:]
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/restore/damage"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -50,7 +51,7 @@ func (w *worker) take(ctx context.Context, r *run) error {
 	w.clock.Enter(report.Unpack) // getting the bytes is booked by the store
 	if len(r.Spans) == 0 {
 		w.clock.Current(r.Pieces[0][0].To.path)
-		w.frame(ctx, r.Pieces[0], nil, nil)
+		w.frame(ctx, &source{}, r.Pieces[0], nil)
 		return context.Cause(ctx)
 	}
 	info, err := w.repo.PackInfo(r.Pack)
@@ -59,12 +60,12 @@ func (w *worker) take(ctx context.Context, r *run) error {
 		return err
 	}
 	for spans, pieces := r.Spans, r.Pieces; len(spans) > 0; {
-		n := w.bad.before(info.ID, spans)
+		n := w.bad.Before(info.ID, spans)
 		err := w.reader.Read(w.clock.Within(ctx), info, spans[:n], func(i int, raw []byte, _ []uint32, err error) error {
-			return w.visit(ctx, info.ID, spans[i], pieces[i], raw, err)
+			return w.visit(ctx, &source{info, spans[i], err}, pieces[i], raw)
 		})
 		if err == nil && n < len(spans) {
-			err = w.visit(ctx, info.ID, spans[n], pieces[n], nil, w.bad.why(info.ID, spans[n]))
+			err = w.visit(ctx, &source{info, spans[n], w.bad.Why(info.ID, spans[n])}, pieces[n], nil)
 			n++
 		}
 		if err != nil {
@@ -75,23 +76,31 @@ func (w *worker) take(ctx context.Context, r *run) error {
 	return nil
 }
 
-// visit writes the chunks of a frame that was opened, unless err says why it was not. A repository that cannot be reached
+// source is where chunks come from.
+type source struct {
+	pack hashcache.PackInfo
+	at   repo.Span
+	err  error // why the frame could not be opened
+}
+
+// visit writes the chunks of a frame that was opened, unless from says why it was not. A repository that cannot be reached
 // ends the run: it would be waited for again with each frame.
-func (w *worker) visit(ctx context.Context, pack format.ID, at repo.Span, pieces []piece, raw []byte, err error) error {
-	if unreachable(err) {
-		return away(err)
+func (w *worker) visit(ctx context.Context, from *source, pieces []piece, raw []byte) error {
+	err := from.err
+	if damage.Whole(err) {
+		return damage.Explain(err)
 	}
 	if err != nil {
-		w.bad.add(pack, at, err)
+		w.bad.Add(from.pack.ID, from.at, err)
 	}
 	w.clock.Current(pieces[0].To.path)
-	w.frame(ctx, pieces, raw, err)
+	w.frame(ctx, from, pieces, raw)
 	return context.Cause(ctx)
 }
 
 // frame writes the chunks of one opened frame, and what goes with them. Chunks of the same blob stand beside each other:
 // it is hashed once.
-func (w *worker) frame(ctx context.Context, pieces []piece, raw []byte, err error) {
+func (w *worker) frame(ctx context.Context, from *source, pieces []piece, raw []byte) {
 	var known format.ID
 	var blob []byte
 	var blobErr error
@@ -106,8 +115,8 @@ func (w *worker) frame(ctx context.Context, pieces []piece, raw []byte, err erro
 		}
 		if p.ID != known {
 			known = p.ID
-			if blob, blobErr = w.blob(p, raw, err); blobErr != nil {
-				blob, blobErr = w.another(ctx, p, blobErr)
+			if blob, blobErr = w.blob(p, raw, from.err); blobErr != nil {
+				blob, blobErr = w.another(ctx, from, p, blobErr)
 			}
 		}
 		switch {
@@ -142,8 +151,15 @@ func (w *worker) blob(p *piece, raw []byte, err error) ([]byte, error) {
 }
 
 // another asks the repository, which also finds a blob that has moved to another pack meanwhile.
-func (w *worker) another(ctx context.Context, p *piece, first error) ([]byte, error) {
-	blob, err := w.repo.LoadBlob(ctx, p.ID)
+func (w *worker) another(ctx context.Context, from *source, p *piece, first error) (blob []byte, err error) {
+	if from.err != nil {
+		blob, err = w.repo.LoadBlobBut(ctx, p.ID, from.pack, from.at, from.err)
+	}
+	if from.err == nil || err != nil && w.bad.Again(from.pack.ID, from.at) {
+		if blob, err = w.repo.LoadBlob(ctx, p.ID); err == nil {
+			w.bad.Forget(from.pack.ID, from.at) // it was the reading
+		}
+	}
 	if err != nil || uint32(len(blob)) != p.Len {
 		return nil, first
 	}

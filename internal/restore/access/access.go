@@ -7,7 +7,9 @@ package access
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +34,51 @@ func Widen(in *localfs.Dir, name string) (was uint32, ok bool) {
 		return 0, false
 	}
 	return st.Mode, Set(in, name, tree.Dir, st.Mode|wholeDir) == nil
+}
+
+// Widened are directories that were widened, by what the caller knows them by, and the permissions that they had. It is for
+// several goroutines.
+type Widened[K comparable] struct {
+	Never bool // a dry run changes nothing
+
+	mu  sync.Mutex
+	was map[K]uint32
+}
+
+// Widen gives us all rights to the directory key, the entry name of in or in itself. False: that changes nothing.
+func (w *Widened[K]) Widen(key K, in *localfs.Dir, name string) bool {
+	if w.Never {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.was[key]; ok { // by somebody else, since we were refused
+		return true
+	}
+	was, ok := Widen(in, name)
+	if ok {
+		if w.was == nil {
+			w.was = map[K]uint32{}
+		}
+		w.was[key] = was
+	}
+	return ok
+}
+
+// Take forgets a directory, and returns the permissions that it had.
+func (w *Widened[K]) Take(key K) (was uint32, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was, ok = w.was[key]
+	delete(w.was, key)
+	return was, ok
+}
+
+// All returns them.
+func (w *Widened[K]) All() map[K]uint32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.was)
 }
 
 // Set sets the permissions of the entry name of in, or of in itself if name is ".".

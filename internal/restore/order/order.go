@@ -6,6 +6,8 @@ package order
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
@@ -41,6 +43,38 @@ const (
 
 // InlineAtOnce is how many pieces are in a run for which nothing is read, at most.
 const InlineAtOnce = 512
+
+// lookUpAtOnce is how many chunks are looked up together.
+const lookUpAtOnce = 16 << 10
+
+// Locate fills in where chunks lie. What is not found keeps the zero place.
+func Locate[T any](ctx context.Context, r *repo.Repository, pieces []Piece[T]) error {
+	ids := make([]format.ID, 0, min(len(pieces), lookUpAtOnce))
+	found := make([]hashcache.Found, cap(ids))
+	for len(pieces) > 0 {
+		n := min(len(pieces), lookUpAtOnce)
+		ids = ids[:0]
+		for i := range pieces[:n] {
+			if !pieces[i].Inline() {
+				ids = append(ids, pieces[i].ID)
+			}
+		}
+		if err := r.Locate(ctx, ids, found[:len(ids)]); err != nil {
+			return fmt.Errorf("look up chunks: %w", err)
+		}
+		next := found
+		for i := range pieces[:n] {
+			if p := &pieces[i]; !p.Inline() {
+				if next[0].OK {
+					p.At = next[0].Loc
+				}
+				next = next[1:]
+			}
+		}
+		pieces = pieces[n:]
+	}
+	return nil
+}
 
 // Arrange sorts pieces in the order in which they lie in the packs, in place. What need not be read goes with the piece
 // before it, or with the first that is read, so that directories are filled in order. What is nowhere is left out, and
