@@ -276,8 +276,11 @@ func (j *job) write(f *file, p []byte, off uint64) {
 }
 
 // part ends one part of f, and f with the last of them.
-func (j *job) part(f *file) {
-	if f.left.Add(-1) > 0 {
+func (j *job) part(f *file) { j.parts(f, 1) }
+
+// parts ends n parts of f at once.
+func (j *job) parts(f *file, n int64) {
+	if f.left.Add(-n) > 0 {
 		return
 	}
 	whole := !f.hopeless()

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore/damage"
+	"github.com/tidemark-backup/tidemark/internal/restore/stretch"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -22,6 +23,7 @@ type worker struct {
 	clock  *report.Clock
 	node   tree.Node // scratch of the small file in hand
 	inline []byte    // likewise
+	joiner stretch.Joiner[*file]
 }
 
 // work takes runs until there are no more. A window whose last run is done is free again.
@@ -99,11 +101,12 @@ func (w *worker) visit(ctx context.Context, from *source, pieces []piece, raw []
 }
 
 // frame writes the chunks of one opened frame, and what goes with them. Chunks of the same blob stand beside each other:
-// it is hashed once.
+// it is hashed once. Those of large files are written when it is known which of them are neighbours.
 func (w *worker) frame(ctx context.Context, from *source, pieces []piece, raw []byte) {
 	var known format.ID
 	var blob []byte
 	var blobErr error
+	elsewhere := false // the blob is no part of raw
 	for i := range pieces {
 		p := &pieces[i]
 		if p.Inline() {
@@ -115,27 +118,49 @@ func (w *worker) frame(ctx context.Context, from *source, pieces []piece, raw []
 		}
 		if p.ID != known {
 			known = p.ID
-			if blob, blobErr = w.blob(p, raw, from.err); blobErr != nil {
+			blob, blobErr = w.blob(p, raw, from.err)
+			if elsewhere = blobErr != nil; elsewhere {
 				blob, blobErr = w.another(ctx, from, p, blobErr)
 			}
 		}
 		switch {
 		case blobErr != nil:
 			w.failPiece(p, fmt.Errorf("chunk %s: %w", p.ID, blobErr))
-			continue
 		case p.To.small != nil:
 			w.clock.Enter(report.Write)
 			w.make(p.To.small, blob)
+			w.clock.Enter(report.Unpack)
+		case elsewhere:
+			w.put(p.To.file, blob, p.Off, 1)
 		default:
-			if !p.To.file.hopeless() {
-				w.clock.Enter(report.Write)
-				w.write(p.To.file, blob, p.Off)
-			}
-			w.clock.Enter(report.Attrs)
-			w.part(p.To.file)
+			w.join(p, raw)
 		}
-		w.clock.Enter(report.Unpack)
 	}
+	w.flush(raw)
+}
+
+// join puts off a verified piece of the frame raw until it is known what can be written together with it.
+func (w *worker) join(p *piece, raw []byte) {
+	if from, n := uint64(p.At.Skip), uint64(p.Len); !w.joiner.Add(p.To.file, p.Off, from, n) {
+		w.flush(raw)
+		w.joiner.Add(p.To.file, p.Off, from, n)
+	}
+}
+
+// flush writes what was joined of the frame raw.
+func (w *worker) flush(raw []byte) {
+	w.joiner.Drain(func(s *stretch.Stretch[*file]) { w.put(s.File, raw[s.From:s.To], s.Off, s.Parts) })
+}
+
+// put writes bytes that are as many parts of f, unless it has failed already.
+func (w *worker) put(f *file, p []byte, off uint64, parts int64) {
+	if !f.hopeless() {
+		w.clock.Enter(report.Write)
+		w.write(f, p, off)
+	}
+	w.clock.Enter(report.Attrs)
+	w.parts(f, parts)
+	w.clock.Enter(report.Unpack)
 }
 
 // blob cuts one blob out of its frame and compares it with its ID.
