@@ -76,6 +76,10 @@ func (w *walker) sweep(d *dir, keep map[string]bool) error {
 		w.tell(d.path, "list target directory", err)
 		return nil
 	}
+	if removal.Repository(extra) {
+		w.tell(d.path, "delete", removal.ErrRepository)
+		return nil
+	}
 	for _, name := range extra {
 		at := path.Join(d.path, name)
 		if w.sel.Take != nil {

@@ -1,5 +1,5 @@
 // Package removal removes entries of a directory of the target, with everything below them. It follows no link, leaves alone
-// what another file system is mounted on, takes off flags that protect an object, and gets into directories of ours that
+// what another file system is mounted on and every repository of backups, takes off flags that protect an object, and gets into directories of ours that
 // shut us out.
 //
 // It refuses to know why something is to go.
@@ -8,14 +8,29 @@ package removal
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/restore/access"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// ErrMounted: nothing was removed of what lies there.
-var ErrMounted = errors.New("another file system is mounted there: it is left alone")
+// What is left alone, with all that lies there.
+var (
+	ErrMounted    = errors.New("another file system is mounted there: it is left alone")
+	ErrRepository = errors.New("it is a repository of backups, which no restore removes: remove it by hand if it is to go")
+)
+
+// Repository reports whether a directory with these entries is a repository. One that lies in a source is in no snapshot of it,
+// so that to remove what is not in the snapshot would be to remove the very backups that are restored from.
+func Repository(names []string) bool {
+	for _, name := range []string{"config", "keys", "packs", "snapshots"} {
+		if !slices.Contains(names, name) {
+			return false
+		}
+	}
+	return true
+}
 
 // Unprotect takes off what keeps an object from being replaced. Whoever may not look whether there is something to take
 // off may still be allowed to replace it: if not, that will say so.
@@ -87,6 +102,9 @@ func emptied(in *localfs.Dir, name string) (removed uint64, err error) {
 		return nil
 	}); err != nil {
 		return 0, err
+	}
+	if Repository(names) {
+		return 0, ErrRepository
 	}
 	for _, entry := range names {
 		n, err := All(sub, entry)
