@@ -57,7 +57,8 @@ func TestOnlyWholePagesAreLetGo(t *testing.T) {
 
 // TestPacksThatWentUpTakeNoMemory: of the buffers for packs, only those that hold something are there.
 func TestPacksThatWentUpTakeNoMemory(t *testing.T) {
-	const packSize, blobs = 1 << 20, 16
+	// A large page at either end of a buffer may be there because of what lies beside it: another buffer, for instance.
+	const packSize, blobs, ends = 16 << 20, 160, 2 * (2 << 20)
 	to, _ := target(t, mem.New())
 	opt := Options{Uploads: 2, Level: -1, Tuning: Tuning{Frame: 256 << 10, DataPack: packSize}}
 	require.NoError(t, Run(t.Context(), to, opt, func(_ context.Context, s *Session) error {
@@ -81,10 +82,10 @@ func TestPacksThatWentUpTakeNoMemory(t *testing.T) {
 		for range len(p.buffers) {
 			buf := <-p.buffers
 			require.GreaterOrEqual(t, cap(buf), packSize)
-			require.Zero(t, resident(t, buf[:cap(buf)]))
 			buf = buf[:cap(buf)]
-			buf[len(buf)/2] = 1
-			require.Positive(t, resident(t, buf), "the look itself works")
+			require.LessOrEqual(t, resident(t, buf), ends)
+			clear(buf)
+			require.Greater(t, resident(t, buf), packSize/2, "the look itself works")
 		}
 		return nil
 	}))
