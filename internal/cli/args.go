@@ -3,11 +3,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,12 +20,13 @@ import (
 
 // filterFlags choose snapshots.
 type filterFlags struct {
-	hosts, paths, tags []string
+	hosts, paths []string
+	tags         tagLists
 }
 
 func (f *filterFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.hosts, "host", "H", nil, "only snapshots of this machine; may be given several times")
-	flags.StringArrayVar(&f.tags, "tag", nil, "only snapshots with all tags of the list a,b, or with '' those that have none; may be given "+
+	flags.Var(&f.tags, "tag", "only snapshots with all tags of the list a,b, or with '' those that have none; may be given "+
 		"several times")
 	flags.StringArrayVar(&f.paths, "path", nil, "only snapshots of this absolute path; may be given several times")
 }
@@ -35,6 +38,23 @@ func (f *filterFlags) filter() repo.Filter {
 	}
 	return filter
 }
+
+// tagLists are lists of tags, as they are given one after the other.
+type tagLists []string
+
+// Set takes a list. Its only empty tag can be that which stands for none.
+func (t *tagLists) Set(list string) error {
+	if list != "" && slices.Contains(strings.Split(list, ","), "") {
+		return errors.New("a tag in it is empty: write a,b, or '' alone for snapshots without tags")
+	}
+	*t = append(*t, list)
+	return nil
+}
+
+func (t *tagLists) String() string { return strings.Join(*t, " ") }
+
+// Type names it in the help.
+func (t *tagLists) Type() string { return "list" }
 
 // find returns the snapshot of an argument SNAPSHOT[:/sub/path], and the path.
 func find(ctx context.Context, r *repo.Repository, argument string, f repo.Filter) (repo.Listed, string, error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -170,6 +171,9 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 
 // backupJob makes the job of flags, options and arguments.
 func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*backup.Job, error) {
+	if slices.Contains(f.label.tags, "") {
+		return nil, usagef("--tag: an empty tag could not be asked for again: leave it out for a snapshot without tags")
+	}
 	job := &backup.Job{
 		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note, System: system(),
 			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},

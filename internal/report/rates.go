@@ -49,6 +49,9 @@ func (t *Totals) Progress() Progress {
 	p.BytesTotal = max(e.Bytes, p.Bytes+p.Outstanding)
 	// A tree that has outgrown its parent is of unknown size until the scan is over.
 	p.Known = e.Exact || e.Objects > 0 && p.Objects <= e.Objects
+	if t.Job == Check && t.Phase == Checking {
+		p.Known = false // folders are found by following others: what was found so far is nearly done at every moment
+	}
 	return p
 }
 

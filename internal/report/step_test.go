@@ -63,6 +63,28 @@ func TestSteps(t *testing.T) {
 	})
 }
 
+// A check finds folders as it goes, so that nearly all that is known is done: that is no part of the whole, and no time left.
+func TestACheckOfTheStructureKnowsNoWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewJob(Check, time.Now)
+		var m Meter
+		l.Phase(Checking)
+		for i := range uint64(10) {
+			l.ExpectExactly(100*i+110, 0)
+			l.Objects.Verified.Add(100)
+			time.Sleep(time.Second)
+			totals := l.Snapshot()
+			require.Zero(t, totals.Progress().Ratio())
+			require.Negative(t, m.Observe(&totals).Left)
+		}
+		l.ExpectExactly(1100, 5000)
+		l.Phase(Verifying)
+		l.Bytes.Verified.Add(1000)
+		totals := l.Snapshot()
+		require.InDelta(t, 0.2, totals.Progress().Ratio(), 1e-9)
+	})
+}
+
 // The units of a step are of different sizes: where their bytes are known, the time left is told by these.
 func TestTimeLeftOfAStepIsToldByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
