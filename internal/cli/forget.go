@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/grouping"
 	"github.com/tidemark-backup/tidemark/internal/cli/keep"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/forget"
@@ -38,6 +39,10 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.prune, "prune", false, "prune afterwards, also if nothing was dropped")
 	f.after.limits(flags)
 }
+
+// shortestDropped is how much of an ID it takes to drop a snapshot. To read one, as much as tells it from the others will do;
+// here a digit that was mistyped must not name another.
+const shortestDropped = 4
 
 func (a *app) forgetCommand() *cobra.Command {
 	f := &forgetFlags{}
@@ -70,9 +75,14 @@ prunes also if nothing was dropped: an earlier one may have left what had to wai
 		case len(args) == 0 && p.Empty():
 			return usagef("%w", forget.ErrNoPolicy)
 		}
-		by, err := parseGrouping(f.groupBy)
+		for _, ref := range args {
+			if len(ref) < shortestDropped {
+				return usagef("%q: to drop a snapshot write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref, shortestDropped)
+			}
+		}
+		by, err := grouping.Parse(f.groupBy)
 		if err != nil {
-			return err
+			return &usageError{err}
 		}
 		if _, err := f.after.options(a); err != nil { // also without --prune
 			return err
@@ -83,7 +93,7 @@ prunes also if nothing was dropped: an earlier one may have left what had to wai
 	return c
 }
 
-func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []keyer, refs []string) (err error) {
+func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []grouping.Part, refs []string) (err error) {
 	r, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -130,11 +140,11 @@ func (a *app) pruneAfter(ctx context.Context, r *repo.Repository, f *forgetFlags
 }
 
 // judged applies a policy to each group of the snapshots that can be read, and counts the others.
-func (a *app) judged(ctx context.Context, r *repo.Repository, filter repo.Filter, p forget.Policy, by []keyer) (
+func (a *app) judged(ctx context.Context, r *repo.Repository, filter repo.Filter, p forget.Policy, by []grouping.Part) (
 	groups []output.ForgottenGroup, unread uint64, err error,
 ) {
 	list, unread, err := a.readable(ctx, r, filter)
-	for _, g := range group(list, by) {
+	for _, g := range grouping.Split(list, by) {
 		var members []repo.Listed
 		for _, s := range g.List {
 			members = append(members, repo.Listed{ID: s.ID, Snapshot: s.Snapshot})
