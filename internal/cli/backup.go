@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/cli/folders"
+	"github.com/tidemark-backup/tidemark/internal/cli/listed"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -31,7 +32,7 @@ type backupFlags struct {
 	comparing     backup.Comparing
 	dryRun        bool
 	skipUnchanged bool
-	lists         listFlags
+	lists         listed.Files
 	stream        streamFlags
 	place         placeFlags
 }
@@ -62,7 +63,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.skipUnchanged, "skip-if-unchanged", false, "save no snapshot if it would equal its parent")
 	flags.BoolVar(&f.comparing.IgnoreInode, "ignore-inode", false, "a file is not changed because its inode number is")
 	flags.BoolVar(&f.comparing.IgnoreCtime, "ignore-ctime", false, "a file is not changed because its ctime is")
-	f.lists.register(flags)
+	f.lists.Register(flags)
 	flags.BoolVar(&f.stream.stdin, "stdin", false, "back up standard input as one file")
 	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "run the arguments as a command and back up its output; "+
 		"if it fails there is no snapshot")
@@ -225,7 +226,7 @@ func crews(par options.Parallel) backup.Parallel {
 }
 
 func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
-	paths, err := f.lists.paths(a.In, args)
+	paths, err := f.lists.Paths(a.In, args)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,9 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 	if err != nil {
 		return prune.Options{}, usagef("--max-unused: %w", err)
 	}
+	if err := together(f.parallel); err != nil {
+		return prune.Options{}, err
+	}
 	opt := prune.Options{MaxUnused: limit, DryRun: f.dryRun, Parallel: f.parallel, Note: a.print.Note}
 	opt.Session = repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level)}
 	if at, err := a.place(); err == nil && !at.onShare() && at.remote(a.devices) {
