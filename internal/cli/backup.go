@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/cli/folders"
+	"github.com/tidemark-backup/tidemark/internal/cli/listed"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -30,7 +32,7 @@ type backupFlags struct {
 	comparing     backup.Comparing
 	dryRun        bool
 	skipUnchanged bool
-	lists         listFlags
+	lists         listed.Files
 	stream        streamFlags
 	place         placeFlags
 }
@@ -61,7 +63,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.skipUnchanged, "skip-if-unchanged", false, "save no snapshot if it would equal its parent")
 	flags.BoolVar(&f.comparing.IgnoreInode, "ignore-inode", false, "a file is not changed because its inode number is")
 	flags.BoolVar(&f.comparing.IgnoreCtime, "ignore-ctime", false, "a file is not changed because its ctime is")
-	f.lists.register(flags)
+	f.lists.Register(flags)
 	flags.BoolVar(&f.stream.stdin, "stdin", false, "back up standard input as one file")
 	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "run the arguments as a command and back up its output; "+
 		"if it fails there is no snapshot")
@@ -170,6 +172,9 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 
 // backupJob makes the job of flags, options and arguments.
 func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*backup.Job, error) {
+	if slices.Contains(f.label.tags, "") {
+		return nil, usagef("--tag: an empty tag could not be asked for again: leave it out for a snapshot without tags")
+	}
 	job := &backup.Job{
 		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note, System: system(),
 			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
@@ -221,7 +226,7 @@ func crews(par options.Parallel) backup.Parallel {
 }
 
 func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
-	paths, err := f.lists.paths(a.In, args)
+	paths, err := f.lists.Paths(a.In, args)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ type checkFlags struct {
 
 func (a *app) checkCommand() *cobra.Command {
 	f := &checkFlags{}
-	c := a.command(&cobra.Command{
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
 		Use:   "check [flags]",
 		Short: "Find out whether the repository is whole",
 		Long: `Checks that every snapshot can be read and that everything it needs is there. --read-data reads all data back and
@@ -36,7 +37,15 @@ name. What it cannot see is a file that is missing.
 The repository and the local cache are not changed.`,
 		Example: `  tidemark check --read-data-subset 1/7
   tidemark check --without-key --repo /srv/backup`,
-	}, func(ctx context.Context, _ []string) error { return a.check(ctx, f) }, options.GroupPolicy)
+	}, func(ctx context.Context, _ []string) error {
+		if f.subset == "" && c.Flags().Changed("read-data-subset") {
+			return usagef("--read-data-subset: it is empty: write a share (5%%), a fixed part (3/10) or an amount (500M)")
+		}
+		if err := together(f.parallel); err != nil {
+			return err
+		}
+		return a.check(ctx, f)
+	}, options.GroupPolicy)
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read all data back")
 	c.Flags().StringVar(&f.subset, "read-data-subset", "", "read a part of the data back: 5%, 3/10 or 500M")
 	c.Flags().BoolVar(&f.withoutKey, "without-key", false, "compare stored files with their names; needs no key")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/heap"
+	"github.com/tidemark-backup/tidemark/internal/cli/misuse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/device"
@@ -118,7 +119,7 @@ func (a *app) root() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%w; see '%s --help'", err, c.CommandPath())
+		return &usageError{misuse.Flag(c, err)}
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(a.helpCommand())
@@ -163,8 +164,11 @@ func (a *app) helpCommand() *cobra.Command {
 		Short: "Help about any command",
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return a.unknownCommand(c.Root(), args[0])
+			switch {
+			case len(rest) > 0:
+				return a.unknownCommand(about, rest[0])
+			case err != nil:
+				return &usageError{err}
 			}
 			return about.Help()
 		},
@@ -175,10 +179,7 @@ func (a *app) unknownCommand(c *cobra.Command, name string) error {
 	if err := folders.Arguments(c, []string{name}); err != nil {
 		return &usageError{err}
 	}
-	if near := c.SuggestionsFor(name); len(near) > 0 {
-		return usagef("unknown command %q: did you mean %s?", name, near[0])
-	}
-	return usagef("unknown command %q; see '%s --help'", name, c.CommandPath())
+	return &usageError{misuse.Command(c, name)}
 }
 
 // maker makes a command.

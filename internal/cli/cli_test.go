@@ -91,20 +91,6 @@ func TestResolveFollowsLinksAsFarAsTheyGo(t *testing.T) {
 	require.Equal(t, "/", resolve("/"))
 }
 
-func TestListsOfPaths(t *testing.T) {
-	l := listFlags{verbatim: []string{"-"}}
-	got, err := l.paths(strings.NewReader("# no comment\n\n a \n"), []string{"first"})
-	require.NoError(t, err)
-	require.Equal(t, []string{"first", "# no comment", " a "}, got)
-	l = listFlags{raw: []string{"-"}}
-	got, err = l.paths(strings.NewReader("a\nb\x00c\x00"), nil)
-	require.NoError(t, err)
-	require.Equal(t, []string{"a\nb", "c"}, got)
-	l = listFlags{patterns: []string{"-"}}
-	_, err = l.paths(strings.NewReader("[\n"), nil)
-	require.Equal(t, exitUsage, exitCode(err))
-}
-
 // Every command says what it is, and no two flags of a command fight over a letter, which cobra would panic about only
 // when somebody calls it.
 func TestCommandsAreWellFormed(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/heap"
+	"github.com/tidemark-backup/tidemark/internal/cli/misuse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 )
@@ -29,8 +30,8 @@ func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cob
 		if err := folders.Arguments(c, args); err != nil {
 			return &usageError{err}
 		}
-		if err := check(c, args); err != nil {
-			return usagef("%w: %s; see '%s --help'", err, c.UseLine(), c.CommandPath())
+		if err := misuse.Arguments(c, check, args); err != nil {
+			return &usageError{err}
 		}
 		return nil
 	}

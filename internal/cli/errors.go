@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
+	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -54,7 +56,8 @@ func exitCode(err error) int {
 		return program.code
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &usage), isOptionError(err), errors.Is(err, scan.ErrNoSource), errors.Is(err, scan.ErrMixedDot):
+	case errors.As(err, &usage), isOptionError(err), errors.Is(err, scan.ErrNoSource), errors.Is(err, scan.ErrMixedDot),
+		errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
 		return exitUsage
 	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded):
 		return exitIncomplete

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/grouping"
 	"github.com/tidemark-backup/tidemark/internal/cli/keep"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/forget"
@@ -30,14 +31,18 @@ type forgetFlags struct {
 func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	f.filter.register(flags)
 	keep.Register(flags, &f.policy)
-	flags.StringArrayVar(&f.tagged.tags, keep.Tag, nil, "keep those with all tags of the list a,b, or with '' those that have none; may be given several "+
+	flags.Var(&f.tagged.tags, keep.Tag, "keep those with all tags of the list a,b, or with '' those that have none; may be given several "+
 		"times")
 	flags.StringVarP(&f.groupBy, "group-by", "g", "host,paths", "apply the policy to each group of equal host, paths, tags (a list of "+
 		"these words)")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "drop nothing, only say what would be dropped")
-	flags.BoolVar(&f.prune, "prune", false, "prune afterwards, if anything was dropped")
+	flags.BoolVar(&f.prune, "prune", false, "prune afterwards, also if nothing was dropped")
 	f.after.limits(flags)
 }
+
+// shortestDropped is how much of an ID it takes to drop a snapshot. To read one, as much as tells it from the others will do;
+// here a digit that was mistyped must not name another.
+const shortestDropped = 4
 
 func (a *app) forgetCommand() *cobra.Command {
 	f := &forgetFlags{}
@@ -47,12 +52,13 @@ func (a *app) forgetCommand() *cobra.Command {
 		Short: "Drop snapshots by a policy, or by their IDs",
 		Long: `Drops the snapshots that no --keep option keeps; each option keeps some, and one that any of them keeps stays. The
 policy is applied to the snapshots of each machine and set of paths by themselves (--group-by), and --host, --path and --tag
-choose those that it is applied to at all; the others stay. The newest snapshot of a group always stays.
+choose those that it is applied to at all; the others stay. Of a group of which nothing would be kept, the newest stays.
 
 Snapshots that are named by their IDs are dropped without a policy, also the last one, and also one that is damaged. A
 policy leaves one that cannot be read alone: it is applied to the others, nothing is pruned, and the command ends with 1.
 
-What the dropped snapshots needed stays in the repository until 'tidemark prune', or --prune, gives the room back.`,
+What the dropped snapshots needed stays in the repository until 'tidemark prune', or --prune, gives the room back. --prune
+prunes also if nothing was dropped: an earlier one may have left what had to wait for others.`,
 		Example: `  tidemark forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --prune
   tidemark forget --dry-run --keep-within 3m
   tidemark forget 4f3a90b1`,
@@ -69,9 +75,14 @@ What the dropped snapshots needed stays in the repository until 'tidemark prune'
 		case len(args) == 0 && p.Empty():
 			return usagef("%w", forget.ErrNoPolicy)
 		}
-		by, err := parseGrouping(f.groupBy)
+		for _, ref := range args {
+			if len(ref) < shortestDropped {
+				return usagef("%q: to drop a snapshot write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref, shortestDropped)
+			}
+		}
+		by, err := grouping.Parse(f.groupBy)
 		if err != nil {
-			return err
+			return &usageError{err}
 		}
 		if _, err := f.after.options(a); err != nil { // also without --prune
 			return err
@@ -82,7 +93,7 @@ What the dropped snapshots needed stays in the repository until 'tidemark prune'
 	return c
 }
 
-func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []keyer, refs []string) (err error) {
+func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []grouping.Part, refs []string) (err error) {
 	r, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -101,9 +112,8 @@ func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []
 	if err := a.print.Print(&told); err != nil {
 		return err
 	}
-	dropped := 0
 	if !f.dryRun {
-		if dropped, err = forget.Drop(ctx, r, told.Drop()); err != nil {
+		if _, err = forget.Drop(ctx, r, told.Drop()); err != nil {
 			return err
 		}
 	}
@@ -112,18 +122,29 @@ func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []
 		return fmt.Errorf("nothing was pruned, as %s %w", human.Plural(unread, "snapshot"), forget.ErrUnread)
 	case unread > 0:
 		return fmt.Errorf("%s %w", human.Plural(unread, "snapshot"), forget.ErrUnread)
-	case f.prune && dropped > 0:
-		return a.pruneOpen(ctx, r, &f.after)
+	case f.prune:
+		return a.pruneAfter(ctx, r, f, &told)
 	}
 	return nil
 }
 
+// pruneAfter prunes, whether snapshots were dropped or not: an earlier run may have left what had to wait for others. In a dry
+// run those that would be dropped are there still, and a prune that follows them would say what is not so.
+func (a *app) pruneAfter(ctx context.Context, r *repo.Repository, f *forgetFlags, told *output.Forgotten) error {
+	if f.dryRun && len(told.Drop()) > 0 {
+		a.print.Note("what a prune would remove then is not known in a dry run, as these snapshots are there still")
+		return nil
+	}
+	f.after.dryRun = f.dryRun
+	return a.pruneOpen(ctx, r, &f.after)
+}
+
 // judged applies a policy to each group of the snapshots that can be read, and counts the others.
-func (a *app) judged(ctx context.Context, r *repo.Repository, filter repo.Filter, p forget.Policy, by []keyer) (
+func (a *app) judged(ctx context.Context, r *repo.Repository, filter repo.Filter, p forget.Policy, by []grouping.Part) (
 	groups []output.ForgottenGroup, unread uint64, err error,
 ) {
 	list, unread, err := a.readable(ctx, r, filter)
-	for _, g := range group(list, by) {
+	for _, g := range grouping.Split(list, by) {
 		var members []repo.Listed
 		for _, s := range g.List {
 			members = append(members, repo.Listed{ID: s.ID, Snapshot: s.Snapshot})

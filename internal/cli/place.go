@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -56,6 +57,9 @@ func placeAt(location string) (place, error) {
 	case halfAddress(location):
 		return place{}, usagef("the repository looks like the address of a share: write it as smb://user@host/share/path, or put ./ " +
 			"before the name of a folder")
+	case otherKind(location) != "":
+		return place{}, usagef("repository %s:...: this version keeps repositories in folders, and on SMB shares as "+
+			"smb://user@host/share/path; put ./ before the name of a folder", otherKind(location))
 	default:
 		location = strings.TrimPrefix(location, "local:")
 	}
@@ -72,6 +76,16 @@ func halfAddress(location string) bool {
 	lower := strings.ToLower(location)
 	return strings.HasPrefix(lower, "smb:") || strings.HasPrefix(lower, "cifs:") || strings.HasPrefix(location, `\\`) ||
 		strings.HasPrefix(location, "//") && strings.Contains(location, "@")
+}
+
+// otherKind returns the word with which other programs say that a repository is not in a folder; "" without one. A folder of
+// that name would be made, and be taken for a copy elsewhere.
+func otherKind(location string) string {
+	word, _, found := strings.Cut(location, ":")
+	if found && slices.Contains([]string{"azure", "b2", "gs", "rclone", "rest", "s3", "sftp", "ssh", "swift"}, strings.ToLower(word)) {
+		return word
+	}
+	return ""
 }
 
 // onShare reports whether it is a folder of a share that this program talks to by itself.

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
 // settling is how old a mark must be where other machines may see a listing that the system keeps for them: a mounted
@@ -34,7 +35,10 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 	if err != nil {
 		return prune.Options{}, usagef("--max-unused: %w", err)
 	}
-	opt := prune.Options{MaxUnused: limit, DryRun: f.dryRun, Parallel: f.parallel, Phase: a.print.Note}
+	if err := together(f.parallel); err != nil {
+		return prune.Options{}, err
+	}
+	opt := prune.Options{MaxUnused: limit, DryRun: f.dryRun, Parallel: f.parallel, Note: a.print.Note}
 	opt.Session = repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level)}
 	if at, err := a.place(); err == nil && !at.onShare() && at.remote(a.devices) {
 		opt.Settle = settling
@@ -84,9 +88,16 @@ func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) 
 	if c := a.spec.Cache(); c.Enabled {
 		opt.Scratch = r.CacheFolder()
 	}
+	l := report.NewJob(report.Prune, time.Now)
+	opt.Ledger, opt.Session.Observer = l, &observer{ledger: l, note: a.print.Note}
+	a.received.book(l)
+	defer a.expose(ctx, "prune", nil, l)()
+	stop := a.print.Watch(ctx, l)
 	res, err := prune.Run(ctx, r, opt)
+	stop()
 	if err == nil || res.Before.Packs > 0 && ctx.Err() == nil {
-		err = errors.Join(err, a.print.Print(&output.Pruned{Result: res, DryRun: f.dryRun}))
+		err = errors.Join(err, a.print.Print(&output.Pruned{Ledger: l, Result: res, DryRun: f.dryRun,
+			Verbose: a.spec.Output().Verbose > 0}))
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job 
 	job.Stdin = &backup.Stdin{Name: f.stream.name}
 	job.Label.Sources = []string{path.Join("/", f.stream.name)}
 	switch {
-	case f.lists.given():
+	case f.lists.Given():
 		return usagef("--files-from and --stdin exclude each other")
 	case !f.stream.command && len(args) > 0:
 		return usagef("--stdin takes no paths")

@@ -63,7 +63,7 @@ func TestPruneOnAFullDisk(t *testing.T) {
 	opt := smallPrune()
 	opt.MaxUnused = prune.Limit{Bytes: 0}
 	var said []string
-	opt.Phase = func(text string) { said = append(said, text) }
+	opt.Note = func(text string) { said = append(said, text) }
 	least, err := build(t, trash).prune(opt) // with all the room that there may be
 	require.NoError(t, err)
 	require.NotZero(t, least.Repacked.Packs)

@@ -132,8 +132,8 @@ func (r *rule) judge(v *Verdict, at, newest time.Time) {
 	}
 }
 
-// Apply judges the snapshots of one group. They must be readable. Hours and days are those of the location. Whatever the
-// policy says, the newest is kept: to have none left is never what somebody means who asks to keep some.
+// Apply judges the snapshots of one group. They must be readable. Hours and days are those of the location. Where the
+// policy keeps none, the newest is kept: to have none left is never what somebody means who asks to keep some.
 func (p *Policy) Apply(group []repo.Listed, in *time.Location) []Verdict {
 	verdicts := make([]Verdict, len(group))
 	for i := range group {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/numset"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
@@ -69,7 +71,8 @@ func id(n, kind uint64) (id format.ID) {
 // is missing.
 func TestPlacesFindsEveryBlobOnce(t *testing.T) {
 	const packs, blobs = 5, 800
-	p, err := openPlaces(t.Context(), indexed(t, packs, blobs), t.TempDir(), map[format.ID]struct{}{id(3, 1): {}})
+	opt := Options{Scratch: t.TempDir(), Ledger: report.NewJob(report.Prune, time.Now)}
+	p, err := openPlaces(t.Context(), indexed(t, packs, blobs), opt, map[format.ID]struct{}{id(3, 1): {}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.close()) }()
 	require.EqualValues(t, packs*blobs, p.total)
@@ -99,7 +102,7 @@ func TestMemoryOfABlob(t *testing.T) {
 	const packs, blobs = 100, 4000
 	r := indexed(t, packs, blobs)
 	before := heap()
-	p, err := openPlaces(t.Context(), r, t.TempDir(), nil)
+	p, err := openPlaces(t.Context(), r, Options{Scratch: t.TempDir(), Ledger: report.NewJob(report.Prune, time.Now)}, nil)
 	require.NoError(t, err)
 	_, err = p.locate([]format.ID{id(1, 2)}, make([]hashcache.Found, 1), make([]place, 1)) // sorts the list
 	require.NoError(t, err)
@@ -122,11 +125,11 @@ func TestLimit(t *testing.T) {
 	for text, want := range map[string]uint64{"5%": 50, "0%": 0, "200": 200 << 20, "200B": 200, "1K": 1024, "50%": 950} {
 		l, err := ParseLimit(text)
 		require.NoError(t, err)
-		require.Equal(t, want, l.allowed(950), text)
+		require.Equal(t, want, l.Allowed(950), text)
 	}
 	l, err := ParseLimit("unlimited")
 	require.NoError(t, err)
-	require.Greater(t, l.allowed(1), uint64(1<<62))
+	require.Greater(t, l.Allowed(1), uint64(1<<62))
 	for _, text := range []string{"", "%", "-1%", "100%", "x", "-5", "NaN%"} {
 		_, err := ParseLimit(text)
 		require.Error(t, err, "%q", text)

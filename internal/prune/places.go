@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/numset"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -46,9 +47,13 @@ type places struct {
 	superseded []store.Info // those that do not
 	noted      map[string]noted
 	condemned  map[format.ID]struct{}
-	total      uint64     // blobs in all packs
-	used       numset.Set // by number: a snapshot needs the blob at this place
-	walked     numset.Set // by number: the blob was followed as a folder or list. The same bytes may be a file's as well
+	ledger     *report.Ledger
+	step       *report.Step // that each is a part of; nil: it is part of something else
+	pages      uint64       // blobs of trees in all packs
+	pageBytes  uint64       // theirs, before compression
+	total      uint64       // blobs in all packs
+	used       numset.Set   // by number: a snapshot needs the blob at this place
+	walked     numset.Set   // by number: the blob was followed as a folder or list. The same bytes may be a file's as well
 }
 
 // noted is what stays known of a segment that was read once. Its name is its hash, so it never says anything else.
@@ -58,15 +63,15 @@ type noted struct {
 }
 
 // openPlaces reads from the target what lies where.
-func openPlaces(ctx context.Context, r *repo.Repository, scratch string, condemned map[format.ID]struct{}) (_ *places, err error) {
-	p := &places{r: r, noted: make(map[string]noted), condemned: condemned}
+func openPlaces(ctx context.Context, r *repo.Repository, opt Options, condemned map[format.ID]struct{}) (_ *places, err error) {
+	p := &places{r: r, ledger: opt.Ledger, noted: make(map[string]noted), condemned: condemned}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
 	for _, x := range []**hashcache.Numbered{&p.main, &p.spare} {
-		if *x, err = r.TempIndex(scratch); err != nil {
+		if *x, err = r.TempIndex(opt.Scratch); err != nil {
 			return nil, fmt.Errorf("make the temporary index: %w", err)
 		}
 	}
@@ -77,6 +82,7 @@ func openPlaces(ctx context.Context, r *repo.Repository, scratch string, condemn
 	if err = p.listPacks(ctx); err != nil {
 		return nil, err
 	}
+	p.reads(report.Listing, p.segments)
 	if err = p.eachSegment(ctx, p.enter); err != nil {
 		return nil, err
 	}
@@ -156,6 +162,9 @@ func (p *places) note(ctx context.Context, all []store.Info) (damaged map[string
 			fresh = append(fresh, info)
 		}
 	}
+	if p.step = nil; len(p.noted) == 0 { // later there are few, and something else goes on
+		p.reads(report.Listing, fresh)
+	}
 	damaged = make(map[string]error)
 	err = p.each(ctx, fresh, func(info store.Info, seg *index.Segment) error {
 		var n noted
@@ -180,15 +189,28 @@ func (p *places) note(ctx context.Context, all []store.Info) (damaged map[string
 	return damaged, err
 }
 
+// reads begins a step in which segments are read.
+func (p *places) reads(phase report.Phase, segments []store.Info) {
+	c := report.Course{Unit: "index files", Units: uint64(len(segments)), Exact: true}
+	for _, info := range segments {
+		c.Bytes += uint64(info.Size)
+	}
+	p.step = p.ledger.Step(phase, c)
+}
+
 // eachCondemned reads the segments that count and name packs which marks condemn, oldest first.
 func (p *places) eachCondemned(ctx context.Context, visit func(store.Info, *index.Segment) error) error {
-	var naming []store.Info
+	return p.each(ctx, p.naming(), visit, func(_ store.Info, err error) error { return err })
+}
+
+// naming is the segments that count and name packs which marks condemn.
+func (p *places) naming() (naming []store.Info) {
 	for _, info := range p.segments {
 		if n, had := p.noted[info.Name.ID]; n.condemned || !had {
 			naming = append(naming, info)
 		}
 	}
-	return p.each(ctx, naming, visit, func(_ store.Info, err error) error { return err })
+	return naming
 }
 
 // eachSegment reads the segments that count, oldest first.
@@ -212,6 +234,7 @@ func (p *places) each(ctx context.Context, segments []store.Info, visit func(sto
 			return read{seg, err}, nil
 		},
 		func(i int, r read) error {
+			p.step.Did(1, uint64(segments[i].Size))
 			switch {
 			case errors.Is(r.err, store.ErrNotExist):
 				return nil // another writer has put a new one in its place, which is listed the next time
@@ -239,6 +262,7 @@ func (p *places) segment(ctx context.Context, info store.Info) (*index.Segment, 
 }
 
 func (p *places) listPacks(ctx context.Context) error {
+	step := p.ledger.Step(report.Listing, report.Course{Unit: "packs"})
 	for info, err := range p.r.Store().List(ctx, store.Pack) {
 		if err != nil {
 			return fmt.Errorf("list packs: %w", err)
@@ -246,6 +270,7 @@ func (p *places) listPacks(ctx context.Context) error {
 		if id, err := format.ParseID(info.Name.ID); err == nil {
 			_, bad := p.condemned[id]
 			p.packs = append(p.packs, packState{id: id, size: uint64(info.Size), condemned: bad})
+			step.Did(1, uint64(info.Size))
 		}
 	}
 	slices.SortFunc(p.packs, func(a, b packState) int { return a.id.Compare(b.id) })
@@ -305,6 +330,9 @@ func (p *places) number(s *packState, t *pack.Table) {
 	s.known, s.base = true, p.total
 	for i := range t.Frames {
 		s.blobs += uint32(len(t.Frames[i].Blobs))
+		if t.Kind == pack.Trees {
+			p.pages, p.pageBytes = p.pages+uint64(len(t.Frames[i].Blobs)), p.pageBytes+uint64(t.Frames[i].Raw)
+		}
 	}
 	p.total += uint64(s.blobs)
 }
@@ -312,11 +340,18 @@ func (p *places) number(s *packState, t *pack.Table) {
 // enterStrays reads the tables of the packs that no segment names: a writer is about to name them, was cut off, or a prune
 // has taken them out of the index. One that cannot be read holds nothing that can be found.
 func (p *places) enterStrays(ctx context.Context) error {
+	var strays []int
+	c := report.Course{Unit: "packs in no index", Exact: true}
 	for i := range p.packs {
-		s := &p.packs[i]
-		if s.named {
-			continue
+		if s := &p.packs[i]; !s.named {
+			strays = append(strays, i)
+			c.Units++
 		}
+	}
+	step := p.ledger.Step(report.Listing, c)
+	for _, i := range strays {
+		s := &p.packs[i]
+		step.Did(1, 0)
 		name := object.Named(store.Pack, s.id)
 		t, err := pack.OpenTable(p.r.Keys(), int64(s.size), func(off int64, b []byte) error {
 			return object.ReadAt(ctx, p.r.Store(), name, off, b)

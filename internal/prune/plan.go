@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -35,7 +36,7 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 		return plan, nil
 	}
 	needs := make(map[int]uint64, len(partial)) // bytes of the pack that are needed
-	err := v.tables(ctx, func(i int, t *pack.Table) error {
+	err := v.tables(ctx, report.Planning, func(i int, t *pack.Table) error {
 		if s := &v.packs[i]; s.live > 0 && s.live < uint64(s.blobs) {
 			needs[i] = v.needed(s, t)
 		}
@@ -60,7 +61,7 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 		used, left = used+needs[i], left+unused(i)
 	}
 	for _, i := range partial {
-		if left <= p.opt.MaxUnused.allowed(used) && (!v.packs[i].holds || p.opt.MaxUnused.None) {
+		if left <= p.opt.MaxUnused.Allowed(used) && (!v.packs[i].holds || p.opt.MaxUnused.None) {
 			break
 		}
 		if _, ok := needs[i]; !ok {
@@ -97,12 +98,16 @@ func (v *survey) needed(s *packState, t *pack.Table) uint64 {
 	return min(uint64(sealed), s.size)
 }
 
-// tables visits the table of each pack that the index names, once.
-func (v *survey) tables(ctx context.Context, visit func(i int, t *pack.Table) error) error {
+// tables visits the table of each pack that the index names, once. That is a step of a phase, or with the phase Repacking part
+// of one.
+func (v *survey) tables(ctx context.Context, phase report.Phase, visit func(i int, t *pack.Table) error) error {
 	if err := v.list(ctx); err != nil { // writers go on, and what was read before may be superseded
 		return err
 	}
 	seen := make(map[int]bool)
+	if v.step = nil; phase != report.Repacking {
+		v.reads(phase, v.segments)
+	}
 	return v.eachSegment(ctx, func(_ store.Info, seg *index.Segment) error {
 		for j := range seg.Packs {
 			i := v.find(seg.Packs[j].ID)
@@ -131,9 +136,9 @@ func (p *pruner) forecast(ctx context.Context, v *survey, plan []int) error {
 	}
 	for _, i := range plan {
 		s := &v.packs[i]
-		p.res.Condemned.add(s)
+		p.res.Condemned.Add(s.size)
 		if s.repack {
-			p.res.Repacked.add(s)
+			p.res.Repacked.Add(s.size)
 			p.res.Rewritten += s.raw
 		}
 	}
@@ -142,24 +147,30 @@ func (p *pruner) forecast(ctx context.Context, v *survey, plan []int) error {
 			return err
 		}
 	}
+	p.res.Written.Bytes = v.rewrite
 	p.res.Freed = int64(p.res.Deleted.Bytes) - int64(v.rewrite)
 	return nil
 }
 
 // foresee looks ahead at the sweep that follows the mark in the same run.
 func (p *pruner) foresee(ctx context.Context, v *survey, plan []int) error {
+	for _, i := range plan {
+		p.res.Pending.Add(v.packs[i].size)
+	}
 	condemned, gone := v.ids(plan), maps.Clone(v.held)
 	if len(p.res.Waiting) == 0 && !p.res.Settling {
 		gone = maps.Clone(condemned)
 		maps.Copy(gone, v.held)
 	}
+	v.reads(report.Planning, v.segments)
 	held, err := v.hold(ctx, gone, condemned, v.eachSegment)
 	if err != nil {
 		return whatIsWrong(err)
 	}
 	for id := range gone {
 		if !held[id] {
-			p.res.Deleted.add(&v.packs[v.find(id)])
+			p.res.Deleted.Add(v.packs[v.find(id)].size)
+			p.res.Pending.Drop(v.packs[v.find(id)].size)
 		}
 	}
 	p.res.Held = uint64(len(held))

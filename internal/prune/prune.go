@@ -7,11 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/prune/limit"
+	"github.com/tidemark-backup/tidemark/internal/prune/tally"
 	"github.com/tidemark-backup/tidemark/internal/prune/turn"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -28,34 +31,22 @@ type Options struct {
 	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
 	Settle    time.Duration // how old a listing of the target may be that other machines see: a mark must be older
 	Session   repo.SessionOptions
-	Phase     func(text string) // told what is done now; may be nil
+	Ledger    *report.Ledger    // of a report.Prune, where its steps are booked; may be nil
+	Note      func(text string) // told what a person should know that is no error; may be nil
 }
 
-// Amount is a number of packs and their bytes.
-type Amount struct {
-	Packs, Bytes uint64
-}
+// What a prune did, and how far it may leave room taken in vain, under the names that callers use.
+type (
+	// Amount is a number of packs and their bytes.
+	Amount = tally.Amount
+	// Result is what a prune did.
+	Result = tally.Result
+	// Limit is how much may stay taken in vain.
+	Limit = limit.Limit
+)
 
-func (a *Amount) add(s *packState) { a.Packs, a.Bytes = a.Packs+1, a.Bytes+s.size }
-
-func (a Amount) and(b Amount) Amount { return Amount{a.Packs + b.Packs, a.Bytes + b.Bytes} }
-
-// Result is what a prune did. Of a dry run, it is what it would do, if no other writer came in between.
-type Result struct {
-	Snapshots uint64 // that were followed
-	Before    Amount // all packs, at the beginning
-	Deleted   Amount // packs that are not there any more
-	Freed     int64  // bytes of packs and index segments that were removed, less those that were written; a dry run estimates packs
-	Repacked  Amount // packs whose live blobs were written anew
-	Rewritten uint64 // bytes of those blobs
-	Condemned Amount // packs that a later prune will remove
-	Held      uint64 // packs that are condemned and stay, because the index cannot be written without them yet
-	Pardoned  uint64 // packs that were condemned, and are needed after all
-	Unused    uint64 // bytes that nothing needs, in packs that stay
-	Damaged   uint64 // packs that could not be read and stay
-	Waiting   []session.Other
-	Settling  bool // a mark is too young
-}
+// ParseLimit reads 5%, 200M or unlimited.
+func ParseLimit(text string) (Limit, error) { return limit.Parse(text) }
 
 // pruner is one prune under way.
 type pruner struct {
@@ -80,7 +71,10 @@ func once(ctx context.Context, r *repo.Repository, opt Options) (res *Result, be
 		return p.run(ctx)
 	})
 	if p.s != nil && !opt.DryRun {
-		p.res.Freed = int64(p.res.Deleted.Bytes) + p.index - int64(p.s.Totals().Stored)
+		t := p.s.Totals()
+		p.res.Written = Amount{Packs: t.Packs, Bytes: t.InPacks}
+		p.res.Index = p.index - int64(t.Stored-t.InPacks)
+		p.res.Freed = int64(p.res.Deleted.Bytes) - int64(p.res.Written.Bytes) + p.res.Index
 	}
 	return &p.res, p.s != nil, err
 }
@@ -140,7 +134,7 @@ func (p *pruner) first(ctx context.Context) error {
 	}
 	defer func() { _ = v.close() }() // temporary files, of which nothing is needed any more
 	for i := range v.packs {
-		p.res.Before.add(&v.packs[i])
+		p.res.Before.Add(v.packs[i].size)
 	}
 	if err := p.sweep(ctx, v); err != nil {
 		return err
@@ -188,7 +182,7 @@ type survey struct {
 // survey looks at everything, in the order on which the proof rests: the writers after the marks, the snapshots after the
 // writers, the index after the snapshots that need it, the packs after the index that names them.
 func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
-	p.opt.Phase("looking at snapshots and index")
+	step := p.opt.Ledger.Step(report.Listing, report.Course{Unit: "snapshots"})
 	v := &survey{}
 	if v.marks, err = marks.All(ctx, p.r.Store(), p.r.Keys()); err != nil {
 		return nil, fmt.Errorf("read marks: %w", err)
@@ -201,14 +195,16 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 		return nil, err
 	}
 	p.res.Snapshots = uint64(len(v.listed))
-	if v.places, err = openPlaces(ctx, p.r, p.opt.Scratch, marks.CondemnedBy(v.marks)); err != nil {
+	step.Did(p.res.Snapshots, 0)
+	if v.places, err = openPlaces(ctx, p.r, p.opt, marks.CondemnedBy(v.marks)); err != nil {
 		return nil, whatIsWrong(err)
 	}
-	p.opt.Phase("following snapshots")
+	v.step = p.opt.Ledger.Step(report.Following, report.Course{Unit: "folders", Units: v.pages, Bytes: v.pageBytes})
 	if err := v.follow(ctx, v.listed, p.opt.Parallel); err != nil {
 		return nil, errors.Join(err, v.close())
 	}
 	v.weigh()
+	p.res.Pending = v.pending()
 	return v, nil
 }
 
@@ -257,13 +253,24 @@ func (v *survey) weigh() {
 	}
 }
 
+// pending is the packs that a mark condemns and nothing needs.
+func (v *survey) pending() (a Amount) {
+	for i := range v.packs {
+		if s := &v.packs[i]; s.condemned && s.live == 0 {
+			a.Add(s.size)
+		}
+	}
+	return a
+}
+
 // mark condemns packs. From then on it is for later to remove them.
 func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
+	p.opt.Ledger.Phase(report.Marking)
 	m := &mark.Mark{Created: time.Now().Unix(), Host: p.opt.Session.Host}
 	for _, i := range plan {
 		if !v.packs[i].unread {
 			m.Packs = append(m.Packs, v.packs[i].id)
-			p.res.Condemned.add(&v.packs[i])
+			p.res.Condemned.Add(v.packs[i].size)
 		}
 	}
 	for i := range v.listed {

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -24,25 +25,35 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 	if !slices.ContainsFunc(plan, func(i int) bool { return v.packs[i].repack }) {
 		return nil
 	}
-	p.opt.Phase("writing what is needed of half-empty packs anew")
+	c := report.Course{Unit: "packs", Exact: true}
+	for _, i := range plan {
+		if s := &v.packs[i]; s.repack {
+			c.Units, c.Bytes = c.Units+1, c.Bytes+s.raw
+		}
+	}
+	step := p.opt.Ledger.Step(report.Repacking, c)
 	g, running := errgroup.WithContext(ctx)
 	g.SetLimit(p.opt.Parallel)
 	workers := make(chan *repacker, p.opt.Parallel) // those that are free
 	for range p.opt.Parallel {
-		w, err := p.newRepacker(v)
+		w, err := p.newRepacker(v, step)
 		if err != nil {
 			return err
 		}
 		workers <- w
 	}
-	err := v.tables(running, func(i int, t *pack.Table) error {
+	err := v.tables(running, report.Repacking, func(i int, t *pack.Table) error {
 		if !v.packs[i].repack {
 			return nil
 		}
 		g.Go(func() error {
 			w := <-workers
 			defer func() { workers <- w }()
-			return w.pack(running, i, t)
+			w.clock = p.opt.Ledger.Worker("repacker")
+			defer w.clock.Stop()
+			w.clock.Enter(report.Unpack)
+			defer step.Did(1, 0)
+			return w.pack(w.clock.Within(running), i, t)
 		})
 		return context.Cause(running)
 	})
@@ -52,6 +63,10 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 	if err != nil {
 		return err
 	}
+	p.opt.Ledger.Phase(report.Uploading)
+	clock := p.opt.Ledger.Worker("repacker")
+	defer clock.Stop()
+	clock.Enter(report.Compress)
 	for range p.opt.Parallel {
 		w := <-workers
 		if err := errors.Join(w.data.Flush(), w.trees.Flush()); err != nil {
@@ -68,7 +83,7 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 		case s.unread:
 			p.res.Damaged++
 		case s.repack:
-			p.res.Repacked.add(s)
+			p.res.Repacked.Add(s.size)
 		}
 	}
 	return nil
@@ -77,6 +92,8 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 // repacker is one goroutine's share of the work.
 type repacker struct {
 	v           *survey
+	step        *report.Step
+	clock       *report.Clock // of the pack at hand
 	note        func(string)
 	reader      *repo.FrameReader
 	hasher      *seal.Hasher
@@ -84,13 +101,13 @@ type repacker struct {
 	bytes       uint64
 }
 
-func (p *pruner) newRepacker(v *survey) (*repacker, error) {
+func (p *pruner) newRepacker(v *survey, step *report.Step) (*repacker, error) {
 	reader, err := p.r.NewFrameReader()
 	if err != nil {
 		return nil, err
 	}
 	return &repacker{
-		v: v, note: p.opt.Phase, reader: reader, hasher: p.r.Keys().Hasher(),
+		v: v, step: step, note: p.opt.Note, reader: reader, hasher: p.r.Keys().Hasher(),
 		data: p.s.Writer(pack.Data), trees: p.s.Writer(pack.Trees),
 	}, nil
 }
@@ -118,6 +135,7 @@ func (w *repacker) pack(ctx context.Context, i int, t *pack.Table) error {
 	var lost error
 	err := w.reader.Read(ctx, info, spans, func(j int, raw []byte, _ []uint32, err error) error {
 		if err == nil {
+			defer w.clock.Enter(w.clock.Enter(report.Compress))
 			err = w.frame(to, frames[j], first[j], raw)
 		}
 		if err != nil && (object.IsDamage(err) || errors.Is(err, store.ErrNotExist)) {
@@ -151,6 +169,7 @@ func (w *repacker) frame(to *repo.FrameWriter, f *pack.Frame, n uint64, raw []by
 			return err
 		}
 		w.bytes += uint64(b.Len)
+		w.step.Did(0, uint64(b.Len))
 	}
 	return nil
 }

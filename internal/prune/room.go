@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
@@ -17,13 +19,17 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 	if opt.Parallel <= 0 {
 		opt.Parallel = defaultParallel
 	}
-	if opt.Phase == nil {
-		opt.Phase = func(string) {}
+	if opt.Note == nil {
+		opt.Note = func(string) {}
+	}
+	if opt.Ledger == nil {
+		opt.Ledger = report.NewJob(report.Prune, time.Now)
 	}
 	res, err := withRoom(ctx, r, opt)
 	if err != nil {
 		return res, fmt.Errorf("prune: %w", err)
 	}
+	opt.Ledger.Phase(report.Done)
 	return res, nil
 }
 
@@ -32,7 +38,7 @@ func withRoom(ctx context.Context, r *repo.Repository, opt Options) (*Result, er
 	all := &Result{}
 	for try := 1; ; try++ {
 		res, begun, err := once(ctx, r, opt)
-		all.then(res)
+		all.Then(res)
 		switch {
 		case !errors.Is(err, store.ErrNoSpace):
 			return all, err
@@ -41,12 +47,12 @@ func withRoom(ctx context.Context, r *repo.Repository, opt Options) (*Result, er
 		case opt.MaxUnused.None:
 			return all, noRoom("not enough room for the part of the index that names what stays", err)
 		}
-		opt.Phase("there is no room to write packs anew: removing first what nothing needs")
+		opt.Note("there is no room to write packs anew: removing first what nothing needs")
 		only := opt
 		only.MaxUnused = Limit{None: true}
 		first := res.Freed // negative: what was written in vain
 		res, _, failed := once(ctx, r, only)
-		all.then(res)
+		all.Then(res)
 		switch {
 		case errors.Is(failed, store.ErrNoSpace):
 			return all, noRoom("not enough room to write packs anew, nor for the part of the index that names what stays", failed)
@@ -69,21 +75,4 @@ func noRoom(what string, err error) error {
 		Do: "remove or move a file that is not tidemark's from that disk, or enlarge it, and run 'tidemark prune --max-unused " +
 			"unlimited'",
 	}
-}
-
-// then adds what was done next.
-func (r *Result) then(next *Result) {
-	before := *r
-	*r = *next
-	if before.Before.Packs > 0 {
-		r.Before = before.Before
-	}
-	if next.Before.Packs == 0 { // it did not come so far as to look
-		r.Snapshots, r.Held, r.Unused = before.Snapshots, before.Held, before.Unused
-		r.Waiting, r.Settling = before.Waiting, before.Settling
-	}
-	r.Deleted, r.Repacked = r.Deleted.and(before.Deleted), r.Repacked.and(before.Repacked)
-	r.Condemned, r.Pardoned = r.Condemned.and(before.Condemned), r.Pardoned+before.Pardoned
-	r.Freed, r.Rewritten = r.Freed+before.Freed, r.Rewritten+before.Rewritten
-	r.Damaged = max(r.Damaged, before.Damaged)
 }

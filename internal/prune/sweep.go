@@ -8,8 +8,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/prune/renew"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -17,10 +19,6 @@ import (
 
 // other is a writer, under a short name.
 type other = session.Other
-
-// carried bounds how many names of older segments a new one takes over from those that it supersedes: with them, a
-// machine that was away for several prunes knows that nothing is missing.
-const carried = 1024
 
 // sweep removes the packs of ripe marks that no snapshot needs: first from the index, then the packs, then the marks. A
 // crash in between leaves a mark, and the next prune goes on. Packs that a snapshot has come to need are pardoned, which
@@ -32,7 +30,8 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 		p.pardoned[id] = true
 	}
 	p.res.Pardoned = uint64(len(p.pardoned))
-	if p.opt.DryRun {
+	if v.step = nil; p.opt.DryRun {
+		p.opt.Ledger.Phase(report.Planning)
 		now, held, err := v.release(ctx, doomed)
 		if err != nil {
 			return whatIsWrong(err)
@@ -40,14 +39,15 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 		v.held = held
 		p.res.Held = uint64(len(held))
 		for _, i := range now {
-			p.res.Deleted.add(&v.packs[i])
+			p.res.Deleted.Add(v.packs[i].size)
+			p.res.Pending.Drop(v.packs[i].size)
 		}
 		return nil
 	}
 	if len(v.ripe) == 0 {
 		return nil
 	}
-	p.opt.Phase("removing packs")
+	p.opt.Ledger.Phase(report.Indexing)
 	stray := slices.ContainsFunc(v.packs, func(s packState) bool { return !s.named && s.live > 0 })
 	doomed, held, err := p.unname(ctx, v, doomed)
 	if err != nil {
@@ -66,6 +66,7 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 		}
 	}
 	if stray { // what was pardoned may have been taken out of the index by a prune that was cut off
+		p.opt.Ledger.Phase(report.Indexing)
 		if _, err := p.r.RebuildIndex(ctx); err != nil {
 			return err
 		}
@@ -103,18 +104,20 @@ func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) (_ []int, 
 	p.res.Held = uint64(len(held))
 	gone := v.ids(doomed)
 	old := v.superseded // an earlier prune was cut off before it removed them
-	n := newSegments{p: p}
+	n := renew.Segments{Store: p.r.Store(), Keys: p.r.Keys(), Hold: p.s.Hold}
+	defer func() { p.index -= n.Written() }() // also of one that fails halfway
+	v.reads(report.Indexing, v.naming())
 	err = v.eachCondemned(ctx, func(info store.Info, seg *index.Segment) error {
 		if !names(seg, gone) {
 			return nil
 		}
 		old = append(old, info)
-		return n.add(ctx, info, seg, gone)
+		return n.Add(ctx, info, seg, gone)
 	})
 	if err != nil {
 		return nil, nil, whatIsWrong(err)
 	}
-	if err := n.put(ctx); err != nil {
+	if err := n.Put(ctx); err != nil {
 		return nil, nil, err
 	}
 	if err := p.s.Hold(ctx); err != nil {
@@ -134,78 +137,18 @@ func names(seg *index.Segment, packs map[format.ID]bool) bool {
 	return slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return packs[s.ID] })
 }
 
-// newSegments gathers what is left of segments until it fills a new one.
-type newSegments struct {
-	p     *pruner
-	seg   index.Segment
-	older []format.ID
-	blobs int
-}
-
-// add takes what is left of a segment. A segment is never divided: the new one that has a part of it would supersede it
-// before the other part has a name again.
-func (n *newSegments) add(ctx context.Context, info store.Info, seg *index.Segment, gone map[format.ID]bool) error {
-	var packs []index.Pack
-	blobs := 0
-	for i := range seg.Packs {
-		if gone[seg.Packs[i].ID] {
-			continue
-		}
-		packs = append(packs, seg.Packs[i])
-		for j := range seg.Packs[i].Table.Frames {
-			blobs += len(seg.Packs[i].Table.Frames[j].Blobs)
-		}
-	}
-	if len(n.seg.Packs) > 0 &&
-		(len(n.seg.Packs)+len(packs) > session.SegmentPacks || n.blobs+blobs > session.SegmentBlobs) {
-		if err := n.put(ctx); err != nil {
-			return err
-		}
-	}
-	for _, s := range packs {
-		if !slices.ContainsFunc(n.seg.Packs, func(had index.Pack) bool { return had.ID == s.ID }) {
-			n.seg.Packs = append(n.seg.Packs, s)
-		}
-	}
-	id, err := format.ParseID(info.Name.ID)
-	if err != nil {
-		return fmt.Errorf("index segment: %w", err)
-	}
-	n.blobs += blobs
-	n.seg.Supersedes = append(n.seg.Supersedes, id)
-	n.older = append(n.older, seg.Supersedes...)
-	return nil
-}
-
-// put writes the new segment.
-func (n *newSegments) put(ctx context.Context) error {
-	if len(n.seg.Supersedes) == 0 {
-		return nil
-	}
-	if err := n.p.s.Hold(ctx); err != nil {
-		return err
-	}
-	if len(n.seg.Supersedes)+len(n.older) <= carried {
-		n.seg.Supersedes = append(n.seg.Supersedes, n.older...)
-	}
-	slices.SortFunc(n.seg.Supersedes, format.ID.Compare)
-	n.seg.Supersedes = slices.Compact(n.seg.Supersedes)
-	data, id, err := object.Seal(n.p.r.Keys(), store.Index, index.Encode(nil, &n.seg))
-	if err != nil {
-		return fmt.Errorf("seal index segment: %w", err)
-	}
-	if err := object.Put(ctx, n.p.r.Store(), object.Named(store.Index, id), data, true); err != nil {
-		return fmt.Errorf("store index segment: %w", err)
-	}
-	n.p.index -= int64(len(data))
-	*n = newSegments{p: n.p}
-	return nil
-}
-
 // removedAtOnce is after how many packs the lease is looked at again.
 const removedAtOnce = 256
 
 func (p *pruner) remove(ctx context.Context, v *survey, doomed []int) error {
+	if len(doomed) == 0 {
+		return nil
+	}
+	c := report.Course{Unit: "packs", Units: uint64(len(doomed)), Exact: true}
+	for _, i := range doomed {
+		c.Bytes += v.packs[i].size
+	}
+	step := p.opt.Ledger.Step(report.Removing, c)
 	for part := range slices.Chunk(doomed, removedAtOnce) {
 		if err := p.s.Hold(ctx); err != nil {
 			return err
@@ -218,6 +161,7 @@ func (p *pruner) remove(ctx context.Context, v *survey, doomed []int) error {
 				if err != nil && !errors.Is(err, store.ErrNotExist) {
 					return fmt.Errorf("remove pack %s: %w", v.packs[i].id.Short(), err)
 				}
+				step.Did(1, v.packs[i].size)
 				return nil
 			})
 		}
@@ -225,7 +169,8 @@ func (p *pruner) remove(ctx context.Context, v *survey, doomed []int) error {
 			return err
 		}
 		for _, i := range part {
-			p.res.Deleted.add(&v.packs[i])
+			p.res.Deleted.Add(v.packs[i].size)
+			p.res.Pending.Drop(v.packs[i].size)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/todo"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -36,9 +37,17 @@ func (p *places) follow(ctx context.Context, listed []repo.Listed, parallel int)
 	for range parallel {
 		g.Go(func() error {
 			v := &visitor{p: p, work: work}
-			if err := work.Each(ctx, func(f folder) error { return v.folder(ctx, &f) }); err != nil {
+			clock := p.ledger.Worker("follower")
+			defer clock.Stop()
+			ctx := clock.Within(ctx)
+			err := work.Each(ctx, func(f folder) error {
+				defer clock.Enter(clock.Enter(report.Unpack))
+				return v.folder(ctx, &f)
+			})
+			if err != nil {
 				return err
 			}
+			defer clock.Enter(clock.Enter(report.Unpack))
 			return v.lookUp()
 		})
 	}
@@ -112,6 +121,7 @@ func (v *visitor) load(ctx context.Context, id format.ID) ([]byte, error) {
 	if err != nil && (object.IsDamage(err) || errors.Is(err, store.ErrNotExist)) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
+	v.p.step.Did(1, uint64(len(p)))
 	return p, err
 }
 

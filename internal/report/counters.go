@@ -170,6 +170,7 @@ type Totals struct {
 	Failures uint64     // calls of Fail
 	Notes    uint64     // calls of Note
 	Expected Expected
+	Step     StepTotals   // of a phase that has a length of its own
 	Gates    []Gate       // one for each device; none if nothing is gated
 	Policies []PolicySpan // the I/O policies that held, in order
 	Crews    []Crews      // of a backup: how many workers there were, in order

@@ -1,5 +1,5 @@
 // Package report keeps the books of a job: one Ledger of atomic counters and stage clocks, which the workers of a
-// backup, restore or check write, and which everything a person or a script sees is read from: the progress view, the
+// backup, restore, check or prune write, and which everything a person or a script sees is read from: the progress view, the
 // log lines, the report at the end, the JSON events and the state printed on a signal.
 //
 // The package refuses to know what a repository, a snapshot or a tree is: it sees numbers, stages, paths and errors,
@@ -20,6 +20,7 @@ const (
 	Backup Job = iota
 	Restore
 	Check
+	Prune
 )
 
 // Phase is the part of a job that is under way; phases follow each other, unlike stages, which overlap.
@@ -36,6 +37,12 @@ const (
 	Finishing               // restore: metadata of directories
 	Checking                // check: structure
 	Verifying               // check: reading data back
+	Listing                 // prune: marks, leases, snapshots, index and packs
+	Following               // prune: what snapshots need
+	Repacking               // prune: what is needed of half-empty packs
+	Marking                 // prune: what is to go is condemned
+	Indexing                // prune: index segments without what goes
+	Removing                // prune: packs
 	Done                    // everything is over
 	phaseCount = iota
 )
@@ -67,6 +74,9 @@ type Ledger struct {
 	gates      func() []Gate // nil: there are none
 	policies   []PolicySpan
 	crews      []Crews
+	steps      uint64 // ever begun
+	step       *Step  // nil: the phase has none
+	course     StepTotals
 
 	issues issues
 }
@@ -96,7 +106,7 @@ func (l *Ledger) Phase(p Phase) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.phases[l.phase] += at - l.phaseSince
-	l.phase, l.phaseSince = p, at
+	l.phase, l.phaseSince, l.step = p, at, nil
 }
 
 // Expect tells how many objects and bytes the job is thought to amount to: for a backup what the parent snapshot held.
@@ -142,7 +152,7 @@ func (l *Ledger) Snapshot() Totals {
 		c.addTo(&t.Stages, t.Elapsed)
 	}
 	t.Workers = len(l.clocks)
-	t.Phase, t.Phases, t.Expected = l.phase, l.phases, l.expected
+	t.Phase, t.Phases, t.Expected, t.Step = l.phase, l.phases, l.expected, l.stepTotals()
 	t.Phases[l.phase] += t.Elapsed - l.phaseSince
 	t.Policies = slices.Clone(l.policies)
 	t.Crews = slices.Clone(l.crews)

@@ -22,11 +22,15 @@ type Progress struct {
 	Moved                    uint64 // bytes that took effort: what a rate in bytes is about
 	Outstanding              uint64 // backup: bytes that must be read and have not been
 	Known                    bool   // the totals are not merely what was found so far
+	Unit                     string // of the objects, in the plural; empty: objects of all kinds
 }
 
 // Progress returns how far the job is.
 func (t *Totals) Progress() Progress {
 	var p Progress
+	if t.Job == Prune {
+		return t.Step.progress()
+	}
 	switch t.Job {
 	case Backup:
 		p.Objects = t.Objects.Inspected
@@ -45,6 +49,9 @@ func (t *Totals) Progress() Progress {
 	p.BytesTotal = max(e.Bytes, p.Bytes+p.Outstanding)
 	// A tree that has outgrown its parent is of unknown size until the scan is over.
 	p.Known = e.Exact || e.Objects > 0 && p.Objects <= e.Objects
+	if t.Job == Check && t.Phase == Checking {
+		p.Known = false // folders are found by following others: what was found so far is nearly done at every moment
+	}
 	return p
 }
 
@@ -72,6 +79,7 @@ type Speeds struct {
 // Meter turns a series of snapshots into speeds. It is not safe for concurrent use; every reader has its own.
 type Meter struct {
 	window []observation // oldest first; spans rateWindow
+	step   uint64        // the number of the step that all this is about
 	items  decaying
 	reads  decaying
 }
@@ -102,6 +110,9 @@ func (d *decaying) time(amount uint64) float64 {
 // Observe takes the next snapshot and returns the speeds as of it. Snapshots should come a few times in rateWindow.
 func (m *Meter) Observe(t *Totals) Speeds {
 	p := t.Progress()
+	if t.Step.Number != m.step || t.Job == Prune && t.Step.Number == 0 {
+		m.begin(t)
+	}
 	o := observation{at: t.Elapsed, objects: p.Objects, moved: p.Moved, stages: t.Stages}
 	var last observation // all zero at the start of the job
 	if len(m.window) > 0 {
@@ -124,6 +135,18 @@ func (m *Meter) Observe(t *Totals) Speeds {
 	return m.speeds(t, p)
 }
 
+// begin forgets all but what the workers have done so far: what is counted from now on is something else.
+func (m *Meter) begin(t *Totals) {
+	start := observation{at: t.Step.Since}
+	if len(m.window) > 0 {
+		start.stages = m.window[len(m.window)-1].stages
+	}
+	if t.Step.Number == 0 {
+		start.at = t.Elapsed
+	}
+	*m = Meter{step: t.Step.Number, window: []observation{start}}
+}
+
 func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 	first, last := m.window[0], m.window[len(m.window)-1]
 	s := Speeds{Left: m.left(t, p)}
@@ -131,7 +154,7 @@ func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 		s.Bytes = float64(minus(last.moved, first.moved)) / dt
 		s.Items = float64(minus(last.objects, first.objects)) / dt
 	}
-	s.BytesAverage, s.ItemsAverage = PerSecond(p.Moved, t.Elapsed), PerSecond(p.Objects, t.Elapsed)
+	s.BytesAverage, s.ItemsAverage = PerSecond(p.Moved, t.Running()), PerSecond(p.Objects, t.Running())
 	if r, _ := last.stages.Minus(first.stages).Bottleneck(); r != Nothing {
 		s.WaitingFor = r.String()
 	}
@@ -143,7 +166,7 @@ func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 // of what has not been inspected, the part that was new in what has; they pass at the speed at which bytes moved while
 // there were any. So a tree of which 1 % changed is not waited for as if all of it had to be read.
 func (m *Meter) left(t *Totals, p Progress) time.Duration {
-	if !p.Known || t.Elapsed < estimateAfter || t.Phase == Done {
+	if !p.Known || t.Running() < estimateAfter || t.Phase == Done {
 		return -1
 	}
 	bytes := p.BytesTotal - p.Bytes
@@ -154,7 +177,11 @@ func (m *Meter) left(t *Totals, p Progress) time.Duration {
 			bytes += uint64(ahead * min(1, float64(t.Bytes.Wanted)/float64(t.Bytes.Inspected)))
 		}
 	}
-	seconds := max(m.items.time(p.ObjectsTotal-p.Objects), m.reads.time(bytes))
+	items := m.items.time(p.ObjectsTotal - p.Objects)
+	if t.Step.Number > 0 && p.BytesTotal > 0 {
+		items = 0 // the units of a step differ in size: its bytes tell all
+	}
+	seconds := max(items, m.reads.time(bytes))
 	if !(seconds < 1e9) { // also not-a-number: nothing was seen to move yet
 		return -1
 	}

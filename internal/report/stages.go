@@ -67,6 +67,18 @@ func (p Phase) String() string {
 		return "checking structure"
 	case Verifying:
 		return "reading data back"
+	case Listing:
+		return "reading index and lists"
+	case Following:
+		return "following snapshots"
+	case Repacking:
+		return "writing half-empty packs anew"
+	case Marking:
+		return "marking what is to go"
+	case Indexing:
+		return "writing the index anew"
+	case Removing:
+		return "removing packs"
 	case Done:
 		return "done"
 	}
@@ -81,17 +93,23 @@ func (j Job) String() string {
 		return "restore"
 	case Check:
 		return "check"
+	case Prune:
+		return "prune"
 	}
 	return "unknown job"
 }
 
 // Moved says in a word what was done with the bytes that a job's speed is about: see Progress.Moved.
-func (j Job) Moved() string {
-	switch j {
-	case Restore:
+func (t *Totals) Moved() string {
+	switch {
+	case t.Job == Restore:
 		return "restored"
-	case Check:
+	case t.Job == Check:
 		return "verified"
+	case t.Phase == Repacking:
+		return "written anew"
+	case t.Phase == Removing:
+		return "removed"
 	}
 	return "read"
 }
@@ -112,7 +130,7 @@ func (p Phase) Key() string {
 		return "unknown"
 	}
 	return [phaseCount]string{"opening", "scanning", "uploading", "saving", "planning", "restoring", "finishing",
-		"checking", "verifying", "done"}[p]
+		"checking", "verifying", "listing", "following", "repacking", "marking", "indexing", "removing", "done"}[p]
 }
 
 // Resource is what a job can be held up by. A stage uses one; the wait for it is booked on it as well.

@@ -18,12 +18,12 @@ func (l *Ledger) WriteState(w io.Writer) error {
 	p := t.Progress()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %s elapsed\n", t.Job, t.Phase, human.Clocked(t.Elapsed))
-	fmt.Fprintf(&b, "  %s items, average %s\n", human.Count(p.Objects),
-		human.Items(PerSecond(p.Objects, t.Elapsed)))
-	fmt.Fprintf(&b, "  %s; %s %s, average %s\n", human.Size(p.Bytes), t.Job.Moved(), human.Size(p.Moved),
-		human.Rate(p.Moved, t.Elapsed))
+	fmt.Fprintf(&b, "  %s %s, average %s\n", human.Count(p.Objects), p.Units(),
+		human.Items(PerSecond(p.Objects, t.Running())))
+	fmt.Fprintf(&b, "  %s; %s %s, average %s\n", human.Size(p.Bytes), t.Moved(), human.Size(p.Moved),
+		human.Rate(p.Moved, t.Running()))
 	if p.Known {
-		fmt.Fprintf(&b, "  %s of %s items and %s\n", human.Percent(p.Ratio()), human.Count(p.ObjectsTotal), human.Size(p.BytesTotal))
+		fmt.Fprintf(&b, "  %s of %s %s and %s\n", human.Percent(p.Ratio()), human.Count(p.ObjectsTotal), p.Units(), human.Size(p.BytesTotal))
 	}
 	if details := t.Details(); len(details) > 0 {
 		fmt.Fprintf(&b, "  %s\n", strings.Join(details, ", "))

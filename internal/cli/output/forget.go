@@ -109,3 +109,10 @@ func (f *Forgotten) Events() []any {
 	}
 	return all
 }
+
+func would(dry bool, what string) string {
+	if dry {
+		return "would be " + what
+	}
+	return what
+}

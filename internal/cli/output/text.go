@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
 )
@@ -65,12 +66,12 @@ func (t *Text) Tell(r Record) error {
 // Note writes a line to standard error unless the user wants quiet.
 func (t *Text) Note(text string) {
 	if !t.opt.Quiet {
-		fmt.Fprintln(t.err, address.Mask(text))
+		fmt.Fprintln(t.err, human.Harmless(address.Mask(text)))
 	}
 }
 
 // Show writes a block to standard error.
-func (t *Text) Show(text string) { fmt.Fprint(t.err, address.Mask(text)) }
+func (t *Text) Show(text string) { fmt.Fprint(t.err, human.Harmless(address.Mask(text))) }
 
 // Watch shows a progress view on a terminal, else a line of progress now and then. Failures are written as they happen;
 // remarks, of which there may be one per file, only on demand: the end of the job sums them up.
@@ -99,4 +100,6 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 }
 
 // Fail writes the one line that a command ends with.
-func (t *Text) Fail(_ int, text string) { fmt.Fprintf(t.err, "tidemark: %s\n", address.Mask(text)) }
+func (t *Text) Fail(_ int, text string) {
+	fmt.Fprintf(t.err, "tidemark: %s\n", human.Harmless(address.Mask(text)))
+}

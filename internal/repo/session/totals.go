@@ -14,11 +14,13 @@ type Totals struct {
 	Frames               uint64
 	Packs                uint64 // stored
 	Stored               uint64 // bytes of all files stored: packs, index segments, snapshots
+	InPacks              uint64 // of these, bytes of packs
 }
 
 type totals struct {
 	blobs, raw            [2]atomic.Uint64 // by slot of the kind
 	frames, packs, stored atomic.Uint64
+	inPacks               atomic.Uint64
 }
 
 // slot is the place of a kind of packs in arrays of two.
@@ -39,6 +41,7 @@ func (t *totals) frame(kind pack.Kind, blobs, raw int) {
 func (t *totals) files(kind store.Kind, size int) {
 	if kind == store.Pack {
 		t.packs.Add(1)
+		t.inPacks.Add(uint64(size))
 	}
 	t.stored.Add(uint64(size))
 }
@@ -50,5 +53,6 @@ func (s *Session) Totals() Totals {
 		DataBlobs: t.blobs[0].Load(), TreeBlobs: t.blobs[1].Load(),
 		DataRaw: t.raw[0].Load(), TreeRaw: t.raw[1].Load(),
 		Frames: t.frames.Load(), Packs: t.packs.Load(), Stored: t.stored.Load(),
+		InPacks: t.inPacks.Load(),
 	}
 }

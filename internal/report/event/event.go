@@ -58,6 +58,7 @@ type Status struct {
 	PercentDone      float64  `json:"percent_done"`
 	TotalFiles       uint64   `json:"total_files"`
 	FilesDone        uint64   `json:"files_done"`
+	Unit             string   `json:"unit,omitempty"`
 	FilesRestored    *uint64  `json:"files_restored,omitempty"`
 	FilesSkipped     *uint64  `json:"files_skipped,omitempty"`
 	TotalBytes       uint64   `json:"total_bytes"`
@@ -78,7 +79,7 @@ func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
 	p := t.Progress()
 	out := &Status{
 		Type: "status", Phase: t.Phase.Key(), SecondsElapsed: uint64(t.Elapsed / time.Second),
-		PercentDone: p.Ratio(), TotalFiles: p.ObjectsTotal, FilesDone: p.Objects,
+		PercentDone: p.Ratio(), TotalFiles: p.ObjectsTotal, FilesDone: p.Objects, Unit: p.Unit,
 		TotalBytes: p.BytesTotal, BytesDone: p.Bytes, BytesRead: t.Bytes.Read, BytesTransferred: t.Derive().Moved,
 		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.WaitingFor,
 		Yielding: yielding(t),

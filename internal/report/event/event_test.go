@@ -61,7 +61,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 	types := map[string]any{
 		"status": Status{}, "error, remark": Error{}, "exit_error": Exit{},
 		"summary of a backup": BackupSummary{}, "summary of a restore": RestoreSummary{},
-		"summary of a check": CheckSummary{}, "Figures": Figures{},
+		"summary of a check": CheckSummary{}, "summary of a prune": PruneSummary{}, "A prune": struct{}{}, "Figures": Figures{},
 		"objects of the figures": report.ObjectsOf[uint64]{}, "bytes of the figures": report.BytesOf[uint64]{},
 		"initialized": Initialized{}, "snapshot": Snapshot{}, "node, match": Node{}, "change": Change{},
 		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "rule, decision": Rule{},

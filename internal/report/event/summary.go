@@ -82,6 +82,40 @@ type CheckSummary struct {
 	Figures
 }
 
+// PruneSummary ends a prune.
+type PruneSummary struct {
+	Type           string   `json:"message_type"` // "summary"
+	DryRun         bool     `json:"dry_run,omitempty"`
+	Snapshots      uint64   `json:"snapshots"`
+	PacksBefore    uint64   `json:"packs_before"`
+	BytesBefore    uint64   `json:"bytes_before"`
+	PacksRemoved   uint64   `json:"packs_removed"`
+	BytesRemoved   uint64   `json:"bytes_removed"`
+	PacksKept      uint64   `json:"packs_kept"`
+	BytesKept      uint64   `json:"bytes_kept"`
+	PacksWritten   uint64   `json:"packs_written"`
+	BytesWritten   uint64   `json:"bytes_written"`
+	PacksAfter     uint64   `json:"packs_after"`
+	BytesAfter     uint64   `json:"bytes_after"`
+	IndexFreed     int64    `json:"index_bytes_freed"`
+	BytesFreed     int64    `json:"bytes_freed"`
+	PacksMarked    uint64   `json:"packs_marked"`
+	BytesMarked    uint64   `json:"bytes_marked"`
+	PacksRepacked  uint64   `json:"packs_repacked"`
+	BytesRepacked  uint64   `json:"bytes_repacked"`
+	BytesRewritten uint64   `json:"bytes_rewritten"`
+	PacksPending   uint64   `json:"packs_pending"`
+	BytesPending   uint64   `json:"bytes_pending"`
+	PacksPardoned  uint64   `json:"packs_pardoned"`
+	PacksHeld      uint64   `json:"packs_held"`
+	PacksDamaged   uint64   `json:"packs_damaged"`
+	BytesUnused    uint64   `json:"bytes_unused"`
+	Pending        bool     `json:"pending"`
+	Waiting        []string `json:"waiting_for"`
+	SecondsElapsed uint64   `json:"seconds_elapsed"`
+	Figures
+}
+
 // NewBackupSummary makes the summary of a backup. id names the snapshot; it is empty if none was made.
 func NewBackupSummary(t *report.Totals, id string, dryRun bool) *BackupSummary {
 	d := t.Derive()
@@ -94,7 +128,7 @@ func NewBackupSummary(t *report.Totals, id string, dryRun bool) *BackupSummary {
 		DataAdded: t.Bytes.AfterDedup + t.Bytes.Trees, DataAddedPacked: t.Bytes.Stored,
 		TotalFiles: t.Files.New + t.Files.Changed + t.Files.Unmodified, TotalBytes: t.Bytes.Inspected,
 		BackupStart: t.Start, BackupEnd: t.Start.Add(t.Elapsed), TotalDuration: t.Elapsed.Seconds(),
-		ErrorCount: t.Failures, Figures: figures(t),
+		ErrorCount: t.Failures, Figures: NewFigures(t),
 		Reductions: Reductions{
 			CompressedBy: d.CompressedBy, DedupReduction: d.DedupReduction, TotalReduction: d.TotalReduction,
 		},
@@ -108,7 +142,7 @@ func NewRestoreSummary(t *report.Totals, dryRun bool) *RestoreSummary {
 		Type: "summary", DryRun: dryRun, SecondsElapsed: uint64(t.Elapsed / time.Second),
 		TotalFiles: p.ObjectsTotal, FilesRestored: t.Objects.Restored, FilesSkipped: t.Objects.Kept,
 		FilesDeleted: t.Objects.Deleted, TotalBytes: p.BytesTotal, BytesRestored: t.Bytes.Restored,
-		ErrorCount: t.Failures, RemarkCount: t.Notes, Figures: figures(t),
+		ErrorCount: t.Failures, RemarkCount: t.Notes, Figures: NewFigures(t),
 	}
 }
 
@@ -116,11 +150,12 @@ func NewRestoreSummary(t *report.Totals, dryRun bool) *RestoreSummary {
 func NewCheckSummary(t *report.Totals, broken []string) *CheckSummary {
 	return &CheckSummary{
 		Type: "summary", SecondsElapsed: uint64(t.Elapsed / time.Second), NumErrors: t.Failures,
-		BrokenPacks: append([]string{}, broken...), Figures: figures(t),
+		BrokenPacks: append([]string{}, broken...), Figures: NewFigures(t),
 	}
 }
 
-func figures(t *report.Totals) Figures {
+// NewFigures makes the figures of a job.
+func NewFigures(t *report.Totals) Figures {
 	f := Figures{
 		Objects: t.Objects, Bytes: t.Bytes, Packs: t.Packs, TransferTime: t.Derive().TransferTime.Seconds(),
 		Phases: make(map[string]float64), Stages: make(map[string]float64),

@@ -15,6 +15,22 @@ func Printable(path string) string {
 	return escape(path, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
+// Harmless returns text of several lines in which nothing is left that a terminal would obey. What is escaped already, as by
+// Printable, stays as it is, so it is for sentences that quote what somebody typed.
+func Harmless(text string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if r == '\n' || r == '\\' {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(Printable(text[:n]))
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
 // EscapeInvalid returns path with every byte that is not UTF-8 as \xNN and every backslash doubled: valid UTF-8 from which
 // the bytes can be read off.
 func EscapeInvalid(path string) string {

@@ -82,3 +82,16 @@ func TestCut(t *testing.T) {
 	require.Equal(t, "…", CutMiddle("abcdef", 1))
 	require.Equal(t, 3, Columns("e\u0301日"))
 }
+
+func TestHarmless(t *testing.T) {
+	for text, want := range map[string]string{
+		"open \x1b[31mX: no such file\nnext":      `open \x1b[31mX: no such file` + "\nnext",
+		`already \x1b and a\b`:                    `already \x1b and a\b`,
+		"bytes \xff\xfe, \u202eleft, tab\tbell\a": `bytes \xff\xfe, \u202eleft, tab\x09bell\x07`,
+		"":        "",
+		"käse 中文": "käse 中文",
+	} {
+		require.Equal(t, want, Harmless(text))
+		require.Equal(t, want, Harmless(want), "a second time changes nothing")
+	}
+}

@@ -42,6 +42,9 @@ func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Durat
 func LogLine(t *report.Totals, s report.Speeds) string {
 	line := fmt.Sprintf("%s, avg: %s, %s, avg: %s", human.Megabytes(s.Bytes), human.Megabytes(s.BytesAverage),
 		human.Items(s.Items), human.Items(s.ItemsAverage))
+	if !t.Counts() {
+		line = human.Clocked(t.Elapsed) + " elapsed"
+	}
 	if p := t.Progress(); p.Known {
 		line += "; " + human.Percent(p.Ratio()) + " done"
 		if s.Left >= 0 {

@@ -37,6 +37,8 @@ func sessionRows(t *report.Totals) []row {
 		return append(restoreRows(t), transferRows(t)...)
 	case report.Check:
 		return append(checkRows(t), transferRows(t)...)
+	case report.Prune:
+		return append([]row{amount("Bytes added to the repository", t.Bytes.Stored)}, transferRows(t)...)
 	}
 	return append(backupRows(t), ownRows(t)...)
 }

@@ -228,3 +228,23 @@ func TestIsTerminal(t *testing.T) {
 	w, h := TerminalSize(f)()
 	require.Equal(t, [2]int{80, 24}, [2]int{w, h})
 }
+
+// A prune shows what a step counts; where nothing is counted there are no zeros to wonder about.
+func TestViewOfAPrune(t *testing.T) {
+	totals := &report.Totals{Job: report.Prune, Phase: report.Repacking, Elapsed: 90 * time.Second}
+	totals.Bytes.Fetched = 200 << 20
+	totals.Step = report.StepTotals{Number: 4, Since: 80 * time.Second, Done: 2, Moved: 33 << 20,
+		Course: report.Course{Unit: "packs", Units: 30, Bytes: 330 << 20, Exact: true}}
+	require.Equal(t, []string{
+		"writing half-empty packs anew, 00:01:30, 10.0 % done",
+		"2 of 30 packs, 0.00 items/s now, 0.00 items/s on average",
+		"33.00 MiB of 330.00 MiB, fetched 200.00 MiB",
+		"written anew 33.00 MiB, 0 B/s now, 0 B/s on average",
+	}, viewLines(totals, report.Speeds{Left: -1}, nil, 79, 23))
+	require.Contains(t, LogLine(totals, report.Speeds{Left: -1}), "; 10.0 % done; writing half-empty packs anew")
+
+	totals.Phase, totals.Step = report.Marking, report.StepTotals{}
+	require.Equal(t, []string{"marking what is to go, 00:01:30", "fetched 200.00 MiB"},
+		viewLines(totals, report.Speeds{Left: -1}, nil, 79, 23))
+	require.Equal(t, "00:01:30 elapsed; marking what is to go", LogLine(totals, report.Speeds{Left: -1}))
+}

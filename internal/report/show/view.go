@@ -50,25 +50,29 @@ func RunView(ctx context.Context, l *report.Ledger, p *Printer, every time.Durat
 func viewLines(t *report.Totals, s report.Speeds, paths []string, width, height int) []string {
 	p := t.Progress()
 	about := ""
-	if !t.Expected.Exact {
+	if !t.Expected.Exact && !t.Step.Exact {
 		about = "about "
 	}
 	head := []string{t.Phase.String(), human.Clocked(t.Elapsed)}
-	objects, size := human.Count(p.Objects)+" items", human.Size(p.Bytes)
+	objects, size := human.Count(p.Objects)+" "+p.Units(), human.Size(p.Bytes)
 	if p.Known {
 		head = append(head, human.Percent(p.Ratio())+" done")
-		objects = fmt.Sprintf("%s of %s%s items", human.Count(p.Objects), about, human.Count(p.ObjectsTotal))
+		objects = fmt.Sprintf("%s of %s%s %s", human.Count(p.Objects), about, human.Count(p.ObjectsTotal), p.Units())
 		size = fmt.Sprintf("%s of %s%s", human.Size(p.Bytes), about, human.Size(p.BytesTotal))
 	}
 	if s.Left >= 0 {
 		head = append(head, "about "+human.About(s.Left)+" left")
 	}
 	rates := []string{human.Speed(s.Bytes) + " now", human.Speed(s.BytesAverage) + " on average"}
-	lines := []string{
-		fit(width, head),
-		fit(width, []string{objects, human.Items(s.Items) + " now", human.Items(s.ItemsAverage) + " on average"}),
-		fit(width, append([]string{size}, t.Details()...)),
-		fit(width, append([]string{t.Job.Moved() + " " + human.Size(p.Moved)}, rates...)),
+	lines := []string{fit(width, head)}
+	switch {
+	case t.Counts():
+		lines = append(lines,
+			fit(width, []string{objects, human.Items(s.Items) + " now", human.Items(s.ItemsAverage) + " on average"}),
+			fit(width, append([]string{size}, t.Details()...)),
+			fit(width, append([]string{t.Moved() + " " + human.Size(p.Moved)}, rates...)))
+	case len(t.Details()) > 0:
+		lines = append(lines, fit(width, t.Details()))
 	}
 	if s.WaitingFor != "" {
 		lines = append(lines, fit(width, []string{"waiting mostly for: " + s.WaitingFor}))

@@ -1,4 +1,5 @@
-package prune
+// Package limit is how much of a repository may stay taken in vain, as a user says it. It refuses to know what takes it.
+package limit
 
 import (
 	"fmt"
@@ -16,8 +17,8 @@ type Limit struct {
 	None    bool    // no limit: packs are only removed, never written anew
 }
 
-// ParseLimit reads 5%, 200M or unlimited. A number without a unit counts megabytes, as in other options.
-func ParseLimit(text string) (Limit, error) {
+// Parse reads 5%, 200M or unlimited. A number without a unit counts megabytes, as in other options.
+func Parse(text string) (Limit, error) {
 	if text == "unlimited" {
 		return Limit{None: true}, nil
 	}
@@ -35,8 +36,8 @@ func ParseLimit(text string) (Limit, error) {
 	return Limit{Bytes: uint64(n)}, nil
 }
 
-// allowed is how many bytes may stay unused beside used ones.
-func (l Limit) allowed(used uint64) uint64 {
+// Allowed is how many bytes may stay unused beside used ones.
+func (l Limit) Allowed(used uint64) uint64 {
 	switch {
 	case l.None:
 		return math.MaxUint64
