@@ -233,8 +233,8 @@ func ranges(t *testing.T, file string) (out [][2]int) {
 	return out
 }
 
-// Whatever bits flip in what the cache says of blobs and packs: everything comes back, at the second run at the latest;
-// and what is backed up upon it is complete.
+// Whatever bits flip in what the cache says of blobs and packs: everything comes back, and what is backed up upon it is
+// complete.
 func TestFlippedBitsInTheCache(t *testing.T) {
 	st, dir, data := mem.New(), t.TempDir(), blobs(1, 200)
 	id, file := knownIn(t, st, dir, data)
@@ -273,11 +273,8 @@ func TestFlippedBitsInTheCache(t *testing.T) {
 				}
 				return err
 			}
-			if err := attempt(); err != nil {
-				require.ErrorIs(t, err, hashcache.ErrDamaged, "seed %d", seed)
-				require.NoError(t, attempt(), "seed %d", seed)
-			}
-			if strings.Contains(noted.String(), again) {
+			require.NoError(t, attempt(), "seed %d", seed)
+			if strings.Contains(noted.String(), again) || strings.Contains(noted.String(), "cannot be read") {
 				renewed++
 			}
 			requireComplete(t, fresh(t, target), wantID, want)

@@ -70,22 +70,32 @@ type better struct {
 
 // Lookup looks up those blobs that were not found before.
 func (b better) Lookup(ids []format.ID, out []hashcache.Found) error {
-	lacked := 0
+	var lacked []format.ID
+	before := make([]bool, len(out))
 	for i := range out {
-		if !out[i].OK {
-			lacked++
-		}
+		before[i] = out[i].OK
 	}
-	if err := missing(b.other.Live(b.ctx), ids, out, secondPack); err != nil {
+	if err := missing(b.other.Live(b.ctx), ids, out, secondPack); err != nil || b.first == nil {
 		return err
 	}
 	for i := range out {
-		if !out[i].OK {
-			lacked--
+		if out[i].OK && !before[i] {
+			lacked = append(lacked, ids[i])
 		}
 	}
-	if lacked > 0 && b.first != nil {
-		b.first.Disproved()
+	if len(lacked) == 0 {
+		return nil
+	}
+	// Who asks may look for another place than that which the first index knows.
+	known := make([]hashcache.Found, len(lacked))
+	if err := b.first.layers.Lookup(lacked, known); err != nil {
+		return err
+	}
+	for i := range known {
+		if !known[i].OK {
+			b.first.Disproved()
+			break
+		}
 	}
 	return nil
 }
