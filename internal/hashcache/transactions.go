@@ -25,7 +25,7 @@ import (
 // the same, the locks are taken back.
 type transactions struct {
 	beginning sync.Mutex
-	head      []byte // room for the head of the file, of whoever holds beginning
+	meta      [metaSize + 8]byte // room for a meta page and its checksum, of whoever holds beginning
 }
 
 const (
@@ -73,26 +73,24 @@ func (c *Cache) end(tx *bolt.Tx) error {
 	return nil
 }
 
-// headSound finds out whether the file begins with at least one meta page that can be believed.
+// headSound finds out whether the file begins with at least one meta page that can be believed. It reads no more of them
+// than it needs: they have just been in memory, and no gate is asked.
 func (c *Cache) headSound() error {
-	s := &c.txs
-	if len(s.head) == 0 {
-		s.head = make([]byte, c.pageSize+metaAt+metaSize+8)
-	}
-	n, err := c.file.ReadAt(s.head, 0)
-	switch {
-	case errors.Is(err, os.ErrClosed):
-		return bolterrors.ErrDatabaseNotOpen
-	case err != nil && !errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	for _, at := range [...]int{metaAt, c.pageSize + metaAt} {
-		if end := at + metaSize + 8; end <= n {
-			sum := fnv.New64a()
-			_, _ = sum.Write(s.head[at:][:metaSize]) // never fails
-			if binary.NativeEndian.Uint64(s.head[at+metaSize:]) == sum.Sum64() {
-				return nil
-			}
+	for _, at := range [...]int64{metaAt, int64(c.pageSize) + metaAt} {
+		meta := c.txs.meta[:]
+		n, err := c.file.ReadAt(meta, at)
+		switch {
+		case errors.Is(err, os.ErrClosed):
+			return bolterrors.ErrDatabaseNotOpen
+		case err != nil && !errors.Is(err, io.EOF):
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		case n < len(meta):
+			continue
+		}
+		sum := fnv.New64a()
+		_, _ = sum.Write(meta[:metaSize]) // never fails
+		if binary.NativeEndian.Uint64(meta[metaSize:]) == sum.Sum64() {
+			return nil
 		}
 	}
 	return fmt.Errorf("its head is gone: %w", ErrDamaged)

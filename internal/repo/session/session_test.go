@@ -389,19 +389,22 @@ func TestObserverAndTotalsAgreeWithTheTarget(t *testing.T) {
 	require.Equal(t, map[pack.Kind]int{pack.Data: 100, pack.Trees: 1}, o.blobs)
 	require.Equal(t, map[pack.Kind]int{pack.Data: 400, pack.Trees: 4}, o.raw)
 	require.Greater(t, o.sealed[pack.Data], 400)
-	there, size := map[store.Kind]int{}, 0
+	there, size, packs := map[store.Kind]int{}, 0, 0
 	for _, kind := range []store.Kind{store.Pack, store.Index, store.Snapshot} {
 		for info, err := range st.List(t.Context(), kind) {
 			require.NoError(t, err)
 			there[kind]++
 			size += int(info.Size)
+			if kind == store.Pack {
+				packs += int(info.Size)
+			}
 		}
 	}
 	require.True(t, maps.Equal(there, o.files), "%v %v", there, o.files)
 	require.Equal(t, size, o.bytes)
 	require.Equal(t, Totals{
 		DataBlobs: 100, TreeBlobs: 1, DataRaw: 400, TreeRaw: 4, Frames: 101, Packs: uint64(there[store.Pack]),
-		Stored: uint64(size),
+		Stored: uint64(size), InPacks: uint64(packs),
 	}, totals)
 }
 
