@@ -75,3 +75,14 @@ func shortly(err error) string {
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(err.Error(), "response error: "), ".")
 }
+
+// NoSnapshots says that the folder of the snapshots is missing at a location, where there is a repository. An empty one would
+// say that there are none, and that what they need may be removed.
+func NoSnapshots(location string) error {
+	return &Problem{
+		What: "the folder of the snapshots is missing at " + location,
+		Do: "bring it back; only if the repository never had a snapshot, make an empty folder " + Snapshot.Folder() +
+			", which a copy may have left out",
+		Kinds: []error{ErrGone},
+	}
+}

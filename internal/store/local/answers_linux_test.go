@@ -174,3 +174,25 @@ func exchange(a, b string) error {
 }
 
 func detach(point string) error { return unix.Unmount(point, unix.MNT_DETACH) }
+
+// A repository without the folder of its snapshots is not one without snapshots: what they need would be removed. None is
+// made when a snapshot is stored, either, or the next listing would have that one alone.
+func TestFolderOfSnapshotsIsMissing(t *testing.T) {
+	st, _ := filled(t)
+	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("config")))
+	require.NoError(t, st.Put(t.Context(), snapshot(1), []byte("x")))
+	folder := filepath.Join(st.Location(), store.Snapshot.Folder())
+	require.NoError(t, os.Rename(folder, folder+".away"))
+	_, err := listed(t.Context(), st, store.Snapshot, func(int) {})
+	require.ErrorIs(t, err, store.ErrGone)
+	require.ErrorContains(t, err, "folder of the snapshots is missing")
+	require.ErrorIs(t, st.Put(t.Context(), snapshot(2), []byte("x")), store.ErrGone)
+	require.NoDirExists(t, folder)
+	n, err := listed(t.Context(), st, store.Mark, func(int) {})
+	require.NoError(t, err, "others may be left out by a copy")
+	require.Zero(t, n)
+	require.NoError(t, os.Rename(folder+".away", folder))
+	n, err = listed(t.Context(), st, store.Snapshot, func(int) {})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}

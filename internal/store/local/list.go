@@ -140,6 +140,14 @@ func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass fu
 	}
 }
 
+// needed is asked about a folder that is missing where the target is.
+func (s *Store) needed(path string) error {
+	if s.known.Load() && path == filepath.Join(s.root, store.Snapshot.Folder()) {
+		return store.NoSnapshots(s.root)
+	}
+	return nil
+}
+
 // info looks at an entry of a folder.
 func (s *Store) info(ctx context.Context, e fs.DirEntry) (info fs.FileInfo, err error) {
 	err = s.look(ctx, func() (err error) {
@@ -150,7 +158,7 @@ func (s *Store) info(ctx context.Context, e fs.DirEntry) (info fs.FileInfo, err 
 }
 
 // listDir calls visit for every entry until it says no. A folder that is missing is empty: tools that copy a repository
-// may leave out empty folders. Unless the whole target is missing.
+// may leave out empty folders. Unless the whole target is missing, or it is the folder of the snapshots.
 func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry) (bool, error)) error {
 	var d *os.File
 	err := s.twice(ctx, func() error {
@@ -163,7 +171,10 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 		return context.Cause(ctx)
 	}
 	if absent(err) {
-		return s.missed(ctx, err)
+		if lost := s.missed(ctx, err); lost != nil {
+			return lost
+		}
+		return s.needed(path)
 	}
 	if err != nil {
 		return err

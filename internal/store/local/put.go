@@ -167,6 +167,9 @@ func (s *Store) createTemp(ctx context.Context, dir string) (*os.File, error) {
 	if lost := s.missed(ctx, err); lost != nil {
 		return nil, lost
 	}
+	if lost := s.needed(dir); lost != nil {
+		return nil, lost
+	}
 	// The folder of the kind and, for packs, the one beneath it. Never the root: see the package comment.
 	if parent := filepath.Dir(dir); dir != s.root && parent != s.root {
 		if err := s.makeHere(ctx, parent); err != nil {

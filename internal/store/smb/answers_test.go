@@ -435,3 +435,51 @@ func TestCalledOffByAnother(t *testing.T) {
 	both.Wait()
 	require.EqualValues(t, 2, h.proxy.Accepted())
 }
+
+// A repository without the folder of its snapshots is not one without snapshots: what they need would be removed. None is
+// made when a snapshot is stored, either, or the next listing would have that one alone.
+func TestFolderOfSnapshotsIsMissing(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	st := create(t, target(s, ""), smb.Options{})
+	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("config")))
+	require.NoError(t, st.Put(t.Context(), snapshot(1), []byte("x")))
+	folder := filepath.Join(s.Folder, filepath.FromSlash(st.Target().Path), store.Snapshot.Folder())
+	list := func(kind store.Kind) (n int, err error) {
+		for _, err := range st.List(t.Context(), kind) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	require.NoError(t, os.Rename(folder, folder+".away"))
+	_, err := list(store.Snapshot)
+	require.ErrorIs(t, err, store.ErrGone)
+	require.ErrorContains(t, err, "folder of the snapshots is missing")
+	require.ErrorIs(t, st.Put(t.Context(), snapshot(2), []byte("x")), store.ErrGone)
+	require.NoDirExists(t, folder)
+	require.NoError(t, os.Rename(folder+".away", folder))
+	n, err := list(store.Snapshot)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+// Another repository that lies where ours was has not what is asked for, which says nothing about ours.
+func TestAnotherRepositoryIsNoAnswer(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	st := create(t, target(s, ""), smb.Options{})
+	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("config")))
+	require.NoError(t, st.Put(t.Context(), snapshot(1), []byte("x")))
+	_, err := st.Stat(t.Context(), snapshot(2))
+	require.ErrorIs(t, err, store.ErrNotExist)
+	root := filepath.Join(s.Folder, filepath.FromSlash(st.Target().Path))
+	require.NoError(t, os.Remove(filepath.Join(root, snapshot(1).Path())))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "config"), []byte("another"), 0o600))
+	_, err = st.Stat(t.Context(), snapshot(1))
+	require.ErrorIs(t, err, store.ErrGone)
+	require.NotErrorIs(t, err, store.ErrNotExist)
+	for _, err := range st.List(t.Context(), store.Snapshot) {
+		require.ErrorIs(t, err, store.ErrGone)
+	}
+}

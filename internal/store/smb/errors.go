@@ -17,6 +17,8 @@ var (
 	// ErrTorn: a file on the server is not what was sent, again and again.
 	ErrTorn = errors.New("the server does not keep what it is sent")
 
+	// errReplaced: there is a repository where ours was.
+	errReplaced = errors.New("another repository, or a copy, has taken its place")
 	// errHeld: somebody has the file open that is to be replaced.
 	errHeld = errors.New("the file that is to be replaced is open")
 	// errStop: whoever listed has seen enough.

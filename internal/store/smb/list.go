@@ -144,7 +144,8 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]sto
 }
 
 // readFolder reads a folder, again if the connection is lost. One that is missing is empty: tools that copy a repository
-// may leave out empty folders. Unless the whole target is missing: nothing is believed only where the target is.
+// may leave out empty folders. Unless the whole target is missing: nothing is believed only where the target is. Nor may the
+// folder of the snapshots be missing.
 func (s *Store) readFolder(ctx context.Context, at string) (entries []fs.FileInfo, err error) {
 	err = s.repeat(ctx, func(h *session.Hold, _ int) (err error) {
 		entries, err = s.readDir(ctx, h, at)
@@ -156,9 +157,17 @@ func (s *Store) readFolder(ctx context.Context, at string) (entries []fs.FileInf
 		return err
 	})
 	if errors.Is(err, store.ErrNotExist) {
-		return nil, nil
+		return nil, s.needed(at)
 	}
 	return entries, err
+}
+
+// needed is asked about a folder that is missing where the target is.
+func (s *Store) needed(at string) error {
+	if s.known.Load() && at == path.Join(s.target.Path, store.Snapshot.Folder()) {
+		return store.NoSnapshots(s.Location())
+	}
+	return nil
 }
 
 func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.FileInfo, error) {

@@ -130,7 +130,7 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := s.open(ctx, h, at, flags)
 	if errors.Is(err, fs.ErrNotExist) && dir != s.target.Path {
-		if err := s.missed(ctx, h, err); err != nil {
+		if err := cmp.Or(s.missed(ctx, h, err), s.needed(dir)); err != nil {
 			return nil, at, err
 		}
 		if err := s.makeDir(ctx, h, dir); err != nil {

@@ -67,10 +67,11 @@ type Store struct {
 	pool     *session.Pool
 	outage   *store.Outage
 	latches  latch.Set
-	known    atomic.Bool      // the config file was there: it is the proof that the share's disk is
-	swept    atomic.Bool      // this Store has begun to look for stale temporary files
-	fans     [256]atomic.Bool // folders of packs that are there
-	tidying  sync.WaitGroup   // what nobody but Close waits for: see later
+	known    atomic.Bool                 // the config file was there: it is the proof that the share's disk is
+	witness  atomic.Pointer[fs.FileInfo] // that file, as it was; nil: it has not been looked at
+	swept    atomic.Bool                 // this Store has begun to look for stale temporary files
+	fans     [256]atomic.Bool            // folders of packs that are there
+	tidying  sync.WaitGroup              // what nobody but Close waits for: see later
 
 	mu      sync.Mutex
 	orphans []string // temporary files of ours that could not be removed yet
@@ -291,6 +292,7 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 	}
 	if err == nil && name.Kind == store.Config {
 		s.known.Store(false)
+		s.witness.Store(nil)
 	}
 	return err
 }
@@ -299,8 +301,9 @@ func (s *Store) path(name store.Name) string { return path.Join(s.target.Path, n
 
 // lookForConfig arms the test for a target that went away.
 func (s *Store) lookForConfig(ctx context.Context, h *session.Hold) error {
-	_, err := s.lookAt(ctx, h, s.path(store.Name{Kind: store.Config}))
+	info, err := s.lookAt(ctx, h, s.path(store.Name{Kind: store.Config}))
 	if err == nil {
+		s.witness.Store(&info)
 		s.known.Store(true)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -319,13 +322,19 @@ func (s *Store) sawConfig(name store.Name) {
 // was; else that it is not, or why that could not be found out. The session is the one that did not find it: when the disk
 // of a server comes and goes, those who connected at other times may see something else.
 func (s *Store) missed(ctx context.Context, h *session.Hold, what error) error {
+	known := s.known.Load()
 	witness := s.target.Path
-	if s.known.Load() {
+	if known {
 		witness = s.path(store.Name{Kind: store.Config})
 	}
-	_, err := s.lookAt(ctx, h, witness)
+	now, err := s.lookAt(ctx, h, witness)
 	if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
 		return s.lost(cmp.Or(what, err))
+	}
+	if err == nil && known && !s.witness.CompareAndSwap(nil, &now) {
+		if was := s.witness.Load(); was != nil && ((*was).Size() != now.Size() || !(*was).ModTime().Equal(now.ModTime())) {
+			return s.lost(errReplaced)
+		}
 	}
 	return err
 }
