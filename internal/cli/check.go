@@ -73,13 +73,14 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	defer a.expose(ctx, "check", nil, l)()
 	result, err := a.runCheck(ctx, f, opt, l)
 	if result != nil {
+		end := &output.Check{Ledger: l, Result: result, Halfway: err != nil, Verbose: a.spec.Output().Verbose > 0}
 		for _, p := range result.Problems {
 			err = errors.Join(err, a.print.Print(&output.Problem{Problem: &p}))
 		}
 		for _, note := range result.Notes {
 			a.print.Note(note)
 		}
-		err = errors.Join(err, a.print.Tell(&output.Check{Ledger: l, Result: result, Verbose: a.spec.Output().Verbose > 0}))
+		err = errors.Join(err, a.print.Tell(end))
 	}
 	if err == nil && !result.OK() {
 		err = fmt.Errorf("the repository is damaged: %s found", human.Plural(uint64(len(result.Problems))+result.More, "problem"))

@@ -217,6 +217,42 @@ func TestDamagedSlotHidesNoOther(t *testing.T) {
 	require.ErrorIs(t, slots[1].Err, format.ErrCorrupt)
 }
 
+// A target that is gone says nothing about the slots: their list must not look as if all of them were broken.
+func TestSlotsOnATargetThatIsGone(t *testing.T) {
+	for _, why := range []error{store.ErrGone, store.ErrTemporary} {
+		st := mem.New()
+		r := initialise(t, st)
+		_, err := r.AddSlot(t.Context(), passphrase("second"), "second", quick)
+		require.NoError(t, err)
+		for at := 1; at <= 2; at++ {
+			// Opening reads one slot or both; what is wrapped here fails only afterwards.
+			inner := &switchable{Store: st}
+			other := fresh(t, inner)
+			faulty := faultstore.Wrap(st, faultstore.Plan{At: at, Ops: faultstore.Get, Kind: store.Key, Sticky: true, Err: why})
+			inner.Store = faulty
+			slots, err := other.Slots(t.Context())
+			require.True(t, faulty.Fired())
+			require.ErrorIs(t, err, why)
+			require.Empty(t, slots)
+			_, err = other.Removable(t.Context(), "0")
+			require.ErrorIs(t, err, why)
+		}
+	}
+	// Anything else concerns that slot alone.
+	st := mem.New()
+	inner := &switchable{Store: st}
+	initialise(t, st)
+	other := fresh(t, inner)
+	inner.Store = faultstore.Wrap(st, faultstore.Plan{At: 1, Ops: faultstore.Get, Kind: store.Key})
+	slots, err := other.Slots(t.Context())
+	require.NoError(t, err)
+	require.Len(t, slots, 1)
+	require.ErrorIs(t, slots[0].Err, faultstore.ErrInjected)
+}
+
+// switchable is a store that becomes another one.
+type switchable struct{ store.Store }
+
 func TestSlots(t *testing.T) {
 	st := mem.New()
 	r := initialise(t, st)

@@ -210,11 +210,17 @@ func putSlot(ctx context.Context, st store.Store, master seal.MasterKey, secret 
 	return id, nil
 }
 
-// Slots lists the key slots, oldest first; those that cannot be read come last.
+// Slots lists the key slots, oldest first; those that cannot be read come last. A target that has gone away, or fails for
+// the moment, says nothing about any slot: then the error is what it says (store.ErrGone, store.ErrTemporary).
 func (r *Repository) Slots(ctx context.Context) ([]Slot, error) {
 	slots, err := loadSlots(ctx, r.st)
 	if err != nil {
 		return nil, err
+	}
+	for _, s := range slots {
+		if errors.Is(s.Err, store.ErrGone) || errors.Is(s.Err, store.ErrTemporary) {
+			return nil, fmt.Errorf("read key %s: %w", s.ID.Short(), s.Err)
+		}
 	}
 	for i := range slots {
 		slots[i].Current = slots[i].ID == r.current()

@@ -66,7 +66,29 @@ func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Listed, 0, len(infos))
+	all, missing, err := r.loadAll(ctx, infos)
+	if err != nil {
+		return nil, err
+	}
+	again, err := r.listMissing(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	found, missing, err := r.loadAll(ctx, again)
+	if err != nil {
+		return nil, err
+	}
+	for i := range missing {
+		missing[i].Err = fmt.Errorf("it was listed twice, and not found both times: %w", missing[i].Err)
+	}
+	all = slices.Concat(all, found, missing)
+	slices.SortFunc(all, compareListed)
+	return all, nil
+}
+
+// loadAll reads snapshots, and returns apart those that are not there any more.
+func (r *Repository) loadAll(ctx context.Context, infos []snapshotInfo) (all, missing []Listed, err error) {
+	all = make([]Listed, 0, len(infos))
 	err = object.InOrder(ctx, len(infos), snapshotsAtOnce,
 		func(ctx context.Context, i int) (Listed, error) {
 			l := r.loadListed(ctx, infos[i])
@@ -77,16 +99,35 @@ func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 			return l, nil
 		},
 		func(_ int, l Listed) error {
-			if !errors.Is(l.Err, store.ErrNotExist) { // removed since it was listed
+			if errors.Is(l.Err, store.ErrNotExist) {
+				missing = append(missing, l)
+			} else {
 				all = append(all, l)
 			}
 			return nil
 		})
 	if err != nil {
-		return nil, fmt.Errorf("read snapshots: %w", err)
+		return nil, nil, fmt.Errorf("read snapshots: %w", err)
 	}
-	slices.SortFunc(all, compareListed)
-	return all, nil
+	return all, missing, nil
+}
+
+// listMissing returns which of the snapshots that were listed and not found are still listed. The others were forgotten
+// meanwhile. Not to be found is no proof of that: a server says the same of files whose disk is away for a moment, and
+// then an older snapshot would be taken for the latest.
+func (r *Repository) listMissing(ctx context.Context, missing []Listed) ([]snapshotInfo, error) {
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	infos, err := r.listSnapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[format.ID]bool, len(missing))
+	for _, l := range missing {
+		ids[l.ID] = true
+	}
+	return slices.DeleteFunc(infos, func(info snapshotInfo) bool { return !ids[info.id] }), nil
 }
 
 // snapshotInfo is a snapshot before it is read.

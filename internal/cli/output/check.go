@@ -71,12 +71,13 @@ func (p *Problem) Events() []any {
 type Check struct {
 	Ledger  *report.Ledger
 	Result  *check.Result
+	Halfway bool // it failed or was interrupted before it had looked at everything
 	Verbose bool // as of Backup
 }
 
 func (c *Check) problems() uint64 { return uint64(len(c.Result.Problems)) + c.Result.More }
 
-// Text writes the report and the verdict.
+// Text writes the report and the verdict. There is none on what was not looked at.
 func (c *Check) Text(w io.Writer) error {
 	t := c.Ledger.Snapshot()
 	t.Failures = c.problems()
@@ -84,6 +85,14 @@ func (c *Check) Text(w io.Writer) error {
 		return err
 	}
 	r := c.Result
+	if c.Halfway {
+		text := "the check did not come to its end: what it has not looked at may be damaged"
+		if !r.OK() {
+			text += "; " + human.Plural(c.problems(), "problem") + " found until then"
+		}
+		_, err := fmt.Fprintf(w, "\n%s\n", text)
+		return err
+	}
 	looked := fmt.Sprintf("\nlooked at %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
 	if r.PacksRead > 0 {
 		looked += fmt.Sprintf(", read back %s of data", human.Size(r.BytesRead))
@@ -96,8 +105,11 @@ func (c *Check) Text(w io.Writer) error {
 	return err
 }
 
-// Events returns the summary.
+// Events returns the summary, if the check came to its end: without an error in it, it says that all is well.
 func (c *Check) Events() []any {
+	if c.Halfway {
+		return nil
+	}
 	t := c.Ledger.Snapshot()
 	broken := []string{}
 	index := false

@@ -42,3 +42,21 @@ func TestVerboseReportsTellOfQuietDevices(t *testing.T) {
 		require.Contains(t, one, "\nGiving way to others on sda:\n")
 	}
 }
+
+// What a check that ended halfway has found is told, and nothing about the rest.
+func TestACheckThatDidNotEndHasNoVerdict(t *testing.T) {
+	for found, want := range map[uint64]string{
+		0: "\nthe check did not come to its end: what it has not looked at may be damaged\n",
+		2: "\nthe check did not come to its end: what it has not looked at may be damaged; 2 problems found until then\n",
+	} {
+		end := &Check{Ledger: report.New(time.Now), Result: &check.Result{Snapshots: 3, More: found}, Halfway: true}
+		var b strings.Builder
+		require.NoError(t, end.Text(&b))
+		require.Contains(t, b.String(), want)
+		require.NotContains(t, b.String(), "looked at 3 snapshots")
+		require.NotContains(t, b.String(), "no errors")
+		require.Empty(t, end.Events())
+		end.Halfway = false
+		require.Len(t, end.Events(), 1)
+	}
+}
