@@ -74,11 +74,18 @@ func (r *Repository) load(ctx context.Context, id format.ID, from func(context.C
 	if err != nil {
 		return nil, fmt.Errorf("load blob %s: %w", id, err)
 	}
+	if r.index.Absent(at.pack.ID) { // known: it is not looked for with each blob that lies elsewhere too
+		if other, findErr := r.refind(ctx, id, at); findErr == nil {
+			at, from = other, r.loadFrom
+		}
+	}
 	blob, err := from(ctx, id, at)
 	if errors.Is(err, store.ErrNotExist) {
-		// A prune may have moved the blob to another pack since the index was read.
-		if moved, findErr := r.refind(ctx, id, at); findErr == nil {
-			blob, err = r.loadFrom(ctx, id, moved)
+		// A prune may have moved the blob to another pack since the index was read, or the pack is lost and an older one
+		// holds the blob too.
+		if other, findErr := r.refind(ctx, id, at); findErr == nil {
+			at = other
+			blob, err = r.loadFrom(ctx, id, at)
 		}
 	}
 	if err != nil {
@@ -138,7 +145,7 @@ func (r *Repository) find(ctx context.Context, id format.ID) (place, error) {
 // refind looks for a blob somewhere else than at a place that is gone.
 func (r *Repository) refind(ctx context.Context, id format.ID, gone place) (place, error) {
 	var at place
-	found, err := r.index.Search(ctx, func(in blobindex.Places) (ok bool, err error) {
+	found, err := r.index.Elsewhere(ctx, func(in blobindex.Places) (ok bool, err error) {
 		at, ok, err = lookUp(in, id)
 		return ok && at.pack.ID != gone.pack.ID, err
 	})

@@ -52,6 +52,9 @@ type Index struct {
 	synced   bool // brought up to date at least once
 	searched bool // since the last Sync, everything has been tried to find a missing blob
 	second   second
+
+	presentOnly bool     // leave out packs that the target does not hold
+	absent      sync.Map // format.ID of each pack that was left out
 }
 
 // New returns the index of the repository repo in st. Nothing is opened or read yet.

@@ -17,8 +17,12 @@ const secondPack = 1 << 31
 // one whose bits have flipped says of blobs that they are nowhere, or somewhere else. The cache itself stays as it is for
 // as long as it is open, because a session and others hold numbers of its packs; if the second index knew better, the
 // file is removed afterwards. Index.syncMu guards what is not atomic.
+//
+// It leaves out packs that the target does not hold. So it also knows the older of two places of a blob when the pack with
+// the newer one is gone, of which the cache keeps the newer one alone.
 type second struct {
 	needless bool // the cache was made in this run, from the segments too
+	missed   bool // a pack is not there, so that it is not needless all the same
 	tried    bool // once per run: a repository that has lost blobs must not read all segments for each
 	err      error
 	index    *Index
@@ -55,10 +59,35 @@ func (x *Index) lookupLocked(ctx context.Context, lookup func(Places) (bool, err
 		return false, nil
 	}
 	ok, err = lookup(better{ctx: ctx, other: other, first: x})
-	if ok {
+	if ok && !other.leftOut() {
 		x.Disproved()
 	}
 	return ok, err
+}
+
+// Elsewhere is Search for one who has found that a pack is not on the target.
+func (x *Index) Elsewhere(ctx context.Context, lookup func(Places) (bool, error)) (bool, error) {
+	x.syncMu.Lock()
+	x.second.missed = true
+	x.syncMu.Unlock()
+	return x.Search(ctx, lookup)
+}
+
+// Absent reports whether a pack that segments name was not on the target when the second index was made.
+func (x *Index) Absent(pack format.ID) bool {
+	other := x.second.ready.Load()
+	if other == nil {
+		return false
+	}
+	_, absent := other.absent.Load(pack)
+	return absent
+}
+
+// leftOut reports whether segments name packs that the target does not hold: then who asks for another place than the
+// cache knows need not have been misled by it.
+func (x *Index) leftOut() (some bool) {
+	x.absent.Range(func(any, any) bool { some = true; return false })
+	return some
 }
 
 // better is the second index, as it is asked for what the first has not answered.
@@ -108,7 +137,7 @@ func (b better) Pack(n uint32) (hashcache.PackInfo, error) {
 // makeSecondLocked makes the second index, once and if it could know better.
 func (x *Index) makeSecondLocked(ctx context.Context) error {
 	s := &x.second
-	if s.needless || s.tried || x.layers.tooMuch() {
+	if s.needless && !s.missed || s.tried || x.layers.tooMuch() {
 		return s.err
 	}
 	err := x.makeSecond(ctx)
@@ -125,6 +154,7 @@ func (x *Index) makeSecond(ctx context.Context) error {
 	opt := x.opt
 	opt.Private = true
 	fresh := New(x.st, x.keys, x.repo, opt)
+	fresh.presentOnly = true
 	if err := fresh.SyncLocal(ctx); err != nil {
 		fresh.Close()
 		return fmt.Errorf("read the index of the repository again: %w", err)

@@ -41,6 +41,7 @@ type syncRun struct {
 	superseded map[format.ID]bool     // another segment took their place
 	damaged    map[format.ID]struct{} // cannot be read
 	stale      bool                   // the cache holds what a segment that was superseded said
+	packs      map[format.ID]bool     // on the target; nil: whatever is named counts
 }
 
 type segmentFile struct {
@@ -81,6 +82,11 @@ func (x *Index) syncOnce(ctx context.Context, mode syncMode) error {
 	}
 	if mode&mayDrop == 0 {
 		vanished = nil
+	}
+	if x.presentOnly { // after the segments were listed: what those name was there before
+		if s.packs, err = x.listPacks(ctx); err != nil {
+			return err
+		}
 	}
 	if len(s.merged) == 0 && !x.synced {
 		_, err := c.Pack(0)
@@ -207,11 +213,25 @@ func (s *syncRun) merge(id format.ID, l loadedSegment) error {
 			}
 		}
 	}
+	s.leaveOut(l.seg)
 	if err := s.cache.Merge(id, l.seg); err != nil {
 		return fmt.Errorf("merge index segment %s into the cache: %w", id.Short(), err)
 	}
 	s.merged[id] = true
 	return nil
+}
+
+// leaveOut takes packs out of a segment that the target does not hold, so that an older place of a blob counts.
+func (s *syncRun) leaveOut(seg *index.Segment) {
+	if s.packs == nil {
+		return
+	}
+	seg.Packs = slices.DeleteFunc(seg.Packs, func(p index.Pack) bool {
+		if !s.packs[p.ID] {
+			s.x.absent.Store(p.ID, struct{}{})
+		}
+		return !s.packs[p.ID]
+	})
 }
 
 // heal makes up for segments that are lost, from the packs they named.
@@ -246,6 +266,19 @@ func (s *syncRun) heal(ctx context.Context, vanished []format.ID, mode syncMode)
 	}
 	_, err := s.x.rebuildLocked(ctx, damaged, mode)
 	return err
+}
+
+func (x *Index) listPacks(ctx context.Context) (map[format.ID]bool, error) {
+	there := make(map[format.ID]bool)
+	for info, err := range x.st.List(ctx, store.Pack) {
+		if err != nil {
+			return nil, fmt.Errorf("list packs: %w", err)
+		}
+		if id, err := format.ParseID(info.Name.ID); err == nil {
+			there[id] = true
+		}
+	}
+	return there, nil
 }
 
 // noPacks reports whether the repository has not a single pack.
