@@ -85,23 +85,20 @@ func (c *Check) Text(w io.Writer) error {
 		return err
 	}
 	r := c.Result
-	if c.Halfway {
-		text := "the check did not come to its end: what it has not looked at may be damaged"
-		if !r.OK() {
-			text += "; " + human.Plural(c.problems(), "problem") + " found until then"
+	looked, verdict := "the check did not come to its end", "what it has not looked at may be damaged"
+	if !c.Halfway {
+		looked = fmt.Sprintf("looked at %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
+		verdict = "no errors were found"
+		if r.PacksRead > 0 {
+			looked += fmt.Sprintf(", read back %s of data", human.Size(r.BytesRead))
 		}
-		_, err := fmt.Fprintf(w, "\n%s\n", text)
-		return err
 	}
-	looked := fmt.Sprintf("\nlooked at %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
-	if r.PacksRead > 0 {
-		looked += fmt.Sprintf(", read back %s of data", human.Size(r.BytesRead))
+	if found := human.Plural(c.problems(), "problem") + " found"; !r.OK() && c.Halfway {
+		verdict += "; " + found + " until then"
+	} else if !r.OK() {
+		verdict = found
 	}
-	verdict := "no errors were found"
-	if !r.OK() {
-		verdict = human.Plural(c.problems(), "problem") + " found"
-	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", looked, verdict)
+	_, err := fmt.Fprintf(w, "\n%s: %s\n", looked, verdict)
 	return err
 }
 
