@@ -155,6 +155,15 @@ func (r *Repository) refind(ctx context.Context, id format.ID, gone place) (plac
 	return at, err
 }
 
+// Absent returns an error that wraps store.ErrNotExist if it is known of a pack that the target does not hold it, so that it
+// need not be looked for: LoadBlob finds out what of it lies elsewhere. It is not known before LoadBlob has failed to read it.
+func (r *Repository) Absent(pack format.ID) error {
+	if !r.index.Absent(pack) {
+		return nil
+	}
+	return fmt.Errorf("pack %s is lost: %w", pack, store.ErrNotExist)
+}
+
 func lookUp(in blobindex.Places, id format.ID) (place, bool, error) {
 	var found [1]hashcache.Found
 	if err := in.Lookup([]format.ID{id}, found[:]); err != nil {

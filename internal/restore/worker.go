@@ -61,6 +61,14 @@ func (w *worker) take(ctx context.Context, r *run) error {
 	if err != nil && !errors.Is(err, hashcache.ErrNoPack) {
 		return err
 	}
+	if gone := w.repo.Absent(info.ID); gone != nil {
+		for i, at := range r.Spans {
+			if err := w.visit(ctx, &source{info, at, gone}, r.Pieces[i], nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for spans, pieces := r.Spans, r.Pieces; len(spans) > 0; {
 		n := w.bad.Before(info.ID, spans)
 		err := w.reader.Read(w.clock.Within(ctx), info, spans[:n], func(i int, raw []byte, _ []uint32, err error) error {
