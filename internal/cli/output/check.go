@@ -86,11 +86,8 @@ func (c *Check) Text(w io.Writer) error {
 	}
 	r := c.Result
 	if c.Halfway {
-		text := "the check did not come to its end: what it has not looked at may be damaged"
-		if !r.OK() {
-			text += "; " + human.Plural(c.problems(), "problem") + " found until then"
-		}
-		_, err := fmt.Fprintf(w, "\n%s\n", text)
+		_, err := fmt.Fprintf(w, "\nthe check did not come to its end: what it has not looked at may be damaged; %s found until then\n",
+			human.Plural(c.problems(), "problem"))
 		return err
 	}
 	looked := fmt.Sprintf("\nlooked at %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
