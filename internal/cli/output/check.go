@@ -85,20 +85,20 @@ func (c *Check) Text(w io.Writer) error {
 		return err
 	}
 	r := c.Result
-	looked, verdict := "the check did not come to its end", "what it has not looked at may be damaged"
-	if !c.Halfway {
-		looked = fmt.Sprintf("looked at %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
-		verdict = "no errors were found"
-		if r.PacksRead > 0 {
-			looked += fmt.Sprintf(", read back %s of data", human.Size(r.BytesRead))
-		}
+	if c.Halfway {
+		_, err := fmt.Fprintf(w, "\nthe check did not come to its end: what it has not looked at may be damaged; %s found until then\n",
+			human.Plural(c.problems(), "problem"))
+		return err
 	}
-	if found := human.Plural(c.problems(), "problem") + " found"; !r.OK() && c.Halfway {
-		verdict += "; " + found + " until then"
-	} else if !r.OK() {
-		verdict = found
+	looked := fmt.Sprintf("\nlooked at %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
+	if r.PacksRead > 0 {
+		looked += fmt.Sprintf(", read back %s of data", human.Size(r.BytesRead))
 	}
-	_, err := fmt.Fprintf(w, "\n%s: %s\n", looked, verdict)
+	verdict := "no errors were found"
+	if !r.OK() {
+		verdict = human.Plural(c.problems(), "problem") + " found"
+	}
+	_, err := fmt.Fprintf(w, "%s: %s\n", looked, verdict)
 	return err
 }
 

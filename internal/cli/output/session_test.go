@@ -46,7 +46,7 @@ func TestVerboseReportsTellOfQuietDevices(t *testing.T) {
 // What a check that ended halfway has found is told, and nothing about the rest.
 func TestACheckThatDidNotEndHasNoVerdict(t *testing.T) {
 	for found, want := range map[uint64]string{
-		0: "\nthe check did not come to its end: what it has not looked at may be damaged\n",
+		0: "\nthe check did not come to its end: what it has not looked at may be damaged; 0 problems found until then\n",
 		2: "\nthe check did not come to its end: what it has not looked at may be damaged; 2 problems found until then\n",
 	} {
 		end := &Check{Ledger: report.New(time.Now), Result: &check.Result{Snapshots: 3, More: found}, Halfway: true}
