@@ -159,7 +159,7 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 				seen, atOnce := noticed(t, g, times, func(i int) {
 					pause(time.Duration(i%7) * time.Millisecond)
 					s.does("read", d.path("foreign"), 4096, int64(i)*4096)
-				}, 2000)
+				}, 100)
 				close(stop)
 				for range threads {
 					require.NoError(t, <-done)
@@ -289,7 +289,7 @@ func TestForeignFlushesAreNoticed(t *testing.T) {
 			g := d.watch(t, 5*time.Millisecond, Options{})
 			stop, done := make(chan struct{}), make(chan error)
 			go func() { done <- g.readOn(d, 0, stop) }()
-			seen, _ := noticed(t, g, times, foreign, 2000)
+			seen, _ := noticed(t, g, times, foreign, 100)
 			close(stop)
 			require.NoError(t, <-done)
 			t.Logf("while reading: %d of %d", seen, times)
