@@ -370,44 +370,78 @@ func TestTornWrites(t *testing.T) {
 	}
 }
 
-// TestCancelledBeforeTheProof: a job ends when a pack that the server tore has its name and was not looked at yet. It does
-// not stay: whoever looks for packs that no index names would find it.
+// TestCancelledBeforeTheProof: a job ends when a file that the server tore has its name and was not looked at yet. It does
+// not stay: whoever looks for packs that no index names would find it, and a torn segment or snapshot is in everybody's way.
 func TestCancelledBeforeTheProof(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	for name, is := range map[string]func(f *smbtest.Frame) bool{
-		"rename on its way": func(f *smbtest.Frame) bool { return f.IsRename() },
-		"renamed":           func(f *smbtest.Frame) bool { return f.Is(smbtest.SetInfo, false) },
-		"being read":        func(f *smbtest.Frame) bool { return f.Is(smbtest.Read, true) },
-		"read":              func(f *smbtest.Frame) bool { return f.Is(smbtest.Read, false) },
-	} {
-		t.Run(name, func(t *testing.T) {
+	torn := content(1)[:100_000]
+	for _, name := range []store.Name{pack(1), snapshot(1), {Kind: store.Index, ID: pack(1).ID}} {
+		for when, is := range moments {
+			t.Run(name.Kind.String()+", "+when, func(t *testing.T) {
+				p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
+				st := create(t, through(p, s), smb.Options{})
+				require.ErrorIs(t, endedEarly(t, p, st, name, torn, is, true), errEnough)
+				require.Empty(t, temps(t, s.Folder))
+				_, err := st.Stat(t.Context(), name)
+				require.ErrorIs(t, err, store.ErrNotExist)
+			})
+		}
+	}
+}
+
+// TestCancelledWhileReplacing: the job ends while a segment is stored again that others rely on, by a server that keeps what
+// it is sent. It stays.
+func TestCancelledWhileReplacing(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	name, data := store.Name{Kind: store.Index, ID: pack(1).ID}, content(1)[:100_000]
+	for when, is := range moments {
+		t.Run(when, func(t *testing.T) {
 			p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
 			st := create(t, through(p, s), smb.Options{})
-			enough := errors.New("enough")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			var claimed sync.Map
-			p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
-				if f.Is(smbtest.Write, true) {
-					claimed.Store(f.Message(), f.HalveWrite())
-				}
-				if f.Is(smbtest.Write, false) {
-					if n, ok := claimed.LoadAndDelete(f.Message()); ok {
-						f.SetWritten(n.(uint32))
-					}
-				}
-				if is(f) {
-					cancel(enough)
-				}
-				return smbtest.Pass
-			})
-			require.ErrorIs(t, st.Put(ctx, pack(1), content(1)[:100_000]), enough)
-			require.Empty(t, temps(t, s.Folder))
-			_, err := st.Stat(t.Context(), pack(1))
-			require.ErrorIs(t, err, store.ErrNotExist)
+			require.NoError(t, st.Put(t.Context(), name, data))
+			if err := endedEarly(t, p, st, name, data, is, false); err != nil { // it may be proven in time
+				require.ErrorIs(t, err, errEnough)
+			}
+			got := make([]byte, len(data))
+			require.NoError(t, st.Get(t.Context(), name, 0, got))
+			require.True(t, bytes.Equal(data, got))
 		})
 	}
+}
+
+// moments of a Put when its file is not proven.
+var moments = map[string]func(f *smbtest.Frame) bool{
+	"rename on its way": func(f *smbtest.Frame) bool { return f.IsRename() },
+	"renamed":           func(f *smbtest.Frame) bool { return f.Is(smbtest.SetInfo, false) },
+	"being read":        func(f *smbtest.Frame) bool { return f.Is(smbtest.Read, true) },
+	"read":              func(f *smbtest.Frame) bool { return f.Is(smbtest.Read, false) },
+}
+
+var errEnough = errors.New("enough")
+
+// endedEarly stores a file, for a job that ends at the first frame that is so; the server tears the file if told to.
+func endedEarly(t *testing.T, p *smbtest.Proxy, st store.Store, name store.Name, data []byte, so func(*smbtest.Frame) bool, tear bool) error {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var claimed sync.Map
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if tear && f.Is(smbtest.Write, true) {
+			claimed.Store(f.Message(), f.HalveWrite())
+		}
+		if tear && f.Is(smbtest.Write, false) {
+			if n, ok := claimed.LoadAndDelete(f.Message()); ok {
+				f.SetWritten(n.(uint32))
+			}
+		}
+		if so(f) {
+			cancel(errEnough)
+		}
+		return smbtest.Pass
+	})
+	return st.Put(ctx, name, data)
 }
 
 // TestServerSilent: nothing is answered any more and nothing breaks.

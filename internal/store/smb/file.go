@@ -17,7 +17,7 @@ import (
 )
 
 // moment is how long tidying up may take when the job has ended.
-const moment = time.Second
+const moment = 3 * time.Second
 
 // file is an open file of one session.
 type file struct {

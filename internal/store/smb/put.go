@@ -186,7 +186,7 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		return err
 	})
 	if err != nil && (asked || ctx.Err() != nil) {
-		s.retract(ctx, name)
+		s.retract(ctx, name, data, in)
 	}
 	return err
 }
@@ -251,7 +251,7 @@ func (s *Store) prove(ctx context.Context, writer *session.Session, name store.N
 		return err
 	})
 	if err != nil {
-		s.retract(ctx, name)
+		s.retract(ctx, name, data, in)
 	}
 	return err
 }
@@ -271,12 +271,11 @@ func (s *Store) anchor(ctx context.Context, name store.Name) error {
 	})
 }
 
-// retract removes a pack that has its name, or may have it, and was not proven, because the job ended or the server is away:
-// it could be torn, and whoever looks for packs that no index names would find it. What cannot be removed now stays.
-func (s *Store) retract(ctx context.Context, name store.Name) {
-	if name.Kind != store.Pack { // anything else may have replaced one that was good
-		return
-	}
+// retract removes a file that has its name, or may have it, and was not proven, because the job ended or the server is away:
+// it could be torn. A pack goes unread, since whoever looks for packs that no index names would find it. An index segment or a
+// snapshot, whose names too follow from what is in them, may have replaced one that was good, and goes only if it is torn.
+// Whatever else there is may be another one by now. What cannot be looked at or removed now stays.
+func (s *Store) retract(ctx context.Context, name store.Name, data []byte, in *stay) {
 	h := s.pool.Any()
 	if h == nil {
 		return
@@ -284,6 +283,15 @@ func (s *Store) retract(ctx context.Context, name store.Name) {
 	defer h.Release()
 	ctx, cancel := after(ctx)
 	defer cancel()
+	switch name.Kind {
+	case store.Pack:
+	case store.Index, store.Snapshot:
+		if err := s.compare(ctx, h, name, data, in); !errors.Is(err, ErrTorn) {
+			return
+		}
+	default:
+		return
+	}
 	_ = h.Do(ctx, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
 }
 

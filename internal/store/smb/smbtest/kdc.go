@@ -42,7 +42,7 @@ func StartKDC(t testing.TB) *KDC {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	k := &KDC{Config: filepath.Join(dir, "krb5.conf"), t: t, dir: dir, keytab: filepath.Join(dir, "keytab")}
-	port := strconv.Itoa(freePort(t))
+	port := strconv.Itoa(ownPort(t))
 	k.write("krb5.conf", "[libdefaults]", "default_realm = "+Realm, "dns_lookup_kdc = false", "dns_lookup_realm = false",
 		"rdns = false", "dns_canonicalize_hostname = false", "[realms]", Realm+" = {", "kdc = 127.0.0.1:"+port, "}")
 	// A PAC is what a Windows domain adds to tickets, and a KDC that is none has nothing to say in it.

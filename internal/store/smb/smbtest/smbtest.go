@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -76,7 +77,7 @@ func Start(t testing.TB, c Config) *Server {
 	dir, err := os.MkdirTemp("", "smbtest") // a short path: there will be sockets in it
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &Server{User: me.Username, Folder: c.Folder, Host: loopback, t: t, dir: dir, config: c, line: c.Line, Port: freePort(t)}
+	s := &Server{User: me.Username, Folder: c.Folder, Host: loopback, t: t, dir: dir, config: c, line: c.Line, Port: ownPort(t)}
 	if c.Line != nil {
 		s.Host = c.Line.Server
 	}
@@ -116,13 +117,26 @@ func NeedModule(t testing.TB, name string) {
 	}
 }
 
-func freePort(t testing.TB) int {
+// ownPort returns a port of the loopback interface that no other server of this package has before the test is over, in
+// whatever process: two smbd share one without a word, and one that starts again after Kill finds another in its place. It is
+// not of those that the kernel gives away. An abstract socket of its number says that it is taken, and ends with the process.
+func ownPort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
-	return port
+	for range 1000 {
+		port := 10000 + rand.IntN(20000)
+		claim, err := net.Listen("unix", "@tidemark-smbtest-"+strconv.Itoa(port))
+		if err != nil {
+			continue
+		}
+		if l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err == nil {
+			require.NoError(t, l.Close())
+			t.Cleanup(func() { _ = claim.Close() })
+			return port
+		}
+		_ = claim.Close()
+	}
+	t.Fatal("no port is free")
+	return 0
 }
 
 func (s *Server) at(name string) string { return filepath.Join(s.dir, name) }
