@@ -28,7 +28,8 @@ func (a *app) runCommand() *cobra.Command {
 its exit code; 127 if there is no such program, 126 if it cannot be run, and 128 and its number if a signal ended it.
 'tidemark tier' shows it and changes its policy while it runs.
 
-With -p it gives the policy to a process that runs already: its threads, and the children it will have.
+With -p it gives the policy to a process that runs already: its threads, and the children it will have. Process 1 is refused,
+which starts all others.
 
 This is what the system can do for any program. Sleeping while others use the disk is for jobs of tidemark itself. Without
 --policy (or with auto) the policy is utility.`,
@@ -44,6 +45,8 @@ This is what the system can do for any program. Sleeping while others use the di
 		switch {
 		case process != 0 && len(args) > 0:
 			return usagef("-p and a command exclude each other: choose one")
+		case process == 1:
+			return usagef("process 1 starts all others, and each of them would keep the policy from then on: name the one that is to have it")
 		case process != 0:
 			return a.prioritize(process, p)
 		case len(args) == 0:
