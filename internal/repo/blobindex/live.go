@@ -80,11 +80,10 @@ func (a Aside) Close() { a.layers.close() }
 
 func (a Aside) forgetting(ask func() error) error {
 	for {
-		losses := a.layers.losses.Load()
 		err := ask()
 		if !errors.Is(err, errLost) {
 			return err
 		}
-		a.layers.made.Store(max(losses, a.layers.losses.Load()))
+		a.layers.made.Store(a.layers.losses.Load())
 	}
 }

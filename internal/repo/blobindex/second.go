@@ -13,10 +13,10 @@ import (
 // secondPack marks numbers of packs that are in the second index. No repository has that many packs.
 const secondPack = 1 << 31
 
-// second is an index made anew from the segments, in a private file: blocks of the local cache have no checksum, and
-// one whose bits have flipped says of blobs that they are nowhere, or somewhere else. The cache itself stays as it is for
-// as long as it is open, because a session and others hold numbers of its packs; if the second index knew better, the
-// file is removed afterwards. Index.syncMu guards what is not atomic.
+// second is an index made anew from the segments, in a private file: what the local cache says has checksums, but a
+// page of its B+tree has none, and one whose bits have flipped says of blobs that they are nowhere. The cache itself
+// stays as it is for as long as it is open, because a session and others hold numbers of its packs; if the second index
+// knew better, the file is removed afterwards. Index.syncMu guards what is not atomic.
 //
 // It leaves out packs that the target does not hold. So it also knows the older of two places of a blob when the pack with
 // the newer one is gone, of which the cache keeps the newer one alone.

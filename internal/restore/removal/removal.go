@@ -1,6 +1,6 @@
 // Package removal removes entries of a directory of the target, with everything below them. It follows no link, leaves alone
-// what another file system is mounted on and every repository of backups, takes off flags that protect an object, and gets into directories of ours that
-// shut us out.
+// what another file system is mounted on and every repository of backups, takes off flags that protect an object, and gets
+// into directories of ours that shut us out.
 //
 // It refuses to know why something is to go.
 package removal

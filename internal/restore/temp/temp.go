@@ -1,5 +1,5 @@
-// Package temp makes files under temporary names, which they have until they are whole. Such a name follows from the real one, so
-// that what a killed restore left behind is found and replaced by the next one.
+// Package temp makes files under temporary names, which they have until they are whole. Such a name follows from the real
+// one, so that what a killed restore left behind is found and replaced by the next one.
 //
 // It refuses to know where contents come from.
 package temp
