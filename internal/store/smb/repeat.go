@@ -19,7 +19,8 @@ const (
 
 // repeat does op on a session, again and again while its failure may be over soon, until the outage has lasted too long.
 // op must be one that may be repeated; it is told the number of the attempt, from 1. That something is not there is asked
-// twice, and in between whether the target is.
+// twice, and in between whether the target is, which may have come back. And Samba, asked for a file that is being replaced,
+// says so at times: once in a thousand replacements, if it is asked all the time.
 func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int) error) (err error) {
 	var began time.Time
 	waited, asked := false, false
@@ -27,9 +28,9 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		err := s.once(ctx, func(h *session.Hold) error { return op(h, attempt) })
-		if errors.Is(err, store.ErrNotExist) && s.known.Load() && !asked {
+		if errors.Is(err, store.ErrNotExist) && !asked {
 			asked = true
-			continue // the target is there, now: when it was asked for the file it may not have been
+			continue
 		}
 		if err == nil || !passing(err) || ctx.Err() != nil {
 			return err
