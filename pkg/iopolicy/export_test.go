@@ -12,3 +12,6 @@ func (g *Gate) Flying() int {
 	_, n := g.census()
 	return n
 }
+
+// Hesitate counts an operation of a tier as begun, as Begin does before it looks whether it may go, or takes it back.
+func (g *Gate) Hesitate(t Tier, by int) { g.lanes[t].begun.Add(uint64(by)) }

@@ -10,7 +10,8 @@ type Gapper interface {
 }
 
 // hush is a gap made on purpose: no operation that can wait begins, and once those under way have ended, nothing of ours
-// is on the device for a while. Where somebody sleeps there are gaps enough.
+// is on the device for a while. The watcher looks when it begins, in the middle and at the end: what was on its way when it
+// began may be there in the first half, and not in the second. Where somebody sleeps there are gaps enough.
 type hush struct {
 	gapper Gapper // nil: gaps are not needed
 	on     bool
@@ -39,31 +40,48 @@ func (g *Gate) quieten(now int64) {
 	g.settleDown(now)
 }
 
-// settleDown lets the gap of a hush begin when nothing of ours is on the device any more. g.mu is held.
+// settleDown lets the gap of a hush begin when nothing of ours is on the device any more, and calls the hush off when
+// somebody is there whom it does not keep away: the device may never be left alone then, and nobody waits for that. g.mu is
+// held.
 func (g *Gate) settleDown(now int64) {
 	h := &g.hush
-	if !h.on || h.since != never || !g.still() {
+	if !h.on || h.since != never {
+		return
+	}
+	if !g.still() {
+		if g.lanes[0].flying() > 0 || g.lanes[passive].flying() > 0 {
+			g.endHush(now, g.resting.Load())
+		}
 		return
 	}
 	h.since = now
 	g.look(now)
 	if h.timer == nil {
-		h.timer = time.AfterFunc(time.Duration(h.length), g.unhush)
+		h.timer = time.AfterFunc(time.Duration(h.length/2), g.listen)
 	} else {
-		h.timer.Reset(time.Duration(h.length))
+		h.timer.Reset(time.Duration(h.length / 2))
 	}
 }
 
-// unhush ends a hush: it looks, and lets go who has come meanwhile.
-func (g *Gate) unhush() {
+// listen looks in the middle of a hush, and at its end lets go who has come meanwhile.
+func (g *Gate) listen() {
 	idle := g.idle()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.hush.on {
+	h, now := &g.hush, g.now()
+	if !h.on || h.since == never {
 		return
 	}
-	now := g.now()
 	g.look(now)
+	if rest := h.since + h.length - now; rest > 0 {
+		h.timer.Reset(time.Duration(rest))
+		return
+	}
+	g.endHush(now, idle)
+}
+
+// endHush lets go who has come during a hush. g.mu is held.
+func (g *Gate) endHush(now int64, idle bool) {
 	g.hush.on, g.hush.last = false, now
 	g.alert.Add(-1)
 	if !g.shut {

@@ -18,6 +18,7 @@ type deaf struct {
 	foreign       func() bool // somebody else is at the device
 	last          iopolicy.Moment
 	gaps          []time.Duration
+	looks         int // in the present gap
 }
 
 func (d *deaf) Interval() time.Duration { return 5 * time.Millisecond }
@@ -26,10 +27,15 @@ func (d *deaf) NeedsGaps() (every, length time.Duration) { return d.every, d.len
 
 func (d *deaf) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
 	if m.Inflight == 0 && d.last.Inflight == 0 && m.Begun == d.last.Begun && !d.last.At.IsZero() {
-		d.gaps = append(d.gaps, m.At.Sub(d.last.At))
+		if d.looks++; d.looks == 1 {
+			d.gaps = append(d.gaps, 0)
+		}
+		d.gaps[len(d.gaps)-1] += m.At.Sub(d.last.At)
 		if d.foreign() {
 			s.Newest[0] = m.At
 		}
+	} else {
+		d.looks = 0
 	}
 	d.last = m
 	return s
@@ -106,5 +112,81 @@ func TestAHushEndsWithTheContextOfWhoWaits(t *testing.T) {
 		g.Open()
 		require.Positive(t, busy(g, iopolicy.Important, 1, time.Second))
 		require.Zero(t, busy(g, iopolicy.Throttle, 1, time.Second))
+	})
+}
+
+// hushed returns a gate at which a hush has begun and one operation is still under way, and the way through it.
+func hushed() (*iopolicy.Gate, *iopolicy.Client, *iopolicy.Pass, iopolicy.Grant) {
+	w := &deaf{every: time.Millisecond, length: 5 * time.Millisecond, foreign: func() bool { return false }}
+	g := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: w, Medium: iopolicy.SSD})
+	c := iopolicy.NewClient(iopolicy.Throttle)
+	pass := g.Pass(c)
+	under, _ := pass.Begin(context.Background(), iopolicy.Op{Certain: true})
+	other, _ := pass.Begin(context.Background(), iopolicy.Op{Certain: true})
+	time.Sleep(10 * time.Millisecond)
+	other.End(0)
+	return g, c, pass, under
+}
+
+// comes begins one operation and ends it, and tells after how long it began.
+func comes(pass *iopolicy.Pass) <-chan time.Duration {
+	took := make(chan time.Duration, 1)
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	go func() {
+		defer cancel()
+		grant, err := pass.Begin(ctx, iopolicy.Op{Certain: true})
+		if err == nil {
+			took <- time.Since(start)
+			grant.End(0)
+		}
+		close(took)
+	}()
+	synctest.Wait()
+	return took
+}
+
+func TestAHushBeginsAlthoughSomebodyHesitates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _, pass, under := hushed()
+		g.Hesitate(3, 1) // one that begins at this moment is counted, sees that it may not, and is taken back
+		under.End(0)
+		g.Hesitate(3, -1)
+		took, ok := <-comes(pass)
+		require.True(t, ok, "nobody would ever be let go")
+		require.Equal(t, 5*time.Millisecond, took)
+	})
+}
+
+func TestWhoBecomesImportantInAHushGoesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c, pass, under := hushed()
+		came := comes(pass)
+		require.Empty(t, came)
+		time.Sleep(time.Second)
+		c.SetPolicy(iopolicy.Important)
+		require.Equal(t, time.Second, <-came)
+		under.End(0)
+	})
+}
+
+func TestAHushIsCalledOffWhereSomebodyImportantIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _, pass, under := hushed()
+		came := comes(pass)
+		require.Empty(t, came)
+		important := g.Pass(iopolicy.NewClient(iopolicy.Important))
+		first, err := important.Begin(t.Context(), iopolicy.Op{Certain: true})
+		require.NoError(t, err)
+		under.End(0)
+		for range 1000 { // and never leaves the device
+			second, err := important.Begin(t.Context(), iopolicy.Op{Certain: true})
+			require.NoError(t, err)
+			time.Sleep(time.Millisecond)
+			first.End(0)
+			first = second
+		}
+		first.End(0)
+		require.LessOrEqual(t, <-came, 25*time.Millisecond, "one operation in each period, however busy the device is")
 	})
 }

@@ -34,6 +34,7 @@ func (g *Gate) ask(ctx context.Context, p *Pass, op Op) (Grant, error) {
 	w := &waiter{ctx: ctx, pass: p, op: op, lane: at, ready: make(chan struct{})}
 	g.place(w, now, last)
 	g.settle()
+	g.settleDown(now) // whoever ended last may have taken this one for an operation that had begun
 	g.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -340,6 +341,16 @@ func (g *Gate) reconsider(c *Client) {
 				moved = append(moved, w)
 			}
 		}
+	}
+	if !g.barred(at) { // a hush keeps nobody of this tier
+		g.closed = slices.DeleteFunc(g.closed, func(w *waiter) bool {
+			mine := w.pass.client == c
+			if mine {
+				w.lane = at
+				moved = append(moved, w)
+			}
+			return mine
+		})
 	}
 	queued := 0
 	for _, w := range moved {
