@@ -51,7 +51,7 @@ type local struct {
 
 	last    glance
 	clear   time.Time // when nothing of our own hid others' reads
-	calm    bool      // in this gap the device has been idle at a look
+	lull    lull
 	trust   trust
 	reads   ratchet
 	helpers ratchet // peers count as others
@@ -64,11 +64,13 @@ type local struct {
 // newLocal begins with a first look, which is the base of all later ones.
 func newLocal(src source, opt Options, interval time.Duration, fs string) (*local, error) {
 	l := &local{src: src, company: others.NewCompany(), opt: opt, interval: interval, writes: newWrites(fs, max(1, len(opt.Stats)))}
+	l.lull.limit = drained * interval
 	g, err := l.glance(iopolicy.Moment{At: time.Now()})
 	if err != nil {
 		return nil, err
 	}
 	l.last, l.clear = g, g.At
+	l.lull.begin(g.At)
 	l.reads.top, l.helpers.top = g.low(), g.lowAlone()
 	l.writes.begin(&g, opt)
 	l.writes.dropped = src.cancelled()
@@ -82,7 +84,10 @@ func (l *local) close() {
 }
 
 func (l *local) dim() bool       { return l.last.At.Sub(l.clear) > dimAfter }
+func (l *local) dark() bool      { return l.trust.mode == Gaps || l.dim() }
 func (l *local) strange() uint64 { return l.foreign }
+
+func (l *local) pause(usual time.Duration) time.Duration { return l.lull.length(usual) }
 
 func (l *local) mode() (Mode, string) {
 	if l.broken != nil {
@@ -134,7 +139,7 @@ func (l *local) look(m iopolicy.Moment) (s iopolicy.Sighting) {
 	}
 	gap := m.Inflight == 0 && l.last.Inflight == 0 && m.Begun == l.last.Begun
 	if !gap {
-		l.calm = false
+		l.lull.begin(m.At)
 	}
 	rose := l.judgeReads(&g, gap)
 	in := l.inflight(&g, gap)
@@ -149,10 +154,9 @@ func (l *local) look(m iopolicy.Moment) (s iopolicy.Sighting) {
 		}
 	}
 	l.judgePeers(&g, &s)
-	if g.own.faults != l.last.own.faults || l.opt.Elsewhere == nil && g.own.read != l.last.own.read {
-		l.calm = false // what was asked for past the gate may still be on its way
-	}
-	l.calm = l.calm || m.Inflight == 0 && g.dev.inflight == 0
+	// What was asked for past the gate may still be on its way.
+	asked := g.own.faults != l.last.own.faults || l.opt.Elsewhere == nil && g.own.read != l.last.own.read
+	l.lull.look(&g, &l.last, gap, asked, l.dark())
 	if g.low() >= l.reads.top {
 		l.clear = m.At
 	}
@@ -162,7 +166,8 @@ func (l *local) look(m iopolicy.Moment) (s iopolicy.Sighting) {
 
 // rebase forgets what was known.
 func (l *local) rebase(g *glance) {
-	l.last, l.calm = *g, false
+	l.last = *g
+	l.lull.begin(g.At)
 	l.reads.top, l.helpers.top = g.low(), g.lowAlone()
 	l.writes.begin(g, l.opt)
 	if !l.trust.astray {
@@ -177,14 +182,14 @@ func (l *local) judgeReads(g *glance, gap bool) bool {
 	}
 	rise := uint64(max(0, l.reads.lift(g.low())))
 	var inGap uint64
-	if gap && l.calm {
+	if gap && l.lull.calm {
 		inGap = l.unexplained(g)
 	}
 	if by := max(rise, inGap); g.kin.Changed || by > 0 && l.writes.readsAlong(g, by) {
 		// What came or went with a peer is not told apart from others; nor what the file system reads to write for us.
 		rise, inGap = 0, 0
 	}
-	l.trust.note(g, &l.last, rise > 0, gap && l.calm, inGap > 0)
+	l.trust.note(g, &l.last, rise > 0, gap && l.lull.calm, inGap > 0)
 	l.lower(g, gap)
 	if l.trust.mode == Gaps {
 		rise = 0
@@ -214,15 +219,16 @@ func (l *local) unexplained(g *glance) uint64 {
 // lower takes a low bound as the new maximum where it is proven that nothing of our own is on its way: what it lacks was
 // read elsewhere and will never arrive.
 func (l *local) lower(g *glance, gap bool) {
-	if g.Inflight > 0 || g.dev.inflight > 0 || g.low() >= l.reads.top && g.lowAlone() >= l.helpers.top {
+	if g.Inflight > 0 || g.low() >= l.reads.top && g.lowAlone() >= l.helpers.top {
 		return
 	}
-	if gap && g.own.read == l.last.own.read && g.away.Read == l.last.away.Read && g.kin.Read == l.last.kin.Read &&
-		g.At.Sub(l.last.At) >= l.interval/2 {
+	arrived := g.dev.inflight == 0 || gap && l.lull.late
+	if arrived && gap && g.own.read == l.last.own.read && g.away.Read == l.last.away.Read && g.kin.Read == l.last.kin.Read &&
+		g.At.Sub(l.last.At) >= l.interval/4 { // half of a gap that is made on purpose takes longer
 		l.reads.top, l.helpers.top = min(l.reads.top, g.low()), min(l.helpers.top, g.lowAlone())
 		return
 	}
-	if l.opt.Elsewhere != nil || g.kin.Alive > 0 {
+	if l.opt.Elsewhere != nil || g.kin.Alive > 0 || g.dev.inflight > 0 {
 		return
 	}
 	again, err := l.src.device()
@@ -236,7 +242,7 @@ func (l *local) lower(g *glance, gap bool) {
 
 // inflight tells whether others have requests on the device now, which can be told in a gap only.
 func (l *local) inflight(g *glance, gap bool) bool {
-	return gap && l.calm && g.dev.inflight > 0 && g.own.faults == l.last.own.faults && g.kin.Alive == 0 && !l.writes.mayWrite(g)
+	return gap && l.lull.calm && g.dev.inflight > 0 && g.own.faults == l.last.own.faults && g.kin.Alive == 0 && !l.writes.mayWrite(g)
 }
 
 // judgeWrites tells whether others have written or flushed since the last judgement.

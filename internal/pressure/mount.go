@@ -50,6 +50,9 @@ func (j *mount) close()          { j.end() }
 func (j *mount) dim() bool       { return false }
 func (j *mount) strange() uint64 { return j.foreign }
 
+// pause leaves time for the answers that are due: in the first half nothing may come, or nothing is told of the second.
+func (j *mount) pause(usual time.Duration) time.Duration { return 4 * usual }
+
 func (j *mount) mode() (Mode, string) {
 	if j.broken != nil {
 		return Blind, "The counters of the mount cannot be read any more: " + j.broken.Error() + "."
@@ -82,7 +85,7 @@ func (j *mount) look(m iopolicy.Moment) (s iopolicy.Sighting) {
 		j.quiet = false
 	case stood: // what read-ahead and late closing had left to do is done
 		j.quiet = true
-	case j.quiet:
+	case j.quiet && did > 0: // without data it may be our own: a file that the kernel closes a second later, an echo
 		j.foreign += did
 		s.Newest[0] = m.At
 	}

@@ -81,6 +81,8 @@ type judge interface {
 	mode() (Mode, string)
 	// dim tells whether own I/O has hidden others for long.
 	dim() bool
+	// pause returns how long a gap that is made on purpose must be, if that is usual.
+	pause(usual time.Duration) time.Duration
 	// strange returns the bytes that others have moved so far, as far as is known.
 	strange() uint64
 	close()
@@ -120,21 +122,22 @@ func (w *Watcher) Look(m iopolicy.Moment) iopolicy.Sighting {
 	return w.judge.look(m)
 }
 
-// NeedsGaps implements iopolicy.Gapper. Where only gaps count it takes 5 % of the time at most. Otherwise it asks for one a second,
+// NeedsGaps implements iopolicy.Gapper. It takes 5 % of the time at most. Where not only gaps count it asks for one a second,
 // and only after own requests have been at the device for that long without a pause, so that few reads of others can hide
-// behind what read-ahead has on its way.
+// behind what read-ahead has on its way. While the device is not idle in them, gaps get longer and fewer.
 func (w *Watcher) NeedsGaps() (every, length time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.judge == nil {
 		return 0, 0
 	}
-	length = max(w.interval, 5*time.Millisecond)
+	length = w.judge.pause(max(w.interval, 5*time.Millisecond))
+	every = 20 * length
 	if mode, _ := w.judge.mode(); mode == Gaps {
-		return max(200*time.Millisecond, 20*length), length
+		return max(200*time.Millisecond, every), length
 	}
 	if w.judge.dim() {
-		return dimAfter, length
+		return max(dimAfter, every), length
 	}
 	return 0, 0
 }
