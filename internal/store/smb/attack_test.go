@@ -370,6 +370,36 @@ func TestTornWrites(t *testing.T) {
 	}
 }
 
+// TestNothingReadIsNoProof: a server that keeps half of a piece, and answers with nothing when it is asked for it, has not
+// proven that it has it.
+func TestNothingReadIsNoProof(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	st := create(t, through(p, s), smb.Options{Verify: smb.VerifyFull})
+	var claims sync.Map
+	var empty atomic.Int64
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		is := [2]uint64{uint64(f.Connection), f.Message()}
+		switch {
+		case f.Is(smbtest.Write, true) && len(f.Data) > 1<<20:
+			claims.Store(is, f.HalveWrite())
+		case f.Is(smbtest.Write, false):
+			if n, ok := claims.LoadAndDelete(is); ok {
+				f.SetWritten(n.(uint32))
+			}
+		case f.Is(smbtest.Read, false) && len(f.Data) > 1<<20:
+			empty.Add(1)
+			f.EmptyRead()
+		}
+		return smbtest.Pass
+	})
+	err := st.Put(t.Context(), pack(1), storetest.Pattern(2<<20+300_000, 5))
+	require.Positive(t, empty.Load())
+	require.ErrorIs(t, err, smb.ErrTorn)
+	_, err = st.Stat(t.Context(), pack(1))
+	require.ErrorIs(t, err, store.ErrNotExist)
+}
+
 // TestCancelledBeforeTheProof: a job ends when a file that the server tore has its name and was not looked at yet. It does
 // not stay: whoever looks for packs that no index names would find it, and a torn segment or snapshot is in everybody's way.
 func TestCancelledBeforeTheProof(t *testing.T) {

@@ -335,10 +335,13 @@ func (f *file) compare(ctx context.Context, data []byte, full bool) error {
 		p := make([]byte, to-from)
 		for at := 0; at < len(p); {
 			n, err := f.smb.ReadAt(p[at:], int64(from+at))
-			if err != nil || n == 0 {
+			at += n
+			if session.Ended(ctx, err) || (err == nil && n == 0) {
+				return at, fmt.Errorf("%w: it ends at byte %d", ErrTorn, from+at)
+			}
+			if err != nil {
 				return at, err
 			}
-			at += n
 		}
 		if !bytes.Equal(p, data[from:to]) {
 			return len(p), fmt.Errorf("%w: it differs between bytes %d and %d", ErrTorn, from, to)

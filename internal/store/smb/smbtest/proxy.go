@@ -90,6 +90,14 @@ func (f *Frame) HalveRead() {
 	}
 }
 
+// EmptyRead makes an answer to a read bring nothing, without saying that the file ends there.
+func (f *Frame) EmptyRead() {
+	if start := int(f.Data[headerSize+2]); start > 0 && start < len(f.Data) {
+		binary.LittleEndian.PutUint32(f.Data[headerSize+4:], 0)
+		f.Data = f.Data[:start+1]
+	}
+}
+
 // SetWritten makes an answer to a write claim that so many bytes were written.
 func (f *Frame) SetWritten(n uint32) { binary.LittleEndian.PutUint32(f.Data[headerSize+4:], n) }
 
