@@ -224,10 +224,14 @@ func (d disk) chill(t *testing.T) {
 // pause lets the kernel and other processes go on.
 func pause(d time.Duration) { time.Sleep(d) }
 
-// turnstile stands for a gate: it counts operations and looks at their boundaries.
+// turnstile stands for a gate: it counts operations, looks at their boundaries, and makes the gaps that its watcher needs.
 type turnstile struct {
 	w     *Watcher
 	every time.Duration // between looks; 0: at every boundary
+
+	gap     sync.RWMutex // held alone while no operation may be under way
+	hushing sync.Mutex
+	hushed  time.Time // when the last gap was over, or none was needed
 
 	mu              sync.Mutex
 	m               iopolicy.Moment
@@ -260,11 +264,37 @@ func (d disk) watch(t *testing.T, every time.Duration, opt Options) *turnstile {
 // do is one operation.
 func (g *turnstile) do(kind iopolicy.Kind, f func() error) error {
 	g.look(kind == iopolicy.Sync)
+	g.gap.RLock()
 	g.count(kind, 1)
 	err := f()
 	g.count(kind, -1)
+	g.gap.RUnlock()
 	g.look(kind == iopolicy.Sync)
+	g.hush()
 	return err
+}
+
+// hush makes a gap if it is time for one.
+func (g *turnstile) hush() {
+	if !g.hushing.TryLock() {
+		return
+	}
+	defer g.hushing.Unlock()
+	every, length := g.w.NeedsGaps()
+	if now := time.Now(); every == 0 || g.hushed.IsZero() {
+		g.hushed = now
+	}
+	if time.Since(g.hushed) < every || every == 0 {
+		return
+	}
+	g.gap.Lock()
+	defer g.gap.Unlock()
+	g.look(true)
+	for range 2 {
+		pause(length / 2)
+		g.look(true)
+	}
+	g.hushed = time.Now()
 }
 
 func (g *turnstile) count(kind iopolicy.Kind, by int) {
