@@ -159,7 +159,7 @@ func (p *pipeline) findOld(j *job) (format.ID, tree.Time, error) {
 	if err != nil || root.IsZero() {
 		return format.ID{}, tree.Time{}, err
 	}
-	node, err := tree.Lookup(context.Background(), p.Repo.LoadBlob, root, j.dir.Name)
+	node, err := tree.Lookup(p.ctx, p.Repo.LoadBlob, root, j.dir.Name)
 	if err != nil && damaged(err) {
 		return format.ID{}, tree.Time{}, p.oldTree(j, err)
 	}

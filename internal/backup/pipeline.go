@@ -160,8 +160,9 @@ type pipeline struct {
 	links   links
 	owners  owners.Set
 	root    *job
-	found   atomic.Int64 // sources that exist
-	work    atomic.Int64 // that the workers have done, as tune.Sample counts it
+	ctx     context.Context // of the run: what several wait for does not end with one of them
+	found   atomic.Int64    // sources that exist
+	work    atomic.Int64    // that the workers have done, as tune.Sample counts it
 }
 
 // The units of the pipeline. A frame is about a mebibyte, so is a piece.
@@ -215,6 +216,7 @@ func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline,
 
 func (p *pipeline) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
+	p.ctx = ctx
 	readers, rctx := errgroup.WithContext(ctx)
 	p.readers.Start = func() { readers.Go(func() error { return p.read(rctx) }) }
 	p.workers.Start = func() { group.Go(func() error { return p.process(ctx) }) }
