@@ -154,6 +154,7 @@ func (h *House) furnish(info device.Info, found device.Medium, exact bool) *room
 	h.rooms = append(h.rooms, r)
 	roster := slices.Clone(h.rooms)
 	h.roster.Store(&roster)
+	r.tell(h.cfg.Client) // whoever has changed the policy meanwhile did not know of this room
 	return r
 }
 
@@ -202,9 +203,7 @@ func (h *House) Turns(pass *iopolicy.Pass) bool {
 func (h *House) SetPolicy(p iopolicy.Policy) {
 	h.cfg.Client.SetPolicy(p)
 	for _, r := range h.all() {
-		if r.peers != nil {
-			r.peers.SetPolicy(p)
-		}
+		r.tell(h.cfg.Client)
 	}
 }
 

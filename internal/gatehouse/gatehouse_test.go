@@ -2,8 +2,10 @@ package gatehouse
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -217,4 +219,26 @@ func TestManyAskAtOnce(t *testing.T) {
 	wg.Wait()
 	require.EqualValues(t, 400, h.Gates()[0].Stats().Operations)
 	require.EqualValues(t, 400, h.Gates()[0].Stats().Moved.Written)
+}
+
+// TestAPolicyIsNotLostOnANewDevice: the policy changes while a device is met for the first time. What the others are told is
+// the last word.
+func TestAPolicyIsNotLostOnANewDevice(t *testing.T) {
+	h := house(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtimeDir(t)})
+	for i := range 200 {
+		p := []iopolicy.Policy{iopolicy.Important, iopolicy.Throttle}[i%2]
+		var both sync.WaitGroup
+		both.Go(func() { h.Remote(fmt.Sprint("server", i)) })
+		both.Go(func() {
+			for range i { // at other moments of that
+				h.Client().Policy()
+				runtime.Gosched()
+			}
+			h.SetPolicy(p)
+		})
+		both.Wait()
+		for _, process := range h.all()[i].peers.Processes() {
+			require.Equal(t, p, process.Policy, "device %d", i)
+		}
+	}
 }

@@ -102,6 +102,19 @@ func (r *room) join(h *House) {
 	r.peers = s
 }
 
+// tell lets the peers know which policy a client has, and again if that has changed meanwhile: the last word must be true.
+func (r *room) tell(c *iopolicy.Client) {
+	if r.peers == nil {
+		return
+	}
+	for p := c.Policy(); ; p = c.Policy() {
+		r.peers.SetPolicy(p)
+		if p == c.Policy() {
+			return
+		}
+	}
+}
+
 func (r *room) spacing(s iopolicy.Settings) time.Duration {
 	if r.info.Medium.Policy() == iopolicy.SSD {
 		return s.PeriodSSD[1]
