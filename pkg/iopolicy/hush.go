@@ -27,39 +27,28 @@ func (g *Gate) quieten(now int64) {
 	if h.gapper == nil || h.on || g.shut {
 		return
 	}
-	every, length := h.gapper.NeedsGaps()
-	if g.sleepers > 0 || every <= 0 || length <= 0 {
+	switch every, length := h.gapper.NeedsGaps(); {
+	case g.sleepers > 0 || every <= 0 || length <= 0:
 		h.last = now
-		return
+	case now-h.last >= int64(every):
+		h.on, h.since, h.length = true, never, int64(length)
+		g.alert.Add(1)
+		g.settleDown(now)
 	}
-	if now-h.last < int64(every) {
-		return
-	}
-	h.on, h.since, h.length = true, never, int64(length)
-	g.alert.Add(1)
-	g.settleDown(now)
 }
 
 // settleDown lets the gap of a hush begin when nothing of ours is on the device any more, and calls the hush off when
 // somebody is there whom it does not keep away: the device may never be left alone then, and nobody waits for that. g.mu is
 // held.
 func (g *Gate) settleDown(now int64) {
-	h := &g.hush
-	if !h.on || h.since != never {
-		return
-	}
-	if !g.still() {
-		if g.lanes[0].flying() > 0 || g.lanes[passive].flying() > 0 {
-			g.endHush(now, g.resting.Load())
-		}
-		return
-	}
-	h.since = now
-	g.look(now)
-	if h.timer == nil {
+	switch h := &g.hush; {
+	case !h.on || h.since != never:
+	case g.still():
+		h.since = now
+		g.look(now)
 		h.timer = time.AfterFunc(time.Duration(h.length/2), g.listen)
-	} else {
-		h.timer.Reset(time.Duration(h.length / 2))
+	case g.lanes[0].flying()+g.lanes[passive].flying() > 0:
+		g.endHush(now, g.resting.Load())
 	}
 }
 
@@ -68,16 +57,14 @@ func (g *Gate) listen() {
 	idle := g.idle()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h, now := &g.hush, g.now()
-	if !h.on || h.since == never {
-		return
+	if h, now := &g.hush, g.now(); h.on && h.since != never {
+		g.look(now)
+		if rest := h.since + h.length - now; rest > 0 {
+			h.timer.Reset(time.Duration(rest))
+		} else {
+			g.endHush(now, idle)
+		}
 	}
-	g.look(now)
-	if rest := h.since + h.length - now; rest > 0 {
-		h.timer.Reset(time.Duration(rest))
-		return
-	}
-	g.endHush(now, idle)
 }
 
 // endHush lets go who has come during a hush. g.mu is held.

@@ -329,6 +329,9 @@ func (g *Gate) reconsider(c *Client) {
 	defer g.mu.Unlock()
 	now := g.now()
 	at := effective(c.Policy(), idle)
+	if g.hush.on && !waits(at) {
+		g.endHush(now, idle) // who has come is of no tier that it keeps away
+	}
 	var moved []*waiter
 	for t := Tier(1); t < Tiers; t++ {
 		if t == at {
@@ -341,16 +344,6 @@ func (g *Gate) reconsider(c *Client) {
 				moved = append(moved, w)
 			}
 		}
-	}
-	if !g.barred(at) { // a hush keeps nobody of this tier
-		g.closed = slices.DeleteFunc(g.closed, func(w *waiter) bool {
-			mine := w.pass.client == c
-			if mine {
-				w.lane = at
-				moved = append(moved, w)
-			}
-			return mine
-		})
 	}
 	queued := 0
 	for _, w := range moved {
