@@ -370,6 +370,31 @@ func TestTornWrites(t *testing.T) {
 	}
 }
 
+// hold keeps a frame on a slow line.
+func hold(d time.Duration) { time.Sleep(d) }
+
+// TestShortOutagesOnASlowLine: each attempt to store a file takes longer than an outage may, since the line is slow, and the
+// connection breaks in the middle of several. The server was there all the time but for moments, so that is no reason to end.
+func TestShortOutagesOnASlowLine(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	const pieces, breaks, slow = 10, 3, 150 * time.Millisecond
+	st := create(t, through(p, s), smb.Options{Sessions: 1, Patience: smb.Patience{Outage: pieces * slow / 2}})
+	var writes, broken atomic.Int64
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if !f.Is(smbtest.Write, true) {
+			return smbtest.Pass
+		}
+		hold(slow)
+		if writes.Add(1)%pieces == 0 && broken.Add(1) <= breaks {
+			return smbtest.Cut
+		}
+		return smbtest.Pass
+	})
+	require.NoError(t, st.Put(t.Context(), pack(1), storetest.Pattern(pieces<<20, 5)))
+	require.Greater(t, broken.Load(), int64(breaks))
+}
+
 // TestNothingReadIsNoProof: a server that keeps half of a piece, and answers with nothing when it is asked for it, has not
 // proven that it has it.
 func TestNothingReadIsNoProof(t *testing.T) {

@@ -17,7 +17,9 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// repeat does op on a session, again and again while its failure may be over soon, until the outage has lasted too long.
+// repeat does op on a session, again and again while its failure may be over soon, until the outage has lasted too long: the
+// time since the first failure, but for that in which a connection was there that broke later. A large file on a slow line
+// takes longer than an outage may, and may meet several short ones.
 // op must be one that may be repeated; it is told the number of the attempt, from 1. That something is not there is asked
 // twice, and in between whether the target is, which may have come back. And Samba, asked for a file that is being replaced,
 // says so at times: once in a thousand replacements, if it is asked all the time.
@@ -27,7 +29,11 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 	defer func() { s.outage.Leave(waited, err, s.patience.Back) }()
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
-		err := s.once(ctx, func(h *session.Hold) error { return op(h, attempt) })
+		begin, moved := time.Now(), time.Time{}
+		err := s.once(ctx, func(h *session.Hold) error {
+			defer func() { moved = h.Moved() }()
+			return op(h, attempt)
+		})
 		if errors.Is(err, store.ErrNotExist) && !asked {
 			asked = true
 			continue
@@ -36,6 +42,9 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 			return err
 		}
 		now := time.Now()
+		if errors.Is(err, session.ErrDropped) && moved.After(begin) && !began.IsZero() {
+			began = began.Add(moved.Sub(begin)) // so long it was no outage
+		}
 		if began.IsZero() {
 			began = now
 			if errors.Is(err, session.ErrDropped) {

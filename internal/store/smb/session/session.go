@@ -137,6 +137,9 @@ type end struct{ why error }
 func (e *end) Error() string      { return e.why.Error() }
 func (e *end) As(target any) bool { return errors.As(e.why, target) } // for those who shorten the words
 
+// Moved is when a byte last came or went.
+func (s *Session) Moved() time.Time { return s.wire.lastMoved() }
+
 // Dead returns why the session ended, nil while it lives.
 func (s *Session) Dead() error {
 	if s.ctx.Err() == nil {
