@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -241,4 +242,24 @@ func TestAPolicyIsNotLostOnANewDevice(t *testing.T) {
 			require.Equal(t, p, process.Policy, "device %d", i)
 		}
 	}
+}
+
+// TestSlotsAreAsFarApartAsTheMediumThatWasMeasured: a disk that says that it turns, and does not.
+func TestSlotsAreAsFarApartAsTheMediumThatWasMeasured(t *testing.T) {
+	h := house(t, Config{Runtime: runtimeDir(t)})
+	r := h.build(device.Info{Medium: device.HDD, Weak: true, Key: "veiled"}, device.HDD, false)
+	defer func() { require.NoError(t, r.close()) }()
+	now := time.Now()
+	worseAfter := func(at time.Time) bool {
+		ok, _ := r.peers.Claim(1, at, 5*time.Millisecond)
+		require.True(t, ok)
+		ok, _ = r.peers.Claim(3, at.Add(6*time.Millisecond), 25*time.Millisecond)
+		return ok
+	}
+	require.False(t, worseAfter(now.Add(-200*time.Millisecond)), "a disk that turns is left alone for longer")
+	for range 64 {
+		r.observe(iopolicy.Read, 100*time.Microsecond, iopolicy.Bytes{Read: 4096})
+	}
+	require.Equal(t, iopolicy.SSD, r.gate.Stats().Medium)
+	require.True(t, worseAfter(now.Add(-100*time.Millisecond)))
 }

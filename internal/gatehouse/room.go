@@ -23,6 +23,7 @@ type room struct {
 	gate  *iopolicy.Gate
 	watch *pressure.Watcher
 	peers *shared.State // nil: nothing is shared
+	rules iopolicy.Settings
 	judge *device.Judge
 	notes []string
 	suspects
@@ -32,7 +33,7 @@ type room struct {
 
 // build makes the room of a device, which was found to be of some medium before the user said what it is. h.mu is held.
 func (h *House) build(info device.Info, found device.Medium, exact bool) *room {
-	r := &room{info: info, judge: device.NewJudge(info), exact: exact}
+	r := &room{info: info, judge: device.NewJudge(info), rules: h.cfg.Settings, exact: exact}
 	r.suspects.always = h.cfg.Blame
 	r.join(h)
 	// Who is not root may be refused O_NOATIME, for the files of others.
@@ -94,7 +95,7 @@ func (r *room) join(h *House) {
 		return
 	}
 	p := h.cfg.Client.Policy()
-	s, err := shared.Attach(h.cfg.Runtime, r.info.Key, shared.Options{Policy: p, Spacing: r.spacing(h.cfg.Settings)})
+	s, err := shared.Attach(h.cfg.Runtime, r.info.Key, shared.Options{Policy: p, Spacing: r.spacing(r.info.Medium)})
 	if err != nil {
 		r.notes = append(r.notes, fmt.Sprintf("Other runs of tidemark count as strangers here: %v.", err))
 		return
@@ -115,11 +116,12 @@ func (r *room) tell(c *iopolicy.Client) {
 	}
 }
 
-func (r *room) spacing(s iopolicy.Settings) time.Duration {
-	if r.info.Medium.Policy() == iopolicy.SSD {
-		return s.PeriodSSD[1]
+// spacing returns how far apart slots of different tiers are on a medium.
+func (r *room) spacing(m device.Medium) time.Duration {
+	if m.Policy() == iopolicy.SSD {
+		return r.rules.PeriodSSD[1]
 	}
-	return s.PeriodHDD[1]
+	return r.rules.PeriodHDD[1]
 }
 
 // pass returns a client's way through the room's gate; nil for no room.
@@ -191,6 +193,9 @@ func (r *room) observe(op iopolicy.Kind, took time.Duration, reached iopolicy.By
 		return
 	}
 	r.gate.SetMedium(medium.Policy())
+	if r.peers != nil { // or a worse tier would wait for a moment that never comes, while a better one keeps to short periods
+		r.peers.SetSpacing(r.spacing(medium))
+	}
 }
 
 // report tells what has happened here.
