@@ -136,6 +136,7 @@ func (f *finisher) add(i int, old *tree.Node) error {
 	} else {
 		r := &j.results[i]
 		if r.gone {
+			j.racy = true // its name was signed: should it come back with the same times, it must be read
 			return nil
 		}
 		f.describe(i, r)

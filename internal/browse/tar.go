@@ -97,7 +97,7 @@ type links struct{ scopes []scope }
 
 type scope struct {
 	at   string
-	seen map[uint64]*linked
+	seen map[tree.Object]*linked
 }
 
 type linked struct {
@@ -120,16 +120,17 @@ func (l *links) first(at string, n *tree.Node) string {
 		return ""
 	}
 	s := &l.scopes[len(l.scopes)-1]
-	known, ok := s.seen[n.Inode]
+	object := n.Object()
+	known, ok := s.seen[object]
 	if !ok {
 		if s.seen == nil {
-			s.seen = make(map[uint64]*linked)
+			s.seen = make(map[tree.Object]*linked)
 		}
-		s.seen[n.Inode] = &linked{path: at, left: n.Links - 1}
+		s.seen[object] = &linked{path: at, left: n.Links - 1}
 		return ""
 	}
 	if known.left--; known.left == 0 {
-		delete(s.seen, n.Inode)
+		delete(s.seen, object)
 	}
 	return known.path
 }

@@ -11,7 +11,10 @@ import (
 )
 
 // linkKey tells the names of one object: inode numbers mean something inside one file system only.
-type linkKey struct{ scope, ino uint64 }
+type linkKey struct {
+	scope uint64
+	of    tree.Object
+}
 
 // link is an object with several names. The first name met is restored; the others become links to it.
 type link struct {
@@ -37,13 +40,13 @@ func (j *job) firstName(d *dir, n *tree.Node) *link {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.links[linkKey{d.scope, n.Inode}]
+	return j.links[linkKey{d.scope, n.Object()}]
 }
 
 // later reports whether n is a further name of something met before, and takes care of it then: now, or when the first
 // name is finished.
 func (w *walker) later(d *dir, n *tree.Node, at string) bool {
-	key := linkKey{d.scope, n.Inode}
+	key := linkKey{d.scope, n.Object()}
 	w.mu.Lock()
 	l := w.links[key]
 	if l == nil {

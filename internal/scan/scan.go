@@ -312,7 +312,7 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	dir, err := d.above.Open(entry.Name)
 	if err != nil {
 		d.forget(d.state) // what was seen from outside
-		return w.failed(ctx, d, err, s)
+		return w.failed(ctx, d, d.reason(err), s)
 	}
 	defer dir.Release()
 	d.dir = dir
