@@ -167,7 +167,7 @@ func (p *pipeline) readNext(ctx context.Context, f *linked, clock *report.Clock)
 		w.job.results[w.entry].unlink()
 		switch away := errors.Is(err, localfs.ErrVanished) || errors.Is(err, localfs.ErrNotDir); {
 		case away && !errors.Is(err, syscall.ESTALE): // of which nobody knows what is gone
-			p.gone(w.job, w.entry, "read", errVanished)
+			p.gone(w.job, w.entry, errVanished)
 		default:
 			p.unreadable(w.job, w.entry, w.job.dir.Join(w.job.dir.Entries[w.entry].Name), "open", err)
 		}
