@@ -67,7 +67,7 @@ func (w *walk) list(d *Directory, s *scratch) {
 	if s.guess && w.recalled(d, s) {
 		return
 	}
-	d.Err = w.names(d, s)
+	d.Err = w.names(d, s, false)
 	w.look(d, s)
 }
 
@@ -142,16 +142,21 @@ func readHead(dir *localfs.Dir, name string, limit int) ([]byte, error) {
 	return p[:n], err
 }
 
-func (w *walk) names(d *Directory, s *scratch) error {
+// names reads the names of d into s; again says that they were read before.
+func (w *walk) names(d *Directory, s *scratch, again bool) error {
 	if s.dirents == nil {
 		s.dirents = make([]byte, direntBuffer)
 	}
 	s.arena, s.found = s.arena[:0], s.found[:0]
-	return d.dir.List(s.dirents, func(name []byte, typ tree.Type, ino uint64) error {
+	yield := func(name []byte, typ tree.Type, ino uint64) error {
 		s.found = append(s.found, found{uint32(len(s.arena)), uint32(len(name)), typ, ino, head(name)})
 		s.arena = append(s.arena, name...)
 		return nil
-	})
+	}
+	if again {
+		return d.dir.Entries(s.dirents, yield)
+	}
+	return d.dir.List(s.dirents, yield)
 }
 
 // sortNames puts the order of s.found by name into s.order, and returns the text all names are cut from. Heads are sorted
