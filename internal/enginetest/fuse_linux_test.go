@@ -23,6 +23,7 @@ type oddFile struct {
 	listed int    // how often; 0: once
 	look   unix.Errno
 	open   unix.Errno // also of a directory or a link
+	list   unix.Errno // of a directory
 }
 
 // oddSystem is a file system of one directory that does what no healthy one does, served by the test itself.
@@ -153,6 +154,9 @@ func (s *oddSystem) answer(in *fuseIn, arg []byte) ([]byte, unix.Errno) {
 		end := uint64(len(file.data))
 		return []byte(file.data[min(off, end):min(off+size, end)]), 0
 	case fuseReaddir:
+		if file.list != 0 {
+			return nil, file.list
+		}
 		if in.Node != 1 || binary.NativeEndian.Uint64(arg[8:]) > 0 {
 			return nil, 0
 		}
@@ -199,6 +203,7 @@ func TestWhatIsThereAndCannotBeHad(t *testing.T) {
 		"directory":       {mode: dir, open: unix.ENOENT},
 		"old directory":   {mode: dir, open: unix.ESTALE},
 		"no directory":    {mode: dir, open: unix.ENOTDIR},
+		"not listed":      {mode: dir, list: unix.ENOENT},
 		"link":            {mode: link, data: "to", open: unix.EINVAL},
 		"vanishing link":  {mode: link, data: "to", open: unix.ENOENT},
 		"large":           {mode: file, data: string(testkit.Noise(1, 300_000)), open: unix.EOPNOTSUPP},
@@ -225,7 +230,7 @@ func TestWhatIsThereAndCannotBeHad(t *testing.T) {
 		require.Equal(t, "also fine", got["z"].data)
 	}
 	for name := range odd {
-		s.change(name, func(f *oddFile) { f.look, f.open = 0, 0 })
+		s.change(name, func(f *oddFile) { f.look, f.open, f.list = 0, 0, 0 })
 	}
 	made, _, err := e.backup(e.job(s.point))
 	require.NoError(t, err)
