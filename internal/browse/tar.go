@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -97,10 +98,11 @@ type links struct{ scopes []scope }
 
 type scope struct {
 	at   string
-	seen map[tree.Object]*linked
+	seen map[uint64][]linked
 }
 
 type linked struct {
+	of   tree.Object
 	path string
 	left uint64 // names still to come
 }
@@ -120,17 +122,22 @@ func (l *links) first(at string, n *tree.Node) string {
 		return ""
 	}
 	s := &l.scopes[len(l.scopes)-1]
-	object := n.Object()
-	known, ok := s.seen[object]
-	if !ok {
-		if s.seen == nil {
-			s.seen = make(map[tree.Object]*linked)
-		}
-		s.seen[object] = &linked{path: at, left: n.Links - 1}
+	if s.seen == nil {
+		s.seen = make(map[uint64][]linked)
+	}
+	of, all := n.Object(), s.seen[n.Inode]
+	i := slices.IndexFunc(all, func(known linked) bool { return known.of.Same(&of) })
+	if i < 0 {
+		s.seen[n.Inode] = append(all, linked{of: of, path: at, left: n.Links - 1})
 		return ""
 	}
-	if known.left--; known.left == 0 {
-		delete(s.seen, object)
+	path := all[i].path
+	if all[i].left--; all[i].left == 0 {
+		all = slices.Delete(all, i, i+1)
+		s.seen[n.Inode] = all
 	}
-	return known.path
+	if len(all) == 0 {
+		delete(s.seen, n.Inode)
+	}
+	return path
 }

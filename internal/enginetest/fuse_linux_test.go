@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // oddFile is an entry of an oddSystem.
@@ -243,6 +245,23 @@ func TestWhatIsThereAndCannotBeHad(t *testing.T) {
 		}
 	}
 	e.requireSound()
+}
+
+// TestNameThatCannotBeKept: a name that is longer than a snapshot keeps is missed, and nothing else is.
+func TestNameThatCannotBeKept(t *testing.T) {
+	const file = unix.S_IFREG | 0o644
+	long := strings.Repeat("n", tree.MaxName+1)
+	s := mountOdd(t, map[string]*oddFile{"a": {mode: file, data: "a"}, long: {mode: file, data: "long"}, "z": {mode: file, data: "z"}})
+	e := newEngine(t, nil)
+	for range 2 {
+		made, _, err := e.backup(e.job(s.point))
+		require.NoError(t, err)
+		require.True(t, made.Failed)
+		require.Len(t, e.failures(), 1)
+		got := e.objects(made.Snapshot.Tree, s.point)
+		require.Len(t, got, 2)
+		require.Equal(t, "z", got["z"].data)
+	}
 }
 
 // TestNamesListedTwice: where a name is removed and made anew while a directory is listed, some file systems list it twice.

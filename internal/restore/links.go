@@ -11,14 +11,13 @@ import (
 )
 
 // linkKey tells the names of one object: inode numbers mean something inside one file system only.
-type linkKey struct {
-	scope uint64
-	of    tree.Object
-}
+type linkKey struct{ scope, ino uint64 }
 
 // link is an object with several names. The first name met is restored; the others become links to it.
 type link struct {
-	dir     *dir // of the first name
+	of      tree.Object
+	other   *link // another object of the same inode number
+	dir     *dir  // of the first name
 	name    string
 	unseen  uint64
 	done    bool
@@ -40,18 +39,48 @@ func (j *job) firstName(d *dir, n *tree.Node) *link {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.links[linkKey{d.scope, n.Object()}]
+	return j.find(linkKey{d.scope, n.Inode}, n)
+}
+
+// find returns the link that n is a name of, nil if none was met yet. The caller holds j.mu.
+func (j *job) find(key linkKey, n *tree.Node) *link {
+	l := j.links[key]
+	if l == nil {
+		return nil
+	}
+	of := n.Object()
+	for l != nil && !l.of.Same(&of) {
+		l = l.other
+	}
+	return l
+}
+
+// drop forgets l, all names of which have been met. The caller holds j.mu.
+func (j *job) drop(key linkKey, l *link) {
+	first := j.links[key]
+	if first == l {
+		first = l.other
+	}
+	for at := first; at != nil; at = at.other {
+		if at.other == l {
+			at.other = l.other
+		}
+	}
+	if j.links[key] = first; first == nil {
+		delete(j.links, key)
+	}
 }
 
 // later reports whether n is a further name of something met before, and takes care of it then: now, or when the first
 // name is finished.
 func (w *walker) later(d *dir, n *tree.Node, at string) bool {
-	key := linkKey{d.scope, n.Object()}
+	key := linkKey{d.scope, n.Inode}
 	w.mu.Lock()
-	l := w.links[key]
+	l := w.find(key, n)
 	if l == nil {
-		l = &link{name: n.Name, unseen: n.Links - 1, done: n.Type != tree.File, ok: n.Type != tree.File}
-		l.dir = d
+		l = &link{
+			of: n.Object(), other: w.links[key], dir: d, name: n.Name, unseen: n.Links - 1, done: n.Type != tree.File, ok: n.Type != tree.File,
+		}
 		w.links[key] = l
 		w.mu.Unlock()
 		return false
@@ -63,7 +92,7 @@ func (w *walker) later(d *dir, n *tree.Node, at string) bool {
 		return false
 	}
 	if l.unseen == 0 {
-		delete(w.links, key)
+		w.drop(key, l)
 	}
 	d.begin()
 	name := linkName{d, *w.owned(n), at}

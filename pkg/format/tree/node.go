@@ -6,6 +6,7 @@
 package tree
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 
@@ -72,25 +73,31 @@ type Node struct {
 // while a backup runs it may pass from an object that is removed to a new one, and of a file that was mounted by itself
 // it is that of another file system.
 type Object struct {
-	Inode, Size, Device uint64
-	ModTime             Time
-	Type                Type
-	content             string
+	inode, size, device uint64
+	typ                 Type
+	modified, changed   Time
+	content             [sha256.Size]byte
 }
 
 // Object returns which object n is a name of.
 func (n *Node) Object() Object {
-	o := Object{Inode: n.Inode, Size: n.Size, Device: n.Device, ModTime: n.ModTime, Type: n.Type, content: n.Target}
-	if n.Type != File {
-		return o
-	}
 	c := &n.Content
-	p := slices.Concat(c.List[:], c.Inline)
+	p := slices.Concat([]byte(n.Target), c.List[:], c.Inline)
 	for i := range c.Chunks {
 		p = binary.LittleEndian.AppendUint64(append(p, c.Chunks[i].ID[:]...), c.Chunks[i].Len)
 	}
-	o.content = string(p)
-	return o
+	return Object{
+		inode: n.Inode, size: n.Size, device: n.Device, typ: n.Type, modified: n.ModTime.normal(), changed: n.Changed.normal(),
+		content: sha256.Sum256(p),
+	}
+}
+
+// Same reports whether o and other are one object. They may have been looked at at different moments, and one content can
+// be kept in several ways, so one of the two has to be the same, and of times only such that a clock has told.
+func (o *Object) Same(other *Object) bool {
+	return o.inode == other.inode && o.size == other.size && o.device == other.device && o.typ == other.typ &&
+		o.modified == other.modified &&
+		(o.content == other.content || o.changed == other.changed && o.changed.Nsec != 0)
 }
 
 // Xattr is one extended attribute. ACLs, security labels and capabilities of Linux are among them, and resource forks
