@@ -3,6 +3,7 @@ package restore
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/restore/access"
@@ -10,14 +11,14 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// linkKey tells the names of one object: inode numbers mean something inside one file system only.
+// linkKey is what the names of one object have in common, and mostly they alone: inode numbers mean something inside one file
+// system only.
 type linkKey struct{ scope, ino uint64 }
 
 // link is an object with several names. The first name met is restored; the others become links to it.
 type link struct {
 	of      tree.Object
-	other   *link // another object of the same inode number
-	dir     *dir  // of the first name
+	dir     *dir // of the first name
 	name    string
 	unseen  uint64
 	done    bool
@@ -39,34 +40,23 @@ func (j *job) firstName(d *dir, n *tree.Node) *link {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.find(linkKey{d.scope, n.Inode}, n)
+	return j.find(linkKey{d.scope, n.Inode}, n.Object())
 }
 
-// find returns the link that n is a name of, nil if none was met yet. The caller holds j.mu.
-func (j *job) find(key linkKey, n *tree.Node) *link {
-	l := j.links[key]
-	if l == nil {
-		return nil
+// find returns the link of an object, nil if none of its names was met yet. The caller holds j.mu.
+func (j *job) find(key linkKey, of tree.Object) *link {
+	for _, l := range j.links[key] {
+		if l.of.Same(&of) {
+			return l
+		}
 	}
-	of := n.Object()
-	for l != nil && !l.of.Same(&of) {
-		l = l.other
-	}
-	return l
+	return nil
 }
 
 // drop forgets l, all names of which have been met. The caller holds j.mu.
 func (j *job) drop(key linkKey, l *link) {
-	first := j.links[key]
-	if first == l {
-		first = l.other
-	}
-	for at := first; at != nil; at = at.other {
-		if at.other == l {
-			at.other = l.other
-		}
-	}
-	if j.links[key] = first; first == nil {
+	j.links[key] = slices.DeleteFunc(j.links[key], func(one *link) bool { return one == l })
+	if len(j.links[key]) == 0 {
 		delete(j.links, key)
 	}
 }
@@ -74,14 +64,12 @@ func (j *job) drop(key linkKey, l *link) {
 // later reports whether n is a further name of something met before, and takes care of it then: now, or when the first
 // name is finished.
 func (w *walker) later(d *dir, n *tree.Node, at string) bool {
-	key := linkKey{d.scope, n.Inode}
+	key, of := linkKey{d.scope, n.Inode}, n.Object()
 	w.mu.Lock()
-	l := w.find(key, n)
+	l := w.find(key, of)
 	if l == nil {
-		l = &link{
-			of: n.Object(), other: w.links[key], dir: d, name: n.Name, unseen: n.Links - 1, done: n.Type != tree.File, ok: n.Type != tree.File,
-		}
-		w.links[key] = l
+		l = &link{of: of, dir: d, name: n.Name, unseen: n.Links - 1, done: n.Type != tree.File, ok: n.Type != tree.File}
+		w.links[key] = append(w.links[key], l)
 		w.mu.Unlock()
 		return false
 	}
