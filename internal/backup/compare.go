@@ -216,6 +216,9 @@ func (p *pipeline) oldTree(j *job, err error) error {
 // same reports whether e is still what n says, so that n can be taken over.
 func (p *pipeline) same(e *scan.Entry, n *tree.Node, d *scan.Directory, start tree.Time) bool {
 	c := &p.src.Comparing
+	if p.src.Reading.AccessTime && n.Access == nil { // nobody asked for it then
+		return false
+	}
 	return !incomplete(n) && signature.Same(e, n, start, c.IgnoreCtime) && (c.IgnoreInode || p.inode(e, d) == n.Inode)
 }
 
@@ -235,7 +238,8 @@ func (p *pipeline) queue(ctx context.Context, j *job) error {
 	for _, i := range j.readOrder() {
 		e := &j.dir.Entries[i]
 		dir := j.dir.Dir(e.Name)
-		if e.Type == tree.File && e.Links > 1 && p.links.join(linkKey{j.dir.Dev, e.Ino}, waiter{j, i}, e.Links) {
+		// Of one that is on another file system than its directory it is not known on which: it is read by itself.
+		if e.Type == tree.File && e.Links > 1 && !e.Mount && p.links.join(linkKeyOf(j.dir.Dev, e), waiter{j, i}, e.Links) {
 			continue // another name of it is, or was, read
 		}
 		made := e.Type == tree.File && j.dir.FS.Pseudo // made up when it is read: its size means nothing

@@ -15,6 +15,9 @@ var errEndless = errors.New("more than 256 KiB in a file of a pseudo file system
 // errOldTree: a tree that was to be taken over cannot be read.
 var errOldTree = errors.New("a tree of an earlier snapshot is damaged")
 
+// errThere: a file system said that something is not there, or not what it was, and then that it is.
+var errThere = errors.New("it is there, but cannot be opened")
+
 // What is worth a note beside a file, but no failure.
 var (
 	errVanished = errors.New("vanished before it was read; left out")

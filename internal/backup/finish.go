@@ -136,6 +136,7 @@ func (f *finisher) add(i int, old *tree.Node) error {
 	} else {
 		r := &j.results[i]
 		if r.gone {
+			j.racy = true // its name was signed: should it come back with the same times, it must be read
 			return nil
 		}
 		f.describe(i, r)
@@ -161,6 +162,11 @@ func (f *finisher) add(i int, old *tree.Node) error {
 		n.Xattrs = nil
 		markIncomplete(n)
 		err = f.builder.Add(n)
+	}
+	if errors.Is(err, tree.ErrInvalid) { // there is no place for it in a snapshot, which must not cost the others theirs
+		f.Ledger.Fail(j.dir.Join(n.Name), "keep", err)
+		j.racy = true
+		return nil
 	}
 	if n.Outcome > tree.Retried || incomplete(n) {
 		j.racy = true // must be looked at again next time, whatever its times say

@@ -2,9 +2,13 @@ package backup
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"syscall"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // found is what a name turned out to stand for when it was opened.
@@ -69,4 +73,54 @@ func (r *reader) readAfresh(ctx context.Context, b *batch, o *opened, w *localfs
 		w.Facts, w.FactsErr = f.Facts()
 	}
 	return o.what, true
+}
+
+// openFailed books a file that could not be opened, with what can be known of it from outside.
+func (p *pipeline) openFailed(b *batch, i uint32, err error) found {
+	e, r := &b.job.dir.Entries[i], &b.job.results[i]
+	if p.unopened(b.job, i, b.dir, "open", err) {
+		return isOther
+	}
+	if err, _ := p.attributes(r.more(), b.dir, e.Name, e.Type); err != nil && !errors.Is(err, localfs.ErrStopped) {
+		p.Ledger.Note(b.job.dir.Join(e.Name), attributesOp, err)
+	}
+	if errors.Is(err, localfs.ErrVanished) || errors.Is(err, localfs.ErrNotRegular) {
+		return isOther // by another name it may be to be had
+	}
+	return isRead
+}
+
+// gone books an entry that is not there any more, or is something else, as note says. That is no failure: it is as if the
+// backup had come a moment later. But a source was named, and is missed.
+func (p *pipeline) gone(j *job, i uint32, note error) {
+	path := j.dir.Join(j.dir.Entries[i].Name)
+	j.results[i].gone = true
+	if j.dir.Picked {
+		p.failed(path, "read", note)
+		return
+	}
+	p.Ledger.Note(path, "read", note)
+}
+
+// unopened books an entry of dir that could not be opened, and reports whether it is gone.
+func (p *pipeline) unopened(j *job, i uint32, dir *localfs.Dir, op string, err error) bool {
+	e, note := &j.dir.Entries[i], errVanished
+	switch {
+	case errors.Is(err, localfs.ErrVanished):
+	case errors.Is(err, localfs.ErrNotRegular), e.Type == tree.Symlink && errors.Is(err, syscall.EINVAL): // no link any more
+		note = errReplaced
+	default:
+		p.unreadable(j, i, j.dir.Join(e.Name), op, err)
+		return false
+	}
+	if dir.Gone(e.Name, e.Type, e.Ino) {
+		p.gone(j, i, note)
+		return true
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		err = fmt.Errorf("%w: %w", errThere, errno)
+	}
+	p.unreadable(j, i, j.dir.Join(e.Name), op, err)
+	return false
 }

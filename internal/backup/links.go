@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // links sees to it that a file with several names is read once per run. The first name that must be read reads it; the
@@ -18,7 +20,22 @@ type links struct {
 	files map[linkKey]*linked
 }
 
-type linkKey struct{ dev, ino uint64 }
+// linkKey tells the names of one file. An inode number is free for another file as soon as the last name of one is gone,
+// while the run goes on; so there is a time beside it.
+type linkKey struct {
+	dev, ino uint64
+	time     tree.Time
+}
+
+// linkKeyOf returns the key of e, an entry on the file system of its directory. The time is when the file was born, or
+// where the file system does not tell that, when it changed last: then one that changes while the run goes on is read once
+// for each time.
+func linkKeyOf(dev uint64, e *scan.Entry) linkKey {
+	if born, ok := e.Born(); ok {
+		return linkKey{dev, e.Ino, born}
+	}
+	return linkKey{dev, e.Ino, e.Changed()}
+}
 
 // linked is one file with several names. It is forgotten when all its names have been seen, so that memory follows the
 // files that are only partly inside the sources.
@@ -148,10 +165,12 @@ func (p *pipeline) readNext(ctx context.Context, f *linked, clock *report.Clock)
 			return err
 		}
 		w.job.results[w.entry].unlink()
-		if errors.Is(err, localfs.ErrNotDir) {
-			err = localfs.ErrVanished
+		switch away := errors.Is(err, localfs.ErrVanished) || errors.Is(err, localfs.ErrNotDir); {
+		case away && !errors.Is(err, syscall.ESTALE): // of which nobody knows what is gone
+			p.gone(w.job, w.entry, errVanished)
+		default:
+			p.unreadable(w.job, w.entry, w.job.dir.Join(w.job.dir.Entries[w.entry].Name), "open", err)
 		}
-		p.unreadable(w.job, w.entry, w.job.dir.Join(w.job.dir.Entries[w.entry].Name), "open", err)
 		if err := p.done(ctx, w.job); err != nil {
 			return err
 		}

@@ -373,24 +373,19 @@ func (p *pipeline) readOther(b *batch, i uint32) {
 	switch e.Type {
 	case tree.Symlink:
 		target, err := b.dir.Readlink(e.Name)
-		if errors.Is(err, syscall.EINVAL) { // no link any more: a later backup sees what it is
-			r.gone = true
-			p.Ledger.Note(path, "read link", errReplaced)
-			return
-		}
 		if err != nil {
-			p.unreadable(b.job, i, path, "read link", err)
+			p.unopened(b.job, i, b.dir, "read link", err)
 			return
 		}
 		x.target = target
 	case tree.CharDevice, tree.BlockDevice:
 		var st localfs.Stat
 		if err := b.dir.Lstat(e.Name, &st); err != nil {
-			p.unreadable(b.job, i, path, "look at", err)
+			p.unopened(b.job, i, b.dir, "look at", err)
 			return
 		}
 		if st.Type != e.Type {
-			r.gone = true
+			p.gone(b.job, i, errReplaced)
 			return
 		}
 		x.device = st.Rdev
@@ -400,13 +395,8 @@ func (p *pipeline) readOther(b *batch, i uint32) {
 	}
 }
 
-// unreadable books a failure. What vanished meanwhile is no failure: it is as if the backup had come a moment later.
+// unreadable books a failure.
 func (p *pipeline) unreadable(j *job, i uint32, path, op string, err error) {
-	if errors.Is(err, localfs.ErrVanished) {
-		j.results[i].gone = true
-		p.Ledger.Note(path, "read", errVanished)
-		return
-	}
 	j.results[i].outcome = tree.Unreadable
 	p.failed(path, op, err)
 }
@@ -477,23 +467,4 @@ func (p *pipeline) conclusion(ctx context.Context, b *batch, o *opened, w *local
 		}
 		return o.what
 	}
-}
-
-// openFailed books a file that could not be opened, with what can be known of it from outside.
-func (p *pipeline) openFailed(b *batch, i uint32, err error) found {
-	e := &b.job.dir.Entries[i]
-	if errors.Is(err, localfs.ErrNotRegular) {
-		b.job.results[i].gone = true
-		p.Ledger.Note(b.job.dir.Join(e.Name), "read", errReplaced)
-		return isOther
-	}
-	p.unreadable(b.job, i, b.job.dir.Join(e.Name), "open", err)
-	r := &b.job.results[i]
-	if r.gone {
-		return isOther
-	}
-	if err, _ := p.attributes(r.more(), b.dir, e.Name, e.Type); err != nil && !errors.Is(err, localfs.ErrStopped) {
-		p.Ledger.Note(b.job.dir.Join(e.Name), attributesOp, err)
-	}
-	return isRead
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -97,10 +98,11 @@ type links struct{ scopes []scope }
 
 type scope struct {
 	at   string
-	seen map[uint64]*linked
+	seen map[uint64][]linked
 }
 
 type linked struct {
+	of   tree.Object
 	path string
 	left uint64 // names still to come
 }
@@ -120,16 +122,22 @@ func (l *links) first(at string, n *tree.Node) string {
 		return ""
 	}
 	s := &l.scopes[len(l.scopes)-1]
-	known, ok := s.seen[n.Inode]
-	if !ok {
-		if s.seen == nil {
-			s.seen = make(map[uint64]*linked)
-		}
-		s.seen[n.Inode] = &linked{path: at, left: n.Links - 1}
+	if s.seen == nil {
+		s.seen = make(map[uint64][]linked)
+	}
+	of, all := n.Object(), s.seen[n.Inode]
+	i := slices.IndexFunc(all, func(known linked) bool { return known.of.Same(&of) })
+	if i < 0 {
+		s.seen[n.Inode] = append(all, linked{of: of, path: at, left: n.Links - 1})
 		return ""
 	}
-	if known.left--; known.left == 0 {
+	path := all[i].path
+	if all[i].left--; all[i].left == 0 {
+		all = slices.Delete(all, i, i+1)
+		s.seen[n.Inode] = all
+	}
+	if len(all) == 0 {
 		delete(s.seen, n.Inode)
 	}
-	return known.path
+	return path
 }

@@ -116,3 +116,51 @@ func TestExcludedNameIsNeverLookedAt(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, e.failures(), 3)
 }
+
+// TestMountThatAppearsWhenItIsEntered: what is mounted on a directory between the look at it and its opening, as some file
+// systems do by themselves, is another file system like any.
+func TestMountThatAppearsWhenItIsEntered(t *testing.T) {
+	testkit.RequireRoot(t)
+	for name, one := range map[string]bool{"entered": false, "one file system": true} {
+		t.Run(name, func(t *testing.T) {
+			src := filepath.Join(ramDir(t), "src")
+			sub := filepath.Join(src, "sub")
+			written(t, src, map[string]string{"f": "f", "sub/hidden": "hidden", "z/f": "zf"})
+			settle()
+			b := rules.NewBuilder()
+			if one {
+				b.Flag(rules.OneSystem, "test")
+			}
+			e := newEngine(t, nil)
+			job := e.job(src)
+			job.Source.Rules = b.Compile()
+			ino, mounted := inode(t, sub), false
+			job.Parallel = parallel(1, 1, 1)
+			job.Source.Skip = func(_, at uint64) bool {
+				if at == ino && !mounted {
+					mounted = true
+					mount(t, "tmpfs", "tmpfs", sub, 0, "size=1m")
+					written(t, sub, map[string]string{"f": "in sub", "deeper/f": "deeper"})
+				}
+				return false
+			}
+			for range 3 { // the last two find it there
+				made, _, err := e.backup(job)
+				require.NoError(t, err)
+				require.Empty(t, e.failures())
+				got := e.objects(made.Snapshot.Tree, src)
+				require.Equal(t, "zf", got["z/f"].data)
+				require.Contains(t, got, "sub")
+				require.NotContains(t, got, "sub/hidden")
+				if one {
+					require.NotContains(t, got, "sub/f")
+					require.NotContains(t, got, "sub/deeper")
+					continue
+				}
+				require.Equal(t, "in sub", got["sub/f"].data)
+				require.Equal(t, "deeper", got["sub/deeper/f"].data)
+				require.False(t, got["sub/f"].Mount)
+			}
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs/nodev"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -84,6 +85,17 @@ func (d *Dir) Open(name string) (*Dir, error) {
 		return nil, failed("open directory", name, err)
 	}
 	return newDir(fd, d.host, d.door), nil
+}
+
+// Gone reports whether there is no object of this type and inode number under name any more. Whoever was told by an error
+// that something is not there, or is of another kind, asks before believing it: a server that has forgotten all it had says
+// so of each file, and there are file systems that refuse to open a file with the error of something that is none.
+func (d *Dir) Gone(name string, typ tree.Type, ino uint64) bool {
+	var st Stat
+	if err := d.Lstat(name, &st); err != nil {
+		return errors.Is(err, unix.ENOENT)
+	}
+	return st.Type != typ || st.Ino != ino
 }
 
 // Retain adds a reference.

@@ -11,7 +11,8 @@ import (
 // What an entry turned out to be when it was opened. Each is wrapped together with the errno behind it, where there is
 // one, so errors.Is works for both.
 var (
-	// ErrVanished: the entry was there when the directory was read, and is not any more.
+	// ErrVanished: the entry was there when the directory was read, and is not any more, if the file system is to be
+	// believed: see Dir.Gone.
 	ErrVanished = errors.New("vanished while we looked")
 	// ErrNotRegular: the entry is not a regular file (any more); nothing was read from it.
 	ErrNotRegular = errors.New("not a regular file")

@@ -179,8 +179,8 @@ func (d *Dir) List(buf []byte, yield func(name []byte, typ tree.Type, ino uint64
 			n, err = unix.Getdents(d.fd, buf)
 			return err
 		})
-		if err == unix.ENOENT {
-			return nil // removed while open: it has no entries any more
+		if err == unix.ENOENT && d.removed() {
+			return nil // it has no entries any more
 		}
 		if err != nil {
 			return fmt.Errorf("read directory: %w", err)
@@ -192,6 +192,13 @@ func (d *Dir) List(buf []byte, yield func(name []byte, typ tree.Type, ino uint64
 			return err
 		}
 	}
+}
+
+// removed reports whether d was removed while it is open. Of one that cannot be listed for another reason, a file system of
+// FUSE may say as well that it does not exist.
+func (d *Dir) removed() bool {
+	st, err := d.Fstat()
+	return err == nil && st.Links == 0
 }
 
 // Offsets in struct linux_dirent64.

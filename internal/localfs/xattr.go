@@ -92,11 +92,19 @@ func (o *object) listNames() ([]byte, error) {
 
 // value returns one attribute.
 func (o *object) value(name string) ([]byte, error) {
+	return whole(func(p []byte) (int, error) { return o.get(name, p) })
+}
+
+// whole returns a value that get fills p with, of which it tells the length when p is empty. Where there is no room for all
+// of it, the system says so; but of a resource fork macOS gives as much as there is room for, and says nothing.
+func whole(get func(p []byte) (int, error)) ([]byte, error) {
 	var small [512]byte
-	get := func(p []byte) (int, error) { return o.get(name, p) }
 	n, err := get(small[:])
-	if err == nil {
+	switch {
+	case err == nil && n < len(small):
 		return append([]byte{}, small[:n]...), nil
+	case err == nil:
+		err = unix.ERANGE
 	}
 	return growing(err, get)
 }

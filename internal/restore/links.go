@@ -3,6 +3,7 @@ package restore
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/restore/access"
@@ -10,11 +11,13 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// linkKey tells the names of one object: inode numbers mean something inside one file system only.
+// linkKey is what the names of one object have in common, and mostly they alone: inode numbers mean something inside one file
+// system only.
 type linkKey struct{ scope, ino uint64 }
 
 // link is an object with several names. The first name met is restored; the others become links to it.
 type link struct {
+	of      tree.Object
 	dir     *dir // of the first name
 	name    string
 	unseen  uint64
@@ -37,19 +40,36 @@ func (j *job) firstName(d *dir, n *tree.Node) *link {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.links[linkKey{d.scope, n.Inode}]
+	return j.find(linkKey{d.scope, n.Inode}, n.Object())
+}
+
+// find returns the link of an object, nil if none of its names was met yet. The caller holds j.mu.
+func (j *job) find(key linkKey, of tree.Object) *link {
+	for _, l := range j.links[key] {
+		if l.of.Same(&of) {
+			return l
+		}
+	}
+	return nil
+}
+
+// drop forgets l, all names of which have been met. The caller holds j.mu.
+func (j *job) drop(key linkKey, l *link) {
+	j.links[key] = slices.DeleteFunc(j.links[key], func(one *link) bool { return one == l })
+	if len(j.links[key]) == 0 {
+		delete(j.links, key)
+	}
 }
 
 // later reports whether n is a further name of something met before, and takes care of it then: now, or when the first
 // name is finished.
 func (w *walker) later(d *dir, n *tree.Node, at string) bool {
-	key := linkKey{d.scope, n.Inode}
+	key, of := linkKey{d.scope, n.Inode}, n.Object()
 	w.mu.Lock()
-	l := w.links[key]
+	l := w.find(key, of)
 	if l == nil {
-		l = &link{name: n.Name, unseen: n.Links - 1, done: n.Type != tree.File, ok: n.Type != tree.File}
-		l.dir = d
-		w.links[key] = l
+		l = &link{of: of, dir: d, name: n.Name, unseen: n.Links - 1, done: n.Type != tree.File, ok: n.Type != tree.File}
+		w.links[key] = append(w.links[key], l)
 		w.mu.Unlock()
 		return false
 	}
@@ -60,7 +80,7 @@ func (w *walker) later(d *dir, n *tree.Node, at string) bool {
 		return false
 	}
 	if l.unseen == 0 {
-		delete(w.links, key)
+		w.drop(key, l)
 	}
 	d.begin()
 	name := linkName{d, *w.owned(n), at}

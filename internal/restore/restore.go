@@ -96,7 +96,7 @@ type Result struct {
 func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par Parallel, l *report.Ledger) (*Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey]*link{}, stop: stop}
+	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey][]*link{}, stop: stop}
 	j.maker = localfs.NewMaker(to.Apply)
 	j.handles.gate, j.handles.path, j.handles.most = to.Gate, to.Path, mostHandles()
 	j.handles.widened.Never = to.DryRun
@@ -183,7 +183,7 @@ type job struct {
 
 	mu     sync.Mutex
 	result Result
-	links  map[linkKey]*link
+	links  map[linkKey][]*link
 }
 
 // ending ends what others wait for when one of them has failed: a gate may let nobody through for long.

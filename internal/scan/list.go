@@ -67,7 +67,7 @@ func (w *walk) list(d *Directory, s *scratch) {
 	if s.guess && w.recalled(d, s) {
 		return
 	}
-	d.Err = w.names(d, s)
+	d.Err = w.names(d, s, false)
 	w.look(d, s)
 }
 
@@ -142,20 +142,26 @@ func readHead(dir *localfs.Dir, name string, limit int) ([]byte, error) {
 	return p[:n], err
 }
 
-func (w *walk) names(d *Directory, s *scratch) error {
+// names reads the names of d into s; again says that they were read before.
+func (w *walk) names(d *Directory, s *scratch, again bool) error {
 	if s.dirents == nil {
 		s.dirents = make([]byte, direntBuffer)
 	}
 	s.arena, s.found = s.arena[:0], s.found[:0]
-	return d.dir.List(s.dirents, func(name []byte, typ tree.Type, ino uint64) error {
+	yield := func(name []byte, typ tree.Type, ino uint64) error {
 		s.found = append(s.found, found{uint32(len(s.arena)), uint32(len(name)), typ, ino, head(name)})
 		s.arena = append(s.arena, name...)
 		return nil
-	})
+	}
+	if again {
+		return d.dir.Entries(s.dirents, yield)
+	}
+	return d.dir.List(s.dirents, yield)
 }
 
 // sortNames puts the order of s.found by name into s.order, and returns the text all names are cut from. Heads are sorted
-// first, by themselves; only where they are equal, names are looked at.
+// first, by themselves; only where they are equal, names are looked at. One that was listed twice, which happens where it
+// is removed and made anew while a large directory is read, counts once.
 func (s *scratch) sortNames() string {
 	text := string(s.arena)
 	s.order = s.order[:0]
@@ -163,6 +169,7 @@ func (s *scratch) sortNames() string {
 		s.order = append(s.order, position{s.found[i].head, uint32(i)})
 	}
 	s.order, s.spare = inOrder(s.order, s.spare)
+	twice := false
 	for rest := s.order; len(rest) > 1; {
 		n := 1
 		for n < len(rest) && rest[n].key == rest[0].key {
@@ -170,10 +177,17 @@ func (s *scratch) sortNames() string {
 		}
 		if n > 1 {
 			slices.SortFunc(rest[:n], func(a, b position) int {
-				return strings.Compare(s.found[a.index].name(text), s.found[b.index].name(text))
+				order := strings.Compare(s.found[a.index].name(text), s.found[b.index].name(text))
+				twice = twice || order == 0 && a.index != b.index
+				return order
 			})
 		}
 		rest = rest[n:]
+	}
+	if twice {
+		s.order = slices.CompactFunc(s.order, func(a, b position) bool {
+			return s.found[a.index].name(text) == s.found[b.index].name(text)
+		})
 	}
 	return text
 }
@@ -183,6 +197,7 @@ func (s *scratch) sortNames() string {
 func (w *walk) stat(d *Directory, text string, s *scratch, guessed bool) (excluded int, ok bool) {
 	d.slab = w.slabs.of(len(s.found))
 	entries := d.slab.entries
+	names := len(s.order)
 	order := s.order[:0] // of those that are kept, each behind the one that was looked at last
 	for _, pos := range s.order {
 		f := &s.found[pos.index]
@@ -197,7 +212,8 @@ func (w *walk) stat(d *Directory, text string, s *scratch, guessed bool) (exclud
 	order, s.spare = inOrder(order, s.spare)
 	s.order = order
 	missing := 0
-	excluded = len(s.found) - len(entries)
+	var lost []uint32 // entries that were not found
+	excluded = names - len(entries)
 	for len(order) > 0 {
 		n := s.lstat(d, entries, order)
 		for i, pos := range order[:n] {
@@ -216,12 +232,16 @@ func (w *walk) stat(d *Directory, text string, s *scratch, guessed bool) (exclud
 				return 0, false
 			case err == nil:
 				excluded++
-			case !errors.Is(err, localfs.ErrVanished):
-				d.Missed++
-				w.visitor.Entry(d, e.Name, err)
+			case errors.Is(err, localfs.ErrVanished):
+				lost = append(lost, pos.index)
+			default:
+				w.unseen(d, e, err)
 			}
 		}
 		order = order[n:]
+	}
+	if len(lost) > 0 {
+		excluded += w.again(d, entries, lost, s)
 	}
 	if missing > 0 {
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Type == 0 })

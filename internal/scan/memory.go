@@ -104,7 +104,7 @@ func (w *walk) recalled(d *Directory, s *scratch) bool {
 		return true
 	}
 	// Something is new: on the way to reading it, it is little trouble to make sure of the names.
-	if d.Err = w.names(d, s); d.Err == nil {
+	if d.Err = w.names(d, s, false); d.Err == nil {
 		s.sortNames()
 		if again := s.write(d); bytes.Equal(again, s.listing) {
 			d.Listing = bytes.Clone(again)

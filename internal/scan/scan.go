@@ -312,24 +312,46 @@ func (w *walk) child(ctx context.Context, t task, s *scratch) error {
 	dir, err := d.above.Open(entry.Name)
 	if err != nil {
 		d.forget(d.state) // what was seen from outside
-		return w.failed(ctx, d, err, s)
+		return w.failed(ctx, d, d.reason(err), s)
 	}
 	defer dir.Release()
 	d.dir = dir
 	if entry.Mount || parent.Picked {
-		if err := w.cross(d); err != nil {
-			d.Err = err
-		}
-		if !d.Closed && d.Err == nil {
-			d.pass = w.opt.Gate.Pass(dir, d.place())
-			dir.Through(d.pass)
-		}
+		w.enter(d)
 	}
 	d.Closed = d.Closed || w.closed(d)
 	if !d.Closed && d.Err == nil {
-		w.list(d, s)
+		state := d.state
+		if w.list(d, s); w.covered(d) {
+			d.forget(state)
+			if w.enter(d); !d.Closed && d.Err == nil {
+				s.guess = false
+				d.Err = w.names(d, s, true)
+				w.look(d, s)
+			} else if w.opt.Memory != nil {
+				w.same(d, s) // what it has seen is no part of d
+			}
+		}
 	}
 	return w.announce(ctx, d, s)
+}
+
+// enter crosses into the file system that is mounted on d.
+func (w *walk) enter(d *Directory) {
+	if d.Err = w.cross(d); d.Err == nil && !d.Closed {
+		d.pass = w.opt.Gate.Pass(d.dir, d.place())
+		d.dir.Through(d.pass)
+	}
+}
+
+// covered reports whether something was mounted on d after its parent was looked at, perhaps because it was opened: some
+// file systems mount what belongs there when somebody enters. Then all that is in it seems to be mounted.
+func (w *walk) covered(d *Directory) bool {
+	if len(d.Entries) == 0 || !d.Entries[0].Mount || d.Err != nil {
+		return false
+	}
+	st, err := d.dir.Fstat()
+	return err == nil && st.Dev != d.Dev
 }
 
 // closed reports whether the contents of d are left out by a rule or by Options.Skip.

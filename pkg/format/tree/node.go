@@ -5,7 +5,13 @@
 // The package does no I/O: blobs leave it through a callback that returns their ID, and enter it as bytes.
 package tree
 
-import "github.com/tidemark-backup/tidemark/pkg/format"
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
 
 // Type is what kind of file-system object a node describes. The values are stored: they never change their meaning.
 type Type uint8
@@ -47,7 +53,7 @@ type Node struct {
 	UID     uint32
 	GID     uint32
 	Inode   uint64 // 0 where the file system's inode numbers cannot be believed and the object has one name
-	Links   uint64 // number of names; above 1 a restore links nodes of one mount scope that share Inode
+	Links   uint64 // number of names; above 1 a restore links nodes of one mount scope that are one Object
 	Size    uint64 // bytes, of a File
 	ModTime Time
 	Changed Time  // ctime
@@ -61,6 +67,37 @@ type Node struct {
 	Xattrs  []Xattr
 	Subtree format.ID // Dir: root page of its tree
 	Content Content   // File
+}
+
+// Object is what the names of one object have in common, for nodes of one mount scope. The inode number alone does not tell:
+// while a backup runs it may pass from an object that is removed to a new one, and of a file that was mounted by itself
+// it is that of another file system.
+type Object struct {
+	inode, size, device uint64
+	typ                 Type
+	modified, changed   Time
+	content             [sha256.Size]byte
+}
+
+// Object returns which object n is a name of.
+func (n *Node) Object() Object {
+	c := &n.Content
+	p := slices.Concat([]byte(n.Target), c.List[:], c.Inline)
+	for i := range c.Chunks {
+		p = binary.LittleEndian.AppendUint64(append(p, c.Chunks[i].ID[:]...), c.Chunks[i].Len)
+	}
+	return Object{
+		inode: n.Inode, size: n.Size, device: n.Device, typ: n.Type, modified: n.ModTime.normal(), changed: n.Changed.normal(),
+		content: sha256.Sum256(p),
+	}
+}
+
+// Same reports whether o and other are one object. They may have been looked at at different moments, and one content can
+// be kept in several ways, so one of the two has to be the same, and of times only such that a clock has told.
+func (o *Object) Same(other *Object) bool {
+	return o.inode == other.inode && o.size == other.size && o.device == other.device && o.typ == other.typ &&
+		o.modified == other.modified &&
+		(o.content == other.content || o.changed == other.changed && o.changed.Nsec != 0)
 }
 
 // Xattr is one extended attribute. ACLs, security labels and capabilities of Linux are among them, and resource forks

@@ -1,0 +1,30 @@
+package localfs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+)
+
+// TestValuesAreReadWhole, of every length, where the system says that there is not room enough, and where it does not.
+func TestValuesAreReadWhole(t *testing.T) {
+	for _, size := range []int{0, 1, 511, 512, 513, 576, 577, 70_000} {
+		value := testkit.Noise(1, size)
+		for name, tells := range map[string]bool{"an error": true, "a part": false} {
+			got, err := whole(func(p []byte) (int, error) {
+				switch {
+				case len(p) == 0:
+					return size, nil
+				case len(p) < size && tells:
+					return 0, unix.ERANGE
+				}
+				return copy(p, value), nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, value, got, "%d bytes, %s", size, name)
+		}
+	}
+}
