@@ -340,11 +340,13 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 	if n := s.claims.open.Load(); n != 0 {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %d blobs: %w", n, ErrNotStored))
 	}
+	lapses := 0
 	if !s.opt.DryRun {
-		if err := s.stillOurs(ctx); err != nil {
-			return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
+		var err error
+		if lapses, err = s.stillOurs(ctx); err == nil {
+			err = s.lookAgain(ctx)
 		}
-		if err := s.lookAgain(ctx); err != nil {
+		if err != nil {
 			return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 		}
 	}
@@ -356,9 +358,14 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 	}
 	name := object.Named(store.Snapshot, id)
 	if err := object.Put(ctx, s.st, name, data, s.opt.Verify != VerifyOff); err != nil {
+		if !s.lease.fresh() { // it may be there all the same
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+			defer cancel()
+			_ = s.inTime(late, name, lapses)
+		}
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
-	if err := s.inTime(ctx, name); err != nil {
+	if err := s.inTime(ctx, name, lapses); err != nil {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
 	s.stored(store.Snapshot, len(data), start)
