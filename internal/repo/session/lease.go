@@ -176,21 +176,22 @@ func (l *writerLease) end(ctx context.Context) error {
 	return l.st.Delete(ctx, l.name)
 }
 
-// stillOurs renews the lease before a snapshot is published. If the lease was lost in between, packs may have been removed
-// that the snapshot relies on, so they are looked for. It returns how many lapses of the lease are made up for by that.
+// stillOurs renews the lease before a snapshot is published, and makes sure that what it relies on is there. If the lease was
+// lost in between, packs may have been removed that this session has not stored, so they are looked for too. It returns how
+// many lapses of the lease are made up for by that.
 func (s *Session) stillOurs(ctx context.Context) (lapses int, err error) {
+	if s.opt.DryRun {
+		return 0, nil
+	}
 	if err := s.lease.renew(ctx); err != nil {
 		return 0, fmt.Errorf("renew lease: %w", err)
 	}
-	if lapses = s.lease.lapses(); lapses == 0 {
-		return 0, nil
+	if lapses = s.lease.lapses(); lapses > 0 {
+		if err := s.recheck(ctx); err != nil {
+			return 0, err
+		}
 	}
-	return lapses, s.recheckAll(ctx)
-}
-
-func (s *Session) recheckAll(ctx context.Context) error {
-	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
-	return s.recheck(ctx)
+	return lapses, s.lookAgain(ctx)
 }
 
 // inTime is asked when a snapshot was just published. If the lease has lapsed since so many lapses were made up for, what
@@ -203,21 +204,17 @@ func (s *Session) inTime(ctx context.Context, name store.Name, lapses int) error
 	}
 	fresh := s.lease.fresh()
 	err := s.lease.renew(ctx)
-	switch known := s.lease.lapses() == lapses; {
-	case known && (err == nil || fresh):
+	if s.lease.lapses() == lapses && (err == nil || fresh) {
 		return nil
-	case err == nil:
-		err = s.recheckAll(ctx)
-	default:
-		err = fmt.Errorf("renew lease: %w", err)
 	}
 	if err == nil {
-		return nil
+		err = s.recheck(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-	defer cancel()
-	if undo := s.st.Delete(ctx, name); undo != nil && !errors.Is(undo, store.ErrNotExist) {
-		err = fmt.Errorf("%w (and snapshot %s, which may lack something, cannot be taken back: %w)", err, name.ID, undo)
+	if err != nil {
+		undo := s.st.Delete(context.WithoutCancel(ctx), name)
+		if undo != nil && !errors.Is(undo, store.ErrNotExist) {
+			err = fmt.Errorf("%w (and snapshot %s, which may lack something, cannot be taken back: %w)", err, name.ID, undo)
+		}
 	}
 	return err
 }
@@ -226,6 +223,7 @@ func (s *Session) inTime(ctx context.Context, name store.Name, lapses int) error
 // began. That is more than the snapshot needs, but which packs hold the subtrees it takes over from its parent is not
 // known here; a run that fails for this reason is quickly repeated, since what it stored stays in the index.
 func (s *Session) recheck(ctx context.Context) error {
+	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
 	marked, err := marks.Condemned(ctx, s.st, s.to.Keys)
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)
