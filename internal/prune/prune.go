@@ -292,14 +292,27 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 	return nil
 }
 
-// clear removes the leases of writers that were taken for dead: none of them can go on without noticing.
+// clear removes the leases of writers that were taken for dead: none of them can go on without noticing. A lease of the
+// future is of a moment when the clock of the target was wrong, and would not end until that comes: it is written anew as
+// it is, so that it has the time of now and ends as others do. Who has put it and is at work puts it again soon.
 func (p *pruner) clear(ctx context.Context, others []session.Other) error {
+	st := p.r.Store()
 	for i := range others {
-		if others[i].Alive {
+		o := &others[i]
+		if o.Alive && o.Quiet > -session.LeaseExpiry {
 			continue
 		}
-		if err := p.r.Store().Delete(ctx, others[i].Name); err != nil && !errors.Is(err, store.ErrNotExist) {
-			return fmt.Errorf("remove the lease of a writer that is gone: %w", err)
+		var err error
+		if !o.Alive {
+			err = st.Delete(ctx, o.Name)
+		} else {
+			var data []byte
+			if data, err = object.ReadFile(ctx, st, o.Name, -1); err == nil {
+				err = st.Put(ctx, o.Name, data)
+			}
+		}
+		if err != nil && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("end the lease of a writer that is gone: %w", err)
 		}
 	}
 	return nil
