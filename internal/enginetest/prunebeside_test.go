@@ -406,34 +406,41 @@ func (a *ahead) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 // TestLeaseOfTheFutureEnds: what a writer that was killed has left when the clock of the target was wrong keeps prunes from
 // removing anything as long as any other lease, and not until the time comes that it is of.
 func TestLeaseOfTheFutureEnds(t *testing.T) {
-	p := besideBase(t)
-	var left store.Name
-	var data []byte
-	require.NoError(t, p.with(func(r *repo.Repository) error {
-		return r.WithSession(context.Background(), repo.SessionOptions{}, func(ctx context.Context, _ *repo.Session) error {
-			for info, err := range p.st.List(ctx, store.Lease) {
-				require.NoError(t, err)
-				left, data = info.Name, load(t, p.st, info.Name)
-			}
-			return nil
-		})
-	}))
-	require.NoError(t, p.st.Put(t.Context(), left, data))
-	p.st = &ahead{Store: p.st, name: left}
-	res, err := p.prune(smallPrune())
-	require.NoError(t, err)
-	require.Len(t, res.Waiting, 1)
-	require.Zero(t, res.Deleted.Packs)
-	settle() // longer than a lease lasts now
-	opt := smallPrune()
-	opt.Session.Tuning.Expiry = 20 * time.Millisecond
-	for range 5 { // which may be too short for the prune itself
-		if res, err = p.prune(opt); !errors.Is(err, session.ErrLeaseLost) {
-			break
+	for _, task := range []string{"", session.PruneTask} {
+		p := besideBase(t)
+		var left store.Name
+		var data []byte
+		writer := repo.SessionOptions{Holder: repo.Holder{Task: task}}
+		require.NoError(t, p.with(func(r *repo.Repository) error {
+			return r.WithSession(context.Background(), writer, func(ctx context.Context, _ *repo.Session) error {
+				for info, err := range p.st.List(ctx, store.Lease) {
+					require.NoError(t, err)
+					left, data = info.Name, load(t, p.st, info.Name)
+				}
+				return nil
+			})
+		}))
+		require.NoError(t, p.st.Put(t.Context(), left, data))
+		p.st = &ahead{Store: p.st, name: left}
+		res, err := p.prune(smallPrune())
+		if task == "" {
+			require.NoError(t, err)
+			require.Len(t, res.Waiting, 1)
+		} else {
+			require.ErrorIs(t, err, prune.ErrBusy)
 		}
+		require.Zero(t, res.Deleted.Packs)
+		settle() // longer than a lease lasts now
+		opt := smallPrune()
+		opt.Session.Tuning.Expiry = 20 * time.Millisecond
+		for range 5 { // which may be too short for the prune itself
+			if res, err = p.prune(opt); !errors.Is(err, session.ErrLeaseLost) {
+				break
+			}
+		}
+		require.NoError(t, err)
+		require.Empty(t, res.Waiting)
+		require.Zero(t, countMarks(t, p.st))
+		p.requireWhole("a lease of the future has ended")
 	}
-	require.NoError(t, err)
-	require.Empty(t, res.Waiting)
-	require.Zero(t, countMarks(t, p.st))
-	p.requireWhole("a lease of the future has ended")
 }

@@ -81,13 +81,16 @@ func once(ctx context.Context, r *repo.Repository, opt Options) (res *Result, be
 
 func (p *pruner) run(ctx context.Context) error {
 	others, err := p.others(ctx)
+	if err == nil {
+		err = p.redate(ctx, others)
+	}
 	if err != nil {
 		return err
 	}
 	for _, o := range others {
 		if o.Alive && o.Lease.Task == session.PruneTask {
 			return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
-				o.Quiet.Round(time.Second))
+				max(0, o.Quiet).Round(time.Second))
 		}
 	}
 	if p.turn.Busy() {
@@ -292,27 +295,33 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 	return nil
 }
 
-// clear removes the leases of writers that were taken for dead: none of them can go on without noticing. A lease of the
-// future is of a moment when the clock of the target was wrong, and would not end until that comes: it is written anew as
-// it is, so that it has the time of now and ends as others do. Who has put it and is at work puts it again soon.
+// clear removes the leases of writers that were taken for dead: none of them can go on without noticing.
 func (p *pruner) clear(ctx context.Context, others []session.Other) error {
-	st := p.r.Store()
 	for i := range others {
-		o := &others[i]
-		if o.Alive && o.Quiet > -session.LeaseExpiry {
+		if others[i].Alive {
 			continue
 		}
-		var err error
-		if !o.Alive {
-			err = st.Delete(ctx, o.Name)
-		} else {
-			var data []byte
-			if data, err = object.ReadFile(ctx, st, o.Name, -1); err == nil {
-				err = st.Put(ctx, o.Name, data)
-			}
+		if err := p.r.Store().Delete(ctx, others[i].Name); err != nil && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("remove the lease of a writer that is gone: %w", err)
+		}
+	}
+	return nil
+}
+
+// redate writes leases of the future anew as they are, so that they have the time of now and end as others do: they were
+// put when the clock of the target was wrong, and would not end until that time comes. Who has put one and is at work soon
+// puts it again.
+func (p *pruner) redate(ctx context.Context, others []session.Other) error {
+	for i := range others {
+		if p.opt.DryRun || others[i].Quiet > -session.LeaseExpiry {
+			continue
+		}
+		data, err := object.ReadFile(ctx, p.r.Store(), others[i].Name, -1)
+		if err == nil {
+			err = p.r.Store().Put(ctx, others[i].Name, data)
 		}
 		if err != nil && !errors.Is(err, store.ErrNotExist) {
-			return fmt.Errorf("end the lease of a writer that is gone: %w", err)
+			return fmt.Errorf("give a lease of the future the time of now: %w", err)
 		}
 	}
 	return nil
