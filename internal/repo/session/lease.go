@@ -194,20 +194,20 @@ func (s *Session) stillOurs(ctx context.Context) (lapses int, err error) {
 	return lapses, s.lookAgain(ctx)
 }
 
-// inTime is asked when a snapshot was just published. If the lease has lapsed since so many lapses were made up for, what
-// the snapshot relies on is looked for again, and the snapshot is taken back if something is gone. The clock of the target
-// tells: that of a virtual machine stands still with it, and the renewal in the background may have come first when
-// this machine has slept. Where the target does not answer any more, the clock of this machine must do.
+// inTime is asked when a snapshot was just published. If the lease may have lapsed since so many lapses were made up for,
+// it is renewed, which tells; if it has, what the snapshot relies on is looked for again, and the snapshot is taken back if
+// something is gone. The clock of the target is asked too, as that of a virtual machine stands still with it; and so are
+// the lapses, as the renewal in the background may have come first when this machine has slept.
 func (s *Session) inTime(ctx context.Context, name store.Name, lapses int) error {
 	if s.opt.DryRun {
 		return nil
 	}
-	fresh := s.lease.fresh()
-	err := s.lease.renew(ctx)
-	if s.lease.lapses() == lapses && (err == nil || fresh) {
+	there, err := s.st.Stat(ctx, name)
+	late := err == nil && there.Modified.Sub(s.lease.heard()) > s.opt.Tuning.Expiry/2
+	if !late && s.lease.fresh() && s.lease.lapses() == lapses {
 		return nil
 	}
-	if err == nil {
+	if err = s.lease.renew(ctx); err == nil && s.lease.lapses() > lapses {
 		err = s.recheck(ctx)
 	}
 	if err != nil {
