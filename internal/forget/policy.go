@@ -5,6 +5,7 @@
 package forget
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -145,7 +146,9 @@ func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
 	for i := range group {
 		verdicts[i].Listed = group[i]
 	}
-	slices.SortStableFunc(verdicts, func(a, b Verdict) int { return moment(&b, in).Compare(moment(&a, in)) }) // newest first
+	slices.SortFunc(verdicts, func(a, b Verdict) int { // newest first; of equals that which is "latest"
+		return cmp.Or(moment(&b, in).Compare(moment(&a, in)), b.ID.Compare(a.ID))
+	})
 	past := verdicts
 	for len(past) > 0 && moment(&past[0], in).Sub(now) > inexact {
 		past[0].keep("future")

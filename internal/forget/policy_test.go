@@ -135,6 +135,18 @@ func reasons(t *testing.T, p Policy, now time.Time, group ...repo.Listed) (why [
 	return why
 }
 
+// TestNewestOfEqualsIsTheLatest: of snapshots of one moment the policy and "latest" mean the same, in any order of the input.
+func TestNewestOfEqualsIsTheLatest(t *testing.T) {
+	low, high := at("2026-03-01 10:00"), at("2026-03-01 10:00")
+	low.ID, high.ID = format.ID{1}, format.ID{2} // as repo sorts them: the last is the latest
+	for _, group := range [][]repo.Listed{{low, high}, {high, low}} {
+		v := (&Policy{Last: 1}).Apply(group, time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC))
+		require.Equal(t, high.ID, v[0].ID)
+		require.True(t, v[0].Keep)
+		require.False(t, v[1].Keep)
+	}
+}
+
 // TestHourThatComesTwice: in autumn the clock shows the same hour twice, which are two.
 func TestHourThatComesTwice(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
