@@ -53,6 +53,7 @@ func (a *app) forgetCommand() *cobra.Command {
 		Long: `Drops the snapshots that no --keep option keeps; each option keeps some, and one that any of them keeps stays. The
 policy is applied to the snapshots of each machine and set of paths by themselves (--group-by), and --host, --path and --tag
 choose those that it is applied to at all; the others stay. Of a group of which nothing would be kept, the newest stays.
+Snapshots of the future, which a clock that was wrong has made, stay too and take nobody's place.
 
 Snapshots that are named by their IDs are dropped without a policy, also the last one, and also one that is damaged. A
 policy leaves one that cannot be read alone: it is applied to the others, nothing is pruned, and the command ends with 1.
@@ -144,12 +145,13 @@ func (a *app) judged(ctx context.Context, r *repo.Repository, filter repo.Filter
 	groups []output.ForgottenGroup, unread uint64, err error,
 ) {
 	list, unread, err := a.readable(ctx, r, filter)
+	now := time.Now()
 	for _, g := range grouping.Split(list, by) {
 		var members []repo.Listed
 		for _, s := range g.List {
 			members = append(members, repo.Listed{ID: s.ID, Snapshot: s.Snapshot})
 		}
-		groups = append(groups, output.ForgottenGroup{Heading: g.Heading, Verdicts: p.Apply(members, time.Local)})
+		groups = append(groups, output.ForgottenGroup{Heading: g.Heading, Verdicts: p.Apply(members, now)})
 	}
 	return groups, unread, err
 }

@@ -147,12 +147,13 @@ To use a recovery key, give it wherever a passphrase is asked for.`,
 				return a.rehearseRecovery(ctx, r)
 			}
 			text, err := r.RenewRecoveryKey(ctx, label())
-			if err != nil {
+			if text == "" {
 				return err
 			}
+			// Also if an old one could not be removed: this one counts, and exists nowhere else.
 			made := &output.Recovery{ID: r.ID(), Key: text}
 			a.print.Show(made.Block())
-			return a.print.Print(made)
+			return errors.Join(err, a.print.Print(made))
 		})
 	})
 	dryRunFlag(c, &dry)

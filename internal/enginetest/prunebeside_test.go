@@ -377,3 +377,70 @@ func TestKilledPruneBlocksNobodyHere(t *testing.T) {
 		require.True(t, asked)
 	})
 }
+
+// ahead is a store that has dated one file by a clock which was wrong: until it is put again it is of the future.
+type ahead struct {
+	store.Store
+	name  store.Name
+	right bool
+}
+
+func (a *ahead) Put(ctx context.Context, name store.Name, data []byte) error {
+	a.right = a.right || name == a.name
+	return a.Store.Put(ctx, name, data)
+}
+
+func (a *ahead) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		for info, err := range a.Store.List(ctx, kind) {
+			if info.Name == a.name && !a.right {
+				info.Modified = info.Modified.AddDate(10, 0, 0)
+			}
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestLeaseOfTheFutureEnds: what a writer that was killed has left when the clock of the target was wrong keeps prunes from
+// removing anything as long as any other lease, and not until the time comes that it is of.
+func TestLeaseOfTheFutureEnds(t *testing.T) {
+	for _, task := range []string{"", session.PruneTask} {
+		p := besideBase(t)
+		var left store.Name
+		var data []byte
+		writer := repo.SessionOptions{Holder: repo.Holder{Task: task}}
+		require.NoError(t, p.with(func(r *repo.Repository) error {
+			return r.WithSession(context.Background(), writer, func(ctx context.Context, _ *repo.Session) error {
+				for info, err := range p.st.List(ctx, store.Lease) {
+					require.NoError(t, err)
+					left, data = info.Name, load(t, p.st, info.Name)
+				}
+				return nil
+			})
+		}))
+		require.NoError(t, p.st.Put(t.Context(), left, data))
+		p.st = &ahead{Store: p.st, name: left}
+		res, err := p.prune(smallPrune())
+		if task == "" {
+			require.NoError(t, err)
+			require.Len(t, res.Waiting, 1)
+		} else {
+			require.ErrorIs(t, err, prune.ErrBusy)
+		}
+		require.Zero(t, res.Deleted.Packs)
+		settle() // longer than a lease lasts now
+		opt := smallPrune()
+		opt.Session.Tuning.Expiry = 20 * time.Millisecond
+		for range 5 { // which may be too short for the prune itself
+			if res, err = p.prune(opt); !errors.Is(err, session.ErrLeaseLost) {
+				break
+			}
+		}
+		require.NoError(t, err)
+		require.Empty(t, res.Waiting)
+		require.Zero(t, countMarks(t, p.st))
+		p.requireWhole("a lease of the future has ended")
+	}
+}

@@ -5,6 +5,7 @@
 package forget
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -108,7 +109,8 @@ func (p *Policy) rules() []*rule {
 	week := func(t time.Time) string { y, w := t.ISOWeek(); return fmt.Sprint(y, " ", w) }
 	layout := func(l string) func(time.Time) string { return func(t time.Time) string { return t.Format(l) } }
 	return []*rule{
-		{name: "hourly", left: p.Newest.Hourly, within: p.Recent.Hourly, span: layout("2006-01-02 15")},
+		// With the zone: the hour that a clock is set back by in autumn comes twice.
+		{name: "hourly", left: p.Newest.Hourly, within: p.Recent.Hourly, span: layout("2006-01-02 15 -0700")},
 		{name: "daily", left: p.Newest.Daily, within: p.Recent.Daily, span: layout(time.DateOnly)},
 		{name: "weekly", left: p.Newest.Weekly, within: p.Recent.Weekly, span: week},
 		{name: "monthly", left: p.Newest.Monthly, within: p.Recent.Monthly, span: layout("2006-01")},
@@ -132,14 +134,32 @@ func (r *rule) judge(v *Verdict, at, newest time.Time) {
 	}
 }
 
-// Apply judges the snapshots of one group. They must be readable. Hours and days are those of the location. Where the
+// Apply judges the snapshots of one group. They must be readable. Hours and days are those of now's location. Where the
 // policy keeps none, the newest is kept: to have none left is never what somebody means who asks to keep some.
-func (p *Policy) Apply(group []repo.Listed, in *time.Location) []Verdict {
+//
+// What is of more than a day after now was made by a clock that was wrong. It is kept and counts for nothing: else it would
+// be the newest until its time has come, and every new snapshot would be dropped for it.
+func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
+	const inexact = 24 * time.Hour
+	in := now.Location()
 	verdicts := make([]Verdict, len(group))
 	for i := range group {
 		verdicts[i].Listed = group[i]
 	}
-	slices.SortStableFunc(verdicts, func(a, b Verdict) int { return moment(&b, in).Compare(moment(&a, in)) }) // newest first
+	slices.SortFunc(verdicts, func(a, b Verdict) int { // newest first; of equals that which is "latest"
+		return cmp.Or(moment(&b, in).Compare(moment(&a, in)), b.ID.Compare(a.ID))
+	})
+	past := verdicts
+	for len(past) > 0 && moment(&past[0], in).Sub(now) > inexact {
+		past[0].keep("future")
+		past = past[1:]
+	}
+	p.judge(past, in)
+	return verdicts
+}
+
+// judge judges snapshots from the newest to the oldest.
+func (p *Policy) judge(verdicts []Verdict, in *time.Location) {
 	rules := p.rules()
 	last := p.Last
 	for i := range verdicts {
@@ -163,7 +183,6 @@ func (p *Policy) Apply(group []repo.Listed, in *time.Location) []Verdict {
 	if len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Keep }) {
 		verdicts[0].keep("newest")
 	}
-	return verdicts
 }
 
 func (v *Verdict) keep(why string) { v.Keep, v.Reasons = true, append(v.Reasons, why) }

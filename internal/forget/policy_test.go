@@ -28,7 +28,8 @@ func at(text string, tags ...string) repo.Listed {
 
 // kept are the times of what a policy keeps, newest first.
 func kept(p Policy, group ...repo.Listed) (times []string) {
-	for _, v := range p.Apply(group, time.UTC) {
+	later := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, v := range p.Apply(group, later) {
 		if v.Keep {
 			times = append(times, moment(&v, time.UTC).Format("2006-01-02 15:04"))
 		}
@@ -84,10 +85,77 @@ func TestPolicy(t *testing.T) {
 func TestReasons(t *testing.T) {
 	p := Policy{Last: 1, Newest: Spans[int]{Daily: 1}, Within: Period{Days: 2}, Recent: Spans[Period]{Daily: Period{Days: 2}}}
 	var got []string
-	for _, v := range p.Apply([]repo.Listed{at("2026-03-01 10:00"), at("2026-02-28 10:00"), at("2026-02-28 09:00")}, time.UTC) {
+	later := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for _, v := range p.Apply([]repo.Listed{at("2026-03-01 10:00"), at("2026-02-28 10:00"), at("2026-02-28 09:00")}, later) {
 		got = append(got, strings.Join(v.Reasons, " "))
 	}
 	require.Equal(t, []string{"last daily within-daily within", "within-daily within", "within"}, got)
+}
+
+// TestFutureDropsNothing: what a clock that was wrong has made stays, and no policy drops for it what is of now.
+func TestFutureDropsNothing(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	of := []repo.Listed{at("2026-02-01 10:00"), at("2026-02-27 10:00"), at("2026-02-28 10:00"), at("2026-03-01 10:00")}
+	future := []repo.Listed{at("2026-03-02 13:00"), at("2035-01-01 10:00"), at("2035-01-02 10:00")}
+	for name, c := range map[string]struct {
+		policy Policy
+		want   string
+	}{
+		"last":         {Policy{Last: 1}, "last"},
+		"daily":        {Policy{Newest: Spans[int]{Daily: 2}}, "daily|daily"},
+		"within":       {Policy{Within: Period{Days: 3}}, "within|within|within"},
+		"daily within": {Policy{Recent: Spans[Period]{Daily: Period{Days: 1}}}, "within-daily|within-daily"},
+		"no such tag":  {Policy{Tags: [][]string{{"x"}}}, "newest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for i, v := range c.policy.Apply(slices.Concat(of, future), now) {
+				switch {
+				case i < len(future):
+					require.Equal(t, []string{"future"}, v.Reasons)
+				case v.Keep:
+					got = append(got, v.Reasons...)
+				}
+			}
+			require.Equal(t, c.want, strings.Join(got, "|"))
+		})
+	}
+	near := reasons(t, Policy{Last: 1}, now, at("2026-03-02 11:00"), at("2026-03-01 10:00"))
+	require.Equal(t, []string{"last", ""}, near, "a clock that is not exact is no wrong one")
+	require.Equal(t, []string{"future", "future"}, reasons(t, Policy{Last: 1}, time.Unix(0, 0), of[0], of[1]), "the clock of this machine is the wrong one")
+}
+
+// reasons returns why each snapshot is kept, newest first.
+func reasons(t *testing.T, p Policy, now time.Time, group ...repo.Listed) (why []string) {
+	t.Helper()
+	for _, v := range p.Apply(group, now) {
+		require.Equal(t, v.Keep, len(v.Reasons) > 0)
+		why = append(why, strings.Join(v.Reasons, " "))
+	}
+	return why
+}
+
+// TestNewestOfEqualsIsTheLatest: of snapshots of one moment the policy and "latest" mean the same, in any order of the input.
+func TestNewestOfEqualsIsTheLatest(t *testing.T) {
+	low, high := at("2026-03-01 10:00"), at("2026-03-01 10:00")
+	low.ID, high.ID = format.ID{1}, format.ID{2} // as repo sorts them: the last is the latest
+	for _, group := range [][]repo.Listed{{low, high}, {high, low}} {
+		v := (&Policy{Last: 1}).Apply(group, time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC))
+		require.Equal(t, high.ID, v[0].ID)
+		require.True(t, v[0].Keep)
+		require.False(t, v[1].Keep)
+	}
+}
+
+// TestHourThatComesTwice: in autumn the clock shows the same hour twice, which are two.
+func TestHourThatComesTwice(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip("this machine does not know the time zones: ", err)
+	}
+	p := Policy{Newest: Spans[int]{Hourly: 2}}
+	group := []repo.Listed{at("2026-10-24 23:30"), at("2026-10-25 00:30"), at("2026-10-25 01:30")} // 1:30, 2:30, 2:30
+	require.Equal(t, []string{"hourly", "hourly", ""}, reasons(t, p, time.Date(2026, 11, 1, 0, 0, 0, 0, berlin), group...))
 }
 
 // TestPolicyProperties: a policy keeps at least one, and what a larger number keeps includes what a smaller one does, in any order of the input.

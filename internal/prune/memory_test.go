@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/numset"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -22,6 +24,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
@@ -133,5 +136,49 @@ func TestLimit(t *testing.T) {
 	for _, text := range []string{"", "%", "-1%", "100%", "x", "-5", "NaN%"} {
 		_, err := ParseLimit(text)
 		require.Error(t, err, "%q", text)
+	}
+}
+
+// condemned is a survey of packs that two marks condemn, each of which names two thirds of them. Every fifth is needed.
+func condemned(packs int) *survey {
+	v := &survey{places: &places{}}
+	for i := range packs {
+		s := packState{id: id(uint64(i), 1), size: 1, condemned: true}
+		if i%5 == 0 {
+			s.live = 1
+		}
+		v.packs = append(v.packs, s)
+	}
+	slices.SortFunc(v.packs, func(a, b packState) int { return a.id.Compare(b.id) })
+	for part := range 2 {
+		m := &mark.Mark{Packs: []format.ID{{1, 2, 3}}} // one that is gone
+		for i := range packs {
+			if i%3 != part {
+				m.Packs = append(m.Packs, id(uint64(i), 1))
+			}
+		}
+		v.ripe = append(v.ripe, marks.Mark{Mark: m})
+	}
+	return v
+}
+
+// TestDoomedOnce: a pack that two marks condemn goes once, or is pardoned once.
+func TestDoomedOnce(t *testing.T) {
+	v := condemned(300)
+	doomed, pardoned := v.doomed()
+	require.Len(t, doomed, 240)
+	require.Len(t, pardoned, 60)
+	for _, i := range doomed {
+		require.Zero(t, v.packs[i].live)
+	}
+	slices.Sort(doomed)
+	require.Len(t, slices.Compact(doomed), 240)
+}
+
+// BenchmarkDoomed has the packs of 1.6 TB.
+func BenchmarkDoomed(b *testing.B) {
+	v := condemned(100_000)
+	for b.Loop() {
+		v.doomed()
 	}
 }

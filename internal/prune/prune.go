@@ -81,13 +81,16 @@ func once(ctx context.Context, r *repo.Repository, opt Options) (res *Result, be
 
 func (p *pruner) run(ctx context.Context) error {
 	others, err := p.others(ctx)
+	if err == nil {
+		err = p.redate(ctx, others)
+	}
 	if err != nil {
 		return err
 	}
 	for _, o := range others {
 		if o.Alive && o.Lease.Task == session.PruneTask {
 			return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
-				o.Quiet.Round(time.Second))
+				max(0, o.Quiet).Round(time.Second))
 		}
 	}
 	if p.turn.Busy() {
@@ -300,6 +303,25 @@ func (p *pruner) clear(ctx context.Context, others []session.Other) error {
 		}
 		if err := p.r.Store().Delete(ctx, others[i].Name); err != nil && !errors.Is(err, store.ErrNotExist) {
 			return fmt.Errorf("remove the lease of a writer that is gone: %w", err)
+		}
+	}
+	return nil
+}
+
+// redate writes leases of the future anew as they are, so that they have the time of now and end as others do: they were
+// put when the clock of the target was wrong, and would not end until that time comes. Who has put one and is at work soon
+// puts it again.
+func (p *pruner) redate(ctx context.Context, others []session.Other) error {
+	for i := range others {
+		if p.opt.DryRun || others[i].Quiet > -session.LeaseExpiry {
+			continue
+		}
+		data, err := object.ReadFile(ctx, p.r.Store(), others[i].Name, -1)
+		if err == nil {
+			err = p.r.Store().Put(ctx, others[i].Name, data)
+		}
+		if err != nil && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("give a lease of the future the time of now: %w", err)
 		}
 	}
 	return nil

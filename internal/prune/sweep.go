@@ -76,14 +76,16 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 
 // doomed returns the packs of ripe marks that nothing needs, and those that something does.
 func (v *survey) doomed() (doomed []int, pardoned []format.ID) {
+	met := make(map[int]bool) // two prunes at once have condemned it
 	for i := range v.ripe {
 		for _, id := range v.ripe[i].Packs {
 			at := v.find(id)
-			switch {
-			case at < 0 || slices.Contains(doomed, at):
-			case v.packs[at].live > 0:
+			if at < 0 || met[at] {
+				continue
+			}
+			if met[at] = true; v.packs[at].live > 0 {
 				pardoned = append(pardoned, id)
-			default:
+			} else {
 				doomed = append(doomed, at)
 			}
 		}

@@ -24,6 +24,8 @@ var (
 	ErrKeyInUse = errors.New("this key opened the repository just now; open it with another key to remove this one")
 	// ErrLastKey: without this key slot nobody could open the repository again.
 	ErrLastKey = errors.New("this is the last key; add another one first")
+	// ErrKeyGone: somebody else removed the key slot that this run was opened with, at the same moment.
+	ErrKeyGone = errors.New("another run has just removed the key that opened the repository; 'tidemark key list' shows what is left")
 	// ErrNoKey: no key slot matches.
 	ErrNoKey = errors.New("no matching key; 'tidemark key list' lists those there are")
 	// ErrKeyExists: the secret opens a slot already. Twice, removing one of the slots would change nothing.

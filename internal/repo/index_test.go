@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -308,6 +309,59 @@ func TestReadingNeedsNoListOfPacks(t *testing.T) {
 	f := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.List, Kind: store.Pack})
 	requireComplete(t, fresh(t, f), id, blobs(1, 30))
 	require.Zero(t, f.Matched(), "that would be slow on a large repository")
+}
+
+// overtaken is a store on which something happens when the n-th segment of the index is read.
+type overtaken struct {
+	store.Store
+	mu   sync.Mutex
+	left int
+	do   func()
+}
+
+func (o *overtaken) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	if name.Kind == store.Index {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.left--; o.left == 0 {
+			o.do()
+		}
+	}
+	return o.Store.Get(ctx, name, off, p)
+}
+
+// TestSegmentsReplacedWhileTheyAreRead: a prune puts another segment in the place of those that somebody has listed and
+// reads. Who brings an empty cache up to date knows all blobs then too, and stores none of them again.
+func TestSegmentsReplacedWhileTheyAreRead(t *testing.T) {
+	for n := 1; ; n++ {
+		st := mem.New()
+		writer := initialise(t, st)
+		data := blobs(1, 300)
+		mustBackUp(t, writer, data)
+		old := segments(t, writer)
+		require.Greater(t, len(old), 1)
+		o := &overtaken{Store: st, left: n}
+		o.do = func() {
+			var all index.Segment
+			for id, seg := range old {
+				all.Supersedes = append(all.Supersedes, id)
+				all.Packs = append(all.Packs, seg.Packs...)
+			}
+			putSegment(t, writer, &all)
+			for id := range old {
+				require.NoError(t, st.Delete(t.Context(), store.Name{Kind: store.Index, ID: id.String()}))
+			}
+		}
+		r := fresh(t, o)
+		require.NoError(t, r.Sync(t.Context()))
+		require.NotContains(t, has(t, r, data), false, "replaced when number %d was read", n)
+		require.LessOrEqual(t, len(segments(t, writer)), len(old), "and nothing is made anew")
+		if o.left > 0 {
+			require.Greater(t, n, len(old))
+			return
+		}
+		require.Len(t, segments(t, writer), 1)
+	}
 }
 
 func TestCancelledSync(t *testing.T) {

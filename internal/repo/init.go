@@ -108,9 +108,15 @@ func Vacant(ctx context.Context, st store.Store) error {
 	return err
 }
 
-// putConfig makes the repository exist, and finds out whether another program did so at the same moment.
+// putConfig makes the repository exist, and finds out whether another program did so at the same moment. It looks first: to
+// make the keys has taken a second, and what another program has made meanwhile must not be overwritten.
 func putConfig(ctx context.Context, st store.Store, raw []byte, keys *seal.Keys) error {
 	name := store.Name{Kind: store.Config}
+	if _, err := st.Stat(ctx, name); err == nil {
+		return fmt.Errorf("another program made a repository at the same moment: %w", ErrExists)
+	} else if !errors.Is(err, store.ErrNotExist) {
+		return fmt.Errorf("look for a repository: %w", err)
+	}
 	if err := st.Put(ctx, name, raw); err != nil {
 		return fmt.Errorf("write config: %w", err)
 	}

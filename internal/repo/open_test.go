@@ -329,3 +329,58 @@ func TestTwoInitsAtOnce(t *testing.T) {
 	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunker: chunker})
 	require.ErrorIs(t, err, repo.ErrExists)
 }
+
+// meanwhile is a store on which something happens once, before a file of a kind is put or removed.
+type meanwhile struct {
+	store.Store
+	kind        store.Kind
+	put, remove func()
+}
+
+func (m *meanwhile) Put(ctx context.Context, name store.Name, data []byte) error {
+	if do := m.put; do != nil && name.Kind == m.kind {
+		m.put = nil
+		do()
+	}
+	return m.Store.Put(ctx, name, data)
+}
+
+func (m *meanwhile) Delete(ctx context.Context, name store.Name) error {
+	if do := m.remove; do != nil && name.Kind == m.kind {
+		m.remove = nil
+		do()
+	}
+	return m.Store.Delete(ctx, name)
+}
+
+// TestInitOverwritesNothing: a repository that somebody has made while this one made its keys stays what it is.
+func TestInitOverwritesNothing(t *testing.T) {
+	st := mem.New()
+	inner := &meanwhile{Store: st, kind: store.Key}
+	var theirs *repo.Repository
+	inner.put = func() { theirs = initialise(t, st) }
+	_, _, err := repo.Init(t.Context(), inner, repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Params: quick, Chunker: chunker})
+	require.ErrorIs(t, err, repo.ErrExists)
+	require.Equal(t, theirs.ID(), fresh(t, st).ID())
+}
+
+// TestTwoWhoRemoveEachOthersKey: whatever comes between the steps of one, a key is left that opens the repository.
+func TestTwoWhoRemoveEachOthersKey(t *testing.T) {
+	st := mem.New()
+	r := initialise(t, st)
+	first, err := r.Slots(t.Context())
+	require.NoError(t, err)
+	second, err := r.AddSlot(t.Context(), passphrase("second"), "me@here", quick)
+	require.NoError(t, err)
+	inner := &meanwhile{Store: st, kind: store.Key}
+	mine := fresh(t, inner)
+	other := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("second"))})
+	inner.remove = func() {
+		_, err := other.RemoveSlot(t.Context(), first[0].ID.String())
+		require.NoError(t, err)
+	}
+	_, err = mine.RemoveSlot(t.Context(), second.String())
+	require.ErrorIs(t, err, repo.ErrKeyGone)
+	require.ErrorContains(t, err, "put back")
+	openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("second"))})
+}

@@ -293,10 +293,27 @@ func (r *Repository) RemoveSlot(ctx context.Context, prefix string) (format.ID, 
 	if err != nil {
 		return format.ID{}, err
 	}
-	if err := r.st.Delete(ctx, object.Named(store.Key, id)); err != nil {
+	name := object.Named(store.Key, id)
+	raw, unread := object.ReadNamed(ctx, r.st, name, -1)
+	if err := r.st.Delete(ctx, name); err != nil {
 		return format.ID{}, fmt.Errorf("remove key %s: %w", id.Short(), err)
 	}
-	return id, nil
+	// Two who remove each other's key at the same moment would leave none. Each looks after it has removed one, so at least
+	// the later of them finds out.
+	_, err = r.st.Stat(ctx, object.Named(store.Key, r.current()))
+	switch {
+	case err == nil:
+		return id, nil
+	case !errors.Is(err, store.ErrNotExist):
+		return format.ID{}, fmt.Errorf("key %s is removed; look whether the one that opened the repository is still there: %w",
+			id.Short(), err)
+	case unread != nil:
+		return format.ID{}, fmt.Errorf("remove key %s: %w", id.Short(), ErrKeyGone)
+	}
+	if err := object.Put(ctx, r.st, name, raw, true); err != nil {
+		return format.ID{}, fmt.Errorf("remove key %s: %w; put it back: %w", id.Short(), ErrKeyGone, err)
+	}
+	return format.ID{}, fmt.Errorf("remove key %s, which was put back: %w", id.Short(), ErrKeyGone)
 }
 
 // Removable returns the slot that RemoveSlot would remove, or why it would refuse to.

@@ -41,6 +41,7 @@ type syncRun struct {
 	superseded map[format.ID]bool     // another segment took their place
 	damaged    map[format.ID]struct{} // cannot be read
 	stale      bool                   // the cache holds what a segment that was superseded said
+	moved      bool                   // a segment that was listed is gone
 	packs      map[format.ID]bool     // on the target; nil: whatever is named counts
 }
 
@@ -76,36 +77,11 @@ func (x *Index) syncOnce(ctx context.Context, mode syncMode) error {
 	}
 	c := x.layers
 	s := &syncRun{x: x, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]struct{})}
-	vanished, err := s.compare(ctx)
-	if err != nil {
-		return err
-	}
-	if mode&mayDrop == 0 {
-		vanished = nil
-	}
-	if x.presentOnly { // after the segments were listed: what those name was there before
-		if s.packs, err = x.listPacks(ctx); err != nil {
+	var vanished []format.ID
+	for look := 1; look == 1 || s.moved && look <= looks; look++ {
+		var err error
+		if vanished, err = s.look(ctx, mode); err != nil {
 			return err
-		}
-	}
-	if len(s.merged) == 0 && !x.synced {
-		_, err := c.Pack(0)
-		x.second.needless = errors.Is(err, hashcache.ErrNoPack)
-	}
-	for {
-		if (len(vanished) > 0 || s.stale) && mode&mayDrop != 0 {
-			if err := c.Drop(); err != nil {
-				return fmt.Errorf("empty the cache: %w", err)
-			}
-			x.second.needless = true
-			clear(s.merged)
-		}
-		s.stale = false
-		if err := s.mergeNew(ctx); err != nil {
-			return fmt.Errorf("read index: %w", err)
-		}
-		if !s.stale || mode&mayDrop == 0 {
-			break
 		}
 	}
 	if err := s.heal(ctx, vanished, mode); err != nil {
@@ -117,9 +93,52 @@ func (x *Index) syncOnce(ctx context.Context, mode syncMode) error {
 	return nil
 }
 
+// looks is how often the segments are listed at most, when some are gone before they are read: a prune at work has put others
+// in their place, and what they name would be stored again.
+const looks = 3
+
+// look lists the segments and merges them, and returns which the cache had that are not on the target any more.
+func (s *syncRun) look(ctx context.Context, mode syncMode) (vanished []format.ID, err error) {
+	x, c := s.x, s.cache
+	if vanished, err = s.compare(ctx); err != nil {
+		return nil, err
+	}
+	if mode&mayDrop == 0 {
+		vanished = nil
+	}
+	if x.presentOnly { // after the segments were listed: what those name was there before
+		if s.packs, err = x.listPacks(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.merged) == 0 && !x.synced {
+		_, err := c.Pack(0)
+		x.second.needless = errors.Is(err, hashcache.ErrNoPack)
+	}
+	s.moved = false
+	for {
+		if (len(vanished) > 0 || s.stale) && mode&mayDrop != 0 {
+			if err := c.Drop(); err != nil {
+				return nil, fmt.Errorf("empty the cache: %w", err)
+			}
+			x.second.needless = true
+			clear(s.merged)
+		}
+		s.stale = false
+		if err := s.mergeNew(ctx); err != nil {
+			return nil, fmt.Errorf("read index: %w", err)
+		}
+		if !s.stale || mode&mayDrop == 0 {
+			return vanished, nil
+		}
+	}
+}
+
 // compare lists the segments on the target and those in the cache, and returns which the cache has and the target does
 // not.
 func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error) {
+	s.listed = nil
+	clear(s.damaged)
 	there := make(map[format.ID]bool)
 	for info, err := range s.x.st.List(ctx, store.Index) {
 		if err != nil {
@@ -196,6 +215,7 @@ func (s *syncRun) merge(id format.ID, l loadedSegment) error {
 		// Entered without its packs: the cache must not read it at the next sync and believe it.
 		l.seg = &index.Segment{}
 	case errors.Is(l.err, store.ErrNotExist):
+		s.moved = true
 		return nil // removed since it was listed; whoever did so has put another in its place
 	case l.err != nil:
 		s.damaged[id] = struct{}{}

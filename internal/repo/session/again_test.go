@@ -126,14 +126,14 @@ func TestWhatWasStoredIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// TestLookingAgainIsCheap: one look at a pack when its segment is written, one at each file when the snapshot is; a dry
-// run looks at nothing.
+// TestLookingAgainIsCheap: one look at a pack when its segment is written, one at each file when the snapshot is, and one at
+// that; a dry run looks at nothing.
 func TestLookingAgainIsCheap(t *testing.T) {
 	for name, c := range map[string]struct {
 		opt   Options
 		looks uint64
 	}{
-		"backup":  {Options{Verify: VerifyOff}, 1 + 2 + 3}, // lease; the pack, twice; the segment; lease
+		"backup":  {Options{Verify: VerifyOff}, 1 + 2 + 3 + 1}, // lease; the pack, twice; the segment; lease; snapshot
 		"dry run": {Options{DryRun: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,7 @@ type writerLease struct {
 	record lease.Lease
 	last   time.Time // when it was last renewed, by the clock of the target
 	begun  time.Time // when that was begun, by the clock of this machine
-	lost   bool      // it was expired or absent for a while; stays set
+	gaps   int       // how often it was found to have been expired, or absent, for a while
 }
 
 func newLease(st store.Store, keys *seal.Keys, opt Options) *writerLease {
@@ -111,7 +111,7 @@ func (l *writerLease) renew(ctx context.Context) error {
 func (l *writerLease) renewLocked(ctx context.Context) error {
 	begun := l.now()
 	if _, err := l.st.Stat(ctx, l.name); errors.Is(err, store.ErrNotExist) {
-		l.lost = true // somebody took this writer for dead
+		l.gaps++ // somebody took this writer for dead
 	} else if err != nil {
 		return fmt.Errorf("look at lease: %w", err)
 	}
@@ -123,7 +123,7 @@ func (l *writerLease) renewLocked(ctx context.Context) error {
 		return fmt.Errorf("look at lease: %w", err)
 	}
 	if info.Modified.Sub(l.last) > l.expiry {
-		l.lost = true
+		l.gaps++
 	}
 	l.last, l.begun = info.Modified, begun
 	return nil
@@ -154,10 +154,13 @@ func (l *writerLease) fresh() bool {
 }
 
 // wasLost reports whether there was a time since start at which others could take this writer for dead.
-func (l *writerLease) wasLost() bool {
+func (l *writerLease) wasLost() bool { return l.lapses() > 0 }
+
+// lapses returns at how many renewals that was found.
+func (l *writerLease) lapses() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lost
+	return l.gaps
 }
 
 // end stops renewing and removes the lease. Without a start it does nothing.
@@ -173,28 +176,43 @@ func (l *writerLease) end(ctx context.Context) error {
 	return l.st.Delete(ctx, l.name)
 }
 
-// stillOurs renews the lease a last time before a snapshot is published. If the lease was lost in between, packs may
-// have been removed that the snapshot relies on, so they are looked for.
-func (s *Session) stillOurs(ctx context.Context) error {
+// stillOurs renews the lease before a snapshot is published, and makes sure that what it relies on is there. If the lease was
+// lost in between, packs may have been removed that this session has not stored, so they are looked for too. It returns how
+// many lapses of the lease are made up for by that.
+func (s *Session) stillOurs(ctx context.Context) (lapses int, err error) {
+	if s.opt.DryRun {
+		return 0, nil
+	}
 	if err := s.lease.renew(ctx); err != nil {
-		return fmt.Errorf("renew lease: %w", err)
+		return 0, fmt.Errorf("renew lease: %w", err)
 	}
-	if !s.lease.wasLost() {
-		return nil
+	if lapses = s.lease.lapses(); lapses > 0 {
+		if err := s.recheck(ctx); err != nil {
+			return 0, err
+		}
 	}
-	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
-	return s.recheck(ctx)
+	return lapses, s.lookAgain(ctx)
 }
 
-// inTime is asked when a snapshot was just published. If that took so long that the lease may have expired before, what the
-// snapshot relies on is looked for again, and the snapshot is taken back if something is gone.
-func (s *Session) inTime(ctx context.Context, name store.Name) error {
-	if s.opt.DryRun || s.lease.fresh() {
+// inTime is asked when a snapshot was just published. If the lease may have lapsed since so many lapses were made up for,
+// it is renewed, which tells; if it has, what the snapshot relies on is looked for again, and the snapshot is taken back if
+// something is gone. The clock of the target is asked too, as that of a virtual machine stands still with it; and so are
+// the lapses, as the renewal in the background may have come first when this machine has slept.
+func (s *Session) inTime(ctx context.Context, name store.Name, lapses int) error {
+	if s.opt.DryRun {
 		return nil
 	}
-	err := s.stillOurs(ctx)
-	if errors.Is(err, ErrLeaseLost) {
-		if undo := s.st.Delete(ctx, name); undo != nil && !errors.Is(undo, store.ErrNotExist) {
+	there, err := s.st.Stat(ctx, name)
+	late := err == nil && there.Modified.Sub(s.lease.heard()) > s.opt.Tuning.Expiry/2
+	if !late && s.lease.fresh() && s.lease.lapses() == lapses {
+		return nil
+	}
+	if err = s.lease.renew(ctx); err == nil && s.lease.lapses() > lapses {
+		err = s.recheck(ctx)
+	}
+	if err != nil {
+		undo := s.st.Delete(context.WithoutCancel(ctx), name)
+		if undo != nil && !errors.Is(undo, store.ErrNotExist) {
 			err = fmt.Errorf("%w (and snapshot %s, which may lack something, cannot be taken back: %w)", err, name.ID, undo)
 		}
 	}
@@ -205,6 +223,7 @@ func (s *Session) inTime(ctx context.Context, name store.Name) error {
 // began. That is more than the snapshot needs, but which packs hold the subtrees it takes over from its parent is not
 // known here; a run that fails for this reason is quickly repeated, since what it stored stays in the index.
 func (s *Session) recheck(ctx context.Context) error {
+	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
 	marked, err := marks.Condemned(ctx, s.st, s.to.Keys)
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)

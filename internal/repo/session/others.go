@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -64,12 +65,7 @@ func (s *Session) Others(ctx context.Context) ([]Other, error) {
 		}
 		others = append(others, o)
 	}
-	slices.SortFunc(others, func(a, b Other) int {
-		if a.Name.ID < b.Name.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(others, func(a, b Other) int { return strings.Compare(a.Name.ID, b.Name.ID) })
 	return others, nil
 }
 

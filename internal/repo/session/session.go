@@ -340,13 +340,9 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 	if n := s.claims.open.Load(); n != 0 {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %d blobs: %w", n, ErrNotStored))
 	}
-	if !s.opt.DryRun {
-		if err := s.stillOurs(ctx); err != nil {
-			return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
-		}
-		if err := s.lookAgain(ctx); err != nil {
-			return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
-		}
+	lapses, err := s.stillOurs(ctx)
+	if err != nil {
+		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
 	start := s.opt.Tuning.Now()
 	sn.Heeds = s.heeded()
@@ -355,10 +351,12 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 		return format.ID{}, s.fail(fmt.Errorf("seal snapshot: %w", err))
 	}
 	name := object.Named(store.Snapshot, id)
-	if err := object.Put(ctx, s.st, name, data, s.opt.Verify != VerifyOff); err != nil {
-		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
+	if err = object.Put(ctx, s.st, name, data, s.opt.Verify != VerifyOff); err == nil {
+		err = s.inTime(ctx, name, lapses)
+	} else if !s.lease.fresh() { // it may be there all the same
+		_ = s.inTime(context.WithoutCancel(ctx), name, lapses)
 	}
-	if err := s.inTime(ctx, name); err != nil {
+	if err != nil {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
 	s.stored(store.Snapshot, len(data), start)

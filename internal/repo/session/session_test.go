@@ -177,6 +177,83 @@ func TestSilenceIsNoticed(t *testing.T) {
 	}
 }
 
+// asleep is a store whose user sleeps while a snapshot is put: no lease is renewed meanwhile.
+type asleep struct {
+	deaf
+	during func() // is called in the middle
+	after  error  // what comes of the snapshot
+}
+
+func (a *asleep) Put(ctx context.Context, name store.Name, data []byte) error {
+	if name.Kind != store.Snapshot {
+		return a.deaf.Put(ctx, name, data)
+	}
+	a.off.Store(true)
+	a.during()
+	a.off.Store(false)
+	if err := a.deaf.Store.Put(ctx, name, data); err != nil {
+		return err
+	}
+	return a.after
+}
+
+// TestSnapshotOfALongSleepIsTakenBack: a machine sleeps while it puts a snapshot, for so long that its lease expires, and a
+// prune of another one removes what the snapshot relies on. However the clock of this machine goes, and whether the lease is
+// renewed in the background first, the snapshot does not stay.
+func TestSnapshotOfALongSleepIsTakenBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		sleep time.Duration // with nothing removed if it is short
+		awake time.Duration // then, before the snapshot is there
+		still bool          // the clock of this machine does not go on
+		after error
+	}{
+		"sleeps":                       {sleep: 2 * time.Hour},
+		"renewed in the background":    {sleep: 2 * time.Hour, awake: 10 * time.Minute},
+		"a clock that stands still":    {sleep: 2 * time.Hour, still: true},
+		"the answer is lost":           {sleep: 2 * time.Hour, after: store.ErrGone},
+		"not long":                     {sleep: 20 * time.Minute},
+		"not long, the answer is lost": {sleep: 20 * time.Minute, after: store.ErrGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := &asleep{deaf: deaf{Store: mem.New()}, after: c.after}
+				to, _ := target(t, st)
+				opt := Options{Verify: VerifyOff}
+				if began := time.Now(); c.still {
+					opt.Tuning.Now = func() time.Time { return began }
+				}
+				long := c.sleep > LeaseExpiry
+				st.during = func() {
+					time.Sleep(c.sleep)
+					if long {
+						require.NoError(t, st.Delete(t.Context(), files(t, st, store.Pack)[0]))
+					}
+					st.off.Store(false)
+					time.Sleep(c.awake)
+				}
+				err := Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
+					add(t, s, pack.Data, []byte("blob"))
+					_, err := s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
+					return err
+				})
+				switch {
+				case c.after != nil:
+					require.ErrorIs(t, err, c.after)
+				case long:
+					require.ErrorIs(t, err, ErrLeaseLost)
+				default:
+					require.NoError(t, err)
+				}
+				if long {
+					require.Empty(t, files(t, st, store.Snapshot))
+				} else {
+					require.Len(t, files(t, st, store.Snapshot), 1)
+				}
+			})
+		})
+	}
+}
+
 // A segment is written once the oldest pack has waited long enough, however few there are.
 func TestSegmentsByTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
