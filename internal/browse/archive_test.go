@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -129,4 +130,59 @@ func TestZip(t *testing.T) {
 	require.Equal(t, fs.ModeDir|0o755, modes["top/"])
 	require.ErrorIs(t, left["/top/fifo"], browse.ErrNotRepresentable)
 	require.ErrorIs(t, left["/top/gone"], browse.ErrNoContent)
+}
+
+// TestArchiveOfOddities: what an archive cannot hold is left out and told, and costs nothing else; what the snapshot lacks is
+// told too.
+func TestArchiveOfOddities(t *testing.T) {
+	large := func(name string, n int) tree.Xattr { return tree.Xattr{Name: name, Value: stored.Noise(1, n)} }
+	odd := func() dir {
+		return dir{
+			"attributes": &tree.Node{Type: tree.File, Links: 1, Xattrs: []tree.Xattr{large("user.a", 700_000), large("user.b", 400_000), large("user.c", 10)}},
+			"device":     &tree.Node{Type: tree.CharDevice, Links: 1, Device: 14<<32 | 16_000_000},
+			"born":       &tree.Node{Type: tree.File, Links: 1, ModTime: tree.Time{Sec: 1}},
+			"before":     &tree.Node{Type: tree.File, Links: 1, ModTime: tree.Time{Sec: -86400}},
+			"partial":    &tree.Node{Type: tree.Dir, Links: 2, Outcome: tree.Unreadable, Subtree: format.ID{}},
+			"z":          []byte("the last"),
+		}
+	}
+	r := initialise(t)
+	empty := save(t, r, dir{})
+	d := odd()
+	d["partial"].(*tree.Node).Subtree = empty
+	for _, packing := range []browse.Packing{browse.Tar, browse.Zip} {
+		out, left := &bytes.Buffer{}, map[string]error{}
+		a := browse.Archive{Packing: packing, Left: func(path string, err error) { left[path] = errors.Join(left[path], err) }}
+		require.NoError(t, browse.DumpAs(t.Context(), r, save(t, r, d), "/", a, out))
+		require.ErrorIs(t, left["/partial"], browse.ErrPartial)
+		require.ErrorIs(t, left["/attributes"], browse.ErrNotRepresentable)
+		require.ErrorIs(t, left["/device"], browse.ErrNotRepresentable)
+		require.Len(t, left, 3)
+		if packing == browse.Zip {
+			zr, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+			require.NoError(t, err)
+			for _, f := range zr.File {
+				if f.Name == "born" || f.Name == "before" {
+					require.EqualValues(t, 1<<5|1, f.ModifiedDate, "1980, the first year there is")
+				}
+				if f.Name == "born" {
+					require.EqualValues(t, 1, f.Modified.Unix())
+				}
+			}
+			continue
+		}
+		names := map[string]*tar.Header{}
+		for tr := tar.NewReader(out); ; {
+			h, err := tr.Next()
+			if err == io.EOF {
+				break
+			}
+			require.NoError(t, err)
+			names[h.Name] = h
+		}
+		require.Len(t, names, 5)
+		require.Contains(t, names["attributes"].PAXRecords, "SCHILY.xattr.user.a")
+		require.NotContains(t, names["attributes"].PAXRecords, "SCHILY.xattr.user.b")
+		require.Contains(t, names["attributes"].PAXRecords, "SCHILY.xattr.user.c")
+	}
 }

@@ -23,7 +23,8 @@ const (
 type Archive struct {
 	Packing       Packing
 	Users, Groups map[uint32]string // names of owners, as the snapshot keeps them; may be nil
-	// Left is told of each object or attribute that is left out, and why: ErrNoContent, ErrNotRepresentable. May be nil.
+	// Left is told of each object or attribute that is left out, and why: ErrNoContent, ErrPartial, ErrNotRepresentable. May
+	// be nil.
 	Left func(path string, err error)
 }
 
@@ -71,12 +72,18 @@ type dumper struct {
 
 // everything visits sub itself, unless it is the nameless root, and what is beneath it.
 func (d *dumper) everything(ctx context.Context, sub *tree.Node, at string, visit Visit) error {
+	each := func(at string, n *tree.Node) error {
+		if n.Type == tree.Dir && n.Outcome == tree.Unreadable {
+			d.Left(at, ErrPartial)
+		}
+		return visit(at, n)
+	}
 	if sub.Name != "" {
-		if err := visit(at, sub); err != nil {
+		if err := each(at, sub); err != nil {
 			return err
 		}
 	}
-	return walk(ctx, d.r, sub.Subtree, at, true, visit)
+	return walk(ctx, d.r, sub.Subtree, at, true, each)
 }
 
 func clock(t tree.Time) time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }

@@ -14,6 +14,15 @@ import (
 // xattrRecord is the prefix under which star, GNU tar and libarchive keep extended attributes.
 const xattrRecord = "SCHILY.xattr."
 
+const (
+	mostDevice = 1<<21 - 1 // seven octal digits
+	// mostRecords is how many bytes of extended attributes a header gets: what archive/tar writes and reads at most, 1 MiB, less
+	// room for names and times.
+	mostRecords = 1<<20 - 64<<10
+	// recordFrame is what a record takes beside its name and value, at most.
+	recordFrame = 32
+)
+
 func (d *dumper) tar(ctx context.Context, sub *tree.Node, at string, w io.Writer) error {
 	t := tarWriter{dumper: d, tw: tar.NewWriter(w), links: links{scopes: []scope{{at: "/"}}}}
 	err := d.everything(ctx, sub, at, func(at string, n *tree.Node) error { return t.add(ctx, at, n) })
@@ -59,6 +68,10 @@ func (t *tarWriter) add(ctx context.Context, at string, n *tree.Node) error {
 			h.Typeflag = tar.TypeBlock
 		}
 		h.Devmajor, h.Devminor = int64(n.Device>>32), int64(n.Device&(1<<32-1))
+		if max(h.Devmajor, h.Devminor) > mostDevice {
+			t.Left(at, fmt.Errorf("device %d:%d: %w", h.Devmajor, h.Devminor, ErrNotRepresentable))
+			return nil
+		}
 	default:
 		t.Left(at, fmt.Errorf("a socket: %w", ErrNotRepresentable))
 		return nil
@@ -80,8 +93,10 @@ func (t *tarWriter) add(ctx context.Context, at string, n *tree.Node) error {
 }
 
 func (t *tarWriter) xattrs(at string, h *tar.Header, n *tree.Node) {
+	size := len(h.Name) + len(h.Linkname)
 	for _, x := range n.Xattrs {
-		if strings.ContainsAny(x.Name, "=\x00") {
+		record := len(x.Name) + len(x.Value) + recordFrame
+		if strings.ContainsAny(x.Name, "=\x00") || size+record > mostRecords {
 			t.Left(at, fmt.Errorf("extended attribute %q: %w", x.Name, ErrNotRepresentable))
 			continue
 		}
@@ -89,6 +104,7 @@ func (t *tarWriter) xattrs(at string, h *tar.Header, n *tree.Node) {
 			h.PAXRecords = make(map[string]string, len(n.Xattrs))
 		}
 		h.PAXRecords[xattrRecord+x.Name] = string(x.Value)
+		size += record
 	}
 }
 

@@ -3,10 +3,13 @@ package browse
 import (
 	"archive/zip"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -24,7 +27,8 @@ func (d *dumper) zip(ctx context.Context, sub *tree.Node, at string, w io.Writer
 }
 
 func (d *dumper) zipOne(ctx context.Context, zw *zip.Writer, at string, n *tree.Node) error {
-	h := &zip.FileHeader{Name: strings.TrimPrefix(at, "/"), Modified: clock(n.ModTime)}
+	h := &zip.FileHeader{Name: strings.TrimPrefix(at, "/")}
+	zipTime(h, clock(n.ModTime))
 	mode := fs.FileMode(n.Mode & 0o777)
 	for bit, flag := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
 		if n.Mode&bit != 0 {
@@ -63,4 +67,20 @@ func (d *dumper) zipOne(ctx context.Context, zw *zip.Writer, at string, n *tree.
 		return fmt.Errorf("%s: %w", at, err)
 	}
 	return nil
+}
+
+// zipTime sets the time of an entry. Its old field begins with 1980, and would tell of some time in the next century instead
+// of an earlier one; the newer field counts seconds from 1970 on, or back.
+func zipTime(h *zip.FileHeader, at time.Time) {
+	if h.Modified = at; at.Year() >= 1980 {
+		return
+	}
+	h.Modified = time.Time{}
+	h.ModifiedDate = 1<<5 | 1 //nolint:staticcheck // the first of January 1980: Modified would be written as another year
+	if sec := at.Unix(); sec >= math.MinInt32 {
+		const extendedTime, modified = 0x5455, 1
+		h.Extra = binary.LittleEndian.AppendUint16(h.Extra, extendedTime)
+		h.Extra = append(binary.LittleEndian.AppendUint16(h.Extra, 5), modified)
+		h.Extra = binary.LittleEndian.AppendUint32(h.Extra, uint32(sec))
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,10 @@ func (a *app) dumpCommand() *cobra.Command {
 		Use:   "dump [flags] SNAPSHOT[:/PATH] [PATH]",
 		Short: "Write a file, or a directory as an archive, to standard output",
 		Long: `Writes a file of a snapshot to standard output as it was, or a directory as an archive with everything in it.
-What the archive cannot hold is named on standard error.`,
+What the archive cannot hold is named on standard error. What the snapshot does not hold, since it could not be read then,
+is missing from the archive: that is named too, and the exit code is 1.
+
+A file that --target names is replaced when all is written; until then it stays as it is.`,
 		Example: `  tidemark dump latest /home/ann/notes.txt
   tidemark dump latest:/home/ann | tar -t
   tidemark dump --archive zip --target ann.zip latest /home/ann`,
@@ -50,10 +55,20 @@ What the archive cannot hold is named on standard error.`,
 			sub = join(sub, args[1])
 		}
 		as.Users, as.Groups = found.Snapshot.Users, found.Snapshot.Groups
-		as.Left = func(path string, err error) { a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err)) }
-		return a.into(target, func(w io.Writer) error {
+		missing := uint64(0)
+		as.Left = func(path string, err error) {
+			if errors.Is(err, browse.ErrNoContent) || errors.Is(err, browse.ErrPartial) {
+				missing++
+			}
+			a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err))
+		}
+		err = a.into(target, func(w io.Writer) error {
 			return browse.DumpAs(ctx, r, found.Snapshot.Tree, sub, as, w)
 		})
+		if err == nil && missing > 0 {
+			err = fmt.Errorf("the snapshot lacks the content of %s: the archive holds everything else", human.Plural(missing, "object"))
+		}
+		return err
 	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().StringVarP(&archive, "archive", "a", "tar", "form of a directory: tar or zip")
@@ -61,20 +76,44 @@ What the archive cannot hold is named on standard error.`,
 	return c
 }
 
-// into has write write to a new file, or to standard output if none is named. A file that is not complete is removed.
+// into has write write to the file target, or to standard output if none is named. What is there by that name stays until
+// all is written, and is replaced then. A device or a pipe is written to as it is.
 func (a *app) into(target string, write func(io.Writer) error) error {
 	if target == "" {
-		buffered := bufio.NewWriterSize(a.Out, 1<<18)
-		return errors.Join(write(buffered), buffered.Flush())
+		return buffered(a.Out, write)
 	}
-	f, err := os.Create(target)
+	was, err := os.Stat(target)
+	switch {
+	case err == nil && !was.Mode().IsRegular():
+		f, err := os.OpenFile(target, os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("write archive: %w", err)
+		}
+		return errors.Join(buffered(f, write), f.Close())
+	case err == nil: // perhaps by way of a link
+		if target, err = filepath.EvalSymlinks(target); err != nil {
+			return fmt.Errorf("write archive: %w", err)
+		}
+	}
+	part := filepath.Join(filepath.Dir(target), fmt.Sprintf(".tidemark-%016x.part", rand.Uint64()))
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
-	buffered := bufio.NewWriterSize(f, 1<<18)
-	err = errors.Join(write(buffered), buffered.Flush(), f.Close())
+	err = buffered(f, write)
+	if was != nil {
+		err = errors.Join(err, f.Chmod(was.Mode().Perm()))
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(part, target)
+	}
 	if err != nil {
-		err = errors.Join(err, os.Remove(target))
+		err = errors.Join(err, os.Remove(part))
 	}
 	return err
+}
+
+func buffered(to io.Writer, write func(io.Writer) error) error {
+	w := bufio.NewWriterSize(to, 1<<18)
+	return errors.Join(write(w), w.Flush())
 }

@@ -56,6 +56,9 @@ started again: what is there and equal is left alone.
 If a snapshot cannot be read, it may be the latest: then "latest" is refused, so that no older state takes the place of newer
 files unnoticed, and the newest snapshot that can be read is named. With its ID the command goes on.
 
+--delete removes nothing from directories that are only on the way to what was backed up: of /home, if that was /home/ann,
+the snapshot knows nothing else. What a rule left out of the backup is not in the snapshot, and is removed.
+
 What the target cannot hold, such as owners when you are not root, is no failure: it is counted and told at the end, and
 for each object with --verbose.`,
 		Example: `  tidemark restore latest --target /tmp/back
@@ -109,7 +112,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	defer a.expose(ctx, "restore", []string{found.ID.String()}, l)()
 	stop := a.print.Watch(ctx, l)
 	par := a.spec.Parallel(processors.Count(), options.Media{}).Workers
-	result, err := restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Take: take}, to,
+	result, err := restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources, Take: take}, to,
 		restore.Parallel{Workers: max(par.Readers, par.Compressors)}, l)
 	if err == nil {
 		l.Phase(report.Done)

@@ -150,7 +150,7 @@ func (e *engine) restorePart(ctx context.Context, sel restore.Selection, to rest
 		if err != nil {
 			return err
 		}
-		sel.Tree = found.Snapshot.Tree
+		sel.Tree, sel.Sources = found.Snapshot.Tree, found.Snapshot.Sources
 		_, err = restore.Run(ctx, r, sel, to, restore.Parallel{Workers: 2}, e.ledger)
 		return err
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/restore/access"
 	"github.com/tidemark-backup/tidemark/internal/restore/removal"
 	"github.com/tidemark-backup/tidemark/internal/restore/same"
+	"github.com/tidemark-backup/tidemark/internal/restore/spelling"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -19,13 +20,14 @@ import (
 type dir struct {
 	parent   *dir
 	name     string
-	path     string     // inside the snapshot
-	there    bool       // it exists in the target: it does not in a dry run, or while it is still to be made
-	dev, ino uint64     // which directory it is; zero: not known
-	node     *tree.Node // nil: its metadata is left as it is
-	later    *tree.Node // still to be made, when something is to be put into it
-	broken   bool       // could not be made
-	scope    uint64     // of inode numbers: changes where a file system was mounted
+	path     string         // inside the snapshot
+	there    bool           // it exists in the target: it does not in a dry run, or while it is still to be made
+	dev, ino uint64         // which directory it is; zero: not known
+	node     *tree.Node     // nil: its metadata is left as it is
+	later    *tree.Node     // still to be made, when something is to be put into it
+	broken   bool           // could not be made
+	names    spelling.Names // what the snapshot has in it; nil if that does not matter
+	scope    uint64         // of inode numbers: changes where a file system was mounted
 
 	fresh bool // made by this run: whatever is in it, somebody else put there
 	plain bool // fresh, and what is made in it has nothing but what it is given: localfs.Maker may make it
@@ -67,6 +69,7 @@ func (j *job) end(d *dir) {
 			j.tell(d.path, "restore", err)
 		}
 		j.handles.drop(d)
+		j.spellings.Forget(d)
 		d = d.parent
 	}
 }
@@ -130,12 +133,13 @@ func (j *job) finishNew(h *localfs.Dir, d *dir) []localfs.Problem {
 	return h.Apply(".", n, j.to.Apply)
 }
 
-// rename gives what is finished in d, which in is, its name. In a directory of ours it takes nobody's place.
-func (d *dir) rename(in *localfs.Dir, temp, name string) (err error) {
-	if d.fresh {
-		err = d.appeared(in.RenameNew(temp, name))
-	} else {
+// rename gives what is finished in d, which in is, its name. It takes nobody's place unless that was found there and is to
+// go.
+func (d *dir) rename(in *localfs.Dir, temp, name string, replaces bool) (err error) {
+	if replaces {
 		err = in.Rename(temp, name)
+	} else {
+		err = appeared(in.RenameNew(temp, name))
 	}
 	if err != nil {
 		return fmt.Errorf("give it its name: %w", err)
@@ -143,9 +147,9 @@ func (d *dir) rename(in *localfs.Dir, temp, name string) (err error) {
 	return nil
 }
 
-// appeared explains why something could not be made in d by a call that makes new things only.
-func (d *dir) appeared(err error) error {
-	if d.fresh && errors.Is(err, fs.ErrExist) {
+// appeared explains why something could not be made by a call that makes new things only.
+func appeared(err error) error {
+	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %w", errAppeared, err)
 	}
 	return err

@@ -24,8 +24,11 @@ var (
 	errPartial   = errors.New("this directory could not be listed completely when it was backed up: entries may be missing")
 	errNoContent = errors.New("its content could not be read when it was backed up: there is nothing to restore")
 	errWrongBlob = errors.New("the repository delivered other bytes than were backed up; nothing was written")
-	errAppeared  = errors.New("something by that name has appeared in a directory that this restore has made: " +
+	errAppeared  = errors.New("something by that name has appeared there since the restore began: " +
 		"somebody else writes there, or the file system does not tell such names apart; it is left as it is")
+	errClash      = errors.New("the file system does not tell such names apart: restore one of them to another place")
+	errSpelling   = errors.New("the file system lists it by another name, and which one is not known: nothing is deleted here")
+	errOnTheWay   = errors.New("this directory is only on the way to what was backed up: nothing else in it is deleted")
 	errSwapped    = errors.New("somebody has put another directory in its place")
 	errNotEntered = errors.New("the file system that is mounted here is not in the snapshot: nothing in it is deleted")
 	errOurName    = errors.New("a restore gives such names to files it has not finished, and something may come to lie there: " +

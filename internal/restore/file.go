@@ -25,7 +25,8 @@ type file struct {
 	temp string // the name it has until it is whole; empty: written under its own
 	link *link  // other names of it wait
 
-	theirs bool // what is there under the name may be anything
+	theirs   bool // what is there under the name may be anything
+	replaces bool // what is there under the name is to go
 
 	left   atomic.Int64 // chunks not written, and one for the walk
 	sparse atomic.Bool  // it has holes
@@ -70,11 +71,13 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
 	}
 	w.window.weight += fileWeight
 	end := uint64(len(n.Content.Inline))
+	data := end
 	err := same.Chunks(ctx, w.repo.LoadBlob, &n.Content, func(c tree.Chunk, off uint64) error {
 		if c.IsHole() {
 			f.sparse.Store(true)
 		} else {
 			end = off + c.Len
+			data += c.Len
 		}
 		if c.IsHole() || f.hopeless() {
 			return nil
@@ -89,6 +92,9 @@ func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
 		w.fail(f, err)
 	}
 	f.sized = end == n.Size
+	if !f.hopeless() && data < n.Size {
+		w.ledger.Bytes.Restored.Add(n.Size - data) // holes are in place as soon as the file has its size
+	}
 	if len(n.Content.Inline) > 0 {
 		w.clock.Enter(report.Write)
 		w.write(f, n.Content.Inline, 0)
@@ -129,6 +135,11 @@ func (w *walker) meetsIn(ctx context.Context, in *localfs.Dir, f *file) (keep bo
 		return w.to.DryRun && w.pretend(f), nil
 	case err != nil:
 		return false, err
+	}
+	if err := w.clash(f.dir, in, f.node.Name); err != nil {
+		return false, err
+	}
+	switch {
 	case !w.replaces(&f.node, &st):
 		f.theirs = f.link != nil && w.trusting() && (st.Type != tree.File || st.Mtime != f.node.ModTime || !w.identical(ctx, in, &f.node))
 		w.kept(f)
@@ -138,11 +149,11 @@ func (w *walker) meetsIn(ctx context.Context, in *localfs.Dir, f *file) (keep bo
 	case w.to.DryRun:
 		return w.pretend(f), nil
 	}
-	f.temp = temp.Name(f.node.Name)
-	if st.Type != tree.File {
+	f.temp, f.replaces = temp.Name(f.node.Name), true
+	if st.Type == tree.Dir {
 		return false, w.clear(in, f.node.Name, &st)
 	}
-	return false, removal.Unprotect(in, f.node.Name)
+	return false, removal.Unprotect(in, f.node.Name) // it stays until there is something to put in its place
 }
 
 // is reports whether f is there already, of which st tells, and gives it the metadata that it lacks. A file with more
@@ -259,7 +270,7 @@ func (j *job) create(in *localfs.Dir, f *file) (w *localfs.Writer, err error) {
 	default:
 		w, err = in.CreateFile(name)
 	}
-	return w, f.dir.appeared(err)
+	return w, appeared(err)
 }
 
 // write puts verified bytes at their place.
@@ -321,7 +332,7 @@ func (j *job) complete(f *file) error {
 		return err
 	}
 	if f.temp != "" {
-		if err := f.dir.rename(in, f.temp, f.node.Name); err != nil {
+		if err := f.dir.rename(in, f.temp, f.node.Name, f.replaces); err != nil {
 			return err
 		}
 	}

@@ -156,9 +156,16 @@ func (j *job) joinIn(first *localfs.Dir, old string, in *localfs.Dir, name *link
 		return err
 	}
 	as := name.node.Name
-	switch err := in.Lstat(as, &here); {
-	case err == nil && here.Ino == there.Ino && here.Dev == there.Dev:
+	err := in.Lstat(as, &here)
+	if err == nil && here.Ino == there.Ino && here.Dev == there.Dev {
 		return errSame
+	}
+	if err == nil {
+		if err := j.clash(name.dir, in, as); err != nil {
+			return err
+		}
+	}
+	switch {
 	case err == nil && !j.replaces(&name.node, &here) && j.to.Overwrite != IfChanged:
 		return errKept
 	case j.to.DryRun:
@@ -173,7 +180,7 @@ func (j *job) joinIn(first *localfs.Dir, old string, in *localfs.Dir, name *link
 	if name.node.Flags != 0 { // an immutable or append-only object takes no further name
 		_ = first.Unprotect(old)
 	}
-	err := in.Link(first, old, as)
+	err = in.Link(first, old, as)
 	if err != nil && name.node.Type == tree.File {
 		err = j.copyInstead(first, old, in, name, err)
 	}

@@ -36,6 +36,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore/damage"
+	"github.com/tidemark-backup/tidemark/internal/restore/spelling"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -65,6 +66,9 @@ func ParseOverwrite(name string) (Overwrite, error) {
 type Selection struct {
 	Tree format.ID // root page of the snapshot's tree
 	Sub  string    // a path inside the snapshot: the content of that directory, or that one file; "" or "/": all
+	// Sources are the absolute paths that the snapshot was made of. What it holds beside these are directories on the way to
+	// them, of which it does not know what else was in them: there --delete removes nothing. None: everything is a source.
+	Sources []string
 	// Take decides about a path inside the snapshot: whether it is restored, and whether to look below it. Nil: all.
 	Take func(path string, typ tree.Type) (take, enter bool)
 }
@@ -184,6 +188,9 @@ type job struct {
 	mu     sync.Mutex
 	result Result
 	links  map[linkKey][]*link
+
+	places    []string // of the sources inside the snapshot; nil if nothing is to be deleted, or everything is a source
+	spellings spelling.Dirs[*dir]
 }
 
 // ending ends what others wait for when one of them has failed: a gate may let nobody through for long.

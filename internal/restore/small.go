@@ -117,9 +117,9 @@ func (w *worker) makeIn(s *small, content []byte) ([]localfs.Problem, error) {
 		name = temp.Name(name)
 	}
 	made, ps, err := w.maker.File(in, name, content, &w.node)
-	err = s.dir.appeared(err)
+	err = appeared(err)
 	if err == nil && name != s.name {
-		err = s.dir.rename(in, name, s.name)
+		err = s.dir.rename(in, name, s.name, false)
 	}
 	if err == nil {
 		return ps, nil

@@ -81,7 +81,7 @@ func (j *job) verifyFile(ctx context.Context, d *dir, n *tree.Node, at string, h
 		err = same.Content(ctx, j.repo.LoadBlob, f, n, h)
 	}
 	if err != nil {
-		if j.to.Overwrite != Always && errors.Is(err, same.ErrDiffers) {
+		if errors.Is(err, same.ErrDiffers) && j.spared(f, n) {
 			return // it was left as it was on purpose
 		}
 		j.tell(at, "verify", err)
@@ -89,4 +89,11 @@ func (j *job) verifyFile(ctx context.Context, d *dir, n *tree.Node, at string, h
 	}
 	j.ledger.Objects.Verified.Add(1)
 	j.ledger.Bytes.Verified.Add(n.Size)
+}
+
+// spared reports whether the open file can be one that the overwrite rule left as it was, other than n. What a restore has
+// written has the size and the time of the snapshot.
+func (j *job) spared(f *localfs.File, n *tree.Node) bool {
+	st := f.Opened()
+	return j.trusting() && (st.Size != n.Size || st.Mtime != n.ModTime)
 }

@@ -48,6 +48,9 @@ func (j *job) root(ctx context.Context) (*start, error) {
 	if s.only != nil {
 		s.dir.node, s.dir.path = nil, path.Dir(s.dir.path)
 	}
+	if err := j.findSources(ctx); err != nil {
+		return nil, err
+	}
 	return s, j.openTarget(ctx, s.dir)
 }
 
@@ -120,6 +123,9 @@ func (w *walker) directory(ctx context.Context, d *dir, root format.ID) error {
 	var keep map[string]bool
 	if w.to.Delete && d.there && !d.fresh {
 		keep = map[string]bool{}
+	}
+	if !d.fresh {
+		d.names = func(yield func(string)) error { return w.names(ctx, d, root, yield) }
 	}
 	err := tree.Walk(ctx, w.repo.LoadBlob, root, func(n *tree.Node) error {
 		if keep != nil {
@@ -249,6 +255,11 @@ func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
 	}
 	var st localfs.Stat
 	err := in.Lstat(n.Name, &st)
+	if err == nil {
+		if err := w.clash(d.parent, in, n.Name); err != nil {
+			return err
+		}
+	}
 	switch {
 	case err == nil && st.Type == tree.Dir:
 		if d.node != nil && !w.to.DryRun && st.Attr&(localfs.AttrImmutable|localfs.AttrAppend) != 0 {
@@ -329,7 +340,7 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 	w.owned(n)
 	err := w.in(d, func(h *localfs.Dir) error {
 		if !d.fresh {
-			if done, err := w.meetsSpecial(h, n, at); done || err != nil {
+			if done, err := w.meetsSpecial(d, h, n, at); done || err != nil {
 				return err
 			}
 		}
@@ -357,7 +368,7 @@ func (w *walker) special(d *dir, n *tree.Node, at string) {
 func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.Problem, error) {
 	if !w.trusting() {
 		if err := makeNode(in, n, n.Name); err != nil {
-			return nil, d.appeared(err)
+			return nil, appeared(err)
 		}
 		if d.plain {
 			return w.maker.Entry(in, n.Name, n, firstNodeMode), nil
@@ -375,7 +386,7 @@ func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.P
 	what := w.to.Apply
 	what.SkipFlags = true
 	ps := in.Apply(as, n, what)
-	if err := d.rename(in, as, n.Name); err != nil {
+	if err := d.rename(in, as, n.Name, false); err != nil {
 		_ = in.Remove(as, false)
 		return ps, err
 	}
@@ -384,13 +395,18 @@ func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.P
 
 // meetsSpecial looks at what is there under the name of n. done is true when nothing needs to be made. An error says that
 // it is n already (errSame), or may not be replaced (errKept); else what is in the way is removed.
-func (w *walker) meetsSpecial(in *localfs.Dir, n *tree.Node, at string) (done bool, err error) {
+func (w *walker) meetsSpecial(d *dir, in *localfs.Dir, n *tree.Node, at string) (done bool, err error) {
 	var st localfs.Stat
 	switch err := in.Lstat(n.Name, &st); {
 	case errors.Is(err, localfs.ErrVanished):
 		return w.to.DryRun, nil
 	case err != nil:
 		return false, err
+	}
+	if err := w.clash(d, in, n.Name); err != nil {
+		return false, err
+	}
+	switch {
 	case !w.replaces(n, &st):
 		return false, errKept
 	case isSpecial(in, n, &st):

@@ -80,7 +80,7 @@ func (n *Node) Events() []any {
 	e := &event.Node{
 		Type: "node", Snapshot: n.Match, Name: f.Name, NodeType: typeName(f.Type), Path: event.NewPath(n.Path),
 		UID: f.UID, GID: f.GID, User: n.Names.Users[f.UID], Group: n.Names.Groups[f.GID],
-		Mode: f.Mode, Permissions: permissions(f), ModTime: moment(f.ModTime), ChangeTime: moment(f.Changed),
+		Mode: f.Mode, Permissions: permissions(f), ModTime: written(f.ModTime), ChangeTime: written(f.Changed),
 		Inode: f.Inode, Links: f.Links,
 	}
 	if n.Match != "" {
@@ -172,8 +172,10 @@ func optional(t *tree.Time) *time.Time {
 	if t == nil {
 		return nil
 	}
-	at := moment(*t)
+	at := written(*t)
 	return &at
 }
+
+func written(t tree.Time) time.Time { return event.Moment(t.Sec, t.Nsec) }
 
 func stamp(t tree.Time) string { return moment(t).Format("2006-01-02 15:04:05") }

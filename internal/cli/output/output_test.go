@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -49,6 +50,20 @@ func TestOutcomeIsShown(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(raw), `"outcome":`)
 	}
+}
+
+// A file can have a time that RFC 3339 has no form for. It does not cost the line, nor all that follow.
+func TestTimesOfAnyYear(t *testing.T) {
+	for _, sec := range []int64{math.MinInt64, -100_000_000_000, 253_402_300_800, math.MaxInt64} {
+		at := tree.Time{Sec: sec}
+		n := &Node{Path: "/a", Node: &tree.Node{Name: "a", Type: tree.File, ModTime: at, Changed: at, Access: &at, Born: &at}}
+		_, err := json.Marshal(n.Events()[0])
+		require.NoError(t, err, "%d", sec)
+	}
+	at := tree.Time{Sec: 1_700_000_000, Nsec: 5}
+	raw, err := json.Marshal((&Node{Path: "/a", Node: &tree.Node{Name: "a", Type: tree.File, ModTime: at}}).Events()[0])
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `:20.000000005`)
 }
 
 func TestTableAlignsColumnsOfAnyWidth(t *testing.T) {

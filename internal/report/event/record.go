@@ -28,6 +28,20 @@ func Escape(path string) (text string, raw []byte) {
 	return human.EscapeInvalid(path), []byte(path)
 }
 
+// Moment is a time as RFC 3339 can hold it, in years of four digits wherever on Earth: an earlier or later one becomes the first
+// or the last. sec counts from 1970.
+func Moment(sec int64, nsec uint32) time.Time {
+	first := time.Date(0, 1, 2, 0, 0, 0, 0, time.UTC)
+	last := time.Date(9999, 12, 30, 23, 59, 59, 999_999_999, time.UTC)
+	switch {
+	case sec < first.Unix():
+		return first
+	case sec > last.Unix():
+		return last
+	}
+	return time.Unix(sec, int64(nsec))
+}
+
 // Snapshot is a line of `snapshots`, and the first line of `ls`.
 type Snapshot struct {
 	Type       string    `json:"message_type"` // "snapshot"
@@ -80,7 +94,7 @@ type Node struct {
 // Change is a line of `diff`.
 type Change struct {
 	Type     string `json:"message_type"` // "change"
-	Modifier string `json:"modifier"`     // "+", "-", "M", "U", "T"
+	Modifier string `json:"modifier"`     // "+", "-", "T", or of "MU?" what holds
 	Path
 }
 

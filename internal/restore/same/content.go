@@ -52,13 +52,15 @@ func Content(ctx context.Context, load Loader, f *localfs.File, n *tree.Node, h 
 		if string(p) != string(n.Content.Inline) {
 			return ErrDiffers
 		}
-		return nil
+		return isZero(f, uint64(len(p)), n.Size-uint64(len(p)))
 	}
 	var buf []byte
-	return Chunks(ctx, load, &n.Content, func(c tree.Chunk, off uint64) error {
+	end := uint64(0)
+	err := Chunks(ctx, load, &n.Content, func(c tree.Chunk, off uint64) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		end = off + c.Len
 		if c.IsHole() {
 			return isZero(f, off, c.Len)
 		}
@@ -74,10 +76,17 @@ func Content(ctx context.Context, load Loader, f *localfs.File, n *tree.Node, h 
 		}
 		return nil
 	})
+	if err != nil || end >= n.Size {
+		return err
+	}
+	return isZero(f, end, n.Size-end) // a hole at the end need not be told of
 }
 
 // isZero checks that a range holds no data but zeros; holes are not read.
 func isZero(f *localfs.File, off, n uint64) error {
+	if n == 0 {
+		return nil
+	}
 	buf := make([]byte, 64<<10)
 	return f.Extents(off+n, func(at, length uint64, hole bool) error {
 		if hole || at+length <= off {
