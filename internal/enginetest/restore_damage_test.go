@@ -74,7 +74,8 @@ func (s *spoiled) Get(ctx context.Context, name store.Name, off int64, p []byte)
 	return nil
 }
 
-// withCopies makes copies of the same files in several folders, more of them than fit into the first windows.
+// withCopies makes copies of the same files in several folders, more of them than fit into the first windows, and large files
+// that no frame holds a part of all.
 func withCopies(t *testing.T, src string) (files map[string]string) {
 	t.Helper()
 	files = map[string]string{}
@@ -84,7 +85,9 @@ func withCopies(t *testing.T, src string) (files map[string]string) {
 			files[fmt.Sprintf("d%d/f%04d", copies, i)] = data
 		}
 	}
-	files["large"] = string(testkit.Noise(9, 5<<20))
+	for i := range 6 {
+		files[fmt.Sprintf("large%d", i)] = string(testkit.Noise(uint64(10_000+i), 1<<20))
+	}
 	written(t, src, files)
 	return files
 }
