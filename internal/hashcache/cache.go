@@ -37,6 +37,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache/runs"
+	"github.com/tidemark-backup/tidemark/internal/hashcache/wary"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
@@ -328,7 +329,7 @@ func (c *Cache) prepare(repo [16]byte) error {
 	err := c.read(func(tx *bolt.Tx) error {
 		meta := bucket(tx, bucketMeta)
 		if meta == nil {
-			name, _ := tx.Cursor().First()
+			name, _ := wary.First(tx.Cursor())
 			if fresh = name == nil; !fresh {
 				return errForeign
 			}

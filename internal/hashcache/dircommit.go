@@ -8,6 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache/wary"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -156,7 +157,7 @@ func (w *commit) forgetWriters(tx *bolt.Tx) error {
 	}
 	writers, kept := bucket(tx, bucketWriters), bucket(tx, bucketKept)
 	var gone [][]byte
-	err := writers.ForEach(func(k, v []byte) error {
+	err := wary.Each(writers, func(k, v []byte) error {
 		id, err := parseWriter(k, v)
 		if !live.snapshots[id] {
 			gone = append(gone, append([]byte(nil), k...))
@@ -267,7 +268,7 @@ func (c *Cache) sweepDirs() error {
 // end.
 func deadDirs(tx *bolt.Tx, live *liveSet, after []byte, step int) (gone [][]byte, last []byte, err error) {
 	cursor, kept := bucket(tx, bucketDirs).Cursor(), bucket(tx, bucketKept)
-	k, v := cursor.First()
+	k, v := wary.First(cursor)
 	if after != nil {
 		if k, v = cursor.Seek(after); string(k) == string(after) {
 			k, v = cursor.Next()

@@ -9,6 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache/wary"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -50,7 +51,7 @@ func (c *Cache) SetLiveSnapshots(ids []format.ID) error {
 func (c *Cache) readWriters(snapshots map[format.ID]bool) error {
 	set := &liveSet{snapshots: snapshots, writers: make(map[uint32]format.ID)}
 	err := c.view("read writers of directories", func(tx *bolt.Tx) error {
-		return bucket(tx, bucketWriters).ForEach(func(k, v []byte) error {
+		return wary.Each(bucket(tx, bucketWriters), func(k, v []byte) error {
 			id, err := parseWriter(k, v)
 			if err == nil && snapshots[id] {
 				set.writers[binary.BigEndian.Uint32(k)] = id
@@ -80,7 +81,7 @@ func parseWriter(k, v []byte) (format.ID, error) {
 func (c *Cache) DirSnapshots() ([]format.ID, error) {
 	var ids []format.ID
 	err := c.view("list writers of directories", func(tx *bolt.Tx) error {
-		return bucket(tx, bucketWriters).ForEach(func(k, v []byte) error {
+		return wary.Each(bucket(tx, bucketWriters), func(k, v []byte) error {
 			id, err := parseWriter(k, v)
 			ids = append(ids, id)
 			return err

@@ -8,6 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/tidemark-backup/tidemark/internal/hashcache/runs"
+	"github.com/tidemark-backup/tidemark/internal/hashcache/wary"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -17,7 +18,7 @@ import (
 func (c *Cache) Segments() ([]format.ID, error) {
 	var ids []format.ID
 	err := c.view("list merged segments", func(tx *bolt.Tx) error {
-		return bucket(tx, bucketSegments).ForEach(func(k, _ []byte) error {
+		return wary.Each(bucket(tx, bucketSegments), func(k, _ []byte) error {
 			if len(k) != format.IDSize {
 				return fmt.Errorf("segment of %d bytes: %w", len(k), ErrDamaged)
 			}
@@ -93,7 +94,7 @@ func enterPack(tx *bolt.Tx, info PackInfo) (uint32, error) {
 		return binary.BigEndian.Uint32(v), putProven(packs, slices.Clone(v), value)
 	}
 	n := uint32(0)
-	if last, v := packs.Cursor().Last(); last != nil {
+	if last, v := wary.Last(packs.Cursor()); last != nil {
 		if _, ok := proven(last, v, packSize); !ok || len(last) != 4 {
 			return 0, fmt.Errorf("newest pack: %w", ErrDamaged) // a number would be given out twice
 		}

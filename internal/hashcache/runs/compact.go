@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache/wary"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -156,7 +157,7 @@ func (x *Index) removeUnlisted() error {
 		err := x.db.View("list runs", func(tx *bolt.Tx) error {
 			listed := tx.Bucket([]byte(bucketRuns))
 			cursor := tx.Bucket([]byte(bucketBlobs)).Cursor()
-			for k, _ := cursor.First(); k != nil && !found; k, _ = cursor.Next() {
+			for k, _ := wary.First(cursor); k != nil && !found; k, _ = cursor.Next() {
 				if listed.Get(k) == nil {
 					if len(k) != 4 {
 						return fmt.Errorf("run: %w", ErrDamaged)
@@ -202,7 +203,7 @@ func newRunReader(tx *bolt.Tx, n uint32, after *format.ID) (*runReader, error) {
 	}
 	r := &runReader{cursor: b.Cursor(), run: n}
 	if after == nil {
-		_, v := r.cursor.First()
+		_, v := wary.First(r.cursor)
 		return r, r.enter(v)
 	}
 	_, v := r.cursor.Seek(after[:])

@@ -8,6 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache/wary"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -185,7 +186,7 @@ func readFilter(tx *bolt.Tx, r *run) (filter, error) {
 		return nil, fmt.Errorf("filter of run %d: %w", r.number, ErrDamaged)
 	}
 	f := make(filter, int64(r.blocks)*filterBlock)
-	err := chunks.ForEach(func(k, v []byte) error {
+	err := wary.Each(chunks, func(k, v []byte) error {
 		if len(k) != 4 {
 			return fmt.Errorf("filter of run %d: %w", r.number, ErrDamaged)
 		}

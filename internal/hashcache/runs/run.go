@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/hashcache/wary"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -39,7 +40,7 @@ func parseRun(k, v []byte) (run, error) {
 // listRuns returns the runs from the oldest to the newest.
 func listRuns(tx *bolt.Tx, dst []run) ([]run, error) {
 	cursor := tx.Bucket([]byte(bucketRuns)).Cursor()
-	for k, v := cursor.First(); k != nil; k, v = cursor.Next() {
+	for k, v := wary.First(cursor); k != nil; k, v = cursor.Next() {
 		r, err := parseRun(k, v)
 		if err != nil {
 			return nil, err
