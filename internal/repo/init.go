@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/founding"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -74,20 +75,39 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 		result.RecoveryKey = text
 		secrets = append(secrets[:len(secrets):len(secrets)], Secret{Method: keyfile.Recovery, Value: secret})
 	}
-	key := unlocked{master: master, keys: keys}
-	for i, secret := range secrets {
-		slot, err := putSlot(ctx, st, master, secret, opt.Params, opt.Label, now)
+	var wrapped [][]byte // all before the first is put, so that others do not see some of them for long
+	for _, secret := range secrets {
+		raw, err := wrapSlot(master, secret, opt.Params, opt.Label, now)
 		if err != nil {
 			return nil, nil, err
 		}
-		if i == 0 {
-			key.slot = slot
-		}
+		wrapped = append(wrapped, raw)
 	}
-	if err := putConfig(ctx, st, rawConfig, keys); err != nil {
+	var slots []format.ID
+	for _, raw := range wrapped {
+		slot, failed := storeSlot(ctx, st, raw)
+		if err = failed; err != nil {
+			break
+		}
+		slots = append(slots, slot)
+	}
+	if err == nil {
+		err = founding.Await(ctx, st, slots, opt.Open.Notify)
+	}
+	if errors.Is(err, founding.ErrTaken) {
+		err = fmt.Errorf("%w: %w", err, ErrExists)
+	}
+	if err != nil {
+		withdraw(ctx, st, slots)
 		return nil, nil, err
 	}
-	return newRepository(ctx, st, conf, key, opt.Open), result, nil
+	if err := putConfig(ctx, st, rawConfig, keys); err != nil {
+		if errors.Is(err, ErrExists) { // otherwise the config may be there all the same, and they be its only keys
+			withdraw(ctx, st, slots)
+		}
+		return nil, nil, err
+	}
+	return newRepository(ctx, st, conf, unlocked{master: master, keys: keys, slot: slots[0]}, opt.Open), result, nil
 }
 
 // Vacant refuses a place that holds a repository, as Init does, also one that has lost its config: beside a new master
@@ -108,15 +128,16 @@ func Vacant(ctx context.Context, st store.Store) error {
 	return err
 }
 
-// putConfig makes the repository exist, and finds out whether another program did so at the same moment. It looks first: to
-// make the keys has taken a second, and what another program has made meanwhile must not be overwritten.
+// withdraw removes keys of which there is no config, so that they open nothing. What cannot be removed does no harm.
+func withdraw(ctx context.Context, st store.Store, slots []format.ID) {
+	for _, id := range slots {
+		_ = st.Delete(context.WithoutCancel(ctx), object.Named(store.Key, id))
+	}
+}
+
+// putConfig makes the repository exist, and finds out whether another program did so at the same moment.
 func putConfig(ctx context.Context, st store.Store, raw []byte, keys *seal.Keys) error {
 	name := store.Name{Kind: store.Config}
-	if _, err := st.Stat(ctx, name); err == nil {
-		return fmt.Errorf("another program made a repository at the same moment: %w", ErrExists)
-	} else if !errors.Is(err, store.ErrNotExist) {
-		return fmt.Errorf("look for a repository: %w", err)
-	}
 	if err := st.Put(ctx, name, raw); err != nil {
 		return fmt.Errorf("write config: %w", err)
 	}
@@ -128,7 +149,7 @@ func putConfig(ctx context.Context, st store.Store, raw []byte, keys *seal.Keys)
 		return fmt.Errorf("read back config: %w", err)
 	}
 	if err := config.Verify(back, keys); errors.Is(err, format.ErrCorrupt) {
-		return fmt.Errorf("another program made a repository at the same moment: %w", ErrExists)
+		return fmt.Errorf("%w: %w", founding.ErrTaken, ErrExists)
 	} else if err != nil {
 		return fmt.Errorf("read back config: %w", err)
 	}

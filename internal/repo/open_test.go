@@ -1,9 +1,16 @@
 package repo_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,7 +49,9 @@ func TestInitAndOpen(t *testing.T) {
 	}
 }
 
-func TestTheSameKeyIsNotAddedTwice(t *testing.T) {
+func TestTheSameKeyIsNotAddedTwice(t *testing.T) { synctest.Test(t, theSameKeyIsNotAddedTwice) }
+
+func theSameKeyIsNotAddedTwice(t *testing.T) {
 	st := mem.New()
 	// What an interrupted Init leaves: the same secret for another master key. It is no way in, and in nobody's way.
 	other := mem.New()
@@ -119,7 +128,9 @@ func TestInitRefuses(t *testing.T) {
 
 // Whichever operation of Init fails, the error is reported and Init can be repeated with the same passphrase, whose
 // older slot belongs to another master key.
-func TestInitIsRepeatableAfterAnyFault(t *testing.T) {
+func TestInitIsRepeatableAfterAnyFault(t *testing.T) { synctest.Test(t, initIsRepeatableAfterAnyFault) }
+
+func initIsRepeatableAfterAnyFault(t *testing.T) {
 	opt := repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Recovery: true, Params: quick, Chunker: chunker}
 	for i := 1; ; i++ {
 		st := mem.New()
@@ -328,6 +339,62 @@ func TestTwoInitsAtOnce(t *testing.T) {
 	st := &rival{mem.New(), bytesOf(t, first, store.Name{Kind: store.Config})}
 	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunker: chunker})
 	require.ErrorIs(t, err, repo.ErrExists)
+}
+
+// TestManyInitsAtOnce: of several programs that make a repository in the same place one does, whatever comes between their
+// steps, and what it has made can be opened. The others say that there is one, and leave no keys of theirs.
+func TestManyInitsAtOnce(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			inner := mem.New()
+			errs := make([]error, 2+seed%3)
+			var all sync.WaitGroup
+			for i := range errs {
+				all.Go(func() {
+					st := &slow{inner, rand.New(rand.NewPCG(seed, uint64(i)))}
+					_, _, errs[i] = repo.Init(t.Context(), st, repo.InitOptions{
+						Secrets: []repo.Secret{passphrase(fmt.Sprint(i)), {Method: keyfile.KeyFile, Value: bytes.Repeat([]byte{byte(i)}, 32)}},
+						Params:  quick, Chunker: chunker,
+					})
+				})
+			}
+			all.Wait()
+			made := 0
+			for i, err := range errs {
+				if err != nil {
+					require.ErrorIs(t, err, repo.ErrExists, "seed %d", seed)
+					continue
+				}
+				made++
+				openWith(t, inner, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase(fmt.Sprint(i)))})
+			}
+			require.Equal(t, 1, made, "seed %d", seed)
+			require.Len(t, names(t, inner, store.Key), 2, "seed %d", seed)
+		})
+	}
+}
+
+// slow is a store that takes its time, a little or up to half a second.
+type slow struct {
+	store.Store
+	r *rand.Rand
+}
+
+func (s *slow) pause() { time.Sleep(time.Duration(s.r.Int64N(1 << s.r.IntN(30)))) }
+
+func (s *slow) Put(ctx context.Context, name store.Name, data []byte) error {
+	s.pause()
+	return s.Store.Put(ctx, name, data)
+}
+
+func (s *slow) Stat(ctx context.Context, name store.Name) (store.Info, error) {
+	s.pause()
+	return s.Store.Stat(ctx, name)
+}
+
+func (s *slow) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	s.pause()
+	return s.Store.List(ctx, kind)
 }
 
 // meanwhile is a store on which something happens once, before a file of a kind is put or removed.

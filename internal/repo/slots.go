@@ -195,14 +195,26 @@ func whyLocked(slots []Slot, damage, forged error) error {
 func putSlot(ctx context.Context, st store.Store, master seal.MasterKey, secret Secret, params keyfile.Params,
 	label string, now int64,
 ) (format.ID, error) {
+	raw, err := wrapSlot(master, secret, params, label, now)
+	if err != nil {
+		return format.ID{}, err
+	}
+	return storeSlot(ctx, st, raw)
+}
+
+// wrapSlot returns a slot as it is stored. With a passphrase that takes some tenths of a second.
+func wrapSlot(master seal.MasterKey, secret Secret, params keyfile.Params, label string, now int64) ([]byte, error) {
 	if params == (keyfile.Params{}) {
 		params = keyfile.DefaultParams()
 	}
 	slot, err := keyfile.Wrap(master, secret.Method, secret.Value, params, label, now)
 	if err != nil {
-		return format.ID{}, fmt.Errorf("make key: %w", err)
+		return nil, fmt.Errorf("make key: %w", err)
 	}
-	raw := keyfile.Encode(slot)
+	return keyfile.Encode(slot), nil
+}
+
+func storeSlot(ctx context.Context, st store.Store, raw []byte) (format.ID, error) {
 	id := seal.FileID(raw)
 	if err := object.Put(ctx, st, object.Named(store.Key, id), raw, true); err != nil {
 		return format.ID{}, fmt.Errorf("store key: %w", err)
