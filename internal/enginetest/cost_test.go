@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -94,14 +95,18 @@ func TestUnchangedBackupCost(t *testing.T) {
 		settle()
 		_, _, err := e.backup(e.job(dir))
 		require.NoError(t, err)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, ledger, err := e.backup(e.job(dir))
-		require.NoError(t, err)
-		runtime.ReadMemStats(&after)
-		require.Empty(t, e.failures())
-		require.LessOrEqual(t, ledger.Trees.New, uint64(strings.Count(dir, "/")), "unchanged, but for folders on the way, in which others work")
-		return after.Mallocs - before.Mallocs
+		least := uint64(math.MaxUint64)
+		for range 3 { // what else goes on in this process allocates too, at times
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, ledger, err := e.backup(e.job(dir))
+			require.NoError(t, err)
+			runtime.ReadMemStats(&after)
+			require.Empty(t, e.failures())
+			require.LessOrEqual(t, ledger.Trees.New, uint64(strings.Count(dir, "/")), "unchanged, but for folders on the way, in which others work")
+			least = min(least, after.Mallocs-before.Mallocs)
+		}
+		return least
 	}
 	fixed, total := cost(few), cost(many)
 	perDir := (float64(total) - float64(fixed)) / ((many - few) / 50)
