@@ -94,7 +94,7 @@ func parseTime(text string) (time.Time, error) {
 		return time.Now(), nil
 	}
 	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", time.RFC3339Nano} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil && !at.IsZero() { // which means none
 			return at, nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/hashcache"
@@ -115,7 +116,9 @@ func (b *Blobs) merge(s *shelf, packs []index.Pack) error {
 
 // Add makes packs known that an index segment names.
 func (b *Blobs) Add(packs []index.Pack) error {
-	if err := b.merge(b.named, packs); err != nil {
+	if err := b.merge(b.named, packs); errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("fill the temporary index: %w: have TMPDIR name a folder with more room", err)
+	} else if err != nil {
 		return fmt.Errorf("fill the temporary index: %w", err)
 	}
 	return nil
