@@ -65,6 +65,9 @@ func (f *Frame) IsRename() bool {
 	return f.Is(SetInfo, true) && len(f.Data) > headerSize+4 && f.Data[headerSize+3] == renameInformation
 }
 
+// Offset is where in its file a request to write begins.
+func (f *Frame) Offset() uint64 { return binary.LittleEndian.Uint64(f.Data[headerSize+8:]) }
+
 // HalveWrite makes a request to write ask for the first half of its bytes only.
 func (f *Frame) HalveWrite() (asked uint32) {
 	length := f.Data[headerSize+4:]
