@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
-	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
 // liar is a server that writes half of what it is asked to and says that it wrote all.
@@ -48,7 +47,7 @@ func (l *liar) judge(f *smbtest.Frame) smbtest.Verdict {
 			l.told++
 			l.claims[key()] = f.HalveWrite()
 		}
-	case f.Is(smbtest.Write, false):
+	case f.Is(smbtest.Write, false) && !f.Pending():
 		if n, lied := l.claims[key()]; lied {
 			delete(l.claims, key())
 			f.SetWritten(n)
@@ -135,17 +134,8 @@ func TestHoleInTheMiddle(t *testing.T) {
 				m.finish(src, first, r, true)
 				return
 			}
-			torn := 0 // none, if the file had to be sent again for another reason
-			for info, err := range m.st.List(t.Context(), store.Pack) {
-				require.NoError(t, err)
-				data := make([]byte, info.Size)
-				require.NoError(t, m.st.Get(t.Context(), info.Name, 0, data))
-				if seal.FileID(data).String() != info.Name.ID {
-					torn++
-				}
-			}
 			found := m.another("two", smb.Options{}).check().Problems
-			require.Equal(t, torn > 0, len(found) > 0, "the check finds a hole where there is one")
+			require.NotEmpty(t, found, "the check does not find the hole")
 		})
 	}
 }

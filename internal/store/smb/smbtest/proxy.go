@@ -65,6 +65,9 @@ func (f *Frame) IsRename() bool {
 	return f.Is(SetInfo, true) && len(f.Data) > headerSize+4 && f.Data[headerSize+3] == renameInformation
 }
 
+// Pending reports whether an answer says only that the real one takes a while ([MS-ERREF] 2.3.1, STATUS_PENDING).
+func (f *Frame) Pending() bool { return binary.LittleEndian.Uint32(f.Data[8:]) == 0x0103 }
+
 // Offset is where in its file a request to write begins.
 func (f *Frame) Offset() uint64 { return binary.LittleEndian.Uint64(f.Data[headerSize+8:]) }
 
