@@ -1,12 +1,17 @@
 # What people who work on tidemark do again and again. None of it is needed to build or test it: see README.md.
 GO      ?= go
 LINTER  ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GORELEASER ?= github.com/goreleaser/goreleaser/v2@v2.15.1
+NFPM    ?= github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
+# How these two are run: with another program instead, make release goreleaser=goreleaser.
+goreleaser = $(GO) run $(GORELEASER)
+nfpm    = $(GO) run $(NFPM)
 FUZZTIME ?= 30s
 ROUNDS  ?= 20
 # What `make bench-scale` makes.
 FILES   ?= 300000,1000000
 # What `make bench` runs: ./... for every benchmark there is.
-BENCH   ?= ./internal/stagebench
+BENCH   ?= ./internal/bench/stages
 # What `make bench-peers` measures: data sets or trees, how much of them, which programs and steps (empty: all), where.
 DATA    ?= source,tiny,mixed
 SCALE   ?= 1
@@ -22,13 +27,55 @@ LONE = ^(TestFullCacheDisk|TestFullRestoreTarget|TestHealedCopyStaysTheOneThatCo
 
 # Packages in which several goroutines meet.
 SOAK = 10m
-CONCURRENT = ./internal/backup/... ./internal/enginetest/... ./internal/hashcache/... ./internal/repo/... \
-	./internal/report/... ./internal/restore/... ./internal/scan/... ./internal/store/...
+CONCURRENT = ./internal/backup/... ./internal/test/e2e/... ./internal/repo/... \
+	./internal/report/... ./internal/restore/... ./internal/backup/scan/... ./internal/store/...
 
-.PHONY: build test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-auto docs cover
+# What a release records of its build: the same bytes for the same commit and the same Go.
+VERSION ?= $(shell .ci/packaging/version)
+COMMIT  ?= $(shell git rev-parse HEAD)
+DATE    ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+STAMP   = github.com/tidemark-backup/tidemark/internal/buildinfo
+LDFLAGS = -s -w -buildid= -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT) -X $(STAMP).date=$(DATE)
+# Of `make packages`.
+ARCH    ?= $(shell $(GO) env GOARCH)
+OUT     ?= bin/packages
+
+.PHONY: build release share package packages reproduce test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-auto bench-picture screens docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
+
+# A commit with a tag v1.2.3 gives that version, another one a development version. The first run compiles goreleaser,
+# which takes minutes. Nothing is published.
+release: export VERSION := $(VERSION)
+release: export COMMIT := $(COMMIT)
+release: export DATE := $(DATE)
+release: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+release: export LDFLAGS := $(LDFLAGS)
+release:                ## dist: archives, deb, rpm, checksums and the Homebrew formula
+	$(goreleaser) release --clean --skip=publish $(if $(findstring -dev.,$(VERSION)),--snapshot)
+
+share:                  ## bin/share: man pages and completions, for archives and packages
+	@rm -rf bin/share && mkdir -p bin/share/man1 bin/share/completions
+	GOOS= GOARCH= CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/share/tidemark ./cmd/tidemark
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) bin/share/tidemark man roff bin/share/man
+	for shell in bash zsh fish; do bin/share/tidemark completion $$shell >bin/share/completions/tidemark.$$shell || exit; done
+	for page in bin/share/man/*.1; do gzip -9nc "$$page" >"bin/share/man1/$${page##*/}.gz" || exit; done
+
+package:                ## OUT/*.deb and OUT/*.rpm of the program BINARY for linux/ARCH; needs bin/share
+	@mkdir -p $(OUT)
+	for format in deb rpm; do GOOS= GOARCH= VERSION=$(VERSION) ARCH=$(ARCH) BINARY="$(BINARY)" \
+		SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(nfpm) package -f .ci/packaging/nfpm.yaml -p $$format -t $(OUT)/ || exit; \
+	done
+
+packages: share         ## OUT/*.deb and OUT/*.rpm for linux/ARCH, without goreleaser
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o $(OUT)/tidemark \
+		./cmd/tidemark
+	$(MAKE) -s package BINARY=$(OUT)/tidemark
+
+reproduce:              ## two releases of this commit in two clones, compared byte by byte
+	.ci/packaging/reproduce $(GORELEASER) $(NFPM)
 
 test:                   ## everything, as the README says
 	$(GO) test ./...
@@ -56,34 +103,42 @@ fuzz:                   ## every fuzz target, for FUZZTIME each
 
 soak:                   ## the tests where goroutines meet, ROUNDS times in random order, under the race detector
 	$(GO) test -race -count $(ROUNDS) -shuffle on -timeout 6h $(CONCURRENT)
-	$(GO) test -run 'Crash|Memory' -timeout 2h ./internal/enginetest -soak $(SOAK)
-	TIDEMARK_SMB_DEADTIME=1 $(GO) test -race -timeout 12h ./internal/sharetest -soak $(SOAK)
+	$(GO) test -run 'Crash|Memory' -timeout 2h ./internal/test/e2e/... -soak $(SOAK)
+	TIDEMARK_SMB_DEADTIME=1 $(GO) test -race -timeout 12h ./internal/test/share -soak $(SOAK)
 
-bench:                  ## every stage by itself: time, and what does not depend on the machine's mood
+bench:                  ## each stage by itself: time, allocations and deterministic counts
 	$(GO) test -run '^$$' -bench . -benchmem $(BENCH)
 
-bench-peers:            ## tidemark beside other programs; PATH finds them, or PEER=name=program; as root with cold caches
+# Needs root for cold caches. Finds other programs in PATH, or by PEER=name=program.
+bench-peers:            ## tidemark beside other backup programs
 	@mkdir -p bin
-	$(GO) run ./internal/peerbench -data "$(DATA)" -scale $(SCALE) -rounds $(RUNS) -peer "$(PEER)" -step "$(STEP)" \
+	$(GO) run ./cmd/tidemark-bench peers -data "$(DATA)" -scale $(SCALE) -rounds $(RUNS) -peer "$(PEER)" -step "$(STEP)" \
 		-work "$(WORK)" -made "$(MADE)" -unlock $(UNLOCK) -json bin/bench-peers.json -markdown bin/bench-peers.md
 
-bench-policy:           ## what giving way does to a foreground, and costs; ONLY=1,2 ...; as root, with fio
+bench-policy:           ## a foreground and a backup beside each other; PARTS=cost,turns,...; needs root and fio
 	@mkdir -p bin
-	$(GO) run ./internal/policybench -only "$(ONLY)" -json bin/bench-policy.json
+	$(GO) run ./cmd/tidemark-bench policy -parts "$(PARTS)" -json bin/bench-policy.json
 
-bench-scale:            ## time, memory and sizes against the number of files; FILES=300000,1000000 WORK=DIR; as root
+bench-scale:            ## time, memory and sizes against the number of files; FILES=300000,1000000 WORK=DIR; needs root
 	@mkdir -p bin
-	$(GO) run ./internal/scalebench -files "$(FILES)" -work "$(WORK)" -json bin/bench-scale.json
+	$(GO) run ./cmd/tidemark-bench scale -files "$(FILES)" -work "$(WORK)" -json bin/bench-scale.json
 
-bench-share:            ## a repository on a share, with a Samba of its own; ONLY=1,2 ...
+bench-share:            ## a repository on a share, with a Samba of its own; PARTS=packs,line,...
 	@mkdir -p bin
-	$(GO) run ./internal/sharebench -only "$(ONLY)" -json bin/bench-share.json
+	$(GO) run ./cmd/tidemark-bench share -only "$(PARTS)" -json bin/bench-share.json
 
-bench-auto:             ## what a backup finds out by itself beside fixed numbers, where one thing is slow; ONLY=target,... ; as root
+bench-auto:             ## the tuner beside fixed numbers, where one resource is slow; PARTS=target,...; needs root
 	@mkdir -p bin
-	$(GO) run ./internal/tunebench -only "$(ONLY)" -runs $(RUNS) -json bin/bench-auto.json
+	$(GO) run ./cmd/tidemark-bench auto -only "$(PARTS)" -runs $(RUNS) -json bin/bench-auto.json
 
-docs:                   ## docs/cli and bin/man, from the commands
+bench-picture:          ## the picture of the README: records a backup that yields, and draws it; needs root
+	$(GO) run ./cmd/tidemark-bench picture
+
+screens:                ## what a person sees in a terminal, captured and tested: bin/screens; needs tmux and a quiet machine
+	TIDEMARK_SCREENS=$(CURDIR)/bin/screens $(GO) test -count 1 -v ./internal/test/screens
+
+docs:                   ## docs/cli and bin/man, from the commands; the tables of docs/json.md
+	$(GO) test ./internal/report/event -run TestTablesAreCurrent -update
 	$(GO) run ./cmd/tidemark man markdown docs/cli
 	$(GO) run ./cmd/tidemark man roff bin/man
 

@@ -19,7 +19,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tidemark": func() { os.Exit(cli.Main()) }})
+	main := func() { os.Exit(cli.Main()) }
+	testscript.Main(m, map[string]func(){"tidemark": main, "dsmc": main})
 }
 
 // TestScript runs testdata/script: one script for each promise of the documentation.
@@ -129,7 +130,8 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], value)
 }
 
-// opens wants no file whose path matches to be opened more than N times, by a trace of strace: opens TRACE N PATTERN
+// opens requires that no file with a matching path is opened more than N times, by a trace of strace: opens TRACE N
+// PATTERN
 func opens(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: opens TRACE N PATTERN")

@@ -12,19 +12,19 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/smbtest"
 )
 
-// TestShare runs testdata/share: what docs/smb.md promises, against a real Samba. SHARE is a folder of a script's own on
-// the share, not made yet, ONSHARE the same for this machine, BLINKING the same behind a line that breaks four times in the middle of a write, CLOSED
-// a port where nobody listens, and SERVER the beginning of every address.
+// TestShare runs testdata/share: what docs/smb.md promises, against a real Samba. SHARE is a folder on the share for
+// this script alone, not made yet, ONSHARE the same for this machine, BLINKING the same behind a line that breaks four
+// times in the middle of a write, CLOSED a port without a listener, and SERVER the beginning of every address.
 func TestShare(t *testing.T) {
 	server := smbtest.Start(t, smbtest.Config{})
 	closed := closedPort(t)
 	line := smbtest.NewProxy(t, server.Addr(), 0)
 	var writes, cuts atomic.Int64
 	line.Filter(func(f *smbtest.Frame) smbtest.Verdict {
-		if f.Is(smbtest.Write, true) && writes.Add(1)%17 == 0 && cuts.Add(1) <= 4 {
+		if f.ToServer && len(f.Data) > 64<<10 && writes.Add(1)%17 == 0 && cuts.Add(1) <= 4 {
 			return smbtest.Cut
 		}
 		return smbtest.Pass
@@ -59,7 +59,7 @@ func TestShare(t *testing.T) {
 	})
 }
 
-// closedPort returns a port that refuses connections until the test is over: it is taken, and nobody listens.
+// closedPort returns a port that refuses connections until the test is over: it is bound without a listener.
 func closedPort(t *testing.T) int {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	require.NoError(t, err)

@@ -5,181 +5,131 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/signature"
+	"github.com/tidemark-backup/tidemark/internal/backup/compare"
+	"github.com/tidemark-backup/tidemark/internal/backup/read"
+	"github.com/tidemark-backup/tidemark/internal/backup/save"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// finish turns a job all of whose parts have ended into a tree.
+// finish sets the tree of a job all of whose parts have ended.
 func (p *pipeline) finish(ctx context.Context, j *job) error {
 	if stop := context.Cause(ctx); stop != nil {
-		return stop // what could not be read for that reason looks as if it were not there
+		return stop // entries that were not read for that reason look as if they were not there
 	}
-	whole := p.whole(j)
-	if j.clean && whole == j.cached.Full {
-		j.tree = j.cached.Tree
-		p.keep(j)
-		p.Ledger.Trees.Reused.Add(1)
+	c := &j.compared
+	subtree, id, unchanged := p.compare.Finish(c, len(j.children), func(i int) *format.ID { return &j.children[i].tree })
+	if unchanged {
+		j.tree = id
+		p.deps.ledger.Trees.Reused.Add(1)
 		return nil
 	}
-	m := p.makers.get()
-	defer p.makers.put(m)
-	f := &finisher{maker: m, job: j}
-	if err := f.build(ctx); err != nil {
+	old, err := c.OldRoot()
+	f := &finisher{ledger: p.deps.ledger, job: j}
+	if err == nil {
+		j.tree, err = p.save.Tree(ctx, p.deps.repo.LoadBlob, old, f)
+	}
+	var follow *save.OldTreeError
+	if errors.As(err, &follow) {
+		if err = follow.Err; compare.Damaged(err) {
+			err = fmt.Errorf("%w: %w", compare.ErrOldTree, err)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("make tree of %s: %w", j.dir.Path(), err)
 	}
-	p.Ledger.Trees.New.Add(1)
-	p.Ledger.Add(&f.tally)
-	if !j.racy && !j.failed {
-		names := j.dir.Listing
-		if j.clean && names == nil {
-			names = p.Memory.Names(j.key) // a tree below it is new, nothing in it
-		}
-		p.Memory.Put(j.key, &signature.Memo{Local: j.local, Full: whole, Tree: j.tree}, names)
-	}
+	p.deps.ledger.Trees.New.Add(1)
+	p.deps.ledger.Add(&f.tally)
+	p.compare.Store(c, subtree, j.tree)
 	return nil
 }
 
-// keep has what is remembered of j, all of which is as it was, hold for this run too.
-func (p *pipeline) keep(j *job) {
-	if names := j.dir.Listing; names != nil && !j.racy {
-		p.Memory.Put(j.key, &j.cached, names)
-		return
-	}
-	p.Memory.Keep(j.ref)
-}
-
-// whole signs j with the trees of its subdirectories. Where there are none, and were none when the same entries were signed,
-// the cached signature is what that gives.
-func (p *pipeline) whole(j *job) signature.Signature {
-	if j.clean && len(j.children) == 0 {
-		return j.cached.Full
-	}
-	signer := p.signers.Get().(*signature.Signer)
-	defer p.signers.Put(signer)
-	return signer.Whole(j.local, len(j.children), func(i int) *format.ID { return &j.children[i].tree })
-}
-
-// finisher builds one tree: it walks the old one beside the entries, takes over what is the same and adds what was read.
+// finisher makes the nodes of one directory: it reuses the old node of an unchanged entry, and joins what was scanned and
+// read of any other.
 type finisher struct {
-	*maker
-	job   *job
-	slot  int // of the next subdirectory
-	tally report.Tally
+	ledger *report.Ledger
+	job    *job
+	slot   int // of the next subdirectory
+	born   tree.Time
+	tally  report.Tally
 }
 
-func (f *finisher) build(ctx context.Context) error {
-	f.builder.Reset()
-	j, i := f.job, 0
-	if root, err := f.oldRoot(); err != nil {
-		return err
-	} else if !root.IsZero() {
-		err := tree.Walk(ctx, f.Repo.LoadBlob, root, func(old *tree.Node) error {
-			for i < len(j.dir.Entries) && j.dir.Entries[i].Name < old.Name {
-				if err := f.add(i, nil); err != nil {
-					return err
-				}
-				i++
-			}
-			if i == len(j.dir.Entries) || j.dir.Entries[i].Name != old.Name {
-				return nil
-			}
-			i++
-			return f.add(i-1, old)
-		})
-		if err != nil && damaged(err) {
-			err = fmt.Errorf("%w: %w", errOldTree, err)
-		}
-		if err != nil {
-			return err
-		}
+// Name returns the name of entry i.
+func (f *finisher) Name(i int) (name string, ok bool) {
+	entries := f.job.dir.Entries
+	if i == len(entries) {
+		return "", false
 	}
-	for ; i < len(j.dir.Entries); i++ {
-		if err := f.add(i, nil); err != nil {
-			return err
-		}
-	}
-	var err error
-	j.tree, err = f.builder.Finish()
-	return err
+	return entries[i].Name, true
 }
 
-// oldRoot returns the old tree if anything in it is needed.
-func (f *finisher) oldRoot() (format.ID, error) {
-	if !f.job.clean && !slices.ContainsFunc(f.job.states, func(s state) bool { return s != isNew }) {
-		return format.ID{}, nil
-	}
-	root, _, err := f.job.old.Get()
-	return root, err
-}
-
-// add appends entry i; old is what the entry was, nil if it was not there.
-func (f *finisher) add(i int, old *tree.Node) error {
-	j, e := f.job, &f.job.dir.Entries[i]
+// Node makes the node of entry i. An entry that is left out makes the directory racy: its name was digested, and if it
+// comes back with the same times it must be read.
+func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
+	j, e, same := f.job, &f.job.dir.Entries[i], f.job.compared.Reuses(i)
+	var c *child
 	if e.Type == tree.Dir {
+		c = &j.children[f.slot]
 		f.slot++
-		if j.children[f.slot-1].gone {
-			j.racy = true
-			return nil
+		if c.gone {
+			j.compared.Racy = true
+			return false, nil
 		}
 	}
-	same := j.clean || j.states[i] == isSame
 	if same && old == nil {
-		return errors.New("the tree compared with has changed meanwhile")
+		return false, errors.New("the tree compared with has changed meanwhile")
 	}
-	n := &f.node
 	if same {
 		*n = *old
 	} else {
-		r := &j.results[i]
-		if r.gone {
-			j.racy = true // its name was signed: should it come back with the same times, it must be read
-			return nil
+		r := &j.reading.Results[i]
+		if r.Gone {
+			j.compared.Racy = true
+			return false, nil
 		}
-		f.describe(i, r)
-		f.compareContent(n, old)
+		f.describe(i, r, n)
+		f.countContent(n, old)
 	}
-	if e.Type == tree.Dir {
-		c := &j.children[f.slot-1]
+	if c != nil {
 		n.Subtree = c.tree
 		if !same {
-			n.Xattrs, n.Flags, n.Access = c.self.xattrs, c.self.flags, c.self.access
-			if c.self.incomplete {
-				markIncomplete(n)
-			}
+			n.Xattrs, n.Flags, n.Access, n.Recheck = c.self.Xattrs, c.self.Flags, c.self.Access, c.self.Recheck
 		}
 		n.Outcome = tree.Static
-		if c.failed {
+		if c.incomplete {
 			n.Outcome = tree.Unreadable
 		}
 	}
-	err := f.builder.Add(n)
-	if errors.Is(err, tree.ErrTooLarge) {
-		f.Ledger.Fail(j.dir.Join(n.Name), "keep extended attributes", err)
-		n.Xattrs = nil
-		markIncomplete(n)
-		err = f.builder.Add(n)
+	if n.Outcome > tree.Retried || n.Recheck {
+		j.compared.Racy = true // the next backup must check it, whatever its times are
 	}
-	if errors.Is(err, tree.ErrInvalid) { // there is no place for it in a snapshot, which must not cost the others theirs
-		f.Ledger.Fail(j.dir.Join(n.Name), "keep", err)
-		j.racy = true
-		return nil
-	}
-	if n.Outcome > tree.Retried || incomplete(n) {
-		j.racy = true // must be looked at again next time, whatever its times say
-	}
-	return err
+	return true, nil
 }
 
-// describe fills f.node from what was scanned and read.
-func (f *finisher) describe(i int, r *result) {
-	e, n := &f.job.dir.Entries[i], &f.node
+// Rejected drops the attributes of a node that are too large. A node that is invalid is left out, so that it does not cost
+// the others their place in the snapshot.
+func (f *finisher) Rejected(n *tree.Node, reason error) (again bool) {
+	f.job.compared.Racy = true
+	path := f.job.dir.Join(n.Name)
+	if errors.Is(reason, tree.ErrTooLarge) && n.Xattrs != nil {
+		f.ledger.Fail(path, "keep extended attributes", reason)
+		n.Xattrs, n.Recheck = nil, true
+		return true
+	}
+	f.ledger.Fail(path, "keep", reason)
+	return false
+}
+
+// describe fills n from what was scanned and read.
+func (f *finisher) describe(i int, r *read.Result, n *tree.Node) {
+	e := &f.job.dir.Entries[i]
 	*n = tree.Node{
-		Name: e.Name, Type: e.Type, Mode: uint32(e.Mode), UID: e.UID, GID: e.GID, Inode: f.inode(e, f.job.dir),
-		ModTime: e.ModTime(), Changed: e.Changed(), Outcome: r.outcome, Mount: e.Mount,
+		Name: e.Name, Type: e.Type, Mode: uint32(e.Mode), UID: e.UID, GID: e.GID, Inode: compare.Inode(e, f.job.dir),
+		ModTime: e.ModTime(), Changed: e.Changed(), Outcome: r.Outcome, Mount: e.Mount,
 	}
 	if e.Type != tree.Dir {
 		n.Links = uint64(e.Links)
@@ -190,28 +140,52 @@ func (f *finisher) describe(i int, r *result) {
 	}
 	if e.Type == tree.File {
 		n.Size = e.Size
-		n.Content = tree.Content{Inline: r.inline, Chunks: r.chunks}
+		n.Content = tree.Content{Inline: r.Inline, Chunks: r.Chunks}
 	}
-	if x := r.extra; x != nil {
-		n.Xattrs, n.Flags, n.Target, n.Device, n.Access = x.xattrs, x.flags, x.target, x.device, x.access
-		n.Content.List = x.list
-		if x.incomplete {
-			markIncomplete(n)
-		}
+	if x := r.Extra; x != nil {
+		n.Xattrs, n.Flags, n.Target, n.Device, n.Access = x.Xattrs, x.Flags, x.Target, x.Device, x.Access
+		n.Content.List, n.Recheck = x.List, x.Recheck
 	}
 }
 
-// compareContent books a new or changed object: sent, or only its metadata differs.
-func (f *finisher) compareContent(n, old *tree.Node) {
+// countContent counts a new or changed object as backed up, or as updated if only its metadata differs. A file that was read
+// because its timestamps were not safe, and is what it was, counts as unchanged.
+func (f *finisher) countContent(n, old *tree.Node) {
 	if n.Outcome >= tree.Skipped {
-		return // booked as failed
-	}
-	f.tally.Objects.Encrypted++
-	if old != nil && old.Type == n.Type && sameContent(&n.Content, &old.Content) && n.Target == old.Target {
-		f.tally.Objects.Updated++
+		f.failed(n, old)
 		return
 	}
-	f.tally.Objects.BackedUp++
+	f.tally.Objects.Encrypted++
+	same := old != nil && old.Type == n.Type && sameContent(&n.Content, &old.Content) && n.Target == old.Target
+	switch {
+	case same && n.Type == tree.File && sameMetadata(n, old):
+		f.tally.Objects.Unchanged++
+		f.tally.Files.Unmodified++
+		f.ledger.Files.Changed.Add(^uint64(0))
+	case same:
+		f.tally.Objects.Updated++
+	default:
+		f.tally.Objects.BackedUp++
+	}
+}
+
+// sameMetadata reports whether two nodes are equal except for their content.
+func sameMetadata(n, old *tree.Node) bool {
+	a, b := *n, *old
+	a.Content, b.Content = tree.Content{}, tree.Content{} // reflection takes long for thousands of chunks
+	return reflect.DeepEqual(&a, &b)
+}
+
+// failed takes a file that is recorded as a failure out of the new or changed ones.
+func (f *finisher) failed(n, old *tree.Node) {
+	if n.Type != tree.File {
+		return
+	}
+	group := &f.ledger.Files.New
+	if old != nil {
+		group = &f.ledger.Files.Changed
+	}
+	group.Add(^uint64(0))
 }
 
 func sameContent(a, b *tree.Content) bool {

@@ -1,15 +1,21 @@
-// Package backup makes snapshots. The pipeline:
+// Package backup makes snapshots. The flow, with the package of each stage below it:
 //
-//	scan.Walk ── Directory ──► compare ──► batches ──► readers ──► pieces ──► workers ──► repo.Session
-//	(N walkers)  compare.go    (blocks     (chan)      read.go     (chan)     process.go   frames, packs
-//	                            the walk)              large.go               chunk, hash,
-//	                                                   changing.go            claim, add
-//	     every directory is a job (job.go); the last of its batches or children to end finishes it:
-//	     finish.go   nodes ──► tree pages ──► tree ID ──► the parent's job ──► … ──► the root ──► snapshot
+//	            Directory             Batch            Piece              chunks
+//	scan.Walk ───────────► visitor ─────────► readers ─────────► workers ───────► repo.Session
+//	backup/scan        backup/compare       backup/read        backup/save       frames, packs
+//	names, status      states of entries,   open, read,        cut, hash,
+//	                   entries to read      changes, links     deduplicate
 //
-// A unit of work is a directory, a batch of small files, or about a mebibyte of a large one: nothing is handed over
-// file by file. Backpressure runs against the arrows: a worker waits for the session, a reader for a buffer, the walk
-// for room in the channel of batches. Nobody waits for something behind them, so there is no circle.
+//	Each directory is a job (job.go). The last of its batches and subdirectories to end finishes it:
+//	finish.go   compare.Finish ─┬─► unchanged: the tree it had ────┐
+//	                            └─► save.Tree: nodes ► tree pages ─┴─► tree ID ► the parent's job ► … ► root ► snapshot
+//
+// The stages do not call one another. This package hands their results on: visitor.go from scan to compare and read,
+// process.go from read to save, finish.go from all of them to save. compare and read work on scan.Directory and scan.Entry.
+//
+// A unit of work is a directory, a batch of small files, or about a mebibyte of a large one, never a single small file.
+// Each stage waits only for the ones after it: a worker for the session, a reader for a buffer, the walk for room in the
+// channel of batches. So the waits form no circle.
 package backup
 
 import (
@@ -22,104 +28,74 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/crew"
-	"github.com/tidemark-backup/tidemark/internal/backup/owners"
-	"github.com/tidemark-backup/tidemark/internal/backup/recall"
-	"github.com/tidemark-backup/tidemark/internal/backup/signature"
+	"github.com/tidemark-backup/tidemark/internal/backup/compare"
+	"github.com/tidemark-backup/tidemark/internal/backup/read"
+	"github.com/tidemark-backup/tidemark/internal/backup/save"
+	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/rules"
-	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/pack"
-	"github.com/tidemark-backup/tidemark/pkg/format/tree"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Source is what is backed up and how it is looked at.
-type Source struct {
-	Root      *scan.Pick
-	Rules     *rules.Set
-	Skip      func(dev, ino uint64) bool // directories that never belong to their own backup
-	Reading   Reading
-	Comparing Comparing
-	Gate      localfs.Gates // the ways to the devices that the sources lie on; nil: no gates
-	// Turns tells whether what lies behind a pass is a disk that turns, as far as is known by now; nil: none does. It is
-	// asked for each batch.
-	Turns func(pass *iopolicy.Pass) bool
+// deps are what the pipeline works with.
+type deps struct {
+	repo      *repo.Repository
+	session   *repo.Session
+	ledger    *report.Ledger
+	cache     *compare.Cache // of directories
+	now       func() time.Time
+	differing differing
 }
 
-// Reading says how files are read.
-type Reading struct {
-	Serialization Serialization
-	Retries       int  // attempts after the first on a file that changes
-	AccessTime    bool // keep access times
-	Singly        bool // one small file after the other, rather than those of a directory together
-	Cached        bool // through the page cache, also small files that are not in it
-	Order         Order
+// result is what a run found; the caller writes the snapshot.
+type result struct {
+	tree   format.ID
+	users  map[uint32]string // names of the owners of objects
+	groups map[uint32]string
+	files  uint64 // objects in the tree
+	mended uint64 // unchanged files that were read because parts of them are lost
+	failed bool   // at least one object could not be read
 }
 
-// Comparing says what counts as unchanged.
-type Comparing struct {
-	Force       bool // read everything, whatever the parent says
-	IgnoreInode bool
-	IgnoreCtime bool
-	// Relist: read the names in every directory, and remember none. Without ctime it is always so.
-	Relist bool
+// pipeline is one run.
+type pipeline struct {
+	deps   deps
+	src    Source
+	par    Parallel
+	parent Parent
+
+	compare *compare.Comparer
+	read    *read.Stage
+	save    *save.Saver
+
+	batches chan *read.Batch
+	pieces  chan *read.Piece
+	readers pool
+	workers pool
+	memory  read.Memory
+	jobs    sync.Pool // of *job
+	owners  owners
+	root    *job
+	sources atomic.Int64 // that exist
+	work    atomic.Int64 // done by the workers, as tune.Sample counts it
 }
 
-// Parallel is how many goroutines do what. Where a range leaves room, the run finds out what is best while it goes on.
-type Parallel struct {
-	Scanners int
-	Readers  Range
-	Workers  Range // that chunk, hash and compress
-	Uploads  Range // packs under way; the zero value: what the session has
-	Level    Range // of compression, 1 to 4; the zero value: what the session has
-	Memory   int64 // bytes of the buffers for file data under way; 0: what the workers need
-	// Processors that the run may keep busy on average, as processors.Allowed tells; 0: it asks, which takes several files
-	// of the kernel.
-	Processors float64
-}
+const (
+	// readerOpens is how many descriptors a reader needs: a file, a ring and a directory, that twice while it hands over,
+	// and up to two directories of batches that wait for it.
+	readerOpens = 7
+	// otherOpens is how many descriptors are left to the scanners, the store and the cache.
+	otherOpens = 64
+)
 
-// Range is a number that may change during a run.
-type Range = crew.Range
-
-// Parent is the snapshot compared with; its zero value stands for none.
-type Parent struct {
-	ID    format.ID
-	Tree  format.ID
-	Start tree.Time // when that backup began: what changed at or after this moment is read again
-	// Damaged: its trees cannot all be read. What cannot be is read again from the source; without this word, it ends
-	// the run.
-	Damaged bool
-}
-
-// Result is what a run found; the snapshot itself is the caller's to write.
-type Result struct {
-	Tree   format.ID
-	Users  map[uint32]string // names of those that own something
-	Groups map[uint32]string
-	Files  uint64 // objects in the tree
-	Failed bool   // at least one object could not be looked at or read
-}
-
-// Deps are what the pipeline works with.
-type Deps struct {
-	Repo    *repo.Repository
-	Session *repo.Session
-	Ledger  *report.Ledger
-	Memory  *recall.Memory // of directories
-	Now     func() time.Time
-}
-
-// Run walks the sources, stores what the repository lacks, and returns the tree of the whole. The session is left
-// flushed of everything this run added.
-func Run(ctx context.Context, deps Deps, src Source, par Parallel, parent Parent) (*Result, error) {
-	p, err := newPipeline(deps, src, par, parent)
+// run walks the sources, stores what the repository lacks, and returns the tree of the whole. The session is left flushed
+// of everything this run added.
+func run(ctx context.Context, d deps, src Source, par Parallel, parent Parent) (*result, error) {
+	p, err := newPipeline(d, src, par, parent)
 	if err != nil {
 		return nil, err
 	}
@@ -129,153 +105,141 @@ func Run(ctx context.Context, deps Deps, src Source, par Parallel, parent Parent
 	if p.root == nil || p.root.tree.IsZero() {
 		return nil, errors.New("finish root directory: the walk ended without it")
 	}
-	if p.found.Load() == 0 {
+	if p.sources.Load() == 0 {
 		return nil, ErrNothing
 	}
 	return p.result(), nil
 }
 
-// shape digests the options that shape a tree.
-func (s *Source) shape() signature.Signature {
-	return signature.Shape(uint8(s.Reading.Serialization), s.Reading.AccessTime, s.Comparing.IgnoreInode, s.Comparing.IgnoreCtime)
-}
-
-type pipeline struct {
-	Deps
-	src     Source
-	par     Parallel
-	parent  Parent
-	signers sync.Pool // of *signature.Signer
-	jobs    sync.Pool // of *job
-
-	chunker *chunker.Chunker
-	batches chan *batch
-	pieces  chan *piece
-	readers crew.Crew
-	workers crew.Crew
-	buffers *crew.Buffers
-	opens   *crew.Allowance // files that readers have open beside the first one each
-	asides  *crew.Buffers   // one for each reader, for what it reads while a gate bounds it
-	makers  *makers
-	links   links
-	owners  owners.Set
-	root    *job
-	ctx     context.Context // of the run: what several wait for does not end with one of them
-	found   atomic.Int64    // sources that exist
-	work    atomic.Int64    // that the workers have done, as tune.Sample counts it
-}
-
-// The units of the pipeline. A frame is about a mebibyte, so is a piece.
-const (
-	pieceSize = 1 << 20
-	// smallFile is the largest file that travels in a batch with others. Larger ones are read piece by piece.
-	smallFile = 256 << 10
-	// minBounded is the least that is read at once of a large file while a gate bounds what is read.
-	minBounded = 64 << 10
-	// batchFiles bounds a batch of tiny files, so that a directory of a million of them is spread over the readers.
-	batchFiles = 512
-
-	// Descriptors: each reader has a file, a ring and a directory open, that twice, and up to two more directories wait for
-	// it. Beside the readers there are scanners, the store and the cache.
-	readerOpens = 7
-	otherOpens  = 64
-)
-
-func newPipeline(deps Deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
-	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.Bounded(), par.Workers.Bounded()
-	par.Readers = par.Readers.AtMost(max(1, (localfs.Descriptors()-otherOpens)/readerOpens))
-	cfg := deps.Repo.Config().Chunker
-	cutter, err := chunker.New(deps.Repo.Keys().ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
+func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
+	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.bounded(), par.Workers.bounded()
+	par.Readers = par.Readers.atMost(max(1, (localfs.MaxOpenFiles()-otherOpens)/readerOpens))
+	cfg, keys := d.repo.Config().Chunker, d.repo.Keys()
+	cutter, err := chunker.New(keys.ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
 	if err != nil {
 		return nil, fmt.Errorf("prepare chunker: %w", err)
 	}
-	if deps.Now == nil {
-		deps.Now = time.Now
+	if d.now == nil {
+		d.now = time.Now
 	}
 	if par.Processors <= 0 {
-		par.Processors = processors.Allowed()
+		par.Processors = sysinfo.AllowedCPUs()
 	}
 	p := &pipeline{
-		Deps: deps, src: src, par: par, parent: parent, chunker: cutter,
-		batches: make(chan *batch, 2*par.Readers.Most),
-		pieces:  make(chan *piece, par.Workers.Most),
+		deps: d, src: src, par: par, parent: parent,
+		batches: make(chan *read.Batch, 2*par.Readers.Most),
+		pieces:  make(chan *read.Piece, par.Workers.Most),
 	}
-	size := pieceSize + smallFile + cutter.Max()
+	size := read.PieceSize + read.SmallFile + cutter.Max()
 	count := 2*par.Readers.Most + 2*par.Workers.Most
 	if par.Memory > 0 {
 		count = min(count, int(par.Memory)/size)
 	}
-	p.buffers = crew.NewBuffers(max(2, count), size)
-	p.opens = crew.NewAllowance(max(0, localfs.Descriptors()-otherOpens-readerOpens*par.Readers.Most))
-	p.asides = crew.NewBuffers(par.Readers.Most, smallFile+1)
-	p.makers = newMakers(p)
-	shape := src.shape()
-	p.signers.New = func() any { return signature.NewSigner(shape) }
+	p.memory = read.Memory{
+		Buffers: read.NewBuffers(max(2, count), size),
+		Scratch: read.NewBuffers(par.Readers.Most, read.SmallFile+1),
+		Open:    read.NewSemaphore(max(0, localfs.MaxOpenFiles()-otherOpens-readerOpens*par.Readers.Most)),
+	}
+	p.save = save.New(save.Config{Session: d.session, Keys: keys, Ledger: d.ledger, Cutter: cutter})
+	p.read = read.New(read.Config{
+		Options: src.Reading, Rotational: src.Rotational, Ledger: d.ledger, Cutter: cutter, Flow: p, Memory: p.memory,
+	})
 	return p, nil
 }
 
 func (p *pipeline) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	p.ctx = ctx
+	p.compare = compare.New(ctx, compare.Config{
+		Options: p.src.Comparing, AccessTime: p.src.Reading.AccessTime, Digest: p.src.digest(), Parent: p.parent,
+		Stores: compare.Stores{Cache: p.deps.cache, Session: p.deps.session, Load: p.deps.repo.LoadBlob},
+		Ledger: p.deps.ledger, Forced: p.deps.differing.in,
+	})
 	readers, rctx := errgroup.WithContext(ctx)
-	p.readers.Start = func() { readers.Go(func() error { return p.read(rctx) }) }
-	p.workers.Start = func() { group.Go(func() error { return p.process(ctx) }) }
-	p.readers.Set(p.par.Readers.Start)
-	p.workers.Set(p.par.Workers.Start)
+	p.readers.start = func() { readers.Go(func() error { return p.reader(rctx) }) }
+	p.workers.start = func() { group.Go(func() error { return p.worker(ctx) }) }
+	p.readers.Resize(p.par.Readers.Start)
+	p.workers.Resize(p.par.Workers.Start)
 	watched, enough := context.WithCancel(ctx)
 	group.Go(func() error {
 		defer close(p.pieces)
-		defer p.workers.Seal()
+		defer p.workers.Close()
 		defer enough()
-		defer p.readers.Seal()
+		defer p.readers.Close()
 		return readers.Wait()
 	})
+	root := p.src.Root.Copy() // the walk writes to its own
+	scanning, scanned := context.WithCancel(ctx)
+	defer scanned()
 	group.Go(func() error {
 		defer close(p.batches)
-		defer p.readers.Seal()
+		defer p.readers.Close()
+		defer scanned()
 		return p.walk(ctx)
 	})
+	if p.parent.ID.IsZero() {
+		group.Go(func() error {
+			p.count(scanning, root)
+			return nil
+		})
+	}
 	group.Go(func() error {
-		tune.Follow(watched, p.tuner(), driven{p})
+		tune.Follow(watched, p.tuner(), tunable{p})
 		return nil
 	})
 	if err := group.Wait(); err != nil {
-		p.abandon()
+		for b := range p.batches { // queued, and not read
+			b.Release()
+		}
 		return err
 	}
-	return p.makers.flush()
+	return p.save.Flush()
 }
 
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
-		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.Ledger, Now: p.Now,
+		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.deps.ledger, Now: p.deps.now,
 		Gate: p.src.Gate,
 	}
 	v := &visitor{p}
-	if p.Memory.HoldsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {
-		opt.Memory = v
+	if p.deps.cache.KeepsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {
+		opt.Cache = v
 	}
 	if err := scan.Walk(ctx, p.src.Root, opt, v); err != nil {
 		return err
 	}
-	p.Ledger.Scanned()
+	p.deps.ledger.Scanned()
 	return nil
 }
 
-// abandon gives back what is still queued after a failure.
-func (p *pipeline) abandon() {
-	for b := range p.batches {
-		b.dir.Release()
-	}
+// reader is one goroutine of the read stage.
+func (p *pipeline) reader(ctx context.Context) (err error) {
+	clock := p.deps.ledger.Worker("reader")
+	r := p.read.NewReader(clock)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	defer clock.Stop()
+	clock.Enter(report.WaitScan)
+	return receive(p.batches, &p.readers, func(b *read.Batch) error {
+		defer clock.Enter(report.WaitScan)
+		return r.Read(ctx, b)
+	})
 }
 
-func (p *pipeline) result() *Result {
-	users, groups := p.owners.Names()
-	totals := p.Ledger.Snapshot()
-	return &Result{
-		Tree: p.root.tree, Users: users, Groups: groups, Files: totals.Objects.Inspected, Failed: totals.Failures > 0,
-	}
+// Queue hands a batch to the readers.
+func (p *pipeline) Queue(ctx context.Context, b *read.Batch) error { return send(ctx, p.batches, b) }
+
+// Send hands a piece to the workers.
+func (p *pipeline) Send(ctx context.Context, piece *read.Piece) error {
+	return send(ctx, p.pieces, piece)
 }
 
-// writer returns a frame writer for file data.
-func (p *pipeline) writer() *repo.FrameWriter { return p.Session.Writer(pack.Data) }
+// NewFile returns where the chunks of a large file are collected.
+func (p *pipeline) NewFile() read.File { return p.save.NewFile() }
+
+func (p *pipeline) result() *result {
+	users, groups := p.owners.names()
+	totals := p.deps.ledger.Snapshot()
+	return &result{
+		mended: p.compare.Mended(),
+		tree:   p.root.tree, users: users, groups: groups, files: totals.Objects.Inspected, failed: totals.Failures > 0,
+	}
+}

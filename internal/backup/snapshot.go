@@ -2,38 +2,39 @@ package backup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/recall"
-	"github.com/tidemark-backup/tidemark/internal/backup/signature"
+	"github.com/tidemark-backup/tidemark/internal/backup/compare"
+	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
-// Job is everything one backup is told.
+// Job describes one backup.
 type Job struct {
 	Label    Label
 	Source   Source
 	Stdin    *Stdin // instead of Source: one file from a stream
 	Parallel Parallel
 	Parent   ParentChoice
+	Bulk     Bulk
 	Session  repo.SessionOptions
 
 	SkipUnchanged bool // save no snapshot when the tree is that of the parent
-	NoMemory      bool // neither use nor keep directory signatures
+	NoMemory      bool // neither use nor keep entries of the directory cache
 }
 
-// Label is what the snapshot is called by.
+// Label is the metadata of the snapshot.
 type Label struct {
 	Host, User  string
 	UID, GID    uint32
-	Sources     []string // absolute paths, for people and for finding the parent
+	Sources     []string // absolute paths: displayed, and used to find the parent
 	Tags        []string
 	Rules       []string
 	Description string
@@ -42,21 +43,20 @@ type Label struct {
 	Program     string
 }
 
-// ParentChoice says which snapshot to compare with.
+// ParentChoice selects the snapshot to compare with.
 type ParentChoice struct {
 	Ref  string // ID prefix or "latest"; empty: the newest of the same host and sources
-	None bool   // compare with nothing: read everything
-	// Seen is told, before anything is read, whether this host has backed up these sources before; nil: nobody asks.
-	Seen func(before bool)
+	None bool   // without a parent: read everything
 }
 
-// Outcome is what a backup made.
+// Outcome is the result of a backup.
 type Outcome struct {
 	Snapshot *snapshot.Snapshot
 	ID       format.ID // zero: none was saved
 	Parent   format.ID
-	Same     bool // the tree is the parent's
-	Failed   bool // some objects could not be backed up
+	Same     bool   // the tree is the parent's
+	Failed   bool   // some objects could not be backed up
+	Mended   uint64 // unchanged files that were stored again because some of their blobs were lost
 }
 
 // Make makes one snapshot: it chooses the parent, runs the pipeline inside a session and saves.
@@ -67,30 +67,32 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 	if err != nil {
 		return nil, err
 	}
+	r.ReportMissing(ctx, listed)
 	parent, err := chooseParent(ctx, r, listed, job)
 	if err != nil {
 		return nil, err
 	}
-	if job.Parent.Seen != nil {
-		job.Parent.Seen(slices.ContainsFunc(listed, job.of))
-	}
+	first := !slices.ContainsFunc(listed, job.of)
 	out := &Outcome{Snapshot: job.Label.snapshot(start)}
 	if parent != nil {
 		out.Parent, out.Snapshot.Parent = parent.ID, parent.ID
 		stats := parent.Snapshot.Stats.Content
 		l.Expect(stats.Files+stats.Dirs+stats.Others, stats.Bytes)
 	}
-	once := func(evidence error) error {
+	once := func(known *damage) error {
 		return r.WithSession(ctx, job.Session, func(ctx context.Context, s *repo.Session) error {
-			return job.run(ctx, r, s, listed, parent, out, l, evidence)
+			return job.run(ctx, r, s, listed, parent, out, l, findings{known, first})
 		})
 	}
-	if err = once(nil); errors.Is(err, errOldTree) {
-		// A damaged parent must not keep new backups from being made. Again then, without what the cache vouches for:
-		// every directory is compared with the parent's tree, and where that cannot be read, its files are. What the
-		// first pass has counted stays counted.
+	// A damaged parent must not prevent new backups. The next pass ignores the directory cache: it compares each
+	// directory with the parent's tree, and reads the files where that tree cannot be read. Counts of earlier passes
+	// stay.
+	known := &damage{}
+	for pass := 1; ; pass++ {
+		if err = once(known); err == nil || pass == passes || !known.add(err) {
+			break
+		}
 		l.Note("", "compare", err)
-		err = once(err)
 	}
 	if err != nil {
 		return nil, err
@@ -98,48 +100,89 @@ func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*
 	return out, nil
 }
 
+// findings are the facts that are known when a pass through the sources begins.
+type findings struct {
+	known *damage // found by earlier passes
+	first bool    // this host has no snapshot of these sources
+}
+
+// Bulk has the callbacks around the part of a backup that scans, reads and stores. Before and after that, a backup does
+// a few operations that a user waits for.
+type Bulk struct {
+	Begin func(first bool) // first: this host has no snapshot of these sources; nil: not called
+	End   func()           // nil: not called
+}
+
+func (b Bulk) begin(first bool) {
+	if b.Begin != nil {
+		b.Begin(first)
+	}
+}
+
+func (b Bulk) end() {
+	if b.End != nil {
+		b.End()
+	}
+}
+
 func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, parent *repo.Listed,
-	out *Outcome, l *report.Ledger, evidence error,
+	out *Outcome, l *report.Ledger, p findings,
 ) (err error) {
-	if listed, parent, err = job.rely(ctx, s, listed, parent, out, l); err != nil {
+	known := p.known
+	lost := searchLost(ctx, s)
+	defer lost.end()
+	if err := known.exclude(ctx, s, lost); err != nil {
 		return err
 	}
-	deps := Deps{Repo: r, Session: s, Ledger: l, Now: time.Now}
+	if listed, parent, err = job.filterParents(ctx, s, listed, parent, out, l); err != nil {
+		return err
+	}
+	d := deps{repo: r, session: s, ledger: l, now: time.Now}
 	var base Parent
 	if parent != nil {
-		base = Parent{ID: parent.ID, Tree: parent.Snapshot.Tree, Start: parent.Snapshot.Start, Damaged: evidence != nil}
-	}
-	if evidence != nil {
-		distrust(s, evidence)
+		base = Parent{
+			ID: parent.ID, Tree: parent.Snapshot.Tree, Start: parent.Snapshot.Start,
+			Damaged: known.evidence != nil || s.Suspect(parent.Snapshot),
+		}
 	}
 	if !job.NoMemory && job.Stdin == nil {
-		if deps.Memory, err = recall.Open(r, listed, evidence != nil, recall.ThisBoot(), l); err != nil {
+		if d.cache, err = compare.OpenCache(r, vouching(s, listed), known.evidence != nil, sysinfo.ThisBoot().ID, l); err != nil {
 			return err
 		}
-		defer deps.Memory.Discard()
+		defer d.cache.Discard()
 	}
+	cache, err := r.CacheFile()
+	if err != nil {
+		return err
+	}
+	d.differing = job.differing(cache)
+	job.Bulk.begin(p.first)
 	l.Phase(report.Scanning)
-	var result *Result
+	var found *result
 	if job.Stdin != nil {
-		result, err = job.Stdin.run(ctx, deps, job.Parallel)
+		found, err = job.Stdin.run(ctx, d, job.Parallel)
 	} else {
-		result, err = Run(ctx, deps, job.Source, job.Parallel, base)
+		found, err = run(ctx, d, job.Source, job.Parallel, base)
 	}
 	if err != nil {
 		return err
 	}
-	out.Failed = result.Failed
-	out.Same = parent != nil && parent.Snapshot.Tree == result.Tree
+	if err := lost.found(s); err != nil {
+		return err
+	}
+	out.Failed, out.Mended = found.failed, found.mended
+	out.Same = parent != nil && parent.Snapshot.Tree == found.tree
 	l.Phase(report.Uploading)
 	if err := s.Flush(ctx); err != nil {
 		return err
 	}
 	sn := out.Snapshot
-	sn.Tree, sn.End = result.Tree, signature.Moment(time.Now())
-	sn.Users, sn.Groups = result.Users, result.Groups
+	sn.Tree, sn.End = found.tree, scan.Moment(time.Now())
+	sn.Users, sn.Groups = found.users, found.groups
 	sn.Stats = stats(l.Snapshot(), s.Totals())
+	job.Bulk.end()
 	l.Phase(report.Saving)
-	if job.SkipUnchanged && out.Same {
+	if job.SkipUnchanged && out.Same && !base.Damaged { // a new snapshot records that it acknowledges the damage marks
 		return nil
 	}
 	id, err := s.Save(ctx, sn)
@@ -148,18 +191,21 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	if !job.Session.DryRun {
 		out.ID = id
-		deps.Memory.Commit(id)
+		d.cache.Commit(id)
+		if len(d.differing) > 0 {
+			_ = cache.SetValue("differing "+job.cacheKey(), nil) // otherwise they are read once more
+		}
 	}
 	return nil
 }
 
-// rely leaves out the snapshots that the session may not take trees over from: what was listed before it began may have
-// been forgotten since, and its packs removed; and of some it is not certain that they need nothing that a prune removes.
-// If the parent is among them, another one takes its place.
-func (job *Job) rely(ctx context.Context, s *repo.Session, listed []repo.Listed, parent *repo.Listed, out *Outcome,
+// filterParents drops the snapshots whose trees the session must not reuse: those that were forgotten since they were
+// listed, since their packs may be removed, and those that may need packs that a prune removes. If the parent is among
+// them, it chooses another one.
+func (job *Job) filterParents(ctx context.Context, s *repo.Session, listed []repo.Listed, parent *repo.Listed, out *Outcome,
 	l *report.Ledger,
 ) ([]repo.Listed, *repo.Listed, error) {
-	reliable, err := s.Reliable(ctx)
+	reliable, err := s.FilterParents(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,7 +215,8 @@ func (job *Job) rely(ctx context.Context, s *repo.Session, listed []repo.Listed,
 	if parent == nil || reliable(parent.ID, parent.Snapshot) {
 		return rest, parent, nil
 	}
-	l.Note("", "compare", fmt.Errorf("snapshot %s was removed just now, or a prune has still to look at it", parent.ID.Short()))
+	l.Note("", "compare", fmt.Errorf("snapshot %s is not used as parent: it was removed just now, a prune has not checked it yet, or its "+
+		"writer did not renew its lease in time before it was published", parent.ID.Short()))
 	out.Parent, out.Snapshot.Parent = format.ID{}, format.ID{}
 	if parent = job.newest(rest); parent != nil && job.Parent.Ref == "" {
 		out.Parent, out.Snapshot.Parent = parent.ID, parent.ID
@@ -178,27 +225,19 @@ func (job *Job) rely(ctx context.Context, s *repo.Session, listed []repo.Listed,
 	return rest, nil, nil
 }
 
-// distrust keeps the session from relying on the pack that could not be read.
-func distrust(s *repo.Session, err error) {
-	var lost *repo.PackError
-	if errors.As(err, &lost) {
-		s.Distrust(lost.Pack)
-	}
-}
-
 func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 	at := b.Time
 	if at.IsZero() {
 		at = start
 	}
 	return &snapshot.Snapshot{
-		Time: signature.Moment(at), Start: signature.Moment(start), Host: b.Host, User: b.User, UID: b.UID, GID: b.GID,
+		Time: scan.Moment(at), Start: scan.Moment(start), Host: b.Host, User: b.User, UID: b.UID, GID: b.GID,
 		System: b.System, Program: b.Program, Sources: b.Sources, Tags: b.Tags, Rules: b.Rules,
 		Description: b.Description,
 	}
 }
 
-// chooseParent finds the snapshot to compare with: nil means none.
+// chooseParent selects the snapshot to compare with: nil means none.
 func chooseParent(ctx context.Context, r *repo.Repository, listed []repo.Listed, job Job) (*repo.Listed, error) {
 	if job.Parent.None || job.Source.Comparing.Force || job.Stdin != nil {
 		return nil, nil
@@ -213,7 +252,7 @@ func chooseParent(ctx context.Context, r *repo.Repository, listed []repo.Listed,
 	return job.newest(listed), nil
 }
 
-// newest returns the newest snapshot that is one of the job's, or nil.
+// newest returns the newest snapshot with the job's host and sources, or nil.
 func (job *Job) newest(listed []repo.Listed) *repo.Listed {
 	for _, l := range slices.Backward(listed) {
 		if job.of(l) {
@@ -223,7 +262,7 @@ func (job *Job) newest(listed []repo.Listed) *repo.Listed {
 	return nil
 }
 
-// of reports whether a snapshot is one of the job's host and sources.
+// of reports whether a snapshot has the job's host and sources.
 func (job *Job) of(l repo.Listed) bool {
 	return l.Snapshot != nil && l.Snapshot.Host == job.Label.Host && sameSources(l.Snapshot.Sources, job.Label.Sources)
 }
@@ -235,7 +274,7 @@ func sameSources(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// stats are the numbers kept in the snapshot.
+// stats are the numbers stored in the snapshot.
 func stats(t report.Totals, s session.Totals) snapshot.Stats {
 	compared := func(c report.ComparedOf[uint64]) snapshot.Compared {
 		return snapshot.Compared{New: c.New, Changed: c.Changed, Unmodified: c.Unmodified}

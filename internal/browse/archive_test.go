@@ -132,8 +132,8 @@ func TestZip(t *testing.T) {
 	require.ErrorIs(t, left["/top/gone"], browse.ErrNoContent)
 }
 
-// TestArchiveOfOddities: what an archive cannot hold is left out and told, and costs nothing else; what the snapshot lacks is
-// told too.
+// TestArchiveOfOddities: an archive omits and reports objects that it cannot hold, and keeps all others. It also
+// reports content that the snapshot lacks.
 func TestArchiveOfOddities(t *testing.T) {
 	large := func(name string, n int) tree.Xattr { return tree.Xattr{Name: name, Value: stored.Noise(1, n)} }
 	odd := func() dir {

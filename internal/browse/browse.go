@@ -1,9 +1,9 @@
-// Package browse looks into snapshots without restoring them: it lists directories, finds names, compares two trees,
-// writes files and directories to a stream, and counts.
+// Package browse reads snapshots without restoring them: it lists directories, finds names, compares two trees, writes
+// files and directories to a stream, and counts.
 //
-// Everything streams: what is in memory at a time are the pages of the directories from the root down to the place
-// where a walk is, and where a function must remember more, its documentation says how much. The package writes nothing
-// to a repository, and it refuses to know how results are shown: it calls back with nodes.
+// Everything streams: in memory are the pages of the directories from the root down to the current position of a walk.
+// Functions that keep more document how much. The package writes nothing to a repository. It passes nodes to callbacks,
+// and the caller formats them.
 package browse
 
 import (
@@ -23,12 +23,13 @@ type Reader interface {
 	LoadBlob(ctx context.Context, id format.ID) ([]byte, error)
 }
 
-// Visit is given each object with its path from the root of the tree, "/a/b". The node may be kept. fs.SkipDir for a
-// directory leaves out what is in it; any other error ends the walk and comes back as it is.
+// Visit receives each object with its path from the root of the tree, "/a/b". The node may be kept. fs.SkipDir for a
+// directory skips its content; any other error ends the walk and is returned unchanged.
 type Visit func(path string, n *tree.Node) error
 
 // Resolve returns the node at the path sub of the tree with that root page. "" and "/" stand for the root itself: a
-// directory without a name. The error wraps ErrNotFound or ErrNotDir. A symbolic link on the way is not followed.
+// directory without a name. The error wraps ErrNotFound or ErrNotDir. Resolve does not follow symbolic links in the
+// path.
 func Resolve(ctx context.Context, r Reader, root format.ID, sub string) (*tree.Node, error) {
 	n := &tree.Node{Type: tree.Dir, Mode: 0o755, Links: 1, Subtree: root}
 	at := "/"
@@ -45,18 +46,18 @@ func Resolve(ctx context.Context, r Reader, root format.ID, sub string) (*tree.N
 			return nil, fmt.Errorf("look up %s: %w", at, err)
 		}
 		if child == nil {
-			return nil, fmt.Errorf("%s: %w", at, ErrNotFound)
+			return nil, fmt.Errorf("%s: %w", clean(sub), ErrNotFound)
 		}
 		n = child
 	}
 	return n, nil
 }
 
-// clean makes a path from the root of what a user wrote.
+// clean makes user input a path from the root.
 func clean(sub string) string { return path.Clean("/" + sub) }
 
-// List visits what is in the directory sub, in the order of the bytes of the names, a directory before what is in it;
-// with recursive everything beneath it. If sub is no directory, it is visited itself.
+// List visits the content of the directory sub, in byte order of the names, a directory before its content. With
+// recursive it visits the whole subtree. If sub is not a directory, it is itself visited.
 func List(ctx context.Context, r Reader, root format.ID, sub string, recursive bool, visit Visit) error {
 	n, err := Resolve(ctx, r, root, sub)
 	if err != nil {
@@ -72,9 +73,9 @@ func List(ctx context.Context, r Reader, root format.ID, sub string, recursive b
 	return walk(ctx, r, n.Subtree, at, recursive, visit)
 }
 
-// walk visits what is in one directory.
+// walk visits the content of one directory.
 func walk(ctx context.Context, r Reader, dir format.ID, at string, recursive bool, visit Visit) error {
-	var own error // of visit or of a directory beneath, which need no words about this one
+	var own error // of visit or of a subdirectory, which must not be wrapped for this one
 	err := tree.Walk(ctx, r.LoadBlob, dir, func(n *tree.Node) error {
 		where := join(at, n.Name)
 		switch own = visit(where, n); {
@@ -91,7 +92,7 @@ func walk(ctx context.Context, r Reader, dir format.ID, at string, recursive boo
 	return fmt.Errorf("read folder %s: %w", at, err)
 }
 
-// join is path.Join for names that are clean already; it must not interpret them.
+// join is path.Join for names that are already clean; it must not interpret them.
 func join(dir, name string) string {
 	if strings.HasSuffix(dir, "/") {
 		return dir + name
@@ -99,7 +100,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// short is what sets of IDs keep of one: half the memory, and still no two blobs that agree.
+// short is the part of an ID that sets keep: half the memory, and still without collisions.
 type short [16]byte
 
 func shorten(id format.ID) short { return short(id[:16]) }

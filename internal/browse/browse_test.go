@@ -61,7 +61,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestListEndsWhenToldTo(t *testing.T) {
+func TestListEndsWhenStopped(t *testing.T) {
 	r := initialise(t)
 	root := save(t, r, sample())
 	var got []string

@@ -12,27 +12,34 @@ import (
 )
 
 const (
-	// chunksAhead is how many chunks are loaded before they are written: hides the delay of a remote store.
+	// chunksAhead is how many chunks are loaded ahead of the writing, which hides the latency of a remote store.
 	chunksAhead = 4
 	zeros       = 64 << 10 // bytes of a hole written at a time
 )
 
-// eachChunk visits the chunks of a file, wherever they are kept. Inline content has none; a file without any chunk that
-// has a size is one hole.
+// eachChunk visits the chunks of a file, inline or in a list. Inline content has none. The size beyond the chunks is a
+// hole.
 func eachChunk(ctx context.Context, load tree.Load, n *tree.Node, visit func(tree.Chunk) error) error {
-	c := &n.Content
+	c, at := &n.Content, uint64(0)
+	each := func(c tree.Chunk) error {
+		at += c.Len
+		return visit(c)
+	}
 	switch {
 	case !c.List.IsZero():
-		return tree.WalkList(ctx, load, c.List, visit)
-	case len(c.Inline) > 0:
-		return nil
-	case len(c.Chunks) == 0 && n.Size > 0:
-		return visit(tree.Chunk{Len: n.Size})
-	}
-	for _, chunk := range c.Chunks {
-		if err := visit(chunk); err != nil {
+		if err := tree.WalkList(ctx, load, c.List, each); err != nil {
 			return err
 		}
+	case len(c.Inline) > 0:
+		return nil
+	}
+	for _, chunk := range c.Chunks {
+		if err := each(chunk); err != nil {
+			return err
+		}
+	}
+	if at < n.Size {
+		return visit(tree.Chunk{Len: n.Size - at})
 	}
 	return nil
 }
@@ -46,13 +53,13 @@ func writeContent(ctx context.Context, r Reader, n *tree.Node, w io.Writer) erro
 		_, err := w.Write(n.Content.Inline)
 		return err
 	}
-	if len(n.Content.Chunks) == 1 {
+	if len(n.Content.Chunks) == 1 && n.Content.Chunks[0].Len == n.Size {
 		return writeChunk(ctx, r, n.Content.Chunks[0], w)
 	}
-	return writeAhead(ctx, r, n, w)
+	return writeChunks(ctx, r, n, w, true)
 }
 
-// hasContent tells a file from one whose content could not be had.
+// hasContent reports whether the snapshot holds the content of a file.
 func hasContent(n *tree.Node) bool { return n.Outcome != tree.Skipped && n.Outcome != tree.Unreadable }
 
 func writeChunk(ctx context.Context, r Reader, c tree.Chunk, w io.Writer) error {
@@ -97,11 +104,12 @@ func writeHole(ctx context.Context, length uint64, w io.Writer) error {
 // pending is a chunk that is being loaded.
 type pending struct {
 	chunk tree.Chunk
-	blob  chan []byte // nil of a hole
+	blob  chan []byte // nil for a hole
 }
 
-// writeAhead writes the chunks of a file in their order while the next ones are on their way.
-func writeAhead(ctx context.Context, r Reader, n *tree.Node, w io.Writer) error {
+// writeChunks writes the chunks of a file in their order while the next ones are loaded. Holes become zeros; with
+// sparse output their whole blocks are skipped.
+func writeChunks(ctx context.Context, r Reader, n *tree.Node, w io.Writer, holes bool) error {
 	g, ctx := errgroup.WithContext(ctx)
 	queue := make(chan pending, chunksAhead)
 	g.Go(func() error {
@@ -129,9 +137,16 @@ func writeAhead(ctx context.Context, r Reader, n *tree.Node, w io.Writer) error 
 		})
 	})
 	g.Go(func() error {
+		at := uint64(0)
 		for p := range queue {
+			zeros := p.chunk.Len
+			if !holes {
+				before, _, after := wholeHole(at, p.chunk.Len, n.Size)
+				zeros = before + after
+			}
+			at += p.chunk.Len
 			if p.blob == nil {
-				if err := writeHole(ctx, p.chunk.Len, w); err != nil {
+				if err := writeHole(ctx, zeros, w); err != nil {
 					return err
 				}
 				continue

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Status says how an object differs; several may hold together.
+// Status is how an object differs; several may be set.
 type Status uint8
 
 // The statuses.
@@ -21,8 +21,8 @@ const (
 	Removed                     // only in the first
 	Content                     // the content differs
 	Metadata                    // mode, owners, times, attributes or link target differ
-	TypeOf                      // it has become something else
-	Silent                      // the content differs although size and times are equal: a disk that forgets, or tampering
+	TypeOf                      // it has another type
+	Silent                      // the content differs although size and times are equal: bit rot or tampering
 )
 
 // String returns one character for each status: + - M U T ?
@@ -43,20 +43,20 @@ type Change struct {
 	Old, New *tree.Node
 }
 
-// DiffOptions says what counts as a difference.
+// DiffOptions select which differences are reported.
 type DiffOptions struct {
-	Metadata bool // also visit objects of which metadata alone differ; access times and inode numbers never count
+	Metadata bool // also visit objects whose metadata alone differ; access times and inode numbers never count
 }
 
-// DiffStats sums up a comparison. The bytes are those of blobs, before compression, that one side needs and the other
-// does not, looking at those parts of the trees that differ: a file that was copied from a part that is equal counts
-// as added although it takes no space.
+// DiffStats sums up a comparison. The bytes are those of blobs, before compression, that only one side needs. Only the
+// differing parts of the trees are compared: a file that was copied from an equal part counts as added, although it
+// takes no space.
 type DiffStats struct {
-	Changed        uint64 // files of which content or type differs
+	Changed        uint64 // files whose content or type differs
 	Added, Removed Side
 }
 
-// Side is what only one of the trees has.
+// Side counts what only one of the trees has.
 type Side struct {
 	Files, Dirs, Others uint64
 	DataBlobs           uint64 // unique
@@ -76,8 +76,7 @@ func (s *Side) count(t tree.Type) {
 }
 
 // Diff compares the trees with the root pages a and b and calls visit for each object that differs, in the order of
-// their paths. Directories that are equal are not loaded. It remembers about 60 bytes for each blob of the parts that
-// differ.
+// their paths. Equal directories are not loaded. It remembers about 60 bytes for each blob of the differing parts.
 func Diff(ctx context.Context, r Reader, a, b format.ID, opt DiffOptions, visit func(Change) error) (DiffStats, error) {
 	d := &differ{r: r, opt: opt, visit: visit, old: newBlobSet(), new: newBlobSet()}
 	if err := d.dirs(ctx, "/", a, b); err != nil {
@@ -103,7 +102,7 @@ func newBlobSet() blobSet {
 	return blobSet{data: make(map[short]uint32), trees: make(map[short]uint32)}
 }
 
-// less takes what both have out of both.
+// less removes the common blobs from both sets.
 func (s *blobSet) less(other *blobSet) {
 	both := func(a, b map[short]uint32) {
 		for id := range a {
@@ -128,7 +127,7 @@ func (s *blobSet) addTo(side Side) Side {
 	return side
 }
 
-// load returns a Load that books the pages it delivers as needed by that side.
+// load returns a Load that records each returned page as needed by that side.
 func (d *differ) load(set *blobSet) tree.Load {
 	return func(ctx context.Context, id format.ID) ([]byte, error) {
 		p, err := d.r.LoadBlob(ctx, id)
@@ -139,7 +138,7 @@ func (d *differ) load(set *blobSet) tree.Load {
 	}
 }
 
-// dirs compares two directories; a zero ID stands for one that is not there.
+// dirs compares two directories; a zero ID stands for a missing one.
 func (d *differ) dirs(ctx context.Context, at string, a, b format.ID) error {
 	if a == b {
 		return nil
@@ -153,7 +152,7 @@ func (d *differ) dirs(ctx context.Context, at string, a, b format.ID) error {
 	y, moreB := nextB()
 	for moreA || moreB {
 		if err := errors.Join(errs[0], errs[1]); err != nil {
-			break // else the rest of the other side would look like a difference
+			break // otherwise the rest of the other side would count as a difference
 		}
 		var err error
 		switch {
@@ -196,7 +195,7 @@ func (d *differ) nodes(ctx context.Context, set *blobSet, dir format.ID, failed 
 	}
 }
 
-// only deals with an object that one side has: exactly one of old and new is set.
+// only handles an object that only one side has: exactly one of old and new is set.
 func (d *differ) only(ctx context.Context, at string, old, new *tree.Node) error {
 	c := Change{Path: at, Status: Added, Old: old, New: new}
 	n, side, set := new, &d.stats.Added, &d.new
@@ -231,7 +230,7 @@ func (d *differ) chunks(ctx context.Context, n *tree.Node, set *blobSet) error {
 	})
 }
 
-// pair deals with an object that both sides have under one name.
+// pair handles an object that both sides have under one name.
 func (d *differ) pair(ctx context.Context, at string, old, new *tree.Node) error {
 	if old.Type != new.Type {
 		return d.replaced(ctx, at, old, new)
@@ -262,7 +261,7 @@ func (d *differ) pair(ctx context.Context, at string, old, new *tree.Node) error
 	return nil
 }
 
-// replaced deals with a name that stands for something else now. What is in a directory on either side is removed or
+// replaced handles a name whose object has another type now. The content of a directory on either side is removed or
 // added with it.
 func (d *differ) replaced(ctx context.Context, at string, old, new *tree.Node) error {
 	d.stats.Changed++
@@ -286,7 +285,7 @@ func sameContent(a, b *tree.Node) bool {
 		slices.Equal(a.Content.Chunks, b.Content.Chunks)
 }
 
-// sameMetadata compares what a restore would set, and the change time, which tells of silent changes.
+// sameMetadata compares the metadata that a restore would set, and the change time, which reveals silent changes.
 func sameMetadata(a, b *tree.Node) bool {
 	return a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID && a.Links == b.Links && a.ModTime == b.ModTime &&
 		a.Changed == b.Changed && a.Device == b.Device && a.Target == b.Target && a.Flags == b.Flags &&

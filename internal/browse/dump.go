@@ -15,16 +15,17 @@ type Packing uint8
 
 // The forms.
 const (
-	Tar Packing = iota // PAX: keeps everything but sockets, birth times and inode flags
-	Zip                // for other systems: names, modes, times in seconds, files, directories and symbolic links
+	// PAX: keeps everything except sockets, birth times and inode flags; ACLs as text, holes as in GNU tar
+	Tar Packing = iota
+	Zip         // for other systems: names, modes, times in seconds, files, directories and symbolic links
 )
 
-// Archive says how a directory is written.
+// Archive is the form in which a directory is written.
 type Archive struct {
 	Packing       Packing
-	Users, Groups map[uint32]string // names of owners, as the snapshot keeps them; may be nil
-	// Left is told of each object or attribute that is left out, and why: ErrNoContent, ErrPartial, ErrNotRepresentable. May
-	// be nil.
+	Users, Groups map[uint32]string // names of owners in the snapshot; may be nil
+	// Left receives each object or attribute that is left out, with the reason: ErrNoContent, ErrPartial,
+	// ErrNotRepresentable. May be nil.
 	Left func(path string, err error)
 }
 
@@ -33,11 +34,10 @@ func Dump(ctx context.Context, r Reader, root format.ID, sub string, w io.Writer
 	return DumpAs(ctx, r, root, sub, Archive{}, w)
 }
 
-// DumpAs writes the file sub of the tree to w as it is, holes as zeros. A directory is written as an archive of
-// everything beneath it, named by paths from the root without the leading '/'. Anything else is an error that wraps
-// ErrNotRepresentable.
+// DumpAs writes the file sub of the tree to w unchanged, holes as zeros. A directory is written as an archive of its
+// subtree, with paths from the root without the leading '/'. Any other type is an error that wraps ErrNotRepresentable.
 //
-// Of hard links the path of the first is remembered until the last was written, if all of them are beneath sub.
+// For hard links the path of the first is kept in memory until the last was written, if all of them are beneath sub.
 func DumpAs(ctx context.Context, r Reader, root format.ID, sub string, a Archive, w io.Writer) error {
 	n, err := Resolve(ctx, r, root, sub)
 	if err != nil {
@@ -70,7 +70,7 @@ type dumper struct {
 	Archive
 }
 
-// everything visits sub itself, unless it is the nameless root, and what is beneath it.
+// everything visits sub, unless it is the nameless root, and its subtree.
 func (d *dumper) everything(ctx context.Context, sub *tree.Node, at string, visit Visit) error {
 	each := func(at string, n *tree.Node) error {
 		if n.Type == tree.Dir && n.Outcome == tree.Unreadable {

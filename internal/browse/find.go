@@ -11,13 +11,15 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Snapshot is where Find looks.
+// Snapshot is a tree that Find searches.
 type Snapshot struct {
 	ID   format.ID
 	Tree format.ID
+	Base string // path on the machine of the root of the tree, as Base returns it; patterns match below it as well
 }
 
-// Query says what is looked for. An object must fulfil every part that is set; an empty query finds everything.
+// Query selects what Find searches for. An object must match every field that is set; an empty query matches
+// everything.
 type Query struct {
 	Patterns     []string // one of these must match: see the package's pattern rules in docs
 	IgnoreCase   bool
@@ -31,12 +33,12 @@ type Match struct {
 	Snapshot format.ID
 	Path     string
 	Node     *tree.Node
-	Blob     format.ID // one of Query.IDs that the object uses; zero if none was asked for
+	Blob     format.ID // one of Query.IDs that the object uses; zero without Query.IDs
 }
 
-// Find calls visit for each object of the snapshots that fulfils the query, snapshot by snapshot. A directory in which
-// nothing was found is not looked at again in later snapshots that hold the same one, unless a pattern looks at whole
-// paths; this takes about 40 bytes of memory for each different directory.
+// Find calls visit for each object of the snapshots that matches the query, snapshot by snapshot. A directory without a
+// match is skipped in later snapshots that share it, unless a pattern matches whole paths; this takes about 40 bytes of
+// memory for each different directory.
 func Find(ctx context.Context, r Reader, in []Snapshot, q Query, visit func(Match) error) error {
 	f := &finder{r: r, q: q, visit: visit, barren: make(map[short]struct{}), byName: true}
 	for _, text := range q.Patterns {
@@ -48,7 +50,7 @@ func Find(ctx context.Context, r Reader, in []Snapshot, q Query, visit func(Matc
 		f.byName = f.byName && p.byName()
 	}
 	for _, s := range in {
-		f.snapshot = s.ID
+		f.snapshot, f.base = s.ID, s.Base
 		if len(q.IDs) > 0 {
 			root := &tree.Node{Type: tree.Dir, Mode: 0o755, Links: 1, Subtree: s.Tree}
 			if err := f.object(ctx, "/", root); err != nil {
@@ -66,14 +68,15 @@ type finder struct {
 	r        Reader
 	q        Query
 	patterns []pattern
-	byName   bool // no pattern looks at whole paths
+	byName   bool // no pattern matches whole paths
 	visit    func(Match) error
-	barren   map[short]struct{} // directories beneath which nothing is found, wherever they are
+	barren   map[short]struct{} // directories without a match beneath them, under any path
 	snapshot format.ID
+	base     string
 	found    uint64
 }
 
-// dir looks through a directory and reports whether anything was found in it.
+// dir searches a directory and reports whether it contains a match.
 func (f *finder) dir(ctx context.Context, id format.ID, at string) (found bool, err error) {
 	if _, known := f.barren[shorten(id)]; known {
 		return false, nil
@@ -115,7 +118,7 @@ func (f *finder) object(ctx context.Context, at string, n *tree.Node) error {
 	return f.visit(m)
 }
 
-// suits judges by everything that the node itself tells.
+// suits matches a node against the fields of the query that need only the node itself.
 func (f *finder) suits(at string, n *tree.Node) bool {
 	q := &f.q
 	switch {
@@ -126,11 +129,12 @@ func (f *finder) suits(at string, n *tree.Node) bool {
 	case q.Older != nil && compareTimes(n.ModTime, *q.Older) > 0:
 		return false
 	}
-	return len(f.patterns) == 0 ||
-		slices.ContainsFunc(f.patterns, func(p pattern) bool { return p.match(at, n.Name) })
+	return len(f.patterns) == 0 || slices.ContainsFunc(f.patterns, func(p pattern) bool {
+		return p.match(at, n.Name) || f.base != "" && f.base != "/" && !p.byName() && p.match(f.base+at, n.Name)
+	})
 }
 
-// uses returns the first of the wanted blobs that the object itself consists of, or zero.
+// uses returns the first of Query.IDs that the object itself consists of, or zero.
 func (f *finder) uses(ctx context.Context, n *tree.Node) (format.ID, error) {
 	var hit format.ID
 	look := func(id format.ID) error {
@@ -140,7 +144,7 @@ func (f *finder) uses(ctx context.Context, n *tree.Node) (format.ID, error) {
 		}
 		return nil
 	}
-	// Every page on the way passes through here, so pages that are asked for are noticed as well.
+	// Every page is loaded here, so a page in Query.IDs is detected as well.
 	load := func(ctx context.Context, id format.ID) ([]byte, error) {
 		if err := look(id); err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ import (
 type (
 	dir   = stored.Dir
 	mount = stored.Mount
+	holed = stored.Sparse
 )
 
 func initialise(t *testing.T) *repo.Repository {

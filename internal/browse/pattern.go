@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// pattern is a glob: '*', '?' and '[...]' within one name, '**' for any number of names. Without a '/' it is matched
-// against the last name of a path; with one against whole names at the end of the path; with a '/' in front against the
-// whole path.
+// pattern is a glob: '*', '?' and '[...]' within one name, '**' for any number of names. Without a '/' it matches the
+// last name of a path; with one, whole names at the end of the path; with a leading '/', the whole path.
 type pattern struct {
 	parts    []string
 	anchored bool // begins at the root
@@ -38,7 +37,7 @@ func parsePattern(text string, fold bool) (pattern, error) {
 	return p, nil
 }
 
-// byName reports whether the last name of a path decides alone.
+// byName reports whether the pattern depends only on the last name of a path.
 func (p *pattern) byName() bool { return len(p.parts) == 1 && !p.anchored }
 
 func (p *pattern) match(at, name string) bool {
@@ -48,8 +47,8 @@ func (p *pattern) match(at, name string) bool {
 	return p.names(p.parts, strings.Split(strings.TrimPrefix(at, "/"), "/"))
 }
 
-// names matches one name after the other. Of several '**' only the last needs to be tried anew when a later part does
-// not fit, so the time is the product of the two lengths at most.
+// names matches one name after the other. If a part does not match, only the last '**' needs to be retried, so the time
+// is at most the product of the two lengths.
 func (p *pattern) names(parts, names []string) bool {
 	i, j := 0, 0
 	star, from := -1, 0

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Mode says what Stats counts.
+// Mode selects what Stats counts.
 type Mode string
 
 // The modes.
@@ -25,10 +25,10 @@ const (
 	RestoreSize     Mode = "restore-size"      // what a restore of each snapshot would write, summed; hard links once
 	FilesByContents Mode = "files-by-contents" // different contents of files
 	RawData         Mode = "raw-data"          // different blobs, and the frames they are stored in
-	WholeRepository Mode = "repository"        // everything on the target, whatever needs it
+	WholeRepository Mode = "repository"        // everything on the target, needed or not
 )
 
-// Statistics is what Stats counted. Fields that a mode does not count are zero.
+// Statistics is the result of Stats. Fields that a mode does not count are zero.
 type Statistics struct {
 	Mode      Mode
 	Snapshots uint64
@@ -51,7 +51,7 @@ type KindSize struct {
 	Bytes uint64
 }
 
-// PackSize is what the index says of the packs of one kind. Packs that two segments name count twice.
+// PackSize is the size of the packs of one kind according to the index. Packs that two segments name count twice.
 type PackSize struct {
 	Packs, Frames, Blobs uint64
 	Raw, Sealed          uint64 // bytes of blobs, before compression and as they are stored
@@ -60,7 +60,7 @@ type PackSize struct {
 // Ratio returns how many bytes of blobs one stored byte holds, or 0 if there are none.
 func (p PackSize) Ratio() float64 { return ratio(p.Raw, p.Sealed) }
 
-// Ratio is the same for the blobs that were counted.
+// Ratio is PackSize.Ratio for the blobs that were counted.
 func (s *Statistics) Ratio() float64 { return ratio(s.Bytes, s.Stored) }
 
 func ratio(raw, stored uint64) float64 {
@@ -70,7 +70,7 @@ func ratio(raw, stored uint64) float64 {
 	return float64(raw) / float64(stored)
 }
 
-// Stats counts the snapshots with these trees, or for WholeRepository what is on the target. A directory that several
+// Stats counts the snapshots with these trees, or for WholeRepository the files on the target. A directory that several
 // snapshots share is loaded once. It remembers about 80 bytes for each different directory (RestoreSize), 40 for each
 // directory and content (FilesByContents) or 40 for each blob (RawData).
 func Stats(ctx context.Context, r *repo.Repository, mode Mode, trees []format.ID) (*Statistics, error) {
@@ -94,11 +94,11 @@ func Stats(ctx context.Context, r *repo.Repository, mode Mode, trees []format.ID
 	return s, nil
 }
 
-// sum is what is in a directory.
+// sum is the total of a subtree.
 type sum struct{ files, dirs, others, bytes uint64 }
 
-// sizer sums directories. A directory with hard links beneath it is summed anew each time, because what it adds depends
-// on what was seen before it.
+// sizer sums directories. A directory with hard links beneath it is summed again each time, because its sum depends on
+// the links seen before.
 type sizer struct {
 	r     Reader
 	known map[short]sum
@@ -154,7 +154,7 @@ func (z *sizer) dir(ctx context.Context, id format.ID, at string) (t sum, linked
 	return t, linked, err
 }
 
-// once calls visit for everything in directories that were not seen before.
+// once calls visit for the content of directories that were not visited before.
 func once(ctx context.Context, r Reader, dir format.ID, at string, seen map[short]struct{}, visit Visit) error {
 	if _, ok := seen[shorten(dir)]; ok {
 		return nil
@@ -193,7 +193,7 @@ func (s *Statistics) contents(ctx context.Context, r Reader, trees []format.ID) 
 	return nil
 }
 
-// contentKey is equal for equal contents: the same bytes are cut alike.
+// contentKey is equal for equal contents: the same bytes have the same chunks.
 func contentKey(n *tree.Node) short {
 	c := &n.Content
 	p := binary.LittleEndian.AppendUint64(nil, n.Size)
@@ -205,12 +205,12 @@ func contentKey(n *tree.Node) short {
 	return shorten(seal.FileID(p))
 }
 
-// locator looks blobs up in batches and sums the frames they lie in.
+// locator looks up blobs in batches and sums the frames they lie in.
 type locator struct {
 	r      *repo.Repository
 	s      *Statistics
 	ids    []format.ID
-	out    []hashcache.Found
+	out    []blobindex.Found
 	blobs  map[short]struct{}
 	frames map[uint64]struct{} // pack << 32 | offset
 }
@@ -246,7 +246,7 @@ func (l *locator) flush(ctx context.Context) error {
 	return nil
 }
 
-// pageReader books the pages that pass through it.
+// pageReader counts the pages that pass through it.
 type pageReader struct{ l *locator }
 
 func (p pageReader) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
@@ -258,7 +258,7 @@ func (p pageReader) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) 
 }
 
 func (s *Statistics) rawData(ctx context.Context, r *repo.Repository, trees []format.ID) error {
-	l := &locator{r: r, s: s, out: make([]hashcache.Found, locateBatch), blobs: make(map[short]struct{}),
+	l := &locator{r: r, s: s, out: make([]blobindex.Found, locateBatch), blobs: make(map[short]struct{}),
 		frames: make(map[uint64]struct{})}
 	pages := pageReader{l}
 	dirs := make(map[short]struct{})
@@ -313,8 +313,7 @@ func (s *Statistics) repository(ctx context.Context, r *repo.Repository) error {
 	return nil
 }
 
-// segment adds what one index segment says. One that cannot be read is counted: finding damage is the business of
-// check.
+// segment adds the packs of one index segment. An unreadable segment is only counted, because check reports damage.
 func (s *Statistics) segment(ctx context.Context, r *repo.Repository, info store.Info) error {
 	var seg *index.Segment
 	plain, err := object.Load(ctx, r.Store(), r.Keys(), info.Name, info.Size)

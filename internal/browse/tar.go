@@ -16,15 +16,15 @@ const xattrRecord = "SCHILY.xattr."
 
 const (
 	mostDevice = 1<<21 - 1 // seven octal digits
-	// mostRecords is how many bytes of extended attributes a header gets: what archive/tar writes and reads at most, 1 MiB, less
-	// room for names and times.
+	// mostRecords is how many bytes of extended attributes a header gets: the limit of archive/tar, 1 MiB, less space
+	// for names and times.
 	mostRecords = 1<<20 - 64<<10
-	// recordFrame is what a record takes beside its name and value, at most.
+	// recordFrame is the maximum overhead of a record beside its name and value.
 	recordFrame = 32
 )
 
 func (d *dumper) tar(ctx context.Context, sub *tree.Node, at string, w io.Writer) error {
-	t := tarWriter{dumper: d, tw: tar.NewWriter(w), links: links{scopes: []scope{{at: "/"}}}}
+	t := tarWriter{dumper: d, out: w, tw: tar.NewWriter(w), links: links{scopes: []scope{{at: "/"}}}}
 	err := d.everything(ctx, sub, at, func(at string, n *tree.Node) error { return t.add(ctx, at, n) })
 	if err == nil {
 		err = t.tw.Close()
@@ -38,6 +38,7 @@ func (d *dumper) tar(ctx context.Context, sub *tree.Node, at string, w io.Writer
 type tarWriter struct {
 	*dumper
 	tw    *tar.Writer
+	out   io.Writer // of tw; output that tw cannot write is written to it directly, between two objects
 	links links
 }
 
@@ -80,6 +81,17 @@ func (t *tarWriter) add(ctx context.Context, at string, n *tree.Node) error {
 		h.Typeflag, h.Linkname, h.Size = tar.TypeLink, strings.TrimPrefix(first, "/"), 0
 	}
 	t.xattrs(at, h, n)
+	if h.Typeflag == tar.TypeReg {
+		m, err := t.sparseMap(ctx, n)
+		if err == nil && m.data < n.Size {
+			if err = t.sparse(ctx, h, n, m); err == nil {
+				return nil
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+	}
 	if err := t.tw.WriteHeader(h); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
@@ -95,21 +107,22 @@ func (t *tarWriter) add(ctx context.Context, at string, n *tree.Node) error {
 func (t *tarWriter) xattrs(at string, h *tar.Header, n *tree.Node) {
 	size := len(h.Name) + len(h.Linkname)
 	for _, x := range n.Xattrs {
-		record := len(x.Name) + len(x.Value) + recordFrame
-		if strings.ContainsAny(x.Name, "=\x00") || size+record > mostRecords {
+		key, value := record(x.Name, x.Value)
+		length := len(key) + len(value) + recordFrame
+		if strings.ContainsAny(x.Name, "=\x00") || size+length > mostRecords {
 			t.Left(at, fmt.Errorf("extended attribute %q: %w", x.Name, ErrNotRepresentable))
 			continue
 		}
 		if h.PAXRecords == nil {
 			h.PAXRecords = make(map[string]string, len(n.Xattrs))
 		}
-		h.PAXRecords[xattrRecord+x.Name] = string(x.Value)
-		size += record
+		h.PAXRecords[key] = value
+		size += length
 	}
 }
 
-// links finds names of the same object. Inode numbers mean something within one mounted file system only; the scopes
-// are those on the way from the root to where the walk is.
+// links finds names of the same object. Inode numbers are unique only within one mounted file system; the scopes are
+// those from the root to the current position of the walk.
 type links struct{ scopes []scope }
 
 type scope struct {
@@ -120,10 +133,10 @@ type scope struct {
 type linked struct {
 	of   tree.Object
 	path string
-	left uint64 // names still to come
+	left uint64 // names that follow
 }
 
-// first returns under which path the object was met before, or "".
+// first returns the path under which the object was visited before, or "".
 func (l *links) first(at string, n *tree.Node) string {
 	for len(l.scopes) > 1 && !strings.HasPrefix(at, l.scopes[len(l.scopes)-1].at+"/") {
 		l.scopes = l.scopes[:len(l.scopes)-1]

@@ -69,8 +69,8 @@ func (d *dumper) zipOne(ctx context.Context, zw *zip.Writer, at string, n *tree.
 	return nil
 }
 
-// zipTime sets the time of an entry. Its old field begins with 1980, and would tell of some time in the next century instead
-// of an earlier one; the newer field counts seconds from 1970 on, or back.
+// zipTime sets the time of an entry. The old field begins with 1980 and would move an earlier time to the next century;
+// the newer field counts seconds before and after 1970.
 func zipTime(h *zip.FileHeader, at time.Time) {
 	if h.Modified = at; at.Year() >= 1980 {
 		return

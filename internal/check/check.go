@@ -1,26 +1,25 @@
-// Package check finds out whether a repository is whole. It looks at the structure (every snapshot decodes, and
-// everything it needs is in a pack that is there), and on request reads the data back and compares each blob with its
-// ID. WithoutKey does the part that a machine without any key can do: it compares stored files with their names.
+// Package check verifies that a repository is intact. It checks the structure: every snapshot decodes, and every blob
+// that it needs is in a pack that exists. On request it reads the data back and compares each blob with its ID.
+// WithoutKey compares stored files with their names, which needs no key.
 //
-// It trusts nothing but the target: the blob index is read from there into a temporary file, the local cache is not
-// asked. It writes nothing to the target and repairs nothing.
+// A check reads everything from the target: the blob index goes into a temporary file, and the local cache is not used.
+// It repairs nothing. With Options.Record it puts a mark that names the damaged packs, so that the next backup of any
+// machine stores their needed blobs again.
 //
-//	snapshots ─► index segments ─► packs and their tables ─► closure of each snapshot ─► data ─► who needs what is lost
+//	snapshots ─► index segments ─► packs and their tables ─► closure of snapshots ─► data ─► paths that need lost data
 //
-// This is the reverse of the order in which a writer stores, so that a backup that runs meanwhile does no harm: what a
-// listed snapshot needs was there before the packs were listed.
-//
-// The package refuses to know how findings are shown and what to do about them beyond one sentence of advice.
+// This is the reverse of the order in which a writer stores, so a concurrent backup does no harm: what a listed
+// snapshot needs was stored before the packs were listed.
 package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-backup/tidemark/internal/check/closure"
-	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -31,61 +30,46 @@ import (
 // defaultParallel hides the delay of a remote store without filling a disk's queue.
 const defaultParallel = 4
 
-// looks is how often a check looks at everything at most: where a prune came in between, it begins anew. The last look
-// goes to its end, whatever comes in between.
-const looks = 3
+// passes is the maximum number of passes. A check starts again if a prune removed index segments during it. The last
+// pass always runs to its end.
+const passes = 3
 
-type (
-	// Problem is what is found, under the name that callers use.
-	Problem = finding.Problem
-	// Result is everything that is found.
-	Result = finding.Result
-	// Kind is what a problem is about.
-	Kind = finding.Kind
-)
-
-// The kinds of problems.
-const (
-	Config   = finding.Config
-	Key      = finding.Key
-	Snapshot = finding.Snapshot
-	Index    = finding.Index
-	Pack     = finding.Pack
-	Tree     = finding.Tree
-	Blob     = finding.Blob
-	Mark     = finding.Mark
-	Lease    = finding.Lease
-)
-
-// How much a Result names; the rest is counted.
-const (
-	MaxProblems = finding.MaxProblems
-	MaxPaths    = finding.MaxPaths
-)
-
-// Options says what is checked. The zero value checks the structure of all snapshots.
+// Options configure a check. The zero value checks the structure of all snapshots.
 type Options struct {
-	ReadData  bool        // read the data of packs too
-	Subset    Subset      // of which packs
+	ReadData  bool        // also read the data of packs
+	Subset    Subset      // the packs whose data is read
 	Snapshots []format.ID // only these; empty: all
-	Parallel  int         // packs and folders looked at together; 0: 4
-	Scratch   string      // folder for the temporary index, about 110 bytes for each blob; empty: the system's
+	Proofs    string      // folder of the record of verified packs; empty: none is kept
+	Parallel  int         // packs and directories processed together; 0: 4
+	Record    string      // mark damaged packs, in the name of this machine; empty: write nothing
+	Scratch   string      // folder for the temporary index, about 110 bytes for each blob; empty, or full: the system's
 }
 
-// Run checks a repository and books its progress on l, where each object is a stored file or a folder. The error says
-// that the check could not be done; what it found is in the Result, which is there also beside an error.
+// Run checks a repository and counts its progress in l, where each object is a stored file or a directory. An error
+// means that the check could not be completed. The Result has the findings, also beside an error.
 //
-// In memory are a list of all packs, a bit for each blob and a tenth of a byte that leads to its place, and a few frames
-// for each of the parallel workers. The folders that wait to be visited are about as many as lie in the folders on one path.
+// In memory are a list of all packs, a bit for each blob and a tenth of a byte that leads to its place, and a few
+// frames for each of the parallel workers. The queue is about as long as the directories on one path have entries.
 func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger) (*Result, error) {
 	if opt.Parallel <= 0 {
 		opt.Parallel = defaultParallel
 	}
-	for look := 1; ; look++ {
+	full := ""
+	for pass := 1; ; pass++ {
 		c := newChecker(r.Store(), r.Keys(), opt, l)
-		again, err := c.look(ctx, r, look == looks)
+		if full != "" {
+			c.found.Note("%s has no space for the temporary index, which is in the folder for temporary files instead", full)
+		}
+		again, err := c.pass(ctx, r, pass == passes)
 		c.clock.Stop()
 		switch {
+		case errors.Is(err, syscall.ENOSPC) && opt.Scratch != "": // nothing else is written
+			c.found.Withdraw()
+			full, opt.Scratch = opt.Scratch, ""
+			pass--
+		case errors.Is(err, syscall.ENOSPC):
+			return c.found.Result(), fmt.Errorf("check: %w: let --cache-dir or TMPDIR name a folder with more space for the "+
+				"temporary index", err)
 		case err != nil:
 			return c.found.Result(), fmt.Errorf("check: %w", err)
 		case again:
@@ -105,23 +89,25 @@ type checker struct {
 	opt   Options
 	l     *report.Ledger
 	clock *report.Clock // of the goroutine that runs the check; Idle while others work for it
-	found *finding.Book
-	blobs *closure.Blobs
+	found *findings
+	blobs *blobs
 
 	snapshots []repo.Listed
 	packs     packSet
+	proven    *provenPacks           // nil: no record is kept
+	marked    map[format.ID]struct{} // packs that a mark says are missing or damaged
 	segments  []store.Info
 	indexed   []string // names of all segments, when they were listed
 	now       nowNamed
 }
 
 func newChecker(st store.Store, keys *seal.Keys, opt Options, l *report.Ledger) *checker {
-	c := &checker{st: st, keys: keys, opt: opt, l: l, found: finding.NewBook(l), clock: l.Worker("checker")}
-	c.clock.Enter(report.Unpack) // getting the bytes is booked by the store
+	c := &checker{st: st, keys: keys, opt: opt, l: l, found: newFindings(l), clock: l.Worker("checker")}
+	c.clock.Enter(report.Unpack) // the store counts the time of its reads itself
 	return c
 }
 
-// start runs do in g, on the books as a worker of its own.
+// start runs do in g, with a worker clock of its own.
 func (c *checker) start(ctx context.Context, g *errgroup.Group, do func(context.Context) error) {
 	defer c.clock.Enter(c.clock.Enter(report.Idle)) // while g is full
 	g.Go(func() error {
@@ -132,21 +118,19 @@ func (c *checker) start(ctx context.Context, g *errgroup.Group, do func(context.
 	})
 }
 
-// wait waits for what was started.
+// wait waits for the goroutines of g.
 func (c *checker) wait(g *errgroup.Group) error {
 	defer c.clock.Enter(c.clock.Enter(report.Idle))
 	return g.Wait()
 }
 
-// look checks everything, and reports whether it found something that may be no damage, as a prune has been at work
-// meanwhile; the last look goes on all the same. Data is read only after that.
-func (c *checker) look(ctx context.Context, r *repo.Repository, last bool) (again bool, err error) {
+// pass checks everything. It returns again if what it found may be no damage, because a concurrent prune moved packs;
+// the last pass continues all the same. Data is read after that.
+func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (again bool, err error) {
 	c.r = r
-	if c.blobs, err = closure.NewBlobs(r, c.opt.Scratch); err != nil {
-		return false, err
-	}
+	c.blobs = newBlobs(r, c.opt.Scratch)
 	defer func() {
-		if closeErr := c.blobs.Close(); err == nil {
+		if closeErr := c.blobs.index.Close(); err == nil {
 			err = closeErr
 		}
 	}()
@@ -159,9 +143,8 @@ func (c *checker) look(ctx context.Context, r *repo.Repository, last bool) (agai
 			return false, err
 		}
 	}
-	needs := closure.Closure{Blobs: c.blobs, Book: c.found, Keys: c.keys, Ledger: c.l, Parallel: c.opt.Parallel}
 	c.clock.Enter(report.Idle)
-	if err := needs.Walk(ctx, c.snapshots); err != nil {
+	if err := c.follow(ctx); err != nil {
 		return false, err
 	}
 	c.clock.Enter(report.Unpack)
@@ -170,7 +153,7 @@ func (c *checker) look(ctx context.Context, r *repo.Repository, last bool) (agai
 		case err != nil || moved && !last:
 			return moved, err
 		case moved:
-			c.found.Note("packs were moved and removed whenever this check looked; check again when no prune is at work")
+			c.found.Note("packs were moved and removed during every pass of this check; check again when no prune is running")
 		}
 	}
 	if c.opt.ReadData {
@@ -179,9 +162,27 @@ func (c *checker) look(ctx context.Context, r *repo.Repository, last bool) (agai
 			return false, err
 		}
 	}
-	if err := needs.Blame(ctx, c.snapshots); err != nil {
+	if err := c.attribute(ctx); err != nil {
 		return false, err
 	}
 	c.found.Unneeded(len(c.opt.Snapshots) == 0 && !c.found.Has(Snapshot))
-	return false, nil
+	return false, c.record(ctx)
+}
+
+// record marks the damaged packs. A failure is only a note, because the target may be read-only.
+func (c *checker) record(ctx context.Context) error {
+	packs, nowhere := c.found.Damaged()
+	if c.opt.Record == "" || len(packs) == 0 && !nowhere {
+		return nil
+	}
+	n, err := c.r.RecordDamage(ctx, c.opt.Record, packs)
+	switch {
+	case err != nil && fatal(ctx, err):
+		return err
+	case err != nil:
+		c.found.Note("the damage could not be recorded, so that only 'tidemark backup --force' repairs it: %v", err)
+	default:
+		c.found.Note("packs that were marked as damaged: %d; the next backup stores again what it needs of them", n)
+	}
+	return nil
 }

@@ -105,7 +105,7 @@ func TestFlipAnyByte(t *testing.T) {
 				if info.Name.Kind == store.Config {
 					name = "config"
 				}
-				if info.Name.Kind != store.Config || at < 8 { // elsewhere only the key tells
+				if info.Name.Kind != store.Config || at < 8 { // elsewhere only the key detects it
 					res, err := check.WithoutKey(t.Context(), damaged, 2, ledger())
 					require.NoError(t, err)
 					require.NotEmpty(t, res.Problems)
@@ -145,8 +145,8 @@ func TestTruncateAnyPack(t *testing.T) {
 	}
 }
 
-// damagedPaths damages each pack in turn, at that share of its length, and returns which paths of which snapshots are
-// told to need what is lost.
+// damagedPaths damages each pack in turn, at that share of its length, and returns which paths of which snapshots the
+// check reports as lost.
 func damagedPaths(t *testing.T, st store.Store, at float64) map[string][]string {
 	t.Helper()
 	paths := make(map[string][]string)
@@ -245,7 +245,7 @@ func TestOnlyTheseSnapshots(t *testing.T) {
 	require.ErrorIs(t, err, check.ErrSnapshot)
 }
 
-// Leases are not flushed, so that one of a writer who was cut off by a power cut may be empty.
+// Leases are not flushed: after a power cut the lease of a writer may be empty.
 func TestEmptyLeaseIsNoDamage(t *testing.T) {
 	st, _, _ := sample(t)
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Lease, ID: strings.Repeat("1", 32)}, nil))

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
@@ -17,7 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 )
 
-// kinds maps families of stored files to kinds of problems.
+// kindOf maps kinds of stored files to kinds of problems.
 func kindOf(k store.Kind) Kind {
 	switch k {
 	case store.Config:
@@ -37,13 +39,19 @@ func kindOf(k store.Kind) Kind {
 	}
 }
 
-// list returns the files of a kind by ascending name. One whose name is none that tidemark gives is a problem.
+// list returns the files of a kind by ascending name. A file with a foreign name is a problem.
 func (c *checker) list(ctx context.Context, kind store.Kind) ([]store.Info, error) {
 	defer c.clock.Enter(c.clock.Enter(report.Fetch))
 	var infos []store.Info
 	for info, err := range c.st.List(ctx, kind) {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		if marks.Tombstone(info.Name) {
+			if err := c.checkTombstone(ctx, info); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if _, err := format.ParseID(info.Name.ID); err != nil && kind != store.Lease && kind != store.Config {
 			c.found.Add(kindOf(kind), format.ID{}, info.Name.Path(), errForeign)
@@ -60,18 +68,19 @@ func (c *checker) list(ctx context.Context, kind store.Kind) ([]store.Info, erro
 	return infos, nil
 }
 
-// idOf returns the ID that is the name of a file that list let pass.
+// idOf returns the ID that is the name of a listed file.
 func idOf(info store.Info) format.ID {
 	id, _ := format.ParseID(info.Name.ID)
 	return id
 }
 
-// checkSnapshots reads the records of all snapshots and chooses those that are followed.
+// checkSnapshots reads all snapshots and selects those to follow.
 func (c *checker) checkSnapshots(ctx context.Context) error {
 	all, err := c.r.Snapshots(ctx)
 	if err != nil {
 		return err
 	}
+	c.r.ReportMissing(ctx, all)
 	c.found.Expect(uint64(len(all)), 0)
 	c.found.Count(func(r *Result) { r.Snapshots = uint64(len(all)) })
 	wanted := make(map[format.ID]bool, len(c.opt.Snapshots))
@@ -98,7 +107,7 @@ func (c *checker) checkSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// checkSmallFiles looks at config, key slots, marks and leases.
+// checkSmallFiles checks config, key slots, marks and leases.
 func (c *checker) checkSmallFiles(ctx context.Context) error {
 	c.found.Expect(1, 0)
 	if err := c.checkConfig(ctx); err != nil {
@@ -116,6 +125,8 @@ func (c *checker) checkSmallFiles(ctx context.Context) error {
 		return err
 	}
 	c.found.Expect(uint64(len(marks)+len(leases)), 0)
+	c.marked = make(map[format.ID]struct{})
+	c.found.Marked(c.marked)
 	for _, info := range marks {
 		if err := c.checkMark(ctx, info); err != nil {
 			return err
@@ -171,32 +182,64 @@ func (c *checker) checkKeys(ctx context.Context) error {
 func (c *checker) checkMark(ctx context.Context, info store.Info) error {
 	plain, err := object.Load(ctx, c.st, c.keys, info.Name, info.Size)
 	if errors.Is(err, store.ErrNotExist) {
-		return nil // the prune has ended meanwhile
+		return nil // a concurrent prune has removed it
 	}
 	if err == nil {
 		var m *mark.Mark
-		if m, err = mark.Decode(plain); err == nil {
-			c.found.Note("mark %s: a prune of %s condemned %d packs and has not removed them yet", idOf(info).Short(),
-				time.Unix(m.Created, 0).UTC().Format(time.DateTime), len(m.Packs))
+		m, err = mark.Decode(plain)
+		switch {
+		case err != nil:
+		case m.Damaged:
+			for _, id := range m.Packs {
+				c.marked[id] = struct{}{}
+			}
+			c.found.Note("mark %s: %s marked as missing or damaged on %s, by %s", idOf(info).Short(),
+				human.Plural(uint64(len(m.Packs)), "pack"), time.Unix(m.Created, 0).UTC().Format(time.DateTime), m.Host)
+		default:
+			c.found.Note("mark %s: a prune of %s marked %s for deletion and has not ended yet", idOf(info).Short(),
+				time.Unix(m.Created, 0).UTC().Format(time.DateTime), human.Plural(uint64(len(m.Packs)), "pack"))
 		}
 	}
 	return c.found.Judge(ctx, Mark, idOf(info), "mark "+info.Name.ID, err)
 }
 
+// checkTombstone verifies a tombstone: without the key, only its name.
+func (c *checker) checkTombstone(ctx context.Context, info store.Info) (err error) {
+	if c.keys != nil {
+		_, err = marks.LoadTombstone(ctx, c.st, c.keys, info)
+	} else {
+		var sum format.ID
+		sum, err = sumFile(ctx, c.st, info, make([]byte, min(info.Size, maxRead)))
+		if err == nil && marks.TombstoneOf(sum) != info.Name {
+			err = errName
+		}
+	}
+	if errors.Is(err, store.ErrNotExist) {
+		return nil // a prune has removed it meanwhile
+	}
+	c.found.Expect(1, 0)
+	if err != nil && object.IsDamage(err) || errors.Is(err, errName) {
+		c.found.Note("%s, which names forgotten snapshots, is damaged; nothing depends on it, and the next prune removes it",
+			info.Name.Path())
+		return nil
+	}
+	return c.found.Judge(ctx, Mark, format.ID{}, info.Name.Path(), err)
+}
+
 func (c *checker) checkLease(ctx context.Context, info store.Info) error {
 	if info.Size == 0 { // leases are not flushed: see package local
-		c.found.Note("lease %s is empty: the machine failed while somebody was writing, on %s", info.Name.ID,
+		c.found.Note("lease %s is empty: the machine failed while a command was writing, on %s", info.Name.ID,
 			info.Modified.UTC().Format(time.DateTime))
 		return nil
 	}
 	plain, err := object.Load(ctx, c.st, c.keys, info.Name, info.Size)
 	if errors.Is(err, store.ErrNotExist) {
-		return nil // the writer has ended meanwhile
+		return nil // its writer has ended
 	}
 	if err == nil {
 		var l *lease.Lease
 		if l, err = lease.Decode(plain); err == nil {
-			c.found.Note("process %d on %s is writing, or was cut off; it was last heard of on %s", l.PID, l.Host,
+			c.found.Note("process %d on %s is writing, or was killed; its lease was last renewed on %s", l.PID, l.Host,
 				info.Modified.UTC().Format(time.DateTime))
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -17,19 +17,23 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// packFile is one pack on the target. All of them are in memory: 48 bytes for each 16 MiB stored.
+// packFile is one pack on the target. All of them are in memory: 56 bytes for each 16 MiB stored.
 type packFile struct {
 	id     format.ID
 	size   int64
 	named  bool // by an index segment
 	chosen bool // its data is read
+
+	proven uint32 // when it was last read back intact, in seconds since 1970; 0: never
+	turn   uint32 // number of the check that proved it, or that listed it first
 }
 
 // packSet is the packs on the target by ascending ID.
 type packSet []packFile
 
 func (s packSet) find(id format.ID) *packFile {
-	i, ok := slices.BinarySearchFunc(s, id, func(p packFile, id format.ID) int { return p.id.Compare(id) })
+	// No element is copied, since readers of packs write proven and turn at the same time.
+	i, ok := sort.Find(len(s), func(i int) int { return id.Compare(s[i].id) })
 	if !ok {
 		return nil
 	}
@@ -59,9 +63,9 @@ func (c *checker) listPacks(ctx context.Context) error {
 
 // checkIndex compares the index segments with the packs and fills the temporary index.
 //
-// Segments that another one supersedes do not count: they name packs that are gone. They are newer than those they
-// supersede, so superseded ones are mostly known as such when their turn comes; where clocks went back, not. Hence
-// two rounds: the first finds out which are superseded.
+// Superseded segments do not count: they name packs that are gone. The order of segments does not show which are
+// superseded, because clocks may have been set back. The segments are therefore read twice: the first round collects
+// the superseded.
 func (c *checker) checkIndex(ctx context.Context) error {
 	superseded := make(map[format.ID]bool)
 	damaged := make(map[format.ID]error)
@@ -89,12 +93,12 @@ func (c *checker) checkIndex(ctx context.Context) error {
 		_, bad := damaged[idOf(info)]
 		return bad || superseded[idOf(info)]
 	})
-	// Oldest first from now on, as a backup reads them: of several places of a blob the one that is added last counts, and
-	// a blob is stored again only when its older place was lost.
+	// From now on oldest first, as a backup reads them: of several places of a blob the one added last counts, and a
+	// blob is stored again only when its older place was lost.
 	slices.Reverse(c.segments)
 	c.found.Count(func(r *Result) { r.Segments = uint64(len(c.segments)) })
 	return c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
-		if err != nil { // it could be read a moment ago
+		if err != nil { // the first round could read it
 			c.found.Add(Index, id, "index segment "+id.String(), err)
 			return nil
 		}
@@ -116,7 +120,7 @@ func (c *checker) eachSegment(ctx context.Context, of []store.Info,
 		if err == nil {
 			seg, err = index.Decode(plain)
 		}
-		if err != nil && finding.Fatal(ctx, err) {
+		if err != nil && fatal(ctx, err) {
 			return err
 		}
 		if err := visit(idOf(info), seg, err); err != nil {
@@ -126,10 +130,10 @@ func (c *checker) eachSegment(ctx context.Context, of []store.Info,
 	return nil
 }
 
-// checkSegment compares the packs of one segment with what the segment says of them.
+// checkSegment compares the packs of one segment with the target.
 func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 	blobs := uint64(0)
-	var there, lost []index.Pack
+	var there, damaged, lost []index.Pack
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
 	for i := range seg.Packs {
@@ -138,6 +142,7 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 			blobs += uint64(len(p.Table.Frames[j].Blobs))
 		}
 		file := c.packs.find(p.ID)
+		_, isMarked := c.marked[p.ID]
 		switch {
 		case file == nil:
 			c.found.MissPack(p.ID, errGone)
@@ -145,10 +150,12 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 			continue
 		case uint64(file.size) != p.Size:
 			lost = append(lost, *p)
+		case isMarked: // a blob that is also in another pack counts there
+			damaged = append(damaged, *p)
 		default:
 			there = append(there, *p)
 		}
-		if file.named { // by another segment as well, and looked at
+		if file.named { // another segment names it too, and it was checked
 			continue
 		}
 		file.named = true
@@ -162,10 +169,7 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 	if err := c.wait(g); err != nil {
 		return err
 	}
-	if err := c.blobs.Add(there); err != nil {
-		return err
-	}
-	return c.blobs.AddLost(lost)
+	return errors.Join(c.blobs.add(named, there), c.blobs.add(marked, damaged), c.blobs.add(gone, lost))
 }
 
 // checkTable reads the table at the end of a pack and compares it with the index.
@@ -196,15 +200,15 @@ func sameTable(a, b *pack.Table) bool {
 // straysAtOnce bounds how many tables of packs outside the index are in memory.
 const straysAtOnce = 64
 
-// checkStrays looks at packs that no index segment names: leftovers of a run that was cut off, or the work of one that
-// goes on. They are no damage, unless a snapshot needs them, which only the walk through the trees tells.
+// checkStrays checks packs that no index segment names, left by an interrupted run or written by a running one. They
+// are no damage unless a snapshot needs them, which the walk determines.
 func (c *checker) checkStrays(ctx context.Context) error {
 	var batch []index.Pack
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
 		}
-		err := c.blobs.AddStrays(batch)
+		err := c.blobs.add(stray, batch)
 		batch = nil
 		return err
 	}
@@ -216,7 +220,7 @@ func (c *checker) checkStrays(ctx context.Context) error {
 		}
 		t, err := c.strayTable(ctx, f)
 		if errors.Is(err, store.ErrNotExist) {
-			continue // a prune has removed it meanwhile
+			continue // removed by a concurrent prune
 		}
 		count++
 		size += f.size
@@ -233,13 +237,13 @@ func (c *checker) checkStrays(ctx context.Context) error {
 		}
 	}
 	if count > 0 {
-		c.found.Note("packs that no index segment names, left by a run that was cut off or being written now: %d, %d bytes",
+		c.found.Note("packs that no index segment names, left by a killed run or being written now: %d, %d bytes",
 			count, size)
 	}
 	return flush()
 }
 
-// strayTable reads the table of a pack, from its frames if need be. Beside an error it is what could be read.
+// strayTable reads the table of a pack, or rebuilds it from the frames. Beside an error it returns the readable part.
 func (c *checker) strayTable(ctx context.Context, f *packFile) (pack.Table, error) {
 	read := c.readAt(ctx, f.id)
 	t, err := pack.OpenTable(c.keys, f.size, read)
@@ -250,6 +254,6 @@ func (c *checker) strayTable(ctx context.Context, f *packFile) (pack.Table, erro
 	if readErr := read(0, data); readErr != nil {
 		return t, readErr
 	}
-	t, _ = pack.Rebuild(c.keys, data) // what it misses is part of err already
+	t, _ = pack.Rebuild(c.keys, data) // err already covers what is missing in it
 	return t, err
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// A prune that works beside a check writes anew what is needed of a pack, and removes it. First it puts new index segments in
-// the place of those that name the pack. So what is missing may have been moved if a segment is gone that was there when the
-// check began, and then the check looks again before it calls anything damaged.
+// A concurrent prune repacks the live blobs of a pack, supersedes the index segments that name the pack, and removes
+// it. A missing pack may therefore have been moved if a segment is gone that was listed when the check began. In this
+// case the check starts again before it reports damage.
 
 // pruned reports whether a segment is gone that was listed.
 func (c *checker) pruned(ctx context.Context) (bool, error) {
@@ -31,7 +31,7 @@ func (c *checker) pruned(ctx context.Context) (bool, error) {
 	}), nil
 }
 
-// segmentsNow lists the index once more. It is for any goroutine.
+// segmentsNow lists the index once more. It is safe for concurrent use.
 func (c *checker) segmentsNow(ctx context.Context) (infos []store.Info, err error) {
 	for info, err := range c.st.List(ctx, store.Index) {
 		if err != nil {
@@ -45,7 +45,7 @@ func (c *checker) segmentsNow(ctx context.Context) (infos []store.Info, err erro
 	return infos, nil
 }
 
-// namesOf returns the names of files, ascending as they are.
+// namesOf returns the names of files in their order.
 func namesOf(infos []store.Info) (names []string) {
 	for _, info := range infos {
 		names = append(names, info.Name.ID)
@@ -53,7 +53,7 @@ func namesOf(infos []store.Info) (names []string) {
 	return names
 }
 
-// nowNamed is the packs that the index names now. They are read only when a pack is gone that was there.
+// nowNamed is the packs that the index names now. They are read only when a listed pack is gone.
 type nowNamed struct {
 	mu    sync.Mutex
 	index []string           // segments from which they were read
@@ -61,9 +61,9 @@ type nowNamed struct {
 	gone  int                // packs that were removed
 }
 
-// removed reports whether a pack that is gone is not named by the index any more: what was needed of it was found to be there
-// before, and is now in another pack. The index is listed again only for a pack that it named when it was last read: one that
-// it does not name is never named again, since nobody can make it a second time, its salt being random.
+// removed reports whether the index no longer names a pack that is gone: a prune has removed it, and its live blobs are
+// in another pack. The index is listed again only for a pack that it named when it was last read. A pack that it does
+// not name is never named again, because its salt is random and no writer can produce it a second time.
 func (c *checker) removed(ctx context.Context, id format.ID) (bool, error) {
 	c.now.mu.Lock()
 	defer c.now.mu.Unlock()
@@ -79,10 +79,10 @@ func (c *checker) removed(ctx context.Context, id format.ID) (bool, error) {
 	return !named, nil
 }
 
-// namedNow lists the index, reads it if it is not what was read before, and reports whether it names a pack. It is called
-// with now.mu held.
+// namedNow lists the index, reads it if the listing changed, and reports whether it names a pack. It is called with
+// now.mu held.
 func (c *checker) namedNow(ctx context.Context, id format.ID) (bool, error) {
-	for look := 1; ; look++ {
+	for try := 1; ; try++ {
 		infos, err := c.segmentsNow(ctx)
 		if err != nil {
 			return false, err
@@ -99,14 +99,14 @@ func (c *checker) namedNow(ctx context.Context, id format.ID) (bool, error) {
 			c.now.packs, c.now.index = packs, names
 			return packs[id], nil
 		}
-		if look == looks { // the listing has what is not there, which names nothing
+		if try == passes { // the listing has a segment that does not exist, which names nothing
 			return packs[id], nil
 		}
 	}
 }
 
-// named reads which packs segments name that none of them supersedes. One that is damaged names nothing here. It is not
-// the whole if one was gone before it was read: another, put in its place, is not among them.
+// named reads which packs are named by segments that none of them supersedes. A damaged segment names nothing here.
+// whole is false if a segment was gone before it was read, because the one that supersedes it was not read.
 func (c *checker) named(ctx context.Context, infos []store.Info) (packs map[format.ID]bool, whole bool, err error) {
 	whole = true
 	superseded := make(map[format.ID]bool)
@@ -125,7 +125,7 @@ func (c *checker) named(ctx context.Context, infos []store.Info) (packs map[form
 				visit(idOf(info), seg)
 			case errors.Is(err, store.ErrNotExist):
 				whole = false
-			case !object.IsDamage(err) && !errors.Is(err, format.ErrUnsupported): // what it names is not known
+			case !object.IsDamage(err) && !errors.Is(err, format.ErrUnsupported): // the packs that it names are unknown
 				return fmt.Errorf("read index: %w", err)
 			}
 		}

@@ -80,8 +80,8 @@ func ofKind(t *testing.T, st store.Store, kind store.Kind) []store.Info {
 	return slices.DeleteFunc(files(t, st), func(info store.Info) bool { return info.Name.Kind != kind })
 }
 
-// TestManyRemovedPacks: packs that a prune removed before they were read are no damage, and the index is listed once for all
-// of them.
+// TestManyRemovedPacks: packs that a prune removed before they were read are no damage, and the index is listed once
+// for all of them.
 func TestManyRemovedPacks(t *testing.T) {
 	st, _, _ := sample(t)
 	packs, segments := ofKind(t, st, store.Pack), ofKind(t, st, store.Index)
@@ -97,8 +97,8 @@ func TestManyRemovedPacks(t *testing.T) {
 	require.Equal(t, 1, d.lists)
 }
 
-// TestLostPackBesideAPrune: a segment that names a pack may be gone when it was listed a moment ago, because another was put in
-// its place; that the pack is not among those that could be read does not mean that nothing names it.
+// TestLostPackBesideAPrune: a segment that names a pack may be gone when it was listed a moment ago, because another
+// was put in its place; that the pack is not among those that could be read does not mean that nothing names it.
 func TestLostPackBesideAPrune(t *testing.T) {
 	st, _, _ := sample(t)
 	packs, kept := ofKind(t, st, store.Pack), copyOf(t, st)

@@ -9,7 +9,6 @@ import (
 	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-backup/tidemark/internal/check/finding"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -18,11 +17,13 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
-// stretch is the most that is read in one piece: large enough that a disk or a share streams.
-const stretch = 4 << 20
+// maxRead bounds one read. It is large enough that a disk or a share streams.
+const maxRead = 4 << 20
 
-// readData reads the chosen packs, several at the same time.
+// readData reads the chosen packs, several concurrently.
 func (c *checker) readData(ctx context.Context) error {
+	c.loadProven()
+	defer c.proven.save(c)
 	c.opt.Subset.choose(c.packs)
 	packs, bytes := uint64(0), uint64(0)
 	for i := range c.packs {
@@ -52,9 +53,9 @@ func (c *checker) readData(ctx context.Context) error {
 	}
 	err := c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
 		if errors.Is(err, store.ErrNotExist) {
-			return context.Cause(ctx) // a prune has put another in its place
+			return context.Cause(ctx) // superseded by a concurrent prune
 		}
-		if err != nil { // it could be read a moment ago; its packs are read by their own tables
+		if err != nil { // checkIndex could read it; its packs are read by their own tables
 			c.found.Add(Index, id, "index segment "+id.String(), err)
 			return nil
 		}
@@ -71,7 +72,7 @@ func (c *checker) readData(ctx context.Context) error {
 			continue
 		}
 		var t pack.Table
-		if t, err = c.strayTable(ctx, f); err == nil || !finding.Fatal(ctx, err) {
+		if t, err = c.strayTable(ctx, f); err == nil || !fatal(ctx, err) {
 			err = nil // recorded before
 			start(f, &t)
 		}
@@ -90,8 +91,8 @@ type packReader struct {
 	c      *checker
 	dec    *pack.Decompressor
 	hasher *seal.Hasher
-	buf    []byte // a stretch of the pack
-	raw    []byte // room for one opened frame
+	buf    []byte // a part of the pack
+	raw    []byte // buffer for one opened frame
 }
 
 func newPackReader(c *checker) (*packReader, error) {
@@ -104,7 +105,7 @@ func newPackReader(c *checker) (*packReader, error) {
 
 // read compares each blob of the pack with its ID, and all bytes of the pack with its name.
 func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error {
-	p := passage{r: r, file: f, sum: blake3.New(), name: object.Named(store.Pack, f.id)}
+	p := packRead{r: r, file: f, sum: blake3.New(), name: object.Named(store.Pack, f.id)}
 	var err error
 	if p.opener, err = pack.NewOpener(r.c.keys, t.Kind, t.Salt); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 	for len(frames) > 0 && err == nil {
 		n := p.run(frames)
 		if n == 0 {
-			break // the pack is too short for the rest, which was recorded before
+			break // the pack is too short for the rest; checkSegment recorded that
 		}
 		if err = p.skip(ctx, int64(frames[0].Offset)); err == nil {
 			err = p.frames(ctx, frames[:n])
@@ -124,26 +125,31 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 		err = p.skip(ctx, f.size)
 	}
 	switch {
-	case err != nil && finding.Fatal(ctx, err):
+	case err != nil && fatal(ctx, err):
 		return err
 	case errors.Is(err, store.ErrNotExist):
 		if removed, err := r.c.removed(ctx, f.id); removed || err != nil {
 			return err
 		}
+		r.c.proven.note(r.c, f, false)
 		r.c.found.LosePack(f.id, 0, errGone)
 	case err != nil:
+		r.c.proven.note(r.c, f, false)
 		r.c.found.Add(Pack, f.id, "pack "+f.id.String(), err)
 	case p.damaged:
+		r.c.proven.note(r.c, f, false)
 	case format.ID(p.sum.Sum(nil)) != f.id:
+		r.c.proven.note(r.c, f, false)
 		r.c.found.Add(Pack, f.id, "pack "+f.id.String(), errName)
 	default:
+		r.c.proven.note(r.c, f, true)
 		r.c.found.Whole()
 	}
 	return nil
 }
 
-// passage is one pack being read.
-type passage struct {
+// packRead is the state of reading one pack.
+type packRead struct {
 	r       *packReader
 	file    *packFile
 	name    store.Name
@@ -154,11 +160,11 @@ type passage struct {
 }
 
 // run returns how many of the first frames are read in one piece.
-func (p *passage) run(frames []pack.Frame) (n int) {
+func (p *packRead) run(frames []pack.Frame) (n int) {
 	start := int64(frames[0].Offset)
 	for n < len(frames) {
 		end := int64(frames[n].Offset) + int64(frames[n].Sealed)
-		if end > p.file.size || n > 0 && end-start > stretch {
+		if end > p.file.size || n > 0 && end-start > maxRead {
 			break
 		}
 		n++
@@ -167,9 +173,9 @@ func (p *passage) run(frames []pack.Frame) (n int) {
 }
 
 // skip reads up to offset to, for the sum alone.
-func (p *passage) skip(ctx context.Context, to int64) error {
+func (p *packRead) skip(ctx context.Context, to int64) error {
 	for p.at < to {
-		n := min(to-p.at, stretch)
+		n := min(to-p.at, maxRead)
 		if err := p.fill(ctx, p.at, n); err != nil {
 			return err
 		}
@@ -179,26 +185,26 @@ func (p *passage) skip(ctx context.Context, to int64) error {
 	return nil
 }
 
-func (p *passage) fill(ctx context.Context, off, n int64) error {
+func (p *packRead) fill(ctx context.Context, off, n int64) error {
 	p.r.buf = slices.Grow(p.r.buf[:0], int(n))[:n]
 	return p.r.c.st.Get(ctx, p.name, off, p.r.buf)
 }
 
-// frames reads and opens frames that lie together. A failure to read them is tried again, because a share may be away
-// for a moment; a note tells. If it fails again, each frame is read for itself.
-func (p *passage) frames(ctx context.Context, frames []pack.Frame) error {
+// frames reads and opens adjacent frames. A failed read is retried once, because a share may be unreachable for a
+// moment. A success of the retry is reported in a note. After a second failure each frame is read separately.
+func (p *packRead) frames(ctx context.Context, frames []pack.Frame) error {
 	start := int64(frames[0].Offset)
 	end := int64(frames[len(frames)-1].Offset) + int64(frames[len(frames)-1].Sealed)
 	p.at = end
 	err := p.fill(ctx, start, end-start)
-	if err != nil && !finding.Fatal(ctx, err) {
+	if err != nil && !fatal(ctx, err) {
 		first := err
 		if err = p.fill(ctx, start, end-start); err == nil {
 			p.r.c.found.Note("pack %s could be read at the second attempt only: %v", p.file.id, first)
 		}
 	}
 	switch {
-	case err != nil && (finding.Fatal(ctx, err) || errors.Is(err, store.ErrNotExist)):
+	case err != nil && (fatal(ctx, err) || errors.Is(err, store.ErrNotExist)):
 		return err
 	case err != nil:
 		return p.oneByOne(ctx, frames, err)
@@ -212,14 +218,14 @@ func (p *passage) frames(ctx context.Context, frames []pack.Frame) error {
 	return context.Cause(ctx)
 }
 
-// oneByOne reads frames that could not be read together, for a reason that is recorded.
-func (p *passage) oneByOne(ctx context.Context, frames []pack.Frame, why error) error {
+// oneByOne reads the frames of a failed read separately, and records why.
+func (p *packRead) oneByOne(ctx context.Context, frames []pack.Frame, why error) error {
 	p.damaged = true
 	for i := range frames {
 		f := &frames[i]
 		if err := p.fill(ctx, int64(f.Offset), int64(f.Sealed)); err == nil {
 			p.frame(f, p.r.buf)
-		} else if finding.Fatal(ctx, err) {
+		} else if fatal(ctx, err) {
 			return err
 		} else {
 			p.r.c.found.LoseFrame(p.file.id, f.Offset, err)
@@ -229,10 +235,10 @@ func (p *passage) oneByOne(ctx context.Context, frames []pack.Frame, why error) 
 	return nil
 }
 
-// frame opens a frame, which is used up, and compares its blobs with their IDs.
-func (p *passage) frame(f *pack.Frame, sealed []byte) {
+// frame opens a frame in place and compares its blobs with their IDs.
+func (p *packRead) frame(f *pack.Frame, sealed []byte) {
 	raw, lens, err := p.r.dec.OpenFrameInPlace(p.opener, f.Offset, sealed, p.r.raw)
-	if cap(raw) > cap(p.r.raw) { // it is cut to the frame: a larger one will want the room that was there before
+	if cap(raw) > cap(p.r.raw) { // raw is cut to the frame; its capacity serves larger frames
 		p.r.raw = raw
 	}
 	if err == nil {

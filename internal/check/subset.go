@@ -1,24 +1,27 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Subset chooses packs whose data is read. The zero value chooses all. At most one of its ways is used.
+// Subset selects the packs whose data is read. The zero value selects all. At most one field is set.
 type Subset struct {
 	Part, Of uint64  // the Part-th (from 1) of Of parts, chosen by the packs' names: Of runs read everything once
-	Percent  float64 // so many of a hundred packs, by chance
-	Bytes    uint64  // packs chosen by chance until their sizes reach this
+	Percent  float64 // percentage of the packs, chosen at random
+	Bytes    uint64  // packs chosen at random until their sizes reach this
+	Rolling  uint64  // one of this many parts: the packs whose last proof is oldest; this many runs read everything
 }
 
 // All reports whether every pack is chosen.
 func (s Subset) All() bool { return s == Subset{} }
 
-// ParseSubset reads "5%" (a share, by chance), "3/10" (a fixed part) or "500M" (an amount, by chance; K, M, G and T are
-// powers of 1024). The error wraps ErrSubset.
+// ParseSubset reads "5%" (a random share), "3/10" (a fixed part) or "500M" (a random amount; K, M, G and T are powers
+// of 1024). The error wraps ErrSubset.
 func ParseSubset(text string) (Subset, error) {
 	s, ok := parseSubset(strings.TrimSpace(text))
 	if !ok {
@@ -46,13 +49,15 @@ func parseSubset(text string) (Subset, bool) {
 	return Subset{Bytes: n << shift}, err == nil && n > 0 && n<<shift>>shift == n
 }
 
-// choose marks the packs that are read. A share or an amount by chance is one pack at least.
+// choose marks the packs that are read. A random share or amount is at least one pack.
 func (s Subset) choose(packs []packFile) {
 	switch {
 	case s.All():
 		for i := range packs {
 			packs[i].chosen = true
 		}
+	case s.Rolling > 0:
+		s.roll(packs)
 	case s.Of > 0:
 		for i := range packs {
 			id := &packs[i].id
@@ -70,5 +75,31 @@ func (s Subset) choose(packs []packFile) {
 			packs[i].chosen = true
 			bytes += uint64(packs[i].size)
 		}
+	}
+}
+
+// roll selects the packs whose last proof, or first listing, is oldest, until they are the wanted part of all bytes.
+// Packs of the first run are older than all later ones, so they are read in the promised number of runs. That does not
+// depend on clocks.
+func (s Subset) roll(packs []packFile) {
+	order, total := make([]int, len(packs)), uint64(0)
+	for i := range packs {
+		order[i] = i
+		total += uint64(packs[i].size)
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := &packs[a], &packs[b]
+		if x.turn != y.turn {
+			return cmp.Compare(x.turn, y.turn)
+		}
+		return cmp.Compare(min(x.proven, 1), min(y.proven, 1))
+	})
+	wanted, bytes := (total+s.Rolling-1)/s.Rolling, uint64(0)
+	for _, i := range order {
+		if bytes >= wanted {
+			break
+		}
+		packs[i].chosen = true
+		bytes += uint64(packs[i].size)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// WithoutKey compares every stored file that is named by the hash of its bytes with its name, and looks at the config
-// and the key slots. It needs no key, so the machine that holds the repository can run it. What it cannot see is a file
-// that is not there. parallel 0 means 4 files at the same time; each takes 4 MiB of memory.
+// WithoutKey compares every stored file that is named by the hash of its bytes with its name, and checks the config and
+// the key slots. It needs no key, so the machine that holds the repository can run it. It cannot detect a missing file.
+// parallel 0 means 4 concurrent files; each takes 4 MiB of memory.
 func WithoutKey(ctx context.Context, st store.Store, parallel int, l *report.Ledger) (*Result, error) {
 	if parallel <= 0 {
 		parallel = defaultParallel
@@ -42,12 +42,12 @@ func (c *checker) names(ctx context.Context) error {
 		return err
 	}
 	for _, info := range leases {
-		c.found.Note("lease %s: something was writing on %s; without a key it cannot be told what", info.Name.ID,
+		c.found.Note("lease %s: a writer was active at %s; its name needs a key", info.Name.ID,
 			info.Modified.UTC().Format("2006-01-02 15:04:05"))
 	}
 	buffers := make(chan []byte, c.opt.Parallel)
 	for range c.opt.Parallel {
-		buffers <- nil // made when they are needed
+		buffers <- nil // allocated on first use
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
@@ -92,7 +92,7 @@ func (c *checker) startNames(ctx context.Context, g *errgroup.Group, kind store.
 			buf := <-buffers
 			defer func() { buffers <- buf }()
 			if buf == nil {
-				buf = make([]byte, stretch)
+				buf = make([]byte, maxRead)
 			}
 			return c.checkName(ctx, info, buf)
 		})

@@ -11,20 +11,21 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 )
 
-// filterFlags choose snapshots.
+// filterFlags select snapshots.
 type filterFlags struct {
 	hosts, paths []string
 	tags         tagLists
 }
 
 func (f *filterFlags) register(flags *pflag.FlagSet) {
-	flags.StringArrayVarP(&f.hosts, "host", "H", nil, "only snapshots of this machine; may be given several times")
-	flags.Var(&f.tags, "tag", "only snapshots with all tags of the list a,b, or with '' those that have none; may be given "+
-		"several times")
-	flags.StringArrayVar(&f.paths, "path", nil, "only snapshots of this absolute path; may be given several times")
+	flags.StringArrayVarP(&f.hosts, "host", "H", nil, "only snapshots of this host; repeatable")
+	flags.Var(&f.tags, "tag", "only snapshots with all tags of the list a,b; '' selects those without tags; "+
+		"repeatable")
+	flags.StringArrayVar(&f.paths, "path", nil, "only snapshots of this absolute path; repeatable")
 }
 
 func (f *filterFlags) filter() repo.Filter {
@@ -35,13 +36,13 @@ func (f *filterFlags) filter() repo.Filter {
 	return filter
 }
 
-// tagLists are lists of tags, as they are given one after the other.
+// tagLists are lists of tags in the order in which they were given.
 type tagLists []string
 
-// Set takes a list. Its only empty tag can be that which stands for none.
+// Set appends a list. An empty tag is allowed only alone, where it stands for "no tags".
 func (t *tagLists) Set(list string) error {
 	if list != "" && slices.Contains(strings.Split(list, ","), "") {
-		return errors.New("a tag in it is empty: write a,b, or '' alone for snapshots without tags")
+		return errors.New("the list contains an empty tag: write a,b, or '' alone for snapshots without tags")
 	}
 	*t = append(*t, list)
 	return nil
@@ -49,7 +50,7 @@ func (t *tagLists) Set(list string) error {
 
 func (t *tagLists) String() string { return strings.Join(*t, " ") }
 
-// Type names it in the help.
+// Type implements pflag.Value.
 func (t *tagLists) Type() string { return "list" }
 
 // find returns the snapshot of an argument SNAPSHOT[:/sub/path], and the path.
@@ -59,11 +60,21 @@ func find(ctx context.Context, r *repo.Repository, argument string, f repo.Filte
 	if err != nil {
 		return found, "", err
 	}
-	return found, sub, nil
+	sub, err = locate(ctx, r, &found, sub)
+	return found, sub, err
 }
 
-// findCertain is find for what is written over other files or taken for the newest state: if a snapshot cannot be read, it may
-// be the latest, and whether an older one will do is for the user to say.
+// locate returns the path in the tree of a snapshot for a path that a user has copied from anywhere: from the output of
+// ls and find, or from the sources that 'tidemark snapshots' shows.
+func locate(ctx context.Context, r *repo.Repository, in *repo.Listed, sub string) (string, error) {
+	if strings.Trim(sub, "/") == "" {
+		return sub, nil
+	}
+	return browse.Locate(ctx, r, in.Snapshot.Tree, in.Snapshot.Sources, sub)
+}
+
+// findCertain is find for commands that overwrite files or need the newest state. It fails if an unreadable snapshot
+// may be the latest: the user has to decide whether an older one will do.
 func findCertain(ctx context.Context, r *repo.Repository, argument string, f repo.Filter) (repo.Listed, string, error) {
 	found, sub, err := find(ctx, r, argument, f)
 	if err != nil || len(found.Unread) == 0 {
@@ -74,13 +85,13 @@ func findCertain(ctx context.Context, r *repo.Repository, argument string, f rep
 		names[i] = id.Short()
 	}
 	older, at := found.ID.Short(), time.Unix(found.Snapshot.Time.Sec, 0).Format(time.DateTime)
-	return found, "", fmt.Errorf("it is not certain which snapshot is the latest, and nothing was written: %s cannot be read and may be "+
-		"newer than %s of %s. To take %[2]s, name it instead of latest; to be rid of what cannot be read, tidemark forget %[4]s",
+	return found, "", fmt.Errorf("the latest snapshot is uncertain, and nothing was written: %s cannot be read and may be "+
+		"newer than %s of %s. To use %[2]s, name it instead of latest; to remove the unreadable one, tidemark forget %[4]s",
 		strings.Join(names, ", "), older, at, strings.Join(names, " "))
 }
 
-// together reads how many things are looked at together: 0 leaves it to the verb.
-func together(n int) error {
+// checkParallel checks the value of --parallel; 0 means the default of the command.
+func checkParallel(n int) error {
 	const most = 256 // each takes some megabytes of memory
 	if n < 0 || n > most {
 		return usagef("--parallel %d: write a number from 1 to %d", n, most)
@@ -88,7 +99,7 @@ func together(n int) error {
 	return nil
 }
 
-// parseTime reads a time as a user writes it, in local time unless it says otherwise.
+// parseTime reads a time as a user writes it, in local time unless it contains a zone.
 func parseTime(text string) (time.Time, error) {
 	if text == "now" {
 		return time.Now(), nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,79 +17,91 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
-	"github.com/tidemark-backup/tidemark/internal/cli/folders"
-	"github.com/tidemark-backup/tidemark/internal/cli/listed"
+	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/scan"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
-// backupFlags are those that concern one run, and so are no options.
+// backupFlags are the flags that are not options, since they concern one run.
 type backupFlags struct {
-	label         labelFlags
-	parent        string
-	comparing     backup.Comparing
-	dryRun        bool
-	skipUnchanged bool
-	lists         listed.Files
-	stream        streamFlags
-	place         placeFlags
+	label      labelFlags
+	parent     parentFlags
+	dryRun     bool
+	lists      pathLists
+	stream     streamFlags
+	repository repositoryFlags
+	lost       []string // sources that are not there and lie below another source
 }
 
-// labelFlags are what a snapshot says of itself.
+// labelFlags are recorded in the snapshot.
 type labelFlags struct {
 	tags             []string
 	host, time, note string
 }
 
-// placeFlags are what is done with the place of the repository beforehand.
-type placeFlags struct{ make, measure bool }
+// parentFlags are about the comparison with the parent snapshot.
+type parentFlags struct {
+	ref           string
+	comparing     backup.Comparing
+	skipUnchanged bool
+}
 
-// streamFlags are about a backup of a stream.
+// repositoryFlags are about the repository before the backup starts.
+type repositoryFlags struct{ make, measure bool }
+
+// streamFlags are about the backup of a stream.
 type streamFlags struct {
 	stdin, command bool
 	name           string
 }
 
 func (f *backupFlags) register(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.label.tags, "tag", nil, "tag the snapshot; may be given several times, or a,b")
-	flags.StringVarP(&f.label.host, "host", "H", "", "name of the machine in the snapshot (default: this one's)")
-	flags.StringVar(&f.label.time, "time", "", "time of the snapshot, as 2006-01-02 15:04:05 (default: now)")
-	flags.StringVar(&f.label.note, "description", "", "what the snapshot is for, in your words")
-	flags.StringVar(&f.parent, "parent", "", "compare with this snapshot (default: the newest of this host and these paths)")
-	flags.BoolVarP(&f.comparing.Force, "force", "f", false, "read all files, whatever the parent snapshot says")
-	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything but write")
-	flags.BoolVar(&f.skipUnchanged, "skip-if-unchanged", false, "save no snapshot if it would equal its parent")
-	flags.BoolVar(&f.comparing.IgnoreInode, "ignore-inode", false, "a file is not changed because its inode number is")
-	flags.BoolVar(&f.comparing.IgnoreCtime, "ignore-ctime", false, "a file is not changed because its ctime is")
-	f.lists.Register(flags)
+	flags.Var((*tagList)(&f.label.tags), "tag", "add a tag to the snapshot; repeatable, or a list a,b")
+	flags.StringVarP(&f.label.host, "host", "H", "", "host name to record in the snapshot (default: of this machine)")
+	flags.StringVar(&f.label.time, "time", "", "time to record in the snapshot, as 2006-01-02 15:04:05 (default: now)")
+	flags.StringVar(&f.label.note, "description", "", "free text to record in the snapshot")
+	flags.StringVar(&f.parent.ref, "parent", "", "compare with this snapshot (default: the newest of the same host and paths)")
+	flags.BoolVarP(&f.parent.comparing.Force, "force", "f", false, "read all files, also those unchanged since the parent snapshot")
+	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything except write")
+	flags.BoolVar(&f.parent.skipUnchanged, "skip-if-unchanged", false, "create no snapshot if nothing has changed since the parent")
+	flags.BoolVar(&f.parent.comparing.IgnoreInode, "ignore-inode", false, "do not take a file for changed because its inode number differs")
+	flags.BoolVar(&f.parent.comparing.IgnoreCtime, "ignore-ctime", false, "do not take a file for changed because its ctime differs")
+	f.lists.register(flags)
 	flags.BoolVar(&f.stream.stdin, "stdin", false, "back up standard input as one file")
-	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "run the arguments as a command and back up its output; "+
-		"if it fails there is no snapshot")
+	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "back up the output of a command, the arguments; "+
+		"if it fails, no snapshot is created")
 	flags.StringVar(&f.stream.name, "stdin-filename", "stdin", "path of that file in the snapshot")
-	flags.BoolVar(&f.place.measure, "check-destination", false, "first measure how fast the place of the repository takes files")
-	flags.BoolVar(&f.place.make, "init", false, "make the repository first if there is none (always so at the default place)")
+	flags.BoolVar(&f.repository.measure, "check-destination", false, "measure the write speed of the repository's disk or share first")
+	flags.BoolVar(&f.repository.make, "init", false, "create the repository if it does not exist; the default one always is")
+	help.Topic(flags, options.TopicWhere, "init", "check-destination")
+	help.Rare(flags, "host", "time", "description", "parent", "force", "skip-if-unchanged", "ignore-inode", "ignore-ctime",
+		"stdin-filename", "check-destination")
 }
 
 func (a *app) backupCommand() *cobra.Command {
 	f := &backupFlags{}
 	c := a.command(&cobra.Command{
-		Use:   "backup [flags] PATH...",
-		Short: "Make a snapshot of files and directories",
-		Long: `Makes a snapshot of the paths. Only what the repository does not hold yet is stored.
+		Use:   "backup [flags] [PATH...]",
+		Short: "Back up files and directories",
+		Long: `Creates a snapshot of the paths. Only new and changed data is stored.
 
-If no repository is named and there is none at the default place, it is made, with a key file for this machine and a
-recovery key that is shown once. No question is asked.
+If no repository is named and none exists at the default place, one is created there, with a key file for this machine and a
+recovery key that is shown once. The first run needs no configuration.
 
-Exit code 3 says that there is a snapshot which lacks some objects: each is named on standard error.`,
+Without PATH, the file systems of DOMAIN in the option file are backed up, each without those mounted below it.
+
+Exit code 3: the snapshot was created, but some objects could not be backed up. Each is named on standard error.`,
 		Example: `  tidemark backup ~
   tidemark backup --tag nightly --exclude '*.o' --one-file-system /
   pg_dumpall | tidemark backup --stdin --stdin-filename all.sql
   tidemark backup --stdin-from-command --stdin-filename all.sql -- pg_dumpall`,
 		Args:        cobra.ArbitraryArgs,
-		Annotations: map[string]string{folders.TakesAddress: "COMMAND"}, // fromPaths refuses them
+		Annotations: map[string]string{takesAddress: "COMMAND"}, // fromPaths refuses them
 	}, func(ctx context.Context, args []string) error { return a.backup(ctx, f, args) },
 		options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection)
@@ -103,24 +116,28 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 		return err
 	}
 	a.task.sources = job.Label.Sources
-	a.dial(job)
-	a.yield(options.LaterBackup)
-	job.Parent.Seen = func(before bool) {
-		if !before {
-			a.yield(options.FirstBackup)
+	a.setParallel(job)
+	a.task.setBrief(true)
+	job.Bulk.Begin = func(first bool) {
+		use := options.LaterBackup
+		if first {
+			use = options.FirstBackup
 		}
+		a.applyPolicy(use)
+		a.task.setBrief(false)
 	}
+	job.Bulk.End = func() { a.task.setBrief(true) }
 	r, err := a.openOrCreate(ctx, f)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := a.lookAtTarget(ctx, f, r.ID()); err != nil {
+	if err := a.prepareTarget(ctx, f, r.ID()); err != nil {
 		return err
 	}
 	if job.Stdin == nil {
-		// The cache must be there before it can be kept out under all its names.
-		if _, err := r.Cache(); err != nil {
+		// The cache must exist before it can be excluded under all its names.
+		if _, err := r.CacheFile(); err != nil {
 			return err
 		}
 		if err := a.protect(&job.Source); err != nil {
@@ -129,12 +146,16 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 		for _, rule := range job.Source.Rules.List() {
 			job.Label.Rules = append(job.Label.Rules, rule.String())
 		}
+		a.noteExcluded(job)
 	}
 	l := report.New(time.Now)
-	a.received.book(l)
+	a.intake.Attach(l)
 	job.Session.Observer = &observer{ledger: l, note: a.print.Note}
-	defer a.expose(ctx, "backup", job.Label.Sources, l)()
+	defer a.publish(ctx, "backup", job.Label.Sources, l)()
 	stop := a.print.Watch(ctx, l)
+	for _, path := range f.lost { // its parent is backed up, so nothing else would report it
+		l.Fail(path, "find source", errNoSource)
+	}
 	out, err := backup.Make(ctx, r, *job, l)
 	if err == nil {
 		l.Phase(report.Done)
@@ -144,9 +165,16 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 		return err
 	}
 	skipped := out.ID.IsZero() && !f.dryRun
-	end := &output.Backup{Ledger: l, ID: out.ID, DryRun: f.dryRun, Skipped: skipped, Verbose: a.spec.Output().Verbose > 0}
-	if err := a.print.Tell(end); err != nil {
+	end := &output.Backup{Ledger: l, ID: out.ID, DryRun: f.dryRun, Skipped: skipped, Mended: out.Mended,
+		Full: a.spec.Output().Full}
+	if err := a.print.Report(end); err != nil {
 		return err
+	}
+	if err := a.reread(ctx, r, job, out); err != nil {
+		return err
+	}
+	if !f.dryRun {
+		a.remind(r.ID(), job.Label.Sources)
 	}
 	if out.Failed {
 		return fmt.Errorf("%w, see above; the snapshot holds everything else", errIncomplete)
@@ -154,7 +182,7 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 	return nil
 }
 
-// openOrCreate opens the repository, or makes it on first use.
+// openOrCreate opens the repository, or creates it on first use.
 func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repository, error) {
 	r, err := a.open(ctx)
 	if !errors.Is(err, repo.ErrNoRepository) {
@@ -162,24 +190,24 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 	}
 	switch {
 	case f.dryRun:
-		a.print.Note("there is no repository yet: everything counts as new")
-		return a.imagine(ctx)
-	case f.place.make || !a.spec.Repository().Named:
-		return a.create(ctx, false)
+		a.print.Note("the repository does not exist yet: everything counts as new")
+		return a.inMemory(ctx)
+	case f.repository.make || !a.spec.Repository().Named:
+		return a.create(ctx, false, nil)
 	}
 	return nil, err
 }
 
-// backupJob makes the job of flags, options and arguments.
+// backupJob returns the job that flags, options and arguments describe.
 func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*backup.Job, error) {
 	if slices.Contains(f.label.tags, "") {
-		return nil, usagef("--tag: an empty tag could not be asked for again: leave it out for a snapshot without tags")
+		return nil, usagef("--tag: the tag is empty: leave it out for a snapshot without tags")
 	}
 	job := &backup.Job{
 		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note, System: system(),
 			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
-		Parent:        backup.ParentChoice{Ref: f.parent},
-		SkipUnchanged: f.skipUnchanged,
+		Parent:        backup.ParentChoice{Ref: f.parent.ref},
+		SkipUnchanged: f.parent.skipUnchanged,
 		NoMemory:      !a.spec.Cache().Enabled,
 	}
 	job.Session = repo.SessionOptions{
@@ -201,11 +229,13 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 	return job, a.fromPaths(f, args, job)
 }
 
-// crews turns the dial into crews. Of the memory, a third is for file data on its way to the workers, the rest for packs.
+// poolSizes returns the limits of the worker pools. A third of the memory is for file data between the reader and the
+// compressors, the rest for packs.
 //
-// A value of the dial is the ceiling: half of it begins. Without one, the machine decides what begins, and up to twice as
-// many readers may come. What is named singly stays as it is. What is best in between shows during the run.
-func crews(par options.Parallel) backup.Parallel {
+// --resource-utilization sets a maximum, and the backup starts with half of it. Without the option, the machine
+// determines the start, and the number of readers may double. A number set by an option of its own is fixed. The tuner
+// chooses between the limits during the run.
+func poolSizes(par options.Parallel) backup.Parallel {
 	w := par.Workers
 	limits := func(n, named, most int) backup.Range {
 		switch {
@@ -226,28 +256,43 @@ func crews(par options.Parallel) backup.Parallel {
 }
 
 func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
-	paths, err := f.lists.Paths(a.In, args)
+	paths, err := f.lists.read(a.In, args)
 	if err != nil {
 		return err
 	}
+	if len(paths) == 0 && !f.lists.given() {
+		if paths, err = a.domain(); err != nil {
+			return err
+		}
+	}
 	for _, path := range paths {
-		if err := folders.Source(path); err != nil {
+		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
 			return &usageError{err}
 		}
 	}
-	if job.Source.Root, err = scan.Sources(paths); err != nil {
+	if job.Source.Root, err = backup.Sources(paths); err != nil {
 		return err
 	}
+	f.lost = nil
+	var gone []string
 	for _, path := range paths {
 		absolute, err := filepath.Abs(path)
 		if err != nil {
 			return fmt.Errorf("find source %s: %w", path, err)
 		}
-		// One that is not there is told when it is looked for. In the snapshot it would stand for nothing, and keep the
-		// next backup without it from finding its parent.
+		// The backup reports a missing source. It is not recorded in the snapshot: the next backup without it would not
+		// find this one as its parent.
 		if _, err := os.Lstat(absolute); !missing(err) {
 			job.Label.Sources = append(job.Label.Sources, absolute)
+			continue
 		}
+		gone = append(gone, human.Printable(path))
+		if slices.ContainsFunc(paths, func(other string) bool { return below(absolute, other) }) {
+			f.lost = append(f.lost, absolute)
+		}
+	}
+	if len(gone) == len(paths) {
+		return fmt.Errorf("source %s: %w", strings.Join(gone, ", "), errNoSource)
 	}
 	reading := a.spec.Reading()
 	if job.Source.Reading.Serialization, err = backup.ParseSerialization(reading.Serialization.String()); err != nil {
@@ -258,18 +303,73 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	if job.Source.Reading.Order, err = backup.ParseOrder(reading.Order); err != nil {
 		return err
 	}
-	job.Source.Gate, job.Source.Turns = a.gate, a.turns
-	job.Source.Comparing = f.comparing
+	job.Source.Gate, job.Source.Rotational = a.gate, a.rotational
+	job.Source.Comparing = f.parent.comparing
 	job.Source.Comparing.Relist = !reading.Names
 	return nil
 }
 
-// missing reports whether an error says that there is nothing of that name.
+// domain returns the file systems of DOMAIN, and applies their rules; none if it is not set.
+func (a *app) domain() ([]string, error) {
+	if a.allLocal {
+		a.spec = a.spec.WithAllLocal()
+	}
+	if len(a.spec.Domain()) == 0 {
+		return nil, nil
+	}
+	mounts, err := localfs.Mounts()
+	if err != nil {
+		return nil, fmt.Errorf("find the file systems of DOMAIN: %w", err)
+	}
+	spec, paths, err := a.spec.ForDomain(mounts)
+	if err != nil {
+		return nil, err
+	}
+	a.spec = spec
+	return paths, nil
+}
+
+// linkWithSlash refuses an empty path, and a symbolic link with a slash at its end. Some programs take the latter for
+// the target of the link, while a snapshot would contain the link only.
+func linkWithSlash(path string) error {
+	clean := filepath.Clean(path)
+	if path == "" {
+		return errors.New("one of the sources is empty: name a path, or . for the working directory")
+	}
+	if clean == path || !strings.HasSuffix(path, "/") {
+		return nil
+	}
+	if info, err := os.Lstat(clean); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	target, err := filepath.EvalSymlinks(clean)
+	if err != nil {
+		target = "its target"
+	}
+	return fmt.Errorf("source %q is a symbolic link: name %s to back up what it points to, or %s for the link itself", path, target, clean)
+}
+
+// below reports whether an absolute path lies below a source.
+func below(absolute, source string) bool {
+	source, err := filepath.Abs(source)
+	return err == nil && absolute != source && strings.HasPrefix(absolute, strings.TrimSuffix(source, "/")+"/")
+}
+
+// noteExcluded reports each source that a rule excludes.
+func (a *app) noteExcluded(job *backup.Job) {
+	for _, source := range job.Label.Sources {
+		if _, d := job.Source.Rules.Root(source); d.Verdict == rules.Exclude && d.Rule != nil {
+			a.print.Note(fmt.Sprintf("source %s is excluded by the rule %q", human.Printable(source), d.Rule.String()))
+		}
+	}
+}
+
+// missing reports whether an error means that the path does not exist.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// level translates: options count 0 as off, a session as its default.
+// level converts a compression level: options use 0 for off, a session for its default.
 func level(n int) int {
 	if n == 0 {
 		return -1

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/bench"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/speedtest"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -20,29 +20,29 @@ func (a *app) benchCommand() *cobra.Command {
 	seconds := 2
 	c := a.command(&cobra.Command{
 		Use:   "bench",
-		Short: "Measure this machine at each policy: compressing, hashing, cutting, and a disk",
-		Long: `Measures what a backup is made of, on one processor and on all: compressing, opening and sealing, hashing, finding cut
-points; and what the disk of a directory does: writing and flushing a file, reading it in order and at random places. There
-are two files of up to 64 MiB, for which 144 MiB must be free; they are removed at the end, and when it is interrupted.
+		Short: "Measure the speed of this machine and a disk at each I/O policy",
+		Long: `Measures the steps of a backup, on one processor and on all: compressing, encrypting and decrypting, hashing, and finding cut
+points. Then measures the disk of a directory: writing and flushing a file, reading it in order and at random offsets. The two
+files take up to 64 MiB each, and 144 MiB must be free; they are removed at the end, also after an interrupt.
 
-Without --policy (or with auto) at important, standard, utility and throttle in turn. On a machine where nothing else happens
-the rates should hardly differ: that is what giving way costs when there is nobody to give way to.`,
+Without --policy (or with auto) it measures important, standard, utility and throttle in turn. On an idle machine the rates
+should hardly differ: any difference is what the policy costs when there is no other I/O to yield to.`,
 		Example: `  tidemark bench
   tidemark bench --policy throttle --path /srv --seconds 10
   tidemark bench --path ''`,
 	}, func(ctx context.Context, _ []string) error {
-		return a.bench(ctx, bench.Config{Dir: dir, Time: time.Duration(seconds) * time.Second})
+		return a.bench(ctx, speedtest.Config{Dir: dir, Time: time.Duration(seconds) * time.Second})
 	}, options.GroupPolicy)
-	c.Flags().StringVar(&dir, "path", ".", "directory whose disk is measured; empty for none")
-	c.Flags().Var(&options.Whole{N: &seconds, Want: "write how long to measure each policy, in seconds, at least 1"}, "seconds", "how long to measure each policy, about")
+	c.Flags().StringVar(&dir, "path", ".", "measure the disk of this directory; empty: no disk")
+	c.Flags().Var(&options.Whole{N: &seconds, Want: "write a number of seconds, at least 1"}, "seconds", "approximate time to measure each policy, in seconds")
 	return c
 }
 
-func (a *app) bench(ctx context.Context, c bench.Config) error {
+func (a *app) bench(ctx context.Context, c speedtest.Config) error {
 	if io := a.spec.IO(); !io.Auto {
 		c.Policies = []iopolicy.Policy{io.Policy}
 	}
-	a.yield(options.Attended)
+	a.applyPolicy(options.Attended)
 	var pass *iopolicy.Pass
 	if c.Dir != "" {
 		pass = a.gate(nil, c.Dir)
@@ -57,7 +57,7 @@ func (a *app) bench(ctx context.Context, c bench.Config) error {
 		}
 		return pass, func() {}
 	}
-	results, err := bench.Run(ctx, c)
+	results, err := speedtest.Run(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,11 @@ func (a *app) bench(ctx context.Context, c bench.Config) error {
 		if first {
 			seen = append(seen, result.Policy)
 		}
-		if err := a.print.Print(&output.Measurement{Result: result, First: first}); err != nil {
+		shown := &output.Measurement{Result: result, First: first}
+		if manager := a.gates(); manager != nil && result.What.Disk() {
+			shown.Device, shown.Medium = manager.Device(pass)
+		}
+		if err := a.print.Print(shown); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,9 @@ import (
 type checkFlags struct {
 	readData, withoutKey bool
 	subset               string
+	rolling              uint64
+	sample               string
+	seed                 uint64
 	parallel             int
 }
 
@@ -26,61 +29,99 @@ func (a *app) checkCommand() *cobra.Command {
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
 		Use:   "check [flags]",
-		Short: "Find out whether the repository is whole",
-		Long: `Checks that every snapshot can be read and that everything it needs is there. --read-data reads all data back and
-compares it with its IDs, --read-data-subset a part: a share by chance (5%), a fixed part (3/10: ten runs with 1/10 to
-10/10 read everything once), or an amount (500M).
+		Short: "Check the repository for damage",
+		Long: `Checks that every snapshot can be read and that all data it needs exists. --read-data also reads all data back and verifies
+it.
 
---without-key needs no key, so the machine that holds the repository can run it: it compares every stored file with its
-name. What it cannot see is a file that is missing.
+--read-data-subset reads part of it: a random share (5%), a fixed part (3/10: ten runs with 1/10 to 10/10 read everything
+once), or an amount (500M). --read-data-rolling 7 reads the seventh that was read longest ago, so that seven runs read
+everything; the cache folder remembers which packs were read when, and 'tidemark snapshots' shows it.
 
-The repository and the local cache are not changed.`,
+--restore-sample 20 (or 0.1%) restores that many files, chosen at random from the newest snapshots, into a temporary folder in
+TMPDIR. Each is compared with its hashes, and byte by byte with the file on this machine if that is unchanged since the
+backup. The folder is removed afterwards. The sample uses the I/O policy throttle unless --policy names another.
+
+--without-key needs no key, so the machine that stores the repository can run it: it compares every stored file with the hash
+in its name. It cannot detect a missing file.
+
+The check changes one thing in the repository: a mark file names the damaged packs, and the next backup from any machine
+stores what it needs of them again. 'tidemark repair' handles the rest.`,
 		Example: `  tidemark check --read-data-subset 1/7
+  tidemark check --read-data-rolling 30 --restore-sample 50
   tidemark check --without-key --repo /srv/backup`,
 	}, func(ctx context.Context, _ []string) error {
 		if f.subset == "" && c.Flags().Changed("read-data-subset") {
-			return usagef("--read-data-subset: it is empty: write a share (5%%), a fixed part (3/10) or an amount (500M)")
+			return usagef("--read-data-subset is empty: write a share (5%%), a fixed part (3/10) or an amount (500M)")
 		}
-		if err := together(f.parallel); err != nil {
+		if f.rolling == 0 && c.Flags().Changed("read-data-rolling") {
+			return usagef("--read-data-rolling: write the number of runs that read everything, 1 or more")
+		}
+		if err := checkParallel(f.parallel); err != nil {
 			return err
 		}
-		return a.check(ctx, f)
+		sampled := c.Flags().Changed("restore-sample")
+		switch _, err := parseSample(f.sample); {
+		case sampled && err != nil:
+			return err
+		case sampled && f.withoutKey:
+			return usagef("--without-key cannot restore files: leave out --restore-sample")
+		case sampled:
+			a.applyPolicy(options.LaterBackup)
+		}
+		if err := a.check(ctx, f); err != nil || !sampled {
+			return err
+		}
+		return a.drill(ctx, f)
 	}, options.GroupPolicy)
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read all data back")
-	c.Flags().StringVar(&f.subset, "read-data-subset", "", "read a part of the data back: 5%, 3/10 or 500M")
-	c.Flags().BoolVar(&f.withoutKey, "without-key", false, "compare stored files with their names; needs no key")
-	c.Flags().IntVar(&f.parallel, "parallel", 0, "stored files looked at together (default 4)")
+	c.Flags().StringVar(&f.subset, "read-data-subset", "", "read part of the data back: 5%, 3/10 or 500M")
+	c.Flags().Uint64Var(&f.rolling, "read-data-rolling", 0, "read back the part that was read longest ago; n runs read everything")
+	c.Flags().StringVar(&f.sample, "restore-sample", "", "restore this many files and compare them; 20, or 0.1%, into a temporary folder")
+	c.Flags().Uint64Var(&f.seed, "restore-sample-seed", 0, "choose the files by this seed; default: at random")
+	c.Flags().BoolVar(&f.withoutKey, "without-key", false, "compare stored files with the hashes in their names; needs no key")
+	c.Flags().IntVar(&f.parallel, "parallel", 0, "stored files checked at the same time; default 4")
 	return c
 }
 
 func (a *app) check(ctx context.Context, f *checkFlags) error {
-	opt := check.Options{ReadData: f.readData, Parallel: f.parallel}
+	opt := check.Options{ReadData: f.readData, Parallel: f.parallel, Record: hostName()}
 	if f.subset != "" {
 		var err error
 		if opt.Subset, err = check.ParseSubset(f.subset); err != nil {
 			return &usageError{fmt.Errorf("--read-data-subset: %w", err)}
 		}
-		if f.readData {
-			return usagef("--read-data and --read-data-subset exclude each other: choose one")
-		}
 		opt.ReadData = true
 	}
-	if f.withoutKey && opt.ReadData {
-		return usagef("--without-key reads every stored file already: leave out --read-data and --read-data-subset")
+	given := 0
+	for _, one := range []bool{f.readData, f.subset != "", f.rolling > 0} {
+		if one {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return usagef("--read-data, --read-data-subset and --read-data-rolling exclude each other: choose one")
+	case f.withoutKey && given > 0:
+		return usagef("--without-key reads every stored file already: leave out --read-data, --read-data-subset and --read-data-rolling")
+	case f.rolling > 0 && !a.caches():
+		return usagef("--read-data-rolling remembers in the cache folder what was read: leave out --no-cache, or name " +
+			"a folder with --cache-dir")
+	case f.rolling > 0:
+		opt.ReadData, opt.Subset.Rolling = true, f.rolling
 	}
 	l := report.NewJob(report.Check, time.Now)
-	a.received.book(l)
-	defer a.expose(ctx, "check", nil, l)()
+	a.intake.Attach(l)
+	defer a.publish(ctx, "check", nil, l)()
 	result, err := a.runCheck(ctx, f, opt, l)
 	if result != nil {
-		end := &output.Check{Ledger: l, Result: result, Halfway: err != nil, Verbose: a.spec.Output().Verbose > 0}
+		end := &output.Check{Ledger: l, Result: result, Halfway: err != nil, Full: a.spec.Output().Full}
 		for _, p := range result.Problems {
 			err = errors.Join(err, a.print.Print(&output.Problem{Problem: &p}))
 		}
 		for _, note := range result.Notes {
 			a.print.Note(note)
 		}
-		err = errors.Join(err, a.print.Tell(end))
+		err = errors.Join(err, a.print.Report(end))
 	}
 	if err == nil && !result.OK() {
 		err = fmt.Errorf("the repository is damaged: %s found", human.Plural(uint64(len(result.Problems))+result.More, "problem"))
@@ -102,9 +143,18 @@ func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l 
 		return nil, err
 	}
 	defer a.print.Watch(ctx, l)()
+	if a.caches() {
+		opt.Scratch, opt.Proofs = r.CacheFolder(), r.CacheFolder()
+	}
 	result, err := check.Run(ctx, r, opt, l)
 	if err == nil {
 		l.Phase(report.Done)
 	}
 	return result, errors.Join(err, r.Close())
+}
+
+// caches reports whether something may be kept on this machine from run to run.
+func (a *app) caches() bool {
+	c := a.spec.Cache()
+	return c.Enabled && c.Dir != ""
 }

@@ -1,6 +1,6 @@
-// Package cli is the command line: flags in, exit code out. Every command has a file of its own, which reads its flags,
-// calls one verb and prints what it returns. There is no logic here: what a command means is the verb's business, how a
-// result looks is package output's, and which secret opens a repository is package unlock's.
+// Package cli is the command line: flags in, exit code out. Each command has a file of its own, which reads its flags,
+// calls one verb and prints the result. Package output formats results, and package unlock finds the secret that opens
+// a repository.
 package cli
 
 import (
@@ -9,23 +9,24 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/cli/folders"
-	"github.com/tidemark-backup/tidemark/internal/cli/heap"
-	"github.com/tidemark-backup/tidemark/internal/cli/misuse"
+	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
-	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
-// Process is what the program gets from the system.
+// Process is the environment of the program.
 type Process struct {
 	Args     []string // without the name of the program
 	In       io.Reader
@@ -37,13 +38,17 @@ type Process struct {
 func Main() int {
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	return Run(ctx, Process{Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv})
+	args := os.Args[1:]
+	if filepath.Base(os.Args[0]) == dsmcName {
+		args = append([]string{dsmcName}, args...)
+	}
+	return Run(ctx, Process{Args: args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv})
 }
 
 // Run executes one command and returns the exit code.
 func Run(ctx context.Context, p Process) int {
 	a := &app{Process: p, devices: device.NewFinder()}
-	// Until the options are read, what is wrong with them is said in the form that was most likely asked for.
+	// Mistakes in the options are reported before the format is known: guess it from the arguments.
 	a.print = output.Printer(output.NewText(p.Out, p.Err, output.TextOptions{}))
 	if slices.Contains(p.Args, "--json") {
 		a.print = output.NewJSON(p.Out, p.Err, false)
@@ -53,38 +58,44 @@ func Run(ctx context.Context, p Process) int {
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
-	err := root.ExecuteContext(ctx)
+	err := a.checkSpelling(root)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	a.leave()
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	if err != nil && message(err) != "" {
-		a.print.Fail(exitCode(err), message(err))
+	if code := exitCode(err); code == exitNoRepo || code == exitWrongKey {
+		a.hintVariables()
 	}
-	return exitCode(err)
+	if err != nil && message(err) != "" {
+		a.print.Fail(a.code(err), message(err))
+	}
+	return a.code(err)
 }
 
-// oneWish is how long further signals mean what the first one said: timeout(1) sends its own to the program and to the
-// group that the program is in, and a terminal sends Ctrl-C to all who are to hand it on.
-const oneWish = time.Second
+// signalGrace is how long further signals count as the first one: timeout(1) signals the program and its process group,
+// and a terminal sends Ctrl-C to the whole group, whose members may pass it on.
+const signalGrace = time.Second
 
-// untilSignal returns a context that the first signal cancels. Another one kills, since by then signals have their usual
-// effect again.
+// untilSignal returns a context that the first signal cancels. A later one kills the process, since signals then have
+// their default effect again.
 func untilSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	usual := func() { signal.Stop(signals) }
-	go obey(ctx, signals, cancel, usual)
+	go onSignal(ctx, signals, cancel, usual)
 	return ctx, func() { usual(); cancel(nil) }
 }
 
-// obey ends ctx at a signal, and lets signals have their usual effect a moment later.
-func obey(ctx context.Context, signals <-chan os.Signal, cancel context.CancelCauseFunc, usual func()) {
+// onSignal cancels ctx at a signal, and restores the default effect of signals after signalGrace.
+func onSignal(ctx context.Context, signals <-chan os.Signal, cancel context.CancelCauseFunc, usual func()) {
 	select {
 	case <-signals:
 		cancel(errInterrupted)
-		time.AfterFunc(oneWish, usual)
+		time.AfterFunc(signalGrace, usual)
 	case <-ctx.Done():
 	}
 }
@@ -92,57 +103,69 @@ func obey(ctx context.Context, signals <-chan os.Signal, cancel context.CancelCa
 // app is one run of the program.
 type app struct {
 	Process
-	spec     *options.Spec
-	print    output.Printer
-	received intake
-	task     *task
-	devices  *device.Finder // what the run knows of the devices that it meets
-	ballast  *heap.Ballast  // keeps the memory bounded
-	logon    *unlock.Logon  // nil: no share was asked for yet
-	shares   []*smb.Store   // to be closed
+	spec    *options.Spec
+	print   output.Printer
+	intake  report.Intake
+	task    *task
+	devices *device.Finder   // devices seen in this run
+	ballast *sysinfo.Ballast // must stay reachable: see sysinfo.LimitHeap
+	logon   *unlock.Logon    // nil: no share was used yet
+	shares  []*smb.Store     // to be closed
+	typed   *options.Secret  // passphrase that a person typed; nil: it is not kept
+	hinted  bool             // hintVariables has printed
+
+	// Of the commands of IBM's client.
+	returnCodes bool // exit codes are those of IBM's client
+	allLocal    bool // a backup without a path saves all local file systems if there is no DOMAIN
 }
 
-// root is the program without its commands.
+// root returns the root command without subcommands.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "tidemark",
-		Short:         "Back up directory trees, and get them back",
+		Short:         "Back up and restore directory trees",
 		Long:          rootHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return a.unknownCommand(c, args[0])
+				return unknownCommand(c, args)
 			}
-			return c.Help()
+			if show, err := c.Flags().GetBool(versionFlag); err != nil || !show {
+				return c.Help()
+			}
+			if err := a.resolve(c); err != nil {
+				return err
+			}
+			return a.printVersion()
 		},
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &usageError{misuse.Flag(c, err)}
-	})
+	root.Flags().Bool(versionFlag, false, "print version, commit and platform")
+	root.SetFlagErrorFunc(a.flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(a.helpCommand())
+	a.setHelp(root)
 	completeOptions(root, options.Register(root.PersistentFlags(), options.GroupRepository, options.GroupKeys,
 		options.GroupShare, options.GroupCache, options.GroupOutput))
 	return root
 }
 
-// tree is the command line with all commands.
+// tree returns the command line with all commands.
 func (a *app) tree() *cobra.Command {
 	root := a.root()
 	for _, m := range a.commands() {
-		root.AddCommand(m.make())
+		root.AddCommand(m.command())
 	}
 	return root
 }
 
-// treeFor is the command line as far as args need it. All commands with their options are 2 ms of work, and a run makes
-// use of one: so where the arguments name a command that knows nothing of the others, it is the only one there.
+// treeFor returns the command line with only the command that args name, since building all commands takes 2 ms.
+// Commands that list the others get all of them.
 func (a *app) treeFor(args []string) *cobra.Command {
 	makers := a.commands()
 	root := a.root()
-	names := &cobra.Command{Use: root.Use} // knows the names and the global options, and so which word is the command
+	names := &cobra.Command{Use: root.Use} // finds the command among args: it has all names and the global flags
 	names.PersistentFlags().AddFlagSet(root.PersistentFlags())
 	for _, m := range makers {
 		names.AddCommand(&cobra.Command{Use: m.name, Args: cobra.ArbitraryArgs})
@@ -150,48 +173,37 @@ func (a *app) treeFor(args []string) *cobra.Command {
 	named, _, err := names.Find(args)
 	for _, m := range makers {
 		if err == nil && m.name == named.Name() && !m.whole {
-			root.AddCommand(m.make())
+			root.AddCommand(m.command())
 			return root
 		}
 	}
 	return a.tree()
 }
 
-// helpCommand is cobra's, except that a command which does not exist is a mistake.
-func (a *app) helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND...]",
-		Short: "Help about any command",
-		RunE: func(c *cobra.Command, args []string) error {
-			about, rest, err := c.Root().Find(args)
-			switch {
-			case len(rest) > 0:
-				return a.unknownCommand(about, rest[0])
-			case err != nil:
-				return &usageError{err}
-			}
-			return about.Help()
-		},
-	}
-}
-
-func (a *app) unknownCommand(c *cobra.Command, name string) error {
-	if err := folders.Arguments(c, []string{name}); err != nil {
-		return &usageError{err}
-	}
-	return &usageError{misuse.Command(c, name)}
-}
-
-// maker makes a command.
+// maker builds a command.
 type maker struct {
 	name  string
 	make  func() *cobra.Command
-	whole bool // the command looks at all of them
+	whole bool // the command needs all others
+	rare  bool // the short help of tidemark names it only
 }
 
-// commands are the makers of the commands, in the order of the help.
+// command builds the command, marked if it is rare.
+func (m maker) command() *cobra.Command {
+	c := m.make()
+	if m.rare {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[help.RareCommand] = "yes"
+	}
+	return c
+}
+
+// commands lists the commands in the order of the help.
 func (a *app) commands() []maker {
 	return []maker{
+		{name: "setup", make: a.setupCommand},
 		{name: "init", make: a.initCommand},
 		{name: "backup", make: a.backupCommand},
 		{name: "snapshots", make: a.snapshotsCommand},
@@ -204,25 +216,31 @@ func (a *app) commands() []maker {
 		{name: "stats", make: a.statsCommand},
 		{name: "forget", make: a.forgetCommand},
 		{name: "prune", make: a.pruneCommand},
+		{name: "tag", make: a.tagCommand, rare: true},
+		{name: "rewrite", make: a.rewriteCommand, rare: true},
+		{name: "copy", make: a.copyCommand, rare: true},
+		{name: "repair", make: a.repairCommand, rare: true},
 		{name: "key", make: a.keyCommand},
-		{name: "rules", make: a.rulesCommand},
-		{name: "options", make: a.optionsCommand},
-		{name: "policy", make: a.policyCommand},
+		{name: "cache", make: a.cacheCommand, rare: true},
+		{name: "rules", make: a.rulesCommand, rare: true},
+		{name: "options", make: a.optionsCommand, rare: true},
+		{name: "policy", make: a.policyCommand, rare: true},
 		{name: "tier", make: a.tierCommand},
-		{name: "run", make: a.runCommand},
-		{name: "bench", make: a.benchCommand},
-		{name: "target", make: a.targetCommand},
-		{name: "version", make: a.versionCommand},
-		{name: "completion", make: a.completionCommand, whole: true},
-		{name: "man", make: a.manCommand, whole: true},
+		{name: "run", make: a.runCommand, rare: true},
+		{name: "bench", make: a.benchCommand, rare: true},
+		{name: "target", make: a.targetCommand, rare: true},
+		{name: "version", make: a.versionCommand, rare: true},
+		{name: dsmcName, make: a.dsmcCommand, rare: true},
+		{name: "completion", make: a.completionCommand, whole: true, rare: true},
+		{name: "man", make: a.manCommand, whole: true, rare: true},
 	}
 }
 
 const rootHelp = `tidemark backs up directory trees into an encrypted, deduplicating repository.
+    tidemark setup                          choose what, where to and how gently
+    tidemark backup DIR                     the first run creates the repository
+    tidemark snapshots                      list the snapshots
+    tidemark restore latest --target DIR    restore the newest one
 
-  tidemark backup DIR                     the first run makes the repository
-  tidemark snapshots                      what there is
-  tidemark restore latest --target DIR    get it back
-
-Exit codes: 0 all well; 1 failed; 2 wrong usage; 3 a snapshot was made, some files failed;
-10 no repository there; 12 wrong key; 130 interrupted.`
+Exit codes: 0 success; 1 failure; 2 wrong usage; 3 a snapshot was created but some files failed; 10 no repository; 12 wrong
+key; 130 interrupted.`

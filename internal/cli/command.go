@@ -2,38 +2,34 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/cli/folders"
-	"github.com/tidemark-backup/tidemark/internal/cli/heap"
-	"github.com/tidemark-backup/tidemark/internal/cli/misuse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 
-// runner is what a command does once the options are known.
+// runner executes a command with its options resolved.
 type runner func(ctx context.Context, args []string) error
 
-// command completes c: it takes the option groups named beside the global ones, and runs do with the options resolved.
+// command adds option groups and argument checks to c. Executing c resolves the options and calls do.
 func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cobra.Command {
 	if len(groups) > 0 {
 		completeOptions(c, options.Register(c.Flags(), groups...))
 	}
 	if c.Args == nil {
-		c.Args = cobra.NoArgs
+		c.Args = noArguments
 	}
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
-		if err := folders.Arguments(c, args); err != nil {
+		if err := checkLocalArguments(c, args); err != nil {
 			return &usageError{err}
 		}
-		if err := misuse.Arguments(c, check, args); err != nil {
-			return &usageError{err}
-		}
-		return nil
+		return argumentError(c, check, args)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := a.resolve(c); err != nil {
@@ -44,31 +40,52 @@ func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cob
 	return c
 }
 
-// resolve reads the options and chooses the form of the output.
+// resolve reads the options and chooses the output format.
 func (a *app) resolve(c *cobra.Command) error {
-	if err := folders.Flags(c.Flags()); err != nil {
+	if err := checkLocalFlags(c.Flags()); err != nil {
 		return &usageError{err}
 	}
 	spec, warnings, err := options.Resolve(c.Flags(), a.Env, os.ReadFile)
 	if err != nil {
 		return err
 	}
-	if err := folders.Options(spec.Files()); err != nil {
+	if err := checkLocalOptions(spec.Files()); err != nil {
 		return &usageError{err}
 	}
-	a.spec = spec
-	a.task = newTask(spec.IO())
+	a.use(spec)
 	out := spec.Output()
 	if out.JSON {
 		a.print = output.NewJSON(a.Out, a.Err, out.Quiet)
 	} else {
 		term, _ := a.Env("TERM")
+		noColor, _ := a.Env("NO_COLOR") // no-color.org: set and not empty
 		a.print = output.NewText(a.Out, a.Err, output.TextOptions{Quiet: out.Quiet, Verbose: out.Verbose,
-			Interval: out.Interval, Term: term})
+			Interval: out.Interval, Term: term, NoColor: noColor != ""})
 	}
 	a.warn(warnings)
+	a.warnReadable()
+	if err := sysinfo.CheckAddressSpace(); err != nil {
+		return err
+	}
 	a.boundMemory()
 	return nil
+}
+
+// use makes options those of the run.
+func (a *app) use(spec *options.Spec) {
+	a.spec, a.task = spec, newTask(spec.IO())
+	a.limitTransfers(spec.Limits())
+}
+
+// warnReadable warns of secret files that all users of this machine can read.
+func (a *app) warnReadable() {
+	keys, share := a.spec.Keys(), a.spec.Share()
+	for _, path := range []string{keys.PasswordFile, keys.KeyFile, share.PasswordFile, share.Credentials} {
+		info, err := os.Stat(path)
+		if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0 {
+			a.print.Note(fmt.Sprintf("warning: every user of this machine can read %s: chmod 600 it", path))
+		}
+	}
 }
 
 func (a *app) warn(warnings []options.Warning) {
@@ -77,15 +94,15 @@ func (a *app) warn(warnings []options.Warning) {
 	}
 }
 
-// What the program needs beside the buffers of --memory, in bytes: stacks, the directories under way, index and cache
-// pages; and for each processor a compressor with its tables, its history and its output. A runtime that may have more
-// keeps a tenth of all that is in use, ballast too, as free pages.
+// Memory beside the buffers of --memory, in bytes: stacks, directories in progress, index and cache pages; and per
+// processor a compressor with its tables, history and output. With a higher limit the runtime keeps a tenth of the
+// heap, ballast included, as free pages.
 const (
 	besideBuffers = 36 << 20
 	perProcessor  = 4 << 20
 )
 
-// boundMemory makes the garbage collector work harder as the program comes near its budget.
+// boundMemory limits the heap, so that the garbage collector works harder near the limit.
 func (a *app) boundMemory() {
-	a.ballast = heap.Bound(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + int64(runtime.NumCPU())*perProcessor)
+	a.ballast = sysinfo.LimitHeap(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + int64(runtime.NumCPU())*perProcessor)
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// offering is how long a key pressed in a shell may wait for a server.
-const offering = 5 * time.Second
+// completionTimeout bounds the connection to a server during a shell completion.
+const completionTimeout = 5 * time.Second
 
-// complete says what a flag may be, so that a shell can offer it.
+// complete registers the values that a shell offers for a flag.
 func complete(c *cobra.Command, flag string, values cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, values); err != nil {
-		panic(err) // the flag is not there, or has values already: a mistake in this program
+		panic(err) // an unknown flag, or a second registration: a bug
 	}
 }
 
-// oneOf offers words.
+// oneOf completes fixed words.
 func oneOf(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// completeOptions offers the words of the options that are a choice.
+// completeOptions completes the options with a fixed choice.
 func completeOptions(c *cobra.Command, all []options.Option) {
 	for _, o := range all {
 		if o.Type.Kind != options.Choice {
@@ -43,7 +43,7 @@ func completeOptions(c *cobra.Command, all []options.Option) {
 	}
 }
 
-// snapshotArgs offers snapshots for the first n arguments, and files for others. n < 0: for all.
+// snapshotArgs completes snapshots for the first n arguments and files for others; n < 0: snapshots for all.
 func (a *app) snapshotArgs(n int) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if n >= 0 && len(args) >= n {
@@ -53,8 +53,8 @@ func (a *app) snapshotArgs(n int) cobra.CompletionFunc {
 	}
 }
 
-// offerSnapshots lists the snapshots if that takes neither a question nor a command of the user's. A key pressed in a
-// shell must not fail, so whatever goes wrong there is nothing to offer.
+// offerSnapshots lists the snapshots if that needs neither a question nor a command of the user. On an error it offers
+// nothing.
 func (a *app) offerSnapshots(c *cobra.Command) []cobra.Completion {
 	silent := &app{Process: a.Process, devices: a.devices}
 	silent.In, silent.Out, silent.Err = strings.NewReader(""), io.Discard, io.Discard
@@ -66,7 +66,7 @@ func (a *app) offerSnapshots(c *cobra.Command) []cobra.Completion {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	ctx, stop := context.WithTimeout(ctx, offering)
+	ctx, stop := context.WithTimeout(ctx, completionTimeout)
 	defer stop()
 	st, err := silent.store(ctx)
 	if err != nil {

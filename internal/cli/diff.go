@@ -17,12 +17,16 @@ func (a *app) diffCommand() *cobra.Command {
 	var metadata bool
 	c := a.command(&cobra.Command{
 		Use:   "diff [flags] SNAPSHOT[:/PATH] SNAPSHOT[:/PATH]",
-		Short: "Show what differs between two snapshots",
-		Long: `Shows what the second snapshot has otherwise than the first:
+		Short: "Show the differences between two snapshots",
+		Long: `Shows the differences between two snapshots, or two directories in snapshots:
 
-  +  added       -  removed        T  has become something else
-  M  content     U  metadata only, with --metadata
-  ?  content differs although size and times are equal: the disk or somebody else did that`,
+    +  added in the second      -  removed in the second
+    T  type changed             M  content changed
+    U  metadata changed (with --metadata)
+    ?  content changed, size and times equal: damage, or on purpose
+
+The last lines count what was added and removed. The data there is what only one of the two needs: each chunk and tree is
+counted once (after deduplication), before compression.`,
 		Example:           "  tidemark diff 1f3a latest",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.snapshotArgs(2),
@@ -43,9 +47,9 @@ func (a *app) diffCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.print.Tell(&output.DiffStats{From: ids[0], To: ids[1], Stats: stats})
+		return a.print.Report(&output.DiffStats{From: ids[0], To: ids[1], Stats: stats})
 	}, options.GroupPolicy)
-	c.Flags().BoolVar(&metadata, "metadata", false, "also what differs in owner, mode, times or attributes only")
+	c.Flags().BoolVar(&metadata, "metadata", false, "also show objects that differ only in owner, mode, times or attributes")
 	return c
 }
 

@@ -23,11 +23,13 @@ func (a *app) dumpCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "dump [flags] SNAPSHOT[:/PATH] [PATH]",
 		Short: "Write a file, or a directory as an archive, to standard output",
-		Long: `Writes a file of a snapshot to standard output as it was, or a directory as an archive with everything in it.
-What the archive cannot hold is named on standard error. What the snapshot does not hold, since it could not be read then,
-is missing from the archive: that is named too, and the exit code is 1.
+		Long: `Writes a file of a snapshot to standard output, or a directory as an archive with everything in it. What the archive format
+cannot store is reported on standard error. A file whose content is not in the snapshot, because it could not be read during
+the backup, is left out of the archive and reported, and the exit code is 1.
 
-A file that --target names is replaced when all is written; until then it stays as it is.`,
+A tar archive contains ACLs in the form of GNU tar and bsdtar (extract with --acls), and sparse files in the form of GNU tar.
+
+The file of --target is replaced when the output is complete; until then it stays as it is.`,
 		Example: `  tidemark dump latest /home/ann/notes.txt
   tidemark dump latest:/home/ann | tar -t
   tidemark dump --archive zip --target ann.zip latest /home/ann`,
@@ -52,7 +54,9 @@ A file that --target names is replaced when all is written; until then it stays 
 			return err
 		}
 		if len(args) > 1 {
-			sub = join(sub, args[1])
+			if sub, err = locate(ctx, r, &found, join(sub, args[1])); err != nil {
+				return err
+			}
 		}
 		as.Users, as.Groups = found.Snapshot.Users, found.Snapshot.Groups
 		missing := uint64(0)
@@ -71,13 +75,13 @@ A file that --target names is replaced when all is written; until then it stays 
 		return err
 	}, options.GroupPolicy)
 	filter.register(c.Flags())
-	c.Flags().StringVarP(&archive, "archive", "a", "tar", "form of a directory: tar or zip")
-	c.Flags().StringVarP(&target, "target", "t", "", "write to this file instead")
+	c.Flags().StringVarP(&archive, "archive", "a", "tar", "archive format of a directory: tar or zip")
+	c.Flags().StringVarP(&target, "target", "t", "", "write to this file instead of standard output")
 	return c
 }
 
-// into has write write to the file target, or to standard output if none is named. What is there by that name stays until
-// all is written, and is replaced then. A device or a pipe is written to as it is.
+// into calls write with the file target, or with standard output. An existing regular file is replaced when the output
+// is complete. A device or a pipe is written in place.
 func (a *app) into(target string, write func(io.Writer) error) error {
 	if target == "" {
 		return buffered(a.Out, write)

@@ -81,7 +81,7 @@ func TestDumpOfWhatTheSnapshotLacks(t *testing.T) {
 	require.NoError(t, os.WriteFile(key, text, 0o600))
 	_, err = r.AddSlot(t.Context(), repo.Secret{Method: keyfile.KeyFile, Value: secret}, "test", keyfile.Params{})
 	require.NoError(t, err)
-	dump := func(path, form string) (code int, told string, size int64) {
+	dump := func(path, form string) (code int, reported string, size int64) {
 		var errs bytes.Buffer
 		to := filepath.Join(dir, "archive")
 		code = Run(t.Context(), Process{Out: io.Discard, Err: &errs, Env: func(string) (string, bool) { return "", false }, Args: []string{
@@ -93,11 +93,11 @@ func TestDumpOfWhatTheSnapshotLacks(t *testing.T) {
 		return code, errs.String(), info.Size()
 	}
 	for _, form := range []string{"tar", "zip"} {
-		code, told, _ := dump("/whole", form)
-		require.Equal(t, exitOK, code, told)
-		code, told, size := dump("/file", form)
+		code, reported, _ := dump("/whole", form)
+		require.Equal(t, exitOK, code, reported)
+		code, reported, size := dump("/file", form)
 		require.Equal(t, exitFailed, code)
-		require.Contains(t, told, "lacks the content of 1 object")
+		require.Contains(t, reported, "lacks the content of 1 object")
 		require.NotZero(t, size, "what there is, is there")
 	}
 }

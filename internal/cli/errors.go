@@ -6,35 +6,39 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/scan"
 )
 
-// The exit codes, which are restic's. Scripts rely on them: see docs/exit-codes.md.
+// The exit codes, which are restic's: see docs/exit-codes.md.
 const (
-	exitOK          = 0   // all is well
+	exitOK          = 0   // success
 	exitFailed      = 1   // the command failed
-	exitUsage       = 2   // flags, arguments or the option file cannot be understood; nothing was done
-	exitIncomplete  = 3   // a snapshot was made, and some objects could not be backed up; a target is usable and degraded
+	exitUsage       = 2   // malformed flags, arguments or option file; nothing was done
+	exitIncomplete  = 3   // the snapshot lacks objects; or a target is usable but degraded
 	exitNoRepo      = 10  // there is no repository at that place
 	exitWrongKey    = 12  // no key opens the repository
 	exitInterrupted = 130 // a signal ended the program
 )
 
 var (
-	// errInterrupted is the cause that a signal cancels the context with.
-	errInterrupted = errors.New("interrupted; run the same command again to go on")
-	// errMeasuring: likewise while something was measured, which cannot be gone on with.
-	errMeasuring = errors.New("interrupted; what was measured until then stands, and no files are left")
+	// errInterrupted is the cause of a context that a signal canceled.
+	errInterrupted = errors.New("interrupted; run the same command again to continue")
+	// errMeasuring replaces errInterrupted for a measurement, which cannot be continued.
+	errMeasuring = errors.New("interrupted; the results so far are valid, and no files are left behind")
+	// errNoSource: a source that was named does not exist.
+	errNoSource = errors.New("no such file or directory: check the path")
 	// errIncomplete: the snapshot lacks objects.
 	errIncomplete = errors.New("some objects could not be backed up")
-	// errDegraded: a repository can be kept at a target, and not all is as it should be.
+	// errDegraded: the target works with limitations.
 	errDegraded = errors.New("the target is usable")
-	// errUnfit: a repository cannot be kept at a target.
+	// errUnfit: the target is not suitable for a repository.
 	errUnfit = errors.New("the target is not usable")
+	// errNoMatch: no object matches the file specification of a command of IBM's client.
+	errNoMatch = errors.New("no files matching search criteria were found")
 )
 
 // usageError is a mistake in how the program was called.
@@ -56,7 +60,7 @@ func exitCode(err error) int {
 		return program.code
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &usage), isOptionError(err), errors.Is(err, scan.ErrNoSource), errors.Is(err, scan.ErrMixedDot),
+	case errors.As(err, &usage), isOptionError(err), errors.Is(err, backup.ErrNoSource), errors.Is(err, backup.ErrMixedDot),
 		errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
 		return exitUsage
 	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded):
@@ -69,13 +73,13 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// isOptionError reports whether a place of the configuration is named as wrong.
+// isOptionError reports whether an error is a mistake in the configuration.
 func isOptionError(err error) bool {
 	var one *options.Error
 	return errors.As(err, &one) || errors.Is(err, options.ErrConflict) || errors.Is(err, options.ErrValue)
 }
 
-// message is what a person reads: of an interruption not the many places it was noticed in.
+// message returns the text of an error. An interrupt is reported once, not for each operation that noticed it.
 func message(err error) string {
 	var program *programError
 	if errors.As(err, &program) {
@@ -89,7 +93,7 @@ func message(err error) string {
 		return errInterrupted.Error()
 	case exitWrongKey:
 		if errors.Is(err, repo.ErrWrongKey) {
-			return err.Error() + "; look at --password-file, --password-command, TIDEMARK_PASSWORD and --key-file"
+			return err.Error() + "; check --password-file, --password-command, TIDEMARK_PASSWORD and --key-file"
 		}
 	}
 	return err.Error()

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/signature"
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -28,16 +28,19 @@ type findFlags struct {
 
 func (f *findFlags) register(flags *pflag.FlagSet) {
 	f.filter.register(flags)
-	flags.StringArrayVarP(&f.snapshots, "snapshot", "s", nil, "look in this snapshot only; may be given several times")
-	flags.BoolVarP(&f.fold, "ignore-case", "i", false, "upper and lower case are equal")
-	flags.BoolVarP(&f.long, "long", "l", false, "mode, owners, size, time")
-	flags.StringVarP(&f.oldest, "oldest", "O", "", "only what was modified at this time or later")
-	flags.StringVarP(&f.newest, "newest", "N", "", "only what was modified at this time or before")
-	flags.BoolVar(&f.blobs, "blob", false, "the arguments are IDs of blobs: find what uses them")
+	flags.StringArrayVarP(&f.snapshots, "snapshot", "s", nil, "search only this snapshot; repeatable")
+	flags.BoolVarP(&f.fold, "ignore-case", "i", false, "ignore upper and lower case")
+	flags.BoolVarP(&f.long, "long", "l", false, "show mode, owners, size and time")
+	flags.StringVarP(&f.oldest, "oldest", "O", "", "only objects modified at this time or later")
+	flags.StringVarP(&f.newest, "newest", "N", "", "only objects modified at this time or earlier")
+	flags.BoolVar(&f.blobs, "blob", false, "the arguments are blob IDs: find the objects that use them")
 }
 
 func (f *findFlags) query(args []string) (browse.Query, error) {
 	q := browse.Query{IgnoreCase: f.fold}
+	if slices.Contains(f.snapshots, "") {
+		return q, usagef("--snapshot is empty: name a snapshot, or leave it out to search all")
+	}
 	for _, bound := range []struct {
 		text string
 		to   **tree.Time
@@ -49,7 +52,7 @@ func (f *findFlags) query(args []string) (browse.Query, error) {
 		if err != nil {
 			return q, err
 		}
-		moment := signature.Moment(at)
+		moment := tree.Time{Sec: at.Unix(), Nsec: uint32(at.Nanosecond())}
 		*bound.to = &moment
 	}
 	if !f.blobs {
@@ -71,8 +74,8 @@ func (a *app) findCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "find [flags] PATTERN...",
 		Short: "Find files in snapshots by name",
-		Long: `Finds objects whose name matches one of the patterns, in all snapshots or in some. A pattern with a slash is matched
-against the end of the path, one that begins with a slash against the whole path; ** stands for any number of names.`,
+		Long: `Finds objects whose name matches one of the patterns, in all snapshots or in selected ones. A pattern with a slash is matched
+against the end of the path; a pattern that starts with a slash, against the whole path. ** matches any number of names.`,
 		Example: `  tidemark find '*.key'
   tidemark find --snapshot latest --newest 2024-12-31 /home/ann/**/report.odt`,
 		Args: cobra.MinimumNArgs(1),
@@ -98,29 +101,39 @@ func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error)
 	}
 	var in []browse.Snapshot
 	for _, s := range list {
-		in = append(in, browse.Snapshot{ID: s.ID, Tree: s.Snapshot.Tree})
+		base, err := browse.Base(ctx, r, s.Snapshot.Tree, s.Snapshot.Sources)
+		if err != nil {
+			return err
+		}
+		in = append(in, browse.Snapshot{ID: s.ID, Tree: s.Snapshot.Tree, Base: base})
 	}
 	var last format.ID
-	return browse.Find(ctx, r, in, q, func(m browse.Match) error {
+	found := false
+	err = browse.Find(ctx, r, in, q, func(m browse.Match) error {
+		found = true
 		s := list[slices.IndexFunc(list, func(s output.Snapshot) bool { return s.ID == m.Snapshot })]
 		if m.Snapshot != last {
 			last = m.Snapshot
-			if err := a.print.Tell(&output.Heading{Snapshot: s}); err != nil {
+			if err := a.print.Report(&output.Heading{Snapshot: s}); err != nil {
 				return err
 			}
 		}
 		return a.print.Print(&output.Node{Path: m.Path, Node: m.Node, Match: m.Snapshot.String(), Long: f.long,
 			Names: output.Names{Users: s.Snapshot.Users, Groups: s.Snapshot.Groups}})
 	})
+	if err == nil && !found {
+		a.print.Note(fmt.Sprintf("no match in %s", human.Plural(uint64(len(list)), "snapshot")))
+	}
+	return err
 }
 
-// selectSnapshots returns the snapshots that are named, or all that pass the filter; those that cannot be read are noted.
+// selectSnapshots returns the named snapshots, or all that match the filter. It notes unreadable ones.
 func (a *app) selectSnapshots(ctx context.Context, r *repo.Repository, refs []string, filter repo.Filter,
 ) (list []output.Snapshot, err error) {
 	for _, ref := range refs {
 		found, err := r.FindSnapshot(ctx, ref, filter)
 		if err != nil {
-			return nil, fmt.Errorf("snapshot %s: %w", ref, err)
+			return nil, err
 		}
 		list = append(list, output.Snapshot{ID: found.ID, Snapshot: found.Snapshot})
 	}
@@ -131,8 +144,7 @@ func (a *app) selectSnapshots(ctx context.Context, r *repo.Repository, refs []st
 	return list, err
 }
 
-// readable returns the snapshots that a filter lets pass, and how many there are that cannot be read: of each a note says
-// so.
+// readable returns the snapshots that match the filter and the number of unreadable ones, and notes each of these.
 func (a *app) readable(ctx context.Context, r *repo.Repository, filter repo.Filter) (list []output.Snapshot, unread uint64,
 	err error,
 ) {
@@ -140,13 +152,14 @@ func (a *app) readable(ctx context.Context, r *repo.Repository, filter repo.Filt
 	if err != nil {
 		return nil, 0, err
 	}
+	r.ReportMissing(ctx, all)
 	for _, one := range all {
 		switch {
 		case one.Err != nil:
 			unread++
 			a.print.Note(fmt.Sprintf("snapshot %s cannot be read: %v", one.ID.Short(), one.Err))
 		case filter.Match(one.Snapshot):
-			list = append(list, output.Snapshot{ID: one.ID, Snapshot: one.Snapshot})
+			list = append(list, output.Snapshot{ID: one.ID, Snapshot: one.Snapshot, Stored: one.Stored})
 		}
 	}
 	return list, unread, nil

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tidemark-backup/tidemark/internal/cli/grouping"
-	"github.com/tidemark-backup/tidemark/internal/cli/keep"
+	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -24,42 +24,48 @@ type forgetFlags struct {
 	tagged  filterFlags   // of this, only tags
 	groupBy string
 	dryRun  bool
+	stored  bool
 	prune   bool
 	after   pruneFlags
 }
 
 func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	f.filter.register(flags)
-	keep.Register(flags, &f.policy)
-	flags.Var(&f.tagged.tags, keep.Tag, "keep those with all tags of the list a,b, or with '' those that have none; may be given several "+
-		"times")
-	flags.StringVarP(&f.groupBy, "group-by", "g", "host,paths", "apply the policy to each group of equal host, paths, tags (a list of "+
-		"these words)")
-	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "drop nothing, only say what would be dropped")
-	flags.BoolVar(&f.prune, "prune", false, "prune afterwards, also if nothing was dropped")
+	registerKeep(flags, &f.policy)
+	flags.Var(&f.tagged.tags, keepTag, "keep those with all tags of the list a,b; '' keeps those without tags; "+
+		"repeatable")
+	flags.StringVarP(&f.groupBy, "group-by", "g", "host,paths", "apply it to each group; a list of host, paths, tags")
+	flags.BoolVar(&f.stored, "by-stored-time", false, "use the time at which the target stored a snapshot, not the time recorded in it")
+	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "remove nothing, report what would be removed")
+	flags.BoolVar(&f.prune, "prune", false, "prune afterwards; also if no snapshot was removed")
 	f.after.limits(flags)
+	help.Rare(flags, "by-stored-time", "max-unused", "exclusive", keepTag)
 }
 
-// shortestDropped is how much of an ID it takes to drop a snapshot. To read one, as much as tells it from the others will do;
-// here a digit that was mistyped must not name another.
-const shortestDropped = 4
+// minRemovePrefix is the minimum length of an ID prefix that removes a snapshot. Reading one needs only a unique
+// prefix; here a mistyped digit must not name another snapshot.
+const minRemovePrefix = 4
 
 func (a *app) forgetCommand() *cobra.Command {
 	f := &forgetFlags{}
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
 		Use:   "forget [flags] [SNAPSHOT...]",
-		Short: "Drop snapshots by a policy, or by their IDs",
-		Long: `Drops the snapshots that no --keep option keeps; each option keeps some, and one that any of them keeps stays. The
-policy is applied to the snapshots of each machine and set of paths by themselves (--group-by), and --host, --path and --tag
-choose those that it is applied to at all; the others stay. Of a group of which nothing would be kept, the newest stays.
-Snapshots of the future, which a clock that was wrong has made, stay too and take nobody's place.
+		Short: "Remove snapshots by a policy, or by their IDs",
+		Long: `Removes the snapshots that no --keep option keeps, for each host and set of paths separately.
 
-Snapshots that are named by their IDs are dropped without a policy, also the last one, and also one that is damaged. A
-policy leaves one that cannot be read alone: it is applied to the others, nothing is pruned, and the command ends with 1.
+--host, --path and --tag select the snapshots that the policy applies to; all others stay. The newest snapshot of a group is never removed. Snapshots dated in the future (wrong clock) are kept and do not count towards any limit. Snapshots with
+the tag 'protected' are kept too: a backup creates one when files changed on disk without a new change time.
 
-What the dropped snapshots needed stays in the repository until 'tidemark prune', or --prune, gives the room back. --prune
-prunes also if nothing was dropped: an earlier one may have left what had to wait for others.`,
+--by-stored-time uses the time at which the target stored a snapshot, not the time recorded in it. It is for repositories to
+which untrusted clients may add: they can record any time in a snapshot. Use it with --keep-daily, --keep-within and the like;
+--keep-last counts snapshots, so such a client could push the good ones out.
+
+Snapshots named by their IDs are removed regardless of any policy, including the last one and damaged ones. If a snapshot cannot
+be read, a policy keeps it and applies to the others; nothing is pruned, and the exit code is 1.
+
+The data of removed snapshots stays in the repository until 'tidemark prune' or --prune deletes it. --prune also prunes if no
+snapshot was removed, since an earlier prune may have left data for later.`,
 		Example: `  tidemark forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --prune
   tidemark forget --dry-run --keep-within 3m
   tidemark forget 4f3a90b1`,
@@ -70,18 +76,18 @@ prunes also if nothing was dropped: an earlier one may have left what had to wai
 		p.Tags = f.tagged.filter().Tags
 		switch {
 		case len(args) > 0 && !p.Empty():
-			return usagef("name snapshots or give a policy, not both: those that are named are dropped whatever the policy says")
-		case len(args) == 0 && p.Empty() && keep.Given(c.Flags()):
+			return usagef("name snapshots or give a policy, not both: named snapshots are removed regardless of any policy")
+		case len(args) == 0 && p.Empty() && keepGiven(c.Flags()):
 			return usagef("%w", forget.ErrNothingKept)
 		case len(args) == 0 && p.Empty():
 			return usagef("%w", forget.ErrNoPolicy)
 		}
 		for _, ref := range args {
-			if len(ref) < shortestDropped {
-				return usagef("%q: to drop a snapshot write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref, shortestDropped)
+			if len(ref) < minRemovePrefix {
+				return usagef("%q: to remove a snapshot write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref, minRemovePrefix)
 			}
 		}
-		by, err := grouping.Parse(f.groupBy)
+		by, err := parseGroupBy(f.groupBy)
 		if err != nil {
 			return &usageError{err}
 		}
@@ -94,29 +100,28 @@ prunes also if nothing was dropped: an earlier one may have left what had to wai
 	return c
 }
 
-func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []grouping.Part, refs []string) (err error) {
+func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []groupKey, refs []string) (err error) {
 	r, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	told := output.Forgotten{DryRun: f.dryRun, Named: len(refs) > 0}
+	result := output.Forgotten{DryRun: f.dryRun, Named: len(refs) > 0}
 	var unread uint64
-	if told.Named {
-		told.Groups, err = named(ctx, r, refs)
+	if result.Named {
+		result.Groups, err = named(ctx, r, refs)
 	} else {
-		told.Groups, unread, err = a.judged(ctx, r, f.filter.filter(), p, by)
+		result.Groups, unread, err = a.evaluated(ctx, r, f, p, by)
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.print.Print(&told); err != nil {
-		return err
-	}
+	var failed error
 	if !f.dryRun {
-		if _, err = forget.Drop(ctx, r, told.Drop()); err != nil {
-			return err
-		}
+		result.Dropped, failed = forget.Drop(ctx, r, result.Drop())
+	}
+	if err := errors.Join(failed, a.print.Print(&result)); err != nil {
+		return err
 	}
 	switch {
 	case unread > 0 && f.prune && !f.dryRun: // which would refuse, and say no more than this
@@ -124,40 +129,46 @@ func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []
 	case unread > 0:
 		return fmt.Errorf("%s %w", human.Plural(unread, "snapshot"), forget.ErrUnread)
 	case f.prune:
-		return a.pruneAfter(ctx, r, f, &told)
+		return a.pruneAfter(ctx, r, f, &result)
 	}
 	return nil
 }
 
-// pruneAfter prunes, whether snapshots were dropped or not: an earlier run may have left what had to wait for others. In a dry
-// run those that would be dropped are there still, and a prune that follows them would say what is not so.
-func (a *app) pruneAfter(ctx context.Context, r *repo.Repository, f *forgetFlags, told *output.Forgotten) error {
-	if f.dryRun && len(told.Drop()) > 0 {
-		a.print.Note("what a prune would remove then is not known in a dry run, as these snapshots are there still")
+// pruneAfter prunes, also if no snapshot was removed, since an earlier run may have left data for later. In a dry run
+// the snapshots still exist, so a prune would report wrong numbers.
+func (a *app) pruneAfter(ctx context.Context, r *repo.Repository, f *forgetFlags, result *output.Forgotten) error {
+	if f.dryRun && len(result.Drop()) > 0 {
+		a.print.Note("a dry run cannot report what a prune would delete afterwards, since these snapshots still exist")
 		return nil
 	}
 	f.after.dryRun = f.dryRun
 	return a.pruneOpen(ctx, r, &f.after)
 }
 
-// judged applies a policy to each group of the snapshots that can be read, and counts the others.
-func (a *app) judged(ctx context.Context, r *repo.Repository, filter repo.Filter, p forget.Policy, by []grouping.Part) (
+// evaluated applies a policy to each group of the readable snapshots and counts the unreadable ones.
+func (a *app) evaluated(ctx context.Context, r *repo.Repository, f *forgetFlags, p forget.Policy, by []groupKey) (
 	groups []output.ForgottenGroup, unread uint64, err error,
 ) {
-	list, unread, err := a.readable(ctx, r, filter)
+	list, unread, err := a.readable(ctx, r, f.filter.filter())
 	now := time.Now()
-	for _, g := range grouping.Split(list, by) {
+	for _, g := range groupSnapshots(list, by) {
 		var members []repo.Listed
 		for _, s := range g.List {
-			members = append(members, repo.Listed{ID: s.ID, Snapshot: s.Snapshot})
+			members = append(members, repo.Listed{ID: s.ID, Snapshot: s.Snapshot, Stored: s.Stored})
+		}
+		if f.stored {
+			members = forget.ByStored(members)
 		}
 		groups = append(groups, output.ForgottenGroup{Heading: g.Heading, Verdicts: p.Apply(members, now)})
 	}
 	return groups, unread, err
 }
 
-// named is the group of the snapshots that references name: all are to go.
+// named returns the snapshots of refs as one group without any to keep.
 func named(ctx context.Context, r *repo.Repository, refs []string) ([]output.ForgottenGroup, error) {
+	if slices.Contains(refs, repo.Latest) {
+		return nil, usagef("%q: name the snapshot by its ID; 'tidemark snapshots --latest 1' shows it", repo.Latest)
+	}
 	list, err := forget.Named(ctx, r, refs)
 	g := output.ForgottenGroup{}
 	for _, l := range list {

@@ -7,80 +7,107 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
 )
 
 func (a *app) initCommand() *cobra.Command {
-	var dry bool
+	var dry, same bool
 	c := a.command(&cobra.Command{
 		Use:   "init",
-		Short: "Make a repository",
-		Long: `Makes a repository at the place that --repo names, or at the default place.
+		Short: "Create a repository",
+		Long: `Creates a repository at the location of --repo, or at the default location.
 
-It is opened by the passphrase or key file that the options name. Without one you are asked for a passphrase; if there
-is no terminal, or the passphrase is empty, a key file of this machine is made under ~/.config/tidemark/keys and found
-again by itself. A recovery key is shown once: it opens the repository on any machine. Print it.
+The passphrase or key file that the options name opens it. Without one, init asks for a passphrase; if there is no terminal, or
+the passphrase is empty, it creates a key file for this machine in ~/.config/tidemark/keys, which later commands find
+there. A recovery key is shown once; it opens the repository on any machine. Print it.
 
---key-file makes the key file if it does not exist.`,
+--key-file creates the key file if it does not exist.
+
+--same-key takes the master key and the chunking parameters from the repository of --from-repo. Equal data then has the same
+IDs in both: 'tidemark copy' between them reads and writes less, and data that is both copied and backed up directly is stored
+once. Passphrases and key files stay separate. A user who can open either repository has the master key of both.`,
 		Example: `  tidemark init
   tidemark init --repo /mnt/disk/backup --password-file ~/secret
-  tidemark init --repo smb://me@nas/backup/laptop --smb-password-file ~/nas-password`,
+  tidemark init --repo smb://me@nas/backup --smb-password-file ~/nas-password`,
 	}, func(ctx context.Context, _ []string) error {
 		if dry {
-			return a.rehearseInit(ctx)
+			return a.dryRunInit(ctx)
 		}
-		r, err := a.create(ctx, true)
+		like, err := a.model(ctx, same)
+		if err != nil {
+			return err
+		}
+		r, err := a.create(ctx, true, like)
+		if like != nil {
+			err = errors.Join(err, like.Close())
+		}
 		if err != nil {
 			return err
 		}
 		return r.Close()
-	})
+	}, options.GroupFrom)
+	c.Flags().BoolVar(&same, "same-key", false, "take the master key from the repository of --from-repo")
 	dryRunFlag(c, &dry)
 	return c
 }
 
-// rehearseInit does what create does up to the first thing that is written.
-func (a *app) rehearseInit(ctx context.Context) error {
-	at, err := a.place()
+// model opens the repository whose master key the new one gets; nil without --same-key.
+func (a *app) model(ctx context.Context, same bool) (*repo.Repository, error) {
+	switch named := a.spec.Source().Repository().Location != ""; {
+	case same && !named:
+		return nil, usagef("--same-key: name the repository that has the key with --from-repo")
+	case !same:
+		return nil, nil
+	}
+	return a.source().open(ctx)
+}
+
+// dryRunInit does what create does, up to the first write.
+func (a *app) dryRunInit(ctx context.Context) error {
+	at, err := a.location()
 	if err != nil {
 		return err
 	}
 	if err := a.requireNone(ctx, at); err != nil {
 		return err
 	}
-	if !at.onShare() { // on a share, only writing tells
-		if err := writable(at.folder); err != nil {
-			return fmt.Errorf("make repository at %s: %w", at, err)
+	if !at.OnShare() { // on a share, only a write shows whether it is allowed
+		if err := writable(at.Folder); err != nil {
+			return fmt.Errorf("create repository at %s: %w", at, err)
 		}
 	}
 	sources := a.secrets()
 	sources.DryRun = true
 	secrets, err := sources.Create(ctx, true)
 	if err != nil {
-		return fmt.Errorf("make repository at %s: %w", at, err)
+		return fmt.Errorf("create repository at %s: %w", at, err)
 	}
 	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Secrets: secrets.Secrets, Recovery: true, Label: label(),
-		Chunker: chunking(), Open: repo.OpenOptions{NoCache: true}})
+		Chunker: chunking(), Open: repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}}})
 	if err != nil {
 		return err
 	}
-	would := "make a repository at " + at.String() + " that is opened by a recovery key"
+	would := "create a repository at " + at.String() + " that is opened by a recovery key"
 	for _, secret := range secrets.Secrets {
 		would += " or a " + secret.Method.String()
 	}
 	return errors.Join(r.Close(), a.print.Print(&output.DryRun{Would: would}))
 }
 
-// writable returns why a folder could not be made or written to.
+// writable returns why a folder cannot be created or written to.
 func writable(path string) error {
 	for {
 		info, err := os.Stat(path)
@@ -100,27 +127,42 @@ func writable(path string) error {
 	}
 }
 
-// create makes the repository and tells about it. ask allows to ask for a passphrase.
-func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err error) {
-	at, err := a.place()
+// create creates the repository and shows its recovery key. ask allows a question for a passphrase; like is the
+// repository whose master key it gets, nil for a new key.
+func (a *app) create(ctx context.Context, ask bool, like *repo.Repository) (*repo.Repository, error) {
+	return a.createWith(ctx, ask, like, a.reveal)
+}
+
+// reveal shows a new repository and its recovery key.
+func (a *app) reveal(made *output.Created) error {
+	a.print.Show(made.Block())
+	return a.print.Report(made)
+}
+
+// createWith is create, with a function that shows or keeps the recovery key.
+func (a *app) createWith(ctx context.Context, ask bool, like *repo.Repository, reveal func(*output.Created) error,
+) (_ *repo.Repository, err error) {
+	at, err := a.location()
 	if err != nil {
 		return nil, err
 	}
+	a.hintVariables() // a passphrase that is set under another name would not protect the repository
 	sources := a.secrets()
 	if err := a.requireNone(ctx, at); err != nil {
 		return nil, err
 	}
 	secrets, err := sources.Create(ctx, ask)
 	if err != nil {
-		return nil, fmt.Errorf("make repository at %s: %w", at, err)
+		return nil, fmt.Errorf("create repository at %s: %w", at, err)
 	}
-	st, err := a.createPlace(ctx, at)
+	a.keepTyped(sources)
+	st, err := at.Create(ctx, a.access(at))
 	if err != nil {
 		secrets.Discard()
-		return nil, fmt.Errorf("make repository at %s: %w", at, err)
+		return nil, fmt.Errorf("create repository at %s: %w", at, err)
 	}
 	r, made, err := repo.Init(ctx, st, repo.InitOptions{Secrets: secrets.Secrets, Recovery: true,
-		Label: label(), Chunker: chunking(), Open: a.openOptions()})
+		Label: label(), Chunker: chunking(), Open: a.openOptions(), Like: like})
 	if err != nil {
 		secrets.Discard()
 		return nil, err
@@ -130,20 +172,22 @@ func (a *app) create(ctx context.Context, ask bool) (_ *repo.Repository, err err
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	// Whatever follows, the recovery key must be seen: it exists nowhere else.
+	a.usesCache(r)
+	// From here on the recovery key must be shown: it exists nowhere else.
+	a.recordUnconfirmed(r.ID(), made.RecoveryKey)
 	key, err := secrets.Keep(r.ID())
 	result := &output.Created{ID: r.ID(), Place: at.String(), RecoveryKey: made.RecoveryKey, KeyFile: key}
-	a.print.Show(result.Block())
-	if printErr := a.print.Tell(result); printErr != nil || err != nil {
-		return nil, errors.Join(err, printErr)
+	if showErr := reveal(result); showErr != nil || err != nil {
+		return nil, errors.Join(err, showErr)
 	}
-	a.watchTarget(ctx, r.ID())
+	a.probeNewTarget(ctx, r.ID())
 	return r, nil
 }
 
-// requireNone looks before anybody is asked for a passphrase in vain.
-func (a *app) requireNone(ctx context.Context, at place) error {
-	st, err := a.openPlace(ctx, at)
+// requireNone fails if a repository exists, before the user is asked for a passphrase. It warns of other files in a
+// local folder.
+func (a *app) requireNone(ctx context.Context, at location.Location) error {
+	st, err := at.Open(ctx, a.access(at))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil
 	}
@@ -151,20 +195,45 @@ func (a *app) requireNone(ctx context.Context, at place) error {
 		err = repo.Vacant(ctx, st)
 	}
 	if err != nil {
-		return fmt.Errorf("make repository at %s: %w", at, err)
+		return fmt.Errorf("create repository at %s: %w", at, err)
+	}
+	if other := foreignEntry(at); other != "" {
+		a.print.Note(fmt.Sprintf("warning: %s holds other files, such as %s: better give the repository its own folder", at, other))
 	}
 	return nil
 }
 
-// imagine makes a repository in memory, for a dry run where there is none.
-func (a *app) imagine(ctx context.Context) (*repo.Repository, error) {
+// foreignEntry returns an entry of a local folder that does not belong to a repository, "" for none. It ignores hidden
+// entries and those that file systems make.
+func foreignEntry(at location.Location) string {
+	if at.OnShare() {
+		return ""
+	}
+	own := []string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}
+	for kind := range store.Kinds() {
+		own = append(own, kind.Folder())
+	}
+	entries, err := os.ReadDir(at.Folder)
+	if err != nil {
+		return "" // the repository cannot be created either, and that says why
+	}
+	for _, e := range entries {
+		if name := e.Name(); name[0] != '.' && !slices.Contains(own, name) {
+			return human.Printable(name)
+		}
+	}
+	return ""
+}
+
+// inMemory creates a repository in memory for a dry run without one.
+func (a *app) inMemory(ctx context.Context) (*repo.Repository, error) {
 	opt := a.openOptions()
-	opt.NoCache, opt.CacheDir = true, ""
+	opt.Cache.Temporary, opt.Cache.Dir = true, ""
 	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Recovery: true, Label: label(), Chunker: chunking(), Open: opt})
 	return r, err
 }
 
-// chunking is what new repositories are made with.
+// chunking returns the chunking parameters of new repositories.
 func chunking() config.Chunker {
 	p := chunker.DefaultParams()
 	return config.Chunker{Algorithm: 1, Min: uint32(p.Min), Avg: uint32(p.Avg), Max: uint32(p.Max)}

@@ -15,24 +15,15 @@ import (
 )
 
 func (a *app) keyCommand() *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "key",
 		Short: "List, add and remove the keys that open the repository",
-		Long: `A repository can be opened by any of several keys: passphrases, key files, and one recovery key. None of them is
-the key that the data is encrypted with, so adding and removing them rewrites nothing.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return a.unknownCommand(c, args[0])
-			}
-			return usagef("say what to do: list, add, remove or recovery; see 'tidemark key --help'")
-		},
-	}
-	c.AddCommand(a.keyListCommand(), a.keyAddCommand(), a.keyRemoveCommand(), a.keyRecoveryCommand())
-	return c
+		Long: `Several keys can open a repository: passphrases, key files, and one recovery key. None of them encrypts the data itself, so
+adding or removing one rewrites nothing.`,
+	}, "list, add, remove or recovery", a.keyListCommand(), a.keyAddCommand(), a.keyRemoveCommand(), a.keyRecoveryCommand())
 }
 
-// withRepository opens the repository for do.
+// withRepository calls do with the opened repository.
 func (a *app) withRepository(ctx context.Context, do func(*repo.Repository) error) error {
 	r, err := a.open(ctx)
 	if err != nil {
@@ -60,7 +51,7 @@ func (a *app) keyAddCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "add",
 		Short: "Add a passphrase or a key file",
-		Long:  "Adds a key. Without a flag that names one, a passphrase is asked for, twice.",
+		Long:  `Adds a key. Without a flag that names one, the command asks for a passphrase twice.`,
 		Example: `  tidemark key add
   tidemark key add --new-key-file /media/stick/backup.key`,
 	}, func(ctx context.Context, _ []string) error {
@@ -89,17 +80,17 @@ func (a *app) keyAddCommand() *cobra.Command {
 	})
 	c.Flags().StringVar(&fresh.PasswordFile, "new-password-file", "", "file whose first line is the new passphrase")
 	c.Flags().StringVar(&fresh.PasswordCommand, "new-password-command", "", "command that prints the new passphrase")
-	c.Flags().StringVar(&fresh.KeyFile, "new-key-file", "", "key file to add; made if it does not exist")
+	c.Flags().StringVar(&fresh.KeyFile, "new-key-file", "", "key file to add; created if it does not exist")
 	dryRunFlag(c, &dry)
 	return c
 }
 
-// dryRunFlag gives a command that changes the repository a rehearsal.
+// dryRunFlag adds --dry-run.
 func dryRunFlag(c *cobra.Command, dry *bool) {
-	c.Flags().BoolVarP(dry, "dry-run", "n", false, "make all checks and say what would be done, but write nothing")
+	c.Flags().BoolVarP(dry, "dry-run", "n", false, "run all checks and report what would be done, but write nothing")
 }
 
-// several reports whether more than one is named.
+// several reports whether more than one name is set.
 func several(names ...string) bool {
 	return len(slices.DeleteFunc(names, func(name string) bool { return name == "" })) > 1
 }
@@ -109,9 +100,9 @@ func (a *app) keyRemoveCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "remove [flags] ID",
 		Short: "Remove a key",
-		Long: `Removes a key, so that it no longer opens the repository. The key in use and the last one stay.
+		Long: `Removes a key, so that it no longer opens the repository. The key in use and the last one cannot be removed.
 
-Whoever has copied the key slots before can still open such a copy with the removed key.`,
+A copy of the key files made before the removal can still be opened with the removed key.`,
 		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, args []string) error {
 		return a.withRepository(ctx, func(r *repo.Repository) error {
@@ -126,6 +117,7 @@ Whoever has copied the key slots before can still open such a copy with the remo
 			if err != nil {
 				return err
 			}
+			a.noteWithoutRecovery(ctx, r)
 			return a.print.Print(&output.KeyChange{Change: "removed", ID: id})
 		})
 	})
@@ -134,39 +126,52 @@ Whoever has copied the key slots before can still open such a copy with the remo
 }
 
 func (a *app) keyRecoveryCommand() *cobra.Command {
-	var dry bool
+	var dry, confirm bool
 	c := a.command(&cobra.Command{
 		Use:   "recovery",
-		Short: "Make a new recovery key",
-		Long: `Makes a new recovery key and shows it once. Earlier recovery keys open the repository no longer.
+		Short: "Create a new recovery key, or confirm that it is stored",
+		Long: `Creates a new recovery key and shows it once. Earlier recovery keys no longer open the repository.
 
-To use a recovery key, give it wherever a passphrase is asked for.`,
+To use a recovery key, enter it in place of a passphrase.
+
+Until a recovery key is confirmed, each backup of the machine that showed it ends with a reminder. --confirm asks for the last
+group of the key, or reads it from standard input. It changes nothing in the repository.`,
+		Example: `  tidemark key recovery
+  tidemark key recovery --confirm`,
 	}, func(ctx context.Context, _ []string) error {
+		if confirm {
+			if dry {
+				return usagef("--confirm writes nothing: leave out --dry-run")
+			}
+			return a.confirmRecovery(ctx)
+		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
 			if dry {
-				return a.rehearseRecovery(ctx, r)
+				return a.dryRunRecovery(ctx, r)
 			}
 			text, err := r.RenewRecoveryKey(ctx, label())
 			if text == "" {
 				return err
 			}
-			// Also if an old one could not be removed: this one counts, and exists nowhere else.
+			// Also if an old key could not be removed: the new one is valid and exists nowhere else.
 			made := &output.Recovery{ID: r.ID(), Key: text}
+			a.recordUnconfirmed(r.ID(), text)
 			a.print.Show(made.Block())
 			return errors.Join(err, a.print.Print(made))
 		})
 	})
 	dryRunFlag(c, &dry)
+	c.Flags().BoolVar(&confirm, "confirm", false, "confirm that the recovery key is stored: asks for its last group")
 	return c
 }
 
-// rehearseRecovery names the recovery keys that a new one would take the place of.
-func (a *app) rehearseRecovery(ctx context.Context, r *repo.Repository) error {
+// dryRunRecovery reports the recovery keys that a new one would replace.
+func (a *app) dryRunRecovery(ctx context.Context, r *repo.Repository) error {
 	slots, err := r.Slots(ctx)
 	if err != nil {
 		return err
 	}
-	would := "make a new recovery key"
+	would := "create a new recovery key"
 	for _, s := range slots {
 		if s.Slot != nil && s.Slot.Method == keyfile.Recovery {
 			would += ", remove key " + s.ID.Short()

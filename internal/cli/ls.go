@@ -17,11 +17,11 @@ func (a *app) lsCommand() *cobra.Command {
 	var long, recursive, exact bool
 	c := a.command(&cobra.Command{
 		Use:   "ls [flags] SNAPSHOT[:/PATH] [DIR...]",
-		Short: "List what is in a snapshot",
-		Long: `Lists everything in a snapshot, or in directories of it. With a directory named after the snapshot only what
-lies directly in it is listed, unless --recursive is given.
+		Short: "List the contents of a snapshot",
+		Long: `Lists all objects in a snapshot, or in directories of it. For a directory named after the snapshot, only its direct entries are
+listed unless --recursive is given.
 
---long shows mode, owners, size and time, and of a file that changed while it was read what was done about it.`,
+--long shows mode, owners, size and time, and for a file that changed while it was read, how the backup handled it.`,
 		Example: `  tidemark ls latest
   tidemark ls --long latest:/home/ann`,
 		Args:              cobra.MinimumNArgs(1),
@@ -36,7 +36,7 @@ lies directly in it is listed, unless --recursive is given.
 		if err != nil {
 			return err
 		}
-		if err := a.print.Tell(&output.Snapshot{ID: found.ID, Snapshot: found.Snapshot}); err != nil {
+		if err := a.print.Report(&output.Snapshot{ID: found.ID, Snapshot: found.Snapshot}); err != nil {
 			return err
 		}
 		dirs := args[1:]
@@ -45,7 +45,11 @@ lies directly in it is listed, unless --recursive is given.
 		}
 		names := output.Names{Users: found.Snapshot.Users, Groups: found.Snapshot.Groups}
 		for _, dir := range dirs {
-			err := browse.List(ctx, r, found.Snapshot.Tree, join(sub, dir), recursive, func(path string, n *tree.Node) error {
+			at, err := locate(ctx, r, &found, join(sub, dir))
+			if err != nil {
+				return err
+			}
+			err = browse.List(ctx, r, found.Snapshot.Tree, at, recursive, func(path string, n *tree.Node) error {
 				return a.print.Print(&output.Node{Path: path, Node: n, Names: names, Long: long, Exact: exact})
 			})
 			if err != nil {
@@ -55,8 +59,8 @@ lies directly in it is listed, unless --recursive is given.
 		return nil
 	}, options.GroupPolicy)
 	filter.register(c.Flags())
-	c.Flags().BoolVarP(&long, "long", "l", false, "mode, owners, size, time")
-	c.Flags().BoolVar(&recursive, "recursive", false, "what lies deeper too")
-	c.Flags().BoolVar(&exact, "bytes", false, "with --long: exact sizes in bytes")
+	c.Flags().BoolVarP(&long, "long", "l", false, "show mode, owners, size and time")
+	c.Flags().BoolVar(&recursive, "recursive", false, "list subdirectories too")
+	c.Flags().BoolVar(&exact, "bytes", false, "with --long: show exact sizes in bytes")
 	return c
 }

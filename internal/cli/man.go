@@ -1,26 +1,66 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"os"
+
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/cli/manual"
+	"github.com/tidemark-backup/tidemark/internal/buildinfo"
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/manual"
 )
 
-// manCommand is for those who package the program: it writes what is generated from the commands.
+// errNoManualDir: without a home directory there is no default folder.
+var errNoManualDir = errors.New("the home directory is unknown: name a folder with --dir")
+
+// manCommand groups what concerns the manual. Packagers and this repository use the hidden commands.
 func (a *app) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man {roff|markdown} DIR",
-		Short:  "Write the manual: man pages, or docs/cli",
-		Hidden: true,
-		Args:   cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			switch args[0] {
-			case "roff":
-				return manual.Write(c.Root(), args[1], manual.Roff)
-			case "markdown":
-				return manual.Write(c.Root(), args[1], manual.Markdown)
-			}
-			return usagef("form %q: choose roff or markdown", args[0])
-		},
+	return groupCommand(&cobra.Command{Use: "man", Short: "Install the man pages"}, "install",
+		a.manInstallCommand(), a.manRoffCommand(), a.manMarkdownCommand())
+}
+
+func (a *app) manInstallCommand() *cobra.Command {
+	dir := ""
+	c := &cobra.Command{
+		Use:   "install",
+		Short: "Install the man pages",
+		Long: `Install the man pages of all commands into folder man1 of a manual: /usr/local/share/man for root, otherwise
+~/.local/share/man. Packages of distributions bring the pages with them.`,
+		Example: `  tidemark man install
+  sudo tidemark man install --dir /opt/share/man`,
 	}
+	a.command(c, func(ctx context.Context, _ []string) error {
+		if c.Flags().Changed("dir") && dir == "" {
+			return usagef("--dir is empty: leave it out for the default folder")
+		}
+		if dir == "" {
+			dir = manual.DefaultDir(a.Env, os.Geteuid())
+		}
+		if dir == "" {
+			return &usageError{errNoManualDir}
+		}
+		done, err := manual.Install(ctx, c.Root(), dir, buildinfo.Read().Date)
+		if err != nil {
+			return err
+		}
+		return a.print.Print((*output.Manual)(done))
+	})
+	c.Flags().StringVar(&dir, "dir", "", "install into folder man1 below this one")
+	return c
+}
+
+func (a *app) manRoffCommand() *cobra.Command {
+	c := &cobra.Command{Use: "roff DIR", Short: "Write the man pages into a folder", Hidden: true, Args: cobra.ExactArgs(1)}
+	return a.command(c, func(_ context.Context, args []string) error {
+		return manual.WriteRoff(c.Root(), args[0], buildinfo.Read().Date)
+	})
+}
+
+func (a *app) manMarkdownCommand() *cobra.Command {
+	c := &cobra.Command{Use: "markdown DIR", Short: "Write docs/cli into a folder", Hidden: true, Args: cobra.ExactArgs(1)}
+	return a.command(c, func(_ context.Context, args []string) error {
+		return manual.WriteMarkdown(c.Root(), args[0])
+	})
 }

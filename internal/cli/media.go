@@ -4,33 +4,33 @@ import (
 	"runtime"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
-	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/options"
-	"github.com/tidemark-backup/tidemark/internal/priority"
-	"github.com/tidemark-backup/tidemark/internal/processors"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
+	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
 )
 
-// dial sets how much a backup does at once, by the options and by what its sources and the repository lie on.
-func (a *app) dial(job *backup.Job) {
+// setParallel sets the concurrency of a backup by the options and the media of its sources and the repository.
+func (a *app) setParallel(job *backup.Job) {
 	sources := job.Label.Sources
 	if job.Stdin != nil {
-		sources = nil // that is only the name of what comes out of a pipe
+		sources = nil // Sources is only the name of the stream
 	}
-	allowed := processors.Allowed()
-	cpu := processors.Whole(allowed)
+	allowed := sysinfo.AllowedCPUs()
+	cpu := sysinfo.WholeCPUs(allowed)
 	par := a.spec.Parallel(cpu, options.Media{Source: medium(a.devices, a.spec.IO().Medium, sources...), Target: a.targetMedium()})
 	w := &par.Workers
 	most := priority.Cap(a.spec.IO().Choose(options.LaterBackup), priority.Workers{Scanners: w.Scanners, Readers: w.Readers,
 		Compressors: w.Compressors, Uploads: w.Uploads}, cpu)
 	w.Scanners, w.Readers, w.Compressors, w.Uploads = most.Scanners, most.Readers, most.Compressors, most.Uploads
 	a.letWait(w.Scanners, cpu)
-	job.Parallel = crews(par)
+	job.Parallel = poolSizes(par)
 	job.Parallel.Processors = allowed
 	if c := a.spec.Compression(); c.Auto {
 		start := c.Level
 		if allowed < 1 {
-			start = 1 // compressing will be what takes longest: do not wait for that to show
+			start = 1 // compression will be the bottleneck
 		}
 		job.Parallel.Level = backup.Range{Start: start, Least: 1, Most: options.HardestAuto}
 	}
@@ -56,8 +56,8 @@ func (a *app) letWait(scanners, cpu int) {
 // processor, so that the garbage collector, which takes a quarter of them, does not fill a small machine.
 func places(scanners, cpu, now int) int { return max(now, min(scanners+cpu, 5*cpu)) }
 
-// frameSize returns how many bytes of file data are compressed together: up to 4 MiB, where all compressors together take
-// no more than a quarter of the memory for data under way. Each of them holds a frame, and as much again of history.
+// frameSize returns how many bytes of file data are compressed checkParallel: up to 4 MiB, as long as all compressors use at
+// most a quarter of the memory for data in transit. Each holds a frame and as much history.
 func frameSize(par options.Parallel) int {
 	size := 4 << 20
 	for size > 1<<20 && int64(2*size*par.Workers.Compressors) > par.Memory/4 {
@@ -66,17 +66,17 @@ func frameSize(par options.Parallel) int {
 	return size
 }
 
-// targetMedium tells what the repository lies on, also before it is made.
+// targetMedium returns the medium of the repository, whether or not it exists yet.
 func (a *app) targetMedium() device.Medium {
-	at, err := a.place()
+	at, err := a.location()
 	if err != nil {
-		return device.Unknown // opening it says what is wrong
+		return device.Unknown // opening it reports the error
 	}
-	return at.medium(a.devices, a.spec.IO().Medium)
+	return mediumOf(at, a.devices, a.spec.IO().Medium)
 }
 
-// medium tells of the slowest of some paths, unless a word of --medium says what they are. Those that cannot be looked at
-// count as unknown: what is wrong with them is for those to say who read them.
+// medium returns the slowest medium of paths, unless word, the value of --medium, names one. Inaccessible paths count
+// as unknown; reading them reports the error.
 func medium(devices *device.Finder, word string, paths ...string) device.Medium {
 	media := make([]device.Medium, len(paths))
 	for i, path := range paths {

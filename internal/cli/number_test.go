@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// called runs the program, and returns its exit code and what it said.
+// called runs the program, and returns its exit code and its output.
 func called(ctx context.Context, t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	home := t.TempDir()
@@ -43,12 +43,12 @@ func TestWrongNumbersAreRefusedInPlainWords(t *testing.T) {
 	require.Contains(t, said, "process 1 is no running job")
 }
 
-func TestInterruptedMeasuringCannotBeGoneOnWith(t *testing.T) {
+func TestInterruptedMeasuringCannotContinue(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errInterrupted)
 	code, said := called(ctx, t, "bench", "--path", "", "--policy", "important", "--seconds", "1")
 	require.Equal(t, exitInterrupted, code)
-	require.Contains(t, said, "interrupted; what was measured until then stands")
+	require.Contains(t, said, "interrupted; the results so far are valid")
 	require.NotContains(t, said, "run the same command again")
-	require.Contains(t, message(fmt.Errorf("store: %w", errors.Join(errInterrupted, context.DeadlineExceeded))), "again to go on")
+	require.Contains(t, message(fmt.Errorf("store: %w", errors.Join(errInterrupted, context.DeadlineExceeded))), "again to continue")
 }

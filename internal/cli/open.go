@@ -7,24 +7,29 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
 )
 
-// attempts is how often a person may mistype the passphrase.
+// attempts is how often a passphrase can be entered.
 const attempts = 3
 
-// store opens the place of the repository.
+// store opens the store of the repository.
 func (a *app) store(ctx context.Context) (store.Store, error) {
-	at, err := a.place()
+	at, err := a.location()
 	if err != nil {
 		return nil, err
 	}
-	st, err := a.openPlace(ctx, at)
+	if !a.spec.Repository().Named {
+		a.hintVariables()
+	}
+	st, err := at.Open(ctx, a.access(at))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil, fmt.Errorf("open repository at %s: %w", at, repo.ErrNoRepository)
 	}
@@ -47,19 +52,61 @@ func (a *app) open(ctx context.Context) (*repo.Repository, error) {
 func (a *app) openWith(ctx context.Context, st store.Store, sources *unlock.Sources) (_ *repo.Repository, err error) {
 	for i := 1; ; i++ {
 		opt := a.openOptions()
-		if opt.Unlock, err = sources.Opener(ctx, repositoryID(ctx, st)); err != nil {
+		id := repositoryID(ctx, st)
+		if opt.Unlock, err = sources.Opener(ctx, id); err != nil {
 			return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
 		}
+		known := knownSlot(opt, id)
+		opt.KnownSlot = known.read()
 		r, err := repo.Open(ctx, st, opt)
+		if err == nil {
+			known.write(r.SlotID())
+			a.usesCache(r)
+			a.keepTyped(sources)
+		}
 		if errors.Is(err, repo.ErrWrongKey) && sources.Asked() && i < attempts {
-			a.print.Show("That is not it.\n")
+			a.print.Show("Wrong passphrase.\n")
 			continue
 		}
 		return r, err
 	}
 }
 
-// repositoryID reads the ID from the config, which needs no key. Whatever is wrong with it is found when it is opened.
+// usesCache notes that the run uses the cache folder of a repository.
+func (a *app) usesCache(r *repo.Repository) {
+	if c := a.spec.Cache(); c.Enabled && r.CacheFolder() != "" {
+		a.task.opened = append(a.task.opened, usedCache{r.CacheFolder(), r.Store().Location()})
+	}
+}
+
+// slotFile remembers on this machine which key slot opened a repository last. It is tried first, so that slots that
+// others add cost no time. "" remembers nothing. The file is in the cache folder of the repository.
+type slotFile string
+
+func knownSlot(opt repo.OpenOptions, id string) slotFile {
+	if opt.Cache.Temporary || opt.Cache.Dir == "" || id == "" {
+		return ""
+	}
+	return slotFile(filepath.Join(opt.Cache.Dir, id, "slot"))
+}
+
+// read returns the ID, "" if unknown.
+func (f slotFile) read() string {
+	text, err := os.ReadFile(string(f))
+	if err != nil || f == "" {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// write stores the ID if possible. A torn file names no slot and only costs time.
+func (f slotFile) write(id string) {
+	if f != "" && f.read() != id {
+		_ = os.WriteFile(string(f), []byte(id+"\n"), 0o600)
+	}
+}
+
+// repositoryID reads the ID from the config, which needs no key; "" on an error, which opening the repository reports.
 func repositoryID(ctx context.Context, st store.Store) string {
 	raw, err := object.ReadFile(ctx, st, store.Name{Kind: store.Config}, -1)
 	if err != nil {
@@ -72,27 +119,45 @@ func repositoryID(ctx context.Context, st store.Store) string {
 	return conf.ID.String()
 }
 
+// warnAlways prints a note that --quiet does not suppress: as text by Show, as JSON by Note.
+func (a *app) warnAlways(text string) {
+	a.print.Note(text)
+	if a.spec.Output().Quiet {
+		a.print.Show(text + "\n")
+	}
+}
+
 func (a *app) openOptions() repo.OpenOptions {
 	c := a.spec.Cache()
-	opt := repo.OpenOptions{CacheDir: c.Dir, NoCache: !c.Enabled || c.Dir == "", Notify: a.print.Note,
-		Gate: a.gate}
-	at, err := a.place()
-	if c.MaxNamed || err == nil && at.remote(a.devices) {
-		opt.FrameCacheDisk = c.MaxBytes
+	opt := repo.OpenOptions{Cache: repo.CacheOptions{Dir: c.Dir, Temporary: !c.Enabled || c.Dir == ""}, Notify: a.print.Note,
+		Warn: a.warnAlways, Gate: a.gate}
+	at, err := a.location()
+	if c.MaxNamed || err == nil && isRemote(at, a.devices) {
+		opt.Cache.TreeFrames = c.MaxBytes
 	}
 	return opt
 }
 
-// secrets are the sources of keys that the options name.
+// secrets returns the sources of keys.
 func (a *app) secrets() *unlock.Sources {
 	s := &unlock.Sources{Keys: a.spec.Keys(), Machine: a.machineKeys(), Flush: a.flush}
+	if s.Keys == (options.Keys{}) && a.typed != nil {
+		s.Keys.Password = *a.typed
+	}
 	if t := unlock.OpenTerminal(a.Err); t != nil {
 		s.Asker = t
 	}
 	return s
 }
 
-// machineKeys is the folder of this machine's key files.
+// keepTyped keeps a passphrase that a person typed, for a command that opens the repository several times.
+func (a *app) keepTyped(sources *unlock.Sources) {
+	if text := sources.Typed(); text != "" && a.typed != nil {
+		*a.typed = options.Secret(text)
+	}
+}
+
+// machineKeys returns the folder of this machine's key files, "" without a home directory.
 func (a *app) machineKeys() string {
 	base, _ := a.Env("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(base) {
@@ -105,7 +170,7 @@ func (a *app) machineKeys() string {
 	return filepath.Join(base, "tidemark", "keys")
 }
 
-// label says who makes a key, for people.
+// label describes the creator of a key.
 func label() string { return userName() + "@" + hostName() }
 
 func hostName() string {

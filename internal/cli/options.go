@@ -13,11 +13,12 @@ import (
 func (a *app) optionsCommand() *cobra.Command {
 	return a.command(&cobra.Command{
 		Use:   "options",
-		Short: "Print the options in effect, and where each comes from",
-		Long: `Prints every option with its value and where that comes from: a flag, the environment, a line of the option file,
-or the default. Flags win over the environment, the environment over the file. Secrets are not shown.`,
+		Short: "Print the options in effect and where each comes from",
+		Long: `Prints every option with its value and its origin: a flag, the environment, a line of the option file, or the default. Flags
+override the environment, and the environment overrides the file. Secrets are not shown.`,
 	}, func(context.Context, []string) error {
-		// Rules are part of the options: what is malformed in them is told here as well.
+		a.hintVariables()
+		// Rules are options too: report malformed ones.
 		_, warnings, err := a.spec.Rules(os.ReadFile, a.Env)
 		a.warn(warnings)
 		if err != nil {
@@ -25,5 +26,5 @@ or the default. Flags win over the environment, the environment over the file. S
 		}
 		return a.print.Print(&output.Options{List: a.spec.Effective(), File: a.spec.File()})
 	}, options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
-		options.GroupSelection)
+		options.GroupSelection, options.GroupFrom)
 }

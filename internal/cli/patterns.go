@@ -4,33 +4,85 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/pflag"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// patternFlags choose what is restored. They are not the options of the same names, which are about backups.
+// patternFlags select what is restored. The options with the same names select what is backed up.
 type patternFlags struct{ include, exclude patternLists }
 
-// patternLists are the patterns of one of the two, with and without regard to case, given singly and in files.
+// patternLists are the patterns of --include or --exclude: single ones and files of them, with and without case.
 type patternLists struct{ exact, folded, exactFiles, foldedFiles []string }
 
 func (p *patternFlags) register(flags *pflag.FlagSet) {
 	for name, lists := range map[string]*patternLists{"include": &p.include, "exclude": &p.exclude} {
-		what := map[string]string{"include": "restore only", "exclude": "do not restore"}[name] + " what matches the pattern"
-		flags.StringArrayVarP(&lists.exact, name, name[:1], nil, what)
-		flags.StringArrayVar(&lists.folded, "i"+name, nil, what+", in upper or lower case")
-		flags.StringArrayVar(&lists.exactFiles, name+"-file", nil, "read patterns of --"+name+" from a file")
-		flags.StringArrayVar(&lists.foldedFiles, "i"+name+"-file", nil, "read patterns of --i"+name+" from a file")
+		what := map[string]string{"include": "restore only", "exclude": "do not restore"}[name] + " objects that match the pattern"
+		lists.register(flags, name, what)
 	}
 }
 
-// compile returns what decides about a path: nil takes everything.
-func (p *patternFlags) compile(env options.Env) (func(string, tree.Type) (take, enter bool), error) {
+func (l *patternLists) register(flags *pflag.FlagSet, name, what string) {
+	flags.StringArrayVarP(&l.exact, name, name[:1], nil, what)
+	flags.StringArrayVar(&l.folded, "i"+name, nil, what+", ignoring case")
+	flags.StringArrayVar(&l.exactFiles, name+"-file", nil, "read patterns of --"+name+" from a file")
+	flags.StringArrayVar(&l.foldedFiles, "i"+name+"-file", nil, "read patterns of --i"+name+" from a file")
+	help.Rare(flags, "i"+name, name+"-file", "i"+name+"-file")
+}
+
+// selection decides which objects are restored. Its methods are safe for concurrent use.
+type selection struct {
+	take     func(at string, typ tree.Type) (take, enter bool)
+	include  bool // take is of --include
+	patterns []*singlePattern
+	base     string // path on the machine of the root of the snapshot; "" or "/": the paths are the same
+}
+
+// singlePattern is a pattern of --include, --exclude or their variants without case, not one from a file.
+type singlePattern struct {
+	flag, text string
+	set        *rules.Set // of this pattern only
+	matched    atomic.Bool
+}
+
+// Take reports whether an object is restored, and whether the restore enters it. Patterns match its path in the snapshot
+// and its path on the machine.
+func (s *selection) Take(at string, typ tree.Type) (take, enter bool) {
+	take, enter = s.takeAt(at, typ)
+	if s.base == "" || s.base == "/" {
+		return take, enter
+	}
+	there, below := s.takeAt(path.Join(s.base, at), typ)
+	if s.include {
+		return take || there, enter || below
+	}
+	return take && there, enter && below
+}
+
+func (s *selection) takeAt(at string, typ tree.Type) (take, enter bool) {
+	for _, p := range s.patterns {
+		if !p.matched.Load() && matches(p.set, at, typ) {
+			p.matched.Store(true)
+		}
+	}
+	return s.take(at, typ)
+}
+
+// unmatched returns the single patterns that no object has matched. An object below an excluded directory is never
+// compared.
+func (s *selection) unmatched() (all []*singlePattern) {
+	return slices.DeleteFunc(slices.Clone(s.patterns), func(p *singlePattern) bool { return p.matched.Load() })
+}
+
+// compile returns the selection; nil selects everything.
+func (p *patternFlags) compile(env options.Env) (*selection, error) {
 	include, err := p.include.compile("include", env)
 	if err != nil {
 		return nil, err
@@ -44,20 +96,37 @@ func (p *patternFlags) compile(env options.Env) (func(string, tree.Type) (take, 
 		return nil, usagef("--include and --exclude exclude each other: choose one")
 	case include != nil:
 		within := p.include.reach()
-		return func(at string, typ tree.Type) (bool, bool) {
+		return &selection{include: true, patterns: p.include.single("include"), take: func(at string, typ tree.Type) (bool, bool) {
 			take := matches(include, at, typ)
 			return take, take || within(at)
-		}, nil
+		}}, nil
 	case exclude != nil:
-		return func(at string, typ tree.Type) (bool, bool) {
+		return &selection{patterns: p.exclude.single("exclude"), take: func(at string, typ tree.Type) (bool, bool) {
 			take := !matches(exclude, at, typ)
 			return take, take
-		}, nil
+		}}, nil
 	}
 	return nil, nil
 }
 
-// compile makes a set of rules whose excludes are the patterns; nil if there are none.
+// single compiles each pattern that is not from a file into a set of its own. compile has checked them.
+func (l *patternLists) single(name string) (all []*singlePattern) {
+	add := func(flag, text string, fold bool) {
+		b := rules.NewBuilder()
+		if b.Exclude(text, fold, flag) == nil {
+			all = append(all, &singlePattern{flag: flag, text: text, set: b.Compile()})
+		}
+	}
+	for _, text := range l.exact {
+		add("--"+name, text, false)
+	}
+	for _, text := range l.folded {
+		add("--i"+name, text, true)
+	}
+	return all
+}
+
+// compile returns rules that exclude what the patterns match; nil without patterns.
 func (l *patternLists) compile(name string, env options.Env) (*rules.Set, error) {
 	if len(l.exact)+len(l.folded)+len(l.exactFiles)+len(l.foldedFiles) == 0 {
 		return nil, nil
@@ -98,8 +167,8 @@ func matches(set *rules.Set, at string, typ tree.Type) bool {
 	return set.Explain(rules.Query{Path: at, Type: typ}).Verdict == rules.Exclude
 }
 
-// reach returns what tells whether something below a directory may match. It looks at the plain names that an anchored
-// pattern begins with; for any other pattern the answer is yes.
+// reach returns a function that reports whether an object below a directory may match. It compares the directory with the
+// names before the first wildcard of each anchored pattern; with a pattern of another kind the answer is always yes.
 func (l *patternLists) reach() func(dir string) bool {
 	if len(l.folded)+len(l.exactFiles)+len(l.foldedFiles) > 0 {
 		return func(string) bool { return true }

@@ -11,19 +11,19 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 )
 
-// identity tells a directory whatever it is called.
+// identity identifies a directory under any name.
 type identity struct{ dev, ino uint64 }
 
-// protect keeps the repository and the cache out of their own backup: by path, and by identity, so that neither another
-// name nor a bind mount lets them in. It also compiles the rules.
+// protect excludes the repository and the cache from the backup: by path, and by device and inode, so that neither
+// another name nor a bind mount includes them. It also compiles the rules.
 func (a *app) protect(src *backup.Source) error {
-	at, err := a.place()
+	at, err := a.location()
 	if err != nil {
 		return err
 	}
 	known := map[identity]bool{}
 	var protected []options.Protected
-	for _, own := range []options.Protected{{Path: at.folder, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
+	for _, own := range []options.Protected{{Path: at.Folder, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
 		if own.Path == "" {
 			continue
 		}
@@ -31,7 +31,7 @@ func (a *app) protect(src *backup.Source) error {
 		protected = append(protected, own)
 		dir, err := localfs.OpenDir(own.Path)
 		if err != nil {
-			continue // not made yet: its path protects it
+			continue // does not exist yet: its path protects it
 		}
 		if st, err := dir.Fstat(); err == nil {
 			known[identity{st.Dev, st.Ino}] = true
@@ -48,7 +48,7 @@ func (a *app) protect(src *backup.Source) error {
 	return nil
 }
 
-// resolve follows the links of a path as far as it exists, and makes it absolute.
+// resolve follows the links of a path as far as it exists, and returns an absolute path.
 func resolve(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {

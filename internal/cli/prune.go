@@ -13,21 +13,42 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
-// settling is how old a mark must be where other machines may see a listing that the system keeps for them: a mounted
-// share. NFS keeps one for a minute at most unless it was told otherwise, SMB for less; this is twice as long.
-const settling = 2 * time.Minute
+// listingDelay is how old the cached listing of a mounted share can be: a minute at most by default for NFS, less for
+// SMB.
+const listingDelay = time.Minute
+
+// settle returns how old listings of a location can be. The delay of most FUSE file systems is unknown; rclone caches a
+// folder for five minutes by default.
+func (a *app) settle(at location.Location) time.Duration {
+	if at.OnShare() || !isRemote(at, a.devices) {
+		return 0
+	}
+	info, err := a.devices.Of(at.Folder)
+	if err != nil {
+		return prune.Unbounded
+	}
+	switch info.FS {
+	case "nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "afpfs", "ceph", "lustre", "beegfs", "gpfs":
+		return listingDelay
+	}
+	return prune.Unbounded
+}
 
 type pruneFlags struct {
 	maxUnused string
 	dryRun    bool
+	exclusive bool
 	parallel  int
 }
 
-// limits registers what 'forget --prune' has as well.
+// limits registers the flags that forget --prune has too.
 func (f *pruneFlags) limits(flags *pflag.FlagSet) {
-	flags.StringVar(&f.maxUnused, "max-unused", "5%", "how much may stay taken by what nothing needs: 5%, 200M (in MB if no unit is named) or unlimited")
+	flags.StringVar(&f.maxUnused, "max-unused", "5%", "how much unused data may stay; 5%, 200M (MB if no unit is given) or unlimited")
+	flags.BoolVar(&f.exclusive, "exclusive", false, "no other process uses the repository, or has in the last hour; does not wait on "+
+		"mounted shares, and prunes although the file system may list folders with minutes of delay (rclone, sshfs)")
 }
 
 func (f *pruneFlags) options(a *app) (prune.Options, error) {
@@ -35,13 +56,13 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 	if err != nil {
 		return prune.Options{}, usagef("--max-unused: %w", err)
 	}
-	if err := together(f.parallel); err != nil {
+	if err := checkParallel(f.parallel); err != nil {
 		return prune.Options{}, err
 	}
 	opt := prune.Options{MaxUnused: limit, DryRun: f.dryRun, Parallel: f.parallel, Note: a.print.Note}
 	opt.Session = repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level)}
-	if at, err := a.place(); err == nil && !at.onShare() && at.remote(a.devices) {
-		opt.Settle = settling
+	if at, err := a.location(); err == nil && !f.exclusive {
+		opt.Settle = a.settle(at)
 	}
 	return opt, nil
 }
@@ -50,16 +71,15 @@ func (a *app) pruneCommand() *cobra.Command {
 	f := &pruneFlags{}
 	c := a.command(&cobra.Command{
 		Use:   "prune [flags]",
-		Short: "Give back the room of what no snapshot needs",
-		Long: `Removes the data that no snapshot needs any more, once 'tidemark forget' has dropped some. Packs of which nothing is
-needed are removed; of packs that are partly needed the emptiest are written anew, until no more than --max-unused of the
-repository is taken in vain.
+		Short: "Delete data that no snapshot needs",
+		Long: `Deletes the data that no snapshot needs after 'tidemark forget' removed some. A pack of which nothing is needed is deleted.
+Packs that are partly needed are repacked, the emptiest first, until no more than --max-unused of the repository is unused.
 
-Backups may go on meanwhile, on this machine and on others. What is found to be needed by none is first only marked; it is
-removed by the same run if nobody else is writing, else by the next one, after every backup has ended that began before the
-mark. A backup that died counts as ended three quarters of an hour later.
+Backups may run at the same time, on this machine and on others. Unused data is first only marked. The same run deletes it if
+no other process is writing to the repository; otherwise a later run does, once every backup that started before the mark has
+ended. A backup that died counts as ended after 45 minutes.
 
-If anything that a snapshot needs is missing or damaged, nothing is removed at all.`,
+If any data that a snapshot needs is missing or damaged, nothing is deleted.`,
 		Example: `  tidemark prune --dry-run
   tidemark prune --max-unused 10%`,
 	}, func(ctx context.Context, _ []string) (err error) {
@@ -74,12 +94,12 @@ If anything that a snapshot needs is missing or damaged, nothing is removed at a
 		return a.pruneOpen(ctx, r, f)
 	}, options.GroupPolicy, options.GroupCompression)
 	f.limits(c.Flags())
-	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing, only say what would be done")
-	c.Flags().IntVar(&f.parallel, "parallel", 0, "folders and packs looked at together (default 4)")
+	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing, only report what would be done")
+	c.Flags().IntVar(&f.parallel, "parallel", 0, "folders and packs read at the same time; default 4")
 	return c
 }
 
-// pruneOpen prunes a repository that is open.
+// pruneOpen prunes an open repository.
 func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) error {
 	opt, err := f.options(a)
 	if err != nil {
@@ -90,14 +110,14 @@ func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) 
 	}
 	l := report.NewJob(report.Prune, time.Now)
 	opt.Ledger, opt.Session.Observer = l, &observer{ledger: l, note: a.print.Note}
-	a.received.book(l)
-	defer a.expose(ctx, "prune", nil, l)()
+	a.intake.Attach(l)
+	defer a.publish(ctx, "prune", nil, l)()
 	stop := a.print.Watch(ctx, l)
 	res, err := prune.Run(ctx, r, opt)
 	stop()
 	if err == nil || res.Before.Packs > 0 && ctx.Err() == nil {
 		err = errors.Join(err, a.print.Print(&output.Pruned{Ledger: l, Result: res, DryRun: f.dryRun,
-			Verbose: a.spec.Output().Verbose > 0}))
+			Full: a.spec.Output().Full}))
 	}
 	return err
 }

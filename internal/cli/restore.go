@@ -12,13 +12,18 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
-	"github.com/tidemark-backup/tidemark/internal/cli/owners"
+	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
-	"github.com/tidemark-backup/tidemark/internal/processors"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/restore"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 type restoreFlags struct {
@@ -26,48 +31,70 @@ type restoreFlags struct {
 	patterns               patternFlags
 	target, overwrite      string
 	remove, dryRun, verify bool
-	byName                 bool
+	byName, sparse         bool
+	answered               bool // the overwrite rule was named: no question
+	dsmc                   dsmcRestore
 }
+
+// dsmcRestore is set by the commands of IBM's client.
+type dsmcRestore struct {
+	choose func(context.Context, *repo.Repository) (found repo.Listed, sub string, err error) // in place of an argument
+	take   func(at string, typ tree.Type) (take, enter bool)                                  // in place of patterns
+	kept   uint64                                                                             // objects left as they were
+}
+
+// someFailed: objects could not be restored.
+type someFailed struct{ error }
 
 func (f *restoreFlags) register(flags *pflag.FlagSet) {
 	f.snapshots.register(flags)
 	f.patterns.register(flags)
-	flags.StringVarP(&f.target, "target", "t", "", "directory to restore to; / puts everything back in its place")
-	flags.StringVar(&f.overwrite, "overwrite", "always", "what exists is replaced always (unless its content is the same), "+
-		"if-changed (size or time differ), if-newer (the snapshot's is newer) or never")
-	flags.BoolVar(&f.remove, "delete", false, "remove what is in a restored directory and not in the snapshot")
-	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything but write")
-	flags.BoolVar(&f.verify, "verify", false, "read all files back when they are written")
-	flags.BoolVar(&f.byName, "by-name", false, "give objects to the users and groups of the same name here (default: same number)")
-	flags.Bool("sparse", true, "always so: holes are never written")
+	flags.StringVarP(&f.target, "target", "t", "", "directory to restore to; / restores to the original places")
+	flags.StringVar(&f.overwrite, "overwrite", "always", "existing files: always, if-changed, if-newer or never; "+
+		"always replaces all whose content differs, if-changed those whose size or time differ, if-newer those that are newer in "+
+		"the snapshot")
+	flags.BoolVar(&f.remove, "delete", false, "remove objects that are not in the snapshot; in restored directories only")
+	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything except write; --verbose reports for each object what would be done and why")
+	flags.BoolVar(&f.verify, "verify", false, "read all files back after writing them")
+	flags.BoolVar(&f.byName, "by-name", false, "restore owners by name; default: by number")
+	flags.BoolVar(&f.sparse, "sparse", true, "holes are never written")
 	_ = flags.MarkHidden("sparse")
+	help.Topic(flags, options.TopicWhere, "target")
+	help.Rare(flags, "by-name")
 }
 
 func (a *app) restoreCommand() *cobra.Command {
 	f := &restoreFlags{}
-	c := a.command(&cobra.Command{
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
 		Use:   "restore [flags] SNAPSHOT[:/PATH] --target DIR",
-		Short: "Write a snapshot, or a part of it, back to disk",
-		Long: `Restores a snapshot to a directory. With a path, the content of that directory lands directly in the target.
+		Short: "Restore a snapshot, or part of it",
+		Long: `Restores a snapshot to a directory. With a path, the contents of that directory are restored directly into the target.
 
-Everything is compared with its ID before it is written. A restore that was interrupted goes on where it was when it is
-started again: what is there and equal is left alone.
+Existing files are replaced if their content differs. At a terminal, restore asks first if some of them changed after the
+snapshot was made; --overwrite answers ahead. The end reports how many were replaced.
 
-If a snapshot cannot be read, it may be the latest: then "latest" is refused, so that no older state takes the place of newer
-files unnoticed, and the newest snapshot that can be read is named. With its ID the command goes on.
+All data is verified before it is written. An interrupted restore continues when it is started again: files that are already
+equal are not written again.
 
---delete removes nothing from directories that are only on the way to what was backed up: of /home, if that was /home/ann,
-the snapshot knows nothing else. What a rule left out of the backup is not in the snapshot, and is removed.
+If a snapshot cannot be read, it may be the newest one. Then "latest" is an error, so that older data does not replace newer
+files unnoticed; the message names the newest readable snapshot, whose ID works.
 
-What the target cannot hold, such as owners when you are not root, is no failure: it is counted and told at the end, and
-for each object with --verbose.`,
+--delete removes nothing from directories above the backed-up paths: if only /home/ann was backed up, the rest of /home stays.
+Files that a rule excluded from the backup are not in the snapshot, so --delete removes them.
+
+Metadata that the target cannot store, such as owners when you are not root, is no failure: it is counted and reported at the
+end, and for each object with --verbose.`,
 		Example: `  tidemark restore latest --target /tmp/back
   tidemark restore 1f3a:/home/ann/docs --target ~/docs --include '*.tex'
   tidemark restore latest --target / --overwrite if-changed`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.snapshotArgs(1),
-	}, func(ctx context.Context, args []string) error { return a.restore(ctx, f, args[0]) }, options.GroupPolicy)
-	// How many read and how many compute is one number here, and nobody scans or uploads.
+	}, func(ctx context.Context, args []string) error {
+		f.answered = c.Flags().Changed("overwrite")
+		return a.restore(ctx, f, args[0])
+	}, options.GroupPolicy)
+	// Readers and compressors share one number in a restore, and there are no scanners or uploads.
 	parallel := pflag.NewFlagSet("", pflag.ContinueOnError)
 	options.Register(parallel, options.GroupParallel)
 	for _, name := range []string{"resource-utilization", "memory"} {
@@ -78,15 +105,25 @@ for each object with --verbose.`,
 	return c
 }
 
+func (f *restoreFlags) check() error {
+	switch {
+	case f.target == "":
+		return usagef("--target is missing: name the directory to restore to")
+	case !f.sparse:
+		return usagef("--sparse=false: a restore never writes holes: leave the flag out")
+	}
+	return nil
+}
+
 func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (err error) {
-	if f.target == "" {
-		return usagef("--target is missing: say where to restore to")
+	if err := f.check(); err != nil {
+		return err
 	}
 	to := restore.Target{Path: f.target, Delete: f.remove, DryRun: f.dryRun, Verify: f.verify, Gate: a.gate}
 	if to.Overwrite, err = restore.ParseOverwrite(f.overwrite); err != nil {
 		return &usageError{err}
 	}
-	take, err := f.patterns.compile(a.Env)
+	selected, err := f.selection(a.Env)
 	if err != nil {
 		return err
 	}
@@ -95,48 +132,157 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	found, sub, err := findCertain(ctx, r, argument, f.snapshots.filter())
+	found, sub, err := f.find(ctx, r, argument)
+	if err != nil {
+		return err
+	}
+	to.Path = f.target
+	what, err := selected.of(ctx, r, &found, sub)
 	if err != nil {
 		return err
 	}
 	to.Apply.ForeignFlags = !strings.HasPrefix(found.Snapshot.System, runtime.GOOS+"/")
 	if f.byName {
-		to.Owners = owners.ByName(found.Snapshot)
+		to.Owners = restore.OwnersByName(found.Snapshot)
+	}
+	if err := a.confirmReplacing(ctx, r, what, to, f); err != nil {
+		return err
 	}
 	l := report.NewJob(report.Restore, time.Now)
-	a.received.book(l)
-	if take == nil && strings.Trim(sub, "/") == "" {
+	a.intake.Attach(l)
+	if selected == nil && strings.Trim(sub, "/") == "" {
 		content := found.Snapshot.Stats.Content
 		l.Expect(content.Files+content.Dirs+content.Others, content.Bytes)
 	}
-	defer a.expose(ctx, "restore", []string{found.ID.String()}, l)()
+	defer a.publish(ctx, "restore", []string{found.ID.String()}, l)()
 	stop := a.print.Watch(ctx, l)
-	par := a.spec.Parallel(processors.Count(), options.Media{}).Workers
-	result, err := restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources, Take: take}, to,
-		restore.Parallel{Workers: max(par.Readers, par.Compressors)}, l)
+	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{}).Workers
+	if f.dryRun && a.spec.Output().Verbose > 0 {
+		what.Planned = func(path, what, why string) {
+			_ = a.print.Print(&output.Would{Path: path, What: what, Why: why})
+		}
+	}
+	result, err := restore.Run(ctx, r, what, to, restore.Parallel{Workers: max(par.Readers, par.Compressors)}, l)
 	if err == nil {
 		l.Phase(report.Done)
 	}
 	stop()
+	if !f.dryRun {
+		a.recordDamage(ctx, r, result, err)
+	}
 	if err != nil {
 		return err
 	}
 	end := &output.Restore{Ledger: l, Target: f.target, DryRun: f.dryRun, Hint: ownersHint(result.Problems),
-		Verbose: a.spec.Output().Verbose > 0}
-	if err := a.print.Tell(end); err != nil {
+		Replaced: result.Replaced.Objects, Newer: result.Replaced.Newer, Full: a.spec.Output().Full}
+	if err := a.print.Report(end); err != nil {
 		return err
 	}
+	f.dsmc.kept = l.Objects.Kept.Load()
+	if selected != nil && f.dsmc.take == nil {
+		a.noteUnmatched(selected, l.Objects.Inspected.Load())
+	}
 	if failed := l.Objects.Failed.Load(); failed > 0 {
-		return fmt.Errorf("%s could not be restored, see above", human.Plural(failed, "object"))
+		return &someFailed{fmt.Errorf("%s could not be restored, see above", human.Plural(failed, "object"))}
 	}
 	return nil
 }
 
-// ownersHint sums up the most common remark of all: who is not root cannot give files away.
+// of returns what the selection s, which may be nil, takes of a path in a snapshot.
+func (s *selection) of(ctx context.Context, r *repo.Repository, found *repo.Listed, sub string) (what restore.Selection, err error) {
+	what = restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources, Made: found.Snapshot.Time}
+	if s == nil {
+		return what, nil
+	}
+	what.Take = s.Take
+	s.base, err = browse.Base(ctx, r, what.Tree, what.Sources)
+	return what, err
+}
+
+// selection returns what the patterns select; nil is everything.
+func (f *restoreFlags) selection(env options.Env) (*selection, error) {
+	if f.dsmc.take != nil {
+		return &selection{take: f.dsmc.take}, nil
+	}
+	return f.patterns.compile(env)
+}
+
+// find returns the snapshot and the path that are restored.
+func (f *restoreFlags) find(ctx context.Context, r *repo.Repository, argument string) (repo.Listed, string, error) {
+	if f.dsmc.choose != nil {
+		return f.dsmc.choose(ctx, r)
+	}
+	return findCertain(ctx, r, argument, f.snapshots.filter())
+}
+
+// confirmReplacing asks, at a terminal, before objects are replaced that were changed after the snapshot. --overwrite
+// answers ahead.
+func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to restore.Target, f *restoreFlags) error {
+	if f.answered || f.dryRun || a.spec.Output().JSON {
+		return nil
+	}
+	terminal := unlock.OpenTerminal(a.Err)
+	if terminal == nil {
+		return nil
+	}
+	found, err := restore.Look(ctx, r, what, to)
+	if err != nil || found.Newer == 0 {
+		return context.Cause(ctx) // the restore reports other errors
+	}
+	text := fmt.Sprintf("%s in %s changed after the snapshot was made, and would be replaced:\n",
+		human.Plural(found.Newer, "object"), human.Printable(f.target))
+	for _, path := range found.Examples {
+		text += "  " + human.Printable(path) + "\n"
+	}
+	if more := found.Newer - uint64(len(found.Examples)); more > 0 {
+		text += fmt.Sprintf("  and %d more\n", more)
+	}
+	yes, err := terminal.Confirm(ctx, text+"Replace them?")
+	if err == nil && !yes {
+		err = errors.New("nothing was restored: --overwrite never keeps what exists, if-newer what has a later " +
+			"modification time than in the snapshot, and always replaces it")
+	}
+	return err
+}
+
+// noteUnmatched reports patterns without a match: a mistyped one must not look like a missing file.
+func (a *app) noteUnmatched(s *selection, restored uint64) {
+	if restored == 0 {
+		a.print.Note("no object of the snapshot was selected: check the patterns of --include and --exclude")
+	}
+	for _, p := range s.unmatched() {
+		a.print.Note(fmt.Sprintf("no object matches %s %s: check the pattern", p.flag, human.Printable(p.text)))
+	}
+}
+
+// recordDamage marks the packs that a restore could not read, so that the next backup stores what it needs of them again.
+// A failure is only a note: a restore works from a read-only repository.
+func (a *app) recordDamage(ctx context.Context, r *repo.Repository, result *restore.Result, err error) {
+	var packs []format.ID
+	var lost *repo.PackError
+	switch {
+	case result != nil:
+		packs = result.Damaged
+	case errors.As(err, &lost) && !errors.Is(err, restore.ErrUnreachable):
+		packs = []format.ID{lost.Pack}
+	}
+	if len(packs) == 0 || ctx.Err() != nil {
+		return
+	}
+	n, err := r.RecordDamage(ctx, hostName(), packs)
+	switch {
+	case err != nil:
+		a.print.Note(fmt.Sprintf("the damage could not be recorded in the repository: %v", err))
+	case n > 0:
+		a.print.Note(fmt.Sprintf("packs marked as damaged: %d; the next backup stores what it needs of them again", n))
+	}
+}
+
+// ownersHint summarizes the most frequent remark: only root can change owners.
 func ownersHint(problems map[string]uint64) string {
 	n := problems["owner"]
 	if n == 0 || os.Geteuid() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s belong to you now instead of their owners, since you are not root.", human.Plural(n, "object"))
+	return fmt.Sprintf("%s belong to you instead of their owners, since you are not root.", human.Plural(n, "object"))
 }

@@ -20,26 +20,17 @@ import (
 )
 
 func (a *app) rulesCommand() *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "rules",
-		Short: "Show which rules decide what is backed up",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return a.unknownCommand(c, args[0])
-			}
-			return usagef("say what to do: list, or explain PATH; see 'tidemark rules --help'")
-		},
-	}
-	c.AddCommand(a.rulesListCommand(), a.rulesExplainCommand())
-	return c
+		Short: "Show the rules that select what is backed up",
+	}, "list, or explain PATH", a.rulesListCommand(), a.rulesExplainCommand())
 }
 
 func (a *app) rulesListCommand() *cobra.Command {
 	return a.command(&cobra.Command{
 		Use:   "list [flags]",
-		Short: "List the rules in the order in which they are asked",
-		Long:  "Lists the rules that a backup with the same flags, environment and option file would use.",
+		Short: "List the rules in the order in which they are applied",
+		Long:  `Lists the rules that a backup with the same flags, environment and option file would apply.`,
 	}, func(context.Context, []string) error {
 		set, err := a.ruleSet()
 		if err != nil {
@@ -53,10 +44,10 @@ func (a *app) rulesExplainCommand() *cobra.Command {
 	var source string
 	c := a.command(&cobra.Command{
 		Use:   "explain [flags] PATH...",
-		Short: "Name the rule that decides about a path",
-		Long: `Names the rule that decides whether a path is part of a backup with the same flags, environment and option file.
-The path need not exist: then the rules about directories and those about files both count. Ignore files and marker
-files count from the directory that --source names down.`,
+		Short: "Show which rule includes or excludes a path",
+		Long: `Shows the rule that includes or excludes a path in a backup with the same flags, environment and option file. The path need
+not exist: then rules for directories and rules for files both apply. Ignore files and marker files are read from the directory
+of --source downwards.`,
 		Example: "  tidemark rules explain --exclude '*.o' ~/src/main.o",
 		Args:    cobra.MinimumNArgs(1),
 	}, func(_ context.Context, args []string) error {
@@ -88,11 +79,10 @@ func (a *app) ruleSet() (*rules.Set, error) {
 	return src.Rules, err
 }
 
-// explain adds to what the rules say about a path what they say about the file systems on the way to it, as the scan does
-// when it comes to where another one begins.
+// explain adds the decision about file systems on the way to the path, as the scan makes it.
 func explain(set *rules.Set, q rules.Query) rules.Decision {
 	d := set.Explain(q)
-	if d.Verdict == rules.NeedType { // it is not there: what leaves it out, whatever it will be, is worth knowing
+	if d.Verdict == rules.NeedType { // the path does not exist: report a rule that excludes it as a directory or as a file
 		q.Type = tree.Dir
 		if d = set.Explain(q); d.Verdict == rules.Include {
 			q.Type = tree.File
@@ -116,7 +106,7 @@ func explain(set *rules.Set, q rules.Query) rules.Decision {
 		if err != nil || fsErr != nil {
 			return d
 		}
-		if i > 0 && st.Dev != last && set.Mount(fs.Pseudo) == rules.Hollow {
+		if i > 0 && st.Dev != last && set.Mount(at, fs.Pseudo) == rules.NotEntered {
 			return hollow(set, d, q.Path, at, fs.Pseudo)
 		}
 		last = st.Dev
@@ -124,11 +114,11 @@ func explain(set *rules.Set, q rules.Query) rules.Decision {
 	return d
 }
 
-// hollow is the decision that a file system is not entered: its root is kept, what lies beneath is not.
+// hollow returns the decision about a file system that is not entered: its root is included, its contents are not.
 func hollow(set *rules.Set, d rules.Decision, path, root string, pseudo bool) rules.Decision {
 	d.Verdict, d.Path = rules.Exclude, root
 	if path == root {
-		d.Verdict = rules.Hollow
+		d.Verdict = rules.NotEntered
 	}
 	for _, r := range set.List() {
 		if r.Kind == rules.OneSystem || r.Kind == rules.Pseudo && pseudo {
@@ -139,7 +129,7 @@ func hollow(set *rules.Set, d rules.Decision, path, root string, pseudo bool) ru
 	return d
 }
 
-// query describes a path as a scan would find it.
+// query describes a path as a scan sees it.
 func query(path, source string) (rules.Query, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -148,7 +138,7 @@ func query(path, source string) (rules.Query, error) {
 	q := rules.Query{Path: path, Source: source, Read: readStart}
 	dir, err := localfs.OpenDir(filepath.Dir(path))
 	if err != nil {
-		return q, nil // a path that is not there, or not for us: the rules about names still tell
+		return q, nil // missing or not accessible: the rules about names still apply
 	}
 	defer dir.Release()
 	name := filepath.Base(path)
@@ -174,7 +164,7 @@ func query(path, source string) (rules.Query, error) {
 	return q, nil
 }
 
-// readStart returns the beginning of a file, without following links.
+// readStart returns the beginning of a file without following links.
 func readStart(path string, limit int) ([]byte, error) {
 	dir, err := localfs.OpenDir(filepath.Dir(path))
 	if err != nil {

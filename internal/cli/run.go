@@ -9,12 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/cli/folders"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
-	"github.com/tidemark-backup/tidemark/internal/gatehouse"
 	"github.com/tidemark-backup/tidemark/internal/options"
-	"github.com/tidemark-backup/tidemark/internal/priority"
+	"github.com/tidemark-backup/tidemark/internal/throttle"
+	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
@@ -23,20 +22,23 @@ func (a *app) runCommand() *cobra.Command {
 	var process int
 	c := a.command(&cobra.Command{
 		Use:   "run [flags] [--] COMMAND [ARGUMENT...]",
-		Short: "Run a program under an I/O policy, or give one to a process",
-		Long: `Runs a program with the priority for the processor and for the disk's scheduler that belongs to a policy, and ends with
-its exit code; 127 if there is no such program, 126 if it cannot be run, and 128 and its number if a signal ended it.
-'tidemark tier' shows it and changes its policy while it runs.
+		Short: "Run a program under an I/O policy, or apply one to a process",
+		Long: `Runs a program with the CPU priority and the disk scheduler priority of a policy. The exit code is that of the program; 127 if
+it does not exist, 126 if it cannot be run, and 128 plus the signal number if a signal ended it. 'tidemark tier' shows it and
+can change its policy.
 
-With -p it gives the policy to a process that runs already: its threads, and the children it will have. Process 1 is refused,
-which starts all others.
+The program gets the whole environment, including TIDEMARK_PASSWORD and TIDEMARK_SMB_PASSWORD, since it may be tidemark itself.
+Commands that a backup or a password option starts get it without these two.
 
-This is what the system can do for any program. Sleeping while others use the disk is for jobs of tidemark itself. Without
+-p applies the policy to a running process: to its threads and its future children. Process 1 is refused, since all processes
+started later would inherit the policy.
+
+These priorities work for any program. Only jobs of tidemark itself also pause while other processes use the disk. Without
 --policy (or with auto) the policy is utility.`,
 		Example: `  tidemark run --policy throttle -- make -j8
   tidemark run --policy utility -p 1234`,
 		Args:        cobra.ArbitraryArgs,
-		Annotations: map[string]string{folders.TakesAddress: "COMMAND"},
+		Annotations: map[string]string{takesAddress: "COMMAND"},
 	}, func(ctx context.Context, args []string) error {
 		p := a.spec.IO().Policy
 		if a.spec.IO().Auto {
@@ -46,7 +48,7 @@ This is what the system can do for any program. Sleeping while others use the di
 		case process != 0 && len(args) > 0:
 			return usagef("-p and a command exclude each other: choose one")
 		case process == 1:
-			return usagef("process 1 starts all others, and each of them would keep the policy from then on: name the one that is to have it")
+			return usagef("process 1 starts all others, and they would inherit the policy: name another process")
 		case process != 0:
 			return a.prioritize(process, p)
 		case len(args) == 0:
@@ -58,11 +60,11 @@ This is what the system can do for any program. Sleeping while others use the di
 	// No repository is opened here, and -p is what it is elsewhere where programs are given a policy.
 	c.Flags().String("password-file", "", "")
 	c.Flags().Lookup("password-file").Hidden = true
-	c.Flags().VarP(options.PID(&process), "pid", "p", "give the policy to this process instead of running a command")
+	c.Flags().VarP(options.PID(&process), "pid", "p", "apply the policy to this process instead of running a command")
 	return c
 }
 
-// prioritize gives a policy to a process.
+// prioritize applies a policy to a process.
 func (a *app) prioritize(pid int, p iopolicy.Policy) error {
 	applied, err := priority.ApplyTo(pid, p)
 	if err != nil {
@@ -84,10 +86,10 @@ func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 			a.print.Note(note)
 		}
 		job.pid, job.known = pid, a.announce(pid, p)
-		stop = a.serve(ctx, job, func() {})
+		stop, _ = a.serve(ctx, job, func() {})
 		return nil
 	}
-	// A signal is the program's to obey: it gets those that come here, and we end when it does.
+	// The program handles signals itself: run passes them on and ends with the program.
 	code, err := priority.Run(context.WithoutCancel(ctx), p, command)
 	stop()
 	_ = job.known.Close() // the process is gone, and its entries with it
@@ -97,12 +99,13 @@ func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 	return &programError{code, err}
 }
 
-// announce tells jobs of tidemark that use the same devices what policy a program has, so that they do not take it for a
-// stranger. Where it will do its I/O is not known: on the devices of this folder, of the system, and of the user.
-func (a *app) announce(pid int, p iopolicy.Policy, places ...string) *gatehouse.Announcement {
+// announce publishes the policy of a process to the tidemark jobs on the same devices, so that they do not treat its
+// I/O as foreign. Its devices are unknown: announce uses those of the working directory, the system, the home directory
+// and the folder of temporary files.
+func (a *app) announce(pid int, p iopolicy.Policy, places ...string) *throttle.Announcement {
 	runtime, err := a.runtimeDir()
 	if err != nil {
-		return &gatehouse.Announcement{} // serving the socket says why
+		return &throttle.Announcement{} // serving the socket says why
 	}
 	home, _ := a.Env("HOME")
 	for _, place := range []string{".", "/", home, os.TempDir()} {
@@ -110,7 +113,7 @@ func (a *app) announce(pid int, p iopolicy.Policy, places ...string) *gatehouse.
 			places = append(places, place)
 		}
 	}
-	known, err := gatehouse.Announce(runtime, pid, p, places...)
+	known, err := throttle.Announce(runtime, pid, p, places...)
 	if err != nil && !errors.Is(err, shared.ErrNoProcess) { // a short program has ended by now
 		a.print.Note(err.Error())
 	}
@@ -123,22 +126,22 @@ func file(stream any) *os.File {
 	return f
 }
 
-// program is a program that was started, as its socket shows and changes it.
+// program is a running program, as its socket shows and changes it.
 type program struct {
 	pid    int
-	known  *gatehouse.Announcement
+	known  *throttle.Announcement
 	mu     sync.Mutex
 	policy iopolicy.Policy
 }
 
-// Status tells the policy.
+// Status implements control.Job.
 func (p *program) Status() control.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return control.Status{Job: "run", Policy: p.policy.String()}
 }
 
-// SetPolicy gives the program another policy.
+// SetPolicy implements control.Job.
 func (p *program) SetPolicy(to iopolicy.Policy) ([]string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,10 +153,10 @@ func (p *program) SetPolicy(to iopolicy.Policy) ([]string, error) {
 	return applied.Notes, err
 }
 
-// programError is the exit code of a program that was run, and perhaps why it could not be.
+// programError is the exit code of a program, with an error if it could not be run.
 type programError struct {
 	code int
-	err  error // nil: it has said itself what went wrong
+	err  error // nil: the program reported its error itself
 }
 
 func (e *programError) Error() string {

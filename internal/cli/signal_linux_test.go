@@ -33,9 +33,9 @@ func TestASignalLaterHasItsUsualEffect(t *testing.T) {
 		signals := make(chan os.Signal, 1)
 		var usual atomic.Bool
 		signals <- os.Interrupt
-		obey(ctx, signals, cancel, func() { usual.Store(true) })
+		onSignal(ctx, signals, cancel, func() { usual.Store(true) })
 		require.ErrorIs(t, context.Cause(ctx), errInterrupted)
-		time.Sleep(oneWish - time.Nanosecond)
+		time.Sleep(signalGrace - time.Nanosecond)
 		require.False(t, usual.Load())
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()

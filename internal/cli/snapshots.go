@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/cli/grouping"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 )
 
@@ -26,22 +26,22 @@ func (a *app) snapshotsCommand() *cobra.Command {
 		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) error {
 		if latest < 0 {
-			return usagef("--latest %d: write how many of the newest to list", latest)
+			return usagef("--latest %d: write a number, 1 or more", latest)
 		}
-		by, err := grouping.Parse(groupBy)
+		by, err := parseGroupBy(groupBy)
 		if err != nil {
 			return &usageError{err}
 		}
-		list, err := a.listSnapshots(ctx, args, filter.filter())
+		list, proven, err := a.listSnapshots(ctx, args, filter.filter())
 		if err != nil {
 			return err
 		}
-		groups := grouping.Split(list, by)
+		groups := groupSnapshots(list, by)
 		for i := range groups {
 			groups[i].Compact = compact
 		}
 		if latest > 0 {
-			groups = grouping.Newest(groups, latest)
+			groups = newestOfEach(groups, latest)
 		}
 		if len(groups) == 0 {
 			groups = []output.Snapshots{{}}
@@ -51,21 +51,29 @@ func (a *app) snapshotsCommand() *cobra.Command {
 				return err
 			}
 		}
-		return nil
+		return a.print.Report(&proven)
 	}, options.GroupPolicy)
 	filter.register(c.Flags())
-	c.Flags().IntVar(&latest, "latest", 0, "only the newest n of each machine and set of paths")
-	c.Flags().StringVarP(&groupBy, "group-by", "g", "", "a table for each host, paths, tags (a list of these words)")
-	c.Flags().BoolVarP(&compact, "compact", "c", false, "leave out paths and sizes")
+	c.Flags().IntVar(&latest, "latest", 0, "only the newest n of each host and set of paths")
+	c.Flags().StringVarP(&groupBy, "group-by", "g", "", "one table per host, paths, tags (a list of these words)")
+	c.Flags().BoolVarP(&compact, "compact", "c", false, "omit paths and sizes")
 	return c
 }
 
-// listSnapshots returns those that are named, or all that pass the filter.
-func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filter) (list []output.Snapshot, err error) {
+// listSnapshots returns those that are named, or all that pass the filter, and what checks on this machine have proven.
+func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filter) (
+	list []output.Snapshot, proven output.Proven, err error,
+) {
 	r, err := a.open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, proven, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return a.selectSnapshots(ctx, r, refs, filter)
+	if a.caches() {
+		if proven.Summary, err = proofs.ReadSummary(r.CacheFolder()); err != nil {
+			a.print.Note(err.Error())
+		}
+	}
+	list, err = a.selectSnapshots(ctx, r, refs, filter)
+	return list, proven, err
 }

@@ -17,13 +17,13 @@ func (a *app) statsCommand() *cobra.Command {
 	var mode string
 	c := a.command(&cobra.Command{
 		Use:   "stats [flags] [SNAPSHOT...]",
-		Short: "Count what snapshots hold and what they take",
-		Long: `Counts what is in the snapshots that are named, or in all:
+		Short: "Count the contents and the size of snapshots",
+		Long: `Counts the contents of the named snapshots, or of all:
 
-  restore-size       what a restore of each would write, summed
-  files-by-contents  different contents of files
-  raw-data           different pieces of data, and what they take in the repository
-  repository         everything in the repository, whatever needs it`,
+    restore-size       file sizes as a restore of each snapshot would write them, summed
+    files-by-contents  the same, with each different file content counted once
+    raw-data           each chunk counted once: its size before compression, and as stored
+    repository         all data in the repository, whether a snapshot needs it or not`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) (err error) {

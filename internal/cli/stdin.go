@@ -4,23 +4,31 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/options"
 )
 
-// commandGrace is how long a command has to end after it was told to, before it is killed.
+// commandGrace is the time between SIGTERM and SIGKILL for a command.
 const commandGrace = 5 * time.Second
 
-// fromStdin makes the source a stream: standard input, or what a command writes.
+// fromStdin sets a stream as the source: standard input, or the output of a command.
 func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job *backup.Job) error {
+	for name := range strings.SplitSeq(f.stream.name, "/") {
+		if name == "." || name == ".." || strings.ContainsRune(name, 0) || strings.Trim(f.stream.name, "/") == "" {
+			return usagef("--stdin-filename %q is not the path of a file: give one without . and ..", f.stream.name)
+		}
+	}
 	job.Stdin = &backup.Stdin{Name: f.stream.name}
 	job.Label.Sources = []string{path.Join("/", f.stream.name)}
 	switch {
-	case f.lists.Given():
+	case f.lists.given():
 		return usagef("--files-from and --stdin exclude each other")
 	case !f.stream.command && len(args) > 0:
 		return usagef("--stdin takes no paths")
@@ -32,7 +40,8 @@ func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job 
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stderr = a.Err
-	// What the command has started ends with it: a group of its own is killed as a whole.
+	cmd.Env = options.WithoutSecrets(os.Environ()) // the output is stored
+	// A process group of its own can be killed with all its children.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = commandGrace
@@ -45,8 +54,8 @@ func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job 
 	return nil
 }
 
-// abortable returns a reader of r whose reads end with ctx, although one of r's may never: a terminal or a pipe without a
-// writer. Reading begins with the first Read.
+// abortable returns a reader of r whose reads end with ctx, even if r blocks forever, as a terminal or a pipe without a
+// writer does. It starts reading at the first Read.
 func abortable(ctx context.Context, r io.Reader) io.Reader {
 	return &lazyPipe{ctx: ctx, from: r}
 }
@@ -70,7 +79,7 @@ func (l *lazyPipe) Read(p []byte) (int, error) {
 	return l.pipe.Read(p)
 }
 
-// commandOutput is the output of a command that is started by the first read, when the repository is known to be open.
+// commandOutput is the output of a command. The first read starts it, when the repository is known to be open.
 type commandOutput struct {
 	cmd     *exec.Cmd
 	out     io.Reader
@@ -91,7 +100,7 @@ func (c *commandOutput) Read(p []byte) (int, error) {
 	return c.out.Read(p)
 }
 
-// wait returns why the command failed: then there must be no snapshot that looks complete.
+// wait returns why the command failed: a snapshot of its output would look complete.
 func (c *commandOutput) wait() error {
 	if !c.started || c.failed != nil {
 		return nil

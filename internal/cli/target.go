@@ -8,75 +8,65 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/cli/folders"
-	"github.com/tidemark-backup/tidemark/internal/cli/known"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/target"
 )
 
 func (a *app) targetCommand() *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "target",
-		Short: "Try what a disk or a share does that is to hold a repository",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return a.unknownCommand(c, args[0])
-			}
-			return usagef("say what to do: check; see 'tidemark target --help'")
-		},
-	}
-	c.AddCommand(a.targetCheckCommand())
-	return c
+		Short: "Test whether a disk or share is suitable for a repository",
+	}, "check", a.targetCheckCommand())
 }
 
 func (a *app) targetCheckCommand() *cobra.Command {
 	var speed bool
 	c := a.command(&cobra.Command{
 		Use:   "check [flags] [PATH|smb://...]",
-		Short: "Probe a folder or a share, and measure how fast it takes files",
-		Long: `Tries in a folder what a repository there depends on: whether a rename replaces a file at one moment, whether flushing
-flushes, what becomes of names, whose clock stamps the files, how much space is left; and says whether the place is safe,
-or degraded because of what, and what tidemark does about it. The folder may be one of a share, mounted or as an address
-smb://user@host/share/path. Without PATH the place of the repository is checked.
+		Short: "Test a folder or a share, and measure its write speed",
+		Long: `Tests in a folder what a repository relies on: whether a rename replaces a file atomically, whether flushing works, how names are
+treated, and whose clock dates the files. The result is safe, degraded or unfit, with the reasons and what to do about them.
+The folder may be on a share, mounted or named as smb://user@host/share/path. Without PATH, the
+location of the repository is tested.
 
-Then it writes one file of 50 MB, and 500 files of 4 KB at once, each flushed, and prints the speed. All is done in a
+Then it writes one file of 50 MB, and 500 files of 4 KB at the same time, flushes each, and prints the speed. All files are in a
 temporary folder, which is removed.
 
-Exit code 0: safe. 3: degraded, and a repository can be kept there. 1: it cannot, or the check failed.`,
+Exit code 0: safe. 3: degraded, but a repository can be kept there. 1: not suitable, or the test failed.`,
 		Example: `  tidemark target check /mnt/nas/backup
   tidemark target check smb://me@nas/backup
   tidemark target check --speed=false /Volumes/X`,
 		Args:        cobra.MaximumNArgs(1),
-		Annotations: map[string]string{folders.TakesAddress: "PATH"},
+		Annotations: map[string]string{takesAddress: "PATH"},
 	}, func(ctx context.Context, args []string) error {
-		location := a.spec.Repository().Location
+		text := a.spec.Repository().Location
 		if len(args) > 0 {
-			location = args[0]
+			text = args[0]
 		}
-		return a.checkTarget(ctx, location, speed)
+		return a.checkTarget(ctx, text, speed)
 	}, options.GroupPolicy)
-	c.Flags().BoolVar(&speed, "speed", true, "measure how fast it takes files")
+	c.Flags().BoolVar(&speed, "speed", true, "measure the write speed")
 	return c
 }
 
-// targetAt returns the place that a location is.
-func targetAt(location string) (place, error) {
-	if location == "" {
-		return place{}, usagef("name a folder or a share: tidemark target check PATH|smb://user@host/share/path")
+// targetAt reads the location to check.
+func targetAt(text string) (location.Location, error) {
+	if text == "" {
+		return location.Location{}, usagef("name a folder or a share: tidemark target check PATH|smb://user@host/share/path")
 	}
-	return placeAt(location)
+	return parseLocation(text)
 }
 
-func (a *app) checkTarget(ctx context.Context, location string, speed bool) error {
-	at, err := targetAt(location)
+func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
+	at, err := targetAt(text)
 	if err != nil {
 		return err
 	}
-	a.yield(options.Attended)
+	a.applyPolicy(options.Attended)
 	report, err := a.probeTarget(ctx, at)
 	if err != nil {
 		return err
@@ -98,19 +88,19 @@ func (a *app) checkTarget(ctx context.Context, location string, speed bool) erro
 	return nil
 }
 
-// probeTarget tries what a place does.
-func (a *app) probeTarget(ctx context.Context, at place) (*target.Report, error) {
-	if !at.onShare() {
-		return target.Run(ctx, at.folder, target.Options{Pass: a.gate(nil, at.folder)})
+// probeTarget tests a location.
+func (a *app) probeTarget(ctx context.Context, at location.Location) (*target.Report, error) {
+	if !at.OnShare() {
+		return target.Run(ctx, at.Folder, target.Options{Pass: a.gate(nil, at.Folder), Known: a.known})
 	}
-	st, err := a.shareOf(ctx, at.share)
+	st, err := a.shareOf(ctx, at.Share)
 	if err != nil {
 		return nil, err
 	}
 	return target.RunShare(ctx, st, target.Options{})
 }
 
-// shareOf returns the connections of this run to a share, and makes them where there are none yet.
+// shareOf returns the connection of this run to a share, and opens it if there is none.
 func (a *app) shareOf(ctx context.Context, t smb.Target) (*smb.Store, error) {
 	for _, st := range a.shares {
 		if st.Target() == t {
@@ -128,16 +118,16 @@ func (a *app) shareOf(ctx context.Context, t smb.Target) (*smb.Store, error) {
 	return st, nil
 }
 
-// measureTarget measures how fast a place takes files, and says it through say.
-func (a *app) measureTarget(ctx context.Context, at place, say func(output.Record) error) (err error) {
+// measureTarget measures the write speed of a location, and prints it with say.
+func (a *app) measureTarget(ctx context.Context, at location.Location, say func(output.Record) error) (err error) {
 	var speed *target.Speed
-	if at.onShare() {
+	if at.OnShare() {
 		var st *smb.Store
-		if st, err = a.shareOf(ctx, at.share); err == nil {
+		if st, err = a.shareOf(ctx, at.Share); err == nil {
 			speed, err = target.MeasureShare(ctx, st)
 		}
 	} else {
-		speed, err = target.MeasureFolder(ctx, at.folder, a.gate(nil, at.folder))
+		speed, err = target.MeasureFolder(ctx, at.Folder, a.gate(nil, at.Folder))
 	}
 	if err != nil {
 		return err
@@ -145,34 +135,34 @@ func (a *app) measureTarget(ctx context.Context, at place, say func(output.Recor
 	return say(&output.Destination{Speed: speed})
 }
 
-// lookAtTarget does before a backup what is to be done about its target.
-func (a *app) lookAtTarget(ctx context.Context, f *backupFlags, id string) error {
+// prepareTarget probes and measures the target before a backup.
+func (a *app) prepareTarget(ctx context.Context, f *backupFlags, id string) error {
 	if f.dryRun {
 		return nil
 	}
-	a.watchTarget(ctx, id)
-	if f.place.measure {
-		at, err := a.place()
+	a.probeNewTarget(ctx, id)
+	if f.repository.measure {
+		at, err := a.location()
 		if err != nil {
 			return err
 		}
-		return a.measureTarget(ctx, at, a.print.Tell)
+		return a.measureTarget(ctx, at, a.print.Report)
 	}
 	return nil
 }
 
-// watchTarget probes the folder of the repository id when it is new, or mounted from elsewhere than it was last time, and
-// notes what is not as it should be. Nothing depends on success: what is wrong shows when packs are written.
-func (a *app) watchTarget(ctx context.Context, id string) {
-	at, err := a.place()
+// probeNewTarget probes the folder of the repository id if it is new or another file system is mounted, and notes
+// problems. It never fails: a real problem shows when packs are written.
+func (a *app) probeNewTarget(ctx context.Context, id string) {
+	at, err := a.location()
 	cache := a.spec.Cache()
-	if err != nil || at.onShare() || !cache.Enabled || cache.Dir == "" {
-		return // no mount, or it would be probed each time
+	if err != nil || at.OnShare() || !cache.Enabled || cache.Dir == "" {
+		return // not mounted, or nothing remembers the last probe
 	}
-	report, err := known.Probe(ctx, at.folder, filepath.Join(cache.Dir, id), a.gate(nil, at.folder),
+	report, err := target.ProbeOnce(ctx, at.Folder, filepath.Join(cache.Dir, id), a.gate(nil, at.Folder),
 		a.devices)
 	if err != nil && ctx.Err() == nil {
-		a.print.Note("the target was not probed, or will be again: " + err.Error())
+		a.print.Note("the target could not be tested: " + err.Error())
 	}
 	if report == nil {
 		return

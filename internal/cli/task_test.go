@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// appWith is a run with some options, whose notes are collected.
+// appWith is a run with some options. Its notes are collected.
 func appWith(t *testing.T, env map[string]string) (*app, *bytes.Buffer) {
 	t.Helper()
 	base, err := os.MkdirTemp("", "cli") // paths of sockets are short
@@ -52,11 +52,11 @@ func TestWhatAutoStandsFor(t *testing.T) {
 	require.Equal(t, iopolicy.Standard, a.task.client.Policy())
 }
 
-func TestAJobIsShownWithItsBooks(t *testing.T) {
+func TestAJobIsShownWithItsCounters(t *testing.T) {
 	a, said := appWith(t, map[string]string{"TIDEMARK_POLICY": "standard"})
 	l := report.New(time.Now)
 	l.Objects.Inspected.Add(7)
-	stop := a.expose(t.Context(), "backup", []string{"/src"}, l)
+	stop := a.publish(t.Context(), "backup", []string{"/src"}, l)
 	dir, err := a.runtimeDir()
 	require.NoError(t, err)
 	jobs, err := control.Jobs(dir)
@@ -76,9 +76,9 @@ func TestAJobIsShownWithItsBooks(t *testing.T) {
 	require.Equal(t, [2]string{"standard", "important"}, [2]string{change.Was, change.Policy})
 	require.Equal(t, iopolicy.Important, a.task.client.Policy())
 	totals := l.Snapshot()
-	require.Equal(t, "important", totals.Policies[len(totals.Policies)-1].Policy, "the report tells")
-	a.yield(options.LaterBackup)
-	require.Equal(t, iopolicy.Important, a.task.client.Policy(), "what somebody chose stays")
+	require.Equal(t, "important", totals.Policies[len(totals.Policies)-1].Policy, "the report shows it")
+	a.applyPolicy(options.LaterBackup)
+	require.Equal(t, iopolicy.Important, a.task.client.Policy(), "an explicit choice stays")
 	stop()
 	require.Empty(t, said.String())
 	left, err := filepath.Glob(filepath.Join(dir, "job-*"))
@@ -93,7 +93,7 @@ func TestAJobThatCannotBeSeenIsDone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o755))
-	a.expose(t.Context(), "check", nil, report.NewJob(report.Check, time.Now))()
+	a.publish(t.Context(), "check", nil, report.NewJob(report.Check, time.Now))()
 	require.Contains(t, said.String(), "'tidemark tier' cannot see this job: ")
 	require.Contains(t, said.String(), "chmod 700 "+filepath.Clean(dir))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -18,27 +19,18 @@ import (
 )
 
 func (a *app) tierCommand() *cobra.Command {
-	c := &cobra.Command{
+	return groupCommand(&cobra.Command{
 		Use:   "tier",
-		Short: "Show and change how running jobs give way to others",
-		Long: `Shows and changes the I/O policy of jobs while they run. A job can also be sent SIGUSR2: each makes it one step more
-important (throttle, utility, standard, important), and the next begins again at throttle.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return a.unknownCommand(c, args[0])
-			}
-			return usagef("say what to do: show or set; see 'tidemark tier --help'")
-		},
-	}
-	c.AddCommand(a.tierShowCommand(), a.tierSetCommand())
-	return c
+		Short: "Show and change the I/O policy of running jobs",
+		Long: `Shows and changes the I/O policy of running jobs. Jobs also react to SIGUSR2: each signal moves to the next policy (throttle, utility,
+standard, important, and throttle again).`,
+	}, "show or set", a.tierShowCommand(), a.tierSetCommand())
 }
 
 func (a *app) tierShowCommand() *cobra.Command {
 	return a.command(&cobra.Command{
 		Use:   "show",
-		Short: "List the running jobs of this user, their policies and their devices",
+		Short: "List the running jobs of this user with their policies and devices",
 	}, func(ctx context.Context, _ []string) error {
 		jobs, err := a.jobs(0)
 		if err != nil {
@@ -49,10 +41,10 @@ func (a *app) tierShowCommand() *cobra.Command {
 	})
 }
 
-// grades are the policies that a job of this program can follow, the most considerate last.
+// grades are the policies that a job can have, in order of priority.
 func grades() []string { return []string{"important", "standard", "utility", "throttle"} }
 
-// parseGrade reads one of them.
+// parseGrade parses one of grades.
 func parseGrade(word string) (iopolicy.Policy, error) {
 	p, err := iopolicy.ParsePolicy(word)
 	if err != nil || !slices.Contains(grades(), p.String()) {
@@ -63,25 +55,37 @@ func parseGrade(word string) (iopolicy.Policy, error) {
 
 func (a *app) tierSetCommand() *cobra.Command {
 	var process int
+	var all bool
+	var impact options.PercentFlag
 	c := a.command(&cobra.Command{
-		Use:   "set [flags] POLICY",
-		Short: "Change the policy of running jobs, at once",
-		Long: `Makes running jobs follow another policy: important, standard, utility or throttle. What sleeps wakes up and decides
-anew. Without --pid, all jobs of this user. Exit code 1 if there is none, or one could not be changed.`,
+		Use:   "set [flags] [POLICY]",
+		Short: "Change the policy of running jobs",
+		Long: `Changes the policy of the running job of this user to important, standard, utility or throttle. If several run, name one
+with --pid, or change all with --all.
+
+The change takes effect immediately, also for I/O that is waiting. --max-impact changes how much other processes may be slowed,
+with or without a policy. The exit code is 1 if no job runs, or if one could not be changed.`,
 		Example: `  tidemark tier set important
-  tidemark tier set --pid 1234 throttle`,
-		Args:              cobra.ExactArgs(1),
+  tidemark tier set --pid 1234 throttle
+  tidemark tier set --all --max-impact 20%`,
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: oneOf(grades()...),
 	}, func(ctx context.Context, args []string) error {
-		p, err := parseGrade(args[0])
+		set, err := changeOf(args, impact)
 		if err != nil {
 			return err
+		}
+		if all && process != 0 {
+			return usagef("--all and --pid exclude each other: choose one")
 		}
 		jobs, err := a.jobs(process)
 		if err != nil {
 			return err
 		}
-		changes, err := each(jobs, func(j control.Running) (control.Change, error) { return j.SetPolicy(ctx, p) })
+		if len(jobs) > 1 && !all {
+			return severalJobs(jobs)
+		}
+		changes, err := each(jobs, func(j control.Running) (control.Change, error) { return set(ctx, j) })
 		for _, change := range changes {
 			err = errors.Join(a.print.Print(&output.PolicyChange{Change: change}), err)
 		}
@@ -90,8 +94,45 @@ anew. Without --pid, all jobs of this user. Exit code 1 if there is none, or one
 		}
 		return err
 	})
-	c.Flags().Var(options.PID(&process), "pid", "only the job that runs as this process (default: all)")
+	c.Flags().Var(options.PID(&process), "pid", "the job with this process ID")
+	c.Flags().BoolVar(&all, allFlag, false, "all running jobs of this user")
+	c.Flags().Var(&impact, "max-impact", "how much the jobs may slow other processes: a percentage")
 	return c
+}
+
+// changeOf returns the change to apply to each job.
+func changeOf(args []string, impact options.PercentFlag) (func(context.Context, control.Running) (control.Change, error), error) {
+	if len(args) == 0 {
+		if !impact.Given {
+			return nil, usagef("name a policy (%s) or give --max-impact", strings.Join(grades(), ", "))
+		}
+		return func(ctx context.Context, j control.Running) (control.Change, error) {
+			return j.SetMaxImpact(ctx, impact.Value)
+		}, nil
+	}
+	p, err := parseGrade(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, j control.Running) (control.Change, error) {
+		c, err := j.SetPolicy(ctx, p)
+		if err != nil || !impact.Given {
+			return c, err
+		}
+		more, err := j.SetMaxImpact(ctx, impact.Value)
+		c.Notes = append(c.Notes, more.Notes...)
+		return c, err
+	}, nil
+}
+
+// severalJobs returns the usage error for a change that could be meant for any of several jobs.
+func severalJobs(jobs []control.Running) error {
+	var pids []string
+	for _, j := range jobs {
+		pids = append(pids, strconv.Itoa(j.PID))
+	}
+	return usagef("%d jobs are running (processes %s): name one with --pid, or change all with --all; 'tidemark tier show' lists them",
+		len(jobs), strings.Join(pids, ", "))
 }
 
 func noJob(pid int) error {
@@ -101,7 +142,7 @@ func noJob(pid int) error {
 	return errors.New("no job of this user is running")
 }
 
-// jobs finds the running jobs of this user, or those of one process unless that is 0.
+// jobs returns the running jobs of this user, or that of one process unless pid is 0.
 func (a *app) jobs(pid int) ([]control.Running, error) {
 	dir, err := a.runtimeDir()
 	if err != nil {
@@ -117,8 +158,8 @@ func (a *app) jobs(pid int) ([]control.Running, error) {
 	return all, nil
 }
 
-// each asks all jobs at once, so that one that does not answer keeps nobody waiting for the others, and returns the
-// answers in the order of the jobs. One that has ended meanwhile is no job, and no error.
+// each queries all jobs in parallel, since one may not answer, and returns the answers in the order of jobs. A job that
+// has ended meanwhile is skipped.
 func each[T any](jobs []control.Running, ask func(control.Running) (T, error)) ([]T, error) {
 	type answer struct {
 		value T

@@ -4,38 +4,53 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/buildinfo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
+// versionFlag is the flag of the root command that does what the version command does.
+const versionFlag = "version"
+
 func (a *app) versionCommand() *cobra.Command {
-	return a.command(&cobra.Command{Use: "version", Short: "Print the version"},
-		func(context.Context, []string) error { return a.print.Print(versionRecord{}) })
+	return a.command(&cobra.Command{Use: "version", Short: "Print version, commit and platform"},
+		func(context.Context, []string) error { return a.printVersion() })
 }
 
-// version is what the module system knows of this build.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
-}
+func (a *app) printVersion() error { return a.print.Print(versionRecord(buildinfo.Read())) }
 
-type versionRecord struct{}
+// version returns the version of the build.
+func version() string { return buildinfo.Read().Version }
+
+type versionRecord buildinfo.Info
 
 // Text writes one line.
-func (versionRecord) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "tidemark %s (%s, %s)\n", version(), runtime.Version(), system())
+func (v versionRecord) Text(w io.Writer) error {
+	source := ""
+	if v.Commit != "" {
+		source = v.Commit[:min(len(v.Commit), 12)]
+		if v.Modified {
+			source += "+modified"
+		}
+		source = "commit " + source + ", "
+	}
+	if !v.Date.IsZero() {
+		source += v.Date.Format(time.DateOnly) + ", "
+	}
+	_, err := fmt.Fprintf(w, "tidemark %s (%srepository format %d, %s, %s/%s)\n", v.Version, source, v.Format, v.Go, v.OS,
+		v.Arch)
 	return err
 }
 
 // Events returns the record.
-func (versionRecord) Events() []any {
-	return []any{&event.Version{Type: "version", Version: version(), GoVersion: runtime.Version(), GoOS: runtime.GOOS,
-		GoArch: runtime.GOARCH}}
+func (v versionRecord) Events() []any {
+	record := &event.Version{Type: "version", Version: v.Version, Commit: v.Commit, Modified: v.Modified, GoVersion: v.Go,
+		GoOS: v.OS, GoArch: v.Arch, FormatVersion: v.Format}
+	if !v.Date.IsZero() {
+		record.Date = &v.Date
+	}
+	return []any{record}
 }

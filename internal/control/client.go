@@ -26,15 +26,14 @@ type Running struct {
 	path string
 }
 
-// answerTime is how long a job may take to answer. It does so in microseconds, unless it is stopped or the machine is in
-// trouble.
+// answerTime bounds the time to an answer. It takes microseconds, unless the job is stopped or the machine overloaded.
 const answerTime = 5 * time.Second
 
-// newborn is how long a socket may take from being made to being ready.
+// newborn bounds the time from the creation of a socket until it is ready.
 const newborn = time.Minute
 
-// Jobs returns the jobs whose sockets are in dir, in the order of their process numbers, and removes sockets whose
-// processes are dead. If there is no such directory there is no job.
+// Jobs returns the jobs with sockets in dir, by process ID, and removes sockets of dead processes. Without the
+// directory there are no jobs.
 func Jobs(dir string) ([]Running, error) {
 	err := checkDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,15 +57,15 @@ func Jobs(dir string) ([]Running, error) {
 		case ok && alive(path):
 			all = append(all, Running{pid, path})
 		case ok || abandoned(entry):
-			_ = remove(path) // or the next who looks does
+			_ = remove(path) // else the next call does
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Running) int { return a.PID - b.PID })
 	return all, nil
 }
 
-// alive reports whether somebody listens: the process numbers of a container say nothing here, but a socket refuses once
-// nobody does.
+// alive reports whether a process listens. A process ID may be that of another container; a socket without a listener
+// refuses connections.
 func alive(path string) bool {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err == nil {
@@ -75,7 +74,7 @@ func alive(path string) bool {
 	return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 }
 
-// abandoned reports whether a socket that is not ready will never be.
+// abandoned reports whether an unfinished socket will never be ready.
 func abandoned(entry fs.DirEntry) bool {
 	if !strings.HasPrefix(entry.Name(), unfinished) {
 		return false
@@ -84,7 +83,7 @@ func abandoned(entry fs.DirEntry) bool {
 	return err == nil && time.Since(info.ModTime()) > newborn
 }
 
-// Status asks a job for its state.
+// Status returns the state of a job.
 func (r Running) Status(ctx context.Context) (Status, error) {
 	var s Status
 	if err := r.ask(ctx, request{Version: protocol, Request: askStatus}, "job", &s); err != nil {
@@ -93,7 +92,7 @@ func (r Running) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// SetPolicy asks a job to follow another policy from now on.
+// SetPolicy changes the policy of a job.
 func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy) (Change, error) {
 	var c Change
 	err := r.ask(ctx, request{Version: protocol, Request: setPolicy, Policy: p.String()}, "policy_change", &c)
@@ -103,7 +102,7 @@ func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy) (Change, erro
 	return c, nil
 }
 
-// ask sends one request and reads the answer, which is to be of one type.
+// ask sends one request and reads the answer, which must have a type.
 func (r Running) ask(ctx context.Context, q request, want string, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -131,7 +130,7 @@ func (r Running) ask(ctx context.Context, q request, want string, answer any) er
 	return understand(raw, want, answer)
 }
 
-// late says in plain words why there is no answer.
+// late explains a missing answer.
 func late(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -211,7 +211,7 @@ func TestTheKilledLeaveNothing(t *testing.T) {
 func TestWhatIsNoSocketIsLeftAlone(t *testing.T) {
 	dir := place(t)
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	// Another room may keep files there, and a socket that is just being made is not ready.
+	// Other packages may keep files there, and a socket that is just being made is not ready.
 	for _, name := range []string{"job-1-ab", "state", "job-x"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
@@ -247,7 +247,7 @@ func TestUnsafeDirectories(t *testing.T) {
 	link := dir + "-link"
 	require.NoError(t, os.Symlink(dir, link))
 	_, err := Jobs(link)
-	require.ErrorIs(t, err, ErrDirectory, "somebody else could turn a link elsewhere")
+	require.ErrorIs(t, err, ErrDirectory, "another user could redirect a link")
 	require.NoError(t, os.Chmod(dir, 0o750))
 	both(dir, "run 'chmod 700 "+dir+"'")
 	require.NoError(t, os.Chmod(dir, 0o700))
@@ -293,7 +293,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		strings.Repeat("x", 1<<20):                                                     "a line of more than 4096 bytes",
 		`{"version":2,"request":"status"}` + "\n":                                      "it speaks version 1 of the protocol, and was asked in version 2",
 		`{"request":"status"}` + "\n":                                                  "was asked in version 0",
-		`{"version":1,"request":"die"}` + "\n":                                         `unknown request \"die\"; there are status and set-policy`,
+		`{"version":1,"request":"die"}` + "\n":                                         `unknown request \"die\"; there are status, set-policy and set-max-impact`,
 		`{"version":1,"request":"set-policy"}` + "\n":                                  "not an I/O policy",
 		`{"version":1,"request":"set-policy","policy":"sudo"}` + "\n":                  "not an I/O policy",
 		`{"version":1,"request":"set-policy","policy":["utility"]}` + "\n":             "malformed line",
@@ -395,7 +395,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	clients.Wait()
 	close(changed)
-	// Every change says what it changed: each began where another ended.
+	// Every change is reported with its values: each began where another ended.
 	balance := map[string]int{"important": 1, j.Status().Policy: -1}
 	if j.Status().Policy == "important" {
 		balance = map[string]int{}
@@ -413,7 +413,7 @@ func TestManyAtOnce(t *testing.T) {
 	require.NotZero(t, count)
 }
 
-// Whatever sits at the other end, asking ends with an error that says so.
+// With any other program at the far end, a request ends with an error that describes it.
 func TestAnswersThatAreNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
@@ -482,15 +482,15 @@ func TestTheSignalSteps(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	j := &job{client: iopolicy.Throttle, notes: []string{"nice stays 10"}}
-	told := make(chan string)
-	OnSignal(ctx, j, func(text string) { told <- text })
+	reported := make(chan string)
+	OnSignal(ctx, j, func(text string) { reported <- text })
 	for _, want := range []string{
 		"the policy is now utility, it was throttle", "the policy is now standard, it was utility",
 		"the policy is now important, it was standard", "the policy is now throttle, it was important",
 	} {
 		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGUSR2))
-		require.Equal(t, want, <-told)
-		require.Equal(t, "nice stays 10", <-told)
+		require.Equal(t, want, <-reported)
+		require.Equal(t, "nice stays 10", <-reported)
 	}
 	require.Equal(t, iopolicy.Throttle, next("passive"))
 	require.Equal(t, iopolicy.Throttle, next("of before"))

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Sockets are named "job-PID-RANDOM". The number is for whoever looks into the directory; what is random keeps apart
-// jobs of one process, and processes that have the same number in different containers.
+// Sockets are named "job-PID-RANDOM". The random part distinguishes jobs of one process, and processes with the same ID
+// in different containers.
 const (
 	prefix     = "job-"
 	unfinished = ".new-" // before a socket is ready
@@ -25,11 +25,11 @@ func makeDir(dir string) error {
 	return checkDir(dir)
 }
 
-// checkDir refuses a directory that others could have put something into. A missing one is fs.ErrNotExist.
+// checkDir rejects a directory that other users can write. A missing one is fs.ErrNotExist.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return fmt.Errorf("look at directory of control sockets: %w", err)
+		return fmt.Errorf("examine directory of control sockets: %w", err)
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -43,7 +43,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// parseName returns the process a socket belongs to by its name.
+// parseName returns the process ID in the name of a socket.
 func parseName(name string) (pid int, ok bool) {
 	number, ok := strings.CutPrefix(name, prefix)
 	if !ok {
@@ -54,7 +54,7 @@ func parseName(name string) (pid int, ok bool) {
 	return pid, ok && err == nil && pid > 0
 }
 
-// remove removes a file that somebody else may have removed already.
+// remove removes a file that may already be gone.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err //nolint:wrapcheck // names the file

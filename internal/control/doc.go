@@ -1,16 +1,15 @@
-// Package control is how a running job is shown and changed from outside: a socket in a directory that only its owner
-// can enter, and a signal. A job serves its socket for as long as it runs; another process finds all jobs by looking
-// into the directory, and asks each for its state or for another policy.
+// Package control inspects and changes a running job from outside: through a socket in a directory that only its owner
+// can enter, and through a signal. A job serves its socket while it runs. Another process lists the directory to find
+// jobs, and sends each a request.
 //
 // The protocol is lines of JSON, one request and one answer at a time, at most 4 KiB and 1 MiB long:
 //
-//	{"version":1,"request":"status"}                         -> {"message_type":"job","version":1,"pid":...}
-//	{"version":1,"request":"set-policy","policy":"utility"}  -> {"message_type":"policy_change","version":1,...}
-//	anything else                                            -> {"message_type":"refused","version":1,"message":"..."}
+//	{"version":1,"request":"status"}                          -> {"message_type":"job","version":1,"pid":...}
+//	{"version":1,"request":"set-policy","policy":"utility"}   -> {"message_type":"policy_change","version":1,...}
+//	{"version":1,"request":"set-max-impact","max_impact":20}  -> {"message_type":"policy_change","version":1,...}
+//	anything else                                             -> {"message_type":"refused","version":1,"message":"..."}
 //
-// A job comes first: whoever speaks slowly, too much or nonsense is cut off, and nothing that happens at the socket is
-// an error of the job.
-//
-// The package refuses to know what a job does and how it obeys: that is behind the interface Job. It does not look for
-// the directory either.
+// The job has priority: a client that is slow, sends too much or sends invalid requests is disconnected, and an error
+// at the socket is never an error of the job. The interface Job hides what a job does; the caller supplies the
+// directory.
 package control

@@ -3,16 +3,16 @@ package control
 import "errors"
 
 var (
-	// ErrDirectory: others can enter the directory of the sockets, or it is not ours, or no directory.
+	// ErrDirectory: the path is not a directory, or other users own or can enter it.
 	ErrDirectory = errors.New("not a safe place for control sockets")
-	// ErrRefused: the job has understood the request and does not do it, or has not understood it.
+	// ErrRefused: the job rejected the request.
 	ErrRefused = errors.New("the job refused")
-	// ErrAnswer: what came back is no answer of this protocol.
+	// ErrAnswer: the answer is invalid, or missing.
 	ErrAnswer = errors.New("the job does not answer as it should")
 	// ErrGone: the job has ended.
 	ErrGone = errors.New("the job has ended")
-	// errSyntax: a line is too long, or no JSON.
+	// errSyntax: a line is too long, or not JSON.
 	errSyntax = errors.New("malformed line")
-	// errStranger: the other end belongs to another user.
+	// errStranger: the peer is another user.
 	errStranger = errors.New("the other end belongs to another user")
 )

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Even where somebody has opened directory and socket to all, other users are not heard.
+// Other users are rejected even if directory and socket are open to all.
 func TestOtherUsersAreNotHeard(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root to become somebody else")
+		t.Skip("needs root to become another user")
 	}
 	dir := place(t)
 	j := &job{}

@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// protocol is the version of both sides. It changes when an old program would misunderstand a new one; fields that may be
-// ignored are added without.
+// protocol is the version. It changes when an old program would misunderstand a new one; ignorable fields do not change
+// it.
 const protocol = 1
 
-// The longest lines. A request names a policy; an answer has a list of devices, of sources and of processes.
+// The longest lines. An answer lists devices, sources and processes.
 const (
 	requestLine = 4 << 10
 	answerLine  = 1 << 20
@@ -22,15 +22,18 @@ const (
 const (
 	askStatus = "status"
 	setPolicy = "set-policy"
+	setImpact = "set-max-impact"
 )
 
 type request struct {
 	Version int    `json:"version"`
 	Request string `json:"request"`
 	Policy  string `json:"policy,omitempty"`
+	// MaxImpact is in percent.
+	MaxImpact float64 `json:"max_impact,omitempty"`
 }
 
-// refusal is the answer to what cannot be done.
+// refusal is the answer to a request that fails.
 type refusal struct {
 	Type    string `json:"message_type"` // "refused"
 	Version int    `json:"version"`
@@ -41,8 +44,8 @@ func refuse(format string, a ...any) refusal {
 	return refusal{"refused", protocol, fmt.Sprintf(format, a...)}
 }
 
-// readLine reads one line into v. r's buffer is the longest there may be. io.EOF means that there is no more, and
-// errSyntax that the other side does not speak the protocol.
+// readLine reads one line into v, at most as long as r's buffer. io.EOF means the end of the connection, and errSyntax
+// an invalid line.
 func readLine(r *bufio.Reader, v any) error {
 	line, err := r.ReadSlice('\n')
 	switch {

@@ -18,20 +18,20 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// limits bound what clients can take from a job.
+// limits bound the resources of clients.
 type limits struct {
-	patience    time.Duration // for a whole request to come, and for an answer to be taken
-	pause       time.Duration // between an answer and the next request: who floods the socket gets no processor for it
-	connections int           // at once; more are closed unheard
+	patience    time.Duration // for a whole request, and for the client to read an answer
+	pause       time.Duration // between an answer and the next request, against floods
+	connections int           // at once; more are closed
 }
 
 func usualLimits() limits {
 	return limits{patience: 5 * time.Second, pause: 10 * time.Millisecond, connections: 8}
 }
 
-// Serve makes a socket for a job in dir, which is made if it is missing, and answers there until stop is called or ctx
-// ends. stop removes the socket and returns when nobody uses the job any more; it may be called more than once. An error
-// is no reason not to run the job: it only cannot be seen and changed.
+// Serve makes a socket for a job in dir, which it creates if missing, and serves it until stop is called or ctx ends.
+// stop removes the socket and returns when no request uses the job any more; it may be called repeatedly. After an
+// error the job can run all the same, without control.
 func Serve(ctx context.Context, dir string, job Job) (stop func(), err error) {
 	return serve(ctx, dir, job, usualLimits())
 }
@@ -51,15 +51,15 @@ func serve(ctx context.Context, dir string, job Job, l limits) (func(), error) {
 	go func() {
 		defer close(closed)
 		<-ctx.Done()
-		_ = remove(path) // what stays behind is stale, and removed by the next who looks
+		_ = remove(path) // a stale socket is removed by the next call of Jobs
 		_ = listener.Close()
 		s.tasks.Wait()
 	}()
 	return func() { cancel(); <-closed }, nil
 }
 
-// listen makes a socket that nobody else can reach, and gives it its name only when it listens: a socket that refuses
-// connections is one that a dead process has left behind.
+// listen makes a socket that other users cannot reach, and renames it once it listens: a socket with the final name
+// that refuses connections is that of a dead process.
 func listen(dir string) (*net.UnixListener, string, error) {
 	unique := make([]byte, 4)
 	if _, err := rand.Read(unique); err != nil {
@@ -75,7 +75,7 @@ func listen(dir string) (*net.UnixListener, string, error) {
 	if err != nil {
 		return nil, "", err //nolint:wrapcheck // says what it did, and with which path
 	}
-	listener.SetUnlinkOnClose(false) // it would look for the early name
+	listener.SetUnlinkOnClose(false) // it would remove the early name
 	err = os.Chmod(early, 0o600)
 	if err == nil {
 		err = os.Rename(early, path)
@@ -92,7 +92,7 @@ type server struct {
 	start  time.Time
 	slots  chan struct{}
 	tasks  sync.WaitGroup
-	change sync.Mutex // one change of policy at a time, so that each can say what it changed
+	change sync.Mutex // one change at a time, so that each reports its own
 }
 
 // accept takes connections until the listener is closed.
@@ -116,7 +116,7 @@ func (s *server) accept(ctx context.Context, listener *net.UnixListener) {
 	}
 }
 
-// talk answers one client, until it goes, is silent for too long, or does not speak the protocol.
+// talk serves one client until it disconnects, is silent for too long, or sends an invalid line.
 func (s *server) talk(ctx context.Context, conn *net.UnixConn) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -161,11 +161,13 @@ func (s *server) answer(q request) any {
 			return refuse("%v", err)
 		}
 		return s.setPolicy(p)
+	case setImpact:
+		return s.setImpact(q.MaxImpact)
 	}
-	return refuse("unknown request %q; there are %s and %s", q.Request, askStatus, setPolicy)
+	return refuse("unknown request %q; there are %s, %s and %s", q.Request, askStatus, setPolicy, setImpact)
 }
 
-// status fills in what a job need not know.
+// status completes the status of a job.
 func (s *server) status() Status {
 	status := s.job.Status()
 	status.Type, status.Version, status.PID = "job", protocol, os.Getpid()
@@ -192,10 +194,15 @@ func (s *server) setPolicy(p iopolicy.Policy) any {
 	if notes == nil {
 		notes = []string{}
 	}
-	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was, Policy: p.String(), Notes: notes}
+	return s.changed(was, p.String(), notes)
 }
 
-// wait lets d pass, or less when ctx ends.
+// changed returns the answer to a successful request.
+func (s *server) changed(was, policy string, notes []string) Change {
+	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was, Policy: policy, Notes: notes}
+}
+
+// wait waits for d or the end of ctx.
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,9 +9,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// OnSignal changes the policy of a job whenever the process gets SIGUSR2: one step from throttle over utility and
-// standard to important, and from there back to throttle. What came of it is told to note. It ends with ctx, and so does
-// the signal's being caught; until then a SIGUSR2 does not kill the process.
+// OnSignal changes the policy of a job at each SIGUSR2: one step from throttle to utility, standard and important, and
+// then back to throttle. It reports each change to note. When ctx ends, SIGUSR2 is no longer caught.
 func OnSignal(ctx context.Context, job Job, note func(text string)) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR2)
@@ -28,7 +27,7 @@ func OnSignal(ctx context.Context, job Job, note func(text string)) {
 	}()
 }
 
-// step gives a job the next policy.
+// step sets the next policy of a job.
 func step(job Job, note func(string)) {
 	was := job.Status().Policy
 	p := next(was)

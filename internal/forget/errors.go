@@ -2,7 +2,7 @@ package forget
 
 import "errors"
 
-// Errors of what a user asks for.
+// Errors of a user's request.
 var (
 	// ErrNoPolicy: neither a policy nor a snapshot is named.
 	ErrNoPolicy = errors.New("nothing says which snapshots to keep: give at least one --keep option, such as --keep-daily 7, " +
@@ -15,9 +15,9 @@ var (
 )
 
 var (
-	// ErrSome: some snapshots that were named were not found, or could not be removed.
+	// ErrSome: some of the named snapshots were not found, or could not be removed.
 	ErrSome = errors.New("some snapshots could not be dropped")
-	// ErrUnread: some snapshots could not be judged.
+	// ErrUnread: some snapshots could not be read, so the policy does not apply to them.
 	ErrUnread = errors.New("could not be read, and no policy drops what cannot be read: 'tidemark check' says what is wrong, " +
 		"and 'tidemark forget' with an ID drops it all the same")
 )

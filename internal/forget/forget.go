@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Named returns the snapshots that references name, each once, also those that cannot be read. "latest" is not among what
-// may be named here: which one that is may have changed since somebody looked.
+// Named returns the snapshots that references name, each once, including unreadable ones. "latest" is refused, because
+// a new snapshot may have become the latest since the list was shown.
 func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Listed, error) {
 	var named []repo.Listed
 	for _, ref := range refs {
@@ -32,10 +32,18 @@ func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Liste
 	return named, nil
 }
 
-// Drop removes snapshots and counts those that are gone, which may be one that was so already. When one cannot be removed
-// the others still are.
-func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped int, err error) {
+// Drop removes snapshots and returns those that are gone, including one that was gone already. A failure does not stop
+// the removal of the others.
+func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped map[format.ID]bool, err error) {
+	ids := make([]format.ID, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	if err := r.Forgetting(ctx, ids); err != nil {
+		return nil, err
+	}
 	var failures []string
+	dropped = make(map[format.ID]bool, len(list))
 	for _, l := range list {
 		err := r.Store().Delete(ctx, object.Named(store.Snapshot, l.ID))
 		if err != nil && !errors.Is(err, store.ErrNotExist) {
@@ -45,7 +53,7 @@ func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped 
 			failures = append(failures, fmt.Sprintf("%s: %v", l.ID.Short(), err))
 			continue
 		}
-		dropped++
+		dropped[l.ID] = true
 	}
 	if len(failures) > 0 {
 		return dropped, fmt.Errorf("%w: %s", ErrSome, strings.Join(failures, "; "))

@@ -1,7 +1,5 @@
-// Package forget decides which snapshots are kept and drops the others. Their data stays until a prune.
-//
-// The package refuses to know what else needs a snapshot: nothing does. A backup that compares with one that is dropped
-// meanwhile is not disturbed, since nothing of it is removed while the backup runs.
+// Package forget decides which snapshots are kept and removes the others. Their data stays until a prune. A running
+// backup may compare with a snapshot that is removed, because its data stays while the backup runs.
 package forget
 
 import (
@@ -15,24 +13,24 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 )
 
-// Policy says which snapshots of a group are kept. A snapshot stays if any of its parts keeps it.
+// Policy selects which snapshots of a group are kept. A snapshot stays if any field keeps it.
 type Policy struct {
-	Last   int           // so many of the newest; below 0: all
-	Newest Spans[int]    // of each of the newest so many hours, days, ... that have one the newest; below 0: of all
-	Within Period        // all that are no older than this before the newest
-	Recent Spans[Period] // of each hour, day, ... the newest, if that is no older than this before the newest of all
+	Last   int           // how many of the newest; below 0: all
+	Newest Spans[int]    // the newest of each hour, day, ... for so many of those that have one; below 0: of all
+	Within Period        // all that are at most this much older than the newest
+	Recent Spans[Period] // the newest of each hour, day, ... if at most this much older than the newest of all
 	Tags   [][]string    // those that have all tags of one of these lists
 }
 
-// Spans has a value for each kind of span of time.
+// Spans has a value for each unit of time.
 type Spans[T comparable] struct{ Hourly, Daily, Weekly, Monthly, Yearly T }
 
-// Empty reports whether the policy says nothing.
+// Empty reports whether the policy has no rule.
 func (p *Policy) Empty() bool {
 	return p.Last == 0 && p.Newest == Spans[int]{} && p.Within == Period{} && p.Recent == Spans[Period]{} && len(p.Tags) == 0
 }
 
-// Period is a span of time by the calendar.
+// Period is a span of calendar time.
 type Period struct{ Years, Months, Days, Hours int }
 
 // ParsePeriod reads a span such as 1y6m10d2h or 2w.
@@ -69,7 +67,7 @@ func ParsePeriod(text string) (Period, error) {
 	return p, nil
 }
 
-// String writes the period as ParsePeriod reads it; none is empty.
+// String formats the period for ParsePeriod; an empty one is "".
 func (p Period) String() string {
 	var b strings.Builder
 	for _, part := range []struct {
@@ -83,24 +81,24 @@ func (p Period) String() string {
 	return b.String()
 }
 
-// covers reports whether a moment is no longer than the period before the newest one. No period covers nothing.
+// covers reports whether a time is at most the period before the newest one. An empty period covers nothing.
 func (p Period) covers(at, newest time.Time) bool {
 	return p != Period{} &&
 		!at.Before(newest.AddDate(-p.Years, -p.Months, -p.Days).Add(-time.Duration(p.Hours)*time.Hour))
 }
 
-// Verdict is what becomes of a snapshot.
+// Verdict is the decision about a snapshot.
 type Verdict struct {
 	repo.Listed
 	Keep    bool
 	Reasons []string // why it is kept
 }
 
-// rule is the part of a policy that keeps the newest of each hour, or day, ...
+// rule keeps the newest snapshot of each hour, or day, ...
 type rule struct {
 	name   string
 	left   int    // for so many of them
-	within Period // for all of this time
+	within Period // for all within this time
 	span   func(time.Time) string
 	last   string
 }
@@ -109,7 +107,7 @@ func (p *Policy) rules() []*rule {
 	week := func(t time.Time) string { y, w := t.ISOWeek(); return fmt.Sprint(y, " ", w) }
 	layout := func(l string) func(time.Time) string { return func(t time.Time) string { return t.Format(l) } }
 	return []*rule{
-		// With the zone: the hour that a clock is set back by in autumn comes twice.
+		// With the zone: in autumn one hour occurs twice.
 		{name: "hourly", left: p.Newest.Hourly, within: p.Recent.Hourly, span: layout("2006-01-02 15 -0700")},
 		{name: "daily", left: p.Newest.Daily, within: p.Recent.Daily, span: layout(time.DateOnly)},
 		{name: "weekly", left: p.Newest.Weekly, within: p.Recent.Weekly, span: week},
@@ -118,7 +116,7 @@ func (p *Policy) rules() []*rule {
 	}
 }
 
-// judge is asked about snapshots from the newest to the oldest.
+// judge receives the snapshots from the newest to the oldest.
 func (r *rule) judge(v *Verdict, at, newest time.Time) {
 	span := r.span(at)
 	if span == r.last {
@@ -134,11 +132,10 @@ func (r *rule) judge(v *Verdict, at, newest time.Time) {
 	}
 }
 
-// Apply judges the snapshots of one group. They must be readable. Hours and days are those of now's location. Where the
-// policy keeps none, the newest is kept: to have none left is never what somebody means who asks to keep some.
+// Apply decides about the snapshots of one group, which must be readable. Hours and days are those of now's location.
+// If the policy keeps none, the newest is kept.
 //
-// What is of more than a day after now was made by a clock that was wrong. It is kept and counts for nothing: else it would
-// be the newest until its time has come, and every new snapshot would be dropped for it.
+// Snapshots dated more than a day after now (wrong clock) are kept and do not count towards any limit.
 func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
 	const inexact = 24 * time.Hour
 	in := now.Location()
@@ -146,7 +143,7 @@ func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
 	for i := range group {
 		verdicts[i].Listed = group[i]
 	}
-	slices.SortFunc(verdicts, func(a, b Verdict) int { // newest first; of equals that which is "latest"
+	slices.SortFunc(verdicts, func(a, b Verdict) int { // newest first; of equals the one that "latest" selects
 		return cmp.Or(moment(&b, in).Compare(moment(&a, in)), b.ID.Compare(a.ID))
 	})
 	past := verdicts
@@ -154,22 +151,31 @@ func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
 		past[0].keep("future")
 		past = past[1:]
 	}
-	p.judge(past, in)
+	// Protected snapshots are kept in addition and do not count.
+	var rest []*Verdict
+	for i := range past {
+		if slices.Contains(past[i].Snapshot.Tags, repo.Protected) {
+			past[i].keep(repo.Protected)
+			continue
+		}
+		rest = append(rest, &past[i])
+	}
+	p.judge(rest, in)
 	return verdicts
 }
 
 // judge judges snapshots from the newest to the oldest.
-func (p *Policy) judge(verdicts []Verdict, in *time.Location) {
+func (p *Policy) judge(verdicts []*Verdict, in *time.Location) {
 	rules := p.rules()
 	last := p.Last
 	for i := range verdicts {
-		v := &verdicts[i]
+		v := verdicts[i]
 		at := moment(v, in)
 		if last != 0 {
 			last--
 			v.keep("last")
 		}
-		newest := moment(&verdicts[0], in)
+		newest := moment(verdicts[0], in)
 		for _, r := range rules {
 			r.judge(v, at, newest)
 		}
@@ -180,7 +186,7 @@ func (p *Policy) judge(verdicts []Verdict, in *time.Location) {
 			v.keep("tags")
 		}
 	}
-	if len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Keep }) {
+	if len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(v *Verdict) bool { return v.Keep }) {
 		verdicts[0].keep("newest")
 	}
 }

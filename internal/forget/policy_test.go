@@ -135,7 +135,8 @@ func reasons(t *testing.T, p Policy, now time.Time, group ...repo.Listed) (why [
 	return why
 }
 
-// TestNewestOfEqualsIsTheLatest: of snapshots of one moment the policy and "latest" mean the same, in any order of the input.
+// TestNewestOfEqualsIsTheLatest: of snapshots of one moment the policy and "latest" mean the same, in any order of the
+// input.
 func TestNewestOfEqualsIsTheLatest(t *testing.T) {
 	low, high := at("2026-03-01 10:00"), at("2026-03-01 10:00")
 	low.ID, high.ID = format.ID{1}, format.ID{2} // as repo sorts them: the last is the latest
@@ -158,7 +159,8 @@ func TestHourThatComesTwice(t *testing.T) {
 	require.Equal(t, []string{"hourly", "hourly", ""}, reasons(t, p, time.Date(2026, 11, 1, 0, 0, 0, 0, berlin), group...))
 }
 
-// TestPolicyProperties: a policy keeps at least one, and what a larger number keeps includes what a smaller one does, in any order of the input.
+// TestPolicyProperties: a policy keeps at least one, and what a larger number keeps includes what a smaller one does,
+// in any order of the input.
 func TestPolicyProperties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 300 {

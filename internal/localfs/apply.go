@@ -11,50 +11,61 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// ApplyOptions leaves parts of the metadata out. The zero value sets everything that the node holds.
+// ApplyOptions excludes parts of the metadata. The zero value sets everything that the node holds.
 type ApplyOptions struct {
 	SkipOwner    bool
 	SkipMode     bool
-	SkipXattrs   bool // ACLs too
+	SkipXattrs   bool // including ACLs
 	SkipTimes    bool
 	SkipFlags    bool
-	ForeignFlags bool // the node comes from another platform, whose flags mean something else here
+	ForeignFlags bool // the node comes from another platform, whose flags have other meanings
 }
 
-// object is one file-system object whose metadata is asked or set: an open file or directory (name empty), or the entry
-// name of an open directory (which may be "."), itself and not what it points to.
+// object is one file-system object: an open file or directory (name empty), an object held by an O_PATH descriptor
+// (pinned), or the entry name of an open directory (which may be "."). Symbolic links are not followed.
 type object struct {
-	fd   int
-	name string
-	host *host
+	fd     int
+	name   string
+	host   *host
+	pinned bool // Linux only
 }
 
 func (d *Dir) object(name string) *object { return &object{fd: d.fd, name: name, host: d.host} }
 
-// Apply sets the metadata of n on the entry name (on the directory itself, when name is "."), which must be of n's type.
-// A directory comes after its children, which change its times, and which a read-only mode or flag would lock out. What
-// cannot be set, or is not kept as it was set, is told in the result; the rest is set nevertheless.
+// Apply sets the metadata of n on the entry name, or on the directory itself if name is ".". The object must have n's
+// type. Directories are set after their children, which change the directory's times, and which a read-only mode would
+// lock out. The result lists what could not be set, or was not stored as set; the rest is set nevertheless.
 //
-// The order matters. Owner first, since a change of owner clears setuid, setgid and capabilities. Then the attributes a
-// file's owner may only set while the file is writable, then the mode, then the ACLs, which refine it. Then times, and
-// last the flags, since an immutable object takes nothing more.
+// The order matters. A change of owner clears setuid, setgid and capabilities, so the owner is first. Then come the
+// extended attributes, which need a writable file, the mode, and the ACLs, which refine the mode. The flags are last,
+// since an immutable object accepts no more changes.
 func (d *Dir) Apply(name string, n *tree.Node, what ApplyOptions) []Problem {
 	if err := checkNameOrSelf(name); err != nil {
-		return []Problem{{What: "name", Err: failed("set metadata of", name, err)}}
+		return []Problem{{What: "name", Err: wrap("set metadata of", name, err)}}
 	}
-	if name == "." {
-		name = "" // by its descriptor: once the mode is set, we may not be allowed to look up anything in it
+	if name == "." { // by descriptor: after the mode is set, lookups in the directory may be denied
+		return d.Self().Apply(n, what)
 	}
-	return d.door.setAll(d.object(name), n, what)
+	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return []Problem{{What: "metadata", Err: err}}
+	}
+	defer grant.End(0)
+	e, err := d.pin(name, n.Type)
+	if err != nil {
+		return []Problem{{What: "metadata", Err: err}}
+	}
+	defer e.Close()
+	return e.object.apply(n, what)
 }
 
-// SetMeta is Apply on the open file. Call it after the last write, which would change the times again.
+// SetMeta is Apply for the open file. Later writes would change the times again.
 func (w *Writer) SetMeta(n *tree.Node, what ApplyOptions) []Problem {
-	return w.door.setAll(&object{fd: w.fd, host: w.host}, n, what)
+	return w.ioctx.setAll(&object{fd: w.fd, host: w.host}, n, what)
 }
 
 // setAll sets all metadata of one object as one operation.
-func (d *Door) setAll(o *object, n *tree.Node, what ApplyOptions) []Problem {
+func (d *IOContext) setAll(o *object, n *tree.Node, what ApplyOptions) []Problem {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return []Problem{{What: "metadata", Err: err}}
@@ -63,14 +74,14 @@ func (d *Door) setAll(o *object, n *tree.Node, what ApplyOptions) []Problem {
 	return o.apply(n, what)
 }
 
-// Prepare sets those flags of n that must be there before the first byte, as no-copy-on-write and compression. Call it
-// on a new file if n has flags of this platform; failures are told again by SetMeta.
-func (w *Writer) Prepare(n *tree.Node) []Problem { return w.door.prepareOpen(w.fd, n) }
+// Prepare sets the flags of n that must precede the first byte, as no-copy-on-write and compression. SetMeta reports
+// the failures again.
+func (w *Writer) Prepare(n *tree.Node) []Problem { return w.ioctx.prepareOpen(w.fd, n) }
 
-// Prepare sets those flags of n that must be on a directory before its first entry, as case folding.
-func (d *Dir) Prepare(n *tree.Node) []Problem { return d.door.prepareOpen(d.fd, n) }
+// Prepare sets the flags of n that must precede the first entry of a directory, as case folding.
+func (d *Dir) Prepare(n *tree.Node) []Problem { return d.ioctx.prepareOpen(d.fd, n) }
 
-func (d *Door) prepareOpen(fd int, n *tree.Node) []Problem {
+func (d *IOContext) prepareOpen(fd int, n *tree.Node) []Problem {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return []Problem{{What: "flags", Err: err}}
@@ -79,19 +90,29 @@ func (d *Door) prepareOpen(fd int, n *tree.Node) []Problem {
 	return prepare(fd, n)
 }
 
-// Unprotect takes the flags off the entry name that would keep it from being changed or removed: immutable, append-only
-// and, on macOS, undeletable. For a target that the user asked to overwrite.
+// Unprotect clears the flags of the entry name that prevent its change or removal: immutable, append-only and, on
+// macOS, undeletable.
 func (d *Dir) Unprotect(name string) error {
 	if err := checkNameOrSelf(name); err != nil {
-		return failed("unprotect", name, err)
+		return wrap("unprotect", name, err)
 	}
-	if err := d.door.once(iopolicy.Metadata, d.object(name).unprotect); err != nil {
-		return failed("unprotect", name, err)
+	if name == "." {
+		return d.Self().Unprotect()
+	}
+	err := d.ioctx.do(iopolicy.Metadata, func() error {
+		e, err := d.pin(name, tree.File)
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		return e.object.unprotect()
+	})
+	if err != nil {
+		return wrap("unprotect", name, err)
 	}
 	return nil
 }
 
-// problems collects what could not be set.
 type problems []Problem
 
 func (p *problems) add(what string, err error) {
@@ -114,9 +135,9 @@ func (o *object) apply(n *tree.Node, what ApplyOptions) []Problem {
 		err := fmt.Errorf("the target is no longer of the type it was made: %w", ErrVanished)
 		return []Problem{{What: "metadata", Err: err}}
 	}
-	flags := flagTarget{fd: -1}
+	flags := lateFlags{fd: -1}
 	if !what.SkipFlags {
-		flags = o.openFlags(n, what) // before the mode takes the right to open it
+		flags = o.openFlags(n, what) // before the mode denies opening it
 		defer flags.close()
 	}
 	if !what.SkipOwner {
@@ -141,7 +162,7 @@ func (o *object) apply(n *tree.Node, what ApplyOptions) []Problem {
 	return ps
 }
 
-// setOwner sets both IDs, or, where we may not give files away, the group alone.
+// setOwner sets owner and group, or the group alone where changing the owner is not permitted.
 func (o *object) setOwner(uid, gid uint32) error {
 	err := o.chown(int(uid), int(gid))
 	if err == nil {
@@ -149,7 +170,7 @@ func (o *object) setOwner(uid, gid uint32) error {
 	}
 	var st Stat
 	if o.stat(&st) == nil && st.UID == uid && st.GID == gid {
-		return nil // a file system with fixed owners, and these are they
+		return nil // a file system with fixed owners, and these are the right ones
 	}
 	if o.chown(-1, int(gid)) == nil {
 		return fmt.Errorf("set owner %d: %w", uid, err)
@@ -157,8 +178,8 @@ func (o *object) setOwner(uid, gid uint32) error {
 	return fmt.Errorf("set owner %d and group %d: %w", uid, gid, err)
 }
 
-// setMode sets the permission bits. Where the owner could not be set, setuid and setgid would lend the rights of
-// somebody else than the original did: they are left out and told.
+// setMode sets the permission bits. If the owner could not be set, setuid and setgid would grant the rights of another
+// user; they are omitted and reported.
 func (o *object) setMode(n *tree.Node, ownerFailed bool) error {
 	if n.Type == tree.Symlink && !symlinksHaveModes {
 		return nil
@@ -185,8 +206,7 @@ func (o *object) setMode(n *tree.Node, ownerFailed bool) error {
 	return nil
 }
 
-// setXattrs makes the ACLs (acls set) or all other extended attributes of the object those of n: sets n's, and removes
-// others, which a new object may have inherited and an existing one had before.
+// setXattrs sets the ACLs (acls set) or the other extended attributes of n, and removes those that n does not have.
 func (o *object) setXattrs(n *tree.Node, what ApplyOptions, acls bool, ps *problems) {
 	for _, x := range n.Xattrs {
 		if isACL(x.Name) != acls {
@@ -194,7 +214,7 @@ func (o *object) setXattrs(n *tree.Node, what ApplyOptions, acls bool, ps *probl
 		}
 		err := o.setXattr(x.Name, x.Value)
 		if errors.Is(err, unix.EACCES) && !what.SkipMode && n.Type != tree.Symlink && o.chmod(0o700) == nil {
-			err = o.setXattr(x.Name, x.Value) // an existing file that was read-only; its mode comes next
+			err = o.setXattr(x.Name, x.Value) // the existing file was read-only; its mode is set next
 		}
 		ps.add("xattr "+x.Name, err)
 	}
@@ -216,7 +236,7 @@ func (o *object) setXattrs(n *tree.Node, what ApplyOptions, acls bool, ps *probl
 	}
 }
 
-// verify looks once at what the file system made of it: there are those that take everything and keep less.
+// verify compares the result with n, since some file systems accept everything and store less.
 func (o *object) verify(n *tree.Node, what ApplyOptions, ps *problems) {
 	var st Stat
 	if err := o.stat(&st); err != nil {
@@ -226,7 +246,7 @@ func (o *object) verify(n *tree.Node, what ApplyOptions, ps *problems) {
 	o.compare(n, &what, &st, ps)
 }
 
-// compare tells what of the metadata that was set without a complaint is not there.
+// compare reports metadata that was set without an error and differs in st.
 func (o *object) compare(n *tree.Node, what *ApplyOptions, st *Stat, ps *problems) {
 	if !what.SkipOwner && !ps.has("owner") && (st.UID != n.UID || st.GID != n.GID) {
 		ps.add("owner", fmt.Errorf("is %d:%d instead of %d:%d: %w", st.UID, st.GID, n.UID, n.GID, ErrNotKept))

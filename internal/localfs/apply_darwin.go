@@ -13,35 +13,34 @@ import (
 
 const (
 	symlinksHaveModes = true
-	noXattr           = unix.ENOATTR // the attribute is not there
+	noXattr           = unix.ENOATTR // no such attribute
 	protectFlags      = unix.UF_IMMUTABLE | unix.UF_APPEND | unix.SF_IMMUTABLE | unix.SF_APPEND | unix.SF_NOUNLINK
 	keptFlags         = protectFlags | unix.UF_NODUMP | unix.UF_OPAQUE | unix.UF_HIDDEN | unix.SF_ARCHIVED
 )
 
-// Flags returns the st_flags of the entry name (of the directory, when name is ".") that chflags can set; see
-// docs/metadata.md for the others.
+// Flags returns the st_flags of the entry name, or of the directory if name is ".", that chflags can set.
 func (d *Dir) Flags(name string, _ tree.Type) (uint64, error) {
 	if err := checkNameOrSelf(name); err != nil {
-		return 0, failed("read flags of", name, err)
+		return 0, wrap("read flags of", name, err)
 	}
-	flags, err := d.door.readFlags(d.object(name))
+	flags, err := d.ioctx.readFlags(d.object(name))
 	if err != nil {
-		return 0, failed("read flags of", name, err)
+		return 0, wrap("read flags of", name, err)
 	}
 	return uint64(flags & keptFlags), nil
 }
 
 // Flags returns the flags of the open file, as Dir.Flags does.
 func (f *File) Flags() (uint64, error) {
-	flags, err := f.door.readFlags(&object{fd: f.fd})
+	flags, err := f.ioctx.readFlags(&object{fd: f.fd})
 	if err != nil {
 		return 0, fmt.Errorf("read flags: %w", err)
 	}
 	return uint64(flags & keptFlags), nil
 }
 
-// readFlags reads those of an object as one operation.
-func (d *Door) readFlags(o *object) (uint32, error) {
+// readFlags reads the flags of an object as one operation.
+func (d *IOContext) readFlags(o *object) (uint32, error) {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return 0, err
@@ -62,8 +61,8 @@ func (o *object) flags() (uint32, error) {
 	return raw.Flags, err
 }
 
-// changeFlags makes the flags inside mask those of want. The kernel refuses the whole set for one flag that we may not
-// change, as those of the superuser, so on failure the owner's are tried alone.
+// changeFlags sets the flags in mask to those of want. The kernel refuses all flags if one needs root, so after a
+// failure it tries the owner's flags alone.
 func (o *object) changeFlags(want, mask uint32) error {
 	have, err := o.flags()
 	if err != nil {
@@ -89,36 +88,36 @@ func (o *object) changeFlags(want, mask uint32) error {
 	return fmt.Errorf("flags %#x: %w", refused, err)
 }
 
-// flagTarget is the object whose flags are set when everything else is done.
-type flagTarget struct {
+// lateFlags is the object whose flags are set last.
+type lateFlags struct {
 	fd   int
 	o    *object
 	want uint32
 	err  error
 }
 
-func (o *object) openFlags(n *tree.Node, what ApplyOptions) flagTarget {
+func (o *object) openFlags(n *tree.Node, what ApplyOptions) lateFlags {
 	if what.ForeignFlags || n.Flags&^keptFlags != 0 {
 		if n.Flags != 0 {
-			return flagTarget{err: fmt.Errorf("flags %#x of another platform: %w", n.Flags, ErrNotKept)}
+			return lateFlags{err: fmt.Errorf("flags %#x of another platform: %w", n.Flags, ErrNotKept)}
 		}
-		return flagTarget{}
+		return lateFlags{}
 	}
-	return flagTarget{fd: o.fd, o: o, want: uint32(n.Flags)}
+	return lateFlags{fd: o.fd, o: o, want: uint32(n.Flags)}
 }
 
-func (t *flagTarget) set() error {
+func (t *lateFlags) set() error {
 	if t.o == nil {
 		return t.err
 	}
 	return t.o.changeFlags(t.want, keptFlags)
 }
 
-func (t *flagTarget) close() {}
+func (t *lateFlags) close() {}
 
 func (o *object) unprotect() error { return o.changeFlags(0, protectFlags) }
 
-// prepare has nothing to do: no flag of macOS must be there before the content.
+// prepare does nothing: no flag of macOS must precede the content.
 func prepare(int, *tree.Node) []Problem { return nil }
 
 func (o *object) chown(uid, gid int) error {
@@ -139,8 +138,8 @@ func (o *object) chmod(mode uint32) error {
 	})
 }
 
-// setTimes sets the birth time (where the node and the file system have one), the modification time and, if the node has
-// one, the access time, all in one call.
+// setTimes sets the birth time, if the node and the file system have one, the modification time and, if the node has
+// one, the access time.
 func (o *object) setTimes(n *tree.Node) error {
 	set := func(birth *tree.Time) error {
 		var common uint32 = unix.ATTR_CMN_MODTIME
@@ -172,7 +171,7 @@ func appendTime(buf []byte, t tree.Time) []byte {
 	return binary.LittleEndian.AppendUint64(buf, uint64(t.Nsec))
 }
 
-// mknodat makes a special file. A socket's name comes into being by binding a socket to it.
+// mknodat makes a special file. A socket is made by binding it to the name.
 func mknodat(dirfd int, name string, mode uint32, dev uint64) error {
 	return within(dirfd, func() error {
 		switch mode & unix.S_IFMT {
@@ -190,23 +189,7 @@ func mknodat(dirfd int, name string, mode uint32, dev uint64) error {
 	})
 }
 
-func preallocate(fd int, off, n int64) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	grow := off + n - st.Blocks*512 // macOS reserves only behind what is allocated already
-	if grow <= 0 {
-		return nil
-	}
-	store := unix.Fstore_t{Flags: unix.F_ALLOCATEALL, Posmode: unix.F_PEOFPOSMODE, Length: grow}
-	return unix.FcntlFstore(uintptr(fd), unix.F_PREALLOCATE, &store)
-}
-
-// punchHole is not reachable without cgo: the caller writes zeros.
-func punchHole(int, int64, int64) error { return unix.ENOTSUP }
-
-// syncFile asks the drive to empty its own cache, which fsync on macOS does not.
+// syncFile also flushes the drive's cache, which fsync on macOS does not.
 func syncFile(fd int) error {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0); err == nil || errors.Is(err, unix.EINTR) {
 		return err

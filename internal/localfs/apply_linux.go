@@ -14,10 +14,9 @@ import (
 const (
 	symlinksHaveModes = false
 	omitTime          = unix.UTIME_OMIT
-	noXattr           = unix.ENODATA // the attribute is not there
+	noXattr           = unix.ENODATA // no such attribute
 )
 
-// stat fills st for the object itself.
 func (o *object) stat(st *Stat) error {
 	if o.name == "" {
 		return fstat(o.fd, st)
@@ -27,15 +26,21 @@ func (o *object) stat(st *Stat) error {
 
 func (o *object) chown(uid, gid int) error {
 	return retry(func() error {
-		if o.name == "" {
+		switch {
+		case o.pinned:
+			return unix.Fchownat(o.fd, "", uid, gid, unix.AT_EMPTY_PATH)
+		case o.name == "":
 			return unix.Fchown(o.fd, uid, gid)
 		}
 		return unix.Fchownat(o.fd, o.name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
 	})
 }
 
-// chmod never follows a symbolic link: the kernel's own call for that is of Linux 6.6, before it the object is pinned.
+// chmod does not follow symbolic links. The system call for that needs Linux 6.6; before, the object is pinned.
 func (o *object) chmod(mode uint32) error {
+	if o.pinned {
+		return o.byLink(func(proc int, link string) error { return unix.Fchmodat(proc, link, mode, 0) })
+	}
 	if o.name == "" {
 		return retry(func() error { return unix.Fchmod(o.fd, mode) })
 	}
@@ -62,17 +67,25 @@ func (o *object) chmodPinned(mode uint32) error {
 	if st.Type == tree.Symlink {
 		return unix.ELOOP
 	}
+	return (&object{fd: pin, host: o.host, pinned: true}).chmod(mode)
+}
+
+// byLink makes a call that accepts no O_PATH descriptor, by the object's link in /proc/self/fd.
+func (o *object) byLink(call func(proc int, link string) error) error {
 	if !o.host.hasProc(o.fd) {
 		return ErrNoProc
 	}
 	var link fdName
-	return retry(func() error { return unix.Fchmodat(o.host.proc, link.of(pin), mode, 0) })
+	return retry(func() error { return call(o.host.proc, link.of(o.fd)) })
 }
 
 // setTimes sets the modification time and, if the node has one, the access time.
 func (o *object) setTimes(n *tree.Node) error {
 	ts := timesOf(n.ModTime, n.Access)
 	err := retry(func() error {
+		if o.pinned {
+			return o.byLink(func(proc int, link string) error { return unix.UtimesNanoAt(proc, link, ts, 0) })
+		}
 		if o.name != "" {
 			return unix.UtimesNanoAt(o.fd, o.name, ts, unix.AT_SYMLINK_NOFOLLOW)
 		}
@@ -85,7 +98,7 @@ func (o *object) setTimes(n *tree.Node) error {
 	return nil
 }
 
-// isACL reports whether the attribute refines the mode, so that it must be set after it.
+// isACL reports whether the attribute refines the mode, so that it is set after it.
 func isACL(name string) bool {
 	switch name {
 	case "system.posix_acl_access", "system.posix_acl_default", "system.nfs4_acl", "system.richacl":
@@ -94,8 +107,8 @@ func isACL(name string) bool {
 	return false
 }
 
-// Removable reports whether an attribute that the node does not have is taken off. Labels, integrity hashes and the
-// bookkeeping of file systems belong to the target.
+// Removable reports whether an attribute that the node lacks is removed. Labels, integrity hashes and internal
+// attributes of file systems belong to the target.
 func Removable(name string) bool {
 	switch {
 	case name == "system.posix_acl_access", name == "system.posix_acl_default", name == "security.capability":
@@ -107,6 +120,9 @@ func Removable(name string) bool {
 }
 
 func (o *object) setXattr(attr string, value []byte) error {
+	if o.pinned {
+		return o.byPath(func(path string) error { return unix.Setxattr(path, attr, value, 0) })
+	}
 	if o.name == "" {
 		return retry(func() error { return unix.Fsetxattr(o.fd, attr, value, 0) })
 	}
@@ -123,6 +139,9 @@ func (o *object) setXattr(attr string, value []byte) error {
 }
 
 func (o *object) removeXattr(attr string) error {
+	if o.pinned {
+		return o.byPath(func(path string) error { return unix.Removexattr(path, attr) })
+	}
 	if o.name == "" {
 		return retry(func() error { return unix.Fremovexattr(o.fd, attr) })
 	}
@@ -143,24 +162,24 @@ func (o *object) removeXattr(attr string) error {
 	return errAt
 }
 
-// flagTarget is the open object whose flags are set when everything else is done.
-type flagTarget struct {
+// lateFlags is the open object whose flags are set last.
+type lateFlags struct {
 	fd   int // -1: none
 	own  bool
 	want uint32
 	err  error
 }
 
-// openFlags opens the object as long as its mode allows it.
-func (o *object) openFlags(n *tree.Node, what ApplyOptions) flagTarget {
-	t := flagTarget{fd: -1, want: uint32(n.Flags)}
+// openFlags opens the object while its mode permits it.
+func (o *object) openFlags(n *tree.Node, what ApplyOptions) lateFlags {
+	t := lateFlags{fd: -1, want: uint32(n.Flags)}
 	switch {
 	case what.ForeignFlags || n.Flags&^keptFlags != 0 || n.Type != tree.File && n.Type != tree.Dir:
 		if n.Flags != 0 {
 			t.err = fmt.Errorf("flags %#x of another platform or type: %w", n.Flags, ErrNotKept)
 		}
 		return t
-	case o.name == "":
+	case o.name == "" && !o.pinned:
 		t.fd = o.fd
 		return t
 	}
@@ -175,21 +194,28 @@ func (o *object) openFlags(n *tree.Node, what ApplyOptions) flagTarget {
 	return t
 }
 
-func (t *flagTarget) set() error {
+func (t *lateFlags) set() error {
 	if t.fd < 0 {
 		return t.err
 	}
 	return changeFlags(t.fd, t.want, keptFlags)
 }
 
-func (t *flagTarget) close() {
+func (t *lateFlags) close() {
 	if t.own {
 		_ = unix.Close(t.fd)
 	}
 }
 
-// openSelf opens the named file or directory for reading, and nothing else.
-func (o *object) openSelf(typ tree.Type) (int, error) {
+// openSelf opens the pinned or named file or directory for reading, and nothing else.
+func (o *object) openSelf(typ tree.Type) (fd int, err error) {
+	if o.pinned {
+		err = o.byLink(func(proc int, link string) error {
+			fd, err = openat(proc, link, unix.O_RDONLY|unix.O_CLOEXEC)
+			return err
+		})
+		return fd, err
+	}
 	if typ == tree.Dir {
 		return openat(o.fd, o.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 	}
@@ -205,6 +231,9 @@ func (o *object) unprotect() error {
 	}
 	if st.Type != tree.File && st.Type != tree.Dir {
 		return nil
+	}
+	if o.name == "" && !o.pinned {
+		return changeFlags(o.fd, 0, protectFlags)
 	}
 	fd, err := o.openSelf(st.Type)
 	if err != nil {
@@ -229,23 +258,15 @@ func mknodat(dirfd int, name string, mode uint32, dev uint64) error {
 	return unix.Mknodat(dirfd, name, mode, int(dev))
 }
 
-func preallocate(fd int, off, n int64) error {
-	return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, off, n)
-}
-
-func punchHole(fd int, off, n int64) error {
-	return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n)
-}
-
 func syncFile(fd int) error {
 	err := unix.Fsync(fd)
 	if errors.Is(err, unix.EINVAL) {
-		return nil // nothing behind it to sync to
+		return nil // nothing to sync
 	}
 	return err
 }
 
-// timesOf is the argument of utimensat: access time (left alone when the node has none) and modification time.
+// timesOf returns the argument of utimensat. The access time is left alone if the node has none.
 func timesOf(mtime tree.Time, atime *tree.Time) []unix.Timespec {
 	ts := make([]unix.Timespec, 2)
 	ts[0].Nsec = omitTime
@@ -256,8 +277,7 @@ func timesOf(mtime tree.Time, atime *tree.Time) []unix.Timespec {
 	return ts
 }
 
-// setTimespec fills the fields of a Timespec, whose width differs between machines: on 32-bit ones the library has the
-// calls that end in 2038. What does not fit comes out wrong and is told by verify.
+// setTimespec fills a Timespec, whose fields have 32 bits on some machines. verify reports times that do not fit.
 func setTimespec[S, N ~int32 | ~int64](sec *S, nsec *N, t tree.Time) {
 	*sec, *nsec = S(t.Sec), N(t.Nsec)
 }

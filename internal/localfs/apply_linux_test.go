@@ -183,7 +183,7 @@ func TestManyAndLargeXattrs(t *testing.T) {
 	}
 }
 
-func TestUnprivilegedRestoreTellsWhatIsMissing(t *testing.T) {
+func TestUnprivilegedRestoreReportsWhatIsMissing(t *testing.T) {
 	if !asNobody(t) {
 		return
 	}
@@ -243,13 +243,13 @@ func TestTimesOverTheWholeRange(t *testing.T) {
 		{}, {Sec: -1, Nsec: 999_999_999}, {Sec: 1<<31 - 1, Nsec: 1}, {Sec: 1 << 31}, {Sec: 1 << 33, Nsec: 2},
 	} {
 		if at.Sec > 1<<31-1 && strconv.IntSize == 32 {
-			continue // told below
+			continue // reported below
 		}
 		n.ModTime, n.Access = at, &at
 		require.Empty(t, d.Apply("f", n, ApplyOptions{}))
 		require.Equal(t, n, nodeOf(t, d, "f"))
 	}
-	// What the file system cannot hold is told, not swallowed.
+	// A value that the file system cannot store is reported.
 	n.ModTime = tree.Time{Sec: 1 << 60}
 	ps := d.Apply("f", n, ApplyOptions{})
 	var st Stat

@@ -23,8 +23,8 @@ import (
 func batches(t *testing.T) map[string]*Batch {
 	t.Helper()
 	list := map[string]*Batch{"singly": NewBatch(false), "together": NewBatch(true)}
-	require.Equal(t, 1, list["singly"].Most())
-	if list["together"].Most() == 1 {
+	require.Equal(t, 1, list["singly"].MaxFiles())
+	if list["together"].MaxFiles() == 1 {
 		t.Log("no io_uring here: only the way beside it is tested")
 	}
 	for _, b := range list {
@@ -41,10 +41,10 @@ type outcome struct {
 }
 
 // readNamed opens the named files, lets something happen to them, and reads them together, expecting as much as expect
-// says of each. What is behind the room of a file must not be touched.
+// says of each. What is behind the buffer of a file must not be touched.
 func readNamed(t *testing.T, b *Batch, d *Dir, names []string, expect func(f *File) uint64, meanwhile func()) map[string]outcome {
 	t.Helper()
-	found, files, opened := map[string]outcome{}, []Whole(nil), []string(nil)
+	found, files, opened := map[string]outcome{}, []BatchFile(nil), []string(nil)
 	at := 0
 	for _, name := range names {
 		f, err := b.Open(d, name, Known{})
@@ -53,25 +53,25 @@ func readNamed(t *testing.T, b *Batch, d *Dir, names []string, expect func(f *Fi
 			continue
 		}
 		size := min(expect(f), 300<<10)
-		files = append(files, Whole{File: f, Size: size, At: at})
+		files = append(files, BatchFile{File: f, Size: size, At: at})
 		opened = append(opened, name)
 		at += int(size) + 2
 	}
-	room := make([]byte, at)
+	buffer := make([]byte, at)
 	for i := range files {
-		room[files[i].At+int(files[i].Size)+1] = 0xA5
+		buffer[files[i].At+int(files[i].Size)+1] = 0xA5
 	}
 	if meanwhile != nil {
 		meanwhile()
 	}
-	b.ReadWhole(room, files)
+	b.ReadWhole(buffer, files)
 	for i, w := range files {
-		o := outcome{n: w.N, content: string(room[w.At : w.At+w.N])}
+		o := outcome{n: w.N, content: string(buffer[w.At : w.At+w.N])}
 		if w.Err != nil {
 			o.err = w.Err.Error()
 		}
 		found[opened[i]] = o
-		require.Equal(t, byte(0xA5), room[w.At+int(w.Size)+1])
+		require.Equal(t, byte(0xA5), buffer[w.At+int(w.Size)+1])
 		b.Done(w.File)
 	}
 	return found
@@ -166,8 +166,8 @@ func TestBatchesReadAlikeWhatChanged(t *testing.T) {
 	}
 }
 
-// Files may be written to while they are read: then any mixture may come of it, but no error, and not more than there is
-// room for.
+// Files may be written to while they are read: any mixture of contents may result, but no error, and not more than the
+// buffer holds.
 func TestBatchesReadWhatIsBeingWritten(t *testing.T) {
 	for kind, b := range batches(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestBatchIsOneOperation(t *testing.T) {
 			after := gate.Stats()
 			require.EqualValues(t, total, after.Moved.Read-before.Moved.Read)
 			want := 100
-			if d.host.async.Load() != 0 && b.Most() > 1 {
+			if d.host.nonBlocking.Load() != 0 && b.MaxFiles() > 1 {
 				want = 2 // of 64 and of 36 files
 			}
 			require.EqualValues(t, want, after.Operations-before.Operations)
@@ -226,7 +226,7 @@ func TestBatchIsOneOperation(t *testing.T) {
 	}
 }
 
-// Inside a window a batch is no larger than the largest I/O, and every byte is told.
+// Under a limit, a batch is no larger than the largest I/O, and every byte is accounted.
 func TestBatchIsBoundedInsideAWindow(t *testing.T) {
 	for kind, b := range batches(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestBatchIsBoundedInsideAWindow(t *testing.T) {
 			require.EqualValues(t, total, after.Moved.Read-before.Moved.Read)
 			// One by one: each is an operation of its own, those of 200 000 and 131 072 bytes are two.
 			want := 13
-			if d.host.async.Load() != 0 && b.Most() > 1 {
+			if d.host.nonBlocking.Load() != 0 && b.MaxFiles() > 1 {
 				want = 1 + 2 + 1 + 2 + 1 // the first three fill one, the last five fit one
 			}
 			require.EqualValues(t, want, after.Operations-before.Operations)
@@ -274,22 +274,22 @@ func TestBatchThatIsCalledOff(t *testing.T) {
 			for _, name := range names {
 				write(t, path+"/"+name, name)
 			}
-			var files []Whole
+			var files []BatchFile
 			for i, name := range names {
 				f, err := b.Open(d, name, Known{})
 				require.NoError(t, err)
-				files = append(files, Whole{File: f, Size: 1, At: 2 * i})
+				files = append(files, BatchFile{File: f, Size: 1, At: 2 * i})
 			}
 			cancel(why)
-			room := make([]byte, 6)
-			b.ReadWhole(room, files)
+			buffer := make([]byte, 6)
+			b.ReadWhole(buffer, files)
 			for _, w := range files {
 				require.ErrorIs(t, w.Err, ErrStopped)
 				require.ErrorIs(t, w.Err, why)
 				require.Zero(t, w.N)
 				b.Done(w.File)
 			}
-			require.Equal(t, make([]byte, 6), room, "nothing was read")
+			require.Equal(t, make([]byte, 6), buffer, "nothing was read")
 			_, err := b.Open(d, "a", Known{})
 			require.ErrorIs(t, err, ErrStopped)
 		})
@@ -337,7 +337,7 @@ func TestBatchLeavesThePageCacheAsFound(t *testing.T) {
 	}
 }
 
-// A file system whose reads must be waited for is read one by one, without threads of the kernel's.
+// A file system with blocking reads is read one by one, without threads of the kernel's.
 func TestBatchOfAFileSystemThatBlocks(t *testing.T) {
 	b := NewBatch(true)
 	defer b.Close()
@@ -347,7 +347,7 @@ func TestBatchOfAFileSystemThatBlocks(t *testing.T) {
 		require.Empty(t, o.err, name)
 		require.NotZero(t, o.n, name)
 	}
-	require.Zero(t, d.host.async.Load())
+	require.Zero(t, d.host.nonBlocking.Load())
 }
 
 func TestBatchOpensWithoutMemory(t *testing.T) {

@@ -94,10 +94,10 @@ func BenchmarkXattrs(b *testing.B) {
 	}
 }
 
-// BenchmarkReadSmall reads the files of up to 4 KiB below the directory that TIDEMARK_BENCH_TREE names, which are not in
-// memory: by so many goroutines one file after the other, and by as many that read those of a directory together, in turns.
-// The metrics are of reading together: x-singly is the median of the ratios of both times, cpu-ns the processors' time for
-// a file, and singly-cpu-ns that of the other way.
+// BenchmarkReadSmall reads the uncached files of up to 4 KiB below the directory that TIDEMARK_BENCH_TREE names. It
+// alternates between goroutines that read one file after the other, and as many that read the files of a directory
+// together. The metrics are of reading together: x-singly is the median of the ratios of both times, cpu-ns the
+// processors' time for a file, and singly-cpu-ns that of the other way.
 //
 //	TIDEMARK_BENCH_TREE=/usr go test ./internal/localfs -run - -bench ReadSmall -benchtime 5x
 func BenchmarkReadSmall(b *testing.B) {
@@ -179,10 +179,10 @@ func readSmall(b *testing.B, dirs []smallDir, readers int, together bool) (files
 	start, before := time.Now(), used()
 	for range readers {
 		group.Go(func() {
-			batch, room := NewBatch(together), make([]byte, 1<<20)
+			batch, buffer := NewBatch(together), make([]byte, 1<<20)
 			defer batch.Close()
 			for d := range work {
-				if err := readDir(batch, d, room); err != nil {
+				if err := readDir(batch, d, buffer); err != nil {
 					failures.Add(1)
 				}
 			}
@@ -207,24 +207,24 @@ func eachSmall(b *testing.B, d smallDir, do func(f *File)) {
 }
 
 // readDir does what a reader of a backup does with the small files of a directory.
-func readDir(batch *Batch, d smallDir, room []byte) error {
+func readDir(batch *Batch, d smallDir, buffer []byte) error {
 	dir, err := OpenDir(d.path)
 	if err != nil {
 		return err
 	}
 	defer dir.Release()
-	for names := range slices.Chunk(d.names, batch.Most()) {
-		var files []Whole
+	for names := range slices.Chunk(d.names, batch.MaxFiles()) {
+		var files []BatchFile
 		at := 0
 		for _, name := range names {
 			f, err := batch.Open(dir, name, Known{})
 			if err != nil {
 				return err
 			}
-			files = append(files, Whole{File: f, Size: f.Opened().Size, At: at})
+			files = append(files, BatchFile{File: f, Size: f.Opened().Size, At: at})
 			at += int(f.Opened().Size) + 1
 		}
-		batch.ReadWhole(room, files)
+		batch.ReadWhole(buffer, files)
 		for i := range files {
 			if files[i].Err != nil {
 				return files[i].Err

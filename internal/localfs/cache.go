@@ -2,27 +2,31 @@ package localfs
 
 import "sync/atomic"
 
-// The page cache is left as it was found: what others had in memory stays, what only we brought in goes. Nothing here is
-// an operation of the gate: asking makes no I/O, and to drop pages could only where somebody has written to them since
-// they were asked about.
+// Reading leaves the page cache as it was: pages of other programs stay, and pages that only the backup needed are
+// dropped. These calls are not operations of the gate, since they cause no I/O.
 
-// cacheSegments is how many parts of a file are told apart: as many as fit one word, so that the memory of it does not
-// grow with the file.
+// cacheSegments is the number of parts of a file that are tracked: one bit each in a word.
 const cacheSegments = 64
 
-// smallFile is the size below which the pages of a file are left where it is not known whether they were there before:
-// evicting somebody's hot configuration file costs more than a few pages of ours.
+// smallFile is the size below which pages stay cached if their previous state is unknown: evicting a file in use costs
+// more than a few extra pages.
 const smallFile = 1 << 20
 
-// cacheMark remembers which segments of a file had no page in memory.
+// cachePages counts cached pages of a file.
+type cachePages struct {
+	held  uint64
+	dirty uint64 // of these, pages not yet on disk
+}
+
+// cacheMark records which segments of a file were not cached.
 type cacheMark struct {
 	noted   atomic.Bool
 	segment int64         // bytes per segment
-	cold    atomic.Uint64 // bit i: segment i had no page in memory
+	cold    atomic.Uint64 // bit i: no page of segment i was cached
 }
 
-// NoteCache remembers what of the file is in memory. Call it before the first read of a file that will be passed to
-// DropCache; it costs one system call for a small file that is entirely in memory or entirely not, and at most 65.
+// NoteCache records what is cached. It must precede the first read of a file for which DropCache is called. It needs
+// one system call for a small file that is cached entirely or not at all, and at most 65.
 func (f *File) NoteCache() {
 	size := int64(f.opened.Size)
 	if size <= 0 || bypassCache(f.fd, size) {
@@ -33,7 +37,7 @@ func (f *File) NoteCache() {
 	if segment < smallFile {
 		segment = smallFile
 	}
-	all, ok := f.cached(0, size)
+	all, ok := f.ProbeCache()
 	if !ok {
 		return
 	}
@@ -56,13 +60,33 @@ func (f *File) NoteCache() {
 	f.cache.noted.Store(true)
 }
 
-// InMemory counts the pages of the file that are in memory, those that were asked for and are still on their way included;
-// false where the system does not tell.
-func (f *File) InMemory() (pages uint64, known bool) { return f.cached(0, int64(f.opened.Size)) }
+// ProbeCache updates Dirty and returns the number of cached pages; false where the system does not report it. It must
+// precede the first read. ReadWhole, Batch.ReadWhole and NoteCache call it.
+func (f *File) ProbeCache() (held uint64, known bool) {
+	if f.opened.Size == 0 {
+		return 0, false
+	}
+	pages, known := f.pages(0, int64(f.opened.Size))
+	f.dirty = pages.dirty > 0
+	return pages.held, known
+}
 
-// DropCache takes the pages of a range that was read out of memory again, except where NoteCache saw that somebody else
-// had them there before. Without NoteCache, or on a kernel without cachestat, small files are left alone and ranges of
-// large ones are dropped.
+// Dirty reports whether the file had pages that were not yet on disk when it was probed. A program with a mapping can
+// change such a page without a new change time, which only the first write to a clean page sets. It is false where the
+// system does not report it, as on tmpfs.
+func (f *File) Dirty() bool { return f.dirty }
+
+func (f *File) cached(off, n int64) (uint64, bool) {
+	pages, known := f.pages(off, n)
+	return pages.held, known
+}
+
+// CachedPages counts the cached pages of the file, including those being read; false where the system does not report
+// it.
+func (f *File) CachedPages() (pages uint64, known bool) { return f.cached(0, int64(f.opened.Size)) }
+
+// DropCache drops the pages of a range, except segments that NoteCache found cached. Without NoteCache, or without
+// cachestat, only ranges of large files are dropped.
 func (f *File) DropCache(off, n int64) {
 	if n <= 0 {
 		return
@@ -82,7 +106,7 @@ func (f *File) DropCache(off, n int64) {
 		i := at / segment
 		end := min((i+1)*segment, off+n)
 		if i >= cacheSegments {
-			return // past what was there when it was noted
+			return // beyond the size that NoteCache saw
 		}
 		if cold&(1<<i) != 0 {
 			f.drop(at, end-at)

@@ -7,21 +7,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
-// content is the data of an open file, behind the gate of its device.
+// content is the data of an open file, read and written through its I/O gate.
 type content struct {
 	fd      int
-	door    Door
-	bounded atomic.Bool // the kernel was told to read no more than it is asked for
+	ioctx   IOContext
+	bounded atomic.Bool // readahead is off
 
-	isDirect bool // whatever is read comes from the device, and is aligned; only while a Batch reads it
+	isDirect bool // reads bypass the page cache and must be aligned; only within a Batch
 }
 
-// readFull reads until p is full, the file ends (io.EOF), or an error.
+// readFull fills p; io.EOF at the end of the file.
 func (c *content) readFull(p []byte, off int64) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -37,9 +36,9 @@ func (c *content) readFull(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// readSome is one call, of as much as the gate allows.
+// readSome makes one call, within the limit of the gate.
 func (c *content) readSome(p []byte, off int64) (int, error) {
-	grant, err := c.door.begin(iopolicy.Read, len(p))
+	grant, err := c.ioctx.begin(iopolicy.Read, len(p))
 	if err != nil {
 		return 0, err
 	}
@@ -50,7 +49,6 @@ func (c *content) readSome(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// pread is one call. It returns no negative number.
 func pread(fd int, p []byte, off int64) (n int, err error) {
 	err = retry(func() (err error) {
 		n, err = unix.Pread(fd, p, off)
@@ -59,17 +57,16 @@ func pread(fd int, p []byte, off int64) (n int, err error) {
 	return max(n, 0), err
 }
 
-// bound turns the kernel's reading ahead off as long as reads are bounded, which it would defeat: asked for 128 KiB, it
-// may fetch megabytes.
+// bound turns readahead off while the gate limits reads. Readahead would fetch megabytes for a read of 128 KiB.
 func (c *content) bound(on bool) {
 	if c.bounded.Load() != on && c.bounded.Swap(on) != on {
 		pages.ReadAhead(c.fd, !on)
 	}
 }
 
-// setDirect makes all reads of c direct, or none, and reports whether they are as they should be.
+// setDirect switches direct reads, and reports whether that worked.
 func (c *content) setDirect(on bool) bool {
-	if c.isDirect != on && disk.Direct(c.fd, on) == nil {
+	if c.isDirect != on && setDirectFlag(c.fd, on) == nil {
 		c.isDirect = on
 	}
 	return c.isDirect == on
@@ -91,33 +88,27 @@ func (c *content) writeFull(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// writeSome is one call, of as much as the gate allows. What is bounded is on the device before the next operation begins:
-// left in memory, it would be bounded now and come all at once later.
+// writeSome makes one call, within the limit of the gate. Under a limit, the data is sent to the device before the next
+// operation; left in memory, it would be written later all at once.
 func (c *content) writeSome(p []byte, off int64) (int, error) {
-	grant, err := c.door.begin(iopolicy.Write, len(p))
+	grant, err := c.ioctx.begin(iopolicy.Write, len(p))
 	if err != nil {
 		return 0, err
 	}
 	p = p[:cut(off, len(p), grant.Max)]
-	n := 0
-	err = retry(func() (err error) {
-		n, err = unix.Pwrite(c.fd, p, off)
-		return err
-	})
-	n = max(n, 0)
-	if err == nil && (grant.Max > 0 || c.door.Yields()) {
+	n, err := pwrite(c.fd, p, off)
+	if err == nil && (grant.Max > 0 || c.ioctx.Yields()) {
 		err = pages.Push(c.fd, off, int64(n), grant.Max > 0)
 	}
 	grant.End(n)
 	return n, err
 }
 
-// status is one operation on the open file itself.
 func (c *content) status(st *Stat) error {
-	return c.door.once(iopolicy.Metadata, func() error { return fstat(c.fd, st) })
+	return c.ioctx.do(iopolicy.Metadata, func() error { return fstat(c.fd, st) })
 }
 
-// close closes the file, which waits for no gate: a descriptor is given back whatever happens.
+// close does not wait for the gate.
 func (c *content) close() error {
 	fd := c.fd
 	c.fd = -1

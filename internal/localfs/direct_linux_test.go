@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/internal/localfs/ring"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
@@ -25,17 +24,17 @@ func directly(t *testing.T, d *Dir, path string) *Batch {
 	f, err := b.Open(d, "probe", Known{})
 	require.NoError(t, err)
 	defer b.Done(f)
-	if b.Most() == 1 || !f.async() || !mayDirect(f) {
+	if b.MaxFiles() == 1 || !f.canWait() || !mayDirect(f) {
 		t.Skip("nothing is read directly here: there is no io_uring, or the file system is not one of those meant")
 	}
 	chill(t, path+"/probe") // to find this out may have begun to fetch it
 	if n, ok := f.cached(0, 7); !ok || n > 0 {
-		t.Skip("the system does not tell what is in memory, or does not let go of it")
+		t.Skip("the system does not report what is in memory, or does not evict it")
 	}
 	return b
 }
 
-func mayDirect(f *File) bool { return f.host.direct.Read(f.opened.Dev, f.fd, f.Confirm) }
+func mayDirect(f *File) bool { return f.host.directSupport.supports(f.opened.Dev, f.fd, f.Confirm) }
 
 // cold writes a file and lets nothing of it stay in memory.
 func cold(t *testing.T, path string, content []byte) {
@@ -64,8 +63,8 @@ func (b *Batch) directs() (n int) {
 }
 
 var directSizes = []int{
-	1, 60, 511, 512, 513, disk.Unit - 1, disk.Unit, disk.Unit + 1, 2*disk.Unit - 1, 2 * disk.Unit,
-	disk.MostRead - 1, disk.MostRead, disk.MostRead + 1, 3 * disk.MostRead,
+	1, 60, 511, 512, 513, directUnit - 1, directUnit, directUnit + 1, 2*directUnit - 1, 2 * directUnit,
+	maxDirectRead - 1, maxDirectRead, maxDirectRead + 1, 3 * maxDirectRead,
 }
 
 func TestDirectReadsAreThoseOfTheCache(t *testing.T) {
@@ -76,12 +75,12 @@ func TestDirectReadsAreThoseOfTheCache(t *testing.T) {
 		full := filepath.Join(path, name)
 		cold(t, full, content)
 		want := outcome{n: size, content: string(content)}
-		// Two, since one alone is nobody's batch.
+		// Two, since a single file is not read as a batch.
 		cold(t, full+" too", content)
 		got := readNamed(t, b, d, []string{name, name + " too"}, asOpened, nil)
 		require.Equal(t, map[string]outcome{name: want, name + " too": want}, got)
 		direct := 0
-		if size < disk.MostRead {
+		if size < maxDirectRead {
 			direct = 2
 		}
 		require.Equal(t, direct, b.directs(), name)
@@ -127,20 +126,20 @@ func TestNothingIsReadDirectlyThatMustNotBe(t *testing.T) {
 	}
 	read()
 	require.Equal(t, 2, b.directs())
-	b.KeepToCache()
+	b.NoDirectReads()
 	read()
 	require.Zero(t, b.directs())
-	b.cached = false
+	b.noDirect = false
 
 	for _, name := range names {
 		chill(t, filepath.Join(path, name))
 	}
-	var files []Whole
+	var files []BatchFile
 	for i, name := range names {
 		f, err := b.Open(d, name, Known{})
 		require.NoError(t, err)
 		defer b.Done(f)
-		files = append(files, Whole{File: f, Size: 1, At: 2 * i})
+		files = append(files, BatchFile{File: f, Size: 1, At: 2 * i})
 	}
 	require.Len(t, b.prepare(files, 128<<10), 2)
 	require.Zero(t, b.directs(), "inside a window every byte is counted")
@@ -154,7 +153,7 @@ func TestDirectReadsKeepToTheirMemory(t *testing.T) {
 	b := directly(t, d, path)
 	names, want := []string(nil), map[string]outcome{}
 	for i := range 2*batchFiles + 10 {
-		name, content := fmt.Sprint(i), testkit.Noise(uint64(i), 3*disk.Unit+100)
+		name, content := fmt.Sprint(i), testkit.Noise(uint64(i), 3*directUnit+100)
 		cold(t, filepath.Join(path, name), content)
 		names = append(names, name)
 		want[name] = outcome{n: len(content), content: string(content)}
@@ -166,7 +165,7 @@ func TestDirectReadsKeepToTheirMemory(t *testing.T) {
 		chill(t, filepath.Join(path, name))
 	}
 	got := readNamed(t, b, d, names[:batchFiles], asOpened, nil)
-	require.Equal(t, disk.Room/(4*disk.Unit), b.directs())
+	require.Equal(t, directBufferSize/(4*directUnit), b.directs())
 	for name, o := range got {
 		require.Equal(t, want[name], o)
 	}
@@ -177,8 +176,8 @@ func TestDirectReadsOfWhatChanged(t *testing.T) {
 	d, path := openTemp(t)
 	b := directly(t, d, path)
 	for was, is := range map[int]int{
-		100: 5000, 5000: 100, disk.Unit: disk.Unit + 1, disk.Unit - 1: disk.Unit, 7000: 0, 20: 100_000, 8192: 4096, 4097: 4096,
-		disk.MostRead - 1: 4 * disk.MostRead, 300: 300,
+		100: 5000, 5000: 100, directUnit: directUnit + 1, directUnit - 1: directUnit, 7000: 0, 20: 100_000, 8192: 4096, 4097: 4096,
+		maxDirectRead - 1: 4 * maxDirectRead, 300: 300,
 	} {
 		t.Run(fmt.Sprintf("%d to %d", was, is), func(t *testing.T) {
 			names := []string{"a", "b", "c"}
@@ -206,7 +205,7 @@ func TestDirectReadsAreMadeGood(t *testing.T) {
 	b := directly(t, d, path)
 	content := testkit.Noise(3, 6000)
 	for name, came := range map[string]ring.Read{
-		"nothing": {}, "an odd part": {N: 100}, "a block": {N: disk.Unit}, "all but a byte": {N: 5999}, "all": {N: 6000},
+		"nothing": {}, "an odd part": {N: 100}, "a block": {N: directUnit}, "all but a byte": {N: 5999}, "all": {N: 6000},
 		"EINTR": {Err: unix.EINTR}, "EAGAIN": {Err: unix.EAGAIN}, "EINVAL": {Err: unix.EINVAL}, "not asked": {Err: ring.ErrUnread},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,58 +213,58 @@ func TestDirectReadsAreMadeGood(t *testing.T) {
 			f, err := b.Open(d, "f", Known{})
 			require.NoError(t, err)
 			defer b.Done(f)
-			w, room := Whole{File: f, Size: 6000, At: 1}, make([]byte, 6003)
-			room[6002] = 0xA5
-			files := b.prepare([]Whole{w}, 0)
+			w, buffer := BatchFile{File: f, Size: 6000, At: 1}, make([]byte, 6003)
+			buffer[6002] = 0xA5
+			files := b.prepare([]BatchFile{w}, 0)
 			require.Equal(t, 1, b.directs())
 			require.True(t, f.isDirect)
 			copy(b.reads[0].Into, content)
 			b.reads[0].N, b.reads[0].Err = came.N, came.Err
-			files[0].take(&b.reads[0], room)
+			files[0].finish(&b.reads[0], buffer)
 			require.NoError(t, files[0].Err)
 			require.Equal(t, 6000, files[0].N)
-			require.True(t, bytes.Equal(content, room[1:6001]))
-			require.Equal(t, byte(0xA5), room[6002])
+			require.True(t, bytes.Equal(content, buffer[1:6001]))
+			require.Equal(t, byte(0xA5), buffer[6002])
 			for range 2 { // as a file that has changed is read once more
-				n, err := f.ReadWhole(room[1:], 6000)
+				n, err := f.ReadWhole(buffer[1:], 6000)
 				require.NoError(t, err)
-				require.True(t, bytes.Equal(content, room[1:1+n]))
+				require.True(t, bytes.Equal(content, buffer[1:1+n]))
 				require.False(t, f.isDirect)
 			}
 			require.Equal(t, came.Err == unix.EINVAL, !mayDirect(f))
-			f.host.direct = disk.Systems{}
+			f.host.directSupport = directSupport{}
 		})
 	}
 }
 
-// A file system that says it reads directly and does not is asked no second time.
+// A file system that wrongly claims direct reads is tried only once.
 func TestDirectReadsRefused(t *testing.T) {
 	d, path := openTemp(t)
 	b := directly(t, d, path)
-	var files []Whole
+	var files []BatchFile
 	for i, name := range []string{"a", "b", "c"} {
 		cold(t, filepath.Join(path, name), []byte(name))
 		f, err := b.Open(d, name, Known{})
 		require.NoError(t, err)
 		defer b.Done(f)
-		files = append(files, Whole{File: f, Size: 1, At: 2 * i})
+		files = append(files, BatchFile{File: f, Size: 1, At: 2 * i})
 	}
-	room := make([]byte, 6)
+	buffer := make([]byte, 6)
 	files = b.prepare(files, 0)
 	require.Equal(t, 3, b.directs())
 	for i := range b.reads {
 		r := &b.reads[i]
 		r.Into, r.Len = r.Into[1:], r.Len-1 // no disk takes such an address
 	}
-	b.ring.Read(room, b.reads)
+	b.ring.Read(buffer, b.reads)
 	for i := range files {
 		require.ErrorIs(t, b.reads[i].Err, unix.EINVAL)
-		files[i].take(&b.reads[i], room)
+		files[i].finish(&b.reads[i], buffer)
 		require.NoError(t, files[i].Err)
 		require.Equal(t, 1, files[i].N)
 		chill(t, filepath.Join(path, "abc"[i:i+1]))
 	}
-	require.Equal(t, "a\x00b\x00c\x00", string(room))
+	require.Equal(t, "a\x00b\x00c\x00", string(buffer))
 	b.prepare(files, 0)
 	require.Zero(t, b.directs())
 }
@@ -291,7 +290,7 @@ func TestDescriptorsThatCannotBeDirect(t *testing.T) {
 	require.Positive(t, n)
 }
 
-// What was said when the file was opened stays so.
+// The properties found at open stay.
 func TestDirectKeepsTheAccessTime(t *testing.T) {
 	d, path := openTemp(t)
 	directly(t, d, path)

@@ -11,36 +11,37 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// File is a regular file opened for reading. ReadAt, Stat, Facts, Extents and DropCache may be called from several
-// goroutines; Read has a position and may not. It exports no descriptor, so no read goes past this package.
+// File is a regular file opened for reading. ReadAt, Stat, Facts, Extents and DropCache are safe for concurrent use;
+// Read is not. It exports no descriptor, so all reads pass the gate.
 type File struct {
 	content
 	pos      int64
 	opened   Stat
-	presumed bool // opened is what was known; nobody has looked yet
+	presumed bool // opened holds what was known; there was no fstat
 	host     *host
 	cache    cacheMark
+	dirty    bool
 }
 
-// OpenFile opens the regular file name for reading, without following a symbolic link, without waiting for the other
-// end of a fifo and, where the system allows, without touching the access time. Anything but a regular file is
-// ErrNotRegular.
+// OpenFile opens the regular file name for reading. It follows no symbolic link, does not block on a fifo and, where
+// permitted, keeps the access time. Anything but a regular file is ErrNotRegular.
 func (d *Dir) OpenFile(name string) (*File, error) {
 	return new(Batch).Open(d, name, Known{})
 }
 
-// Expect says how many files are about to be opened in d, so that what pays only for several is done for the first.
-func (d *Dir) Expect(files int) { d.again.Expect(files) }
+// Expect announces how many files will be opened in d, so that preparations that pay for several are made for the
+// first.
+func (d *Dir) Expect(files int) { d.noDev.expect(files) }
 
-// openInto makes f, which is not open, the file that OpenFile would return.
+// openInto opens name into f, which is closed.
 func (d *Dir) openInto(f *File, name string, known Known) error {
 	if err := checkName(name); err != nil {
-		return failed("open", name, err)
+		return wrap("open", name, err)
 	}
-	*f = File{content: content{fd: -1, door: d.door}, host: d.host}
-	grant, err := d.door.begin(iopolicy.Metadata, 0)
+	*f = File{content: content{fd: -1, ioctx: d.ioctx}, host: d.host}
+	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
 	if err != nil {
-		return failed("open", name, err)
+		return wrap("open", name, err)
 	}
 	fd, presumed, err := d.openKnown(name, known, &f.opened)
 	grant.End(0)
@@ -50,14 +51,14 @@ func (d *Dir) openInto(f *File, name string, known Known) error {
 		return nil
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV),
 		errors.Is(err, unix.EOPNOTSUPP):
-		// A symbolic link; a socket or a device without driver; a socket on macOS.
+		// A symbolic link; a socket or a device without a driver; a socket on macOS.
 		return fmt.Errorf("open %q: %w (%w)", name, ErrNotRegular, err)
 	default:
-		return failed("open", name, err)
+		return wrap("open", name, err)
 	}
 }
 
-// fstatRegular fills st and refuses what is not a regular file.
+// fstatRegular fills st, and returns an error unless it is a regular file.
 func fstatRegular(fd int, st *Stat) error {
 	if err := fstat(fd, st); err != nil {
 		return err
@@ -68,14 +69,13 @@ func fstatRegular(fd int, st *Stat) error {
 	return nil
 }
 
-// Opened returns what Stat told at the moment of opening: the "before" of noticing a change, without another call. While
-// the file is presumed to be a known one, it is what was known of that.
+// Opened returns the status at the time of opening. For a presumed file it is what was known.
 func (f *File) Opened() *Stat { return &f.opened }
 
-// Bound returns how many bytes the gate lets through at once at the moment; 0: any number.
-func (f *File) Bound() int { return f.door.Pass.Bound() }
+// MaxIO returns how many bytes the gate admits at once at present; 0: no limit.
+func (f *File) MaxIO() int { return f.ioctx.Pass.Bound() }
 
-// Stat tells about the file now, also when its name is gone.
+// Stat returns the present status of the file, even if its name is gone.
 func (f *File) Stat() (Stat, error) {
 	var st Stat
 	if err := f.status(&st); err != nil {
@@ -84,26 +84,26 @@ func (f *File) Stat() (Stat, error) {
 	return st, nil
 }
 
-// Facts are what a file is beside its content.
+// Facts is the metadata of a file.
 type Facts struct {
 	Stat
-	Xattrs   []tree.Xattr // as File.Xattrs tells them
-	XattrErr error        // then Xattrs is what could be read
-	Flags    uint64       // as File.Flags tells them
+	Xattrs   []tree.Xattr // as File.Xattrs returns them
+	XattrErr error        // then Xattrs is incomplete
+	Flags    uint64       // as File.Flags returns them
 	FlagErr  error
 }
 
-// Facts tells all about the file now, as one operation. Stat comes last, so that a change of anything else that happens
-// meanwhile shows in its ctime. The error is that of Stat, or says that nothing was asked.
+// Facts reads all metadata as one operation. The status is read last, so its ctime reveals any other change meanwhile.
+// The error is that of Stat or of the gate.
 func (f *File) Facts() (all Facts, err error) {
-	err = f.door.once(iopolicy.Metadata, func() (err error) {
+	err = f.ioctx.do(iopolicy.Metadata, func() (err error) {
 		all, err = f.facts()
 		return err
 	})
 	return all, err
 }
 
-// facts is Facts behind no gate: all this is one operation.
+// facts is Facts without a gate.
 func (f *File) facts() (all Facts, err error) {
 	same := File{content: content{fd: f.fd}, host: f.host}
 	all.Xattrs, all.XattrErr = same.Xattrs()
@@ -112,10 +112,10 @@ func (f *File) facts() (all Facts, err error) {
 	return all, err
 }
 
-// ReadAt fills p from offset off. It returns less than len(p) only together with an error, io.EOF at the end.
+// ReadAt fills p from offset off. It returns less than len(p) only with an error, io.EOF at the end.
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.readFull(p, off) }
 
-// Read reads on from where the last Read ended.
+// Read continues where the last Read ended.
 func (f *File) Read(p []byte) (int, error) {
 	n, err := f.readFull(p, f.pos)
 	f.pos += int64(n)
@@ -125,7 +125,6 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the file.
 func (f *File) Close() error {
 	if err := f.close(); err != nil {
 		return fmt.Errorf("close file: %w", err)
@@ -133,8 +132,9 @@ func (f *File) Close() error {
 	return nil
 }
 
-// Extents splits the first size bytes of the file into data and holes, in order and without gaps; a trailing hole is
-// told too. Where the file system cannot tell, everything is data. An error from yield ends the walk and is returned.
+// Extents splits the first size bytes of the file into data and holes, in order and without gaps, including a final
+// hole. Where the file system does not report holes, everything is data. An error of yield ends the walk and is
+// returned.
 func (f *File) Extents(size uint64, yield func(off, n uint64, hole bool) error) error {
 	for off := uint64(0); off < size; {
 		data, err := f.seek(off, unix.SEEK_DATA)
@@ -155,7 +155,7 @@ func (f *File) Extents(size uint64, yield func(off, n uint64, hole bool) error) 
 		}
 		end, err := f.seek(off, unix.SEEK_HOLE)
 		if err == unix.ENXIO || err == nil && end <= off {
-			end = size // it shrank meanwhile: reading finds out
+			end = size // the file shrank; reading detects that
 		} else if err != nil {
 			return fmt.Errorf("seek hole from %d: %w", off, err)
 		}
@@ -168,10 +168,10 @@ func (f *File) Extents(size uint64, yield func(off, n uint64, hole bool) error) 
 	return nil
 }
 
-// seek only asks: reading here is by pread, the position of the descriptor means nothing.
+// seek does not affect reads, which use pread.
 func (f *File) seek(off uint64, whence int) (uint64, error) {
 	var at int64
-	err := f.door.once(iopolicy.Metadata, func() (err error) {
+	err := f.ioctx.do(iopolicy.Metadata, func() (err error) {
 		at, err = unix.Seek(f.fd, int64(off), whence)
 		return err
 	})

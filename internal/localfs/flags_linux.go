@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Inode flags as FS_IOC_GETFLAGS tells them (linux/fs.h); the library does not name them.
+// Inode flags of FS_IOC_GETFLAGS (linux/fs.h), which the library does not name.
 const (
 	flagSecureDelete = 0x00000001
 	flagUndelete     = 0x00000002
@@ -32,21 +32,21 @@ const (
 	flagCaseFold     = 0x40000000
 
 	protectFlags = flagImmutable | flagAppend
-	// What must be on an object before its content is.
+	// Flags that must be set before the content.
 	beforeContent = flagCompress | flagNoCompress | flagNoCow | flagDax | flagCaseFold
 	keptFlags     = beforeContent | protectFlags | flagSecureDelete | flagUndelete | flagSync | flagNoDump | flagNoAtime |
 		flagJournalData | flagNoTail | flagDirSync | flagTopDir | flagProjInherit
 )
 
-// Flags returns the inode flags of the entry name (of the directory, when name is "."): those that chattr can set. The
-// others (extents, inline data, encrypted, verity, ...) describe how the file system keeps the object, which another
-// does in its own way. Only files and directories have flags; for the rest, and where the file system has none, it is 0.
+// Flags returns the inode flags of the entry name, or of the directory if name is ".", that chattr can set. The others
+// (extents, inline data, encrypted, verity, ...) describe how the file system stores the object. Only files and
+// directories have flags.
 func (d *Dir) Flags(name string, typ tree.Type) (uint64, error) {
 	if err := checkNameOrSelf(name); err != nil {
-		return 0, failed("read flags of", name, err)
+		return 0, wrap("read flags of", name, err)
 	}
 	if name == "." {
-		return d.door.readFlags(d.fd, name)
+		return d.ioctx.readFlags(d.fd, name)
 	}
 	switch typ {
 	case tree.Dir:
@@ -55,26 +55,26 @@ func (d *Dir) Flags(name string, typ tree.Type) (uint64, error) {
 			return 0, err
 		}
 		defer child.Release()
-		return d.door.readFlags(child.fd, name)
+		return d.ioctx.readFlags(child.fd, name)
 	case tree.File:
 		f, err := d.OpenFile(name)
 		if err != nil {
 			return 0, err
 		}
 		defer f.Close()
-		return d.door.readFlags(f.fd, name)
+		return d.ioctx.readFlags(f.fd, name)
 	}
 	return 0, nil
 }
 
 // Flags returns the inode flags of the open file, as Dir.Flags does.
-func (f *File) Flags() (uint64, error) { return f.door.readFlags(f.fd, "") }
+func (f *File) Flags() (uint64, error) { return f.ioctx.readFlags(f.fd, "") }
 
-// readFlags reads those of an open file or directory as one operation.
-func (d *Door) readFlags(fd int, name string) (uint64, error) {
+// readFlags reads the flags of an open file or directory as one operation.
+func (d *IOContext) readFlags(fd int, name string) (uint64, error) {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
-		return 0, failed("read flags of", name, err)
+		return 0, wrap("read flags of", name, err)
 	}
 	flags, err := getFlags(fd)
 	grant.End(0)
@@ -82,18 +82,18 @@ func (d *Door) readFlags(fd int, name string) (uint64, error) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, failed("read flags of", name, err)
+		return 0, wrap("read flags of", name, err)
 	}
 	return uint64(flags & keptFlags), nil
 }
 
-// noFlags reports whether err is one of the ways in which file systems say that they have no inode flags.
+// noFlags reports whether err says that the file system has no inode flags.
 func noFlags(err error) bool {
 	return errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) ||
 		errors.Is(err, unix.EINVAL)
 }
 
-// getFlags reads all flags. The call is declared with a long and carries an int; some FUSE file systems do write a long.
+// getFlags reads all flags. The call carries an int, but some FUSE file systems write a long.
 func getFlags(fd int) (uint32, error) {
 	var flags [2]uint32
 	err := ioctl(fd, unix.FS_IOC_GETFLAGS, &flags)
@@ -107,10 +107,9 @@ func ioctl(fd int, request uintptr, flags *[2]uint32) error {
 	})
 }
 
-// changeFlags makes the flags inside mask those of want, except that it does not clear what only an empty object can
-// lose and the target's own policy gave it (a directory without copy-on-write hands that on). A file system refuses the
-// whole set for one flag that it does not know, so on failure each is tried alone, and the error names those that could
-// not be changed.
+// changeFlags sets the flags in mask to those of want. It does not clear flags of beforeContent that the target's
+// policy set, as a directory without copy-on-write does. A file system refuses all flags for an unknown one, so after a
+// failure each is set alone, and the error names those that could not be changed.
 func changeFlags(fd int, want, mask uint32) error {
 	have, err := getFlags(fd)
 	if err != nil {
@@ -130,7 +129,7 @@ func changeFlags(fd int, want, mask uint32) error {
 	if err = set(next); err != nil {
 		err = changeEach(have, next, set, err)
 	}
-	// Looked at again also after success: btrfs takes a flag that comes too late and ignores it.
+	// Also after success: btrfs accepts and ignores a flag that comes too late.
 	now, again := getFlags(fd)
 	if again != nil {
 		return again
@@ -144,8 +143,8 @@ func changeFlags(fd int, want, mask uint32) error {
 	return nil
 }
 
-// changeEach goes from have to next one flag at a time, and returns the last refusal, or err when there was none. What
-// protects the object is taken off first and put on last, since between the two nothing else can be changed.
+// changeEach changes one flag at a time, and returns the last refusal, or err if there was none. Protecting flags are
+// cleared first and set last, since they prevent the other changes.
 func changeEach(have, next uint32, set func(uint32) error, err error) error {
 	differ := have ^ next
 	for _, group := range [...]uint32{differ & have & protectFlags, differ &^ protectFlags, differ & next & protectFlags} {

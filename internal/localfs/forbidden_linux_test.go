@@ -48,7 +48,7 @@ func TestBatchWhereRingsAreForbidden(t *testing.T) {
 	require.ErrorIs(t, err, ring.ErrMissing)
 	require.ErrorIs(t, err, errno)
 	b := NewBatch(true)
-	require.Equal(t, 1, b.Most())
+	require.Equal(t, 1, b.MaxFiles())
 	d, path := openTemp(t)
 	write(t, path+"/a", "first")
 	write(t, path+"/b", "second")

@@ -2,32 +2,30 @@ package localfs
 
 import "strings"
 
-// FSInfo is what kind of file system a directory lies on.
+// FSInfo describes the file system of a directory.
 type FSInfo struct {
-	Type         string // as the mount table names it: "ext4", "tmpfs", "fuse.sshfs", "apfs"
-	Pseudo       bool   // a window into the kernel: its files are no data
-	Remote       bool   // the bytes are on another machine
-	StableInodes bool   // a file keeps its inode number over unmounting, and no other file gets it meanwhile
-	// Dated: adding, removing or renaming a name moves the times of the directory, or its size or number of links, for
-	// whoever looks afterwards, and nothing else adds or removes names while the system runs.
-	// That is known of one mount, and only where Mount tells it from others: what happens to a disk that is not mounted, or is
-	// pulled out, need not leave a trace in the times of its directories.
+	Type         string // as in the mount table: "ext4", "tmpfs", "fuse.sshfs", "apfs"
+	Pseudo       bool   // its files are views of the kernel, not data
+	Remote       bool   // the data is on another machine
+	StableInodes bool   // inode numbers survive unmounting and are not reused meanwhile
+	// Dated: adding, removing or renaming an entry changes the times, size or link count of the directory, and nothing
+	// else changes its entries while the system runs. That holds for one mount, so it requires a Mount number: changes
+	// to an unmounted disk may leave no trace in these times.
 	Dated    bool
-	Mount    uint64 // what this mount is called, and no other one until the system is started anew; 0: that is not told
+	Mount    uint64 // unique number of the mount until the next reboot; 0: unknown
 	ReadOnly bool
-	ID       uint64 // what statfs calls f_fsid; survives a reboot on most local file systems, not on all
+	ID       uint64 // f_fsid of statfs; survives a reboot on most local file systems
 }
 
-// classify fills what follows from the type's name. A name not listed is taken for a local file system that keeps its
-// inode numbers, which is what a new disk file system would be.
+// classify derives the other fields from the type. An unknown type counts as a local file system with stable inode
+// numbers, like most new disk file systems.
 func (info *FSInfo) classify() {
 	kind := info.Type
 	info.StableInodes = true
 	switch kind {
 	case "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "zfs":
-		// Only what is known to: there is no harm in a name that is missing here. An overlay shows what others change below;
-		// what is on another machine, behind FUSE or without fractions of a second is dated by rules of its own. On APFS,
-		// directories whose contents are elsewhere are filled when somebody looks.
+		// Only file systems that are known to be. An overlay shows changes of the layers below; remote file systems,
+		// FUSE and those with coarse times have their own rules; APFS fills dataless directories on access.
 		info.Dated = true
 	case "proc", "sysfs", "devtmpfs", "devpts", "devfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs",
 		"pstore", "bpf", "configfs", "mqueue", "hugetlbfs", "autofs", "fusectl", "binfmt_misc", "efivarfs", "nsfs",
@@ -39,21 +37,21 @@ func (info *FSInfo) classify() {
 		// Servers with inodes of their own. gfs2 and ocfs2 are cluster file systems on shared disks.
 		info.Remote = kind != "gfs2" && kind != "ocfs2"
 	case "cifs", "smb3", "smb2", "smbfs", "9p", "virtiofs", "afpfs", "webdav", "ftp", "ncpfs", "davfs":
-		// Numbers made up by the client, or those of several file systems of the server mixed.
+		// The client invents the numbers, or mixes those of several file systems.
 		info.Remote = true
 		info.StableInodes = false
 	case "vfat", "msdos", "exfat", "ecryptfs", "hfs", "iso9660", "udf", "squashfs":
-		// Numbers made up while mounted; on the images, by whoever writes the next image.
+		// Numbers are assigned at mount time; on images, when the next image is made.
 		info.StableInodes = false
 	}
-	// fuseblk is ntfs-3g or exfat-fuse on a disk of our own.
+	// fuseblk is ntfs-3g or exfat-fuse on a local disk.
 	if kind == "fuse" || kind == "fuseblk" || strings.HasPrefix(kind, "fuse.") || strings.HasSuffix(kind, "fuse") {
 		info.StableInodes = false
 		info.Remote = info.Remote || remoteFuse(kind)
 	}
 }
 
-// remoteFuse knows the FUSE file systems that are a network behind.
+// remoteFuse reports whether a FUSE file system accesses a network.
 func remoteFuse(kind string) bool {
 	for _, name := range []string{"sshfs", "rclone", "s3fs", "gcsfuse", "goofys", "curlftpfs", "glusterfs", "ceph",
 		"davfs", "juicefs", "smbnetfs", "google-drive", "onedriver", "blobfuse", "hubicfuse", "moosefs", "mfs"} {

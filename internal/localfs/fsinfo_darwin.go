@@ -8,10 +8,10 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// FS tells about the file system of the directory. Ask once per mount, not per directory.
+// FS returns information about the file system of the directory. Call it once per mount.
 func (d *Dir) FS() (FSInfo, error) {
 	var fs unix.Statfs_t
-	if err := d.door.once(iopolicy.Metadata, func() error { return unix.Fstatfs(d.fd, &fs) }); err != nil {
+	if err := d.ioctx.do(iopolicy.Metadata, func() error { return unix.Fstatfs(d.fd, &fs) }); err != nil {
 		return FSInfo{}, fmt.Errorf("stat file system: %w", err)
 	}
 	info := FSInfo{

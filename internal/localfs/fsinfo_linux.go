@@ -5,19 +5,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/kernelfile"
-	"github.com/tidemark-backup/tidemark/internal/localfs/fstype"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// FS tells about the file system of the directory. It reads the mount table: ask once per mount, not per directory.
+// FS returns information about the file system of the directory. It reads the mount table, so call it once per mount.
 //
-// The name comes from the mount table, because the magic number of statfs does not tell devtmpfs from tmpfs, ext2 from
-// ext4, or one FUSE file system from another. Without /proc the magic number must do, and a devtmpfs is called tmpfs.
+// The magic number of statfs cannot distinguish devtmpfs from tmpfs, ext2 from ext4, or FUSE file systems from each
+// other. It is used only without /proc.
 func (d *Dir) FS() (FSInfo, error) {
 	var fs unix.Statfs_t
 	mount := uint64(0)
-	err := d.door.once(iopolicy.Metadata, func() error {
+	err := d.ioctx.do(iopolicy.Metadata, func() error {
 		mount = mountNumber(d.fd)
 		return unix.Fstatfs(d.fd, &fs)
 	})
@@ -32,12 +31,12 @@ func (d *Dir) FS() (FSInfo, error) {
 		ReadOnly: fs.Flags&unix.ST_RDONLY != 0,
 		ID:       uint64(uint32(fs.Fsid.Val[0]))<<32 | uint64(uint32(fs.Fsid.Val[1])),
 	}
-	table, err := kernelfile.Read("/proc/self/mountinfo")
+	table, err := sysinfo.ReadFile("/proc/self/mountinfo")
 	if err == nil {
-		info.Type = fstype.Mounted(table, st.MountID, st.Dev)
+		info.Type = mountedType(table, st.MountID, st.Dev)
 	}
 	if info.Type == "" {
-		info.Type = fstype.Magic(uint32(fs.Type))
+		info.Type = typeOfMagic(uint32(fs.Type))
 	}
 	info.classify()
 	info.Mount = mount
@@ -45,8 +44,7 @@ func (d *Dir) FS() (FSInfo, error) {
 	return info, nil
 }
 
-// mountNumber returns the number of the mount through which a file was opened that is never given to another one, 0 before
-// Linux 6.8.
+// mountNumber returns the unique number of the mount of fd; 0 before Linux 6.8.
 func mountNumber(fd int) uint64 {
 	var sx unix.Statx_t
 	err := retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &sx) })

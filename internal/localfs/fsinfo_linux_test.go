@@ -58,7 +58,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// onDisk skips where the temporary directory has no page cache that can be told about or emptied.
+// onDisk skips the test if the page cache of the temporary directory cannot be queried or dropped.
 func onDisk(t *testing.T) (*Dir, string) {
 	t.Helper()
 	d, path := openTemp(t)
@@ -72,7 +72,7 @@ func onDisk(t *testing.T) (*Dir, string) {
 	require.NoError(t, err)
 	defer f.Close()
 	if _, ok := f.cached(0, 1); !ok {
-		t.Skip("this kernel does not tell what is in the page cache")
+		t.Skip("this kernel does not report what is in the page cache")
 	}
 	return d, path
 }

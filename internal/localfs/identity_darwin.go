@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountedFrom returns what the file system of the directory was mounted from, as statfs names it: "/dev/disk3s1",
-// "//user@server/share", "server:/path".
+// MountedFrom returns the source of the directory's mount, as statfs names it: "/dev/disk3s1", "//user@server/share",
+// "server:/path".
 func (d *Dir) MountedFrom() (string, error) {
 	var fs unix.Statfs_t
 	if err := retry(func() error { return unix.Fstatfs(d.fd, &fs) }); err != nil {

@@ -7,35 +7,34 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Known is the file that a name stood for when it was looked at. Opening is cheaper if it still does, and comes to the
-// same if not.
+// Known is the file that the scan found under a name. Opening that file is cheaper; the result is the same for any
+// other.
 type Known struct {
 	Dev, Ino uint64
 
-	Times        bool // the rest is known, too
+	Times        bool // the rest is known too
 	Size         uint64
 	Mtime, Ctime tree.Time
 }
 
-// stat returns what is known of the file, as far as whoever reads it needs that.
+// stat returns the known part of the status.
 func (k *Known) stat() Stat {
 	return Stat{Type: tree.File, Dev: k.Dev, Ino: k.Ino, Size: k.Size, Mtime: k.Mtime, Ctime: k.Ctime}
 }
 
-// Presumed reports whether the file was opened without a look at it, because so much was known of it. What was read of it
-// counts only if Same says yes to what Facts told afterwards. If not, or if reading failed, it has changed since it was
-// known, or is another object: then it is opened again as one of which nothing is known.
+// Presumed reports whether the file was opened without fstat, because enough was known. What was read counts only if
+// Same accepts the status that Facts returns afterwards. Otherwise the file must be opened again with a zero Known.
 func (f *File) Presumed() bool { return f.presumed }
 
-// Same reports whether st, told of the file after it was read, is what the file was when it was opened.
+// Same reports whether st, read after the file's content, equals the status at the time of opening.
 func (f *File) Same(st *Stat) bool {
 	was := &f.opened
-	return st.Type == tree.File && st.Dev == was.Dev && st.Ino == was.Ino && st.Size == was.Size && st.Mtime == was.Mtime &&
-		st.Ctime == was.Ctime
+	return st.Type == tree.File && st.Dev == was.Dev && st.Ino == was.Ino && st.Size == was.Size &&
+		st.Mtime == was.Mtime && st.Ctime == was.Ctime
 }
 
-// Confirm is the look that was not made when a presumed file was opened; of others it does nothing. ErrReplaced: it is
-// another object than was known, or has changed since.
+// Confirm makes up for the fstat that was omitted when a presumed file was opened. ErrReplaced: it is another object or
+// has changed.
 func (f *File) Confirm() error {
 	if !f.presumed {
 		return nil
@@ -51,13 +50,13 @@ func (f *File) Confirm() error {
 	return nil
 }
 
-// Facts asks what File.Facts tells of those files that ReadWhole has read, as few operations of the gate, as long as they
-// are answered from memory.
-func (b *Batch) Facts(files []Whole) {
-	b.facts.Most = MostLooks
+// Facts calls File.Facts for all files that ReadWhole has read. Several calls form one operation of the gate as long as
+// they are answered from memory.
+func (b *Batch) Facts(files []BatchFile) {
+	b.facts.Most = MaxStatBatch
 	for len(files) > 0 {
-		door := &files[0].File.door
-		grant, err := door.begin(iopolicy.Metadata, 0)
+		ioctx := &files[0].File.ioctx
+		grant, err := ioctx.begin(iopolicy.Metadata, 0)
 		if err != nil {
 			files[0].FactsErr = err
 			files = files[1:]

@@ -9,11 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// knownOf looks at an entry as a scan does.
+// knownOf returns what a scan records about an entry.
 func knownOf(t *testing.T, d *Dir, name string) Known {
 	t.Helper()
 	var st Stat
@@ -21,13 +20,12 @@ func knownOf(t *testing.T, d *Dir, name string) Known {
 	return Known{Dev: st.Dev, Ino: st.Ino, Times: true, Size: st.Size, Mtime: st.Mtime, Ctime: st.Ctime}
 }
 
-// presuming returns a batch that presumes files, or skips the test where there is none: no io_uring, or a kernel or file
-// system that cannot read past the page cache.
+// presuming returns a batch that presumes files. It skips the test without io_uring or uncached reads.
 func presuming(t *testing.T, d *Dir, path string) *Batch {
 	t.Helper()
 	b := NewBatch(true)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
-	if b.Most() == 1 {
+	if b.MaxFiles() == 1 {
 		t.Skip("no io_uring here")
 	}
 	write(t, filepath.Join(path, "probe"), "probe")
@@ -35,14 +33,14 @@ func presuming(t *testing.T, d *Dir, path string) *Batch {
 	require.NoError(t, err)
 	defer f.Close()
 	var p [8]byte
-	if _, errno := disk.ReadStart(f.fd, p[:], unix.RWF_DONTCACHE); errno != 0 {
+	if _, errno := preadFlags(f.fd, p[:], unix.RWF_DONTCACHE); errno != 0 {
 		t.Skipf("no reading past the page cache here: %v", errno)
 	}
 	return b
 }
 
-// What is put in the place of a file after it was looked at is noticed although nobody looks before the file is read, and
-// of what is no file not a byte is taken.
+// An object that takes a file's name after the scan is detected after the read, and nothing is consumed from other
+// objects than files.
 func TestPresumedFilesAreFoundOut(t *testing.T) {
 	d, path := openTemp(t)
 	b := presuming(t, d, path)
@@ -61,7 +59,7 @@ func TestPresumedFilesAreFoundOut(t *testing.T) {
 	fifo, err := os.OpenFile(at("fifo"), os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer fifo.Close()
-	_, err = fifo.WriteString("for somebody else")
+	_, err = fifo.WriteString("for another reader")
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(at("directory"), 0o700))
 	write(t, at("tmp"), "content of OTHER")
@@ -71,7 +69,7 @@ func TestPresumedFilesAreFoundOut(t *testing.T) {
 	require.NoError(t, os.Chtimes(at("written"), time.Time{}, time.Unix(mtime.Sec, int64(mtime.Nsec))))
 	write(t, at("grown"), "content of grown, and more")
 
-	room, files, presumed := make([]byte, 1<<10), []Whole(nil), 0
+	buffer, files, presumed := make([]byte, 1<<10), []BatchFile(nil), 0
 	for i, name := range names {
 		f, err := b.Open(d, name, known[name])
 		require.NoError(t, err, name)
@@ -80,34 +78,34 @@ func TestPresumedFilesAreFoundOut(t *testing.T) {
 			require.Equal(t, tree.File, f.Opened().Type)
 			require.Equal(t, known[name].Ctime, f.Opened().Ctime)
 		}
-		files = append(files, Whole{File: f, Size: known[name].Size, At: 64 * i})
+		files = append(files, BatchFile{File: f, Size: known[name].Size, At: 64 * i})
 	}
 	require.Equal(t, len(names), presumed, "the first too, as more were expected")
-	b.ReadWhole(room, files)
+	b.ReadWhole(buffer, files)
 	b.Facts(files)
 	for i, name := range names {
 		w := &files[i]
 		good := w.Err == nil && w.FactsErr == nil && w.File.Same(&w.Facts.Stat)
 		require.Equal(t, name == "same" || name == "as well", good, "%s: %v", name, w.Err)
 		if good {
-			require.Equal(t, "content of "+name, string(room[w.At:w.At+w.N]))
+			require.Equal(t, "content of "+name, string(buffer[w.At:w.At+w.N]))
 		}
 		if w.File.Presumed() && !good {
 			require.ErrorIs(t, w.File.Confirm(), ErrReplaced, name)
-			_, err := w.File.ReadWhole(room[512:], w.Size)
+			_, err := w.File.ReadWhole(buffer[512:], w.Size)
 			require.ErrorIs(t, err, ErrReplaced, name)
 		}
 		b.Done(w.File)
 	}
-	require.Zero(t, d.host.keeps.Load(), "the file system is not to blame")
-	require.Zero(t, d.host.waits.Load())
+	require.Zero(t, d.host.noUncached.Load(), "the file system is not to blame")
+	require.Zero(t, d.host.blocking.Load())
 	rest := make([]byte, 64)
 	n, err := fifo.Read(rest)
 	require.NoError(t, err)
-	require.Equal(t, "for somebody else", string(rest[:n]))
+	require.Equal(t, "for another reader", string(rest[:n]))
 }
 
-// A file is presumed only where one look afterwards is enough, and once confirmed it is like any other.
+// A file is presumed only if its status afterwards reveals any change. Once confirmed, it is like any other.
 func TestWhenFilesArePresumed(t *testing.T) {
 	d, path := openTemp(t)
 	b := presuming(t, d, path)
@@ -142,19 +140,19 @@ func TestWhenFilesArePresumed(t *testing.T) {
 		require.False(t, f.Presumed())
 		require.NoError(t, f.Close())
 	}
-	d.host.keeps.Store(1 + known.Dev)
+	d.host.noUncached.Store(1 + known.Dev)
 	f = open(b, known)
 	require.False(t, f.Presumed(), "the flag that keeps a fifo from being read is not known here")
 	b.Done(f)
 }
 
-// Facts of many are those of each, and none are asked of a file that could not be read.
+// A batch returns the same facts as single calls, and requests none of a file that could not be read.
 func TestFactsOfMany(t *testing.T) {
 	d, path := openTemp(t)
 	b := NewBatch(true)
 	defer b.Close()
-	var files []Whole
-	for i := range 3 * MostLooks {
+	var files []BatchFile
+	for i := range 3 * MaxStatBatch {
 		name := string(rune('a' + i))
 		write(t, filepath.Join(path, name), name)
 		if i%5 == 0 {
@@ -162,7 +160,7 @@ func TestFactsOfMany(t *testing.T) {
 		}
 		f, err := b.Open(d, name, Known{})
 		require.NoError(t, err)
-		files = append(files, Whole{File: f, Size: 1, At: 4 * i})
+		files = append(files, BatchFile{File: f, Size: 1, At: 4 * i})
 	}
 	b.ReadWhole(make([]byte, 4*len(files)), files)
 	files[7].Err = unix.EIO

@@ -1,14 +1,15 @@
-// Package localfs is the door through which the program touches the file systems it protects and restores to. It offers
-// open directories, and everything else relative to one: no function takes a path but OpenDir and OpenWay, so nobody
-// can swap a parent directory for a symbolic link under our feet, and paths longer than the kernel takes are no special
-// case.
+// Package localfs accesses the file systems that are backed up and restored to. Everything is opened relative to an
+// open directory: only OpenDir and OpenSearchable take a path. Swapping a parent directory for a symbolic link
+// therefore has no effect, and paths may be longer than the kernel's limit.
 //
-// Below these no symbolic link is followed, no special file is opened for its data, every raw call is repeated after
-// EINTR, and entries are byte strings. On the restore side, what cannot be set on an object is a Problem, not an error.
-// Linux and macOS are supported, with one file per system where they differ; docs/metadata.md says what each keeps.
+// No symbolic link is followed below these directories, and no special file is opened for its data. Names are byte
+// strings. On the restore side, metadata that cannot be set is a Problem, not an error. docs/metadata.md lists what is
+// kept on Linux and macOS.
 //
-// The package refuses to know: which files are wanted (rules), how they are kept (pkg/format), in which order
-// directories are walked (scan), and what is done about a failure. It starts no goroutine of its own on Linux.
+//	open, list   dir.go, open_linux.go, nodev.go, sys_*.go, statbatch.go
+//	read         file.go, batch.go, content.go, known.go, direct.go, cache.go, position.go; ring: io_uring
+//	metadata     xattr.go, flags_linux.go, fsinfo.go
+//	restore      write.go, make.go, apply.go, entry.go
 package localfs
 
 import (
@@ -20,9 +21,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Stat is what the file system tells about one object.
+// Stat is the status of one object.
 type Stat struct {
-	Type      tree.Type // 0 for something that has no node type (a whiteout, a door)
+	Type      tree.Type // 0 for types that no node has (a whiteout, a door)
 	Mode      uint32    // permission bits with setuid, setgid and sticky: 12 bits
 	UID, GID  uint32
 	Ino       uint64
@@ -34,15 +35,15 @@ type Stat struct {
 	Mtime     tree.Time
 	Ctime     tree.Time
 	Atime     tree.Time
-	Birth     tree.Time // Sec is UnknownTime where the file system does not tell
-	Attr      uint64    // Attr... bits; only hints, Flags tells all
-	MountID   uint64    // of the mount the object was reached through; 0 where the kernel does not tell
+	Birth     tree.Time // Sec is UnknownTime if the file system has none
+	Attr      uint64    // Attr... bits; a subset of Flags
+	MountID   uint64    // 0: unknown
 }
 
-// UnknownTime is the Sec of a Birth that the file system does not tell.
+// UnknownTime is the Sec of an unknown Birth.
 const UnknownTime = math.MinInt64
 
-// Bits of Stat.Attr, those of Linux' statx; macOS' st_flags are translated.
+// Bits of Stat.Attr, from statx of Linux; st_flags of macOS are translated.
 const (
 	AttrCompressed = 0x4
 	AttrImmutable  = 0x10
@@ -51,11 +52,11 @@ const (
 	AttrEncrypted  = 0x800
 	AttrMountRoot  = 0x2000
 	AttrVerity     = 0x100000
-	AttrDataless   = 1 << 63 // macOS: the content is in the cloud, reading it fetches it
+	AttrDataless   = 1 << 63 // macOS: reading the content fetches it from the cloud
 )
 
-// retry repeats a call that a signal interrupted before it did anything. Not for close: on Linux the descriptor is gone
-// also when close reports EINTR, and a second close could hit somebody else's.
+// retry repeats a call that a signal interrupted. It is not for close: on Linux EINTR of close has freed the
+// descriptor, which another file may have by then.
 func retry(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {
@@ -64,8 +65,17 @@ func retry(call func() error) error {
 	}
 }
 
-// checkName refuses what would not be an entry of the directory itself. Names may come from a damaged or hostile
-// repository, so this is what keeps a restore inside its target.
+// uninterrupted is retry for system calls without a wrapper, or whose wrapper copies a name to the heap.
+func uninterrupted(call func() (result, _ uintptr, errno unix.Errno)) (uintptr, unix.Errno) {
+	for {
+		if r, _, errno := call(); errno != unix.EINTR {
+			return r, errno
+		}
+	}
+}
+
+// checkName accepts only entries of the directory itself. Names may come from a hostile repository, so this check
+// confines a restore to its target.
 func checkName(name string) error {
 	if name == "" || name == "." || name == ".." || strings.IndexByte(name, '/') >= 0 || strings.IndexByte(name, 0) >= 0 {
 		return ErrBadName
@@ -73,7 +83,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkNameOrSelf also takes ".", the directory itself.
+// checkNameOrSelf also accepts ".", the directory itself.
 func checkNameOrSelf(name string) error {
 	if name == "." {
 		return nil
@@ -102,5 +112,17 @@ func typeOfMode(mode uint32) tree.Type {
 	return 0
 }
 
-// device packs the two halves of a device number the way nodes keep it.
+// device packs a device number as nodes store it.
 func device(major, minor uint32) uint64 { return uint64(major)<<32 | uint64(minor) }
+
+// minOpenFiles is available on every system.
+const minOpenFiles = 256
+
+// MaxOpenFiles returns how many descriptors this process may have.
+func MaxOpenFiles() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return minOpenFiles
+	}
+	return int(min(limit.Cur, 1<<20))
+}

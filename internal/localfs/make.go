@@ -9,20 +9,18 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Maker makes new objects with their content and metadata in as few calls as can be. It expects an object that was made a
-// moment ago to be ours, to have the permissions that were asked for and nothing else, makes only the calls that are
-// needed then, and looks once at what came out. Where that is not what the node says, Dir.Apply does the rest in its own
-// careful way and tells what could not be set; so what is expected decides about speed alone.
+// Maker makes new objects with few system calls. It expects that a new object belongs to us and has the requested
+// permissions and nothing else, makes only the calls that are needed then, and compares the status once. If that
+// differs from the node, apply sets everything and reports what could not be set. Wrong expectations only cost time.
 //
-// It is only for directories of which Dir.Plain is true: a look tells owner, mode and time, but neither attributes nor
-// flags. A Maker learns what the process and the target add to new objects, and may be used by several goroutines.
+// It is for directories whose Plain is true, since a status has neither attributes nor flags. A Maker learns what the
+// process and the target add to new objects, and is safe for concurrent use.
 type Maker struct {
 	what   ApplyOptions
 	owner  atomic.Uint64 // user<<32 | group of a new object
-	masked atomic.Uint32 // permission bits that a new object does not get
+	masked atomic.Uint32 // permission bits that new objects do not get
 }
 
-// NewMaker returns a Maker that sets of the metadata what is not left out.
 func NewMaker(what ApplyOptions) *Maker {
 	m := &Maker{what: what}
 	m.owner.Store(ownerOf(uint32(unix.Geteuid()), uint32(unix.Getegid())))
@@ -31,10 +29,10 @@ func NewMaker(what ApplyOptions) *Maker {
 
 func ownerOf(uid, gid uint32) uint64 { return uint64(uid)<<32 | uint64(gid) }
 
-// Plain reports whether it is known that nothing made in d, nor below directories made in it, gets attributes, access
-// rules or flags from there, and that nobody but us and root can change that. On macOS it never is.
+// Plain reports whether new objects in d inherit no attributes, ACLs or flags, also in directories made below it, and
+// only we and root can change that. On macOS it is always false.
 func (d *Dir) Plain() bool {
-	grant, err := d.door.begin(iopolicy.Metadata, 0)
+	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return false
 	}
@@ -46,36 +44,35 @@ func (d *Dir) Plain() bool {
 	return d.inheritsNothing()
 }
 
-// File makes the regular file name in a plain directory, with content and metadata: one operation of the gate, unless that
-// lets no more through at once than a part of it. The file must not exist. Its modification time is the last thing it
-// gets, so that half a file never looks like the whole one. made reports whether it is there, which it may be beside an
-// error, without all of its content: then it is for the caller to remove.
+// File makes the regular file name in a plain directory, with content and metadata. It is one operation, unless the
+// gate limits its size. The file must not exist. The modification time is set last, so a partial file never looks
+// complete. made reports whether the file exists; with an error, the caller removes it.
 func (m *Maker) File(d *Dir, name string, content []byte, n *tree.Node) (made bool, ps []Problem, err error) {
 	if err := checkName(name); err != nil {
-		return false, nil, failed("create", name, err)
+		return false, nil, wrap("create", name, err)
 	}
 	kind := iopolicy.Write
 	if len(content) == 0 {
 		kind = iopolicy.Metadata
 	}
-	grant, err := d.door.begin(kind, len(content))
+	grant, err := d.ioctx.begin(kind, len(content))
 	if err != nil {
-		return false, nil, failed("create", name, err)
+		return false, nil, wrap("create", name, err)
 	}
 	mode := m.firstMode(n)
 	fd, err := createAt(d.fd, name, mode)
 	if err != nil {
 		grant.End(0)
-		return false, nil, failed("create", name, err)
+		return false, nil, wrap("create", name, err)
 	}
 	w := d.newWriter(fd)
 	done := 0
 	if grant.Max == 0 || len(content) <= grant.Max {
-		done, err = w.pour(content, grant.Max > 0)
+		done, err = w.writeStart(content, grant.Max > 0)
 	}
 	if err == nil && done == len(content) {
 		o := object{fd: fd, host: d.host}
-		ps = m.settle(&o, n, mode)
+		ps = m.setNew(&o, n, mode)
 		grant.End(done)
 	} else if grant.End(done); err == nil {
 		if _, err = w.WriteAt(content[done:], int64(done)); err == nil {
@@ -87,20 +84,20 @@ func (m *Maker) File(d *Dir, name string, content []byte, n *tree.Node) (made bo
 		err = closeErr
 	}
 	if err != nil {
-		err = failed("write", name, err)
+		err = wrap("write", name, err)
 	}
 	return true, ps, err
 }
 
-// withoutFlags is for files: an immutable one could not be given another name, so the caller sets flags when all is done.
+// withoutFlags is for files, which an immutable flag would prevent from being renamed. The caller sets flags last.
 func (m *Maker) withoutFlags() ApplyOptions {
 	what := m.what
 	what.SkipFlags = true
 	return what
 }
 
-// firstMode returns the permissions with which a file begins: its last ones, unless its own owner could not give it
-// attributes then. Until it is finished it lies in a directory that only we can enter.
+// firstMode returns the mode with which a file is made: its final one, unless that would deny its owner setting
+// attributes. Other users cannot enter the directory until it is finished.
 func (m *Maker) firstMode(n *tree.Node) uint32 {
 	const private = 0o600
 	if m.what.SkipMode || len(n.Xattrs) > 0 && n.Mode&private != private {
@@ -109,76 +106,75 @@ func (m *Maker) firstMode(n *tree.Node) uint32 {
 	return n.Mode & 0o777
 }
 
-// Create makes the file name in a plain directory and opens it: Dir.CreateFile for what is too large for File. Set its
-// metadata with Finish.
+// Create makes and opens the file name in a plain directory, for content that is too large for File. Finish sets its
+// metadata.
 func (m *Maker) Create(d *Dir, name string, n *tree.Node) (*Writer, error) {
 	return d.createWriter(name, m.firstMode(n))
 }
 
-// Finish is Writer.SetMeta of all but flags, for a file that Create made.
+// Finish sets the metadata of a file that Create made, except flags.
 func (m *Maker) Finish(w *Writer, n *tree.Node) []Problem {
-	grant, err := w.door.begin(iopolicy.Metadata, 0)
+	grant, err := w.ioctx.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return []Problem{{What: "metadata", Err: err}}
 	}
 	defer grant.End(0)
-	return m.settle(&object{fd: w.fd, host: w.host}, n, m.firstMode(n))
+	return m.setNew(&object{fd: w.fd, host: w.host}, n, m.firstMode(n))
 }
 
-// settle gives a new file its metadata.
-func (m *Maker) settle(o *object, n *tree.Node, mode uint32) []Problem {
-	if m.expected(o, n, mode) {
+func (m *Maker) setNew(o *object, n *tree.Node, mode uint32) []Problem {
+	if m.setExpected(o, n, mode) {
 		return nil
 	}
 	return o.apply(n, m.withoutFlags())
 }
 
-// Entry is Dir.Apply on the entry name, which was made in a plain directory a moment ago with permissions mode.
+// Entry is Dir.Apply for an entry that was just made in a plain directory with the given mode.
 func (m *Maker) Entry(d *Dir, name string, n *tree.Node, mode uint32) []Problem {
 	if n.Flags != 0 && !m.what.SkipFlags || checkName(name) != nil {
 		return d.Apply(name, n, m.what)
 	}
-	grant, err := d.door.begin(iopolicy.Metadata, 0)
+	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return []Problem{{What: "metadata", Err: err}}
 	}
 	defer grant.End(0)
 	o := d.object(name)
-	if m.expected(o, n, mode) {
+	if m.setExpected(o, n, mode) {
 		return nil
 	}
 	return o.apply(n, m.what)
 }
 
-// Directory is Dir.Apply on d itself, a plain directory that was made with permissions mode and has all its entries.
+// Directory is Dir.Apply for the plain directory d itself, made with the given mode, after all its entries.
 func (m *Maker) Directory(d *Dir, n *tree.Node, mode uint32) []Problem {
 	if n.Flags != 0 && !m.what.SkipFlags {
 		return d.Apply(".", n, m.what)
 	}
-	grant, err := d.door.begin(iopolicy.Metadata, 0)
+	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return []Problem{{What: "metadata", Err: err}}
 	}
 	defer grant.End(0)
-	if m.expected(&object{fd: d.fd, host: d.host}, n, mode) {
+	if m.setExpected(&object{fd: d.fd, host: d.host}, n, mode) {
 		return nil
 	}
 	return d.object(".").apply(n, m.what)
 }
 
-// expected sets the metadata of n on an object that was made with permissions mode in a plain directory, in the order of
-// apply, leaving out what a new object has anyway, and reports whether it is all there now.
-func (m *Maker) expected(o *object, n *tree.Node, mode uint32) bool {
+// setExpected sets the metadata of n on a new object, in the order of apply, without what the object is expected to
+// have. It reports whether the result is complete.
+func (m *Maker) setExpected(o *object, n *tree.Node, mode uint32) bool {
 	what := &m.what
 	foreign := !what.SkipOwner && m.owner.Load() != ownerOf(n.UID, n.GID)
-	if foreign && o.chown(int(n.UID), int(n.GID)) != nil || !m.attributes(o, n, false) {
+	if foreign && o.chown(int(n.UID), int(n.GID)) != nil || !m.setXattrs(o, n, false) {
 		return false
 	}
 	if modeCounts := n.Type != tree.Symlink || symlinksHaveModes; modeCounts && !what.SkipMode &&
 		n.Mode&0o7777 != mode&^m.masked.Load() && o.chmod(n.Mode&0o7777) != nil {
 		return false
 	}
-	if !m.attributes(o, n, true) || !what.SkipTimes && o.setTimes(n) != nil {
+	if !m.setXattrs(o, n, true) || !what.SkipTimes && o.setTimes(n) != nil {
 		return false
 	}
 	var st Stat
@@ -193,8 +189,8 @@ func (m *Maker) expected(o *object, n *tree.Node, mode uint32) bool {
 	return len(ps) == 0
 }
 
-// attributes sets the ACLs (acls set) or all other extended attributes.
-func (m *Maker) attributes(o *object, n *tree.Node, acls bool) bool {
+// setXattrs sets the ACLs (acls set) or all other extended attributes.
+func (m *Maker) setXattrs(o *object, n *tree.Node, acls bool) bool {
 	if m.what.SkipXattrs {
 		return true
 	}
@@ -206,8 +202,7 @@ func (m *Maker) attributes(o *object, n *tree.Node, acls bool) bool {
 	return true
 }
 
-// learn remembers what a new object has that was not expected: permissions without those that the process masks, and the
-// group of its directory.
+// learn records unexpected properties of a new object: masked permission bits, and the group of its directory.
 func (m *Maker) learn(n *tree.Node, st *Stat, mode uint32, chowned bool) {
 	if !m.what.SkipOwner && !chowned {
 		m.owner.Store(ownerOf(st.UID, st.GID))

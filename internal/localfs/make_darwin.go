@@ -2,7 +2,7 @@ package localfs
 
 import "golang.org/x/sys/unix"
 
-// createAt makes a file, which must not exist, and opens it.
+// createAt makes and opens a file, which must not exist.
 func createAt(dirfd int, name string, mode uint32) (int, error) {
 	const newFile = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd := -1
@@ -16,9 +16,9 @@ func createAt(dirfd int, name string, mode uint32) (int, error) {
 	return fd, nil
 }
 
-func renameNew(dirfd int, old, new string) error {
-	return unix.RenameatxNp(dirfd, old, dirfd, new, unix.RENAME_EXCL)
+func renameNew(fromfd int, old string, tofd int, new string) error {
+	return unix.RenameatxNp(fromfd, old, tofd, new, unix.RENAME_EXCL)
 }
 
-// inheritsNothing is never known: the system itself gives attributes to files that a program makes.
+// inheritsNothing is never certain: macOS itself adds attributes to new files.
 func (d *Dir) inheritsNothing() bool { return false }

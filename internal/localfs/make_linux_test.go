@@ -49,7 +49,7 @@ func TestMakerMeetsWhatItDoesNotExpect(t *testing.T) {
 	}
 }
 
-func TestMakerTakesNobodysPlace(t *testing.T) {
+func TestMakerReplacesNoOtherFile(t *testing.T) {
 	d, path := openTemp(t)
 	write(t, path+"/file", "mine")
 	require.NoError(t, os.Mkdir(path+"/dir", 0o700))
@@ -65,7 +65,7 @@ func TestMakerTakesNobodysPlace(t *testing.T) {
 		_, err = m.Create(d, name, owned(name, tree.File, 0o644))
 		require.ErrorIs(t, err, os.ErrExist, name)
 		after := nodeOf(t, d, name)
-		before.Access, after.Access = nil, nil // looking at a link touches it
+		before.Access, after.Access = nil, nil // readlink changes the access time
 		require.Equal(t, before, after)
 	}
 	content, err := os.ReadFile(path + "/file")
@@ -77,17 +77,19 @@ func TestMakerTakesNobodysPlace(t *testing.T) {
 	require.False(t, made)
 }
 
-func TestRenameNew(t *testing.T) {
+func TestMoveNew(t *testing.T) {
 	d, path := openTemp(t)
 	write(t, path+"/old", "old")
 	write(t, path+"/there", "there")
 	require.NoError(t, os.Symlink("nowhere", path+"/dangling"))
 	for _, name := range []string{"there", "dangling"} {
-		require.ErrorIs(t, d.RenameNew("old", name), os.ErrExist)
+		require.ErrorIs(t, d.MoveNew(d, "old", name), os.ErrExist)
+		require.ErrorIs(t, d.moveChecked(d, "old", name), os.ErrExist)
 	}
-	require.ErrorIs(t, d.RenameNew("gone", "new"), ErrVanished)
-	require.ErrorIs(t, d.RenameNew("old", "../new"), ErrBadName)
-	require.NoError(t, d.RenameNew("old", "new"))
+	require.ErrorIs(t, d.MoveNew(d, "gone", "new"), ErrVanished)
+	require.ErrorIs(t, d.MoveNew(d, "old", "../new"), ErrBadName)
+	require.NoError(t, d.moveChecked(d, "old", "older"))
+	require.NoError(t, d.MoveNew(d, "older", "new"))
 	for name, want := range map[string]string{"new": "old", "there": "there"} {
 		content, err := os.ReadFile(path + "/" + name)
 		require.NoError(t, err)
@@ -96,7 +98,7 @@ func TestRenameNew(t *testing.T) {
 	require.NoFileExists(t, path+"/old")
 }
 
-func TestMakerTellsWhatItCannotSet(t *testing.T) {
+func TestMakerReportsWhatItCannotSet(t *testing.T) {
 	if !asNobody(t) {
 		return
 	}
@@ -113,7 +115,7 @@ func TestMakerTellsWhatItCannotSet(t *testing.T) {
 	}
 	require.Equal(t, []string{"owner", "xattr trusted.x", "mode"}, what)
 	got := nodeOf(t, d, "file")
-	require.EqualValues(t, 0o755, got.Mode, "setuid would lend the rights of somebody else")
+	require.EqualValues(t, 0o755, got.Mode, "setuid would lend the rights of another user")
 	require.Equal(t, n.ModTime, got.ModTime)
 }
 
@@ -145,7 +147,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Inside a window a file that is larger than what may pass at once goes in pieces.
+// Under a limit, a larger file is written in pieces.
 func TestMakerIsCutInsideAWindow(t *testing.T) {
 	path := t.TempDir()
 	content := bytes.Repeat([]byte("tide"), 75<<10)
@@ -156,7 +158,7 @@ func TestMakerIsCutInsideAWindow(t *testing.T) {
 		for name, c := range map[string]struct {
 			size int
 			ops  uint64
-		}{"small": {100 << 10, 1}, "empty": {0, 1}, "large": {len(content), 5}} { // to make it, three pieces, metadata
+		}{"small": {100 << 10, 1}, "empty": {0, 1}, "large": {len(content), 5}} { // create, three pieces, metadata
 			before := gate.Stats()
 			_, ps, err := m.File(d, name, content[:c.size], owned(name, tree.File, 0o644))
 			require.NoError(t, err)
@@ -171,7 +173,7 @@ func TestMakerIsCutInsideAWindow(t *testing.T) {
 	require.True(t, bytes.Equal(content, got))
 }
 
-// A new file takes five calls: it is made, written, given its time, looked at and closed.
+// A new file takes five calls: create, write, set times, stat, close.
 func TestCallsOfANewFile(t *testing.T) {
 	const role, files = "TIDEMARK_LOCALFS_TEST_FILES", 1000
 	if count, err := strconv.Atoi(os.Getenv(role)); err == nil {

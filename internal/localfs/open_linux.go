@@ -8,27 +8,24 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
-	"github.com/tidemark-backup/tidemark/internal/localfs/nodev"
 )
 
-// host is what was learned about the running kernel: which calls it does not have, and the way to our descriptors. One
-// per OpenDir, shared by the directories opened below, closed with the last of them.
+// host caches facts about the running kernel: missing system calls, and the way to our descriptors. The directories
+// below one OpenDir share it; the last one closes it.
 type host struct {
-	refs        atomic.Int32
-	noStatx     atomic.Bool
-	noXattrAt   atomic.Bool
-	noCacheStat atomic.Bool
-	keeps       atomic.Uint64 // 1 + number of the file system last found to leave in memory what was read
-	waits       atomic.Uint64 // 1 + number of the one last found to block whoever reads, whatever is asked
-	async       atomic.Uint64 // 1 + number of the one last found not to
-	direct      disk.Systems
-	unplaced    atomic.Uint64 // 1 + number of the one last found not to tell where content lies
-	privileged  bool          // may open device nodes of every owner
-	calm        nodev.Mounts  // where no device can be opened
-	procOnce    sync.Once
-	proc        int // O_PATH descriptor of /proc/self/fd, -1 where there is none
+	refs          atomic.Int32
+	noStatx       atomic.Bool
+	noXattrAt     atomic.Bool
+	noCacheStat   atomic.Bool
+	noUncached    atomic.Uint64 // 1 + device number of the last file system that refused RWF_DONTCACHE
+	blocking      atomic.Uint64 // 1 + device number of the last one whose reads block
+	nonBlocking   atomic.Uint64 // 1 + device number of the last one whose reads do not
+	directSupport directSupport
+	noPositions   atomic.Uint64 // 1 + device number of the last one without positions
+	privileged    bool          // may open device nodes of every owner
+	noDev         noDevMounts   // mount copies without devices
+	procOnce      sync.Once
+	proc          int // O_PATH descriptor of /proc/self/fd, -1 without /proc
 }
 
 func newHost() *host { return &host{privileged: unix.Geteuid() == 0, proc: -1} }
@@ -41,8 +38,8 @@ func (h *host) release() {
 	}
 }
 
-// hasProc tells whether /proc/self/fd leads to our descriptors, by means of fd, one of them: /proc may be missing in a
-// chroot, or be that of another process namespace.
+// hasProc reports whether /proc/self/fd leads to our descriptors; fd is one of them. /proc may be missing in a chroot, or
+// belong to another namespace.
 func (h *host) hasProc(fd int) bool {
 	h.procOnce.Do(func() {
 		proc, err := openat(unix.AT_FDCWD, "/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
@@ -63,8 +60,8 @@ func (h *host) hasProc(fd int) bool {
 	return h.proc >= 0
 }
 
-// procPath is a path that leads to the entry name of the directory fd, or to fd itself when name is empty, with no
-// other lookup than the one of that name. It serves the calls that have no variant relative to a directory.
+// procPath returns a path to the entry name of the directory fd, or to fd itself if name is empty, for calls without a
+// directory argument.
 func procPath(fd int, name string) string {
 	p := append(make([]byte, 0, 32+len(name)), "/proc/self/fd/"...)
 	p = strconv.AppendInt(p, int64(fd), 10)
@@ -74,26 +71,26 @@ func procPath(fd int, name string) string {
 	return string(p)
 }
 
-// passThrough opens a directory for looking up names in it, for which no right to read it is needed.
-const passThrough = unix.O_PATH
+// searchOnly opens a directory for lookups, without the right to read it.
+const searchOnly = unix.O_PATH
 
-// openat opens, again after EINTR. It is the raw call, because the wrapper of the library copies the name to the heap.
-func openat(dirfd int, name string, flags int) (int, error) {
+func openat(dirfd int, name string, flags int) (int, error) { return openatMode(dirfd, name, flags, 0) }
+
+// openatMode makes the system call itself, because the wrapper of the library copies the name to the heap.
+func openatMode(dirfd int, name string, flags int, mode uint32) (int, error) {
 	var buf nameBuf
 	path := buf.pointer(name)
-	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dirfd), uintptr(unsafe.Pointer(path)),
-			uintptr(flags|unix.O_LARGEFILE), 0, 0, 0)
-		if errno == 0 {
-			return int(fd), nil
-		}
-		if errno != unix.EINTR {
-			return -1, errno
-		}
+	fd, errno := uninterrupted(func() (uintptr, uintptr, unix.Errno) {
+		return unix.Syscall6(unix.SYS_OPENAT, uintptr(dirfd), uintptr(unsafe.Pointer(path)),
+			uintptr(flags|unix.O_LARGEFILE), uintptr(mode), 0, 0)
+	})
+	if errno != 0 {
+		return -1, errno
 	}
+	return int(fd), nil
 }
 
-// openRead opens for reading, without touching the access time where we may.
+// openRead opens for reading, keeping the access time where permitted.
 func (d *Dir) openRead(name string, flags int) (int, error) { return d.openReadAt(d.fd, name, flags) }
 
 func (d *Dir) openReadAt(dirfd int, name string, flags int) (int, error) {
@@ -102,32 +99,32 @@ func (d *Dir) openReadAt(dirfd int, name string, flags int) (int, error) {
 		if err != unix.EPERM {
 			return fd, err
 		}
-		d.noAtime.Store(true) // only the owner of a file may ask for it
+		d.noAtime.Store(true) // only the owner of a file may request it
 	}
 	return openat(dirfd, name, flags)
 }
 
-// openRegular opens the regular file name and fills st. With O_NONBLOCK opening is harmless for everything but a device
-// whose driver acts on it (a watchdog starts counting, a tape rewinds). Where a device node could have been put in the
-// file's place since it was looked at, the entry is therefore pinned first, at the price of two more calls.
+// openRegular opens the regular file name and fills st. O_NONBLOCK makes this harmless except for devices whose driver
+// acts on open (a watchdog starts, a tape rewinds). Where such a device could have taken the name, the entry is pinned
+// first, which costs two more calls.
 func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 	if d.mayHoldDevices() && d.host.hasProc(d.fd) {
-		return d.openPinned(name, unix.O_RDONLY, st)
+		return d.openPinned(name, st)
 	}
-	fd, err := d.openRead(name, harmless)
+	fd, err := d.openRead(name, openUnknown)
 	if err == unix.EAGAIN {
-		// Somebody holds a lease on the file, a file server mostly: with O_NONBLOCK the kernel refuses, without it it
-		// breaks the lease first, which takes at most the seconds of /proc/sys/fs/lease-break-time.
-		return d.openPinned(name, unix.O_RDONLY, st)
+		// Another program, often a file server, holds a lease on the file. O_NONBLOCK makes the kernel refuse; without
+		// it, the kernel breaks the lease within /proc/sys/fs/lease-break-time seconds.
+		return d.openPinned(name, st)
 	}
-	return checked(fd, err, st)
+	return requireRegular(fd, err, st)
 }
 
-// harmless are the flags with which something can be opened of which it is not known what it is.
-const harmless = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+// openUnknown opens an object of unknown type without waiting.
+const openUnknown = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
 
-// checked returns fd, unless opening it failed with err or it is no regular file, and fills st.
-func checked(fd int, err error, st *Stat) (int, error) {
+// requireRegular returns fd and fills st, unless opening failed with err or it is not a regular file.
+func requireRegular(fd int, err error, st *Stat) (int, error) {
 	if err != nil {
 		return -1, err
 	}
@@ -138,18 +135,17 @@ func checked(fd int, err error, st *Stat) (int, error) {
 	return fd, nil
 }
 
-// openKnown is openRegular of a file that was looked at before. Where openRegular would pin the entry, it is opened where
-// no device can be, which takes one call instead of three. A name may mean something else there, a file on which another
-// is mounted, and nothing that is special is meant to be opened: only what is the very file that was looked at is taken,
-// and of everything else, errors too, openRegular says what it is.
+// openKnown is openRegular for a file that the scan has seen. Where openRegular would pin the entry, it opens the name
+// in a copy of the mount without devices, by one call instead of three. There the name may lead to another object. Only
+// the known file is accepted; for everything else, including errors, openRegular decides.
 //
-// If so much is known that one look after the file was read tells whether it is the same and has not changed, nobody looks
-// at it before: then it is presumed, and st is what was known.
+// If enough is known to detect a change by the status after reading, the status before reading is omitted. Then the
+// file is presumed, and st is what was known.
 func (d *Dir) openKnown(name string, known Known, st *Stat) (fd int, presumed bool, err error) {
-	presumed = known.Times && d.host.keeps.Load() != 1+known.Dev
+	presumed = known.Times && d.host.noUncached.Load() != 1+known.Dev
 	if known.Ino == 0 || !d.mayHoldDevices() {
 		if presumed && known.Ino != 0 {
-			if fd, err = d.openRead(name, harmless); err == nil {
+			if fd, err = d.openRead(name, openUnknown); err == nil {
 				*st = known.stat()
 				return fd, true, nil
 			}
@@ -157,32 +153,31 @@ func (d *Dir) openKnown(name string, known Known, st *Stat) (fd int, presumed bo
 		fd, err = d.openRegular(name, st)
 		return fd, false, err
 	}
-	if fd, err = d.again.OpenFile(&d.host.calm, d.fd, name); err == nil && presumed {
+	if fd, err = d.noDev.openFile(&d.host.noDev, d.fd, name); err == nil && presumed {
 		*st = known.stat()
 		return fd, true, nil
 	}
-	if fd, err = checked(fd, err, st); err == nil {
+	if fd, err = requireRegular(fd, err, st); err == nil {
 		if st.Dev == known.Dev && st.Ino == known.Ino {
 			return fd, false, nil
 		}
 		_ = unix.Close(fd)
 	}
 	fd, ordinary := d.openRegular(name, st)
-	if err != nil && ordinary == nil && !errors.Is(err, nodev.ErrMissing) {
-		d.again.Avoid() // a security module knows no such mounts, or something like that
+	if err != nil && ordinary == nil && !errors.Is(err, errNoCopy) {
+		d.noDev.avoid() // for instance, a security module rejects such mounts
 	}
 	return fd, false, ordinary
 }
 
-// States of Dir.devices.
+// Values of Dir.devices.
 const (
 	devicesUnknown = iota
-	devicesNever   // the mount is nodev, or the kernel would not let us open one
+	devicesNever   // the mount is nodev, or we lack the privilege
 	devicesMaybe
 )
 
-// mayHoldDevices reports whether a device node in this directory could be opened by us at all. Asked once per directory
-// from which files are read.
+// mayHoldDevices reports whether we could open a device node in this directory. It asks the kernel once per directory.
 func (d *Dir) mayHoldDevices() bool {
 	if !d.host.privileged {
 		return false
@@ -200,9 +195,9 @@ func (d *Dir) mayHoldDevices() bool {
 	return state == devicesMaybe
 }
 
-// openPinned holds the entry with O_PATH, which opens nothing, makes sure that it is a regular file, and only then opens
-// exactly that object.
-func (d *Dir) openPinned(name string, access int, st *Stat) (int, error) {
+// openPinned holds the entry by O_PATH, which does not open it, requires a regular file, and then opens exactly that
+// object.
+func (d *Dir) openPinned(name string, st *Stat) (int, error) {
 	pin, err := openat(d.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 	if err != nil {
 		return -1, err
@@ -215,23 +210,10 @@ func (d *Dir) openPinned(name string, access int, st *Stat) (int, error) {
 		return -1, ErrNoProc
 	}
 	var link fdName
-	if access == unix.O_RDONLY {
-		return d.openReadAt(d.host.proc, link.of(pin), access|unix.O_CLOEXEC)
-	}
-	return openat(d.host.proc, link.of(pin), access|unix.O_CLOEXEC)
+	return d.openReadAt(d.host.proc, link.of(pin), unix.O_RDONLY|unix.O_CLOEXEC)
 }
 
-// openForWriting opens an existing regular file for reading and writing.
-func (d *Dir) openForWriting(name string) (int, error) {
-	var st Stat
-	if d.host.hasProc(d.fd) {
-		return d.openPinned(name, unix.O_RDWR, &st)
-	}
-	fd, err := openat(d.fd, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY)
-	return checked(fd, err, &st)
-}
-
-// fdName holds the name of a descriptor in /proc/self/fd, without going to the heap.
+// fdName holds the name of a descriptor in /proc/self/fd, without a heap allocation.
 type fdName [20]byte
 
 func (b *fdName) of(fd int) string {

@@ -112,7 +112,7 @@ func roundTrip(t *testing.T, parent *Dir) {
 			create(t, d, n)
 			var ps []Problem
 			if how == "by writer" && n.Type == tree.File {
-				w, err := d.OpenWriter(n.Name)
+				w, err := openWriter(d, n.Name)
 				require.NoError(t, err)
 				ps = w.SetMeta(n, ApplyOptions{})
 				require.NoError(t, w.Close())

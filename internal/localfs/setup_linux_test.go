@@ -123,3 +123,12 @@ func withoutProc(h *host) {
 		h.proc = -1
 	}
 }
+
+// openWriter opens an existing file for writing.
+func openWriter(d *Dir, name string) (*Writer, error) {
+	fd, err := openat(d.fd, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	return d.newWriter(fd), nil
+}

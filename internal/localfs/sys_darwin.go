@@ -10,21 +10,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/localfs/disk"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// host is what was learned about the running kernel: on macOS nothing needs to be, and nothing is read directly.
-type host struct{ direct disk.Systems }
+// host is empty but for direct reads, which macOS does not have.
+type host struct{ directSupport directSupport }
 
 func newHost() *host { return &host{} }
 
 func (h *host) retain()  {}
 func (h *host) release() {}
 
-// passThrough opens a directory for looking up names in it, for which no right to read it is needed: O_EXEC of sys/fcntl.h.
-const passThrough = 0x40000000
+// searchOnly is O_EXEC of sys/fcntl.h: it opens a directory for lookups, without the right to read it.
+const searchOnly = 0x40000000
 
 func openat(dirfd int, name string, flags int) (int, error) {
 	fd := -1
@@ -38,37 +37,21 @@ func openat(dirfd int, name string, flags int) (int, error) {
 	return fd, nil
 }
 
-// openRead opens for reading. macOS has no way to ask that the access time be left alone.
+// openRead opens for reading. macOS cannot keep the access time.
 func (d *Dir) openRead(name string, flags int) (int, error) {
 	return openat(d.fd, name, unix.O_RDONLY|flags)
 }
 
-// openRegular opens the regular file name and fills st. macOS cannot hold an object without opening it, so the entry is
-// looked at right before: a device node swapped in between the two calls, which takes root, would be opened and closed.
+// openRegular opens the regular file name and fills st. macOS cannot pin an object, so the entry is checked right
+// before: a device that root swaps in between the two calls would be opened and closed.
 func (d *Dir) openRegular(name string, st *Stat) (int, error) {
-	return d.openChecked(name, unix.O_RDONLY, st)
-}
-
-// openKnown is openRegular: there is no cheaper way.
-func (d *Dir) openKnown(name string, _ Known, st *Stat) (int, bool, error) {
-	fd, err := d.openRegular(name, st)
-	return fd, false, err
-}
-
-// openForWriting opens an existing regular file for reading and writing.
-func (d *Dir) openForWriting(name string) (int, error) {
-	var st Stat
-	return d.openChecked(name, unix.O_RDWR, &st)
-}
-
-func (d *Dir) openChecked(name string, access int, st *Stat) (int, error) {
 	if err := d.object(name).stat(st); err != nil {
 		return -1, err
 	}
 	if st.Type != tree.File {
 		return -1, ErrNotRegular
 	}
-	fd, err := openat(d.fd, name, access|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY)
+	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY)
 	if err != nil {
 		return -1, err
 	}
@@ -79,23 +62,29 @@ func (d *Dir) openChecked(name string, access int, st *Stat) (int, error) {
 	return fd, nil
 }
 
-// Lstat fills st for the entry name itself, or for the directory when name is ".".
+// openKnown is openRegular: macOS has no cheaper way.
+func (d *Dir) openKnown(name string, _ Known, st *Stat) (int, bool, error) {
+	fd, err := d.openRegular(name, st)
+	return fd, false, err
+}
+
+// Lstat fills st for the entry name, or for the directory if name is ".".
 func (d *Dir) Lstat(name string, st *Stat) error {
 	if err := checkNameOrSelf(name); err != nil {
-		return failed("stat", name, err)
+		return wrap("stat", name, err)
 	}
-	if err := d.door.once(iopolicy.Metadata, func() error { return d.lstat(name, st) }); err != nil {
-		return failed("stat", name, err)
+	if err := d.ioctx.do(iopolicy.Metadata, func() error { return d.lstat(name, st) }); err != nil {
+		return wrap("stat", name, err)
 	}
 	return nil
 }
 
 func (d *Dir) lstat(name string, st *Stat) error { return d.object(name).stat(st) }
 
-// Fstat tells about the directory itself.
+// Fstat returns the status of the directory itself.
 func (d *Dir) Fstat() (Stat, error) {
 	var st Stat
-	if err := d.door.once(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
+	if err := d.ioctx.do(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
 		return Stat{}, fmt.Errorf("stat open directory: %w", err)
 	}
 	return st, nil
@@ -110,7 +99,6 @@ func fstat(fd int, st *Stat) error {
 	return nil
 }
 
-// stat fills st for the object itself.
 func (o *object) stat(st *Stat) error {
 	if o.name == "" {
 		return fstat(o.fd, st)
@@ -154,13 +142,13 @@ func fromStat(raw *unix.Stat_t, st *Stat) {
 
 func timeOf(ts unix.Timespec) tree.Time { return tree.Time{Sec: ts.Sec, Nsec: uint32(ts.Nsec)} }
 
-// Entries reads the directory from its start and calls yield for every entry but "." and ".."; name is valid only until
-// yield returns. typ and ino are not told (0): the portable way to read a directory without cgo does not have them. An
-// error from yield ends the walk and is returned as it is.
+// Entries reads the directory from its start and calls yield for every entry but "." and "..". name is valid only until
+// yield returns; typ and ino are always 0, since they are not available without cgo. An error of yield ends the walk
+// and is returned.
 func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
 	fd := -1
-	err := d.door.once(iopolicy.Metadata, func() (err error) {
-		fd, err = openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC) // a position of its own
+	err := d.ioctx.do(iopolicy.Metadata, func() (err error) {
+		fd, err = openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC) // with its own position
 		return err
 	})
 	if err != nil {
@@ -169,7 +157,7 @@ func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uin
 	dir := os.NewFile(uintptr(fd), ".")
 	defer dir.Close()
 	for {
-		grant, err := d.door.begin(iopolicy.Metadata, 0)
+		grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
 		if err != nil {
 			return fmt.Errorf("read directory: %w", err)
 		}
@@ -190,12 +178,12 @@ func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uin
 	}
 }
 
-// List is Entries, which has a position of its own here.
+// List is Entries, which has its own position here.
 func (d *Dir) List(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
 	return d.Entries(buf, yield)
 }
 
-// bypassCache makes reads of a large file use what is in memory and leave nothing new there.
+// bypassCache makes reads of a large file use cached pages and leave no new ones.
 func bypassCache(fd int, size int64) bool {
 	if size <= smallFile {
 		return true
@@ -204,14 +192,14 @@ func bypassCache(fd int, size int64) bool {
 	return err == nil
 }
 
-// cached cannot be told on macOS without mapping the file.
-func (f *File) cached(int64, int64) (uint64, bool) { return 0, false }
+// pages is unknown on macOS without mapping the file.
+func (f *File) pages(int64, int64) (cachePages, bool) { return cachePages{}, false }
 
-// drop has no counterpart: NoteCache keeps the pages from coming.
+// drop does nothing: bypassCache has kept the pages away.
 func (f *File) drop(int64, int64) {}
 
-// within runs call on a thread whose working directory is dirfd, for the calls that take nothing but a path. The thread
-// is given back only after its directory was reset; otherwise it ends with the goroutine.
+// within runs call on a thread whose working directory is dirfd, for calls that take only a path. The thread is reused
+// only after its directory was reset.
 func within(dirfd int, call func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -230,8 +218,8 @@ func within(dirfd int, call func() error) error {
 	return <-done
 }
 
-// attributes reads or sets attributes of the object by getattrlistat or setattrlistat, or their siblings for an open
-// file. The library has none of these but one that takes a path; the numbers have not changed since they exist.
+// attributes reads or sets attributes of the object by the getattrlist family, which the library does not cover. The
+// numbers have never changed.
 func (o *object) attributes(set bool, common uint32, buf []byte) error {
 	list := unix.Attrlist{Bitmapcount: unix.ATTR_BIT_MAP_COUNT, Commonattr: common}
 	data := unsafe.Pointer(unsafe.SliceData(buf))

@@ -11,11 +11,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// nameBuf holds a name with its final NUL on the stack of the caller. Longer names than 255 bytes exist: CIFS, NTFS and
-// VFAT count UTF-16 units.
+// nameBuf holds a name with its final NUL on the caller's stack. CIFS, NTFS and VFAT have names longer than 255 bytes,
+// since they count UTF-16 units.
 type nameBuf [264]byte
 
-// pointer copies name, which must not hold a NUL, and returns where it starts.
+// pointer copies name, which must not contain NUL, and returns its address.
 func (b *nameBuf) pointer(name string) *byte {
 	if len(name) < len(b) {
 		copy(b[:], name)
@@ -32,19 +32,18 @@ const (
 	statMask  = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
 )
 
-// Lstat fills st for the entry name itself, or for the directory when name is ".". It does not allocate: a name that
-// points into the caller's arena is welcome.
+// Lstat fills st for the entry name, or for the directory if name is ".". It does not allocate.
 func (d *Dir) Lstat(name string, st *Stat) error {
 	err := checkNameOrSelf(name)
 	if err == nil {
 		var grant iopolicy.Grant
-		if grant, err = d.door.begin(iopolicy.Metadata, 0); err == nil {
+		if grant, err = d.ioctx.begin(iopolicy.Metadata, 0); err == nil {
 			err = d.lstat(name, st)
 			grant.End(0)
 		}
 	}
 	if err != nil {
-		return failed("stat", name, err)
+		return wrap("stat", name, err)
 	}
 	return nil
 }
@@ -58,7 +57,7 @@ func (h *host) lstat(dirfd int, name string, st *Stat) error {
 		if errno == 0 {
 			return nil
 		}
-		// EPERM: old container runtimes refuse calls they do not know with it; a stat never gives it.
+		// Old container runtimes return EPERM for unknown calls; a stat never does.
 		if errno != unix.ENOSYS && errno != unix.EPERM {
 			return errno
 		}
@@ -73,10 +72,10 @@ func (h *host) lstat(dirfd int, name string, st *Stat) error {
 	return nil
 }
 
-// Fstat tells about the directory itself.
+// Fstat returns the status of the directory itself.
 func (d *Dir) Fstat() (Stat, error) {
 	var st Stat
-	if err := d.door.once(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
+	if err := d.ioctx.do(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
 		return Stat{}, fmt.Errorf("stat open directory: %w", err)
 	}
 	return st, nil
@@ -99,19 +98,15 @@ func fstat(fd int, st *Stat) error {
 	return nil
 }
 
-// statx is the raw call, because the wrapper of the library copies the name to the heap.
+// statx makes the system call itself, because the wrapper of the library copies the name to the heap.
 func statx(dirfd int, name *byte, flags int, st *Stat) unix.Errno {
 	var sx unix.Statx_t
-	for {
-		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dirfd), uintptr(unsafe.Pointer(name)), uintptr(flags),
+	_, errno := uninterrupted(func() (uintptr, uintptr, unix.Errno) {
+		return unix.Syscall6(unix.SYS_STATX, uintptr(dirfd), uintptr(unsafe.Pointer(name)), uintptr(flags),
 			statMask, uintptr(unsafe.Pointer(&sx)), 0)
-		if errno == unix.EINTR {
-			continue
-		}
-		if errno != 0 {
-			return errno
-		}
-		break
+	})
+	if errno != 0 {
+		return errno
 	}
 	*st = Stat{
 		Type: typeOfMode(uint32(sx.Mode)), Mode: uint32(sx.Mode) & 0o7777,
@@ -134,7 +129,7 @@ func statx(dirfd int, name *byte, flags int, st *Stat) unix.Errno {
 	return 0
 }
 
-// fromStat translates what kernels before 4.11 tell. The conversions are needed on 32-bit machines.
+// fromStat translates the status of kernels before 4.11. 32-bit machines need the conversions.
 func fromStat(old *unix.Stat_t, st *Stat) {
 	*st = Stat{
 		Type: typeOfMode(old.Mode), Mode: old.Mode & 0o7777,
@@ -152,30 +147,28 @@ func timeOf(ts unix.Timespec) tree.Time {
 	return tree.Time{Sec: sec, Nsec: uint32(nsec)}
 }
 
-// minDirBuf is the smallest buffer worth a call; one entry needs up to 280 bytes, more with the long names of CIFS.
+// minDirBuf is the smallest useful buffer: an entry needs up to 280 bytes, more with the long names of CIFS.
 const minDirBuf = 4096
 
 // Entries reads the directory from its start and calls yield for every entry but "." and "..", in the order of the file
-// system. name points into buf (which should be 32 KiB or more) and is valid only until yield returns; typ is 0 where
-// the file system does not tell. An error from yield ends the walk and is returned as it is. One Entries at a time: the
-// position belongs to the directory.
+// system. name points into buf (32 KiB or more) and is valid only until yield returns; typ is 0 if unknown. An error of
+// yield ends the walk and is returned. Only one Entries may run at a time.
 func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
-	// Also a directory that stands at its start: btrfs lists what was there when it was opened or rewound.
+	// Also at the start: btrfs lists the entries of the time of the last open or rewind.
 	if err := retry(func() error { _, err := unix.Seek(d.fd, 0, 0); return err }); err != nil {
 		return fmt.Errorf("rewind directory: %w", err)
 	}
 	return d.List(buf, yield)
 }
 
-// List is Entries for a directory that was opened just now, and not read yet: it stands at its start, and what it was
-// when it was opened is what it is. That saves a call for each directory of a walk.
+// List is Entries for a directory that was just opened; it saves the rewind.
 func (d *Dir) List(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
 	if len(buf) < minDirBuf {
 		buf = make([]byte, 8*minDirBuf)
 	}
 	for {
 		var n int
-		err := d.door.once(iopolicy.Metadata, func() (err error) {
+		err := d.ioctx.do(iopolicy.Metadata, func() (err error) {
 			n, err = unix.Getdents(d.fd, buf)
 			return err
 		})
@@ -194,8 +187,7 @@ func (d *Dir) List(buf []byte, yield func(name []byte, typ tree.Type, ino uint64
 	}
 }
 
-// removed reports whether d was removed while it is open. Of one that cannot be listed for another reason, a file system of
-// FUSE may say as well that it does not exist.
+// removed reports whether d was removed while open. FUSE file systems return ENOENT for other reasons too.
 func (d *Dir) removed() bool {
 	st, err := d.Fstat()
 	return err == nil && st.Links == 0
@@ -234,17 +226,17 @@ func eachEntry(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) er
 }
 
 func typeOfDirent(t byte) tree.Type {
-	return typeOfMode(uint32(t) << 12) // IFTODT of <dirent.h>: the two enumerations are one
+	return typeOfMode(uint32(t) << 12) // IFTODT of <dirent.h>: the two enumerations are the same
 }
 
-// bypassCache would make reads leave nothing in memory; Linux has only O_DIRECT for that, which bypasses what is there.
+// bypassCache is false: O_DIRECT would also bypass cached pages.
 func bypassCache(int, int64) bool { return false }
 
-// cached counts the pages of a range that are in memory; false where the kernel does not tell: before 6.5, on file
-// systems without a page cache, and for files that are not ours.
-func (f *File) cached(off, n int64) (uint64, bool) {
+// pages counts the cached pages of a range; false where the kernel does not report them: before 6.5, without a page
+// cache, and for files of other users.
+func (f *File) pages(off, n int64) (cachePages, bool) {
 	if f.host.noCacheStat.Load() {
-		return 0, false
+		return cachePages{}, false
 	}
 	var st unix.Cachestat_t
 	at := unix.CachestatRange{Off: uint64(off), Len: uint64(n)}
@@ -252,10 +244,10 @@ func (f *File) cached(off, n int64) (uint64, bool) {
 	if err == unix.ENOSYS {
 		f.host.noCacheStat.Store(true)
 	}
-	return st.Cache, err == nil
+	return cachePages{held: st.Cache, dirty: st.Dirty + st.Writeback}, err == nil
 }
 
-// drop starts at the page that holds off: the kernel drops whole pages only, and the last range ended inside this one.
+// drop starts at the page of off: the kernel drops whole pages only, and the last range ended within this one.
 func (f *File) drop(off, n int64) {
 	inside := off % int64(unix.Getpagesize())
 	off, n = off-inside, n+inside

@@ -12,31 +12,30 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Xattrs returns the extended attributes of the entry name itself (of the directory, when name is "."), sorted by name:
-// all the kernel lists for us, ACLs, labels and capabilities among them. None, also on a file system that has none, is
-// nil. With an error comes what could be read.
+// Xattrs returns the extended attributes of the entry name, or of the directory if name is ".", sorted by name,
+// including ACLs, labels and capabilities. It returns nil without attributes. With an error, the result is incomplete.
 func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
 	if err := checkNameOrSelf(name); err != nil {
-		return nil, failed("read extended attributes of", name, err)
+		return nil, wrap("read extended attributes of", name, err)
 	}
-	list, err := d.door.readXattrs(d.object(name))
+	list, err := d.ioctx.readXattrs(d.object(name))
 	if err != nil {
-		err = failed("read extended attributes of", name, err)
+		err = wrap("read extended attributes of", name, err)
 	}
 	return list, err
 }
 
 // Xattrs returns the extended attributes of the open file, as Dir.Xattrs does.
 func (f *File) Xattrs() ([]tree.Xattr, error) {
-	list, err := f.door.readXattrs(&object{fd: f.fd, host: f.host})
+	list, err := f.ioctx.readXattrs(&object{fd: f.fd, host: f.host})
 	if err != nil {
 		err = fmt.Errorf("read extended attributes: %w", err)
 	}
 	return list, err
 }
 
-// readXattrs reads all of one object as one operation.
-func (d *Door) readXattrs(o *object) ([]tree.Xattr, error) {
+// readXattrs reads all attributes of one object as one operation.
+func (d *IOContext) readXattrs(o *object) ([]tree.Xattr, error) {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return nil, err
@@ -77,7 +76,7 @@ func (o *object) xattrs() ([]tree.Xattr, error) {
 	return list, errors.Join(failures...)
 }
 
-// listNames returns the names, each ended by NUL. Most objects have few or none, so nothing is allocated for those.
+// listNames returns the names, each ended by NUL. It does not allocate for objects with few or none.
 func (o *object) listNames() ([]byte, error) {
 	var small [512]byte
 	n, err := o.list(small[:])
@@ -87,17 +86,16 @@ func (o *object) listNames() ([]byte, error) {
 		}
 		return append([]byte(nil), small[:n]...), nil
 	}
-	return growing(err, o.list)
+	return readGrowing(err, o.list)
 }
 
-// value returns one attribute.
 func (o *object) value(name string) ([]byte, error) {
-	return whole(func(p []byte) (int, error) { return o.get(name, p) })
+	return readValue(func(p []byte) (int, error) { return o.get(name, p) })
 }
 
-// whole returns a value that get fills p with, of which it tells the length when p is empty. Where there is no room for all
-// of it, the system says so; but of a resource fork macOS gives as much as there is room for, and says nothing.
-func whole(get func(p []byte) (int, error)) ([]byte, error) {
+// readValue returns the value that get fills p with; for an empty p, get returns the length. A value that does not fit
+// is ERANGE, but for a resource fork macOS silently returns a part.
+func readValue(get func(p []byte) (int, error)) ([]byte, error) {
 	var small [512]byte
 	n, err := get(small[:])
 	switch {
@@ -106,11 +104,11 @@ func whole(get func(p []byte) (int, error)) ([]byte, error) {
 	case err == nil:
 		err = unix.ERANGE
 	}
-	return growing(err, get)
+	return readGrowing(err, get)
 }
 
-// growing asks for the size and reads until both agree: an attribute may be rewritten in between.
-func growing(err error, read func(p []byte) (int, error)) ([]byte, error) {
+// readGrowing queries the size and reads until both agree, since the attribute may change in between.
+func readGrowing(err error, read func(p []byte) (int, error)) ([]byte, error) {
 	for err == unix.ERANGE {
 		var n int
 		if n, err = read(nil); err != nil {
@@ -132,14 +130,14 @@ func (o *object) xattrNames() ([]string, error) {
 			names = append(names, string(name))
 		}
 	}
-	extra, _ := o.extra() // what cannot be read cannot be there to be removed
+	extra, _ := o.extra() // unreadable ones need no removal
 	for _, x := range extra {
 		names = append(names, x.Name)
 	}
 	return names, err
 }
 
-func counted(call func() (int, error)) (int, error) {
+func retryCount(call func() (int, error)) (int, error) {
 	var n int
 	err := retry(func() (err error) {
 		n, err = call()

@@ -6,14 +6,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/localfs/macacl"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// list fills p with the names of the attributes, or tells their length when p is empty.
+// list fills p with the attribute names; for an empty p, it returns their length.
 func (o *object) list(p []byte) (int, error) {
 	if o.name == "" {
-		return counted(func() (int, error) { return unix.Flistxattr(o.fd, p) })
+		return retryCount(func() (int, error) { return unix.Flistxattr(o.fd, p) })
 	}
 	var n int
 	err := within(o.fd, func() (err error) {
@@ -23,10 +22,10 @@ func (o *object) list(p []byte) (int, error) {
 	return n, err
 }
 
-// get fills p with the value of the attribute attr, or tells its length when p is empty.
+// get fills p with the value of the attribute attr; for an empty p, it returns the length.
 func (o *object) get(attr string, p []byte) (int, error) {
 	if o.name == "" {
-		return counted(func() (int, error) { return unix.Fgetxattr(o.fd, attr, p) })
+		return retryCount(func() (int, error) { return unix.Fgetxattr(o.fd, attr, p) })
 	}
 	var n int
 	err := within(o.fd, func() (err error) {
@@ -38,7 +37,7 @@ func (o *object) get(attr string, p []byte) (int, error) {
 
 func (o *object) setXattr(attr string, value []byte) error {
 	switch {
-	case attr == macacl.Name:
+	case attr == macACLName:
 		return o.setACL(value)
 	case o.name == "":
 		return retry(func() error { return unix.Fsetxattr(o.fd, attr, value, 0) })
@@ -48,7 +47,7 @@ func (o *object) setXattr(attr string, value []byte) error {
 
 func (o *object) removeXattr(attr string) error {
 	switch {
-	case attr == macacl.Name:
+	case attr == macACLName:
 		return o.setACL(nil)
 	case o.name == "":
 		return retry(func() error { return unix.Fremovexattr(o.fd, attr) })
@@ -56,39 +55,39 @@ func (o *object) removeXattr(attr string) error {
 	return within(o.fd, func() error { return unix.Lremovexattr(o.name, attr) })
 }
 
-// extra returns the access control list, which is no extended attribute to macOS, as one of ours.
+// extra returns the access control list, which macOS does not treat as an extended attribute.
 func (o *object) extra() ([]tree.Xattr, error) {
-	buf := make([]byte, macacl.Room)
+	buf := make([]byte, macACLSize)
 	err := o.attributes(false, unix.ATTR_CMN_EXTENDED_SECURITY, buf)
 	if Unsupported(err) || errors.Is(err, unix.EINVAL) {
 		return nil, nil
 	}
 	var value []byte
 	if err == nil {
-		value, err = macacl.FromAttributes(buf)
+		value, err = parseMacACL(buf)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", macacl.Name, err)
+		return nil, fmt.Errorf("%s: %w", macACLName, err)
 	}
 	if value == nil {
 		return nil, nil
 	}
-	return []tree.Xattr{{Name: macacl.Name, Value: append([]byte(nil), value...)}}, nil
+	return []tree.Xattr{{Name: macACLName, Value: append([]byte(nil), value...)}}, nil
 }
 
 func (o *object) setACL(value []byte) error {
-	buf, err := macacl.Attributes(value)
+	buf, err := formatMacACL(value)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotKept, err)
 	}
 	return o.attributes(true, unix.ATTR_CMN_EXTENDED_SECURITY, buf)
 }
 
-// isACL reports whether the attribute refines the mode, so that it must be set after it.
-func isACL(name string) bool { return name == macacl.Name }
+// isACL reports whether the attribute refines the mode, so that it is set after it.
+func isACL(name string) bool { return name == macACLName }
 
-// Removable reports whether an attribute that the node does not have is taken off. The system puts these on by itself
-// and does not let go of them.
+// Removable reports whether an attribute that the node lacks is removed. The system sets these by itself and does not
+// allow their removal.
 func Removable(name string) bool {
 	switch name {
 	case "com.apple.provenance", "com.apple.macl", "com.apple.rootless":

@@ -9,23 +9,30 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// xattrArgs is struct xattr_args of linux/xattr.h on 64-bit machines, where a pointer fills its 64-bit field. It is
-// declared as a pointer so that the stack may move while it is held; 32-bit machines use the calls before these.
+// xattrArgs is struct xattr_args of linux/xattr.h on 64-bit machines. value is a pointer, so that the stack may move;
+// 32-bit machines use the older calls.
 type xattrArgs struct {
 	value unsafe.Pointer
 	size  uint32
 	flags uint32
 }
 
-// list fills p with the names of the attributes, or tells their length when p is empty.
-func (o *object) list(p []byte) (int, error) {
+// list fills p with the attribute names; for an empty p, it returns their length.
+func (o *object) list(p []byte) (n int, err error) {
+	if o.pinned {
+		err = o.byPath(func(path string) error {
+			n, err = unix.Listxattr(path, p)
+			return err
+		})
+		return n, err
+	}
 	if o.name == "" {
-		return counted(func() (int, error) { return unix.Flistxattr(o.fd, p) })
+		return retryCount(func() (int, error) { return unix.Flistxattr(o.fd, p) })
 	}
 	if !o.host.noXattrAt.Load() {
 		var buf nameBuf
 		path := buf.pointer(o.name)
-		n, err := counted(func() (int, error) {
+		n, err := retryCount(func() (int, error) {
 			n, _, errno := unix.Syscall6(unix.SYS_LISTXATTRAT, uintptr(o.fd), uintptr(unsafe.Pointer(path)),
 				unix.AT_SYMLINK_NOFOLLOW, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0)
 			return int(n), errnoOrNil(errno)
@@ -38,13 +45,20 @@ func (o *object) list(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return counted(func() (int, error) { return unix.Llistxattr(path, p) })
+	return retryCount(func() (int, error) { return unix.Llistxattr(path, p) })
 }
 
-// get fills p with the value of the attribute attr, or tells its length when p is empty.
-func (o *object) get(attr string, p []byte) (int, error) {
+// get fills p with the value of the attribute attr; for an empty p, it returns the length.
+func (o *object) get(attr string, p []byte) (n int, err error) {
+	if o.pinned {
+		err = o.byPath(func(path string) error {
+			n, err = unix.Getxattr(path, attr, p)
+			return err
+		})
+		return n, err
+	}
 	if o.name == "" {
-		return counted(func() (int, error) { return unix.Fgetxattr(o.fd, attr, p) })
+		return retryCount(func() (int, error) { return unix.Fgetxattr(o.fd, attr, p) })
 	}
 	if !o.host.noXattrAt.Load() {
 		n, err := o.xattrAt(unix.SYS_GETXATTRAT, attr, p)
@@ -56,10 +70,10 @@ func (o *object) get(attr string, p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return counted(func() (int, error) { return unix.Lgetxattr(path, attr, p) })
+	return retryCount(func() (int, error) { return unix.Lgetxattr(path, attr, p) })
 }
 
-// xattrAt is getxattrat and setxattrat, which take the same arguments: calls of Linux 6.13.
+// xattrAt is getxattrat and setxattrat of Linux 6.13, which take the same arguments.
 func (o *object) xattrAt(trap uintptr, attr string, p []byte) (int, error) {
 	var name, key nameBuf
 	path, attrp := name.pointer(o.name), key.pointer(attr)
@@ -67,7 +81,7 @@ func (o *object) xattrAt(trap uintptr, attr string, p []byte) (int, error) {
 	if unsafe.Sizeof(*args) != 16 {
 		return 0, unix.ENOSYS
 	}
-	n, err := counted(func() (int, error) {
+	n, err := retryCount(func() (int, error) {
 		n, _, errno := unix.Syscall6(trap, uintptr(o.fd), uintptr(unsafe.Pointer(path)), unix.AT_SYMLINK_NOFOLLOW,
 			uintptr(unsafe.Pointer(attrp)), uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args))
 		return int(n), errnoOrNil(errno)
@@ -76,8 +90,8 @@ func (o *object) xattrAt(trap uintptr, attr string, p []byte) (int, error) {
 	return n, err
 }
 
-// missing reports whether err says that the kernel does not have the ...xattrat calls, and remembers it. EPERM may be
-// the word of an old container runtime, or meant: the older call will tell, and is asked each time.
+// missing reports whether err means that the kernel lacks the ...xattrat calls, and records it. EPERM may be real or
+// come from an old container runtime; the older call decides each time.
 func (o *object) missing(err error) bool {
 	if err == unix.ENOSYS {
 		o.host.noXattrAt.Store(true)
@@ -85,7 +99,16 @@ func (o *object) missing(err error) bool {
 	return err == unix.ENOSYS || err == unix.EPERM && o.host.hasProc(o.fd)
 }
 
-// path leads to the object for calls that take nothing but a path.
+// byPath makes a call on the pinned object by its link in /proc/self/fd.
+func (o *object) byPath(call func(path string) error) error {
+	if !o.host.hasProc(o.fd) {
+		return ErrNoProc
+	}
+	path := procPath(o.fd, "")
+	return retry(func() error { return call(path) })
+}
+
+// path returns a path to the object for calls that take only a path.
 func (o *object) path() (string, error) {
 	if !o.host.hasProc(o.fd) {
 		return "", ErrNoProc
@@ -93,5 +116,5 @@ func (o *object) path() (string, error) {
 	return procPath(o.fd, o.name), nil
 }
 
-// extra returns what other systems keep beside the attributes: on Linux, ACLs are attributes.
+// extra is empty: on Linux, ACLs are attributes.
 func (o *object) extra() ([]tree.Xattr, error) { return nil, nil }

@@ -9,16 +9,16 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
-// TestValuesAreReadWhole, of every length, where the system says that there is not room enough, and where it does not.
+// Values of every length are read whole, whether the system refuses a buffer that is too small or fills it.
 func TestValuesAreReadWhole(t *testing.T) {
 	for _, size := range []int{0, 1, 511, 512, 513, 576, 577, 70_000} {
 		value := testkit.Noise(1, size)
-		for name, tells := range map[string]bool{"an error": true, "a part": false} {
-			got, err := whole(func(p []byte) (int, error) {
+		for name, fails := range map[string]bool{"an error": true, "a part": false} {
+			got, err := readValue(func(p []byte) (int, error) {
 				switch {
 				case len(p) == 0:
 					return size, nil
-				case len(p) < size && tells:
+				case len(p) < size && fails:
 					return 0, unix.ERANGE
 				}
 				return copy(p, value), nil

@@ -1,21 +1,21 @@
 package options
 
 import (
-	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
 // Workers is how many goroutines of each kind a backup uses.
 type Workers struct {
-	Scanners    int // directories scanned at once, inside one file system too
-	Readers     int // batches of files read at once
-	Compressors int // batches cut, hashed and compressed at once
-	Uploads     int // packs stored at once
+	Scanners    int // directories scanned concurrently, also within one file system
+	Readers     int // batches of files read concurrently
+	Compressors int // batches chunked, hashed and compressed concurrently
+	Uploads     int // packs stored concurrently
 }
 
 // dialRow is one row of IBM's table of RESOURCEUTILIZATION.
 type dialRow struct {
 	sessions  int // with the server
-	producers int // compare what is there with what is stored
+	producers int // compare the source with the stored state
 	consumers int // move data
 }
 
@@ -37,18 +37,18 @@ func dialRows() [11]dialRow {
 	}
 }
 
-// Media is what a backup reads from and writes to. The zero value is for jobs without files, and for what nobody knows.
+// Media are the media that a backup reads and writes. The zero value means unknown, or a job without files.
 type Media struct {
 	Source device.Medium // the slowest of the sources
 	Target device.Medium
 }
 
-// Dial maps a value of RESOURCEUTILIZATION, 0 (unset) to 10, to workers on a machine of cpu processors. The media count
-// only when it is unset: who gives a number gets its row of the table.
+// Dial maps a value of RESOURCEUTILIZATION, 0 (unset) to 10, to workers on a machine of cpu processors. The media
+// matter only if it is unset.
 //
-// IBM's producers are our scanners; there they are bound to a file system each, here they share one. Its consumers read,
-// compress and send; here each of these steps has workers of its own: as many readers and uploads as consumers, and as
-// many compressors, though not more than processors. At 1, where one session does everything, each step has one worker.
+// IBM's producers correspond to scanners. IBM's consumers read, compress and send; here each of these steps has its own
+// workers: as many readers and uploads as consumers, and as many compressors, but not more than processors. At 1, where
+// IBM's client has one session for everything, each step has one worker.
 func Dial(value, cpu int, media Media) Workers {
 	cpu = max(cpu, 1)
 	value = min(max(value, 0), 10)
@@ -65,18 +65,16 @@ func Dial(value, cpu int, media Media) Workers {
 	}
 }
 
-// auto goes by the machine instead of IBM's two sessions: eight scanners, and four readers per processor, 8 to 16, since
-// they wait for the disk most of the time (docs/performance.md has what other numbers of scanners give); a compressor per
-// processor, since these do not wait; 2 to 4 uploads, so that one is under way while the next pack is sealed.
+// auto chooses workers by the machine: 8 scanners and 4 readers per processor, 8 to 16, since they mostly wait for the
+// disk (docs/performance.md has measurements of the scanners); a compressor per processor, since these do not wait; 2
+// to 4 uploads, so that the next pack is sealed during an upload.
 //
-// A disk that turns has one arm. What is scanned lies scattered anyway, and of two requests the disk takes the nearer one
-// first; more would only keep the arm from the reader. Data lies in a row: read by one it comes at the full rate, while
-// two readers of large files make it seek between them, which takes longer than the pieces they read. As a target it
-// gets one pack at a time for the same reason; the next is sealed meanwhile.
+// A rotational disk has one arm. Inodes are scattered, and of two requests the disk serves the nearer one first; more
+// scanners would only delay the reader. File data is contiguous: one reader gets the full rate, while two make the disk
+// seek between them. As a target it gets one pack at a time for the same reason.
 //
-// With another machine every request waits for its way there and back, and does so side by side with others at no cost:
-// hence 8 to 16 scanners, 8 readers and all 4 uploads, however few processors there are. No more of the latter two: each
-// reader fills buffers, and each upload holds a pack in memory.
+// Requests to another machine mostly wait for the network, in parallel at no cost: 8 to 16 scanners, 8 readers and 4
+// uploads, whatever the number of processors. More readers or uploads would take memory for buffers and packs.
 func auto(cpu int, media Media) Workers {
 	w := Workers{
 		Scanners:    8,

@@ -1,10 +1,9 @@
-// Package options turns flags, environment and an option file into one immutable Spec that says what a run shall do,
-// and where each value comes from. One table describes every option; flags, the file parser, the environment reader,
-// the listing of `tidemark options` and docs/options.md are all made from it.
+// Package options resolves flags, environment and an option file into one immutable Spec, which also records the origin
+// of each value. One table describes every option; the flags, the file parser, the environment reader, the output of
+// `tidemark options` and docs/cli/options.md are generated from it.
 //
-// Flags win over the environment, the environment over the option file, the file over the defaults. Options that hold a
-// list are collected from all of them instead, the file first.
+// Flags override the environment, the environment overrides the option file, and the file overrides the defaults. List
+// options collect the values of all of them instead, the file first.
 //
-// The package knows names, types and units. It refuses to know what a value is used for, and does no I/O: the caller
-// hands in how a file is read and how the environment is asked.
+// The package does no I/O: the caller passes functions that read a file and an environment variable.
 package options

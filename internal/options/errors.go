@@ -8,21 +8,23 @@ import (
 )
 
 var (
-	// ErrValue: a value cannot be understood, or lies outside its range.
+	// ErrValue: a value is malformed or out of range.
 	ErrValue = errors.New("malformed value")
-	// ErrConflict: two options of equal weight contradict each other.
+	// ErrConflict: two options of the same rank contradict each other.
 	ErrConflict = errors.New("options contradict each other")
+	// ErrDomain: no file system is left to back up.
+	ErrDomain = errors.New("no file system is left to back up")
 )
 
-// Error is a mistake in one place of the configuration: its Origin is "file:line", an environment variable or a flag.
-// Beneath it lie the sentinels of this package, of dsm and of rules.
+// Error is a mistake in the configuration. Its Origin is "file:line", an environment variable or a flag. It wraps the
+// sentinels of this package, of dsm and of rules.
 type Error = dsm.Error
 
-// Warning names something in the configuration that has no effect, or another one than its author may think.
+// Warning reports a setting without effect, or an unexpected one.
 type Warning struct {
 	Origin string `json:"origin"` // "file:line", an environment variable or a flag
 	Text   string `json:"text"`
 }
 
-// String returns the warning with its origin, for people.
+// String returns the warning with its origin.
 func (w Warning) String() string { return fmt.Sprintf("%s: %s", w.Origin, w.Text) }

@@ -7,15 +7,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Register adds the flags of the groups to the set; without groups, all flags. Values are checked as they are parsed,
-// and read by Resolve. It returns the options of these flags.
+// Register adds the flags of groups to the set, without groups all flags, and returns their options. Values are checked
+// when they are parsed; Resolve reads them.
 func Register(flags *pflag.FlagSet, groups ...Group) (added []Option) {
 	for _, o := range Table() {
 		if o.Barred&NotFlag != 0 || len(groups) > 0 && !slices.Contains(groups, o.Group) {
 			continue
 		}
 		f := flags.VarPF(&flagValue{option: o}, o.Name, o.Short, o.Help)
-		f.Hidden = o.Hidden
+		f.Hidden, f.Annotations = o.Hidden, o.annotations()
 		switch o.Type.Kind {
 		case Bool:
 			f.NoOptDefVal = "true"
@@ -27,13 +27,13 @@ func Register(flags *pflag.FlagSet, groups ...Group) (added []Option) {
 	return added
 }
 
-// flagValue is a pflag.Value that keeps what was given, checked but not converted.
+// flagValue is a pflag.Value that stores the given texts, checked but not converted.
 type flagValue struct {
 	option Option
 	given  []string
 }
 
-// Set checks and keeps text. A list keeps all, the others the last.
+// Set checks and stores text. A list keeps all texts, others the last.
 func (v *flagValue) Set(text string) error {
 	if v.option.Type.Kind == Count && text == "+1" {
 		n, _ := strconv.Atoi(v.String())
@@ -49,13 +49,13 @@ func (v *flagValue) Set(text string) error {
 	return nil
 }
 
-// String returns the last value given, else the default, for help texts.
+// String returns the last value given, otherwise the default, for help texts.
 func (v *flagValue) String() string {
 	if len(v.given) > 0 {
 		return v.given[len(v.given)-1]
 	}
 	if v.option.Type.Kind == Bool && v.option.Default == "no" || v.option.Type.Kind == Count {
-		return "" // nothing worth showing
+		return "" // help shows no default
 	}
 	return v.option.Default
 }
@@ -77,11 +77,13 @@ func (v *flagValue) Type() string {
 		return "word"
 	case Count:
 		return "count"
+	case Percent:
+		return "percent"
 	}
 	return "string"
 }
 
-// given returns what was given for the flag on the command line, nil when it was not.
+// given returns the values of a flag on the command line, nil without it.
 func given(flags *pflag.FlagSet, name string) []string {
 	if flags == nil {
 		return nil
@@ -92,7 +94,7 @@ func given(flags *pflag.FlagSet, name string) []string {
 	}
 	v, ok := f.Value.(*flagValue)
 	if !ok {
-		return nil // a flag of that name that is not ours
+		return nil // a foreign flag of that name
 	}
 	return v.given
 }

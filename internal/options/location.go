@@ -2,8 +2,8 @@ package options
 
 import "path/filepath"
 
-// fileLocations returns where an option file is looked for when none is named: the user's, then the machine's. The
-// first there is counts, alone.
+// fileLocations returns the paths of the option file if none is named: the user's, then the machine's. Only the first
+// that exists is read.
 func fileLocations(env Env) []string {
 	var places []string
 	if base := baseDir(env, "XDG_CONFIG_HOME", ".config"); base != "" {
@@ -12,17 +12,17 @@ func fileLocations(env Env) []string {
 	return append(places, "/etc/tidemark/tidemark.opt")
 }
 
-// defaultRepository returns where the repository is when nobody says, "" when the user has no home.
+// defaultRepository returns the default location of the repository, "" without a home directory.
 func defaultRepository(env Env, system string) string {
 	return userDir(env, system, "XDG_DATA_HOME", ".local/share", "Application Support", "repository")
 }
 
-// defaultCache returns where the cache is when nobody says, "" when the user has no home.
+// defaultCache returns the default folder of the cache, "" without a home directory.
 func defaultCache(env Env, system string) string {
 	return userDir(env, system, "XDG_CACHE_HOME", ".cache", "Caches", "")
 }
 
-// userDir returns tidemark's folder in one of the user's directories: after the XDG base directory specification, or in
+// userDir returns tidemark's folder in one of the user's directories: of the XDG base directory specification, or of
 // ~/Library on macOS.
 func userDir(env Env, system, variable, fallback, library, leaf string) string {
 	base := ""
@@ -39,7 +39,7 @@ func userDir(env Env, system, variable, fallback, library, leaf string) string {
 	return filepath.Join(base, "tidemark", leaf)
 }
 
-// baseDir is the directory a variable names. The specification has relative paths ignored.
+// baseDir returns the directory that a variable names. The XDG specification says to ignore relative paths.
 func baseDir(env Env, variable, fallback string) string {
 	if base, _ := env(variable); filepath.IsAbs(base) {
 		return base

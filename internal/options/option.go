@@ -2,7 +2,7 @@ package options
 
 import "strings"
 
-// Group collects options that belong to one topic. A command registers the groups that it uses.
+// Group collects options of one topic. A command registers the groups that it uses.
 type Group string
 
 // The groups, in the order of the listing.
@@ -10,6 +10,7 @@ const (
 	GroupRepository  Group = "repository"
 	GroupKeys        Group = "keys"
 	GroupShare       Group = "share"
+	GroupFrom        Group = "from"
 	GroupPolicy      Group = "policy"
 	GroupParallel    Group = "parallel"
 	GroupTransfer    Group = "transfer"
@@ -20,26 +21,28 @@ const (
 	GroupOutput      Group = "output"
 )
 
-// Kind is how a value is written.
+// Kind is the syntax of a value.
 type Kind uint8
 
 // The kinds of values.
 const (
 	String   Kind = iota // any text
-	Path                 // a path or URL; "~/" at its beginning is the home directory in an option file
+	Path                 // a path or URL; "~/" at its beginning is the home directory
 	Bool                 // yes, true, on, 1; no, false, off, 0
 	Int                  // a whole number, or "auto" where the option allows it
 	Size                 // a number with K, M, G or T (powers of 1024); without: in the unit of the option
 	Duration             // a number of seconds, or 90s, 5m, 2h
 	Choice               // one of a few words
 	List                 // may be given several times
-	Count                // may be given several times, and is how often
+	Count                // may be given several times; the value is the count
+	Percent              // a number from 0 to 100, with or without %
+	Domain               // file systems, with blanks between them: a list
 )
 
-// Where is where an option cannot be given.
+// Where is a place in which an option cannot be given.
 type Where uint8
 
-// The places an option can be barred from.
+// The places that can be forbidden to an option.
 const (
 	NotFlag Where = 1 << iota
 	NotFile
@@ -55,10 +58,10 @@ type Type struct {
 	Choices  []string // Choice: "word" or "word synonym synonym", lower case
 }
 
-// TSM is what an option is in IBM's client.
+// TSM is the equivalent of an option in IBM's client.
 type TSM struct {
-	Keyword string // as IBM writes it: the capitals at its beginning are its shortest form
-	Default string // IBM's default, as it would be written
+	Keyword string // IBM's spelling: the capitals at its beginning are its shortest form
+	Default string // IBM's default, in option file syntax
 	Also    string // another keyword with the same meaning
 }
 
@@ -68,9 +71,11 @@ type Option struct {
 	Short   string // one-letter flag
 	Group   Group
 	Type    Type
-	Default string // as it would be written; "" for none
-	Help    string // one sentence, lower case, without a full stop
-	TSM     TSM    // empty: tidemark's own
+	Default string // in option syntax; "" for none
+	Help    string // one sentence, lower case, without a full stop; the short help ends before the first semicolon
+	Topic   Topic  // heading in help; empty: that of the group
+	Rare    bool   // only in the long help
+	TSM     TSM    // empty: without equivalent
 	Own     string // keyword and environment name where they do not follow from Name: "KEYWORD VARIABLE"
 	Sysctl  string // its name in the kernel of macOS, without "debug."; empty: the kernel has no such number
 	Barred  Where
@@ -79,13 +84,16 @@ type Option struct {
 }
 
 // Keywords returns the keywords that stand for o in an option file, the usual one first: IBM's spelling, with the
-// capitals of its shortest form, or our own in capitals.
+// capitals of its shortest form, or tidemark's in capitals.
 func (o *Option) Keywords() []string {
 	if o.Barred&NotFile != 0 {
 		return nil
 	}
 	if o.Sysctl != "" { // a line of sysctl's output
 		return []string{o.own(), "DEBUG." + o.own()}
+	}
+	if o.Group == GroupPolicy && strings.Contains(o.Name, "-") { // a line of 'tidemark policy show'
+		return []string{o.own(), strings.ToUpper(o.Name)}
 	}
 	if o.TSM.Keyword == "" {
 		return []string{o.own()}
@@ -121,5 +129,5 @@ func (o *Option) Env() string {
 	return "TIDEMARK_" + strings.ToUpper(strings.ReplaceAll(o.Name, "-", "_"))
 }
 
-// multiple reports whether o holds several values rather than one.
-func (o *Option) multiple() bool { return o.Type.Kind == List }
+// multiple reports whether o holds several values.
+func (o *Option) multiple() bool { return o.Type.Kind == List || o.Type.Kind == Domain }

@@ -7,52 +7,54 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// policyOptions say how a job shares its devices with the rest of the machine.
+// policyOptions select the I/O policy.
 func policyOptions() []Option {
 	all := []Option{
 		{Name: "policy", Group: GroupPolicy, Default: "auto",
 			Type: Type{Kind: Choice, Choices: []string{"auto", "important", "standard", "utility", "throttle"}},
-			Help: "how soon I/O gives way to that of others: important (never), standard, utility or throttle (to all); " +
-				"auto is utility for the first backup of a source, throttle for later ones, and important for all else"},
-		{Name: "medium", Group: GroupPolicy, Default: "auto",
+			Help: "important, standard, utility, throttle or auto; " +
+				"important never yields its I/O, throttle yields to all other processes; auto is utility for the first backup of a source, throttle for later ones, and important for all else"},
+		{Name: "max-impact", Group: GroupPolicy, Default: "5%", Type: Type{Kind: Percent},
+			Help: "how much others may be slowed; 0: one I/O per period, as in macOS"},
+		{Name: "medium", Group: GroupPolicy, Rare: true, Default: "auto",
 			Type: Type{Kind: Choice, Choices: []string{"auto", "ssd", "hdd", "remote", "memory"}},
-			Help: "what sources and repository lie on: ssd, hdd, remote, or memory, where nobody is given way to; auto asks the system"},
-		{Name: "blame", Group: GroupPolicy, Type: Type{Kind: Bool}, Default: "no",
-			Help: "find out which processes the job gave way to, where the system tells; yes looks from the beginning"},
+			Help: "medium of sources and repository: ssd, hdd, remote, or memory (never yields); auto: ask the system"},
+		{Name: "blame", Group: GroupPolicy, Rare: true, Type: Type{Kind: Bool}, Default: "no",
+			Help: "find the processes that the job yields to, where the system shows them; yes: from the start of the job"},
 	}
 	return append(all, numberOptions()...)
 }
 
-// numberOptions are the numbers of the policy, each under the name that the kernel of macOS has for it. What values they
-// may have is for the policy to say.
+// numberOptions are the numbers of the policies, under their names in the macOS kernel. Package iopolicy checks their
+// values.
 func numberOptions() []Option {
 	var all []Option
-	for _, number := range iopolicy.Default().All() {
+	for _, number := range iopolicy.DefaultSettings().All() {
 		o := Option{Name: strings.ReplaceAll(number.Name, "_", "-"), Group: GroupPolicy, Type: Type{Kind: Int},
-			Default: number.Value, Help: number.Help, Sysctl: number.Name, Hidden: true}
+			Default: number.Value, Help: number.Help, Sysctl: number.Name, Hidden: true, Rare: true}
 		switch number.Name {
 		case "lowpri_throttle_enabled":
 			o.Type, o.Default = Type{Kind: Bool}, (&Type{}).format(number.Value == "1")
 		case "lowpri_throttle_max_iosize":
 			o.Type = Type{Kind: Size, Unit: 1}
-			o.Default = FormatSize(int64(iopolicy.Default().MaxIOSize))
+			o.Default = FormatSize(int64(iopolicy.DefaultSettings().MaxIOSize))
 		}
 		all = append(all, o)
 	}
 	return all
 }
 
-// Use is what a job does, which decides what "auto" stands for.
+// Use is the kind of a job, which selects the policy for "auto".
 type Use uint8
 
 // The uses.
 const (
-	Attended    Use = iota // somebody waits for it: a restore, a check, a listing
-	FirstBackup            // all of a source is read and stored; nobody waits, and yet it should end some day
-	LaterBackup            // nobody notices when it ends
+	Attended    Use = iota // a user waits for it: a restore, a check, a listing
+	FirstBackup            // reads and stores a whole source: runs in the background, but must finish
+	LaterBackup            // runs in the background
 )
 
-// IO is how a job shares devices with others.
+// IO is the I/O policy of a job.
 type IO struct {
 	Policy   iopolicy.Policy // unless Auto
 	Auto     bool
@@ -61,7 +63,7 @@ type IO struct {
 	Blame    bool
 }
 
-// Choose returns the policy of a job: the one that was named, else the one that fits its use.
+// Choose returns the policy for a use: the configured one, otherwise the default of the use.
 func (io IO) Choose(use Use) iopolicy.Policy {
 	switch {
 	case !io.Auto:
@@ -74,24 +76,25 @@ func (io IO) Choose(use Use) iopolicy.Policy {
 	return iopolicy.Important
 }
 
-// IO returns how a job shares devices with others.
+// IO returns the I/O policy.
 func (s *Spec) IO() IO {
 	io := IO{Medium: s.string("medium"), Blame: s.bool("blame"), Settings: s.numbers(func(string, error) {})}
+	io.Settings.MaxImpact = s.percent("max-impact") / 100
 	word := s.string("policy")
 	if io.Auto = word == "auto"; !io.Auto {
-		io.Policy, _ = iopolicy.ParsePolicy(word) // the choices are among its words
+		io.Policy, _ = iopolicy.ParsePolicy(word) // the option allows only policies
 	}
 	return io
 }
 
-// numbers returns the settings, and tells refuse of the origins of those that cannot be.
+// numbers returns the settings, and calls refuse for each invalid one.
 func (s *Spec) numbers(refuse func(origin string, err error)) iopolicy.Settings {
-	set := iopolicy.Default()
+	set := iopolicy.DefaultSettings()
 	for i := range s.table {
 		o := &s.table[i]
 		one := s.get(o.Name)
 		if o.Sysctl == "" || one.value == nil || one.level == fromDefault {
-			continue // what the settings begin with are the defaults
+			continue // keeps the default of iopolicy.Default
 		}
 		if err := set.Set(o.Sysctl, kernelNumber(one.value)); err != nil {
 			refuse(one.origin, err)
@@ -100,7 +103,7 @@ func (s *Spec) numbers(refuse func(origin string, err error)) iopolicy.Settings 
 	return set
 }
 
-// kernelNumber writes a value as sysctl does.
+// kernelNumber formats a value as sysctl does.
 func kernelNumber(value any) string {
 	switch v := value.(type) {
 	case bool:
@@ -114,7 +117,7 @@ func kernelNumber(value any) string {
 	return ""
 }
 
-// Policy lists the options of the policy as they count, the numbers named and written as the kernel does.
+// Policy lists the policy options in effect; the numbers have the names and the format of the kernel.
 func (s *Spec) Policy() []Effective {
 	var rows []Effective
 	for i := range s.table {

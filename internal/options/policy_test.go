@@ -11,15 +11,22 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
+// defaults are the numbers that count where no option is given.
+func defaults() iopolicy.Settings {
+	s := iopolicy.DefaultSettings()
+	s.MaxImpact = 0.05
+	return s
+}
+
 func TestPolicyDefaults(t *testing.T) {
 	io := machine{}.spec(t).IO()
-	require.Equal(t, IO{Auto: true, Medium: "auto", Settings: iopolicy.Default()}, io)
+	require.Equal(t, IO{Auto: true, Medium: "auto", Settings: defaults()}, io)
 	require.Equal(t, iopolicy.Utility, io.Choose(FirstBackup))
 	require.Equal(t, iopolicy.Throttle, io.Choose(LaterBackup))
 	require.Equal(t, iopolicy.Important, io.Choose(Attended))
 
 	io = machine{args: []string{"--policy=Standard", "--medium=HDD", "--blame"}}.spec(t).IO()
-	require.Equal(t, IO{Policy: iopolicy.Standard, Medium: "hdd", Settings: iopolicy.Default(), Blame: true}, io)
+	require.Equal(t, IO{Policy: iopolicy.Standard, Medium: "hdd", Settings: defaults(), Blame: true}, io)
 	for _, use := range []Use{Attended, FirstBackup, LaterBackup} {
 		require.Equal(t, iopolicy.Standard, io.Choose(use), "a policy that is named holds whatever the job")
 	}
@@ -49,11 +56,11 @@ func TestEveryNumberOfThePolicy(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(want), count)
-	require.Len(t, want, len(iopolicy.Default().All()))
+	require.Len(t, want, len(iopolicy.DefaultSettings().All()))
 	for line, change := range want {
-		settings := iopolicy.Default()
+		settings := defaults()
 		change(&settings)
-		require.NotEqual(t, iopolicy.Default(), settings)
+		require.NotEqual(t, defaults(), settings)
 		name, value, _ := strings.Cut(line, " ")
 		for _, m := range []machine{
 			file(line), file(strings.ToUpper(line)), file("debug." + line), file(name + ": " + value), file("debug." + name + ": " + value),
@@ -66,13 +73,15 @@ func TestEveryNumberOfThePolicy(t *testing.T) {
 }
 
 func TestPolicyListing(t *testing.T) {
-	m := file("lowpri_throttle_tier3_window_msecs 750\nLOWPRI_THROTTLE_MAX_IOSIZE 64K\n")
+	m := file("lowpri_throttle_tier3_window_msecs 750\nLOWPRI_THROTTLE_MAX_IOSIZE 64K\nMAXIMPACT 2.5\n")
 	m.args = []string{"--lowpri-throttle-enabled=no", "--policy=utility"}
 	m.env = map[string]string{"TIDEMARK_MEDIUM": "ssd"}
 	rows := m.spec(t).Policy()
-	require.Len(t, rows, 3+11)
+	const words = 4
+	require.Len(t, rows, words+11)
 	for _, want := range []Effective{
 		{"policy", "utility", "--policy"},
+		{"max-impact", "2.5%", "/etc/tidemark/tidemark.opt:3"},
 		{"medium", "ssd", "TIDEMARK_MEDIUM"},
 		{"blame", "no", "default"},
 		{"lowpri_throttle_enabled", "0", "--lowpri-throttle-enabled"},
@@ -83,8 +92,9 @@ func TestPolicyListing(t *testing.T) {
 		require.Contains(t, rows, want)
 	}
 	// What is listed sets the same settings again, as the kernel's own viewer and setter do.
-	again := iopolicy.Default()
-	for _, row := range rows[3:] {
+	again := iopolicy.DefaultSettings()
+	again.MaxImpact = 0.025
+	for _, row := range rows[words:] {
 		require.NoError(t, again.Set(row.Name, row.Value))
 	}
 	require.Equal(t, m.spec(t).IO().Settings, again)
@@ -98,6 +108,8 @@ func TestPolicyListing(t *testing.T) {
 func TestWrongPolicies(t *testing.T) {
 	for text, want := range map[string]string{
 		"POLICY passive":                                `:1: policy: malformed value: "passive" is none of auto, important, standard, utility, throttle`,
+		"MAXIMPACT 101%":                                `"101%" is not a percentage from 0 to 100, such as 5%`,
+		"MAX-IMPACT no":                                 `"no" is not a percentage`,
 		"MEDIUM floppy":                                 `"floppy" is none of auto, ssd, hdd, remote, memory`,
 		"LOWPRI_THROTTLE_ENABLED 2":                     `"2" is neither yes nor no`,
 		"LOWPRI_THROTTLE_MAX_IOSIZE 1K":                 `lowpri_throttle_max_iosize cannot be "1024"; take a whole number from 4096 to`,
@@ -116,7 +128,7 @@ func TestWrongPolicies(t *testing.T) {
 	require.ErrorContains(t, err, "--lowpri-throttle-max-iosize: ")
 }
 
-// The numbers are for experiments: they are flags everywhere, and in nobody's way.
+// The numbers are for experiments: they are hidden flags of every command.
 func TestNumbersAreHidden(t *testing.T) {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	Register(flags, GroupPolicy)

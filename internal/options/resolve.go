@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -37,7 +38,7 @@ type setting struct {
 	level  level
 }
 
-// statement is an include or exclude statement, or an INCLEXCL file, at its place among the others.
+// statement is an include or exclude statement, or an INCLEXCL file, in its order among the others.
 type statement struct {
 	word, rest, origin string
 }
@@ -52,10 +53,11 @@ type resolver struct {
 	spec     *Spec
 	warnings []Warning
 	problems []error
+	ignored  []dsm.Line // of IBM's client, without effect here
 }
 
 // Resolve returns the effective options. flags may be nil, or lack options: these count as not given. The error names
-// every mistake that was found, with its place.
+// every mistake, with its origin.
 func Resolve(flags *pflag.FlagSet, env Env, read ReadFile) (*Spec, []Warning, error) {
 	return resolve(flags, env, read, runtime.GOOS)
 }
@@ -70,6 +72,7 @@ func resolve(flags *pflag.FlagSet, env Env, read ReadFile, system string) (*Spec
 	r.flags(flags)
 	r.spec.checkSecrets(&r.problems)
 	r.spec.numbers(r.fail)
+	r.warnIgnored()
 	r.remarks()
 	if err := errors.Join(r.problems...); err != nil {
 		return nil, r.warnings, fmt.Errorf("read options: %w", err)
@@ -77,12 +80,19 @@ func resolve(flags *pflag.FlagSet, env Env, read ReadFile, system string) (*Spec
 	return r.spec, r.warnings, nil
 }
 
-// set records a value. Of two values of one option the one that comes later wins: sources are asked in the order of
-// their rank. Lists grow.
+// set records a value. Of two values of one option the later one wins: sources are read in the order of their rank.
+// Lists grow.
 func (r *resolver) set(o *Option, text, origin string, from level) {
 	value, err := o.Type.parse(text)
 	if err != nil {
 		r.fail(origin, fmt.Errorf("%s: %w", o.Name, err))
+		return
+	}
+	if o.Type.Kind == Domain {
+		words, _ := rules.Words(text) // parse has checked it
+		for _, word := range words {
+			r.spec.settings[o.Name] = append(r.spec.settings[o.Name], setting{r.expanded(o, word), origin, from})
+		}
 		return
 	}
 	s := setting{value, origin, from}
@@ -129,19 +139,12 @@ func (r *resolver) file(flags *pflag.FlagSet) {
 		return
 	}
 	r.spec.file = path
-	var own []string
-	r.keywords = make(map[string]*Option)
-	for i := range r.table {
-		for _, word := range r.table[i].Keywords() {
-			own = append(own, word)
-			r.keywords[strings.ToUpper(word)] = &r.table[i]
-		}
-	}
-	parsed, err := dsm.Parse(path, content, dsm.NewVocabulary(own))
+	r.keywords = keywordsOf(r.table)
+	parsed, err := dsm.Parse(path, content, vocabulary(r.table))
 	if err != nil {
 		r.problems = append(r.problems, err)
 	}
-	lines, err := parsed.Lines(name, origin)
+	lines, err := r.linesOf(path, parsed, name, origin)
 	if err != nil {
 		r.problems = append(r.problems, err)
 		return
@@ -151,7 +154,7 @@ func (r *resolver) file(flags *pflag.FlagSet) {
 	}
 }
 
-// apply takes one line of the part of the file that counts.
+// apply applies one line of the effective part of the file.
 func (r *resolver) apply(l dsm.Line) {
 	if rules.IsStatement(l.Keyword) {
 		r.spec.statements = append(r.spec.statements, statement{l.Keyword, l.Rest, l.Origin})
@@ -159,11 +162,13 @@ func (r *resolver) apply(l dsm.Line) {
 	}
 	o := r.keywords[l.Keyword]
 	if o == nil {
-		text := l.Keyword + " has no meaning here and is ignored"
-		if better := dsm.Hint(l.Keyword); better != "" {
-			text += ": " + better
+		if !leavesOut(l) {
+			r.ignored = append(r.ignored, l)
 		}
-		r.warnings = append(r.warnings, Warning{l.Origin, text})
+		return
+	}
+	if o.Type.Kind == Domain && l.Rest != "" {
+		r.set(o, l.Rest, l.Origin, fromFile)
 		return
 	}
 	text, err := l.Value()
@@ -182,19 +187,24 @@ func (r *resolver) apply(l dsm.Line) {
 			return
 		}
 	}
-	if kind := o.Type.Kind; kind == Path || kind == List {
-		text = r.home(text)
-	}
-	r.set(o, text, l.Origin, fromFile)
+	r.set(o, r.expanded(o, text), l.Origin, fromFile)
 }
 
 func (r *resolver) fail(origin string, err error) {
 	r.problems = append(r.problems, &Error{Origin: origin, Err: err})
 }
 
-// home replaces a leading "~/", as a shell would have done on a command line.
+// expanded replaces "~" at the beginning of a path, or of an element of a list.
+func (r *resolver) expanded(o *Option, text string) string {
+	if kind := o.Type.Kind; kind == Path || kind == List || kind == Domain {
+		return r.home(text)
+	}
+	return text
+}
+
+// home replaces a leading "~/". A shell does so on a command line, but not in --repo=~/x and not in a variable.
 func (r *resolver) home(path string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+	if rest, ok := strings.CutPrefix(path+"/", "~/"); ok {
 		if home, ok := r.env("HOME"); ok && home != "" {
 			return filepath.Join(home, rest)
 		}
@@ -202,10 +212,11 @@ func (r *resolver) home(path string) string {
 	return path
 }
 
-// locate reads the option file that counts: the one that is named, which must be there, or the first there is in the
-// usual places. No file at all is an empty path.
+// locate reads the effective option file: the named one, which must exist, or the first in the default paths. Without a
+// file the path is empty.
 func (r *resolver) locate(flags *pflag.FlagSet) (path string, content []byte, err error) {
 	if named, origin := r.one(flags, "option-file"); named != "" {
+		named = r.home(named)
 		content, err := r.read(named)
 		if err != nil {
 			return "", nil, &Error{Origin: origin, Err: fmt.Errorf("read option file: %w", err)}
@@ -225,7 +236,7 @@ func (r *resolver) locate(flags *pflag.FlagSet) (path string, content []byte, er
 	return "", nil, nil
 }
 
-// one returns what the command line or else the environment says about an option that no file can set.
+// one returns the value of an option that no file can set: from the command line, otherwise from the environment.
 func (r *resolver) one(flags *pflag.FlagSet, name string) (value, origin string) {
 	if values := given(flags, name); len(values) > 0 {
 		return values[len(values)-1], "--" + name
@@ -239,7 +250,7 @@ func (r *resolver) one(flags *pflag.FlagSet, name string) (value, origin string)
 	return "", ""
 }
 
-// environment applies the variables that are set and not empty. One that holds a list has an element per line.
+// environment applies the variables that are set and not empty. A list has one element per line.
 func (r *resolver) environment() {
 	for i := range r.table {
 		o := &r.table[i]
@@ -252,12 +263,12 @@ func (r *resolver) environment() {
 			continue
 		}
 		if !o.multiple() {
-			r.set(o, text, name, fromEnv)
+			r.set(o, r.expanded(o, text), name, fromEnv)
 			continue
 		}
 		for element := range strings.SplitSeq(text, "\n") {
 			if element = strings.TrimSpace(element); element != "" {
-				r.set(o, element, name, fromEnv)
+				r.set(o, r.expanded(o, element), name, fromEnv)
 			}
 		}
 	}
@@ -266,12 +277,51 @@ func (r *resolver) environment() {
 func (r *resolver) flags(flags *pflag.FlagSet) {
 	for i := range r.table {
 		for _, text := range given(flags, r.table[i].Name) {
+			if r.table[i].Type.Kind == Path { // patterns keep the form the shell passed
+				text = r.home(text)
+			}
 			r.set(&r.table[i], text, "--"+r.table[i].Name, fromFlag)
 		}
 	}
 }
 
-// remarks warns of values that are understood and do less than they say, or more than one may think.
+// warnIgnored reports the options of IBM's client without effect here in one warning.
+func (r *resolver) warnIgnored() {
+	var hints []string
+	names := map[string][]string{} // by hint
+	for _, l := range r.ignored {
+		hint := dsm.Hint(l.Keyword)
+		if len(names[hint]) == 0 {
+			hints = append(hints, hint)
+		}
+		if !slices.Contains(names[hint], l.Keyword) {
+			names[hint] = append(names[hint], l.Keyword)
+		}
+	}
+	switch {
+	case len(r.ignored) == 1:
+		l := r.ignored[0]
+		text := l.Keyword + " has no meaning here and is ignored"
+		if hints[0] != "" {
+			text += ": " + hints[0]
+		}
+		r.warnings = append(r.warnings, Warning{l.Origin, text})
+	case len(r.ignored) > 1:
+		slices.Sort(hints) // those without a hint first
+		var parts []string
+		for _, hint := range hints {
+			part := strings.Join(names[hint], ", ")
+			if hint != "" {
+				part += " (" + hint + ")"
+			}
+			parts = append(parts, part)
+		}
+		r.warnings = append(r.warnings, Warning{r.spec.file, fmt.Sprintf("%d options have no meaning here and are ignored: %s",
+			len(r.ignored), strings.Join(parts, ", "))})
+	}
+}
+
+// remarks warns of values that are valid but do less than they say, or more than a user may expect.
 func (r *resolver) remarks() {
 	for _, remark := range []struct{ name, value, text string }{
 		{"deduplication", "no", "DEDUPLICATION NO has no effect: equal data is always stored once"},

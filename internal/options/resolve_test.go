@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-var update = flag.Bool("update", false, "write golden files and docs/options.md anew")
+var update = flag.Bool("update", false, "write golden files")
 
 func golden(t *testing.T, path, got string) {
 	t.Helper()
@@ -59,7 +59,7 @@ func TestRealSystemFile(t *testing.T) {
 
 	require.Equal(t, Parallel{Workers{4, 4, 2, 4}, Workers{}, 10, 96 << 20}, spec.Parallel(2, Media{}))
 	require.Equal(t, Transfer{10 << 30, 512 << 10, 64 << 10}, spec.Transfer())
-	require.Equal(t, Reading{SharedDynamic, 2, false, true, true, "auto", true}, spec.Reading())
+	require.Equal(t, Reading{SharedDynamic, 2, false, true, true, "auto", true, 90}, spec.Reading())
 	require.Equal(t, Cache{true, "/var/cache/my tsm", 1 << 30, true}, spec.Cache())
 	require.Equal(t, Repository{"/home/me/backup", true}, spec.Repository())
 	require.Equal(t, Output{Quiet: true, Interval: 5 * time.Minute}, spec.Output())
@@ -78,16 +78,16 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, Repository{"/home/me/.local/share/tidemark/repository", false}, spec.Repository())
 	require.Equal(t, Keys{}, spec.Keys())
 	require.Equal(t, Parallel{Dial(0, 6, Media{}), Workers{}, 0, 96 << 20}, spec.Parallel(6, Media{}))
-	require.Equal(t, Transfer{256 << 20, 63 << 10, 32 << 10}, spec.Transfer())
+	require.Equal(t, Transfer{64 << 20, 0, 256 << 10}, spec.Transfer())
 	require.Equal(t, Compression{2, true}, spec.Compression())
-	require.Equal(t, Reading{SharedDynamic, 4, false, true, true, "auto", true}, spec.Reading())
+	require.Equal(t, Reading{SharedDynamic, 4, false, true, true, "auto", true, 90}, spec.Reading())
 	require.Equal(t, Cache{true, "/home/me/.cache/tidemark", 256 << 20, false}, spec.Cache())
 	require.Equal(t, Output{Interval: 5 * time.Minute}, spec.Output())
 	require.Empty(t, spec.File())
 	set, warnings, err := spec.Rules(machine{}.read, machine{}.lookup)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
-	require.Equal(t, rules.Hollow, set.Mount(true))
+	require.Equal(t, rules.NotEntered, set.Mount("/m", true))
 	require.Equal(t, rules.Needs{}, set.Needs())
 	for _, e := range spec.Effective() {
 		require.Equal(t, "default", e.Origin)
@@ -147,9 +147,10 @@ func TestPrecedenceOfEveryOption(t *testing.T) {
 	samples := map[Kind][3]string{
 		String: {"a", "b", "c"}, Path: {"/a", "/b", "/c"}, Bool: {"yes", "no", "yes"}, Int: {"1", "2", "3"},
 		Duration: {"1s", "2s", "3s"}, Size: {"301K", "302K", "303K"}, Count: {"1", "2", "3"},
+		Percent: {"1%", "2%", "3.5%"},
 	}
 	for _, o := range Table() {
-		if o.Barred != 0 || o.Type.Kind == List {
+		if o.Barred != 0 || o.multiple() {
 			continue
 		}
 		values, ok := samples[o.Type.Kind]
@@ -244,7 +245,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	}
 	_, _, err := file("XYZZY 1\nMEMORY x\n").resolve(t)
 	require.ErrorIs(t, err, dsm.ErrUnknown)
-	require.ErrorIs(t, err, ErrValue, "all mistakes are told at once")
+	require.ErrorIs(t, err, ErrValue, "all mistakes are reported at once")
 	_, _, err = machine{env: map[string]string{"TIDEMARK_MEMORY": "x"}}.resolve(t)
 	require.ErrorContains(t, err, `TIDEMARK_MEMORY: memory: malformed value: "x" is not a size`)
 
@@ -316,7 +317,7 @@ func TestSourcesOfThePasswordOfAShare(t *testing.T) {
 	_, _, err = file("SMBPASSWORD geheim\n").resolve(t)
 	require.ErrorIs(t, err, dsm.ErrUnknown)
 	require.NotContains(t, err.Error(), "geheim")
-	require.Equal(t, Share{Verify: "trailer"}, machine{}.spec(t).Share())
+	require.Equal(t, Share{Sign: true, Verify: "trailer"}, machine{}.spec(t).Share())
 }
 
 func TestAddressesAreListedWithoutPasswords(t *testing.T) {
@@ -376,9 +377,9 @@ func TestCounting(t *testing.T) {
 }
 
 func TestRemarks(t *testing.T) {
-	_, warnings, err := file("DEDUPLICATION no\nSUBDIR no\nMEMORYEFFICIENTBACKUP no\nPASSWORD geheim\nDOMAIN /home\n").resolve(t)
+	_, warnings, err := file("DEDUPLICATION no\nSUBDIR no\nMEMORYEFFICIENTBACKUP no\nPASSWORD geheim\n").resolve(t)
 	require.NoError(t, err)
-	require.Len(t, warnings, 5)
+	require.Len(t, warnings, 4)
 	text := fmt.Sprint(warnings)
 	require.NotContains(t, text, "geheim")
 	require.Contains(t, text, "tidemark.opt:4: PASSWORD has no meaning here and is ignored: see PASSWORDFILE")
@@ -387,7 +388,7 @@ func TestRemarks(t *testing.T) {
 	set, _, err := spec.Rules(machine{}.read, machine{}.lookup)
 	require.NoError(t, err)
 	state, _ := set.Root("/s")
-	require.Equal(t, rules.Hollow, state.Name([]byte("d"), tree.Dir))
+	require.Equal(t, rules.NotEntered, state.Name([]byte("d"), tree.Dir))
 }
 
 func TestSelection(t *testing.T) {
@@ -409,7 +410,7 @@ func TestSelection(t *testing.T) {
 	require.False(t, state.Control([]byte(".tidemarkignore")))
 	require.Equal(t, rules.Exclude, set.Object(tree.File, 2049, false))
 	require.Equal(t, rules.Needs{NoDump: true, TimeMachine: true}, set.Needs())
-	require.Equal(t, rules.Hollow, set.Mount(false))
+	require.Equal(t, rules.NotEntered, set.Mount("/m", false))
 
 	m.args = []string{"--exclude", "[", "--exclude-file", "missing", "--exclude-if-present", "a/b", "--ignore-file", "a/b"}
 	_, _, err = m.spec(t).Rules(m.read, m.lookup)
@@ -429,7 +430,7 @@ func TestFlagsOfSomeGroups(t *testing.T) {
 	require.NotNil(t, flags.Lookup("key-file"))
 	require.Nil(t, flags.Lookup("memory"))
 	require.Nil(t, flags.Lookup("password"), "never on a command line")
-	flags.String("memory", "", "somebody else's flag")
+	flags.String("memory", "", "a foreign flag")
 	require.NoError(t, flags.Parse([]string{"--memory=9T", "--json"}))
 	spec, _, err := Resolve(flags, machine{}.lookup, machine{}.read)
 	require.NoError(t, err)

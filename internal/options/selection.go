@@ -4,18 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
-// Protected is a path that must not be part of a backup, whatever the rules say.
+// Protected is a path that must not be part of a backup, before all rules.
 type Protected struct {
 	Path string // absolute, links resolved
-	Why  string // for people: "the repository"
+	Why  string // for messages: "the repository"
 }
 
-// Rules compiles what the options say about which paths are part of a backup. Files of patterns are read with read, and
-// env replaces variables in those of exclude-file. The error names every bad line.
+// Rules compiles the options that select paths for a backup. Files of patterns are read with read, and env replaces
+// variables in those of exclude-file. The error names every bad line.
 func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, []Warning, error) {
 	c := &compiler{spec: s, read: read, env: env, builder: rules.NewBuilder()}
 	for _, p := range protect {
@@ -36,10 +37,13 @@ func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, 
 	if name := s.get("ignore-file"); name.value != "" {
 		c.note(c.builder.IgnoreFile(s.string("ignore-file"), name.origin))
 	}
+	if len(s.domain) > 0 {
+		c.builder.OnlySystems(s.domain, s.domainOrigin)
+	}
 	for _, f := range []struct {
 		kind rules.Kind
 		name string
-		on   bool // the value of the option that switches the rule on
+		on   bool // value of the option that enables the rule
 	}{
 		{rules.NoDump, "exclude-nodump", true},
 		{rules.TimeMachine, "exclude-time-machine", true},
@@ -54,10 +58,33 @@ func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, 
 	if err := errors.Join(c.problems...); err != nil {
 		return nil, c.warnings, fmt.Errorf("read include and exclude rules: %w", err)
 	}
-	return c.builder.Compile(), c.warnings, nil
+	return c.builder.Compile(), together(c.warnings), nil
 }
 
-// compiler hands the settings to a builder.
+// together makes one warning of several; those with the same text count once.
+func together(warnings []Warning) []Warning {
+	if len(warnings) < 2 {
+		return warnings
+	}
+	var texts []string
+	origins := map[string][]string{}
+	for _, w := range warnings {
+		if len(origins[w.Text]) == 0 {
+			texts = append(texts, w.Text)
+		}
+		origins[w.Text] = append(origins[w.Text], w.Origin)
+	}
+	for i, text := range texts {
+		where := origins[text][0]
+		if more := len(origins[text]) - 1; more > 0 {
+			where += fmt.Sprintf(" and %d more", more)
+		}
+		texts[i] = text + " (" + where + ")"
+	}
+	return []Warning{{"include and exclude statements", strings.Join(texts, ", ")}}
+}
+
+// compiler passes the settings to a builder.
 type compiler struct {
 	spec     *Spec
 	read     ReadFile
@@ -73,7 +100,7 @@ func (c *compiler) note(err error) {
 	}
 }
 
-// statements adds the statements in their order; those of an INCLEXCL file stand where the file is named.
+// statements adds the statements in their order; those of an INCLEXCL file stand at the position of the file.
 func (c *compiler) statements() {
 	for _, st := range c.spec.statements {
 		if st.word == "INCLEXCL" {
@@ -94,7 +121,7 @@ func (c *compiler) statements() {
 	}
 }
 
-// patterns adds the patterns that are given singly, then those of files, as restic does.
+// patterns adds the patterns of single, then those of files, as restic does.
 func (c *compiler) patterns(single, file string, fold bool) {
 	for _, one := range c.spec.settings[single] {
 		c.note(c.builder.Exclude(one.value.(string), fold, one.origin))

@@ -14,23 +14,32 @@ type Spec struct {
 	settings   map[string][]setting // by option name; a list has any number
 	statements []statement
 	file       string
+
+	domain       []string // file systems of a backup by DOMAIN; nil for others
+	domainOrigin string
 }
 
-// Repository says where the repository is.
+// Repository is the location of the repository.
 type Repository struct {
-	Location string // a path or URL; "" when none is named and the user has no home directory
-	Named    bool   // somebody named it; else it is the default location
+	Location string // a path or URL; "" without an option and without a home directory
+	Named    bool   // false: the default location
 }
 
-// Repository returns where the repository is.
+// Repository returns the location of the repository.
 func (s *Spec) Repository() Repository {
 	r := s.get("repo")
 	location, _ := r.value.(string)
 	return Repository{location, r.level > fromDefault}
 }
 
-// Keys says how the repository is unlocked. At most one of Password, PasswordFile and PasswordCommand is set: the one
-// from the source that wins. All empty: ask on the terminal, or use the machine's key file.
+// Limits are the most bytes a second to and from the repository; 0: no limit.
+type Limits struct{ Upload, Download int64 }
+
+// Limits returns the limits of the transfer rates.
+func (s *Spec) Limits() Limits { return Limits{s.int("limit-upload"), s.int("limit-download")} }
+
+// Keys configure how the repository is unlocked. At most one of Password, PasswordFile and PasswordCommand is set: the
+// one with the highest rank. If all are empty, the terminal prompts, or the machine's key file is used.
 type Keys struct {
 	Password        Secret
 	PasswordFile    string
@@ -45,14 +54,14 @@ type File struct{ Name, Path string }
 func (s *Spec) Files() []File {
 	var all []File
 	for _, o := range s.table {
-		if o.Type.Kind == Path && o.Name != "repo" && s.string(o.Name) != "" {
+		if o.Type.Kind == Path && !o.location() && s.string(o.Name) != "" {
 			all = append(all, File{o.Name, s.string(o.Name)})
 		}
 	}
 	return all
 }
 
-// Secret is text that does not show when it is printed; convert it to string to use it.
+// Secret is text that is hidden when it is printed; convert it to string to use it.
 type Secret string
 
 const redacted = "(hidden)"
@@ -74,7 +83,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // LogValue hides the secret in logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Keys returns how the repository is unlocked.
+// Keys returns how to unlock the repository.
 func (s *Spec) Keys() Keys {
 	k := Keys{KeyFile: s.string("key-file")}
 	switch s.ranking(passphrases()) {
@@ -88,10 +97,10 @@ func (s *Spec) Keys() Keys {
 	return k
 }
 
-// passphrases are the options that give the passphrase, of which one counts.
+// passphrases are the options that give the passphrase; one of them applies.
 func passphrases() []string { return []string{"password", "password-file", "password-command"} }
 
-// ranking returns the one of some options whose source ranks highest; "" for none.
+// ranking returns the option whose source ranks highest; "" for none.
 func (s *Spec) ranking(names []string) string {
 	best, rank := "", fromDefault
 	for _, name := range names {
@@ -102,10 +111,12 @@ func (s *Spec) ranking(names []string) string {
 	return best
 }
 
-// checkSecrets refuses two sources of one secret that are of the same rank.
+// checkSecrets rejects two sources of one secret that are of the same rank.
 func (s *Spec) checkSecrets(problems *[]error) {
 	s.checkOne("the passphrase", passphrases(), problems)
 	s.checkOne("the password of the share", logons(), problems)
+	s.checkOne("the passphrase of the repository to copy from", prefixed(passphrases()), problems)
+	s.checkOne("the password of the share to copy from", prefixed(logons()), problems)
 }
 
 func (s *Spec) checkOne(what string, names []string, problems *[]error) {
@@ -119,16 +130,16 @@ func (s *Spec) checkOne(what string, names []string, problems *[]error) {
 	}
 }
 
-// Parallel says how much is done at once.
+// Parallel configures concurrency and buffers.
 type Parallel struct {
 	Workers     Workers
-	Named       Workers // those that were given singly, which stay as they are; 0: the others
+	Named       Workers // explicit values, which stay unchanged; 0: from Workers
 	Utilization int     // 1 to 10; 0: auto
-	Memory      int64   // bytes of buffers for data under way
+	Memory      int64   // bytes of buffers for data in flight
 }
 
-// Parallel returns the workers for a machine of cpu processors and the media of a job: the dial's, but for those that
-// are named singly.
+// Parallel returns the workers for a machine of cpu processors and the media of a job: those of Dial, except explicit
+// values.
 func (s *Spec) Parallel(cpu int, media Media) Parallel {
 	dial := int(s.int("resource-utilization"))
 	w := Dial(dial, cpu, media)
@@ -144,33 +155,33 @@ func (s *Spec) Parallel(cpu int, media Media) Parallel {
 	return Parallel{w, named, dial, s.int("memory")}
 }
 
-// Transfer says how data goes to the target.
+// Transfer configures the transfer to the target.
 type Transfer struct {
 	CommitBytes int64 // stored between two commits of the index
-	WindowBytes int64 // of TCP; 0: the operating system's
-	BufferBytes int64 // in front of a TCP connection
+	WindowBytes int64 // send and receive buffers of a TCP connection; 0: the operating system's
+	BufferBytes int64 // most bytes of one write to it
 }
 
-// Transfer returns how data goes to the target.
+// Transfer returns the transfer settings.
 func (s *Spec) Transfer() Transfer {
 	return Transfer{s.int("txn-byte-limit"), s.int("tcp-window-size"), s.int("tcp-buffer-size")}
 }
 
-// Compression says how hard to compress.
+// Compression configures the compression level.
 type Compression struct {
-	Level int  // 0: not at all; 1 (fastest) to 4 (smallest)
-	Auto  bool // Level is what to begin with
+	Level int  // 0: none; 1 (fastest) to 4 (smallest)
+	Auto  bool // Level is the initial level
 }
 
-// defaultLevel is what "auto" stands for: the second of four.
+// defaultLevel is the initial level for "auto": the second of four.
 const defaultLevel = 2
 
-// HardestAuto is the level up to which "auto" goes while the target is what everything waits for. The next one takes 36 MiB
-// for each worker and some six times as long, for a few percent.
+// HardestAuto is the highest level that "auto" uses while the target is the bottleneck. The next one takes 36 MiB for
+// each worker and some six times as long, for a few percent.
 const HardestAuto = 3
 
-// Compression returns the level. Of the two options that set it, the one whose source ranks higher counts; from the same
-// source, compression off wins over any level.
+// Compression returns the level. Of the two options that set it, the one whose source ranks higher counts; from the
+// same source, compression off wins over any level.
 func (s *Spec) Compression() Compression {
 	level := map[string]int{"off": 0, "fastest": 1, "auto": defaultLevel, "better": 3, "max": 4}[s.string("compression")]
 	word, number := s.get("compression"), s.get("compression-level")
@@ -181,14 +192,14 @@ func (s *Spec) Compression() Compression {
 	return Compression{level, s.string("compression") == "auto"}
 }
 
-// Serialization is what to do with a file that changes while it is read.
+// Serialization determines what happens to a file that changes while it is read.
 type Serialization uint8
 
 // The copy serializations, in IBM's words.
 const (
-	SharedStatic  Serialization = iota // try again, then leave it out
-	Static                             // leave it out
-	SharedDynamic                      // try again, then keep it as it was read
+	SharedStatic  Serialization = iota // retry, then skip the file
+	Static                             // skip the file
+	SharedDynamic                      // retry, then keep it as it was read
 	Dynamic                            // keep it as it was read
 )
 
@@ -201,22 +212,24 @@ func (s Serialization) String() string {
 	return fmt.Sprintf("serialization %d", uint8(s))
 }
 
-// Reading says how files are read.
+// Reading configures how files are read.
 type Reading struct {
 	Serialization Serialization
-	Retries       int    // further attempts at a file that changed, under the shared serializations
-	AccessTimes   bool   // keep them
+	Retries       int    // retries of a file that changed, under the shared serializations
+	AccessTimes   bool   // store them in the snapshot
 	Batches       bool   // small files of a directory together
-	Direct        bool   // those of them that are not in memory straight from the disk
-	Order         string // of these: "auto", "inode" or "extent"
-	Names         bool   // of directories that did not change are remembered, not read
+	Direct        bool   // bypass the page cache for those that are not in it
+	Order         string // order of batched files: "auto", "inode" or "extent"
+	Names         bool   // cache the names of unchanged directories instead of reading them
+	RereadDays    int    // days within which each unchanged file is read again; 0: never
 }
 
-// Reading returns how files are read.
+// Reading returns the settings for reading files.
 func (s *Spec) Reading() Reading {
 	r := Reading{
 		Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime"), Batches: s.bool("batch-reads"),
 		Direct: s.bool("direct-reads"), Order: s.string("read-order"), Names: s.bool("remember-names"),
+		RereadDays: int(s.int("reread-days")),
 	}
 	for _, candidate := range []Serialization{SharedStatic, Static, SharedDynamic, Dynamic} {
 		if candidate.String() == s.string("copy-serialization") {
@@ -226,15 +239,15 @@ func (s *Spec) Reading() Reading {
 	return r
 }
 
-// Cache says what is kept on this machine.
+// Cache configures the local cache.
 type Cache struct {
 	Enabled  bool
-	Dir      string // "" when none is named and the user has no home directory
+	Dir      string // "" without an option and without a home directory
 	MaxBytes int64  // of tree data
-	MaxNamed bool   // somebody set MaxBytes; else it is the default
+	MaxNamed bool   // false: MaxBytes is the default
 }
 
-// Cache returns what is kept on this machine.
+// Cache returns the settings of the local cache.
 func (s *Spec) Cache() Cache {
 	return Cache{
 		Enabled: !s.bool("no-cache") && s.bool("dedup-cache"), Dir: s.string("cache-dir"),
@@ -242,24 +255,25 @@ func (s *Spec) Cache() Cache {
 	}
 }
 
-// Output says what is told.
+// Output configures the printed output.
 type Output struct {
 	JSON     bool
 	Quiet    bool
 	Verbose  int
-	Interval time.Duration // between two lines of progress where there is no terminal
+	Interval time.Duration // between two progress lines without a terminal
+	Full     bool          // all figures at the end of a job, not a few lines
 }
 
-// Output returns what is told.
+// Output returns the settings of the printed output.
 func (s *Spec) Output() Output {
 	interval, _ := s.get("progress-interval").value.(time.Duration)
-	return Output{s.bool("json"), s.bool("quiet"), int(s.int("verbose")), interval}
+	return Output{s.bool("json"), s.bool("quiet"), int(s.int("verbose")), interval, s.text("report") == "full"}
 }
 
 // File returns the path of the option file that was read, "" for none.
 func (s *Spec) File() string { return s.file }
 
-// Effective is one option as it counts, for people.
+// Effective is the effective value of one option, for listings.
 type Effective struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
@@ -300,8 +314,8 @@ func (o *Option) show(value any) string {
 	return text
 }
 
-// withoutPassword hides what may be a password in the address of a server, whether it is well written or not. What stands
-// before the last @ is hidden if there is more than a name in it.
+// withoutPassword hides a possible password in the address of a server, well-formed or not. The text before the last @
+// is hidden if it contains more than a name.
 func withoutPassword(text string) string {
 	start := strings.Index(text, "://")
 	switch {
@@ -339,6 +353,11 @@ func (s *Spec) string(name string) string {
 func (s *Spec) bool(name string) bool {
 	yes, _ := s.get(name).value.(bool)
 	return yes
+}
+
+func (s *Spec) percent(name string) float64 {
+	n, _ := s.get(name).value.(float64)
+	return n
 }
 
 func (s *Spec) int(name string) int64 {

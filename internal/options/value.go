@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// parse reads text as a value of t: string, bool, int64 (Int, Size, Count) or time.Duration.
+// parse reads text as a value of t: string, bool, int64 (Int, Size, Count), float64 (Percent) or time.Duration.
 func (t *Type) parse(text string) (any, error) {
 	switch t.Kind {
 	case Bool:
@@ -31,8 +31,12 @@ func (t *Type) parse(text string) (any, error) {
 		return n, t.check(n, text)
 	case Duration:
 		return parseDuration(text)
+	case Percent:
+		return parsePercent(text)
 	case Choice:
 		return t.choose(text)
+	case Domain:
+		return text, checkDomain(text)
 	case Path, List:
 		if text == "" {
 			return nil, fmt.Errorf("%w: it is empty", ErrValue)
@@ -48,7 +52,7 @@ func (t *Type) check(n int64, text string) error {
 	return nil
 }
 
-// bounds says what is allowed, as the end of an error text.
+// bounds describes the allowed range, as the end of an error text.
 func (t *Type) bounds() string {
 	if t.Min == 0 && t.Max == 0 {
 		return ""
@@ -99,9 +103,18 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseSize reads a number of bytes. The suffixes K, M, G and T are powers of 1024, and may be followed by B or iB; B is
-// bytes; a number without suffix counts units of unit bytes. A fraction is allowed where bytes come out whole enough:
-// 1.5G.
+// parsePercent reads a number from 0 to 100, with or without a percent sign.
+func parsePercent(text string) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+	if err != nil || !(n >= 0 && n <= 100) {
+		return 0, fmt.Errorf("%w: %q is not a percentage from 0 to 100, such as 5%%", ErrValue, text)
+	}
+	return n, nil
+}
+
+// ParseSize reads a number of bytes. The suffixes K, M, G and T are powers of 1024, and may be followed by B or iB; B
+// is bytes; a number without suffix counts units of unit bytes. A fraction such as 1.5G is allowed where it is close to
+// whole bytes.
 func ParseSize(text string, unit int64) (int64, error) {
 	malformed := func() error {
 		return fmt.Errorf("%w: %q is not a size such as 512K, 10M or 1.5G", ErrValue, text)
@@ -143,7 +156,7 @@ func FormatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// format writes a parsed value the way a person would.
+// format formats a parsed value in option syntax.
 func (t *Type) format(value any) string {
 	switch v := value.(type) {
 	case bool:
@@ -159,6 +172,8 @@ func (t *Type) format(value any) string {
 			return FormatSize(v)
 		}
 		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64) + "%"
 	case time.Duration:
 		text := v.String() // such as 5m0s, 2h0m0s
 		if strings.HasSuffix(text, "m0s") {

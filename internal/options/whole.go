@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// Whole is the value of a flag of one command that is a whole number from 1 on, or not given. pflag's own would take any number, and
-// say of other words what the parser of the standard library says.
+// Whole is a flag value that is a whole number, 1 or more. pflag's own accepts any number, and its errors name
+// functions of package strconv.
 type Whole struct {
 	N    *int
-	Want string // what to write, for who wrote something else
+	Want string // error message for other values
 }
 
-// PID is the number of a process.
-func PID(n *int) *Whole { return &Whole{n, "write the number of a process"} }
+// PID is a process ID.
+func PID(n *int) *Whole { return &Whole{n, "write a process ID"} }
 
 // Set implements pflag.Value.
 func (w *Whole) Set(text string) error {
@@ -27,11 +27,35 @@ func (w *Whole) Set(text string) error {
 
 // String implements pflag.Value.
 func (w *Whole) String() string {
-	if w.N == nil { // pflag asks a zero value
+	if w.N == nil { // pflag calls String on a zero value
 		return "0"
 	}
 	return strconv.Itoa(*w.N)
 }
 
-// Type implements pflag.Value: the word for the value in the help.
+// Type implements pflag.Value.
 func (w *Whole) Type() string { return "int" }
+
+// PercentFlag is a flag value that is a percentage.
+type PercentFlag struct {
+	Value float64 // from 0 to 100
+	Given bool
+}
+
+// Set implements pflag.Value.
+func (p *PercentFlag) Set(text string) (err error) {
+	p.Value, err = parsePercent(text)
+	p.Given = err == nil
+	return err
+}
+
+// String implements pflag.Value.
+func (p *PercentFlag) String() string {
+	if !p.Given {
+		return ""
+	}
+	return strconv.FormatFloat(p.Value, 'f', -1, 64) + "%"
+}
+
+// Type implements pflag.Value.
+func (p *PercentFlag) Type() string { return "percent" }

@@ -1,15 +1,14 @@
-// Package prune gives back the room of what no snapshot needs any more, while others go on writing. docs/prune.md has the
-// proof that nothing is lost.
+// Package prune removes the packs that no snapshot needs, while other writers run. docs/adr/0012-prune.md has the proof
+// that nothing is lost.
 //
-//	leases, marks ─► survey ─► sweep what earlier marks condemned ─► plan ─► repack ─► mark ─► survey again ─► sweep
-//	                 all snapshots followed,                                 by an ordinary     only if no writer is
-//	                 each blob found                                         session            left that has not seen it
+//	leases, marks ─► survey ─► sweep packs of earlier marks ─► plan ─► repack ─► mark ─► survey again ─► sweep
+//	                 all snapshots followed,                           by an     only when every running
+//	                 each blob located                                 ordinary  writer acknowledges it
+//	                                                                   session
 //
-// It believes nothing but the target: which pack holds a blob is read from the index there, and that the packs are there
-// from a listing; the local cache only helps to read trees. If a snapshot cannot be followed to its end, or a blob cannot
-// be found, nothing is removed.
+// A prune takes its facts from the target: the index there says which pack holds a blob, and a listing which packs
+// exist. The local cache only speeds up the reading of trees. If a snapshot cannot be followed to its end, or a blob is
+// in no pack, nothing is removed.
 //
-// In memory are about 100 bytes for each pack and two bits for each blob; places of blobs are in a temporary file.
-//
-// The package refuses to know which snapshots should be kept: that is the business of forget.
+// In memory are about 100 bytes for each pack and two bits for each blob. The places of blobs are in a temporary file.
 package prune

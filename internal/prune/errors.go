@@ -3,12 +3,18 @@ package prune
 import "errors"
 
 var (
-	// ErrDamaged: what the snapshots need is not all there, so that nothing can be said to be needed by none.
+	// ErrDamaged: something that snapshots need is missing, so the unneeded packs are not known.
 	ErrDamaged = errors.New("nothing was removed, because something that snapshots need is missing or cannot be read; run " +
 		"'tidemark check' to see what, and 'tidemark forget' the snapshots that are beyond help by their ID")
-	// ErrBusy: another prune is at work.
+	// ErrBusy: another prune is running.
 	ErrBusy = errors.New("another prune is at work in this repository, or was cut off and still counts as at work, " +
 		"for 45 minutes at most; try again later")
-	// ErrUnread: some packs that should have been written anew could not be read.
+	// ErrLively: leases change faster than they are read.
+	ErrLively = errors.New("the leases of other writers change faster than they can be read; try again later")
+	// ErrLagging: listings may be of any age.
+	ErrLagging = errors.New("this kind of mounted file system may show folders as they were minutes ago, so prune cannot see who " +
+		"else uses the repository; prune where the repository is a local folder, or, while nothing else uses it and nothing " +
+		"has in the last hour, with '--exclusive'")
+	// ErrUnread: some packs that were to be repacked could not be read.
 	ErrUnread = errors.New("could not be read in whole and stayed; run 'tidemark check --read-data'")
 )

@@ -2,27 +2,29 @@ package prune
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// Of a blob with several places the one counts that the newest segment names, and that has a reason: a backup that finds a
-// pack damaged stores anew what lay there, in another pack. A segment that is written anew is the newest. If it named a
-// pack with a place that another segment has taken over, the old place would count again, and the next prune would remove
-// the copy that is whole. So such a segment stays as it is, and so do the condemned packs that it names.
+// Of a blob with several places, the place in the newest segment counts. This matters after damage: a backup that finds
+// a pack damaged stores its blobs again, in another pack. A rewritten segment is the newest of all. If it named a pack
+// with a blob whose place is in another segment by now, the old place would count again, and the next prune would
+// remove the intact copy. Such a segment is therefore not rewritten, and the doomed packs that it names are held back.
 
-// release divides doomed packs into those that can go now and those that have to stay.
-func (v *survey) release(ctx context.Context, doomed []int) (now []int, held map[format.ID]bool, err error) {
-	gone := v.ids(doomed)
-	if held, err = v.hold(ctx, gone, nil, v.eachCondemned); err != nil {
+// release divides removable packs into those that can be removed now and those that are held back.
+func (v *survey) release(ctx context.Context, removable []int) (now []int, held map[format.ID]bool, err error) {
+	gone := v.ids(removable)
+	for _, id := range v.absent() {
+		gone[id] = true
+	}
+	if held, err = v.hold(ctx, gone, nil, v.eachDoomed); err != nil {
 		return nil, nil, err
 	}
-	for _, i := range doomed {
+	for _, i := range removable {
 		if !held[v.packs[i].id] {
 			now = append(now, i)
 		}
@@ -38,16 +40,16 @@ func (v *survey) ids(packs []int) map[format.ID]bool {
 	return ids
 }
 
-// hold returns which of the packs that are to go have to stay, and notes which packs they have to stay for: once these are
-// gone too, nothing holds the others. each reads the segments that name some of them. Who looks ahead says which packs will be
-// condemned by then: what is needed of them will have been written anew elsewhere.
-func (v *survey) hold(ctx context.Context, gone, condemned map[format.ID]bool,
+// hold returns which packs of gone are held back, and marks the packs that hold them back: the next plan repacks these
+// first. each visits the segments that name packs of gone. A forecast passes in doomed the packs that will be doomed by
+// then, whose live blobs will have been repacked.
+func (v *survey) hold(ctx context.Context, gone, doomed map[format.ID]bool,
 	each func(context.Context, func(store.Info, *index.Segment) error) error,
 ) (map[format.ID]bool, error) {
 	if len(gone) == 0 {
 		return nil, nil
 	}
-	if single, err := v.single(gone, condemned); single || err != nil {
+	if single, err := v.single(gone, doomed); single || err != nil {
 		return nil, err
 	}
 	held := make(map[format.ID]bool)
@@ -59,7 +61,7 @@ func (v *survey) hold(ctx context.Context, gone, condemned map[format.ID]bool,
 			if gone[seg.Packs[i].ID] {
 				continue
 			}
-			taken, err := v.takenOver(seg, &seg.Packs[i], condemned)
+			taken, err := v.takenOver(seg, &seg.Packs[i], doomed)
 			if err != nil {
 				return err
 			}
@@ -80,44 +82,41 @@ func (v *survey) hold(ctx context.Context, gone, condemned map[format.ID]bool,
 	return held, err
 }
 
-// single reports whether no blob has a place beside the one that counts in the packs that stay. What stays of condemned packs
-// is not among the places that count, and may have been written anew.
-func (v *survey) single(gone, condemned map[format.ID]bool) (bool, error) {
+// single reports whether each blob has one place only in the packs that stay. Then nothing is held back, and no segment
+// need be read. Doomed packs that stay are an exception: their blobs may lie elsewhere too.
+func (v *survey) single(gone, doomed map[format.ID]bool) (bool, error) {
 	for i := range v.packs {
-		if s := &v.packs[i]; (s.condemned || condemned[s.id]) && !gone[s.id] {
+		if s := &v.packs[i]; (s.doomed || doomed[s.id]) && !gone[s.id] {
 			return false, nil
 		}
 	}
-	replaced, err := v.main.Replaced()
-	if err != nil {
-		return false, fmt.Errorf("look up blobs: %w", err)
-	}
-	return replaced == 0, nil
+	replaced, err := v.index.Replaced(staying)
+	return replaced == 0, err
 }
 
-// takenOver reports whether a blob of a pack counts in a pack that this segment does not name. Within a segment, and a new
-// one made of it, the order of packs decides and stays as it is.
-func (v *survey) takenOver(seg *index.Segment, p *index.Pack, condemned map[format.ID]bool) (bool, error) {
+// takenOver reports whether a blob of a pack counts in a pack that this segment does not name. Within a segment the
+// order of packs decides, and a rewritten segment keeps that order.
+func (v *survey) takenOver(seg *index.Segment, p *index.Pack, doomed map[format.ID]bool) (bool, error) {
 	var ids []format.ID
 	for i := range p.Table.Frames {
 		for _, b := range p.Table.Frames[i].Blobs {
 			ids = append(ids, b.ID)
 		}
 	}
-	found := make([]hashcache.Found, len(ids))
-	if err := v.main.Lookup(ids, found); err != nil {
-		return false, fmt.Errorf("look up blobs: %w", err)
+	found, err := v.index.Locate(&reach.Query{}, ids)
+	if err != nil {
+		return false, err
 	}
 	for i := range found {
-		if !found[i].OK {
-			continue // this pack is condemned by a mark that is not ripe
+		if found[i].Lost() || found[i].Rank() != staying {
+			continue // this pack is doomed by a mark that is not ripe
 		}
-		info, err := v.main.PackOf(found[i].Loc.Pack)
+		info, err := v.index.PackOf(&found[i])
 		if err != nil {
-			return false, fmt.Errorf("look up pack: %w", err)
+			return false, err
 		}
-		if condemned[info.ID] {
-			if v.used.Has(uint64(found[i].Loc.Pack)) {
+		if doomed[info.ID] {
+			if v.used.Has(found[i].Number()) {
 				return true, nil
 			}
 			continue

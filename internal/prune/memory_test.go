@@ -11,11 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
-	"github.com/tidemark-backup/tidemark/internal/repo/numset"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
@@ -28,7 +27,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// indexed makes a repository whose index names packs of blobs that nobody can read.
+// indexed makes a repository with an index of packs that do not exist.
 func indexed(t testing.TB, packs, blobs int) *repo.Repository {
 	t.Helper()
 	ctx := context.Background()
@@ -37,7 +36,7 @@ func indexed(t testing.TB, packs, blobs int) *repo.Repository {
 	r, _, err := repo.Init(ctx, st, repo.InitOptions{
 		Secrets: []repo.Secret{{Method: keyfile.Passphrase, Value: []byte("x")}},
 		Params:  keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1},
-		Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max}, Open: repo.OpenOptions{NoCache: true},
+		Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max}, Open: repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
@@ -70,48 +69,50 @@ func id(n, kind uint64) (id format.ID) {
 	return id
 }
 
-// TestPlacesFindsEveryBlobOnce: each blob has a number of its own, in the range of its pack, and a blob that is not there
-// is missing.
-func TestPlacesFindsEveryBlobOnce(t *testing.T) {
+// TestEveryBlobHasAPlace: each blob has a number of its own, in the range of its pack, and a blob of no pack is lost.
+func TestEveryBlobHasAPlace(t *testing.T) {
 	const packs, blobs = 5, 800
-	opt := Options{Scratch: t.TempDir(), Ledger: report.NewJob(report.Prune, time.Now)}
-	p, err := openPlaces(t.Context(), indexed(t, packs, blobs), opt, map[format.ID]struct{}{id(3, 1): {}})
+	p, err := openPlaces(t.Context(), indexed(t, packs, blobs), report.NewJob(report.Prune, time.Now), t.TempDir(),
+		map[format.ID]struct{}{id(3, 1): {}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.close()) }()
-	require.EqualValues(t, packs*blobs, p.total)
-	seen := numset.New(p.total)
+	require.EqualValues(t, packs*blobs, p.index.Blobs())
+	seen := reach.NewBitset(p.index.Blobs())
+	var q reach.Query
 	for i := range packs * blobs {
-		ids, out := []format.ID{id(uint64(i), 2)}, make([]place, 1)
-		missing, err := p.locate(ids, make([]hashcache.Found, 1), out)
+		at, err := p.index.LocateOne(&q, id(uint64(i), 2))
 		require.NoError(t, err)
-		require.Nil(t, missing)
-		require.True(t, seen.Add(out[0].number()))
-		require.False(t, seen.Add(out[0].number()))
+		require.False(t, at.Lost())
+		require.True(t, seen.Add(at.Number()))
+		require.False(t, seen.Add(at.Number()))
 		s := &p.packs[p.find(id(uint64(i/blobs), 1))]
-		require.EqualValues(t, i%blobs, out[0].number()-s.base)
-		require.Equal(t, i/blobs == 3, s.condemned)
+		require.EqualValues(t, i%blobs, at.Number()-s.base)
+		require.Equal(t, i/blobs == 3, s.doomed)
+		require.Equal(t, i/blobs == 3, at.Rank() == spare)
 	}
 	for i := range p.packs {
 		require.EqualValues(t, blobs, seen.Count(p.packs[i].base, p.packs[i].blobs))
 	}
-	missing, err := p.locate([]format.ID{id(1, 9)}, make([]hashcache.Found, 1), make([]place, 1))
+	at, err := p.index.LocateOne(&q, id(1, 9))
 	require.NoError(t, err)
-	require.NotNil(t, missing)
+	require.True(t, at.Lost())
 }
 
-// TestMemoryOfABlob: what stays in memory for a blob is two bits, its share of what is known of its pack, and a tenth of a
-// byte that leads to its place.
+// TestMemoryOfABlob: in memory a blob takes two bits (one of them during the walk), its share of what is known of its
+// pack, and a tenth of a byte that leads to its place.
 func TestMemoryOfABlob(t *testing.T) {
 	const packs, blobs = 100, 4000
 	r := indexed(t, packs, blobs)
 	before := heap()
-	p, err := openPlaces(t.Context(), r, Options{Scratch: t.TempDir(), Ledger: report.NewJob(report.Prune, time.Now)}, nil)
+	p, err := openPlaces(t.Context(), r, report.NewJob(report.Prune, time.Now), t.TempDir(), nil)
 	require.NoError(t, err)
-	_, err = p.locate([]format.ID{id(1, 2)}, make([]hashcache.Found, 1), make([]place, 1)) // sorts the list
+	visited := reach.NewBitset(p.index.Blobs())
+	_, err = p.index.LocateOne(&reach.Query{}, id(1, 2)) // sorts the list
 	require.NoError(t, err)
 	taken := float64(heap()-before) / (packs * blobs)
-	t.Logf("%.2f bytes in memory for each of %d blobs", taken, p.total)
+	t.Logf("%.2f bytes in memory for each of %d blobs", taken, p.index.Blobs())
 	require.Less(t, taken, 0.6)
+	runtime.KeepAlive(visited)
 	runtime.KeepAlive(p)
 	require.NoError(t, p.close())
 }
@@ -139,11 +140,11 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// condemned is a survey of packs that two marks condemn, each of which names two thirds of them. Every fifth is needed.
-func condemned(packs int) *survey {
+// doomed is a survey of packs that two marks doom. Each mark names two thirds of them. Every fifth is needed.
+func doomed(packs int) *survey {
 	v := &survey{places: &places{}}
 	for i := range packs {
-		s := packState{id: id(uint64(i), 1), size: 1, condemned: true}
+		s := packState{id: id(uint64(i), 1), size: 1, doomed: true}
 		if i%5 == 0 {
 			s.live = 1
 		}
@@ -162,23 +163,23 @@ func condemned(packs int) *survey {
 	return v
 }
 
-// TestDoomedOnce: a pack that two marks condemn goes once, or is pardoned once.
-func TestDoomedOnce(t *testing.T) {
-	v := condemned(300)
-	doomed, pardoned := v.doomed()
-	require.Len(t, doomed, 240)
-	require.Len(t, pardoned, 60)
-	for _, i := range doomed {
+// TestRemovableOnce: a pack that two marks doom goes once, or is revived once.
+func TestRemovableOnce(t *testing.T) {
+	v := doomed(300)
+	removable, revived := v.removable()
+	require.Len(t, removable, 240)
+	require.Len(t, revived, 60)
+	for _, i := range removable {
 		require.Zero(t, v.packs[i].live)
 	}
-	slices.Sort(doomed)
-	require.Len(t, slices.Compact(doomed), 240)
+	slices.Sort(removable)
+	require.Len(t, slices.Compact(removable), 240)
 }
 
-// BenchmarkDoomed has the packs of 1.6 TB.
-func BenchmarkDoomed(b *testing.B) {
-	v := condemned(100_000)
+// BenchmarkRemovable has the packs of 1.6 TB.
+func BenchmarkRemovable(b *testing.B) {
+	v := doomed(100_000)
 	for b.Loop() {
-		v.doomed()
+		v.removable()
 	}
 }

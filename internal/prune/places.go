@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/numset"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -20,61 +20,60 @@ import (
 
 // packState is one pack on the target.
 type packState struct {
-	id        format.ID
-	size      uint64
-	base      uint64 // number of its first blob; the blobs of a pack are numbered as its table has them
-	blobs     uint32
-	known     bool // its table was read, and lists what can be found in it
-	named     bool // by an index segment that counts
-	condemned bool // by a mark
-	holds     bool // its segment cannot be written anew while it is there: see hold
-	repack    bool // its live blobs are to be written anew
-	unread    bool // that failed
-	live      uint64
-	raw       uint64 // bytes of the live blobs
+	id     format.ID
+	size   uint64
+	base   uint64 // number of its first blob; the blobs of a pack are numbered in the order of its table
+	blobs  uint32
+	known  bool // its table was read
+	named  bool // by an index segment that counts
+	doomed bool // by a mark
+	holds  bool // its segment cannot be rewritten while it exists: see hold
+	repack bool // its live blobs are to be repacked
+	unread bool // repacking failed
+	live   uint64
+	raw    uint64 // bytes of the live blobs
 }
 
-// places knows in which pack each blob lies: for each blob one place, which is the one that counts. The places are two
-// temporary files, because there may be more of them than memory: main has what the index names and no mark condemns,
-// spare has the rest, and is asked for what is nowhere else. In both of them together each blob has a number.
+// The ranks of packs in the index of a prune. A blob that lies in packs of both counts in one that stays.
+const (
+	staying = iota // named by the index, and by no mark
+	spare          // the other existing packs
+	ranks
+)
+
+// places is where each blob lies: one place for each blob, which is the one that counts.
 type places struct {
 	r     *repo.Repository
 	packs []packState // by ascending ID
-	main  *hashcache.Numbered
-	spare *hashcache.Numbered
+	index *reach.Index
 
 	segments   []store.Info // those that count, oldest first
 	superseded []store.Info // those that do not
 	noted      map[string]noted
-	condemned  map[format.ID]struct{}
+	doomed     map[format.ID]struct{}
 	ledger     *report.Ledger
-	step       *report.Step // that each is a part of; nil: it is part of something else
+	step       *report.Step // that reads of segments count in; nil: none
 	pages      uint64       // blobs of trees in all packs
 	pageBytes  uint64       // theirs, before compression
-	total      uint64       // blobs in all packs
-	used       numset.Set   // by number: a snapshot needs the blob at this place
-	walked     numset.Set   // by number: the blob was followed as a folder or list. The same bytes may be a file's as well
+	used       reach.Bitset // by number: a snapshot needs the blob at this place
 }
 
-// noted is what stays known of a segment that was read once. Its name is its hash, so it never says anything else.
+// noted is what is kept of a segment that was read. The name of a segment is its hash, so its content never changes.
 type noted struct {
-	supersedes []string // of the segments that were listed then
-	condemned  bool     // it names a pack that a mark condemns
+	supersedes []string // names of listed segments
+	doomed     bool     // it names a pack that a mark dooms
 }
 
-// openPlaces reads from the target what lies where.
-func openPlaces(ctx context.Context, r *repo.Repository, opt Options, condemned map[format.ID]struct{}) (_ *places, err error) {
-	p := &places{r: r, ledger: opt.Ledger, noted: make(map[string]noted), condemned: condemned}
+// openPlaces reads the index, the list of packs and the tables of packs that no segment names.
+func openPlaces(ctx context.Context, r *repo.Repository, l *report.Ledger, scratch string, doomed map[format.ID]struct{},
+) (_ *places, err error) {
+	p := &places{r: r, ledger: l, noted: make(map[string]noted), doomed: doomed}
+	p.index = reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	for _, x := range []**hashcache.Numbered{&p.main, &p.spare} {
-		if *x, err = r.TempIndex(opt.Scratch); err != nil {
-			return nil, fmt.Errorf("make the temporary index: %w", err)
-		}
-	}
 	// The packs are listed after the index: a pack that a segment names was there before it.
 	if err = p.list(ctx); err != nil {
 		return nil, err
@@ -89,26 +88,14 @@ func openPlaces(ctx context.Context, r *repo.Repository, opt Options, condemned 
 	if err = p.enterStrays(ctx); err != nil {
 		return nil, err
 	}
-	p.used, p.walked = numset.New(p.total), numset.New(p.total)
+	p.used = reach.NewBitset(p.index.Blobs())
 	return p, nil
 }
 
-func (p *places) close() error {
-	var err error
-	for _, x := range []**hashcache.Numbered{&p.main, &p.spare} {
-		if *x != nil {
-			err = errors.Join(err, (*x).Close())
-			*x = nil
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("remove the temporary index: %w", err)
-	}
-	return nil
-}
+func (p *places) close() error { return p.index.Close() }
 
-// list lists the index segments and finds out which count. One of those that cannot be read is an error: nobody could say
-// what it names.
+// list lists the index segments and determines which count. A damaged segment that counts is an error, because the
+// packs that it names are unknown.
 func (p *places) list(ctx context.Context) error {
 	p.segments, p.superseded = nil, nil
 	var all []store.Info
@@ -151,8 +138,8 @@ func (p *places) list(ctx context.Context) error {
 	return err
 }
 
-// note reads those of the listed segments that were not read before, and returns the damaged ones: these matter only if no
-// other segment has taken their place.
+// note reads the listed segments that were not read before, and returns the damaged ones. A damaged segment matters
+// only if no other segment supersedes it.
 func (p *places) note(ctx context.Context, all []store.Info) (damaged map[string]error, err error) {
 	listed := make(map[string]bool, len(all))
 	var fresh []store.Info
@@ -162,7 +149,7 @@ func (p *places) note(ctx context.Context, all []store.Info) (damaged map[string
 			fresh = append(fresh, info)
 		}
 	}
-	if p.step = nil; len(p.noted) == 0 { // later there are few, and something else goes on
+	if p.step = nil; len(p.noted) == 0 { // later there are few, in the step of something else
 		p.reads(report.Listing, fresh)
 	}
 	damaged = make(map[string]error)
@@ -173,8 +160,8 @@ func (p *places) note(ctx context.Context, all []store.Info) (damaged map[string
 				n.supersedes = append(n.supersedes, name)
 			}
 		}
-		n.condemned = slices.ContainsFunc(seg.Packs, func(s index.Pack) bool {
-			_, bad := p.condemned[s.ID]
+		n.doomed = slices.ContainsFunc(seg.Packs, func(s index.Pack) bool {
+			_, bad := p.doomed[s.ID]
 			return bad
 		})
 		p.noted[info.Name.ID] = n
@@ -198,15 +185,15 @@ func (p *places) reads(phase report.Phase, segments []store.Info) {
 	p.step = p.ledger.Step(phase, c)
 }
 
-// eachCondemned reads the segments that count and name packs which marks condemn, oldest first.
-func (p *places) eachCondemned(ctx context.Context, visit func(store.Info, *index.Segment) error) error {
+// eachDoomed reads the segments that count and name doomed packs, oldest first.
+func (p *places) eachDoomed(ctx context.Context, visit func(store.Info, *index.Segment) error) error {
 	return p.each(ctx, p.naming(), visit, func(_ store.Info, err error) error { return err })
 }
 
-// naming is the segments that count and name packs which marks condemn.
+// naming returns the segments that count and name doomed packs.
 func (p *places) naming() (naming []store.Info) {
 	for _, info := range p.segments {
-		if n, had := p.noted[info.Name.ID]; n.condemned || !had {
+		if n, had := p.noted[info.Name.ID]; n.doomed || !had {
 			naming = append(naming, info)
 		}
 	}
@@ -218,8 +205,8 @@ func (p *places) eachSegment(ctx context.Context, visit func(store.Info, *index.
 	return p.each(ctx, p.segments, visit, func(_ store.Info, err error) error { return err })
 }
 
-// each reads segments in their order, a few ahead. unread decides about one that cannot be read: it is passed over, or
-// ends it all with an error.
+// each reads segments in their order, a few ahead. If a segment cannot be read, unread returns nil to skip it, or an
+// error that ends the prune.
 func (p *places) each(ctx context.Context, segments []store.Info, visit func(store.Info, *index.Segment) error,
 	unread func(store.Info, error) error,
 ) error {
@@ -237,7 +224,7 @@ func (p *places) each(ctx context.Context, segments []store.Info, visit func(sto
 			p.step.Did(1, uint64(segments[i].Size))
 			switch {
 			case errors.Is(r.err, store.ErrNotExist):
-				return nil // another writer has put a new one in its place, which is listed the next time
+				return nil // another writer has superseded it, and the next listing shows the new one
 			case r.err != nil:
 				return unread(segments[i], r.err)
 			}
@@ -268,8 +255,8 @@ func (p *places) listPacks(ctx context.Context) error {
 			return fmt.Errorf("list packs: %w", err)
 		}
 		if id, err := format.ParseID(info.Name.ID); err == nil {
-			_, bad := p.condemned[id]
-			p.packs = append(p.packs, packState{id: id, size: uint64(info.Size), condemned: bad})
+			_, bad := p.doomed[id]
+			p.packs = append(p.packs, packState{id: id, size: uint64(info.Size), doomed: bad})
 			step.Did(1, uint64(info.Size))
 		}
 	}
@@ -286,9 +273,9 @@ func (p *places) find(id format.ID) int {
 	return i
 }
 
-// enter takes the packs of a segment that are there in the size that the segment says.
+// enter adds those packs of a segment that exist in the size that the segment names.
 func (p *places) enter(_ store.Info, seg *index.Segment) error {
-	var main, spare batch
+	var byRank [ranks][]index.Pack
 	for i := range seg.Packs {
 		at := p.find(seg.Packs[i].ID)
 		if at < 0 {
@@ -299,46 +286,37 @@ func (p *places) enter(_ store.Info, seg *index.Segment) error {
 		if s.known || s.size != seg.Packs[i].Size {
 			continue
 		}
-		if p.number(s, &seg.Packs[i].Table); s.condemned {
-			spare.add(&seg.Packs[i], s)
-		} else {
-			main.add(&seg.Packs[i], s)
+		rank := staying
+		if s.doomed {
+			rank = spare
 		}
+		s.known = true
+		byRank[rank] = append(byRank[rank], seg.Packs[i])
 	}
-	return errors.Join(main.enter(p.main), spare.enter(p.spare))
+	return errors.Join(p.add(staying, byRank[staying]), p.add(spare, byRank[spare]))
 }
 
-// batch is packs that are entered together.
-type batch struct {
-	packs []index.Pack
-	first []uint64 // number of the first blob of each
-}
-
-func (b *batch) add(p *index.Pack, s *packState) {
-	b.packs, b.first = append(b.packs, *p), append(b.first, s.base)
-}
-
-func (b *batch) enter(x *hashcache.Numbered) error {
-	if err := x.Merge(b.packs, b.first); err != nil {
-		return fmt.Errorf("fill the temporary index: %w", err)
+// add adds packs to the index, and notes the numbers of their blobs.
+func (p *places) add(rank int, packs []index.Pack) error {
+	first, err := p.index.Add(rank, packs)
+	if err != nil {
+		return err
+	}
+	for i := range packs {
+		t, s := &packs[i].Table, &p.packs[p.find(packs[i].ID)]
+		s.known, s.base = true, first[i]
+		for j := range t.Frames {
+			s.blobs += uint32(len(t.Frames[j].Blobs))
+			if t.Kind == pack.Trees {
+				p.pages, p.pageBytes = p.pages+uint64(len(t.Frames[j].Blobs)), p.pageBytes+uint64(t.Frames[j].Raw)
+			}
+		}
 	}
 	return nil
 }
 
-// number gives the blobs of a pack their numbers.
-func (p *places) number(s *packState, t *pack.Table) {
-	s.known, s.base = true, p.total
-	for i := range t.Frames {
-		s.blobs += uint32(len(t.Frames[i].Blobs))
-		if t.Kind == pack.Trees {
-			p.pages, p.pageBytes = p.pages+uint64(len(t.Frames[i].Blobs)), p.pageBytes+uint64(t.Frames[i].Raw)
-		}
-	}
-	p.total += uint64(s.blobs)
-}
-
-// enterStrays reads the tables of the packs that no segment names: a writer is about to name them, was cut off, or a prune
-// has taken them out of the index. One that cannot be read holds nothing that can be found.
+// enterStrays reads the tables of the packs that no segment names: a writer is about to name them, a writer was cut
+// off, or a prune removed them from the index. A pack whose table cannot be read is skipped.
 func (p *places) enterStrays(ctx context.Context) error {
 	var strays []int
 	c := report.Course{Unit: "packs in no index", Exact: true}
@@ -362,55 +340,9 @@ func (p *places) enterStrays(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("pack %s: %w", s.id, err)
 		}
-		p.number(s, &t)
-		var one batch
-		one.add(&index.Pack{ID: s.id, Size: s.size, Table: t}, s)
-		if err := one.enter(p.spare); err != nil {
+		if err := p.add(spare, []index.Pack{{ID: s.id, Size: s.size, Table: t}}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// place is where a blob lies, and the number of the blob.
-type place struct {
-	loc   hashcache.Loc
-	spare bool
-}
-
-func (at *place) number() uint64 { return uint64(at.loc.Pack) }
-
-// locate finds the places of blobs, and returns the first that is nowhere. found is room for as many answers.
-func (p *places) locate(ids []format.ID, found []hashcache.Found, out []place) (missing *format.ID, err error) {
-	if err := p.main.Lookup(ids, found); err != nil {
-		return nil, fmt.Errorf("look up blobs: %w", err)
-	}
-	for i := range found {
-		if found[i].OK {
-			out[i] = place{found[i].Loc, false}
-			continue
-		}
-		var one [1]hashcache.Found
-		if err := p.spare.Lookup(ids[i:i+1], one[:]); err != nil {
-			return nil, fmt.Errorf("look up blobs: %w", err)
-		}
-		if !one[0].OK {
-			return &ids[i], nil
-		}
-		out[i] = place{one[0].Loc, true}
-	}
-	return nil, nil
-}
-
-// load reads a blob from its place.
-func (p *places) load(ctx context.Context, id format.ID, at *place) ([]byte, error) {
-	in := p.main
-	if at.spare {
-		in = p.spare
-	}
-	info, err := in.PackOf(at.loc.Pack)
-	if err != nil {
-		return nil, fmt.Errorf("look up pack: %w", err)
-	}
-	return p.r.LoadBlobAt(ctx, id, info, at.loc)
 }

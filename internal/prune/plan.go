@@ -12,18 +12,18 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// plan chooses the packs that are to go: those of which nothing is needed, and those whose live blobs are worth to be
-// written anew. What marks condemn already is not among them.
+// plan chooses the packs to remove: those without live blobs, and those that are worth repacking. Packs that marks doom
+// already are not among them.
 func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
-	// What no segment names may be the work of a writer who is about to name it. It would be pardoned; but a writer who
-	// heeds the mark would store it once more.
+	// A running writer may be about to name a pack that no segment names. A mark would do no harm, because the pack
+	// would be revived, but a writer that acknowledges the mark would store the data once more.
 	writers := slices.ContainsFunc(v.others, func(o other) bool { return o.Alive })
 	var plan, partial []int
 	whole := uint64(0)
 	for i := range v.packs {
 		s := &v.packs[i]
 		switch {
-		case s.condemned || !s.named && (writers || s.live > 0):
+		case s.doomed || !s.named && (writers || s.live > 0):
 		case s.live == 0:
 			plan = append(plan, i)
 		case s.live < uint64(s.blobs):
@@ -47,13 +47,13 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 	}
 	unused := func(i int) uint64 { return v.packs[i].size - needs[i] }
 	slices.SortFunc(partial, func(a, b int) int {
-		if ha, hb := v.packs[a].holds, v.packs[b].holds; ha != hb { // what holds other packs goes first
+		if ha, hb := v.packs[a].holds, v.packs[b].holds; ha != hb { // packs that hold back others come first
 			if ha {
 				return -1
 			}
 			return 1
 		}
-		// The emptiest first: there the least is written for what is gained.
+		// The emptiest come first: they free the most for each byte written.
 		return cmp.Compare(float64(unused(b))/float64(v.packs[b].size), float64(unused(a))/float64(v.packs[a].size))
 	})
 	used, left := whole, uint64(0)
@@ -67,6 +67,10 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 		if _, ok := needs[i]; !ok {
 			continue // the index was changed meanwhile
 		}
+		if v.rewrite > 0 && p.round.atMost > 0 && v.rewrite+needs[i] > p.round.atMost {
+			p.res.Postponed = true
+			continue // a later round repacks it, in the space that this one frees
+		}
 		left -= unused(i)
 		v.packs[i].repack = true
 		v.rewrite += needs[i]
@@ -76,8 +80,8 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 	return plan, nil
 }
 
-// needed estimates how many bytes of a pack live blobs take, from their share of the frames, and notes what they are
-// before compression.
+// needed estimates how many bytes of a pack live blobs take, from their share of the frames. It sets the pack's raw to
+// their size before compression.
 func (v *survey) needed(s *packState, t *pack.Table) uint64 {
 	n, sealed := s.base, 0.0
 	s.raw = 0
@@ -98,10 +102,10 @@ func (v *survey) needed(s *packState, t *pack.Table) uint64 {
 	return min(uint64(sealed), s.size)
 }
 
-// tables visits the table of each pack that the index names, once. That is a step of a phase, or with the phase Repacking part
-// of one.
+// tables visits the table of each pack that the index names once. It begins a step of the phase, except for Repacking,
+// whose step counts packs.
 func (v *survey) tables(ctx context.Context, phase report.Phase, visit func(i int, t *pack.Table) error) error {
-	if err := v.list(ctx); err != nil { // writers go on, and what was read before may be superseded
+	if err := v.list(ctx); err != nil { // writers may have superseded segments that were read before
 		return err
 	}
 	seen := make(map[int]bool)
@@ -123,8 +127,8 @@ func (v *survey) tables(ctx context.Context, phase report.Phase, visit func(i in
 	})
 }
 
-// forecast is what a dry run says. What is planned is removed by the same run if nobody else is at work, and no listing has
-// to settle.
+// forecast fills the result of a dry run. A prune removes the planned packs in the same run if no other writer is
+// running.
 func (p *pruner) forecast(ctx context.Context, v *survey, plan []int) error {
 	if len(plan) > 0 {
 		for i := range v.others {
@@ -132,11 +136,10 @@ func (p *pruner) forecast(ctx context.Context, v *survey, plan []int) error {
 				p.waitFor(&v.others[i])
 			}
 		}
-		p.res.Settling = p.res.Settling || p.opt.Settle > 0
 	}
 	for _, i := range plan {
 		s := &v.packs[i]
-		p.res.Condemned.Add(s.size)
+		p.res.Marked.Add(s.size)
 		if s.repack {
 			p.res.Repacked.Add(s.size)
 			p.res.Rewritten += s.raw
@@ -152,25 +155,25 @@ func (p *pruner) forecast(ctx context.Context, v *survey, plan []int) error {
 	return nil
 }
 
-// foresee looks ahead at the sweep that follows the mark in the same run.
+// foresee predicts the sweep that follows the mark in the same run.
 func (p *pruner) foresee(ctx context.Context, v *survey, plan []int) error {
 	for _, i := range plan {
 		p.res.Pending.Add(v.packs[i].size)
 	}
-	condemned, gone := v.ids(plan), maps.Clone(v.held)
-	if len(p.res.Waiting) == 0 && !p.res.Settling {
-		gone = maps.Clone(condemned)
+	doomed, gone := v.ids(plan), maps.Clone(v.held)
+	if len(p.res.Waiting) == 0 {
+		gone = maps.Clone(doomed)
 		maps.Copy(gone, v.held)
 	}
 	v.reads(report.Planning, v.segments)
-	held, err := v.hold(ctx, gone, condemned, v.eachSegment)
+	held, err := v.hold(ctx, gone, doomed, v.eachSegment)
 	if err != nil {
-		return whatIsWrong(err)
+		return indexError(err)
 	}
 	for id := range gone {
-		if !held[id] {
-			p.res.Deleted.Add(v.packs[v.find(id)].size)
-			p.res.Pending.Drop(v.packs[v.find(id)].size)
+		if at := v.find(id); !held[id] && at >= 0 { // a missing pack may be held back too
+			p.res.Deleted.Add(v.packs[at].size)
+			p.res.Pending.Drop(v.packs[at].size)
 		}
 	}
 	p.res.Held = uint64(len(held))

@@ -1,16 +1,15 @@
 package prune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/prune/limit"
-	"github.com/tidemark-backup/tidemark/internal/prune/tally"
-	"github.com/tidemark-backup/tidemark/internal/prune/turn"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/lease"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
@@ -18,54 +17,53 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	leasefile "github.com/tidemark-backup/tidemark/pkg/format/lease"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 )
 
 const defaultParallel = 4
 
-// Options says how a repository is pruned.
+// Options configure a prune.
 type Options struct {
 	MaxUnused Limit
 	DryRun    bool          // change nothing
-	Parallel  int           // folders and packs looked at together; 0: 4
+	Parallel  int           // directories and packs processed together; 0: 4
 	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
-	Settle    time.Duration // how old a listing of the target may be that other machines see: a mark must be older
+	Settle    time.Duration // how old a listing of a mounted share may be; Unbounded: unknown
 	Session   repo.SessionOptions
-	Ledger    *report.Ledger    // of a report.Prune, where its steps are booked; may be nil
-	Note      func(text string) // told what a person should know that is no error; may be nil
+	Ledger    *report.Ledger    // of a report.Prune, which records the steps; may be nil
+	Note      func(text string) // receives notes for the user that are not errors; may be nil
 }
 
-// What a prune did, and how far it may leave room taken in vain, under the names that callers use.
-type (
-	// Amount is a number of packs and their bytes.
-	Amount = tally.Amount
-	// Result is what a prune did.
-	Result = tally.Result
-	// Limit is how much may stay taken in vain.
-	Limit = limit.Limit
-)
+// round is one pass of a prune. Where the disk is full, a prune needs several.
+type round struct {
+	index  string // folder for the temporary index
+	atMost uint64 // bytes to repack; 0: any number
+}
 
-// ParseLimit reads 5%, 200M or unlimited.
-func ParseLimit(text string) (Limit, error) { return limit.Parse(text) }
-
-// pruner is one prune under way.
+// pruner is one round under way.
 type pruner struct {
 	r   *repo.Repository
 	s   *repo.Session
 	opt Options
 	res Result
 
-	turn     turn.Turn
-	pardoned map[format.ID]bool
-	index    int64 // bytes of index segments that were removed, less those that the prune has put in their place
+	round   round
+	lock    lock
+	revived map[format.ID]bool
+	met     map[format.ID]time.Time // when this prune first saw each mark
+	index   int64                   // bytes of removed index segments, less the bytes of those that replace them
 }
 
-// once does it once, with one session.
-func once(ctx context.Context, r *repo.Repository, opt Options) (res *Result, begun bool, err error) {
+// once runs one round, in a session of its own.
+func once(ctx context.Context, r *repo.Repository, opt Options, in round) (res *Result, begun bool, err error) {
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
-	p := &pruner{r: r, opt: opt, pardoned: make(map[format.ID]bool), turn: turn.Take(opt.Scratch)}
-	defer p.turn.End()
-	p.opt.Session.Announce = p.turn.Write
+	p := &pruner{
+		r: r, opt: opt, round: in, lock: takeLock(opt.Scratch),
+		revived: make(map[format.ID]bool), met: make(map[format.ID]time.Time),
+	}
+	defer p.lock.release()
+	p.opt.Session.Announce = p.lock.write
 	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
 		return p.run(ctx)
@@ -93,7 +91,7 @@ func (p *pruner) run(ctx context.Context) error {
 				max(0, o.Quiet).Round(time.Second))
 		}
 	}
-	if p.turn.Busy() {
+	if p.lock.busy {
 		return ErrBusy
 	}
 	if err := p.s.DropDamagedMarks(ctx); err != nil {
@@ -105,10 +103,7 @@ func (p *pruner) run(ctx context.Context) error {
 	if p.opt.DryRun {
 		return nil
 	}
-	if others, err = p.others(ctx); err != nil {
-		return err
-	}
-	if err := p.clear(ctx, others); err != nil {
+	if err := marks.SweepTombstones(ctx, p.r.Store(), p.r.Keys(), time.Now()); err != nil {
 		return err
 	}
 	if p.res.Damaged > 0 {
@@ -117,25 +112,48 @@ func (p *pruner) run(ctx context.Context) error {
 	return nil
 }
 
-// others returns the leases of other writers. A prune of this machine that was killed is known not to be alive.
+// others returns the leases of other writers. Writers of this machine that were killed are not alive. For a backup this
+// holds only where a snapshot that it sent cannot appear after its death; the model has a test of that.
 func (p *pruner) others(ctx context.Context) ([]session.Other, error) {
 	others, err := p.s.Others(ctx)
+	direct := store.EndsWithProcess(p.r.Store())
 	for i := range others {
-		if p.turn.Over(&others[i], p.opt.Session.Host) {
-			others[i].Alive = false
+		o := &others[i]
+		gone := o.Alive && lease.Ended(p.r.CacheFolder(), leasefile.WriterOf(o.Name.ID))
+		if p.lock.ended(o, p.opt.Session.Host) || gone && direct {
+			o.Alive = false
 		}
+		o.Ended = gone
 	}
 	return others, err
 }
 
-// first removes what earlier marks condemned, condemns what is not needed now, and removes that as well if no writer is
-// left that may come to need it.
+// fenceTries is how often prune reads the leases again after a lease of a dead writer had vanished.
+const fenceTries = 8
+
+// writers returns the other writers, and deletes the leases of dead ones. The snapshots are listed next. A writer that
+// is alive after all has therefore published before that listing, or finds its lease gone.
+func (p *pruner) writers(ctx context.Context) ([]session.Other, error) {
+	for range fenceTries {
+		others, err := p.others(ctx)
+		if err != nil || p.opt.DryRun {
+			return others, err
+		}
+		if all, err := p.s.Fence(ctx, others); all || err != nil {
+			return others, err
+		}
+	}
+	return nil, ErrLively
+}
+
+// first removes the packs of earlier marks, marks the packs that are not needed now, and removes these as well if every
+// running writer acknowledges the new mark.
 func (p *pruner) first(ctx context.Context) error {
 	v, err := p.survey(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = v.close() }() // temporary files, of which nothing is needed any more
+	defer func() { _ = v.close() }() // only temporary files
 	for i := range v.packs {
 		p.res.Before.Add(v.packs[i].size)
 	}
@@ -169,71 +187,88 @@ func (p *pruner) first(ctx context.Context) error {
 	return p.sweep(ctx, again)
 }
 
-// survey is what a prune knows of the repository at a moment: all decisions are made from one.
+// survey is the state of the repository at one moment. Every decision of a prune is based on one survey.
 type survey struct {
 	*places
 	marks  []marks.Mark
-	ripe   []marks.Mark // of these, those that every writer heeds who is at work
-	young  bool         // a mark is not older than the listings that others may have seen
-	others []session.Other
+	ripe   []marks.Mark    // those that every running writer acknowledges
+	others []session.Other // the leases of dead ones were deleted
 	listed []repo.Listed
 
 	held    map[format.ID]bool // of a dry run: packs that the sweep would not remove yet
-	rewrite uint64             // estimate of the bytes that packs take in which the plan writes blobs anew
+	rewrite uint64             // estimate of the bytes that repacked blobs take
 }
 
-// survey looks at everything, in the order on which the proof rests: the writers after the marks, the snapshots after the
-// writers, the index after the snapshots that need it, the packs after the index that names them.
+// survey reads everything, in the order that the proof requires: the leases after the marks, the snapshots after the
+// leases, the index after the snapshots that need it, the packs after the index that names them.
 func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	step := p.opt.Ledger.Step(report.Listing, report.Course{Unit: "snapshots"})
 	v := &survey{}
 	if v.marks, err = marks.All(ctx, p.r.Store(), p.r.Keys()); err != nil {
 		return nil, fmt.Errorf("read marks: %w", err)
 	}
-	if v.others, err = p.others(ctx); err != nil {
+	if err := p.letMarksSettle(ctx, v.marks); err != nil {
 		return nil, err
 	}
-	v.judge(p)
+	if v.others, err = p.writers(ctx); err != nil {
+		return nil, err
+	}
+	v.findRipe(p)
+	if len(v.ripe) > 0 { // the listing must show every snapshot of a writer that has ended
+		if err := p.wait(ctx, p.opt.Settle); err != nil {
+			return nil, err
+		}
+	}
 	if v.listed, err = p.r.Snapshots(ctx); err != nil {
 		return nil, err
 	}
 	p.res.Snapshots = uint64(len(v.listed))
 	step.Did(p.res.Snapshots, 0)
-	if v.places, err = openPlaces(ctx, p.r, p.opt, marks.CondemnedBy(v.marks)); err != nil {
-		return nil, whatIsWrong(err)
+	if v.places, err = openPlaces(ctx, p.r, p.opt.Ledger, p.round.index, marks.DoomedBy(v.marks)); err != nil {
+		return nil, indexError(err)
 	}
 	v.step = p.opt.Ledger.Step(report.Following, report.Course{Unit: "folders", Units: v.pages, Bytes: v.pageBytes})
 	if err := v.follow(ctx, v.listed, p.opt.Parallel); err != nil {
-		return nil, errors.Join(err, v.close())
+		return nil, errors.Join(p.suspects(v, err), v.close())
 	}
-	v.weigh()
+	v.countLive()
 	p.res.Pending = v.pending()
 	return v, nil
 }
 
-// whatIsWrong says of an index that cannot be read that the repository is damaged.
-func whatIsWrong(err error) error {
+// suspects adds to the error of missing data the snapshots that were published late. Another prune may have treated
+// their writers as dead, and the writers may have died before they deleted the snapshots.
+func (p *pruner) suspects(v *survey, err error) error {
+	expiry := cmp.Or(p.opt.Session.Tuning.Expiry, session.LeaseExpiry)
+	for i := range v.listed {
+		if l := &v.listed[i]; errors.Is(err, ErrDamaged) && session.PublishedLate(l.Snapshot, l.Stored, expiry) {
+			err = fmt.Errorf("%w; snapshot %s was published when its writer may have counted as dead, so it may lack what a "+
+				"prune removed: 'tidemark forget %s' drops it", err, l.ID.Short(), l.ID.Short())
+		}
+	}
+	return err
+}
+
+// indexError wraps the error of an index that cannot be read in ErrDamaged.
+func indexError(err error) error {
 	if object.IsDamage(err) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
 }
 
-// judge finds out which marks are ripe: no writer is at work who has not said that it heeds the mark. The prune itself is
-// such a writer of marks that came after it began, and relies on nothing.
-func (v *survey) judge(p *pruner) {
-	p.res.Waiting, p.res.Settling = nil, false
+// findRipe finds the ripe marks: those that every running writer acknowledges. The prune itself is a running writer
+// that does not acknowledge newer marks, but it relies on no pack.
+func (v *survey) findRipe(p *pruner) {
+	p.res.Waiting = nil
 	for i := range v.marks {
 		m := &v.marks[i]
 		waits := false
 		for j := range v.others {
-			if o := &v.others[j]; o.Alive && !o.Heeds(m.ID) {
+			if o := &v.others[j]; o.Alive && !o.Acknowledges(m.ID) {
 				waits = true
 				p.waitFor(o)
 			}
-		}
-		if p.opt.Settle > 0 && p.s.Now().Sub(m.Info.Modified) < p.opt.Settle {
-			waits, v.young, p.res.Settling = true, true, true
 		}
 		if !waits {
 			v.ripe = append(v.ripe, *m)
@@ -247,8 +282,8 @@ func (p *pruner) waitFor(o *session.Other) {
 	}
 }
 
-// weigh counts how many blobs of each pack are needed.
-func (v *survey) weigh() {
+// countLive counts how many blobs of each pack are needed.
+func (v *survey) countLive() {
 	for i := range v.packs {
 		if s := &v.packs[i]; s.known {
 			s.live = v.used.Count(s.base, s.blobs)
@@ -256,28 +291,28 @@ func (v *survey) weigh() {
 	}
 }
 
-// pending is the packs that a mark condemns and nothing needs.
+// pending returns the packs that are doomed and without live blobs.
 func (v *survey) pending() (a Amount) {
 	for i := range v.packs {
-		if s := &v.packs[i]; s.condemned && s.live == 0 {
+		if s := &v.packs[i]; s.doomed && s.live == 0 {
 			a.Add(s.size)
 		}
 	}
 	return a
 }
 
-// mark condemns packs. From then on it is for later to remove them.
+// mark puts a mark that dooms packs. A later sweep removes them.
 func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 	p.opt.Ledger.Phase(report.Marking)
 	m := &mark.Mark{Created: time.Now().Unix(), Host: p.opt.Session.Host}
 	for _, i := range plan {
 		if !v.packs[i].unread {
 			m.Packs = append(m.Packs, v.packs[i].id)
-			p.res.Condemned.Add(v.packs[i].size)
+			p.res.Marked.Add(v.packs[i].size)
 		}
 	}
 	for i := range v.listed {
-		m.Looked = append(m.Looked, v.listed[i].ID)
+		m.Checked = append(m.Checked, v.listed[i].ID)
 	}
 	if len(m.Packs) == 0 {
 		return nil
@@ -285,32 +320,12 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 	if err := p.s.Hold(ctx); err != nil {
 		return err
 	}
-	data, id, err := object.Seal(p.r.Keys(), store.Mark, mark.Encode(m))
-	if err != nil {
-		return fmt.Errorf("seal mark: %w", err)
-	}
-	if err := object.Put(ctx, p.r.Store(), object.Named(store.Mark, id), data, true); err != nil {
-		return fmt.Errorf("put mark: %w", err)
-	}
-	return nil
+	_, err := marks.Put(ctx, p.r.Store(), p.r.Keys(), m)
+	return err
 }
 
-// clear removes the leases of writers that were taken for dead: none of them can go on without noticing.
-func (p *pruner) clear(ctx context.Context, others []session.Other) error {
-	for i := range others {
-		if others[i].Alive {
-			continue
-		}
-		if err := p.r.Store().Delete(ctx, others[i].Name); err != nil && !errors.Is(err, store.ErrNotExist) {
-			return fmt.Errorf("remove the lease of a writer that is gone: %w", err)
-		}
-	}
-	return nil
-}
-
-// redate writes leases of the future anew as they are, so that they have the time of now and end as others do: they were
-// put when the clock of the target was wrong, and would not end until that time comes. Who has put one and is at work soon
-// puts it again.
+// redate stores leases that are dated in the future once more, so that they expire like others. The target dated them
+// while its clock was wrong. The writer of such a lease, if it is running, soon renews it itself.
 func (p *pruner) redate(ctx context.Context, others []session.Other) error {
 	for i := range others {
 		if p.opt.DryRun || others[i].Quiet > -session.LeaseExpiry {
@@ -319,6 +334,11 @@ func (p *pruner) redate(ctx context.Context, others []session.Other) error {
 		data, err := object.ReadFile(ctx, p.r.Store(), others[i].Name, -1)
 		if err == nil {
 			err = p.r.Store().Put(ctx, others[i].Name, data)
+		}
+		for _, older := range others[i].Older {
+			if err == nil {
+				err = p.r.Store().Delete(ctx, older)
+			}
 		}
 		if err != nil && !errors.Is(err, store.ErrNotExist) {
 			return fmt.Errorf("give a lease of the future the time of now: %w", err)

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -18,9 +18,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
-// repack writes the live blobs of half-empty packs anew, each proven by its ID. The session puts them where it puts those
-// of a backup: into packs that are proven before an index segment names them. When it returns, all of that is on the
-// target. A pack of which something cannot be read stays.
+// repack copies the live blobs of half-empty packs into new packs, each blob verified by its ID. The session stores
+// them like those of a backup: a pack is verified on the target before an index segment names it. When repack returns,
+// all of them are on the target. A partly unreadable pack stays.
 func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 	if !slices.ContainsFunc(plan, func(i int) bool { return v.packs[i].repack }) {
 		return nil
@@ -34,7 +34,7 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 	step := p.opt.Ledger.Step(report.Repacking, c)
 	g, running := errgroup.WithContext(ctx)
 	g.SetLimit(p.opt.Parallel)
-	workers := make(chan *repacker, p.opt.Parallel) // those that are free
+	workers := make(chan *repacker, p.opt.Parallel) // idle repackers
 	for range p.opt.Parallel {
 		w, err := p.newRepacker(v, step)
 		if err != nil {
@@ -58,7 +58,7 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 		return context.Cause(running)
 	})
 	if failed := g.Wait(); failed != nil {
-		err = failed // what stopped the others
+		err = failed // the cause, where err is only the cancellation
 	}
 	if err != nil {
 		return err
@@ -89,11 +89,11 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 	return nil
 }
 
-// repacker is one goroutine's share of the work.
+// repacker copies blobs in one goroutine.
 type repacker struct {
 	v           *survey
 	step        *report.Step
-	clock       *report.Clock // of the pack at hand
+	clock       *report.Clock // of the current pack
 	note        func(string)
 	reader      *repo.FrameReader
 	hasher      *seal.Hasher
@@ -131,7 +131,7 @@ func (w *repacker) pack(ctx context.Context, i int, t *pack.Table) error {
 	if t.Kind == pack.Trees {
 		to = w.trees
 	}
-	info := hashcache.PackInfo{ID: s.id, Salt: t.Salt, Kind: t.Kind, Size: s.size}
+	info := index.PackInfo{ID: s.id, Salt: t.Salt, Kind: t.Kind, Size: s.size}
 	var lost error
 	err := w.reader.Read(ctx, info, spans, func(j int, raw []byte, _ []uint32, err error) error {
 		if err == nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -11,10 +13,10 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// Run prunes a repository. The Result is there also beside an error, and then says what was done before it.
+// Run prunes a repository. Beside an error, the Result covers the work before it.
 //
-// Packs are written anew before anything is removed, because one look at all snapshots then serves for both. Where that finds
-// no room, what nothing needs at all is removed first, and the rest is tried once more.
+// Packs are repacked before anything is removed, because then one survey serves for both. If space runs out, prune
+// first deletes unused packs, then repacks in small rounds.
 func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) {
 	if opt.Parallel <= 0 {
 		opt.Parallel = defaultParallel
@@ -25,6 +27,9 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 	if opt.Ledger == nil {
 		opt.Ledger = report.NewJob(report.Prune, time.Now)
 	}
+	if opt.Settle == Unbounded && !opt.DryRun {
+		return &Result{}, fmt.Errorf("prune: %w", ErrLagging)
+	}
 	res, err := withRoom(ctx, r, opt)
 	if err != nil {
 		return res, fmt.Errorf("prune: %w", err)
@@ -33,37 +38,79 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 	return res, nil
 }
 
+// On a full disk, packs are repacked in rounds of mostInRound to leastInRound bytes. Each round removes the packs that
+// it has emptied, so the next one has more space.
+const (
+	mostInRound  = 8 << 20
+	leastInRound = 64 << 10
+)
+
 func withRoom(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) {
-	const tries = 2
+	ctx = store.IntoReserve(ctx)
 	all := &Result{}
-	for try := 1; ; try++ {
-		res, begun, err := once(ctx, r, opt)
-		all.Then(res)
-		switch {
-		case !errors.Is(err, store.ErrNoSpace):
-			return all, err
-		case !begun:
-			return all, noRoom("not enough room to begin: a prune writes some kilobytes before it removes anything", err)
-		case opt.MaxUnused.None:
-			return all, noRoom("not enough room for the part of the index that names what stays", err)
-		}
-		opt.Note("there is no room to write packs anew: removing first what nothing needs")
+	in := round{index: opt.Scratch}
+	res, begun, err := onDisk(ctx, r, opt, &in)
+	all.Then(res)
+	switch {
+	case !errors.Is(err, store.ErrNoSpace):
+		return all, err
+	case !begun:
+		return all, noRoom("not enough space to begin: a prune writes some kilobytes before it removes anything", err)
+	case opt.MaxUnused.None:
+		return all, noRoom("not enough space for the index segments of the packs that stay", err)
+	}
+	opt.Note("the disk is full: deleting unused packs first, then repacking in small rounds")
+	return all, inRounds(ctx, r, opt, in, all, err)
+}
+
+// onDisk runs one round. If the disk of the cache, which is often that of the repository, has no space for the
+// temporary index, it runs the round again with the index in the folder for temporary files.
+func onDisk(ctx context.Context, r *repo.Repository, opt Options, in *round) (res *Result, begun bool, err error) {
+	res, begun, err = once(ctx, r, opt, *in)
+	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	if !full || errors.Is(err, store.ErrNoSpace) || in.index == os.TempDir() {
+		return res, begun, err
+	}
+	opt.Note(fmt.Sprintf("there is no space for the temporary index in %s: using %s", in.index, os.TempDir()))
+	in.index = os.TempDir()
+	again, begun, err := once(ctx, r, opt, *in)
+	res.Then(again)
+	return res, begun, err
+}
+
+// inRounds removes unused packs, and then repacks in rounds, each of which is a complete prune. short is the error of
+// the attempt without rounds.
+func inRounds(ctx context.Context, r *repo.Repository, opt Options, in round, all *Result, short error) error {
+	in.atMost = min(max(all.Written.Bytes, leastInRound), mostInRound)
+	for {
 		only := opt
 		only.MaxUnused = Limit{None: true}
-		first := res.Freed // negative: what was written in vain
-		res, _, failed := once(ctx, r, only)
+		res, _, err := onDisk(ctx, r, only, &in)
 		all.Then(res)
-		switch {
-		case errors.Is(failed, store.ErrNoSpace):
-			return all, noRoom("not enough room to write packs anew, nor for the part of the index that names what stays", failed)
-		case failed != nil:
-			return all, failed
-		case first+res.Freed <= 0 || try == tries:
-			return all, &store.Problem{
-				What:  "not enough room to write packs anew, of which only a part is needed",
-				Cause: store.Brief(err), Kinds: []error{err},
-				Do: "what nothing needs at all was removed, as far as nobody else is at work; make room and run it again, or allow " +
-					"more to be taken in vain with '--max-unused'",
+		if errors.Is(err, store.ErrNoSpace) {
+			return noRoom("not enough space to repack, nor for the index segments of the packs that stay", err)
+		}
+		if err != nil {
+			return err
+		}
+		for err == nil {
+			res, _, err = onDisk(ctx, r, opt, &in)
+			all.Then(res)
+			switch {
+			case err == nil && (!res.Postponed || res.Freed <= 0):
+				return nil
+			case err == nil:
+				in.atMost *= 2
+			case !errors.Is(err, store.ErrNoSpace):
+				return err
+			}
+		}
+		if in.atMost /= 4; in.atMost < leastInRound {
+			return &store.Problem{
+				What:  "not enough space to repack packs of which only a part is needed",
+				Cause: store.Brief(short), Kinds: []error{short},
+				Do: "packs that are wholly unused were removed, unless other writers are running; free space and run it again, or " +
+					"allow more unused space with '--max-unused'",
 			}
 		}
 	}

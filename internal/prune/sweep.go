@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-backup/tidemark/internal/prune/renew"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -17,24 +17,24 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// other is a writer, under a short name.
+// other is another writer.
 type other = session.Other
 
 // sweep removes the packs of ripe marks that no snapshot needs: first from the index, then the packs, then the marks. A
-// crash in between leaves a mark, and the next prune goes on. Packs that a snapshot has come to need are pardoned, which
-// is that their mark is removed and they are not.
+// crash in between leaves the mark, and the next prune continues. Packs that a snapshot needs by now are revived: they
+// stay, and their mark is removed.
 func (p *pruner) sweep(ctx context.Context, v *survey) error {
-	p.res.Held = 0 // what an earlier sweep of this prune held back may go now
-	doomed, pardoned := v.doomed()
-	for _, id := range pardoned { // those of a mark that stays are met by each sweep
-		p.pardoned[id] = true
+	p.res.Held = 0 // packs that the first sweep held back may be removed now
+	removable, revived := v.removable()
+	for _, id := range revived { // each sweep meets those of a mark that stays
+		p.revived[id] = true
 	}
-	p.res.Pardoned = uint64(len(p.pardoned))
+	p.res.Revived = uint64(len(p.revived))
 	if v.step = nil; p.opt.DryRun {
 		p.opt.Ledger.Phase(report.Planning)
-		now, held, err := v.release(ctx, doomed)
+		now, held, err := v.release(ctx, removable)
 		if err != nil {
-			return whatIsWrong(err)
+			return indexError(err)
 		}
 		v.held = held
 		p.res.Held = uint64(len(held))
@@ -49,15 +49,16 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	}
 	p.opt.Ledger.Phase(report.Indexing)
 	stray := slices.ContainsFunc(v.packs, func(s packState) bool { return !s.named && s.live > 0 })
-	doomed, held, err := p.unname(ctx, v, doomed)
+	removable, held, err := p.unname(ctx, v, removable)
 	if err != nil {
 		return err
 	}
-	if err := p.remove(ctx, v, doomed); err != nil {
+	if err := p.remove(ctx, v, removable); err != nil {
 		return err
 	}
 	for i := range v.ripe {
-		if slices.ContainsFunc(v.ripe[i].Packs, func(id format.ID) bool { return held[id] }) {
+		stays := func(id format.ID) bool { return held[id] || v.ripe[i].Damaged && v.needs(id) }
+		if slices.ContainsFunc(v.ripe[i].Packs, stays) {
 			continue
 		}
 		name := object.Named(store.Mark, v.ripe[i].ID)
@@ -65,7 +66,7 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 			return fmt.Errorf("remove mark: %w", err)
 		}
 	}
-	if stray { // what was pardoned may have been taken out of the index by a prune that was cut off
+	if stray { // a prune that was cut off may have removed revived packs from the index
 		p.opt.Ledger.Phase(report.Indexing)
 		if _, err := p.r.RebuildIndex(ctx); err != nil {
 			return err
@@ -74,52 +75,85 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	return nil
 }
 
-// doomed returns the packs of ripe marks that nothing needs, and those that something does.
-func (v *survey) doomed() (doomed []int, pardoned []format.ID) {
-	met := make(map[int]bool) // two prunes at once have condemned it
+// removable returns the packs of ripe marks without live blobs, and the revived ones.
+func (v *survey) removable() (removable []int, revived []format.ID) {
+	met := make(map[int]bool) // two concurrent prunes may doom the same pack
 	for i := range v.ripe {
 		for _, id := range v.ripe[i].Packs {
 			at := v.find(id)
 			if at < 0 || met[at] {
 				continue
 			}
-			if met[at] = true; v.packs[at].live > 0 {
-				pardoned = append(pardoned, id)
-			} else {
-				doomed = append(doomed, at)
+			switch met[at] = true; {
+			case v.packs[at].live == 0:
+				removable = append(removable, at)
+			case !v.damaged(id): // a damaged pack that is needed stays, and so does its mark
+				revived = append(revived, id)
 			}
 		}
 	}
-	return doomed, pardoned
+	return removable, revived
 }
 
-// unname puts segments without the doomed packs in the place of those that name some. Each new segment names all other
-// packs of those that it supersedes, so that at no moment a pack that stays is without a name. It returns the packs that can
-// go now, and those that have to stay.
-func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) (_ []int, held map[format.ID]bool, err error) {
-	if err := v.list(ctx); err != nil {
-		return nil, nil, whatIsWrong(err)
+// damaged reports whether a mark names a pack as missing or damaged.
+func (v *survey) damaged(id format.ID) bool {
+	return slices.ContainsFunc(v.marks, func(m marks.Mark) bool {
+		_, named := slices.BinarySearchFunc(m.Packs, id, format.ID.Compare)
+		return m.Damaged && named
+	})
+}
+
+// needs reports whether a snapshot needs a blob that counts in that pack.
+func (v *survey) needs(id format.ID) bool {
+	at := v.find(id)
+	return at >= 0 && v.packs[at].live > 0
+}
+
+// absent returns the packs of ripe damage marks that do not exist. The sweep removes them from the index, because
+// without their mark they would be reported as a new loss.
+func (v *survey) absent() (ids []format.ID) {
+	for i := range v.ripe {
+		for _, id := range v.ripe[i].Packs {
+			if v.ripe[i].Damaged && v.find(id) < 0 {
+				ids = append(ids, id)
+			}
+		}
 	}
-	if doomed, held, err = v.release(ctx, doomed); err != nil {
-		return nil, nil, whatIsWrong(err)
+	return ids
+}
+
+// unname removes packs from the index: new segments supersede those that name some of them. Each new segment names all
+// other packs of the superseded ones, so every pack that stays is named at every moment. unname returns the packs that
+// can be removed now, and those that are held back.
+func (p *pruner) unname(ctx context.Context, v *survey, removable []int) (_ []int, held map[format.ID]bool, err error) {
+	if err := v.list(ctx); err != nil {
+		return nil, nil, indexError(err)
+	}
+	if removable, held, err = v.release(ctx, removable); err != nil {
+		return nil, nil, indexError(err)
 	}
 	p.res.Held = uint64(len(held))
-	gone := v.ids(doomed)
-	old := v.superseded // an earlier prune was cut off before it removed them
-	n := renew.Segments{Store: p.r.Store(), Keys: p.r.Keys(), Hold: p.s.Hold}
-	defer func() { p.index -= n.Written() }() // also of one that fails halfway
+	gone := v.ids(removable)
+	for _, id := range v.absent() {
+		if !held[id] {
+			gone[id] = true
+		}
+	}
+	old := v.superseded // left by a prune that was cut off
+	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.Hold}
+	defer func() { p.index -= n.written }() // also after a failure
 	v.reads(report.Indexing, v.naming())
-	err = v.eachCondemned(ctx, func(info store.Info, seg *index.Segment) error {
+	err = v.eachDoomed(ctx, func(info store.Info, seg *index.Segment) error {
 		if !names(seg, gone) {
 			return nil
 		}
 		old = append(old, info)
-		return n.Add(ctx, info, seg, gone)
+		return n.add(ctx, info, seg, gone)
 	})
 	if err != nil {
-		return nil, nil, whatIsWrong(err)
+		return nil, nil, indexError(err)
 	}
-	if err := n.Put(ctx); err != nil {
+	if err := n.put(ctx); err != nil {
 		return nil, nil, err
 	}
 	if err := p.s.Hold(ctx); err != nil {
@@ -131,7 +165,7 @@ func (p *pruner) unname(ctx context.Context, v *survey, doomed []int) (_ []int, 
 		}
 		p.index += info.Size
 	}
-	return doomed, held, nil
+	return removable, held, nil
 }
 
 // names reports whether a segment names one of some packs.
@@ -139,19 +173,19 @@ func names(seg *index.Segment, packs map[format.ID]bool) bool {
 	return slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return packs[s.ID] })
 }
 
-// removedAtOnce is after how many packs the lease is looked at again.
+// removedAtOnce is how many packs are removed between two checks of the lease.
 const removedAtOnce = 256
 
-func (p *pruner) remove(ctx context.Context, v *survey, doomed []int) error {
-	if len(doomed) == 0 {
+func (p *pruner) remove(ctx context.Context, v *survey, removable []int) error {
+	if len(removable) == 0 {
 		return nil
 	}
-	c := report.Course{Unit: "packs", Units: uint64(len(doomed)), Exact: true}
-	for _, i := range doomed {
+	c := report.Course{Unit: "packs", Units: uint64(len(removable)), Exact: true}
+	for _, i := range removable {
 		c.Bytes += v.packs[i].size
 	}
 	step := p.opt.Ledger.Step(report.Removing, c)
-	for part := range slices.Chunk(doomed, removedAtOnce) {
+	for part := range slices.Chunk(removable, removedAtOnce) {
 		if err := p.s.Hold(ctx); err != nil {
 			return err
 		}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -55,8 +55,8 @@ func twice(t *testing.T, data [][]byte) (st *mem.Store, snapshots [2]format.ID, 
 	return st, snapshots, lost
 }
 
-// A blob whose newest place is in a pack that is lost is read from an older one, with a cache and without. The lost packs
-// are not looked for with each blob, and the cache is not blamed.
+// A blob with its newest place in a lost pack is read from an older one, with a cache and without. The lost packs are
+// not searched for with each blob, and the cache is not blamed.
 func TestOlderCopyOfALostPack(t *testing.T) {
 	data := blobs(1, 60)
 	st, snapshots, lost := twice(t, data)

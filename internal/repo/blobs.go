@@ -5,28 +5,27 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
-	"github.com/tidemark-backup/tidemark/internal/repo/blobindex"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// place is where a blob lies, good for reading it.
+// place is the location of a blob and its pack, enough to read it.
 type place struct {
-	pack hashcache.PackInfo
-	loc  hashcache.Loc
+	pack index.PackInfo
+	loc  index.Loc
 }
 
-// warmFrom is from how many blobs on the whole local index is read first: about as many as it has blocks for each MiB, so
-// that fewer would ask for a small part of it.
-const warmFrom = 1 << 10
+// prefetchFrom is the number of blobs from which on the whole local index is read ahead. The index has about that many
+// blocks per MiB, so a smaller lookup needs only a small part of it.
+const prefetchFrom = 1 << 10
 
-// Locate looks up where blobs lie. out must be as long as ids. A blob that is not found after everything was tried (new
-// index segments, packs that no segment names, the index made anew) has OK false; that is no error here.
-func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []hashcache.Found) error {
-	_, err := r.index.Search(ctx, func(in blobindex.Places) (bool, error) {
-		if len(ids) >= warmFrom {
-			r.index.Warm()
+// Locate looks up where blobs lie. out must be as long as ids. A blob that is not found has OK false, which is not an
+// error here. The search covers new index segments, packs that no segment names, and a rebuilt index.
+func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []index.Found) error {
+	_, err := r.index.Search(ctx, func(in index.Source) (bool, error) {
+		if len(ids) >= prefetchFrom {
+			r.index.Prefetch()
 		}
 		if err := in.Lookup(ids, out); err != nil {
 			return false, fmt.Errorf("look up blobs: %w", err)
@@ -41,24 +40,25 @@ func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []hashcach
 	return err
 }
 
-// PackInfo returns what is known of a pack that Locate named.
-func (r *Repository) PackInfo(n uint32) (hashcache.PackInfo, error) {
+// PackInfo returns the pack that Locate named.
+func (r *Repository) PackInfo(n uint32) (index.PackInfo, error) {
 	info, err := r.index.Pack(n)
 	if err != nil {
-		return hashcache.PackInfo{}, fmt.Errorf("look up pack: %w", err)
+		return index.PackInfo{}, fmt.Errorf("look up pack: %w", err)
 	}
 	return info, nil
 }
 
-// LoadBlob returns a blob, verified against its ID. It must not be changed: it shares memory with the frame it came
-// from, which is kept for the next call. The error names pack and blob; it wraps store.ErrNotExist if the blob or its
-// pack is nowhere, and format.ErrCorrupt if the frame is damaged.
+// LoadBlob returns a blob, verified against its ID. The caller must not change it: it shares memory with the frame it
+// came from, which is cached. The error names pack and blob. It wraps store.ErrNotExist if the blob or its pack is
+// missing, and format.ErrCorrupt if the frame is damaged.
 func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
 	return r.load(ctx, id, r.loadFrom)
 }
 
-// LoadBlobBut is LoadBlob for one who has found that the frame bad of pack p cannot be opened, and why: it is not read again.
-func (r *Repository) LoadBlobBut(ctx context.Context, id format.ID, p hashcache.PackInfo, bad Span, why error) ([]byte, error) {
+// LoadBlobBut is LoadBlob for a caller that could not open frame bad of pack p, with the reason why. That frame is not
+// read again.
+func (r *Repository) LoadBlobBut(ctx context.Context, id format.ID, p index.PackInfo, bad Span, why error) ([]byte, error) {
 	return r.load(ctx, id, func(ctx context.Context, id format.ID, at place) ([]byte, error) {
 		if at.pack == p && (Span{at.loc.Offset, at.loc.Sealed}) == bad {
 			return nil, why
@@ -74,15 +74,15 @@ func (r *Repository) load(ctx context.Context, id format.ID, from func(context.C
 	if err != nil {
 		return nil, fmt.Errorf("load blob %s: %w", id, err)
 	}
-	if r.index.Absent(at.pack.ID) { // known: it is not looked for with each blob that lies elsewhere too
+	if r.index.Absent(at.pack.ID) { // then the pack is not searched for each blob that also lies elsewhere
 		if other, findErr := r.refind(ctx, id, at); findErr == nil {
 			at, from = other, r.loadFrom
 		}
 	}
 	blob, err := from(ctx, id, at)
 	if errors.Is(err, store.ErrNotExist) {
-		// A prune may have moved the blob to another pack since the index was read, or the pack is lost and an older one
-		// holds the blob too.
+		// A prune may have moved the blob to another pack since the index was read. Or the pack is lost and an older
+		// one also holds the blob.
 		if other, findErr := r.refind(ctx, id, at); findErr == nil {
 			at = other
 			blob, err = r.loadFrom(ctx, id, at)
@@ -97,8 +97,8 @@ func (r *Repository) load(ctx context.Context, id format.ID, from func(context.C
 	return blob, nil
 }
 
-// LoadBlobAt is LoadBlob for one who knows from an index of his own where the blob lies.
-func (r *Repository) LoadBlobAt(ctx context.Context, id format.ID, p hashcache.PackInfo, loc hashcache.Loc) ([]byte, error) {
+// LoadBlobAt is LoadBlob for a caller whose own index already has the location.
+func (r *Repository) LoadBlobAt(ctx context.Context, id format.ID, p index.PackInfo, loc index.Loc) ([]byte, error) {
 	blob, err := r.loadFrom(ctx, id, place{p, loc})
 	if err != nil {
 		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: p.ID, Err: err})
@@ -126,26 +126,26 @@ func (r *Repository) loadFrom(ctx context.Context, id format.ID, at place) ([]by
 	return blob, nil
 }
 
-// find looks a blob up, trying everything.
+// find looks a blob up in all sources.
 func (r *Repository) find(ctx context.Context, id format.ID) (place, error) {
 	var at place
-	found, err := r.index.Search(ctx, func(in blobindex.Places) (ok bool, err error) {
+	found, err := r.index.Search(ctx, func(in index.Source) (ok bool, err error) {
 		at, ok, err = lookUp(in, id)
 		return ok, err
 	})
 	switch {
 	case err == nil && !found && !r.index.Complete():
-		err = fmt.Errorf("%w: %w", blobindex.ErrNoRoom, store.ErrNotExist)
+		err = fmt.Errorf("%w: %w", index.ErrNoRoom, store.ErrNotExist)
 	case err == nil && !found:
 		err = fmt.Errorf("it is in no pack of this repository: %w", store.ErrNotExist)
 	}
 	return at, err
 }
 
-// refind looks for a blob somewhere else than at a place that is gone.
+// refind looks for a blob at a location other than gone.
 func (r *Repository) refind(ctx context.Context, id format.ID, gone place) (place, error) {
 	var at place
-	found, err := r.index.Elsewhere(ctx, func(in blobindex.Places) (ok bool, err error) {
+	found, err := r.index.Elsewhere(ctx, func(in index.Source) (ok bool, err error) {
 		at, ok, err = lookUp(in, id)
 		return ok && at.pack.ID != gone.pack.ID, err
 	})
@@ -155,8 +155,8 @@ func (r *Repository) refind(ctx context.Context, id format.ID, gone place) (plac
 	return at, err
 }
 
-// Absent returns an error that wraps store.ErrNotExist if it is known of a pack that the target does not hold it, so that it
-// need not be looked for: LoadBlob finds out what of it lies elsewhere. It is not known before LoadBlob has failed to read it.
+// Absent returns an error that wraps store.ErrNotExist if the target is known to lack a pack. LoadBlob finds the blobs
+// of such a pack that also lie elsewhere. The absence is known only after LoadBlob has failed to read the pack.
 func (r *Repository) Absent(pack format.ID) error {
 	if !r.index.Absent(pack) {
 		return nil
@@ -164,8 +164,8 @@ func (r *Repository) Absent(pack format.ID) error {
 	return fmt.Errorf("pack %s is lost: %w", pack, store.ErrNotExist)
 }
 
-func lookUp(in blobindex.Places, id format.ID) (place, bool, error) {
-	var found [1]hashcache.Found
+func lookUp(in index.Source, id format.ID) (place, bool, error) {
+	var found [1]index.Found
 	if err := in.Lookup([]format.ID{id}, found[:]); err != nil {
 		return place{}, false, fmt.Errorf("look up blob: %w", err)
 	}
@@ -173,8 +173,8 @@ func lookUp(in blobindex.Places, id format.ID) (place, bool, error) {
 		return place{}, false, nil
 	}
 	info, err := in.Pack(found[0].Loc.Pack)
-	if errors.Is(err, hashcache.ErrNoPack) {
-		return place{}, false, nil // a place that cannot be is none
+	if errors.Is(err, index.ErrNoPack) {
+		return place{}, false, nil // no frame can lie there
 	}
 	if err != nil {
 		return place{}, false, fmt.Errorf("look up pack: %w", err)

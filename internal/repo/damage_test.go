@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -250,7 +250,7 @@ func TestReadFrames(t *testing.T) {
 	for i := range data {
 		ids[i] = h.ID(data[i])
 	}
-	found := make([]hashcache.Found, len(ids))
+	found := make([]index.Found, len(ids))
 	require.NoError(t, r.Locate(ctx, ids, found))
 	for i := range found {
 		require.True(t, found[i].OK)
@@ -300,7 +300,7 @@ func TestReadFramesAroundDamage(t *testing.T) {
 	_, err := backUp(t.Context(), r, opt, blobs(1, 60))
 	require.NoError(t, err)
 	h := r.Keys().Hasher()
-	first := make([]hashcache.Found, 1)
+	first := make([]index.Found, 1)
 	require.NoError(t, r.Locate(t.Context(), []format.ID{h.ID(blobs(1, 1)[0])}, first))
 	info, err := r.PackInfo(first[0].Loc.Pack)
 	require.NoError(t, err)

@@ -10,11 +10,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
-// Situations a caller tells apart.
+// Errors that callers distinguish.
 var (
-	// ErrNoRepository: there is no config at that place.
+	// ErrNoRepository: the store has no config.
 	ErrNoRepository = errors.New("there is no repository here; make one with 'tidemark init' or name another place")
-	// ErrExists: something is at that place already.
+	// ErrExists: the store already holds a repository.
 	ErrExists = errors.New("there is a repository here already")
 	// ErrWrongKey: none of the secrets offered opens any key slot.
 	ErrWrongKey = keyfile.ErrWrongKey
@@ -22,19 +22,21 @@ var (
 	ErrNoSnapshot = errors.New("no matching snapshot; 'tidemark snapshots' lists those there are")
 	// ErrKeyInUse: the key slot is the one this run was opened with.
 	ErrKeyInUse = errors.New("this key opened the repository just now; open it with another key to remove this one")
-	// ErrLastKey: without this key slot nobody could open the repository again.
+	// ErrLastKey: without this key slot the repository could not be opened again.
 	ErrLastKey = errors.New("this is the last key; add another one first")
-	// ErrKeyGone: somebody else removed the key slot that this run was opened with, at the same moment.
+	// ErrKeyGone: another run concurrently removed the key slot that this run was opened with.
 	ErrKeyGone = errors.New("another run has just removed the key that opened the repository; 'tidemark key list' shows what is left")
+	// errTaken: another program stored its config first.
+	errTaken = errors.New("another program made a repository at the same moment")
 	// ErrNoKey: no key slot matches.
 	ErrNoKey = errors.New("no matching key; 'tidemark key list' lists those there are")
-	// ErrKeyExists: the secret opens a slot already. Twice, removing one of the slots would change nothing.
+	// ErrKeyExists: the secret already opens a slot. With two such slots, removing one would change nothing.
 	ErrKeyExists = errors.New("this secret opens the repository already; choose another one, or remove that key first")
 	// ErrLeaseLost is session.ErrLeaseLost.
 	ErrLeaseLost = session.ErrLeaseLost
 )
 
-// PackError says in which pack a blob lies that could not be read. Its text is that of Err.
+// PackError names the pack of a blob that could not be read. Its text is that of Err.
 type PackError struct {
 	Pack format.ID
 	Err  error
@@ -45,7 +47,7 @@ func (e *PackError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *PackError) Unwrap() error { return e.Err }
 
-// AmbiguousError says that an abbreviated ID stands for several things.
+// AmbiguousError reports that an abbreviated ID has several matches.
 type AmbiguousError struct {
 	Prefix  string
 	Matches []format.ID

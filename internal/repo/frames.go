@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -14,34 +14,35 @@ import (
 )
 
 const (
-	// maxRun is the most that is read from a pack in one piece: large enough that a disk or a share streams, and
-	// small enough that many may be under way.
+	// maxRun is the size of the largest single read from a pack: large enough for a disk or a share to stream, and
+	// small enough for many concurrent reads.
 	maxRun = 2 << 20
-	// maxGap is how much is read in vain rather than reading twice: about what a disk reads in the time of a seek.
+	// maxGap is the largest gap between two frames that is read and discarded to save a second read: about what a disk
+	// reads in the time of a seek.
 	maxGap = 256 << 10
 )
 
-// Span is where a frame lies in its pack.
+// Span is the location of a frame in its pack.
 type Span struct{ Offset, Sealed uint32 }
 
-// VisitFrame is given each frame that was asked for: raw is all its blobs one after the other and lens the length of
-// each, both valid until it returns. If the frame is damaged or missing, err says so and raw is nil. An error that it
-// returns ends the reading. That the blobs have their IDs is for it to verify.
+// VisitFrame receives each requested frame: raw is the concatenation of its blobs and lens the length of each, both
+// valid until it returns. If the frame is damaged or missing, err is the reason and raw is nil. An error that it
+// returns ends the reading. VisitFrame itself must verify the IDs of the blobs.
 type VisitFrame func(i int, raw []byte, lens []uint32, err error) error
 
-// FrameReader reads many frames of packs with few reads, opening each once. It keeps its buffers from pack to pack and
-// belongs to one goroutine.
+// FrameReader reads many frames of packs with few reads and opens each pack once. It keeps its buffers between packs
+// and belongs to one goroutine.
 type FrameReader struct {
 	r     *Repository
-	buf   []byte // sealed frames of one run
+	buf   []byte // sealed frames of one read
 	tools chan *tools
 }
 
-// tools are what opening a frame and using its blobs takes: several MiB. Reading takes less, and may wait for long, so
-// there may be more readers than tools.
+// tools are the decompressor and the buffer of an opened frame: several MiB. A read takes less
+// memory and may wait for long, so there may be more readers than tools.
 type tools struct {
 	dec *pack.Decompressor
-	raw []byte // room for one opened frame
+	raw []byte // buffer for one opened frame
 }
 
 // NewFrameReader returns a FrameReader.
@@ -53,7 +54,7 @@ func (r *Repository) NewFrameReader() (*FrameReader, error) {
 	return readers[0], nil
 }
 
-// NewFrameReaders returns n readers, of which up to open open and visit frames at the same time while the others read.
+// NewFrameReaders returns n readers. Up to open of them open and visit frames at the same time while the others read.
 func (r *Repository) NewFrameReaders(n, open int) ([]*FrameReader, error) {
 	shared := make(chan *tools, open)
 	for range open {
@@ -70,8 +71,8 @@ func (r *Repository) NewFrameReaders(n, open int) ([]*FrameReader, error) {
 	return readers, nil
 }
 
-// Read reads the frames at spans, which must ascend and not overlap, and gives each to visit in that order.
-func (fr *FrameReader) Read(ctx context.Context, p hashcache.PackInfo, spans []Span, visit VisitFrame) error {
+// Read reads the frames at spans, which must ascend and not overlap, and passes each to visit in that order.
+func (fr *FrameReader) Read(ctx context.Context, p index.PackInfo, spans []Span, visit VisitFrame) error {
 	opener, err := pack.NewOpener(fr.r.keys, p.Kind, p.Salt)
 	if err != nil {
 		return fmt.Errorf("pack %s: %w", p.ID, err)
@@ -86,7 +87,7 @@ func (fr *FrameReader) Read(ctx context.Context, p hashcache.PackInfo, spans []S
 	return nil
 }
 
-// runLength returns how many of the first spans are read in one piece.
+// runLength returns how many of the first spans one read covers.
 func runLength(spans []Span) int {
 	start := uint64(spans[0].Offset)
 	end := start + uint64(spans[0].Sealed)
@@ -103,9 +104,9 @@ func runLength(spans []Span) int {
 	return n
 }
 
-// readRun reads spans[first:] in one piece. If that fails, because the pack ends early or a part of the disk is
-// unreadable, it reads them one by one, so that whatever can be read is read.
-func (fr *FrameReader) readRun(ctx context.Context, opener *pack.Opener, p hashcache.PackInfo, spans []Span, first int,
+// readRun reads spans[first:] in one piece. If that fails (truncated pack, unreadable sector), it reads them one by
+// one, which returns every readable frame.
+func (fr *FrameReader) readRun(ctx context.Context, opener *pack.Opener, p index.PackInfo, spans []Span, first int,
 	visit VisitFrame,
 ) error {
 	start := spans[first].Offset
@@ -138,8 +139,8 @@ func (fr *FrameReader) readRun(ctx context.Context, opener *pack.Opener, p hashc
 		var raw []byte
 		var lens []uint32
 		if err == nil {
-			// What comes back is cut to the frame: a larger one will want the room that was there before. What was stored as
-			// it is stays where it was read, in a buffer that is not for the next one to decompress into.
+			// The result is cut to the frame, while the next frame may need the full capacity. A frame that was stored
+			// uncompressed stays in the read buffer, into which the next frame must not be decompressed.
 			raw, lens, err = with.dec.OpenFrameWithin(opener, s.Offset, sealed, with.raw)
 			if with.dec.Codec() != pack.Stored && cap(raw) > cap(with.raw) {
 				with.raw = raw
@@ -155,7 +156,7 @@ func (fr *FrameReader) readRun(ctx context.Context, opener *pack.Opener, p hashc
 	return nil
 }
 
-// fill reads one stretch of a pack into the buffer.
+// fill reads one range of a pack into the buffer.
 func (fr *FrameReader) fill(ctx context.Context, name store.Name, size uint64, s Span) error {
 	if uint64(s.Offset)+uint64(s.Sealed) > size {
 		return fmt.Errorf("frame at %d of %d bytes lies beyond the end: %w", s.Offset, s.Sealed, format.ErrCorrupt)
@@ -164,25 +165,25 @@ func (fr *FrameReader) fill(ctx context.Context, name store.Name, size uint64, s
 	return object.ReadAt(ctx, fr.r.st, name, int64(s.Offset), fr.buf)
 }
 
-// ReadFrame reads one frame of a pack. It always reads the target, so that what it returns is proof of what is there.
-// The result is the caller's.
-func (r *Repository) ReadFrame(ctx context.Context, p hashcache.PackInfo, offset, sealed uint32) (raw []byte,
+// ReadFrame reads one frame of a pack. It always reads the target, so its result is proof of what the target holds. The
+// result belongs to the caller.
+func (r *Repository) ReadFrame(ctx context.Context, p index.PackInfo, offset, sealed uint32) (raw []byte,
 	lens []uint32, err error,
 ) {
 	at := Span{offset, sealed}
-	room, ok := r.sealed.Get().(*[]byte)
+	buf, ok := r.sealed.Get().(*[]byte)
 	if !ok {
-		room = new([]byte)
+		buf = new([]byte)
 	}
-	defer r.sealed.Put(room)
-	if *room, err = r.fetchFrame(ctx, p, at, *room); err != nil {
+	defer r.sealed.Put(buf)
+	if *buf, err = r.fetchFrame(ctx, p, at, *buf); err != nil {
 		return nil, nil, err
 	}
-	return r.openFrame(p, at, *room, (*pack.Decompressor).OpenFrameInPlace)
+	return r.openFrame(p, at, *buf, (*pack.Decompressor).OpenFrameInPlace)
 }
 
-// fetchFrame reads a sealed frame from the target, into buf if that suffices.
-func (r *Repository) fetchFrame(ctx context.Context, p hashcache.PackInfo, at Span, buf []byte) ([]byte, error) {
+// fetchFrame reads a sealed frame from the target, into buf if it is large enough.
+func (r *Repository) fetchFrame(ctx context.Context, p index.PackInfo, at Span, buf []byte) ([]byte, error) {
 	if err := at.within(p); err != nil {
 		return nil, err
 	}
@@ -193,16 +194,16 @@ func (r *Repository) fetchFrame(ctx context.Context, p hashcache.PackInfo, at Sp
 	return buf, nil
 }
 
-// within refuses a frame that the pack is too short for, before memory is taken for it.
-func (s Span) within(p hashcache.PackInfo) error {
+// within rejects a frame beyond the end of the pack, before memory is allocated for it.
+func (s Span) within(p index.PackInfo) error {
 	if uint64(s.Offset)+uint64(s.Sealed) > p.Size {
 		return fmt.Errorf("pack %s: frame at %d lies beyond the end: %w", p.ID, s.Offset, format.ErrCorrupt)
 	}
 	return nil
 }
 
-// openFrame opens a sealed frame, in the way that fits what becomes of the sealed bytes.
-func (r *Repository) openFrame(p hashcache.PackInfo, at Span, sealed []byte,
+// openFrame opens a sealed frame with open, which determines whether the sealed bytes are overwritten.
+func (r *Repository) openFrame(p index.PackInfo, at Span, sealed []byte,
 	open func(d *pack.Decompressor, o *pack.Opener, offset uint32, sealed, dst []byte) ([]byte, []uint32, error),
 ) (raw []byte, lens []uint32, err error) {
 	opener, err := pack.NewOpener(r.keys, p.Kind, p.Salt)

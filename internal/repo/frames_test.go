@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -26,14 +26,14 @@ func (c *countedGets) Get(ctx context.Context, name store.Name, off int64, p []b
 	return c.Store.Get(ctx, name, off, p)
 }
 
-// No more frames are open than there are tools for, and whoever waits for some has read what it will open.
+// The tools bound the number of open frames. A reader that waits for tools has already read what it will open.
 func TestFrameReadersShareTools(t *testing.T) {
 	const readers, open = 5, 2
 	st := &countedGets{Store: mem.New()}
 	r := initialise(t, st)
 	data := blobs(1, 10)
 	mustBackUp(t, r, data)
-	found := make([]hashcache.Found, 1)
+	found := make([]index.Found, 1)
 	require.NoError(t, r.Locate(t.Context(), []format.ID{r.Keys().Hasher().ID(data[0])}, found))
 	loc := found[0].Loc
 	info, err := r.PackInfo(loc.Pack)

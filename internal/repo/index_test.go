@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -49,19 +49,20 @@ func putSegment(t *testing.T, r *repo.Repository, seg *index.Segment) store.Name
 // has reports which of the blobs the index knows, without looking for more.
 func has(t *testing.T, r *repo.Repository, data [][]byte) (out []bool) {
 	t.Helper()
-	c, err := r.Cache()
+	f, err := r.CacheFile()
 	require.NoError(t, err)
+	c := blobindex.NewFileIndex(f)
 	h := r.Keys().Hasher()
 	for _, b := range data {
-		var found [1]hashcache.Found
+		var found [1]blobindex.Found
 		require.NoError(t, c.Lookup([]format.ID{h.ID(b)}, found[:]))
 		out = append(out, found[0].OK)
 	}
 	return out
 }
 
-// A prune writes a segment that supersedes all others and lacks a pack. Nobody may believe in that pack afterwards,
-// whether the old segments are still there or not, and in whatever order segments are listed.
+// A prune writes a segment that supersedes all others and lacks a pack. No reader may use that pack afterwards, whether
+// the old segments are still there or not, and in whatever order segments are listed.
 func TestSupersededSegmentsAreForgotten(t *testing.T) {
 	st := mem.New()
 	writer := initialise(t, st)
@@ -92,7 +93,7 @@ func TestSupersededSegmentsAreForgotten(t *testing.T) {
 	require.Contains(t, want, false)
 
 	dir := t.TempDir()
-	known := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), CacheDir: dir})
+	known := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}})
 	require.NoError(t, known.Sync(t.Context()))
 	require.NotContains(t, has(t, known, data), false)
 
@@ -126,8 +127,8 @@ func TestSupersededSegmentsAreForgotten(t *testing.T) {
 	check(fresh(t, st))
 }
 
-// Somebody deleted some of the segments: their packs are put back into the index.
-func TestVanishedSegmentsAreMadeAnew(t *testing.T) {
+// Some of the segments were deleted: their packs are put back into the index.
+func TestVanishedSegmentsAreRebuilt(t *testing.T) {
 	st := mem.New()
 	writer := initialise(t, st)
 	data := blobs(1, 100)
@@ -135,14 +136,14 @@ func TestVanishedSegmentsAreMadeAnew(t *testing.T) {
 	dir := t.TempDir()
 	var noted notes
 	known := openWith(t, st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), CacheDir: dir, Notify: noted.Note,
+		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
 	})
 	require.NoError(t, known.Sync(t.Context()))
 	all := names(t, st, store.Index)
 	for _, name := range all[:len(all)-1] {
 		require.NoError(t, st.Delete(t.Context(), name))
 	}
-	// Someone who never saw them notices when a blob is missing.
+	// A machine that never saw them notices when a blob is missing.
 	partial := mem.New()
 	copyStore(t, st, partial)
 	requireComplete(t, fresh(t, partial), id, data)
@@ -174,7 +175,7 @@ func TestMissingBlob(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrNotExist)
 		require.ErrorContains(t, err, id.String())
 	}
-	found := make([]hashcache.Found, 1)
+	found := make([]blobindex.Found, 1)
 	require.NoError(t, r.Locate(t.Context(), []format.ID{id}, found))
 	require.False(t, found[0].OK)
 }
@@ -230,7 +231,7 @@ func TestCacheIsReused(t *testing.T) {
 	for run := range 3 {
 		gets := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
 		other, err := repo.Open(t.Context(), gets, repo.OpenOptions{
-			Unlock: repo.UnlockWith(machineKey()), CacheDir: dir,
+			Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir},
 		})
 		require.NoError(t, err)
 		requireComplete(t, other, id, data)
@@ -240,10 +241,10 @@ func TestCacheIsReused(t *testing.T) {
 		} else {
 			require.Zero(t, gets.Matched(), "every segment is in the cache already")
 		}
-		if run == 1 { // a cache that is damaged is made anew; here it is as good as gone
+		if run == 1 { // a damaged cache is rebuilt; here it is as good as gone
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, r.ID())))
 			gone, err := repo.Open(t.Context(), st, repo.OpenOptions{
-				Unlock: repo.UnlockWith(machineKey()), CacheDir: dir,
+				Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir},
 			})
 			require.NoError(t, err)
 			requireComplete(t, gone, id, data)
@@ -257,11 +258,11 @@ func TestBusyCache(t *testing.T) {
 	st := mem.New()
 	id := mustBackUp(t, initialise(t, st), blobs(1, 10))
 	dir := t.TempDir()
-	first := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), CacheDir: dir})
+	first := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}})
 	requireComplete(t, first, id, blobs(1, 10))
 	var noted notes
 	second, err := repo.Open(t.Context(), st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), CacheDir: dir, Notify: noted.Note,
+		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
 	})
 	require.NoError(t, err)
 	requireComplete(t, second, id, blobs(1, 10))
@@ -271,7 +272,7 @@ func TestBusyCache(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(dir, first.ID()))
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
-	_, err = second.Cache()
+	_, err = second.CacheFile()
 	require.ErrorIs(t, err, os.ErrClosed)
 }
 
@@ -280,7 +281,7 @@ func TestNoCacheLeavesNothing(t *testing.T) {
 	id := mustBackUp(t, initialise(t, st), blobs(1, 10))
 	dir := t.TempDir()
 	r, err := repo.Open(t.Context(), st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), CacheDir: dir, NoCache: true,
+		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir, Temporary: true},
 	})
 	require.NoError(t, err)
 	requireComplete(t, r, id, blobs(1, 10))
@@ -297,7 +298,7 @@ func TestUnusableCacheFolderIsNoError(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	var noted notes
 	r := openWith(t, st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), CacheDir: file, Notify: noted.Note,
+		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: file}, Notify: noted.Note,
 	})
 	requireComplete(t, r, id, blobs(1, 10))
 	require.Contains(t, noted.String(), "cache cannot be used")
@@ -330,8 +331,8 @@ func (o *overtaken) Get(ctx context.Context, name store.Name, off int64, p []byt
 	return o.Store.Get(ctx, name, off, p)
 }
 
-// TestSegmentsReplacedWhileTheyAreRead: a prune puts another segment in the place of those that somebody has listed and
-// reads. Who brings an empty cache up to date knows all blobs then too, and stores none of them again.
+// TestSegmentsReplacedWhileTheyAreRead: a prune replaces segments that a backup has listed and reads. After the backup
+// has updated an empty cache, it still knows all blobs and stores none of them again.
 func TestSegmentsReplacedWhileTheyAreRead(t *testing.T) {
 	for n := 1; ; n++ {
 		st := mem.New()
@@ -355,7 +356,7 @@ func TestSegmentsReplacedWhileTheyAreRead(t *testing.T) {
 		r := fresh(t, o)
 		require.NoError(t, r.Sync(t.Context()))
 		require.NotContains(t, has(t, r, data), false, "replaced when number %d was read", n)
-		require.LessOrEqual(t, len(segments(t, writer)), len(old), "and nothing is made anew")
+		require.LessOrEqual(t, len(segments(t, writer)), len(old), "and nothing is rebuilt")
 		if o.left > 0 {
 			require.Greater(t, n, len(old))
 			return
@@ -372,7 +373,7 @@ func TestCancelledSync(t *testing.T) {
 	require.ErrorIs(t, fresh(t, st).Sync(ctx), context.Canceled)
 }
 
-// A prune moves blobs to another pack and removes the old one while somebody reads.
+// A prune moves blobs to another pack and removes the old one during a read.
 func TestMovedBlobIsFound(t *testing.T) {
 	st := mem.New()
 	writer := initialise(t, st)
@@ -383,14 +384,14 @@ func TestMovedBlobIsFound(t *testing.T) {
 	require.NoError(t, reader.Sync(t.Context()))
 
 	putMark(t, writer, old...)
-	mustBackUp(t, fresh(t, st), data) // stores all blobs again, because the old packs are condemned
+	mustBackUp(t, fresh(t, st), data) // stores all blobs again, because the old packs are doomed
 	for _, pack := range old {
 		require.NoError(t, st.Delete(t.Context(), store.Name{Kind: store.Pack, ID: pack.String()}))
 	}
 	requireComplete(t, reader, id, data)
 }
 
-// Someone copied a pack of ours that no segment names, and it is damaged in the middle: what is intact is found.
+// A copied pack that no segment names is damaged in the middle: what is intact is found.
 func TestRebuildFromDamagedPack(t *testing.T) {
 	st := mem.New()
 	writer := initialise(t, st)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/founding"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -15,23 +14,25 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
-// InitOptions says what repository is made.
+// InitOptions configure a new repository.
 type InitOptions struct {
-	Secrets  []Secret       // one slot is made for each
-	Recovery bool           // make a slot for a recovery key too, and return the key
-	Label    string         // who makes the slots, as user@host
+	Secrets  []Secret       // each gets one slot
+	Recovery bool           // also make a slot for a recovery key, and return the key
+	Label    string         // user@host that the slots are labelled with
 	Params   keyfile.Params // of passphrases; zero: keyfile.DefaultParams
 	Chunker  config.Chunker
-	Open     OpenOptions // how the new repository is opened; Unlock is not asked
+	Open     OpenOptions // how the new repository is opened; Unlock is not called
+	// use master key and Chunker of this one, so that a blob has the same ID in both; nil: a new key
+	Like *Repository
 }
 
-// InitResult is what the maker of a repository must be shown.
+// InitResult is the result of Init that must be shown to the user.
 type InitResult struct {
-	RecoveryKey string // printable, exists nowhere else; empty if none was asked for
+	RecoveryKey string // printable, not stored anywhere; empty if none was requested
 }
 
 // Init makes a repository in st and opens it. The config is written last: until then there is no repository, and Init
-// can be repeated. If one exists already the error wraps ErrExists.
+// can be repeated. If one exists already, the error wraps ErrExists.
 func Init(ctx context.Context, st store.Store, opt InitOptions) (*Repository, *InitResult, error) {
 	r, result, err := makeRepository(ctx, st, opt)
 	if err != nil {
@@ -42,7 +43,7 @@ func Init(ctx context.Context, st store.Store, opt InitOptions) (*Repository, *I
 
 func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repository, *InitResult, error) {
 	if len(opt.Secrets) == 0 && !opt.Recovery {
-		return nil, nil, errors.New("no passphrase, key file or recovery key is given, so nobody could open it")
+		return nil, nil, errors.New("no passphrase, key file or recovery key is given, so the repository could not be opened")
 	}
 	if err := Vacant(ctx, st); err != nil {
 		return nil, nil, err
@@ -53,9 +54,12 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 	}
 	now := time.Now().Unix()
 	conf := &config.Config{Version: config.Version, ID: id, Created: now, Chunker: opt.Chunker}
-	master, err := seal.NewMasterKey()
+	master, err := opt.masterKey()
 	if err != nil {
 		return nil, nil, err
+	}
+	if opt.Like != nil {
+		conf.Chunker = opt.Like.config.Chunker
 	}
 	keys, err := seal.Derive(master)
 	if err != nil {
@@ -75,7 +79,7 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 		result.RecoveryKey = text
 		secrets = append(secrets[:len(secrets):len(secrets)], Secret{Method: keyfile.Recovery, Value: secret})
 	}
-	var wrapped [][]byte // all before the first is put, so that others do not see some of them for long
+	var wrapped [][]byte // all before the first is put: other programs then see the set incomplete only briefly
 	for _, secret := range secrets {
 		raw, err := wrapSlot(master, secret, opt.Params, opt.Label, now)
 		if err != nil {
@@ -92,9 +96,9 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 		slots = append(slots, slot)
 	}
 	if err == nil {
-		err = founding.Await(ctx, st, slots, opt.Open.Notify)
+		err = awaitTurn(ctx, st, slots, opt.Open.Notify)
 	}
-	if errors.Is(err, founding.ErrTaken) {
+	if errors.Is(err, errTaken) {
 		err = fmt.Errorf("%w: %w", err, ErrExists)
 	}
 	if err != nil {
@@ -102,7 +106,8 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 		return nil, nil, err
 	}
 	if err := putConfig(ctx, st, rawConfig, keys); err != nil {
-		if errors.Is(err, ErrExists) { // otherwise the config may be there all the same, and they be its only keys
+		// after another error the config may exist all the same, with these as its only keys
+		if errors.Is(err, ErrExists) {
 			withdraw(ctx, st, slots)
 		}
 		return nil, nil, err
@@ -110,11 +115,21 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 	return newRepository(ctx, st, conf, unlocked{master: master, keys: keys, slot: slots[0]}, opt.Open), result, nil
 }
 
-// Vacant refuses a place that holds a repository, as Init does, also one that has lost its config: beside a new master
-// key its packs would be unreadable for ever. The error wraps ErrExists.
+func (o *InitOptions) masterKey() (seal.MasterKey, error) {
+	if o.Like != nil {
+		return o.Like.master, nil
+	}
+	return seal.NewMasterKey()
+}
+
+// Vacant returns an error that wraps ErrExists if the store holds a repository, even one that has lost its config. With
+// a new master key its packs would be unreadable for ever. Init makes the same check.
 func Vacant(ctx context.Context, st store.Store) error {
 	_, err := st.Stat(ctx, store.Name{Kind: store.Config})
 	if err == nil {
+		if err := foreign(ctx, st); err != nil {
+			return fmt.Errorf("there is a file config already: %w; choose a folder that holds nothing else", err)
+		}
 		return ErrExists
 	}
 	if !errors.Is(err, store.ErrNotExist) {
@@ -128,14 +143,26 @@ func Vacant(ctx context.Context, st store.Store) error {
 	return err
 }
 
-// withdraw removes keys of which there is no config, so that they open nothing. What cannot be removed does no harm.
+// foreign returns why the config is not one of this program. It returns nil if it is, or if that is unknown.
+func foreign(ctx context.Context, st store.Store) error {
+	raw, err := object.ReadFile(ctx, st, store.Name{Kind: store.Config}, -1)
+	if err != nil {
+		return nil //nolint:nilerr // its existence alone is reason enough to refuse
+	}
+	if _, _, err = config.Decode(raw); errors.Is(err, format.ErrCorrupt) {
+		return err
+	}
+	return nil
+}
+
+// withdraw removes keys that have no config, so that they open nothing. A key that cannot be removed does no harm.
 func withdraw(ctx context.Context, st store.Store, slots []format.ID) {
 	for _, id := range slots {
 		_ = st.Delete(context.WithoutCancel(ctx), object.Named(store.Key, id))
 	}
 }
 
-// putConfig makes the repository exist, and finds out whether another program did so at the same moment.
+// putConfig stores the config, which makes the repository exist. It detects another program that does so concurrently.
 func putConfig(ctx context.Context, st store.Store, raw []byte, keys *seal.Keys) error {
 	name := store.Name{Kind: store.Config}
 	if err := st.Put(ctx, name, raw); err != nil {
@@ -149,7 +176,7 @@ func putConfig(ctx context.Context, st store.Store, raw []byte, keys *seal.Keys)
 		return fmt.Errorf("read back config: %w", err)
 	}
 	if err := config.Verify(back, keys); errors.Is(err, format.ErrCorrupt) {
-		return fmt.Errorf("%w: %w", founding.ErrTaken, ErrExists)
+		return fmt.Errorf("%w: %w", errTaken, ErrExists)
 	} else if err != nil {
 		return fmt.Errorf("read back config: %w", err)
 	}

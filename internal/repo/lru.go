@@ -9,14 +9,14 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// frameKey names a frame for good: numbers of packs change when a cache is rebuilt, IDs do not.
+// frameKey names a frame permanently: pack numbers change when a cache is rebuilt, IDs do not.
 type frameKey struct {
 	pack   format.ID
 	offset uint32
 }
 
-// frameCache keeps the frames that were used last, up to a number of bytes, and opens each frame once however many
-// goroutines ask for it at the same time.
+// frameCache keeps the most recently used frames, up to a number of bytes. Concurrent requests for one frame open it
+// once.
 type frameCache struct {
 	limit int
 
@@ -32,7 +32,7 @@ type cachedFrame struct {
 	raw []byte
 }
 
-// flight is the opening of a frame that others wait for.
+// flight is the opening of a frame for which other goroutines wait.
 type flight struct {
 	done chan struct{} // closed when raw and err are set
 	raw  []byte
@@ -48,7 +48,7 @@ func newFrameCache(limit int) *frameCache {
 	}
 }
 
-// get returns the opened frame, which must not be changed.
+// get returns the opened frame, which the caller must not change.
 func (c *frameCache) get(ctx context.Context, key frameKey, load func() ([]byte, error)) ([]byte, error) {
 	for {
 		c.mu.Lock()
@@ -76,14 +76,14 @@ func (c *frameCache) get(ctx context.Context, key frameKey, load func() ([]byte,
 		if !errors.Is(f.err, context.Canceled) && !errors.Is(f.err, context.DeadlineExceeded) {
 			return f.raw, f.err
 		}
-		// The one that loaded was called off. That says nothing to this caller, who tries again.
+		// The loading goroutine was cancelled. This caller was not, so it tries again.
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// land ends a flight and keeps what it brought.
+// land ends a flight and caches its result.
 func (c *frameCache) land(key frameKey, f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

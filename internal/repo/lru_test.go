@@ -67,7 +67,7 @@ func TestFrameCacheOpensOnce(t *testing.T) {
 	})
 }
 
-// One caller being called off is no failure for the others; an error is, and it is not remembered.
+// One caller being cancelled is no failure for the others; an error is, and it is not remembered.
 func TestFrameCacheErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFrameCache(100)

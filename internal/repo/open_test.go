@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -53,7 +53,7 @@ func TestTheSameKeyIsNotAddedTwice(t *testing.T) { synctest.Test(t, theSameKeyIs
 
 func theSameKeyIsNotAddedTwice(t *testing.T) {
 	st := mem.New()
-	// What an interrupted Init leaves: the same secret for another master key. It is no way in, and in nobody's way.
+	// An interrupted Init leaves the same secret for another master key. It opens nothing and blocks nothing.
 	other := mem.New()
 	_, _, err := repo.Init(t.Context(), other, repo.InitOptions{
 		Secrets: []repo.Secret{passphrase("second")}, Params: quick, Chunker: chunker,
@@ -110,14 +110,14 @@ func TestInitRefuses(t *testing.T) {
 	require.ErrorIs(t, err, repo.ErrExists)
 
 	_, _, err = repo.Init(t.Context(), mem.New(), repo.InitOptions{})
-	require.ErrorContains(t, err, "nobody could open it")
+	require.ErrorContains(t, err, "could not be opened")
 
 	empty := mem.New()
 	_, _, err = repo.Init(t.Context(), empty, repo.InitOptions{Secrets: []repo.Secret{machineKey()}})
 	require.ErrorContains(t, err, "chunker")
 	require.Empty(t, names(t, empty, store.Config), "nothing that could not be opened")
 
-	// A repository whose config is lost must not be built over.
+	// Init must not overwrite a repository that lost its config.
 	r := initialise(t, mem.New())
 	mustBackUp(t, r, blobs(1, 4))
 	require.NoError(t, r.Store().Delete(t.Context(), store.Name{Kind: store.Config}))
@@ -126,7 +126,7 @@ func TestInitRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "config is missing")
 }
 
-// Whichever operation of Init fails, the error is reported and Init can be repeated with the same passphrase, whose
+// Whichever operation of Init fails, the error is reported. Init can be repeated with the same passphrase, although its
 // older slot belongs to another master key.
 func TestInitIsRepeatableAfterAnyFault(t *testing.T) { synctest.Test(t, initIsRepeatableAfterAnyFault) }
 
@@ -164,7 +164,7 @@ func TestOpenErrors(t *testing.T) {
 		"wrong passphrase": repo.UnlockWith(passphrase("wrong")),
 		"other method":     repo.UnlockWith(machineKey()),
 		"nothing":          repo.UnlockWith(),
-		"nobody to ask":    nil,
+		"no prompt":        nil,
 	} {
 		_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: unlock})
 		require.ErrorIs(t, err, repo.ErrWrongKey, name)
@@ -219,7 +219,7 @@ func TestDamagedSlotHidesNoOther(t *testing.T) {
 	openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
 	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
 	require.ErrorIs(t, err, repo.ErrWrongKey)
-	require.ErrorIs(t, err, format.ErrCorrupt, "the damage is told too, as it may be why")
+	require.ErrorIs(t, err, format.ErrCorrupt, "the damage is reported too: it may be the cause")
 
 	slots, err = r.Slots(t.Context())
 	require.NoError(t, err)
@@ -228,7 +228,7 @@ func TestDamagedSlotHidesNoOther(t *testing.T) {
 	require.ErrorIs(t, slots[1].Err, format.ErrCorrupt)
 }
 
-// A target that is gone says nothing about the slots: their list must not look as if all of them were broken.
+// A target that is gone proves nothing about the slots: the list must not show all as broken.
 func TestSlotsOnATargetThatIsGone(t *testing.T) {
 	for _, why := range []error{store.ErrGone, store.ErrTemporary} {
 		st := mem.New()
@@ -341,8 +341,8 @@ func TestTwoInitsAtOnce(t *testing.T) {
 	require.ErrorIs(t, err, repo.ErrExists)
 }
 
-// TestManyInitsAtOnce: of several programs that make a repository in the same place one does, whatever comes between their
-// steps, and what it has made can be opened. The others say that there is one, and leave no keys of theirs.
+// TestManyInitsAtOnce: of several programs that make a repository in the same place, exactly one succeeds, whatever
+// comes between their steps. Its repository can be opened. The others report that it exists, and leave no keys.
 func TestManyInitsAtOnce(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
@@ -420,7 +420,7 @@ func (m *meanwhile) Delete(ctx context.Context, name store.Name) error {
 	return m.Store.Delete(ctx, name)
 }
 
-// TestInitOverwritesNothing: a repository that somebody has made while this one made its keys stays what it is.
+// TestInitOverwritesNothing: a repository that another program made while this one made its keys stays unchanged.
 func TestInitOverwritesNothing(t *testing.T) {
 	st := mem.New()
 	inner := &meanwhile{Store: st, kind: store.Key}
@@ -431,8 +431,8 @@ func TestInitOverwritesNothing(t *testing.T) {
 	require.Equal(t, theirs.ID(), fresh(t, st).ID())
 }
 
-// TestTwoWhoRemoveEachOthersKey: whatever comes between the steps of one, a key is left that opens the repository.
-func TestTwoWhoRemoveEachOthersKey(t *testing.T) {
+// TestTwoProgramsRemoveEachOthersKey: whatever comes between the steps of one, a key is left that opens the repository.
+func TestTwoProgramsRemoveEachOthersKey(t *testing.T) {
 	st := mem.New()
 	r := initialise(t, st)
 	first, err := r.Slots(t.Context())

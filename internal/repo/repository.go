@@ -1,11 +1,10 @@
-// Package repo is a repository: everything kept in one place under one key, over a store. It makes and opens
-// repositories, keeps their key slots, knows in which pack each blob lies, reads blobs and snapshots, and opens the
-// sessions (package session) in which new ones are written.
+// Package repo is a repository: all data under one key, over a store. It makes and opens repositories, manages their
+// key slots, locates blobs in packs, reads blobs and snapshots, and opens the sessions (package session) that write new
+// ones.
 //
-// The index segments on the target are a cache of the packs, and the local hash cache is a cache of the segments. Both
-// may be lost at any time: what is missing is noticed and rebuilt.
-//
-// The package refuses to know what a blob means: trees and files are the business of the verbs.
+// The index segments on the target are a cache of the packs, and the local cache file is a cache of the segments. Both
+// may be lost at any time: missing parts are detected and rebuilt. The content of blobs (trees, files) belongs to the
+// packages above.
 package repo
 
 import (
@@ -16,11 +15,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/repo/blobindex"
-	"github.com/tidemark-backup/tidemark/internal/repo/framecache"
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
@@ -29,32 +30,41 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
-// defaultFrameCache is how many bytes of opened frames are kept: enough for the frames a walk through a tree comes back
-// to, little beside the 200 MiB a backup may take.
+// defaultFrameCache is how many bytes of opened frames are kept: enough for the frames that a tree walk revisits, and
+// little beside the 200 MiB a backup may take.
 const defaultFrameCache = 16 << 20
 
-// OpenOptions says how a repository is opened.
+// OpenOptions configure how a repository is opened.
 type OpenOptions struct {
-	// Unlock returns the secret to try on a slot, or nil to pass over it. It is asked slot by slot, those that are quick
-	// to try first. UnlockWith makes one of a list of secrets.
+	// Unlock returns the secret to try on a slot, or nil to skip it. It is called slot by slot, cheap slots first.
+	// UnlockWith makes one of a list of secrets.
 	Unlock func(*keyfile.Slot) ([]byte, error)
-	// CacheDir is the folder of the caches of all repositories. Each has a folder of its own in it.
-	CacheDir string
-	// NoCache makes a private cache for this run and removes it afterwards.
-	NoCache bool
-	// FrameCache is how many bytes of opened frames are kept in memory; 0: 16 MiB.
-	FrameCache int
-	// HeldBlobs is how many blobs the index knows at most where it has to be in memory, since no disk takes it; 0: half a
-	// million, 60 MB.
-	HeldBlobs int
-	// FrameCacheDisk is how many bytes of sealed tree frames are kept in CacheDir (package framecache); 0: none. It pays
-	// where the store is far away or slow, and not where it is as near as the cache.
-	FrameCacheDisk int64
-	// Gate finds the ways to the devices that the caches lie on; nil: no gates. The context of Open, or of Init, then ends
-	// what is written to them for as long as the repository is open.
+	// KnownSlot is the ID of the slot that opened the repository last on this machine, as SlotID returned it; "": none.
+	// It is tried before others of its kind, at any cost.
+	KnownSlot string
+	Cache     CacheOptions
+	// Gate returns the gate clients of the devices on which the caches lie; nil: no gates. Writes to the caches end
+	// with the context of Open or Init.
 	Gate localfs.Gates
-	// Notify is told what a person should know that is not an error; may be nil.
+	// Notify receives notes for the user that are not errors; may be nil.
 	Notify func(text string)
+	// Warn receives the few notes that a user must see even with --quiet; nil: Notify.
+	Warn func(text string)
+}
+
+// CacheOptions configure what is cached on this machine.
+type CacheOptions struct {
+	// Dir is the folder of the caches of all repositories. Each repository has a folder of its own in it.
+	Dir string
+	// Temporary makes a cache for this run and removes it afterwards.
+	Temporary bool
+	// Frames is how many bytes of opened frames are kept in memory; 0: 16 MiB.
+	Frames int
+	// TreeFrames is how many bytes of sealed tree frames are kept in Dir (package treecache); 0: none. They help where
+	// the store is remote or slow.
+	TreeFrames int64
+	// MemoryBlobs bounds the blob index in memory, which is used when no disk takes it; 0: half a million blobs, 60 MB.
+	MemoryBlobs int
 }
 
 // Repository is an opened repository. It is safe for concurrent use.
@@ -70,16 +80,18 @@ type Repository struct {
 	trees         treeFrames
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
-	sealed        sync.Pool // *[]byte: room for a sealed frame
+	sealed        sync.Pool // *[]byte: buffers for a sealed frame
 
 	slotMu sync.Mutex
 	slot   format.ID // the slot that opened the repository
 
-	index *blobindex.Index
+	index  *index.Index
+	dirsMu sync.Mutex
+	dirs   *dircache.Cache
 }
 
-// Open opens the repository in st. Without a config the error wraps ErrNoRepository; if none of the secrets fits,
-// ErrWrongKey; if a newer program made it, format.ErrUnsupported; if the config is damaged, format.ErrCorrupt.
+// Open opens the repository in st. The error wraps ErrNoRepository without a config, ErrWrongKey if none of the secrets
+// fits, format.ErrUnsupported if a newer program made it, and format.ErrCorrupt if the config is damaged.
 func Open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, error) {
 	raw, err := readConfig(ctx, st)
 	if err != nil {
@@ -89,7 +101,7 @@ func Open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 	if err != nil {
 		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
 	}
-	opened, err := unlock(ctx, st, opt.Unlock, raw)
+	opened, err := unlock(ctx, st, opt, raw)
 	if err != nil {
 		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
 	}
@@ -110,7 +122,7 @@ func readConfig(ctx context.Context, st store.Store) ([]byte, error) {
 	return raw, nil
 }
 
-// whyNoConfig tells a place without a repository from a repository that has lost its config.
+// whyNoConfig distinguishes a store without a repository from a repository that has lost its config.
 func whyNoConfig(ctx context.Context, st store.Store) error {
 	switch held, err := holdsData(ctx, st); {
 	case err != nil:
@@ -122,8 +134,8 @@ func whyNoConfig(ctx context.Context, st store.Store) error {
 	return ErrNoRepository
 }
 
-// holdsData reports whether there are files that only a repository has. Key slots alone are what an interrupted Init
-// leaves, and do no harm.
+// holdsData reports whether there are files that only a repository has. Key slots alone are harmless remains of an
+// interrupted Init.
 func holdsData(ctx context.Context, st store.Store) (bool, error) {
 	for _, kind := range []store.Kind{store.Snapshot, store.Index, store.Pack} {
 		for _, err := range st.List(ctx, kind) {
@@ -140,26 +152,29 @@ func newRepository(ctx context.Context, st store.Store, conf *config.Config, key
 	if opt.Notify == nil {
 		opt.Notify = func(string) {}
 	}
-	if opt.FrameCache <= 0 {
-		opt.FrameCache = defaultFrameCache
+	if opt.Cache.Frames <= 0 {
+		opt.Cache.Frames = defaultFrameCache
 	}
 	r := &Repository{
 		st: st, keys: key.keys, master: key.master, config: conf, slot: key.slot, opt: opt, now: time.Now,
-		frames: newFrameCache(opt.FrameCache),
+		frames: newFrameCache(opt.Cache.Frames),
 	}
-	dir := opt.CacheDir
+	dir := opt.Cache.Dir
 	if dir != "" {
 		dir = filepath.Join(dir, conf.ID.String())
 	}
-	r.index = blobindex.New(st, key.keys, conf.ID, blobindex.Options{
-		Dir: dir, Private: opt.NoCache, HeldBlobs: opt.HeldBlobs, Notify: opt.Notify,
-		Door: func(dir string) hashcache.Door { return hashcache.Door{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)} },
+	r.index = index.New(st, key.keys, conf.ID, index.Options{
+		Dir: dir, Private: opt.Cache.Temporary, MemoryBlobs: opt.Cache.MemoryBlobs, Notify: opt.Notify,
+		Tables: []cachefile.Table{dircache.Table()},
+		IO: func(dir string) cachefile.IOContext {
+			return cachefile.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}
+		},
 	})
-	if dir != "" && !opt.NoCache && opt.FrameCacheDisk > 0 {
+	if dir != "" && !opt.Cache.Temporary && opt.Cache.TreeFrames > 0 {
 		r.trees.dir = filepath.Join(dir, "trees")
-		r.trees.opt = framecache.Options{
-			Limit: opt.FrameCacheDisk, Notify: opt.Notify,
-			Door: localfs.Door{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)},
+		r.trees.opt = treecache.Options{
+			Limit: opt.Cache.TreeFrames, Notify: opt.Notify,
+			Door: localfs.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)},
 		}
 	}
 	r.hashers.New = func() any { return key.keys.Hasher() }
@@ -172,42 +187,72 @@ func (r *Repository) Keys() *seal.Keys { return r.keys }
 // ID returns the identifier of the repository, 32 hexadecimal digits.
 func (r *Repository) ID() string { return r.config.ID.String() }
 
-// Config returns what the repository was made with. It must not be changed.
+// SlotID returns the ID of the key slot that opened the repository, 64 hexadecimal digits.
+func (r *Repository) SlotID() string { return r.current().String() }
+
+// Config returns the parameters with which the repository was made. It must not be changed.
 func (r *Repository) Config() *config.Config { return r.config }
 
-// Store returns the store beneath the repository.
+// Store returns the underlying store.
 func (r *Repository) Store() store.Store { return r.st }
 
-// Cache returns the local cache, opened at the first call; nil if there is no disk for one. Verbs that need no blob index
-// never open it, so that they run beside a backup without taking anything from it.
-func (r *Repository) Cache() (*hashcache.Cache, error) { return r.index.Cache() }
+// CacheFile returns the local cache file, which the first call opens; nil if no disk takes one. Commands that need no
+// blob index never open it, so they run beside a backup without taking the file from it.
+func (r *Repository) CacheFile() (*cachefile.File, error) { return r.index.CacheFile() }
 
-// CacheFolder returns the folder of this repository's caches, "" if it has none. It may not be there yet.
-func (r *Repository) CacheFolder() string { return r.index.Folder() }
-
-// TempIndex makes an empty index of blobs in folder dir ("": the system's) that is gone once the caller closes it.
-func (r *Repository) TempIndex(dir string) (*hashcache.Numbered, error) {
-	return r.index.OpenNumbered(dir)
+// DirCache returns the directory cache in the cache file; nil if there is no file.
+func (r *Repository) DirCache() (*dircache.Cache, error) {
+	f, err := r.index.CacheFile()
+	if err != nil || f == nil {
+		return nil, err
+	}
+	r.dirsMu.Lock()
+	defer r.dirsMu.Unlock()
+	if r.dirs == nil || r.dirs.File != f {
+		r.dirs = dircache.New(f)
+	}
+	return r.dirs, nil
 }
 
-// Sync brings the blob index up to date with the index segments on the target, and makes up for what was lost of them.
-// Places that Locate returned before are not valid afterwards.
+// CacheFolder returns the folder of this repository's caches, "" if it has none. It may not exist yet.
+func (r *Repository) CacheFolder() string { return r.index.Folder() }
+
+// TempIndex creates an empty blob index in folder dir ("": the system's), which disappears when the caller closes it.
+func (r *Repository) TempIndex(dir string) (*index.Temporary, error) {
+	return r.index.OpenTemporary(dir)
+}
+
+// TempFile creates an empty temporary file in folder dir ("": the system's), which disappears when the caller closes
+// it.
+func (r *Repository) TempFile(dir string) (*cachefile.TempFile, error) {
+	return r.index.OpenTempFile(dir)
+}
+
+// Sync updates the blob index from the index segments on the target, and rebuilds segments that were lost. Places that
+// Locate returned before are not valid afterwards.
 func (r *Repository) Sync(ctx context.Context) error { return r.index.Sync(ctx) }
 
-// RebuildIndex puts every pack that no index segment names into new segments.
-func (r *Repository) RebuildIndex(ctx context.Context) (blobindex.Rebuilt, error) {
+// RebuildIndex writes new segments for all packs that no index segment names.
+func (r *Repository) RebuildIndex(ctx context.Context) (index.Rebuilt, error) {
 	return r.index.Rebuild(ctx)
 }
 
-// Close releases the caches. The repository must not be used afterwards. The error is always nil: what becomes of a cache
-// is at most worth a note.
+// RecordDamage marks packs as damaged, so that the next backup of any machine stores the needed blobs of them again. It
+// skips packs that are already marked and returns how many it marked. An empty list stands for blobs without any pack:
+// the next backup then examines everything that it takes over from an earlier snapshot.
+func (r *Repository) RecordDamage(ctx context.Context, host string, packs []format.ID) (recorded int, err error) {
+	return marks.Record(ctx, r.st, r.keys, host, packs)
+}
+
+// Close releases the caches. The repository must not be used afterwards. The error is always nil: a cache that fails
+// causes at most a note.
 func (r *Repository) Close() error {
 	r.trees.close()
 	r.index.Close()
 	return nil
 }
 
-// note tells the person something.
+// note passes a note to the user.
 func (r *Repository) note(text string, args ...any) { r.opt.Notify(fmt.Sprintf(text, args...)) }
 
 // blobID computes the ID of a blob.
@@ -217,7 +262,7 @@ func (r *Repository) blobID(p []byte) format.ID {
 	return h.ID(p)
 }
 
-// decompressor lends a decompressor; give it back with r.decompressors.Put.
+// decompressor returns a pooled decompressor; return it with r.decompressors.Put.
 func (r *Repository) decompressor() (*pack.Decompressor, error) {
 	if d, ok := r.decompressors.Get().(*pack.Decompressor); ok {
 		return d, nil

@@ -4,24 +4,24 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/blobindex"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// loadSecond tries once more a blob that could not be loaded from where the local cache says it lies, in case that
-// place is wrong. If it is not, or nothing better is known, the error is the first one.
+// loadSecond retries a blob whose cached location failed, with the location in the second index. If that is the same or
+// unknown, the error is the first one.
 func (r *Repository) loadSecond(ctx context.Context, id format.ID, at place, first error) ([]byte, error) {
 	if !object.IsDamage(first) && !errors.Is(first, store.ErrNotExist) {
 		return nil, first
 	}
 	var now place
-	found, err := r.index.Second(ctx, func(in blobindex.Places) (ok bool, err error) {
+	found, err := r.index.Second(ctx, func(in index.Source) (ok bool, err error) {
 		now, ok, err = lookUp(in, id)
 		return ok, err
 	})
-	now.loc.Pack = at.loc.Pack // numbers differ from index to index
+	now.loc.Pack = at.loc.Pack // pack numbers differ between indexes
 	if err != nil || !found || now == at {
 		return nil, first
 	}
@@ -29,6 +29,6 @@ func (r *Repository) loadSecond(ctx context.Context, id format.ID, at place, fir
 	if err != nil {
 		return nil, first
 	}
-	r.index.Disproved()
+	r.index.MarkStale()
 	return blob, nil
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -22,11 +23,11 @@ import (
 
 const again = "reading the index of the repository again"
 
-// cached opens the repository with the cache in dir. Whoever calls it closes it.
+// cached opens the repository with the cache in dir. The caller closes it.
 func cached(t *testing.T, st store.Store, dir string, noted *notes) *repo.Repository {
 	t.Helper()
 	r, err := repo.Open(t.Context(), st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), CacheDir: dir, Notify: noted.Note,
+		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
 	})
 	require.NoError(t, err)
 	return r
@@ -43,12 +44,13 @@ func knownIn(t *testing.T, st store.Store, dir string, data [][]byte) (id format
 	return id, file
 }
 
-// misled lets the cache say of each segment what change makes of it.
+// misled applies change to each segment in the cache.
 func misled(t *testing.T, st store.Store, file string, change func(*index.Segment)) {
 	t.Helper()
 	r := fresh(t, st)
-	c, err := hashcache.Open(file, r.Config().ID, hashcache.Door{})
+	f, err := cachefile.Open(file, r.Config().ID, cachefile.IOContext{}, blobindex.Table())
 	require.NoError(t, err)
+	c := blobindex.NewFileIndex(f)
 	require.NoError(t, c.Drop())
 	for id, seg := range segments(t, r) {
 		change(seg)
@@ -66,7 +68,7 @@ func eachPack(change func(*index.Pack)) func(*index.Segment) {
 	}
 }
 
-// A cache that is wrong about every blob misleads nobody, and is gone afterwards.
+// A cache that is wrong about every blob causes no wrong result, and is gone afterwards.
 func TestCacheThatIsWrong(t *testing.T) {
 	for name, change := range map[string]func(*index.Segment){
 		"nothing is known": func(seg *index.Segment) { *seg = index.Segment{} },
@@ -147,7 +149,7 @@ func TestLocateAsksTheSegmentsAgain(t *testing.T) {
 	}
 	ids = append(ids, format.ID{1})
 	for range 2 {
-		found := make([]hashcache.Found, len(ids))
+		found := make([]blobindex.Found, len(ids))
 		require.NoError(t, r.Locate(t.Context(), ids, found))
 		for i := range data {
 			require.True(t, found[i].OK)

@@ -2,81 +2,96 @@ package repo
 
 import (
 	"context"
+	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/repo/lease"
+	"github.com/tidemark-backup/tidemark/internal/repo/published"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
 type (
-	// Session is one writer's scope.
+	// Session is session.Session.
 	Session = session.Session
-	// FrameWriter gathers the blobs of one worker.
+	// FrameWriter is session.FrameWriter.
 	FrameWriter = session.FrameWriter
-	// SessionOptions are what a user or a verb may decide about a session.
+	// SessionOptions are session.Options.
 	SessionOptions = session.Options
-	// Holder is what the lease says of its writer.
+	// Holder is session.Holder.
 	Holder = session.Holder
-	// Observer is told what a session does.
+	// SessionTotals is session.Totals.
+	SessionTotals = session.Totals
+	// Observer is session.Observer.
 	Observer = session.Observer
 )
 
-// WithSession opens a session, calls fn and ends the session. The blob index is brought up to date first.
+// WithSession opens a session, calls fn and ends the session. It first updates the blob index.
 func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	fn func(context.Context, *Session) error,
 ) error {
-	if _, err := r.Cache(); err != nil {
+	if _, err := r.index.CacheFile(); err != nil {
 		return err
 	}
 	live := r.index.Live(ctx)
 	target := session.Target{
 		Store: r.st, Keys: r.keys, Index: live, Sync: r.Sync, Packs: r.index.Packs, Trees: r.trees.keep,
 	}
+	begun := false
+	target.Published = func(id format.ID) {
+		if folder := r.CacheFolder(); folder != "" {
+			_ = published.Add(folder, id, time.Now()) // without the record a missing snapshot is not detected
+		}
+	}
+	target.Unfinished = func() { begun = true; r.index.SetUnfinished(true) }
+	if opt.Task != session.PruneTask {
+		target.Sync = func(ctx context.Context) error {
+			if err := r.Sync(ctx); err != nil {
+				return err
+			}
+			return r.index.Adopt(ctx)
+		}
+	}
 	if opt.DryRun {
-		dry := r.index.Aside()
+		dry := r.index.Private()
 		defer dry.Close()
 		target.Index = overlay{known: live, added: dry}
 		target.Sync = r.index.SyncLocal
 	}
-	return session.Run(ctx, target, opt, fn)
+	var here *lease.Presence
+	defer func() { here.End() }()
+	announce := opt.Announce
+	opt.Announce = func(name string) error {
+		here = lease.Announce(r.CacheFolder(), name)
+		if announce == nil {
+			return nil
+		}
+		return announce(name)
+	}
+	err := session.Run(ctx, target, opt, fn)
+	if err == nil && begun {
+		r.index.SetUnfinished(false)
+	}
+	return err
 }
 
-// overlay is the index of a dry run: what the repository holds, and on top what the run would have added. That part is
-// in a file too, because memory must not grow with the amount of data.
+// overlay is the index of a dry run: the blobs of the repository, and those that the run would have added. The added
+// part also lies in a file, because memory must not grow with the amount of data.
 type overlay struct{ known, added session.Index }
 
 // addedPack marks numbers of packs that are in added.
 const addedPack = 1 << 31
 
-func (o overlay) Lookup(ids []format.ID, out []hashcache.Found) error {
+func (o overlay) Lookup(ids []format.ID, out []blobindex.Found) error {
 	if err := o.known.Lookup(ids, out); err != nil {
 		return err
 	}
-	var rest []format.ID
-	var at []int
-	for i := range ids {
-		if !out[i].OK {
-			rest = append(rest, ids[i])
-			at = append(at, i)
-		}
-	}
-	if len(rest) == 0 {
-		return nil
-	}
-	found := make([]hashcache.Found, len(rest))
-	if err := o.added.Lookup(rest, found); err != nil {
-		return err
-	}
-	for j, i := range at {
-		if out[i] = found[j]; out[i].OK {
-			out[i].Loc.Pack |= addedPack
-		}
-	}
-	return nil
+	_, err := blobindex.LookupRest(o.added, ids, out, addedPack)
+	return err
 }
 
-func (o overlay) Pack(n uint32) (hashcache.PackInfo, error) {
+func (o overlay) Pack(n uint32) (blobindex.PackInfo, error) {
 	if n&addedPack != 0 {
 		return o.added.Pack(n &^ addedPack)
 	}

@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
-// Secret is something that opens slots of one method: the bytes of a passphrase, or what keyfile's parsers return.
+// Secret opens slots of one method: the bytes of a passphrase, or what keyfile's parsers return.
 type Secret struct {
 	Method keyfile.Method
 	Value  []byte
@@ -34,24 +35,26 @@ func UnlockWith(secrets ...Secret) func(*keyfile.Slot) ([]byte, error) {
 	}
 }
 
-// Slot is one key slot as the target holds it.
+// Slot is one key slot of the target.
 type Slot struct {
 	ID      format.ID
 	Slot    *keyfile.Slot // nil if it cannot be read
 	Current bool          // it opened the repository
+	Known   bool          // it opened the repository before, on this machine
 	Err     error         // why it cannot be read
 }
 
-// unlocked is what opening a slot yields.
+// unlocked is the result of opening a slot.
 type unlocked struct {
 	master seal.MasterKey
 	keys   *seal.Keys
 	slot   format.ID
 }
 
-// loadSlots reads all key slots, in the order in which they are worth trying: those with random secrets first, because
-// trying a passphrase takes a tenth of a second and a lot of memory. A slot that cannot be read hides no other.
-func loadSlots(ctx context.Context, st store.Store) ([]Slot, error) {
+// loadSlots reads the key slots in the order in which they are tried. Random secrets come first, because each
+// passphrase takes a tenth of a second and much memory. Within each kind the known slot comes first, then the cheaper
+// ones. An unreadable slot does not stop the others. Beyond maxSlots slots are not read.
+func loadSlots(ctx context.Context, st store.Store, known string, e *effort) ([]Slot, error) {
 	var slots []Slot
 	for info, err := range st.List(ctx, store.Key) {
 		if err != nil {
@@ -59,16 +62,20 @@ func loadSlots(ctx context.Context, st store.Store) ([]Slot, error) {
 		}
 		id, err := format.ParseID(info.Name.ID)
 		if err != nil {
-			continue // not a name we give
+			continue // not a name of this program
+		}
+		if len(slots) >= maxSlots && info.Name.ID != known {
+			e.refuse(id, fmt.Sprintf("no more than %d are read", maxSlots))
+			continue
 		}
 		slot, err := loadSlot(ctx, st, info)
 		if errors.Is(err, store.ErrNotExist) {
-			continue // removed at this moment
+			continue // removed concurrently
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		slots = append(slots, Slot{ID: id, Slot: slot, Err: err})
+		slots = append(slots, Slot{ID: id, Slot: slot, Err: err, Known: info.Name.ID == known})
 	}
 	rank := func(s Slot) int {
 		switch {
@@ -82,8 +89,13 @@ func loadSlots(ctx context.Context, st store.Store) ([]Slot, error) {
 		return 0
 	}
 	slices.SortFunc(slots, func(a, b Slot) int {
-		if d := rank(a) - rank(b); d != 0 {
+		switch d := rank(a) - rank(b); {
+		case d != 0:
 			return d
+		case a.Known != b.Known:
+			return boolRank(b.Known) - boolRank(a.Known)
+		case a.Slot != nil && b.Slot != nil && a.Slot.Params.WorkKiB() != b.Slot.Params.WorkKiB():
+			return cmp.Compare(a.Slot.Params.WorkKiB(), b.Slot.Params.WorkKiB())
 		}
 		return a.ID.Compare(b.ID)
 	})
@@ -105,11 +117,10 @@ func loadSlot(ctx context.Context, st store.Store, info store.Info) (*keyfile.Sl
 	return slot, nil
 }
 
-// unlock tries the slots until one yields the master key with which the config was authenticated.
-func unlock(ctx context.Context, st store.Store, ask func(*keyfile.Slot) ([]byte, error), conf []byte) (
-	unlocked, error,
-) {
-	slots, err := loadSlots(ctx, st)
+// unlock tries the slots until one yields the master key that authenticates the config.
+func unlock(ctx context.Context, st store.Store, opt OpenOptions, conf []byte) (unlocked, error) {
+	spend := newEffort()
+	slots, err := loadSlots(ctx, st, opt.KnownSlot, spend)
 	if err != nil {
 		return unlocked{}, err
 	}
@@ -121,20 +132,20 @@ func unlock(ctx context.Context, st store.Store, ask func(*keyfile.Slot) ([]byte
 			}
 			continue
 		}
-		if ask == nil {
+		if opt.Unlock == nil {
 			continue
 		}
-		secret, err := ask(s.Slot)
+		secret, err := opt.Unlock(s.Slot)
 		if err != nil {
 			return unlocked{}, err
 		}
-		if secret == nil {
+		if secret == nil || !spend.allows(s) {
 			continue
 		}
 		key, err := tryslot(s, secret, conf)
 		if s.Slot.Method == keyfile.Passphrase {
-			// Stretching a passphrase took 64 MiB or more, and they would lie beside all that follows until the garbage
-			// collector finds out: the most memory of a short run was theirs.
+			// Stretching a passphrase took 64 MiB or more. Until the next garbage collection they would add to all
+			// later memory and be the peak of a short run.
 			debug.FreeOSMemory()
 		}
 		switch {
@@ -147,22 +158,22 @@ func unlock(ctx context.Context, st store.Store, ask func(*keyfile.Slot) ([]byte
 			damage = err
 		}
 	}
-	if away != nil { // it may be the one that fits
+	if away != nil { // this slot may be the one that fits
 		return unlocked{}, fmt.Errorf("read key: %w", away)
 	}
-	return unlocked{}, whyLocked(slots, damage, forged)
+	return unlocked{}, spend.explain(whyLocked(slots, damage, forged))
 }
 
-// away reports whether the slot could not be read for a reason that says nothing about it.
+// away reports whether the slot could not be read because the target failed.
 func (s *Slot) away() bool {
 	return s.Err != nil && !object.IsDamage(s.Err) && !errors.Is(s.Err, format.ErrUnsupported)
 }
 
-// errForeign: the slot opens, and the config was not made with its master key.
+// errForeign: the slot opens, but its master key does not authenticate the config.
 var errForeign = fmt.Errorf("the key fits its slot but not the config: %w", format.ErrCorrupt)
 
-// tryslot opens one slot. A slot that opens need not be of this repository: an interrupted Init leaves slots of a
-// master key that no config was made with.
+// tryslot opens one slot. A slot that opens may belong to another master key: an interrupted Init leaves slots without
+// a config.
 func tryslot(s Slot, secret, conf []byte) (unlocked, error) {
 	master, err := s.Slot.Unwrap(secret)
 	if err != nil {
@@ -178,7 +189,7 @@ func tryslot(s Slot, secret, conf []byte) (unlocked, error) {
 	return unlocked{master: master, keys: keys, slot: s.ID}, nil
 }
 
-// whyLocked chooses what to tell when no slot opened the repository.
+// whyLocked selects the error to return when no slot opened the repository.
 func whyLocked(slots []Slot, damage, forged error) error {
 	switch {
 	case len(slots) == 0:
@@ -191,7 +202,7 @@ func whyLocked(slots []Slot, damage, forged error) error {
 	return ErrWrongKey
 }
 
-// putSlot wraps the master key under secret and stores the slot, read back and tried.
+// putSlot wraps the master key under secret, stores the slot, reads it back and tries it.
 func putSlot(ctx context.Context, st store.Store, master seal.MasterKey, secret Secret, params keyfile.Params,
 	label string, now int64,
 ) (format.ID, error) {
@@ -202,7 +213,7 @@ func putSlot(ctx context.Context, st store.Store, master seal.MasterKey, secret 
 	return storeSlot(ctx, st, raw)
 }
 
-// wrapSlot returns a slot as it is stored. With a passphrase that takes some tenths of a second.
+// wrapSlot returns a slot in its stored form. With a passphrase that takes some tenths of a second.
 func wrapSlot(master seal.MasterKey, secret Secret, params keyfile.Params, label string, now int64) ([]byte, error) {
 	if params == (keyfile.Params{}) {
 		params = keyfile.DefaultParams()
@@ -222,10 +233,10 @@ func storeSlot(ctx context.Context, st store.Store, raw []byte) (format.ID, erro
 	return id, nil
 }
 
-// Slots lists the key slots, oldest first; those that cannot be read come last. A target that has gone away, or fails for
-// the moment, says nothing about any slot: then the error is what it says (store.ErrGone, store.ErrTemporary).
+// Slots lists the key slots, oldest first; unreadable ones come last. If the target is away or fails temporarily, the
+// error wraps store.ErrGone or store.ErrTemporary.
 func (r *Repository) Slots(ctx context.Context) ([]Slot, error) {
-	slots, err := loadSlots(ctx, r.st)
+	slots, err := loadSlots(ctx, r.st, r.opt.KnownSlot, newEffort())
 	if err != nil {
 		return nil, err
 	}
@@ -269,8 +280,8 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// AddSlot stores another slot for the master key and returns its ID. Zero params mean the defaults. A secret that opens
-// a slot already is refused (ErrKeyExists).
+// AddSlot stores another slot for the master key and returns its ID. Zero params mean the defaults. If the secret
+// already opens a slot, the error is ErrKeyExists.
 func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, params keyfile.Params) (
 	format.ID, error,
 ) {
@@ -280,17 +291,18 @@ func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, p
 	return putSlot(ctx, r.st, r.master, secret, params, label, r.now().Unix())
 }
 
-// CheckNew returns why AddSlot would refuse a secret, without adding it.
+// CheckNew returns the error of AddSlot for a secret, without adding it.
 func (r *Repository) CheckNew(ctx context.Context, secret Secret) error {
-	slots, err := loadSlots(ctx, r.st)
+	spend := newEffort()
+	slots, err := loadSlots(ctx, r.st, r.current().String(), spend)
 	if err != nil {
 		return err
 	}
 	for _, s := range slots {
-		if s.Slot == nil || s.Slot.Method != secret.Method {
+		if s.Slot == nil || s.Slot.Method != secret.Method || !spend.allows(s) {
 			continue
 		}
-		// A slot of another master key is left of an interrupted Init, and no way in.
+		// A slot of another master key is left over from an interrupted Init and opens nothing.
 		if master, err := s.Slot.Unwrap(secret.Value); err == nil && master == r.master {
 			return fmt.Errorf("add key: it is key %s: %w", s.ID.Short(), ErrKeyExists)
 		}
@@ -298,8 +310,8 @@ func (r *Repository) CheckNew(ctx context.Context, secret Secret) error {
 	return nil
 }
 
-// RemoveSlot removes the slot whose ID begins with prefix. The slot that opened the repository stays (ErrKeyInUse), and
-// so does the last one that can be read (ErrLastKey).
+// RemoveSlot removes the slot whose ID begins with prefix. It keeps the slot that opened the repository (ErrKeyInUse)
+// and the last readable one (ErrLastKey).
 func (r *Repository) RemoveSlot(ctx context.Context, prefix string) (format.ID, error) {
 	id, err := r.Removable(ctx, prefix)
 	if err != nil {
@@ -310,8 +322,8 @@ func (r *Repository) RemoveSlot(ctx context.Context, prefix string) (format.ID, 
 	if err := r.st.Delete(ctx, name); err != nil {
 		return format.ID{}, fmt.Errorf("remove key %s: %w", id.Short(), err)
 	}
-	// Two who remove each other's key at the same moment would leave none. Each looks after it has removed one, so at least
-	// the later of them finds out.
+	// Two runs that concurrently remove each other's key would leave none. Each checks after its own removal, so at
+	// least the later one detects it.
 	_, err = r.st.Stat(ctx, object.Named(store.Key, r.current()))
 	switch {
 	case err == nil:
@@ -328,7 +340,7 @@ func (r *Repository) RemoveSlot(ctx context.Context, prefix string) (format.ID, 
 	return format.ID{}, fmt.Errorf("remove key %s, which was put back: %w", id.Short(), ErrKeyGone)
 }
 
-// Removable returns the slot that RemoveSlot would remove, or why it would refuse to.
+// Removable returns the slot that RemoveSlot would remove, or its error.
 func (r *Repository) Removable(ctx context.Context, prefix string) (format.ID, error) {
 	slots, err := r.Slots(ctx)
 	if err != nil {
@@ -359,8 +371,8 @@ func (r *Repository) Removable(ctx context.Context, prefix string) (format.ID, e
 	return found.ID, nil
 }
 
-// RenewRecoveryKey makes a new recovery key and returns it; it exists nowhere else. The slots of earlier recovery keys
-// are removed once the new one is stored.
+// RenewRecoveryKey makes a new recovery key and returns it; it is not stored anywhere. The slots of earlier recovery
+// keys are removed once the new one is stored.
 func (r *Repository) RenewRecoveryKey(ctx context.Context, label string) (string, error) {
 	text, secret, err := keyfile.NewRecoveryKey()
 	if err != nil {
@@ -371,7 +383,7 @@ func (r *Repository) RenewRecoveryKey(ctx context.Context, label string) (string
 		return "", err
 	}
 	for _, s := range old {
-		if s.away() { // it may be the one that must go
+		if s.away() { // an unreadable slot may be the one to remove
 			return "", fmt.Errorf("read key %s: %w", s.ID.Short(), s.Err)
 		}
 	}

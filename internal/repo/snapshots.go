@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -14,30 +15,35 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// snapshotsAtOnce is how many snapshots are read together: each is one small file, so the delay of the target counts.
+// snapshotsAtOnce is how many snapshots are read concurrently: each is one small file, so the latency of the target
+// counts.
 const snapshotsAtOnce = 8
 
-// Latest is the reference that stands for the newest snapshot.
+// Latest is the reference to the newest snapshot.
 const Latest = "latest"
+
+// Protected is the tag of a snapshot that no policy of forget drops. It is removed only when its ID is given.
+const Protected = "protected"
 
 // Listed is one snapshot of the repository.
 type Listed struct {
 	ID       format.ID
 	Snapshot *snapshot.Snapshot // nil if it cannot be read
 	Err      error              // why it cannot be read
+	Stored   time.Time          // time of storage by the clock of the target; zero: not listed
 
-	// Unread are the snapshots that cannot be read, if this one was looked for as the latest: any of them may be newer.
+	// Unread are the unreadable snapshots, if this one was selected as the latest: any of them may be newer.
 	Unread []format.ID
 }
 
-// Filter chooses snapshots. Each part that is empty lets all pass.
+// Filter selects snapshots. An empty field matches all.
 type Filter struct {
-	Hosts []string   // made for one of these hosts
+	Hosts []string   // made on one of these hosts
 	Paths []string   // having all of these among its sources
 	Tags  [][]string // having all tags of one of these lists; an empty list stands for snapshots without tags
 }
 
-// Match reports whether the filter lets s pass.
+// Match reports whether s passes the filter.
 func (f Filter) Match(s *snapshot.Snapshot) bool {
 	if len(f.Hosts) > 0 && !slices.Contains(f.Hosts, s.Host) {
 		return false
@@ -60,7 +66,7 @@ func (f Filter) Match(s *snapshot.Snapshot) bool {
 	})
 }
 
-// Snapshots returns all snapshots, oldest first. Those that cannot be read come last and hide no other.
+// Snapshots returns all snapshots, oldest first. Unreadable ones come last, with their error.
 func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 	infos, err := r.listSnapshots(ctx)
 	if err != nil {
@@ -86,7 +92,7 @@ func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 	return all, nil
 }
 
-// loadAll reads snapshots, and returns apart those that are not there any more.
+// loadAll reads snapshots, and returns separately those that no longer exist.
 func (r *Repository) loadAll(ctx context.Context, infos []snapshotInfo) (all, missing []Listed, err error) {
 	all = make([]Listed, 0, len(infos))
 	err = object.InOrder(ctx, len(infos), snapshotsAtOnce,
@@ -113,8 +119,8 @@ func (r *Repository) loadAll(ctx context.Context, infos []snapshotInfo) (all, mi
 }
 
 // listMissing returns which of the snapshots that were listed and not found are still listed. The others were forgotten
-// meanwhile. Not to be found is no proof of that: a server says the same of files whose disk is away for a moment, and
-// then an older snapshot would be taken for the latest.
+// meanwhile. A failed read alone is no proof of that: a server also reports files as missing while their disk is
+// briefly away. An older snapshot would then be taken for the latest.
 func (r *Repository) listMissing(ctx context.Context, missing []Listed) ([]snapshotInfo, error) {
 	if len(missing) == 0 {
 		return nil, nil
@@ -130,10 +136,11 @@ func (r *Repository) listMissing(ctx context.Context, missing []Listed) ([]snaps
 	return slices.DeleteFunc(infos, func(info snapshotInfo) bool { return !ids[info.id] }), nil
 }
 
-// snapshotInfo is a snapshot before it is read.
+// snapshotInfo is a listed snapshot that was not read yet.
 type snapshotInfo struct {
-	id   format.ID
-	size int64
+	id     format.ID
+	size   int64
+	stored time.Time
 }
 
 func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) {
@@ -143,7 +150,7 @@ func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) 
 			return nil, fmt.Errorf("list snapshots: %w", err)
 		}
 		if id, err := format.ParseID(info.Name.ID); err == nil {
-			infos = append(infos, snapshotInfo{id, info.Size})
+			infos = append(infos, snapshotInfo{id, info.Size, info.Modified})
 		}
 	}
 	return infos, nil
@@ -151,7 +158,7 @@ func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) 
 
 func (r *Repository) loadListed(ctx context.Context, info snapshotInfo) Listed {
 	s, err := r.loadSnapshot(ctx, info)
-	return Listed{ID: info.id, Snapshot: s, Err: err}
+	return Listed{ID: info.id, Snapshot: s, Err: err, Stored: info.stored}
 }
 
 func (r *Repository) loadSnapshot(ctx context.Context, info snapshotInfo) (*snapshot.Snapshot, error) {
@@ -167,7 +174,7 @@ func (r *Repository) loadSnapshot(ctx context.Context, info snapshotInfo) (*snap
 	return s, nil
 }
 
-// compareListed orders by time, then by ID, so that any two calls agree; unreadable ones are last.
+// compareListed orders by time, then by ID, so that the order is deterministic; unreadable ones are last.
 func compareListed(a, b Listed) int {
 	if a.Snapshot == nil || b.Snapshot == nil {
 		if d := boolRank(a.Snapshot == nil) - boolRank(b.Snapshot == nil); d != 0 {
@@ -191,9 +198,9 @@ func compareTimes(a, b tree.Time) int {
 	return 1
 }
 
-// FindSnapshot returns the snapshot that ref names: "latest", the newest that filter lets pass, or the beginning of an
-// ID, for which the filter does not count. The error wraps ErrNoSnapshot if there is none; it is an *AmbiguousError if
-// several IDs begin so.
+// FindSnapshot returns the snapshot that ref names. ref is "latest", the newest that passes the filter, or the
+// beginning of an ID, for which the filter is ignored. The error wraps ErrNoSnapshot if there is none; it is an
+// *AmbiguousError if several IDs have that prefix.
 func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter) (Listed, error) {
 	if ref == Latest {
 		return r.latest(ctx, filter)
@@ -221,8 +228,7 @@ func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter
 	return Listed{}, fmt.Errorf("find snapshot: %w", &AmbiguousError{Prefix: ref, Matches: matches})
 }
 
-// latest returns the newest snapshot that can be read: a person who restores wants what can be had, and is told of the
-// rest.
+// latest returns the newest readable snapshot, so that a restore works, and lists the unreadable ones.
 func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) {
 	all, err := r.Snapshots(ctx)
 	if err != nil {

@@ -4,31 +4,31 @@ import (
 	"context"
 	"sync"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
-	"github.com/tidemark-backup/tidemark/internal/repo/framecache"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// treeFrames is the folder of tree frames on this machine, opened when the first one is needed.
+// treeFrames is the local folder of tree frames, opened when the first one is needed.
 type treeFrames struct {
 	dir string // empty: none are kept
-	opt framecache.Options
+	opt treecache.Options
 
 	mu     sync.Mutex
-	cache  *framecache.Cache
+	cache  *treecache.Cache
 	closed bool
 }
 
 // open returns the cache, or nil if there is none.
-func (t *treeFrames) open() *framecache.Cache {
+func (t *treeFrames) open() *treecache.Cache {
 	if t.dir == "" {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.cache == nil && !t.closed {
-		t.cache = framecache.Open(t.dir, t.opt)
+		t.cache = treecache.Open(t.dir, t.opt)
 	}
 	return t.cache
 }
@@ -42,23 +42,23 @@ func (t *treeFrames) close() {
 	}
 }
 
-// keep takes the frames of a pack that a session has stored.
+// keep stores the frames of a pack that a session has uploaded.
 func (t *treeFrames) keep(id format.ID, data []byte, frames []pack.Frame) {
 	cache := t.open()
 	if cache == nil {
 		return
 	}
 	for _, f := range frames {
-		cache.Put(framecache.Key{Pack: id, Offset: f.Offset}, data[f.Offset:][:f.Sealed], framecache.Uploaded)
+		cache.Put(treecache.Key{Pack: id, Offset: f.Offset}, data[f.Offset:][:f.Sealed], treecache.Uploaded)
 	}
 }
 
-// loadFrame returns an opened frame: of trees from this machine, if they are kept here, else from the target.
+// loadFrame returns an opened frame: a tree frame from the local folder if it is there, otherwise from the target.
 //
-// A copy that opens is the frame that was stored: the seal binds it to the key, the pack and its place in the pack. One
-// that does not is dropped and fetched, so that damage on this machine costs time and nothing else.
-func (r *Repository) loadFrame(ctx context.Context, p hashcache.PackInfo, at Span) ([]byte, error) {
-	var cache *framecache.Cache
+// A local copy that opens is the frame that was stored: the seal binds it to the key, the pack and its offset in the
+// pack. One that does not open is dropped and fetched, so local damage costs only time.
+func (r *Repository) loadFrame(ctx context.Context, p index.PackInfo, at Span) ([]byte, error) {
+	var cache *treecache.Cache
 	if p.Kind == pack.Trees {
 		cache = r.trees.open()
 	}
@@ -69,7 +69,7 @@ func (r *Repository) loadFrame(ctx context.Context, p hashcache.PackInfo, at Spa
 	if err := at.within(p); err != nil {
 		return nil, err
 	}
-	key := framecache.Key{Pack: p.ID, Offset: at.Offset}
+	key := treecache.Key{Pack: p.ID, Offset: at.Offset}
 	sealed := make([]byte, at.Sealed)
 	if cache.Get(key, sealed) {
 		if raw, _, err := r.openFrame(p, at, sealed, (*pack.Decompressor).OpenFrame); err == nil {
@@ -85,6 +85,6 @@ func (r *Repository) loadFrame(ctx context.Context, p hashcache.PackInfo, at Spa
 	if err != nil {
 		return nil, err
 	}
-	cache.Put(key, sealed, framecache.Fetched)
+	cache.Put(key, sealed, treecache.Fetched)
 	return raw, nil
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
@@ -36,7 +36,7 @@ func (g *getCounter) Get(ctx context.Context, name store.Name, off int64, p []by
 	return g.Store.Get(ctx, name, off, p)
 }
 
-// taken returns the reads since it was last asked.
+// taken returns the reads since the last call.
 func (g *getCounter) taken() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,7 +49,7 @@ func (g *getCounter) taken() int {
 func keeping(t *testing.T, st store.Store, cacheDir string, limit int64) *repo.Repository {
 	t.Helper()
 	return openWith(t, st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), CacheDir: cacheDir, FrameCache: 1, FrameCacheDisk: limit,
+		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: cacheDir, Frames: 1, TreeFrames: limit},
 	})
 }
 
@@ -131,14 +131,14 @@ func TestFetchedTreesAreKept(t *testing.T) {
 func TestTreesAreKeptOnlyWhereAskedFor(t *testing.T) {
 	for name, opt := range map[string]repo.OpenOptions{
 		"no size":  {},
-		"no cache": {NoCache: true, FrameCacheDisk: 1 << 20},
+		"no cache": {Cache: repo.CacheOptions{Temporary: true, TreeFrames: 1 << 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit := newTreeKit(t, 4)
 			for _, f := range kit.files(t) {
 				require.NoError(t, os.Remove(f))
 			}
-			opt.Unlock, opt.CacheDir, opt.FrameCache = repo.UnlockWith(machineKey()), kit.cache, 1
+			opt.Unlock, opt.Cache.Dir, opt.Cache.Frames = repo.UnlockWith(machineKey()), kit.cache, 1
 			r := openWith(t, kit.st, opt)
 			require.NotZero(t, kit.requireTrees(t, r))
 			require.NotZero(t, kit.requireTrees(t, r))
@@ -209,7 +209,7 @@ func TestKeptTreesUnderWrongNames(t *testing.T) {
 	require.Zero(t, kit.requireTrees(t, r))
 }
 
-// TestDamagedTargetIsNotKept: what does not open never gets into the cache, and a good copy there outlives the target's.
+// TestDamagedTargetIsNotKept: an unreadable frame never enters the cache, and a good copy there outlives the target's.
 func TestDamagedTargetIsNotKept(t *testing.T) {
 	kit := newTreeKit(t, 1)
 	file := kit.files(t)[0]
@@ -219,7 +219,7 @@ func TestDamagedTargetIsNotKept(t *testing.T) {
 	for id = range kit.trees {
 	}
 	r := keeping(t, kit.st, kit.cache, 1<<20)
-	found := make([]hashcache.Found, 1)
+	found := make([]index.Found, 1)
 	require.NoError(t, r.Locate(t.Context(), []format.ID{id}, found))
 	info, err := r.PackInfo(found[0].Loc.Pack)
 	require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestDamagedTargetIsNotKept(t *testing.T) {
 	require.Zero(t, kit.requireTrees(t, r))
 }
 
-// TestTwoRunsShareKeptTrees: the second run cannot open the hash cache, and uses and fills the tree frames all the same.
+// TestTwoRunsShareKeptTrees: the second run cannot open the hash cache. It still uses and fills the tree frames.
 func TestTwoRunsShareKeptTrees(t *testing.T) {
 	testkit.NoLeaks(t)
 	kit := newTreeKit(t, 12)

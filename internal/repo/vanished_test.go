@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// absent is a store that says of some files for a while that they are not there, as a server does whose disk is away.
+// absent is a store that reports some files as missing for a while, like a server with a detached disk.
 type absent struct {
 	store.Store
 	mu    sync.Mutex
@@ -117,7 +117,7 @@ func TestListedSnapshotIsNotFound(t *testing.T) {
 			case tc.times == 1:
 				require.Equal(t, ids[3], got.ID)
 				require.Empty(t, got.Unread)
-			default: // whoever asked is told that it may not be the latest
+			default: // the caller learns that it may not be the latest
 				require.Equal(t, ids[1], got.ID)
 				require.ElementsMatch(t, away, got.Unread)
 			}

@@ -11,8 +11,8 @@ import (
 // Stage is what a worker is doing, or what it is waiting for.
 type Stage uint8
 
-// The stages of a worker. Idle is first so that a new worker is in it: nothing to do and nobody to blame, for instance
-// an uploader between two packs. The Wait stages name what the worker cannot go on without.
+// The stages of a worker. Idle is first, so that a new worker is in it: it has nothing to do, as an uploader between
+// two packs. The Wait stages name the resource that the worker waits for.
 const (
 	Idle     Stage = iota
 	Scan           // open, list and stat directories
@@ -45,7 +45,7 @@ type StageTimes [stageCount]time.Duration
 // stageBits is the width of the stage in a Clock's state; the rest of the 64 bits are nanoseconds: 18 years.
 const stageBits = 5
 
-// Clock books the time of one worker goroutine on stages. Enter, Current and Stop belong to that goroutine.
+// Clock measures the time of one worker goroutine by stage. Enter, Current and Stop are called by that goroutine only.
 type Clock struct {
 	ledger  *Ledger
 	name    string
@@ -53,7 +53,7 @@ type Clock struct {
 	state   atomic.Uint64 // nanoseconds since the ledger's start at which the stage began << stageBits | stage
 	spent   [stageCount]atomic.Int64
 	visited atomic.Bool // a Visit is under way
-	wanted  atomic.Bool // somebody would like to see the current path
+	wanted  atomic.Bool // a viewer wants the current path
 	path    atomic.Pointer[string]
 }
 
@@ -70,8 +70,8 @@ func (l *Ledger) Worker(name string) *Clock {
 	return c
 }
 
-// Enter books the time since the last call on the stage the worker was in, and returns that stage, so that a function
-// can put it back: defer c.Enter(c.Enter(Store)). It costs one look at the clock and two atomic operations.
+// Enter adds the time since the last call to the current stage, starts stage s, and returns the former one, so that a
+// function can restore it: defer c.Enter(c.Enter(Store)). It costs one clock read and two atomic operations.
 func (c *Clock) Enter(s Stage) Stage {
 	at := c.ledger.since()
 	old := c.state.Load()
@@ -81,8 +81,8 @@ func (c *Clock) Enter(s Stage) Stage {
 	return was
 }
 
-// Current offers the path the worker is at. path is called only if somebody is watching and has not seen a newer one,
-// a few times a second at most, so it may build the path from pieces. It is not kept.
+// Current offers the path of the worker. path is called only if a viewer wants a new one, a few times a second at most,
+// so it may build the path from pieces.
 func (c *Clock) Current(path func() string) {
 	if c.wanted.Load() && c.wanted.CompareAndSwap(true, false) {
 		p := path()
@@ -98,8 +98,8 @@ func (c *Clock) Within(ctx context.Context) context.Context {
 	return context.WithValue(ctx, clockKey{}, c)
 }
 
-// Visit puts the worker whose clock ctx leads to into stage s until leave is called, once. If ctx leads to none, or
-// another goroutine that works for the same worker is visiting, ok is false: then the caller has its own time to Book.
+// Visit puts the worker of ctx's clock into stage s until leave is called, once. If ctx has no clock, or another
+// goroutine of the same worker is visiting, ok is false and the caller has to Book its time.
 func Visit(ctx context.Context, s Stage) (leave func(), ok bool) {
 	c, ok := ctx.Value(clockKey{}).(*Clock)
 	if !ok || !c.visited.CompareAndSwap(false, true) {
@@ -181,8 +181,8 @@ func (l *Ledger) CurrentPaths() []string {
 	return paths
 }
 
-// Book adds time that was measured elsewhere, by something that has no clock of its own. A negative time takes back what
-// a clock has booked, or will have booked, on the wrong stage.
+// Book adds time that something without a clock measured. A negative time corrects what a clock adds to the wrong
+// stage.
 func (l *Ledger) Book(s Stage, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

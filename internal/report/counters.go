@@ -28,10 +28,10 @@ type ObjectsOf[T any] struct {
 	BackedUp     T `json:"backed_up"`    // data sent: new, or its content was read again
 	Updated      T `json:"updated"`      // only metadata differed from the parent
 	Unchanged    T `json:"unchanged"`    // nothing differed from the parent
-	Rebound      T `json:"rebound"`      // stored under other options than in the parent, with the same content
+	Rebound      T `json:"rebound"`      // always 0, since there are no management classes; for readers of TSM's report
 	Deleted      T `json:"deleted"`      // removed from disk by us: extra entries of a restore with --delete
 	Expired      T `json:"expired"`      // in the parent, now gone or excluded
-	Failed       T `json:"failed"`       // could not be backed up, restored or checked; counted by Ledger.Fail and nobody else
+	Failed       T `json:"failed"`       // not backed up, restored or checked; only Ledger.Fail counts it
 	Encrypted    T `json:"encrypted"`    // whose content or metadata was sealed for the store
 	Deduplicated T `json:"deduplicated"` // went through chunking
 	Grew         T `json:"grew"`         // larger after compression, or longer at the end of reading than at its start
@@ -46,8 +46,8 @@ type ObjectsOf[T any] struct {
 
 	Restored T `json:"restored"` // restore: written, or their metadata set
 	Kept     T `json:"kept"`     // restore: left as they were on disk, since they are equal or the overwrite rule says so
-	Verified T `json:"verified"` // check: objects, blobs or stored files that were looked at and found whole
-	Damaged  T `json:"damaged"`  // check: looked at and found missing or not whole
+	Verified T `json:"verified"` // check: objects, blobs or stored files found intact
+	Damaged  T `json:"damaged"`  // check: found missing or damaged
 }
 
 // ComparedOf counts the objects of one type by how they compare with the parent snapshot.
@@ -72,7 +72,8 @@ type BytesOf[T any] struct {
 	Transferred T `json:"transferred"`  // bytes sent to the store, retries included
 	Fetched     T `json:"fetched"`      // bytes received from the store, retries included
 	Restored    T `json:"restored"`     // restore: file data written, or found in place already
-	Verified    T `json:"verified"`     // check: bytes read back and found whole
+	Written     T `json:"written"`      // restore: of these, written to files: no holes; of a dry run: that would be
+	Verified    T `json:"verified"`     // check: bytes read back and found intact
 }
 
 // BlobsOf counts chunks of file data by whether the repository had them.
@@ -124,7 +125,7 @@ func (c *ComparedOf[T]) fields() []*T { return []*T{&c.New, &c.Changed, &c.Unmod
 func (b *BytesOf[T]) fields() []*T {
 	return []*T{
 		&b.Inspected, &b.Wanted, &b.Read, &b.Skipped, &b.Processed, &b.BeforeDedup, &b.AfterDedup, &b.Compressed,
-		&b.Trees, &b.Stored, &b.Transferred, &b.Fetched, &b.Restored, &b.Verified,
+		&b.Trees, &b.Stored, &b.Transferred, &b.Fetched, &b.Restored, &b.Written, &b.Verified,
 	}
 }
 
@@ -159,25 +160,30 @@ type Tally struct {
 // on, so sums over several of them may be off by what happened meanwhile; at the end of a job they are exact.
 type Totals struct {
 	Tally
-	Packs    PacksOf[uint64]
-	Job      Job
-	Phase    Phase
-	Start    time.Time
-	Elapsed  time.Duration
-	Stages   StageTimes // summed over all workers, those still running included
-	Phases   PhaseTimes // wall time by phase; adds up to Elapsed
-	Workers  int        // running now
-	Failures uint64     // calls of Fail
-	Notes    uint64     // calls of Note
-	Expected Expected
-	Step     StepTotals   // of a phase that has a length of its own
-	Gates    []Gate       // one for each device; none if nothing is gated
-	Policies []PolicySpan // the I/O policies that held, in order
-	Crews    []Crews      // of a backup: how many workers there were, in order
+	Packs     PacksOf[uint64]
+	Job       Job
+	Phase     Phase
+	Start     time.Time
+	Elapsed   time.Duration
+	Stages    StageTimes // summed over all workers, those still running included
+	Phases    PhaseTimes // wall time by phase; adds up to Elapsed
+	Workers   int        // running now
+	Failures  uint64     // calls of Fail
+	Notes     uint64     // calls of Note
+	Expected  Expected
+	Step      StepTotals   // of a phase that has a length of its own
+	Gates     []Gate       // one for each device; none if nothing is gated
+	Policies  []PolicySpan // the I/O policies that held, in order
+	PoolSizes []PoolSizes  // of a backup, in order of time
+	PID       int          // by which 'tidemark tier set' reaches the job; 0: it does not
+	Limits    Limits
+	Limited   time.Duration // in which the limits held at least one transfer
+	Uploaded  uint64        // bytes, if the upload rate is limited
 }
 
 // Expected is what the job is thought to amount to.
 type Expected struct {
 	Objects, Bytes uint64 // zero: unknown
 	Exact          bool   // counted, not taken over from the parent
+	Growing        bool   // counted so far: a lower bound
 }

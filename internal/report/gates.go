@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// Tiers is how many ranks of I/O there are: 0 goes first, 3 gives way to all others.
+// Tiers is the number of I/O tiers: 0 has precedence, 3 yields to all others.
 const Tiers = 4
 
 // TierTimes is time by tier.
@@ -23,32 +23,14 @@ func (t TierTimes) Sum() (sum time.Duration) {
 	return sum
 }
 
-// String lists the tiers that have any: "37 s asleep at tier 3, 1.2 s at tier 2"; "never asleep" if none has.
-func (t TierTimes) String() string {
-	var parts []string
-	for tier := Tiers - 1; tier >= 0; tier-- {
-		if t[tier] > 0 {
-			word := " asleep"
-			if len(parts) > 0 {
-				word = ""
-			}
-			parts = append(parts, fmt.Sprintf("%s%s at tier %d", human.Span(t[tier]), word, tier))
-		}
-	}
-	if len(parts) == 0 {
-		return "never asleep"
-	}
-	return strings.Join(parts, ", ")
-}
-
 // GateState is what a gate does with the job's I/O at one moment.
 type GateState uint8
 
 // The states of a gate.
 const (
-	FullSpeed GateState = iota // nobody else is at the device
-	InWindow                   // somebody is, or was a moment ago: small operations, one in each period
-	Waiting                    // likewise, and this period's operation has been used up
+	FullSpeed GateState = iota // no other process uses the device
+	InWindow                   // another process uses it or did recently: one small operation per period
+	Waiting                    // likewise, and the operation of this period is used up
 )
 
 // String names the state for people.
@@ -77,16 +59,20 @@ func (s GateState) Key() string {
 	return "unknown"
 }
 
-// Culprit is a process that was seen to use a device.
+// Culprit is a process that used a device.
 type Culprit struct {
 	PID   int
-	Name  string // as the system tells it: any bytes
+	Name  string // from the system: any bytes
 	Bytes uint64 // that it moved while it was watched
+	Peer  bool   // another run of tidemark
 }
 
-// String is the program with its number: "fio 1234". Nobody in particular has none.
+// String returns the program with its process ID, "fio 1234"; "another tidemark (1234)" for a peer.
 func (c Culprit) String() string {
-	if c.PID == 0 {
+	switch {
+	case c.Peer:
+		return fmt.Sprintf("another tidemark (%d)", c.PID)
+	case c.PID == 0:
 		return human.Printable(c.Name)
 	}
 	return fmt.Sprintf("%s %d", human.Printable(c.Name), c.PID)
@@ -97,45 +83,67 @@ type Gate struct {
 	Device  string // "sda", "//nas/share"
 	Medium  string // "ssd", "hdd", "remote"
 	Why     string // the evidence for it, a sentence
-	Policy  string // of who passes, now
+	Policy  string // of the job, now
 	State   GateState
 	Charged uint64        // operations that were seen to reach the device: inside windows, where each takes a slot, all of them
 	Asleep  TierTimes     // by tier of the sleeper, summed over sleepers: may exceed the time on the wall
 	Held    time.Duration // time on the wall in which the job slept and had no I/O on the device
 	Engaged time.Duration // time on the wall in which a window was open
-	Windows [Tiers]uint64 // opened, by the tier of who opened them
-	Blamed  []Culprit     // who opened them, as far as it is known; who moved most first
+	Windows [Tiers]uint64 // opened, by the tier of the process that opened them
+	Impact                // what the job costs others while a window is open
+	Blamed  []Culprit     // known processes that opened them, by bytes
+	Current []Culprit     // of these, the ones that used the device in the last seconds
 	Notes   []string      // what the user should know about how the device is watched, each a sentence
 }
 
-// GaveWay reports whether anybody slept at the gate. That a window was open is not enough: the job may have had nothing to
-// do at the device meanwhile, or only what is admitted in a window.
+// Impact is what a job costs others on a device while a window is open. It is zero where a turn is one I/O.
+type Impact struct {
+	Max    float64       // the part of their speed that others may lose
+	Budget time.Duration // device time of the next turn
+	Rate   float64       // I/Os a second of others; 0: not known
+	Turns  time.Duration // device time that the job used while windows were open
+	Lost   time.Duration // of that, what others have lost, at most
+}
+
+// Slowed returns the part of their speed that others lost at most, while they used the device.
+func (g *Gate) Slowed() float64 {
+	if g.Engaged <= 0 {
+		return 0
+	}
+	return min(1, g.Lost.Seconds()/g.Engaged.Seconds())
+}
+
+// GaveWay reports whether a worker slept at the gate. An open window is not enough: the job may have had no I/O
+// meanwhile.
 func (g *Gate) GaveWay() bool { return g.Held > 0 || g.Asleep.Sum() > 0 }
 
 // Title is the device with its medium: "sda (ssd)".
-func (g *Gate) Title() string {
-	if g.Medium == "" {
-		return human.Printable(g.Device)
+func (g *Gate) Title() string { return human.Device(g.Device, g.Medium) }
+
+// Whom names what the job yields to: "fio 1234 on sda (ssd)", "fio 1234 and 2 more on sda (ssd)", "other programs on sda
+// (ssd)".
+func (g *Gate) Whom() string { return whom(g.Blamed) + " on " + g.Title() }
+
+// WhomNow is Whom of the latest scan of processes.
+func (g *Gate) WhomNow() string {
+	if len(g.Current) == 0 {
+		return g.Whom()
 	}
-	return fmt.Sprintf("%s (%s)", human.Printable(g.Device), g.Medium)
+	return whom(g.Current) + " on " + g.Title()
 }
 
-// Others says in a few words for whom the job waits: "others on sda", "others on sda (fio 1234)", "others on sda (fio 1234
-// and 2 more)".
-func (g *Gate) Others() string {
-	who := ""
-	if len(g.Blamed) > 0 {
-		who = " (" + g.Blamed[0].String()
-		if n := len(g.Blamed) - 1; n > 0 {
-			who += fmt.Sprintf(" and %d more", n)
-		}
-		who += ")"
+func whom(all []Culprit) string {
+	if len(all) == 0 {
+		return "other programs"
 	}
-	return "others on " + human.Printable(g.Device) + who
+	text := all[0].String()
+	if n := len(all) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
 }
 
-// GatesSince returns what the gates did since an earlier look: times and counts are those of the time between. A gate that
-// was not there then is new as a whole.
+// GatesSince returns what the gates did since an earlier observation.
 func GatesSince(now, earlier []Gate) []Gate {
 	out := slices.Clone(now)
 	for i := range out {
@@ -161,20 +169,27 @@ type PolicySpan struct {
 	Since  time.Duration // since the job began
 }
 
-// Gates tells the ledger whom to ask about the gates the job's I/O passes. It is called once, before anybody looks. ask is
-// called whenever somebody looks, by several at once and also after the job has ended, so it should be cheap.
+// Gates sets the function that returns the gates of the job. It is called once, before the first Snapshot. ask may be
+// called concurrently and after the end of the job, so it should be cheap.
 func (l *Ledger) Gates(ask func() []Gate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gates = ask
 }
 
-// leastSpan is how long a policy must have held to be told of. A job that chooses for itself begins with one policy, and
-// learns some milliseconds later, when the repository is open, that another one fits.
+// SinceNow returns what ask returns, less what the gates have done until now. A run has used them before its elapsed time
+// began, for instance to make the repository.
+func SinceNow(ask func() []Gate) func() []Gate {
+	before := ask()
+	return func() []Gate { return GatesSince(ask(), before) }
+}
+
+// leastSpan is how long a policy must be in effect to be reported. A job with policy auto starts with one policy and
+// changes it some milliseconds later, when the repository is open.
 const leastSpan = 250 * time.Millisecond
 
-// Policy says which I/O policy holds from now on. To say again what holds already changes nothing. One that held for less
-// than 250 ms is forgotten, and its time counts for the one that follows.
+// Policy sets the I/O policy in effect from now on. A policy of less than 250 ms is dropped, and its time counts for
+// the next one.
 func (l *Ledger) Policy(word string) {
 	at := l.since()
 	l.mu.Lock()
@@ -189,7 +204,7 @@ func (l *Ledger) Policy(word string) {
 	}
 }
 
-// askGates asks without holding the lock, since whoever answers has locks of his own.
+// askGates calls ask without holding the lock, since ask takes locks of its own.
 func (l *Ledger) askGates() []Gate {
 	l.mu.Lock()
 	ask := l.gates
@@ -200,8 +215,7 @@ func (l *Ledger) askGates() []Gate {
 	return ask()
 }
 
-// Policy tells the policies of the job in the order in which they held: "throttle, then important after 32 s"; empty if
-// nobody said.
+// Policy returns the policies of the job in order: "throttle, then important after 32 s"; empty if unknown.
 func (t *Totals) Policy() string {
 	var b strings.Builder
 	for i, p := range t.Policies {
@@ -222,11 +236,10 @@ func (t *Totals) GaveWay() bool {
 // leastAwake: a job that did not sleep for one part of so many can be estimated to have needed that part.
 const leastAwake = 10
 
-// Without estimates how long the job would have taken if nobody had been given way: the elapsed time without that in
-// which it slept, of the device where it slept longest. It errs in both directions. Too low: the job computed on while it
-// slept, and it would have shared the device with the others. Too high: I/O in small pieces is slower, and it may have
-// slept on one device while it did not on another. If it slept for nearly all of the time there is no estimate, and ok is
-// false: what is left is then no more than what it computed while it slept.
+// Without estimates how long the job would have taken without yielding: the elapsed time minus the sleep on the device
+// where it slept longest. It is too low where the job computed while it slept, and since it would have shared the
+// device; too high where small I/O was slower, and where it slept on one device only. If it slept nearly all of the
+// time, ok is false: the rest is only what it computed meanwhile.
 func (t *Totals) Without() (took time.Duration, ok bool) {
 	took = t.Elapsed
 	if g := t.stillest(); g != nil {
@@ -245,9 +258,17 @@ func (t *Totals) stillest() (longest *Gate) {
 	return longest
 }
 
-// StoodStill returns the gate that held the job up more than anything else can have: it stood still there for more than
-// half of the elapsed time. The share is that part, up to 1. Without such a gate it is nil and 0. The stages of the
-// workers cannot tell: who sleeps is in the stage whose I/O waits.
+// Yielded returns the gate that stalled the job longest, and for which part of the elapsed time; nil if the job never
+// yielded.
+func (t *Totals) Yielded() (g *Gate, share float64) {
+	if g = t.stillest(); g == nil || g.Held <= 0 || t.Elapsed <= 0 {
+		return nil, 0
+	}
+	return g, min(1, g.Held.Seconds()/t.Elapsed.Seconds())
+}
+
+// StoodStill returns the gate that stalled the job for more than half of the elapsed time, and that share; nil and 0
+// without one. The stages of the workers do not show it, since a sleeping worker is in the stage whose I/O waits.
 func (t *Totals) StoodStill() (g *Gate, share float64) {
 	if g = t.stillest(); g == nil || 2*g.Held <= t.Elapsed {
 		return nil, 0

@@ -9,14 +9,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestGatesAreAskedWhenSomebodyLooks(t *testing.T) {
+// A gate may have been in use before the job began, for instance while the repository was made.
+func TestGatesCountFromTheBeginningOfTheJob(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := New(func() time.Time { return now })
+	gate := Gate{Device: "sda", Held: 2 * time.Second, Engaged: 3 * time.Second, Asleep: TierTimes{3: 2 * time.Second}, Charged: 7}
+	l.Gates(SinceNow(func() []Gate { return []Gate{gate} }))
+	now = now.Add(time.Second)
+	totals := l.Snapshot()
+	require.False(t, totals.GaveWay(), "the job itself has not slept")
+	at, _ := totals.StoodStill()
+	require.Nil(t, at)
+	gate.Held += 800 * time.Millisecond
+	totals = l.Snapshot()
+	_, share := totals.StoodStill()
+	require.InDelta(t, 0.8, share, 1e-6)
+	require.Zero(t, totals.Gates[0].Charged)
+}
+
+func TestGatesAreQueriedOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
 		require.Nil(t, l.Snapshot().Gates)
 		asked := 0
 		l.Gates(func() []Gate {
 			asked++
-			l.Policy("throttle") // whoever answers may use the ledger
+			l.Policy("throttle") // the callback may use the ledger
 			return []Gate{{Device: "sda", Charged: uint64(asked)}}
 		})
 		require.Zero(t, asked)
@@ -42,7 +60,7 @@ func TestPolicyChanges(t *testing.T) {
 	})
 }
 
-// What auto begins with until the repository is open is not worth telling.
+// What auto begins with until the repository is open is not reported.
 func TestAPolicyThatHeldForAMomentIsForgotten(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -115,23 +133,24 @@ func TestGaveWay(t *testing.T) {
 	for _, g := range []Gate{{Held: 1}, {Asleep: TierTimes{3: 1}}} {
 		require.True(t, g.GaveWay())
 	}
-	require.False(t, (&Gate{Engaged: 1, Windows: [Tiers]uint64{1}}).GaveWay(), "nobody slept")
-	// An important job opens windows for others and never gives way itself.
+	require.False(t, (&Gate{Engaged: 1, Windows: [Tiers]uint64{1}}).GaveWay(), "no operation slept")
+	// An important job opens windows for others and never yields itself.
 	require.False(t, (&Gate{Windows: [Tiers]uint64{5}, Charged: 1}).GaveWay())
 }
 
 func TestTextsOfAGate(t *testing.T) {
 	g := Gate{Device: "sda", Medium: "ssd"}
-	require.Equal(t, "others on sda", g.Others())
-	require.Equal(t, "never asleep", g.Asleep.String())
+	require.Equal(t, "other programs on sda (ssd)", g.Whom())
 	g.Blamed = []Culprit{{PID: 1234, Name: "fio"}}
-	require.Equal(t, "others on sda (fio 1234)", g.Others())
-	require.Equal(t, "others on sda (the kernel)", (&Gate{Device: "sda", Blamed: []Culprit{{Name: "the kernel"}}}).Others())
+	require.Equal(t, "fio 1234 on sda (ssd)", g.Whom())
+	require.Equal(t, "fio 1234 on sda (ssd)", g.WhomNow())
+	g.Current = []Culprit{{PID: 77, Name: "tidemark-12", Peer: true}}
+	require.Equal(t, "another tidemark (77) on sda (ssd)", g.WhomNow())
+	require.Equal(t, "the kernel on sda", (&Gate{Device: "sda", Blamed: []Culprit{{Name: "the kernel"}}}).Whom())
 	g.Blamed = append(g.Blamed, Culprit{}, Culprit{})
 	g.Blamed[0].Name = "f\x1b[2J"
-	require.Equal(t, `others on sda (f\x1b[2J 1234 and 2 more)`, g.Others())
-	g.Asleep = TierTimes{2: 1200 * time.Millisecond, 3: 37 * time.Second}
-	require.Equal(t, "37 s asleep at tier 3, 1.2 s at tier 2", g.Asleep.String())
+	require.Equal(t, `f\x1b[2J 1234 and 2 more on sda (ssd)`, g.Whom())
+	require.Equal(t, "unknown device (medium unknown)", (&Gate{Medium: "unknown"}).Title())
 	require.Equal(t, "sda (ssd)", g.Title())
 	require.Equal(t, `//nas/\x07`, (&Gate{Device: "//nas/\a"}).Title())
 	for s := FullSpeed; s <= Waiting; s++ {
@@ -159,18 +178,17 @@ func TestGatesSince(t *testing.T) {
 	require.Equal(t, uint64(9), now[1].Charged, "what was given is left as it is")
 }
 
-func TestStateTellsOfGates(t *testing.T) {
+func TestStateIncludesGates(t *testing.T) {
 	l := New(time.Now)
 	l.Policy("utility")
 	l.Gates(func() []Gate {
 		return []Gate{
-			{Device: "sda", Medium: "ssd", State: Waiting, Engaged: 1, Asleep: TierTimes{2: 37 * time.Second}},
+			{Device: "sda", Medium: "ssd", State: Waiting, Engaged: 1, Held: 37 * time.Second},
 			{Device: "sdb", Medium: "hdd"},
 		}
 	})
 	var b strings.Builder
 	require.NoError(t, l.WriteState(&b))
-	require.NotContains(t, b.String(), "held up")
 	require.Contains(t, b.String(), "  I/O policy: utility\n"+
-		"  sda (ssd): waiting; gave way to others on sda: 37 s asleep at tier 2\n  sdb (hdd): full speed\n")
+		"  sda (ssd): waiting; yielded for 37 s to other programs on sda (ssd)\n  sdb (hdd): full speed\n")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// Severity tells a failure from a remark.
+// Severity distinguishes failures from remarks.
 type Severity uint8
 
 // The severities.
@@ -37,6 +37,9 @@ const KeptIssues = 1000
 
 // maxOps bounds the number of different Op texts of remarks that are counted separately.
 const maxOps = 64
+
+// shownKinds is how many kinds of remarks Remarks names.
+const shownKinds = 3
 
 type issues struct {
 	mu       sync.Mutex
@@ -126,8 +129,8 @@ func (is *issues) byOp() []opCount {
 	return out
 }
 
-// WriteIssues writes what went wrong, for the end of a job: how often there was each kind of remark, then the first
-// failures by path, at most as many as told, and how many more there were. It writes nothing if all went well.
+// WriteIssues writes the issues at the end of a job: the number of each kind of remark, then the first failures by
+// path, up to a limit, and the number of others. It writes nothing without issues.
 func (l *Ledger) WriteIssues(w io.Writer, most int) error {
 	var b strings.Builder
 	for _, c := range l.issues.byOp() {
@@ -150,6 +153,40 @@ func (l *Ledger) WriteIssues(w io.Writer, most int) error {
 		return fmt.Errorf("write issues: %w", err)
 	}
 	return nil
+}
+
+// Remarks returns a line with the number of remarks of each kind, empty without remarks.
+func (l *Ledger) Remarks() string {
+	var kinds []string
+	var sum uint64
+	for _, c := range l.issues.byOp() {
+		sum += c.n
+		if len(kinds) < shownKinds {
+			kinds = append(kinds, fmt.Sprintf("%s: %s", c.op, human.Count(c.n)))
+		}
+	}
+	if sum == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s); -v shows each", human.Plural(sum, "remark"), strings.Join(kinds, ", "))
+}
+
+// FirstFailures returns the first failures in at most so many lines. If there are more, the last line counts the others.
+func (l *Ledger) FirstFailures(most int) []string {
+	var lines []string
+	all, _ := l.issues.counts()
+	for _, i := range l.Issues() {
+		if i.Severity == Failure && len(lines) < most {
+			lines = append(lines, i.String())
+		}
+	}
+	if n := uint64(len(lines)); n > 0 && all > n {
+		lines[n-1] = fmt.Sprintf("and %s; --report full repeats them", human.Plural(all-n+1, "more failure"))
+		if n == 1 {
+			lines[0] = human.Plural(all, "failure") + ", see above"
+		}
+	}
+	return lines
 }
 
 // String is the issue in one printable line: "open /etc/shadow: permission denied".

@@ -1,9 +1,8 @@
-// Package report keeps the books of a job: one Ledger of atomic counters and stage clocks, which the workers of a
-// backup, restore, check or prune write, and which everything a person or a script sees is read from: the progress view, the
-// log lines, the report at the end, the JSON events and the state printed on a signal.
+// Package report records the work of a job: one Ledger of atomic counters and stage clocks, written by the workers of a
+// backup, restore, check or prune. The progress view, the log lines, the final report, the JSON events and the state
+// printed on a signal are all derived from it.
 //
-// The package refuses to know what a repository, a snapshot or a tree is: it sees numbers, stages, paths and errors,
-// and imports nothing else of internal/. No number here decides what is backed up.
+// The package sees numbers, stages, paths and errors only. No number here decides what is backed up.
 package report
 
 import (
@@ -21,6 +20,7 @@ const (
 	Restore
 	Check
 	Prune
+	Copy
 )
 
 // Phase is the part of a job that is under way; phases follow each other, unlike stages, which overlap.
@@ -40,9 +40,10 @@ const (
 	Listing                 // prune: marks, leases, snapshots, index and packs
 	Following               // prune: what snapshots need
 	Repacking               // prune: what is needed of half-empty packs
-	Marking                 // prune: what is to go is condemned
+	Marking                 // prune: a deletion mark names the unused packs
 	Indexing                // prune: index segments without what goes
 	Removing                // prune: packs
+	Copying                 // copy: a snapshot
 	Done                    // everything is over
 	phaseCount = iota
 )
@@ -73,10 +74,13 @@ type Ledger struct {
 	expected   Expected
 	gates      func() []Gate // nil: there are none
 	policies   []PolicySpan
-	crews      []Crews
+	sizes      []PoolSizes
 	steps      uint64 // ever begun
 	step       *Step  // nil: the phase has none
 	course     StepTotals
+	pid        int // see Reachable
+	limits     Limits
+	limited    func() (held time.Duration, uploaded uint64) // see Limit
 
 	issues issues
 }
@@ -109,14 +113,31 @@ func (l *Ledger) Phase(p Phase) {
 	l.phase, l.phaseSince, l.step = p, at, nil
 }
 
-// Expect tells how many objects and bytes the job is thought to amount to: for a backup what the parent snapshot held.
-// The estimate of the time left is built on it; without it there is none.
+// Expect sets the expected number of objects and bytes: for a backup those of the parent snapshot. The estimate of the
+// remaining time needs it.
 func (l *Ledger) Expect(objects, bytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.expected.Exact {
 		l.expected = Expected{Objects: objects, Bytes: bytes}
 	}
+}
+
+// Counted sets what a counting walk of the sources has found; ended: all of it. Nothing changes when the real scan is over
+// already.
+func (l *Ledger) Counted(objects, bytes uint64, ended bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.expected.Exact {
+		l.expected = Expected{Objects: objects, Bytes: bytes, Growing: !ended}
+	}
+}
+
+// Reachable records the process ID by which 'tidemark tier set' changes the job.
+func (l *Ledger) Reachable(pid int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pid = pid
 }
 
 // ExpectExactly replaces what was expected by what was counted: the plan of a restore or check.
@@ -155,7 +176,12 @@ func (l *Ledger) Snapshot() Totals {
 	t.Phase, t.Phases, t.Expected, t.Step = l.phase, l.phases, l.expected, l.stepTotals()
 	t.Phases[l.phase] += t.Elapsed - l.phaseSince
 	t.Policies = slices.Clone(l.policies)
-	t.Crews = slices.Clone(l.crews)
+	t.PoolSizes = slices.Clone(l.sizes)
+	t.PID = l.pid
+	t.Limits = l.limits
+	if l.limited != nil {
+		t.Limited, t.Uploaded = l.limited()
+	}
 	return t
 }
 

@@ -86,10 +86,10 @@ func TestCountersUnderConcurrency(t *testing.T) {
 	require.Empty(t, l.CurrentPaths())
 }
 
-func TestClocksBookAllTime(t *testing.T) {
+func TestClocksRecordAllTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
-		time.Sleep(time.Second) // before any worker: nobody's time
+		time.Sleep(time.Second) // before any worker: counted for none
 		a := l.Worker("a")
 		b := l.Worker("b")
 		require.Equal(t, Idle, a.Enter(Scan))
@@ -130,7 +130,7 @@ func TestEnterPutsBack(t *testing.T) {
 	})
 }
 
-// What a worker calls without knowing its clock is booked in its place, and nowhere else.
+// Time in a call that has no clock of its worker is recorded for that place alone.
 func TestVisit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewJob(Restore, time.Now)
@@ -172,7 +172,7 @@ func TestPhasesAddUpToElapsed(t *testing.T) {
 	})
 }
 
-func TestCurrentAsksForAPathOnlyWhenSomebodyLooks(t *testing.T) {
+func TestCurrentResolvesAPathOnDemand(t *testing.T) {
 	l := New(time.Now)
 	first, second := l.Worker("r1"), l.Worker("r2")
 	first.Enter(Read)
@@ -180,7 +180,7 @@ func TestCurrentAsksForAPathOnlyWhenSomebodyLooks(t *testing.T) {
 	calls := 0
 	at := func(p string) func() string { return func() string { calls++; return p } }
 	first.Current(at("/a"))
-	first.Current(at("/b")) // nobody has looked since
+	first.Current(at("/b")) // without a reader since
 	require.Equal(t, 1, calls)
 	second.Current(at("/z"))
 	require.Equal(t, []string{"/a", "/z"}, l.CurrentPaths())

@@ -22,20 +22,22 @@ type Progress struct {
 	Moved                    uint64 // bytes that took effort: what a rate in bytes is about
 	Outstanding              uint64 // backup: bytes that must be read and have not been
 	Known                    bool   // the totals are not merely what was found so far
+	Exact                    bool   // they were counted, and are no estimate
+	Growing                  bool   // they are what a counting walk has found so far: a lower bound
 	Unit                     string // of the objects, in the plural; empty: objects of all kinds
 }
 
 // Progress returns how far the job is.
 func (t *Totals) Progress() Progress {
 	var p Progress
-	if t.Job == Prune {
+	if t.Job.stepwise() {
 		return t.Step.progress()
 	}
 	switch t.Job {
 	case Backup:
 		p.Objects = t.Objects.Inspected
 		p.Outstanding = minus(t.Bytes.Wanted, t.Bytes.Read+t.Bytes.Skipped)
-		p.Bytes = minus(t.Bytes.Inspected, p.Outstanding)
+		p.Bytes = minus(t.Bytes.Inspected, p.Outstanding+t.toUpload())
 		p.Moved = t.Bytes.Read
 	case Restore:
 		p.Objects = t.Objects.Restored + t.Objects.Kept
@@ -46,19 +48,21 @@ func (t *Totals) Progress() Progress {
 	}
 	e := t.Expected
 	p.ObjectsTotal = max(e.Objects, p.Objects)
-	p.BytesTotal = max(e.Bytes, p.Bytes+p.Outstanding)
-	// A tree that has outgrown its parent is of unknown size until the scan is over.
-	p.Known = e.Exact || e.Objects > 0 && p.Objects <= e.Objects
+	p.BytesTotal = max(e.Bytes, p.Bytes+p.Outstanding+t.toUpload())
+	p.Exact, p.Growing = e.Exact, e.Growing && p.Objects < e.Objects
+	// A tree that has outgrown its estimate is of unknown size until the scan is over.
+	p.Known = e.Exact || e.Objects > 0 && !e.Growing && p.Objects <= e.Objects
 	if t.Job == Check && t.Phase == Checking {
 		p.Known = false // folders are found by following others: what was found so far is nearly done at every moment
 	}
 	return p
 }
 
-// Ratio is the part that is done, 0 to 1; 0 while nothing is known about the whole.
+// Ratio is the part that is done, 0 to 1; 0 while nothing is known about the whole. Of a growing whole it is an upper
+// bound.
 func (p Progress) Ratio() float64 {
 	switch {
-	case !p.Known:
+	case !p.Known && !p.Growing:
 		return 0
 	case p.BytesTotal > 0:
 		return min(1, float64(p.Bytes)/float64(p.BytesTotal))
@@ -74,6 +78,8 @@ type Speeds struct {
 	Items, ItemsAverage float64       // objects per second that were dealt with
 	Left                time.Duration // estimated time to the end; negative if it cannot be estimated
 	WaitingFor          string        // what holds the job up most now; empty if nothing was going on
+	Limit               Resource      // the same
+	Stalled             []float64     // for each gate, the part of the last seconds in which the job slept
 }
 
 // Meter turns a series of snapshots into speeds. It is not safe for concurrent use; every reader has its own.
@@ -88,6 +94,8 @@ type observation struct {
 	at             time.Duration
 	objects, moved uint64
 	stages         StageTimes
+	gates          []Gate
+	limited        time.Duration
 }
 
 // decaying is an amount and the time it took, both fading with age.
@@ -110,10 +118,10 @@ func (d *decaying) time(amount uint64) float64 {
 // Observe takes the next snapshot and returns the speeds as of it. Snapshots should come a few times in rateWindow.
 func (m *Meter) Observe(t *Totals) Speeds {
 	p := t.Progress()
-	if t.Step.Number != m.step || t.Job == Prune && t.Step.Number == 0 {
+	if t.Step.Number != m.step || t.Job.stepwise() && t.Step.Number == 0 {
 		m.begin(t)
 	}
-	o := observation{at: t.Elapsed, objects: p.Objects, moved: p.Moved, stages: t.Stages}
+	o := observation{at: t.Elapsed, objects: p.Objects, moved: p.Moved, stages: t.Stages, gates: t.Gates, limited: t.Limited}
 	var last observation // all zero at the start of the job
 	if len(m.window) > 0 {
 		last = m.window[len(m.window)-1]
@@ -139,7 +147,8 @@ func (m *Meter) Observe(t *Totals) Speeds {
 func (m *Meter) begin(t *Totals) {
 	start := observation{at: t.Step.Since}
 	if len(m.window) > 0 {
-		start.stages = m.window[len(m.window)-1].stages
+		last := m.window[len(m.window)-1]
+		start.stages, start.gates, start.limited = last.stages, last.gates, last.limited
 	}
 	if t.Step.Number == 0 {
 		start.at = t.Elapsed
@@ -153,10 +162,13 @@ func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 	if dt := (last.at - first.at).Seconds(); dt > 0 {
 		s.Bytes = float64(minus(last.moved, first.moved)) / dt
 		s.Items = float64(minus(last.objects, first.objects)) / dt
+		for _, g := range GatesSince(last.gates, first.gates) {
+			s.Stalled = append(s.Stalled, min(1, g.Held.Seconds()/dt))
+		}
 	}
 	s.BytesAverage, s.ItemsAverage = PerSecond(p.Moved, t.Running()), PerSecond(p.Objects, t.Running())
-	if r, _ := last.stages.Minus(first.stages).Bottleneck(); r != Nothing {
-		s.WaitingFor = r.String()
+	if r := LimitedBy(last.stages.Minus(first.stages), last.limited-first.limited, last.at-first.at); r != Nothing {
+		s.WaitingFor, s.Limit = r.String(), r
 	}
 	return s
 }
@@ -166,7 +178,7 @@ func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 // of what has not been inspected, the part that was new in what has; they pass at the speed at which bytes moved while
 // there were any. So a tree of which 1 % changed is not waited for as if all of it had to be read.
 func (m *Meter) left(t *Totals, p Progress) time.Duration {
-	if !p.Known || t.Running() < estimateAfter || t.Phase == Done {
+	if !p.Known && !p.Growing || t.Running() < estimateAfter || t.Phase == Done {
 		return -1
 	}
 	bytes := p.BytesTotal - p.Bytes
@@ -179,9 +191,12 @@ func (m *Meter) left(t *Totals, p Progress) time.Duration {
 	}
 	items := m.items.time(p.ObjectsTotal - p.Objects)
 	if t.Step.Number > 0 && p.BytesTotal > 0 {
-		items = 0 // the units of a step differ in size: its bytes tell all
+		items = 0 // the units of a step differ in size: its bytes are the better measure
 	}
 	seconds := max(items, m.reads.time(bytes))
+	if n := t.toUpload(); n > 0 {
+		seconds += float64(n) / float64(t.Limits.Upload)
+	}
 	if !(seconds < 1e9) { // also not-a-number: nothing was seen to move yet
 		return -1
 	}

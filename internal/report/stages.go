@@ -72,13 +72,15 @@ func (p Phase) String() string {
 	case Following:
 		return "following snapshots"
 	case Repacking:
-		return "writing half-empty packs anew"
+		return "repacking half-empty packs"
 	case Marking:
-		return "marking what is to go"
+		return "marking unneeded packs"
 	case Indexing:
-		return "writing the index anew"
+		return "rewriting the index"
 	case Removing:
 		return "removing packs"
+	case Copying:
+		return "copying"
 	case Done:
 		return "done"
 	}
@@ -95,6 +97,8 @@ func (j Job) String() string {
 		return "check"
 	case Prune:
 		return "prune"
+	case Copy:
+		return "copy"
 	}
 	return "unknown job"
 }
@@ -107,9 +111,11 @@ func (t *Totals) Moved() string {
 	case t.Job == Check:
 		return "verified"
 	case t.Phase == Repacking:
-		return "written anew"
+		return "repacked"
 	case t.Phase == Removing:
 		return "removed"
+	case t.Job == Copy:
+		return "copied"
 	}
 	return "read"
 }
@@ -130,10 +136,10 @@ func (p Phase) Key() string {
 		return "unknown"
 	}
 	return [phaseCount]string{"opening", "scanning", "uploading", "saving", "planning", "restoring", "finishing",
-		"checking", "verifying", "listing", "following", "repacking", "marking", "indexing", "removing", "done"}[p]
+		"checking", "verifying", "listing", "traversing", "repacking", "marking", "indexing", "removing", "copying", "done"}[p]
 }
 
-// Resource is what a job can be held up by. A stage uses one; the wait for it is booked on it as well.
+// Resource is what can limit a job. A stage uses one; waiting for it counts for it too.
 type Resource uint8
 
 // The resources.
@@ -145,6 +151,7 @@ const (
 	Repository             // the store, and the way to it
 	Writing                // the target of a restore
 	Memory                 // the memory budget
+	TransferLimit          // the limit of the transfer rate; no stage uses it, see LimitedBy
 	resourceCount = iota
 )
 
@@ -165,6 +172,8 @@ func (r Resource) String() string {
 		return "writing"
 	case Memory:
 		return "memory"
+	case TransferLimit:
+		return "the transfer limit"
 	}
 	return "unknown resource"
 }
@@ -188,7 +197,7 @@ func (s Stage) Resource() Resource {
 	return Nothing
 }
 
-// Waits reports whether the stage is a wait for somebody else's work.
+// Waits reports whether the stage waits for another worker.
 func (s Stage) Waits() bool { return s >= WaitScan }
 
 // Bottleneck finds what held the workers up most: the resource that took the largest part of their time, by being used
@@ -212,6 +221,16 @@ func (t StageTimes) Bottleneck() (r Resource, share float64) {
 		}
 	}
 	return r, by[r] / sum
+}
+
+// LimitedBy returns what held a job up most in a time: the transfer limits if they held transfers for at least half of it,
+// otherwise the bottleneck of the workers.
+func LimitedBy(stages StageTimes, limited, over time.Duration) Resource {
+	if limited > 0 && 2*limited >= over {
+		return TransferLimit
+	}
+	r, _ := stages.Bottleneck()
+	return r
 }
 
 // Busiest returns the stage that used r for the longest time, waits left out; Idle if none did.

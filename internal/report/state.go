@@ -29,7 +29,7 @@ func (l *Ledger) WriteState(w io.Writer) error {
 		fmt.Fprintf(&b, "  %s\n", strings.Join(details, ", "))
 	}
 	if g, share := t.StoodStill(); g != nil {
-		fmt.Fprintf(&b, "  held up mostly by: %s (%.0f %% of the time)\n", g.Others(), share*100)
+		fmt.Fprintf(&b, "  held up mostly by: %s (%.0f %% of the time)\n", g.Whom(), share*100)
 	} else if r, share := t.Stages.Bottleneck(); r != Nothing {
 		fmt.Fprintf(&b, "  held up mostly by: %s (%.0f %%)\n", r, share*100)
 	}
@@ -56,7 +56,7 @@ func (l *Ledger) WriteState(w io.Writer) error {
 func (g *Gate) line() string {
 	line := fmt.Sprintf("%s: %s", g.Title(), g.State)
 	if g.GaveWay() {
-		line += fmt.Sprintf("; gave way to %s: %s", g.Others(), g.Asleep)
+		line += fmt.Sprintf("; yielded for %s to %s", human.Span(g.Held), g.Whom())
 	}
 	return line
 }
@@ -91,7 +91,7 @@ func OnSignal(ctx context.Context, l *Ledger, w io.Writer) {
 			case <-ctx.Done():
 				return
 			case <-signals:
-				// Whoever asked sees that nothing came; the job itself must not suffer.
+				// A failed write must not disturb the job.
 				_ = l.WriteState(w)
 			}
 		}

@@ -2,13 +2,13 @@ package report
 
 import "time"
 
-// Step is a part of a job with a count and a length of its own, where the whole has none that could be known: what a prune
-// will have to write anew is known only once it has followed all snapshots. A nil Step counts nothing.
+// Step is a part of a job with a count of its own, for a job whose total is unknown at the start: what a prune repacks
+// is known only after it traversed all snapshots. A nil Step counts nothing.
 type Step struct {
 	done, bytes Counter
 }
 
-// Did books units of the step, and their bytes.
+// Did adds units of the step and their bytes.
 func (s *Step) Did(units, bytes uint64) {
 	if s == nil {
 		return
@@ -32,7 +32,7 @@ type StepTotals struct {
 	Done, Moved uint64        // units, and their bytes
 }
 
-// Step begins a phase that is told of as a step, until the next phase or step begins.
+// Step begins a phase that is reported as a step, until the next phase or step begins.
 func (l *Ledger) Step(p Phase, c Course) *Step {
 	l.Phase(p)
 	s := &Step{}
@@ -53,16 +53,19 @@ func (l *Ledger) stepTotals() StepTotals {
 	return t
 }
 
-// Running is the time in which what Progress tells came about: since the start of the job, or of its step.
+// Running returns the time of the progress: since the start of the job, or of its step.
 func (t *Totals) Running() time.Duration { return t.Elapsed - t.Step.Since }
 
-// Counts reports whether something is counted now: a phase of a prune that is no step has nothing to count.
-func (t *Totals) Counts() bool { return t.Job != Prune || t.Step.Number > 0 }
+// stepwise reports whether a job counts by steps, and nothing as a whole.
+func (j Job) stepwise() bool { return j == Prune || j == Copy }
+
+// Counts reports whether something is counted now: a phase of such a job that is no step has nothing to count.
+func (t *Totals) Counts() bool { return !t.Job.stepwise() || t.Step.Number > 0 }
 
 // progress is how far a step is.
 func (s *StepTotals) progress() Progress {
 	return Progress{
-		Objects: s.Done, Bytes: s.Moved, Moved: s.Moved, Unit: s.Unit, Known: s.Units > 0 && (s.Exact || s.Done <= s.Units),
+		Objects: s.Done, Bytes: s.Moved, Moved: s.Moved, Unit: s.Unit, Exact: s.Exact, Known: s.Units > 0 && (s.Exact || s.Done <= s.Units),
 		ObjectsTotal: max(s.Units, s.Done), BytesTotal: max(s.Bytes, s.Moved),
 	}
 }

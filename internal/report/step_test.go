@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A prune is told of by its steps: each has a length, a speed and an end of its own, and nothing of one is left in the next.
+// The report of a prune consists of steps: each has its own length, speed and end, and carries nothing over to the
+// next.
 func TestSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewJob(Prune, time.Now)
@@ -29,7 +30,7 @@ func TestSteps(t *testing.T) {
 			_, p, s = look()
 		}
 		require.Equal(t, Progress{Objects: 40, ObjectsTotal: 100, Bytes: 40_000, BytesTotal: 100_000, Moved: 40_000, Known: true,
-			Unit: "index files"}, p)
+			Exact: true, Unit: "index files"}, p)
 		require.InDelta(t, 2, s.Items, 1e-6)
 		require.InDelta(t, 2000, s.BytesAverage, 1e-6)
 		require.InDelta(t, 30, s.Left.Seconds(), 0.1)
@@ -63,7 +64,7 @@ func TestSteps(t *testing.T) {
 	})
 }
 
-// A check finds folders as it goes, so that nearly all that is known is done: that is no part of the whole, and no time left.
+// A check finds folders as it goes, so nearly all known work is done: the report shows no fraction and no time left.
 func TestACheckOfTheStructureKnowsNoWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewJob(Check, time.Now)
@@ -85,8 +86,8 @@ func TestACheckOfTheStructureKnowsNoWhole(t *testing.T) {
 	})
 }
 
-// The units of a step are of different sizes: where their bytes are known, the time left is told by these.
-func TestTimeLeftOfAStepIsToldByBytes(t *testing.T) {
+// The units of a step differ in size: if their bytes are known, the time left is estimated by bytes.
+func TestTimeLeftOfAStepIsEstimatedByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewJob(Prune, time.Now)
 		var m Meter

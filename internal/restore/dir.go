@@ -6,88 +6,91 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/restore/access"
-	"github.com/tidemark-backup/tidemark/internal/restore/removal"
-	"github.com/tidemark-backup/tidemark/internal/restore/same"
-	"github.com/tidemark-backup/tidemark/internal/restore/spelling"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// dir is a directory of the target that is being filled. Its own metadata comes last, when everything in it is there.
+// dir is a directory of the target. Its own metadata is set when all its entries are finished.
 type dir struct {
 	parent   *dir
 	name     string
-	path     string         // inside the snapshot
-	there    bool           // it exists in the target: it does not in a dry run, or while it is still to be made
-	dev, ino uint64         // which directory it is; zero: not known
-	node     *tree.Node     // nil: its metadata is left as it is
-	later    *tree.Node     // still to be made, when something is to be put into it
-	broken   bool           // could not be made
-	names    spelling.Names // what the snapshot has in it; nil if that does not matter
-	scope    uint64         // of inode numbers: changes where a file system was mounted
+	path     string
+	there    bool       // exists in the target; false in a dry run, or before it is made
+	dev, ino uint64     // identity; zero: unknown
+	node     *tree.Node // nil: metadata is not restored
+	later    *tree.Node // made when its first entry is restored
+	broken   bool       // could not be made
+	names    nameLister // of the snapshot; nil if clashes do not matter
+	scope    uint64     // of inode numbers; changes at a mount point
 
-	fresh bool // made by this run: whatever is in it, somebody else put there
-	plain bool // fresh, and what is made in it has nothing but what it is given: localfs.Maker may make it
+	repository bool // is an existing repository, or lies in one: nothing in it is replaced
 
-	partial bool // the snapshot does not hold all that was in it
-	mount   bool // a file system was mounted here when it was backed up
-	mounted bool // a file system is mounted here now
+	shared bool // other users can change its names during the restore
+	fresh  bool // made by this run, so other programs made whatever appears in it
+	plain  bool // fresh, and new objects inherit nothing from it: localfs.Maker may be used
 
-	waits   bool         // files of it are put off; belongs to the one who cuts windows
-	pending atomic.Int64 // entries not finished, and one for the walk
+	incomplete bool // the snapshot lacks some of its entries
+	mount      bool // was a mount point when it was backed up
+	mounted    bool // is a mount point now
+
+	deferring bool         // has deferred files; belongs to planReads
+	pending   atomic.Int64 // unfinished entries, plus one for the walk
+
+	naming sync.Mutex // held by moveNew: the call is not atomic on a file system without RENAME_NOREPLACE
 }
 
-// place returns the path of d on this machine; base is that of the target.
-func (d *dir) place(base string) string {
+// hostPath returns the path of d on this machine, where base is that of the target.
+func (d *dir) hostPath(base string) string {
 	if d.parent == nil {
 		return base
 	}
-	return filepath.Join(d.parent.place(base), d.name)
+	return filepath.Join(d.parent.hostPath(base), d.name)
 }
 
-// at returns the path of an entry of d inside the snapshot.
-func (d *dir) at(n *tree.Node) string { return path.Join(d.path, n.Name) }
+// pathOf returns the path of an entry of d inside the snapshot.
+func (d *dir) pathOf(n *tree.Node) string { return path.Join(d.path, n.Name) }
 
-// mountedIn reports whether a file system is mounted on d, of which st tells; in is its parent.
+// mountedIn reports whether d, with status st, is a mount point; in is its parent.
 func (d *dir) mountedIn(in *localfs.Dir, st *localfs.Stat) bool {
-	if d.parent.dev == 0 { // not known: somebody looked through the target without making anything
-		return removal.Mounted(in, st)
+	if d.parent.dev == 0 { // unknown: verify opens directories without making them
+		return isMountPoint(in, st)
 	}
 	return st.Attr&localfs.AttrMountRoot != 0 || st.Dev != d.parent.dev
 }
 
-// begin begins one more entry of d.
-func (d *dir) begin() { d.pending.Add(1) }
+// addEntry adds one unfinished entry to d.
+func (d *dir) addEntry() { d.pending.Add(1) }
 
-// end finishes one entry of d, and d and its ancestors as far as that was their last one.
-func (j *job) end(d *dir) {
+// entryDone finishes one entry of d. The last one finishes d itself and may finish its ancestors.
+func (j *job) entryDone(d *dir) {
 	for d != nil && d.pending.Add(-1) == 0 {
-		if err := j.finish(d); err != nil {
-			j.tell(d.path, "restore", err)
+		if err := j.finishDir(d); err != nil {
+			j.fail(d.path, "restore", err)
 		}
 		j.handles.drop(d)
-		j.spellings.Forget(d)
+		j.clashes.forget(d)
 		d = d.parent
 	}
 }
 
-// finish gives d its metadata, and counts it.
-func (j *job) finish(d *dir) error {
+// finishDir sets the metadata of d and counts it.
+func (j *job) finishDir(d *dir) error {
 	switch {
 	case d.node == nil:
-		return j.shut(d)
+		return j.restorePermissions(d)
 	case d.there:
-		return j.in(d, func(h *localfs.Dir) error { return j.finishIn(h, d) })
+		return j.withDir(d, func(h *localfs.Dir) error { return j.finishDirIn(h, d) })
 	case j.to.DryRun:
 		j.count(d, true)
+		j.planned(d.path, actionRestore, reasonMissing)
 	}
 	return nil
 }
 
-// count counts a directory. The target, which gets the metadata of the one whose content was asked for, is none of the objects.
+// count counts a directory. The target itself is not counted.
 func (j *job) count(d *dir, restored bool) {
 	switch {
 	case d.parent == nil:
@@ -98,9 +101,9 @@ func (j *job) count(d *dir, restored bool) {
 	}
 }
 
-func (j *job) finishIn(h *localfs.Dir, d *dir) error {
+func (j *job) finishDirIn(h *localfs.Dir, d *dir) error {
 	if d.fresh {
-		j.problems(d.path, j.finishNew(h, d))
+		j.noteProblems(d.path, j.finishNewDir(h, d))
 		j.count(d, true)
 		return nil
 	}
@@ -108,38 +111,44 @@ func (j *job) finishIn(h *localfs.Dir, d *dir) error {
 	if err != nil {
 		return err
 	}
-	was, widened := j.handles.widened.Take(d)
+	was, widened := j.handles.widened.take(d)
 	if widened {
 		st.Mode = was
 	}
-	n := j.owned(d.node)
-	differ := same.Metadata(h, ".", n, &st, j.to.Apply)
-	if widened && differ.Only(j.to.Apply).SkipMode {
-		err = access.Set(h, ".", tree.Dir, was)
+	n := j.mapOwners(d.node)
+	differ := compareMetadata(h.Self(), n, &st, j.to.Apply)
+	if widened && differ.only(j.to.Apply).SkipMode {
+		err = setPermissions(h.Self(), tree.Dir, was)
 	}
-	j.count(d, j.adjust(h, ".", d.path, n, differ))
+	changed := j.fixMetadata(h.Self(), d.path, n, differ)
+	j.count(d, changed)
+	if changed {
+		j.planned(d.path, actionUpdate, reasonMetadata(differ))
+	} else {
+		j.planned(d.path, actionLeave, reasonSame)
+	}
 	return err
 }
 
-// firstDirMode are the permissions of a directory until it is finished: nobody else comes into it before.
+// firstDirMode keeps all other users out of a directory until it is finished.
 const firstDirMode = 0o700
 
-// finishNew gives a directory that was made by this run its metadata.
-func (j *job) finishNew(h *localfs.Dir, d *dir) []localfs.Problem {
-	n := j.owned(d.node)
+// finishNewDir sets the metadata of a directory that this run made.
+func (j *job) finishNewDir(h *localfs.Dir, d *dir) []localfs.Problem {
+	n := j.mapOwners(d.node)
 	if d.plain {
 		return j.maker.Directory(h, n, firstDirMode)
 	}
 	return h.Apply(".", n, j.to.Apply)
 }
 
-// rename gives what is finished in d, which in is, its name. It takes nobody's place unless that was found there and is to
-// go.
+// rename moves a finished object of d, open as in, from its temporary name to its own. It replaces an existing object
+// only if replaces is set.
 func (d *dir) rename(in *localfs.Dir, temp, name string, replaces bool) (err error) {
 	if replaces {
 		err = in.Rename(temp, name)
 	} else {
-		err = appeared(in.RenameNew(temp, name))
+		err = d.moveNew(in, in, temp, name)
 	}
 	if err != nil {
 		return fmt.Errorf("give it its name: %w", err)
@@ -147,7 +156,14 @@ func (d *dir) rename(in *localfs.Dir, temp, name string, replaces bool) (err err
 	return nil
 }
 
-// appeared explains why something could not be made by a call that makes new things only.
+// moveNew moves the object from/temp to a new name in d, open as in.
+func (d *dir) moveNew(from, in *localfs.Dir, temp, name string) error {
+	d.naming.Lock()
+	defer d.naming.Unlock()
+	return appeared(from.MoveNew(in, temp, name))
+}
+
+// appeared explains the failure of a call that only makes new objects.
 func appeared(err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %w", errAppeared, err)
@@ -155,14 +171,14 @@ func appeared(err error) error {
 	return err
 }
 
-// in calls act with d, open. If we are shut out of d, although it is ours, it is opened to us and act is called once more.
-func (j *job) in(d *dir, act func(*localfs.Dir) error) error {
+// withDir calls act with d, open. If the permissions of d deny the call, they are widened and act is called again.
+func (j *job) withDir(d *dir, act func(*localfs.Dir) error) error {
 	h, err := j.handles.get(d)
 	if err != nil {
 		return err
 	}
 	defer h.Release()
-	if err = act(h); access.Denied(err) && j.handles.widened.Widen(d, h, ".") {
+	if err = act(h); isDenied(err) && j.handles.widened.widen(d, h, ".") {
 		err = act(h)
 	}
 	return err

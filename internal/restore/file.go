@@ -9,229 +9,253 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/restore/access"
-	"github.com/tidemark-backup/tidemark/internal/restore/damage"
-	"github.com/tidemark-backup/tidemark/internal/restore/removal"
-	"github.com/tidemark-backup/tidemark/internal/restore/same"
-	"github.com/tidemark-backup/tidemark/internal/restore/temp"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// file is a regular file on its way to the target. Its chunks come in any order, from several goroutines.
+// file is a large regular file that is being restored. Its chunks arrive in any order, from several goroutines.
 type file struct {
 	dir  *dir
 	node tree.Node
 	path string
-	temp string // the name it has until it is whole; empty: written under its own
-	link *link  // other names of it wait
+	temp string // name until the file is complete; empty: it grows under its own name
+	link *link  // set if the file has other names
 
-	theirs   bool // what is there under the name may be anything
-	replaces bool // what is there under the name is to go
+	foreign  bool // the existing object may be any other file
+	replaces bool // the existing object is to be replaced
+	newer    bool // and it was changed after the snapshot
 
-	left   atomic.Int64 // chunks not written, and one for the walk
-	sparse atomic.Bool  // it has holes
-	sized  bool         // it has its size when all its chunks are written
+	chunksLeft atomic.Int64 // unwritten chunks, plus one for the walk
+	sparse     atomic.Bool  // has holes
+	sized      bool         // its last chunk ends at its size
 
-	failed atomic.Bool // asked by those who must not wait for mu, which is held while the file is made
+	failed atomic.Bool // atomic, since mu is held while the file is made
 
 	mu sync.Mutex
 	w  *localfs.Writer
 }
 
-// file restores a regular file, or decides that it can stay as it is.
+// file restores a regular file, or keeps the existing one.
 func (w *walker) file(ctx context.Context, d *dir, n *tree.Node) error {
 	if w.isSmall(d, n) {
-		if err := w.room(ctx); err != nil {
+		if err := w.ensureBatch(ctx); err != nil {
 			return err
 		}
-		w.plan(d, n)
+		w.addSmall(d, n)
 		return nil
 	}
-	f := &file{dir: d, node: *w.owned(n), path: d.at(n), link: w.firstName(d, n)}
-	d.begin()
-	f.left.Store(1)
-	switch keep, err := w.meets(ctx, f); {
+	f := &file{dir: d, node: *w.mapOwners(n), path: d.pathOf(n), link: w.firstName(d, n)}
+	d.addEntry()
+	f.chunksLeft.Store(1)
+	switch keep, err := w.compareExisting(ctx, f); {
 	case err != nil && context.Cause(ctx) != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		w.fail(f, err)
-		w.part(f)
+		w.failFile(f, err)
+		w.chunkDone(f)
 		return nil
-	case keep && f.theirs:
-		w.vacate(f.link)
+	case keep && f.foreign:
+		w.releaseName(f.link)
 		w.end(d)
 		return nil
 	case keep:
-		w.settle(f, true)
+		w.finishLink(f, true)
 		w.end(d)
 		return nil
 	}
-	if err := w.room(ctx); err != nil {
+	if err := w.ensureBatch(ctx); err != nil {
 		return err
 	}
-	w.window.weight += fileWeight
+	w.batch.cost += fileCost
 	end := uint64(len(n.Content.Inline))
 	data := end
-	err := same.Chunks(ctx, w.repo.LoadBlob, &n.Content, func(c tree.Chunk, off uint64) error {
+	err := eachChunk(ctx, w.repo.LoadBlob, &n.Content, func(c tree.Chunk, off uint64) error {
 		if c.IsHole() {
 			f.sparse.Store(true)
 		} else {
 			end = off + c.Len
 			data += c.Len
 		}
-		if c.IsHole() || f.hopeless() {
+		if c.IsHole() || f.hasFailed() {
 			return nil
 		}
-		f.left.Add(1)
-		return w.add(ctx, piece{ID: c.ID, To: owner{file: f}, Off: off, Len: uint32(c.Len)})
+		f.chunksLeft.Add(1)
+		return w.addChunk(ctx, chunk{ID: c.ID, To: destination{file: f}, Off: off, Len: uint32(c.Len)})
 	})
 	if err != nil {
-		if stop := context.Cause(ctx); stop != nil || damage.Whole(err) {
-			return errors.Join(stop, damage.Explain(err))
+		if stop := context.Cause(ctx); stop != nil || isUnreachable(err) {
+			return errors.Join(stop, explainUnreachable(err))
 		}
-		w.fail(f, err)
+		w.damaged.addPack(err)
+		w.failFile(f, err)
 	}
 	f.sized = end == n.Size
-	if !f.hopeless() && data < n.Size {
-		w.ledger.Bytes.Restored.Add(n.Size - data) // holes are in place as soon as the file has its size
+	if !f.hasFailed() && data < n.Size {
+		w.ledger.Bytes.Restored.Add(n.Size - data) // holes exist as soon as the file has its size
 	}
 	if len(n.Content.Inline) > 0 {
 		w.clock.Enter(report.Write)
 		w.write(f, n.Content.Inline, 0)
 	}
 	w.clock.Enter(report.Attrs)
-	w.part(f)
+	w.chunkDone(f)
 	w.clock.Enter(report.Unpack)
 	return nil
 }
 
-// meets looks at what is there under the file's name. keep is true when nothing needs to be written.
-func (w *walker) meets(ctx context.Context, f *file) (keep bool, err error) {
+// compareExisting compares f with the existing object of its name. keep is true if nothing is to be written.
+func (w *walker) compareExisting(ctx context.Context, f *file) (keep bool, err error) {
 	defer w.clock.Enter(w.clock.Enter(report.Write))
 	if f.node.Outcome >= tree.Skipped {
 		return false, errNoContent
 	}
-	if len(f.node.Content.Chunks) > 1 || !f.node.Content.List.IsZero() || w.trusting() {
-		f.temp = temp.Name(f.node.Name)
+	if len(f.node.Content.Chunks) > 1 || !f.node.Content.List.IsZero() || w.keepsUnread() {
+		f.temp = tempName(f.node.Name)
 	}
 	if !f.dir.there {
-		return w.pretend(f), nil
+		return true, w.countDryRun(ctx, f, actionRestore, reasonMissing)
 	}
 	if f.dir.fresh {
 		return false, nil
 	}
-	err = w.in(f.dir, func(in *localfs.Dir) (err error) {
-		keep, err = w.meetsIn(ctx, in, f)
+	err = w.withDir(f.dir, func(in *localfs.Dir) (err error) {
+		keep, err = w.compareExistingIn(ctx, in, f)
 		return err
 	})
 	return keep, err
 }
 
-func (w *walker) meetsIn(ctx context.Context, in *localfs.Dir, f *file) (keep bool, err error) {
-	var st localfs.Stat
-	err = in.Lstat(f.node.Name, &st)
+func (w *walker) compareExistingIn(ctx context.Context, in *localfs.Dir, f *file) (keep bool, err error) {
+	if w.to.Overwrite != Always || w.survey != nil { // usually one stat is enough to keep it
+		var st localfs.Stat
+		if in.Lstat(f.node.Name, &st) == nil && !w.replaces(f.path, &f.node, &st) {
+			return true, w.keepExisting(ctx, in, f, &st)
+		}
+	}
+	e, err := in.Pin(f.node.Name, tree.File)
 	switch {
 	case errors.Is(err, localfs.ErrVanished):
-		return w.to.DryRun && w.pretend(f), nil
+		if w.to.DryRun {
+			return true, w.countDryRun(ctx, f, actionRestore, reasonMissing)
+		}
+		return false, nil
 	case err != nil:
 		return false, err
 	}
-	if err := w.clash(f.dir, in, f.node.Name); err != nil {
+	defer e.Close()
+	if err := w.checkCaseClash(f.dir, in, f.node.Name); err != nil {
 		return false, err
 	}
 	switch {
-	case !w.replaces(&f.node, &st):
-		f.theirs = f.link != nil && w.trusting() && (st.Type != tree.File || st.Mtime != f.node.ModTime || !w.identical(ctx, in, &f.node))
-		w.kept(f)
+	case !w.replaces(f.path, &f.node, e.Stat()):
+		return true, w.keepExisting(ctx, in, f, e.Stat())
+	case w.matches(ctx, e, f):
 		return true, nil
-	case w.is(ctx, in, f, &st):
-		return true, nil
+	case f.dir.repository:
+		return false, errGuarded
 	case w.to.DryRun:
-		return w.pretend(f), nil
+		if err := w.removeExisting(f.dir, in, f.node.Name, e.Stat()); err != nil {
+			return false, err
+		}
+		w.countReplaced(w.changedSince(&f.node, e.Stat()))
+		return true, w.countDryRun(ctx, f, actionReplace, reasonDiffers(&f.node, e.Stat()))
 	}
-	f.temp, f.replaces = temp.Name(f.node.Name), true
-	if st.Type == tree.Dir {
-		return false, w.clear(in, f.node.Name, &st)
+	f.temp, f.replaces, f.newer = tempName(f.node.Name), true, w.changedSince(&f.node, e.Stat())
+	if e.Stat().Type == tree.Dir {
+		return false, w.removeExisting(f.dir, in, f.node.Name, e.Stat())
 	}
-	return false, removal.Unprotect(in, f.node.Name) // it stays until there is something to put in its place
+	return false, ignoreRefusal(e.Unprotect()) // it stays until its replacement is complete
 }
 
-// is reports whether f is there already, of which st tells, and gives it the metadata that it lacks. A file with more
-// names than it had may be somebody else's as well: then it is ours no more, whatever is in it. So it is if one with
-// several names has other metadata, since giving it ours would change theirs; what only root can set does not count.
-func (w *walker) is(ctx context.Context, in *localfs.Dir, f *file, st *localfs.Stat) bool {
-	n := &f.node
+// keepExisting keeps a file with status st because of the overwrite rule. Other names of f become links to it, unless
+// it turns out to be another file.
+func (w *walker) keepExisting(ctx context.Context, in *localfs.Dir, f *file, st *localfs.Stat) error {
+	if err := w.checkCaseClash(f.dir, in, f.node.Name); err != nil {
+		return err
+	}
+	if f.link != nil && w.keepsUnread() && w.survey == nil {
+		f.foreign = st.Type != tree.File || st.Mtime != f.node.ModTime
+		if e, err := in.Pin(f.node.Name, tree.File); err == nil {
+			f.foreign = f.foreign || !w.sameContent(ctx, e, &f.node)
+			st = e.Stat()
+			e.Close()
+		}
+	}
+	f.link.setIdentity(st)
+	w.countKept(f)
+	w.planned(f.path, actionLeave, reasonRule)
+	return nil
+}
+
+// matches reports whether the existing entry e has the content of f, and corrects its metadata. A file with more links
+// than in the snapshot may be shared with other programs and does not match. Neither does a file with several links and
+// other metadata, since a correction would change all its names. Without root, a different owner is accepted.
+func (w *walker) matches(ctx context.Context, e *localfs.Entry, f *file) bool {
+	n, st := &f.node, e.Stat()
 	if st.Type != tree.File || st.Size != n.Size || st.Links > max(n.Links, 1) {
 		return false
 	}
-	differ := same.Metadata(in, n.Name, n, st, w.to.Apply)
-	if st.Links > 1 && differ != 0 && (differ != same.Owner || os.Geteuid() == 0) || !w.identical(ctx, in, n) {
+	if _, err := openReadable(e); err != nil {
 		return false
 	}
-	if st.Links > 1 && differ == same.Owner {
-		w.problems(f.path, []localfs.Problem{{What: "owner", Err: errNotOwner}})
+	differ := compareMetadata(e, n, st, w.to.Apply)
+	if st.Links > 1 && differ != 0 && (differ != partOwner || os.Geteuid() == 0) || !w.sameContent(ctx, e, n) {
+		return false
+	}
+	if st.Links > 1 && differ == partOwner {
+		w.noteProblems(f.path, []localfs.Problem{{What: "owner", Err: errNotOwner}})
 		differ = 0
 	}
 	if differ != 0 && st.Attr&(localfs.AttrImmutable|localfs.AttrAppend) != 0 && !w.to.DryRun {
-		_ = removal.Unprotect(in, n.Name) // its flags come back with the rest
+		_ = e.Unprotect() // its flags are set again with the rest
 	}
-	if w.adjust(in, n.Name, f.path, n, differ) {
+	f.link.setIdentity(st)
+	if w.fixMetadata(e, f.path, n, differ) {
 		w.ledger.Objects.Restored.Add(1)
 		w.ledger.Bytes.Restored.Add(n.Size)
+		w.planned(f.path, actionUpdate, reasonMetadata(differ))
 	} else {
-		w.kept(f)
+		w.countKept(f)
+		w.planned(f.path, actionLeave, reasonSame)
 	}
 	return true
 }
 
-// adjust gives the entry name of in those parts of n's metadata in which it differs, and reports whether that changed
-// anything: what could not be set did not.
-func (j *job) adjust(in *localfs.Dir, name, at string, n *tree.Node, differ same.Parts) bool {
+// fixMetadata sets those parts of n's metadata in which an object differs. It reports whether that changed anything.
+func (j *job) fixMetadata(e *localfs.Entry, at string, n *tree.Node, differ metadataParts) bool {
 	if j.to.DryRun || differ == 0 {
 		return differ != 0
 	}
-	ps := in.Apply(name, n, differ.Only(j.to.Apply))
-	j.problems(at, ps)
-	return differ.Without(ps) != 0
+	ps := e.Apply(n, differ.only(j.to.Apply))
+	j.noteProblems(at, ps)
+	return differ.without(ps) != 0
 }
 
-func (j *job) kept(f *file) {
+func (j *job) countKept(f *file) {
 	j.ledger.Objects.Kept.Add(1)
 	j.ledger.Bytes.Restored.Add(f.node.Size)
 }
 
-// trusting reports whether a file that is there may be left as it is without a look at its content, however new it is.
-// Then not even a small one may grow under its own name: half of it would be taken for the file if we are killed now
-// and run again. The other rules notice that its time is not that of the snapshot, and save the rename.
-func (j *job) trusting() bool { return j.to.Overwrite == Never || j.to.Overwrite == IfNewer }
+// keepsUnread reports whether the overwrite rule keeps existing files without reading them, whatever their time. Then
+// small files too are written under a temporary name: a later run would take a partial file for the complete one. The
+// other rules detect a partial file by its modification time, which is set last.
+func (j *job) keepsUnread() bool { return j.to.Overwrite == Never || j.to.Overwrite == IfNewer }
 
-// pretend books a file of a dry run.
-func (w *walker) pretend(f *file) bool {
-	w.ledger.Objects.Restored.Add(1)
-	w.ledger.Bytes.Restored.Add(f.node.Size)
-	return true
+// sameContent reads an object and reports whether it is a file with the content of n.
+func (j *job) sameContent(ctx context.Context, e *localfs.Entry, n *tree.Node) bool {
+	f, err := openReadable(e)
+	return err == nil && compareContent(ctx, j.repo.LoadBlob, f, n, j.repo.Keys().Hasher()) == nil
 }
 
-// identical reports whether the file n of a directory has the content of the snapshot, by reading it.
-func (j *job) identical(ctx context.Context, in *localfs.Dir, n *tree.Node) bool {
-	f, err := access.Open(in, n.Name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return same.Content(ctx, j.repo.LoadBlob, f, n, j.repo.Keys().Hasher()) == nil
-}
+func (f *file) hasFailed() bool { return f.failed.Load() }
 
-func (f *file) hopeless() bool { return f.failed.Load() }
-
-// fail books the first failure of f; what else happens to it does not matter any more.
-func (j *job) fail(f *file, err error) {
+// failFile records the first failure of f; later ones are ignored.
+func (j *job) failFile(f *file, err error) {
 	if !f.failed.Swap(true) {
-		j.failed(f.path, "restore", err)
+		j.failRestore(f.path, "restore", err)
 	}
 }
 
-// open makes the file when its first bytes arrive.
+// open makes the file when its first chunk arrives.
 func (j *job) open(f *file) (*localfs.Writer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -239,20 +263,20 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 		return f.w, nil
 	}
 	var w *localfs.Writer
-	err := j.in(f.dir, func(in *localfs.Dir) (err error) {
+	err := j.withDir(f.dir, func(in *localfs.Dir) (err error) {
 		w, err = j.create(in, f)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	j.growing.Store(f.unfinished(), f)
+	j.partials.Store(f.partial(), f)
 	if f.node.Flags != 0 {
 		w.Prepare(&f.node)
 	}
 	f.w = w
 	if f.sparse.Load() {
-		// XFS reserves space behind a file that grows, and what is reserved where a hole follows stays taken.
+		// XFS preallocates space behind a growing file, and keeps it where a hole follows.
 		if err := w.Truncate(int64(f.node.Size)); err != nil {
 			return nil, err
 		}
@@ -260,59 +284,63 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 	return w, nil
 }
 
-// create makes the file by the name it grows under.
+// create makes the file under its temporary name.
 func (j *job) create(in *localfs.Dir, f *file) (w *localfs.Writer, err error) {
-	switch name := f.unfinished().name; {
+	switch name := f.partial().name; {
 	case f.dir.plain:
 		w, err = j.maker.Create(in, name, &f.node)
 	case f.temp != "":
-		w, err = temp.Create(in, name)
+		w, err = createTemp(in, name)
 	default:
 		w, err = in.CreateFile(name)
 	}
 	return w, appeared(err)
 }
 
-// write puts verified bytes at their place.
+// write writes verified bytes.
 func (j *job) write(f *file, p []byte, off uint64) {
 	w, err := j.open(f)
 	if err == nil {
 		_, err = w.WriteAt(p, int64(off))
 	}
 	if err != nil {
-		j.fail(f, err)
+		j.failFile(f, err)
 		return
 	}
 	j.ledger.Bytes.Restored.Add(uint64(len(p)))
+	j.ledger.Bytes.Written.Add(uint64(len(p)))
 }
 
-// part ends one part of f, and f with the last of them.
-func (j *job) part(f *file) { j.parts(f, 1) }
+// chunkDone finishes one chunk of f.
+func (j *job) chunkDone(f *file) { j.chunksDone(f, 1) }
 
-// parts ends n parts of f at once.
-func (j *job) parts(f *file, n int64) {
-	if f.left.Add(-n) > 0 {
+// chunksDone finishes n chunks of f, and f after the last one.
+func (j *job) chunksDone(f *file, n int64) {
+	if f.chunksLeft.Add(-n) > 0 {
 		return
 	}
-	whole := !f.hopeless()
+	whole := !f.hasFailed()
 	if whole {
-		if err := j.complete(f); err != nil {
-			j.fail(f, err)
+		if err := j.finishFile(f); err != nil {
+			j.failFile(f, err)
 			whole = false
 		}
 	}
 	if !whole {
-		j.discard(f)
+		j.discardPartial(f)
 	} else {
 		j.ledger.Objects.Restored.Add(1)
+		if f.replaces {
+			j.countReplaced(f.newer)
+		}
 	}
-	j.settle(f, whole)
-	j.end(f.dir)
+	j.finishLink(f, whole)
+	j.entryDone(f.dir)
 }
 
-// complete gives the file its size, metadata and name.
-func (j *job) complete(f *file) error {
-	w, err := j.open(f) // an empty file, or one that is a single hole, has seen no write
+// finishFile sets the file's size, metadata and name.
+func (j *job) finishFile(f *file) error {
+	w, err := j.open(f) // nothing was written to an empty file or a single hole
 	if err != nil {
 		return err
 	}
@@ -322,6 +350,11 @@ func (j *job) complete(f *file) error {
 		}
 	}
 	ps := j.setMeta(w, f)
+	flag, err := j.lateFlags(w, f)
+	if err != nil {
+		return err
+	}
+	defer flag.close()
 	in, err := j.handles.get(f.dir)
 	if err != nil {
 		return err
@@ -336,22 +369,55 @@ func (j *job) complete(f *file) error {
 			return err
 		}
 	}
-	j.growing.Delete(f.unfinished())
-	j.problems(f.path, append(ps, j.flag(in, &f.node)...))
+	j.partials.Delete(f.partial())
+	j.noteProblems(f.path, append(ps, flag.set()...))
 	return nil
 }
 
-// flag sets the flags of an object that has everything else.
-func (j *job) flag(in *localfs.Dir, n *tree.Node) []localfs.Problem {
-	if n.Flags == 0 || j.to.Apply.SkipFlags {
-		return nil
-	}
-	return in.Apply(n.Name, n, localfs.ApplyOptions{
-		SkipOwner: true, SkipMode: true, SkipXattrs: true, SkipTimes: true, ForeignFlags: j.to.Apply.ForeignFlags,
-	})
+// lateFlags holds a file whose flags are set after its rename.
+type lateFlags struct {
+	held *localfs.Writer // nil: no flags
+	node *tree.Node
+	what localfs.ApplyOptions
 }
 
-// setMeta sets all but the flags: an immutable file could not be renamed any more.
+// lateFlags returns the late flags of f, which w writes, and records the identity of a file with other names.
+func (j *job) lateFlags(w *localfs.Writer, f *file) (lateFlags, error) {
+	if f.link != nil {
+		st, err := w.Stat()
+		if err != nil {
+			return lateFlags{}, err
+		}
+		f.link.setIdentity(&st)
+	}
+	if f.node.Flags == 0 || j.to.Apply.SkipFlags {
+		return lateFlags{}, nil
+	}
+	held, err := w.Dup()
+	return lateFlags{held, &f.node, onlyFlags(j.to.Apply)}, err
+}
+
+// onlyFlags skips all metadata but flags, which are set last.
+func onlyFlags(what localfs.ApplyOptions) localfs.ApplyOptions {
+	return localfs.ApplyOptions{
+		SkipOwner: true, SkipMode: true, SkipXattrs: true, SkipTimes: true, ForeignFlags: what.ForeignFlags,
+	}
+}
+
+func (f *lateFlags) set() []localfs.Problem {
+	if f.held == nil {
+		return nil
+	}
+	return f.held.SetMeta(f.node, f.what)
+}
+
+func (f *lateFlags) close() {
+	if f.held != nil {
+		_ = f.held.Close()
+	}
+}
+
+// setMeta sets all metadata but flags: an immutable file cannot be renamed.
 func (j *job) setMeta(w *localfs.Writer, f *file) []localfs.Problem {
 	if f.dir.plain {
 		return j.maker.Finish(w, &f.node)
@@ -361,52 +427,52 @@ func (j *job) setMeta(w *localfs.Writer, f *file) []localfs.Problem {
 	return w.SetMeta(&f.node, what)
 }
 
-// discard removes what was written of a file that cannot be completed: half a file under its real name would look like
-// the file.
-func (j *job) discard(f *file) {
+// discardPartial removes a file that cannot be completed. Under its real name it could be mistaken for the complete
+// file.
+func (j *job) discardPartial(f *file) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.w != nil {
 		_ = f.w.Close()
 		f.w = nil
 	}
-	at := f.unfinished()
-	if _, there := j.growing.LoadAndDelete(at); there {
-		j.remove(at, f)
+	at := f.partial()
+	if _, there := j.partials.LoadAndDelete(at); there {
+		j.removePartial(at, f)
 	}
 }
 
-// leftover is a file that exists in the target and is not whole.
-type leftover struct {
+// partialFile is an incomplete file in the target.
+type partialFile struct {
 	dir  *dir
 	name string
 }
 
-// unfinished is what f is before it has its name.
-func (f *file) unfinished() leftover {
+// partial returns the name under which f grows.
+func (f *file) partial() partialFile {
 	if f.temp != "" {
-		return leftover{f.dir, f.temp}
+		return partialFile{f.dir, f.temp}
 	}
-	return leftover{f.dir, f.node.Name}
+	return partialFile{f.dir, f.node.Name}
 }
 
-// remove removes a leftover of f, nil if that was to be made in one go.
-func (j *job) remove(l leftover, f *file) {
-	err := j.in(l.dir, func(in *localfs.Dir) error { return in.Remove(l.name, false) })
+// removePartial removes an incomplete file; f is nil for a small file.
+func (j *job) removePartial(l partialFile, f *file) {
+	err := j.withDir(l.dir, func(in *localfs.Dir) error { return in.Remove(l.name, false) })
 	if errors.Is(err, localfs.ErrStopped) {
-		j.growing.Store(l, f) // Run comes back to it when everybody has stopped
+		j.partials.Store(l, f) // Run retries after all workers have stopped
 	}
 }
 
-// tidy removes what is not whole, after a run was called off, and shuts the directories that it has opened to itself.
-func (j *job) tidy() {
-	j.handles.tidy()
-	defer j.shutAll()
-	j.growing.Range(func(l, f any) bool {
+// cleanUp removes incomplete files after a cancelled run, and resets the permissions of widened directories.
+func (j *job) cleanUp() {
+	j.handles.ungate()
+	defer j.restoreAllPermissions()
+	j.partials.Range(func(l, f any) bool {
 		if f := f.(*file); f != nil {
-			j.discard(f)
-		} else if _, there := j.growing.LoadAndDelete(l); there {
-			j.remove(l.(leftover), nil)
+			j.discardPartial(f)
+		} else if _, there := j.partials.LoadAndDelete(l); there {
+			j.removePartial(l.(partialFile), nil)
 		}
 		return true
 	})

@@ -7,33 +7,31 @@ import (
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/restore/access"
 )
 
-// How many directories of the target are kept open: a quarter of the files that the process may have open, within these
-// bounds. A tree may be deeper than that, and a directory waits for its last file while others are filled; one that is
-// needed again is opened again.
+// Bounds for the number of open target directories: a quarter of the process's file limit. A tree may be deeper than
+// that; a directory that was closed is opened again when needed.
 const (
 	minHandles = 128
 	maxHandles = 4096
 )
 
 func mostHandles() int {
-	return min(max(localfs.Descriptors()/4, minHandles), maxHandles)
+	return min(max(localfs.MaxOpenFiles()/4, minHandles), maxHandles)
 }
 
-// handles are the open directories of the target. The base stays open to the end.
+// handles caches the open directories of the target. The base stays open until the end.
 type handles struct {
 	gate localfs.Gates
 	path string // of the base
-	most int    // directories kept open beside it
+	most int    // open directories besides the base
 
-	widened access.Widened[*dir]
+	widened widenedDirs
 
 	mu   sync.Mutex
-	base *localfs.Dir // nil in a dry run onto nothing
+	base *localfs.Dir // nil in a dry run without a target
 	open map[*dir]*list.Element
-	used list.List // of *handle, the last used first
+	used list.List // of *handle, most recently used first
 }
 
 type handle struct {
@@ -41,24 +39,24 @@ type handle struct {
 	dir *localfs.Dir
 }
 
-// get returns d, open. The caller releases it. From the nearest directory above that is open the way down is opened name
-// by name, so that no link that somebody puts into the target leads out of it.
+// get returns d, open; the caller releases it. Starting at the nearest open ancestor, each directory is opened by its
+// name in its parent, so a symbolic link in the target never leads out of it.
 func (h *handles) get(d *dir) (*localfs.Dir, error) {
-	at, way := h.nearest(d)
+	at, way := h.nearestOpen(d)
 	for _, next := range slices.Backward(way) {
 		opened, err := h.enter(at, next)
 		at.Release()
 		if err != nil {
 			return nil, err
 		}
-		at = h.keep(next, opened)
+		at = h.addShared(next, opened)
 	}
 	return at, nil
 }
 
-// nearest returns the lowest directory above d, or d, that is open, retained, and those below it, d first. What must be
-// opened is opened without h.mu: a gate may keep it waiting, and others need what is open.
-func (h *handles) nearest(d *dir) (at *localfs.Dir, way []*dir) {
+// nearestOpen returns the nearest open ancestor of d, or d, retained, and the closed directories below it, d first.
+// Directories are opened without h.mu, since an I/O gate may delay the call.
+func (h *handles) nearestOpen(d *dir) (at *localfs.Dir, way []*dir) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at = h.base
@@ -74,9 +72,9 @@ func (h *handles) nearest(d *dir) (at *localfs.Dir, way []*dir) {
 	return at, way
 }
 
-// enter opens d in the directory it lies in, and makes sure that it is d.
+// enter opens d in its parent and checks its identity.
 func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
-	opened, err := h.open1(in, d)
+	opened, err := h.openWidened(in, d)
 	if err != nil {
 		return nil, err
 	}
@@ -89,22 +87,22 @@ func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 		return nil, err
 	}
 	if h.gate != nil && d.mountedIn(in, &st) {
-		opened.Through(h.gate(opened, d.place(h.path)))
+		opened.SetPass(h.gate(opened, d.hostPath(h.path)))
 	}
 	return opened, nil
 }
 
-// open1 opens d, which may have to let us in first.
-func (h *handles) open1(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
+// openWidened opens d, widening its permissions if necessary.
+func (h *handles) openWidened(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 	opened, err := in.Open(d.name)
-	if access.Denied(err) && h.widened.Widen(d, in, d.name) {
+	if isDenied(err) && h.widened.widen(d, in, d.name) {
 		opened, err = in.Open(d.name)
 	}
 	return opened, err
 }
 
-// keep adds d, or takes the one that somebody else has opened meanwhile. The caller releases what it returns.
-func (h *handles) keep(d *dir, opened *localfs.Dir) *localfs.Dir {
+// addShared adds d, or returns the handle that another goroutine opened meanwhile. The caller releases the result.
+func (h *handles) addShared(d *dir, opened *localfs.Dir) *localfs.Dir {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e, ok := h.open[d]; ok {
@@ -118,7 +116,7 @@ func (h *handles) keep(d *dir, opened *localfs.Dir) *localfs.Dir {
 	return opened
 }
 
-// add keeps a directory that was opened.
+// add caches a directory.
 func (h *handles) add(d *dir, opened *localfs.Dir) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,7 +133,7 @@ func (h *handles) put(d *dir, opened *localfs.Dir) {
 	}
 }
 
-// drop closes d, if it is open.
+// drop closes d if it is open.
 func (h *handles) drop(d *dir) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,9 +148,8 @@ func (h *handles) remove(e *list.Element) {
 	kept.dir.Release()
 }
 
-// tidy is for taking away, after a run was called off, what it would leave half done: that waits for nothing. Nobody else
-// may be at work.
-func (h *handles) tidy() {
+// ungate lets the cleanup after a cancelled run bypass the I/O gates. No other goroutine may use h.
+func (h *handles) ungate() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.empty()
@@ -160,7 +157,7 @@ func (h *handles) tidy() {
 	if h.base == nil {
 		return
 	}
-	if free, err := h.base.Tidy(); err == nil {
+	if free, err := h.base.Ungated(); err == nil {
 		h.base.Release()
 		h.base = free
 	}
@@ -172,7 +169,6 @@ func (h *handles) empty() {
 	}
 }
 
-// close closes everything.
 func (h *handles) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

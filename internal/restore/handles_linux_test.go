@@ -13,18 +13,18 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Who waits at the gate for a directory to be opened keeps nobody from those that are open, and when it is opened, all
-// share it.
+// A goroutine that waits at the gate for a directory does not block access to open ones. After it is opened, all
+// goroutines share it.
 func TestHandlesWaitWithoutTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := t.TempDir()
 		for _, name := range []string{"open", "closed"} {
 			require.NoError(t, os.Mkdir(filepath.Join(path, name), 0o700))
 		}
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
 		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 		ctx, cancel := context.WithCancel(t.Context())
-		base, err := localfs.Door{Ctx: ctx, Pass: pass}.OpenDir(path)
+		base, err := localfs.IOContext{Ctx: ctx, Pass: pass}.OpenDir(path)
 		require.NoError(t, err)
 		h := &handles{base: base, most: minHandles}
 		defer h.close()
@@ -63,7 +63,7 @@ func TestHandlesWaitWithoutTheLock(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		require.ErrorIs(t, <-failed, localfs.ErrStopped)
-		h.tidy()
+		h.ungate()
 		got, err = h.get(absent)
 		require.NoError(t, err, "to tidy up, nothing is waited for")
 		got.Release()

@@ -1,24 +1,19 @@
-// Package restore brings a tree, or a part of it, back to a file system. The flow:
+// Package restore writes a snapshot, or a part of it, to a file system. The flow:
 //
-//	walker.go   the tree, page by page: directories and special objects are made as they are met; files become pieces
-//	            of a window (bounded in bytes)
-//	window.go   a full window: its chunks are looked up, sorted by pack and frame, and cut into runs (package order)
-//	late.go     small files in frames of which a window wants little wait for those of other windows
-//	worker.go   a run is read; each frame is opened once, each blob compared with its ID, then written to every place
-//	            that wants it
-//	small.go    a file of one chunk is made in one go
-//	file.go     another one whose last chunk is written gets its size, its metadata and its name
-//	dir.go      a directory whose last entry is finished gets its metadata
-//	shut.go     directories of ours that shut us out are opened for that time
+//	walker.go    walks the tree: makes directories and special objects, and adds the chunks of files to a batch
+//	batch.go     looks up the chunks of a batch, sorts them by pack and frame, and cuts them into pack reads (package order)
+//	deferred.go  collects small files from frames that their batch needs little of
+//	worker.go    reads: opens each frame once, compares each blob with its ID, and writes it to all its files
+//	small.go     makes a file of one chunk
+//	file.go      makes larger files: when the last chunk is written, sets size, metadata and name
+//	special.go   makes links, fifos, sockets and devices
+//	dir.go       sets the metadata of a directory after its last entry
 //
-// What is there is compared (package same), left alone if it is equal, and otherwise removed (package removal). A frame that
-// cannot be opened is not read for each window anew (package damage).
+// Existing objects are compared (compare.go, metadata.go), and kept if they are equal. While one batch is read and
+// written, the next one is planned. Data that does not match its ID is never written.
 //
-// While one window is read and written, the next one is planned. Nothing that does not match its ID is ever written.
-//
-// Directories that this run has made are known to be empty: what is put into them is not looked for first. It is made by
-// calls that fail if there is something by that name, so what somebody else puts there meanwhile stays, and is told.
-// The package refuses to know how snapshots are chosen, and what is printed.
+// Directories that this run makes are empty. Their entries are made by calls that fail if the name exists; what other
+// programs put there stays, and is reported.
 package restore
 
 import (
@@ -28,6 +23,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -35,24 +31,22 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/restore/damage"
-	"github.com/tidemark-backup/tidemark/internal/restore/spelling"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Overwrite says what happens to a file that is there already.
+// Overwrite is the rule for files that exist in the target.
 type Overwrite uint8
 
-// The overwrite rules, with restic's names.
+// The rules have restic's names.
 const (
-	Always    Overwrite = iota // replace it unless its content is the same, which is checked by reading it
-	IfChanged                  // replace it unless size and modification time are the same
-	IfNewer                    // replace it if the one in the snapshot was modified later
-	Never                      // leave everything that exists alone
+	Always    Overwrite = iota // replace unless the content is the same, which is checked by reading it
+	IfChanged                  // replace unless size and modification time are the same
+	IfNewer                    // replace if the snapshot's file is newer
+	Never                      // keep everything that exists
 )
 
-// ParseOverwrite reads the names of the command line.
+// ParseOverwrite parses the name of a rule.
 func ParseOverwrite(name string) (Overwrite, error) {
 	for i, known := range []string{"always", "if-changed", "if-newer", "never"} {
 		if name == known {
@@ -62,48 +56,63 @@ func ParseOverwrite(name string) (Overwrite, error) {
 	return 0, fmt.Errorf("overwrite %q: choose always, if-changed, if-newer or never", name)
 }
 
-// Selection is what is restored.
+// Selection says what to restore.
 type Selection struct {
-	Tree format.ID // root page of the snapshot's tree
-	Sub  string    // a path inside the snapshot: the content of that directory, or that one file; "" or "/": all
-	// Sources are the absolute paths that the snapshot was made of. What it holds beside these are directories on the way to
-	// them, of which it does not know what else was in them: there --delete removes nothing. None: everything is a source.
+	Tree format.ID // root of the snapshot's tree
+	Sub  string    // path inside the snapshot: the content of that directory, or that one file; "" or "/": all
+	// Sources are the absolute paths that the snapshot was made of. Directories above them are incomplete in the
+	// snapshot, so Delete removes nothing there. None: everything is a source.
 	Sources []string
-	// Take decides about a path inside the snapshot: whether it is restored, and whether to look below it. Nil: all.
+	// Take reports whether a path inside the snapshot is restored, and whether to descend into it. Nil: everything.
 	Take func(path string, typ tree.Type) (take, enter bool)
+	// Made is when the snapshot was made; zero: unknown. Objects that replace later ones are counted.
+	Made tree.Time
+	// Planned receives each action of a dry run with its reason, one call at a time. May be nil.
+	Planned func(path, what, why string)
 }
 
-// Target is where it goes, and how it meets what is there.
+// Target says where to restore, and how to treat what exists there.
 type Target struct {
 	Path      string
 	Overwrite Overwrite
-	Delete    bool // remove what is in restored directories but not in the snapshot
+	Delete    bool // remove entries of restored directories that the snapshot does not have
 	DryRun    bool
-	Verify    bool // read every file back and compare it with the snapshot once all is written
+	Verify    bool // afterwards read every file and compare it with the snapshot
 	Apply     localfs.ApplyOptions
-	Owners    func(uid, gid uint32) (uint32, uint32) // maps IDs of the snapshot to those of this machine; nil: as they are
-	Gate      localfs.Gates                          // the ways to the devices that the target lies on; nil: no gates
+	Owners    func(uid, gid uint32) (uint32, uint32) // maps IDs of the snapshot to those of this machine; may be nil
+	Gate      localfs.Gates                          // I/O gates of the target's devices; may be nil
 }
 
-// Parallel is how many goroutines read and write: at most 16, as each holds a buffer of some 2 MiB.
+// Parallel is the number of goroutines that read and write: at most 16, as each holds a buffer of some 2 MiB.
 type Parallel struct{ Workers int }
 
 const maxWorkers = 16
 
-// Result is what a run did beside what its ledger counts.
+// Result is the outcome besides the ledger's counters.
 type Result struct {
-	Problems map[string]uint64 // metadata that could not be set: how often, by what it was ("owner", "xattr user.x")
+	Problems map[string]uint64 // number of properties that could not be set, by Problem.What
 	Deleted  uint64            // entries removed from the target
+	Replaced Replaced
+	Damaged  []format.ID // packs that are damaged somewhere
 }
 
-// Run restores the selection. What fails for one object is a failure in the ledger; an error ends the run.
-func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par Parallel, l *report.Ledger) (*Result, error) {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	j := &job{repo: r, sel: sel, to: to, ledger: l, result: Result{Problems: map[string]uint64{}}, links: map[linkKey][]*link{}, stop: stop}
+// Run restores the selection. Failures of single objects are in the ledger; an error ends the run.
+func Run(
+	ctx context.Context, r *repo.Repository, sel Selection, to Target, par Parallel, l *report.Ledger,
+) (*Result, error) {
+	return (&job{repo: r, sel: sel, to: to, ledger: l}).run(ctx, par)
+}
+
+func (j *job) run(ctx context.Context, par Parallel) (*Result, error) {
+	ctx, j.stop = context.WithCancelCause(ctx)
+	defer j.stop(nil)
+	r, to, l := j.repo, j.to, j.ledger
+	j.links = map[linkKey][]*link{}
+	j.result.Problems = map[string]uint64{}
+	j.ownershipKept = map[uint64]bool{}
 	j.maker = localfs.NewMaker(to.Apply)
 	j.handles.gate, j.handles.path, j.handles.most = to.Gate, to.Path, mostHandles()
-	j.handles.widened.Never = to.DryRun
+	j.handles.widened.never = to.DryRun
 	defer j.handles.close()
 	l.Phase(report.Planning)
 	root, err := j.root(ctx)
@@ -119,10 +128,10 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	}
 	j.start(gctx, group, root, readers)
 	if err = group.Wait(); err == nil {
-		err = context.Cause(ctx) // what was called off is not told as a failure of its own
+		err = context.Cause(ctx) // a cancelled call is not a failure of its own
 	}
 	if err != nil {
-		j.tidy()
+		j.cleanUp()
 		return nil, err
 	}
 	l.Phase(report.Finishing)
@@ -135,34 +144,36 @@ func Run(ctx context.Context, r *repo.Repository, sel Selection, to Target, par 
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	j.result.Damaged = j.damaged.allPacks()
+	j.result.Replaced = Replaced{Objects: j.replaced.Load(), Newer: j.newer.Load()}
 	return &j.result, nil
 }
 
-// start starts the planner, who fills windows, the one who cuts them into runs, and the workers.
+// start starts the walker, the planner of reads, and the workers.
 func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, readers []*repo.FrameReader) {
-	full, free, cut := make(chan *window), make(chan *window, windows), make(chan run)
-	for range windows {
-		free <- &window{home: free}
+	full, free, cut := make(chan *batch), make(chan *batch, batchCount), make(chan packRead)
+	for range batchCount {
+		free <- &batch{freeList: free}
 	}
 	group.Go(func() error {
 		defer close(full)
-		w := &walker{job: j, windows: full, free: free, limit: firstWindow, clock: j.ledger.Worker("planner")}
+		w := &walker{job: j, batches: full, free: free, limit: firstBatch, clock: j.ledger.Worker("planner")}
 		defer w.clock.Stop()
 		w.clock.Enter(report.Unpack)
-		return j.ending(w.run(w.clock.Within(ctx), root))
+		return j.stopOnError(w.run(w.clock.Within(ctx), root))
 	})
 	group.Go(func() error {
 		defer close(cut)
-		return j.ending(j.dispatch(ctx, full, cut, len(readers)))
+		return j.stopOnError(j.planReads(ctx, full, cut, len(readers)))
 	})
 	for _, reader := range readers {
-		group.Go(func() error { return j.ending(j.work(ctx, reader, cut)) })
+		group.Go(func() error { return j.stopOnError(j.runWorker(ctx, reader, cut)) })
 	}
 }
 
-// writers returns how many workers may write at the same time while the others read: for a file system of this machine,
-// which mostly takes what is written at once, two for each processor, so that one may wait for the disk. A call to
-// another machine takes the time of the way there and back, however fast both are: then everybody may.
+// writers returns how many workers may write at the same time while the others read. On local file systems, which
+// mostly write to memory, it is two for each processor, so that one may wait for the disk. On remote ones each call
+// waits for the network, so all workers may write.
 func (j *job) writers() int {
 	if base := j.handles.base; base != nil {
 		if info, err := base.FS(); err != nil || info.Remote {
@@ -181,36 +192,40 @@ type job struct {
 	stop   context.CancelCauseFunc
 
 	handles handles
-	growing sync.Map // leftover -> *file: what exists in the target and is not whole; nil of a small one that could not be removed
-	bad     damage.Frames
-	maker   *localfs.Maker
+	// partials maps partialFile to *file: incomplete files in the target. *file is nil for a small file.
+	partials sync.Map
+	damaged  damagedFrames
+	maker    *localfs.Maker
 
-	mu     sync.Mutex
-	result Result
-	links  map[linkKey][]*link
+	mu            sync.Mutex
+	result        Result
+	links         map[linkKey][]*link
+	ownershipKept map[uint64]bool // by file system: result of keepsOwnership
 
-	places    []string // of the sources inside the snapshot; nil if nothing is to be deleted, or everything is a source
-	spellings spelling.Dirs[*dir]
+	sourcePaths []string // of the sources inside the snapshot; nil: Delete applies everywhere
+	clashes     caseClashes
+
+	replaced, newer atomic.Uint64 // see Replaced
+	survey          *Survey       // nothing is restored: changed objects are collected
 }
 
-// ending ends what others wait for when one of them has failed: a gate may let nobody through for long.
-func (j *job) ending(err error) error {
+// stopOnError cancels the other goroutines, which may wait at a gate, if err is not nil.
+func (j *job) stopOnError(err error) error {
 	if err != nil {
 		j.stop(err)
 	}
 	return err
 }
 
-// tell books what could not be done with an object. A call that was not made because the run was called off says nothing
-// about the object.
-func (j *job) tell(path, op string, err error) {
+// fail records a failure of one object. Calls that were not made because of cancellation are not failures.
+func (j *job) fail(path, op string, err error) {
 	if !errors.Is(err, localfs.ErrStopped) {
 		j.ledger.Fail(path, op, err)
 	}
 }
 
-// failed books what could not be restored. A full target ends the run: nothing that is still to come would fit.
-func (j *job) failed(path, op string, err error) {
+// failRestore records that an object could not be restored. A full target ends the run.
+func (j *job) failRestore(path, op string, err error) {
 	if errors.Is(err, localfs.ErrStopped) {
 		return
 	}
@@ -220,8 +235,8 @@ func (j *job) failed(path, op string, err error) {
 	}
 }
 
-// problems books metadata that could not be set on one object.
-func (j *job) problems(path string, ps []localfs.Problem) {
+// noteProblems records metadata that could not be set on one object.
+func (j *job) noteProblems(path string, ps []localfs.Problem) {
 	ps = slices.DeleteFunc(ps, func(p localfs.Problem) bool { return errors.Is(p.Err, localfs.ErrStopped) })
 	if len(ps) == 0 {
 		return
@@ -236,8 +251,8 @@ func (j *job) problems(path string, ps []localfs.Problem) {
 	}
 }
 
-// owned returns the node with the owners of this machine.
-func (j *job) owned(n *tree.Node) *tree.Node {
+// mapOwners maps the owners of the node to this machine.
+func (j *job) mapOwners(n *tree.Node) *tree.Node {
 	if j.to.Owners != nil {
 		n.UID, n.GID = j.to.Owners(n.UID, n.GID)
 	}

@@ -4,16 +4,15 @@ import (
 	"path"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/restore/temp"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// small is a regular file in a plain directory that is made in one go: its content is one chunk, or lies in the tree. Most
-// files are such, so it is kept short, and many of them in one piece of memory.
+// small is a regular file in a plain directory with a single chunk, or with its content in the tree. Most files are
+// small, so the struct is compact and allocated in blocks.
 type small struct {
 	dir      *dir
 	name     string
-	inline   string // its content, if it is not in a chunk; copied, as it would hold a whole page of the tree
+	inline   string // content without a chunk; a copy, since the original would keep a whole tree page alive
 	xattrs   []tree.Xattr
 	access   *tree.Time
 	sec      int64 // modification time
@@ -22,18 +21,18 @@ type small struct {
 	uid, gid uint32
 }
 
-// smallWeight is what a small file and its name take, in bytes.
-const smallWeight = 96 + 32
+// smallCost is the memory of a small file and its name, in bytes.
+const smallCost = 96 + 32
 
-// smalls are many, in blocks that stay where they are.
-type smalls struct {
+// smallFiles allocates small files in blocks, which do not move.
+type smallFiles struct {
 	blocks [][]small
-	used   int // blocks
+	used   int // blocks in use
 }
 
 const smallBlock = 512
 
-func (s *smalls) add(f small) *small {
+func (s *smallFiles) add(f small) *small {
 	if s.used == 0 || len(s.blocks[s.used-1]) == smallBlock {
 		if s.used == len(s.blocks) {
 			s.blocks = append(s.blocks, make([]small, 0, smallBlock))
@@ -45,8 +44,8 @@ func (s *smalls) add(f small) *small {
 	return &(*b)[len(*b)-1]
 }
 
-// reset forgets them, and keeps the blocks.
-func (s *smalls) reset() {
+// reset forgets all files and keeps the blocks.
+func (s *smallFiles) reset() {
 	for i := range s.blocks[:s.used] {
 		clear(s.blocks[i])
 		s.blocks[i] = s.blocks[i][:0]
@@ -56,7 +55,7 @@ func (s *smalls) reset() {
 
 func (s *small) path() string { return path.Join(s.dir.path, s.name) }
 
-// isSmall reports whether n, a file with one name in d, can be made in one go.
+// isSmall reports whether the file n can be restored as a small file of d.
 func (j *job) isSmall(d *dir, n *tree.Node) bool {
 	if !d.plain || j.to.DryRun || n.Links > 1 || n.Flags != 0 || n.Outcome >= tree.Skipped {
 		return false
@@ -71,50 +70,51 @@ func (j *job) isSmall(d *dir, n *tree.Node) bool {
 	}
 }
 
-// plan puts n into the window, which has room, as a small file of d.
-func (w *walker) plan(d *dir, n *tree.Node) {
-	d.begin()
-	w.owned(n)
-	s := w.window.smalls.add(small{
+// addSmall adds n, a small file of d, to the batch, which has space.
+func (w *walker) addSmall(d *dir, n *tree.Node) {
+	d.addEntry()
+	w.mapOwners(n)
+	s := w.batch.smalls.add(small{
 		dir: d, name: n.Name, inline: string(n.Content.Inline), xattrs: n.Xattrs, access: n.Access,
 		sec: n.ModTime.Sec, nsec: n.ModTime.Nsec, mode: n.Mode, uid: n.UID, gid: n.GID,
 	})
-	p := piece{To: owner{small: s}}
+	p := chunk{To: destination{small: s}}
 	if len(n.Content.Chunks) == 1 {
 		p.ID, p.Len = n.Content.Chunks[0].ID, uint32(n.Size)
 	}
-	w.window.pieces = append(w.window.pieces, p)
-	w.window.weight += smallWeight + pieceWeight
+	w.batch.chunks = append(w.batch.chunks, p)
+	w.batch.cost += smallCost + chunkCost
 }
 
-// make makes the file s with verified content.
-func (w *worker) make(s *small, content []byte) {
+// makeSmall makes the file s with verified content.
+func (w *worker) makeSmall(s *small, content []byte) {
 	w.node = tree.Node{
 		Name: s.name, Type: tree.File, Mode: s.mode, UID: s.uid, GID: s.gid, Links: 1, Size: uint64(len(content)),
 		ModTime: tree.Time{Sec: s.sec, Nsec: s.nsec}, Access: s.access, Xattrs: s.xattrs,
 	}
-	ps, err := w.makeIn(s, content)
+	ps, err := w.makeSmallIn(s, content)
 	if err != nil {
-		w.lose(s, err)
+		w.failSmall(s, err)
 		return
 	}
 	w.ledger.Bytes.Restored.Add(uint64(len(content)))
+	w.ledger.Bytes.Written.Add(uint64(len(content)))
 	w.ledger.Objects.Restored.Add(1)
 	if len(ps) > 0 {
-		w.problems(s.path(), ps)
+		w.noteProblems(s.path(), ps)
 	}
-	w.end(s.dir)
+	w.entryDone(s.dir)
 }
 
-func (w *worker) makeIn(s *small, content []byte) ([]localfs.Problem, error) {
+func (w *worker) makeSmallIn(s *small, content []byte) ([]localfs.Problem, error) {
 	in, err := w.handles.get(s.dir)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Release()
 	name := s.name
-	if w.trusting() {
-		name = temp.Name(name)
+	if w.keepsUnread() {
+		name = tempName(name)
 	}
 	made, ps, err := w.maker.File(in, name, content, &w.node)
 	err = appeared(err)
@@ -125,13 +125,13 @@ func (w *worker) makeIn(s *small, content []byte) ([]localfs.Problem, error) {
 		return ps, nil
 	}
 	if made {
-		w.remove(leftover{s.dir, name}, nil)
+		w.removePartial(partialFile{s.dir, name}, nil)
 	}
 	return nil, err
 }
 
-// lose ends a small file that cannot be made.
-func (j *job) lose(s *small, err error) {
-	j.failed(s.path(), "restore", err)
-	j.end(s.dir)
+// failSmall finishes a small file that cannot be made.
+func (j *job) failSmall(s *small, err error) {
+	j.failRestore(s.path(), "restore", err)
+	j.entryDone(s.dir)
 }

@@ -8,22 +8,19 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/restore/access"
-	"github.com/tidemark-backup/tidemark/internal/restore/damage"
-	"github.com/tidemark-backup/tidemark/internal/restore/same"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// verify reads every restored file back and compares it with the snapshot.
+// verify reads every restored file and compares it with the snapshot.
 func (j *job) verify(ctx context.Context) error {
 	clock := j.ledger.Worker("verifier")
 	defer clock.Stop()
 	clock.Enter(report.Read)
 	ctx = clock.Within(ctx)
 	root, at, top := j.sel.Tree, "/", &dir{path: "/"}
-	defer j.leave(top)
+	defer j.doneReading(top)
 	for _, name := range strings.FieldsFunc(j.sel.Sub, func(r rune) bool { return r == '/' }) {
 		n, err := tree.Lookup(ctx, j.repo.LoadBlob, root, name)
 		if err != nil {
@@ -53,10 +50,10 @@ func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Has
 			j.verifyFile(ctx, d, n, here, h)
 		case n.Type == tree.Dir && enter:
 			sub := &dir{parent: d, name: n.Name, path: here}
-			defer j.leave(sub)
-			if err := j.in(sub, func(*localfs.Dir) error { return nil }); err != nil {
-				if take || !errors.Is(err, localfs.ErrVanished) { // not made if nothing went into it
-					j.tell(here, "verify", err)
+			defer j.doneReading(sub)
+			if err := j.withDir(sub, func(*localfs.Dir) error { return nil }); err != nil {
+				if take || !errors.Is(err, localfs.ErrVanished) { // directories without restored entries are not made
+					j.fail(here, "verify", err)
 				}
 				return nil
 			}
@@ -64,36 +61,42 @@ func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Has
 		}
 		return nil
 	})
-	if err != nil && context.Cause(ctx) == nil && damage.Partial(err) {
-		return nil // told when it was restored
+	if err != nil && context.Cause(ctx) == nil && isPartialDamage(err) {
+		return nil // reported during the restore
 	}
 	return err
 }
 
 func (j *job) verifyFile(ctx context.Context, d *dir, n *tree.Node, at string, h *seal.Hasher) {
+	var e *localfs.Entry
 	var f *localfs.File
-	err := j.in(d, func(in *localfs.Dir) (err error) {
-		f, err = access.Open(in, n.Name)
+	err := j.withDir(d, func(in *localfs.Dir) (err error) {
+		if e, err = in.Pin(n.Name, tree.File); err != nil {
+			return err
+		}
+		if f, err = openReadable(e); err != nil {
+			e.Close()
+		}
 		return err
 	})
 	if err == nil {
-		defer f.Close()
-		err = same.Content(ctx, j.repo.LoadBlob, f, n, h)
+		defer e.Close()
+		err = compareContent(ctx, j.repo.LoadBlob, f, n, h)
 	}
 	if err != nil {
-		if errors.Is(err, same.ErrDiffers) && j.spared(f, n) {
-			return // it was left as it was on purpose
+		if errors.Is(err, errContentDiffers) && j.keptByRule(f, n) {
+			return // the overwrite rule kept it
 		}
-		j.tell(at, "verify", err)
+		j.fail(at, "verify", err)
 		return
 	}
 	j.ledger.Objects.Verified.Add(1)
 	j.ledger.Bytes.Verified.Add(n.Size)
 }
 
-// spared reports whether the open file can be one that the overwrite rule left as it was, other than n. What a restore has
-// written has the size and the time of the snapshot.
-func (j *job) spared(f *localfs.File, n *tree.Node) bool {
+// keptByRule reports whether the overwrite rule may have kept the open file instead of n. Restored files have the size
+// and time of the snapshot.
+func (j *job) keptByRule(f *localfs.File, n *tree.Node) bool {
 	st := f.Opened()
-	return j.trusting() && (st.Size != n.Size || st.Mtime != n.ModTime)
+	return j.keepsUnread() && (st.Size != n.Size || st.Mtime != n.ModTime)
 }

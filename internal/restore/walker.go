@@ -11,20 +11,16 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/restore/access"
-	"github.com/tidemark-backup/tidemark/internal/restore/damage"
-	"github.com/tidemark-backup/tidemark/internal/restore/same"
-	"github.com/tidemark-backup/tidemark/internal/restore/temp"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// start is where the walk begins.
+// start is where the walk begins: dir with the tree root, or a single object.
 type start struct {
 	dir  *dir
-	root format.ID  // tree to restore into dir
-	only *tree.Node // or the one object that was asked for
+	root format.ID
+	only *tree.Node
 }
 
 // root finds the selected part of the snapshot and opens the target.
@@ -54,22 +50,25 @@ func (j *job) root(ctx context.Context) (*start, error) {
 	return s, j.openTarget(ctx, s.dir)
 }
 
-// openTarget opens the target, which may have to be made.
+// openTarget opens the target, making it if necessary.
 func (j *job) openTarget(ctx context.Context, d *dir) error {
-	door := localfs.Door{Ctx: ctx, Pass: j.to.Gate.Pass(nil, j.to.Path)}
-	handle, err := door.OpenDir(j.to.Path)
+	ioctx := localfs.IOContext{Ctx: ctx, Pass: j.to.Gate.Pass(nil, j.to.Path)}
+	if err := j.refuseRepository(ctx, ioctx.Pass); err != nil {
+		return err
+	}
+	handle, err := ioctx.OpenDir(j.to.Path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case missing && j.to.DryRun:
 		return nil
 	case missing:
-		_, err = door.Pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) {
+		_, err = ioctx.Pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) {
 			return 0, os.MkdirAll(j.to.Path, firstDirMode)
 		})
 		if err != nil {
 			return fmt.Errorf("make target directory: %w", err)
 		}
-		handle, err = door.OpenDir(j.to.Path)
+		handle, err = ioctx.OpenDir(j.to.Path)
 	}
 	if err != nil {
 		return err
@@ -79,28 +78,28 @@ func (j *job) openTarget(ctx context.Context, d *dir) error {
 	if err != nil {
 		return err
 	}
-	d.there, d.dev, d.ino = true, st.Dev, st.Ino
-	// Between two calls, somebody else may have made it: then it is not ours alone.
+	d.there, d.dev, d.ino, d.shared = true, st.Dev, st.Ino, isShared(&st)
+	// Another program may have made it between the two calls.
 	d.fresh = missing && st.Mode&0o777 == firstDirMode && st.UID == uint32(os.Geteuid())
-	d.plain = d.fresh && handle.Plain()
+	d.plain, d.shared = d.fresh && handle.Plain(), d.shared && !d.fresh
 	return nil
 }
 
-// walker plans: it goes through the tree, makes what has no content and collects files in windows.
+// walker walks the tree, makes objects without content and collects the chunks of files in batches.
 type walker struct {
 	*job
-	windows chan<- *window
-	free    <-chan *window
-	window  *window       // nil: none yet
-	limit   int           // of the window, in bytes
-	clock   *report.Clock // in Unpack, for trees, unless something else is done
+	batches chan<- *batch
+	free    <-chan *batch
+	batch   *batch        // nil before the first chunk
+	limit   int           // of the next batch, in bytes
+	clock   *report.Clock // normally in Unpack, for loading trees
 	scopes  uint64
 }
 
-// end is the job's, on the clock.
+// end is entryDone, timed as Attrs.
 func (w *walker) end(d *dir) {
 	defer w.clock.Enter(w.clock.Enter(report.Attrs))
-	w.job.end(d)
+	w.job.entryDone(d)
 }
 
 func (w *walker) run(ctx context.Context, s *start) error {
@@ -115,7 +114,7 @@ func (w *walker) run(ctx context.Context, s *start) error {
 	if err != nil {
 		return err
 	}
-	return w.ship(ctx)
+	return w.submit(ctx)
 }
 
 // directory restores the entries of one tree into d.
@@ -125,7 +124,7 @@ func (w *walker) directory(ctx context.Context, d *dir, root format.ID) error {
 		keep = map[string]bool{}
 	}
 	if !d.fresh {
-		d.names = func(yield func(string)) error { return w.names(ctx, d, root, yield) }
+		d.names = func(yield func(string)) error { return w.snapshotNames(ctx, d, root, yield) }
 	}
 	err := tree.Walk(ctx, w.repo.LoadBlob, root, func(n *tree.Node) error {
 		if keep != nil {
@@ -134,15 +133,16 @@ func (w *walker) directory(ctx context.Context, d *dir, root format.ID) error {
 		return w.entry(ctx, d, n)
 	})
 	if err != nil {
-		if stop := context.Cause(ctx); stop != nil || !damage.Partial(err) {
-			return damage.Explain(err)
+		if stop := context.Cause(ctx); stop != nil || !isPartialDamage(err) {
+			return explainUnreachable(err)
 		}
-		// The rest of the snapshot can still be saved.
+		// The rest of the snapshot can still be restored.
+		w.damaged.addPack(err)
 		w.ledger.Fail(d.path, "read tree", err)
 		return nil
 	}
 	if keep != nil {
-		return w.sweep(d, keep)
+		w.removeExtra(d, keep)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 	}
 	take, enter := true, true
 	if w.sel.Take != nil {
-		take, enter = w.sel.Take(d.at(n), n.Type)
+		take, enter = w.sel.Take(d.pathOf(n), n.Type)
 	}
 	if n.Type == tree.Dir {
 		if !take && !enter {
@@ -172,31 +172,31 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 	} else {
 		w.ledger.Objects.Others.Add(1)
 	}
-	if temp.Is(n.Name) && !d.fresh {
-		w.failed(d.at(n), "restore", errOurName)
+	if isTempName(n.Name) && !d.fresh {
+		w.failRestore(d.pathOf(n), "restore", errOurName)
 		return nil
 	}
-	if n.Links > 1 && w.later(d, n, d.at(n)) {
+	if n.Links > 1 && w.addLinkName(d, n, d.pathOf(n)) {
 		return nil
 	}
 	if n.Type == tree.File {
 		return w.file(ctx, d, n)
 	}
-	d.begin()
-	w.special(d, n, d.at(n))
+	d.addEntry()
+	w.special(d, n, d.pathOf(n))
 	w.end(d)
 	return nil
 }
 
-// subdirectory makes the directory n in d and goes into it. One that is only on the way to something that may be taken
-// is made when something is, and keeps its metadata if it exists.
+// subdirectory makes the directory n in d and descends into it. A directory that is not selected itself is made when
+// one of its entries is, and keeps its metadata if it exists.
 func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, take, enter bool) error {
-	if err := w.room(ctx); err != nil {
+	if err := w.ensureBatch(ctx); err != nil {
 		return err
 	}
-	w.window.weight += dirWeight
-	at := d.at(n)
-	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope, mount: n.Mount, partial: n.Outcome == tree.Unreadable}
+	w.batch.cost += dirCost
+	at := d.pathOf(n)
+	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope, mount: n.Mount, incomplete: n.Outcome == tree.Unreadable}
 	if n.Mount {
 		w.scopes++
 		sub.scope = w.scopes
@@ -211,23 +211,23 @@ func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, take, e
 	if take && (!w.ensure(d) || !w.ensure(sub)) {
 		return nil
 	}
-	if sub.later != nil && d.there { // if it exists, --delete looks into it
-		_ = w.in(d, func(h *localfs.Dir) error { return w.enter(h, sub) })
+	if sub.later != nil && d.there { // Delete applies to existing ones
+		_ = w.withDir(d, func(h *localfs.Dir) error { return w.enterExisting(h, sub) })
 	}
 	if take && n.Outcome == tree.Unreadable {
 		w.ledger.Fail(at, "restore", errPartial)
 	}
-	d.begin()
+	d.addEntry()
 	sub.pending.Store(1)
 	var err error
-	if enter {
+	if enter && (w.survey == nil || sub.there) {
 		err = w.directory(ctx, sub, n.Subtree)
 	}
 	w.end(sub)
 	return err
 }
 
-// ensure makes d and the directories above it that have been put off. False: it cannot be made, which has been told.
+// ensure makes d and its ancestors, if they were postponed. False: it could not be made, which is reported.
 func (w *walker) ensure(d *dir) bool {
 	if d.later == nil {
 		return !d.broken
@@ -238,15 +238,15 @@ func (w *walker) ensure(d *dir) bool {
 	if d.broken = !w.ensure(d.parent); d.broken || !d.parent.there || d.there {
 		return !d.broken
 	}
-	err := w.in(d.parent, func(h *localfs.Dir) error { return w.makeDir(h, d, n) })
+	err := w.withDir(d.parent, func(h *localfs.Dir) error { return w.makeDir(h, d, n) })
 	if err != nil {
 		d.broken = true
-		w.failed(d.path, "make directory", err)
+		w.failRestore(d.path, "make directory", err)
 	}
 	return !d.broken
 }
 
-// makeDir opens the directory d, which n describes, making it if need be. In a dry run nothing is made.
+// makeDir opens the directory d with node n, making it unless this is a dry run.
 func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
 	if d.parent.fresh {
 		if err := in.Mkdir(n.Name, firstDirMode); err == nil || !errors.Is(err, fs.ErrExist) {
@@ -256,32 +256,34 @@ func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
 	var st localfs.Stat
 	err := in.Lstat(n.Name, &st)
 	if err == nil {
-		if err := w.clash(d.parent, in, n.Name); err != nil {
+		if err := w.checkCaseClash(d.parent, in, n.Name); err != nil {
 			return err
 		}
 	}
 	switch {
 	case err == nil && st.Type == tree.Dir:
 		if d.node != nil && !w.to.DryRun && st.Attr&(localfs.AttrImmutable|localfs.AttrAppend) != 0 {
-			_ = in.Unprotect(n.Name) // what is in it could not be replaced; its flags are set when it is finished
+			_ = in.Unprotect(n.Name) // to replace its entries; finishDir sets the flags again
 		}
-		return w.enter(in, d)
-	case err == nil && w.to.Overwrite == Never:
+		return w.enterExisting(in, d)
+	case err == nil && (w.to.Overwrite == Never || w.survey != nil && !w.replaces(d.path, n, &st)):
 		return errInTheWay
 	case err != nil && !errors.Is(err, localfs.ErrVanished):
 		return err
-	case w.to.DryRun:
-		return nil
 	}
 	if err == nil {
-		if err := w.clear(in, n.Name, &st); err != nil {
+		if err := w.removeExisting(d.parent, in, n.Name, &st); err != nil {
 			return err
 		}
+		w.countReplaced(w.changedSince(n, &st))
+	}
+	if w.to.DryRun {
+		return nil
 	}
 	return w.made(in, d, n, in.Mkdir(n.Name, firstDirMode))
 }
 
-// made opens the directory d, which n describes and which was made unless err says why not.
+// made opens the directory d with node n after Mkdir returned err.
 func (w *walker) made(in *localfs.Dir, d *dir, n *tree.Node, err error) error {
 	if err != nil {
 		return err
@@ -289,19 +291,25 @@ func (w *walker) made(in *localfs.Dir, d *dir, n *tree.Node, err error) error {
 	if err := w.enter(in, d); err != nil {
 		return err
 	}
-	d.fresh = true
-	return w.in(d, func(h *localfs.Dir) error {
+	if w.needsPrivateDir(d.parent, in) {
+		if err := w.withDir(d, requirePrivate); err != nil {
+			w.handles.drop(d)
+			return err
+		}
+	}
+	d.fresh, d.shared = true, false
+	return w.withDir(d, func(h *localfs.Dir) error {
 		d.plain = n.Flags == 0 && (d.parent.plain || h.Plain())
 		h.Prepare(n)
 		return nil
 	})
 }
 
-// enter opens d and remembers which directory it is.
+// enter opens d and records its identity.
 func (w *walker) enter(in *localfs.Dir, d *dir) error {
-	h, err := w.handles.open1(in, d)
-	if w.to.DryRun && access.Denied(err) {
-		return nil // a dry run does not open it to us, and cannot tell what is in it
+	h, err := w.handles.openWidened(in, d)
+	if w.to.DryRun && isDenied(err) {
+		return nil // a dry run does not widen permissions, so the content is unknown
 	}
 	if err != nil {
 		return err
@@ -312,135 +320,16 @@ func (w *walker) enter(in *localfs.Dir, d *dir) error {
 	}
 	if err != nil {
 		h.Release()
-		if w.to.DryRun && access.Denied(err) {
+		if w.to.DryRun && isDenied(err) {
 			err = nil
 		}
 		return err
 	}
-	d.there, d.dev, d.ino = true, st.Dev, st.Ino
+	d.there, d.dev, d.ino, d.shared = true, st.Dev, st.Ino, isShared(&st)
 	d.mounted = d.mountedIn(in, &st)
 	if d.mounted {
-		h.Through(w.to.Gate.Pass(h, d.place(w.to.Path)))
+		h.SetPass(w.to.Gate.Pass(h, d.hostPath(w.to.Path)))
 	}
 	w.handles.add(d, h)
 	return nil
-}
-
-// special makes a symbolic link, fifo, socket or device.
-func (w *walker) special(d *dir, n *tree.Node, at string) {
-	defer w.clock.Enter(w.clock.Enter(report.Write))
-	if n.Outcome >= tree.Skipped {
-		w.ledger.Fail(at, "restore", errNoContent)
-		return
-	}
-	if !d.there { // in a dry run
-		w.ledger.Objects.Restored.Add(1)
-		return
-	}
-	w.owned(n)
-	err := w.in(d, func(h *localfs.Dir) error {
-		if !d.fresh {
-			if done, err := w.meetsSpecial(d, h, n, at); done || err != nil {
-				return err
-			}
-		}
-		ps, err := w.makeSpecial(d, h, n)
-		w.problems(at, ps)
-		return err
-	})
-	switch {
-	case errors.Is(err, errSame):
-		w.ledger.Objects.Kept.Add(1)
-	case errors.Is(err, errKept):
-		if w.trusting() {
-			w.vacate(w.firstName(d, n))
-		}
-		w.ledger.Objects.Kept.Add(1)
-	case err != nil:
-		w.failed(at, "restore", err)
-	default:
-		w.ledger.Objects.Restored.Add(1)
-	}
-}
-
-// makeSpecial makes a special object with its metadata. Where a later run would take one without them for finished, it
-// gets its name last.
-func (w *walker) makeSpecial(d *dir, in *localfs.Dir, n *tree.Node) ([]localfs.Problem, error) {
-	if !w.trusting() {
-		if err := makeNode(in, n, n.Name); err != nil {
-			return nil, appeared(err)
-		}
-		if d.plain {
-			return w.maker.Entry(in, n.Name, n, firstNodeMode), nil
-		}
-		return in.Apply(n.Name, n, w.to.Apply), nil
-	}
-	as := temp.Name(n.Name)
-	err := makeNode(in, n, as)
-	if err != nil && in.Remove(as, false) == nil {
-		err = makeNode(in, n, as)
-	}
-	if err != nil {
-		return nil, err
-	}
-	what := w.to.Apply
-	what.SkipFlags = true
-	ps := in.Apply(as, n, what)
-	if err := d.rename(in, as, n.Name, false); err != nil {
-		_ = in.Remove(as, false)
-		return ps, err
-	}
-	return append(ps, w.flag(in, n)...), nil
-}
-
-// meetsSpecial looks at what is there under the name of n. done is true when nothing needs to be made. An error says that
-// it is n already (errSame), or may not be replaced (errKept); else what is in the way is removed.
-func (w *walker) meetsSpecial(d *dir, in *localfs.Dir, n *tree.Node, at string) (done bool, err error) {
-	var st localfs.Stat
-	switch err := in.Lstat(n.Name, &st); {
-	case errors.Is(err, localfs.ErrVanished):
-		return w.to.DryRun, nil
-	case err != nil:
-		return false, err
-	}
-	if err := w.clash(d, in, n.Name); err != nil {
-		return false, err
-	}
-	switch {
-	case !w.replaces(n, &st):
-		return false, errKept
-	case isSpecial(in, n, &st):
-		if !w.adjust(in, n.Name, at, n, same.Metadata(in, n.Name, n, &st, w.to.Apply)) {
-			err = errSame
-		}
-		return true, err
-	case w.to.DryRun:
-		return true, nil
-	}
-	return false, w.clear(in, n.Name, &st)
-}
-
-// isSpecial reports whether an object, of which st tells, is n but for its metadata, and nobody else's too.
-func isSpecial(in *localfs.Dir, n *tree.Node, st *localfs.Stat) bool {
-	if st.Type != n.Type || st.Links > max(n.Links, 1) {
-		return false
-	}
-	switch n.Type {
-	case tree.Symlink:
-		target, err := in.Readlink(n.Name)
-		return err == nil && target == n.Target
-	case tree.CharDevice, tree.BlockDevice:
-		return st.Rdev == n.Device
-	}
-	return true
-}
-
-// firstNodeMode are the permissions with which a special file is made.
-const firstNodeMode = 0o600
-
-func makeNode(in *localfs.Dir, n *tree.Node, as string) error {
-	if n.Type == tree.Symlink {
-		return in.Symlink(n.Target, as)
-	}
-	return in.Mknod(as, n.Type, firstNodeMode, n.Device)
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Builder collects rules in the order in which they were given and compiles them into a Set. An origin is shown to
-// people: "file:line", a flag, "built-in". After the first error of a method the builder may still be used.
+// Builder collects rules in their order and compiles them into a Set. An origin is for messages: "file:line", a flag,
+// "built-in". After an error of a method the builder remains usable.
 type Builder struct {
 	set *Set
 }
@@ -24,7 +24,7 @@ func NewBuilder() *Builder {
 	return &Builder{set: &Set{trie: &trie{}, folded: &trie{}}}
 }
 
-// trie holds the patterns of one way of comparing names.
+// trie holds the patterns of one case mode.
 type trie struct {
 	root     node // where anchored patterns start: the directory "/"
 	anywhere node // where the others start: every directory
@@ -44,7 +44,7 @@ func (t *trie) insert(p pattern, rule int32) {
 	t.anywhere.insert(p.parts, p.source, rule)
 }
 
-// add records the rule and returns its number. Numbers rise in the order of giving, and among rules of one kind the
+// add records the rule and returns its number. Numbers rise in the order of calls, and among rules of one kind the
 // highest that matches decides.
 func (b *Builder) add(kind Kind, include bool, text, origin string) int32 {
 	b.set.rules = append(b.set.rules, Rule{Kind: kind, Include: include, Text: text, Origin: origin})
@@ -52,8 +52,8 @@ func (b *Builder) add(kind Kind, include bool, text, origin string) int32 {
 	return int32(len(b.set.rules) - 1)
 }
 
-// Protect forbids an absolute path and what lies beneath it, whatever other rules say: the repository and the cache
-// never back themselves up. Links in the path must have been resolved by the caller.
+// Protect excludes an absolute path and its subtree before all other rules: the repository and the cache never back
+// themselves up. The caller must have resolved links in the path.
 func (b *Builder) Protect(absolute, why string) {
 	absolute = path.Clean("/" + absolute)
 	var p pattern
@@ -65,8 +65,8 @@ func (b *Builder) Protect(absolute, why string) {
 	b.set.trie.insert(p, b.add(Protected, false, absolute+": "+why, "built-in"))
 }
 
-// Exclude adds a glob pattern with the meaning restic gives it: see docs/rules.md. fold compares without case. Patterns
-// with and without case are two lists that decide independently.
+// Exclude adds a glob pattern with restic's meaning: see docs/rules.md. fold compares without case. Patterns with and
+// without case are two lists that decide independently.
 func (b *Builder) Exclude(text string, fold bool, origin string) error {
 	body, include := strings.CutPrefix(text, "!")
 	if body == "" {
@@ -86,8 +86,8 @@ func (b *Builder) Exclude(text string, fold bool, origin string) error {
 	return nil
 }
 
-// ExcludeFile adds one pattern per line of r, with the meaning of Exclude: blank lines and lines that start with '#' are
-// skipped, $NAME and ${NAME} are replaced from env, $$ is a dollar sign. name is used for origins.
+// ExcludeFile adds one pattern per line of r, with the meaning of Exclude. Blank lines and lines that start with '#'
+// are skipped, $NAME and ${NAME} are replaced from env, $$ is a dollar sign. name is used for origins.
 func (b *Builder) ExcludeFile(r io.Reader, name string, fold bool, env func(string) (string, bool)) error {
 	lookup := func(key string) string {
 		if key == "$" {
@@ -104,7 +104,7 @@ func (b *Builder) ExcludeFile(r io.Reader, name string, fold bool, env func(stri
 	})
 }
 
-// ExcludeIfPresent leaves out the content of directories that hold a file of that name, except the file itself. With
+// ExcludeIfPresent excludes the content of directories that hold a file of that name, except the file itself. With
 // "NAME:HEADER" the file must begin with HEADER.
 func (b *Builder) ExcludeIfPresent(spec, origin string) error {
 	name, header, _ := strings.Cut(spec, ":")
@@ -121,7 +121,7 @@ const (
 	cacheTagHeader = "Signature: 8a477f597d28d172789f06886806bc55"
 )
 
-// ExcludeCaches leaves out the content of directories that are tagged as caches, except the tag.
+// ExcludeCaches excludes the content of directories that are tagged as caches, except the tag.
 func (b *Builder) ExcludeCaches(origin string) {
 	b.marker(cacheTagName, cacheTagHeader, "directories tagged by "+cacheTagName, origin)
 }
@@ -130,7 +130,7 @@ func (b *Builder) marker(name, header, text, origin string) {
 	b.set.markers = append(b.set.markers, marker{name, header, b.add(Marker, false, text, origin)})
 }
 
-// IgnoreFile has files of that name read in every directory below a source: see docs/rules.md for what they may say.
+// IgnoreFile reads files of that name in every directory below a source: see docs/rules.md for their syntax.
 func (b *Builder) IgnoreFile(name, origin string) error {
 	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
 		return fmt.Errorf("%s: %w: %q cannot be the name of an ignore file", origin, ErrPattern, name)
@@ -140,13 +140,13 @@ func (b *Builder) IgnoreFile(name, origin string) error {
 	return nil
 }
 
-// ExcludeLargerThan leaves out files of more than size bytes.
+// ExcludeLargerThan excludes files of more than size bytes.
 func (b *Builder) ExcludeLargerThan(size uint64, origin string) {
 	b.set.largest = size
 	b.add(LargerThan, false, fmt.Sprintf("files of more than %d bytes", size), origin)
 }
 
-// Flag switches on one of the rules that have no pattern: TopOnly, NoDump, TimeMachine, OneSystem, Pseudo.
+// Flag enables one of the rules without a pattern: TopOnly, NoDump, TimeMachine, OneSystem, Pseudo.
 func (b *Builder) Flag(kind Kind, origin string) {
 	text := map[Kind]string{
 		TopOnly:     "what lies in directories below a source",
@@ -158,6 +158,15 @@ func (b *Builder) Flag(kind Kind, origin string) {
 	if text != "" && !b.set.has[kind] {
 		b.add(kind, false, text, origin)
 	}
+}
+
+// OnlySystems is Flag(OneSystem) for the backup of several file systems: those mounted at the paths are entered.
+func (b *Builder) OnlySystems(paths []string, origin string) {
+	b.set.systems = make(map[string]bool)
+	for _, path := range paths {
+		b.set.systems[path] = true
+	}
+	b.add(OneSystem, false, "what lies on other file systems than "+strings.Join(paths, ", "), origin)
 }
 
 // Compile returns the set. The builder must not be used afterwards.
@@ -175,7 +184,7 @@ func (b *Builder) Compile() *Set {
 	return s
 }
 
-// canonical serialises everything that can shape a tree, and nothing else: not the origins.
+// canonical serialises exactly what can shape a tree, which excludes origins.
 func (s *Set) canonical() []byte {
 	out := []byte("rules 1")
 	for _, r := range s.rules {
@@ -186,7 +195,7 @@ func (s *Set) canonical() []byte {
 	return out
 }
 
-// eachLine calls f for every line that is not blank, without the blanks around it, and joins the errors.
+// eachLine calls f for every line that is not blank, trimmed, and joins the errors.
 func eachLine(r io.Reader, name string, f func(line, origin string) error) error {
 	var problems []error
 	lines := bufio.NewScanner(r)
@@ -210,5 +219,5 @@ func eachLine(r io.Reader, name string, f func(line, origin string) error) error
 	return errors.Join(problems...)
 }
 
-// maxLine bounds a line of a rule file: a path has at most 4096 bytes, or a few times that when it is put together.
+// maxLine bounds a line of a rule file: a path has at most 4096 bytes, or a few times that after expansion.
 const maxLine = 64 << 10

@@ -12,11 +12,11 @@ import (
 // Decision is a verdict with its reason.
 type Decision struct {
 	Verdict Verdict `json:"verdict"`
-	Rule    *Rule   `json:"rule,omitempty"` // nil: no rule says anything, which means included
+	Rule    *Rule   `json:"rule,omitempty"` // nil: no rule matches, which means included
 	Path    string  `json:"path"`           // where it was decided: the path itself, or a directory above it
 }
 
-// Query asks about one path.
+// Query is a question about one path.
 type Query struct {
 	Path   string    // absolute
 	Type   tree.Type // 0: not known
@@ -24,20 +24,20 @@ type Query struct {
 	NoDump bool
 	Sticky []byte // value of StickyXattr
 	Source string // the source it belongs to: ignore and marker files count from here down; "": from "/"
-	// Read returns the beginning of a file by its path; fs.ErrNotExist tells that it is not there. nil: the rules are
-	// asked without looking at the disk, so without ignore and marker files.
+	// Read returns the beginning of a file by its path, or fs.ErrNotExist. If it is nil, the rules are evaluated
+	// without ignore and marker files.
 	Read func(path string, limit int) ([]byte, error)
 }
 
-// Root returns the state of a source directory, and what the rules say about the source itself: Exclude when it or a
-// directory above it is excluded. Whether that matters for a source somebody named is for the caller to say.
+// Root returns the state of a source directory, and the decision about the source itself: Exclude when it or a
+// directory above it is excluded. The caller decides whether that applies to a source the user named.
 func (s *Set) Root(source string) (*DirState, Decision) {
 	source = path.Clean("/" + source)
 	state, decision := s.slash()
 	for at, name := range steps(source) {
 		if decision.Verdict != Exclude {
 			verdict, rule := state.decide([]byte(name), tree.Dir)
-			if verdict == Hollow { // SUBDIR no is about what lies below a source
+			if verdict == NotEntered { // SUBDIR no concerns only what lies below a source
 				verdict, rule = Include, nil
 			}
 			decision = Decision{verdict, rule, at}
@@ -47,7 +47,7 @@ func (s *Set) Root(source string) (*DirState, Decision) {
 	return state, decision
 }
 
-// slash is the state of "/", which patterns such as "/" and "/..." match by having no name to match.
+// slash is the state of "/", which has no name. Patterns such as "/" and "/..." match it.
 func (s *Set) slash() (*DirState, Decision) {
 	reached := reach(&s.trie.root, nil)
 	folded := reach(&s.folded.root, nil)
@@ -55,7 +55,7 @@ func (s *Set) slash() (*DirState, Decision) {
 	best.note(s, reached)
 	best.note(s, folded)
 	verdict, rule := best.judge(s, true, nil)
-	if verdict == Hollow {
+	if verdict == NotEntered {
 		verdict, rule = Include, nil
 	}
 	state := &DirState{set: s, active: keep(reached), foldedActive: keep(folded), glob: best[Glob],
@@ -83,7 +83,7 @@ func (s *Set) Explain(q Query) Decision {
 		}
 		verdict, rule := state.decide([]byte(name), typ)
 		decision = Decision{verdict, rule, dir}
-		if verdict == Exclude || verdict == Hollow {
+		if verdict == Exclude || verdict == NotEntered {
 			return decision
 		}
 		state = state.Child([]byte(name))
@@ -91,7 +91,7 @@ func (s *Set) Explain(q Query) Decision {
 	return s.object(q, decision)
 }
 
-// loaded reads the control files of dir, where the query can look at the disk.
+// loaded reads the control files of dir, if the query has a read function.
 func (s *Set) loaded(state *DirState, dir string, read func(string, int) ([]byte, error)) *DirState {
 	if read == nil {
 		return state
@@ -111,7 +111,7 @@ func (s *Set) loaded(state *DirState, dir string, read func(string, int) ([]byte
 	return state
 }
 
-// object asks the rules that are about the object rather than its name.
+// object evaluates the rules that concern the object rather than its name.
 func (s *Set) object(q Query, d Decision) Decision {
 	if d.Verdict != Include {
 		return d
@@ -127,7 +127,7 @@ func (s *Set) object(q Query, d Decision) Decision {
 	return d
 }
 
-// steps yields the names of a clean absolute path with the path down to each.
+// steps yields the names of a clean absolute path, each with the path up to it.
 func steps(clean string) func(yield func(at, name string) bool) {
 	return func(yield func(at, name string) bool) {
 		at := "/"

@@ -11,7 +11,7 @@ import (
 type syntax struct {
 	name        string
 	negate      string // characters that negate a class when they stand first in it
-	escape      bool   // a backslash quotes the next character outside classes as well
+	escape      bool   // a backslash also quotes the next character outside classes
 	looseBraces bool   // ']' is an ordinary character when it stands first in a class
 }
 
@@ -53,7 +53,7 @@ type token struct {
 // span is a range of characters of a class, both ends included.
 type span struct{ lo, hi rune }
 
-// glob matches one path component. The common forms have kinds of their own, so that they can be found by map.
+// glob matches one path component. The common forms have kinds of their own, so that a map can find them.
 type glob struct {
 	kind globKind
 	text string // literal, prefix or suffix
@@ -146,7 +146,7 @@ func scanClass(p string, syn syntax) (token, int, error) {
 		}
 		i += n
 		hi := lo
-		// A '-' before the closing bracket is a character, where the dialect is loose about it.
+		// A '-' before the closing bracket is a character in dialects with looseBraces.
 		isRange := i < len(p) && p[i] == '-' && !(syn.looseBraces && i+1 < len(p) && p[i+1] == ']')
 		if isRange {
 			if hi, n, err = classChar(p, i+1, syn.looseBraces); err != nil {
@@ -191,7 +191,7 @@ func (g *glob) match(name []byte) bool {
 	return matchTokens(g.toks, name)
 }
 
-// matchTokens needs to go back to the last star only, since an earlier star could only have taken less.
+// matchTokens backtracks to the last star only, since an earlier star could only have matched less.
 func matchTokens(toks []token, name []byte) bool {
 	t, i := 0, 0
 	starToken, starAt := -1, 0

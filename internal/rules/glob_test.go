@@ -67,7 +67,7 @@ func FuzzGlob(f *testing.F) {
 		g, err := compileGlob(pattern, resticSyntax())
 		want, wantErr := path.Match(pattern, name)
 		if err != nil {
-			// path.Match looks at what it needs only; we look at all of it.
+			// path.Match examines only what it needs; compileGlob examines the whole pattern.
 			return
 		}
 		require.NoError(t, wantErr)

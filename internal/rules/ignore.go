@@ -37,7 +37,7 @@ func (l *layer) child(name []byte) *layer {
 	return &layer{file: l.file, active: active, up: up}
 }
 
-// decide returns the rule that decides about name as a directory (dir) or as anything else, nil when none does.
+// decide returns the rule that decides about name as a directory (dir) and as any other type; nil when none does.
 func (l *layer) decide(name []byte) (dir, other *Rule) {
 	for ; l != nil && (dir == nil || other == nil); l = l.up {
 		var buf [16]*node
@@ -60,9 +60,9 @@ func (l *layer) decide(name []byte) (dir, other *Rule) {
 	return dir, other
 }
 
-// parseIgnore compiles an ignore file. Lines that cannot be understood are left out and reported.
+// parseIgnore compiles an ignore file. It skips malformed lines and returns them as errors.
 func parseIgnore(content []byte, origin string) (*ignoreFile, []error) {
-	// Where the file lies is part of its meaning: the same lines in another directory exclude other paths.
+	// The location of the file is part of its meaning: the same lines in another directory exclude other paths.
 	f := &ignoreFile{digest: sha256.Sum256(append([]byte(origin+"\x00"), content...))}
 	var problems []error
 	text := strings.TrimPrefix(string(content), "\xef\xbb\xbf")
@@ -103,7 +103,7 @@ func parseIgnoreLine(line string) (Rule, pattern, error) {
 		return Rule{}, pattern{}, fmt.Errorf("%w: %q names nothing below its directory", ErrPattern, line)
 	}
 	if parts[len(parts)-1] == "**" {
-		parts = append(parts, "*") // what is inside, not the directory itself
+		parts = append(parts, "*") // the content, not the directory itself
 	}
 	p, err := parsePattern(parts, "**", ignoreSyntax())
 	if err != nil {
@@ -113,7 +113,7 @@ func parseIgnoreLine(line string) (Rule, pattern, error) {
 	return rule, p, nil
 }
 
-// trimTrailingBlanks removes spaces and tabs at the end, but for one that a backslash quotes.
+// trimTrailingBlanks removes spaces and tabs at the end, except one that a backslash quotes.
 func trimTrailingBlanks(line string) string {
 	trimmed := strings.TrimRight(line, " \t")
 	backslashes := len(trimmed) - len(strings.TrimRight(trimmed, `\`))

@@ -2,12 +2,12 @@ package rules
 
 import "fmt"
 
-// Kind is the family a rule belongs to. Families decide independently of each other.
+// Kind is the kind of a rule. Kinds decide independently of each other.
 type Kind uint8
 
-// The kinds of rules, in the order in which they are asked.
+// The kinds of rules, in the order of evaluation.
 const (
-	Protected   Kind = iota // paths the program itself forbids: repository, cache
+	Protected   Kind = iota // paths the program itself excludes: repository, cache
 	Marker                  // exclude-if-present, exclude-caches
 	FileSystem              // EXCLUDE.FS
 	Directory               // EXCLUDE.DIR
@@ -40,10 +40,10 @@ func (k Kind) String() string {
 // MarshalText makes a kind a string in JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Rule is one thing a person (or the program) said about what is part of a backup.
+// Rule is one rule of the user (or the program) about the paths of a backup.
 type Rule struct {
 	Kind    Kind   `json:"kind"`
-	Include bool   `json:"include"` // it includes what it matches: INCLUDE, or a pattern with a leading '!'
+	Include bool   `json:"include"` // it includes its matches: INCLUDE, or a pattern with a leading '!'
 	Text    string `json:"text"`    // as it was written
 	Origin  string `json:"origin"`  // "file:line", a flag, or "built-in"
 	dirOnly bool   // an ignore pattern with a trailing slash
@@ -52,15 +52,15 @@ type Rule struct {
 // String returns the rule with its origin, for people.
 func (r Rule) String() string { return fmt.Sprintf("%s (%s)", r.Text, r.Origin) }
 
-// Verdict is what the rules say about a name or an object.
+// Verdict is the decision of the rules about a name or an object.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Include  Verdict = iota // part of the backup, as far as asked
-	Exclude                 // not part of the backup: not to be touched; nothing below it either
-	NeedType                // depends on whether it is a directory: find out, ask again
-	Hollow                  // a directory that is kept itself, and not entered
+	Include    Verdict = iota // part of the backup, as far as evaluated
+	Exclude                   // excluded with its subtree, and must not be accessed
+	NeedType                  // depends on whether it is a directory: repeat with the type
+	NotEntered                // a directory that is kept itself, but not entered
 )
 
 // String returns the word for reports.
@@ -72,7 +72,7 @@ func (v Verdict) String() string {
 		return "excluded"
 	case NeedType:
 		return "depends on the type"
-	case Hollow:
+	case NotEntered:
 		return "directory kept, content excluded"
 	}
 	return fmt.Sprintf("verdict %d", uint8(v))

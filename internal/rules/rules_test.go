@@ -173,7 +173,7 @@ func (d disk) read(p string, limit int) ([]byte, error) {
 	return []byte(content)[:min(limit, len(content))], nil
 }
 
-func (d disk) verdict(set *Set, source, p string, typ tree.Type) Verdict {
+func (d disk) explain(set *Set, source, p string, typ tree.Type) Verdict {
 	return set.Explain(Query{Path: p, Type: typ, Source: source, Read: d.read}).Verdict
 }
 
@@ -192,16 +192,16 @@ func TestMarkers(t *testing.T) {
 		"/s/f/CACHEDIR.TAG":   "Signature: wrong",
 		"/s/e/deep/.nobackup": "",
 	}
-	require.Equal(t, Include, files.verdict(set, "/s", "/s/a", tree.Dir))
-	require.Equal(t, Include, files.verdict(set, "/s", "/s/a/.nobackup", tree.File))
-	require.Equal(t, Exclude, files.verdict(set, "/s", "/s/a/x", tree.File))
-	require.Equal(t, Exclude, files.verdict(set, "/s", "/s/a/x/y", tree.Dir))
-	require.Equal(t, Exclude, files.verdict(set, "/s", "/s/b/x", tree.Dir))
-	require.Equal(t, Include, files.verdict(set, "/s", "/s/c/x", tree.File))
-	require.Equal(t, Include, files.verdict(set, "/s", "/s/d/x", tree.File))
-	require.Equal(t, Exclude, files.verdict(set, "/s", "/s/e/deep", tree.Dir))
-	require.Equal(t, Include, files.verdict(set, "/s", "/s/f/x", tree.File))
-	require.Equal(t, Include, files.verdict(set, "/s/a/z", "/s/a/z/x", tree.File), "markers above a source do not count")
+	require.Equal(t, Include, files.explain(set, "/s", "/s/a", tree.Dir))
+	require.Equal(t, Include, files.explain(set, "/s", "/s/a/.nobackup", tree.File))
+	require.Equal(t, Exclude, files.explain(set, "/s", "/s/a/x", tree.File))
+	require.Equal(t, Exclude, files.explain(set, "/s", "/s/a/x/y", tree.Dir))
+	require.Equal(t, Exclude, files.explain(set, "/s", "/s/b/x", tree.Dir))
+	require.Equal(t, Include, files.explain(set, "/s", "/s/c/x", tree.File))
+	require.Equal(t, Include, files.explain(set, "/s", "/s/d/x", tree.File))
+	require.Equal(t, Exclude, files.explain(set, "/s", "/s/e/deep", tree.Dir))
+	require.Equal(t, Include, files.explain(set, "/s", "/s/f/x", tree.File))
+	require.Equal(t, Include, files.explain(set, "/s/a/z", "/s/a/z/x", tree.File), "markers above a source do not count")
 
 	state, _ := set.Root("/s/d")
 	require.True(t, state.Control([]byte("tag")))
@@ -266,9 +266,9 @@ func TestIgnoreFiles(t *testing.T) {
 		{"/s/.ti", tree.File, Include},
 	}
 	for _, c := range cases {
-		require.Equal(t, c.want, files.verdict(set, "/s", c.path, c.typ), "%s %v", c.path, c.typ)
+		require.Equal(t, c.want, files.explain(set, "/s", c.path, c.typ), "%s %v", c.path, c.typ)
 	}
-	require.Equal(t, Include, files.verdict(set, "/s/d", "/s/d/x.o", tree.File), "files above the source do not count")
+	require.Equal(t, Include, files.explain(set, "/s/d", "/s/d/x.o", tree.File), "files above the source do not count")
 	d := set.Explain(Query{Path: "/s/sub/last.o", Type: tree.File, Source: "/s", Read: files.read})
 	require.Equal(t, "last.o (/s/sub/.ti:2)", d.Rule.String())
 }
@@ -340,7 +340,7 @@ func TestObjectsAndMounts(t *testing.T) {
 	empty := NewBuilder().Compile()
 	require.Equal(t, Include, empty.Object(tree.File, 1<<60, true))
 	require.Equal(t, Include, empty.Sticky([]byte("com.apple.backupd")))
-	require.Equal(t, Include, empty.Mount(true))
+	require.Equal(t, Include, empty.Mount("/m", true))
 	require.Equal(t, Needs{}, empty.Needs())
 
 	b := NewBuilder()
@@ -357,8 +357,8 @@ func TestObjectsAndMounts(t *testing.T) {
 	require.Equal(t, Exclude, set.Object(tree.Dir, 0, true))
 	require.Equal(t, Exclude, set.Sticky([]byte("bplist00_\x10\x11com.apple.backupd")))
 	require.Equal(t, Include, set.Sticky(nil))
-	require.Equal(t, Hollow, set.Mount(true))
-	require.Equal(t, Include, set.Mount(false))
+	require.Equal(t, NotEntered, set.Mount("/m", true))
+	require.Equal(t, Include, set.Mount("/m", false))
 	require.Len(t, set.List(), 4)
 	for _, q := range []struct {
 		q    Query
@@ -372,7 +372,14 @@ func TestObjectsAndMounts(t *testing.T) {
 	}
 	b = NewBuilder()
 	b.Flag(OneSystem, "flag")
-	require.Equal(t, Hollow, b.Compile().Mount(false))
+	require.Equal(t, NotEntered, b.Compile().Mount("/m", false))
+
+	b = NewBuilder()
+	b.OnlySystems([]string{"/", "/home"}, "dsm.opt:1")
+	set = b.Compile()
+	require.Equal(t, Include, set.Mount("/home", false))
+	require.Equal(t, NotEntered, set.Mount("/mnt", false))
+	require.Equal(t, "what lies on other file systems than /, /home", set.List()[0].Text)
 }
 
 func TestTopOnly(t *testing.T) {
@@ -381,11 +388,11 @@ func TestTopOnly(t *testing.T) {
 	set := b.Compile()
 	state, d := set.Root("/s/t")
 	require.Equal(t, Include, d.Verdict)
-	require.Equal(t, Hollow, state.Name([]byte("dir"), tree.Dir))
+	require.Equal(t, NotEntered, state.Name([]byte("dir"), tree.Dir))
 	require.Equal(t, Include, state.Name([]byte("file"), tree.File))
 	require.Equal(t, NeedType, state.Name([]byte("any"), 0))
 	d = set.Explain(Query{Path: "/s/t/dir/x", Source: "/s/t"})
-	require.Equal(t, Decision{Hollow, set.first(TopOnly), "/s/t/dir"}, d)
+	require.Equal(t, Decision{NotEntered, set.first(TopOnly), "/s/t/dir"}, d)
 }
 
 func TestRootOfEverything(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// none is the number of no rule.
+// none stands for no rule.
 const none int32 = -1
 
 // Set is a compiled set of rules: immutable, for any number of goroutines.
@@ -24,6 +24,7 @@ type Set struct {
 	markers    []marker
 	ignoreName string
 	largest    uint64
+	systems    map[string]bool // file systems that are entered although OneSystem applies, by path
 	controls   map[string]bool // names of marker and ignore files
 	digest     [sha256.Size]byte
 	plain      *DirState // the state of a directory that no pattern has reached yet
@@ -35,10 +36,10 @@ type marker struct {
 	rule         int32
 }
 
-// Needs says what a verdict about an object needs beyond its stat.
+// Needs lists the data that Object and Sticky need beyond a stat.
 type Needs struct {
-	NoDump      bool // the inode flags: Object asks for nodump
-	TimeMachine bool // the extended attribute StickyXattr: Sticky asks for its value
+	NoDump      bool // the inode flags, for Object
+	TimeMachine bool // the extended attribute StickyXattr, for Sticky
 }
 
 // StickyXattr is the extended attribute by which macOS excludes an object from Time Machine, wherever it is moved.
@@ -47,7 +48,7 @@ const StickyXattr = "com.apple.metadata:com_apple_backup_excludeItem"
 // ReadFile returns the beginning of a file of the directory in question, at most limit bytes. It must not follow links.
 type ReadFile func(name string, limit int) ([]byte, error)
 
-// Needs tells the scanner what to find out for Object and Sticky.
+// Needs returns the data that the scanner must provide to Object and Sticky.
 func (s *Set) Needs() Needs { return Needs{NoDump: s.has[NoDump], TimeMachine: s.has[TimeMachine]} }
 
 // Object decides about an object that Name included, from its stat: size in bytes, and whether its nodump flag is set.
@@ -67,48 +68,55 @@ func (s *Set) Sticky(value []byte) Verdict {
 	return Include
 }
 
-// Mount decides about a directory below a source that is the root of another file system: Include or Hollow.
-func (s *Set) Mount(pseudo bool) Verdict {
+// Mount decides about a directory below a source, by its path, that is the root of another file system: Include or
+// NotEntered.
+func (s *Set) Mount(path string, pseudo bool) Verdict {
+	if s.systems[path] {
+		return Include
+	}
 	if s.has[OneSystem] || pseudo && s.has[Pseudo] {
-		return Hollow
+		return NotEntered
 	}
 	return Include
 }
 
-// DirState is what the path of one directory means to the rules. It is immutable: Child and Load return new ones.
+// DirState is the state of the rules after the path of one directory. It is immutable: Child and Load return new ones.
 type DirState struct {
 	set          *Set
-	active       []*node // positions reached by this path, beside the one that is active everywhere
+	active       []*node // trie nodes reached by this path, besides the one that is active everywhere
 	foldedActive []*node
-	glob         int32 // the last glob rule that matched a directory above: patterns match what lies below, too
+	glob         int32 // the last glob rule that matched a directory above: patterns also match what lies below
 	folded       int32
-	marked       int32 // the marker rule that excludes what is in this directory
+	marked       int32 // the marker rule that excludes the content of this directory
 	tag          string
 	layers       *layer
 	free         bool // nothing can match a name of this directory
 }
 
-// bare reports whether d differs in nothing from a directory that no pattern has reached.
+// Unanchored reports whether the verdicts in the directory and below do not depend on its path.
+func (d *DirState) Unanchored() bool { return d.bare() }
+
+// bare reports whether d equals the state of a directory that no pattern has reached.
 func (d *DirState) bare() bool {
 	return len(d.active)+len(d.foldedActive) == 0 && d.glob == none && d.folded == none && d.marked == none &&
 		d.layers == nil
 }
 
-// seal computes what follows from the other fields.
+// seal computes the derived fields.
 func (d *DirState) seal() *DirState {
 	s := d.set
 	d.free = d.bare() && s.trie.anywhere.leaf() && s.folded.anywhere.leaf() && !s.has[TopOnly]
 	return d
 }
 
-// Control reports whether name is one of the files whose presence or content makes rules: to be handed to Load.
+// Control reports whether name is a file whose presence or content makes rules. The scanner passes these to Load.
 func (d *DirState) Control(name []byte) bool {
 	return len(d.set.controls) > 0 && d.set.controls[string(name)]
 }
 
 // Load returns the state of the same directory with the control files that are present in it. dir is its path, for
-// origins. A control file that cannot be read or understood excludes nothing and is returned as a problem, so that
-// whoever reads the report knows why more was kept than expected.
+// origins. An unreadable or malformed control file excludes nothing and is returned as a problem, so that the report
+// shows why more was kept than expected.
 func (d *DirState) Load(dir string, present []string, read ReadFile) (*DirState, []error) {
 	next := *d
 	var problems []error
@@ -138,8 +146,8 @@ func (d *DirState) Load(dir string, present []string, read ReadFile) (*DirState,
 	return next.seal(), problems
 }
 
-// Name decides about a name of the directory, by the path alone. typ may be 0 when it is not known: then NeedType asks
-// for it, and only where the verdict depends on it.
+// Name decides about a name of the directory, by the path alone. typ may be 0 (unknown): Name then returns NeedType,
+// but only where the verdict depends on it.
 func (d *DirState) Name(name []byte, typ tree.Type) Verdict {
 	if d.free {
 		return Include
@@ -169,12 +177,12 @@ func (d *DirState) Child(name []byte) *DirState {
 	if next.bare() {
 		return s.plain
 	}
-	heap := next // so that only what is kept is allocated
+	heap := next // allocates only what is kept
 	return heap.seal()
 }
 
 // AppendShape appends what can shape the tree of this directory by its rules: two directories with equal stat tuples
-// and different shapes must not share a signature. The path is not part of it.
+// and different shapes must have different digests. The path is not part of it.
 func (d *DirState) AppendShape(dst []byte) []byte {
 	dst = append(dst, d.set.digest[:]...)
 	for l := d.layers; l != nil; l = l.up {
@@ -187,7 +195,7 @@ func (d *DirState) AppendShape(dst []byte) []byte {
 // are not part of it: see DirState.AppendShape.
 func (s *Set) Shape() []byte { return s.canonical() }
 
-// List returns the rules in the order in which they are asked: by kind, and within a kind the one that wins first.
+// List returns the rules in the order of evaluation: by kind, and within a kind the one that wins first.
 func (s *Set) List() []Rule {
 	list := slices.Clone(s.rules)
 	slices.Reverse(list)
@@ -244,7 +252,8 @@ func (d *DirState) decide(name []byte, typ tree.Type) (Verdict, *Rule) {
 	return best.judge(s, false, ignoredOther)
 }
 
-// judge asks the kinds in their order. The first that excludes decides; else the first that includes is named.
+// judge evaluates the kinds in their order. The first that excludes decides; otherwise the first that includes is
+// named.
 func (m *matches) judge(s *Set, dir bool, ignored *Rule) (Verdict, *Rule) {
 	var including *Rule
 	for kind := Protected; kind < named; kind++ {
@@ -263,7 +272,7 @@ func (m *matches) judge(s *Set, dir bool, ignored *Rule) (Verdict, *Rule) {
 		return Exclude, ignored
 	}
 	if dir && s.has[TopOnly] {
-		return Hollow, s.first(TopOnly)
+		return NotEntered, s.first(TopOnly)
 	}
 	if including == nil {
 		including = ignored

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Remark is something in a rule file that is understood and has no effect.
+// Remark reports a part of a rule file that is valid but has no effect.
 type Remark struct {
 	Origin string // "file:line"
 	Text   string
 }
 
-// Statement adds one include or exclude statement of TSM: keyword and the rest of its line. A statement that is about
-// something else than backup (archive, compression, ...), or words that TSM allows after the pattern (a management
-// class), have no meaning here; the remark says so, and is empty otherwise.
+// Statement adds one include or exclude statement of TSM: keyword and the rest of its line. Two parts have no effect
+// here and yield a remark, which is empty otherwise: a statement that does not concern backup (archive, compression,
+// ...), and words that TSM allows after the pattern (a management class).
 func (b *Builder) Statement(keyword, rest, origin string) (remark string, err error) {
 	keyword = strings.ToUpper(keyword)
 	kind, include, err := statementKind(keyword)
@@ -44,7 +44,8 @@ func (b *Builder) Statement(keyword, rest, origin string) (remark string, err er
 	return remark, nil
 }
 
-// statementKind knows all spellings (upper case) of the statements that concern a backup, and those that concern other things.
+// statementKind lists all spellings (upper case) of the statements that concern a backup, and those that concern other
+// things.
 func statementKind(keyword string) (kind Kind, include bool, err error) {
 	switch keyword {
 	case "INCLUDE", "INCLUDE.BACKUP", "INCLUDE.FILE", "INCLUDE.FILE.BACKUP":
@@ -66,14 +67,14 @@ func statementKind(keyword string) (kind Kind, include bool, err error) {
 	return 0, false, ErrUnknown
 }
 
-// IsStatement reports whether the keyword is an include or exclude statement, with or without a meaning here.
+// IsStatement reports whether the keyword is an include or exclude statement, with or without an effect here.
 func IsStatement(keyword string) bool {
 	_, _, err := statementKind(strings.ToUpper(keyword))
 	return !errors.Is(err, ErrUnknown)
 }
 
-// StatementFile adds the statements of an INCLEXCL file, in the order of its lines. Lines that start with '*' or '#' are
-// comments. The error names every bad line.
+// StatementFile adds the statements of an INCLEXCL file, in the order of its lines. Lines that start with '*' or '#'
+// are comments. The error names every bad line.
 func (b *Builder) StatementFile(r io.Reader, name string) (remarks []Remark, err error) {
 	err = eachLine(r, name, func(line, origin string) error {
 		if line[0] == '*' || line[0] == '#' {
@@ -92,7 +93,7 @@ func (b *Builder) StatementFile(r io.Reader, name string) (remarks []Remark, err
 // parseStatement reads the path pattern of a statement.
 func parseStatement(text string, kind Kind) (pattern, error) {
 	body := text
-	if strings.HasPrefix(body, "{") { // TSM's braces around the file space: they only group
+	if strings.HasPrefix(body, "{") { // TSM's braces around the file space only group
 		if space, rest, ok := strings.Cut(body[1:], "}"); ok {
 			body = space + rest
 		}

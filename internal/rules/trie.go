@@ -11,7 +11,7 @@ type component struct {
 	glob glob
 }
 
-// node is a position in one or many patterns: the patterns of a set share the nodes of their common beginnings, so a
+// node is a position in one or many patterns. The patterns of a set share the nodes of their common beginnings, so a
 // directory's state is a short list of nodes however many patterns there are.
 type node struct {
 	literals map[string]*node
@@ -22,7 +22,7 @@ type node struct {
 	deep     *node   // reached without consuming a name; stays reached below
 	loop     bool    // this is the deep node of another: once reached, it stays
 	ends     []int32 // rules that match when this node is reached
-	source   string  // for general globs: dialect and text, which tell equal edges apart
+	source   string  // for general globs: dialect and text, which distinguish equal edges
 }
 
 type edge struct {
@@ -51,7 +51,7 @@ func (a *affixes) child(text string) *node {
 	return n
 }
 
-// insert adds the pattern beneath n and has it end with the rule.
+// insert adds the pattern beneath n, with the rule at its end.
 func (n *node) insert(pattern []component, source []string, rule int32) {
 	for i, c := range pattern {
 		n = n.child(c, source[i])
@@ -62,7 +62,7 @@ func (n *node) insert(pattern []component, source []string, rule int32) {
 func (n *node) child(c component, source string) *node {
 	if c.deep {
 		if n.loop {
-			return n // any number of any number
+			return n // two successive deep components equal one
 		}
 		if n.deep == nil {
 			n.deep = &node{loop: true}
@@ -104,7 +104,7 @@ func (n *node) literal(name string) *node {
 	return to
 }
 
-// leaf reports whether nothing can be reached from n.
+// leaf reports whether n leads to no other node.
 func (n *node) leaf() bool {
 	return n.literals == nil && n.prefixes.nodes == nil && n.suffixes.nodes == nil && n.globs == nil && n.any == nil &&
 		n.deep == nil && !n.loop
@@ -133,7 +133,7 @@ func (n *node) step(name []byte, out []*node) []*node {
 	return reach(n.any, out)
 }
 
-// reach adds n and what is reached with it, unless it is there already.
+// reach adds n and the nodes reached with it, without duplicates.
 func reach(n *node, out []*node) []*node {
 	for ; n != nil; n = n.deep {
 		if !slices.Contains(out, n) {
@@ -155,7 +155,7 @@ func advance(start *node, active []*node, name []byte, out []*node) []*node {
 	return out
 }
 
-// keep returns a copy of the nodes from which something can still be reached.
+// keep returns a copy of the nodes that lead to others.
 func keep(nodes []*node) []*node {
 	var kept []*node
 	for _, n := range nodes {
@@ -192,7 +192,7 @@ func parsePattern(parts []string, deep string, syn syntax) (pattern, error) {
 	return p, nil
 }
 
-// splitPath cuts at slashes and leaves out empty components.
+// splitPath splits at slashes and drops empty components.
 func splitPath(p string) []string {
 	return slices.DeleteFunc(strings.Split(p, "/"), func(s string) bool { return s == "" })
 }

@@ -1,22 +1,24 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Outage is what was told about a target that fails for a while, so that many who wait for it at the same time tell it
+// Outage collects what was reported about a target that fails for a while, so that concurrent operations report it
 // once. The zero value is ready, for any number of goroutines.
 type Outage struct {
-	told    atomic.Bool // something was, and the end was not
-	mu      sync.Mutex
-	waiting int
-	reasons map[string]bool
-	longest time.Duration
+	reported atomic.Bool // an outage was reported, and its end was not
+	mu       sync.Mutex
+	waiting  int
+	reasons  map[string]bool
+	longest  time.Duration
 }
 
-// Begin says that somebody waits, and notes in waited that it does: it counts once until Leave.
+// Begin counts an operation that waits, once until Leave. It sets waited.
 func (o *Outage) Begin(waited *bool) {
 	if *waited {
 		return
@@ -27,8 +29,8 @@ func (o *Outage) Begin(waited *bool) {
 	o.waiting++
 }
 
-// News reports whether a wait is worth telling: its reason is another one, or it is longer than any before. pause is the
-// wait without what chance adds to it.
+// News reports whether a wait should be reported: its reason is new, or it is longer than any before. pause is the wait
+// without its random part.
 func (o *Outage) News(reason string, pause time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,26 +42,48 @@ func (o *Outage) News(reason string, pause time.Duration) bool {
 	}
 	o.reasons[reason] = true
 	o.longest = max(o.longest, pause)
-	o.told.Store(true)
+	o.reported.Store(true)
 	return true
 }
 
-// Leave says that somebody is done, after Begin (waited) or without, and tells back, unless it is nil, if that is the end of an
-// outage that was told: what was tried has succeeded, and nobody else waits.
+// Leave ends an operation; waited says whether it called Begin. If it succeeded as the last one of a reported outage,
+// the outage is over and back is called, unless it is nil.
 func (o *Outage) Leave(waited bool, err error, back func()) {
-	if !waited && !o.told.Load() {
+	if !waited && !o.reported.Load() {
 		return
 	}
 	o.mu.Lock()
 	if waited {
 		o.waiting--
 	}
-	over := err == nil && o.waiting == 0 && o.told.Swap(false)
+	over := err == nil && o.waiting == 0 && o.reported.Swap(false)
 	if over {
 		o.reasons, o.longest = nil, 0
 	}
 	o.mu.Unlock()
 	if over && back != nil {
 		back()
+	}
+}
+
+// Retryable reports whether another attempt may succeed: err wraps ErrTemporary and none of the final errors.
+func Retryable(err error, final ...error) bool {
+	for _, f := range append(final, ErrNotExist, ErrShort, ErrDenied, ErrNoSpace, ErrName) {
+		if errors.Is(err, f) {
+			return false
+		}
+	}
+	return errors.Is(err, ErrTemporary)
+}
+
+// Sleep waits for d, or returns the cause of ctx if that ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
 	}
 }

@@ -11,16 +11,15 @@ import (
 // FreeSpace is what to do first about a full target.
 const FreeSpace = "free some space, with 'tidemark forget --prune' for example"
 
-// Problem is an error in words for a person: what happened, and what to do. Callers find in it the sentinels of this
-// package, and what caused it.
+// Problem is an error for users: what happened, and what to do. It wraps sentinels of this package and the cause.
 type Problem struct {
 	What  string  // "nas refuses connections on port 445"
-	Cause error   // shown in brackets, as far as it says more; nil: What says all
+	Cause error   // shown in brackets if it adds something; nil: none
 	Do    string  // "switch on ..., and run the command again"
-	Kinds []error // what it is to callers
+	Kinds []error // sentinels
 }
 
-// Error is one sentence.
+// Error returns one sentence.
 func (p *Problem) Error() string { return p.brief() + ": " + p.Do }
 
 func (p *Problem) brief() string {
@@ -30,7 +29,7 @@ func (p *Problem) brief() string {
 	return p.What
 }
 
-// Unwrap returns all that it is.
+// Unwrap returns the cause and the sentinels.
 func (p *Problem) Unwrap() []error {
 	if p.Cause == nil {
 		return p.Kinds
@@ -38,7 +37,7 @@ func (p *Problem) Unwrap() []error {
 	return append([]error{p.Cause}, p.Kinds...)
 }
 
-// Brief returns what happened without what to do, for those who are told that it is being done already.
+// Brief returns what happened without what to do, for messages about an automatic retry.
 func Brief(err error) error {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -47,7 +46,7 @@ func Brief(err error) error {
 	return err
 }
 
-// shortly is the innermost part of an error that people understand: what was called, and on what, is left out.
+// shortly returns the innermost text of an error, without operations and paths.
 func shortly(err error) string {
 	var inner error
 	var path *fs.PathError
@@ -76,8 +75,8 @@ func shortly(err error) string {
 	return strings.TrimSuffix(strings.TrimPrefix(err.Error(), "response error: "), ".")
 }
 
-// NoSnapshots says that the folder of the snapshots is missing at a location, where there is a repository. An empty one would
-// say that there are none, and that what they need may be removed.
+// NoSnapshots is the error for a repository without its folder of snapshots. Treating it as empty would let a prune
+// remove all data.
 func NoSnapshots(location string) error {
 	return &Problem{
 		What: "the folder of the snapshots is missing at " + location,

@@ -3,4 +3,4 @@ package target
 import "errors"
 
 // ErrNotFolder: the path to be probed is not an existing folder.
-var ErrNotFolder = errors.New("not a folder")
+var ErrNotFolder = errors.New("not an existing folder")

@@ -13,15 +13,15 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// serve mounts a new folder by way of a daemon of FUSE, until the test is over or kill is called. It skips where that is
-// not possible.
+// serve mounts a new folder by way of a daemon of FUSE, until the test is over or kill is called. It skips where that
+// is not possible.
 func serve(t *testing.T) (folder, point string, kill func()) {
 	t.Helper()
 	path, err := exec.LookPath("bindfs")
 	if err != nil {
 		t.Skip("needs bindfs")
 	}
-	folder, point = roomy(t), t.TempDir()
+	folder, point = disk(t, 64<<20, "", "mkfs.ext4", "-q", "-m0"), t.TempDir()
 	daemon := exec.Command(path, "-f", folder, point)
 	device := func() uint64 {
 		var st unix.Stat_t
@@ -53,7 +53,7 @@ func serve(t *testing.T) (folder, point string, kill func()) {
 	return folder, point, kill
 }
 
-// libfuse moves an open file away before it gives its name to another, which a reader may see.
+// libfuse moves an open file away before it replaces it, which a reader may notice.
 func TestFUSE(t *testing.T) {
 	folder, point, _ := serve(t)
 	r := run(t, point)
@@ -65,11 +65,11 @@ func TestFUSE(t *testing.T) {
 	require.Equal(t, []string{"lost+found"}, names(t, folder))
 }
 
-// A daemon that dies at any moment leaves a verdict or an error, and no wait without an end.
+// A daemon that dies during the probes is an error, not a result.
 func TestFUSEDaemonDies(t *testing.T) {
 	for _, operations := range []uint64{1, 20, 500} {
 		_, point, kill := serve(t)
-		gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.Default()})
+		gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings()})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -80,11 +80,10 @@ func TestFUSEDaemonDies(t *testing.T) {
 		}()
 		r, err := target.Run(t.Context(), point, target.Options{Pass: gate.Pass(iopolicy.NewClient(iopolicy.Important))})
 		<-done
-		if err != nil {
-			t.Logf("after %d operations: %v", operations, err)
+		if err == nil { // the probes were faster
+			require.NotEqual(t, target.IsUnfit, r.Verdict(), "after %d operations", operations)
 			continue
 		}
-		require.Equal(t, "unfit because of write", r.Sentence(), "after %d operations", operations)
-		require.Contains(t, r.Because()[0].Remedy, "went away", "after %d operations", operations)
+		require.NotErrorIs(t, err, target.ErrNotFolder, "after %d operations", operations)
 	}
 }

@@ -3,23 +3,22 @@ package target
 import (
 	"fmt"
 
-	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
-// Identity tells one mounted file system from another, as far as it stays the same from one run to the next. It is to be
-// compared with ==, and may be stored as JSON.
+// Identity distinguishes mounted file systems across runs. Compare it with ==; it may be stored as JSON.
 type Identity struct {
 	FS     string `json:"fs"`               // type
-	ID     string `json:"id,omitempty"`     // what the file system is called by statfs
-	Source string `json:"source,omitempty"` // of a share: what is mounted
-	// Device is the device number. It is kept only where there is nothing better: it may change whenever the machine starts.
+	ID     string `json:"id,omitempty"`     // from statfs
+	Source string `json:"source,omitempty"` // what is mounted, on a share
+	// Device is the device number, used only without ID and Source: it may change when the machine starts.
 	Device string `json:"device,omitempty"`
-	// ReadOnly is a part of it because what cannot be written to cannot be probed.
+	// ReadOnly is included because a read-only mount cannot be probed.
 	ReadOnly bool `json:"read_only,omitempty"`
 }
 
-// IdentityOf looks at what is mounted where path lies, which need not exist yet.
+// IdentityOf identifies the file system of dir.
 func IdentityOf(dir *localfs.Dir, info device.Info) (Identity, error) {
 	fs, err := dir.FS()
 	if err != nil {

@@ -2,156 +2,212 @@ package target
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/device"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
-)
-
-const (
-	// prefix begins the names of the folders of probes and checks.
-	prefix = local.TempPrefix + "probe-"
-	// staleAfter is far beyond the time a probe takes.
-	staleAfter = 24 * time.Hour
 )
 
 // Options says how a folder is probed.
 type Options struct {
-	Pass *iopolicy.Pass // the way to the device; nil: everything is admitted at once
-	Now  func() time.Time
+	Pass *iopolicy.Pass   // to the device of a folder; nil: unthrottled. A share uses the gate of its Store.
+	Now  func() time.Time // nil: time.Now
+	// Known adds what earlier runs found out about the device of a folder. Nil: nothing.
+	Known func(device.Info) device.Info
 }
 
-// Run probes the existing folder path. That it cannot be written to, or is full, is in the report and no error; an error
-// means that it could not be looked at (ErrNotFolder: it is none), or that ctx ended, whose cause is then wrapped.
+// prober runs the probes and collects their results.
+type prober struct {
+	known  func(device.Info) device.Info // Options.Known
+	ctx    context.Context
+	name   string                                 // of the scratch folder
+	open   func(name string) (store.Store, error) // opens a folder next to it as a store
+	report *Report
+	now    func() time.Time
+	flush  func() error // times flushes of the scratch folder
+	share  bool         // the target is reached by package smb
+}
+
+// Run probes the existing folder path. A folder that refuses files, or is full, yields a report. An error means that it
+// could not be probed (ErrNotFolder: there is no such folder), that it went away, or that ctx ended; it wraps the
+// cause.
 func Run(ctx context.Context, path string, opt Options) (*Report, error) {
-	report, err := run(ctx, path, opt)
+	report, err := runFolder(ctx, path, opt)
 	if err != nil {
 		return nil, fmt.Errorf("probe %s: %w", path, err)
 	}
 	return report, nil
 }
 
-func run(ctx context.Context, path string, opt Options) (*Report, error) {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
+func runFolder(ctx context.Context, path string, opt Options) (*Report, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	door := localfs.Door{Ctx: ctx, Pass: opt.Pass}
-	parent, err := openFolder(door, path)
-	if err != nil {
-		return nil, err
+	door := localfs.IOContext{Ctx: ctx, Pass: opt.Pass}
+	p := newProber(ctx, &Report{Path: path}, opt)
+	if err := p.describe(door); err != nil || p.report.Verdict() == IsUnfit {
+		return p.report, err
 	}
-	defer parent.Release()
-	report := &Report{Path: path}
-	if report.Device, err = device.At(parent); err != nil {
-		return nil, err
-	}
-	if report.Identity, err = IdentityOf(parent, report.Device); err != nil {
-		return nil, err
-	}
-	info, err := parent.FS()
-	if err != nil {
-		return nil, err
-	}
-	p := &prober{ctx: ctx, report: report, now: opt.Now, device: report.Device, stable: info.StableInodes}
-	p.fileSystem(info)
-	if report.Verdict() == IsUnfit {
-		return report, nil
-	}
-	free, err := spaceOf(door, path)
-	if err != nil {
-		return nil, err
-	}
-	p.space(free)
-	if report.Verdict() == IsUnfit {
-		return report, nil
-	}
-	err = inside(door, parent, path, func(r *room) error {
-		p.folder, p.lock = r, r.lock
+	p.open = func(name string) (store.Store, error) { return local.Open(filepath.Join(path, name), opt.Pass) }
+	err = p.end(local.Scratch(ctx, path, opt.Pass, func(name string) error {
+		p.name = name
+		p.flush = func() error { return p.timeFlush(door, filepath.Join(path, name)) }
 		return p.all()
-	})
-	if stop := context.Cause(ctx); stop != nil {
-		return nil, errors.Join(stop, err)
-	}
-	var refused *refusal
-	if errors.As(err, &refused) {
-		p.refused(refused.err)
-		err = nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return report, nil
+	}))
+	return p.report, err
 }
 
-func openFolder(door localfs.Door, path string) (*localfs.Dir, error) {
+// RunShare probes the folder of a Store on a share. Report and error are those of Run.
+func RunShare(ctx context.Context, st *smb.Store, opt Options) (*Report, error) {
+	at := st.Target()
+	source := "//" + at.Host + "/" + at.Share
+	p := newProber(ctx, &Report{
+		Path: st.Location(),
+		Device: device.Info{
+			Medium: device.Remote, FS: "smb", Server: at.Host, Source: source, Why: "tidemark talks to the server itself.",
+		},
+		Identity: Identity{FS: "smb", Source: source},
+	}, opt)
+	p.share, p.flush = true, p.shareFlush
+	err := p.connection(st)
+	if err == nil {
+		err = st.Scratch(ctx, func(name string, open func(string) store.Store) error {
+			p.name = name
+			p.open = func(name string) (store.Store, error) { return open(name), nil }
+			return p.all()
+		})
+	}
+	if err = p.end(err); err != nil {
+		return nil, fmt.Errorf("probe %s: %w", p.report.Path, err)
+	}
+	return p.report, nil
+}
+
+func newProber(ctx context.Context, report *Report, opt Options) *prober {
+	p := &prober{ctx: ctx, report: report, now: opt.Now, known: opt.Known}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	return p
+}
+
+// all runs the probes that write.
+func (p *prober) all() error {
+	st, err := p.open(p.name)
+	if err != nil {
+		return err
+	}
+	for _, probe := range []func(store.Store) error{p.write, p.rename, p.caseFolding, p.clock} {
+		if err := probe(st); err != nil {
+			return err
+		}
+	}
+	return p.flush()
+}
+
+// end turns a refusal of the target into a row of the report. It returns all other errors.
+func (p *prober) end(err error) error {
+	if stop := context.Cause(p.ctx); stop != nil {
+		return errors.Join(stop, err)
+	}
+	if err == nil || interrupted(err) {
+		return err
+	}
+	remedy := "a repository cannot be kept here: see the error and the system log"
+	switch {
+	case errors.Is(err, store.ErrNoSpace):
+		remedy = store.FreeSpace + ", or raise the quota, and check again"
+	case errors.Is(err, store.ErrDenied):
+		remedy = "let this user write to the folder; on a share, also on the server's disk"
+	case p.share:
+		remedy = "a repository cannot be kept here: see the error and the log of the server"
+	}
+	p.report.add("write", Unfit, fmt.Sprintf("The target refuses: %v.", store.Brief(err)), remedy)
+	return nil
+}
+
+// interrupted reports whether err says nothing about the target: the run ended, or the target went away.
+func interrupted(err error) bool {
+	return errors.Is(err, localfs.ErrStopped) || errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrTemporary)
+}
+
+func openFolder(door localfs.IOContext, path string) (*localfs.Dir, error) {
 	dir, err := door.OpenDir(path)
 	switch {
 	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, localfs.ErrNotDir):
 		return nil, fmt.Errorf("%w: name the folder that holds the repository, or is to hold it (%w)", ErrNotFolder, err)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: there is nothing of that name; is the disk or share mounted? (%w)", ErrNotFolder, err)
+		return nil, fmt.Errorf("%w; is the disk or share mounted? (%w)", ErrNotFolder, err)
 	}
 	return dir, err
 }
 
-// refusal is an error that says something about the target and ends the probes.
-type refusal struct{ err error }
-
-func (r *refusal) Error() string { return r.err.Error() }
-func (r *refusal) Unwrap() error { return r.err }
-
-// inside makes a temporary folder in parent, and takes it away again whatever happens.
-func inside(door localfs.Door, parent *localfs.Dir, path string, use func(*room) error) (err error) {
-	tidy, err := parent.Tidy()
+// describe reports the file system and the device of the folder, without writing.
+func (p *prober) describe(door localfs.IOContext) error {
+	dir, err := openFolder(door, p.report.Path)
 	if err != nil {
 		return err
 	}
-	defer tidy.Release()
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	name := prefix + hex.EncodeToString(random[:])
-	if err := parent.Mkdir(name, 0o700); err != nil {
-		return &refusal{err}
-	}
-	defer func() { err = errors.Join(err, removeAll(tidy, name)) }()
-	dir, err := parent.Open(name)
-	if err != nil {
-		return &refusal{err}
-	}
 	defer dir.Release()
-	if fresh, err := dir.Fstat(); err == nil {
-		removeStale(tidy, fresh.Mtime.Sec)
+	if p.report.Device, err = device.At(dir); err != nil {
+		return err
 	}
-	return use(&room{dir: dir, path: filepath.Join(path, name), door: door})
+	if p.known != nil {
+		p.report.Device = p.known(p.report.Device)
+	}
+	if p.report.Identity, err = IdentityOf(dir, p.report.Device); err != nil {
+		return err
+	}
+	info, err := dir.FS()
+	if err != nil {
+		return err
+	}
+	name := human.Device(p.report.Device.Name(), p.report.Device.Medium.String())
+	what := fmt.Sprintf("%s on %s. %s", info.Type, name, p.report.Device.Why)
+	switch {
+	case info.Pseudo:
+		p.report.add("file system", Unfit, what, "choose a folder on a disk or a share")
+	case info.ReadOnly:
+		p.report.add("file system", Unfit, what+" It is mounted read-only.", "mount it for writing")
+	case p.report.Device.Medium == device.Memory:
+		p.report.add("file system", Degraded, what, "a repository here is lost when the machine is turned off")
+	default:
+		p.report.add("file system", Good, what, "")
+	}
+	return nil
 }
 
-// removeStale removes what killed programs have left. now is the target's clock, in seconds. What cannot be removed does
-// no harm.
-func removeStale(parent *localfs.Dir, now int64) {
-	names, err := namesOf(parent)
+// connection reports how requests to the server are protected.
+func (p *prober) connection(st *smb.Store) error {
+	link, err := st.Link(p.ctx)
 	if err != nil {
-		return
+		return err
 	}
-	for _, name := range names {
-		var st localfs.Stat
-		if strings.HasPrefix(name, prefix) && parent.Lstat(name, &st) == nil &&
-			st.Mtime.Sec < now-int64(staleAfter/time.Second) {
-			_ = removeAll(parent, name)
-		}
+	what := fmt.Sprintf("SMB %s with %s", link.Dialect, p.report.Device.Server)
+	switch {
+	case link.Guest:
+		p.report.add("connection", Degraded, what+", as a guest.",
+			"anyone who reaches the server can remove the repository: create a user with a password for backups")
+	case link.Encrypted:
+		p.report.add("connection", Good, fmt.Sprintf("%s, encrypted (%s).", what, link.Cipher), "")
+	case link.Signed:
+		p.report.add("connection", Good, what+", each request signed.", "")
+	default:
+		p.report.add("connection", Info, what+", neither signed nor encrypted.",
+			"others on the network could change what is sent. Each file is therefore read back in full, which costs time; "+
+				"--smb-sign required prevents both")
 	}
+	return nil
 }

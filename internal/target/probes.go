@@ -2,31 +2,40 @@ package target
 
 import (
 	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
-	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
 const (
-	// flushes is how many are timed: the median of five is not moved by two that somebody else made slow.
+	// replacements is how often a file is replaced while another store reads it.
+	replacements = 100
+	// replaceTimeout bounds that on slow targets.
+	replaceTimeout = 10 * time.Second
+	// sharePause is the wait between reads on a share, whose server refuses to replace a file that is open.
+	sharePause = 5 * time.Millisecond
+	// versionSize is the size of the files that replace each other, in bytes: more than a block.
+	versionSize = 10_000
+	// flushes is how many flushes are timed; two outliers do not change the median.
 	flushes = 5
 	// flushSize is how much each flush makes durable, in bytes.
 	flushSize = 1 << 20
-	// instant is a time in which no device takes flushSize: that would be 33 GB/s, and the latency is not counted.
+	// instant is less than any device needs for flushSize: that would be 33 GB/s.
 	instant = 30 * time.Microsecond
-	// farOff is how wrong a clock may be before people should be told.
-	farOff = 5 * time.Minute
-	// stamps is how many files are made to see how fine time stamps are.
-	stamps = 8
+	// clockTolerance is how far a clock may be off before that is worth a warning.
+	clockTolerance = 5 * time.Minute
 )
 
 // noise returns bytes that no file system can compress or has seen before.
@@ -38,200 +47,173 @@ func noise(seed byte, n int) []byte {
 	return data
 }
 
-// write finds out whether the folder takes files at all, and returns them.
-func (p *prober) write() error {
+// write stores a file with a name of 64 digits, reads it back and lists it.
+func (p *prober) write(st store.Store) error {
 	data := noise(2, 256<<10)
-	if err := p.folder.Write("written", data, true); err != nil {
+	name := nameOf(store.Pack, data)
+	if err := st.Put(p.ctx, name, data); err != nil {
 		return err
 	}
-	back, _, err := p.folder.Read("written")
-	if err != nil {
+	back := make([]byte, len(data))
+	if err := st.Get(p.ctx, name, 0, back); interrupted(err) {
 		return err
-	}
-	if !bytes.Equal(data, back) {
-		p.report.add("write", Unfit, "A file that was written and flushed came back with other content.",
-			"do not use this target: it, or what lies between, damages data")
+	} else if err != nil || !bytes.Equal(data, back) {
+		p.report.add("write", Unfit, "A file that was written and flushed has other content when it is read.",
+			"do not use this target: it, or the connection to it, damages data")
 		return nil
 	}
-	p.report.add("write", Good, "A file was written, flushed and read back.", "")
-	return nil
-}
-
-// flush judges by the time that flushes take whether anything is flushed.
-func (p *prober) flush() error {
-	var dirty, clean []time.Duration
-	for i := range flushes {
-		d, c, err := p.folder.Flush(fmt.Sprintf("flush-%d", i), flushSize)
+	listed := false
+	for info, err := range st.List(p.ctx, store.Pack) {
 		if err != nil {
 			return err
 		}
-		dirty, clean = append(dirty, d), append(clean, c)
+		listed = listed || info.Name == name
 	}
-	slices.Sort(dirty)
-	slices.Sort(clean)
-	took := dirty[flushes/2]
-	what := fmt.Sprintf("Flushing 1 MiB took %s, and when there was nothing to flush %s (medians of %d)", short(took),
-		short(clean[flushes/2]), flushes)
-	if p.share {
-		p.flushedFar(took, clean[flushes/2], what)
+	if !listed {
+		p.report.add("write", Unfit, "A file with a name of 64 lower-case hexadecimal digits is listed under another name.",
+			"the target changes names (8.3 names): choose other mount options or another target")
 		return nil
 	}
-	if p.device.Medium == device.Memory {
-		p.report.add("flush", Told, "In memory there is nothing to flush.", "")
-		return nil
-	}
-	if took < instant {
-		p.report.add("flush", Degraded, what+". No device is that fast: flushing does nothing here.",
-			"tidemark reads back the size and the trailer of every pack, but after a power failure at the target the last minutes "+
-				"may be missing or torn: run 'tidemark check' then; mount it without options such as volatile")
-		return nil
-	}
-	remedy := ""
-	if p.device.Medium == device.Remote {
-		remedy = "the time tells nothing about the server's own disk (strict sync of Samba, async of NFS): what is written is read back"
-	}
-	p.report.add("flush", Good, what+fmt.Sprintf(", %s.", human.Megabytes(flushSize/took.Seconds())), remedy)
+	p.report.add("write", Good, "A file was written, flushed, read back and listed under its name.", "")
 	return nil
 }
 
-func short(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return fmt.Sprintf("%d us", d.Microseconds())
-	case d < time.Second:
-		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
-	}
-	return fmt.Sprintf("%.2f s", d.Seconds())
+// version returns a file whose every part names the version it belongs to.
+func version(i int) []byte {
+	return bytes.Repeat(binary.LittleEndian.AppendUint64(nil, uint64(i)), versionSize/8)
 }
 
-// flushNames tries to flush a folder.
-func (p *prober) flushNames() error {
-	err := p.folder.FlushNames()
-	switch {
-	case ends(err):
+// reads counts the results of concurrent reads of a file that is being replaced.
+type reads struct{ all, missing, torn atomic.Uint64 }
+
+// rename replaces a file repeatedly while another store reads it.
+func (p *prober) rename(st store.Store) error {
+	name := store.Name{Kind: store.Lease, ID: "0"}
+	if err := st.Put(p.ctx, name, version(0)); err != nil {
 		return err
-	case err != nil:
-		p.report.add("folder flush", Degraded, fmt.Sprintf("A folder cannot be flushed: %v.", err),
-			"a file that was stored just before a power failure at the target may be missing after it; the next backup finds "+
-				"out, as a snapshot is written last and names only what was there")
-	default:
-		p.report.add("folder flush", Good, "A folder can be flushed, so that names are durable.", "")
 	}
-	return nil
-}
-
-// names tries the names that a repository has.
-func (p *prober) names() error {
-	want := []string{strings.Repeat("0123456789abcdef", 4), local.TempPrefix + strings.Repeat("0f", 12), "packs", "ab"}
-	for _, name := range want {
-		if err := p.folder.Write(name, nil, false); err != nil {
-			if ends(err) {
-				return err
-			}
-			p.report.add("names", Unfit, fmt.Sprintf("%q is refused: %v.", name, err),
-				"a repository needs names of 64 lower-case hexadecimal digits: choose another target, or "+p.otherWay())
-			return nil
-		}
-	}
-	have, err := p.folder.Names()
+	reader, err := p.open(p.name) // st itself keeps its reads apart from its writes
 	if err != nil {
 		return err
 	}
-	capitals := false
-	for _, name := range want {
-		if slices.Contains(have, name) {
+	var seen reads
+	ctx, stop := context.WithCancel(p.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- p.readWhile(ctx, reader, name, &seen) }()
+	done, fault, err := p.replace(st, name)
+	stop()
+	if readErr := <-ended; err == nil {
+		err = readErr
+	}
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("A file was replaced %d times while it was read %s times", done, human.Count(seen.all.Load()))
+	missing := seen.missing.Load()
+	switch {
+	case fault != nil:
+		p.report.add("rename", Unfit, fmt.Sprintf("A rename does not replace the existing file: %v.", fault),
+			"choose other mount options or another target: tidemark gives every file its name by a rename")
+	case seen.torn.Load() > 0:
+		p.report.add("rename", Unfit, fmt.Sprintf("%s; %s reads returned a mixture of two files.", what,
+			human.Count(seen.torn.Load())), "do not use this target: readers may see data that was never written")
+	case missing == 0:
+		p.report.add("rename", Good, what+": it was always there, and always whole.", "")
+	default:
+		result := Degraded
+		if p.share && missing*20 < seen.all.Load() {
+			result = Info // Samba does so now and then
+		}
+		p.report.add("rename", result, fmt.Sprintf("%s: it was always whole, and missing for a moment in %s reads.", what,
+			human.Count(missing)), "only leases are replaced; tidemark lists them repeatedly")
+	}
+	return nil
+}
+
+// replace returns the number of replacements. fault says that a rename does not replace, err is any other failure.
+func (p *prober) replace(st store.Store, name store.Name) (done int, fault, err error) {
+	begin := time.Now()
+	back := make([]byte, len(version(0)))
+	for i := 1; i <= replacements && (i <= 2 || time.Since(begin) < replaceTimeout); i++ {
+		if err := st.Put(p.ctx, name, version(i)); err != nil {
+			if interrupted(err) || errors.Is(err, store.ErrNoSpace) || p.ctx.Err() != nil {
+				return done, nil, err
+			}
+			return done, store.Brief(err), nil
+		}
+		done = i
+		if i%25 != 1 {
 			continue
 		}
-		capitals = p.share && slices.Contains(have, strings.ToUpper(name))
-		if !capitals {
-			p.report.add("names", Unfit, fmt.Sprintf("A file that was called %q is listed under another name.", name),
-				"names are changed on the way (8.3 or upper-case names): choose "+p.otherWay())
+		if err := st.Get(p.ctx, name, 0, back); err != nil {
+			return done, nil, err
+		}
+		if !bytes.Equal(back, version(i)) {
+			return done, errors.New("the old file is still there"), nil
+		}
+	}
+	return done, nil, nil
+}
+
+// readWhile reads a file until ctx ends.
+func (p *prober) readWhile(ctx context.Context, st store.Store, name store.Name, seen *reads) error {
+	data := make([]byte, len(version(0)))
+	for ctx.Err() == nil {
+		if p.share {
+			time.Sleep(sharePause)
+		}
+		err := st.Get(ctx, name, 0, data)
+		if ctx.Err() != nil {
 			return nil
 		}
+		if open := errors.Is(err, store.ErrTemporary) && !errors.Is(err, store.ErrGone); open {
+			continue // the file is open elsewhere, in the moment of a rename
+		}
+		seen.all.Add(1)
+		switch {
+		case errors.Is(err, store.ErrShort),
+			err == nil && !bytes.Equal(data, bytes.Repeat(data[:8], len(data)/8)):
+			seen.torn.Add(1)
+		case errors.Is(err, store.ErrTemporary):
+			return err
+		case err != nil:
+			seen.missing.Add(1)
+		}
 	}
-	if capitals {
-		p.report.add("names", Good, "Names of 64 lower-case hexadecimal digits are kept, and listed in capitals.", "")
-		return nil
-	}
-	p.report.add("names", Good, "Names of 64 lower-case hexadecimal digits are kept and listed as they are.", "")
 	return nil
 }
 
-// foldsCase finds out whether two names that differ in case are one.
-func (p *prober) foldsCase() error {
-	if err := p.folder.Write("folded-case", nil, false); err != nil {
-		return err
+// caseFolding opens the scratch folder by its name in capitals.
+func (p *prober) caseFolding(store.Store) error {
+	st, err := p.open(path.Join(path.Dir(p.name), strings.ToUpper(path.Base(p.name))))
+	if err == nil {
+		_, err = st.Stat(p.ctx, store.Name{Kind: store.Lease, ID: "0"})
 	}
-	_, _, err := p.folder.Read("FOLDED-CASE")
 	switch {
 	case err == nil:
-		p.report.add("case", Told, "Names that differ only in case are one file.", "nothing: all names are lower-case")
-	case ends(err):
-		return err
+		p.report.add("case", Info, "Names that differ only in case are one file.", "nothing: all names are lower-case")
+	case errors.Is(err, store.ErrNotExist) || errors.Is(err, store.ErrGone) && !errors.Is(err, store.ErrTemporary):
+		p.report.add("case", Info, "Names that differ only in case are different files.", "")
 	default:
-		p.report.add("case", Told, "Names that differ only in case are different files.", "")
+		return err
 	}
 	return nil
 }
 
-// otherNames reports which names are refused that a repository does not have.
-func (p *prober) otherNames() error {
-	var refused []string
-	long := 255
-	if p.share {
-		long = 240 // Samba's fruit takes longer names, and cannot remove them
+// clock compares the time stamp of a new file with the clock of this machine.
+func (p *prober) clock(st store.Store) error {
+	name := store.Name{Kind: store.Lease, ID: "1"}
+	before := p.now()
+	if err := st.Put(p.ctx, name, []byte("x")); err != nil {
+		return err
 	}
-	for name, what := range map[string]string{
-		"a:b": ":", "a?b": "?", "a*b": "*", `a"b`: `"`, "a<b": "<", "a|b": "|", `a\b`: `\`, "end.": "a dot at the end",
-		"end\x20": "a blank at the end", "\xff\xfe": "bytes that are not UTF-8", strings.Repeat("n", long): fmt.Sprintf("%d characters", long),
-	} {
-		if err := p.folder.Write(name, nil, false); ends(err) {
-			return err
-		} else if err != nil {
-			refused = append(refused, what)
-		}
+	took := p.now().Sub(before)
+	info, err := st.Stat(p.ctx, name)
+	if err != nil {
+		return err
 	}
-	if len(refused) == 0 {
-		p.report.add("other names", Told, fmt.Sprintf("All kinds of names are taken, up to %d characters.", long), "")
-		return nil
-	}
-	slices.Sort(refused)
-	p.report.add("other names", Told, "Refused in names: "+strings.Join(refused, ", ")+".",
-		"nothing: a repository has no such names; restoring files to this place may not be exact")
-	return nil
-}
-
-// times looks at the clock that stamps files, and how finely.
-func (p *prober) times() error {
-	var fraction uint32 // of a second; the finest digits seen
-	var early, late time.Duration
-	for i := range stamps {
-		name := fmt.Sprintf("time-%d", i)
-		before := p.now()
-		if err := p.folder.Write(name, []byte{1}, true); err != nil {
-			return err
-		}
-		after := p.now()
-		_, st, err := p.folder.Read(name)
-		if err != nil {
-			return err
-		}
-		at := time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))
-		if i == 0 {
-			// The stamp was made between before and after, and may be cut by a time that is not known yet.
-			early, late = at.Sub(after), at.Sub(before)
-		}
-		fraction = finest(fraction, st.Mtime.Nsec)
-	}
-	p.report.add("time stamps", Told, fmt.Sprintf("Files are stamped to %s.", grain(fraction)),
-		"nothing depends on less than a minute")
-	off := early // the least that explains the stamp
-	if late > 0 && early < 0 || late < 0 && late > -2*time.Second {
-		off = 0
-	} else if late < 0 {
-		off = late
-	}
-	if off.Abs() < 2*time.Second {
+	off := info.Modified.Sub(before)
+	if off > -2*time.Second && off < took+2*time.Second { // FAT keeps times to 2 seconds
 		p.report.add("clock", Good, "The target's clock agrees with the one of this machine, to 2 seconds.", "")
 		return nil
 	}
@@ -240,94 +222,71 @@ func (p *prober) times() error {
 		direction = "behind"
 	}
 	what := fmt.Sprintf("The target's clock is %s %s the one of this machine.", off.Abs().Round(time.Second), direction)
-	if off.Abs() < farOff {
+	if off.Abs() < clockTolerance {
 		p.report.add("clock", Good, what, "")
 		return nil
 	}
-	p.report.add("clock", Degraded, what, "set the wrong one right; tidemark judges the presence of other machines by the "+
-		"target's clock alone, so no data is in danger, but snapshots bear the time of this machine")
+	p.report.add("clock", Degraded, what, "correct the wrong clock. No data is in danger: the leases of other machines are "+
+		"judged by the target's clock alone; snapshots bear the time of this machine")
 	return nil
 }
 
-// finest keeps of two fractions the one with more digits.
-func finest(a, b uint32) uint32 {
-	if a == 0 || b != 0 && unit(b) < unit(a) {
-		return b
+// timeFlush decides by the time that flushes take whether a flush does anything.
+func (p *prober) timeFlush(door localfs.IOContext, path string) error {
+	if p.report.Device.Medium == device.Memory {
+		p.report.add("flush", Info, "In memory there is nothing to flush.", "")
+		return nil
 	}
-	return a
-}
-
-// unit is the largest power of ten, in nanoseconds, that a fraction of a second is a multiple of.
-func unit(nsec uint32) uint32 {
-	if nsec == 0 {
-		return 1e9
-	}
-	u := uint32(1)
-	for nsec%(u*10) == 0 {
-		u *= 10
-	}
-	return u
-}
-
-func grain(fraction uint32) string {
-	if fraction == 0 {
-		return "a second or more"
-	}
-	return time.Duration(unit(fraction)).String()
-}
-
-// inodes looks whether a file keeps its number while it is renamed.
-func (p *prober) inodes() error {
-	if err := p.folder.Write("inode-1", []byte("x"), true); err != nil {
-		return err
-	}
-	_, before, err := p.folder.Read("inode-1")
+	dir, err := door.OpenDir(path)
 	if err != nil {
 		return err
 	}
-	if err := p.folder.Rename("inode-1", "inode-2"); err != nil {
-		return err
-	}
-	_, after, err := p.folder.Read("inode-2")
-	if err != nil {
-		return err
-	}
-	const none = "nothing: a repository is not compared by inode numbers; back up files that lie here with --ignore-inode"
-	switch {
-	case before.Ino != after.Ino:
-		p.report.add("inodes", Told, "A file gets another inode number when it is renamed.", none)
-	case !p.stable:
-		p.report.add("inodes", Told, "This type of file system may give other inode numbers each time it is mounted.", none)
-	default:
-		p.report.add("inodes", Told, "Files keep their inode numbers.", "")
-	}
-	return nil
-}
-
-// locks reports whether byte ranges can be locked.
-func (p *prober) locks() error {
-	err := p.lock()
-	if ends(err) {
-		return err
-	}
-	what := "Byte ranges of files can be locked."
-	if err != nil {
-		what = fmt.Sprintf("Byte ranges of files cannot be locked: %v.", err)
-	}
-	p.report.add("locks", Told, what, "nothing: tidemark locks nothing")
-	return nil
-}
-
-func (r *room) lock() error {
-	if err := r.Write("lock", []byte("x"), false); err != nil {
-		return err
-	}
-	return r.do(iopolicy.Op{Kind: iopolicy.Metadata}, func() error {
-		f, err := os.OpenFile(filepath.Join(r.path, "lock"), os.O_RDWR, 0)
-		if err != nil {
+	defer dir.Release()
+	took := make([]time.Duration, flushes)
+	for i := range took {
+		if took[i], err = flushOne(dir, fmt.Sprintf("flush-%d", i)); err != nil {
 			return err
 		}
-		defer f.Close()
-		return withDescriptor(f, lockRange)
-	})
+	}
+	slices.Sort(took)
+	p.judgeFlush(took[flushes/2])
+	return nil
+}
+
+func flushOne(dir *localfs.Dir, name string) (took time.Duration, err error) {
+	f, err := dir.CreateFile(name)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err = f.WriteAt(noise(1, flushSize), 0); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	err = f.Sync()
+	return time.Since(begin), err
+}
+
+func (p *prober) judgeFlush(median time.Duration) {
+	what := fmt.Sprintf("Flushing 1 MiB took %s (median of %d)", median.Round(time.Microsecond), flushes)
+	switch {
+	case median < instant:
+		p.report.add("flush", Degraded, what+". No device is that fast: flushing does nothing here.",
+			"after a power failure at the target the last minutes may be missing or torn: run 'tidemark check' then, and mount "+
+				"it without options such as volatile")
+	case p.report.Device.Medium == device.Remote:
+		p.report.add("flush", Good, what+".", serverFlush)
+	default:
+		p.report.add("flush", Good, fmt.Sprintf("%s, %s.", what, human.Megabytes(flushSize/median.Seconds())), "")
+	}
+}
+
+// serverFlush is what to know about flushes on a server.
+const serverFlush = "whether the server's disk flushes cannot be seen from here: set 'strict sync = yes' on Samba, and do not " +
+	"export by NFS with async"
+
+// shareFlush reports that the server acknowledged the flushes of the probes before.
+func (p *prober) shareFlush() error {
+	p.report.add("flush", Info, "The server acknowledges flushes.", serverFlush)
+	return nil
 }

@@ -3,29 +3,29 @@ package target
 import (
 	"strings"
 
-	"github.com/tidemark-backup/tidemark/internal/device"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
-// Result is how a probe ended.
+// Result is the outcome of a probe.
 type Result string
 
-// The results, the worst last.
+// The results, worst last.
 const (
-	Good     Result = "ok"       // as it should be
-	Told     Result = "info"     // a property that nothing depends on
-	Degraded Result = "degraded" // not as it should be, and tidemark copes with it
+	Good     Result = "ok"
+	Info     Result = "info"     // nothing depends on it
+	Degraded Result = "degraded" // weaker than it should be; tidemark works around it
 	Unfit    Result = "unfit"    // a repository cannot be kept here
 )
 
-// Probe is one thing that was tried.
+// Probe is one property that was tested.
 type Probe struct {
 	Name     string // one or two words
 	Result   Result
-	Evidence string // what was seen, a sentence
-	Remedy   string // what tidemark does about it, or what the user can do; "" where nothing is to be done
+	Evidence string // what was observed, a sentence
+	Remedy   string // what tidemark does about it, or what the user can do; "": nothing
 }
 
-// Verdict is what all probes say together.
+// Verdict is the result of all probes.
 type Verdict string
 
 // The verdicts.
@@ -35,7 +35,7 @@ const (
 	IsUnfit    Verdict = "unfit"
 )
 
-// Report is what is known of a folder after it was probed.
+// Report describes a probed folder.
 type Report struct {
 	Path     string // absolute
 	Device   device.Info
@@ -43,7 +43,7 @@ type Report struct {
 	Probes   []Probe
 }
 
-// Verdict is that of the worst probe.
+// Verdict returns that of the worst probe.
 func (r *Report) Verdict() Verdict {
 	verdict := Safe
 	for _, p := range r.Probes {
@@ -57,7 +57,7 @@ func (r *Report) Verdict() Verdict {
 	return verdict
 }
 
-// Because are the probes that the verdict rests on; none if it is safe.
+// Because returns the probes that decide the verdict; none if it is safe.
 func (r *Report) Because() []Probe {
 	want := map[Verdict]Result{IsDegraded: Degraded, IsUnfit: Unfit}[r.Verdict()]
 	var all []Probe
@@ -69,7 +69,7 @@ func (r *Report) Because() []Probe {
 	return all
 }
 
-// Sentence is the verdict in words: "safe", or "degraded because of flush, clock".
+// Sentence returns the verdict in words: "safe", or "degraded because of flush, clock".
 func (r *Report) Sentence() string {
 	var names []string
 	for _, p := range r.Because() {

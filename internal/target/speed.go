@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
+	"path/filepath"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -15,21 +16,22 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// What is written, as macOS' backupd does before each backup.
+// The same files as macOS' backupd writes before each backup.
 const (
 	largeSize  = 50_000_000
 	smallSize  = 4 << 10
 	smallFiles = 500
-	// atOnce is how many small files are under way at a time: enough to fill a line of 15 ms, and few enough for a disk.
-	atOnce = 64
+	// parallel is how many small files are written at a time: enough for a round trip of 15 ms, few enough for a disk.
+	parallel = 64
 )
 
-// Speed is how fast a place took files. Each was durable, by the word of the place, when it counted as written.
+// Speed is how fast a target takes files. A file counts as written when the target acknowledged its flush.
 type Speed struct {
-	Path  string // what the check is said to be about
+	Path  string // as given by the user
 	Large Burst
 	Small Burst
 }
@@ -41,7 +43,7 @@ type Burst struct {
 	Elapsed time.Duration
 }
 
-// Rate is in bytes per second.
+// Rate returns bytes per second.
 func (b Burst) Rate() float64 {
 	if b.Elapsed <= 0 {
 		return 0
@@ -49,7 +51,7 @@ func (b Burst) Rate() float64 {
 	return float64(b.Files) * float64(b.Size) / b.Elapsed.Seconds()
 }
 
-// Lines are those that backupd writes into the log.
+// Lines returns the lines that backupd writes to its log.
 func (s *Speed) Lines() []string {
 	return []string{
 		fmt.Sprintf("Checking destination IO performance at %q", s.Path),
@@ -60,40 +62,55 @@ func (s *Speed) Lines() []string {
 	}
 }
 
-// MeasureFolder measures an existing folder through the store that backups use. What it writes is gone when it returns,
-// also when ctx ends. Needs 50 MB of memory and a little more of space; a full target is store.ErrNoSpace.
+// MeasureFolder measures an existing folder through the store that backups use, in a scratch folder that is removed
+// afterwards. It needs 50 MB of memory and of disk space; a full target is store.ErrNoSpace.
 func MeasureFolder(ctx context.Context, path string, pass *iopolicy.Pass) (*Speed, error) {
-	door := localfs.Door{Ctx: ctx, Pass: pass}
-	parent, err := openFolder(door, path)
-	if err != nil {
-		return nil, fmt.Errorf("check destination %s: %w", path, err)
-	}
-	defer parent.Release()
 	var speed *Speed
-	err = inside(door, parent, path, func(r *room) error {
-		st, err := local.Open(r.path, pass)
-		if err != nil {
+	dir, err := openFolder(localfs.IOContext{Ctx: ctx, Pass: pass}, path)
+	if err == nil {
+		dir.Release()
+		err = local.Scratch(ctx, path, pass, func(name string) error {
+			st, err := local.Open(filepath.Join(path, name), pass)
+			if err == nil {
+				speed, err = measure(ctx, st, path)
+			}
 			return err
-		}
-		speed, err = measure(ctx, st, path)
-		return err
-	})
-	if stop := context.Cause(ctx); err != nil && stop != nil && !errors.Is(err, stop) {
-		err = errors.Join(stop, err)
+		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("check destination %s: %w", path, err)
+		return nil, fmt.Errorf("check destination %s: %w", path, withCause(ctx, err))
 	}
 	return speed, nil
 }
 
-// measure measures a store that holds nothing yet, in a folder that is removed afterwards; never the repository itself,
-// whose readers would find what is written. path is what the place is called.
+// MeasureShare is MeasureFolder for a Store on a share.
+func MeasureShare(ctx context.Context, st *smb.Store) (*Speed, error) {
+	var speed *Speed
+	err := st.Scratch(ctx, func(name string, open func(string) store.Store) (err error) {
+		speed, err = measure(ctx, open(name), st.Location())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("check destination: %w", withCause(ctx, err))
+	}
+	return speed, nil
+}
+
+// withCause adds the cause of the end of ctx to err.
+func withCause(ctx context.Context, err error) error {
+	if stop := context.Cause(ctx); stop != nil && !errors.Is(err, stop) {
+		return errors.Join(stop, err)
+	}
+	return err
+}
+
+// measure measures an empty store. It must not be the repository, whose readers would find the files. path is the name
+// in the result.
 func measure(ctx context.Context, st store.Store, path string) (*Speed, error) {
 	speed, err := timed(ctx, st, path)
 	if errors.Is(err, store.ErrNoSpace) {
 		return nil, &store.Problem{
-			What: "there is not enough space to measure with", Do: "free 60 MB or more, or do without measuring",
+			What: "there is not enough space to measure with", Do: "free 60 MB or more, or skip the measurement",
 			Kinds: []error{store.ErrNoSpace},
 		}
 	}
@@ -107,7 +124,7 @@ func timed(ctx context.Context, st store.Store, path string) (*Speed, error) {
 	data := make([]byte, largeSize)
 	_, _ = mathrand.NewChaCha8(seed).Read(data) // never fails
 	large := nameOf(store.Pack, data)
-	// A first file makes the folders, which are there when a backup begins.
+	// The first file creates the folders, which exist when a backup begins.
 	if err := st.Put(ctx, store.Name{Kind: store.Lease, ID: "0"}, nil); err != nil {
 		return nil, err
 	}
@@ -121,7 +138,7 @@ func timed(ctx context.Context, st store.Store, path string) (*Speed, error) {
 		names[i] = nameOf(store.Lease, data[i*smallSize:][:smallSize])
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(parallel)
 	begin = time.Now()
 	for i, name := range names {
 		group.Go(func() error { return st.Put(groupCtx, name, data[i*smallSize:][:smallSize]) })
@@ -133,7 +150,7 @@ func timed(ctx context.Context, st store.Store, path string) (*Speed, error) {
 	return speed, nil
 }
 
-// nameOf is the name by which a store can prove what it holds.
+// nameOf returns the name that stored data has.
 func nameOf(kind store.Kind, data []byte) store.Name {
 	sum := blake3.Sum256(data)
 	return store.Name{Kind: kind, ID: hex.EncodeToString(sum[:])}

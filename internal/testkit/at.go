@@ -50,8 +50,8 @@ func readLink(dir int, name string) (string, error) {
 	}
 }
 
-// collectXattrs reads all attributes through list and get, which are the system calls on one object. Where the file
-// system has none, there are none.
+// collectXattrs reads all attributes through list and get, which are the system calls on one object. A file system
+// without attributes yields none.
 func collectXattrs(list func([]byte) (int, error), get func(string, []byte) (int, error)) (map[string]string, error) {
 	keys, err := grow(list)
 	if err == unix.ENOTSUP || err == unix.EOPNOTSUPP || len(keys) == 0 && err == nil {
@@ -91,7 +91,7 @@ func grow(read func([]byte) (int, error)) ([]byte, error) {
 	}
 }
 
-// shorten makes a path fit a line, keeping both ends, and quotes what is not printable.
+// shorten shortens a path to a line, keeping both ends, and quotes unprintable characters.
 func shorten(path string) string {
 	const limit = 160
 	if len(path) > limit {

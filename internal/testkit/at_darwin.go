@@ -12,11 +12,11 @@ const (
 // lockingFlags keep an object from being changed or removed; the last two are the super-user's variants.
 const lockingFlags = FlagImmutable | FlagAppend | 0x20000 | 0x40000
 
-// settableFlags are those that say nothing about how the file system keeps the object; the last three are opaque,
+// settableFlags are the flags that are independent of how the file system stores the object; the last three are opaque,
 // hidden and archived.
 const settableFlags = lockingFlags | FlagNoDump | 0x8 | 0x8000 | 0x10000
 
-// makeNode has no variant relative to a directory here, so it takes the path, which has to be short enough.
+// makeNode uses the path, which must be short enough: macOS has no variant relative to a directory.
 func makeNode(_ int, path, _ string, kind uint32, rdev uint64) error {
 	switch kind {
 	case unix.S_IFIFO:
@@ -32,7 +32,7 @@ func makeNode(_ int, path, _ string, kind uint32, rdev uint64) error {
 	return unix.Mknod(path, kind|0o600, int(rdev))
 }
 
-// openItself opens the object that name stands for, a symlink too.
+// openItself opens the object of that name, even a symlink.
 func openItself(dir int, name string) (int, error) {
 	return unix.Openat(dir, name, unix.O_RDONLY|unix.O_SYMLINK|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }

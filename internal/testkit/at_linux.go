@@ -13,9 +13,9 @@ const (
 	FlagNoDump    = 0x40
 )
 
-// settableFlags are the inode flags a user can set; the others tell how the file system lays the object out. In the
-// order of linux/fs.h: SECRM UNRM COMPR SYNC IMMUTABLE APPEND NODUMP NOATIME, JOURNAL_DATA NOTAIL DIRSYNC TOPDIR, NOCOW,
-// PROJINHERIT CASEFOLD.
+// settableFlags are the inode flags a user can set; the others describe how the file system stores the object. In the
+// order of linux/fs.h: SECRM UNRM COMPR SYNC IMMUTABLE APPEND NODUMP NOATIME, JOURNAL_DATA NOTAIL DIRSYNC TOPDIR,
+// NOCOW, PROJINHERIT CASEFOLD.
 const settableFlags = 0xff | 0x3c000 | 0x800000 | 0x60000000
 
 // lockingFlags keep an object from being changed or removed.
@@ -61,7 +61,7 @@ func addFlags(dir int, name string, flags uint32) error {
 
 func clearFlags(dir int, name string, st *unix.Stat_t) error {
 	if flags, err := readFlags(dir, name, st); err != nil || flags&lockingFlags == 0 {
-		return nil // what cannot be opened by its owner has no flags that only root can set
+		return nil // only root could set flags on an object that its owner cannot open
 	}
 	return changeFlags(dir, name, func(old uint32) uint32 { return old &^ lockingFlags })
 }

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Aspect is a set of things that Compare looks at.
+// Aspect is a set of properties that Compare compares.
 type Aspect uint32
 
 // The aspects of an entry. Its existence, its type and the target of a symlink are always compared.
 const (
 	AspectContent   Aspect = 1 << iota // size and every byte of a file
-	AspectMode                         // 12 bits; not of symlinks, whose mode means nothing
+	AspectMode                         // 12 bits; not of symlinks, whose mode has no effect
 	AspectOwner                        // user and group number
-	AspectMtime                        // in nanoseconds, of everything but directories
+	AspectMtime                        // in nanoseconds, except of directories
 	AspectDirMtime                     // in nanoseconds, of directories
 	AspectXattrs                       // names and values, ACLs among them
-	AspectHardlinks                    // which names stand for one object
+	AspectHardlinks                    // the groups of names of one object
 	AspectSparse                       // space taken on disk, roughly
 	AspectFlags                        // inode flags a user can set, of files and directories
 	AspectDevice                       // major and minor number
@@ -30,13 +30,13 @@ const (
 // CompareOptions narrows a comparison. The zero value compares everything.
 type CompareOptions struct {
 	Ignore      Aspect
-	IgnoreXattr func(name string) bool // attributes that one of the file systems makes up by itself
+	IgnoreXattr func(name string) bool // attributes that one of the file systems generates
 	Limit       int                    // stop after this many differences; 0 stands for 1000
 }
 
-// Compare compares the trees below the directories a and b, the two directories' own attributes included, and returns
-// one readable line per difference; none means equal. What cannot be read is a difference, too, unless it is unreadable
-// in both. Symlinks are never followed, and paths may be of any length.
+// Compare compares the trees below the directories a and b, including the two directories' own attributes. It returns
+// one readable line per difference; none means equal. An unreadable object is a difference, too, unless it is
+// unreadable in both. Symlinks are never followed, and paths may be of any length.
 func Compare(ctx context.Context, a, b string, opt CompareOptions) []string {
 	if opt.Limit == 0 {
 		opt.Limit = 1000
@@ -57,7 +57,7 @@ func Compare(ctx context.Context, a, b string, opt CompareOptions) []string {
 
 type object struct{ dev, ino uint64 }
 
-// comparison walks two trees in step. Pairs are always [a, b].
+// comparison walks two trees in parallel. Pairs are always [a, b].
 type comparison struct {
 	ctx   context.Context
 	opt   CompareOptions
@@ -75,7 +75,7 @@ func (c *comparison) differ(path, format string, args ...any) {
 	}
 }
 
-// fail reports errors of the two sides, and whether there were any.
+// fail reports errors of the two sides, and returns whether there were any.
 func (c *comparison) fail(path, what string, errs [2]error) bool {
 	if errs[0] == nil && errs[1] == nil {
 		return false
@@ -164,7 +164,7 @@ func closeAll(fds [2]int, errs [2]error) {
 	}
 }
 
-// stats compares what a stat tells.
+// stats compares the fields of a stat.
 func (c *comparison) stats(path string, kind uint32, st [2]*unix.Stat_t) {
 	a, b := st[0], st[1]
 	if c.looksAt(AspectMode) && kind != unix.S_IFLNK && a.Mode&0o7777 != b.Mode&0o7777 {
@@ -186,14 +186,14 @@ func (c *comparison) stats(path string, kind uint32, st [2]*unix.Stat_t) {
 	}
 	if kind == unix.S_IFREG && c.looksAt(AspectSparse) {
 		used := [2]int64{a.Blocks * 512, b.Blocks * 512}
-		// A file system rounds and keeps its own records: an eighth and 128 KiB may differ.
+		// A file system rounds and stores its own metadata: an eighth and 128 KiB may differ.
 		if allowed := min(used[0], used[1])/8 + 128<<10; max(used[0], used[1])-min(used[0], used[1]) > allowed {
 			c.differ(path, "sparse: takes %d bytes on disk, %d", used[0], used[1])
 		}
 	}
 }
 
-// hardlinks compares the groups of names of one object: in both trees the first name in the order of the walk is equal.
+// hardlinks compares the groups of names of one object: the first name in walk order must be equal in both trees.
 func (c *comparison) hardlinks(path string, kind uint32, st [2]*unix.Stat_t) {
 	if kind == unix.S_IFDIR || !c.looksAt(AspectHardlinks) {
 		return

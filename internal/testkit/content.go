@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// content compares the bytes of two files. What is a hole in both is passed over, so that a huge sparse file costs no
-// more than its data.
+// content compares the bytes of two files. It skips holes common to both, so that a huge sparse file costs only the
+// time for its data.
 func (c *comparison) content(dirs [2]int, path, name string, st [2]*unix.Stat_t) {
 	if !c.looksAt(AspectContent) {
 		return
@@ -70,8 +70,8 @@ func firstDifference(ctx context.Context, files [2]*os.File, size int64) (int64,
 	return -1, nil
 }
 
-// nextData returns where data begins at or after at: at itself where the file system does not tell, and the largest
-// number where nothing but a hole follows.
+// nextData returns the offset of the first data at or after at. It is at itself where the file system has no SEEK_DATA,
+// and the largest number where only a hole follows.
 func nextData(f *os.File, at int64) int64 {
 	off, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 	switch err {

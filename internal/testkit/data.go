@@ -10,7 +10,7 @@ func Noise(seed uint64, n int) []byte {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	p := make([]byte, n)
-	_, _ = rand.NewChaCha8(key).Read(p) // it never fails
+	_, _ = rand.NewChaCha8(key).Read(p) // never fails
 	return p
 }
 

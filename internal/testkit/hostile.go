@@ -13,15 +13,16 @@ import (
 type HostileOptions struct {
 	Entries    int   // in one directory: 10 000
 	Depth      int   // levels of directories: 200
-	SparseSize int64 // bytes of the sparse file, of which 1 MiB is data: 10 GiB
+	SparseSize int64 // length of the sparse file in bytes, with 1 MiB of data: 10 GiB
 }
 
-// BeyondPathMax is the directory of the hostile tree whose paths no system call takes whole; a tool that works with
-// paths has to leave it out.
+// BeyondPathMax is the directory of the hostile tree whose full paths exceed the limit of system calls; a tool that
+// works with paths has to leave it out.
 const BeyondPathMax = "beyond path max"
 
-// Hostile makes a tree of everything a file system can hold to embarrass a backup program, in root, which should lie in
-// a TempDir. What the file system or the user's rights refused is no failure: it is logged and returned, a line each.
+// Hostile makes a tree of all objects that are difficult for a backup program, in root, which should lie in a TempDir.
+// An object that the file system or the user's rights do not permit is no failure: it is logged and returned, a line
+// each.
 func Hostile(t testing.TB, root string, opt HostileOptions) []string {
 	t.Helper()
 	if opt.Entries == 0 {

@@ -12,8 +12,8 @@ import (
 )
 
 // NoLeaks makes the test fail if goroutines or descriptors that it opened are left at its end. Call it first, so that
-// it looks last, after every other cleanup. Goroutines that are about to end are given a minute. It cannot serve tests
-// that run in parallel with others: theirs would be counted.
+// its cleanup runs last. Goroutines have a minute to end. It cannot be used in parallel tests: it would count the
+// resources of the others.
 func NoLeaks(t testing.TB) {
 	t.Helper()
 	noLeaks(t, time.Minute)
@@ -29,7 +29,7 @@ func noLeaks(t testing.TB, patience time.Duration) {
 	})
 }
 
-// inventory is what a process holds: goroutines by number, descriptors by number and what they stand for.
+// inventory lists the resources of a process: goroutines by number, descriptors by number and target.
 type inventory struct {
 	goroutines map[string]string // stack by "goroutine 7"
 	files      map[string]string // target by descriptor
@@ -39,7 +39,7 @@ func takeInventory() inventory {
 	return inventory{goroutines: goroutines(), files: openFiles()}
 }
 
-// leaks describes what is held now and was not held in before. It looks again until nothing is left or patience ends.
+// leaks describes the resources held now but not in before. It polls until none is left or patience ends.
 func (before inventory) leaks(patience time.Duration) []string {
 	for wait, deadline := time.Millisecond, time.Now().Add(patience); ; wait = min(2*wait, 100*time.Millisecond) {
 		now := takeInventory()
@@ -61,7 +61,7 @@ func (before inventory) leaks(patience time.Duration) []string {
 	}
 }
 
-// goroutines returns the stacks of all goroutines but the caller's and those of the runtime and the testing package.
+// goroutines returns the stacks of all goroutines except the caller's and those of the runtime and the testing package.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
 	for {
@@ -83,8 +83,8 @@ func goroutines() map[string]string {
 	return all
 }
 
-// openFiles returns what each open descriptor stands for. The runtime's own, for polling, are left out: it opens them
-// when they are first needed.
+// openFiles returns the target of each open descriptor. It leaves out the runtime's own for polling, which are opened
+// at first use.
 func openFiles() map[string]string {
 	dir := "/proc/self/fd"
 	if runtime.GOOS == "darwin" {
@@ -99,7 +99,7 @@ func openFiles() map[string]string {
 		target, err := os.Readlink(dir + "/" + e.Name())
 		if err != nil {
 			if _, err := os.Lstat(dir + "/" + e.Name()); err != nil {
-				continue // the directory just read
+				continue // the directory that is being read
 			}
 			target = "open"
 		}

@@ -4,5 +4,5 @@ package testkit
 
 import "testing"
 
-// RunWithOwnMounts is m.Run: only on Linux has a process mounts of its own.
+// RunWithOwnMounts is m.Run: mount namespaces exist on Linux only.
 func RunWithOwnMounts(m *testing.M) (code int) { return m.Run() }

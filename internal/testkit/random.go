@@ -9,9 +9,9 @@ import (
 )
 
 // Random returns a tree of about size entries, the same for the same seed: nested directories, files of many sizes with
-// repeated and shared content, holes, symlinks, fifos, hard links, odd names, modes and times, and user attributes.
-// Any user can write and read it: owners, devices and unreadable modes are left to Hostile. withXattrs says whether the
-// file system it is meant for keeps user attributes.
+// repeated and shared content, holes, symlinks, FIFOs, hard links, odd names, modes and times, and user attributes. Any
+// user can write and read it: owners, devices and unreadable modes are left to Hostile. withXattrs is whether the
+// target file system keeps user attributes.
 func Random(seed uint64, size int, withXattrs bool) Dir {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0x7472_6565)), left: size, xattrs: withXattrs}
 	return g.dir("", 0)
@@ -21,8 +21,8 @@ type generator struct {
 	r      *rand.Rand
 	left   int
 	xattrs bool
-	files  []string // paths that a hard link may name
-	shared [][]byte // contents that may be used again
+	files  []string // paths that a hard link may have as target
+	shared [][]byte // contents that may be reused
 }
 
 func (g *generator) dir(path string, depth int) Dir {

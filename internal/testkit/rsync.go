@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// RSyncCompare lets rsync say what it would change to make the tree b like a, by checksum and with ACLs, xattrs and
-// hard links: one line each, its complaints included; none means equal. The test is skipped where rsync is missing.
-// exclude holds rsync patterns, anchored at the roots by a leading slash; rsync cannot reach beyond PATH_MAX.
+// RSyncCompare returns what rsync would change to make the tree b like a, by checksum and with ACLs, xattrs and hard
+// links: one line each, with its error messages; none means equal. The test is skipped where rsync is missing. exclude
+// holds rsync patterns, anchored at the roots by a leading slash; rsync cannot reach beyond PATH_MAX.
 func RSyncCompare(t testing.TB, a, b string, exclude ...string) []string {
 	t.Helper()
 	program := RequireTool(t, "rsync")

@@ -1,13 +1,14 @@
-// Package testkit is what the tests of all rooms share: trees written from a literal, random trees, a hostile tree, an
-// exact comparison of two trees, data of known compressibility, and a check for leaks. Only tests import it.
+// Package testkit is shared by the tests of all packages: trees written from a literal, random trees, a hostile tree,
+// an exact comparison of two trees, data of known compressibility, and a check for leaks. Only tests import it.
 //
-// It refuses to know the rest of the program: above all the comparison reads the disk with code of its own, so that an
-// error in internal/localfs cannot hide itself.
+// It does not use the rest of the program. In particular, the comparison reads the disk with code of its own, so that
+// it detects errors in internal/localfs.
 package testkit
 
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +30,24 @@ func RequireTool(t testing.TB, name string) string {
 	return path
 }
 
+// longVariable makes Rounds select the long run.
+const longVariable = "TIDEMARK_LONG_TESTS"
+
+// Rounds returns the number of repetitions of a test, or its step size: in a short run (-short), by default, and in a
+// long run, which TIDEMARK_LONG_TESTS=1 selects, as in .ci/run.
+func Rounds(short, usual, long int) int {
+	switch {
+	case testing.Short():
+		return short
+	case Long():
+		return long
+	}
+	return usual
+}
+
+// Long reports whether this is a long run.
+func Long() bool { return os.Getenv(longVariable) != "" && !testing.Short() }
+
 // TempDir is t.TempDir for trees that resist deletion: before the removal, flags such as immutable are cleared and
 // directories made writable.
 func TempDir(t testing.TB) string {
@@ -41,3 +60,38 @@ func TempDir(t testing.TB) string {
 	})
 	return dir
 }
+
+// RamDir is a TempDir in memory where the system has one (/dev/shm): tests that make thousands of small files would
+// wait for the journal of a disk. Every user may enter it.
+func RamDir(t testing.TB) string {
+	t.Helper()
+	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
+		return TempDir(t)
+	}
+	dir, err := os.MkdirTemp(memory, "tidemark-test-")
+	if err != nil {
+		return TempDir(t)
+	}
+	t.Cleanup(func() {
+		_ = Unlock(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("remove %s: %v", dir, err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// RamDirBeside is another directory on the same kind of file system as dir, a RamDir or a TempDir.
+func RamDirBeside(t testing.TB, dir string) string {
+	t.Helper()
+	if strings.HasPrefix(dir, memory) {
+		return RamDir(t)
+	}
+	return TempDir(t)
+}
+
+// memory is the in-memory file system of Linux.
+const memory = "/dev/shm"

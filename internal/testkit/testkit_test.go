@@ -198,7 +198,7 @@ func TestLeaksAreFound(t *testing.T) {
 	require.NoError(t, err)
 	found := before.leaks(0)
 	require.Len(t, found, 2)
-	require.Contains(t, found[0], "TestLeaksAreFound", "the stack names the culprit")
+	require.Contains(t, found[0], "TestLeaksAreFound", "the stack names the cause")
 	require.Contains(t, found[1], "descriptor ")
 	if runtime.GOOS == "linux" {
 		require.Contains(t, found[1], "testkit_test.go")

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Entry is anything that can stand in a directory: File, Sparse, Dir, Symlink, Fifo, Socket, Device, Hardlink, or one
-// of these With attributes.
+// Entry is an entry of a directory: File, Sparse, Dir, Symlink, Fifo, Socket, Device, Hardlink, or one of these With
+// attributes.
 type Entry interface{ entry() }
 
 // Dir is a directory, or a whole tree: entries by name. Names are bytes, without '/'.
 type Dir map[string]Entry
 
-// File is a regular file. The attributes that tests need most stand beside its content; With sets the others.
+// File is a regular file, with the attributes that tests need most; With sets the others.
 type File struct {
 	Data  []byte
 	Mode  uint32    // as in With
@@ -27,13 +27,13 @@ type Sparse struct {
 	Data map[int64][]byte
 }
 
-// Symlink is a symbolic link; its target is stored as it is.
+// Symlink is a symbolic link; its target is stored unchanged.
 type Symlink struct{ Target string }
 
 // Fifo is a named pipe.
 type Fifo struct{}
 
-// Socket is a socket nobody listens on.
+// Socket is a socket without a listener.
 type Socket struct{}
 
 // Device is a character or block device; only root can make one.
@@ -48,10 +48,10 @@ type Hardlink struct{ To string }
 // Owner is a user and a group by number.
 type Owner struct{ UID, GID uint32 }
 
-// ModeNone is the mode 0000, which a zero Mode cannot mean.
+// ModeNone is the mode 0000, because a zero Mode means the default.
 const ModeNone uint32 = 1 << 31
 
-// With gives an entry attributes. What is zero is left to the file system, except that the mode of a File, Sparse or
+// With gives an entry attributes. Zero fields are left to the file system, except that the mode of a File, Sparse or
 // Dir is then 0644 or 0755 whatever the umask.
 type With struct {
 	Of     Entry  // not a With
@@ -72,8 +72,8 @@ func (Device) entry()   {}
 func (Hardlink) entry() {}
 func (With) entry()     {}
 
-// Write makes tree in the directory root, which is created if it is missing. Anything that cannot be made or set fails
-// the test. If tree has flags or unusual modes, root should lie in a TempDir, which can remove them.
+// Write makes tree in the directory root, which is created if it is missing. Any failure fails the test. If tree has
+// flags or unusual modes, root should lie in a TempDir, which can remove them.
 func Write(t testing.TB, root string, tree Dir) {
 	t.Helper()
 	refused, err := write(root, tree)

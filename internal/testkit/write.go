@@ -21,7 +21,7 @@ type writer struct {
 	missing map[string]bool // paths of objects that could not be made: their attributes are not tried
 }
 
-// write makes tree below root. What the file system refused to make or to set is returned as readable lines.
+// write makes tree below root. It returns a readable line for each object or attribute that the file system refused.
 func write(root string, tree Dir) ([]string, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, err
@@ -44,13 +44,13 @@ func (w *writer) refuse(path, what string, err error) {
 	}
 }
 
-// made notes an object that could not be made.
+// made records an object that could not be made.
 func (w *writer) made(path, what string, err error) {
 	w.refuse(path, what, err)
 	w.missing[path] = err != nil
 }
 
-// each calls pass for the entries of d in the order of their names; passes descend on their own.
+// each calls pass for the entries of d in the order of their names; each pass descends itself.
 func (w *writer) each(dir int, path string, d Dir, pass func(dir int, path, name string, e Entry)) {
 	for _, name := range slices.Sorted(maps.Keys(d)) {
 		if below := path + "/" + name; !w.missing[below] {
@@ -125,8 +125,8 @@ func (w *writer) linkTo(target string, dir int, name string) error {
 	return unix.Linkat(from, steps[len(steps)-1], dir, name, 0)
 }
 
-// decorate sets attributes in the order in which none undoes another: a change of owner clears setuid bits and
-// capabilities, writing an attribute needs a mode that allows it, and an immutable object takes no time.
+// decorate sets attributes in an order in which none undoes another: a change of owner clears setuid bits and
+// capabilities, writing an attribute needs a mode that allows it, and times cannot be set on an immutable object.
 func (w *writer) decorate(dir int, path, name string, e Entry) {
 	bare, with := attributes(e)
 	if d, ok := bare.(Dir); ok {
@@ -166,8 +166,8 @@ func writeFile(dir int, name string, size int64, data map[int64][]byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Unlock clears the flags and modes that keep a tree from being changed or removed. It looks at no path longer than
-// root itself.
+// Unlock clears the flags and modes that keep a tree from being changed or removed. It uses no path longer than root
+// itself.
 func Unlock(root string) error {
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A window ends when enough was seen to be compared with others: some packs' worth of work, or some seconds of a slow
-// run. Within less than half a second the units in which work is counted, a mebibyte each, are too coarse. That processors
-// are busy shows in a second: ten periods of a quota.
+// A window ends when it can be compared with others: after some packs of work, or some seconds of a slow run. Below
+// half a second the unit of work, one mebibyte, is too coarse. Busy processors show in a second: ten periods of a
+// quota.
 const (
 	windowLeast = 500 * time.Millisecond
 	windowBusy  = time.Second
@@ -15,22 +15,22 @@ const (
 	windowWork  = 64 << 20
 )
 
-// Counters only grow.
+// Counters never decrease.
 type Counters struct {
 	Work    int64         // see Sample
 	Starved time.Duration // of all compressors together
 	Blocked time.Duration
-	Busy    time.Duration // of all processors that the program may use, divided by how many these are
+	Busy    time.Duration // of the available processors, divided by their number
 }
 
-// Plant is what a tuner drives. Its methods are called by one goroutine.
+// Plant is the system that a tuner controls. One goroutine calls its methods.
 type Plant interface {
 	Counters() Counters
-	// Apply puts a setting in force, and is told what was seen last; nothing, at the start.
+	// Apply applies a setting; seen is the last sample, zero at the start.
 	Apply(s Setting, seen Sample)
 }
 
-// Follow has t drive a plant until ctx ends. Where nothing may change it returns at once.
+// Follow lets t control a plant until ctx ends. If the bounds fix every value, it returns at once.
 func Follow(ctx context.Context, t *Tuner, p Plant) {
 	if t.bounds.Least == t.bounds.Most {
 		return
@@ -63,7 +63,7 @@ func (s *Sample) enough() bool {
 	return s.Elapsed >= windowMost || s.Work >= windowWork || s.Elapsed >= windowBusy && s.saturated()
 }
 
-// since returns what happened during the time since an earlier look.
+// since returns the sample of the time since earlier counters.
 func (c *Counters) since(before *Counters, took time.Duration, compressors int) Sample {
 	share := func(d time.Duration, of int) float64 { return min(max(d.Seconds()/(took.Seconds()*float64(of)), 0), 1) }
 	return Sample{

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// live is a plant whose counters go with the clock.
+// live is a plant. Its counters grow with the clock.
 type live struct {
 	plant
 	at      time.Time
@@ -54,8 +54,8 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestBusyProcessorsSoon: a processor that is a fraction of one is found out in three seconds, not in three times the time
-// that 64 MiB take it.
+// TestBusyProcessorsSoon: a processor that is a fraction of one is found out in three seconds, not in three times the
+// time that 64 MiB take it.
 func TestBusyProcessorsSoon(t *testing.T) {
 	for after, want := range map[time.Duration]int{2900 * time.Millisecond: 2, 3100 * time.Millisecond: 1} {
 		synctest.Test(t, func(t *testing.T) {

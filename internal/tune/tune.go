@@ -1,63 +1,61 @@
 // Package tune decides, while a backup runs, how many readers, compressors and uploads work at once and how hard is
-// compressed. It is the monitor behind the resource-utilization dial: it finds out which stage the others wait for, gives
-// that stage more, keeps what raised the throughput and takes back what did not.
+// compressed. It finds the bottleneck stage, gives it more workers, keeps a change that raised the throughput, and
+// undoes one that did not.
 //
 //	Sample (what one window showed) ──► bottleneck ──► trial: one change, some windows ──► kept or taken back
 //
-// The package refuses to know what is read, packed or stored, and has no clock and no goroutine: it is called once a
-// window with what happened in it.
+// The package has no clock and no goroutine: its caller passes one Sample for each window.
 package tune
 
 import "time"
 
-// Setting is what is decided about.
+// Setting is the set of tuned values.
 type Setting struct {
 	Readers     int
 	Compressors int
 	Uploads     int
-	Level       int // of compression: a number that grows with the effort
+	Level       int // of compression effort
 }
 
-// Bounds are the limits of each number of a Setting. Where both are equal nothing is changed.
+// Bounds are the limits of each value of a Setting. Equal limits fix a value.
 type Bounds struct{ Least, Most Setting }
 
 // Sample is what happened during one window.
 type Sample struct {
 	Elapsed time.Duration
-	// Work is what passed through, in bytes of the source; see Object for what a file counts besides its bytes.
+	// Work is the throughput in bytes of the source, plus Object for each file.
 	Work float64
-	// Starved and Blocked are shares of the time of the compressors, 0 to 1: waiting for data to come, and waiting for
-	// the target to take what they have.
+	// Starved and Blocked are shares of the compressors' time, 0 to 1: waiting for input, and waiting for the target.
 	Starved, Blocked float64
-	// Busy is the share of what the program may use of the processors, 0 to 1, that it did use.
+	// Busy is the used share of the available processor time, 0 to 1.
 	Busy float64
 }
 
-// Object is what one object counts as work, in bytes, besides its content: about what opening and reading a file that is
-// not cached costs an SSD. Without it a change from large files to small ones would look like a loss of speed.
+// Object is the work of one object besides its content, in bytes: about the cost of opening and reading an uncached
+// file on an SSD. Without it, a change from large files to small ones would appear as a loss of speed.
 const Object = 32 << 10
 
-// idleMuch is the share of the compressors' time, spent waiting for another stage, that makes it the bottleneck.
+// idleMuch is the share of the compressors' time waiting for another stage that makes that stage the bottleneck.
 const idleMuch = 0.10
 
-// busyMuch is the share of the processors from which on they are the bottleneck, whoever waits for whom: then readers and
-// compressors wait for each other because neither gets a processor. The rest is lost between the periods of a quota, and
-// to the system.
+// busyMuch is the share of the processors at which they are the bottleneck, whatever the stages wait for: readers and
+// compressors then wait for each other because neither gets a processor. The rest is lost to the system and between the
+// periods of a quota.
 const busyMuch = 0.90
 
-// How long things take, in windows, and what counts as a difference.
+// Durations in windows, and significant differences.
 const (
-	settle   = 1    // after a change, before it is measured: what is under way was begun before
+	settle   = 1    // after a change, before it is measured: work in progress began before it
 	measure  = 3    // of either side
-	gain     = 1.05 // what more workers or a lower level must bring; throughput of unequal files varies by some percent
-	loss     = 0.96 // what a higher level may cost: it is for the size
-	restMin  = 8    // before something that brought nothing is tried again
+	gain     = 1.05 // least gain of more workers or a lower level; throughput varies by some percent with the files
+	loss     = 0.96 // largest cost of a higher level, which reduces the size
+	restMin  = 8    // before a change without a gain is tried again
 	restMost = 128
-	spare    = 24 // windows during which a stage was not the bottleneck, before it has to give something back
+	spare    = 24 // windows without being the bottleneck, before a stage loses workers
 	sure     = 3  // windows in a row with busy processors, before the level falls
 )
 
-// knob is one number of a Setting.
+// knob is one value of a Setting.
 type knob int
 
 const (
@@ -78,21 +76,21 @@ type move struct {
 	up   bool
 }
 
-// trial is a change whose worth is not known yet.
+// trial is a change under measurement.
 type trial struct {
 	move
 	from   int
 	before float64 // throughput without it
-	known  bool    // it makes work less for sure: what it leads to is looked at
+	known  bool    // it reduces work for certain: only its consequence is checked
 	left   int     // windows until it is judged
 	sum    float64
 	n      int
 }
 
-// rest keeps a move from being tried again and again.
+// rest delays the repetition of a move.
 type rest struct{ until, length int }
 
-// Tuner is one run's. It is not safe for concurrent use.
+// Tuner tunes one run. It is not safe for concurrent use.
 type Tuner struct {
 	bounds Bounds
 	now    Setting
@@ -105,7 +103,7 @@ type Tuner struct {
 	last   Bottleneck
 	same   int        // windows in a row with the same bottleneck
 	busy   int        // windows in a row with busy processors
-	second Bottleneck // what stood in the way of the last trial that failed
+	second Bottleneck // the bottleneck during the last failed trial
 }
 
 // New returns a tuner that begins with start, brought within the bounds.
@@ -117,7 +115,7 @@ func New(start Setting, b Bounds) *Tuner {
 	return &Tuner{bounds: b, now: start, begun: start.Level, rests: map[move]rest{}}
 }
 
-// Setting is what is in force.
+// Setting returns the present values.
 func (t *Tuner) Setting() Setting { return t.now }
 
 // Bottleneck is the stage that the others wait for.
@@ -131,15 +129,15 @@ const (
 	bottlenecks = iota
 )
 
-// String returns the word that records of a run have for it.
+// String returns the word in records of a run.
 func (b Bottleneck) String() string {
 	return [bottlenecks]string{"processors", "source", "target"}[b]
 }
 
-// saturated reports whether the processors had no more to give.
+// saturated reports whether the processors were fully used.
 func (s *Sample) saturated() bool { return s.Busy >= busyMuch }
 
-// Bottleneck names the stage that the others waited for.
+// Bottleneck returns the stage that the others waited for.
 func (s *Sample) Bottleneck() Bottleneck {
 	switch {
 	case s.saturated():
@@ -152,11 +150,11 @@ func (s *Sample) Bottleneck() Bottleneck {
 	return Processors
 }
 
-// Next takes what the last window showed, and returns what is in force from now on.
+// Next takes the last window and returns the values from now on.
 func (t *Tuner) Next(s Sample) Setting {
 	t.window++
 	if s.Elapsed <= 0 || s.Work <= 0 {
-		return t.now // nothing passed: the window says nothing of speed
+		return t.now // no throughput to compare
 	}
 	rate := s.Work / s.Elapsed.Seconds()
 	b := s.Bottleneck()
@@ -170,7 +168,7 @@ func (t *Tuner) Next(s Sample) Setting {
 	}
 	t.need(b)
 	if t.trial != nil {
-		t.judge(rate, &s)
+		t.evaluate(rate, &s)
 		return t.now
 	}
 	if t.recent = append(t.recent, rate); len(t.recent) > measure {
@@ -186,7 +184,7 @@ func (t *Tuner) Next(s Sample) Setting {
 	return t.now
 }
 
-// need notes which stages could use what they have.
+// need records which stages use their workers.
 func (t *Tuner) need(b Bottleneck) {
 	switch b {
 	case Source:
@@ -198,14 +196,14 @@ func (t *Tuner) need(b Bottleneck) {
 	}
 }
 
-// try begins the first sensible change that is not at rest.
+// try begins the first useful change that is not resting.
 func (t *Tuner) try(b Bottleneck) {
 	var moves []move
-	if t.busy == 0 { // nothing else makes less of the work
+	if t.busy == 0 { // no other change reduces work
 		moves = b.relief()
 	}
 	if b == Source && t.now.Level < t.begun {
-		moves = append(moves, move{level, true}) // the processors have time again
+		moves = append(moves, move{level, true}) // the processors are no longer busy
 	}
 	if t.second != b {
 		moves = append(moves, t.second.relief()...)
@@ -223,7 +221,7 @@ func (t *Tuner) try(b Bottleneck) {
 	}
 }
 
-// relief returns what may help the stage, the cheapest first.
+// relief returns changes that may help the stage, the cheapest first.
 func (b Bottleneck) relief() []move {
 	switch b {
 	case Source:
@@ -235,7 +233,7 @@ func (b Bottleneck) relief() []move {
 	return []move{{compressors, true}, {level, false}}
 }
 
-// ready reports whether a change is possible and not at rest.
+// ready reports whether a change is possible and not resting.
 func (t *Tuner) ready(m move) bool {
 	if t.window < t.rests[m].until {
 		return false
@@ -261,8 +259,8 @@ func (t *Tuner) begin(m move) {
 	t.recent = t.recent[:0]
 }
 
-// judge ends the trial when enough was seen of it.
-func (t *Tuner) judge(rate float64, s *Sample) {
+// evaluate ends the trial after enough windows.
+func (t *Tuner) evaluate(rate float64, s *Sample) {
 	tr := t.trial
 	if tr.left--; tr.left < measure {
 		tr.sum += rate
@@ -286,12 +284,12 @@ func (t *Tuner) judge(rate float64, s *Sample) {
 	t.rests[tr.move] = r
 }
 
-// worth reports whether a change is to stay. What makes the backup smaller or gives workers back may stay if it costs
-// nothing. Everything else has to bring something: speed, or that another stage is the bottleneck now, since two that are
-// nearly equal can only be raised one after the other.
+// worth reports whether a change stays. One that makes the backup smaller or releases workers stays unless it costs
+// speed. Any other must gain speed, or move the bottleneck to another stage, since two nearly equal ones can only be
+// raised in turn.
 //
-// A lower level takes less of the processors for sure, so while they are busy it need not bring anything unless the target
-// cannot take what comes of it. Throughput would say less: the next files may be twice as fast, or half, for what they are.
+// A lower level certainly needs less processor time, so while they are busy it stays unless the target becomes the
+// bottleneck. Throughput is a weaker measure: the next files may be twice as fast, or half, by their contents.
 func (tr *trial) worth(got float64, s *Sample) bool {
 	if tr.known {
 		return s.Bottleneck() != Target || got >= tr.before*gain
@@ -303,7 +301,7 @@ func (tr *trial) worth(got float64, s *Sample) bool {
 	return got >= tr.before*gain || got >= tr.before*loss && s.Bottleneck() != tr.stage()
 }
 
-// stage is the one that the change is to relieve.
+// stage returns the stage that the change relieves.
 func (m move) stage() Bottleneck {
 	return [knobs]Bottleneck{Source, Processors, Target, Processors}[m.knob]
 }

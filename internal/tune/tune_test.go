@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plant is a model of a backup: three stages, the slowest of which sets the pace.
+// plant is a model of a backup: three stages. The slowest sets the pace.
 type plant struct {
 	seek   float64 // bytes per second that one reader gets out of the source
 	disk   float64 // all together
@@ -161,7 +161,7 @@ func TestLevelComesBack(t *testing.T) {
 	require.Equal(t, 1, tuner.Setting().Level)
 	p.disk = 50e6
 	p.run(tuner, 0, 100)
-	require.Equal(t, 2, tuner.Setting().Level, "the processors have time again, and nobody asked for more")
+	require.Equal(t, 2, tuner.Setting().Level, "the processors have time again, without a request for more")
 }
 
 // TestLowerLevelIsTooMuchForTheTarget: it is taken back where the target cannot take what comes of it.

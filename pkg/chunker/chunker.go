@@ -1,11 +1,11 @@
-// Package chunker finds content-defined cut points: places that depend on the bytes around them and not on their
-// position, so that an insertion or an overwrite changes the chunks it touches and no others. Where the cuts lie
-// depends on a key: without it nobody can compute the cuts of content they know. That holds only while the lengths of
-// chunks are kept secret; from many lengths of known content the key's table can be recovered.
+// Package chunker finds content-defined cut points. They depend on the bytes around them and not on their position, so
+// that an insertion or an overwrite changes only the chunks it touches. They also depend on a key: without it, the cuts
+// of known content cannot be computed. That holds only while the lengths of chunks are secret; from many lengths of
+// known content the key's table can be recovered.
 //
-// The package does no I/O, starts no goroutine and allocates nothing after New. It refuses to know what a chunk is used
-// for. The cut points are part of the repository format: SPEC.md beside this file is exact enough to build another
-// implementation, and docs/adr/0002-chunker.md tells why it is this algorithm and these sizes.
+// The package does no I/O, starts no goroutine and allocates nothing after New. The cut points are part of the
+// repository format: SPEC.md is exact enough for another implementation, and docs/adr/0002-chunker.md gives the reasons
+// for the algorithm and the sizes.
 package chunker
 
 import (
@@ -16,15 +16,14 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// Algorithm is the number under which a repository's configuration names this algorithm. It is stored: a change to any
-// cut point for any key, parameters and input needs a new number.
+// Algorithm is the number of this algorithm in a repository's config. A change to any cut point for any key, parameters
+// and input needs a new number.
 const Algorithm uint8 = 1
 
 const (
-	// Window is the number of bytes before a cut that decide about it.
+	// Window is the number of bytes before a cut that determine it.
 	Window = 64
-	// LargestMax is the upper bound for Params.Max, in bytes: a caller buffers that much, and a decoder must be able to
-	// refuse absurd parameters.
+	// LargestMax is the upper bound for Params.Max, in bytes, which a caller buffers.
 	LargestMax = 64 << 20
 
 	// hardness is by how many powers of two cutting is less likely than 1/Avg before the normal point, and more likely
@@ -34,7 +33,7 @@ const (
 	tableContext = "tidemark 2025 chunker: gear table of algorithm 1"
 )
 
-// Params are the sizes of chunks in bytes. They are stored in a repository's configuration: repositories with different
+// Params are the sizes of chunks in bytes. They are stored in a repository's config. Repositories with different
 // parameters share no cut points.
 type Params struct {
 	Min uint32 // no chunk but the last one of an input is shorter; at least Window
@@ -63,16 +62,16 @@ func (p Params) Validate() error {
 	return nil
 }
 
-// normal returns the length from which on cutting is easy, placed so that the mean over random data is Avg. With cuts at
-// a rate of 1/(4 Avg) before and 4/Avg behind it, the mean is Avg where exp(-(normal-Min)/(4 Avg)) = 1 - q/Avg; this is
-// the solution to the second order in q, which is within 1 % and needs integers only.
+// normal returns the length from which on cutting is easy, placed so that the mean over random data is Avg. With cuts
+// at a rate of 1/(4 Avg) before and 4/Avg behind it, the mean is Avg where exp(-(normal-Min)/(4 Avg)) = 1 - q/Avg; this
+// is the solution to the second order in q, which is within 1 % and needs integers only.
 func (p Params) normal() uint64 {
 	least, mean := uint64(p.Min), uint64(p.Avg)
 	q := (3*mean - 4*least) / 15
 	return least + 4*q + 2*q*q/mean
 }
 
-// Chunker cuts under one key and one set of parameters. It is immutable: any number of goroutines may use it at once.
+// Chunker cuts with one key and one set of parameters. It is immutable and safe for concurrent use.
 type Chunker struct {
 	gear   [256]uint64
 	min    int
@@ -107,7 +106,7 @@ func threshold(n uint64) uint64 {
 }
 
 // fillTable draws the 256 gear values from the key. BLAKE3's key derivation is a pseudo-random function of the key, so
-// the table looks random to whoever lacks the key.
+// the table looks random without the key.
 func fillTable(gear *[256]uint64, key [32]byte) error {
 	h := blake3.NewDeriveKey(tableContext)
 	if _, err := h.Write(key[:]); err != nil {
@@ -123,15 +122,15 @@ func fillTable(gear *[256]uint64, key [32]byte) error {
 	return nil
 }
 
-// Max returns the longest chunk in bytes: a buffer that holds this many bytes always suffices for Next to decide.
+// Max returns the longest chunk in bytes. A buffer of this size always suffices for Next.
 func (c *Chunker) Max() int { return c.max }
 
 // Next returns the length in bytes of the first chunk of p, which begins at a cut or at the start of the input. final
-// says that the input ends with p; the rest behind the last cut is then a chunk of its own, of any length from 1. The
-// result is 0 when p is too short to decide, which happens only while len(p) < Max and not final, and when p is empty
-// and final. It is the same however much of the input beyond the cut p holds.
+// says that the input ends with p; the rest after the last cut is then a chunk of any length from 1. The result is 0 if
+// p is too short, which happens only if len(p) < Max and not final, or if p is empty. It does not depend on the bytes
+// after the cut.
 //
-// A call that returns 0 has looked at all of p in vain: fill p up to Max before calling, not byte by byte.
+// A call that returns 0 has scanned all of p: fill p up to Max before calling, not byte by byte.
 func (c *Chunker) Next(p []byte, final bool) int {
 	if len(p) > c.max {
 		p = p[:c.max]
@@ -145,7 +144,7 @@ func (c *Chunker) Next(p []byte, final bool) int {
 	return 0
 }
 
-// cut returns the smallest length at which the content of p, at most c.max bytes, asks for a cut, or 0.
+// cut returns the smallest length of p, at most c.max bytes, at which the content gives a cut, or 0.
 func (c *Chunker) cut(p []byte) int {
 	if len(p) < c.min {
 		return 0

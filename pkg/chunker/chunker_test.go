@@ -115,7 +115,7 @@ func TestNextAtTheEdges(t *testing.T) {
 	require.Equal(t, int(p.Max), c.Next(never, false))
 }
 
-// uncut returns more than Max bytes in which no content asks for a cut: one byte repeated whose sum is high enough.
+// uncut returns more than Max bytes without a content-defined cut: one repeated byte with a high enough sum.
 func uncut(c *Chunker, p Params) []byte {
 	run := make([]byte, p.Max+100)
 	for b := range 256 {

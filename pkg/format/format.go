@@ -1,9 +1,8 @@
-// Package format holds what every on-disk format of a tidemark repository shares: the identifier of a blob or a stored
-// file, and the errors a decoder returns. The formats themselves live in the packages below it, one package each, with
-// the specification beside the code.
+// Package format holds what all on-disk formats of a tidemark repository share: the ID of a blob or a stored file, and
+// the errors of decoders. Each format is a package below it, with its specification in SPEC.md.
 //
-// Nothing below pkg/format does I/O, starts a goroutine or imports anything from internal/: together these packages are
-// the recovery kit with which a repository can be read without the rest of the program.
+// These packages do no I/O, start no goroutine and import nothing from internal/. With them alone a repository can be
+// read: TestRestoreWithPkgAlone does that.
 package format
 
 import (
@@ -16,18 +15,17 @@ import (
 // IDSize is the length of an ID in bytes: the output size of BLAKE3-256.
 const IDSize = 32
 
-// ID names immutable bytes. The ID of a blob is its keyed BLAKE3-256 (the key is derived from the repository's master
-// key, so an ID says nothing to someone without it); the ID of a stored file is the plain BLAKE3-256 of the file as it
-// lies in the store, so that anyone can verify it.
+// ID identifies immutable bytes. The ID of a blob is its keyed BLAKE3-256, with a key that is derived from the master
+// key. The ID of a stored file is the plain BLAKE3-256 of its bytes, so that anyone can verify it.
 type ID [IDSize]byte
 
 // String returns the 64 lower-case hexadecimal digits of id.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// Short returns the first eight hexadecimal digits, the form shown to people.
+// Short returns the first eight hexadecimal digits, for display.
 func (id ID) Short() string { return hex.EncodeToString(id[:4]) }
 
-// IsZero reports whether id is all zero, which no content has in practice and which stands for "none".
+// IsZero reports whether id is all zero, which means "none".
 func (id ID) IsZero() bool { return id == ID{} }
 
 // Compare orders IDs by their bytes: -1, 0 or +1.
@@ -58,10 +56,10 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// Decoders wrap one of these, so that a caller can tell damage from a newer program's work.
+// Decoders wrap one of these errors, to distinguish damage from the format of a newer program.
 var (
 	// ErrCorrupt: the bytes are not what an encoder of this format writes, or their authentication failed.
 	ErrCorrupt = errors.New("data is damaged")
-	// ErrUnsupported: the version is newer than this program, or a flag is set that must be understood and is not.
+	// ErrUnsupported: the version is newer than this program, or an unknown flag is set that must be understood.
 	ErrUnsupported = errors.New("written by a newer version of tidemark; update this program")
 )

@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// The adapters lead every byte through a pass. They have the methods that are written here and no others: no descriptor,
-// no WriterTo or ReaderFrom of what they wrap, by which io.Copy would find a way around the gate.
+// The adapters have only the methods declared here: no descriptor, and no WriterTo or ReaderFrom of the wrapped value,
+// with which io.Copy would bypass the gate.
 
-// Reader reads through a pass. It is as safe for concurrent use as what it wraps.
+// Reader reads through a pass. It is as safe for concurrent use as its source.
 type Reader struct {
 	ctx  context.Context
 	from io.Reader
@@ -25,7 +25,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	})
 }
 
-// Writer writes through a pass. It is as safe for concurrent use as what it wraps, but for writes that are cut.
+// Writer writes through a pass. It is as safe for concurrent use as its target, except for writes that are split.
 type Writer struct {
 	ctx  context.Context
 	to   io.Writer
@@ -40,7 +40,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return pieces(w.ctx, w.pass, Write, p, func(piece []byte, _ int) (int, error) { return w.to.Write(piece) })
 }
 
-// Handle is what File wraps: an *os.File, or something like it.
+// Handle is the file that File wraps, such as an *os.File.
 type Handle interface {
 	io.ReadWriteSeeker
 	io.ReaderAt
@@ -56,8 +56,8 @@ type File struct {
 	pass   *Pass
 }
 
-// NewFile returns a File around h, which it closes. Once ctx ends, everything but Seek and Close returns its cause. A nil
-// pass admits everything.
+// NewFile returns a File around h, which it closes. Once ctx ends, everything but Seek and Close returns its cause. A
+// nil pass admits everything.
 func NewFile(ctx context.Context, h Handle, pass *Pass) *File { return &File{ctx, h, pass} }
 
 // Read is one operation. Inside a window it reads no more than the bound, however large p is.
@@ -95,7 +95,7 @@ func (f *File) Sync() error {
 // Seek does no I/O.
 func (f *File) Seek(offset int64, whence int) (int64, error) { return f.handle.Seek(offset, whence) }
 
-// Close closes the file at once, even when the context has ended. What must be on the device by then needs a Sync.
+// Close closes the file at once, even after the context has ended. Durable contents need a Sync before.
 func (f *File) Close() error { return f.handle.Close() }
 
 // cut returns as much of p as a bound allows.
@@ -106,7 +106,7 @@ func cut(p []byte, bound int) []byte {
 	return p
 }
 
-// pieces does f for all of p, in operations as large as they may be. at is where a piece lies in p.
+// pieces calls f for all of p, in operations as large as allowed. at is the offset of a piece in p.
 func pieces(ctx context.Context, pass *Pass, kind Kind, p []byte, f func(piece []byte, at int) (int, error)) (int, error) {
 	done := 0
 	for {

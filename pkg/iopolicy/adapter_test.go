@@ -17,9 +17,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// windowed returns a pass inside a window that nobody is ever charged in, so that it never sleeps, and a small bound.
+// windowed returns a pass inside a window without charges, so that it never sleeps, and with a small bound.
 func windowed(t *testing.T) *iopolicy.Pass {
-	settings := iopolicy.Default()
+	settings := iopolicy.DefaultSettings()
 	settings.MaxIOSize = 4096
 	gate := iopolicy.New(iopolicy.Config{Settings: settings, Metering: iopolicy.Metering{Meter: nothing{}}})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
@@ -30,7 +30,7 @@ func windowed(t *testing.T) *iopolicy.Pass {
 	return pass
 }
 
-// spy counts the sizes of what it is asked for.
+// spy counts the sizes of requests.
 type spy struct {
 	*os.File
 	sizes []int
@@ -65,8 +65,8 @@ func scratch(t *testing.T) *spy {
 	return &spy{File: f}
 }
 
-// TestAdaptersHaveNoWayAround: whatever method an adapter has was written for it, and none leads to the descriptor.
-func TestAdaptersHaveNoWayAround(t *testing.T) {
+// TestAdaptersCannotBeBypassed: whatever method an adapter has was written for it, and none leads to the descriptor.
+func TestAdaptersCannotBeBypassed(t *testing.T) {
 	methods := map[any][]string{
 		&iopolicy.Reader{}: {"Read"},
 		&iopolicy.Writer{}: {"Write"},
@@ -89,8 +89,8 @@ func TestAdaptersHaveNoWayAround(t *testing.T) {
 	}
 }
 
-// TestCopyGoesThroughTheGate: io.Copy between two files, whose own methods would have the kernel copy, moves every byte
-// through the gate, in small operations inside a window.
+// TestCopyGoesThroughTheGate: io.Copy between two files would let the kernel copy through their own methods. It moves
+// every byte through the gate instead, in small operations inside a window.
 func TestCopyGoesThroughTheGate(t *testing.T) {
 	data := bytes.Repeat([]byte("tide"), 50_000)
 	for _, pass := range []*iopolicy.Pass{windowed(t), nil, iopolicy.New(iopolicy.Config{}).Pass(iopolicy.NewClient(iopolicy.Throttle))} {
@@ -154,12 +154,12 @@ func TestWriterCuts(t *testing.T) {
 	require.ErrorIs(t, w.Sync(), os.ErrClosed)
 }
 
-// stingy takes less than it is given and does not say why.
+// stingy accepts less than it is given without an error.
 type stingy struct{ io.Reader }
 
 func (stingy) Write(p []byte) (int, error) { return len(p) / 2, nil }
 
-func TestAdaptersTellFailures(t *testing.T) {
+func TestAdaptersReturnFailures(t *testing.T) {
 	pass := windowed(t)
 	n, err := iopolicy.NewWriter(t.Context(), stingy{}, pass).Write(make([]byte, 10_000))
 	require.ErrorIs(t, err, io.ErrShortWrite)

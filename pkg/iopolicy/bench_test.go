@@ -29,7 +29,7 @@ func pair(ctx context.Context, p *iopolicy.Pass) error {
 // BenchmarkPair is what a gate costs an operation while no window is open: aim 100 ns without allocations.
 func BenchmarkPair(b *testing.B) {
 	for _, policy := range []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Throttle, iopolicy.Passive} {
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: quietWatcher{}})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: quietWatcher{}})
 		pass := gate.Pass(iopolicy.NewClient(policy))
 		ctx, cancel := context.WithCancel(context.Background())
 		b.Run(policy.String(), func(b *testing.B) {
@@ -58,7 +58,7 @@ func BenchmarkPair(b *testing.B) {
 
 // BenchmarkPairInWindow is what a cached operation costs inside a window, with a meter that costs nothing.
 func BenchmarkPairInWindow(b *testing.B) {
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Metering: iopolicy.Metering{Meter: nothing{}}})
+	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Metering: iopolicy.Metering{Meter: nothing{}}})
 	ctx := context.Background()
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 	held, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(ctx, iopolicy.Op{Certain: true})

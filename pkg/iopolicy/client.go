@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Client is a job that does I/O: its policy holds at every gate it passes, and may change at any time. The zero value is
-// an important one. It must not be copied.
+// Client is a job that does I/O. Its policy holds at every gate that it uses, and may change at any time. The zero
+// value has policy Important. It must not be copied.
 type Client struct {
 	policy atomic.Uint32
 
@@ -24,8 +24,8 @@ func NewClient(p Policy) *Client {
 // Policy returns the policy that holds now.
 func (c *Client) Policy() Policy { return Policy(c.policy.Load()) }
 
-// SetPolicy changes the policy. Who waits at a gate is decided about anew before SetPolicy returns; operations that are
-// under way end as what they began.
+// SetPolicy changes the policy. Waiting operations are re-evaluated before SetPolicy returns; operations in flight end
+// as what they began.
 func (c *Client) SetPolicy(p Policy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *Client) SetPolicy(p Policy) {
 	}
 }
 
-// join tells g of c.
+// join registers c at g.
 func (c *Client) join(g *Gate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -172,7 +172,7 @@ func (s scene) onStage() ([]admission, iopolicy.Stats) {
 	return st.out, stats
 }
 
-// exact requires that the gate does what the rules say, and returns the paper.
+// exact requires that the gate does what the rules require, and returns the paper.
 func exact(t *testing.T, s scene) *paper {
 	t.Helper()
 	var want *paper
@@ -237,7 +237,7 @@ func TestEveryTierMediumAndPattern(t *testing.T) {
 				for _, workers := range []int{1, 3} {
 					t.Run(fmt.Sprintf("%s/%s/%s/%d", name, medium, policy, workers), func(t *testing.T) {
 						s := scene{
-							settings: iopolicy.Default(), medium: medium, until: 5000, metered: workers > 1,
+							settings: iopolicy.DefaultSettings(), medium: medium, until: 5000, metered: workers > 1,
 							clients: []iopolicy.Policy{iopolicy.Important, policy},
 							workers: []worker{{client: 0, acts: foreground}},
 						}
@@ -257,12 +257,12 @@ func TestEveryTierMediumAndPattern(t *testing.T) {
 	}
 }
 
-// TestTiersTakeTurns: clients of all tiers, each with workers, beside continuous foreground I/O and without.
-func TestTiersTakeTurns(t *testing.T) {
+// TestTiersAlternate: clients of all tiers, each with workers, beside continuous foreground I/O and without.
+func TestTiersAlternate(t *testing.T) {
 	for _, medium := range []iopolicy.Medium{iopolicy.HDD, iopolicy.SSD} {
 		for _, first := range []iopolicy.Policy{iopolicy.Important, iopolicy.Passive} {
 			s := scene{
-				settings: iopolicy.Default(), medium: medium, until: 6000,
+				settings: iopolicy.DefaultSettings(), medium: medium, until: 6000,
 				clients: []iopolicy.Policy{first, iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle},
 				workers: []worker{{client: 0, acts: steady(3000, 1, 2)}},
 			}
@@ -281,7 +281,7 @@ func random(seed uint64) scene {
 	r := rand.New(rand.NewPCG(seed, 3))
 	some := func(n ...int) int { return n[r.IntN(len(n))] }
 	policies := []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle, iopolicy.Passive}
-	s := scene{settings: iopolicy.Default(), medium: iopolicy.Medium(r.IntN(2)), metered: r.IntN(2) == 0, until: 3000}
+	s := scene{settings: iopolicy.DefaultSettings(), medium: iopolicy.Medium(r.IntN(2)), metered: r.IntN(2) == 0, until: 3000}
 	if r.IntN(4) == 0 {
 		for t := 1; t < iopolicy.Tiers; t++ {
 			s.settings.Window[t] = time.Duration(r.IntN(300)) * time.Millisecond

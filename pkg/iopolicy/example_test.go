@@ -11,9 +11,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// A copy at tier 3: while somebody of a better tier uses the device, it moves one piece of 128 KiB each period.
+// A copy at tier 3: while a better tier uses the device, it moves one piece of 128 KiB each period.
 func Example() {
-	disk := iopolicy.New(iopolicy.Config{Name: "sda", Medium: iopolicy.SSD, Settings: iopolicy.Default()})
+	disk := iopolicy.New(iopolicy.Config{Name: "sda", Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings()})
 	backup := disk.Pass(iopolicy.NewClient(iopolicy.Throttle))
 
 	ctx := context.Background()
@@ -24,10 +24,10 @@ func Example() {
 	// Output: 262144 <nil> disengaged
 }
 
-// Each job has a policy; the worse gives way to the better.
+// Each job has a policy; the worse yields to the better.
 func ExampleGate_Pass() {
 	ctx := context.Background()
-	disk := iopolicy.New(iopolicy.Config{Medium: iopolicy.HDD, Settings: iopolicy.Default()})
+	disk := iopolicy.New(iopolicy.Config{Medium: iopolicy.HDD, Settings: iopolicy.DefaultSettings()})
 	restore := disk.Pass(iopolicy.NewClient(iopolicy.Important))
 	thumbnails := disk.Pass(iopolicy.NewClient(iopolicy.Utility))
 	backup := disk.Pass(iopolicy.NewClient(iopolicy.Throttle))
@@ -49,11 +49,11 @@ func ExampleGate_Pass() {
 	// windows opened by tier 0: 1
 }
 
-// A job that sleeps goes on at once when it becomes important.
+// A job that sleeps continues at once when it becomes important.
 func ExampleClient_SetPolicy() {
 	ctx := context.Background()
-	settings := iopolicy.Default()
-	settings.PeriodHDD[3] = time.Minute // nobody would wait that long for an example
+	settings := iopolicy.DefaultSettings()
+	settings.PeriodHDD[3] = time.Minute // longer than an example may take
 	disk := iopolicy.New(iopolicy.Config{Settings: settings})
 	client := iopolicy.NewClient(iopolicy.Throttle)
 	backup := disk.Pass(client)
@@ -83,7 +83,7 @@ func ExampleClient_SetPolicy() {
 
 // Settings have the names of the kernel's, and are printed as a viewer of sysctls does.
 func ExampleSettings() {
-	settings := iopolicy.Default()
+	settings := iopolicy.DefaultSettings()
 	if err := settings.Set("debug.lowpri_throttle_tier3_window_msecs", "750"); err != nil {
 		fmt.Println(err)
 	}

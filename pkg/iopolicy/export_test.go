@@ -9,7 +9,7 @@ func (g *Gate) Armed() bool {
 
 // Flying returns how many operations of g are on the device.
 func (g *Gate) Flying() int {
-	_, n := g.census()
+	_, n := g.operations()
 	return n
 }
 

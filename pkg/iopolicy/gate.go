@@ -11,72 +11,67 @@ type Config struct {
 	Name     string // of the device, for reports: "sda", "//nas/share"
 	Medium   Medium
 	Settings Settings
-	Watcher  Watcher // sees others' I/O; nil: only what passes this gate or is told by Peers counts
-	Peers    Peers   // other processes with gates for the same device; nil: none
-	// Idle: nobody is using the machine, so tier 3 counts as tier 2; nil: not known, so never. It is asked before each
-	// operation of tier 3, so it is quick, and does not call the gate.
+	Watcher  Watcher // sees I/O of others; nil: only this gate and Peers count. It may implement GapRequester
+	Peers    Peers   // gates of other processes; nil: none. They may implement SlotLedger
+	// Idle: the user is away, so tier 3 counts as tier 2; nil: not known. It is called before each operation of tier 3,
+	// must be quick, and must not call the gate.
 	Idle func() bool
 	Metering
 }
 
-// Metering is how it is found out what operations moved at the device, and who is told.
+// Metering is how the gate determines what operations moved at the device.
 type Metering struct {
-	Meter Meter // tells what reached the device; nil: the clock and the kind of operation do, see Grant.End
-	// Attribute: every operation is metered, not only those inside a window, because the process uses other devices
-	// too and a Watcher must know which bytes were for this one.
+	Meter Meter // nil: whether an operation reached the device follows from its duration and kind, see Grant.End
+	// Attribute: every operation is metered, not only those inside a window, because the process uses other devices too
+	// and a Watcher must know which bytes were for this one.
 	Attribute bool
-	// Observe is told of operations that were metered and have reached the device: what they were, how long they took, and
-	// what they moved. Those that were several calls are left out: how long one takes, they do not tell. It is quick, and does
-	// not call the gate but for SetMedium and Sample. Nil: nobody wants to know.
-	Observe func(op Kind, took time.Duration, reached Bytes)
 }
 
 // Gate admits or delays the I/O of one device.
 //
-// What is admitted at full speed takes no lock: it announces itself in its lane and then looks at alert, which is raised
-// by whoever needs to see every operation (a gate that is shut, sleepers, a look at others' I/O). Everything else happens
-// under mu.
+// The fast path takes no lock: it counts the operation in its lane and then reads alert, which is raised while every
+// operation must take mu (a gate that is shut, sleepers, a poll). Everything else happens under mu.
 type Gate struct {
-	cfg     Config
-	epoch   time.Time
-	escorts bool      // every operation needs more than counting
-	ledger  Ledger    // cfg.Peers, if they keep one
-	ways    sync.Pool // of *way, for metered operations
+	cfg    Config
+	epoch  time.Time
+	slow   bool       // every operation needs more than counting
+	ledger SlotLedger // cfg.Peers, if they implement it
+	ways   sync.Pool  // of *way, for metered operations
 
-	alert               atomic.Int64  // how many reasons there are to take mu before an operation begins
+	alert               atomic.Int64  // number of reasons to take mu before an operation begins
 	waiting             atomic.Uint32 // bits of the tiers above 0 that clients of this gate have, or had
 	nextLook            atomic.Int64
-	resting             atomic.Bool         // nobody used the machine when it was asked last
-	sample              atomic.Uint64       // of so many operations one is metered; 0: none for that
+	resting             atomic.Bool         // Idle at the last call
 	period              atomic.Uint64       // number of the present I/O period
 	edge                [Tiers]atomic.Int64 // when I/O of each tier last began or ended on the device
 	above               [Tiers]atomic.Int64 // the newest edge of all better tiers
-	_                   [64]byte            // what changes seldom shares no cache line with what changes always
+	_                   [64]byte            // keeps seldom and often written words on different cache lines
 	lanes               [Tiers + 1]lane
 	ownRead, ownWritten atomic.Uint64
-	more                atomic.Uint64 // calls of a Series that began as one with another
-	small               atomic.Int64  // operations inside windows that are under way
+	more                atomic.Uint64 // calls of a Series beyond the first of each operation
+	small               atomic.Int64  // operations in flight that began inside windows
 
 	mu     sync.Mutex
 	medium Medium
 	shut   bool
-	closed []*waiter // who came while the gate was shut or hushed
-	hush   hush
-	looked int64  // when the watcher was last asked
-	gap    uint64 // 1 + how many operations had begun then, if none was on the device
+	closed []*waiter // operations that arrived while the gate was shut or in a forced gap
+	forced forcedGap
+	looked int64  // when the watcher was last polled
+	gap    uint64 // 1 + operations begun by then, if none was in flight; else 0
 
-	spent       bool             // an I/O was charged to the present period
-	turn        Tier             // whose turn comes next
-	floor       int64            // no turn comes before
+	budget      budget
+	spent       bool             // an I/O was charged to the present period, or the budget is used up
+	turn        Tier             // the tier that gets the next slot
+	floor       int64            // no slot is granted before
 	lastIO      [Tiers]int64     // when a charged I/O of each tier was issued last
-	periodStart [Tiers]int64     // of each tier: its next turn is a period later
+	periodStart [Tiers]int64     // of each tier: its next slot is a period later
 	retry       [Tiers]int64     // peers have the slot until then
-	relayed     int64            // when the present turn was given or passed on; never: it is used up
-	relayTier   Tier             // whose turn it is
-	claimed     int64            // when the peers granted the last slot: it is ours for a period
-	queues      [Tiers][]*waiter // first come, first served
+	grantedAt   int64            // when the present slot was granted or passed on; never: it is used up
+	grantedTier Tier             // the tier that has it
+	claimed     int64            // when the last slot was reserved from the peers, for a period
+	queues      [Tiers][]*waiter // in order of arrival
 	sleepers    int              // in all queues
-	timer       *time.Timer      // of the next turn
+	timer       *time.Timer      // of the next slot
 	armed       int64            // when it fires; never: it is stopped
 
 	clients   [Tiers]int // by tier
@@ -85,13 +80,13 @@ type Gate struct {
 	windows   [Tiers]uint64
 	engaged   int64 // up to openUntil
 	openUntil int64
-	asleep    [Tiers]int64 // of sleepers that have woken
+	asleep    [Tiers]int64 // of operations that have slept
 	held      int64        // up to heldSince
-	heldSince int64        // never: nobody is held up just now
+	heldSince int64        // never: no stall now
 }
 
-// lane is the traffic of one tier; passive operations have one of their own. An operation is told to begun before it
-// looks whether it may go, and taken back if not.
+// lane counts the operations of one tier; passive operations have one of their own. begun is incremented before the
+// admission check and decremented again if the operation must wait, so a concurrent observer never misses one.
 type lane struct {
 	begun, ended  atomic.Uint64
 	read, written atomic.Uint64
@@ -99,7 +94,7 @@ type lane struct {
 	sync, settled atomic.Uint64 // of wrote and flush: syncs
 }
 
-// flying returns how many operations are on the device: no less than there were at any moment of the call.
+// flying returns how many operations are in flight: no less than at any moment of the call.
 func (l *lane) flying() int {
 	ended := l.ended.Load()
 	return int(l.begun.Load() - ended)
@@ -122,11 +117,12 @@ func waits(t Tier) bool { return t-1 < Tiers-1 }
 // New makes a gate.
 func New(cfg Config) *Gate {
 	g := &Gate{
-		cfg: cfg, epoch: time.Now(), escorts: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium,
-		turn: Tiers - 1, looked: never, floor: never, armed: never, claimed: never, relayed: never, openUntil: never, heldSince: never,
+		cfg: cfg, epoch: time.Now(), slow: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium,
+		turn: Tiers - 1, looked: never, floor: never, armed: never, claimed: never, grantedAt: never, openUntil: never, heldSince: never,
 	}
-	g.ledger, _ = cfg.Peers.(Ledger)
-	g.hush.gapper, _ = cfg.Watcher.(Gapper)
+	g.ledger, _ = cfg.Peers.(SlotLedger)
+	g.budget.impact, g.budget.spentAt, g.budget.demand.at = cfg.Settings.MaxImpact, never, never
+	g.forced.requester, _ = cfg.Watcher.(GapRequester)
 	for t := range Tiers {
 		g.edge[t].Store(never)
 		g.above[t].Store(never)
@@ -141,10 +137,10 @@ func New(cfg Config) *Gate {
 // Name returns the name of the device.
 func (g *Gate) Name() string { return g.cfg.Name }
 
-// Pass returns c's way through g. A nil *Gate gives a nil *Pass, which admits everything at once.
+// Pass returns c's pass through g. A nil *Gate gives a nil *Pass, which admits everything at once.
 //
-// The gate keeps times of better tiers' I/O only once a client that may have to wait has a pass, so passes are made before
-// the I/O begins.
+// The gate records the I/O of better tiers only once a client that may have to wait has a pass, so passes are made
+// before the I/O begins.
 func (g *Gate) Pass(c *Client) *Pass {
 	if g == nil {
 		return nil
@@ -153,7 +149,7 @@ func (g *Gate) Pass(c *Client) *Pass {
 	return &Pass{g, c, way{gate: g}}
 }
 
-// admit records that by clients more of policy p may come, or fewer.
+// admit changes the number of clients with policy p.
 func (g *Gate) admit(p Policy, by int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -180,7 +176,7 @@ func (g *Gate) lanesOf() uint32 {
 	return g.present
 }
 
-// Shut lets no operation begin until Open: those that ask wait, whatever their policy.
+// Shut holds back all operations, whatever their policy, until Open.
 func (g *Gate) Shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,7 +188,7 @@ func (g *Gate) Shut() {
 	g.arm(g.now())
 }
 
-// Open undoes Shut. Those that have come meanwhile are decided about in the order in which they came.
+// Open undoes Shut. Waiting operations are re-evaluated in order of arrival.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -204,7 +200,7 @@ func (g *Gate) Open() {
 	g.release(g.idle())
 }
 
-// release decides about those who came while the gate was shut or hushed. g.mu is held.
+// release re-evaluates operations that arrived while the gate was shut or in a forced gap. g.mu is held.
 func (g *Gate) release(idle bool) {
 	came := g.closed
 	g.closed = nil
@@ -224,18 +220,10 @@ func (g *Gate) SetMedium(m Medium) {
 	g.settle()
 }
 
-// Sample meters one of so many operations besides those that are metered anyway, so that Observe learns something outside
-// windows too; 0 ends it. It has no effect without a Meter.
-func (g *Gate) Sample(every int) {
-	if g.cfg.Meter != nil {
-		g.sample.Store(uint64(max(0, every)))
-	}
-}
-
-// Own returns how many bytes metered operations that have ended have had submitted to the device.
+// Own returns the bytes that metered operations that have ended submitted to the device.
 func (g *Gate) Own() Bytes { return Bytes{g.ownRead.Load(), g.ownWritten.Load()} }
 
-// Syncs returns how many operations of kind Sync are on the device, and how many have begun. It takes no lock.
+// Syncs returns how many operations of kind Sync are in flight, and how many have begun. It takes no lock.
 func (g *Gate) Syncs() (inflight int, begun uint64) {
 	for i := range g.lanes {
 		settled := g.lanes[i].settled.Load()
@@ -254,7 +242,7 @@ func (g *Gate) span(t Tier) int64 {
 	return int64(g.cfg.Settings.PeriodHDD[t])
 }
 
-// idle reports whether nobody is using the machine.
+// idle reports whether the user is away.
 func (g *Gate) idle() bool {
 	if g.cfg.Idle == nil {
 		return false
@@ -266,7 +254,7 @@ func (g *Gate) idle() bool {
 	return idle
 }
 
-// effective returns the lane of a policy while the machine is idle, or not.
+// effective returns the lane of a policy while the user is away, or not.
 func effective(p Policy, idle bool) Tier {
 	if p == Throttle && idle {
 		return Utility.Tier()
@@ -274,9 +262,9 @@ func effective(p Policy, idle bool) Tier {
 	return p.lane()
 }
 
-// census returns how many own operations have begun, and how many of them are on the device. It takes no lock. If none
-// is, and none has begun at the next census either, then none was on the device in between.
-func (g *Gate) census() (begun uint64, flying int) {
+// operations returns how many own operations have begun and how many are in flight. It takes no lock. If none is in
+// flight and none has begun by the next call, none was in flight in between.
+func (g *Gate) operations() (begun uint64, flying int) {
 	ended := uint64(0)
 	for i := range g.lanes {
 		ended += g.lanes[i].ended.Load()
@@ -287,8 +275,8 @@ func (g *Gate) census() (begun uint64, flying int) {
 	return begun, int(begun - ended)
 }
 
-// still reports whether no own operation is on the device.
-func (g *Gate) still() bool {
-	_, flying := g.census()
+// drained reports whether no own operation is in flight.
+func (g *Gate) drained() bool {
+	_, flying := g.operations()
 	return flying == 0
 }

@@ -57,7 +57,7 @@ func TestArithmetic(t *testing.T) {
 		for _, workers := range []int{1, 8} {
 			t.Run(fmt.Sprintf("%s/%s/%d", c.policy, c.medium, workers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Medium: c.medium})
+					gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Medium: c.medium})
 					pass := gate.Pass(iopolicy.NewClient(c.policy))
 					ctx, cancel := context.WithTimeout(context.Background(), c.per-ms)
 					defer cancel()
@@ -86,7 +86,7 @@ func TestFullSpeedAgain(t *testing.T) {
 		for medium, most := range most {
 			for phase := range 30 {
 				synctest.Test(t, func(t *testing.T) {
-					gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Medium: iopolicy.Medium(medium)})
+					gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Medium: iopolicy.Medium(medium)})
 					important, pass := gate.Pass(iopolicy.NewClient(iopolicy.Important)), gate.Pass(iopolicy.NewClient(policy))
 					ctx, cancel := context.WithCancel(context.Background())
 					var at []time.Time
@@ -112,10 +112,10 @@ func TestFullSpeedAgain(t *testing.T) {
 	}
 }
 
-// TestBetterIODoesNotLengthenASleep: one I/O per period goes, whatever comes meanwhile.
-func TestBetterIODoesNotLengthenASleep(t *testing.T) {
+// TestBetterIODoesNotProlongASleep: one I/O per period goes, whatever comes meanwhile.
+func TestBetterIODoesNotProlongASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
 		important, pass := gate.Pass(iopolicy.NewClient(iopolicy.Important)), gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 		ctx := t.Context()
 		start := time.Now()
@@ -137,7 +137,7 @@ func TestBetterIODoesNotLengthenASleep(t *testing.T) {
 
 // inWindow returns a gate with an important operation on the device, and a client's pass that has been charged.
 func inWindow(t *testing.T, cfg iopolicy.Config, policy iopolicy.Policy) (gate *iopolicy.Gate, c *iopolicy.Client, pass *iopolicy.Pass) {
-	cfg.Settings = iopolicy.Default()
+	cfg.Settings = iopolicy.DefaultSettings()
 	gate = iopolicy.New(cfg)
 	c = iopolicy.NewClient(policy)
 	pass = gate.Pass(c)
@@ -148,7 +148,7 @@ func inWindow(t *testing.T, cfg iopolicy.Config, policy iopolicy.Policy) (gate *
 	return gate, c, pass
 }
 
-// TestCancelledWait: who stops waiting does no I/O and leaves nothing behind; others keep their turn.
+// TestCancelledWait: a cancelled operation does no I/O and leaves nothing behind; others keep their turn.
 func TestCancelledWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, _, pass := inWindow(t, iopolicy.Config{}, iopolicy.Throttle)
@@ -187,7 +187,7 @@ func TestCancelledWait(t *testing.T) {
 	})
 }
 
-// TestSetPolicyWakes: who sleeps is decided about anew before SetPolicy returns.
+// TestSetPolicyWakes: sleepers are re-evaluated before SetPolicy returns.
 func TestSetPolicyWakes(t *testing.T) {
 	for policy, want := range map[iopolicy.Policy]time.Duration{
 		iopolicy.Important: 20 * ms, iopolicy.Passive: 20 * ms, iopolicy.Throttle: 200 * ms,
@@ -212,10 +212,10 @@ func TestSetPolicyWakes(t *testing.T) {
 	}
 }
 
-// TestWhoMovesGoesFirst: sleepers whose policy has changed come before those of their new tier, in their old order.
-func TestWhoMovesGoesFirst(t *testing.T) {
+// TestChangedPolicyGoesFirst: sleepers with a changed policy come before those of their new tier, in their old order.
+func TestChangedPolicyGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
 		c := iopolicy.NewClient(iopolicy.Throttle)
 		throttle, utility := gate.Pass(c), gate.Pass(iopolicy.NewClient(iopolicy.Utility))
 		require.NoError(t, do(t.Context(), throttle, transfer(), 0)) // both tiers are charged before the window opens
@@ -245,7 +245,7 @@ func TestWhoMovesGoesFirst(t *testing.T) {
 	})
 }
 
-// ended is a context of which Err tells sooner than Done that it has ended.
+// ended is a context that has ended by Err and not yet by Done.
 type ended struct {
 	context.Context
 	err  atomic.Bool
@@ -261,8 +261,9 @@ func (e *ended) Err() error {
 	return nil
 }
 
-// TestNoTurnForWhoHasEnded: a turn that comes between the end of a sleeper's context and its waking goes to the next.
-func TestNoTurnForWhoHasEnded(t *testing.T) {
+// TestNoSlotForACancelledWaiter: a turn that comes between the end of a sleeper's context and its waking goes to the
+// next.
+func TestNoSlotForACancelledWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, _, pass := inWindow(t, iopolicy.Config{}, iopolicy.Throttle)
 		start := time.Now()
@@ -284,10 +285,10 @@ func TestNoTurnForWhoHasEnded(t *testing.T) {
 	})
 }
 
-// TestShut: a shut gate lets nobody begin, of whatever policy.
+// TestShut: a shut gate admits no operation of any policy.
 func TestShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
 		gate.Shut()
 		gate.Shut()
 		var mu sync.Mutex
@@ -322,7 +323,7 @@ func TestShut(t *testing.T) {
 // TestStats counts a scene that fits on a page.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := iopolicy.New(iopolicy.Config{Name: "sda", Settings: iopolicy.Default(), Medium: iopolicy.SSD})
+		gate := iopolicy.New(iopolicy.Config{Name: "sda", Settings: iopolicy.DefaultSettings(), Medium: iopolicy.SSD})
 		c := iopolicy.NewClient(iopolicy.Throttle)
 		pass := gate.Pass(c)
 		important := gate.Pass(iopolicy.NewClient(iopolicy.Important))
@@ -356,7 +357,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// TestIdle: while nobody uses the machine, tier 3 is tier 2.
+// TestIdle: while the user is away, tier 3 is tier 2.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, pass := inWindow(t, iopolicy.Config{Idle: func() bool { return true }}, iopolicy.Throttle)
@@ -368,7 +369,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestSetMedium: who sleeps by one column has its turn by the other.
+// TestSetMedium: an operation that sleeps by one column is granted by the other.
 func TestSetMedium(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, _, pass := inWindow(t, iopolicy.Config{}, iopolicy.Throttle)
@@ -385,10 +386,10 @@ func TestSetMedium(t *testing.T) {
 	})
 }
 
-// TestDisabled: nobody waits, and everything is counted.
+// TestDisabled: no operation waits, and all are counted.
 func TestDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		settings := iopolicy.Default()
+		settings := iopolicy.DefaultSettings()
 		settings.Enabled = false
 		gate := iopolicy.New(iopolicy.Config{Settings: settings, Watcher: &script{t: t}})
 		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
@@ -428,9 +429,9 @@ func TestNilPass(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestDoEndsWhatPanics: otherwise a window would stay open for ever.
-func TestDoEndsWhatPanics(t *testing.T) {
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+// TestDoEndsAfterAPanic: otherwise a window would stay open for ever.
+func TestDoEndsAfterAPanic(t *testing.T) {
+	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Important))
 	require.Panics(t, func() {
 		_, _ = pass.Do(t.Context(), iopolicy.Op{}, func(int) (int, error) { panic("no") })
@@ -440,7 +441,7 @@ func TestDoEndsWhatPanics(t *testing.T) {
 
 // TestNothingIsAllocated at full speed, nor for what a cache answers inside a window.
 func TestNothingIsAllocated(t *testing.T) {
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Metering: iopolicy.Metering{Meter: nothing{}}, Watcher: quietWatcher{}})
+	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Metering: iopolicy.Metering{Meter: nothing{}}, Watcher: quietWatcher{}})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 	one := func() { require.NoError(t, pair(t.Context(), pass)) }
 	require.Zero(t, testing.AllocsPerRun(1000, one))
@@ -450,12 +451,12 @@ func TestNothingIsAllocated(t *testing.T) {
 	require.Less(t, testing.AllocsPerRun(1000, one), 1.0, "but for what the collector takes from the pool")
 }
 
-// TestHammer: many clients of all policies, which change, cancel, shut and open, at the same time. At the end nothing is
-// on the device, nobody sleeps and no timer runs.
+// TestHammer: many clients of all policies, which change, cancel, shut and open, at the same time. At the end nothing
+// is on the device, no operation sleeps and no timer runs.
 func TestHammer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &witness{interval: 3 * ms}
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: w, Metering: iopolicy.Metering{Meter: nothing{}}, Peers: &fakePeers{}})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: w, Metering: iopolicy.Metering{Meter: nothing{}}, Peers: &fakePeers{}})
 		var clients []*iopolicy.Client
 		for p := iopolicy.Important; p <= iopolicy.Passive; p++ {
 			clients = append(clients, iopolicy.NewClient(p))

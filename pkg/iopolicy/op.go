@@ -1,6 +1,6 @@
 package iopolicy
 
-// Medium chooses the column of I/O periods. What is unknown counts as HDD, and so does another machine.
+// Medium chooses the column of I/O periods. An unknown medium counts as HDD, and so does another machine.
 type Medium uint8
 
 // The media.
@@ -9,7 +9,7 @@ const (
 	SSD
 )
 
-// String returns the word for m in reports.
+// String returns the name of m in reports.
 func (m Medium) String() string {
 	if m == SSD {
 		return "ssd"
@@ -34,7 +34,9 @@ func (k Kind) writes() bool { return k == Write || k == Sync }
 // Op is one operation before it begins.
 type Op struct {
 	Kind  Kind
-	Bytes int // how much it would like to move; 0: does not matter
+	Bytes int // its size; 0: irrelevant
+	// Requests is how many requests it has in flight at the same time; 0: one.
+	Requests int
 	// Certain: it reaches the device whatever the caches hold (O_DIRECT, a flush, a request to another machine), and so
 	// is charged without looking.
 	Certain bool
@@ -43,7 +45,7 @@ type Op struct {
 // Bytes are amounts that reached a device.
 type Bytes struct{ Read, Written uint64 }
 
-// State is what a gate would do with an operation.
+// State is how a gate treats an operation.
 type State uint8
 
 // The states, as in XNU.
@@ -53,7 +55,7 @@ const (
 	Now                     // in a window, and this period's operation was used up: wait
 )
 
-// String returns the word for s in reports.
+// String returns the name of s in reports.
 func (s State) String() string {
 	switch s {
 	case Engaged:

@@ -6,8 +6,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// The rules of the policy as a calculation on paper, one millisecond after the other. It knows nothing of the gate: what
-// the gate does is compared with it, I/O by I/O.
+// The rules of the policy as a calculation on paper, one millisecond after the other. It is independent of the gate:
+// what the gate does is compared with it, I/O by I/O.
 
 // act is one operation of a worker.
 type act struct {
@@ -28,7 +28,7 @@ type worker struct {
 // change is something that happens from outside.
 type change struct {
 	at     int
-	client int             // whose policy changes
+	client int             // its policy changes
 	policy iopolicy.Policy // to this
 	what   string          // "policy", "idle", "busy", "hdd", "ssd", "shut", "open"
 }
@@ -57,22 +57,22 @@ type paper struct {
 	idle   bool
 	shut   bool
 	policy []iopolicy.Policy
-	anyone bool // who may have to wait has been here
+	anyone bool // an operation that may have to wait has been here
 
 	flying [4]int // on the device, by tier
 	edge   [4]int // when I/O of a tier last began or ended there
 	lastIO [4]int // when a charged I/O of a tier was issued
 	start  [4]int // of the period of a tier
 	floor  int    // no turn before
-	turn   int    // the tier whose turn comes next
-	used   bool   // somebody was charged in this period
+	turn   int    // the tier that is next
+	used   bool   // an I/O was charged in this period
 	given  int    // when the present turn was given or passed on
 	whose  int    // tier it is for; 0: it is used, or was never given
 	small  int    // I/Os inside windows that are under way
 	number int    // of this period
 
 	asleep  [4][]*doing
-	outside []*doing // who came while it was shut
+	outside []*doing // arrived while it was shut
 
 	out    []admission
 	waited int // I/Os that had to sleep
@@ -123,7 +123,7 @@ func (s scene) onPaper() *paper {
 				p.giveUp(d)
 			}
 		}
-		for i := 0; i < len(all); i++ { // who is first in the list acts first, and as long as it can
+		for i := 0; i < len(all); i++ { // the first in the list acts first, and as long as it can
 			d := all[i]
 			if d.due > p.now || d.state != "thinking" && d.state != "going" {
 				continue
@@ -149,7 +149,7 @@ func (p *paper) period(t int) int {
 	return int(p.settings.PeriodHDD[t].Milliseconds())
 }
 
-// tier: a passive client is tier 0 and leaves no trace (4). While nobody uses the machine, tier 3 is tier 2.
+// tier: a passive client is tier 0 and leaves no trace (4). While the user is away, tier 3 is tier 2.
 func (p *paper) tier(client int) int {
 	switch policy := p.policy[client]; {
 	case policy == iopolicy.Passive:
@@ -171,7 +171,7 @@ func (p *paper) open(t int) bool {
 	return false
 }
 
-// ask: outside a window at full speed; inside a small one, if nobody was charged in this period; else sleep.
+// ask: outside a window at full speed; inside a small one, if no I/O was charged in this period; else sleep.
 func (p *paper) ask(d *doing) {
 	d.tier = p.tier(p.workers[d.id].client)
 	p.place(d, len(p.asleep[d.tier&3]))
@@ -214,7 +214,7 @@ func (p *paper) launch(d *doing, small bool) {
 		return
 	}
 	p.flying[d.tier]++
-	d.timed = p.anyone // as long as nobody may have to wait, nobody writes down when tier 0 was on the device
+	d.timed = p.anyone // without clients that may wait, the times of tier 0 are not recorded
 	if a.certain && d.timed {
 		p.edge[d.tier] = p.now
 		p.charge(d)
@@ -279,8 +279,8 @@ func (p *paper) due() (at int, anybody bool) {
 	return max(at, p.floor, p.start[1]+p.period(1)), anybody
 }
 
-// turns: of the tiers whose period is over, the one whose turn it is (3, 2, 1, 3) wakes its first sleeper. That opens a
-// new period, for it and all better tiers. Then all whose window has closed wake.
+// turns: each tier with an ended period is a candidate, and the next in the order 3, 2, 1, 3 wakes its first sleeper.
+// That opens a new period, for it and all better tiers. Then all operations with a closed window wake.
 func (p *paper) turns() {
 	if at, anybody := p.due(); p.shut || !anybody || p.now < at {
 		p.passOn()
@@ -324,8 +324,7 @@ func (p *paper) turns() {
 	}
 }
 
-// passOn: a turn of which nobody has made use for a millisecond, and whose holders are not at the device, goes to the next
-// of the same tier.
+// passOn: a slot that was unused for a millisecond, with no holder at the device, goes to the next of the same tier.
 func (p *paper) passOn() {
 	t := p.whose
 	if p.shut || t == 0 || p.used || p.small > 0 || len(p.asleep[t]) == 0 || p.now-p.given < 1 || !p.open(t) {
@@ -375,8 +374,8 @@ func (p *paper) apply(c change) {
 	}
 }
 
-// rethink: sleepers of a client whose tier has changed decide anew, in the order of their tiers and queues. Those who
-// must sleep on do so before the others of the new tier.
+// rethink: sleepers of a client with a changed tier are re-evaluated, in the order of their tiers and queues. Those
+// that must sleep on do so before the others of the new tier.
 func (p *paper) rethink(client int) {
 	tier := p.tier(client)
 	var moved []*doing

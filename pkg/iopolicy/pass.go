@@ -6,17 +6,19 @@ import (
 	"time"
 )
 
-// Pass is a client's way through one gate. A nil *Pass admits everything at once. It is safe for concurrent use.
+// Pass is a client's access to one gate. A nil *Pass admits everything at once. It is safe for concurrent use.
 type Pass struct {
 	gate   *Gate
 	client *Client
-	plain  way // of operations that are not metered
+	plain  way // of operations that are neither metered nor budgeted
 }
 
-// way is where an operation came through, and what its thread had submitted then if it is metered.
+// way is the state of an operation that does not fit into a Grant.
 type way struct {
-	gate   *Gate
-	before Bytes
+	gate    *Gate
+	before  Bytes
+	cost    int64 // estimated device time; 0: no budget
+	entered int64 // budget.shared when the operation was issued
 }
 
 // Gate returns the gate; nil for a nil Pass.
@@ -47,7 +49,7 @@ func (p *Pass) Bound() int {
 	return g.cfg.Settings.MaxIOSize
 }
 
-// lane returns where the next operation counts. As in XNU, tier 3 is tier 2 altogether while nobody uses the machine.
+// lane returns the lane of the next operation. As in XNU, tier 3 is tier 2 while the user is away.
 func (p *Pass) lane() Tier {
 	policy := p.client.Policy()
 	if policy == Throttle && p.gate.cfg.Idle != nil {
@@ -56,22 +58,21 @@ func (p *Pass) lane() Tier {
 	return policy.lane()
 }
 
-// cheap is how long an operation may take that cannot have waited for a device: a copy out of the page cache, not a
-// transfer.
+// cheap is the longest duration of an operation that cannot have waited for a device: a copy out of the page cache.
 const cheap = int64(8 * time.Microsecond)
 
-// untimed marks an operation that nobody needs to know the times of.
+// untimed marks an operation whose times are not recorded.
 const untimed = never
 
-// timed reports whether anybody needs to know when an operation of a lane was on the device.
+// timed reports whether the times of operations of a lane must be recorded.
 func (g *Gate) timed(at Tier) bool {
 	return waits(at) || at == 0 && (g.waiting.Load() != 0 || g.cfg.Peers != nil)
 }
 
 // Begin waits until an operation may begin. If ctx ends first, it returns the cause, and there must be no operation.
-// Whoever calls holds nothing that others need meanwhile, above all no other Grant of the same gate.
+// The caller must hold no lock or resource that others need, above all no other Grant of the same gate.
 func (p *Pass) Begin(ctx context.Context, op Op) (Grant, error) {
-	if ctx == nil { // of a door that was opened without one
+	if ctx == nil { // the caller has no context
 		ctx = context.Background()
 	}
 	if ctx.Err() != nil {
@@ -91,43 +92,42 @@ func (p *Pass) Begin(ctx context.Context, op Op) (Grant, error) {
 			g.boundary()
 		}
 	}
-	nth := g.lanes[at].begun.Add(1)
+	g.lanes[at].begun.Add(1)
 	if g.alert.Load() != 0 || waits(at) && g.open(at, began) {
 		g.lanes[at].begun.Add(^uint64(0))
 		return g.ask(ctx, p, op)
 	}
 	m := marked(op, at, g.period.Load())
-	every := g.sample.Load()
-	if chosen := every != 0 && nth%every == 0; chosen || m&bare == 0 || g.escorts {
-		return g.escort(Grant{way: &p.plain, began: began, mark: m}, chosen), nil
+	if m&bare == 0 || g.slow {
+		return g.slowPath(Grant{way: &p.plain, began: began, mark: m}), nil
 	}
 	return Grant{way: &p.plain, began: began, mark: m}, nil
 }
 
-// Do does one operation: f is called once Begin admits it, with the grant's bound, and returns how many bytes it moved.
+// Do does one operation: it calls f once Begin has admitted it, with the grant's bound. f returns how many bytes it
+// moved.
 func (p *Pass) Do(ctx context.Context, op Op, f func(bound int) (int, error)) (int, error) {
 	g, err := p.Begin(ctx, op)
 	if err != nil {
 		return 0, err
 	}
 	n := 0
-	defer func() { g.End(n) }() // even if f panics: a grant that is lost holds a window open for ever
+	defer func() { g.End(n) }() // even if f panics: a lost grant keeps a window open for ever
 	n, err = f(g.Max)
 	return n, err
 }
 
-// Grant is the leave to do one operation. End must be called exactly once, on the goroutine that called Begin.
+// Grant is the permission for one operation. End must be called exactly once, on the goroutine that called Begin.
 type Grant struct {
 	Max int // the largest I/O allowed, in bytes; 0: any
 
 	way   *way
 	began int64 // when the operation began; untimed
-	mark  mark  // four words travel in registers, five in memory
+	mark  mark  // the fourth word: five would be passed in memory
 }
 
-// mark packs what else is known of an operation: the period in which it was issued in the upper bits, then its kind, its
-// lane, and whether it is certain, metered, bare, which is neither certain nor a write, or
-// inside a window.
+// mark packs the period in which an operation was issued in its upper bits, then its kind, its lane, and whether it is
+// certain, metered, bare (neither certain nor a write) or inside a window.
 type mark uint64
 
 const (
@@ -160,20 +160,20 @@ func (m mark) issued(period uint64) bool {
 	return m>>periodShift == mark(period)<<periodShift>>periodShift
 }
 
-// End tells that the operation is over and how many bytes it moved. It never waits for a turn.
+// End records that the operation is over and how many bytes it moved. It never waits for a slot.
 //
-// Whether the operation reached the device is told by Op.Certain, else by the Meter if there is one and a window was open
-// (a Sync that took its time has reached it, whatever it submitted). Else a Write that moved bytes has, and of the others
-// those that took longer than a copy out of a cache can: 8 microseconds.
-func (g Grant) End(n int) { g.end(n, 1, true) }
+// The operation has reached the device if Op.Certain says so; else by the Meter, if there is one and a window was open
+// (a Sync that took longer than a cache has reached it in any case); else if it is a Write that moved bytes, or took
+// longer than a copy out of a cache: 8 microseconds.
+func (g Grant) End(n int) { g.end(n, 1, 1) }
 
-// EndBatch is End of an operation that was so many requests at the same time: how long several took together says nothing
-// of the time that the device takes for one.
-func (g Grant) EndBatch(n, requests int) { g.end(n, 1, requests == 1) }
+// EndBatch is End of an operation that was several concurrent requests: their joint duration is not the device time of
+// one.
+func (g Grant) EndBatch(n, requests int) { g.end(n, 1, requests) }
 
-// end is End after a number of calls; single: of one request. It reports whether they were as quick as a cache is; while
-// nobody needs to know, they were.
-func (g Grant) end(n, calls int, single bool) (quick bool) {
+// end ends an operation of several calls and requests. It reports whether they were as quick as a cache, or were not
+// timed.
+func (g Grant) end(n, calls, requests int) (quick bool) {
 	if g.way == nil {
 		return true
 	}
@@ -190,18 +190,22 @@ func (g Grant) end(n, calls int, single bool) (quick bool) {
 	if calls > 1 {
 		gate.more.Add(uint64(calls - 1))
 	}
+	reached := false
 	if g.mark&(bare|metered) != bare || !quick {
-		gate.settleUp(g, n, now, outcome{quick, single})
+		reached = gate.finish(g, n, now, quick)
 	}
 	if g.mark&inside != 0 {
 		gate.small.Add(-1)
+		if g.way.cost > 0 {
+			gate.exit(g, n, requests, reached)
+		}
 	}
-	lane.ended.Add(1) // after its window was opened, so that there is no moment between
+	lane.ended.Add(1) // after openWindow, so that the window has no hole
 	if gate.cfg.Peers != nil && at != passive {
 		gate.cfg.Peers.Leave(at)
 	}
 	if gate.alert.Load() != 0 {
-		gate.breathe()
+		gate.onEnd()
 	}
 	switch {
 	case waits(at) && g.mark.kind() == Sync:
@@ -212,13 +216,7 @@ func (g Grant) end(n, calls int, single bool) (quick bool) {
 	return quick
 }
 
-// outcome is what the clock says of an operation.
-type outcome struct {
-	quick  bool // it need not have waited for a device
-	single bool // it was one request
-}
-
-// issue lets an operation go in a state. g.mu is held.
+// issue starts an operation in a state. g.mu is held.
 func (g *Gate) issue(p *Pass, op Op, at Tier, state State, now int64) Grant {
 	grant := Grant{way: &p.plain, began: now, mark: marked(op, at, g.period.Load())}
 	if !g.timed(at) {
@@ -228,6 +226,10 @@ func (g *Gate) issue(p *Pass, op Op, at Tier, state State, now int64) Grant {
 		grant.Max = g.cfg.Settings.MaxIOSize
 		grant.mark |= inside
 		g.small.Add(1)
+		if g.budgeted() {
+			grant.way = g.borrow()
+			g.reserve(grant.way, op)
+		}
 	}
 	if g.cfg.Meter != nil && (g.cfg.Attribute || state == Engaged && !op.Certain) {
 		grant.mark |= metered
@@ -237,37 +239,40 @@ func (g *Gate) issue(p *Pass, op Op, at Tier, state State, now int64) Grant {
 	if op.Certain {
 		g.book(grant, grant.began)
 	}
-	g.weigh(now)
+	g.accountStall(now)
 	return grant
 }
 
 // start begins an operation that was issued under mu, on the goroutine that will do it.
 func (g Grant) start() Grant {
+	if g.way.cost > 0 {
+		g.way.gate.enter(g.way)
+	}
 	if g.mark&metered != 0 {
 		g = g.meter()
 	}
 	if g.began != untimed {
-		g.began = g.way.gate.now() // not counting the way from the timer to here
+		g.began = g.way.gate.now() // not counting the wake-up
 	}
 	return g
 }
 
-// escort does for an operation that was admitted at full speed what most need not.
-func (g *Gate) escort(grant Grant, chosen bool) Grant {
+// slowPath completes the admission of an operation at full speed that is certain, a write, or attributed.
+func (g *Gate) slowPath(grant Grant) Grant {
 	g.announce(grant)
 	if grant.mark&certain != 0 {
 		g.mu.Lock()
 		g.book(grant, grant.began)
 		g.mu.Unlock()
 	}
-	if (g.cfg.Attribute || chosen) && g.cfg.Meter != nil {
+	if g.cfg.Attribute && g.cfg.Meter != nil {
 		grant.mark |= metered
 		grant = grant.meter()
 	}
 	return grant
 }
 
-// announce tells watcher and peers of an operation that is about to begin.
+// announce counts an operation that is about to begin for the watcher and the peers.
 func (g *Gate) announce(grant Grant) {
 	at := grant.mark.lane()
 	if kind := grant.mark.kind(); kind.writes() {
@@ -281,12 +286,19 @@ func (g *Gate) announce(grant Grant) {
 	}
 }
 
-// meter notes what the thread has submitted so far, and keeps the goroutine on it.
+// borrow returns memory for the state of one operation.
+func (g *Gate) borrow() *way {
+	if w, ok := g.ways.Get().(*way); ok {
+		return w
+	}
+	return &way{gate: g}
+}
+
+// meter records what the thread has submitted so far, and locks the goroutine to it.
 func (g Grant) meter() Grant {
-	gate := g.way.gate
-	w, ok := gate.ways.Get().(*way)
-	if !ok {
-		w = &way{gate: gate}
+	gate, w := g.way.gate, g.way
+	if w.cost == 0 {
+		w = gate.borrow()
 	}
 	runtime.LockOSThread()
 	w.before = gate.cfg.Meter.Submitted()
@@ -297,14 +309,14 @@ func (g Grant) meter() Grant {
 	return g
 }
 
-// book opens the window of an operation that is sure to reach the device, and charges it. g.mu is held.
+// book opens the window of a certain operation and charges it. g.mu is held.
 func (g *Gate) book(grant Grant, at int64) {
 	tier := grant.mark.lane()
 	if tier == passive || at == untimed {
 		return
 	}
-	g.stamp(tier, at, at)
-	if tier > 0 {
+	g.openWindow(tier, at, at)
+	if tier > 0 && grant.way.cost == 0 {
 		g.charge(tier, at, grant.mark)
 	}
 	if g.cfg.Peers != nil {
@@ -312,11 +324,11 @@ func (g *Gate) book(grant Grant, at int64) {
 	}
 }
 
-// settleUp ends the metering of an operation; if it has reached the device, its window is opened, and it is charged to
-// the moment of its issue.
-func (g *Gate) settleUp(grant Grant, n int, now int64, out outcome) {
+// finish ends the metering of an operation. If it has reached the device, finish opens its window and charges it to
+// the moment of its issue; an operation with a budget is charged by exit. It reports whether the device was reached.
+func (g *Gate) finish(grant Grant, n int, now int64, quick bool) (reached bool) {
 	at, kind := grant.mark.lane(), grant.mark.kind()
-	reached := g.reached(grant, n, now, out)
+	reached = g.reached(grant, n, quick)
 	if lane := &g.lanes[at]; kind.writes() {
 		lane.written.Add(uint64(max(n, 0)))
 		lane.flush.Add(1)
@@ -327,47 +339,51 @@ func (g *Gate) settleUp(grant Grant, n int, now int64, out outcome) {
 		lane.read.Add(uint64(max(n, 0)))
 	}
 	if !reached || at == passive || now == untimed {
-		return
+		return reached
 	}
 	g.mu.Lock()
-	g.stamp(at, grant.began, now)
-	if at > 0 && grant.mark&certain == 0 {
+	g.openWindow(at, grant.began, now)
+	if at > 0 && grant.mark&certain == 0 && grant.way.cost == 0 {
 		g.charge(at, grant.began, grant.mark)
 	}
 	g.mu.Unlock()
 	if g.cfg.Peers != nil {
 		g.cfg.Peers.Publish(at, g.time(now))
 	}
+	return true
 }
 
 // reached reports whether an operation was at the device, and ends its metering.
-func (g *Gate) reached(grant Grant, n int, now int64, out outcome) bool {
+func (g *Gate) reached(grant Grant, n int, quick bool) bool {
 	kind, sure := grant.mark.kind(), grant.mark&certain != 0
 	if grant.mark&metered == 0 {
-		return sure || kind == Write && n > 0 || !out.quick
+		return sure || kind == Write && n > 0 || !quick
 	}
 	var own Bytes
-	if !out.quick || kind.writes() || sure {
+	if !quick || kind.writes() || sure {
 		after := g.cfg.Meter.Submitted()
 		own = Bytes{after.Read - grant.way.before.Read, after.Written - grant.way.before.Written}
 		g.ownRead.Add(own.Read)
 		g.ownWritten.Add(own.Written)
 	}
 	runtime.UnlockOSThread()
-	g.ways.Put(grant.way)
-	if g.cfg.Observe != nil && own != (Bytes{}) && out.single { // which of many took their time is not known
-		g.cfg.Observe(kind, time.Duration(now-grant.began), own)
+	if grant.way.cost == 0 {
+		g.ways.Put(grant.way)
 	}
-	return sure || own != Bytes{} || kind == Sync && !out.quick
+	return sure || own != Bytes{} || kind == Sync && !quick
 }
 
-// breathe keeps the books of those who sleep after an operation has ended.
-func (g *Gate) breathe() {
+// onEnd updates the sleepers after an operation has ended.
+func (g *Gate) onEnd() {
 	g.mu.Lock()
 	now := g.now()
-	g.weigh(now)
-	g.settleDown(now)
-	g.relay(now)
+	g.accountStall(now)
+	g.advanceGap(now)
+	g.passOn(now)
+	g.fill(now)
 	g.pause()
+	if g.budgeted() {
+		g.arm(now) // the slot grant may have ended with the operation
+	}
 	g.mu.Unlock()
 }

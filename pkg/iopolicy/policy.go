@@ -5,22 +5,23 @@ import (
 	"strings"
 )
 
-// Policy is what a job asks for: how soon its I/O gives way to that of others.
+// Policy is a job's choice of how soon its I/O yields to that of others.
 type Policy uint8
 
-// The policies, in the order of their tiers; the zero value is Important. Passive is tier 0 and opens no window for anybody.
+// The policies, in the order of their tiers; the zero value is Important. Passive is tier 0 and opens no window for
+// anybody.
 const (
 	Important Policy = iota // tier 0: never waits
-	Standard                // tier 1: gives way to tier 0 within 25 ms
-	Utility                 // tier 2: gives way to tiers 0 and 1 within 100 ms
-	Throttle                // tier 3: gives way to all others within 500 ms
-	Passive                 // tier 0: never waits, and nobody waits for it
+	Standard                // tier 1: yields to tier 0, for 25 ms
+	Utility                 // tier 2: yields to tiers 0 and 1, for 100 ms
+	Throttle                // tier 3: yields to all others, for 500 ms
+	Passive                 // tier 0: never waits, and no other policy waits for it
 )
 
-// Tier is the rank of one I/O: 0 goes first, 3 last. Only a strictly better tier throttles a worse one.
+// Tier is the rank of one I/O: 0 is best, 3 worst. Only a strictly better tier throttles a worse one.
 type Tier uint8
 
-// Tiers is how many tiers there are.
+// Tiers is the number of tiers.
 const Tiers = 4
 
 // Tier returns the tier of a job with this policy.
@@ -37,7 +38,7 @@ func (p Policy) Tier() Tier {
 	return 0
 }
 
-// String returns the word for p in options and reports.
+// String returns the name of p in options and reports.
 func (p Policy) String() string {
 	words := []string{"important", "standard", "utility", "throttle", "passive"}
 	if int(p) < len(words) {
@@ -46,7 +47,7 @@ func (p Policy) String() string {
 	return fmt.Sprintf("policy %d", uint8(p))
 }
 
-// ParsePolicy returns the policy of a word, in any case.
+// ParsePolicy parses the name of a policy, in any case.
 func ParsePolicy(word string) (Policy, error) {
 	for p := Important; p <= Passive; p++ {
 		if strings.EqualFold(word, p.String()) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// waiter is an operation that was told to wait.
+// waiter is an operation that sleeps.
 type waiter struct {
 	ctx   context.Context
 	pass  *Pass
@@ -15,17 +15,17 @@ type waiter struct {
 	lane  Tier
 	since int64 // of its sleep in this queue
 	grant Grant
-	ready chan struct{} // closed once it may go, under the gate's mu
+	ready chan struct{} // closed when it may start, under the gate's mu
 }
 
-// ask is Begin for an operation that cannot go without a closer look.
+// ask is Begin for an operation that the fast path does not admit.
 func (g *Gate) ask(ctx context.Context, p *Pass, op Op) (Grant, error) {
 	idle := p.client.Policy() == Throttle && g.idle()
 	g.mu.Lock()
 	now := g.now()
-	at := effective(p.client.Policy(), idle) // read under mu: who changes it later finds this operation in a queue
+	at := effective(p.client.Policy(), idle) // read under mu: a later change finds this operation in a queue
 	if !g.barred(at) {
-		if state := g.state(at, now); state != Now {
+		if state := g.state(at, op, now); state != Now {
 			grant := g.issue(p, op, at, state, now)
 			g.mu.Unlock()
 			return grant.start(), nil
@@ -34,7 +34,7 @@ func (g *Gate) ask(ctx context.Context, p *Pass, op Op) (Grant, error) {
 	w := &waiter{ctx: ctx, pass: p, op: op, lane: at, ready: make(chan struct{})}
 	g.place(w, now, last)
 	g.settle()
-	g.settleDown(now) // whoever ended last may have taken this one for an operation that had begun
+	g.advanceGap(now) // the last End may have counted this operation as begun
 	g.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -46,44 +46,48 @@ func (g *Gate) ask(ctx context.Context, p *Pass, op Op) (Grant, error) {
 	return w.grant.start(), nil
 }
 
-// barred reports whether no operation of a lane begins now, whatever the windows say. g.mu is held.
-func (g *Gate) barred(at Tier) bool { return g.shut || g.hush.on && waits(at) }
+// barred reports whether operations of a lane are held back regardless of windows. g.mu is held.
+func (g *Gate) barred(at Tier) bool { return g.shut || g.forced.on && waits(at) }
 
-// state decides for a lane. g.mu is held.
-func (g *Gate) state(at Tier, now int64) State {
+// state returns the state for a lane. g.mu is held.
+func (g *Gate) state(at Tier, op Op, now int64) State {
 	if !waits(at) {
 		return Disengaged
 	}
-	return g.decide(at, now)
+	return g.decide(at, op, now)
 }
 
-// last is the place at the end of a queue.
+// last is the position at the end of a queue.
 const last = math.MaxInt
 
-// place lets w go, or queues it behind that many others of its tier. It reports whether w is in a queue. g.mu is held;
+// place starts w, or queues it behind that many others of its tier. It reports whether w was queued. g.mu is held;
 // settle must follow.
 func (g *Gate) place(w *waiter, now int64, behind int) bool {
 	if g.barred(w.lane) {
 		g.closed = append(g.closed, w)
 		return false
 	}
-	if state := g.state(w.lane, now); state != Now {
+	if state := g.state(w.lane, w.op, now); state != Now {
 		g.hand(w, state, now)
 		return false
 	}
 	q := &g.queues[w.lane]
-	if len(*q) == 0 {
+	switch {
+	case len(*q) > 0:
+	case g.budgeted():
+		g.periodStart[w.lane] = max(g.periodStart[w.lane], g.lastIO[w.lane])
+	default:
 		g.periodStart[w.lane] = g.lastIO[w.lane]
 	}
 	*q = slices.Insert(*q, min(behind, len(*q)), w)
 	w.since = now
 	g.sleepers++
 	g.alert.Add(1)
-	g.weigh(now)
+	g.accountStall(now)
 	return true
 }
 
-// leave takes w out of its queue. g.mu is held.
+// leave removes w from its queue. g.mu is held.
 func (g *Gate) leave(w *waiter, now int64) bool {
 	q := &g.queues[w.lane]
 	at := slices.Index(*q, w)
@@ -94,17 +98,17 @@ func (g *Gate) leave(w *waiter, now int64) bool {
 	g.asleep[w.lane] += now - w.since
 	g.sleepers--
 	g.alert.Add(-1)
-	g.weigh(now)
+	g.accountStall(now)
 	return true
 }
 
-// hand lets w go. g.mu is held.
+// hand starts w. g.mu is held.
 func (g *Gate) hand(w *waiter, state State, now int64) {
 	w.grant = g.issue(w.pass, w.op, w.lane, state, now)
 	close(w.ready)
 }
 
-// abandon takes w back, unless it was let go before its context ended.
+// abandon withdraws w, unless it was started before its context ended.
 func (g *Gate) abandon(w *waiter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,9 +127,10 @@ func (g *Gate) abandon(w *waiter) bool {
 	return true
 }
 
-// settle gives the turns that are due, looks at the beginning of a gap, and sets the timer. g.mu is held.
+// settle grants the slots that are due, polls at the beginning of a gap, and sets the timer. g.mu is held.
 func (g *Gate) settle() {
 	now := g.now()
+	g.fill(now)
 	if g.sleepers > 0 && !g.shut {
 		if now >= g.due() {
 			g.tick()
@@ -136,57 +141,62 @@ func (g *Gate) settle() {
 	g.arm(now)
 }
 
-// pause looks at others' I/O when a gap begins. g.mu is held.
+// pause polls the watcher when a gap begins. g.mu is held.
 func (g *Gate) pause() {
-	if begun, flying := g.census(); g.sleepers > 0 && flying == 0 && g.gap != begun+1 {
-		g.glance()
+	if begun, flying := g.operations(); g.sleepers > 0 && flying == 0 && g.gap != begun+1 {
+		g.poll()
 	}
 }
 
-// due returns when the next turn comes: when the period of some tier with sleepers is over, but no sooner than tier 1's
-// after the last turn, or after the last I/O before tier 1 began to queue. g.mu is held.
+// due returns when the next slot is granted: when the period of a tier with sleepers is over, but not within tier 1's
+// period of the last grant or of the last I/O before tier 1 began to queue. While a slot has budget left, sleepers
+// wait for an operation in flight to end, and not for a slot. g.mu is held.
 func (g *Gate) due() int64 {
+	if g.budgeted() && !g.spent && g.budget.load > 0 {
+		return math.MaxInt64
+	}
 	first := int64(math.MaxInt64)
 	for t := Tier(1); t < Tiers; t++ {
 		if len(g.queues[t]) > 0 {
-			first = min(first, g.ripe(t))
+			first = min(first, g.turnAt(t))
 		}
 	}
 	return max(first, g.floor, g.periodStart[1]+g.span(1))
 }
 
-// ripe returns when tier t may have a turn. g.mu is held.
-func (g *Gate) ripe(t Tier) int64 { return max(g.periodStart[t]+g.span(t), g.retry[t]) }
+// turnAt returns when tier t may have a slot. g.mu is held.
+func (g *Gate) turnAt(t Tier) int64 { return max(g.periodStart[t]+g.span(t), g.retry[t], g.gapEnd(t)) }
 
-// wake is the timer.
+// wake is the timer function.
 func (g *Gate) wake() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.armed = never
 	if now := g.now(); g.sleepers == 0 || g.shut || now < g.due() {
-		g.relay(now)
+		g.passOn(now)
 		g.arm(now)
 		return
 	}
 	g.tick()
 }
 
-// tick gives one tier its turn: its first waiter may issue one I/O, and with it begins a new period. Then all those whose
-// windows have closed may go. g.mu is held, and a turn is due.
+// tick grants a slot to one tier: its first waiter starts, and a new period begins. Then it starts all waiters whose
+// windows have closed. g.mu is held, and a slot is due.
 func (g *Gate) tick() {
-	g.glance()
+	g.poll()
 	now := g.now()
 	var open [Tiers]bool
 	for t := Tier(1); t < Tiers; t++ {
 		open[t] = g.open(t, now)
 	}
-	for g.sleepers > 0 && now >= g.due() { // once, but for periods of 0 and for slots that peers have
+	for g.sleepers > 0 && now >= g.due() { // once, except for periods of 0 and slots that peers have
 		t := g.next(now)
 		w := g.first(t, now)
 		if w == nil || open[t] && !g.claim(t, now) {
 			continue
 		}
 		g.spent = false
+		g.beginTurn(t, now)
 		g.period.Add(1)
 		g.floor = now + g.span(1)
 		for better := Tier(1); better <= t; better++ {
@@ -197,10 +207,10 @@ func (g *Gate) tick() {
 		}
 		g.leave(w, now)
 		state := Disengaged
-		g.relayed = never
+		g.grantedAt = never
 		if open[t] {
 			state = Engaged
-			g.relayed, g.relayTier = now, t
+			g.grantedAt, g.grantedTier = now, t
 		}
 		g.hand(w, state, now)
 	}
@@ -214,43 +224,44 @@ func (g *Gate) tick() {
 			g.hand(w, Disengaged, now)
 		}
 	}
+	g.fill(now)
 	g.arm(now)
 }
 
-// patience is how long a turn waits for an I/O that reaches the device. Whoever has it may find all it needs in a cache, or
-// have nothing more to do; those behind must not sleep for that.
+// patience is how long a slot waits for an I/O that reaches the device. An operation may be answered by a cache, and
+// waiters behind it must not sleep for that.
 const patience = time.Millisecond
 
-// relay passes a turn on that was not used within patience: to the next of the same tier, in the same period. It sets the
-// timer if there is one to wait for. g.mu is held.
-func (g *Gate) relay(now int64) {
-	if g.shut || !g.relayable() {
+// passOn passes a slot that was not used within patience to the next waiter of the same tier, in the same period. It
+// sets the timer if the slot may be passed on later. g.mu is held.
+func (g *Gate) passOn(now int64) {
+	if g.shut || !g.canPassOn() {
 		return
 	}
-	if now-g.relayed < int64(patience) {
+	if now-g.grantedAt < int64(patience) {
 		g.arm(now)
 		return
 	}
-	if !g.open(g.relayTier, now) {
+	if !g.open(g.grantedTier, now) {
 		return
 	}
-	if w := g.first(g.relayTier, now); w != nil {
-		g.relayed = now
+	if w := g.first(g.grantedTier, now); w != nil {
+		g.grantedAt = now
 		g.leave(w, now)
 		g.hand(w, Engaged, now)
 	}
 }
 
-// relayable reports whether the present turn can still be passed on: nobody who has it is at the device. g.mu is held.
-func (g *Gate) relayable() bool {
-	return g.relayed != never && !g.spent && len(g.queues[g.relayTier]) > 0 && g.small.Load() == 0
+// canPassOn reports whether the present slot is unused and its operation has ended. g.mu is held.
+func (g *Gate) canPassOn() bool {
+	return !g.budgeted() && g.grantedAt != never && !g.spent && len(g.queues[g.grantedTier]) > 0 && g.small.Load() == 0
 }
 
-// next returns the tier whose turn it is: of those that are ripe and have sleepers the next in the order 3, 2, 1, 3.
-// g.mu is held, and there is one.
+// next returns the tier that gets the slot: of those with sleepers and a period that is over, the next in the order 3,
+// 2, 1, 3. g.mu is held, and there is one.
 func (g *Gate) next(now int64) Tier {
 	t := g.turn
-	for len(g.queues[t]) == 0 || now < g.ripe(t) {
+	for len(g.queues[t]) == 0 || now < g.turnAt(t) {
 		if t--; t == 0 {
 			t = Tiers - 1
 		}
@@ -258,7 +269,7 @@ func (g *Gate) next(now int64) Tier {
 	return t
 }
 
-// first returns the first waiter of tier t, and takes out those before it whose contexts have ended. g.mu is held.
+// first returns the first waiter of tier t, after removing those before it whose contexts have ended. g.mu is held.
 func (g *Gate) first(t Tier, now int64) *waiter {
 	for len(g.queues[t]) > 0 {
 		w := g.queues[t][0]
@@ -270,15 +281,15 @@ func (g *Gate) first(t Tier, now int64) *waiter {
 	return nil
 }
 
-// claim asks the peers for a slot of tier t, and remembers when to ask again. g.mu is held.
+// claim reserves a slot of tier t from the peers, or records when to try again. g.mu is held.
 func (g *Gate) claim(t Tier, now int64) bool {
 	if g.cfg.Peers == nil {
 		return true
 	}
 	ok, next := g.cfg.Peers.Claim(t, g.time(now), time.Duration(g.span(t)))
 	if !ok {
-		// Whatever the peers say, it is worth asking again neither at once nor later than a period from now.
-		soonest := now + int64(hearsay)
+		// Ask again neither at once nor later than a period from now, whatever the peers say.
+		soonest := now + int64(peerMaxAge)
 		g.retry[t] = min(max(int64(next.Sub(g.epoch)), soonest), max(now+g.span(t), soonest))
 	}
 	if ok {
@@ -287,13 +298,15 @@ func (g *Gate) claim(t Tier, now int64) bool {
 	return ok
 }
 
-// arm sets the timer to the next turn, or stops it when nobody waits for one. g.mu is held.
+// arm sets the timer to the next slot, or stops it when there are no waiters. g.mu is held.
 func (g *Gate) arm(now int64) {
 	at := never
 	if g.sleepers > 0 && !g.shut {
-		at = g.due()
-		if g.relayable() {
-			at = min(at, g.relayed+int64(patience))
+		if at = g.due(); g.canPassOn() {
+			at = min(at, g.grantedAt+int64(patience))
+		}
+		if at == math.MaxInt64 {
+			at = never
 		}
 	}
 	if at == g.armed {
@@ -310,27 +323,27 @@ func (g *Gate) arm(now int64) {
 	}
 }
 
-// weigh keeps the time in which somebody sleeps and nothing of ours is on the device. g.mu is held.
-func (g *Gate) weigh(now int64) {
+// accountStall updates the time in which operations sleep and none is in flight. g.mu is held.
+func (g *Gate) accountStall(now int64) {
 	if g.heldSince != never {
 		g.held += now - g.heldSince
 		g.heldSince = never
 	}
-	if g.sleepers > 0 && g.still() {
+	if g.sleepers > 0 && g.drained() {
 		g.heldSince = now
 	}
 }
 
-// reconsider decides anew about the waiters of a client whose policy has changed. As in XNU they come before the others
-// of their new tier; among themselves they keep their order.
+// reconsider re-evaluates the waiters of a client whose policy has changed. As in XNU they come before the others of
+// their new tier, in their old order.
 func (g *Gate) reconsider(c *Client) {
 	idle := g.idle()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
 	at := effective(c.Policy(), idle)
-	if g.hush.on && !waits(at) {
-		g.endHush(now, idle) // who has come is of no tier that it keeps away
+	if g.forced.on && !waits(at) {
+		g.endGap(now, idle) // the waiter is of a tier that the gap does not hold back
 	}
 	var moved []*waiter
 	for t := Tier(1); t < Tiers; t++ {

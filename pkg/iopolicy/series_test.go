@@ -25,9 +25,9 @@ func looks(t testing.TB, ctx context.Context, p *iopolicy.Pass, s *iopolicy.Seri
 	return sizes
 }
 
-func TestCallsThatACacheAnswersShareAnOperation(t *testing.T) {
+func TestCachedCallsShareAnOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
 		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 		s := &iopolicy.Series{Most: 16}
 		require.Equal(t, []int{1, 2, 4, 8, 16, 16, 3}, looks(t, t.Context(), pass, s, 50, time.Microsecond))
@@ -46,11 +46,11 @@ func TestCallsThatACacheAnswersShareAnOperation(t *testing.T) {
 }
 
 // The time that a series may take grows with its calls: one of them that waited for a device shows.
-func TestASeriesShowsWhichReachedTheDevice(t *testing.T) {
+func TestSeriesEndsAtTheDevice(t *testing.T) {
 	for calls, quick := range map[int]time.Duration{1: 7, 2: 9, 4: 13, 16: 37} {
 		for _, device := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+				gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
 				pass := gate.Pass(iopolicy.NewClient(iopolicy.Standard))
 				s := &iopolicy.Series{Most: calls}
 				looks(t, t.Context(), pass, s, 31, 0)
@@ -70,11 +70,11 @@ func TestASeriesShowsWhichReachedTheDevice(t *testing.T) {
 }
 
 // Inside a window every call is an operation, whatever was before, and has its period if it reaches the device.
-func TestInsideAWindowEveryCallIsAnOperation(t *testing.T) {
+func TestSeriesInsideAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &bytesMeter{}
 		gate, _, pass := inWindow(t, iopolicy.Config{Metering: iopolicy.Metering{Meter: meter}}, iopolicy.Throttle)
-		free := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()}).Pass(iopolicy.NewClient(iopolicy.Throttle))
+		free := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()}).Pass(iopolicy.NewClient(iopolicy.Throttle))
 		s := &iopolicy.Series{Most: 16}
 		looks(t, t.Context(), free, s, 31, 0)
 		before := gate.Stats()
@@ -95,63 +95,9 @@ func TestInsideAWindowEveryCallIsAnOperation(t *testing.T) {
 	})
 }
 
-// observed is a gate that tells how long operations took, and a meter that the test moves.
-type observed struct {
-	gate  *iopolicy.Gate
-	pass  *iopolicy.Pass
-	meter *bytesMeter
-	seen  []time.Duration
-}
-
-func observe() *observed {
-	o := &observed{meter: &bytesMeter{}}
-	o.gate = iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Metering: iopolicy.Metering{
-		Meter: o.meter, Attribute: true,
-		Observe: func(_ iopolicy.Kind, took time.Duration, _ iopolicy.Bytes) { o.seen = append(o.seen, took) },
-	}})
-	o.pass = o.gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
-	return o
-}
-
-// What a series took says nothing about how long the device takes, so it is not told to who learns that.
-func TestASeriesIsNotObserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := observe()
-		s := &iopolicy.Series{Most: 4}
-		looks(t, t.Context(), o.pass, s, 7, 0)
-		for _, calls := range []int{4, 1} {
-			g, err := o.pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Metadata})
-			require.NoError(t, err)
-			require.Equal(t, calls, s.Calls(g, 10))
-			time.Sleep(time.Duration(calls) * ms)
-			o.meter.sum.Read += 4096
-			s.End(g, calls)
-		}
-		require.Equal(t, []time.Duration{ms}, o.seen)
-		require.Equal(t, iopolicy.Bytes{Read: 8192}, o.gate.Own())
-	})
-}
-
-// Nor is what requests took that were made at the same time; but what they moved counts.
-func TestABatchIsNotObserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := observe()
-		for i, requests := range []int{64, 1} {
-			g, err := o.pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096})
-			require.NoError(t, err)
-			time.Sleep(time.Duration(2-i) * ms)
-			o.meter.sum.Read += 4096
-			g.EndBatch(4096, requests)
-		}
-		require.Equal(t, []time.Duration{ms}, o.seen)
-		require.Equal(t, iopolicy.Bytes{Read: 8192}, o.gate.Own())
-		require.EqualValues(t, 8192, o.gate.Stats().Moved.Read)
-	})
-}
-
 // BenchmarkSeries is what a gate costs each of many calls that a cache answers, to compare with BenchmarkPair.
 func BenchmarkSeries(b *testing.B) {
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: quietWatcher{}})
+	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: quietWatcher{}})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 	s := &iopolicy.Series{Most: 16}
 	b.ReportAllocs()

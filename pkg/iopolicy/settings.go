@@ -9,19 +9,21 @@ import (
 	"time"
 )
 
-// Settings are the numbers of the policy. Default returns those of XNU.
+// Settings are the numbers of the policy. DefaultSettings returns those of XNU.
 type Settings struct {
 	Enabled   bool
 	MaxIOSize int                  // bytes of one I/O inside a window
+	MaxImpact float64              // part of their speed that others may lose inside a window; 0: a slot grant is one I/O
 	Window    [Tiers]time.Duration // how long an I/O of a better tier holds this tier back; index 0 is unused
 	PeriodHDD [Tiers]time.Duration // between two I/Os of this tier inside a window
 	PeriodSSD [Tiers]time.Duration
 }
 
-// Default returns the settings that the kernel of macOS starts with (xnu-11417, bsd/miscfs/specfs/spec_vnops.c). Its
-// largest I/O is that of a device with the usual queue of 32, and the same for both media: newer kernels double it for
-// solid state where they also know the queue; a program that knows neither stays with the smaller figure.
-func Default() Settings {
+// DefaultSettings returns the settings that the kernel of macOS starts with (xnu-11417,
+// bsd/miscfs/specfs/spec_vnops.c). Its largest I/O is that of a device with the usual queue of 32, and the same for
+// both media: newer kernels double it for solid state where they also know the queue; a program that knows neither
+// stays with the smaller figure.
+func DefaultSettings() Settings {
 	const ms = time.Millisecond
 	return Settings{
 		Enabled:   true,
@@ -41,7 +43,7 @@ const (
 	longestPeriod = time.Minute
 )
 
-// Setting is one number of the policy, as a viewer of sysctls shows it.
+// Setting is one number of the policy, as sysctl shows it.
 type Setting struct {
 	Name  string // of the sysctl without "debug."
 	Value string // whole milliseconds, bytes, 0 or 1
@@ -51,7 +53,7 @@ type Setting struct {
 // String returns the line "name: value".
 func (s Setting) String() string { return s.Name + ": " + s.Value }
 
-// number is where a setting lies and what it may be.
+// number is a setting with its bounds.
 type number struct {
 	name, help string
 	unit       string
@@ -61,10 +63,10 @@ type number struct {
 	set        func(int64)
 }
 
-// numbers names every setting of s.
+// numbers returns every setting of s.
 func (s *Settings) numbers() []number {
 	all := []number{{
-		name: "lowpri_throttle_enabled", help: "1: worse tiers give way to better ones; 0: nobody ever waits",
+		name: "lowpri_throttle_enabled", help: "1: worse tiers yield to better ones; 0: no tier ever waits",
 		unit: "0 or 1", most: 1,
 		get: func() int64 {
 			if s.Enabled {
@@ -85,7 +87,7 @@ func (s *Settings) numbers() []number {
 			milliseconds(prefix+"window_msecs", &s.Window[t], longestWindow,
 				"how long one I/O of a better tier holds tier "+tier+" back, in milliseconds"),
 			milliseconds(prefix+"io_period_msecs", &s.PeriodHDD[t], longestPeriod,
-				"from one I/O of tier "+tier+" to the next inside a window, on disks that turn and on other machines"),
+				"from one I/O of tier "+tier+" to the next inside a window, on rotational disks and on other machines"),
 			milliseconds(prefix+"io_period_ssd_msecs", &s.PeriodSSD[t], longestPeriod,
 				"from one I/O of tier "+tier+" to the next inside a window, on solid state"),
 		)
@@ -100,11 +102,11 @@ func milliseconds(name string, at *time.Duration, most time.Duration, help strin
 	}
 }
 
-// short takes off what sysctl puts before its names.
+// short removes the prefix of sysctl.
 func short(name string) string { return strings.TrimPrefix(strings.TrimSpace(name), "debug.") }
 
-// Set changes one setting by its sysctl name, with or without "debug.". Values are whole numbers: milliseconds, bytes, 0
-// or 1. The error wraps ErrSetting, and s is then as before.
+// Set changes one setting by its sysctl name, with or without "debug.". Values are whole numbers: milliseconds, bytes,
+// 0 or 1. The error wraps ErrSetting, and s is then as before.
 func (s *Settings) Set(name, value string) error {
 	numbers := s.numbers()
 	for _, n := range numbers {
@@ -126,7 +128,7 @@ func (s *Settings) Set(name, value string) error {
 	return fmt.Errorf("%w: no setting is called %q; there are %s", ErrSetting, strings.TrimSpace(name), strings.Join(names, ", "))
 }
 
-// All returns every setting, in the order in which they are printed. Durations are told in whole milliseconds.
+// All returns every setting, in the order in which they are printed. Durations are in whole milliseconds.
 func (s Settings) All() []Setting {
 	numbers := s.numbers()
 	all := make([]Setting, len(numbers))
@@ -145,7 +147,7 @@ func (s Settings) String() string {
 	return out.String()
 }
 
-// Validate reports what Set would have refused, in settings that a program has made itself.
+// Validate reports values that Set would reject.
 func (s Settings) Validate() error {
 	for _, n := range s.numbers() {
 		if v := n.get(); v < n.least || v > n.most {
@@ -162,8 +164,8 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Load changes the settings that r names, in lines of "name: value" or "name=value"; what follows a # is a comment. On an
-// error, which tells the line, s is as before.
+// Load changes the settings that r names, in lines of "name: value" or "name=value"; what follows a # is a comment. On
+// an error, which names the line, s is as before.
 func (s *Settings) Load(r io.Reader) error {
 	changed := *s
 	lines := bufio.NewScanner(r)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-func TestDefaultsAreTheKernels(t *testing.T) {
+func TestDefaultSettings(t *testing.T) {
 	require.Equal(t, `lowpri_throttle_enabled: 1
 lowpri_throttle_max_iosize: 131072
 lowpri_throttle_tier1_window_msecs: 25
@@ -24,21 +24,21 @@ lowpri_throttle_tier2_io_period_ssd_msecs: 15
 lowpri_throttle_tier3_window_msecs: 500
 lowpri_throttle_tier3_io_period_msecs: 200
 lowpri_throttle_tier3_io_period_ssd_msecs: 25
-`, iopolicy.Default().String())
-	require.NoError(t, iopolicy.Default().Validate())
-	for _, s := range iopolicy.Default().All() {
+`, iopolicy.DefaultSettings().String())
+	require.NoError(t, iopolicy.DefaultSettings().Validate())
+	for _, s := range iopolicy.DefaultSettings().All() {
 		require.NotEmpty(t, s.Help, s.Name)
 	}
 }
 
 func TestSet(t *testing.T) {
-	s := iopolicy.Default()
+	s := iopolicy.DefaultSettings()
 	require.NoError(t, s.Set("debug.lowpri_throttle_tier3_window_msecs", " 750 "))
 	require.NoError(t, s.Set("lowpri_throttle_tier2_io_period_msecs", "0"))
 	require.NoError(t, s.Set("lowpri_throttle_tier1_io_period_ssd_msecs", "1"))
 	require.NoError(t, s.Set("lowpri_throttle_enabled", "0"))
 	require.NoError(t, s.Set("lowpri_throttle_max_iosize", "262144"))
-	want := iopolicy.Default()
+	want := iopolicy.DefaultSettings()
 	want.Enabled, want.MaxIOSize = false, 256<<10
 	want.Window[3], want.PeriodHDD[2], want.PeriodSSD[1] = 750*time.Millisecond, 0, time.Millisecond
 	require.Equal(t, want, s)
@@ -65,10 +65,10 @@ func TestSet(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	s := iopolicy.Default()
+	s := iopolicy.DefaultSettings()
 	s.Window[2] = -time.Millisecond
 	require.ErrorContains(t, s.Validate(), "lowpri_throttle_tier2_window_msecs is -1")
-	s = iopolicy.Default()
+	s = iopolicy.DefaultSettings()
 	s.PeriodSSD[1] = 1500 * time.Microsecond
 	require.ErrorIs(t, s.Validate(), iopolicy.ErrSetting)
 	require.ErrorContains(t, s.Validate(), "1.5ms for tier 1")
@@ -76,7 +76,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestLoad(t *testing.T) {
-	s := iopolicy.Default()
+	s := iopolicy.DefaultSettings()
 	require.NoError(t, s.Load(strings.NewReader(`
 # as sysctl prints it
 debug.lowpri_throttle_tier1_window_msecs: 26 # a little more

@@ -1,23 +1,51 @@
 package iopolicy
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// Stats tells what has happened at a gate.
+// Stats is what has happened at a gate.
 type Stats struct {
 	Name       string
 	Medium     Medium
 	State      State                // for the worst tier that has used the gate
 	Operations uint64               // begun; of a Series the first call, and when it has ended the others
 	Charged    uint64               // of tiers that can wait, that reached the device and so used up a period's slot
-	Moved      Bytes                // by all operations, as their callers told, whether they reached the device or not
+	Moved      Bytes                // by all operations, as their callers reported, whether they reached the device or not
 	Asleep     [Tiers]time.Duration // by tier of the sleeper, summed over sleepers
-	Held       time.Duration        // wall time in which somebody slept and no own operation was on the device
-	Engaged    time.Duration        // wall time in which a window was open for somebody who used the gate
-	Windows    [Tiers]uint64        // windows that were opened, by the tier of who opened them
+	Held       time.Duration        // wall time in which an operation slept and none was in flight
+	Engaged    time.Duration        // wall time in which a window was open for a client of the gate
+	Windows    [Tiers]uint64        // windows opened, by tier of the I/O that opened them
+	Impact                          // zero if a slot grant is one I/O
 }
 
-// Stats returns what has happened at g so far. Those who sleep now count up to now; an operation that is under way has
-// not yet counted for Engaged and Windows, unless it is Certain.
+// Impact is what slot grants with a budget cost others.
+type Impact struct {
+	Max    float64       // Settings.MaxImpact, or what SetMaxImpact replaced it by
+	Budget time.Duration // device time of the next slot grant of the worst tier that has used the gate
+	Rate   float64       // I/Os a second of others; 0: not known
+	Turns  time.Duration // device time of all slot grants so far
+	Lost   time.Duration // of that, what others lost, at most
+}
+
+// impact returns the cost of slot grants. g.mu is held.
+func (g *Gate) impact(now int64) Impact {
+	b := &g.budget
+	i := Impact{Max: b.impact, Turns: time.Duration(b.total), Lost: time.Duration(b.lost)}
+	if rate := b.demand.rate(now); !math.IsInf(rate, 1) {
+		i.Rate = rate
+	}
+	for t := Tier(1); t < Tiers; t++ {
+		if g.lanesOf()&(1<<t) != 0 {
+			i.Budget = time.Duration(g.allowance(t, now))
+		}
+	}
+	return i
+}
+
+// Stats returns what has happened at g so far. Present sleepers count up to now; an operation in flight does not count
+// for Engaged and Windows yet, unless it is Certain.
 func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,10 +64,13 @@ func (g *Gate) Stats() Stats {
 		}
 		s.Asleep[t] = time.Duration(asleep)
 		if g.lanesOf()&(1<<t) != 0 {
-			s.State = g.decide(t, now)
+			s.State = g.decide(t, Op{}, now)
 		}
 	}
-	g.weigh(now)
+	if g.budgeted() {
+		s.Impact = g.impact(now)
+	}
+	g.accountStall(now)
 	s.Held = time.Duration(g.held)
 	s.Engaged = time.Duration(g.engaged - max(0, g.openUntil-now))
 	return s

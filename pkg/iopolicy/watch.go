@@ -5,78 +5,82 @@ import (
 	"time"
 )
 
-// Watcher sees foreign I/O on one device. The gate calls it at the boundaries of its own operations, one call at a time
-// and, outside gaps, no more often than Interval. A gap is time in which no own operation is on the device and somebody
-// waits for a turn; it is looked at when it begins and when a waiter's turn comes. No own operation begins during a call,
-// so a Look must be quick (reading a counter), and it must not call the gate.
+// Watcher detects foreign I/O on one device. The gate calls it at the boundaries of its own operations, one call at a
+// time and, outside gaps, no more often than Interval. A gap is time in which no own operation is in flight and an
+// operation waits for a slot; Look is called when it begins and before a slot is granted. No own operation begins
+// during a call, so Look must be quick (reading a counter), and must not call the gate.
 type Watcher interface {
 	Look(m Moment) Sighting
 	Interval() time.Duration
 }
 
-// Moment is what the gate knows of its own I/O when it asks a Watcher.
+// Moment is the gate's own I/O at a poll.
 type Moment struct {
 	At       time.Time
 	Inflight int    // own operations on the device now
 	Begun    uint64 // own operations begun so far; with Inflight 0 at two moments and Begun equal, the time between is a gap
 	Writing  int    // of Inflight: writes and syncs
 	Wrote    uint64 // own writes and syncs begun so far
-	// Own counts bytes that were proven to be this gate's: those of metered operations that have ended. All bytes of
-	// this process that no gate has claimed are told by nobody.
+	// Own counts bytes of metered operations that have ended, which are proven to be for this device.
 	Own Bytes
 }
 
-// Sighting is what a Watcher saw since its last look.
+// Sighting is what a Watcher saw since its last poll.
 type Sighting struct {
 	// Newest is when foreign I/O of each tier was last seen; zero: none seen.
 	Newest [Tiers]time.Time
-	// Inflight: foreign I/O of that tier is on the device at this moment.
+	// Inflight: foreign I/O of that tier is on the device now.
 	Inflight [Tiers]bool
+	// Gap is the time since the last poll if no own operation was in flight in it and foreign I/Os could be counted; else
+	// 0. IOs is their number.
+	Gap time.Duration
+	IOs uint64
 }
 
-// Meter tells how many bytes the calling thread has had submitted to devices so far. The gate locks the goroutine to its
+// Meter returns how many bytes the calling thread has submitted to devices so far. The gate locks the goroutine to its
 // thread around a metered operation.
 type Meter interface {
 	Submitted() Bytes
 }
 
-// Peers is state that processes on one machine share about one device. Implementations are safe against peers that die
-// or lie; see package shared. They are quick, safe for concurrent use, and do not call the gate.
+// Peers is state about one device that processes on a machine share; see package shared. Implementations survive peers
+// that die or publish false values. They are quick, safe for concurrent use, and do not call the gate. They may
+// implement SlotLedger too.
 type Peers interface {
-	// Publish tells the peers of own I/O of a tier that began or ended at a moment.
+	// Publish publishes that own I/O of a tier began or ended at a moment.
 	Publish(t Tier, at time.Time)
-	// Enter and Leave tell that own I/O of a tier is on the device.
+	// Enter and Leave publish that own I/O of a tier is in flight.
 	Enter(t Tier)
 	Leave(t Tier)
-	// Seen returns when the peers' I/O of each tier was last at the device, and whether some is there now.
+	// Seen returns when the peers' I/O of each tier was last in flight, and whether some is now.
 	Seen() Sighting
-	// Claim asks for the slot that opens at now for an I/O of tier t, where slots are period apart: at most one process
-	// gets it. Otherwise next is when to ask again.
+	// Claim reserves the slot that opens at now for an I/O of tier t, where slots are period apart: at most one process
+	// gets it. Otherwise next is when to try again.
 	Claim(t Tier, now time.Time, period time.Duration) (ok bool, next time.Time)
 }
 
-// Ledger is what Peers may keep in addition: who used up a slot without having asked for it, as the first I/O in a window
-// does and one that turned out to reach the device later.
-type Ledger interface {
-	// Free tells what Claim would, and takes nothing.
+// SlotLedger is an optional interface of Peers. It records slots that were used without Claim: by the first I/O in a
+// window, and by one that turned out later to reach the device.
+type SlotLedger interface {
+	// Free returns what Claim would, and reserves nothing.
 	Free(t Tier, now time.Time, period time.Duration) (ok bool, next time.Time)
-	// Charge tells that an I/O of tier t which was issued at a moment has used up a slot.
+	// Charge records that an I/O of tier t issued at a moment has used a slot.
 	Charge(t Tier, at time.Time)
 }
 
-// hearsay is how old the word of peers may grow while no window is open. Their windows are counted in milliseconds.
-const hearsay = time.Millisecond
+// peerMaxAge is the age at which what peers have published is read again while no window is open.
+const peerMaxAge = time.Millisecond
 
-// boundary looks at others' I/O, unless somebody else is busy with the gate.
+// boundary polls others' I/O, unless the gate is busy.
 func (g *Gate) boundary() {
 	if g.mu.TryLock() {
-		g.glance()
+		g.poll()
 		g.mu.Unlock()
 	}
 }
 
-// bracket looks at others' I/O before and after a Sync, however short ago that was last done: what the device writes in
-// between tells nothing, and what it wrote before must not be mixed with it.
+// bracket polls others' I/O before and after a Sync, regardless of the interval: writes of the device during the Sync
+// carry no information, and must not mix with earlier ones.
 func (g *Gate) bracket() {
 	if g.cfg.Watcher == nil || !g.cfg.Settings.Enabled {
 		return
@@ -86,34 +90,36 @@ func (g *Gate) bracket() {
 	g.mu.Unlock()
 }
 
-// glance takes in what peers and the watcher have seen, as far as they may be asked now. g.mu is held.
-func (g *Gate) glance() {
+// poll polls peers and the watcher, as far as their intervals allow. g.mu is held.
+func (g *Gate) poll() {
 	if !g.cfg.Settings.Enabled {
 		return
 	}
 	now := g.now()
 	next := int64(math.MaxInt64)
 	if p := g.cfg.Peers; p != nil {
-		g.believe(p.Seen())
-		next = now + int64(hearsay)
+		g.observe(p.Seen())
+		next = now + int64(peerMaxAge)
 	}
 	if w := g.cfg.Watcher; w != nil {
-		gap := g.sleepers > 0 && g.still()
+		gap := g.sleepers > 0 && g.drained()
 		if gap || now-g.looked >= int64(w.Interval()) {
 			g.look(now)
-			g.quieten(now)
+			g.maybeStartGap(now)
 		}
 		next = min(next, g.looked+int64(w.Interval()))
 	}
 	g.nextLook.Store(next)
 }
 
-// look asks the watcher. g.mu is held.
+// look polls the watcher. g.mu is held.
 func (g *Gate) look(now int64) {
 	// Raised before the counters are read: an operation that is not in them has not begun, and waits for g.mu.
 	g.alert.Add(1)
 	m := g.moment(now)
-	g.believe(g.cfg.Watcher.Look(m))
+	s := g.cfg.Watcher.Look(m)
+	g.observe(s)
+	g.budget.demand.note(now, s.Gap, s.IOs)
 	g.alert.Add(-1)
 	g.looked, g.gap = now, 0
 	if m.Inflight == 0 {
@@ -121,10 +127,10 @@ func (g *Gate) look(now int64) {
 	}
 }
 
-// moment reads the counters: bytes last, so that what has ended is among them.
+// moment reads the counters: bytes last, so that they include all operations that have ended.
 func (g *Gate) moment(now int64) Moment {
 	m := Moment{At: g.time(now)}
-	m.Begun, m.Inflight = g.census()
+	m.Begun, m.Inflight = g.operations()
 	for i := range g.lanes {
 		flushed := g.lanes[i].flush.Load()
 		wrote := g.lanes[i].wrote.Load()
@@ -135,9 +141,9 @@ func (g *Gate) moment(now int64) Moment {
 	return m
 }
 
-// believe opens the windows of a sighting. A time that is still to come counts as the present: clocks of others must not
-// hold anybody back for ever. g.mu is held.
-func (g *Gate) believe(s Sighting) {
+// observe opens the windows of a sighting. A time in the future counts as the present: clocks of other processes must
+// not delay an operation for ever. g.mu is held.
+func (g *Gate) observe(s Sighting) {
 	now := g.now()
 	for t := range Tier(Tiers) {
 		at := never
@@ -148,7 +154,7 @@ func (g *Gate) believe(s Sighting) {
 			at = now
 		}
 		if at > g.edge[t].Load() {
-			g.stamp(t, at, at)
+			g.openWindow(t, at, at)
 		}
 	}
 }

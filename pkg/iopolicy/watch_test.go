@@ -40,7 +40,7 @@ func (w *witness) Look(m iopolicy.Moment) iopolicy.Sighting {
 		w.alone++
 	}
 	for range 5 {
-		runtime.Gosched() // for somebody to begin, if somebody could
+		runtime.Gosched() // lets another goroutine begin, if one could
 	}
 	if m.Inflight == 0 && w.ran.Load() != ran {
 		w.lie = append(w.lie, "an operation began during a look")
@@ -65,11 +65,11 @@ func (w *witness) lies() []string {
 	return w.lie
 }
 
-// TestNothingBeginsDuringALook: operations of several goroutines at full speed, and a watcher that looks all the time.
-func TestNothingBeginsDuringALook(t *testing.T) {
+// TestNothingBeginsDuringAPoll: operations of several goroutines at full speed, and a watcher that looks all the time.
+func TestNothingBeginsDuringAPoll(t *testing.T) {
 	w := &witness{}
-	settings := iopolicy.Default()
-	settings.PeriodHDD = [iopolicy.Tiers]time.Duration{} // on a busy machine operations take long: nobody is to sleep for that
+	settings := iopolicy.DefaultSettings()
+	settings.PeriodHDD = [iopolicy.Tiers]time.Duration{} // no sleeps, however long operations take
 	gate := iopolicy.New(iopolicy.Config{Settings: settings, Watcher: w})
 	var all sync.WaitGroup
 	for _, p := range []iopolicy.Policy{iopolicy.Throttle, iopolicy.Throttle, iopolicy.Important, iopolicy.Passive} {
@@ -118,11 +118,11 @@ func (s *script) Look(m iopolicy.Moment) iopolicy.Sighting {
 	return seen
 }
 
-// TestWatcherIsConsultedAtBoundaries: at the first use, then as operations go on, but no more often than it likes.
-func TestWatcherIsConsultedAtBoundaries(t *testing.T) {
+// TestWatcherIsPolledAtBoundaries: at the first use, then as operations go on, but no more often than it likes.
+func TestWatcherIsPolledAtBoundaries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{t: t, interval: 5 * ms}
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: s})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: s})
 		start := time.Now()
 		for _, p := range []iopolicy.Policy{iopolicy.Important, iopolicy.Passive} {
 			require.NoError(t, do(t.Context(), gate.Pass(iopolicy.NewClient(p)), transfer(), 20*ms))
@@ -154,7 +154,7 @@ func TestForeignIOOpensAWindow(t *testing.T) {
 		for at := 100 * ms; at <= 1100*ms; at += 50 * ms {
 			s.foreign = append(s.foreign, start.Add(at))
 		}
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Medium: iopolicy.SSD, Watcher: s})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Medium: iopolicy.SSD, Watcher: s})
 		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 		var at []time.Duration
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -178,12 +178,12 @@ func TestForeignIOOpensAWindow(t *testing.T) {
 	})
 }
 
-// TestEverySleepIsAGap: the watcher is asked when the last operation has ended and somebody sleeps, and again before the
-// sleeper has its turn, so that it knows for certain that what happened in between was foreign.
+// TestEverySleepIsAGap: the watcher is polled when the last operation has ended and another sleeps, and again before
+// the sleeper has its turn, so that it knows for certain that what happened in between was foreign.
 func TestEverySleepIsAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{t: t, interval: time.Hour, inflight: true}
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: s})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: s})
 		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 		start := time.Now()
 		for range 3 {
@@ -203,7 +203,7 @@ func TestEverySleepIsAGap(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) { // a gap also begins when another's operation ends
 		s := &script{t: t, interval: time.Hour, inflight: true}
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: s})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: s})
 		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 		require.NoError(t, do(t.Context(), pass, transfer(), 0))
 		passive := gate.Pass(iopolicy.NewClient(iopolicy.Passive))
@@ -218,7 +218,7 @@ func TestEverySleepIsAGap(t *testing.T) {
 		require.Len(t, s.looks, 1)
 		time.Sleep(30 * ms)
 		others[0].End(1)
-		require.Len(t, s.looks, 1, "one is still on the device")
+		require.Len(t, s.looks, 1, "one is drained on the device")
 		time.Sleep(30 * ms)
 		others[1].End(1)
 		require.Len(t, s.looks, 2)
@@ -230,13 +230,13 @@ func TestEverySleepIsAGap(t *testing.T) {
 	})
 }
 
-// TestForeignTiers: a stranger's tier counts like one's own.
+// TestForeignTiers: the tier of foreign I/O counts like the own tier.
 func TestForeignTiers(t *testing.T) {
 	for foreign := range iopolicy.Tier(iopolicy.Tiers) {
 		for _, policy := range []iopolicy.Policy{iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle} {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{t: t, interval: ms, inflight: true, tier: foreign}
-				gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: s})
+				gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: s})
 				pass := gate.Pass(iopolicy.NewClient(policy))
 				require.NoError(t, do(t.Context(), pass, transfer(), 0))
 				start := time.Now()
@@ -247,7 +247,7 @@ func TestForeignTiers(t *testing.T) {
 	}
 }
 
-// clock is a Watcher whose clock is wrong.
+// clock is a Watcher with a wrong clock.
 type clock struct{ off time.Duration }
 
 func (clock) Interval() time.Duration { return time.Hour }
@@ -256,13 +256,13 @@ func (c clock) Look(iopolicy.Moment) iopolicy.Sighting {
 	return iopolicy.Sighting{Newest: [iopolicy.Tiers]time.Time{time.Now().Add(c.off)}}
 }
 
-// TestTimesToComeAreNow: a wrong clock opens one window, not one for ever.
-func TestTimesToComeAreNow(t *testing.T) {
+// TestFutureTimesCountAsNow: a wrong clock opens one window, not one for ever.
+func TestFutureTimesCountAsNow(t *testing.T) {
 	for off, want := range map[time.Duration]time.Duration{
 		time.Hour: 500 * ms, 1000000 * time.Hour: 500 * ms, -100 * ms: 400 * ms, -1000000 * time.Hour: 0,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: clock{off}})
+			gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: clock{off}})
 			pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 			require.NoError(t, do(t.Context(), pass, iopolicy.Op{}, 0))
 			start := time.Now()
@@ -314,12 +314,12 @@ func TestOnlyTheDeviceIsCharged(t *testing.T) {
 	})
 }
 
-// TestAttribute: with it, the watcher knows of all bytes of this gate as soon as their operations have ended.
+// TestAttribute: with it, the watcher counts all bytes of this gate as soon as their operations have ended.
 func TestAttribute(t *testing.T) {
 	for _, attribute := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			meter, s := &bytesMeter{}, &script{t: t}
-			gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default(), Watcher: s,
+			gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: s,
 				Metering: iopolicy.Metering{Meter: meter, Attribute: attribute}})
 			for p := iopolicy.Important; p <= iopolicy.Passive; p++ {
 				_, err := gate.Pass(iopolicy.NewClient(p)).Do(t.Context(), iopolicy.Op{}, func(int) (int, error) {
@@ -328,7 +328,7 @@ func TestAttribute(t *testing.T) {
 					return 0, nil
 				})
 				require.NoError(t, err)
-				meter.sum.Read += 7 // of nobody's
+				meter.sum.Read += 7 // of other operations
 				time.Sleep(time.Second)
 			}
 			var want iopolicy.Bytes
@@ -410,11 +410,11 @@ func TestPeersYield(t *testing.T) {
 	}
 	var one, two [2][]time.Duration
 	synctest.Test(t, func(t *testing.T) {
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.Default()})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
 		one = run(t, gate, gate)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		cfg := iopolicy.Config{Settings: iopolicy.Default(), Peers: &fakePeers{}}
+		cfg := iopolicy.Config{Settings: iopolicy.DefaultSettings(), Peers: &fakePeers{}}
 		two = run(t, iopolicy.New(cfg), iopolicy.New(cfg))
 	})
 	require.Equal(t, one, two)
@@ -425,7 +425,7 @@ func TestPeersYield(t *testing.T) {
 func TestPeersShareSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peers := &fakePeers{}
-		cfg := iopolicy.Config{Settings: iopolicy.Default(), Peers: peers}
+		cfg := iopolicy.Config{Settings: iopolicy.DefaultSettings(), Peers: peers}
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Second)
 		defer cancel()
 		var all sync.WaitGroup
@@ -445,7 +445,7 @@ func TestPeersShareSlots(t *testing.T) {
 	})
 }
 
-// liar is a peer that never lets go, or says nonsense.
+// liar is a peer that never releases a slot, or reports nonsense.
 type liar struct {
 	fakePeers
 	next  time.Duration
@@ -457,8 +457,8 @@ func (l *liar) Claim(_ iopolicy.Tier, now time.Time, _ time.Duration) (bool, tim
 	return false, now.Add(l.next)
 }
 
-// TestPeersThatLie: whatever they say about the next slot, they are asked again neither in a circle nor too late.
-func TestPeersThatLie(t *testing.T) {
+// TestHostilePeers: whatever they say about the next slot, they are asked again neither in a circle nor too late.
+func TestHostilePeers(t *testing.T) {
 	for next, want := range map[time.Duration]int{-time.Hour: 800, 0: 800, 50 * ms: 16, 1000 * time.Hour: 4} {
 		synctest.Test(t, func(t *testing.T) {
 			peers := &liar{next: next}

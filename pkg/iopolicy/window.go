@@ -2,7 +2,7 @@ package iopolicy
 
 import "time"
 
-// never is a moment before all others, far enough from the ends of int64 to calculate with.
+// never is before all other moments, and far enough from the limits of int64 to calculate with.
 const never = int64(-1) << 61
 
 // now returns the time since the gate was made, by a clock that only goes forward.
@@ -10,7 +10,7 @@ func (g *Gate) now() int64 { return int64(time.Since(g.epoch)) }
 
 func (g *Gate) time(at int64) time.Time { return g.epoch.Add(time.Duration(at)) }
 
-// open reports whether a better tier has a window open for tier t. It takes no lock.
+// open reports whether a window of a better tier is open for tier t. It takes no lock.
 func (g *Gate) open(t Tier, now int64) bool {
 	if !g.cfg.Settings.Enabled {
 		return false
@@ -26,15 +26,15 @@ func (g *Gate) open(t Tier, now int64) bool {
 	return false
 }
 
-// decide returns what is to become of an operation of tier t. g.mu is held.
-func (g *Gate) decide(t Tier, now int64) State {
+// decide returns the state of an operation of tier t. g.mu is held.
+func (g *Gate) decide(t Tier, op Op, now int64) State {
 	if !g.open(t, now) {
 		return Disengaged
 	}
 	for by := range t {
 		g.note(by, now, g.edge[by].Load()+int64(g.cfg.Settings.Window[t]))
 	}
-	if g.spent {
+	if g.spent || g.budgeted() && g.full(op) {
 		return Now
 	}
 	if g.ledger != nil && now-g.claimed >= int64(g.span(t)) {
@@ -45,8 +45,8 @@ func (g *Gate) decide(t Tier, now int64) State {
 	return Engaged
 }
 
-// stamp opens the window of tier t: its I/O was on the device from one moment to another. g.mu is held.
-func (g *Gate) stamp(t Tier, from, until int64) {
+// openWindow records that I/O of tier t was on the device from one moment to another. g.mu is held.
+func (g *Gate) openWindow(t Tier, from, until int64) {
 	g.edge[t].Store(max(g.edge[t].Load(), until))
 	reach := int64(-1)
 	for worse := t + 1; worse < Tiers; worse++ {
@@ -60,10 +60,10 @@ func (g *Gate) stamp(t Tier, from, until int64) {
 	}
 }
 
-// note counts the time in which a window is open for somebody. What lies before the newest window is not gone back to, so
-// of operations that overlap, the part that only the older one filled is not counted. g.mu is held.
+// note counts the time in which a window is open for some client. Time before the newest window is not revisited: of
+// overlapping operations, the part covered only by the older one is not counted. g.mu is held.
 func (g *Gate) note(by Tier, from, until int64) {
-	from = max(from, 0) // what others did before the gate was made held nobody back
+	from = max(from, 0) // before the gate existed
 	if until <= max(g.openUntil, from) {
 		return
 	}
@@ -75,7 +75,7 @@ func (g *Gate) note(by Tier, from, until int64) {
 	g.openUntil = until
 }
 
-// charge books an I/O of tier t to the moment of its issue. g.mu is held.
+// charge charges an I/O of tier t to the moment of its issue. g.mu is held.
 func (g *Gate) charge(t Tier, issued int64, m mark) {
 	g.charged++
 	g.lastIO[t] = max(g.lastIO[t], issued)
@@ -84,6 +84,6 @@ func (g *Gate) charge(t Tier, issued int64, m mark) {
 	}
 	if m.issued(g.period.Load()) {
 		g.spent = true
-		g.relayed = never
+		g.grantedAt = never
 	}
 }

@@ -5,14 +5,16 @@ import (
 	"io"
 	"strings"
 
-	"github.com/tidemark-backup/tidemark/internal/bench"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/speedtest"
 )
 
 // Measurement is one result of a benchmark.
 type Measurement struct {
-	bench.Result
+	speedtest.Result
 	First bool // of its policy
+	// Device and Medium are those of a measurement of a disk.
+	Device, Medium string
 }
 
 // Text writes a line, below the policy's name if it is the first.
@@ -35,15 +37,18 @@ func (m *Measurement) Text(w io.Writer) error {
 }
 
 func (m *Measurement) name() string {
-	if m.What == bench.Compress {
+	if m.What == speedtest.Compress {
 		return fmt.Sprintf("%s, level %d", m.What, m.Level)
 	}
 	return m.What.String()
 }
 
-// processors says how many were used; of a disk it does not matter.
+// processors says how many were used, or which disk.
 func (m *Measurement) processors() string {
-	if m.What.Disk() {
+	switch {
+	case m.What.Disk() && m.Medium != "":
+		return human.Device(m.Device, m.Medium)
+	case m.What.Disk():
 		return ""
 	}
 	return human.Plural(uint64(m.CPUs), "processor")
@@ -68,8 +73,10 @@ func (m *Measurement) Events() []any {
 		Seconds    float64 `json:"seconds"`
 		CPUSeconds float64 `json:"cpu_seconds"`
 		OffDevice  bool    `json:"off_device,omitempty"`
+		Device     string  `json:"device,omitempty"`
+		Medium     string  `json:"medium,omitempty"`
 	}{
 		"measurement", m.Policy.String(), strings.ReplaceAll(m.What.String(), " ", "_"), m.Level, m.CPUs, m.Rate, unit, m.Spread,
-		m.Runs, m.Wall.Seconds(), m.CPU.Seconds(), m.OffDevice,
+		m.Runs, m.Wall.Seconds(), m.CPU.Seconds(), m.OffDevice, m.Device, m.Medium,
 	}}
 }

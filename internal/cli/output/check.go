@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Problem is one thing that a check found.
@@ -71,35 +72,51 @@ func (p *Problem) Events() []any {
 type Check struct {
 	Ledger  *report.Ledger
 	Result  *check.Result
-	Halfway bool // it failed or was interrupted before it had looked at everything
-	Verbose bool // as of Backup
+	Halfway bool // it failed or was interrupted
+	Full    bool // as of Backup
 }
 
 func (c *Check) problems() uint64 { return uint64(len(c.Result.Problems)) + c.Result.More }
 
-// Text writes the report and the verdict. There is none on what was not looked at.
+// Text writes the verdict and the report. An incomplete check has no verdict.
 func (c *Check) Text(w io.Writer) error {
 	t := c.Ledger.Snapshot()
 	t.Failures = c.problems()
-	if err := writeSession(w, &t, c.Verbose); err != nil {
+	lead := c.verdict()
+	proven := provenText(&c.Result.Proven)
+	if c.Halfway {
+		proven = ""
+	}
+	if !c.Full {
+		s := show.Short{Lead: lead, Incomplete: c.Halfway}
+		if proven != "" {
+			s.Facts = []string{proven}
+		}
+		return show.WriteShort(w, c.Ledger, &t, s)
+	}
+	if err := writeSession(w, &t); err != nil {
 		return err
 	}
+	_, err := fmt.Fprintf(w, "\n%s\n", lead)
+	if proven != "" && err == nil {
+		_, err = fmt.Fprintln(w, proven)
+	}
+	return err
+}
+
+func (c *Check) verdict() string {
 	r := c.Result
 	if c.Halfway {
-		_, err := fmt.Fprintf(w, "\nthe check did not come to its end: what it has not looked at may be damaged; %s found until then\n",
-			human.Plural(c.problems(), "problem"))
-		return err
+		return fmt.Sprintf("the check is incomplete: the rest may be damaged; %s found so far", human.Plural(c.problems(), "problem"))
 	}
-	looked := fmt.Sprintf("\nlooked at %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
+	looked := fmt.Sprintf("checked %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
 	if r.PacksRead > 0 {
 		looked += fmt.Sprintf(", read back %s of data", human.Size(r.BytesRead))
 	}
-	verdict := "no errors were found"
-	if !r.OK() {
-		verdict = human.Plural(c.problems(), "problem") + " found"
+	if r.OK() {
+		return looked + ": no errors were found"
 	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", looked, verdict)
-	return err
+	return looked + ": " + human.Plural(c.problems(), "problem") + " found"
 }
 
 // Events returns the summary, if the check came to its end: without an error in it, it says that all is well.
@@ -122,5 +139,8 @@ func (c *Check) Events() []any {
 	s := event.NewCheckSummary(&t, broken)
 	s.NumErrors = c.problems()
 	s.RepairIndex = s.RepairIndex || index
+	if p := &c.Result.Proven; !p.Checked.IsZero() {
+		s.Unproven, s.Since = &p.Unproven, stamped(p.Since)
+	}
 	return []any{s}
 }

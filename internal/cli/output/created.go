@@ -18,9 +18,9 @@ type Created struct {
 
 // Text writes where it is.
 func (c *Created) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "repository %s made at %s\n", c.ID[:8], human.Printable(c.Place))
+	_, err := fmt.Fprintf(w, "repository %s created at %s\n", c.ID[:8], human.Printable(c.Place))
 	if err == nil && c.KeyFile != "" {
-		_, err = fmt.Fprintf(w, "its key for this machine is %s\n", human.Printable(c.KeyFile))
+		_, err = fmt.Fprintf(w, "key file of this machine: %s\n", human.Printable(c.KeyFile))
 	}
 	return err
 }
@@ -38,13 +38,13 @@ func recoveryBlock(key string) string {
 	rule := strings.Repeat("=", 72)
 	return fmt.Sprintf(`
 %s
- RECOVERY KEY, shown only now:
+ RECOVERY KEY, shown only once:
 
      %s
 
  It opens the repository on any machine, like a passphrase. Write it down
- or print it, and keep it away from this computer: without a key nobody
- can read the backups, and nobody can make another one.
+ or print it, and store it away from this computer: without a key the
+ backups cannot be read, and no new key can be made.
 %s
 
 `, rule, key, rule)
@@ -53,9 +53,9 @@ func recoveryBlock(key string) string {
 // Recovery is a recovery key that took the place of earlier ones.
 type Recovery struct{ ID, Key string }
 
-// Text says what became of the others.
+// Text reports the change.
 func (r *Recovery) Text(w io.Writer) error {
-	_, err := fmt.Fprintln(w, "new recovery key made; earlier recovery keys open the repository no longer")
+	_, err := fmt.Fprintln(w, "new recovery key created; earlier recovery keys no longer open the repository")
 	return err
 }
 
@@ -70,3 +70,20 @@ func (r *Recovery) Events() []any {
 
 // Block sets the key off.
 func (r *Recovery) Block() string { return recoveryBlock(r.Key) }
+
+// Confirmed is a recovery key whose owner proved to have it.
+type Confirmed struct{ ID string }
+
+// Text reports it.
+func (c *Confirmed) Text(w io.Writer) error {
+	_, err := fmt.Fprintln(w, "recovery key confirmed")
+	return err
+}
+
+// Events returns the record.
+func (c *Confirmed) Events() []any {
+	return []any{struct {
+		Type string `json:"message_type"` // "recovery_confirmed"
+		ID   string `json:"repository_id"`
+	}{"recovery_confirmed", c.ID}}
+}

@@ -35,7 +35,7 @@ type DiffStats struct {
 	Stats    browse.DiffStats
 }
 
-// Text writes what came and what went.
+// Text writes the totals of what was added and removed.
 func (d *DiffStats) Text(w io.Writer) error {
 	s := d.Stats
 	_, err := fmt.Fprintf(w, "\n%-8s  %12s  %12s  %12s  %12s\n", "", "files", "directories", "others", "data")
@@ -49,7 +49,8 @@ func (d *DiffStats) Text(w io.Writer) error {
 		}
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(w, "%-8s  %12s\n", "changed", human.Count(s.Changed))
+		_, err = fmt.Fprintf(w, "%-8s  %12s\n\n%s\n", "changed", human.Count(s.Changed),
+			"data: chunks and trees that only one side needs, each counted once (after deduplication), before compression")
 	}
 	return err
 }

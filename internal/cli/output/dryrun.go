@@ -4,8 +4,23 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
+
+// Would is what a dry run of a restore would do with one object, and why.
+type Would struct{ Path, What, Why string }
+
+// Text writes one line.
+func (o *Would) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "would %s %s: %s\n", o.What, human.Printable(o.Path), o.Why)
+	return err
+}
+
+// Events returns the record.
+func (o *Would) Events() []any {
+	return []any{&event.Would{Type: "would", Action: o.What, Path: event.NewPath(o.Path), Reason: o.Why}}
+}
 
 // DryRun is what a command would have done.
 type DryRun struct{ Would string }

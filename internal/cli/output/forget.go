@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // ForgottenGroup is what becomes of the snapshots of one group.
@@ -22,6 +23,8 @@ type Forgotten struct {
 	Groups []ForgottenGroup
 	Named  bool // by their IDs, and not by a policy
 	DryRun bool
+
+	Dropped map[format.ID]bool // those that are gone
 }
 
 // Drop returns the snapshots that go.
@@ -43,13 +46,16 @@ func (f *Forgotten) Text(w io.Writer) error {
 		if g.Heading != "" {
 			fmt.Fprintln(w, g.Heading)
 		}
-		t := table{head: []string{"", "ID", "Time", "Host", "Tags", "Kept as"}}
+		t := table{head: []string{"", "ID", "Time", "Host", "Tags", "Reasons"}}
 		for _, v := range g.Verdicts {
-			word := "drop"
-			if v.Keep {
+			word := "remove"
+			switch {
+			case v.Keep:
 				word = "keep"
 				kept++
-			} else {
+			case f.failed(&v):
+				word = "failed"
+			default:
 				dropped++
 			}
 			if v.Snapshot == nil {
@@ -65,7 +71,7 @@ func (f *Forgotten) Text(w io.Writer) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s: %s", would(f.DryRun, "dropped"), human.Plural(dropped, "snapshot"))
+	_, err := fmt.Fprintf(w, "%s: %s", would(f.DryRun, "removed"), human.Plural(dropped, "snapshot"))
 	if err == nil && !f.Named {
 		_, err = fmt.Fprintf(w, "; kept: %d", kept)
 	}
@@ -75,6 +81,9 @@ func (f *Forgotten) Text(w io.Writer) error {
 	return err
 }
 
+// failed reports whether a snapshot that was to go is still there.
+func (f *Forgotten) failed(v *forget.Verdict) bool { return !f.DryRun && !v.Keep && !f.Dropped[v.ID] }
+
 // Judged is the event of a snapshot that was judged by a forget.
 type Judged struct {
 	Type    string   `json:"message_type"` // "forget"
@@ -82,6 +91,7 @@ type Judged struct {
 	ID      string   `json:"id"`
 	ShortID string   `json:"short_id"`
 	Keep    bool     `json:"keep"`
+	Failed  bool     `json:"failed,omitempty"`
 	Reasons []string `json:"reasons"`
 	Host    string   `json:"hostname"`
 	Time    string   `json:"time"`
@@ -95,7 +105,7 @@ func (f *Forgotten) Events() []any {
 	for _, g := range f.Groups {
 		for _, v := range g.Verdicts {
 			j := &Judged{Type: "forget", DryRun: f.DryRun, ID: v.ID.String(), ShortID: v.ID.Short(), Keep: v.Keep,
-				Reasons: append([]string{}, v.Reasons...), Tags: []string{}, Paths: []string{}}
+				Failed: f.failed(&v), Reasons: append([]string{}, v.Reasons...), Tags: []string{}, Paths: []string{}}
 			if s := v.Snapshot; s != nil {
 				j.Host, j.Time = s.Host, moment(s.Time).Format("2006-01-02T15:04:05.999999999Z07:00")
 				j.Tags = append(j.Tags, s.Tags...)

@@ -40,10 +40,10 @@ func (j *JSON) Print(r Record) error {
 	return nil
 }
 
-// Tell is Print: a script picks what it wants.
-func (j *JSON) Tell(r Record) error { return j.Print(r) }
+// Report is Print: a script selects what it needs.
+func (j *JSON) Report(r Record) error { return j.Print(r) }
 
-// Note writes a note event; a broken standard error is nothing that could be told to anybody.
+// Note writes a note event. A write error on standard error cannot be reported.
 func (j *JSON) Note(text string) {
 	_ = j.err.Write(Note{"note", address.Mask(strings.TrimSpace(text))})
 }

@@ -59,7 +59,7 @@ func owner(names map[uint32]string, id uint32) string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// outcome tells how the content of a file was obtained.
+// outcome describes how the content of a file was read.
 func outcome(o tree.Outcome) string {
 	switch o {
 	case tree.Retried:

@@ -91,7 +91,7 @@ func TestQuiet(t *testing.T) {
 	var out, errs bytes.Buffer
 	p := NewText(&out, &errs, TextOptions{Quiet: true})
 	p.Note("x")
-	require.NoError(t, p.Tell(&Created{ID: "0123456789"}))
+	require.NoError(t, p.Report(&Created{ID: "0123456789"}))
 	require.Empty(t, out.String()+errs.String())
 	p.Show("recovery key")
 	p.Fail(1, "broken")

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tidemark-backup/tidemark/internal/priority"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
 )
 
 // Priority is what became of a process that was given a policy.

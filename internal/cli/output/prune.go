@@ -9,76 +9,136 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Pruned is what a prune did.
 type Pruned struct {
-	Ledger  *report.Ledger
-	Result  *prune.Result
-	DryRun  bool
-	Verbose bool // tell also where the time went
+	Ledger *report.Ledger
+	Result *prune.Result
+	DryRun bool
+	Full   bool // as of Backup
 }
 
-// Text writes what was found, done, and left for later: a sum, line by line, so that it can be checked.
+// Text writes what was found and done, and what is left for later.
 func (p *Pruned) Text(w io.Writer) error {
-	r, t := p.Result, p.Ledger.Snapshot()
-	var b strings.Builder
-	verb := func(done, planned string) string {
-		if p.DryRun {
-			return planned
-		}
-		return done
+	t := p.Ledger.Snapshot()
+	if !p.Full {
+		return show.WriteShort(w, p.Ledger, &t, show.Short{Lead: p.lead(), Figures: []string{p.packs()}, Facts: p.facts()})
 	}
-	fmt.Fprintf(&b, "followed %s in %s\n\n", human.Plural(r.Snapshots, "snapshot"), human.Clocked(t.Elapsed))
-	writeBalance(&b, []balance{
-		{name: "was there", Amount: r.Before},
-		{name: verb("removed", "would be removed"), sign: "-", Amount: r.Deleted},
-		{name: verb("kept", "would be kept"), sign: "=", Amount: r.Kept()},
-		{name: verb("written anew", "would be written"), sign: "+", Amount: r.Written, unknown: p.DryRun},
-		{name: verb("is there now", "would be there"), sign: "=", Amount: r.After(), unknown: p.DryRun},
+	var b strings.Builder
+	p.writeSums(&b, &t)
+	for _, line := range p.waiting() {
+		b.WriteString(line + "\n")
+	}
+	if p.nothing() {
+		b.WriteString("nothing to remove\n")
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return writeSession(w, &t)
+}
+
+func (p *Pruned) verb(done, planned string) string {
+	if p.DryRun {
+		return planned
+	}
+	return done
+}
+
+func (p *Pruned) nothing() bool {
+	r := p.Result
+	return r.Deleted.Packs == 0 && r.Marked.Packs == 0 && r.Pending.Packs == 0
+}
+
+// lead is the first line of a short report.
+func (p *Pruned) lead() string {
+	if p.nothing() {
+		return "nothing to remove"
+	}
+	return p.verb("removed ", "would remove ") + amount(p.Result.Deleted)
+}
+
+// packs compares the repository before and after.
+func (p *Pruned) packs() string {
+	r := p.Result
+	if p.DryRun { // the number of packs that repacking writes is unknown
+		return fmt.Sprintf("packs:  %s; %s afterwards", amount(r.Before), human.Size(r.After().Bytes))
+	}
+	return fmt.Sprintf("packs:  %s before; %s now", amount(r.Before), amount(r.After()))
+}
+
+// facts are the further lines of a short report.
+func (p *Pruned) facts() []string {
+	r := p.Result
+	var facts []string
+	if r.Repacked.Packs > 0 {
+		facts = append(facts, fmt.Sprintf("%s: %s, %s of it in use", p.verb("repacked", "would be repacked"), amount(r.Repacked),
+			human.Size(r.Rewritten)))
+	}
+	if r.Marked.Packs > 0 {
+		facts = append(facts, p.verb("marked for removal: ", "would be marked for removal: ")+amount(r.Marked))
+	}
+	return append(facts, p.waiting()...)
+}
+
+// writeSums writes a sum that can be checked.
+func (p *Pruned) writeSums(b *strings.Builder, t *report.Totals) {
+	r := p.Result
+	fmt.Fprintf(b, "traversed %s in %s\n\n", human.Plural(r.Snapshots, "snapshot"), human.Clocked(t.Elapsed))
+	writeBalance(b, []balance{
+		{name: "before", Amount: r.Before},
+		{name: p.verb("removed", "would be removed"), sign: "-", Amount: r.Deleted},
+		{name: p.verb("kept", "would be kept"), sign: "=", Amount: r.Kept()},
+		{name: p.verb("repacked", "would be repacked"), sign: "+", Amount: r.Written, unknown: p.DryRun},
+		{name: p.verb("after", "would be after"), sign: "=", Amount: r.After(), unknown: p.DryRun},
 	})
 	b.WriteByte('\n')
-	line := func(name, text string) { fmt.Fprintf(&b, "%-19s %s\n", name+":", text) }
-	line("not needed", amount(r.Condemned))
+	line := func(name, text string) { fmt.Fprintf(b, "%-19s %s\n", name+":", text) }
+	line("unused", amount(r.Marked))
 	if r.Repacked.Packs > 0 {
-		line("of these in part", amount(r.Repacked)+", with "+human.Size(r.Rewritten)+" needed")
+		line("of these, partly", amount(r.Repacked)+", "+human.Size(r.Rewritten)+" in use")
 	}
 	if !p.DryRun {
 		line(change("index ", r.Index))
 	}
-	name, text := change(verb("", "would be "), r.Freed)
-	line(name, text)
-	if r.Pardoned > 0 {
-		line("needed after all", human.Plural(r.Pardoned, "pack"))
+	line(change(p.verb("", "would be "), r.Freed))
+	if r.Revived > 0 {
+		line("in use again", human.Plural(r.Revived, "pack"))
 	}
 	if r.Pending.Packs > 0 {
-		line("waits for removal", amount(r.Pending))
+		line("to be removed", amount(r.Pending))
 	}
 	if r.Held > 0 {
-		line("held back", human.Plural(r.Held, "pack"))
+		line("deferred", human.Plural(r.Held, "pack"))
 	}
-	line("still in vain", human.Size(r.Unused))
+	line("unused and kept", human.Size(r.Unused))
+}
+
+// waiting says what is left for a later prune, and why.
+func (p *Pruned) waiting() []string {
+	r := p.Result
+	var lines []string
 	for _, o := range r.Waiting {
-		who := "a writer that cannot be told"
+		who := "an unknown writer"
 		if o.Lease.Host != "" {
 			who = fmt.Sprintf("process %d on %s", o.Lease.PID, human.Printable(o.Lease.Host))
 		}
-		fmt.Fprintf(&b, "%s is writing: %s\n", who, later(p.DryRun, "when it has ended"))
+		quiet := human.Span(max(0, o.Quiet))
+		if o.Ended {
+			lines = append(lines, fmt.Sprintf("%s lost its connection %s ago, and its last writes may still arrive: %s", who, quiet,
+				later(p.DryRun, "45 minutes after that")))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s is writing, or lost its connection %s ago: %s", who, quiet,
+			later(p.DryRun, "when it has ended, or after 45 minutes of silence")))
 	}
 	if r.Held > 0 {
-		fmt.Fprintf(&b, "packs were held back for others that hold older copies of what is needed: %s\n",
-			later(p.DryRun, "without '--max-unused unlimited'"))
+		lines = append(lines, fmt.Sprintf("packs are deferred until others with older copies of their data are removed: %s",
+			later(p.DryRun, "without '--max-unused unlimited'")))
 	}
-	if r.Settling {
-		fmt.Fprintf(&b, "other machines may not see a mark at once: %s\n", later(p.DryRun, "two minutes later"))
-	}
-	if r.Deleted.Packs == 0 && r.Condemned.Packs == 0 && r.Pending.Packs == 0 {
-		b.WriteString("there was nothing to remove\n")
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil || !p.Verbose {
-		return err
-	}
-	return writeSession(w, &t, true)
+	return lines
 }
 
 func amount(a prune.Amount) string { return human.Plural(a.Packs, "pack") + ", " + human.Size(a.Bytes) }
@@ -113,12 +173,12 @@ func writeBalance(b *strings.Builder, rows []balance) {
 	}
 }
 
-// later says who removes what this prune marks.
+// later says when marked data is removed.
 func later(dry bool, when string) string {
 	if dry {
-		return "what a prune marks now is removed by one " + when
+		return "a prune marks the data now, and a later one removes it " + when
 	}
-	return "run 'tidemark prune' again " + when + ", to remove what is marked"
+	return "run 'tidemark prune' again " + when + " to remove the marked data"
 }
 
 // Events returns the summary.
@@ -128,11 +188,11 @@ func (p *Pruned) Events() []any {
 		Type: "summary", DryRun: p.DryRun, Snapshots: r.Snapshots, PacksBefore: r.Before.Packs, BytesBefore: r.Before.Bytes,
 		PacksRemoved: r.Deleted.Packs, BytesRemoved: r.Deleted.Bytes, PacksKept: r.Kept().Packs, BytesKept: r.Kept().Bytes,
 		PacksWritten: r.Written.Packs, BytesWritten: r.Written.Bytes, PacksAfter: r.After().Packs, BytesAfter: r.After().Bytes,
-		IndexFreed: r.Index, BytesFreed: r.Freed, PacksPending: r.Pending.Packs, BytesPending: r.Pending.Bytes, PacksMarked: r.Condemned.Packs,
-		BytesMarked: r.Condemned.Bytes, PacksRepacked: r.Repacked.Packs, BytesRepacked: r.Repacked.Bytes,
-		BytesRewritten: r.Rewritten, PacksPardoned: r.Pardoned, PacksHeld: r.Held, PacksDamaged: r.Damaged, BytesUnused: r.Unused,
+		IndexFreed: r.Index, BytesFreed: r.Freed, PacksPending: r.Pending.Packs, BytesPending: r.Pending.Bytes, PacksMarked: r.Marked.Packs,
+		BytesMarked: r.Marked.Bytes, PacksRepacked: r.Repacked.Packs, BytesRepacked: r.Repacked.Bytes,
+		BytesRewritten: r.Rewritten, PacksRevived: r.Revived, PacksHeld: r.Held, PacksDamaged: r.Damaged, BytesUnused: r.Unused,
 		SecondsElapsed: uint64(t.Elapsed.Seconds()), Figures: event.NewFigures(&t),
-		Pending: len(r.Waiting) > 0 || r.Settling || r.Held > 0, Waiting: []string{},
+		Pending: len(r.Waiting) > 0 || r.Held > 0, Waiting: []string{},
 	}
 	for _, o := range r.Waiting {
 		s.Waiting = append(s.Waiting, o.Lease.Host)

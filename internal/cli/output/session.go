@@ -17,57 +17,71 @@ type Backup struct {
 	Ledger  *report.Ledger
 	ID      format.ID // zero: no snapshot was saved
 	DryRun  bool
-	Skipped bool // nothing had changed, and the user wanted no snapshot then
-	Verbose bool // tell also of devices on which nobody had to be given way
+	Skipped bool   // nothing had changed, and the user wanted no snapshot then
+	Mended  uint64 // unchanged files that were stored again because the repository had lost parts of them
+	Full    bool   // the report with all figures
 }
 
-// Text writes the session report, then what became of it.
+// Text writes what became of the backup, and the report.
 func (b *Backup) Text(w io.Writer) error {
-	t := b.Ledger.Snapshot()
-	if err := writeReport(w, b.Ledger, &t, b.Verbose); err != nil {
-		return err
-	}
-	text := "snapshot " + b.ID.Short() + " saved"
+	s := show.Short{Lead: "snapshot " + b.ID.Short() + " saved"}
 	switch {
 	case b.DryRun:
-		text = "dry run: nothing was written"
+		s.Lead = "dry run: nothing was written"
 	case b.Skipped:
-		text = "nothing changed since the parent snapshot: no snapshot was saved"
+		s.Lead = "nothing changed since the parent snapshot: no snapshot was saved"
 	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	if b.Mended > 0 {
+		s.Facts = append(s.Facts, fmt.Sprintf("repaired: %s that had not changed and had lost data in the repository",
+			human.Plural(b.Mended, "file")))
+	}
+	return writeReport(w, b.Ledger, s, b.Full)
+}
+
+// Brief returns the ID of the snapshot, "" if none was saved.
+func (b *Backup) Brief() string {
+	if b.ID.IsZero() {
+		return ""
+	}
+	return b.ID.String()
 }
 
 // Events returns the summary.
 func (b *Backup) Events() []any {
 	t := b.Ledger.Snapshot()
-	id := ""
-	if !b.ID.IsZero() {
-		id = b.ID.String()
-	}
-	return []any{event.NewBackupSummary(&t, id, b.DryRun)}
+	s := event.NewBackupSummary(&t, b.Brief(), b.DryRun)
+	s.FilesMended = b.Mended
+	return []any{s}
 }
 
-// issuesShown is how many failures the end of a job repeats.
+// issuesShown is how many failures a full report repeats.
 const issuesShown = 20
 
-// writeReport writes the report, and what went wrong under it, where it is seen.
-func writeReport(w io.Writer, l *report.Ledger, t *report.Totals, verbose bool) error {
-	if err := writeSession(w, t, verbose); err != nil {
+// writeReport writes a short report; or a full one: all figures, what went wrong, and what a short one starts with.
+func writeReport(w io.Writer, l *report.Ledger, s show.Short, full bool) error {
+	t := l.Snapshot()
+	if !full {
+		return show.WriteShort(w, l, &t, s)
+	}
+	if err := writeSession(w, &t); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	return l.WriteIssues(w, issuesShown)
+	if err := l.WriteIssues(w, issuesShown); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, strings.Join(append(s.Facts, s.Lead), "\n"))
+	return err
 }
 
-// writeSession writes an empty line and the session report, and what it leaves out of gates if that is wanted.
-func writeSession(w io.Writer, t *report.Totals, verbose bool) error {
+// writeSession writes an empty line and the session report, with the devices at which the job never yielded.
+func writeSession(w io.Writer, t *report.Totals) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	if err := show.WriteSession(w, t); err != nil || !verbose {
+	if err := show.WriteSession(w, t); err != nil {
 		return err
 	}
 	var more strings.Builder
@@ -80,35 +94,54 @@ func writeSession(w io.Writer, t *report.Totals, verbose bool) error {
 
 // Restore is the end of a restore.
 type Restore struct {
-	Ledger  *report.Ledger
-	Target  string
-	DryRun  bool
-	Hint    string // what to do about metadata that could not be set; "" for nothing
-	Verbose bool   // as of Backup
+	Ledger *report.Ledger
+	Target string
+	DryRun bool
+	// Replaced counts existing objects that were replaced, and Newer those of them that were changed after the snapshot.
+	Replaced, Newer uint64
+
+	Hint string // what to do about metadata that could not be set; "" for nothing
+	Full bool   // as of Backup
 }
 
-// Text writes the session report, then what became of it.
+// Text writes what became of the restore, and the report.
 func (r *Restore) Text(w io.Writer) error {
-	t := r.Ledger.Snapshot()
-	if err := writeReport(w, r.Ledger, &t, r.Verbose); err != nil {
-		return err
+	o := &r.Ledger.Objects
+	restored, kept, deleted := o.Restored.Load(), o.Kept.Load(), o.Deleted.Load()
+	verbs := [4]string{"restored", "left", "deleted", "replaced"}
+	if r.DryRun {
+		verbs = [4]string{"dry run: would restore", "leave", "delete", "replace"}
 	}
-	if r.Hint != "" {
-		fmt.Fprintln(w, r.Hint)
+	text := fmt.Sprintf("%s %s to %s", verbs[0], human.Plural(restored, "object"), human.Printable(r.Target))
+	if kept > 0 {
+		text += fmt.Sprintf("; %s %s as they were", verbs[1], human.Plural(kept, "object"))
 	}
-	text := fmt.Sprintf("restored %s to %s", human.Plural(t.Objects.Restored, "object"), human.Printable(r.Target))
-	if t.Objects.Kept > 0 {
-		text += fmt.Sprintf("; left %s as they were", human.Plural(t.Objects.Kept, "object"))
+	if deleted > 0 {
+		text += fmt.Sprintf("; %s %s", verbs[2], human.Plural(deleted, "object"))
+	}
+	if failed := o.Failed.Load(); failed > 0 {
+		text += fmt.Sprintf("; %s failed", human.Plural(failed, "object"))
+	}
+	if r.Replaced > 0 {
+		text += fmt.Sprintf("; %s %s", verbs[3], human.Plural(r.Replaced, "existing object"))
+		if r.Newer > 0 {
+			text += fmt.Sprintf(" (%d changed after the snapshot)", r.Newer)
+		}
 	}
 	if r.DryRun {
-		text = "dry run: nothing was written"
+		text += "; nothing was written"
 	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	s := show.Short{Lead: text}
+	if r.Hint != "" {
+		s.Facts = append(s.Facts, r.Hint)
+	}
+	return writeReport(w, r.Ledger, s, r.Full)
 }
 
 // Events returns the summary.
 func (r *Restore) Events() []any {
 	t := r.Ledger.Snapshot()
-	return []any{event.NewRestoreSummary(&t, r.DryRun)}
+	s := event.NewRestoreSummary(&t, r.DryRun)
+	s.FilesReplaced, s.NewerReplaced = r.Replaced, r.Newer
+	return []any{s}
 }

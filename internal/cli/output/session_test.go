@@ -12,16 +12,16 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
-// A device on which nobody slept is told of only to those who want to know.
-func TestVerboseReportsTellOfQuietDevices(t *testing.T) {
+// Only a full report includes a device without throttling.
+func TestFullReportsNameQuietDevices(t *testing.T) {
 	gate := report.Gate{Device: "sda", Engaged: 50 * time.Millisecond, Windows: [report.Tiers]uint64{3}}
 	l := report.New(time.Now)
 	l.Gates(func() []report.Gate { return []report.Gate{gate} })
 	result := &check.Result{}
-	text := func(verbose bool) (all []string) {
+	text := func(full bool) (all []string) {
 		for _, one := range []interface{ Text(w io.Writer) error }{
-			&Backup{Ledger: l, Verbose: verbose}, &Restore{Ledger: l, Verbose: verbose},
-			&Check{Ledger: l, Result: result, Verbose: verbose},
+			&Backup{Ledger: l, Full: full}, &Restore{Ledger: l, Full: full},
+			&Check{Ledger: l, Result: result, Full: full},
 		} {
 			var b strings.Builder
 			require.NoError(t, one.Text(&b))
@@ -34,20 +34,20 @@ func TestVerboseReportsTellOfQuietDevices(t *testing.T) {
 		require.NotContains(t, one, "sda")
 	}
 	for _, one := range text(true) {
-		require.Contains(t, one, "\nNobody had to be given way on sda.\nOthers used sda, and nobody had to sleep:\n  windows open ")
+		require.Contains(t, one, "\nThe job never yielded on sda.\nOthers used sda, and the job did not sleep:\n  windows open ")
 	}
 	gate.Held = time.Millisecond
 	for _, one := range text(true) {
-		require.NotContains(t, one, "Nobody had to be given way")
-		require.Contains(t, one, "\nGiving way to others on sda:\n")
+		require.NotContains(t, one, "The job never yielded")
+		require.Contains(t, one, "\nYielding on sda:\n")
 	}
 }
 
-// What a check that ended halfway has found is told, and nothing about the rest.
-func TestACheckThatDidNotEndHasNoVerdict(t *testing.T) {
+// A check that ended halfway reports its findings, and nothing about the rest.
+func TestAnUnfinishedCheckHasNoOutcome(t *testing.T) {
 	for found, want := range map[uint64]string{
-		0: "\nthe check did not come to its end: what it has not looked at may be damaged; 0 problems found until then\n",
-		2: "\nthe check did not come to its end: what it has not looked at may be damaged; 2 problems found until then\n",
+		0: "the check is incomplete: the rest may be damaged; 0 problems found so far\n",
+		2: "the check is incomplete: the rest may be damaged; 2 problems found so far\n",
 	} {
 		end := &Check{Ledger: report.New(time.Now), Result: &check.Result{Snapshots: 3, More: found}, Halfway: true}
 		var b strings.Builder

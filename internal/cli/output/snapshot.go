@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -15,6 +16,7 @@ import (
 type Snapshot struct {
 	ID       format.ID
 	Snapshot *snapshot.Snapshot
+	Stored   time.Time // by the target; zero: not asked for
 }
 
 // Text writes the head of a listing.

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// Stats is what was counted.
+// Stats is the result of stats.
 type Stats struct{ *browse.Statistics }
 
 // Text writes the figures of the mode.
@@ -26,21 +26,36 @@ func (s *Stats) Text(w io.Writer) error {
 		row("Files", human.Count(s.Files))
 		row("Directories", human.Count(s.Dirs))
 		row("Others", human.Count(s.Others))
-		row("Size of the files", human.Size(s.Bytes))
+		row("Size", human.Size(s.Bytes))
 	case browse.FilesByContents:
 		row("Different contents", human.Count(s.Files))
-		row("Their size", human.Size(s.Bytes))
+		row("Size", human.Size(s.Bytes))
 	default:
 		row("Blobs", human.Count(s.Blobs))
-		row("Their size", human.Size(s.Bytes))
+		row("Size", human.Size(s.Bytes))
 		row("Stored", human.Size(s.Stored))
 		row("Ratio", fmt.Sprintf("%.2f", s.Ratio()))
 	}
 	if s.Mode == browse.WholeRepository {
 		s.repository(&b)
 	}
+	fmt.Fprintf(&b, "\n%s\n", meaning(s.Mode))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// meaning says what the sizes of a mode are.
+func meaning(mode browse.Mode) string {
+	switch mode {
+	case browse.RestoreSize:
+		return "Sizes are file sizes as a restore of each snapshot writes them: before deduplication and compression."
+	case browse.FilesByContents:
+		return "Sizes are file sizes, with equal files counted once: before deduplication of parts of files and compression."
+	case browse.RawData:
+		return "Sizes are after deduplication: before compression, and as stored (compressed and encrypted)."
+	}
+	return "Sizes of blobs are after deduplication: before compression, and as stored (compressed and encrypted). " +
+		"Sizes in the table are those of the stored files."
 }
 
 func (s *Stats) repository(b *strings.Builder) {
@@ -51,13 +66,13 @@ func (s *Stats) repository(b *strings.Builder) {
 	b.WriteString("\n")
 	_ = t.write(b) // a strings.Builder does not fail
 	if s.Damaged > 0 {
-		fmt.Fprintf(b, "\n%s cannot be read: run 'tidemark check'\n", human.Plural(s.Damaged, "index segment"))
+		fmt.Fprintf(b, "\n%s cannot be read: run 'tidemark check'\n", human.Plural(s.Damaged, "index file"))
 	}
 }
 
 // Events returns the record.
 func (s *Stats) Events() []any {
-	return []any{&event.Statistics{Type: "stats", Snapshots: s.Snapshots, FileCount: s.Files + s.Dirs + s.Others,
+	return []any{&event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots, FileCount: s.Files + s.Dirs + s.Others,
 		RestoreSize: s.Bytes, BlobCount: s.Blobs, Uncompressed: s.uncompressed(), Stored: s.Stored, Ratio: s.Ratio(),
 		Packs: s.Data.Packs + s.Trees.Packs}}
 }

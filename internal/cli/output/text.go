@@ -1,11 +1,11 @@
 package output
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -14,12 +14,13 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
 )
 
-// TextOptions say how much is told to people.
+// TextOptions select what is printed.
 type TextOptions struct {
 	Quiet    bool
 	Verbose  int
 	Interval time.Duration // between two lines of progress where there is no terminal; 0: no lines
 	Term     string        // the environment's TERM
+	NoColor  bool          // NO_COLOR is set
 }
 
 // Text prints for people.
@@ -27,25 +28,33 @@ type Text struct {
 	out, err io.Writer
 	screen   *show.Printer // nil: standard error is no terminal
 	opt      TextOptions
+	colors   struct{ out, err bool } // of each stream: a terminal, and colours are wanted
 }
 
 // NewText returns a printer on standard output and standard error. If the latter is a terminal, progress is shown there,
 // and what goes to a terminal on out scrolls above it.
 func NewText(out, err io.Writer, opt TextOptions) *Text {
 	t := &Text{out: out, err: err, opt: opt}
+	o, ok := out.(*os.File)
+	outShown := ok && show.IsTerminal(o, opt.Term)
+	t.colors.out = outShown && !opt.NoColor
 	if f, ok := err.(*os.File); ok && show.IsTerminal(f, opt.Term) {
-		t.screen = show.NewPrinter(f, show.TerminalSize(f))
+		t.colors.err = !opt.NoColor
+		t.screen = show.NewPrinter(f, show.TerminalSize(f), t.colors.err)
 		t.err = t.screen
-		if o, ok := out.(*os.File); ok && show.IsTerminal(o, opt.Term) {
+		if outShown {
 			t.out = t.screen.Through(o)
 		}
 	}
 	return t
 }
 
+// page returns a page for standard error.
+func (t *Text) page() *show.Page { return &show.Page{Colors: t.colors.err} }
+
 // Print writes r in one piece, so that nothing gets between its lines.
 func (t *Text) Print(r Record) error {
-	var b bytes.Buffer
+	b := show.Page{Colors: t.colors.out}
 	if err := r.Text(&b); err != nil {
 		return err
 	}
@@ -55,29 +64,41 @@ func (t *Text) Print(r Record) error {
 	return nil
 }
 
-// Tell prints r unless the user wants quiet.
-func (t *Text) Tell(r Record) error {
-	if t.opt.Quiet {
-		return nil
+// Report prints r, or only its Brief if the user wants quiet.
+func (t *Text) Report(r Record) error {
+	if !t.opt.Quiet {
+		return t.Print(r)
 	}
-	return t.Print(r)
+	if short, ok := r.(Brief); ok && short.Brief() != "" {
+		if _, err := fmt.Fprintln(t.out, short.Brief()); err != nil {
+			return fmt.Errorf("write result: %w", err)
+		}
+	}
+	return nil
 }
 
 // Note writes a line to standard error unless the user wants quiet.
 func (t *Text) Note(text string) {
 	if !t.opt.Quiet {
-		fmt.Fprintln(t.err, human.Harmless(address.Mask(text)))
+		text = human.Harmless(address.Mask(text))
+		if strings.HasPrefix(text, "warning:") {
+			text = show.Warn(t.page(), text)
+		}
+		fmt.Fprintln(t.err, text)
 	}
 }
 
 // Show writes a block to standard error.
 func (t *Text) Show(text string) { fmt.Fprint(t.err, human.Harmless(address.Mask(text))) }
 
-// Watch shows a progress view on a terminal, else a line of progress now and then. Failures are written as they happen;
-// remarks, of which there may be one per file, only on demand: the end of the job sums them up.
+// Watch shows a progress view on a terminal, otherwise a line of progress now and then. Failures are written as they
+// happen. Remarks, up to one per file, are written only with --verbose: the end of the job counts them.
 func (t *Text) Watch(ctx context.Context, l *report.Ledger) func() {
 	l.OnIssue(func(i report.Issue) {
-		if i.Severity == report.Failure || t.opt.Verbose > 0 {
+		switch {
+		case i.Severity == report.Failure:
+			fmt.Fprintln(t.err, show.Bad(t.page(), i.String()))
+		case t.opt.Verbose > 0:
 			fmt.Fprintln(t.err, i.String())
 		}
 	})
@@ -91,7 +112,9 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 	switch {
 	case t.opt.Quiet:
 	case t.screen != nil:
-		return show.Start(ctx, func(ctx context.Context) { show.RunView(ctx, l, t.screen, show.ViewEvery) })
+		resized, forget := show.Resized()
+		stop := show.Start(ctx, func(ctx context.Context) { show.RunView(ctx, l, t.screen, show.ViewEvery, resized) })
+		return func() { stop(); forget() }
 	case t.opt.Interval > 0:
 		stamp := func() string { return time.Now().Format("2006-01-02 15:04:05 ") }
 		return show.Start(ctx, func(ctx context.Context) { show.RunLog(ctx, l, t.err, t.opt.Interval, stamp) })
@@ -101,5 +124,5 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 
 // Fail writes the one line that a command ends with.
 func (t *Text) Fail(_ int, text string) {
-	fmt.Fprintf(t.err, "tidemark: %s\n", human.Harmless(address.Mask(text)))
+	fmt.Fprintln(t.err, show.Bad(t.page(), "tidemark: "+human.Harmless(address.Mask(text))))
 }

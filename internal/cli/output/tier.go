@@ -24,22 +24,22 @@ func (j *Jobs) Text(w io.Writer) error {
 	}
 	t := table{head: []string{"PID>", "Policy", "Running>", "Device", "Now", "Asleep", "Command"}}
 	for _, s := range j.List {
-		var device, now, asleep []string
+		var device, now, slept []string
 		if s.Status != nil {
 			for i := range s.Status.Gates {
 				g := &s.Status.Gates[i]
-				device = append(device, deviceName(g))
+				device = append(device, human.Device(g.Device, g.Medium))
 				now = append(now, gateState(g))
-				asleep = append(asleep, asleepTime(g))
+				slept = append(slept, asleep(g, time.Since(s.Start)))
 			}
 		}
 		t.add(strconv.Itoa(s.PID), human.Printable(s.Policy), human.Clocked(time.Since(s.Start)), strings.Join(device, "\n"),
-			strings.Join(now, "\n"), strings.Join(asleep, "\n"), human.Printable(strings.Join(s.Command, " ")))
+			strings.Join(now, "\n"), strings.Join(slept, "\n"), human.Printable(strings.Join(s.Command, " ")))
 	}
 	return t.write(w)
 }
 
-// Events returns the jobs as they told of themselves.
+// Events returns the jobs as they reported themselves.
 func (j *Jobs) Events() []any {
 	var all []any
 	for i := range j.List {
@@ -48,19 +48,11 @@ func (j *Jobs) Events() []any {
 	return all
 }
 
-func deviceName(g *event.Gate) string {
-	name := g.Device
-	if g.Medium != "" {
-		name += " (" + g.Medium + ")"
-	}
-	return human.Printable(name)
-}
-
-// gateState says what a gate does now, and because of whom.
+// gateState describes what a gate does now, and because of which process.
 func gateState(g *event.Gate) string {
 	text := strings.ReplaceAll(g.State, "_", " ")
 	if len(g.Blamed) > 0 && g.State != report.FullSpeed.Key() {
-		text += ", for " + report.Culprit{PID: g.Blamed[0].PID, Name: g.Blamed[0].Name}.String()
+		text += ", for " + report.Culprit{PID: g.Blamed[0].PID, Name: g.Blamed[0].Name, Peer: g.Blamed[0].Peer}.String()
 		if more := len(g.Blamed) - 1; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
@@ -68,15 +60,12 @@ func gateState(g *event.Gate) string {
 	return human.Printable(text)
 }
 
-func asleepTime(g *event.Gate) string {
-	var times report.TierTimes
-	for tier, seconds := range g.Asleep {
-		times[tier] = time.Duration(seconds * float64(time.Second))
-	}
-	if times.Sum() == 0 {
+// asleep is the part of the job's time in which it slept at a gate.
+func asleep(g *event.Gate, elapsed time.Duration) string {
+	if g.Held <= 0 || elapsed <= 0 {
 		return "never"
 	}
-	return strings.Replace(times.String(), " asleep", "", 1)
+	return human.Share(min(1, g.Held/elapsed.Seconds()))
 }
 
 // PolicyChange is what became of a running job.

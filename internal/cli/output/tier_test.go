@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/bench"
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/speedtest"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -26,7 +26,7 @@ func TestJobsAreATable(t *testing.T) {
 	require.Equal(t, "no job of this user is running\n", text(t, &Jobs{}))
 	state := &event.Status{}
 	state.Gates = []event.Gate{
-		{Device: "sda", Medium: "ssd", State: "waiting", Asleep: [4]float64{2: 1.2, 3: 37},
+		{Device: "sda", Medium: "ssd", State: "waiting", Asleep: [4]float64{3: 9000}, Held: 3723 * 0.62,
 			Blamed: []event.Culprit{{PID: 42, Name: "fio\x1b"}, {PID: 43, Name: "make"}}},
 		{Device: "//nas/share", Medium: "remote", State: "full_speed", Blamed: []event.Culprit{{PID: 42, Name: "fio"}}},
 	}
@@ -37,13 +37,13 @@ func TestJobsAreATable(t *testing.T) {
 	}})
 	lines := strings.Split(got, "\n")
 	require.Regexp(t, `^ +PID  Policy +Running  Device +Now +Asleep +Command$`, lines[0])
-	require.Regexp(t, `^ +7  throttle  01:02:0\d  sda \(ssd\) +waiting, for fio\S+ 42 and 1 more  37 s at tier 3, 1.2 s at tier 2  tidemark backup /home/a`, lines[2])
+	require.Regexp(t, `^ +7  throttle  01:02:0\d  sda \(ssd\) +waiting, for fio\S+ 42 and 1 more  62 %  +tidemark backup /home/a`, lines[2])
 	require.Regexp(t, `^ +//nas/share \(remote\)  full speed +never$`, lines[3])
 	require.Regexp(t, `^31234  utility   00:00:0\d +tidemark run make$`, lines[4])
 	require.NotContains(t, got, "\x1b", "a name cannot steer the terminal")
 }
 
-func TestChangesAreTold(t *testing.T) {
+func TestChangesAreReported(t *testing.T) {
 	change := control.Change{PID: 7, Was: "throttle", Policy: "important", Notes: []string{"nice stays 10"}}
 	require.Equal(t, "process 7: important, it was throttle\n  nice stays 10\n", text(t, &PolicyChange{change}))
 	change.Was, change.Notes = "important", nil
@@ -56,16 +56,17 @@ func TestPolicyReadsLikeSysctl(t *testing.T) {
 	withOrigin := text(t, &Policy{List: list, Origins: true})
 	require.Regexp(t, `^lowpri_throttle_enabled: 1 +# default\n$`, withOrigin)
 	// What is printed can be loaded, with its origins as well.
-	settings := iopolicy.Default()
+	settings := iopolicy.DefaultSettings()
 	settings.Enabled = false
 	require.NoError(t, settings.Load(strings.NewReader(withOrigin)))
-	require.Equal(t, iopolicy.Default(), settings)
+	require.Equal(t, iopolicy.DefaultSettings(), settings)
 }
 
 func TestMeasurementsHaveUnits(t *testing.T) {
-	got := text(t, &Measurement{bench.Result{Policy: iopolicy.Utility, What: bench.Compress, Level: 2, CPUs: 2, Rate: 123.4e6,
-		Spread: 0.06}, true})
+	got := text(t, &Measurement{Result: speedtest.Result{Policy: iopolicy.Utility, What: speedtest.Compress, Level: 2, CPUs: 2, Rate: 123.4e6,
+		Spread: 0.06}, First: true})
 	require.Regexp(t, `^utility\n  compress, level 2 +2 processors +123\.40 MB/s  \+- 3 %\n$`, got)
-	got = text(t, &Measurement{bench.Result{What: bench.ReadAtRandom, CPUs: 1, Rate: 999, OffDevice: true}, false})
-	require.Regexp(t, `^  random 4 KiB read +999\S* reads/s  \+- 0 %  \(from memory or another machine, not from a disk\)\n$`, got)
+	got = text(t, &Measurement{Result: speedtest.Result{What: speedtest.ReadAtRandom, CPUs: 1, Rate: 999, OffDevice: true},
+		Device: "vda", Medium: "ssd"})
+	require.Regexp(t, `^  random 4 KiB read +vda \(ssd\) +999\S* reads/s  \+- 0 %  \(from memory or another machine, not from a disk\)\n$`, got)
 }

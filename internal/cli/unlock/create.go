@@ -19,8 +19,8 @@ type New struct {
 	sources *Sources
 }
 
-// Create returns the secrets for a new repository: those that the options name; else, if asking is allowed and somebody
-// is there, a passphrase; else a new key file of this machine. Call Keep or Discard afterwards.
+// Create returns the secrets for a new repository: those that the options name; else, if asking is allowed and there is
+// a terminal, a passphrase; else a new key file of this machine. Call Keep or Discard afterwards.
 func (s *Sources) Create(ctx context.Context, ask bool) (*New, error) {
 	n := &New{sources: s}
 	if s.Keys.KeyFile != "" {
@@ -39,6 +39,7 @@ func (s *Sources) Create(ctx context.Context, ask bool) (*New, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.typed = text
 	}
 	if text != "" {
 		n.Secrets = append(n.Secrets, secretOf(text))
@@ -127,7 +128,7 @@ func (s *Sources) readOrMakeKeyFile(path string) ([]byte, error) {
 	return secret, err
 }
 
-// MakeKeyFile writes a new key file, readable by nobody else, and returns its secret.
+// MakeKeyFile writes a new key file that only this user can read, and returns its secret.
 func MakeKeyFile(path string) ([]byte, error) {
 	text, secret, err := keyfile.NewSecretFile()
 	if err != nil {
@@ -164,7 +165,7 @@ func syncDir(path string) error {
 	return nil
 }
 
-// Added returns the secret of a key slot that is added: the one the options of the new key name, or what somebody types.
+// Added returns the secret of a key slot that is added: the one the options of the new key name, or one typed at the terminal.
 func (s *Sources) Added(ctx context.Context) (repo.Secret, error) {
 	if s.Keys.KeyFile != "" {
 		secret, err := s.readOrMakeKeyFile(s.Keys.KeyFile)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 )
 
-// ErrNoLogon: nothing names the password for a server, and there is nobody to ask.
+// ErrNoLogon: no option names the password for a server, and there is no terminal to ask for it.
 var ErrNoLogon = errors.New("no password for the server and no terminal to ask on; give it with --smb-password-file, " +
 	"--smb-password-command, --smb-credentials or TIDEMARK_SMB_PASSWORD")
 
@@ -21,19 +21,19 @@ var ErrNoLogon = errors.New("no password for the server and no terminal to ask o
 type Logon struct {
 	Share   options.Share
 	Tickets smb.Tickets // where they are, if Share says that they count
-	Asker   Asker       // nil: nobody to ask
+	Asker   Asker       // nil: no terminal
 
 	found *smb.Secret
 	asked bool // a person was asked
 }
 
-// Asked reports whether a person was asked, who may have mistyped.
+// Asked reports whether a person was asked, and so may have mistyped.
 func (l *Logon) Asked() bool { return l.asked }
 
-// Forget has the next Secret find it anew.
+// Forget makes the next Secret find the password again.
 func (l *Logon) Forget() { l.found = nil }
 
-// Secret returns who logs on at the server of t, and with which password. A guest has none, unless the options name one.
+// Secret returns the user and the password for the server of t. A guest has no password unless the options name one.
 func (l *Logon) Secret(ctx context.Context, t smb.Target) (smb.Secret, error) {
 	if l.found != nil {
 		return *l.found, nil

@@ -85,16 +85,16 @@ func TestLogonIsAskedForOnceUntilForgotten(t *testing.T) {
 	_, err := l.Secret(t.Context(), nas())
 	require.ErrorContains(t, err, "asked once more")
 	_, err = (&Logon{Asker: failing{}}).Secret(t.Context(), nas())
-	require.ErrorIs(t, err, errNobody)
+	require.ErrorIs(t, err, errNoPrompt)
 }
 
-var errNobody = errors.New("nobody is there")
+var errNoPrompt = errors.New("no prompt")
 
 type failing struct{}
 
-func (failing) Ask(context.Context, string) (string, error) { return "", errNobody }
+func (failing) Ask(context.Context, string) (string, error) { return "", errNoPrompt }
 
-// A ticket counts before any password, and nobody is asked.
+// A ticket precedes any password, and there is no prompt.
 func TestLogonByTicket(t *testing.T) {
 	l := &Logon{Share: options.Share{Kerberos: true, Password: "geheim"}, Tickets: smb.Tickets{Cache: "FILE:/x"}}
 	got, err := l.Secret(t.Context(), nas())

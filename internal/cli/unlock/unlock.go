@@ -1,10 +1,9 @@
 // Package unlock finds the secret that opens a repository: what the options name, the key file of this machine, or what
 // a person types. It also makes the secrets of a new repository.
 //
-// A passphrase may be a recovery key everywhere: the two cannot be mistaken for each other, as the latter holds a
-// checksum. So whoever has the sheet of paper needs no flag of its own.
+// A recovery key works wherever a passphrase does, without a flag: its checksum distinguishes it.
 //
-// The package refuses to know what is in a repository, and prints nothing but prompts.
+// The package prints nothing but prompts.
 package unlock
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
-// ErrNoSecret: there is nothing to try, and nobody to ask.
+// ErrNoSecret: there is no secret to try, and no terminal to ask for one.
 var ErrNoSecret = errors.New("no key of this machine opens it and there is no terminal to ask on; give a passphrase or " +
 	"the recovery key with --password-file, --password-command or TIDEMARK_PASSWORD, or a key file with --key-file")
 
@@ -42,14 +41,18 @@ type Asker interface {
 // Sources is where secrets come from.
 type Sources struct {
 	Keys    options.Keys
-	Asker   Asker  // nil: nobody to ask
+	Asker   Asker  // nil: no terminal
 	Machine string // folder of the key files of this machine; "" when there is none
 	DryRun  bool   // make no key file: its secret is thrown away
 	// Flush does what writes to the device of a path and waits until it is there; nil: as it is.
 	Flush func(path string, write func() error) error
 
-	asked bool // a person was asked
+	asked bool   // a person was asked
+	typed string // what the person typed last
 }
+
+// Typed returns the passphrase that a person typed, "" for none.
+func (s *Sources) Typed() string { return s.typed }
 
 // flush writes.
 func (s *Sources) flush(path string, write func() error) error {
@@ -59,10 +62,11 @@ func (s *Sources) flush(path string, write func() error) error {
 	return s.Flush(path, write)
 }
 
-// Asked reports whether a person was asked, who may have mistyped.
+// Asked reports whether a person was asked, and so may have mistyped.
 func (s *Sources) Asked() bool { return s.asked }
 
-// explicit reports whether the options name a secret. Then nothing else is tried, so that a wrong one is told at once.
+// explicit reports whether the options name a secret. Then nothing else is tried, so that a wrong one is reported at
+// once.
 func (s *Sources) explicit() bool {
 	k := s.Keys
 	return k.Password != "" || k.PasswordFile != "" || k.PasswordCommand != "" || k.KeyFile != ""
@@ -129,6 +133,7 @@ func (o *opener) secret(slot *keyfile.Slot) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		o.sources.typed = text
 		o.typed(text)
 	}
 	if slot.Method == keyfile.Recovery {
@@ -178,6 +183,7 @@ func secretText(ctx context.Context, k options.Keys) (string, error) {
 // run executes a command line of the user's in a shell, as they would themselves.
 func run(ctx context.Context, line string) (string, error) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	cmd.Env = options.WithoutSecrets(os.Environ())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -207,20 +213,27 @@ func ReadKeyFile(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// AskTwice asks for a new passphrase.
+// newTries is how often a new passphrase can be entered.
+const newTries = 3
+
+// AskTwice asks for a new passphrase, and again if the two entries differ.
 func (s *Sources) AskTwice(ctx context.Context, prompt string) (string, error) {
-	first, err := s.Asker.Ask(ctx, prompt)
-	if err != nil || first == "" {
-		return "", err
+	question := prompt
+	for range newTries {
+		first, err := s.Asker.Ask(ctx, question)
+		if err != nil || first == "" {
+			return "", err
+		}
+		second, err := s.Asker.Ask(ctx, "The same again: ")
+		if err != nil {
+			return "", err
+		}
+		if first == second {
+			return first, nil
+		}
+		question = "The passphrases differ.\n" + prompt
 	}
-	second, err := s.Asker.Ask(ctx, "The same again: ")
-	if err != nil {
-		return "", err
-	}
-	if first != second {
-		return "", ErrMismatch
-	}
-	return first, nil
+	return "", ErrMismatch
 }
 
 // machineFile is where this machine keeps the key file of a repository.

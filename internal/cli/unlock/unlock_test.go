@@ -72,7 +72,7 @@ func TestNamedSecretShutsOutOthers(t *testing.T) {
 	require.Zero(t, asker.asked)
 }
 
-func TestNobodyToAsk(t *testing.T) {
+func TestNoPromptWithoutASecret(t *testing.T) {
 	unlock, err := (&Sources{Machine: t.TempDir()}).Opener(t.Context(), "id")
 	require.NoError(t, err)
 	_, err = unlock(slot(keyfile.Passphrase))
@@ -117,7 +117,10 @@ func TestNewPassphraseIsTypedTwice(t *testing.T) {
 	got, err := create("a", "a")
 	require.NoError(t, err)
 	require.Equal(t, []repo.Secret{{Method: keyfile.Passphrase, Value: []byte("a")}}, got)
-	_, err = create("a", "b")
+	got, err = create("a", "b", "c", "c")
+	require.NoError(t, err, "asked again")
+	require.Equal(t, []repo.Secret{{Method: keyfile.Passphrase, Value: []byte("c")}}, got)
+	_, err = create("a", "b", "a", "b", "a", "b")
 	require.ErrorIs(t, err, ErrMismatch)
 	got, err = create("")
 	require.NoError(t, err)

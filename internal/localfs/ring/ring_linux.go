@@ -12,8 +12,8 @@ import (
 
 // Numbers of linux/io_uring.h.
 const (
-	setupSubmitAll = 1 << 7 // one read that cannot be made does not hold up those behind it
-	setupCoop      = 1 << 8 // no interrupts to tell of what is done: we look when we wait
+	setupSubmitAll = 1 << 7 // a rejected read does not stop those behind it
+	setupCoop      = 1 << 8 // no interrupts on completion: the ring is polled while waiting
 	featSingleMmap = 1 << 0
 	featNoDrop     = 1 << 1
 	offsetRings    = 0
@@ -57,7 +57,7 @@ type completion struct {
 type Ring struct {
 	fd      int
 	rings   []byte // both queues
-	entries []byte // what the submission queue points to
+	entries []byte // entries of the submission queue
 
 	submissions    []submission
 	array          []uint32
@@ -67,7 +67,7 @@ type Ring struct {
 	completions    []completion
 }
 
-// New makes a ring that holds up to n reads at a time; n is rounded up to a power of two.
+// New makes a ring for up to n simultaneous reads, rounded up to a power of two.
 func New(n int) (*Ring, error) {
 	p := params{flags: setupSubmitAll | setupCoop}
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(n), uintptr(unsafe.Pointer(&p)), 0)
@@ -107,7 +107,7 @@ func (r *Ring) share(p *params) (err error) {
 	return nil
 }
 
-// Close gives the ring back. No Read may be under way.
+// Close frees the ring. No Read may be running.
 func (r *Ring) Close() error {
 	var errs [3]error
 	if r.entries != nil {
@@ -121,8 +121,8 @@ func (r *Ring) Close() error {
 	return errors.Join(errs[:]...)
 }
 
-// Read makes all reads, into parts of buf that do not overlap, and returns when the last of them has ended: the kernel
-// writes into buf meanwhile, so there is no way to leave earlier. What each came to stands in it.
+// Read makes all reads into disjoint parts of buf, and returns after the last one. It cannot return earlier, since the
+// kernel writes into buf. The results are in reads.
 func (r *Ring) Read(buf []byte, reads []Read) {
 	if len(buf) == 0 {
 		return
@@ -130,7 +130,7 @@ func (r *Ring) Read(buf []byte, reads []Read) {
 	var pin runtime.Pinner
 	pin.Pin(&buf[0])
 	defer pin.Unpin()
-	// What the kernel has to finish for us it finishes on the thread that asked, when that waits for it.
+	// The kernel completes reads on the thread that submitted them.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for len(reads) > 0 {
@@ -158,7 +158,7 @@ func (r *Ring) round(buf []byte, reads []Read) {
 	}
 }
 
-// submit puts reads into the queue, where the kernel sees them but does not look before it is told to.
+// submit queues the reads. The kernel starts them in the next io_uring_enter.
 func (r *Ring) submit(buf []byte, reads []Read) {
 	tail := atomic.LoadUint32(r.sqTail)
 	for i := range reads {
@@ -178,7 +178,7 @@ func (r *Ring) submit(buf []byte, reads []Read) {
 	atomic.StoreUint32(r.sqTail, tail+uint32(len(reads)))
 }
 
-// reap takes over what has ended, and returns how many reads that are.
+// reap takes the results of finished reads, and returns their number.
 func (r *Ring) reap(reads []Read) int {
 	head, tail := atomic.LoadUint32(r.cqHead), atomic.LoadUint32(r.cqTail)
 	for at := head; at != tail; at++ {
@@ -193,7 +193,7 @@ func (r *Ring) reap(reads []Read) int {
 	return int(tail - head)
 }
 
-// takeBack takes the last n reads out of the queue again, which the kernel has not looked at.
+// takeBack removes the last n reads from the queue, which the kernel has not seen.
 func (r *Ring) takeBack(n int) int {
 	atomic.StoreUint32(r.sqTail, atomic.LoadUint32(r.sqTail)-uint32(n))
 	return n

@@ -87,7 +87,7 @@ func TestReadsIntoOtherMemory(t *testing.T) {
 	require.Equal(t, make([]byte, 100), other[:100])
 }
 
-func TestOneFailureIsNobodyElses(t *testing.T) {
+func TestOneFailureAffectsNoOtherEntry(t *testing.T) {
 	r := open(t, 8)
 	f := file(t, []byte("content"))
 	dir, err := os.Open(t.TempDir())
@@ -108,7 +108,7 @@ func TestOneFailureIsNobodyElses(t *testing.T) {
 	require.NoError(t, reads[0].Err)
 	require.Equal(t, unix.EISDIR, reads[1].Err)
 	require.Equal(t, unix.EBADF, reads[2].Err)
-	require.Error(t, reads[3].Err, "flags that nobody knows")
+	require.Error(t, reads[3].Err, "unknown flags")
 	require.NoError(t, reads[4].Err)
 	require.Equal(t, "content", string(buf[:7]))
 	require.Equal(t, make([]byte, 21), buf[7:28])

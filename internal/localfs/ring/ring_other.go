@@ -2,13 +2,12 @@
 
 package ring
 
-// Ring is not to be had here.
+// Ring is not available on this system.
 type Ring struct{}
 
 // New returns ErrMissing.
 func New(int) (*Ring, error) { return nil, ErrMissing }
 
-// Close does nothing.
 func (r *Ring) Close() error { return nil }
 
 // Read makes none of the reads.

@@ -3,7 +3,7 @@ package dsm
 import "errors"
 
 var (
-	// ErrUnknown: no option of that name, neither of the caller's nor IBM's.
+	// ErrUnknown: the name is neither an option of the caller nor one of IBM's.
 	ErrUnknown = errors.New("unknown option")
 	// ErrSyntax: a line is not "KEYWORD value".
 	ErrSyntax = errors.New("malformed line")
@@ -13,11 +13,11 @@ var (
 
 // Error is a mistake in one place of the configuration.
 type Error struct {
-	Origin string // "file:line", or what named a stanza
+	Origin string // "file:line", or the source of a stanza name
 	Err    error
 }
 
 func (e *Error) Error() string { return e.Origin + ": " + e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }

@@ -12,25 +12,25 @@ import (
 // Line is one "KEYWORD value" of an option file.
 type Line struct {
 	Keyword string // whole, in upper case
-	Rest    string // what follows, as written
+	Rest    string // the rest of the line, as written
 	Origin  string // "file:line"
 }
 
-// File is a parsed option file: its keywords are known, its values are not looked at yet.
+// File is a parsed option file: its keywords are verified, its values are not parsed yet.
 type File struct {
 	path     string
 	global   []Line
 	stanzas  []stanza
-	fallback *Line // DEFAULTSERVER, if it is there
+	fallback *Line // DEFAULTSERVER, if present
 }
 
-// stanza is the lines that belong to one server name.
+// stanza holds the lines of one server name.
 type stanza struct {
 	name  string
 	lines []Line
 }
 
-// Parse reads an option file; path is for origins. Every bad line is part of the error, in all stanzas.
+// Parse reads an option file; path is for origins. The error lists every bad line, in all stanzas.
 func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
 	f := &File{path: path}
 	current := &f.global
@@ -92,12 +92,12 @@ func unknown(word string, words *Vocabulary) error {
 	return fmt.Errorf("%w %q: \"tidemark options\" lists those there are", ErrUnknown, word)
 }
 
-// Value returns the rest of the line as one value, "" when there is none: quotes around it are removed, blanks within
-// it need them.
+// Value returns the rest of the line as one value, "" when there is none. Quotes around it are removed; a value with
+// blanks needs them.
 func (l *Line) Value() (string, error) {
-	words, err := rules.Words(l.Rest)
+	words, err := l.Values()
 	if err != nil {
-		return "", l.fail(fmt.Errorf("%w: %s has no closing quote", ErrSyntax, l.Rest))
+		return "", err
 	}
 	if len(words) > 1 {
 		return "", l.fail(fmt.Errorf("%w: one value expected after %s, found %d; put quotes around a value with blanks",
@@ -106,10 +106,27 @@ func (l *Line) Value() (string, error) {
 	return strings.Join(words, ""), nil
 }
 
+// Values returns the rest of the line as values with blanks between them, without their quotes.
+func (l *Line) Values() ([]string, error) {
+	words, err := rules.Words(l.Rest)
+	if err != nil {
+		return nil, l.fail(fmt.Errorf("%w: %s has no closing quote", ErrSyntax, l.Rest))
+	}
+	return words, nil
+}
+
+// Server returns the name of the first stanza; "" if there is none.
+func (f *File) Server() string {
+	if len(f.stanzas) == 0 {
+		return ""
+	}
+	return f.stanzas[0].name
+}
+
 func (l *Line) fail(err error) error { return &Error{l.Origin, err} }
 
-// Lines returns the lines that count: those before the first stanza, then those of the stanza called name, or else of
-// the one that DEFAULTSERVER names, or of the first. origin is where name comes from, for the error.
+// Lines returns the effective lines: those before the first stanza, then those of the stanza called name, or else of
+// the one that DEFAULTSERVER names, or of the first. origin is the source of name, for the error.
 func (f *File) Lines(name, origin string) ([]Line, error) {
 	if name == "" && f.fallback != nil {
 		var err error

@@ -59,7 +59,7 @@ func TestForeignWords(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, full, got)
 	}
-	for _, word := range []string{"DOMAIN", "PASSWORD", "TCPSERVERADDRESS", "DISKBUFFSIZE", "ENCRYPTKEY"} {
+	for _, word := range []string{"DOMAIN.IMAGE", "PASSWORD", "TCPSERVERADDRESS", "DISKBUFFSIZE", "ENCRYPTKEY"} {
 		require.True(t, seen[word])
 		require.NotEmpty(t, Hint(word))
 	}

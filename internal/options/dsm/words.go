@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// foreign lists the options of IBM's client that have no meaning here, so that its option files can be used as they
-// are. Capitals at the beginning of a word are its shortest form, where that is known.
+// foreign lists the options of IBM's client without effect here, so that its option files can be used unchanged.
+// Capitals at the beginning of a word are its shortest form, where that is known.
 const foreign = `
 ABSOLUTE AFMSKIPUNCACHEDFILES ARCHMC ARCHSYMLINKASFILE ASNODEname ASRMODE AUDITLOGging AUDITLOGName AUTODEPLOY
 AUTOFSRename AUTOMOUNT BACKMC BACKUPREGISTRY BACKUPSETNAME BASESNAPSHOTNAME CADLISTENONPORT CASESENSITIVEAWARE
 CHECKTHINPROVISIONING CLASS CLEARHSMAUTOMIGATTR CLIENTVIEW CLUSTERDISKSONLY CLUSTERNODE CLUSTERSHAREDFOLDER
 COLLOCATEBYFILESPEC COMMMethod COMMRESTARTDuration COMMRESTARTInterval COMPRESSAlways CONSOLE CREATENEWBASE CSV
-DATACENTER DATASTORE DATEformat DEFAULTSERVERPASSWORD DELETEFILES DESCRIPTION DETAIL DFSBACKUPMNTPNT DIFFSNAPSHOT
-DIFFSNAPSHOTNAME DIRMC DIRSONLY DISABLENQR DISKBUFFSIZE DISKCACHELOCATION DISKMONITOR DNSLOOKUP DOMAIN
-DOMAIN.IMAGE DOMAIN.NAS DOMAIN.VMFULL DONTLOAD EDITOR EFSDECRYPT ENABLE8DOT3NAMESUPPORT ENABLEARCHIVERETENTIONPROTECTION
+DATACENTER DATASTORE DATEformat DEFAULTSERVERPASSWORD DELETEFILES DESCRIPTION DETail DFSBACKUPMNTPNT DIFFSNAPSHOT
+DIFFSNAPSHOTNAME DIRMC DIRSONLY DISABLENQR DISKBUFFSIZE DISKCACHELOCATION DISKMONITOR DNSLOOKUP
+DOMAIN.IMage DOMAIN.NAS DOMAIN.VMFULL DONTLOAD EDITOR EFSDECRYPT ENABLE8DOT3NAMESUPPORT ENABLEARCHIVERETENTIONPROTECTION
 ENABLEINSTRUMENTATION ENABLELANFREE ENCRYPTIONTYPE ENCRYPTKEY ERRORLOGMAX ERRORLOGName ERRORLOGRetention
 ERRORPROGRAM FBBRANCH FBCLIENTNAME FBPOLICYNAME FBREPOSLOCATION FBSERVER FBVOLUMENAME FILELIST FILENAME FILESONLY
 FIPSMODE FOLLOWSYMBOLIC FORCEFAILOVER FRomdate FROMNODE FROMOWNER FROMTIME GROUPName GROUPS HOST HTTPport
@@ -52,11 +52,13 @@ VMVERIFYIFLATEST VMVSTORCOMPR VMVSTORTRANSPORT VSSALTSTAGINGDIR VSSUSESYSTEMPROV
 EVENTLOGGING CHECKFORORPHANS
 `
 
-// Hint says what to use instead of an option that has no meaning here, "" when there is nothing.
+// Hint returns the replacement of an option without effect here, "" when there is none.
 func Hint(keyword string) string {
 	switch keyword {
-	case "DOMAIN":
-		return "name the directories on the command line"
+	case "DOMAIN.IMAGE":
+		return "there are no image backups: name the file systems in DOMAIN to back up their files"
+	case "OPTFILE":
+		return "see --option-file"
 	case "PASSWORD", "PASSWORDACCESS", "PASSWORDDIR":
 		return "see PASSWORDFILE, PASSWORDCOMMAND and KEYFILE"
 	case "TCPSERVERADDRESS", "TCPPORT", "COMMMETHOD":
@@ -76,18 +78,18 @@ type Vocabulary struct {
 
 type word struct {
 	full     string // upper case
-	shortest int    // bytes that must be given
+	shortest int    // minimum length in bytes
 	own      bool
 }
 
-// The keywords that make the structure of a file.
+// The keywords of a file's structure.
 const (
 	server        = "SERVERNAME"
 	defaultServer = "DEFAULTSERVER"
 )
 
-// NewVocabulary returns one with the caller's keywords, written as IBM writes them: the capitals (digits, dots) a word
-// begins with are its shortest form. A shortened word stands for the first keyword it fits; the caller's come first.
+// NewVocabulary returns one with the caller's keywords, in IBM's spelling: the capitals (digits, dots) at the beginning
+// of a word are its shortest form. An abbreviation stands for the first keyword it fits; the caller's come first.
 func NewVocabulary(own []string) *Vocabulary {
 	v := &Vocabulary{}
 	for _, w := range slices.Concat([]string{"SErvername", "DEFAULTServer"}, own) {
@@ -110,7 +112,7 @@ func (v *Vocabulary) add(text string, own bool) {
 	}
 }
 
-// Find returns the whole keyword, in upper case, that text stands for.
+// Find returns the full keyword, in upper case, for text.
 func (v *Vocabulary) Find(text string) (full string, ok bool) {
 	text = strings.ToUpper(text)
 	for _, w := range v.words {
@@ -126,7 +128,8 @@ func (v *Vocabulary) Find(text string) (full string, ok bool) {
 	return "", false
 }
 
-// closest returns a keyword that text may be a slip of, or shortens too much; "" when none is near. The caller's own win.
+// closest returns a keyword that text may be a misspelling or too short an abbreviation of; "" without a close one. The
+// caller's own win.
 func (v *Vocabulary) closest(text string) string {
 	text = strings.ToUpper(text)
 	best, distance := "", min(3, max(len(text)/3, 1)+1)

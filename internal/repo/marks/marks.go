@@ -1,4 +1,5 @@
-// Package marks reads the marks that prunes leave on the target: which packs are about to be removed.
+// Package marks reads and writes the deletion marks on the target. They name packs that a prune is about to remove, or
+// that are missing or damaged. Tombstones are marks that name forgotten snapshots.
 package marks
 
 import (
@@ -17,11 +18,11 @@ import (
 // Mark is a mark on the target.
 type Mark struct {
 	ID   format.ID
-	Info store.Info // as it was listed
+	Info store.Info // from the listing
 	*mark.Mark
 }
 
-// All returns the marks on the target by ascending ID. One that cannot be read is an error, ErrDamaged if it is damaged:
+// All returns the marks on the target by ascending ID. An unreadable mark is an error, ErrDamaged if it is damaged:
 // without it a snapshot could rely on a pack that is about to be removed.
 func All(ctx context.Context, st store.Store, keys *seal.Keys) ([]Mark, error) {
 	marks, damaged, err := Read(ctx, st, keys)
@@ -34,13 +35,13 @@ func All(ctx context.Context, st store.Store, keys *seal.Keys) ([]Mark, error) {
 	return marks, nil
 }
 
-// Damaged is a mark that says nothing any more.
+// Damaged is a mark whose content is lost.
 type Damaged struct {
 	Name store.Name
 	Why  error // an ErrDamaged
 }
 
-// Read returns the marks by ascending ID, and those that are damaged. Whoever stores something must not go on beside one.
+// Read returns the marks by ascending ID, and those that are damaged. A writer must not continue beside a damaged one.
 func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, damaged []Damaged, err error) {
 	var infos []store.Info
 	for info, err := range st.List(ctx, store.Mark) {
@@ -52,11 +53,11 @@ func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, d
 	for _, info := range infos {
 		id, err := format.ParseID(info.Name.ID)
 		if err != nil {
-			continue // not a name we give
+			continue // not a name of this program
 		}
 		m, err := readMark(ctx, st, keys, info)
 		switch {
-		case errors.Is(err, store.ErrNotExist): // the prune has just finished
+		case errors.Is(err, store.ErrNotExist): // a prune has just removed it
 		case object.IsDamage(err):
 			damaged = append(damaged, Damaged{info.Name, fmt.Errorf("%w: %w", ErrDamaged, err)})
 		case err != nil:
@@ -81,22 +82,22 @@ func readMark(ctx context.Context, st store.Store, keys *seal.Keys, info store.I
 	return m, nil
 }
 
-// Condemned returns the packs that prunes have condemned, and fails as All does.
-func Condemned(ctx context.Context, st store.Store, keys *seal.Keys) (map[format.ID]struct{}, error) {
+// Doomed returns the packs that marks name, and fails as All does.
+func Doomed(ctx context.Context, st store.Store, keys *seal.Keys) (map[format.ID]struct{}, error) {
 	marks, err := All(ctx, st, keys)
 	if err != nil {
 		return nil, err
 	}
-	return CondemnedBy(marks), nil
+	return DoomedBy(marks), nil
 }
 
-// CondemnedBy returns the packs that some marks condemn.
-func CondemnedBy(marks []Mark) map[format.ID]struct{} {
-	condemned := make(map[format.ID]struct{})
+// DoomedBy returns the packs that the given marks name.
+func DoomedBy(marks []Mark) map[format.ID]struct{} {
+	doomed := make(map[format.ID]struct{})
 	for i := range marks {
 		for _, id := range marks[i].Packs {
-			condemned[id] = struct{}{}
+			doomed[id] = struct{}{}
 		}
 	}
-	return condemned
+	return doomed
 }

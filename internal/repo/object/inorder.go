@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// InOrder loads n things, width of them at the same time, and gives them to use one after the other in their order. No
-// more than width are in memory at once. load reports failures inside T if they concern that thing only.
+// InOrder loads n items, width of them concurrently, and passes them to use one by one in their order. At most width
+// are in memory. load reports failures inside T if they concern that item only.
 func InOrder[T any](ctx context.Context, n, width int, load func(context.Context, int) (T, error),
 	use func(int, T) error,
 ) error {
 	g, ctx := errgroup.WithContext(ctx)
-	room := make(chan struct{}, width)
+	slots := make(chan struct{}, width)
 	loaded := make([]chan T, n)
 	for i := range loaded {
 		loaded[i] = make(chan T, 1)
@@ -20,7 +20,7 @@ func InOrder[T any](ctx context.Context, n, width int, load func(context.Context
 	g.Go(func() error {
 		for i := range n {
 			select {
-			case room <- struct{}{}:
+			case slots <- struct{}{}:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -41,7 +41,7 @@ func InOrder[T any](ctx context.Context, n, width int, load func(context.Context
 				if err := use(i, v); err != nil {
 					return err
 				}
-				<-room
+				<-slots
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}

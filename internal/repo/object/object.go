@@ -1,8 +1,5 @@
-// Package object moves the small sealed files of a repository (index segments, snapshots, leases, marks) between a
-// store and memory: sealed on the way out and proven by reading them back, checked against their name and opened on the
-// way in.
-//
-// It refuses to know what the opened bytes mean.
+// Package object transfers the small sealed files of a repository (index segments, snapshots, leases, marks) between a
+// store and memory. A written file is sealed and read back. A file that is read is checked against its name and opened.
 package object
 
 import (
@@ -20,15 +17,10 @@ import (
 // segments; a session ends a segment at a number of blobs that keeps it below a tenth of this.
 const MaxSize = 256 << 20
 
-// FileName returns the name of a file of that kind whose bytes are data: the hash of the bytes.
-func FileName(kind store.Kind, data []byte) store.Name {
-	return store.Name{Kind: kind, ID: seal.FileID(data).String()}
-}
-
 // Named returns the name of the file of that kind with that hash.
 func Named(kind store.Kind, id format.ID) store.Name { return store.Name{Kind: kind, ID: id.String()} }
 
-// ReadFile returns all bytes of a file. size is what a listing said, or negative if it is not known yet.
+// ReadFile returns all bytes of a file. size is the size in a listing, or negative if it is unknown.
 func ReadFile(ctx context.Context, st store.Store, name store.Name, size int64) ([]byte, error) {
 	if size < 0 {
 		info, err := st.Stat(ctx, name)
@@ -47,8 +39,8 @@ func ReadFile(ctx context.Context, st store.Store, name store.Name, size int64) 
 	return data, nil
 }
 
-// ReadAt fills p from offset off of a file whose size was known when it was written: if it ends early it is damaged, so
-// the error then wraps format.ErrCorrupt besides store.ErrShort.
+// ReadAt fills p from offset off of a file whose size was known when it was written. A file that ends early is damaged,
+// so the error then wraps format.ErrCorrupt besides store.ErrShort.
 func ReadAt(ctx context.Context, st store.Store, name store.Name, off int64, p []byte) error {
 	err := st.Get(ctx, name, off, p)
 	if errors.Is(err, store.ErrShort) {
@@ -57,14 +49,14 @@ func ReadAt(ctx context.Context, st store.Store, name store.Name, off int64, p [
 	return err
 }
 
-// ReadNamed is ReadFile for a file that is named by the hash of its bytes, which it verifies: a mismatch is
+// ReadNamed is ReadFile for a file that is named by the hash of its bytes. It verifies the hash: a mismatch is
 // format.ErrCorrupt.
 func ReadNamed(ctx context.Context, st store.Store, name store.Name, size int64) ([]byte, error) {
 	data, err := ReadFile(ctx, st, name, size)
 	if err != nil {
 		return nil, err
 	}
-	if FileName(name.Kind, data) != name {
+	if Named(name.Kind, seal.FileID(data)) != name {
 		return nil, fmt.Errorf("read %s: its bytes do not have the hash that is its name: %w", name.Path(), format.ErrCorrupt)
 	}
 	return data, nil
@@ -77,7 +69,7 @@ func Load(ctx context.Context, st store.Store, keys *seal.Keys, name store.Name,
 		return nil, err
 	}
 	read := ReadNamed
-	if name.Kind == store.Lease { // overwritten by its writer, so its name cannot depend on its bytes
+	if name.Kind == store.Lease { // named by writer and renewal, not by its bytes
 		read = ReadFile
 	}
 	data, err := read(ctx, st, name, size)
@@ -103,8 +95,8 @@ func Seal(keys *seal.Keys, kind store.Kind, plain []byte) (data []byte, id forma
 	return data, seal.FileID(data), nil
 }
 
-// Put stores data under name. If prove is set it reads the file back and compares it, unless the store has done so: what
-// was not read back has not been stored, whatever the target says.
+// Put stores data under name. If prove is set it reads the file back and compares it, unless the store has done so. A
+// write without that comparison is not trusted, even if the target reported success.
 func Put(ctx context.Context, st store.Store, name store.Name, data []byte, prove bool) error {
 	if err := st.Put(ctx, name, data); err != nil {
 		return fmt.Errorf("write %s: %w", name.Path(), err)
@@ -122,7 +114,7 @@ func Put(ctx context.Context, st store.Store, name store.Name, data []byte, prov
 	return nil
 }
 
-// sealedAs maps the family of a stored file to the kind that is sealed into it.
+// sealedAs maps the kind of a stored file to the kind that is sealed into it.
 func sealedAs(kind store.Kind) (seal.ObjectKind, error) {
 	switch kind {
 	case store.Index:
@@ -138,7 +130,7 @@ func sealedAs(kind store.Kind) (seal.ObjectKind, error) {
 	}
 }
 
-// IsDamage tells a file that is not as it was written from a target that cannot be reached.
+// IsDamage distinguishes a damaged file from an unreachable target.
 func IsDamage(err error) bool {
 	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, store.ErrShort)
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -72,7 +72,7 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestPutProves(t *testing.T) {
 	data := []byte("some bytes")
-	name := object.FileName(store.Key, data)
+	name := object.Named(store.Key, seal.FileID(data))
 	for _, plan := range []faultstore.Plan{
 		{At: 1, Ops: faultstore.Put, Effect: faultstore.Silent},
 		{At: 1, Ops: faultstore.Get, Effect: faultstore.Corrupt},
@@ -108,7 +108,7 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// Whoever fails, everything ends, and the first error is the one returned.
+// Whichever step fails, everything ends, and the first error is the one returned.
 func TestInOrderErrors(t *testing.T) {
 	broken := errors.New("broken")
 	load := func(_ context.Context, i int) (int, error) { return i, nil }

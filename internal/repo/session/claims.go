@@ -4,16 +4,16 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// question is what a call of Claim asks the index: there are as many calls as there are batches of files, so their
-// buffers are used again.
+// question holds the buffers of one index lookup by Claim. Claim is called once per batch of files, so the buffers are
+// pooled.
 type question struct {
 	ask   []format.ID
-	at    []int // where each of them is in the caller's list
-	found []hashcache.Found
+	at    []int // index of each in the caller's list
+	found []index.Found
 }
 
 type questions struct{ free sync.Pool }
@@ -30,15 +30,15 @@ func (q *questions) put(used *question) {
 	q.free.Put(used)
 }
 
-// claimShards spreads the claims over locks: far more of them than workers, so that two workers rarely meet.
+// claimShards spreads the claims over locks: far more than workers, so that two workers rarely contend.
 const claimShards = 64
 
-// claimState is what is known of a blob that this session stores.
+// claimState is the state of a blob that this session stores.
 type claimState uint8
 
 const (
-	claimed  claimState = iota + 1 // promised to be stored; leaves the map when the index knows it
-	kept                           // like claimed, and stays: the index knows it, at a place that is condemned
+	claimed  claimState = iota + 1 // will be stored; leaves the map when the index has it
+	kept                           // like claimed, but permanent: the index has it in a doomed pack
 	keptDone                       // kept, stored and indexed
 )
 
@@ -63,7 +63,7 @@ func newClaims() *claims {
 // IDs are hashes under a secret key, so their first byte spreads evenly.
 func shardOf(id format.ID) int { return int(id[0]) % claimShards }
 
-// add claims id and reports whether nobody had.
+// add claims id and reports whether it was unclaimed.
 func (c *claims) add(id format.ID) bool {
 	s := &c.shards[shardOf(id)]
 	s.Lock()
@@ -76,7 +76,7 @@ func (c *claims) add(id format.ID) bool {
 	return true
 }
 
-// drop takes a claim back: the index has the blob.
+// drop withdraws a claim: the index has the blob.
 func (c *claims) drop(id format.ID) {
 	s := &c.shards[shardOf(id)]
 	s.Lock()

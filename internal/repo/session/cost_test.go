@@ -14,8 +14,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// TestPacksStayInsideTheirBuffers: neither many small blobs, whose trailer is long, nor frames that come when a pack is
-// nearly complete make a buffer grow, because what it has grown to it keeps.
+// TestPacksStayInsideTheirBuffers: neither many small blobs with their long trailer, nor frames that come when a pack
+// is nearly complete, make a buffer grow. A buffer never shrinks again.
 func TestPacksStayInsideTheirBuffers(t *testing.T) {
 	const packSize = 1 << 20
 	for name, size := range map[string]int{"tiny": 40, "small": 1000, "large": 100 << 10} {
@@ -72,7 +72,7 @@ func TestClaimsOfKnownBlobsAllocateNothing(t *testing.T) {
 	}
 	opt := Options{DryRun: true}
 	require.NoError(t, Run(t.Context(), to, opt, func(_ context.Context, s *Session) error {
-		s.judged[0] = false
+		s.checked[0] = false
 		claim := func() {
 			require.NoError(t, s.Claim(ids, fresh))
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// discard is the store of a dry run: it shows what is there and forgets what it is given.
+// discard is the store of a dry run: it passes reads through and discards writes.
 type discard struct{ under store.Store }
 
 func (d discard) Put(context.Context, store.Name, []byte) error { return nil }

@@ -2,14 +2,14 @@ package session
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -17,49 +17,51 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
-// writerLease is the presence of this writer on the target: a file that is rewritten again and again. Others judge it
-// by the target's clock, and so does its owner: the program may have been stopped, or the machine asleep, for longer
-// than the lease lasts without any clock of its own telling.
+// writerLease is the lease of this writer: a file on the target that is renewed regularly. Other machines compare its
+// time with the clock of the target, and so does the writer: local clocks may miss that the process was stopped or the
+// machine suspended for longer than the lease lasts.
 type writerLease struct {
-	st     store.Store
-	keys   *seal.Keys
-	expiry time.Duration
-	every  time.Duration
-	now    func() time.Time
-	tell   func(lease string) error // may be nil
-	name   store.Name
-	stop   context.CancelFunc
-	done   chan struct{}
+	st       store.Store
+	keys     *seal.Keys
+	expiry   time.Duration
+	every    time.Duration
+	now      func() time.Time
+	announce func(lease string) error // may be nil
+	stop     context.CancelFunc
+	done     chan struct{}
 
 	mu     sync.Mutex
 	record lease.Lease
-	last   time.Time // when it was last renewed, by the clock of the target
-	begun  time.Time // when that was begun, by the clock of this machine
-	gaps   int       // how often it was found to have been expired, or absent, for a while
+	name   store.Name   // of the last successful renewal
+	stray  []store.Name // of failed renewals: they may exist
+	last   time.Time    // when it was last renewed, by the clock of the target
+	gaps   int          // how often the lease was found expired or absent
 }
 
 func newLease(st store.Store, keys *seal.Keys, opt Options) *writerLease {
 	return &writerLease{
 		st: st, keys: keys, expiry: opt.Tuning.Expiry, every: opt.Tuning.Heartbeat, now: opt.Tuning.Now,
-		tell:   opt.Announce,
-		record: lease.Lease{Host: opt.Host, PID: uint32(os.Getpid()), Task: opt.Task},
+		announce: opt.Announce,
+		record:   lease.Lease{Host: opt.Host, PID: uint32(os.Getpid()), Task: opt.Task},
 	}
 }
 
 // start puts the lease and begins to renew it.
 func (l *writerLease) start(ctx context.Context) error {
-	if _, err := rand.Read(l.record.ID[:]); err != nil {
-		return fmt.Errorf("choose name of lease: %w", err)
+	id, err := lease.NewID()
+	if err != nil {
+		return err
 	}
-	l.name = store.Name{Kind: store.Lease, ID: hex.EncodeToString(l.record.ID[:])}
-	if l.tell != nil {
-		if err := l.tell(l.name.ID); err != nil {
+	l.record.ID = id
+	if l.announce != nil {
+		if err := l.announce(l.record.ID.String()); err != nil {
 			return err
 		}
 	}
-	l.begun = l.now()
-	l.record.Started = l.begun.Unix()
-	if err := l.put(ctx); err != nil {
+	l.record.Started = l.now().Unix()
+	name, err := l.put(ctx)
+	l.name = name // also after an error: the file may exist
+	if err != nil {
 		return err
 	}
 	info, err := l.st.Stat(ctx, l.name)
@@ -82,26 +84,28 @@ func (l *writerLease) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			// A failure here is no failure yet: the next renewal may succeed in time. Whether one did is asked
-			// before a snapshot is published.
+			// The next renewal may still succeed in time. verifyBeforePublish checks whether one did.
 			_ = l.renew(ctx)
 		}
 	}
 }
 
-func (l *writerLease) put(ctx context.Context) error {
+// put writes the lease under the name of this renewal.
+func (l *writerLease) put(ctx context.Context) (store.Name, error) {
 	l.record.Heartbeat = l.now().Unix()
+	name := store.Name{Kind: store.Lease, ID: l.record.Name()}
 	data, err := l.keys.SealObject(seal.LeaseObject, lease.Encode(&l.record))
 	if err != nil {
-		return err
+		return name, err
 	}
-	if err := l.st.Put(ctx, l.name, data); err != nil {
-		return fmt.Errorf("write lease: %w", err)
+	if err := l.st.Put(ctx, name, data); err != nil {
+		return name, fmt.Errorf("write lease: %w", err)
 	}
-	return nil
+	return name, nil
 }
 
-// renew rewrites the lease and finds out whether it has been valid all the time since it was last renewed.
+// renew writes the lease under its next name and deletes the previous one. It detects whether the lease was absent or
+// expired at any time since the last renewal.
 func (l *writerLease) renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,54 +113,74 @@ func (l *writerLease) renew(ctx context.Context) error {
 }
 
 func (l *writerLease) renewLocked(ctx context.Context) error {
-	begun := l.now()
-	if _, err := l.st.Stat(ctx, l.name); errors.Is(err, store.ErrNotExist) {
-		l.gaps++ // somebody took this writer for dead
-	} else if err != nil {
-		return fmt.Errorf("look at lease: %w", err)
-	}
-	if err := l.put(ctx); err != nil {
+	l.record.Renewal++
+	name, err := l.put(ctx)
+	if err != nil {
+		l.stray = append(l.stray, name)
 		return err
 	}
-	info, err := l.st.Stat(ctx, l.name)
+	info, err := l.st.Stat(ctx, name)
 	if err != nil {
+		l.stray = append(l.stray, name)
 		return fmt.Errorf("look at lease: %w", err)
+	}
+	// Of this writer and a prune that treats it as dead, only one can delete the previous lease.
+	if err := l.st.Delete(ctx, l.name); errors.Is(err, store.ErrNotExist) {
+		l.gaps++
+	} else if err != nil {
+		l.stray = append(l.stray, name)
+		return fmt.Errorf("replace lease: %w", err)
 	}
 	if info.Modified.Sub(l.last) > l.expiry {
 		l.gaps++
 	}
-	l.last, l.begun = info.Modified, begun
+	l.name, l.last = name, info.Modified
+	l.dropStray(ctx)
 	return nil
 }
 
-// heed renews the lease with the names of the marks that its writer obeys.
-func (l *writerLease) heed(ctx context.Context, marks []format.ID) error {
+// dropStray deletes the remains of failed renewals.
+func (l *writerLease) dropStray(ctx context.Context) {
+	l.stray = slices.DeleteFunc(l.stray, func(name store.Name) bool {
+		err := l.st.Delete(ctx, name)
+		return err == nil || errors.Is(err, store.ErrNotExist)
+	})
+}
+
+// check checks whether the lease still exists.
+func (l *writerLease) check(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.record.Heeds = marks
+	_, err := l.st.Stat(ctx, l.name)
+	if errors.Is(err, store.ErrNotExist) {
+		l.gaps++
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at lease: %w", err)
+	}
+	return nil
+}
+
+// acknowledge renews the lease with the names of the marks that its writer acknowledges.
+func (l *writerLease) acknowledge(ctx context.Context, marks []format.ID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record.Acknowledged = marks
 	return l.renewLocked(ctx)
 }
 
-// heard returns the time of the target when the lease was last renewed.
-func (l *writerLease) heard() time.Time {
+// renewed returns the time of the target when the lease was last renewed.
+func (l *writerLease) renewed() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
 }
 
-// fresh reports whether the lease was renewed so short a time ago that it cannot have expired since, whatever happened:
-// half of its time is left. The clock on the wall goes on while the machine sleeps; the other one is not asked.
-func (l *writerLease) fresh() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	age := l.now().Round(0).Sub(l.begun.Round(0))
-	return age >= 0 && age <= l.expiry/2
-}
-
-// wasLost reports whether there was a time since start at which others could take this writer for dead.
+// wasLost reports whether there was a time since start at which other writers could treat this one as dead.
 func (l *writerLease) wasLost() bool { return l.lapses() > 0 }
 
-// lapses returns at how many renewals that was found.
+// lapses returns at how many renewals that was detected.
 func (l *writerLease) lapses() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,49 +189,54 @@ func (l *writerLease) lapses() int {
 
 // end stops renewing and removes the lease. Without a start it does nothing.
 func (l *writerLease) end(ctx context.Context) error {
+	if l.stop != nil {
+		l.stop()
+		<-l.done // before the name is read: a renewal changes it
+	}
 	if l.name == (store.Name{}) {
 		return nil
 	}
-	if l.stop != nil {
-		l.stop()
-		<-l.done
-	}
+	l.dropStray(ctx)
 	// Also after a failed start: the file may be there although the target reported an error.
 	return l.st.Delete(ctx, l.name)
 }
 
-// stillOurs renews the lease before a snapshot is published, and makes sure that what it relies on is there. If the lease was
-// lost in between, packs may have been removed that this session has not stored, so they are looked for too. It returns how
-// many lapses of the lease are made up for by that.
-func (s *Session) stillOurs(ctx context.Context) (lapses int, err error) {
+// verifyBeforePublish renews the lease and verifies that everything the snapshot relies on exists. If the lease was
+// lost, a prune may have removed packs that this session found in the index, so all packs are checked. It returns how
+// many lapses of the lease that covers.
+func (s *Session) verifyBeforePublish(ctx context.Context) (lapses int, err error) {
 	if s.opt.DryRun {
 		return 0, nil
 	}
-	if err := s.lease.renew(ctx); err != nil {
-		return 0, fmt.Errorf("renew lease: %w", err)
+	if err := s.recheckStored(ctx); err != nil {
+		return 0, err
 	}
-	if lapses = s.lease.lapses(); lapses > 0 {
+	for {
+		if err := s.lease.renew(ctx); err != nil {
+			return 0, fmt.Errorf("renew lease: %w", err)
+		}
+		known := lapses
+		if lapses = s.lease.lapses(); lapses == known {
+			return lapses, nil
+		}
 		if err := s.recheck(ctx); err != nil {
 			return 0, err
 		}
 	}
-	return lapses, s.lookAgain(ctx)
 }
 
-// inTime is asked when a snapshot was just published. If the lease may have lapsed since so many lapses were made up for,
-// it is renewed, which tells; if it has, what the snapshot relies on is looked for again, and the snapshot is taken back if
-// something is gone. The clock of the target is asked too, as that of a virtual machine stands still with it; and so are
-// the lapses, as the renewal in the background may have come first when this machine has slept.
-func (s *Session) inTime(ctx context.Context, name store.Name, lapses int) error {
+// verifyAfterPublish runs when the snapshot is stored. A prune deletes the lease of a writer that it treats as dead
+// before it lists the snapshots. So if the lease still exists, every prune that counts this writer as dead sees the
+// snapshot. If not, the packs are checked again, and the snapshot is deleted when one is missing.
+func (s *Session) verifyAfterPublish(ctx context.Context, name store.Name, lapses int) error {
 	if s.opt.DryRun {
 		return nil
 	}
-	there, err := s.st.Stat(ctx, name)
-	late := err == nil && there.Modified.Sub(s.lease.heard()) > s.opt.Tuning.Expiry/2
-	if !late && s.lease.fresh() && s.lease.lapses() == lapses {
+	if err := s.lease.check(ctx); err == nil && s.lease.lapses() == lapses {
 		return nil
 	}
-	if err = s.lease.renew(ctx); err == nil && s.lease.lapses() > lapses {
+	err := s.lease.renew(ctx)
+	if err == nil && s.lease.lapses() > lapses {
 		err = s.recheck(ctx)
 	}
 	if err != nil {
@@ -219,18 +248,19 @@ func (s *Session) inTime(ctx context.Context, name store.Name, lapses int) error
 	return err
 }
 
-// recheck demands that every pack the index names is on the target and that none was condemned since the session
-// began. That is more than the snapshot needs, but which packs hold the subtrees it takes over from its parent is not
-// known here; a run that fails for this reason is quickly repeated, since what it stored stays in the index.
+// recheck requires that every pack the index names is on the target and that none was doomed since the session began.
+// That is more than the snapshot needs, but the packs of subtrees taken over from the parent are unknown here.
+// Repeating a run that fails for this reason is fast, since its packs are in the index.
 func (s *Session) recheck(ctx context.Context) error {
 	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
-	marked, err := marks.Condemned(ctx, s.st, s.to.Keys)
+	marked, err := marks.Doomed(ctx, s.st, s.to.Keys)
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)
 	}
 	missing := make(map[format.ID]struct{})
-	err = s.to.Packs(func(id format.ID) error {
-		if _, before := s.condemned[id]; before {
+	err = s.to.Packs(func(p index.PackInfo) error {
+		id := p.ID
+		if _, before := s.doomed[id]; before {
 			return nil
 		}
 		if _, now := marked[id]; now {

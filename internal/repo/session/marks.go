@@ -5,19 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// PruneTask stands in the lease of a prune, so that there is one at a time.
+// PruneTask is the task in the lease of a prune. Only one prune runs at a time.
 const PruneTask = "prune"
 
-// DropDamagedMarks removes the marks that were damaged when the session of a prune began. That pardons what they condemned:
-// of the packs, those that the index does not name any more were needed by no snapshot, nor by one that came later, as
-// its writer obeyed the mark; and the others stay. It is for the one prune that is at work.
+// DropDamagedMarks removes the marks that were damaged when the session of a prune began. That revives the packs they
+// doomed. Packs that the index no longer names were needed by no snapshot, nor by a later one, as its writer obeyed the
+// mark; the others stay. Only the one prune at work calls it.
 func (s *Session) DropDamagedMarks(ctx context.Context) error {
 	for _, m := range s.damagedMarks {
 		if s.opt.DryRun {
@@ -33,9 +35,9 @@ func (s *Session) DropDamagedMarks(ctx context.Context) error {
 	return nil
 }
 
-// heed reads the marks and, if there are any, says in the lease that this writer obeys them. The lease stands by now: a
-// prune that does not see it has put its mark before, so that the mark is found here.
-func (s *Session) heed(ctx context.Context) error {
+// acknowledge reads the marks and names them in the lease. The lease is already stored: a prune that did not find it
+// has stored its mark before, so the mark is found here.
+func (s *Session) acknowledge(ctx context.Context) error {
 	found, damaged, err := marks.Read(ctx, s.st, s.to.Keys)
 	if err == nil && len(damaged) > 0 && s.opt.Task != PruneTask {
 		err = damaged[0].Why
@@ -44,18 +46,18 @@ func (s *Session) heed(ctx context.Context) error {
 		return fmt.Errorf("read marks: %w", err)
 	}
 	s.damagedMarks = damaged
-	s.marks, s.condemned = found, marks.CondemnedBy(found)
+	s.marks, s.doomed = found, marks.DoomedBy(found)
 	if len(found) == 0 || s.opt.DryRun {
 		return nil
 	}
-	if err := s.lease.heed(ctx, s.heeded()); err != nil {
+	if err := s.lease.acknowledge(ctx, s.acknowledged()); err != nil {
 		return fmt.Errorf("announce which marks are obeyed: %w", err)
 	}
 	return nil
 }
 
-// heeded returns the marks that the session obeys, ascending.
-func (s *Session) heeded() []format.ID {
+// acknowledged returns the marks that the session obeys, ascending.
+func (s *Session) acknowledged() []format.ID {
 	var ids []format.ID
 	for i := range s.marks {
 		ids = append(ids, s.marks[i].ID)
@@ -63,24 +65,37 @@ func (s *Session) heeded() []format.ID {
 	return ids
 }
 
-// Reliable looks which snapshots are there now, and returns a function that says of a snapshot whether a new one may take
-// trees over from it without looking where their blobs lie: it was there after the lease of this writer, so that nothing
-// it needs is removed before the writer ends, and it needs nothing that was condemned before. What was listed before the
-// session began may have been forgotten, and removed, in between.
-func (s *Session) Reliable(ctx context.Context) (func(format.ID, *snapshot.Snapshot) bool, error) {
-	there := make(map[format.ID]bool)
+// PublishedLate reports whether a snapshot was published when its writer may have been treated as dead. Such a snapshot
+// may lack data, and its writer may be about to delete it. published is the time of the snapshot on the target; expiry
+// is LeaseExpiry except in tests.
+func PublishedLate(sn *snapshot.Snapshot, published time.Time, expiry time.Duration) bool {
+	if sn == nil || sn.Renewed == (tree.Time{}) {
+		return false
+	}
+	gap := published.Sub(time.Unix(sn.Renewed.Sec, int64(sn.Renewed.Nsec)))
+	return gap.Abs() > expiry/2
+}
+
+// FilterParents lists the snapshots and returns a function that reports whether a new snapshot may take over trees from
+// a snapshot without looking up their blobs. Three conditions must hold: it was listed after the lease of this writer,
+// so nothing it needs is removed before the writer ends; it needs nothing that was doomed before; its own writer did
+// not publish it late. A snapshot listed before the session began may have been forgotten and removed in between. For
+// damage marks see Suspect.
+func (s *Session) FilterParents(ctx context.Context) (func(format.ID, *snapshot.Snapshot) bool, error) {
+	there := make(map[format.ID]time.Time)
 	for info, err := range s.st.List(ctx, store.Snapshot) {
 		if err != nil {
 			return nil, fmt.Errorf("list snapshots: %w", err)
 		}
 		if id, err := format.ParseID(info.Name.ID); err == nil {
-			there[id] = true
+			there[id] = info.Modified
 		}
 	}
 	return func(id format.ID, sn *snapshot.Snapshot) bool {
-		return there[id] && !slices.ContainsFunc(s.marks, func(m marks.Mark) bool {
-			_, looked := slices.BinarySearchFunc(m.Looked, id, format.ID.Compare)
-			return !looked && !slices.Contains(sn.Heeds, m.ID)
+		published, ok := there[id]
+		return ok && !PublishedLate(sn, published, s.opt.Tuning.Expiry) && !slices.ContainsFunc(s.marks, func(m marks.Mark) bool {
+			_, looked := slices.BinarySearchFunc(m.Checked, id, format.ID.Compare)
+			return !m.Damaged && !looked && !slices.Contains(sn.Acknowledged, m.ID)
 		})
 	}, nil
 }

@@ -7,34 +7,34 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// VerifyPolicy says how what was sent to the target is proven before anything refers to it.
+// VerifyPolicy selects how a sent file is verified on the target before anything refers to it.
 type VerifyPolicy uint8
 
 // The policies. The zero value is the default.
 const (
 	VerifyTrailer VerifyPolicy = iota // size and sealed trailer of a pack are read back; other files as a whole
 	VerifyFull                        // every byte is read back
-	VerifyOff                         // the target's word is taken
+	VerifyOff                         // nothing is read back
 )
 
-// Options are what a user or a verb may decide about a session. The zero value is a sensible session.
+// Options are the options of a session. The zero value selects the defaults.
 type Options struct {
 	Holder
 	Level    int          // compression: 0 default, 1 fastest to 4 best, negative stores everything as it is
-	Uploads  int          // packs under way to the target at the same time; 0: 2
-	Memory   int64        // bytes for the buffers of packs; 0: what Uploads needs; never below one pack of each kind
+	Uploads  int          // concurrent uploads of packs to the target; 0: 2
+	Memory   int64        // bytes for the buffers of packs; 0: what Uploads needs; at least one pack of each kind
 	DryRun   bool         // do all the work and write nothing
-	Verify   VerifyPolicy // how the target is proven
-	Observer Observer     // told what happens; may be nil
+	Verify   VerifyPolicy // how files on the target are verified
+	Observer Observer     // receives events; may be nil
 	Tuning   Tuning
 }
 
-// Holder is what the lease says of its writer.
+// Holder is the description of the writer in the lease.
 type Holder struct {
-	Host string // for people who ask who is writing
-	Task string // what is done, if only one writer may do that at a time
+	Host string // shown to users as the machine that is writing
+	Task string // name of the task, if only one writer may run it at a time
 
-	// Announce is told the name of the lease before that is put; an error of it ends the session. It may be nil.
+	// Announce receives the name of the lease before the lease is put; its error ends the session. It may be nil.
 	Announce func(lease string) error
 }
 
@@ -45,22 +45,23 @@ type Tuning struct {
 	TreePack  int              // bytes at which a pack of trees is complete: 4 MiB
 	Segment   int              // packs per index segment: 64
 	Interval  time.Duration    // longest time a stored pack waits for its index segment: 60 s
+	OpenPack  time.Duration    // longest time a pack is open before it is stored incomplete: 5 min
 	Heartbeat time.Duration    // how often the lease is renewed: 5 min
-	Expiry    time.Duration    // silence after which others may take the writer for dead: LeaseExpiry
+	Expiry    time.Duration    // age after which a lease expires: LeaseExpiry
 	Now       func() time.Time // wall clock; time.Now
 }
 
-// LeaseExpiry is how long a lease counts after it was last renewed, by the clock of the target: six heartbeats, so that
-// a target that is away for half an hour ends nothing.
+// LeaseExpiry is how long a lease counts after its last renewal, by the clock of the target. It is six heartbeats, so a
+// target that is away for half an hour does not end a run.
 const LeaseExpiry = 30 * time.Minute
 
-// PackSize is at how many bytes a pack of file data is complete, unless Tuning says otherwise.
+// PackSize is at how many bytes a pack of file data is complete, unless Tuning overrides it.
 const PackSize = 16 << 20
 
 const (
-	// SegmentPacks is how many packs an index segment names, unless Tuning says otherwise.
+	// SegmentPacks is how many packs an index segment names, unless Tuning overrides it.
 	SegmentPacks = 64
-	// SegmentBlobs ends an index segment early when its packs hold very many small blobs: until it is merged, each of them
+	// SegmentBlobs ends an index segment early when its packs hold very many small blobs: until the merge, each of them
 	// takes memory in claims and in tables.
 	SegmentBlobs = 64 << 10
 )
@@ -73,18 +74,19 @@ const (
 	defaultDataPack  = PackSize
 	defaultTreePack  = 4 << 20
 	defaultInterval  = time.Minute
+	defaultOpenPack  = 5 * time.Minute
 	defaultHeartbeat = 5 * time.Minute
 )
 
-// Observer is told what a session does. Its methods are called from many goroutines and must be quick.
+// Observer receives the events of a session. Its methods are called from many goroutines and must be quick.
 type Observer interface {
-	// Sealed: blobs of raw bytes together became sealed bytes of a pack that is being built.
+	// Sealed: blobs of raw bytes together became sealed bytes of the open pack.
 	Sealed(kind pack.Kind, blobs, raw, sealed int)
-	// Stored: a file of size bytes is on the target and proven. In a dry run: would be.
+	// Stored: a file of size bytes is on the target and verified. In a dry run: would be.
 	Stored(kind store.Kind, size int, took time.Duration)
-	// Waited: a caller of FrameWriter stood still because the target takes packs more slowly than they are made.
+	// Waited: a caller of FrameWriter was blocked because the target takes packs more slowly than they are made.
 	Waited(took time.Duration)
-	// Note: something a person should know that is not an error.
+	// Note: a message for the user that is not an error.
 	Note(text string)
 }
 
@@ -114,6 +116,7 @@ func (o Options) withDefaults() Options {
 	t.TreePack = orDefault(t.TreePack, defaultTreePack)
 	t.Segment = orDefault(t.Segment, SegmentPacks)
 	t.Interval = orDefault(t.Interval, defaultInterval)
+	t.OpenPack = orDefault(t.OpenPack, defaultOpenPack)
 	t.Heartbeat = orDefault(t.Heartbeat, defaultHeartbeat)
 	t.Expiry = orDefault(t.Expiry, LeaseExpiry)
 	if t.Now == nil {
@@ -123,8 +126,8 @@ func (o Options) withDefaults() Options {
 }
 
 // frame returns how many bytes are gathered for a frame of that kind. File data is read back in the order in which it
-// was written, and compresses better the more of it is in sight: 4 MiB make a repository of source code 4 % smaller than
-// 1 MiB do, and cost less time. Trees are read one at a time, so their frames stay small.
+// was written, and larger frames compress better: 4 MiB make a repository of source code 4 % smaller than 1 MiB do, in
+// less time. Trees are read one at a time, so their frames stay small.
 func (t *Tuning) frame(kind pack.Kind) int {
 	if kind == pack.Trees {
 		return min(t.Frame, defaultTreeFrame)

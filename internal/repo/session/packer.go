@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -18,20 +19,21 @@ type packer struct {
 	s      *Session
 	kind   pack.Kind
 	target int // bytes at which the pack is complete
-	frame  int // bytes at which a frame is
+	frame  int // bytes at which a frame is complete
 
-	mu   sync.Mutex // also held while waiting for a buffer: then nobody could append anyway
-	open *pack.Builder
+	mu     sync.Mutex // also held while waiting for a buffer, when no append is possible anyway
+	open   *pack.Builder
+	opened time.Time // when open was begun
 
-	buffers chan []byte // free buffers, which take no memory; its capacity is how many there may be
+	buffers chan []byte // free buffers without memory; its capacity is their maximum number
 	made    int         // buffers that exist
 }
 
-// trailerRoom is what a pack may exceed its target by: the trailer, at 36 bytes a blob. A pack of more and smaller blobs
-// is complete before it reaches the target.
+// trailerRoom is how far a pack may exceed its target: the trailer, at 36 bytes a blob. A pack of more and smaller
+// blobs is complete before it reaches the target.
 const trailerRoom = 256 << 10
 
-// bufferCounts divides the memory of a session: one pack of each kind is always open, the others are on their way.
+// bufferCounts divides the memory of a session: one pack of each kind is always open, the others are being uploaded.
 func bufferCounts(opt Options) (data, trees int) {
 	data, trees = opt.Uploads+1, 2
 	if opt.Memory <= 0 {
@@ -54,10 +56,10 @@ func newPacker(s *Session, kind pack.Kind, target, buffers int) *packer {
 	}
 }
 
-// append seals one frame into the open pack, and sends the pack on its way when it is complete. That is before a frame
-// that its buffer has no room for: only a frame that is as long as a whole pack makes a buffer grow.
+// append seals one frame into the open pack, and dispatches the pack when it is complete. If the frame does not fit
+// into the buffer, the pack is dispatched first. Only a frame as long as a whole pack makes a buffer grow.
 func (p *packer) append(payload *pack.Payload) error {
-	if !p.mu.TryLock() { // another seals, or waits for a buffer
+	if !p.mu.TryLock() { // another goroutine seals, or waits for a buffer
 		p.s.blocked.Begin()
 		p.mu.Lock()
 		p.s.blocked.End()
@@ -76,6 +78,7 @@ func (p *packer) append(payload *pack.Payload) error {
 		if p.open, err = pack.NewBuilder(p.s.to.Keys, p.kind, buf); err != nil {
 			return fmt.Errorf("begin pack: %w", err)
 		}
+		p.opened = p.s.opt.Tuning.Now()
 	}
 	before := p.open.Size()
 	if err := p.open.Append(payload); err != nil {
@@ -119,7 +122,7 @@ func (p *packer) buffer() ([]byte, error) {
 	}
 }
 
-// waiting measures how long a caller stands still; call what it returns when that is over.
+// waiting measures how long a caller is blocked; call its result at the end.
 func (s *Session) waiting() func() {
 	start := s.opt.Tuning.Now()
 	s.blocked.Begin()
@@ -129,12 +132,12 @@ func (s *Session) waiting() func() {
 	}
 }
 
-// dispatch hands the open pack to an upload of its own, once one of the lanes is free. Uploads never wait for a packer,
+// dispatch hands the open pack to an upload of its own, once an upload slot is free. Uploads never wait for a packer,
 // so waiting for them here cannot deadlock.
 func (p *packer) dispatch() error {
-	if !p.s.lanes.tryEnter() {
+	if !p.s.uploads.tryEnter() {
 		done := p.s.waiting()
-		err := p.s.lanes.enter(p.s.ctx)
+		err := p.s.uploads.enter(p.s.ctx)
 		done()
 		if err != nil {
 			return err
@@ -143,18 +146,18 @@ func (p *packer) dispatch() error {
 	builder := p.open
 	p.open = nil
 	go func() {
-		defer p.s.lanes.leave()
+		defer p.s.uploads.leave()
 		buf, err := p.s.upload(builder)
 		if err != nil {
 			_ = p.s.fail(err)
 		}
 		letGo(buf[:cap(buf)])
-		p.buffers <- buf[:0] // has room for every buffer there is
+		p.buffers <- buf[:0] // the channel has capacity for every buffer
 	}()
 	return nil
 }
 
-// upload completes a pack, puts it, proves it and queues it for the index. It returns the buffer of the pack.
+// upload completes a pack, puts it, verifies it and queues it for the index. It returns the buffer of the pack.
 func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 	data, table, err := b.Finish()
 	if err != nil {
@@ -166,6 +169,7 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 	start := s.opt.Tuning.Now()
 	id := seal.FileID(data)
 	name := object.Named(store.Pack, id)
+	s.begins()
 	if err := s.st.Put(s.ctx, name, data); err != nil {
 		return data, fmt.Errorf("store pack %s: %w", id.Short(), err)
 	}
@@ -173,7 +177,7 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 		return data, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
 	s.stored(store.Pack, len(data), start)
-	s.placed.add(store.Pack, id, len(data))
+	s.files.add(store.Pack, id, len(data))
 	if table.Kind == pack.Trees && s.to.Trees != nil && !s.opt.DryRun {
 		s.to.Trees(id, data, table.Frames)
 	}
@@ -184,7 +188,7 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 	return data, s.writeSegment(s.ctx, batch)
 }
 
-// prove reads back from the target what the policy asks for, unless the store has done so.
+// prove reads back from the target what the policy requires, unless the store has done so.
 func (s *Session) prove(name store.Name, data []byte, want *pack.Table) error {
 	if s.opt.Verify == VerifyOff || s.opt.Verify == VerifyTrailer && store.Proves(s.st) && trailer(data, want) <= store.ProvenEnd {
 		return nil
@@ -211,7 +215,7 @@ func (s *Session) prove(name store.Name, data []byte, want *pack.Table) error {
 	return nil
 }
 
-// trailer is how many bytes of a pack come after its frames.
+// trailer returns how many bytes of a pack follow its frames.
 func trailer(data []byte, t *pack.Table) int {
 	if len(t.Frames) == 0 {
 		return len(data)

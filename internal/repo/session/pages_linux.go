@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newBuffer returns memory for size bytes of a pack, in large pages where the system has them to give: it is filled from
-// the beginning to the end, every time anew after letGo, and a page of 2 MiB is got with one fault instead of 512.
+// newBuffer returns memory for size bytes of a pack, in large pages where available. The buffer is refilled from
+// beginning to end after each letGo, and a page of 2 MiB takes one page fault instead of 512.
 func newBuffer(size int) []byte {
 	buf := make([]byte, 0, size)
 	if whole := pages(buf[:size]); len(whole) > 0 {
@@ -17,10 +17,10 @@ func newBuffer(size int) []byte {
 	return buf
 }
 
-// letGo gives the memory behind buf back to the system, as far as it is whole pages. The slice stays what it is: its bytes
-// may become zero, and a page is there again when it is written. Nobody could use the memory meanwhile: the buffers of packs
-// that went up would stay as large as the largest of them while another one is being filled. To fill a pack of 16 MiB anew
-// takes some 4 000 faults in small pages, and hardly a dozen in large ones.
+// letGo returns the whole pages of buf to the system. The slice stays valid: its bytes may become zero, and a page is
+// allocated again on the next write. Otherwise each buffer of an uploaded pack would keep the size of its largest pack
+// while another one is being filled. Refilling a pack of 16 MiB takes some 4 000 faults with small pages, and about a
+// dozen with large ones.
 func letGo(buf []byte) {
 	if whole := pages(buf); len(whole) > 0 {
 		_ = unix.Madvise(whole, unix.MADV_DONTNEED) // else it stays

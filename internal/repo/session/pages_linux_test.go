@@ -26,7 +26,7 @@ func resident(t *testing.T, buf []byte) (n int) {
 	skip := (page - int(reflect.ValueOf(buf).Pointer()%uintptr(page))) % page
 	buf = buf[skip : skip+(len(buf)-skip)/page*page]
 	present := make([]byte, len(buf)/page)
-	// It tells nothing of what it cannot look at, so a page that was never there counts as one that is not.
+	// mincore reports pages that were never there as absent.
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE, reflect.ValueOf(buf).Pointer(), uintptr(len(buf)), reflect.ValueOf(present).Pointer())
 	runtime.KeepAlive(buf)
 	require.Zero(t, errno)

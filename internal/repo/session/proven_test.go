@@ -12,13 +12,14 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// proving is a store that proves what it is given.
+// proving is a store that proves its files.
 type proving struct{ store.Store }
 
 func (proving) Proves() bool { return true }
 
-// TestNothingIsProvenTwice: what a store has proven is not asked for again, unless everything is to be read back, or the
-// store has looked at less than there is to prove. That a pack is still there when a segment names it is another question.
+// TestNothingIsProvenTwice: a session does not verify what the store has proven, unless everything is to be read back,
+// or the store has verified less than needed. Whether that pack still exists when a segment names it is a separate
+// check.
 func TestNothingIsProvenTwice(t *testing.T) {
 	for name, c := range map[string]struct {
 		under store.Store
@@ -33,7 +34,7 @@ func TestNothingIsProvenTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var count meter.Counters
-			to, _ := target(t, meter.Wrap(c.under, &count))
+			to, _ := target(t, meter.Wrap(c.under, count.Observe))
 			var before, after uint64
 			err := Run(t.Context(), to, c.opt, func(ctx context.Context, s *Session) error {
 				before = count.Gets.Load() + count.Stats.Load()

@@ -2,16 +2,18 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// segment gathers stored packs until they are worth an index segment.
+// segment gathers stored packs for the next index segment.
 type segment struct {
 	mu    sync.Mutex
 	packs []index.Pack
@@ -19,7 +21,7 @@ type segment struct {
 	since time.Time // when the first of packs was added
 }
 
-// add queues a pack, and returns a batch that is due to be written by the caller.
+// add queues a pack, and returns a batch that the caller must write now.
 func (g *segment) add(p index.Pack, t Tuning) []index.Pack {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,7 +38,7 @@ func (g *segment) add(p index.Pack, t Tuning) []index.Pack {
 	return g.drain()
 }
 
-// take returns all that is queued.
+// take returns the queued packs.
 func (g *segment) take() []index.Pack {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,22 +51,24 @@ func (g *segment) drain() []index.Pack {
 	return batch
 }
 
-// restore queues packs again whose segment could not be written.
+// restore queues packs again after their segment could not be written.
 func (g *segment) restore(packs []index.Pack) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.packs = append(g.packs, packs...)
 }
 
-// writeSegment puts an index segment for packs that are on the target, and only then ends the claims on their blobs.
-// When it fails, the packs are queued again: the end of the session makes a last attempt.
+// writeSegment stores an index segment for packs that are on the target, and only then ends the claims on their blobs.
+// If it fails, the packs are queued again, and the end of the session makes a last attempt. The error
+// cachefile.ErrStopped means that the segment is on the target, but the run was interrupted before the local cache
+// could merge it.
 func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err error) {
 	defer func() {
-		if err != nil {
+		if err != nil && !errors.Is(err, cachefile.ErrStopped) {
 			s.seg.restore(packs)
 		}
 	}()
-	if err := s.packsThere(ctx, packs); err != nil {
+	if err := s.requirePacks(ctx, packs); err != nil {
 		return fmt.Errorf("store index segment: %w", err)
 	}
 	start := s.opt.Tuning.Now()
@@ -77,7 +81,7 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 		return fmt.Errorf("store index segment: %w", err)
 	}
 	s.stored(store.Index, len(data), start)
-	s.placed.add(store.Index, id, len(data))
+	s.files.add(store.Index, id, len(data))
 	if err := s.to.Index.Merge(id, seg); err != nil {
 		return fmt.Errorf("merge index segment into the cache: %w", err)
 	}
@@ -91,10 +95,9 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 	return nil
 }
 
-// remember notes packs in the local cache alone, as those of a segment that is not on the target. When the next session on
-// this machine brings the cache up to date it misses that segment and reads the packs that none names, as it does for a
-// segment that was lost. Without this, a run that ended because the target was away would send again what it had stored
-// since its last segment.
+// remember merges a segment that is not on the target into the local cache. The next sync on this machine finds it
+// missing and reads the packs that no segment names, as for a lost segment. Otherwise a run that ended because the
+// target was away would send everything since its last segment again.
 func (s *Session) remember(packs []index.Pack) {
 	seg := &index.Segment{Packs: packs}
 	_, id, err := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))

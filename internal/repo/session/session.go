@@ -1,14 +1,11 @@
 // Package session is one writer's scope in a repository. It takes blobs and makes packs, index segments and snapshots
-// of them, and it owns the law of the order on the target: a pack is stored and proven before an index segment names
+// of them, and it defines the order on the target: a pack is stored and verified before an index segment names
 // it, and every segment before the snapshot that needs it. A writer that dies in between leaves a valid repository.
 //
 //	Claim ─► FrameWriter ─► packer (one per kind) ─► upload ─► segment ─► Save
-//	who      gathers and    seals frames into        Put and   Put and    lease checked,
-//	stores   compresses     the open pack            read back merge      all looked at
-//	                                                                      again, snapshot put
-//
-// The package refuses to know what blobs mean, where repositories are and how they are opened: it is given a store, the
-// keys and an index.
+//	what     gathers and    seals frames into        Put and   Put and    lease checked,
+//	to store compresses     the open pack            read back merge      all files
+//	                                                                      rechecked, snapshot put
 package session
 
 import (
@@ -20,7 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -30,12 +28,13 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // Index is what a session needs of the repository's blob index. All methods are safe for concurrent use.
 type Index interface {
-	Lookup(ids []format.ID, out []hashcache.Found) error
-	Pack(n uint32) (hashcache.PackInfo, error)
+	Lookup(ids []format.ID, out []blobindex.Found) error
+	Pack(n uint32) (blobindex.PackInfo, error)
 	Merge(id format.ID, seg *index.Segment) error
 }
 
@@ -44,14 +43,19 @@ type Target struct {
 	Store store.Store
 	Keys  *seal.Keys
 	Index Index
-	// Sync brings Index up to date. It is called once the lease stands, so that no pack the index names can be removed
+	// Sync updates Index. It is called after the lease is stored, so that no pack that the index names can be removed
 	// from then on.
 	Sync func(context.Context) error
-	// Packs yields every pack the index names. It is asked only after the lease was lost.
-	Packs func(yield func(format.ID) error) error
-	// Trees is shown every pack of trees that is on the target and proven, so that this machine can keep a copy of what
-	// the next run will need. data is not valid afterwards. It may be nil, and is called from several goroutines.
+	// Packs yields every pack the index names.
+	Packs func(yield func(blobindex.PackInfo) error) error
+	// Trees receives every pack of trees that is on the target and verified, so that this machine can keep a copy for
+	// the next run. data is not valid afterwards. It may be nil, and is called from several goroutines.
 	Trees func(id format.ID, data []byte, frames []pack.Frame)
+	// Unfinished is called before the first pack is stored. If the process is killed later, the next session on this
+	// machine can search for packs that no index segment names. It may be nil.
+	Unfinished func()
+	// Published is called after a snapshot was published. It may be nil.
+	Published func(id format.ID)
 }
 
 // Session is a running writer. Its methods are safe for concurrent use; its FrameWriters belong to one goroutine each.
@@ -67,25 +71,30 @@ type Session struct {
 	marks        []marks.Mark    // that prunes put before this session began, ascending
 	damagedMarks []marks.Damaged // of a prune
 
-	judgedMu  sync.Mutex
-	condemned map[format.ID]struct{} // packs that a prune marked before this session began, and distrusted ones
-	judged    map[uint32]bool        // by number of a pack in the index: whether it is condemned
+	checkedMu sync.Mutex
+	doomed    map[format.ID]struct{} // packs that marks name, and excluded ones
+	checked   map[uint32]bool        // by number of a pack in the index: whether it is doomed
+	excluded  []format.ID            // packs that were found missing or unreadable since the session began
+	unmarked  bool                   // of a dry run: there are doomed packs that no mark names
 
-	packers [2]*packer
-	presses presses
-	lanes   *lanes        // one per upload under way
-	blocked tune.Standing // callers of FrameWriters
-	asks    questions     // buffers of Claim
-	failure atomic.Pointer[failure]
-	totals  totals
-	placed  placements
+	packers     [2]*packer
+	compressors compressors
+	uploads     *uploadSlots  // one per upload under way
+	blocked     tune.Standing // callers of FrameWriters
+	asks        questions     // buffers of Claim
+	failure     atomic.Pointer[failure]
+	totals      totals
+	files       storedFiles
+	marked      sync.Once // Target.Unfinished was called
+
+	committing sync.Mutex // held while a segment is written that is no upload's
 }
 
 // failure is the first error of a session; all later work returns it.
 type failure struct{ err error }
 
-// Run opens a session, calls fn and ends the session. ctx of fn is cancelled when an upload fails. When fn returns nil,
-// whatever it wrote and did not save is flushed, so that a later session can reuse it; when it returns an error, packs
+// Run opens a session, calls fn and ends the session. A failed upload cancels ctx of fn. When fn returns nil, blobs
+// that it wrote without a snapshot are flushed, so that a later session can reuse them. When it returns an error, packs
 // that are stored already are still put into the index as far as the target allows.
 func Run(ctx context.Context, to Target, opt Options, fn func(context.Context, *Session) error) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -99,6 +108,7 @@ func Run(ctx context.Context, to Target, opt Options, fn func(context.Context, *
 	if err := s.begin(); err != nil {
 		return err
 	}
+	defer s.commitRegularly()()
 	if err := fn(ctx, s); err != nil {
 		return s.cause(err)
 	}
@@ -108,9 +118,9 @@ func Run(ctx context.Context, to Target, opt Options, fn func(context.Context, *
 func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, opt Options) *Session {
 	s := &Session{
 		ctx: ctx, cancel: cancel, st: to.Store, to: to, opt: opt,
-		claims: newClaims(),
-		judged: make(map[uint32]bool),
-		lanes:  newLanes(opt.Uploads),
+		claims:  newClaims(),
+		checked: make(map[uint32]bool),
+		uploads: newUploadSlots(opt.Uploads),
 	}
 	if opt.DryRun {
 		s.st = discard{to.Store}
@@ -120,37 +130,36 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 	data, trees := bufferCounts(opt)
 	s.packers[0] = newPacker(s, pack.Data, opt.Tuning.DataPack, data)
 	s.packers[1] = newPacker(s, pack.Trees, opt.Tuning.TreePack, trees)
-	s.presses.level.Store(int32(opt.Level))
-	s.presses.frame = opt.Tuning.Frame
+	s.compressors.level.Store(int32(opt.Level))
+	s.compressors.frame = opt.Tuning.Frame
 	return s
 }
 
-// Adjust changes, from now on, how many packs may be under way to the target and how hard frames are compressed: 0
-// stores, 1 is fastest, 4 is best. What is under way goes on as it began. The memory of a session is that of the number
-// of uploads it began with: more than that cannot be used.
+// Adjust changes the number of concurrent uploads and the compression level: 0 stores, 1 is fastest, 4 is best. Running
+// uploads continue unchanged. The memory of a session is that of the initial number of uploads, which is the maximum.
 func (s *Session) Adjust(uploads, level int) {
-	s.lanes.set(min(uploads, s.opt.Uploads))
-	s.presses.level.Store(int32(min(max(level, 0), pack.MaxLevel)))
+	s.uploads.set(min(uploads, s.opt.Uploads))
+	s.compressors.level.Store(int32(min(max(level, 0), pack.MaxLevel)))
 }
 
-// Uploads returns how many packs may be under way at most.
+// Uploads returns the maximum number of concurrent uploads.
 func (s *Session) Uploads() int { return s.opt.Uploads }
 
-// Level returns how hard frames are compressed at the moment.
-func (s *Session) Level() int { return int(s.presses.level.Load()) }
+// Level returns the current compression level.
+func (s *Session) Level() int { return int(s.compressors.level.Load()) }
 
-// Blocked returns for how long callers of FrameWriters have stood still, all together, because the target takes packs
-// more slowly than they are made.
+// Blocked returns the total time that callers of FrameWriters were blocked because the target takes packs more slowly
+// than they are made.
 func (s *Session) Blocked() time.Duration { return s.blocked.Time() }
 
-// begin announces the writer before it looks at anything: what it sees from then on stays.
+// begin stores the lease before it reads anything: files that it finds afterwards are not removed.
 func (s *Session) begin() error {
 	if !s.opt.DryRun {
 		if err := s.lease.start(s.ctx); err != nil {
 			return fmt.Errorf("announce this writer: %w", err)
 		}
 	}
-	if err := s.heed(s.ctx); err != nil {
+	if err := s.acknowledge(s.ctx); err != nil {
 		return err
 	}
 	if err := s.to.Sync(s.ctx); err != nil {
@@ -159,24 +168,27 @@ func (s *Session) begin() error {
 	return nil
 }
 
-// endTimeout bounds the farewell of a session whose context may be over already.
+// endTimeout limits the last operations of a session whose context may have ended.
 const endTimeout = 30 * time.Second
 
-// end waits for the uploads, leaves what can be reused in the index, and takes the lease away.
+// end waits for the uploads, puts reusable packs into the index, and removes the lease.
 func (s *Session) end(failed error) error {
 	if failed != nil {
 		_ = s.fail(failed)
 	}
-	_ = s.lanes.empty(context.Background()) // uploads obey s.ctx, so they end
+	_ = s.uploads.empty(context.Background()) // uploads obey s.ctx, so they end
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), endTimeout)
 	defer cancel()
 	var err error
-	// What a prune that failed has written anew is still where it was. Were it named, it would count, and with it the packs
-	// that hold the old copies could not go until there is room to write them anew as well. Without a name, the next prune
-	// removes it.
-	vain := failed != nil && s.opt.Task == PruneTask
-	if batch := s.seg.take(); len(batch) > 0 && !vain {
-		if err = s.writeSegment(ctx, batch); err != nil { // a failed session reports what failed first
+	// The blobs that a failed prune has repacked are still in their old packs. If a segment named the new packs, the
+	// old ones could not be deleted before they are repacked as well. Without a segment, the next prune removes the new
+	// packs.
+	unused := failed != nil && s.opt.Task == PruneTask
+	if batch := s.seg.take(); len(batch) > 0 && !unused {
+		err = s.writeSegment(ctx, batch)
+		if errors.Is(err, cachefile.ErrStopped) {
+			err = nil // the next run merges the segment
+		} else if err != nil { // a failed session reports the first failure
 			s.remember(batch)
 		}
 	}
@@ -197,7 +209,7 @@ func (s *Session) fail(err error) error {
 	return s.failure.Load().err
 }
 
-// err returns why the session cannot go on, or nil.
+// err returns why the session cannot continue, or nil.
 func (s *Session) err() error {
 	if f := s.failure.Load(); f != nil {
 		return f.err
@@ -208,7 +220,7 @@ func (s *Session) err() error {
 	return nil
 }
 
-// cause replaces the echo of a failure (a cancelled context) by the failure itself.
+// cause replaces the error of a context that a failure has cancelled by the failure itself.
 func (s *Session) cause(err error) error {
 	if f := s.failure.Load(); f != nil && errors.Is(err, context.Canceled) {
 		return f.err
@@ -216,18 +228,18 @@ func (s *Session) cause(err error) error {
 	return err
 }
 
-// Claim asks for each blob whether the caller has to store it: fresh[i] becomes true for exactly one claim of a blob
-// that the repository does not hold. Whoever is told true must hand the blob to a FrameWriter before Save. fresh must
-// be as long as ids.
+// Claim determines for each blob whether the caller has to store it: fresh[i] becomes true for exactly one claim of a
+// blob that the repository lacks. The caller must then pass the blob to a FrameWriter before Save. fresh must be as
+// long as ids.
 func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 	if err := s.err(); err != nil {
 		return err
 	}
 	if len(fresh) != len(ids) {
-		return fmt.Errorf("claim %d blobs: room for %d answers", len(ids), len(fresh))
+		return fmt.Errorf("claim %d blobs: space for %d answers", len(ids), len(fresh))
 	}
-	// First promise, then look: a blob is always in the claims or in the index, because its claim is dropped only
-	// after the index has it. The other way round a blob that moves in between would be stored twice.
+	// First claim, then look up: a blob is always in the claims or in the index, because its claim is dropped only
+	// after the index has it. In the other order, a blob that moves in between would be stored twice.
 	q := s.asks.get()
 	defer s.asks.put(q)
 	for i, id := range ids {
@@ -248,7 +260,7 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 		if !q.found[j].OK {
 			continue
 		}
-		bad, err := s.unreliable(s.ctx, q.found[j].Loc.Pack)
+		bad, err := s.unusable(s.ctx, q.found[j].Loc.Pack)
 		if err != nil {
 			return s.fail(err)
 		}
@@ -262,19 +274,19 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 	return nil
 }
 
-// unreliable reports whether pack n of the index must not be relied on by the snapshot to come: it is condemned, or it
-// is not on the target as the index says. A pack is looked at once per session, and only if the session would rely on
-// it; what was lost with it is then stored anew, which heals older snapshots too.
-func (s *Session) unreliable(ctx context.Context, n uint32) (bool, error) {
-	s.judgedMu.Lock()
-	bad, seen := s.judged[n]
-	s.judgedMu.Unlock()
+// unusable reports whether the snapshot must not rely on pack n of the index: it is doomed, or the target does not hold
+// it in the size that the index names. A pack is checked once per session, and only if the session would rely on it.
+// Its lost blobs are then stored again, which also repairs older snapshots.
+func (s *Session) unusable(ctx context.Context, n uint32) (bool, error) {
+	s.checkedMu.Lock()
+	bad, seen := s.checked[n]
+	s.checkedMu.Unlock()
 	if seen {
 		return bad, nil
 	}
 	info, err := s.to.Index.Pack(n)
-	if errors.Is(err, hashcache.ErrNoPack) {
-		return true, nil // the local cache is damaged: what it has no place for is stored again
+	if errors.Is(err, blobindex.ErrNoPack) {
+		return true, nil // the local cache is damaged: a blob without a location is stored again
 	}
 	if err != nil {
 		return false, fmt.Errorf("look up pack: %w", err)
@@ -285,20 +297,21 @@ func (s *Session) unreliable(ctx context.Context, n uint32) (bool, error) {
 			return false, err
 		}
 	}
-	s.judgedMu.Lock()
-	_, condemned := s.condemned[info.ID]
-	_, told := s.judged[n]
-	s.judged[n] = condemned || gone
-	s.judgedMu.Unlock()
-	if gone && !condemned && !told {
+	s.checkedMu.Lock()
+	_, doomed := s.doomed[info.ID]
+	_, reported := s.checked[n]
+	s.checked[n] = doomed || gone
+	s.checkedMu.Unlock()
+	if gone && !doomed && !reported {
+		s.Exclude(info.ID)
 		s.opt.Observer.Note(fmt.Sprintf("pack %s is missing or cut off: what this backup needs of it is stored again; "+
 			"run 'tidemark check' to see what else it held", info.ID.Short()))
 	}
-	return condemned || gone, nil
+	return doomed || gone, nil
 }
 
 // lacks reports whether the target does not hold a pack in its full size.
-func (s *Session) lacks(ctx context.Context, info hashcache.PackInfo) (bool, error) {
+func (s *Session) lacks(ctx context.Context, info blobindex.PackInfo) (bool, error) {
 	there, err := s.to.Store.Stat(ctx, object.Named(store.Pack, info.ID))
 	if errors.Is(err, store.ErrNotExist) {
 		return true, nil
@@ -317,21 +330,19 @@ func (s *Session) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.lanes.empty(ctx); err != nil {
+	if err := s.uploads.empty(ctx); err != nil {
 		return s.cause(err)
 	}
 	if err := s.err(); err != nil {
 		return err
 	}
-	if batch := s.seg.take(); len(batch) > 0 {
-		if err := s.writeSegment(ctx, batch); err != nil {
-			return s.fail(err)
-		}
+	if err := s.commit(ctx); err != nil {
+		return s.fail(err)
 	}
 	return nil
 }
 
-// Save publishes a snapshot. All FrameWriters must have been flushed. It stores what is still open, makes sure that
+// Save publishes a snapshot. All FrameWriters must have been flushed. It stores what is still open, verifies that
 // everything the snapshot may refer to is in the repository, and puts the snapshot last.
 func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, error) {
 	if err := s.Flush(ctx); err != nil {
@@ -340,30 +351,39 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 	if n := s.claims.open.Load(); n != 0 {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %d blobs: %w", n, ErrNotStored))
 	}
-	lapses, err := s.stillOurs(ctx)
+	lapses, err := s.verifyBeforePublish(ctx)
 	if err != nil {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
 	start := s.opt.Tuning.Now()
-	sn.Heeds = s.heeded()
+	sn.Acknowledged = s.acknowledged()
+	if !s.opt.DryRun {
+		at := s.lease.renewed()
+		sn.Renewed = tree.Time{Sec: at.Unix(), Nsec: uint32(at.Nanosecond())}
+	}
 	data, id, err := object.Seal(s.to.Keys, store.Snapshot, snapshot.Encode(sn))
 	if err != nil {
 		return format.ID{}, s.fail(fmt.Errorf("seal snapshot: %w", err))
 	}
 	name := object.Named(store.Snapshot, id)
 	if err = object.Put(ctx, s.st, name, data, s.opt.Verify != VerifyOff); err == nil {
-		err = s.inTime(ctx, name, lapses)
-	} else if !s.lease.fresh() { // it may be there all the same
-		_ = s.inTime(context.WithoutCancel(ctx), name, lapses)
+		err = s.verifyAfterPublish(ctx, name, lapses)
+	} else { // it may exist all the same
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		_ = s.verifyAfterPublish(last, name, lapses)
+		cancel()
 	}
 	if err != nil {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
 	s.stored(store.Snapshot, len(data), start)
+	if s.to.Published != nil && !s.opt.DryRun {
+		s.to.Published(id)
+	}
 	return id, nil
 }
 
-// stored books a file that is durable and proven.
+// stored records a file that is durable and verified.
 func (s *Session) stored(kind store.Kind, size int, start time.Time) {
 	s.totals.files(kind, size)
 	s.opt.Observer.Stored(kind, size, s.opt.Tuning.Now().Sub(start))

@@ -3,7 +3,9 @@ package session
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -26,22 +28,22 @@ import (
 // mapIndex is an Index in memory.
 type mapIndex struct {
 	mu    sync.Mutex
-	packs []hashcache.PackInfo
+	packs []blobindex.PackInfo
 	blobs map[format.ID]uint32
 	fail  error
 }
 
-func (m *mapIndex) Lookup(ids []format.ID, out []hashcache.Found) error {
+func (m *mapIndex) Lookup(ids []format.ID, out []blobindex.Found) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, id := range ids {
 		n, ok := m.blobs[id]
-		out[i] = hashcache.Found{Loc: hashcache.Loc{Pack: n}, OK: ok}
+		out[i] = blobindex.Found{Loc: blobindex.Loc{Pack: n}, OK: ok}
 	}
 	return m.fail
 }
 
-func (m *mapIndex) Pack(n uint32) (hashcache.PackInfo, error) {
+func (m *mapIndex) Pack(n uint32) (blobindex.PackInfo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.packs[n], m.fail
@@ -51,7 +53,7 @@ func (m *mapIndex) Merge(_ format.ID, seg *index.Segment) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range seg.Packs {
-		m.packs = append(m.packs, hashcache.PackInfo{ID: p.ID})
+		m.packs = append(m.packs, blobindex.PackInfo{ID: p.ID})
 		for _, f := range p.Table.Frames {
 			for _, b := range f.Blobs {
 				m.blobs[b.ID] = uint32(len(m.packs) - 1)
@@ -61,9 +63,9 @@ func (m *mapIndex) Merge(_ format.ID, seg *index.Segment) error {
 	return m.fail
 }
 
-func (m *mapIndex) all(yield func(format.ID) error) error {
+func (m *mapIndex) all(yield func(blobindex.PackInfo) error) error {
 	for _, p := range m.packs {
-		if err := yield(p.ID); err != nil {
+		if err := yield(p); err != nil {
 			return err
 		}
 	}
@@ -114,7 +116,7 @@ func TestHeartbeat(t *testing.T) {
 				synctest.Wait()
 				all := leases(t, st)
 				require.Len(t, all, 1)
-				require.Len(t, all[0].Name.ID, 32)
+				require.Len(t, all[0].Name.ID, 40)
 				require.LessOrEqual(t, time.Since(all[0].Modified), 5*time.Minute)
 			}
 			data := make([]byte, leases(t, st)[0].Size)
@@ -149,8 +151,8 @@ func (d *deaf) Put(ctx context.Context, name store.Name, data []byte) error {
 	return d.Store.Put(ctx, name, data)
 }
 
-// The lease is judged by the clock of the target: a few failed renewals are no harm, half an hour of them is, also when
-// nobody has touched the file.
+// The lease is checked by the clock of the target: a few failed renewals are no harm, half an hour of them is, also
+// when no other client has touched the file.
 func TestSilenceIsNoticed(t *testing.T) {
 	for away, lost := range map[time.Duration]bool{20 * time.Minute: false, 40 * time.Minute: true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -164,20 +166,20 @@ func TestSilenceIsNoticed(t *testing.T) {
 				require.Equal(t, lost, s.lease.wasLost())
 				time.Sleep(time.Hour)
 				require.Equal(t, lost, s.lease.wasLost(), "what was lost stays lost")
-				x.packs = append(x.packs, hashcache.PackInfo{ID: format.ID{9}}) // named, and not there
+				x.packs = append(x.packs, blobindex.PackInfo{ID: format.ID{9}}) // named, and not there
 				_, err := s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
 				return err
 			})
 			if lost {
 				require.ErrorIs(t, err, ErrLeaseLost)
 			} else {
-				require.NoError(t, err, "while the lease holds, nobody looks")
+				require.NoError(t, err, "while the lease holds, there is no recheck")
 			}
 		})
 	}
 }
 
-// asleep is a store whose user sleeps while a snapshot is put: no lease is renewed meanwhile.
+// asleep is a store that blocks while a snapshot is put, like a sleeping machine: no lease is renewed meanwhile.
 type asleep struct {
 	deaf
 	during func() // is called in the middle
@@ -197,9 +199,9 @@ func (a *asleep) Put(ctx context.Context, name store.Name, data []byte) error {
 	return a.after
 }
 
-// TestSnapshotOfALongSleepIsTakenBack: a machine sleeps while it puts a snapshot, for so long that its lease expires, and a
-// prune of another one removes what the snapshot relies on. However the clock of this machine goes, and whether the lease is
-// renewed in the background first, the snapshot does not stay.
+// TestSnapshotOfALongSleepIsTakenBack: a machine sleeps while it puts a snapshot, for so long that its lease expires,
+// and a prune of another machine removes packs that the snapshot relies on. The snapshot does not stay, with any
+// behaviour of this machine's clock, and also if the lease is renewed in the background first.
 func TestSnapshotOfALongSleepIsTakenBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		sleep time.Duration // with nothing removed if it is short
@@ -225,7 +227,8 @@ func TestSnapshotOfALongSleepIsTakenBack(t *testing.T) {
 				long := c.sleep > LeaseExpiry
 				st.during = func() {
 					time.Sleep(c.sleep)
-					if long {
+					if long { // as a prune does: first the lease, then the pack
+						require.NoError(t, st.Delete(t.Context(), files(t, st, store.Lease)[0]))
 						require.NoError(t, st.Delete(t.Context(), files(t, st, store.Pack)[0]))
 					}
 					st.off.Store(false)
@@ -270,13 +273,60 @@ func TestSegmentsByTime(t *testing.T) {
 				require.NoError(t, err)
 				n++
 			}
-			require.Equal(t, 2, n, "after 75 s and after 175 s")
+			require.Equal(t, 3, n, "after 60 s, 135 s and 210 s")
 			return nil
 		}))
 	})
 }
 
-// Claims leave the memory when their segment is merged; what remains is what is under way.
+// Time bounds what a killed session loses: a pack that no other follows gets its segment, and an open pack is stored
+// before it is full.
+func TestCommitsByTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		target int // size of a pack
+		after  time.Duration
+	}{"a full pack": {1, 75 * time.Second}, "an open pack": {1 << 20, 7 * time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			st := mem.New()
+			to, x := target(t, st)
+			marked := 0
+			to.Unfinished = func() { marked++ }
+			opt := Options{Uploads: 1, Tuning: Tuning{DataPack: c.target}}
+			require.NoError(t, Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
+				require.Zero(t, marked)
+				id := add(t, s, pack.Data, []byte("blob"))
+				time.Sleep(c.after)
+				synctest.Wait()
+				require.Len(t, files(t, st, store.Index), 1, name)
+				require.Contains(t, x.blobs, id)
+				require.Equal(t, 1, marked)
+				add(t, s, pack.Data, []byte("another"))
+				_, err := s.Save(ctx, &snapshot.Snapshot{})
+				return err
+			}))
+			require.Equal(t, 1, marked)
+		})
+	}
+}
+
+// A cancelled session leaves its stored packs in the index.
+func TestWhatWasStoredBeforeAnInterruptIsIndexed(t *testing.T) {
+	st := mem.New()
+	to, x := target(t, st)
+	ctx, cancel := context.WithCancel(t.Context())
+	var id format.ID
+	err := Run(ctx, to, Options{Tuning: Tuning{DataPack: 1}}, func(ctx context.Context, s *Session) error {
+		id = add(t, s, pack.Data, []byte("blob"))
+		require.NoError(t, s.uploads.empty(ctx))
+		cancel()
+		return ctx.Err()
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, files(t, st, store.Index), 1)
+	require.Contains(t, x.blobs, id)
+}
+
+// Claims leave memory when their segment is merged; only those in flight remain.
 func TestClaimsDoNotPileUp(t *testing.T) {
 	to, _ := target(t, mem.New())
 	opt := Options{Tuning: Tuning{Frame: 64, DataPack: 256, Segment: 1}}
@@ -330,7 +380,7 @@ func TestClaimsModel(t *testing.T) {
 	}
 	require.Zero(t, c.open.Load())
 	require.Equal(t, 1, c.size())
-	require.False(t, c.add(format.ID{1}), "kept: the index would send us to the condemned pack")
+	require.False(t, c.add(format.ID{1}), "kept: the index would send us to the doomed pack")
 }
 
 // gated lets Puts of packs through one by one.
@@ -485,7 +535,7 @@ func TestObserverAndTotalsAgreeWithTheTarget(t *testing.T) {
 	}, totals)
 }
 
-// When the local cache fails, the session fails, and says so once and for all.
+// When the local cache fails, the session fails, and all later calls return the same error.
 func TestIndexFailure(t *testing.T) {
 	broken := errors.New("disk of the cache is full")
 	to, x := target(t, mem.New())
@@ -502,7 +552,7 @@ func TestIndexFailure(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
-func TestClaimWantsRoomForItsAnswers(t *testing.T) {
+func TestClaimNeedsSpaceForItsAnswers(t *testing.T) {
 	to, _ := target(t, mem.New())
 	require.NoError(t, Run(t.Context(), to, Options{}, func(_ context.Context, s *Session) error {
 		require.Error(t, s.Claim(make([]format.ID, 2), make([]bool, 1)))
@@ -524,4 +574,67 @@ func TestErrorOfTheCallerComesThrough(t *testing.T) {
 	})
 	require.ErrorIs(t, err, mine)
 	require.Empty(t, leases(t, st))
+}
+
+// TestLateSnapshotIsNoParent: a snapshot that was published long after its writer renewed the lease may be taken back,
+// so no other writer reuses its trees.
+func TestLateSnapshotIsNoParent(t *testing.T) {
+	for sleep, late := range map[time.Duration]bool{14 * time.Minute: false, 16 * time.Minute: true} {
+		synctest.Test(t, func(t *testing.T) {
+			st := &asleep{deaf: deaf{Store: mem.New()}, during: func() { time.Sleep(sleep) }}
+			to, _ := target(t, st)
+			sn := &snapshot.Snapshot{Tree: format.ID{1}}
+			var id format.ID
+			save := func(ctx context.Context, s *Session) (err error) {
+				id, err = s.Save(ctx, sn)
+				return err
+			}
+			require.NoError(t, Run(t.Context(), to, Options{Verify: VerifyOff}, save))
+			require.NotZero(t, sn.Renewed)
+			require.NoError(t, Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
+				reliable, err := s.FilterParents(ctx)
+				require.NoError(t, err)
+				require.Equal(t, !late, reliable(id, sn), "after %v", sleep)
+				sn.Renewed.Sec += 7200
+				require.False(t, reliable(id, sn), "renewed after it was published")
+				return nil
+			}))
+		})
+	}
+}
+
+// TestLeaseThatIsListedAndGone: a lease that stays in a stale listing may have been renewed under a name that the
+// listing lacks.
+func TestLeaseThatIsListedAndGone(t *testing.T) {
+	st := &ghosts{Store: mem.New(), name: store.Name{Kind: store.Lease, ID: strings.Repeat("ab", 20)}}
+	to, _ := target(t, st)
+	for times, alive := range map[int]int{1: 0, 1000: 1} {
+		st.shown = times
+		require.NoError(t, Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
+			others, err := s.Others(ctx)
+			require.NoError(t, err)
+			require.Len(t, others, alive)
+			for _, o := range others {
+				require.True(t, o.Alive)
+				require.False(t, o.Acknowledges(format.ID{1}))
+			}
+			return nil
+		}))
+	}
+}
+
+// ghosts is a store that lists a missing file, a given number of times.
+type ghosts struct {
+	store.Store
+	name  store.Name
+	shown int
+}
+
+func (g *ghosts) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		if g.shown--; g.shown >= 0 && kind == g.name.Kind && !yield(store.Info{Name: g.name}, nil) {
+			return
+		}
+		g.Store.List(ctx, kind)(yield)
+	}
 }

@@ -23,7 +23,7 @@ type totals struct {
 	inPacks               atomic.Uint64
 }
 
-// slot is the place of a kind of packs in arrays of two.
+// slot is the index of a kind of packs in arrays of two.
 func slot(kind pack.Kind) int {
 	if kind == pack.Trees {
 		return 1
@@ -46,7 +46,7 @@ func (t *totals) files(kind store.Kind, size int) {
 	t.stored.Add(uint64(size))
 }
 
-// Totals returns the numbers of this moment. After Flush they are complete but for the snapshot itself.
+// Totals returns the current numbers. After Flush they are complete except for the snapshot itself.
 func (s *Session) Totals() Totals {
 	t := &s.totals
 	return Totals{

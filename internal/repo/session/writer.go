@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// FrameWriter gathers blobs of one kind into a frame. It belongs to one goroutine: copying and compressing happen in
-// the caller, so that as many cores compress as there are workers, and only the sealing of a finished frame is shared.
+// FrameWriter gathers blobs of one kind into a frame. It belongs to one goroutine. Copying and compressing run in the
+// caller, so all workers compress in parallel; only the sealing of a finished frame is shared.
 type FrameWriter struct {
 	s     *Session
 	to    *packer
@@ -23,8 +23,8 @@ func (s *Session) Writer(kind pack.Kind) *FrameWriter {
 	return &FrameWriter{s: s, to: s.packers[slot(kind)]}
 }
 
-// Add takes a blob that the caller has claimed. blob is copied. When a frame is full it is compressed and sealed here,
-// which waits while all buffers are on their way to the target.
+// Add takes a blob that the caller has claimed. blob is copied. A full frame is compressed and sealed here, which
+// blocks while all buffers are being uploaded.
 func (w *FrameWriter) Add(id format.ID, blob []byte) error {
 	if len(blob) > pack.MaxFrameRaw {
 		return w.s.fail(fmt.Errorf("store blob of %d bytes: %w", len(blob), ErrTooLarge))
@@ -46,7 +46,7 @@ func (w *FrameWriter) Add(id format.ID, blob []byte) error {
 	return nil
 }
 
-// Flush hands over the blobs that were added since the last full frame. Without any it does nothing.
+// Flush passes on the blobs that were added since the last full frame. Without any it does nothing.
 func (w *FrameWriter) Flush() error {
 	if err := w.s.err(); err != nil {
 		return err
@@ -54,11 +54,11 @@ func (w *FrameWriter) Flush() error {
 	if len(w.blobs) == 0 {
 		return nil
 	}
-	p, err := w.s.presses.get()
+	p, err := w.s.compressors.get()
 	if err != nil {
 		return w.s.fail(err)
 	}
-	defer w.s.presses.put(p)
+	defer w.s.compressors.put(p)
 	codec, data := p.compressor.Compress(p.out[:0], w.raw)
 	if codec != pack.Stored {
 		p.out = data
@@ -71,24 +71,24 @@ func (w *FrameWriter) Flush() error {
 	return nil
 }
 
-// press is a compressor with the buffer for its output. Presses are shared by all writers of a session, because a
+// pooledCompressor is a compressor with the buffer for its output. All writers of a session share them, because a
 // worker has several writers and uses one at a time.
-type press struct {
+type pooledCompressor struct {
 	compressor *pack.Compressor
 	level      int
 	out        []byte
 }
 
-type presses struct {
+type compressors struct {
 	level atomic.Int32
 	frame int // bytes of the largest kind
 
 	mu   sync.Mutex
-	free []*press
+	free []*pooledCompressor
 }
 
-// get returns a press of the level that is wanted now. Those of another one are given up when they are met.
-func (ps *presses) get() (*press, error) {
+// get returns a pooledCompressor of the current level. Pooled ones of another level are discarded.
+func (ps *compressors) get() (*pooledCompressor, error) {
 	level := int(ps.level.Load())
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -106,10 +106,10 @@ func (ps *presses) get() (*press, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make compressor: %w", err)
 	}
-	return &press{compressor: c, level: level, out: out}, nil
+	return &pooledCompressor{compressor: c, level: level, out: out}, nil
 }
 
-func (ps *presses) put(p *press) {
+func (ps *compressors) put(p *pooledCompressor) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.free = append(ps.free, p)

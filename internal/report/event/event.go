@@ -1,6 +1,6 @@
-// Package event writes what --json prints: one JSON object per line, each with a message_type. Where restic has an event
-// of the same meaning, type and fields have restic's names, so that scripts carry over; docs/json.md describes them all,
-// and a test holds it against this package. The package reads a report.Ledger and refuses to know anything else.
+// Package event defines the output of --json: one JSON object per line, each with a message_type. Where restic has an
+// event of the same meaning, type and fields have restic's names. docs/json.md describes all fields; a test compares it
+// with this package.
 package event
 
 import (
@@ -51,26 +51,34 @@ func (w *Writer) Err() error {
 
 // Status says how far a job is.
 type Status struct {
-	Type             string   `json:"message_type"` // "status"
-	Phase            string   `json:"phase"`
-	SecondsElapsed   uint64   `json:"seconds_elapsed"`
-	SecondsRemaining *uint64  `json:"seconds_remaining,omitempty"`
-	PercentDone      float64  `json:"percent_done"`
-	TotalFiles       uint64   `json:"total_files"`
-	FilesDone        uint64   `json:"files_done"`
-	Unit             string   `json:"unit,omitempty"`
-	FilesRestored    *uint64  `json:"files_restored,omitempty"`
-	FilesSkipped     *uint64  `json:"files_skipped,omitempty"`
-	TotalBytes       uint64   `json:"total_bytes"`
-	BytesDone        uint64   `json:"bytes_done"`
-	BytesRestored    *uint64  `json:"bytes_restored,omitempty"`
-	BytesRead        uint64   `json:"bytes_read"`
-	BytesTransferred uint64   `json:"bytes_transferred"`
-	BytesPerSecond   float64  `json:"bytes_per_second"`
-	ItemsPerSecond   float64  `json:"items_per_second"`
-	ErrorCount       uint64   `json:"error_count"`
-	WaitingFor       string   `json:"waiting_for,omitempty"`
-	CurrentFiles     []string `json:"current_files,omitempty"`
+	Type string `json:"message_type"` // "status"
+	// `opening`, `scanning` (a backup also reads and stores), `uploading`, `saving`, `planning`, `restoring`,
+	// `finishing`, `checking`, `verifying`, `listing`, `traversing`, `repacking`, `marking`, `indexing`, `removing`,
+	// `copying` or `done`
+	Phase            string  `json:"phase"`
+	SecondsElapsed   uint64  `json:"seconds_elapsed"`             // whole seconds
+	SecondsRemaining *uint64 `json:"seconds_remaining,omitempty"` // estimate
+	PercentDone      float64 `json:"percent_done"`                // ratio; 0 while the total is unknown
+	// the totals are `exact`, `estimated`, or `growing` (lower bounds, so the ratio is an upper one)
+	Totals     string `json:"totals,omitempty"`
+	TotalFiles uint64 `json:"total_files"` // objects of all types expected
+	FilesDone  uint64 `json:"files_done"`  // processed
+	// counted if not objects: `packs`, `index files`, `folders`, `files`
+	Unit          string  `json:"unit,omitempty"`
+	FilesRestored *uint64 `json:"files_restored,omitempty"` // restore: objects written or given metadata
+	FilesSkipped  *uint64 `json:"files_skipped,omitempty"`  // left unchanged
+	TotalBytes    uint64  `json:"total_bytes"`              // expected
+	BytesDone     uint64  `json:"bytes_done"`               // processed
+	// restore: file data in place, sparse files with full size
+	BytesRestored    *uint64 `json:"bytes_restored,omitempty"`
+	BytesRead        uint64  `json:"bytes_read"`        // backup: from files
+	BytesTransferred uint64  `json:"bytes_transferred"` // to and from the repository, including retries
+	BytesPerSecond   float64 `json:"bytes_per_second"`  // speed in the last 5 s
+	ItemsPerSecond   float64 `json:"items_per_second"`
+	ErrorCount       uint64  `json:"error_count"` // events so far
+	// bottleneck in the last 5 s: `scanning`, `reading`, `computing`, `the repository`, `writing`, `memory` or `the transfer limit`
+	WaitingFor   string   `json:"waiting_for,omitempty"`
+	CurrentFiles []string `json:"current_files,omitempty"` // paths being processed
 	Yielding
 }
 
@@ -83,6 +91,14 @@ func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
 		TotalBytes: p.BytesTotal, BytesDone: p.Bytes, BytesRead: t.Bytes.Read, BytesTransferred: t.Derive().Moved,
 		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.WaitingFor,
 		Yielding: yielding(t),
+	}
+	switch {
+	case p.Growing:
+		out.Totals = "growing"
+	case p.Exact:
+		out.Totals = "exact"
+	case p.Known:
+		out.Totals = "estimated"
 	}
 	if s.Left >= 0 {
 		left := uint64((s.Left + time.Second - 1) / time.Second)
@@ -120,10 +136,10 @@ func RunStatus(ctx context.Context, l *report.Ledger, w *Writer, every time.Dura
 // Error is a failure of one file, or a remark about it.
 type Error struct {
 	Type   string  `json:"message_type"` // "error", "remark"
-	Error  Message `json:"error"`
-	During string  `json:"during"`
-	Op     string  `json:"op"`
-	Item   string  `json:"item"`
+	Error  Message `json:"error"`        // object with the field `message`
+	During string  `json:"during"`       // `archival` (backup), `restore`, `check` or `prune`
+	Op     string  `json:"op"`           // such as `open`, `read`, `set owner`
+	Item   string  `json:"item"`         // path, or empty
 	Raw    []byte  `json:"path_raw,omitempty"`
 }
 
@@ -132,7 +148,7 @@ type Message struct {
 	Text string `json:"message"`
 }
 
-// NewError makes the event of an issue, during a job of the kind told.
+// NewError returns the event of an issue during a job.
 func NewError(job report.Job, i report.Issue) *Error {
 	e := &Error{Type: "error", Op: i.Op, During: job.String()}
 	if i.Severity == report.Remark {
@@ -151,9 +167,9 @@ func NewError(job report.Job, i report.Issue) *Error {
 // Exit is the last event of a command that failed.
 type Exit struct {
 	Type    string `json:"message_type"` // "exit_error"
-	Code    int    `json:"code"`
-	Message string `json:"message"`
+	Code    int    `json:"code"`         // exit code
+	Message string `json:"message"`      // cause and remedy
 }
 
-// NewExit makes the event of a command that ends with the exit code told.
+// NewExit returns the event of a command that ends with code.
 func NewExit(code int, message string) *Exit { return &Exit{"exit_error", code, message} }

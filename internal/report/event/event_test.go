@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,12 +21,13 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
-// documented reads docs/json.md: the fields listed in the table beneath each heading of the third level.
+// documented returns the fields in the tables of docs/json.md, by heading of the third level. message_type, which every
+// object has, is in no table.
 func documented(t *testing.T) map[string][]string {
 	f, err := os.Open("../../../docs/json.md")
 	require.NoError(t, err)
 	defer f.Close()
-	row := regexp.MustCompile("^\\| `([a-z_]+)` \\|")
+	row := regexp.MustCompile("^\\| (`[a-z_]+`(?:, `[a-z_]+`)*) \\|")
 	tables, heading := map[string][]string{}, ""
 	for s := bufio.NewScanner(f); s.Scan(); {
 		line := s.Text()
@@ -33,7 +35,7 @@ func documented(t *testing.T) map[string][]string {
 			heading = strings.ReplaceAll(title, "`", "")
 			tables[heading] = nil
 		} else if m := row.FindStringSubmatch(line); m != nil {
-			tables[heading] = append(tables[heading], m[1])
+			tables[heading] = append(tables[heading], strings.Split(strings.ReplaceAll(m[1], "`", ""), ", ")...)
 		}
 	}
 	return tables
@@ -61,16 +63,25 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 	types := map[string]any{
 		"status": Status{}, "error, remark": Error{}, "exit_error": Exit{},
 		"summary of a backup": BackupSummary{}, "summary of a restore": RestoreSummary{},
-		"summary of a check": CheckSummary{}, "summary of a prune": PruneSummary{}, "A prune": struct{}{}, "Figures": Figures{},
+		"summary of a check": CheckSummary{}, "summary of a prune": PruneSummary{},
+		"copied": CopiedSnapshot{}, "drill": Drill{}, "last_verified": Proven{}, "summary of a copy": CopySummary{},
+		"lost": Lost{}, "reread": Reread{},
+		"changed": ChangedSnapshot{}, "excluded": LeftOut{}, "summary of a tag or rewrite": RewriteSummary{},
+		"summary of a repair of the index": RepairIndexSummary{}, "summary of a repair of packs": RepairPacksSummary{},
+		"salvaged": SalvagedPack{}, "summary of a repair of snapshots": RepairSnapshotsSummary{}, "replaced": ReplacedSnapshot{},
+		"Figures":                Figures{},
 		"objects of the figures": report.ObjectsOf[uint64]{}, "bytes of the figures": report.BytesOf[uint64]{},
-		"initialized": Initialized{}, "snapshot": Snapshot{}, "node, match": Node{}, "change": Change{},
-		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "rule, decision": Rule{},
-		"option": Option{}, "version": Version{}, "job": Job{}, "policy_change": PolicyChange{},
-		"policies": PolicySpan{}, "workers": Crews{}, "gates": Gate{}, "blamed of a gate": Culprit{},
+		"initialized": Initialized{}, "snapshot": Snapshot{}, "node, match": Node{}, "change": Change{}, "would": Would{},
+		"backup_version": BackupVersion{}, "filespace": FileSpace{}, "session": Session{},
+		"option_file": OptionFile{}, "setup": Setup{},
+		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "cache": Cache{}, "rule, decision": Rule{},
+		"option": Option{}, "version": Version{}, "manual": Manual{}, "job": Job{}, "policy_change": PolicyChange{},
+		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{}, "impact of a gate": Impact{},
 	}
 	for heading, v := range types {
 		require.Contains(t, tables, heading)
-		require.Equal(t, names(reflect.TypeOf(v)), tables[heading], heading)
+		fields := slices.DeleteFunc(names(reflect.TypeOf(v)), func(name string) bool { return name == "message_type" })
+		require.Equal(t, fields, tables[heading], heading)
 	}
 	for heading := range tables {
 		require.Contains(t, types, heading, "a table without a type")
@@ -144,7 +155,7 @@ func TestStatus(t *testing.T) {
 	totals.Bytes.Transferred = 123
 	s := report.Speeds{Bytes: 100.5, Items: 7, Left: 29500 * time.Millisecond, WaitingFor: "reading"}
 	require.JSONEq(t, `{"message_type":"status","phase":"scanning","seconds_elapsed":90,"seconds_remaining":30,
-		"percent_done":0.25,"total_files":1000,"files_done":500,"total_bytes":4000,"bytes_done":1000,"bytes_read":500,
+		"percent_done":0.25,"totals":"estimated","total_files":1000,"files_done":500,"total_bytes":4000,"bytes_done":1000,"bytes_read":500,
 		"bytes_transferred":123,"bytes_per_second":100.5,"items_per_second":7,"error_count":2,"waiting_for":"reading",
 		"current_files":["/a","/\\xff"]}`, encode(t, NewStatus(totals, s, []string{"/a", "/\xff"})))
 
@@ -203,11 +214,11 @@ func gated() *report.Totals {
 func TestGatesInEvents(t *testing.T) {
 	want := `"policies":[{"policy":"throttle","since_seconds":0},{"policy":"important","since_seconds":32.5}],` +
 		`"gates":[{"device":"s\\xffa","device_raw":"c/9h","medium":"ssd","evidence":"The data lies on sda.",` +
-		`"policy":"throttle","state":"waiting","charged":1480,"asleep_seconds":[0,0,0,37.5],"held_seconds":36,` +
-		`"engaged_seconds":24.5,"engaged_share":0.5,"windows":[124,0,1,0],` +
+		`"policy":"throttle","state":"waiting","charged":1480,"asleep_seconds":[0,0,0,37.5],"stalled_seconds":36,` +
+		`"yielding_seconds":24.5,"yielding_share":0.5,"windows":[124,0,1,0],` +
 		`"blamed":[{"pid":1234,"name":"fi\\xff","bytes":4096}],"notes":["a\\xff"]},` +
 		`{"device":"sdb","medium":"hdd","policy":"","state":"full_speed","charged":0,"asleep_seconds":[0,0,0,0],` +
-		`"held_seconds":0,"engaged_seconds":0,"engaged_share":0,"windows":[0,0,0,0]}],"seconds_without":13}`
+		`"stalled_seconds":0,"yielding_seconds":0,"yielding_share":0,"windows":[0,0,0,0]}],"seconds_without_yielding":13}`
 	totals := gated()
 	require.True(t, strings.HasSuffix(encode(t, NewBackupSummary(totals, "", false)), want))
 	require.True(t, strings.HasSuffix(encode(t, NewStatus(totals, report.Speeds{}, nil)), want))
@@ -215,15 +226,15 @@ func TestGatesInEvents(t *testing.T) {
 	require.True(t, strings.HasSuffix(encode(t, NewRestoreSummary(totals, false)), want))
 
 	totals.Gates = totals.Gates[1:]
-	require.NotContains(t, encode(t, NewCheckSummary(totals, nil)), "seconds_without", "nobody was given way")
+	require.NotContains(t, encode(t, NewCheckSummary(totals, nil)), "seconds_without_yielding", "the job yielded to no process")
 	totals.Gates, totals.Policies = nil, nil
 	line := encode(t, NewBackupSummary(totals, "", false))
 	require.NotContains(t, line, "gates")
 	require.NotContains(t, line, "policies")
 }
 
-func TestCrewsInTheSummary(t *testing.T) {
-	totals := &report.Totals{Crews: []report.Crews{
+func TestPoolSizesInTheSummary(t *testing.T) {
+	totals := &report.Totals{PoolSizes: []report.PoolSizes{
 		{Readers: 8, Compressors: 2, Uploads: 2, Level: 2},
 		{Since: 3 * time.Second, Readers: 8, Compressors: 2, Uploads: 2, Level: 1, Bottleneck: "processors", Speed: 3e7, Busy: 0.5},
 	}}

@@ -6,42 +6,56 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
-// Gate is what giving way to others meant on one device. Lists of four have an element for each tier, 0 to 3.
+// Gate reports how the job yielded on one device. Lists of four have an element for each tier, 0 to 3.
 type Gate struct {
-	Device   string                `json:"device"`
-	Raw      []byte                `json:"device_raw,omitempty"`
-	Medium   string                `json:"medium"`
-	Evidence string                `json:"evidence,omitempty"`
-	Policy   string                `json:"policy"`
-	State    string                `json:"state"`
-	Charged  uint64                `json:"charged"`
-	Asleep   [report.Tiers]float64 `json:"asleep_seconds"`
-	Held     float64               `json:"held_seconds"`
-	Engaged  float64               `json:"engaged_seconds"`
-	Share    float64               `json:"engaged_share"`
-	Windows  [report.Tiers]uint64  `json:"windows"`
-	Blamed   []Culprit             `json:"blamed,omitempty"`
-	Notes    []string              `json:"notes,omitempty"`
+	Device   string `json:"device"` // such as `sda`, `//nas/share`
+	Raw      []byte `json:"device_raw,omitempty"`
+	Medium   string `json:"medium"`             // `ssd`, `hdd` or `remote`
+	Evidence string `json:"evidence,omitempty"` // why
+	Policy   string `json:"policy"`             // in effect
+	// `full_speed`, `in_window` (yielding, one operation per period) or `waiting` (this period is used up)
+	State   string                `json:"state"`
+	Charged uint64                `json:"charged"`          // operations that reached the device
+	Asleep  [report.Tiers]float64 `json:"asleep_seconds"`   // list: worker time
+	Held    float64               `json:"stalled_seconds"`  // elapsed time asleep without I/O
+	Engaged float64               `json:"yielding_seconds"` // elapsed time in windows
+	Share   float64               `json:"yielding_share"`   // ratio
+	Windows [report.Tiers]uint64  `json:"windows"`          // list: windows opened; other processes are tier 0
+	Impact  *Impact               `json:"impact,omitempty"` // below
+	Blamed  []Culprit             `json:"blamed,omitempty"`
+	Current []Culprit             `json:"blamed_now,omitempty"` // as blamed, of the last 5 s
+	Notes   []string              `json:"notes,omitempty"`      // limitations
+}
+
+// Impact is what a job costs others on a device while a window is open.
+type Impact struct {
+	Max    float64 `json:"max_percent"`          // allowed slowdown of others
+	Slowed float64 `json:"slowed_percent"`       // estimated slowdown of others
+	Budget float64 `json:"turn_budget_seconds"`  // device time of the next turn
+	Turns  float64 `json:"turn_seconds"`         // device time of all turns
+	Rate   float64 `json:"others_io_per_second"` // 0 if unknown
 }
 
 // Culprit is a process that used a device.
 type Culprit struct {
-	PID   int    `json:"pid"`
+	PID   int    `json:"pid"` // process
 	Name  string `json:"name"`
-	Bytes uint64 `json:"bytes"`
+	Bytes uint64 `json:"bytes"`              // its I/O
+	Peer  bool   `json:"tidemark,omitempty"` // true for another run of tidemark
 }
 
 // PolicySpan is an I/O policy and since when it held.
 type PolicySpan struct {
+	// `important`, `standard`, `utility`, `throttle` or `passive`
 	Policy string  `json:"policy"`
-	Since  float64 `json:"since_seconds"`
+	Since  float64 `json:"since_seconds"` // from the start of the job
 }
 
-// Yielding is how a job gave way to others: part of the figures of a summary, and of a status.
+// Yielding reports how a job yielded: part of the figures of a summary, and of a status.
 type Yielding struct {
-	Policies []PolicySpan `json:"policies,omitempty"`
+	Policies []PolicySpan `json:"policies,omitempty"` // lists, see below
 	Gates    []Gate       `json:"gates,omitempty"`
-	Without  *float64     `json:"seconds_without,omitempty"`
+	Without  *float64     `json:"seconds_without_yielding,omitempty"` // estimated duration if the job had not yielded
 }
 
 // NewGate makes the form of g in an event, of a job that has run for some time.
@@ -51,19 +65,28 @@ func NewGate(g *report.Gate, elapsed time.Duration) Gate {
 		Held: g.Held.Seconds(), Engaged: g.Engaged.Seconds(), Windows: g.Windows,
 	}
 	out.Device, out.Raw = Escape(g.Device)
+	if g.Max > 0 {
+		out.Impact = &Impact{Max: 100 * g.Max, Slowed: 100 * g.Slowed(), Budget: g.Budget.Seconds(), Turns: g.Turns.Seconds(),
+			Rate: g.Rate}
+	}
 	if elapsed > 0 {
 		out.Share = min(1, g.Engaged.Seconds()/elapsed.Seconds())
 	}
 	for tier, d := range g.Asleep {
 		out.Asleep[tier] = d.Seconds()
 	}
-	for _, c := range g.Blamed {
-		name, _ := Escape(c.Name)
-		out.Blamed = append(out.Blamed, Culprit{PID: c.PID, Name: name, Bytes: c.Bytes})
-	}
+	out.Blamed, out.Current = processes(g.Blamed), processes(g.Current)
 	for _, note := range g.Notes {
 		text, _ := Escape(note)
 		out.Notes = append(out.Notes, text)
+	}
+	return out
+}
+
+func processes(all []report.Culprit) (out []Culprit) {
+	for _, c := range all {
+		name, _ := Escape(c.Name)
+		out = append(out, Culprit{PID: c.PID, Name: name, Bytes: c.Bytes, Peer: c.Peer})
 	}
 	return out
 }

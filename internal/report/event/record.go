@@ -9,8 +9,9 @@ import (
 
 // Path is how a path stands in a record: as text, and as bytes where text cannot be exact.
 type Path struct {
-	Text string `json:"path"`
-	Raw  []byte `json:"path_raw,omitempty"`
+	Text string `json:"path"` // with invalid bytes as `\xNN`
+	// exact bytes, if those of the path are not valid UTF-8
+	Raw []byte `json:"path_raw,omitempty"`
 }
 
 // NewPath makes the two forms of path.
@@ -47,65 +48,92 @@ type Snapshot struct {
 	Type       string    `json:"message_type"` // "snapshot"
 	ID         string    `json:"id"`
 	ShortID    string    `json:"short_id"`
-	Time       time.Time `json:"time"`
-	Tree       string    `json:"tree"`
-	Parent     string    `json:"parent,omitempty"`
-	Original   string    `json:"original,omitempty"`
-	Paths      []string  `json:"paths"`
-	Hostname   string    `json:"hostname"`
+	Time       time.Time `json:"time"`               // start time or `--time`
+	Tree       string    `json:"tree"`               // root tree
+	Parent     string    `json:"parent,omitempty"`   // compared with
+	Original   string    `json:"original,omitempty"` // rewritten or copied from
+	Paths      []string  `json:"paths"`              // sources
+	Hostname   string    `json:"hostname"`           // of the backup
 	Username   string    `json:"username"`
 	UID        uint32    `json:"uid"`
 	GID        uint32    `json:"gid"`
 	Tags       []string  `json:"tags,omitempty"`
 	Note       string    `json:"description,omitempty"`
-	Program    string    `json:"program_version"`
-	System     string    `json:"system"`
-	TotalFiles uint64    `json:"total_files_processed"`
-	TotalBytes uint64    `json:"total_bytes_processed"`
-	Failed     uint64    `json:"failed"`
+	Program    string    `json:"program_version"`       // of the program that made it
+	System     string    `json:"system"`                // such as `linux/amd64`
+	TotalFiles uint64    `json:"total_files_processed"` // regular files
+	TotalBytes uint64    `json:"total_bytes_processed"` // their sizes
+	Failed     uint64    `json:"failed"`                // objects not backed up
 }
 
 // Node is a line of `ls`, and with Snapshot set a line of `find`.
 type Node struct {
-	Type        string     `json:"message_type"` // "node", "match"
-	Snapshot    string     `json:"snapshot,omitempty"`
-	Name        string     `json:"name"`
-	NodeType    string     `json:"type"` // "file", "dir", "symlink", "fifo", "socket", "chardev", "dev"
+	Type     string `json:"message_type"`       // "node", "match"
+	Snapshot string `json:"snapshot,omitempty"` // `match` only
+	Name     string `json:"name"`               // last part of the path
+	// `file`, `dir`, `symlink`, `fifo`, `socket`, `chardev`, `dev`
+	NodeType    string     `json:"type"`
 	Path                   // path, path_raw
 	UID         uint32     `json:"uid"`
 	GID         uint32     `json:"gid"`
-	User        string     `json:"user,omitempty"`
+	User        string     `json:"user,omitempty"` // on the source machine
 	Group       string     `json:"group,omitempty"`
-	Size        *uint64    `json:"size,omitempty"`
-	Mode        uint32     `json:"mode"`
-	Permissions string     `json:"permissions"`
+	Size        *uint64    `json:"size,omitempty"` // of files
+	Mode        uint32     `json:"mode"`           // decimal
+	Permissions string     `json:"permissions"`    // as `ls -l`
 	ModTime     time.Time  `json:"mtime"`
 	ChangeTime  time.Time  `json:"ctime"`
 	AccessTime  *time.Time `json:"atime,omitempty"`
 	BirthTime   *time.Time `json:"btime,omitempty"`
 	Inode       uint64     `json:"inode,omitempty"`
 	Links       uint64     `json:"links,omitempty"`
-	Device      *uint64    `json:"device,omitempty"`
-	Target      string     `json:"linktarget,omitempty"`
+	Device      *uint64    `json:"device,omitempty"`     // devices: major << 32 + minor
+	Target      string     `json:"linktarget,omitempty"` // of a symbolic link
 	TargetRaw   []byte     `json:"linktarget_raw,omitempty"`
-	Outcome     string     `json:"outcome,omitempty"` // unless "static"
+	// `retried` (changed, then consistent), `dynamic` (stored although it changed), `skipped` (changed each time, no
+	// content), `unreadable` (no content)
+	Outcome string `json:"outcome,omitempty"`
+}
+
+// Reread follows the summary of a backup that read unchanged files again.
+type Reread struct {
+	Type       string   `json:"message_type"` // "reread"
+	Files      uint64   `json:"files"`        // reread
+	Bytes      uint64   `json:"bytes"`
+	Seconds    float64  `json:"seconds"`                      // not part of `total_duration`
+	Unreadable []string `json:"unreadable"`                   // lists: errors
+	Differing  []Path   `json:"differing"`                    // files with other content but the same change time
+	Old        string   `json:"old_snapshot,omitempty"`       // compared with, if files differ
+	Protected  string   `json:"protected_snapshot,omitempty"` // keeps the old content until removed by ID
 }
 
 // Change is a line of `diff`.
 type Change struct {
-	Type     string `json:"message_type"` // "change"
-	Modifier string `json:"modifier"`     // "+", "-", "T", or of "MU?" what holds
+	Type string `json:"message_type"` // "change"
+	// `+` added, `-` removed, `T` type; or of `M` content, `U` metadata, `?` content at equal size and times
+	Modifier string `json:"modifier"`
 	Path
+}
+
+// Would is what a dry run of a restore would do with one object.
+type Would struct {
+	Type string `json:"message_type"` // "would"
+	// `restore`, `replace`, `update` (metadata only), `leave` or `delete`
+	Action string `json:"action"`
+	Path
+	Reason string `json:"reason"` // text
 }
 
 // DiffStatistics ends a `diff`.
 type DiffStatistics struct {
-	Type         string   `json:"message_type"` // "statistics"
-	Source       string   `json:"source_snapshot"`
-	Target       string   `json:"target_snapshot"`
-	ChangedFiles uint64   `json:"changed_files"`
-	Added        DiffSide `json:"added"`
-	Removed      DiffSide `json:"removed"`
+	Type         string `json:"message_type"` // "statistics"
+	Source       string `json:"source_snapshot"`
+	Target       string `json:"target_snapshot"`
+	ChangedFiles uint64 `json:"changed_files"` // in both with different content
+	// objects with `files`, `dirs`, `others` and `bytes`: chunks and trees that only one side needs, each counted once
+	// (after deduplication), before compression
+	Added   DiffSide `json:"added"`
+	Removed DiffSide `json:"removed"`
 }
 
 // DiffSide is what one of two snapshots has more than the other.
@@ -118,57 +146,73 @@ type DiffSide struct {
 
 // Statistics is what `stats` prints.
 type Statistics struct {
-	Type         string  `json:"message_type"` // "stats"
-	Snapshots    uint64  `json:"snapshots_count"`
-	FileCount    uint64  `json:"total_file_count"`
+	Type string `json:"message_type"` // "stats"
+	// what was counted: `restore-size`, `files-by-contents`, `raw-data` or `repository`
+	Mode      string `json:"mode"`
+	Snapshots uint64 `json:"snapshots_count"`
+	FileCount uint64 `json:"total_file_count"` // objects, per snapshot
+	// by mode: file sizes as restored; file sizes with equal files counted once; chunks after deduplication, before
+	// compression (the last two modes)
 	RestoreSize  uint64  `json:"total_size"`
-	BlobCount    uint64  `json:"total_blob_count"`
-	Uncompressed uint64  `json:"total_uncompressed_size"`
-	Stored       uint64  `json:"total_stored_size"`
-	Ratio        float64 `json:"compression_ratio,omitempty"`
-	Packs        uint64  `json:"pack_count"`
+	BlobCount    uint64  `json:"total_blob_count"`            // different blobs
+	Uncompressed uint64  `json:"total_uncompressed_size"`     // before compression
+	Stored       uint64  `json:"total_stored_size"`           // as stored
+	Ratio        float64 `json:"compression_ratio,omitempty"` // uncompressed / stored
+	Packs        uint64  `json:"pack_count"`                  // packs, with the mode `repository`
 }
 
 // Key is a line of `key list`.
 type Key struct {
 	Type    string    `json:"message_type"` // "key"
 	ID      string    `json:"id"`
-	Current bool      `json:"current"`
-	Method  string    `json:"method"` // "passphrase", "keyfile", "recovery"
-	Label   string    `json:"label"`
-	Created time.Time `json:"created"`
+	Current bool      `json:"current"` // true if it opened the repository
+	Method  string    `json:"method"`  // `passphrase`, `keyfile` or `recovery`
+	Label   string    `json:"label"`   // `user@host`
+	Created time.Time `json:"created"` // time
 }
 
 // Rule is a line of `rules list`, and what `rules explain` prints for a path.
 type Rule struct {
-	Type     string `json:"message_type"` // "rule", "decision"
-	Path     *Path  `json:"subject,omitempty"`
-	Excluded *bool  `json:"excluded,omitempty"`
-	Rule     string `json:"rule"`
-	Source   string `json:"source"`
+	Type     string `json:"message_type"`       // "rule", "decision"
+	Path     *Path  `json:"subject,omitempty"`  // `decision`: object with the path
+	Excluded *bool  `json:"excluded,omitempty"` // boolean
+	Rule     string `json:"rule"`               // text, empty if no rule decides (included)
+	Source   string `json:"source"`             // option, or file and line
 }
 
 // Option is a line of `options`.
 type Option struct {
 	Type   string `json:"message_type"` // "option"
 	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Source string `json:"source"`
+	Value  string `json:"value"`  // in effect
+	Source string `json:"source"` // `default`, environment, file and line, or flag
 }
 
 // Initialized is what `init` prints.
 type Initialized struct {
-	Type       string `json:"message_type"` // "initialized"
-	ID         string `json:"id"`
-	Repository string `json:"repository"`
-	Recovery   string `json:"recovery_key,omitempty"`
+	Type       string `json:"message_type"`           // "initialized"
+	ID         string `json:"id"`                     // 32 digits
+	Repository string `json:"repository"`             // location
+	Recovery   string `json:"recovery_key,omitempty"` // shown only here
 }
 
 // Version is what `version` prints.
 type Version struct {
-	Type      string `json:"message_type"` // "version"
-	Version   string `json:"version"`
-	GoVersion string `json:"go_version"`
-	GoOS      string `json:"go_os"`
-	GoArch    string `json:"go_arch"`
+	Type          string     `json:"message_type"` // "version"
+	Version       string     `json:"version"`
+	GoVersion     string     `json:"go_version"`
+	GoOS          string     `json:"go_os"`
+	GoArch        string     `json:"go_arch"`
+	Commit        string     `json:"commit,omitempty"`   // full hash
+	Date          *time.Time `json:"date,omitempty"`     // of the commit
+	Modified      bool       `json:"modified,omitempty"` // true if the source differs from it
+	FormatVersion int        `json:"format_version"`     // newest repository format
+}
+
+// Manual is what `man install` prints.
+type Manual struct {
+	Type      string `json:"message_type"` // "manual"
+	Directory string `json:"directory"`    // where the man pages are
+	Pages     int    `json:"pages"`        // their number
+	InPath    bool   `json:"in_path"`      // false if `man` does not search the folder
 }

@@ -1,6 +1,5 @@
-// Package human formats numbers, durations and paths for people: the one place where it is decided how they look.
-// Sizes and speeds are in binary units with two decimals; only Megabytes, for log lines in Time Machine's form, is
-// decimal. It knows formats and nothing of what is formatted.
+// Package human formats numbers, durations and paths. Sizes and speeds are in binary units with two decimals; only
+// Megabytes, for log lines in the format of Time Machine, is decimal.
 package human
 
 import (
@@ -58,8 +57,7 @@ func About(d time.Duration) string {
 	}
 }
 
-// Span formats a time that was measured or estimated and that nobody adds up, to two or three digits: "0.4 s", "37 s",
-// "12 min 05 s", "3 h 20 min".
+// Span formats a measured or estimated time with two or three digits: "0.4 s", "37 s", "12 min 05 s", "3 h 20 min".
 func Span(d time.Duration) string {
 	d = max(0, d)
 	s := int64(d.Round(time.Second) / time.Second)
@@ -162,6 +160,14 @@ func Percentages(shares []float64) []string {
 // Percent formats the part of a whole, 0 to 1, rounded down to a tenth: "100.0 %" is said when all is done and not
 // before.
 func Percent(ratio float64) string { return fmt.Sprintf("%.1f %%", math.Floor(ratio*1000)/10) }
+
+// Share formats the part of a whole, 0 to 1, as a whole percentage; "less than 1 %" of what is more than nothing.
+func Share(ratio float64) string {
+	if ratio > 0 && ratio < 0.01 {
+		return "less than 1 %"
+	}
+	return fmt.Sprintf("%.0f %%", ratio*100)
+}
 
 // Plural formats a number of things: "1 failure", "2,000 failures".
 func Plural(n uint64, noun string) string {

@@ -15,8 +15,23 @@ func Printable(path string) string {
 	return escape(path, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// Harmless returns text of several lines in which nothing is left that a terminal would obey. What is escaped already, as by
-// Printable, stays as it is, so it is for sentences that quote what somebody typed.
+// Device names a device with its medium, "vda (ssd)", the same everywhere. An empty name is that of a device that could not
+// be found out.
+func Device(name, medium string) string {
+	if name == "" {
+		name = "unknown device"
+	}
+	switch medium {
+	case "":
+		return Printable(name)
+	case "unknown":
+		medium = "medium unknown"
+	}
+	return Printable(name) + " (" + Printable(medium) + ")"
+}
+
+// Harmless returns text of several lines without control sequences for a terminal. Text that Printable escaped stays as
+// it is.
 func Harmless(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {

@@ -30,7 +30,7 @@ func TestEveryLineIsExplained(t *testing.T) {
 		require.True(t, explained(report.Stage(s).String()), report.Stage(s).String())
 	}
 	for _, r := range gateRows(&report.Gate{
-		Asleep: report.TierTimes{1, 1, 1, 1}, Held: 1, Engaged: 1, Charged: 1, Windows: [report.Tiers]uint64{1, 1, 1, 1},
+		Held: 1, Engaged: 1, Charged: 1, Windows: [report.Tiers]uint64{1, 1, 1, 1},
 	}) {
 		label := tier.ReplaceAllString(r.label, "tier ")
 		require.Regexp(t, `(?m)^\| `+label+`[03]? \|`, string(text))

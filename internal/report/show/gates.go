@@ -10,24 +10,33 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// WaitingForOthers says why the job is slow at this moment, one line for each device on which it gives way: "waiting for
-// others on sda (fio 1234): 37 s asleep at tier 3".
-func WaitingForOthers(t *report.Totals) []string {
+// yieldingNow returns a line for each device on which the job yields now: to whom, and how fast it goes meanwhile. A
+// further line names the command that makes it faster.
+func yieldingNow(t *report.Totals, s report.Speeds, width int) []string {
 	var lines []string
 	for i := range t.Gates {
-		if g := &t.Gates[i]; g.State != report.FullSpeed {
-			lines = append(lines, fmt.Sprintf("waiting for %s: %s", g.Others(), g.Asleep))
+		g := &t.Gates[i]
+		if g.State == report.FullSpeed || i >= len(s.Stalled) {
+			continue
 		}
+		parts := []string{"yielding to " + g.WhomNow()}
+		if s.Stalled[i] > 0 {
+			parts = append(parts, "asleep "+human.Share(s.Stalled[i]))
+		}
+		lines = append(lines, fit(width, append(parts, human.Speed(s.Bytes)+" meanwhile")))
+	}
+	if len(lines) > 0 && t.PID != 0 {
+		lines = append(lines, fmt.Sprintf("  to go faster now: tidemark tier set important --pid %d", t.PID))
 	}
 	return lines
 }
 
-// waited is the same of a time that is over.
-func waited(gates []report.Gate) string {
+// yielded is the same of a time that is over.
+func yielded(gates []report.Gate, over time.Duration) string {
 	var text string
 	for i := range gates {
-		if g := &gates[i]; g.Asleep.Sum() > 0 {
-			text += fmt.Sprintf("; waited for %s: %s", g.Others(), g.Asleep)
+		if g := &gates[i]; g.Held > 0 && over > 0 {
+			text += fmt.Sprintf("; asleep %s, yielding to %s", human.Share(min(1, g.Held.Seconds()/over.Seconds())), g.WhomNow())
 		}
 	}
 	return text
@@ -60,20 +69,18 @@ func gateRows(g *report.Gate) []gateRow {
 			rows = append(rows, r)
 		}
 	}
-	for tier := report.Tiers - 1; tier >= 0; tier-- {
-		add(gateRow{label: fmt.Sprintf("asleep at tier %d", tier), time: g.Asleep[tier]})
-	}
-	add(gateRow{label: "standing still", time: g.Held, share: true})
+	add(gateRow{label: "asleep", time: g.Held, share: true})
 	add(gateRow{label: "windows open", time: g.Engaged, share: true})
 	for tier, n := range g.Windows {
 		add(gateRow{label: fmt.Sprintf("windows opened by tier %d", tier), count: n})
 	}
 	add(gateRow{label: "operations at the device", count: g.Charged})
+	add(gateRow{label: "device time in windows", time: g.Turns, share: true})
 	return rows
 }
 
-// writeGates writes, for each device on which somebody was given way or about which there is something to know, what
-// happened there, and what the job would have taken without. It writes nothing if there is no such device.
+// writeGates writes, for each device on which the job yielded or that has notes, what happened there, and how long the
+// job would have taken without yielding.
 func writeGates(b *strings.Builder, t *report.Totals) {
 	gave := t.GaveWay()
 	if policy := t.Policy(); gave && policy != "" {
@@ -85,19 +92,23 @@ func writeGates(b *strings.Builder, t *report.Totals) {
 		}
 	}
 	if without, ok := t.Without(); ok && without < t.Elapsed {
-		fmt.Fprintf(b, "\nWithout giving way the job would have taken about %s instead of %s.\n", human.Span(without),
+		fmt.Fprintf(b, "\nWithout yielding the job would have taken about %s instead of %s.\n", human.Span(without),
 			human.Span(t.Elapsed))
 	}
 }
 
 func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
 	if !g.GaveWay() {
-		fmt.Fprintf(b, "\nGiving way to others on %s: never.\n", g.Title())
+		fmt.Fprintf(b, "\nYielding on %s: never.\n", g.Title())
 	} else {
-		fmt.Fprintf(b, "\nGiving way to others on %s:\n", g.Title())
+		fmt.Fprintf(b, "\nYielding on %s:\n", g.Title())
 		for _, r := range gateRows(g) {
 			b.WriteString(r.text(elapsed) + "\n")
 		}
+	}
+	if g.Turns > 0 {
+		fmt.Fprintf(b, "  Others used it %.0f %% of the time. This job slowed them by at most %.1f %%; yielding cost it %s.\n",
+			100*min(1, g.Engaged.Seconds()/max(elapsed.Seconds(), 1e-9)), 100*g.Slowed(), human.Span(g.Held))
 	}
 	for _, c := range g.Blamed {
 		fmt.Fprintf(b, "  %-30s %14s  %s\n", "used by", human.Size(c.Bytes), process(c))
@@ -107,7 +118,7 @@ func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
 	}
 }
 
-// process is a culprit's name and number.
+// process returns the name and the number of a process.
 func process(c report.Culprit) string {
 	if c.PID == 0 {
 		return human.Printable(c.Name)
@@ -115,8 +126,8 @@ func process(c report.Culprit) string {
 	return fmt.Sprintf("%s (%d)", human.Printable(c.Name), c.PID)
 }
 
-// WriteUndisturbed writes what the session report leaves out of gates at which nobody slept, for those who want to know:
-// one line that says so if it is true of all, and what windows were open all the same. Nothing if nothing is gated.
+// WriteUndisturbed writes, for --verbose, what the session report omits of gates at which the job did not sleep: one
+// line that lists them, and the windows that were open.
 func WriteUndisturbed(w io.Writer, t *report.Totals) error {
 	var b strings.Builder
 	if policy := t.Policy(); len(t.Gates) > 0 && !t.GaveWay() {
@@ -127,14 +138,14 @@ func WriteUndisturbed(w io.Writer, t *report.Totals) error {
 		for i := range t.Gates {
 			names = append(names, t.Gates[i].Title())
 		}
-		fmt.Fprintf(&b, "Nobody had to be given way on %s.\n", strings.Join(names, ", "))
+		fmt.Fprintf(&b, "The job never yielded on %s.\n", strings.Join(names, ", "))
 	}
 	for i := range t.Gates {
 		g := &t.Gates[i]
 		if g.GaveWay() || g.Engaged == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "Others used %s, and nobody had to sleep:\n", g.Title())
+		fmt.Fprintf(&b, "Others used %s, and the job did not sleep:\n", g.Title())
 		for _, r := range gateRows(g) {
 			b.WriteString(r.text(t.Elapsed) + "\n")
 		}

@@ -32,14 +32,12 @@ func gated() *report.Totals {
 }
 
 const gatedReport = `
-Bottleneck: giving way to others on sda (fio 1234 and 1 more). The job stood still for 76 % of the elapsed time.
+Bottleneck: yielding to fio 1234 and 1 more on sda (ssd). The job was stalled for 76 % of the elapsed time.
 
 I/O policy: throttle, then important after 32 s.
 
-Giving way to others on sda (ssd):
-  asleep at tier 3                        74.00 s
-  asleep at tier 2                         0.50 s
-  standing still                          37.00 s   75.5 %
+Yielding on sda (ssd):
+  asleep                                  37.00 s   75.5 %
   windows open                            24.50 s   50.0 %
   windows opened by tier 0                  124
   windows opened by tier 2                    1
@@ -47,13 +45,13 @@ Giving way to others on sda (ssd):
   used by                             12.00 MiB  fio (1234)
   used by                                 512 B  a\x0ab (7)
 
-Giving way to others on fuse.x: never.
+Yielding on fuse.x: never.
   The device behind fuse.x cannot be told.
 
-Without giving way the job would have taken about 12 s instead of 49 s.
+Without yielding the job would have taken about 12 s instead of 49 s.
 `
 
-func TestSessionReportTellsOfGates(t *testing.T) {
+func TestSessionReportIncludesGates(t *testing.T) {
 	for _, job := range []report.Job{report.Backup, report.Restore, report.Check} {
 		totals := gated()
 		totals.Job = job
@@ -67,14 +65,14 @@ func TestSessionReportTellsOfGates(t *testing.T) {
 	}
 }
 
-// A job that slept for nearly all of its time: what is left says nothing.
+// A job that slept for nearly all of its time: the rest is no basis for an estimate.
 func TestNoEstimateOfNothing(t *testing.T) {
 	totals := gated()
 	totals.Gates[0].Held = totals.Elapsed - time.Second
 	var b strings.Builder
 	require.NoError(t, WriteSession(&b, totals))
-	require.Contains(t, b.String(), "The job stood still for 98 % of the elapsed time")
-	require.NotContains(t, b.String(), "Without giving way")
+	require.Contains(t, b.String(), "The job was stalled for 98 % of the elapsed time")
+	require.NotContains(t, b.String(), "Without yielding")
 }
 
 func TestUndisturbed(t *testing.T) {
@@ -83,11 +81,11 @@ func TestUndisturbed(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteSession(&b, totals))
 	require.NotContains(t, b.String(), "policy")
-	require.NotContains(t, b.String(), "iving way")
+	require.NotContains(t, b.String(), "ielding")
 
 	b.Reset()
 	require.NoError(t, WriteUndisturbed(&b, totals))
-	require.Equal(t, "I/O policy: throttle, then important after 32 s. Nobody had to be given way on sda (ssd), sdb.\n",
+	require.Equal(t, "I/O policy: throttle, then important after 32 s. The job never yielded on sda (ssd), sdb.\n",
 		b.String())
 	totals.Gates[1].Engaged = 4900 * time.Millisecond
 	b.Reset()
@@ -95,8 +93,8 @@ func TestUndisturbed(t *testing.T) {
 	require.NotContains(t, b.String(), "windows", "nobody slept")
 	b.Reset()
 	require.NoError(t, WriteUndisturbed(&b, totals))
-	require.Equal(t, `I/O policy: throttle, then important after 32 s. Nobody had to be given way on sda (ssd), sdb.
-Others used sdb, and nobody had to sleep:
+	require.Equal(t, `I/O policy: throttle, then important after 32 s. The job never yielded on sda (ssd), sdb.
+Others used sdb, and the job did not sleep:
   windows open                             4.90 s   10.0 %
   windows opened by tier 0                    4
 `, b.String())
@@ -108,7 +106,7 @@ Others used sdb, and nobody had to sleep:
 	totals.Policies = nil
 	b.Reset()
 	require.NoError(t, WriteUndisturbed(&b, totals))
-	require.Equal(t, "Nobody had to be given way on sda (ssd), sdb.\n", b.String())
+	require.Equal(t, "The job never yielded on sda (ssd), sdb.\n", b.String())
 	f, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
@@ -119,24 +117,38 @@ Others used sdb, and nobody had to sleep:
 	require.Empty(t, b.String())
 }
 
-func TestViewTellsWhyItIsSlowNow(t *testing.T) {
+func TestViewReportsWhyItIsSlowNow(t *testing.T) {
 	totals := gated()
-	lines := viewLines(totals, report.Speeds{Left: -1, WaitingFor: "reading"}, []string{"/x"}, 100, 30)
+	totals.PID = 4321
+	now := report.Speeds{Left: -1, Limit: report.Reading, Bytes: 4 << 20, Stalled: []float64{0.62, 0, 0}}
+	lines := viewLines(totals, now, []string{"/x"}, 100, 30)
 	require.Equal(t, []string{
-		"waiting mostly for: reading", "waiting for others on sda (fio 1234 and 1 more): 74 s asleep at tier 3, 0.5 s at tier 2",
+		"reading files; mostly waiting for the disk they are on",
+		"yielding to fio 1234 and 1 more on sda (ssd), asleep 62 %, 4.00 MiB/s meanwhile",
+		"  to go faster now: tidemark tier set important --pid 4321",
 		"  /x",
-	}, lines[4:])
+	}, texts(lines[4:]))
+	require.Equal(t, Yellow, lines[5].Style)
+	totals.PID = 0 // no socket
+	require.NotContains(t, strings.Join(texts(viewLines(totals, now, nil, 100, 30)), "\n"), "faster")
 	totals.Gates[0].State = report.FullSpeed
-	require.NotContains(t, strings.Join(viewLines(totals, report.Speeds{}, nil, 100, 30), "\n"), "others")
+	require.NotContains(t, strings.Join(texts(viewLines(totals, now, nil, 100, 30)), "\n"), "yielding")
 }
 
-// A line of the log is about the time since the line before: what was slept before that is not told again.
-func TestLogTellsWhatWasSleptSinceTheLastLine(t *testing.T) {
+// A transfer limit is named, with its rate, in place of the stage in which the workers wait for it.
+func TestViewNamesTheTransferLimit(t *testing.T) {
+	totals := &report.Totals{Limits: report.Limits{Upload: 1 << 20}}
+	lines := texts(viewLines(totals, report.Speeds{Left: -1, Limit: report.TransferLimit}, nil, 100, 30))
+	require.Contains(t, lines, "transferring data; limited to 1.00 MiB/s up")
+}
+
+// A line of the log covers the time since the line before: it does not repeat earlier sleep.
+func TestLogReportsSleepSinceTheLastLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, l := time.Now(), report.New(time.Now)
 		l.Phase(report.Scanning)
 		l.Gates(func() []report.Gate { // asleep for the first 90 s
-			return []report.Gate{{Device: "sda", Asleep: report.TierTimes{3: min(time.Since(start), 90*time.Second)}}}
+			return []report.Gate{{Device: "sda", Medium: "ssd", Held: min(time.Since(start), 90*time.Second)}}
 		})
 		var b strings.Builder
 		stop := Start(t.Context(), func(ctx context.Context) {
@@ -145,7 +157,7 @@ func TestLogTellsWhatWasSleptSinceTheLastLine(t *testing.T) {
 		time.Sleep(3*time.Minute + time.Second/2)
 		stop()
 		quiet := "0.00 MB/s, avg: 0.00 MB/s, 0.00 items/s, avg: 0.00 items/s"
-		require.Equal(t, quiet+"; waited for others on sda: 60 s asleep at tier 3\n"+
-			quiet+"; waited for others on sda: 30 s asleep at tier 3\n"+quiet+"\n", b.String())
+		require.Equal(t, quiet+"; asleep 100 %, yielding to other programs on sda (ssd)\n"+
+			quiet+"; asleep 50 %, yielding to other programs on sda (ssd)\n"+quiet+"\n", b.String())
 	})
 }

@@ -16,39 +16,40 @@ func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Durat
 	var m report.Meter
 	last := l.Snapshot()
 	due := last.Elapsed + every
-	repeat(ctx, min(every, time.Second), func() {
+	repeat(ctx, min(every, time.Second), nil, func() {
 		t := l.Snapshot()
 		s := m.Observe(&t)
 		if t.Elapsed < due {
 			return
 		}
-		r, _ := t.Stages.Minus(last.Stages).Bottleneck()
+		r := report.LimitedBy(t.Stages.Minus(last.Stages), t.Limited-last.Limited, t.Elapsed-last.Elapsed)
 		s.WaitingFor = ""
 		if r != report.Nothing {
 			s.WaitingFor = r.String() // over the whole interval, not over the last seconds
 		}
-		since := report.GatesSince(t.Gates, last.Gates)
+		since, over := report.GatesSince(t.Gates, last.Gates), t.Elapsed-last.Elapsed
 		last, due = t, t.Elapsed+every
 		t.Gates = since
-		fmt.Fprintf(w, "%s%s\n", prefix(), LogLine(&t, s))
+		fmt.Fprintf(w, "%s%s\n", prefix(), LogLine(&t, s, over))
 	})
 }
 
-// LogLine is one line of progress: Time Machine's four figures in its form and units, then what it leaves out. Where the
-// job slept for others is told of the time that t.Gates are about.
+// LogLine returns one line of progress: Time Machine's four figures in its format and units, then progress and
+// bottleneck. Yielding is reported for the time over which t.Gates were observed.
 //
-//	72.32 MB/s, avg: 17.91 MB/s, 323.87 items/s, avg: 367.99 items/s; 41.2 % done, about 12 min left; waiting mostly
-//	for: reading
-func LogLine(t *report.Totals, s report.Speeds) string {
+//	72.32 MB/s, avg: 17.91 MB/s, 323.87 items/s, avg: 367.99 items/s; 41.2 % done, about 12 min left; waiting
+//
+// mostly for: reading
+func LogLine(t *report.Totals, s report.Speeds, over time.Duration) string {
 	line := fmt.Sprintf("%s, avg: %s, %s, avg: %s", human.Megabytes(s.Bytes), human.Megabytes(s.BytesAverage),
 		human.Items(s.Items), human.Items(s.ItemsAverage))
 	if !t.Counts() {
 		line = human.Clocked(t.Elapsed) + " elapsed"
 	}
-	if p := t.Progress(); p.Known {
-		line += "; " + human.Percent(p.Ratio()) + " done"
+	if p := t.Progress(); p.Known || p.Growing {
+		line += "; " + done(p)
 		if s.Left >= 0 {
-			line += ", about " + human.About(s.Left) + " left"
+			line += ", " + left(p, s)
 		}
 	}
 	if t.Phase != report.Scanning && t.Phase != report.Restoring && t.Phase != report.Checking {
@@ -60,5 +61,5 @@ func LogLine(t *report.Totals, s report.Speeds) string {
 	if s.WaitingFor != "" {
 		line += "; waiting mostly for: " + s.WaitingFor
 	}
-	return line + waited(t.Gates)
+	return line + yielded(t.Gates, over)
 }

@@ -16,8 +16,11 @@ import (
 
 // ANSI sequences: all that the progress view needs.
 const (
+	eraseLine  = "\x1b[K"
 	eraseBelow = "\x1b[J"
 	cursorUp   = "\x1b[%dA"
+	noWrap     = "\x1b[?7l"
+	wrap       = "\x1b[?7h"
 )
 
 // Printer shares a terminal between messages, which scroll, and a block of lines beneath them that changes in place.
@@ -26,14 +29,21 @@ type Printer struct {
 	mu     sync.Mutex
 	out    io.Writer
 	size   func() (width, height int)
-	shown  []string // the block on the screen
-	inLine bool     // without a block: the cursor stands behind a message that did not end its line
-	broken error    // of the first failed write to out; nothing is drawn after it
+	colors bool
+	shown  []Line // the block on the screen
+	inLine bool   // without a block: the cursor stands behind a message that did not end its line
+	broken error  // of the first failed write to out; nothing is drawn after it
 }
 
-// NewPrinter shares the terminal that out writes to. size tells its present width and height in characters.
-func NewPrinter(out io.Writer, size func() (width, height int)) *Printer {
-	return &Printer{out: out, size: size}
+// Line is a line of the block: printable text, and how it looks.
+type Line struct {
+	Text  string
+	Style Style
+}
+
+// NewPrinter shares the terminal that out writes to. size returns its present width and height in characters.
+func NewPrinter(out io.Writer, size func() (width, height int), colors bool) *Printer {
+	return &Printer{out: out, size: size, colors: colors}
 }
 
 // TerminalSize returns a function for NewPrinter that asks the terminal f each time; 80 by 24 if it does not know.
@@ -84,7 +94,7 @@ func (p *Printer) writeTo(w io.Writer, b []byte) (int, error) {
 
 // Show replaces the block. Lines are cut to the terminal's width, and as many as its height allows are shown. They must
 // be printable: see Printable.
-func (p *Printer) Show(lines []string) {
+func (p *Printer) Show(lines []Line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.put(p.erase() + p.draw(lines)) // one write, so that nothing flickers
@@ -93,39 +103,43 @@ func (p *Printer) Show(lines []string) {
 // Clear takes the block away.
 func (p *Printer) Clear() { p.Show(nil) }
 
-// erase returns what takes the block off the screen and leaves the cursor at the start of its first line.
+// erase returns what takes the block off the screen. The cursor is and stays at the start of its first line: a terminal that
+// becomes narrower wraps lines below it. The first line is erased by itself, because tmux moves what is erased together with
+// the first line of the screen to the scrollback.
 func (p *Printer) erase() string {
 	if len(p.shown) == 0 {
 		return ""
 	}
-	width, _ := p.size()
-	rows := 0
-	for _, line := range p.shown {
-		// A terminal that has become narrower since has wrapped the line.
-		rows += max(1, (human.Columns(line)+width-1)/max(1, width))
-	}
 	p.shown = nil
-	up := ""
-	if rows > 1 {
-		up = fmt.Sprintf(cursorUp, rows-1)
-	}
-	return "\r" + up + eraseBelow
+	return "\r" + eraseLine + "\r\n" + eraseBelow + fmt.Sprintf(cursorUp, 1)
 }
 
-// draw returns what puts lines on the screen, the cursor staying at the end of the last.
-func (p *Printer) draw(lines []string) string {
+// draw returns what puts lines on the screen and moves the cursor to the start of the first. Lines do not wrap, even if the
+// terminal became narrower a moment ago.
+func (p *Printer) draw(lines []Line) string {
 	width, height := p.size()
 	lines = lines[:min(len(lines), max(1, height-1))]
-	cut := make([]string, len(lines))
+	cut, painted := make([]Line, len(lines)), make([]string, len(lines))
 	for i, line := range lines {
-		cut[i] = human.CutEnd(line, max(1, width-1)) // one less: the last column makes some terminals wrap
+		cut[i] = Line{human.CutEnd(line.Text, max(1, width-1)), line.Style} // one less: the last column makes some terminals wrap
+		painted[i] = cut[i].Text
+		if p.colors {
+			painted[i] = line.Style.paint(cut[i].Text)
+		}
 	}
 	p.shown = cut
 	start := ""
 	if p.inLine && len(cut) > 0 {
 		start, p.inLine = "\r\n", false
 	}
-	return start + strings.Join(cut, "\r\n")
+	if len(cut) == 0 {
+		return ""
+	}
+	end := "\r"
+	if len(cut) > 1 {
+		end += fmt.Sprintf(cursorUp, len(cut)-1)
+	}
+	return start + noWrap + strings.Join(painted, "\r\n") + wrap + end
 }
 
 func (p *Printer) put(s string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// WriteSession writes the report of a finished job: TSM's lines with TSM's labels, then ours, where the time went,
-// what held the job up, and where it gave way to others.
+// WriteSession writes the report of a finished job: TSM's lines with TSM's labels, then further lines, where the time
+// went, the bottleneck, and how the job yielded.
 func WriteSession(w io.Writer, t *report.Totals) error {
 	var b strings.Builder
 	writeRows(&b, sessionRows(t))
@@ -37,7 +37,7 @@ func sessionRows(t *report.Totals) []row {
 		return append(restoreRows(t), transferRows(t)...)
 	case report.Check:
 		return append(checkRows(t), transferRows(t)...)
-	case report.Prune:
+	case report.Prune, report.Copy:
 		return append([]row{amount("Bytes added to the repository", t.Bytes.Stored)}, transferRows(t)...)
 	}
 	return append(backupRows(t), ownRows(t)...)
@@ -93,13 +93,19 @@ func backupRows(t *report.Totals) []row {
 // transferRows are the lines about the wire and the clock, which all jobs have.
 func transferRows(t *report.Totals) []row {
 	d := t.Derive()
-	return []row{
+	rows := []row{
 		amount("Total number of bytes transferred", d.Moved),
 		seconds("Data transfer time", d.TransferTime),
 		velocity("Network data transfer rate", d.Moved, d.TransferTime),
 		velocity("Aggregate data transfer rate", d.Moved, t.Elapsed),
-		{"Elapsed processing time", human.Clocked(t.Elapsed), ""},
 	}
+	if n := t.Limits.Upload; n > 0 {
+		rows = append(rows, velocity("Limit of the upload rate", uint64(n), time.Second))
+	}
+	if n := t.Limits.Download; n > 0 {
+		rows = append(rows, velocity("Limit of the download rate", uint64(n), time.Second))
+	}
+	return append(rows, row{"Elapsed processing time", human.Clocked(t.Elapsed), ""})
 }
 
 // ownRows are lines of a backup that TSM does not have.
@@ -135,7 +141,7 @@ func restoreRows(t *report.Totals) []row {
 		count("Total number of objects deleted", o.Deleted),
 		count("Total number of objects failed", o.Failed),
 		count("Total number of remarks", t.Notes),
-		amount("Total number of bytes restored", t.Bytes.Restored),
+		amount("Total number of bytes restored", t.Bytes.Written),
 	}
 }
 
@@ -184,7 +190,7 @@ func writeTimes(b *strings.Builder, t *report.Totals) {
 	})
 }
 
-// shownTime is the least time that has a line even if its part is 0.0 %: what reads "0.00 s 0.0 %" says nothing.
+// shownTime is the minimum time of a line whose share is 0.0 %: "0.00 s 0.0 %" says nothing.
 const shownTime = 5 * time.Millisecond
 
 func writeTable(b *strings.Builder, title string, total time.Duration, n int, at func(int) (string, time.Duration)) {
@@ -205,12 +211,12 @@ func writeTable(b *strings.Builder, title string, total time.Duration, n int, at
 	fmt.Fprintf(b, "  %-30s %14s s %6s %%\n", "total", human.Grouped(total.Seconds()), "100.0")
 }
 
-// Bottleneck says in a sentence what held the job up most; it is empty if no worker ever had anything to do. Idle time
-// is left out of the part it tells. A job that slept for most of the time was held up by those that it gave way to,
-// whatever stage its workers slept in.
+// Bottleneck names the bottleneck of the job in a sentence, empty if no worker had work. Its share excludes idle time.
+// A job that slept for most of the time was limited by the processes it yielded to, whatever stage its workers slept
+// in.
 func Bottleneck(t *report.Totals) string {
 	if g, share := t.StoodStill(); g != nil {
-		return fmt.Sprintf("Bottleneck: giving way to %s. The job stood still for %.0f %% of the elapsed time.", g.Others(), share*100)
+		return fmt.Sprintf("Bottleneck: yielding to %s. The job was stalled for %.0f %% of the elapsed time.", g.Whom(), share*100)
 	}
 	r, share := t.Stages.Bottleneck()
 	var what, hint string
@@ -228,6 +234,9 @@ func Bottleneck(t *report.Totals) string {
 		}
 	case report.Repository:
 		what = "the repository"
+		if t.Limits != (report.Limits{}) {
+			what += ", whose transfer rate is limited"
+		}
 	case report.Writing:
 		what = "writing to the target"
 	case report.Memory:

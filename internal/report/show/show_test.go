@@ -74,7 +74,7 @@ func TestSessionReportOfNothing(t *testing.T) {
 
 func TestSessionReportOfRestoreAndCheck(t *testing.T) {
 	restore := &report.Totals{Job: report.Restore, Elapsed: 100 * time.Second, Notes: 3}
-	restore.Objects.Restored, restore.Objects.Kept, restore.Bytes.Restored = 1000, 20, 2000<<20
+	restore.Objects.Restored, restore.Objects.Kept, restore.Bytes.Written = 1000, 20, 2000<<20
 	restore.Bytes.Fetched = 1000 << 20
 	restore.Stages[report.Fetch] = 200 * time.Second
 	restore.Stages[report.Write] = 600 * time.Second
@@ -140,14 +140,14 @@ func TestLogLine(t *testing.T) {
 		Bytes: 72.32e6, BytesAverage: 17.91e6, Items: 323.87, ItemsAverage: 367.99, Left: 12 * time.Minute,
 		WaitingFor: "reading",
 	}
-	require.Equal(t, "72.32 MB/s, avg: 17.91 MB/s, 323.87 items/s, avg: 367.99 items/s; 41.2 % done, about 12 min left; "+
-		"waiting mostly for: reading", LogLine(totals, s))
+	require.Equal(t, "72.32 MB/s, avg: 17.91 MB/s, 323.87 items/s, avg: 367.99 items/s; ~41.2 % done, about 12 min left; "+
+		"waiting mostly for: reading", LogLine(totals, s, 0))
 	totals.Expected, totals.Failures, totals.Phase = report.Expected{}, 1, report.Uploading
 	require.Equal(t, "72.32 MB/s, avg: 17.91 MB/s, 323.87 items/s, avg: 367.99 items/s; waiting for uploads; 1 failure; "+
 		"waiting mostly for: reading", LogLine(totals, report.Speeds{
 		Bytes: s.Bytes, BytesAverage: s.BytesAverage, Items: s.Items, ItemsAverage: s.ItemsAverage, Left: -1,
 		WaitingFor: "reading",
-	}))
+	}, 0))
 }
 
 func TestRunLogWritesEveryInterval(t *testing.T) {
@@ -179,8 +179,8 @@ func TestRunViewShowsAndClears(t *testing.T) {
 		l.Phase(report.Scanning)
 		l.Expect(2000, 2000)
 		s := &screen{t: t, width: 80}
-		p := NewPrinter(s, fixed(80, 24))
-		stop := Start(t.Context(), func(ctx context.Context) { RunView(ctx, l, p, ViewEvery) })
+		p := NewPrinter(s, fixed(80, 24), false)
+		stop := Start(t.Context(), func(ctx context.Context) { RunView(ctx, l, p, ViewEvery, nil) })
 		w := l.Worker("reader")
 		w.Enter(report.WaitStore)
 		w.Current(func() string { return "/home/user/" + strings.Repeat("long/", 30) + "name\n" })
@@ -189,11 +189,11 @@ func TestRunViewShowsAndClears(t *testing.T) {
 		l.Bytes.Inspected.Add(1000)
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, `backing up, 00:00:10, 50.0 % done, about 15 s left
-1,000 of about 2,000 items, 0.00 items/s now, 100.00 items/s on average
-1000 B of about 1.95 KiB, new 0 B, sent 0 B, 1 failure
+		require.Equal(t, `backing up, ~50.0 % done, about 15 s left, 00:00:10 elapsed
+1,000 of ~2,000 items, 0.00 items/s now, 100.00 items/s on average
+1000 B of ~1.95 KiB, new 0 B, sent 0 B, 1 failure
 read 0 B, 0 B/s now, 0 B/s on average
-waiting mostly for: the repository
+storing data; mostly waiting for the repository
   /home/user/long/long/lon…ong/long/long/long/long/long/long/long/long/name\x0a`, s.text())
 		stop()
 		require.Empty(t, s.text())
@@ -206,18 +206,25 @@ func TestViewFitsEveryTerminal(t *testing.T) {
 	totals.Phase, totals.Notes = report.Finishing, math.MaxUint64
 	totals.Gates = gated().Gates
 	speeds := report.Speeds{Bytes: 1e18, BytesAverage: 1e18, Items: 1e9, ItemsAverage: 1e9, Left: 400 * 24 * time.Hour,
-		WaitingFor: "the repository"}
+		WaitingFor: "the repository", Limit: report.Repository, Stalled: []float64{1, 0.5}}
 	paths := []string{strings.Repeat("日本", 300), "/b", "/c", "/d"}
 	for _, width := range []int{1, 2, 3, 7, 20, 40, 79, 80, 120, 200} {
 		for _, height := range []int{0, 1, 3, 30} {
 			lines := viewLines(totals, speeds, paths, width, height)
 			require.LessOrEqual(t, len(lines), max(1, height))
 			for _, line := range lines {
-				require.LessOrEqual(t, human.Columns(line), width, "%q", line)
+				require.LessOrEqual(t, human.Columns(line.Text), width, "%q", line)
 			}
 		}
 	}
 	require.Len(t, viewLines(totals, speeds, paths, 200, 30), 6+shownPaths)
+}
+
+func texts(lines []Line) (all []string) {
+	for _, line := range lines {
+		all = append(all, line.Text)
+	}
+	return all
 }
 
 func TestIsTerminal(t *testing.T) {
@@ -236,15 +243,15 @@ func TestViewOfAPrune(t *testing.T) {
 	totals.Step = report.StepTotals{Number: 4, Since: 80 * time.Second, Done: 2, Moved: 33 << 20,
 		Course: report.Course{Unit: "packs", Units: 30, Bytes: 330 << 20, Exact: true}}
 	require.Equal(t, []string{
-		"writing half-empty packs anew, 00:01:30, 10.0 % done",
+		"repacking half-empty packs, 10.0 % done, 00:01:30 elapsed",
 		"2 of 30 packs, 0.00 items/s now, 0.00 items/s on average",
 		"33.00 MiB of 330.00 MiB, fetched 200.00 MiB",
-		"written anew 33.00 MiB, 0 B/s now, 0 B/s on average",
-	}, viewLines(totals, report.Speeds{Left: -1}, nil, 79, 23))
-	require.Contains(t, LogLine(totals, report.Speeds{Left: -1}), "; 10.0 % done; writing half-empty packs anew")
+		"repacked 33.00 MiB, 0 B/s now, 0 B/s on average",
+	}, texts(viewLines(totals, report.Speeds{Left: -1}, nil, 79, 23)))
+	require.Contains(t, LogLine(totals, report.Speeds{Left: -1}, 0), "; 10.0 % done; repacking half-empty packs")
 
 	totals.Phase, totals.Step = report.Marking, report.StepTotals{}
-	require.Equal(t, []string{"marking what is to go, 00:01:30", "fetched 200.00 MiB"},
-		viewLines(totals, report.Speeds{Left: -1}, nil, 79, 23))
-	require.Equal(t, "00:01:30 elapsed; marking what is to go", LogLine(totals, report.Speeds{Left: -1}))
+	require.Equal(t, []string{"marking unneeded packs, 00:01:30 elapsed", "fetched 200.00 MiB"},
+		texts(viewLines(totals, report.Speeds{Left: -1}, nil, 79, 23)))
+	require.Equal(t, "00:01:30 elapsed; marking unneeded packs", LogLine(totals, report.Speeds{Left: -1}, 0))
 }

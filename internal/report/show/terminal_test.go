@@ -34,7 +34,7 @@ func (s *screen) Write(p []byte) (int, error) {
 		case '\x1b':
 			require.Equal(s.t, '[', text[i+1])
 			end := i + 2
-			for text[end] >= '0' && text[end] <= '9' {
+			for text[end] >= '0' && text[end] <= '9' || text[end] == '?' {
 				end++
 			}
 			switch text[end] {
@@ -44,8 +44,12 @@ func (s *screen) Write(p []byte) (int, error) {
 				require.LessOrEqual(s.t, n, s.row, "up beyond the top")
 				s.row -= n
 			case 'J':
+				require.False(s.t, s.row == 0 && s.col == 0, "tmux keeps a copy of the whole screen")
 				s.rows = s.rows[:s.row+1]
 				s.rows[s.row] = s.rows[s.row][:min(s.col, len(s.rows[s.row]))]
+			case 'K':
+				s.rows[s.row] = s.rows[s.row][:min(s.col, len(s.rows[s.row]))]
+			case 'm', 'l', 'h': // colours; whether lines wrap
 			default:
 				s.t.Fatalf("unknown sequence %q", string(text[i:end+1]))
 			}
@@ -70,21 +74,28 @@ func (s *screen) text() string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
 }
 
+func plainLines(texts ...string) (lines []Line) {
+	for _, text := range texts {
+		lines = append(lines, Line{Text: text})
+	}
+	return lines
+}
+
 func fixed(w, h int) func() (int, int) { return func() (int, int) { return w, h } }
 
 func TestPrinterKeepsBlockBeneathMessages(t *testing.T) {
 	s := &screen{t: t, width: 20}
-	p := NewPrinter(s, fixed(20, 10))
+	p := NewPrinter(s, fixed(20, 10), false)
 	fmt.Fprint(p, "unfinished")
-	p.Show([]string{"one", "two", "three"})
+	p.Show(plainLines("one", "two", "three"))
 	require.Equal(t, "unfinished\none\ntwo\nthree", s.text())
 	fmt.Fprintln(p, "message")
 	require.Equal(t, "unfinished\nmessage\none\ntwo\nthree", s.text())
-	p.Show([]string{"1"})
+	p.Show(plainLines("1"))
 	require.Equal(t, "unfinished\nmessage\n1", s.text())
 	fmt.Fprint(p.Through(s), "half")
 	require.Equal(t, "unfinished\nmessage\nhalf\n1", s.text())
-	p.Show([]string{"a line that is longer than the screen is wide"})
+	p.Show(plainLines("a line that is longer than the screen is wide"))
 	require.Equal(t, "unfinished\nmessage\nhalf\na line that is lon…", s.text())
 	p.Clear()
 	p.Clear()
@@ -97,7 +108,7 @@ func TestPrinterRandomly(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		s := &screen{t: t, width: 40}
-		p := NewPrinter(s, fixed(40, 6))
+		p := NewPrinter(s, fixed(40, 6), false)
 		var messages []string
 		var block []string
 		for i := range 100 {
@@ -113,33 +124,33 @@ func TestPrinterRandomly(t *testing.T) {
 				for j := range r.IntN(8) {
 					block = append(block, fmt.Sprintf("block %d.%d %s", i, j, strings.Repeat("x", r.IntN(20))))
 				}
-				p.Show(block)
+				p.Show(plainLines(block...))
 				block = block[:min(len(block), 5)]
 			default:
-				p.Show(block)
+				p.Show(plainLines(block...))
 			}
 			require.Equal(t, strings.Join(append(append([]string{}, messages...), block...), "\n"), s.text(), "seed %d", seed)
 		}
 	}
 }
 
-func TestPrinterErasesWrappedLines(t *testing.T) {
+// The cursor waits at the start of the block: what a narrower terminal wraps lies below it.
+func TestPrinterWaitsAtTheStartOfTheBlock(t *testing.T) {
 	var out strings.Builder
-	width := 40
-	p := NewPrinter(&out, func() (int, int) { return width, 10 })
-	p.Show([]string{strings.Repeat("a", 30), strings.Repeat("b", 5)})
+	p := NewPrinter(&out, fixed(40, 10), false)
+	p.Show(plainLines(strings.Repeat("a", 30), "b"))
+	require.True(t, strings.HasSuffix(out.String(), "b\x1b[?7h\r\x1b[1A"), out.String())
 	out.Reset()
-	width = 10 // the terminal has wrapped the first line into three
 	p.Clear()
-	require.Equal(t, "\r\x1b[3A\x1b[J", out.String())
+	require.Equal(t, "\r\x1b[K\r\n\x1b[J\x1b[1A", out.String())
 }
 
 func TestPrinterSurvivesABrokenTerminal(t *testing.T) {
 	r, w := io.Pipe()
 	require.NoError(t, r.Close())
-	p := NewPrinter(w, fixed(80, 24))
-	p.Show([]string{"x"})
-	p.Show([]string{"y"})
+	p := NewPrinter(w, fixed(80, 24), false)
+	p.Show(plainLines("x"))
+	p.Show(plainLines("y"))
 	_, err := fmt.Fprintln(p, "z")
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }

@@ -1,7 +1,5 @@
-// Package order arranges the chunks that a restore wants so that each frame is read and opened once, in the order in which
-// frames lie in the packs, and cuts them into runs that workers do side by side.
-//
-// It refuses to know where chunks go to, how they are read, and what is in them.
+// Package order sorts the chunks of a restore so that each frame is read and opened once, in the order of the packs,
+// and splits them into reads for several workers.
 package order
 
 import (
@@ -10,49 +8,49 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Piece is one chunk that is wanted in one place.
-type Piece[T any] struct {
-	ID  format.ID     // zero: nothing is read
-	At  hashcache.Loc // zero, at which no frame can be: not known
-	Len uint32        // bytes
-	Off uint64        // in the file, bytes
-	To  T             // whose chunk it is
+// Chunk is one chunk of one file.
+type Chunk[T any] struct {
+	ID  format.ID // zero: nothing to read
+	At  index.Loc // zero (not a valid frame): unknown
+	Len uint32
+	Off uint64 // in the file
+	To  T      // the caller's
 }
 
-// Inline reports whether nothing is read for p: what it stands for lies in the tree.
-func (p *Piece[T]) Inline() bool { return p.ID.IsZero() }
+// Inline reports whether p needs no read, since its content is in the tree.
+func (p *Chunk[T]) Inline() bool { return p.ID.IsZero() }
 
-// Run is what a worker does at once: neighbouring frames of one pack, or pieces for which nothing is read.
-type Run[T any] struct {
+// PackRead is the work of one worker: neighbouring frames of one pack, or inline chunks.
+type PackRead[T any] struct {
 	Pack   uint32
-	Spans  []repo.Span  // none: nothing is read
-	Pieces [][]Piece[T] // by span
+	Spans  []repo.Span  // none: inline chunks
+	Chunks [][]Chunk[T] // by span
 }
 
-// What a worker reads from a pack at once, in bytes of sealed frames: large enough that a disk streams, and small enough
-// that there is work for everybody.
+// Bounds for one read, in bytes of sealed frames: large enough for sequential disk access, small enough to keep all
+// workers busy.
 const (
-	minRunBytes = 256 << 10
-	maxRunBytes = 2 << 20
+	minReadBytes = 256 << 10
+	maxReadBytes = 2 << 20
 )
 
-// InlineAtOnce is how many pieces are in a run for which nothing is read, at most.
-const InlineAtOnce = 512
+// MaxInline is the maximum number of inline chunks in one PackRead.
+const MaxInline = 512
 
-// lookUpAtOnce is how many chunks are looked up together.
-const lookUpAtOnce = 16 << 10
+// maxLookup is the number of chunks per index lookup.
+const maxLookup = 16 << 10
 
-// Locate fills in where chunks lie. What is not found keeps the zero place.
-func Locate[T any](ctx context.Context, r *repo.Repository, pieces []Piece[T]) error {
-	ids := make([]format.ID, 0, min(len(pieces), lookUpAtOnce))
-	found := make([]hashcache.Found, cap(ids))
+// Locate fills in the locations. Chunks that are not in the repository keep the zero location.
+func Locate[T any](ctx context.Context, r *repo.Repository, pieces []Chunk[T]) error {
+	ids := make([]format.ID, 0, min(len(pieces), maxLookup))
+	found := make([]index.Found, cap(ids))
 	for len(pieces) > 0 {
-		n := min(len(pieces), lookUpAtOnce)
+		n := min(len(pieces), maxLookup)
 		ids = ids[:0]
 		for i := range pieces[:n] {
 			if !pieces[i].Inline() {
@@ -76,21 +74,20 @@ func Locate[T any](ctx context.Context, r *repo.Repository, pieces []Piece[T]) e
 	return nil
 }
 
-// Arrange sorts pieces in the order in which they lie in the packs, in place. What need not be read goes with the piece
-// before it, or with the first that is read, so that directories are filled in order. What is nowhere is left out, and
-// told to lost.
-func Arrange[T any](pieces []Piece[T], lost func(*Piece[T])) []Piece[T] {
+// Arrange sorts chunks by location, in place. Inline chunks go with the preceding chunk, or with the first located one,
+// so that directories are filled in order. Chunks without a location are passed to lost and dropped.
+func Arrange[T any](pieces []Chunk[T], lost func(*Chunk[T])) []Chunk[T] {
 	all := pieces[:0]
-	at, leading := hashcache.Loc{}, 0
+	at, leading := index.Loc{}, 0
 	for i := range pieces {
 		p := pieces[i]
 		switch {
 		case p.Inline():
 			p.At = at
-			if at == (hashcache.Loc{}) {
+			if at == (index.Loc{}) {
 				leading++
 			}
-		case p.At == hashcache.Loc{}:
+		case p.At == index.Loc{}:
 			lost(&p)
 			continue
 		default:
@@ -107,20 +104,20 @@ func Arrange[T any](pieces []Piece[T], lost func(*Piece[T])) []Piece[T] {
 	return all
 }
 
-// Sort sorts pieces by where they lie. Chunks of the same blob come to stand beside each other.
-func Sort[T any](all []Piece[T]) {
-	slices.SortFunc(all, func(a, b Piece[T]) int {
-		return cmp.Or(cmp.Compare(a.At.Pack, b.At.Pack), cmp.Compare(a.At.Offset, b.At.Offset), cmp.Compare(a.At.Skip, b.At.Skip))
+// Sort sorts chunks by location. Chunks of the same blob become adjacent.
+func Sort[T any](all []Chunk[T]) {
+	slices.SortFunc(all, func(a, b Chunk[T]) int {
+		return cmp.Or(cmp.Compare(a.At.Pack, b.At.Pack), cmp.Compare(a.At.Offset, b.At.Offset),
+			cmp.Compare(a.At.Skip, b.At.Skip))
 	})
 }
 
-// Sift takes pieces out of all, which are sorted, and gives them to put: those of frames from which little is wanted beside
-// what they take in the pack, if every piece there may wait. Pieces for which nothing is read stay. It returns what
-// stays, sorted, in the same memory.
-func Sift[T any](all []Piece[T], mayWait func(*Piece[T]) bool, put func(Piece[T])) []Piece[T] {
+// Defer removes chunks from all, which are sorted, and passes them to put: those of sparsely used frames in which every
+// chunk may wait. It returns the others, sorted, in the same memory. Inline chunks stay.
+func Defer[T any](all []Chunk[T], mayWait func(*Chunk[T]) bool, put func(Chunk[T])) []Chunk[T] {
 	kept, loose := all[:0], false
 	for i := 0; i < len(all); {
-		end := frameEnd(all, i)
+		end := endOfFrame(all, i)
 		if !sparse(all[i:end], mayWait) {
 			kept = append(kept, all[i:end]...)
 			i = end
@@ -132,7 +129,7 @@ func Sift[T any](all []Piece[T], mayWait func(*Piece[T]) bool, put func(Piece[T]
 				put(p)
 				continue
 			}
-			p.At, loose = hashcache.Loc{}, true
+			p.At, loose = index.Loc{}, true
 			kept = append(kept, p)
 		}
 	}
@@ -142,10 +139,9 @@ func Sift[T any](all []Piece[T], mayWait func(*Piece[T]) bool, put func(Piece[T]
 	return kept
 }
 
-// sparse reports whether the frame in which all these pieces lie can wait for others that want more of it. Less than three
-// quarters of its size in the pack is little even of content that cannot be compressed, all of which is a bit less than that
-// size.
-func sparse[T any](pieces []Piece[T], mayWait func(*Piece[T]) bool) bool {
+// sparse reports whether the chunks of one frame may wait for others. They may if they need less than three quarters of
+// its sealed size, which is nearly all of its content even where that does not compress.
+func sparse[T any](pieces []Chunk[T], mayWait func(*Chunk[T]) bool) bool {
 	much, wanted := uint64(pieces[0].At.Sealed)*3/4, uint64(0)
 	known := format.ID{}
 	for i := range pieces {
@@ -164,8 +160,8 @@ func sparse[T any](pieces []Piece[T], mayWait func(*Piece[T]) bool) bool {
 	return wanted > 0
 }
 
-// frameEnd returns where the pieces end that lie in the frame of all[i].
-func frameEnd[T any](all []Piece[T], i int) int {
+// endOfFrame returns the end of the chunks in the frame of all[i].
+func endOfFrame[T any](all []Chunk[T], i int) int {
 	end := i + 1
 	for end < len(all) && sameFrame(&all[end].At, &all[i].At) {
 		end++
@@ -173,36 +169,36 @@ func frameEnd[T any](all []Piece[T], i int) int {
 	return end
 }
 
-func sameFrame(a, b *hashcache.Loc) bool { return a.Pack == b.Pack && a.Offset == b.Offset }
+func sameFrame(a, b *index.Loc) bool { return a.Pack == b.Pack && a.Offset == b.Offset }
 
-// Split cuts sorted pieces into runs, so that there is something for each worker. No frame is in two runs.
-func Split[T any](all []Piece[T], workers int) []Run[T] {
-	most := uint32(min(max(sealed(all)/uint64(2*max(workers, 1)), minRunBytes), maxRunBytes))
-	var runs []Run[T]
+// Split splits sorted chunks into reads, so that all workers are busy. A frame is in one read only.
+func Split[T any](all []Chunk[T], workers int) []PackRead[T] {
+	most := uint32(min(max(sealed(all)/uint64(2*max(workers, 1)), minReadBytes), maxReadBytes))
+	var runs []PackRead[T]
 	size := uint32(0)
 	for i := 0; i < len(all); {
-		at, end := all[i].At, frameEnd(all, i)
-		if at == (hashcache.Loc{}) { // nothing is read
-			end = min(i+InlineAtOnce, end)
-			runs = append(runs, Run[T]{Pieces: [][]Piece[T]{all[i:end]}})
+		at, end := all[i].At, endOfFrame(all, i)
+		if at == (index.Loc{}) { // nothing to read
+			end = min(i+MaxInline, end)
+			runs = append(runs, PackRead[T]{Chunks: [][]Chunk[T]{all[i:end]}})
 			i = end
 			continue
 		}
 		if len(runs) == 0 || runs[len(runs)-1].Pack != at.Pack || size >= most || len(runs[len(runs)-1].Spans) == 0 {
-			runs = append(runs, Run[T]{Pack: at.Pack})
+			runs = append(runs, PackRead[T]{Pack: at.Pack})
 			size = 0
 		}
 		r := &runs[len(runs)-1]
 		r.Spans = append(r.Spans, repo.Span{Offset: at.Offset, Sealed: at.Sealed})
-		r.Pieces = append(r.Pieces, all[i:end])
+		r.Chunks = append(r.Chunks, all[i:end])
 		size += at.Sealed
 		i = end
 	}
 	return runs
 }
 
-// sealed returns the size of all frames that sorted pieces lie in.
-func sealed[T any](all []Piece[T]) (sum uint64) {
+// sealed returns the total size of the frames of sorted chunks.
+func sealed[T any](all []Chunk[T]) (sum uint64) {
 	for i := range all {
 		if i == 0 || !sameFrame(&all[i].At, &all[i-1].At) {
 			sum += uint64(all[i].At.Sealed)

@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/hashcache"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// randomPieces are told apart by To: some lie in a few frames of a few packs, some in the tree, some nowhere.
-func randomPieces(rng *rand.Rand, count, inline, lost int) []Piece[int] {
-	pieces := make([]Piece[int], count)
+// randomChunks are identified by To: some lie in a few frames of a few packs, some in the tree, some nowhere.
+func randomChunks(rng *rand.Rand, count, inline, lost int) []Chunk[int] {
+	pieces := make([]Chunk[int], count)
 	for i := range pieces {
 		p := &pieces[i]
 		p.To = i
@@ -24,7 +24,7 @@ func randomPieces(rng *rand.Rand, count, inline, lost int) []Piece[int] {
 			p.ID = format.ID{0xff}
 		default:
 			p.ID = format.ID{1, byte(rng.IntN(200))}
-			p.At = hashcache.Loc{
+			p.At = index.Loc{
 				Pack: uint32(rng.IntN(3)), Offset: 48 + uint32(rng.IntN(6))*300_000, Sealed: 250_000, Skip: uint32(p.ID[1]) * 100, Len: 100,
 			}
 			p.Len = p.At.Len
@@ -33,31 +33,31 @@ func randomPieces(rng *rand.Rand, count, inline, lost int) []Piece[int] {
 	return pieces
 }
 
-// Every piece that is somewhere is in one run, under the frame it lies in; no frame is in two runs; and frames ascend.
-func TestRunsHoldEveryPieceOnce(t *testing.T) {
+// Every located chunk is in one read, under its frame; no frame is in two reads; and frames ascend.
+func TestReadsHoldEveryChunkOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 100 {
 		count, inline, lost, workers := rng.IntN(1500), rng.IntN(101), rng.IntN(20), 1+rng.IntN(8)
-		pieces := randomPieces(rng, count, inline, min(lost, 100-inline))
+		pieces := randomChunks(rng, count, inline, min(lost, 100-inline))
 		missing := map[int]bool{}
-		runs := Split(Arrange(pieces, func(p *Piece[int]) { missing[p.To] = true }), workers)
-		seen, frames := map[int]bool{}, map[hashcache.Loc]bool{}
+		runs := Split(Arrange(pieces, func(p *Chunk[int]) { missing[p.To] = true }), workers)
+		seen, frames := map[int]bool{}, map[index.Loc]bool{}
 		reads := false
 		for _, r := range runs {
 			reads = reads || len(r.Spans) > 0
-			for i, group := range r.Pieces {
+			for i, group := range r.Chunks {
 				require.NotEmpty(t, group)
 				var span repo.Span
 				if len(r.Spans) > 0 {
-					require.Len(t, r.Spans, len(r.Pieces))
+					require.Len(t, r.Spans, len(r.Chunks))
 					span = r.Spans[i]
 					require.True(t, i == 0 || span.Offset > r.Spans[i-1].Offset)
-					frame := hashcache.Loc{Pack: r.Pack, Offset: span.Offset}
+					frame := index.Loc{Pack: r.Pack, Offset: span.Offset}
 					require.False(t, frames[frame], "a frame is read once")
 					frames[frame] = true
 				} else {
-					require.Len(t, r.Pieces, 1)
-					require.LessOrEqual(t, len(group), InlineAtOnce)
+					require.Len(t, r.Chunks, 1)
+					require.LessOrEqual(t, len(group), MaxInline)
 				}
 				for _, p := range group {
 					require.False(t, seen[p.To])
@@ -78,20 +78,20 @@ func TestRunsHoldEveryPieceOnce(t *testing.T) {
 	}
 }
 
-// Nothing gets lost or doubled when some frames wait; those that wait are wanted a little of, by pieces that may wait; and
-// what stays can still be cut into runs.
+// Deferring loses and duplicates no chunk. Deferred chunks use little of their frame and may wait; the others can still
+// be split into reads.
 func TestSparseFramesWait(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	waited, stayed := 0, 0
 	for range 100 {
 		count, inline := rng.IntN(1500), rng.IntN(60)
-		all := Arrange(randomPieces(rng, count, inline, 0), func(*Piece[int]) { t.Error("lost") })
+		all := Arrange(randomChunks(rng, count, inline, 0), func(*Chunk[int]) { t.Error("lost") })
 		for i := range all {
-			all[i].At.Sealed = 500 * (1 + all[i].At.Offset/300_000) // frames of which more or less is wanted
+			all[i].At.Sealed = 500 * (1 + all[i].At.Offset/300_000) // frames that are used more or less
 		}
 		hasty := rng.IntN(3 * max(count, 1))
-		wanted, mayWait := map[hashcache.Loc]map[format.ID]bool{}, map[hashcache.Loc]bool{}
-		frame := func(p *Piece[int]) hashcache.Loc { return hashcache.Loc{Pack: p.At.Pack, Offset: p.At.Offset} }
+		wanted, mayWait := map[index.Loc]map[format.ID]bool{}, map[index.Loc]bool{}
+		frame := func(p *Chunk[int]) index.Loc { return index.Loc{Pack: p.At.Pack, Offset: p.At.Offset} }
 		for i := range all {
 			if p := &all[i]; !p.Inline() {
 				f := frame(p)
@@ -102,10 +102,10 @@ func TestSparseFramesWait(t *testing.T) {
 				mayWait[f] = mayWait[f] && p.To != hasty
 			}
 		}
-		var put []Piece[int]
-		kept := Sift(slices.Clone(all), func(p *Piece[int]) bool { return p.To != hasty }, func(p Piece[int]) { put = append(put, p) })
+		var put []Chunk[int]
+		kept := Defer(slices.Clone(all), func(p *Chunk[int]) bool { return p.To != hasty }, func(p Chunk[int]) { put = append(put, p) })
 		seen := map[int]bool{}
-		check := func(p *Piece[int], waits bool) {
+		check := func(p *Chunk[int], waits bool) {
 			require.False(t, seen[p.To])
 			seen[p.To] = true
 			if !p.Inline() {
@@ -125,7 +125,7 @@ func TestSparseFramesWait(t *testing.T) {
 		waited, stayed = waited+len(put), stayed+len(kept)
 		cut := 0
 		for _, r := range Split(kept, 4) {
-			for _, group := range r.Pieces {
+			for _, group := range r.Chunks {
 				cut += len(group)
 				for i := range group {
 					require.True(t, group[i].Inline() || len(r.Spans) > 0)

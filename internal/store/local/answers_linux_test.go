@@ -69,8 +69,7 @@ func TestUnmountedWhileListing(t *testing.T) {
 	}
 }
 
-// hooked calls a function whenever somebody asks the context for something, which the store does between any two calls
-// of the system.
+// hooked calls a function at every use of the context, which the store makes between any two system calls.
 type hooked struct {
 	context.Context
 	hook func()
@@ -137,7 +136,8 @@ func TestTargetAwayForAMoment(t *testing.T) {
 	}
 }
 
-// A job that is called off, while it waits at the gate, for a reason that could be taken for the end of a folder or a file.
+// A job that is cancelled, while it waits at the gate, for a reason that could be taken for the end of a folder or a
+// file.
 func TestCalledOffIsNoAnswer(t *testing.T) {
 	st, _ := filled(t)
 	reason := fmt.Errorf("%w: %w", io.EOF, fs.ErrNotExist)
@@ -175,8 +175,8 @@ func exchange(a, b string) error {
 
 func detach(point string) error { return unix.Unmount(point, unix.MNT_DETACH) }
 
-// A repository without the folder of its snapshots is not one without snapshots: what they need would be removed. None is
-// made when a snapshot is stored, either, or the next listing would have that one alone.
+// A repository without the folder of its snapshots is not one without snapshots: what they need would be removed. None
+// is made when a snapshot is stored, either, or the next listing would have that one alone.
 func TestFolderOfSnapshotsIsMissing(t *testing.T) {
 	st, _ := filled(t)
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("config")))

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 )
 
-// cachedPart returns how much of a file is in memory, from 0 to 1. It skips the test where nobody tells.
+// cachedPart returns how much of a file is in the page cache, from 0 to 1. It skips the test where that is unknown.
 func cachedPart(t *testing.T, path string) float64 {
 	t.Helper()
 	f, err := os.Open(path)
@@ -50,7 +50,7 @@ func TestReadingPacksLeavesThePageCacheAsItWas(t *testing.T) {
 	if cachedPart(t, path) < 1 {
 		t.Skip("memory is short here")
 	}
-	again, err := local.Open(root, nil) // meets the pack anew
+	again, err := local.Open(root, nil) // has not read the pack yet
 	require.NoError(t, err)
 	require.NoError(t, again.Get(t.Context(), packName("a"), 0, p))
 	require.EqualValues(t, 1, cachedPart(t, path))

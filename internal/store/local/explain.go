@@ -11,11 +11,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// configName is the file whose presence proves that the repository's own disk is mounted at the root.
-const configName = "config"
-
-// explain gives an error of the system the sentinel of package store that callers look for, and a sentence that says
-// what to do. Errors that carry a sentinel already, and those of ctx, pass as they are.
+// explain adds to a system error the sentinel of package store, and what the user can do. It returns errors of ctx and
+// those with a sentinel unchanged.
 func (s *Store) explain(ctx context.Context, err error) error {
 	if stop := context.Cause(ctx); stop != nil && errors.Is(err, stop) {
 		return err
@@ -57,19 +54,18 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return s.lost(err, store.ErrTemporary) // a server may come back
 	case unix.ESTALE, unix.ETIMEDOUT, unix.EAGAIN, unix.EBUSY, unix.ENOBUFS:
 		return &store.Problem{
-			What: "the target does not answer as it should", Cause: err,
-			Do:    fmt.Sprintf("see whether what holds %s is still connected and mounted, and run the command again", s.root),
+			What: "the target does not respond correctly", Cause: err,
+			Do:    fmt.Sprintf("check that the disk or share of %s is connected and mounted, and run the command again", s.root),
 			Kinds: []error{store.ErrTemporary},
 		}
 	}
 	return err
 }
 
-// missing decides between a file that is not there and a target that is not there. Where that cannot be found out, it is
-// neither.
+// missing decides whether a file is missing or the target. It returns the error of the check if that fails.
 func (s *Store) missing(ctx context.Context, err error) error {
 	if s.known.Load() {
-		if lost := s.missed(ctx, err); lost != nil {
+		if lost := s.checkPresent(ctx, err); lost != nil {
 			return s.explain(ctx, lost)
 		}
 	}

@@ -15,5 +15,5 @@ func (s *Store) Explain(err error) error { return s.explain(context.Background()
 // Guard is guard.
 func (s *Store) Guard(ctx context.Context) error { return s.guard(ctx) }
 
-// Brief is brief.
-func (s *Store) Brief(kind store.Kind) bool { return s.brief(kind) }
+// SkipsFlush is skipsFlush.
+func (s *Store) SkipsFlush(kind store.Kind) bool { return s.skipsFlush(kind) }

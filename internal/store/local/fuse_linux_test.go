@@ -22,7 +22,7 @@ type daemon struct {
 	ended chan struct{}
 }
 
-// serve has what is in folder appear at point. It skips where that is not possible.
+// serve mounts folder at point through FUSE. It skips where that is not possible.
 func serve(t *testing.T, folder, point string) *daemon {
 	t.Helper()
 	path, err := exec.LookPath("bindfs")
@@ -36,7 +36,7 @@ func serve(t *testing.T, folder, point string) *daemon {
 	empty := mounted(t, point)
 	require.NoError(t, d.proc.Start())
 	go func() {
-		_ = d.proc.Wait() // it is killed, or unmounted
+		_ = d.proc.Wait() // killed or unmounted
 		close(d.ended)
 	}()
 	for begin := time.Now(); mounted(t, point) == empty; time.Sleep(time.Millisecond) {
@@ -79,7 +79,7 @@ func TestFUSEGoesAway(t *testing.T) {
 	out, err := exec.Command("cp", "-a", real+"/.", copied).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
-	// Its daemon dies: whoever asks for anything is told so. It may come back.
+	// Its daemon dies: every operation fails with a temporary error.
 	d.kill()
 	err = st.Put(t.Context(), pack(2), []byte("x"))
 	require.ErrorIs(t, err, store.ErrGone)
@@ -99,12 +99,14 @@ func TestFUSEGoesAway(t *testing.T) {
 	d = serve(t, copied, point)
 	err = st.Put(t.Context(), pack(2), []byte("x"))
 	require.ErrorIs(t, err, store.ErrGone)
-	require.ErrorContains(t, err, "another file system is mounted where")
+	require.ErrorContains(t, err, "another file system is mounted there")
 	require.Equal(t, before, entries(t, copied))
 	d.unmount()
 
-	// What it was is taken for what it was.
+	// The next run uses the same file system again.
 	serve(t, real, point)
+	st, err = local.Open(point, nil)
+	require.NoError(t, err)
 	require.NoError(t, st.Put(t.Context(), pack(2), []byte("x")))
 	require.FileExists(t, filepath.Join(real, pack(1).Path()))
 	require.FileExists(t, filepath.Join(real, pack(2).Path()))

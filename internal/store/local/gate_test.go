@@ -19,7 +19,7 @@ import (
 // behind makes a store in a new folder behind a gate of an SSD, for a client of policy p.
 func behind(t *testing.T, p iopolicy.Policy) (*local.Store, *iopolicy.Gate) {
 	t.Helper()
-	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.Default()})
+	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings()})
 	st, err := local.Create(filepath.Join(t.TempDir(), "repo"), gate.Pass(iopolicy.NewClient(p)))
 	require.NoError(t, err)
 	return st, gate
@@ -168,7 +168,7 @@ func TestAShutGateStopsEveryMethod(t *testing.T) {
 	}
 }
 
-// A Put that is called off half way leaves no temporary file, though the gate lets nothing through.
+// A Put that is cancelled half way leaves no temporary file, though the gate lets nothing through.
 func TestCalledOffPutLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, gate := filled(t)

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,229 +13,185 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// mostConfig is how much of the config file is compared, in bytes: many times what it holds.
-const mostConfig = 64 << 10
+// configName is the file that proves that the file system of the repository is mounted at the root.
+const configName = "config"
 
-// mount is what one mount of a file system differs by from any other, as long as the machine is up.
-type mount struct {
-	dev uint64 // device number of the file system
-	id  uint64 // of the mount, which no later mount gets on new kernels; 0 where the system does not tell
+// fileID identifies the config file without reading it.
+type fileID struct {
+	dev      uint64
+	ino      uint64        // on file systems that keep inode numbers
+	modified unix.Timespec // on these too: another disk may get the same device number
+	mount    uint64        // on all others: the mount, which changes when anything is mounted again
 }
 
-// spot is where a path leads.
-type spot struct {
-	mount
-	ino uint64 // number of the file or folder on its file system
+// folderID identifies a folder; ino is 0 where the file system does not keep inode numbers.
+type folderID struct{ dev, ino uint64 }
+
+// witness describes the target when its config file was first seen. The pack folder may lie on another file system than
+// the config, through a mount or a symbolic link.
+type witness struct {
+	config fileID
+	packs  folderID // zero: it did not exist
+	stable bool     // the file system keeps inode numbers
+	// localLeases: leases lie on a file system that only this kernel has mounted. A crash of the kernel ends every writer.
+	localLeases bool
 }
 
-// place is what lies at a path.
-type place struct {
-	spot        // its ino is 0 where the file system is not known to keep those numbers
-	fs   string // type and ID of the file system, which it keeps when it is mounted again where that is possible
-}
-
-// holds reports whether a path that leads there now leads to p. Without a number to compare, a copy of the repository on
-// the same mount cannot be told from it.
-func (p place) holds(now spot) bool { return now.mount == p.mount && (p.ino == 0 || now.ino == p.ino) }
-
-// seen is the target as it was when its config file was first read: the marker, and where marker and packs lie. Packs may
-// lie on another file system than the config, by a mount of their own or a symbolic link.
-type seen struct {
-	config []byte
-	marker place
-	packs  place // zero: the folder was not there
-	// brief: leases lie on a file system of a disk, or of memory, that is this kernel's alone: what crashes it ends all who
-	// write there.
-	brief bool
-}
-
-// guard refuses to write where the target no longer is. It looks up two names, which are in memory on a disk of this
-// machine; nothing is read. The error wraps store.ErrGone.
+// guard returns store.ErrGone unless the root leads to the config that was there at the beginning.
 func (s *Store) guard(ctx context.Context) error {
+	root, err := s.openRoot(ctx)
+	if err != nil {
+		return err
+	}
+	return root.Close()
+}
+
+// openRoot opens the folder of the repository and checks that it still holds the same config file. The caller reaches
+// files through the descriptor, so that nothing is written elsewhere when the target is unmounted meanwhile.
+func (s *Store) openRoot(ctx context.Context) (root *os.File, err error) {
+	err = s.metadata(ctx, func() (err error) {
+		root, err = openAt(unix.AT_FDCWD, s.root, unix.O_RDONLY|unix.O_DIRECTORY, 0, s.root)
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return s.lost(err)
+			}
+			return err
+		}
+		if err = withFD(root, s.verify); err != nil {
+			_ = root.Close()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return root, nil
+}
+
+// verify compares the config file and the pack folder below the open root with the witness. It is part of an operation.
+func (s *Store) verify(root int) error {
 	if !s.known.Load() {
-		return nil // the repository is being made: there is no marker yet
+		return nil // the repository is being created and has no config yet
 	}
 	was := s.seen.Load()
 	if was == nil {
-		now, err := s.observe(ctx)
+		now, err := observe(root)
 		if err == nil {
 			s.seen.Store(now)
 		}
-		return s.unmarked(err)
+		return s.configMissing(err)
 	}
-	same := false
-	err := s.look(ctx, func() (err error) {
-		same, err = s.unmoved(was)
-		return err
-	})
-	if err != nil || same {
-		return s.unmarked(err)
-	}
-	return s.recognise(ctx, was)
-}
-
-// unmoved reports whether marker and packs are reached by the same mounts as before. It is a part of an operation.
-func (s *Store) unmoved(was *seen) (bool, error) {
-	marker, err := spotOf(s.marker())
+	config, err := identify(root, was.stable)
 	if err != nil {
-		return false, err
+		return s.configMissing(err)
 	}
-	packs, err := spotOf(s.packs())
-	if errors.Is(err, fs.ErrNotExist) && was.together() {
-		// An empty folder that somebody removed: Put makes it again, and then it is another one.
-		anew := *was
-		anew.packs.ino = 0
-		s.seen.CompareAndSwap(was, &anew)
-		packs, err = was.packs.spot, nil
+	if config != was.config {
+		return s.lost(fmt.Errorf("%s does not hold the config file that was there when this run began: another file system is "+
+			"mounted there, or a copy lies there", s.root))
 	}
-	return was.marker.holds(marker) && (was.packs == place{} || was.packs.holds(packs)), err
-}
-
-// confirm looks once more when a file has got its name, as a part of the same operation: a target that went away since
-// guard looked has nothing of it, or it was written to what lies there now. Nobody is told then that it was stored.
-func (s *Store) confirm() error {
-	was := s.seen.Load()
-	if was == nil {
+	packs, err := folderAt(root, store.Pack.Folder(), was.stable)
+	if errors.Is(err, fs.ErrNotExist) && (was.packs == folderID{} || was.packs.dev == was.config.dev) {
+		now := *was
+		now.packs = folderID{} // someone removed the empty folder; Put creates another one
+		s.seen.CompareAndSwap(was, &now)
 		return nil
 	}
-	same, err := s.unmoved(was)
-	if err == nil && !same {
-		err = fmt.Errorf("%w: something took the place of the repository in the meantime", store.ErrTemporary) // guard knows what
+	if err == nil && was.packs != (folderID{}) && packs != was.packs {
+		return s.lost(fmt.Errorf("the pack folder in %s is not the one that was there when this run began: another file system "+
+			"is mounted there, or a copy lies there", s.root))
 	}
-	return s.unmarked(err)
+	return s.configMissing(err)
 }
 
-// makeHere makes a folder in the root or in that of the packs, if it is not there, and flushes its parent. That is held
-// open meanwhile and must lie where it was seen: what is made by its path alone could be made on the disk beneath, when
-// the target goes away at that moment.
-func (s *Store) makeHere(ctx context.Context, path string) error {
-	was := s.seen.Load()
-	if was == nil {
-		return s.makeDir(ctx, path) // the repository is being made
+// observe describes the target below the open root.
+func observe(root int) (*witness, error) {
+	stable, err := keepsInodes(root)
+	if err != nil {
+		return nil, err
 	}
-	if path == s.packs() && !was.together() {
-		return nil // it was there as a mount of its own, and making what is in it looks whether it still is
+	now := &witness{stable: stable}
+	if now.config, err = identify(root, stable); err != nil {
+		return nil, err
 	}
+	if now.packs, err = folderAt(root, store.Pack.Folder(), stable); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	leases, err := folderAt(root, store.Lease.Folder(), stable)
+	now.localLeases = err == nil && stable && leases.dev == now.config.dev
+	return now, nil
+}
+
+// identify describes the config file below the open root.
+func identify(root int, stable bool) (fileID, error) {
+	st, err := statAt(root, configName)
+	if err != nil {
+		return fileID{}, err
+	}
+	if stable {
+		return fileID{dev: uint64(st.Dev), ino: st.Ino, modified: st.Mtim}, nil
+	}
+	mount, err := mountID(root)
+	return fileID{dev: uint64(st.Dev), mount: mount}, err
+}
+
+// folderAt identifies a folder below the open root.
+func folderAt(root int, name string, stable bool) (folderID, error) {
+	st, err := statAt(root, name)
+	if err != nil {
+		return folderID{}, err
+	}
+	id := folderID{dev: uint64(st.Dev)}
+	if stable {
+		id.ino = st.Ino
+	}
+	return id, nil
+}
+
+func statAt(dir int, name string) (st unix.Stat_t, err error) {
+	if err = retryEINTR(func() error { return unix.Fstatat(dir, name, &st, 0) }); err != nil {
+		return st, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return st, nil
+}
+
+// makeDirAt creates a folder below the open root, unless it exists, and flushes its parent.
+func (s *Store) makeDirAt(ctx context.Context, root *os.File, name string) error {
 	return s.flush(ctx, func() error {
-		parent, err := open(filepath.Dir(path), unix.O_RDONLY, 0)
-		if err != nil {
-			return err
-		}
-		defer parent.Close()
-		witness, want := "", was.packs // of the folder of packs: itself
-		if parent.Name() == s.root {
-			witness, want = configName, was.marker
-		}
 		made := false
-		err = withFD(parent, func(fd int) error {
-			at, err := spotAt(fd, witness)
-			if err != nil {
+		err := withFD(root, func(fd int) error {
+			if err := s.verify(fd); err != nil {
 				return err
 			}
-			if !want.holds(at) && want != (place{}) {
-				return s.lost(fmt.Errorf("%s is not where it was when this run began", parent.Name()))
-			}
-			err = again(func() error { return unix.Mkdirat(fd, filepath.Base(path), dirMode) })
+			err := retryEINTR(func() error { return unix.Mkdirat(fd, name, dirMode) })
 			made = err == nil
 			if errors.Is(err, unix.EEXIST) {
 				return nil
 			}
 			return os.NewSyscallError("mkdirat", err)
 		})
-		if err != nil {
-			return s.unmarked(err)
+		if err != nil || !made {
+			return err
 		}
-		if !made {
-			return nil
-		}
-		return syncOpen(parent)
+		return s.syncDirAt(root, filepath.Dir(name))
 	})
 }
 
-// together reports whether the packs lie on the same mount as the marker.
-func (s *seen) together() bool { return s.packs == place{} || s.packs.mount == s.marker.mount }
+// skipsFlush reports whether files of a kind need not outlast a crash: see Leases in the package comment.
+func (s *Store) skipsFlush(kind store.Kind) bool { return kind == store.Lease && s.EndsWithProcess() }
 
-// recognise decides about a target that was mounted anew while this Store was in use: an automounter does so, and whoever
-// plugs the disk in again. It is the same one if the config and the file systems are.
-func (s *Store) recognise(ctx context.Context, was *seen) error {
-	now, err := s.observe(ctx)
-	if err != nil {
-		return s.unmarked(err)
-	}
-	if now.marker.fs == was.marker.fs && now.packs.fs == was.packs.fs && (!was.marker.holds(spot{was.marker.mount, now.marker.ino}) ||
-		now.packs.ino != 0 && !was.packs.holds(spot{was.packs.mount, now.packs.ino})) {
-		return s.lost(fmt.Errorf("%s is not the folder that it was when this run began: a copy of it lies there now", s.root))
-	}
-	if !bytes.Equal(now.config, was.config) || now.marker.fs != was.marker.fs ||
-		(was.packs != place{} && now.packs.fs != was.packs.fs) {
-		return s.lost(fmt.Errorf("another file system is mounted where %s was when this run began", s.root))
-	}
-	s.seen.Store(now)
-	return nil
-}
-
-// observe looks at the target in full.
-func (s *Store) observe(ctx context.Context) (*seen, error) {
-	now := &seen{}
-	err := s.look(ctx, func() (err error) {
-		now.config, err = os.ReadFile(s.marker())
-		now.config = now.config[:min(len(now.config), mostConfig)]
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if now.marker, err = s.placeOf(ctx, s.marker()); err != nil {
-		return nil, err
-	}
-	now.packs, err = s.placeOf(ctx, s.packs())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if now.marker.ino != 0 { // or it is none of the file systems that are known well
-		err = s.look(ctx, func() error {
-			leases, err := spotOf(filepath.Join(s.root, store.Lease.Folder()))
-			now.brief = err == nil && leases.mount == now.marker.mount
-			return nil //nolint:nilerr // leases are flushed then
-		})
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return now, nil
-}
-
-// brief tells whether files of a kind need not outlast a crash: see Leases in the package comment.
-func (s *Store) brief(kind store.Kind) bool {
+// EndsWithProcess reports whether only this kernel has the file system mounted. All calls of a process that ended are
+// then over.
+func (s *Store) EndsWithProcess() bool {
 	was := s.seen.Load()
-	return kind == store.Lease && was != nil && was.brief
+	return was != nil && was.localLeases
 }
 
-func (s *Store) placeOf(ctx context.Context, path string) (p place, err error) {
-	err = s.look(ctx, func() (err error) {
-		keeps := false
-		if p.spot, err = spotOf(path); err == nil {
-			p.fs, keeps, err = fileSystem(path)
-		}
-		if !keeps {
-			p.ino = 0
-		}
-		return err
-	})
-	if err != nil {
-		return place{}, err
-	}
-	return p, nil
-}
-
-// unmarked says of a marker that is not found that the target is not there.
-func (s *Store) unmarked(err error) error {
+// configMissing turns a missing config file into store.ErrGone.
+func (s *Store) configMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; nothing was written to what lies beneath", s.lost(err))
+		return fmt.Errorf("%w; nothing was written to the folder that is there now", s.lost(err))
 	}
 	return err
 }
 
-func (s *Store) marker() string { return filepath.Join(s.root, configName) }
-
-func (s *Store) packs() string { return filepath.Join(s.root, store.Pack.Folder()) }
+func (s *Store) configPath() string { return filepath.Join(s.root, configName) }

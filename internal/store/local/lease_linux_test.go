@@ -12,9 +12,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Leases are flushed only where somebody could outlive them; everything else always is, file and folder.
+// Leases are flushed only where a writer could survive a crash. Everything else always is, file and folder.
 func TestWhatIsFlushed(t *testing.T) {
-	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.Default()})
+	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings()})
 	root := filepath.Join(t.TempDir(), "repo")
 	st, err := local.Create(root, gate.Pass(iopolicy.NewClient(iopolicy.Important)))
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestWhatIsFlushed(t *testing.T) {
 		if kind == store.Pack {
 			wantDelete = 0
 		}
-		if kind == store.Lease && st.Brief(store.Lease) {
+		if kind == store.Lease && st.SkipsFlush(store.Lease) {
 			wantPut, wantDelete = 0, 0
 		}
 		require.Equal(t, wantPut, flushes(put), kind)
@@ -55,11 +55,11 @@ func TestWhereLeasesAreFlushed(t *testing.T) {
 		t.Helper()
 		st, err := local.Create(root, nil)
 		require.NoError(t, err)
-		require.False(t, st.Brief(store.Lease), "nothing is known of the place yet")
+		require.False(t, st.SkipsFlush(store.Lease), "nothing is known of the place yet")
 		require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("x")))
 		st, err = local.Open(root, nil)
 		require.NoError(t, err)
-		require.False(t, st.Brief(store.Snapshot))
+		require.False(t, st.SkipsFlush(store.Snapshot))
 		return st
 	}
 	memory := filepath.Join(t.TempDir(), "memory")
@@ -68,7 +68,7 @@ func TestWhereLeasesAreFlushed(t *testing.T) {
 		t.Skip("needs the right to mount")
 	}
 	t.Cleanup(func() { _ = unmount(memory) })
-	require.True(t, at(filepath.Join(memory, "repo")).Brief(store.Lease))
+	require.True(t, at(filepath.Join(memory, "repo")).SkipsFlush(store.Lease))
 
 	// Leases on another file system than the rest.
 	elsewhere := filepath.Join(memory, "elsewhere")
@@ -76,9 +76,9 @@ func TestWhereLeasesAreFlushed(t *testing.T) {
 	require.NoError(t, os.Mkdir(elsewhere, 0o700))
 	require.NoError(t, os.Mkdir(root, 0o700))
 	require.NoError(t, os.Symlink(elsewhere, filepath.Join(root, "leases")))
-	require.False(t, at(root).Brief(store.Lease))
+	require.False(t, at(root).SkipsFlush(store.Lease))
 
 	point := t.TempDir()
 	serve(t, t.TempDir(), point)
-	require.False(t, at(filepath.Join(point, "repo")).Brief(store.Lease))
+	require.False(t, at(filepath.Join(point, "repo")).SkipsFlush(store.Lease))
 }

@@ -16,15 +16,14 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// batch is how many entries of a folder are held at a time.
+// batch is how many entries of a folder are in memory at a time.
 const batch = 512
 
 // List streams the folder of the kind, a batch of entries at a time.
 //
-// Leases are the exception: they are replaced while others list them, and on some file systems (btrfs, tmpfs) a name
-// that is replaced between the opening and the reading of a folder is missed by that reading. A missed lease could cost
-// a writer its packs. They are few, so they are read again until a reading finds nothing new; to be missed, a lease
-// would have to be replaced within the same microseconds of every reading, and writers replace it every few minutes.
+// Leases are replaced while others list them. On some file systems (btrfs, tmpfs) a name that is replaced between the
+// opening and the reading of a folder is missing from that reading. A missed lease could cost a writer its packs.
+// Leases are few, so the folder is read again until a reading finds nothing new.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
 		err := s.guard(ctx)
@@ -40,14 +39,14 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 		case kind == store.Config:
 			err = s.listConfig(ctx, pass)
 		case kind == store.Lease:
-			err = s.listSettled(ctx, kind, pass)
+			err = s.listLeases(ctx, kind, pass)
 		case kind == store.Pack:
 			err = s.listPacks(ctx, pass)
 		default:
 			err = s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(ctx, kind, "", pass))
 		}
-		if err == nil && !stopped { // what was unmounted meanwhile has nothing in it
-			err = s.look(ctx, s.confirm)
+		if err == nil && !stopped { // after an unmount the remaining files are missing
+			err = s.guard(ctx)
 		}
 		if err != nil && !stopped {
 			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, s.explain(ctx, err)))
@@ -95,7 +94,7 @@ func (s *Store) listPacks(ctx context.Context, pass func(store.Info) bool) error
 	return nil
 }
 
-func (s *Store) listSettled(ctx context.Context, kind store.Kind, pass func(store.Info) bool) error {
+func (s *Store) listLeases(ctx context.Context, kind store.Kind, pass func(store.Info) bool) error {
 	found := make(map[store.Name]store.Info)
 	for before := -1; before != len(found); {
 		before = len(found)
@@ -125,7 +124,7 @@ func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass fu
 			return true, nil
 		}
 		var info fs.FileInfo
-		err := s.twice(ctx, func() (err error) {
+		err := s.confirmMissing(ctx, func() (err error) {
 			info, err = s.info(ctx, e)
 			return err
 		})
@@ -140,7 +139,7 @@ func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass fu
 	}
 }
 
-// needed is asked about a folder that is missing where the target is.
+// needed returns an error if a missing folder is that of the snapshots.
 func (s *Store) needed(path string) error {
 	if s.known.Load() && path == filepath.Join(s.root, store.Snapshot.Folder()) {
 		return store.NoSnapshots(s.root)
@@ -148,22 +147,22 @@ func (s *Store) needed(path string) error {
 	return nil
 }
 
-// info looks at an entry of a folder.
+// info describes an entry of a folder.
 func (s *Store) info(ctx context.Context, e fs.DirEntry) (info fs.FileInfo, err error) {
-	err = s.look(ctx, func() (err error) {
+	err = s.metadata(ctx, func() (err error) {
 		info, err = e.Info()
 		return err
 	})
 	return info, err
 }
 
-// listDir calls visit for every entry until it says no. A folder that is missing is empty: tools that copy a repository
-// may leave out empty folders. Unless the whole target is missing, or it is the folder of the snapshots.
+// listDir calls visit for every entry until it returns false. A missing folder is empty, because tools that copy a
+// repository may leave out empty folders. It is an error if the target is missing, or if it is that of the snapshots.
 func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry) (bool, error)) error {
 	var d *os.File
-	err := s.twice(ctx, func() error {
-		return s.look(ctx, func() (err error) {
-			d, err = open(path, unix.O_RDONLY, 0)
+	err := s.confirmMissing(ctx, func() error {
+		return s.metadata(ctx, func() (err error) {
+			d, err = open(path, unix.O_RDONLY)
 			return err
 		})
 	})
@@ -171,7 +170,7 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 		return context.Cause(ctx)
 	}
 	if absent(err) {
-		if lost := s.missed(ctx, err); lost != nil {
+		if lost := s.checkPresent(ctx, err); lost != nil {
 			return lost
 		}
 		return s.needed(path)
@@ -182,7 +181,7 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 	defer d.Close()
 	for {
 		var entries []fs.DirEntry
-		err := s.look(ctx, func() (err error) {
+		err := s.metadata(ctx, func() (err error) {
 			entries, err = d.ReadDir(batch)
 			return err
 		})
@@ -196,11 +195,11 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 		}
 		switch {
 		case err == nil:
-		case ctx.Err() != nil: // for whatever reason: it says nothing about the folder
+		case ctx.Err() != nil: // any error: it says nothing about the folder
 			return context.Cause(ctx)
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, fs.ErrNotExist): // the folder itself; what was in it is not what is there now
+		case errors.Is(err, fs.ErrNotExist): // the folder itself was removed
 			return fmt.Errorf("%w: the folder was removed while it was read: %v", store.ErrTemporary, err) //nolint:errorlint // no file is missing
 		default:
 			return err
@@ -208,11 +207,11 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 	}
 }
 
-// sweep removes temporary files whose writers are dead. fresh was created a moment ago: its time is that of the
-// target's clock. Nothing depends on success, so errors are left for whoever needs the folder next.
+// sweep removes temporary files whose writers are dead. fresh was just created: its time is that of the target's clock.
+// Errors are ignored; the next use of the folder reports them.
 func (s *Store) sweep(ctx context.Context, fresh *os.File) {
 	var now fs.FileInfo
-	err := s.look(ctx, func() (err error) {
+	err := s.metadata(ctx, func() (err error) {
 		now, err = fresh.Stat()
 		return err
 	})
@@ -227,7 +226,7 @@ func (s *Store) sweep(ctx context.Context, fresh *os.File) {
 			switch {
 			case strings.HasPrefix(e.Name(), TempPrefix) && e.Type().IsRegular():
 				if info, err := s.info(ctx, e); err == nil && info.ModTime().Before(limit) {
-					_ = s.look(ctx, func() error { return os.Remove(path) })
+					_ = s.metadata(ctx, func() error { return os.Remove(path) })
 				}
 			case deeper > 0 && e.IsDir() && isOurs(e.Name()):
 				_ = s.listDir(ctx, path, visit(path, deeper-1))

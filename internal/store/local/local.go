@@ -1,45 +1,40 @@
-// Package local is a store in a folder: of a disk, or of a share that the system has mounted. It knows paths and how to
-// make a file durable, and refuses to know what is inside.
+// Package local is a store in a folder: of a disk, or of a share that the system has mounted.
 //
-// # How a file comes to be
+// # Writing a file
 //
-// Put writes into a temporary file in the folder of the destination (one file system, so that the rename is atomic;
-// O_EXCL, a random name), flushes it, renames it, and flushes the folder. A crash at any moment leaves under the final
-// name the old file, the new one or none, never a part of one.
+// Put writes a temporary file in the folder of the destination (the same file system, so that the rename is atomic),
+// flushes it, renames it, and flushes the folder. A crash at any moment leaves the old file, the new one or none under
+// the final name, never a part of one.
 //
 // # Temporary files
 //
-// Their names begin with TempPrefix, which no stored file's name can, so they are never listed. A writer that was killed
-// leaves one behind. The first Put of a Store removes those whose last write is more than a day old by the clock of the
-// target. A writer that was suspended for a day and then goes on finds its temporary file gone: its rename fails, with a
-// temporary error, and nothing is harmed. A Store that only reads removes nothing.
+// Their names begin with TempPrefix, which no stored file's name can, so they are never listed. A killed writer leaves
+// one behind. The first Put of a Store removes those whose last write is more than a day old by the clock of the
+// target. A writer that was suspended for longer finds its temporary file gone: its rename fails with a temporary
+// error. A Store that only reads removes nothing.
 //
 // # Leases
 //
-// A lease is written and renamed like any other file, but not flushed where the file system is that of a disk of this
-// machine. It is there for others to see, and they see it at once. A flush would keep it for after a crash, which on such
-// a file system ends every writer: the next one would find the lease of somebody dead, and wait for it to expire. Elsewhere
-// it is flushed: what comes back after a server has failed must still have the lease of a writer that goes on. So after
-// a power cut a lease may be missing, older or empty.
+// A lease is not flushed on a disk of this machine. Others see it at once. A crash of the kernel ends every writer of
+// such a file system, and a lease that survived would keep the next one waiting until it expires. On other file systems
+// a lease is flushed: when a server comes back after a failure, the leases of its running clients must still be there.
+// After a power cut a lease may therefore be missing, old or empty.
 //
 // # A target that goes away
 //
-// Nothing is kept open between operations, so a disk can be unmounted at any time. The folder that is left where it was
-// mounted must not be mistaken for the repository: once the config file has been seen, its absence turns every "no such
-// file" into store.ErrGone, and no folder is ever made on the wrong disk. Before every Put the mounts by which the config
-// and the folder of packs are reached are compared with those of the beginning, and again before it says that the file is
-// stored (see guard and confirm), so that a pack is not written
-// to another disk either, though that may hold a repository as well. So they are before and after a listing: files of a disk
-// that is unmounted meanwhile are not found, which is no sign that they were removed. A target that was mounted anew in between and is
-// the same, by its config and its file system, goes on being used.
+// Nothing is kept open between operations, so a disk can be unmounted at any time. The empty mount point must not be
+// mistaken for the repository. Once the config file was seen, its absence turns every "no such file" into
+// store.ErrGone, and no folder is created. Put opens the folder of the repository, compares the config file with the
+// one of the beginning, and reaches every file through that open folder (see guard.go). So nothing is written to the
+// disk beneath, or to another disk that is mounted there, even if it holds a copy. A listing makes the same comparison
+// before and after: files of a disk that is unmounted meanwhile are missing, but were not removed.
 //
 // # The gate
 //
-// Every call that can make the device work is an operation of the gate of the device (package iopolicy). Reads and
-// writes are cut to what it allows. What is written is sent to the device at once and not left to the system, which would
-// write it seconds later, when nobody can tell any more whose it is, and without regard to anybody. Flushing a file,
-// and giving it its name and flushing the folder, are one operation each. Removing the temporary file of a Put that
-// failed waits for nothing.
+// Every call that can use the device is an operation of its gate (package iopolicy). Reads and writes are cut to what
+// the gate allows. Written data is sent to the device at once: the kernel would write it seconds later, outside every
+// gate. Flushing a file is one operation, renaming it and flushing its folder another. The removal of a temporary file
+// after a failed Put does not wait at the gate.
 package local
 
 import (
@@ -63,29 +58,28 @@ import (
 const (
 	dirMode  = 0o700
 	fileMode = 0o600
-	// step is how much one operation reads or writes where the gate sets no bound: a few milliseconds on a disk.
+	// step is how much one operation reads or writes without a bound of the gate: a few milliseconds on a disk.
 	step = 4 << 20
-	// small is the largest file that is written and flushed as one operation.
+	// small is the size up to which a file is written and flushed in one operation.
 	small = 64 << 10
-	// large is the shortest read that leaves nothing in the page cache.
+	// large is the size from which a read leaves nothing in the page cache.
 	large = 1 << 20
 )
 
-// Store is a folder. It holds no descriptor between operations and needs no closing.
+// Store is a folder. It keeps no descriptor between operations and needs no Close.
 type Store struct {
 	root  string
 	pass  *iopolicy.Pass
-	known atomic.Bool          // the config file was there: it is the proof that the target is mounted
-	swept atomic.Bool          // this Store looked for stale temporary files
-	seen  atomic.Pointer[seen] // the target as it was when the config file was there; nil: not looked at yet
-	met   acquaintance
+	known atomic.Bool             // the config file was seen: its absence means that the target is gone
+	swept atomic.Bool             // stale temporary files were removed
+	seen  atomic.Pointer[witness] // nil: not observed yet
+	cold  coldPacks
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Create makes the folder path, with any missing parents, and the folders of the layout in it. What exists already is
-// kept, so creating twice does no harm; whether a repository is there already is for the caller to ask. pass is the way
-// to the device that path lies on; nil: everything is admitted at once.
+// Create makes the folder path, with missing parents, and the folders of the layout in it. Existing ones are kept; the
+// caller checks whether a repository is there already. pass leads to the device of path; nil: no gate.
 func Create(path string, pass *iopolicy.Pass) (*Store, error) {
 	s, err := newStore(path, pass)
 	if err != nil {
@@ -107,8 +101,8 @@ func Create(path string, pass *iopolicy.Pass) (*Store, error) {
 	return s, nil
 }
 
-// Open uses the folder path. A path that is not there is store.ErrNotExist; a folder without a config file is opened,
-// and says store.ErrNotExist when the config is asked for. pass is as for Create.
+// Open opens the folder path. A missing folder is store.ErrNotExist. A folder without a config file is opened; reading
+// its config is store.ErrNotExist. pass is as for Create.
 func Open(path string, pass *iopolicy.Pass) (*Store, error) {
 	s, err := newStore(path, pass)
 	if err != nil {
@@ -116,7 +110,7 @@ func Open(path string, pass *iopolicy.Pass) (*Store, error) {
 	}
 	ctx := context.Background()
 	var info fs.FileInfo
-	err = s.look(ctx, func() (err error) {
+	err = s.metadata(ctx, func() (err error) {
 		info, err = os.Stat(s.root)
 		return err
 	})
@@ -142,12 +136,12 @@ func newStore(path string, pass *iopolicy.Pass) (*Store, error) {
 	return &Store{root: root, pass: pass}, nil
 }
 
-// Location is the absolute path of the folder.
+// Location returns the absolute path of the folder.
 func (s *Store) Location() string { return s.root }
 
-// Get opens, reads and closes; the folder may be unmounted the moment after.
+// Get opens, reads and closes the file.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	if err := s.twice(ctx, func() error { return s.get(ctx, name, off, p) }); err != nil {
+	if err := s.confirmMissing(ctx, func() error { return s.get(ctx, name, off, p) }); err != nil {
 		return fmt.Errorf("get %s: %w", name, s.explain(ctx, err))
 	}
 	s.sawConfig(name)
@@ -162,9 +156,9 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 		return fmt.Errorf("negative offset %d", off)
 	}
 	var f *os.File
-	err := s.look(ctx, func() (err error) {
-		// O_NONBLOCK: a fifo that somebody put there must not hang the program.
-		f, err = open(s.path(name), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	err := s.metadata(ctx, func() (err error) {
+		// O_NONBLOCK: opening a fifo must not block.
+		f, err = open(s.path(name), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW)
 		return err
 	})
 	if err != nil {
@@ -174,20 +168,23 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off > math.MaxInt64-int64(len(p)) {
 		return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 	}
-	if name.Kind == store.Pack && len(p) >= large && s.met.cold(name.ID, func() bool { return !mostlyCached(f, off, len(p)) }) {
+	if name.Kind == store.Pack && len(p) >= large && s.cold.check(name.ID, func() bool { return !mostlyCached(f, off, len(p)) }) {
 		defer dropRange(f, off, len(p))
 	}
-	r := &reader{f: f}
+	r, piece := &reader{f: f}, store.PieceOf(ctx, store.Download, step)
 	for done := 0; done < len(p); {
 		n, err := s.pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(bound int) (int, error) {
-			return r.readAt(p[done:], off+int64(done), bound)
+			return r.readAt(p[done:min(done+piece, len(p))], off+int64(done), bound)
 		})
 		done += n
-		if err != nil && ctx.Err() != nil { // for whatever reason: it says nothing about the file
+		if paced := store.Paced(ctx, store.Download, n); err == nil {
+			err = paced
+		}
+		if err != nil && ctx.Err() != nil { // any error: it says nothing about the file
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, io.EOF) && done < len(p) {
-			return fmt.Errorf("%w: it ends at byte %d, want %d from %d", store.ErrShort, off+int64(done), len(p), off)
+			return tooShort(f, len(p), off)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
@@ -196,10 +193,19 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	return nil
 }
 
-// Stat describes a regular file; anything else under the name is not a stored file.
+// tooShort is the error of a read of n bytes from off that met the end of the file.
+func tooShort(f *os.File, n int, off int64) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("%w: %d bytes from %d are not all there (%w)", store.ErrShort, n, off, err)
+	}
+	return fmt.Errorf("%w: it has %d bytes, want %d from %d", store.ErrShort, info.Size(), n, off)
+}
+
+// Stat describes a regular file. Anything else under the name does not exist.
 func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 	var info fs.FileInfo
-	err := s.twice(ctx, func() (err error) {
+	err := s.confirmMissing(ctx, func() (err error) {
 		info, err = s.stat(ctx, name)
 		return err
 	})
@@ -215,7 +221,7 @@ func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) 
 		return nil, err
 	}
 	var info fs.FileInfo
-	err := s.look(ctx, func() (err error) {
+	err := s.metadata(ctx, func() (err error) {
 		info, err = os.Lstat(s.path(name))
 		return err
 	})
@@ -223,16 +229,15 @@ func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) 
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: what has its name is not a regular file", fs.ErrNotExist)
+		return nil, fmt.Errorf("%w: not a regular file", fs.ErrNotExist)
 	}
 	return info, nil
 }
 
-// Delete removes the file and flushes its folder, except for packs: nothing depends on the absence of a pack, and a
-// prune that removes ten thousand of them need not wait for ten thousand flushes. Nor of a lease, where no other writer
-// outlives a crash: one that comes back is that of a dead writer.
+// Delete removes the file and flushes its folder. The removal of a pack is not flushed, since nothing depends on its
+// absence and a prune removes thousands. Nor is that of a lease where a crash ends every writer.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
-	if err := s.twice(ctx, func() error { return s.remove(ctx, name) }); err != nil {
+	if err := s.confirmMissing(ctx, func() error { return s.remove(ctx, name) }); err != nil {
 		return fmt.Errorf("delete %s: %w", name, s.explain(ctx, err))
 	}
 	return nil
@@ -242,20 +247,20 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 	if err := admit(ctx, name); err != nil {
 		return err
 	}
-	path, do := s.path(name), s.look
-	lasting := name.Kind != store.Pack && !s.brief(name.Kind)
-	if lasting {
+	path, do := s.path(name), s.metadata
+	durable := name.Kind != store.Pack && !s.skipsFlush(name.Kind)
+	if durable {
 		do = s.flush
 	}
 	return do(ctx, func() error {
-		if err := again(func() error { return unix.Unlink(path) }); err != nil {
+		if err := retryEINTR(func() error { return unix.Unlink(path) }); err != nil {
 			return &fs.PathError{Op: "unlink", Path: path, Err: err}
 		}
 		if name.Kind == store.Config {
 			s.known.Store(false)
 			s.seen.Store(nil)
 		}
-		if !lasting {
+		if !durable {
 			return nil
 		}
 		return syncDir(filepath.Dir(path))
@@ -266,7 +271,7 @@ func (s *Store) path(name store.Name) string {
 	return filepath.Join(s.root, filepath.FromSlash(name.Path()))
 }
 
-// admit turns away what needs no look at the disk.
+// admit checks the name and ctx.
 func admit(ctx context.Context, name store.Name) error {
 	if err := name.Check(); err != nil {
 		return err
@@ -277,15 +282,13 @@ func admit(ctx context.Context, name store.Name) error {
 	return nil
 }
 
-// lookForConfig arms the test for a vanished target.
+// lookForConfig enables the check for a target that goes away.
 func (s *Store) lookForConfig(ctx context.Context) {
-	now, err := s.observe(ctx)
-	if err == nil {
-		s.seen.Store(now)
+	if s.lstat(ctx, s.configPath()) != nil {
+		return
 	}
-	if err == nil || s.lstat(ctx, s.marker()) == nil {
-		s.known.Store(true)
-	}
+	s.known.Store(true)
+	_ = s.guard(ctx) // if this fails, so does the first Put
 }
 
 func (s *Store) sawConfig(name store.Name) {
@@ -294,14 +297,14 @@ func (s *Store) sawConfig(name store.Name) {
 	}
 }
 
-// missed is asked when something was not found, so that it costs nothing on the good path: nil, if the target is where it
-// was; else that it is not, or why that could not be found out.
-func (s *Store) missed(ctx context.Context, what error) error {
-	witness := s.root
+// checkPresent runs after something was not found. It returns nil if the target is there, else store.ErrGone or the
+// error that prevented the check.
+func (s *Store) checkPresent(ctx context.Context, what error) error {
+	at := s.root
 	if s.known.Load() {
-		witness = s.marker()
+		at = s.configPath()
 	}
-	err := s.lstat(ctx, witness)
+	err := s.lstat(ctx, at)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -311,17 +314,18 @@ func (s *Store) missed(ctx context.Context, what error) error {
 	return err
 }
 
-// absent reports whether err says that something is not there, and not that the target is not.
+// absent reports whether err says that a file is missing, and not the target.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) && !errors.Is(err, store.ErrGone) }
 
-// twice asks again for what was not there, once it is seen that the target is: it may have come back in between.
-func (s *Store) twice(ctx context.Context, ask func() error) error {
+// confirmMissing repeats an operation that found nothing, after checking that the target is there: it may have been
+// away for a moment.
+func (s *Store) confirmMissing(ctx context.Context, ask func() error) error {
 	err := ask()
 	if ctx.Err() != nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if s.known.Load() {
-		if lost := s.missed(ctx, err); lost != nil {
+		if lost := s.checkPresent(ctx, err); lost != nil {
 			return lost
 		}
 		return ask()
@@ -329,20 +333,20 @@ func (s *Store) twice(ctx context.Context, ask func() error) error {
 	return err
 }
 
-// lstat asks whether something is there.
+// lstat returns an error if nothing is at path.
 func (s *Store) lstat(ctx context.Context, path string) error {
-	return s.look(ctx, func() error {
+	return s.metadata(ctx, func() error {
 		_, err := os.Lstat(path)
 		return err
 	})
 }
 
-// look is an operation on names and what they stand for.
-func (s *Store) look(ctx context.Context, call func() error) error {
+// metadata runs call as a metadata operation of the gate.
+func (s *Store) metadata(ctx context.Context, call func() error) error {
 	return s.do(ctx, iopolicy.Op{Kind: iopolicy.Metadata}, call)
 }
 
-// flush is an operation that ends when something is durable.
+// flush runs call as an operation that makes something durable.
 func (s *Store) flush(ctx context.Context, call func() error) error {
 	return s.do(ctx, iopolicy.Op{Kind: iopolicy.Sync, Certain: true}, call)
 }
@@ -352,18 +356,23 @@ func (s *Store) do(ctx context.Context, op iopolicy.Op, call func() error) error
 	return err
 }
 
-// open is os.OpenFile, without six more calls of the system by which the runtime's poller learns that it has no use for a
-// file or folder.
-func open(path string, flags int, mode uint32) (*os.File, error) {
+// open opens a file or folder by its absolute path.
+func open(path string, flags int) (*os.File, error) {
+	return openAt(unix.AT_FDCWD, path, flags, 0, path)
+}
+
+// openAt opens a file or folder below an open one; full is its absolute path. It saves the six system calls by which
+// os.OpenFile learns that the poller cannot be used.
+func openAt(dir int, path string, flags int, mode uint32, full string) (*os.File, error) {
 	var fd int
-	err := again(func() (err error) {
-		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, mode)
+	err := retryEINTR(func() (err error) {
+		fd, err = unix.Openat(dir, path, flags|unix.O_CLOEXEC, mode)
 		return err
 	})
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: full, Err: err}
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	return os.NewFile(uintptr(fd), full), nil
 }
 
 // withFD calls act with the descriptor of f.
@@ -379,16 +388,16 @@ func withFD(f *os.File, act func(fd int) error) error {
 	return actErr
 }
 
-// reader reads one file as the gate allows.
+// reader reads one file in pieces that the gate allows.
 type reader struct {
 	f     *os.File
-	exact bool // the system was told to read no more than it is asked for
+	exact bool // read-ahead is off
 }
 
-// readAt is one operation: it reads up to bound bytes, if there is a bound, else a step.
+// readAt is part of one operation. It reads up to bound bytes; 0: up to step.
 func (r *reader) readAt(p []byte, off int64, bound int) (int, error) {
 	if bound > 0 {
-		if !r.exact { // or what is read ahead would defeat the bound; f is not open for long
+		if !r.exact { // read-ahead would exceed the bound; f is not open for long
 			r.exact = true
 			_ = withFD(r.f, func(fd int) error { pages.ReadAhead(fd, false); return nil })
 		}
@@ -397,8 +406,8 @@ func (r *reader) readAt(p []byte, off int64, bound int) (int, error) {
 	return r.f.ReadAt(p[:min(step, len(p))], off)
 }
 
-// again repeats a system call that a signal interrupted.
-func again(call func() error) error {
+// retryEINTR repeats a system call while a signal interrupts it.
+func retryEINTR(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {
 			return err

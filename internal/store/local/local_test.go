@@ -18,7 +18,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -109,7 +109,7 @@ func TestOpenErrors(t *testing.T) {
 		require.ErrorContains(t, err, "path is empty")
 	}
 	st, err := local.Open(dir, nil)
-	require.NoError(t, err, "a folder that is no repository is told apart by its config")
+	require.NoError(t, err, "a folder that is no repository is recognised by its config")
 	_, err = st.Stat(t.Context(), config)
 	require.ErrorIs(t, err, store.ErrNotExist)
 	require.NotErrorIs(t, err, store.ErrGone)
@@ -146,6 +146,17 @@ func TestForeignFilesAreLeftOut(t *testing.T) {
 		_, err := st.Stat(t.Context(), name)
 		require.ErrorIs(t, err, store.ErrNotExist)
 		require.Error(t, st.Get(t.Context(), name, 0, make([]byte, 1)))
+	}
+}
+
+// A read beyond the end names the size of the file, wherever it begins.
+func TestShortReadNamesTheSize(t *testing.T) {
+	st, _ := create(t)
+	require.NoError(t, st.Put(t.Context(), config, []byte("0123456789")))
+	for _, off := range []int64{5, 10, 1000} {
+		err := st.Get(t.Context(), config, off, make([]byte, 100))
+		require.ErrorIs(t, err, store.ErrShort)
+		require.ErrorContains(t, err, "it has 10 bytes, want 100 from")
 	}
 }
 
@@ -275,7 +286,7 @@ func TestNoSpaceSaysWhatToDo(t *testing.T) {
 	for _, p := range tree(t, mount) {
 		require.NotContains(t, p, local.TempPrefix, "the temporary file still takes the space")
 	}
-	require.NoError(t, st.Put(t.Context(), pack(2), make([]byte, 100_000)), "there is room for a smaller one")
+	require.NoError(t, st.Put(t.Context(), pack(2), make([]byte, 100_000)), "there is space for a smaller one")
 }
 
 // TestCrash kills a writer again and again, at any moment. Whatever lies under a final name must be whole.
@@ -301,7 +312,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// selfDescribing returns a pack whose bytes tell how long it is and what it must hold.
+// selfDescribing returns a pack that encodes its own length and content.
 func selfDescribing(i int) []byte {
 	size := 300_000 + i*7919%900_000
 	return binary.LittleEndian.AppendUint64(storetest.Pattern(size, uint64(i)), uint64(size)<<32|uint64(i))

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// TempPrefix begins the name of every temporary file. It holds characters that no stored file's name has.
+	// TempPrefix begins the name of every temporary file. It contains characters that no stored file's name has.
 	TempPrefix = "tmp-tidemark-"
-	// staleAfter is far beyond the time one Put takes, whatever the target.
+	// staleAfter is far beyond the time of one Put on any target.
 	staleAfter = 24 * time.Hour
 )
 
@@ -38,60 +38,73 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if err := admit(ctx, name); err != nil {
 		return err
 	}
-	if err := s.guard(ctx); err != nil {
+	root, err := s.openRoot(ctx)
+	if err != nil {
 		return err
 	}
-	path := s.path(name)
-	f, err := s.createTemp(ctx, filepath.Dir(path))
+	defer root.Close()
+	path := filepath.FromSlash(name.Path())
+	f, temp, err := s.createTemp(ctx, root, filepath.Dir(path), s.keepsReserve(ctx, name), len(data))
 	if err != nil {
-		return s.orLost(ctx, err)
+		return s.orGone(ctx, err)
 	}
-	temp, renamed := f.Name(), false
-	lasting := !s.brief(name.Kind)
-	do := s.flush
-	if !lasting {
-		do = s.look
+	durable := !s.skipsFlush(name.Kind)
+	if err = s.fill(ctx, f, name.Kind, data, durable); err == nil {
+		err = s.publish(ctx, root, temp, path, durable)
 	}
-	if err = s.fill(ctx, f, name.Kind, data, lasting); err == nil {
-		err = do(ctx, func() error {
-			if err := again(func() error { return unix.Rename(temp, path) }); err != nil {
-				return renameError(temp, path, err)
-			}
-			renamed = true
-			if name.Kind == store.Config {
-				s.seen.Store(nil) // the next Put looks at the new one
-			}
-			if lasting { // or a crash could take back the name of a file that was said to be stored
-				if err := syncDir(filepath.Dir(path)); err != nil {
-					return err
-				}
-			}
-			return s.confirm()
-		})
+	if err != nil {
+		discard(root, temp)
+		return s.orGone(ctx, err)
 	}
-	if !renamed {
-		discard(temp)
-	}
-	return s.orLost(ctx, err)
+	return nil
 }
 
-// orLost returns err, or that the target is not the one that it was if err says that a folder or file is missing: something
-// else may have been mounted here meanwhile, and they lie beneath.
-func (s *Store) orLost(ctx context.Context, err error) error {
+// publish renames a temporary file below the open root and flushes its folder. Without that flush a crash could undo
+// the rename after Put returned.
+func (s *Store) publish(ctx context.Context, root *os.File, temp, path string, durable bool) error {
+	do := s.flush
+	if !durable {
+		do = s.metadata
+	}
+	return do(ctx, func() error {
+		err := withFD(root, func(fd int) error {
+			return retryEINTR(func() error { return unix.Renameat(fd, temp, fd, path) })
+		})
+		if err != nil {
+			return renameError(s.abs(temp), s.abs(path), err)
+		}
+		if path == configName {
+			s.seen.Store(nil) // the next Put observes the new config
+		}
+		if !durable {
+			return nil
+		}
+		return s.syncDirAt(root, filepath.Dir(path))
+	})
+}
+
+// abs returns the absolute path of a file of the repository.
+func (s *Store) abs(path string) string { return filepath.Join(s.root, path) }
+
+// orGone returns store.ErrGone if err reports a missing file or folder and the target is no longer the same: something
+// else may have been mounted over it.
+func (s *Store) orGone(ctx context.Context, err error) error {
 	if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
-		if lost := s.guard(ctx); lost != nil {
-			return lost
+		if gone := s.guard(ctx); gone != nil {
+			return gone
 		}
 	}
 	return err
 }
 
-// discard removes what will not become a file, whether ctx has ended or the gate is shut: the error that matters is the
-// one before.
-func discard(temp string) { _ = os.Remove(temp) }
+// discard removes a temporary file even if ctx has ended or the gate is shut. The caller reports an earlier error.
+// After a rename the file no longer exists, which is harmless.
+func discard(root *os.File, temp string) {
+	_ = withFD(root, func(fd int) error { return unix.Unlinkat(fd, temp, 0) })
+}
 
-// renameError marks the one failure that another attempt mends: the temporary file is gone, because this process was
-// suspended for so long that another one cleaned it away.
+// renameError marks the one failure that a retry repairs: this process was suspended for so long that another one
+// removed its temporary file as stale.
 func renameError(temp, path string, err error) error {
 	linkErr := &os.LinkError{Op: "rename", Old: temp, New: path, Err: err}
 	if errors.Is(err, unix.ENOENT) {
@@ -102,32 +115,32 @@ func renameError(temp, path string, err error) error {
 	return linkErr
 }
 
-// fill writes, flushes if it is to be lasting, and closes f.
-func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []byte, lasting bool) error {
+// fill writes and closes f, and flushes it if durable.
+func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []byte, durable bool) error {
 	defer f.Close() // a second Close does nothing
 	if !s.swept.Swap(true) {
 		s.sweep(ctx, f)
 	}
-	if err := s.write(ctx, f, data, lasting); err != nil {
+	if err := s.write(ctx, f, data, durable); err != nil {
 		return err
 	}
 	if kind == store.Pack {
 		dropCache(f) // durable by now, and this machine does not read it again soon
 	}
-	return f.Close() // a network file system may tell here what it could not write
+	return f.Close() // network file systems report failed writes here
 }
 
-// write writes all of data and makes it durable, if it is to be: or its name could be durable before it, and stand for a
-// part of it after a crash.
-func (s *Store) write(ctx context.Context, f *os.File, data []byte, lasting bool) error {
+// write writes all of data, and flushes it if durable: the file must not get its name before its content is on the
+// disk.
+func (s *Store) write(ctx context.Context, f *os.File, data []byte, durable bool) error {
 	if bound := s.pass.Bound(); len(data) <= small && (bound == 0 || len(data) <= bound) {
 		op := iopolicy.Op{Kind: iopolicy.Sync, Bytes: len(data), Certain: true}
-		if !lasting {
+		if !durable {
 			op.Kind = iopolicy.Write
 		}
 		_, err := s.pass.Do(ctx, op, func(int) (int, error) {
 			n, err := f.Write(data)
-			if err == nil && lasting {
+			if err == nil && durable {
 				err = syncData(f)
 			}
 			return n, err
@@ -136,8 +149,9 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte, lasting bool
 	}
 	for off := 0; off < len(data); {
 		op := iopolicy.Op{Kind: iopolicy.Write, Bytes: len(data) - off, Certain: true}
+		piece := store.PieceOf(ctx, store.Upload, step)
 		n, err := s.pass.Do(ctx, op, func(bound int) (int, error) {
-			p := data[off:min(off+step, len(data))]
+			p := data[off:min(off+piece, len(data))]
 			if bound > 0 {
 				p = p[:min(bound, len(p))]
 			}
@@ -151,49 +165,55 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte, lasting bool
 			return err
 		}
 		off += n
+		if err := store.Paced(ctx, store.Upload, n); err != nil {
+			return err
+		}
 	}
-	if !lasting {
+	if !durable {
 		return nil
 	}
 	return s.flush(ctx, func() error { return syncData(f) })
 }
 
-// createTemp opens a new temporary file in dir, which is made when it is missing and the target is there.
-func (s *Store) createTemp(ctx context.Context, dir string) (*os.File, error) {
-	f, err := s.openTemp(ctx, dir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return f, err
-	}
-	if lost := s.missed(ctx, err); lost != nil {
-		return nil, lost
-	}
-	if lost := s.needed(dir); lost != nil {
-		return nil, lost
-	}
-	// The folder of the kind and, for packs, the one beneath it. Never the root: see the package comment.
-	if parent := filepath.Dir(dir); dir != s.root && parent != s.root {
-		if err := s.makeHere(ctx, parent); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.makeHere(ctx, dir); err != nil {
-		return nil, err
-	}
-	return s.openTemp(ctx, dir)
-}
-
-func (s *Store) openTemp(ctx context.Context, dir string) (f *os.File, err error) {
+// createTemp opens a new temporary file in a folder below the open root, and returns its path there. A missing folder
+// is created. With reserve it fails if a file of that size would use the last space.
+func (s *Store) createTemp(ctx context.Context, root *os.File, dir string, reserve bool, size int) (
+	f *os.File, temp string, err error,
+) {
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	path := filepath.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
-	err = s.look(ctx, func() (err error) {
-		f, err = open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, fileMode)
-		return err
-	})
-	return f, err
+	temp = filepath.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
+	create := func() error {
+		return s.metadata(ctx, func() (err error) {
+			if err := s.leavesReserve(reserve, size); err != nil {
+				return err
+			}
+			return withFD(root, func(fd int) (err error) {
+				f, err = openAt(fd, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, fileMode, s.abs(temp))
+				return err
+			})
+		})
+	}
+	if err = create(); !errors.Is(err, fs.ErrNotExist) {
+		return f, temp, err
+	}
+	if err := s.needed(s.abs(dir)); err != nil {
+		return nil, temp, err
+	}
+	// The folder of the kind and, for packs, the one beneath it. The root itself is never created here.
+	if parent := filepath.Dir(dir); parent != "." {
+		if err := s.makeDirAt(ctx, root, parent); err != nil {
+			return nil, temp, err
+		}
+	}
+	if err := s.makeDirAt(ctx, root, dir); err != nil {
+		return nil, temp, err
+	}
+	err = create()
+	return f, temp, err
 }
 
-// makeDir makes one folder, unless it is there, and flushes its parent.
+// makeDir creates one folder, unless it exists, and flushes its parent.
 func (s *Store) makeDir(ctx context.Context, path string) error {
 	return s.flush(ctx, func() error {
 		err := os.Mkdir(path, dirMode)
@@ -207,10 +227,10 @@ func (s *Store) makeDir(ctx context.Context, path string) error {
 	})
 }
 
-// makeDirs makes a folder with all its missing parents, each of them durable.
+// makeDirs creates a folder with all missing parents, and flushes each.
 func (s *Store) makeDirs(ctx context.Context, path string) error {
 	var info fs.FileInfo
-	err := s.look(ctx, func() (err error) {
+	err := s.metadata(ctx, func() (err error) {
 		info, err = os.Stat(path)
 		return err
 	})
@@ -231,20 +251,22 @@ func (s *Store) makeDirs(ctx context.Context, path string) error {
 	return s.makeDir(ctx, path)
 }
 
-// syncDir makes what changed in a folder durable. Some file systems (SMB, several in user space) cannot flush a folder
-// and say so; there is nothing more that could be done on them. It is a part of the operation that made the change.
-func syncDir(path string) error {
-	d, err := open(path, unix.O_RDONLY, 0)
+// syncDir makes changes in a folder durable, as part of the operation that made them. Some file systems (SMB, several
+// of FUSE) cannot flush a folder and return an error, which is ignored.
+func syncDir(path string) error { return syncFolder(unix.AT_FDCWD, path, path) }
+
+// syncDirAt is syncDir of a folder below the open root.
+func (s *Store) syncDirAt(root *os.File, dir string) error {
+	return withFD(root, func(fd int) error { return syncFolder(fd, dir, s.abs(dir)) })
+}
+
+func syncFolder(at int, dir, path string) error {
+	d, err := openAt(at, dir, unix.O_RDONLY|unix.O_DIRECTORY, 0, path)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	return syncOpen(d)
-}
-
-// syncOpen is syncDir of an open folder.
-func syncOpen(d *os.File) error {
-	err := d.Sync()
+	err = d.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
 		return nil
 	}

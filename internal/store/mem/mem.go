@@ -1,5 +1,4 @@
-// Package mem is a store in memory, for tests and for trying things out: fast, exact in its errors, gone at exit. It
-// knows the contract of a store and refuses to know of disks.
+// Package mem is a store in memory, for tests.
 package mem
 
 import (

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
 )
 
 func TestContract(t *testing.T) {

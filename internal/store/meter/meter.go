@@ -1,76 +1,101 @@
-// Package meter counts what passes between the engine and a store, for progress, the session report and tests that
-// assert how many operations something costs. It changes nothing and refuses to know what the numbers are used for.
+// Package meter reports each operation on a store to an observer: for the session report, and for tests that count
+// operations. It changes nothing.
 package meter
 
 import (
 	"context"
 	"iter"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// Counters are totals since they were made. They are read while the store is in use.
-type Counters struct {
-	Puts, Gets, Stats, Lists, Deletes atomic.Uint64 // operations begun
-	Failed                            atomic.Uint64 // operations that returned an error
-	BytesPut                          atomic.Uint64 // bytes of the Puts that succeeded
-	BytesGot                          atomic.Uint64 // bytes of the Gets that succeeded
+// Operation is a method of a store.
+type Operation uint8
+
+// The operations.
+const (
+	Put Operation = iota
+	Get
+	Stat
+	List
+	Delete
+
+	operations = iota
+)
+
+// Result is an operation that has ended.
+type Result struct {
+	Name  store.Name // zero for List
+	Bytes int        // of a Put or a Get that succeeded
+	Took  time.Duration
+	Err   error
 }
 
-// Operations returns how many operations of every sort were begun.
-func (c *Counters) Operations() uint64 {
-	return c.Puts.Load() + c.Gets.Load() + c.Stats.Load() + c.Lists.Load() + c.Deletes.Load()
-}
+// Observer is called before each operation, from any goroutine. The function that it returns, if any, is called after it.
+type Observer func(ctx context.Context, op Operation) (end func(Result))
 
-// Store is a decorator that counts. Placed above retry it counts what the engine asked for, below it what the target saw.
+// Store is a decorator that reports operations. Above retry it sees those of the engine, below it those of the target.
 type Store struct {
-	inner store.Store
-	count *Counters
+	inner   store.Store
+	observe Observer
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Wrap returns st with its traffic added to c, which several stores may share.
-func Wrap(st store.Store, c *Counters) *Store { return &Store{inner: st, count: c} }
+// Wrap returns st with its operations reported to observe.
+func Wrap(st store.Store, observe Observer) *Store { return &Store{inner: st, observe: observe} }
 
-// Put counts one put and its bytes.
+// begin reports the start of an operation, and returns what reports its end.
+func (s *Store) begin(ctx context.Context, op Operation, name store.Name) func(bytes int, err error) {
+	end := s.observe(ctx, op)
+	if end == nil {
+		return func(int, error) {}
+	}
+	start := time.Now()
+	return func(bytes int, err error) {
+		if err != nil {
+			bytes = 0
+		}
+		end(Result{Name: name, Bytes: bytes, Took: time.Since(start), Err: err})
+	}
+}
+
+// Put passes on to the inner store.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
-	s.count.Puts.Add(1)
+	end := s.begin(ctx, Put, name)
 	err := s.inner.Put(ctx, name, data)
-	if s.note(err) {
-		s.count.BytesPut.Add(uint64(len(data)))
-	}
-	return err
+	end(len(data), err)
+	return err //nolint:wrapcheck // a decorator adds nothing
 }
 
-// Proves is what the store beneath says.
-func (s *Store) Proves() bool { return store.Proves(s.inner) }
-
-// Get counts one get and its bytes.
+// Get passes on to the inner store.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	s.count.Gets.Add(1)
+	end := s.begin(ctx, Get, name)
 	err := s.inner.Get(ctx, name, off, p)
-	if s.note(err) {
-		s.count.BytesGot.Add(uint64(len(p)))
-	}
-	return err
+	end(len(p), err)
+	return err //nolint:wrapcheck // a decorator adds nothing
 }
 
-// Stat counts one stat.
+// Stat passes on to the inner store.
 func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
-	s.count.Stats.Add(1)
+	end := s.begin(ctx, Stat, name)
 	info, err := s.inner.Stat(ctx, name)
-	s.note(err)
-	return info, err
+	end(0, err)
+	return info, err //nolint:wrapcheck // a decorator adds nothing
 }
 
-// List counts one list each time the sequence is run.
+// List passes on to the inner store. Each run of the sequence is an operation, and fails with the last error in it.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
-		s.count.Lists.Add(1)
+		end := s.begin(ctx, List, store.Name{})
+		var failed error
+		defer func() { end(0, failed) }()
 		for info, err := range s.inner.List(ctx, kind) {
-			s.note(err)
+			if err != nil {
+				failed = err
+			}
 			if !yield(info, err) {
 				return
 			}
@@ -78,21 +103,47 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 	}
 }
 
-// Delete counts one delete.
+// Delete passes on to the inner store.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
-	s.count.Deletes.Add(1)
+	end := s.begin(ctx, Delete, name)
 	err := s.inner.Delete(ctx, name)
-	s.note(err)
-	return err
+	end(0, err)
+	return err //nolint:wrapcheck // a decorator adds nothing
 }
 
-// Location is that of the store beneath.
+// Proves passes on to the inner store.
+func (s *Store) Proves() bool { return store.Proves(s.inner) }
+
+// EndsWithProcess passes on to the inner store.
+func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }
+
+// Location passes on to the inner store.
 func (s *Store) Location() string { return s.inner.Location() }
 
-// note counts a failure, and reports whether there was none.
-func (s *Store) note(err error) bool {
-	if err != nil {
-		s.count.Failed.Add(1)
+// Counters is an observer that counts. Several stores may share one, and it may be read while they are in use.
+type Counters struct {
+	Puts, Gets, Stats, Lists, Deletes atomic.Uint64 // operations begun
+	Failed                            atomic.Uint64 // operations that returned an error
+	BytesPut                          atomic.Uint64 // bytes of the Puts that succeeded
+	BytesGot                          atomic.Uint64 // bytes of the Gets that succeeded
+}
+
+// Operations returns the number of operations of any kind that were begun.
+func (c *Counters) Operations() uint64 {
+	return c.Puts.Load() + c.Gets.Load() + c.Stats.Load() + c.Lists.Load() + c.Deletes.Load()
+}
+
+// Observe is the Observer.
+func (c *Counters) Observe(_ context.Context, op Operation) func(Result) {
+	[operations]*atomic.Uint64{&c.Puts, &c.Gets, &c.Stats, &c.Lists, &c.Deletes}[op].Add(1)
+	return func(r Result) {
+		switch {
+		case r.Err != nil:
+			c.Failed.Add(1)
+		case op == Put:
+			c.BytesPut.Add(uint64(r.Bytes))
+		case op == Get:
+			c.BytesGot.Add(uint64(r.Bytes))
+		}
 	}
-	return err == nil
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/store/meter"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
 )
 
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(*testing.T) store.Store { return meter.Wrap(mem.New(), new(meter.Counters)) })
+	storetest.Run(t, func(*testing.T) store.Store { return meter.Wrap(mem.New(), new(meter.Counters).Observe) })
 }
 
 func TestCounts(t *testing.T) {
 	ctx := t.Context()
 	var c meter.Counters
-	st := meter.Wrap(mem.New(), &c)
+	st := meter.Wrap(mem.New(), c.Observe)
 	name := store.Name{Kind: store.Pack, ID: "ab"}
 	require.NoError(t, st.Put(ctx, name, make([]byte, 100)))
 	require.NoError(t, st.Put(ctx, name, make([]byte, 20)))

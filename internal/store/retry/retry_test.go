@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/store/retry"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
 )
 
 var (
@@ -118,7 +118,7 @@ func TestTemporaryFailuresPass(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFailing(t, store.ErrTemporary, 4)
 			p := policy
-			p.Max = time.Hour // each wait is longer than the one before, and told
+			p.Max = time.Hour // each wait is longer than the one before, and is reported
 			var waits []time.Duration
 			p.Notify = func(what string, err error, wait time.Duration) {
 				require.Contains(t, what, op)
@@ -153,17 +153,21 @@ func (o *outage) Get(ctx context.Context, n store.Name, off int64, p []byte) err
 	return o.Store.Get(ctx, n, off, p)
 }
 
-// TestManyTellOfOneOutageOnce: what many find out at the same time is one thing to tell, and so is its end.
-func TestManyTellOfOneOutageOnce(t *testing.T) {
+// TestOutageIsReportedOnce: concurrent operations report one outage, and its end, once.
+func TestOutageIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := mem.New()
 		var mu sync.Mutex
-		var told []time.Duration
+		var reported []time.Duration
 		back := 0
 		p := retry.Policy{
 			Attempts: 100, First: time.Second, Max: 3 * time.Second,
-			Notify: func(_ string, _ error, wait time.Duration) { mu.Lock(); defer mu.Unlock(); told = append(told, wait) },
-			Back:   func() { mu.Lock(); defer mu.Unlock(); back++ },
+			Notify: func(_ string, _ error, wait time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				reported = append(reported, wait)
+			},
+			Back: func() { mu.Lock(); defer mu.Unlock(); back++ },
 		}
 		down := &outage{Store: inner}
 		st := retry.Wrap(down, p)
@@ -176,7 +180,7 @@ func TestManyTellOfOneOutageOnce(t *testing.T) {
 				all.Go(func() { assert.NoError(t, st.Get(t.Context(), one, 0, make([]byte, 1))) })
 			}
 			all.Wait()
-			require.Len(t, told, 3*round, "waits of 1, 2 and 3 s")
+			require.Len(t, reported, 3*round, "waits of 1, 2 and 3 s")
 			require.Equal(t, round, back)
 		}
 		require.NoError(t, st.Get(t.Context(), store.Name{Kind: store.Pack, ID: "00"}, 0, make([]byte, 1)))
@@ -184,19 +188,19 @@ func TestManyTellOfOneOutageOnce(t *testing.T) {
 	})
 }
 
-// TestEndOfAnOutageThatSomebodyGaveUp: what comes after waits that were given up is told as the end as well.
-func TestEndOfAnOutageThatSomebodyGaveUp(t *testing.T) {
+// TestEndOfOutageAfterGivenUpWaits: the end is also reported after waits that were cancelled.
+func TestEndOfOutageAfterGivenUpWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told, back := 0, 0
+		reported, back := 0, 0
 		f := newFailing(t, store.ErrTemporary, 6)
 		st := retry.Wrap(f, retry.Policy{
 			Attempts: 3, First: time.Second, Max: time.Second,
-			Notify: func(string, error, time.Duration) { told++ }, Back: func() { back++ },
+			Notify: func(string, error, time.Duration) { reported++ }, Back: func() { back++ },
 		})
 		for range 2 {
 			require.ErrorIs(t, st.Get(t.Context(), name, 0, make([]byte, 1)), store.ErrTemporary)
 		}
-		require.Equal(t, 1, told)
+		require.Equal(t, 1, reported)
 		require.Zero(t, back)
 		require.NoError(t, st.Get(t.Context(), name, 0, make([]byte, 1)))
 		require.Equal(t, 1, back)
@@ -238,7 +242,7 @@ func TestCancelEndsTheWait(t *testing.T) {
 		start := time.Now()
 		err := retry.Wrap(f, p).Put(ctx, name, nil)
 		require.ErrorIs(t, err, cause)
-		require.ErrorIs(t, err, store.ErrTemporary, "what it waited for is told as well")
+		require.ErrorIs(t, err, store.ErrTemporary, "what it waited for is reported as well")
 		require.Zero(t, time.Since(start))
 		require.Equal(t, 1, f.calls)
 	})

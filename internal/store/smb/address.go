@@ -10,14 +10,28 @@ import (
 // Scheme begins the addresses of this store.
 const Scheme = address.Scheme
 
-// Target says where a repository is, without any secret.
+// Target is the address of a repository, without secrets.
 type Target = address.Target
 
-// Secret is what proves who the user is.
+// Secret holds the credentials of a user.
 type Secret = address.Secret
 
-// Tickets say where the Kerberos tickets of a user are.
+// Tickets locates the Kerberos tickets of a user.
 type Tickets = session.Tickets
+
+// Protection is the protection of requests on the network; see session.Protection.
+type Protection = session.Protection
+
+// TCP configures the connections.
+type TCP = session.TCP
+
+// The protections.
+const (
+	Protected = session.Protected
+	Signed    = session.Signed
+	Encrypted = session.Encrypted
+	AsOffered = session.AsOffered
+)
 
 // Parse reads an address; see address.Parse.
 func Parse(text string) (Target, error) { return address.Parse(text) }

@@ -20,14 +20,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
-// shelf is a repository folder, of which a test knows what belongs there. It looks at the disk of the server by itself.
+// shelf is a repository folder with known content. It reads the disk of the server directly.
 type shelf struct {
 	t      *testing.T
 	server *smbtest.Server
@@ -76,8 +77,8 @@ func (h *shelf) remove(name store.Name) {
 	}
 }
 
-// operation is one of a store. It returns what is wrong with its answer, or an error; begin is called before, end after it
-// has succeeded.
+// operation is one operation of a store. It returns the error in its answer, or of the call; begin is called before,
+// end after success.
 type operation struct {
 	begin func(h *shelf)
 	do    func(ctx context.Context, h *shelf, st store.Store) (wrong string, err error)
@@ -187,11 +188,11 @@ func operations() map[string]operation {
 
 // attack is what befalls the n-th frame of an operation.
 type attack struct {
-	answers bool // frames that the server sends; else those that it gets
+	answers bool // frames that the server maxSends; else those that it gets
 	fails   bool // the operation may fail by it; else it must come to its end
 	on      func(f *smbtest.Frame) smbtest.Verdict
 	of      []string // the operations; nil: all
-	silent  bool     // the connection stays, and there is nothing but the clock to tell
+	silent  bool     // the connection stays; only a timeout detects it
 	ends    bool     // the job is called off as well, for a reason that could be taken for an answer
 }
 
@@ -203,8 +204,8 @@ func (a *attack) patience() time.Duration {
 	return 10 * time.Second
 }
 
-// refused has the server say no. It has done what it was asked for, so that what it has opened stays open: that a file is
-// opened is not refused, unless the session ends by it.
+// refused makes the server answer with an error after it has done the request. Opens are not refused unless that ends
+// the session, because the file would stay open.
 func refused(status uint32, ends bool) func(f *smbtest.Frame) smbtest.Verdict {
 	return func(f *smbtest.Frame) smbtest.Verdict {
 		if f.Clear() && (ends || !f.Is(smbtest.Create, false)) {
@@ -242,11 +243,11 @@ func attacks() map[string]attack {
 	}
 }
 
-// open connects. Who waits only for a moment may have to do so again: a server takes its time to log somebody on.
+// open connects. With a short timeout it may need several attempts, because a logon takes time.
 func (h *shelf) open(request time.Duration) (st *smb.Store) {
 	h.t.Helper()
 	o := smb.Options{
-		Sessions: 2, Credentials: password(smbtest.Password),
+		Protection: smb.AsOffered, Sessions: 2, Credentials: password(smbtest.Password),
 		Patience: smb.Patience{Request: request, Outage: 20 * time.Second, Idle: time.Hour},
 	}
 	require.Eventually(h.t, func() (ok bool) {
@@ -259,10 +260,11 @@ func (h *shelf) open(request time.Duration) (st *smb.Store) {
 	return st
 }
 
-// TestNoAnswerIsMadeUp strikes at each request and at each answer of each operation in turn, in every way. What comes out
-// is right or an error: never a shorter list, other bytes, a file that is said to be missing, or one that is said to be
-// stored and is not.
+// TestNoAnswerIsMadeUp strikes at each request and at each answer of each operation in turn, in every way. What comes
+// out is right or an error: never a shorter list, other bytes, a file that is said to be missing, or one that is said
+// to be stored and is not.
 func TestNoAnswerIsMadeUp(t *testing.T) {
+	step := int64(testkit.Rounds(5, 3, 1)) // of the frames, each is struck in a long run
 	for way, a := range attacks() {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -275,7 +277,7 @@ func TestNoAnswerIsMadeUp(t *testing.T) {
 				if a.of != nil && !slices.Contains(a.of, name) {
 					continue
 				}
-				for n, more := int64(1), true; more; n++ {
+				for n, more := int64(1), true; more; n += step {
 					require.Less(t, n, int64(300))
 					more = h.strike(st, o, a, n, name)
 				}
@@ -318,8 +320,8 @@ func (h *shelf) strike(st *smb.Store, o operation, a attack, n int64, what strin
 	return frames.Load() >= n
 }
 
-// away takes the disk of the repository away: what is left is the empty folder where it was mounted. It returns what brings
-// the disk back, and tells what was put into the folder meanwhile.
+// away detaches the disk of the repository: the empty mount folder remains. It returns a function that attaches the
+// disk again, and returns the files that were put into the folder meanwhile.
 func (h *shelf) away() (back func() (left []string)) {
 	disk, empty := h.root()+".disk", h.root()+".empty"
 	assert.NoError(h.t, os.Rename(h.root(), disk))
@@ -334,9 +336,9 @@ func (h *shelf) away() (back func() (left []string)) {
 	})
 }
 
-// TestEmptyMountPointIsNoRepository takes the disk of the server away at each request of each operation, and brings it back
-// some requests later, or never. A server of which the disk is a part of the share shows that to everybody at once. Where it
-// is the share, who was connected before goes on with the disk, and who connects meanwhile sees an empty folder for ever.
+// TestEmptyMountPointIsNoRepository takes the disk of the server away at each request of each operation, and brings it
+// back some requests later, or never. If the disk is a part of the share, all sessions see the change at once. If it is
+// the share, sessions from before continue on the disk, and new sessions see an empty folder for ever.
 func TestEmptyMountPointIsNoRepository(t *testing.T) {
 	for folder, c := range map[string]struct {
 		verdict smbtest.Verdict
@@ -405,11 +407,11 @@ func (h *shelf) strikeDisk(st *smb.Store, o operation, verdict smbtest.Verdict, 
 	return frames.Load() >= n
 }
 
-// TestCalledOffByAnother: the session of several jobs ends because one of them is called off, for a reason that could be
-// taken for an answer. It is none for the others.
+// TestCalledOffByAnother: the session of several jobs ends because one of them is cancelled, for a reason that could
+// be taken for an answer. It is none for the others.
 func TestCalledOffByAnother(t *testing.T) {
 	h := newShelf(t, "")
-	st, err := smb.Open(t.Context(), through(h.proxy, h.server), smb.Options{Sessions: 1, Credentials: password(smbtest.Password)})
+	st, err := smb.Open(t.Context(), through(h.proxy, h.server), smb.Options{Protection: smb.AsOffered, Sessions: 1, Credentials: password(smbtest.Password)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
 	smb.Settle(st)
@@ -436,8 +438,8 @@ func TestCalledOffByAnother(t *testing.T) {
 	require.EqualValues(t, 2, h.proxy.Accepted())
 }
 
-// A repository without the folder of its snapshots is not one without snapshots: what they need would be removed. None is
-// made when a snapshot is stored, either, or the next listing would have that one alone.
+// A repository without the folder of its snapshots is not one without snapshots: what they need would be removed. None
+// is made when a snapshot is stored, either, or the next listing would have that one alone.
 func TestFolderOfSnapshotsIsMissing(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	st := create(t, target(s, ""), smb.Options{})
@@ -465,7 +467,7 @@ func TestFolderOfSnapshotsIsMissing(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// Another repository that lies where ours was has not what is asked for, which says nothing about ours.
+// Another repository in the place of this one lacks the requested file, which proves nothing about this one.
 func TestAnotherRepositoryIsNoAnswer(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	st := create(t, target(s, ""), smb.Options{})

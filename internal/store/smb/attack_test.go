@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
 )
 
 func pack(i int) store.Name {
@@ -34,7 +34,7 @@ func snapshot(i int) store.Name { return store.Name{Kind: store.Snapshot, ID: pa
 // content is what pack i holds.
 func content(i int) []byte { return storetest.Pattern(700_000+i*7919%900_000, uint64(i)) }
 
-// writer puts packs, several at once, and keeps the account of what was acknowledged.
+// writer puts packs, several at once, and records the acknowledged ones.
 type writer struct {
 	mu    sync.Mutex
 	acked []int
@@ -99,7 +99,7 @@ func temps(t *testing.T, folder string) []string {
 	return all
 }
 
-// TestServerKilledAndRestarted: the run goes on by itself, whatever was under way.
+// TestServerKilledAndRestarted: the run continues by itself, with any request in flight.
 func TestServerKilledAndRestarted(t *testing.T) {
 	for _, strict := range []string{"yes", "no"} {
 		t.Run("strict sync "+strict, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestDeadtime(t *testing.T) {
 // outlast waits while the server counts: its clock cannot be moved.
 func outlast(d time.Duration) { time.Sleep(d) }
 
-// small mounts a file system of so many bytes.
+// small mounts a file system of the given size in bytes.
 func small(t *testing.T, size string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -280,7 +280,7 @@ func TestDroppedRenameAnswer(t *testing.T) {
 	for _, verify := range []smb.Verify{smb.VerifyTrailer, smb.VerifyOff} {
 		s := smbtest.Start(t, smbtest.Config{})
 		p := smbtest.NewProxy(t, s.Addr(), 0)
-		st := create(t, through(p, s), smb.Options{Verify: verify, Patience: smb.Patience{Request: time.Second}})
+		st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Verify: verify, Patience: smb.Patience{Request: time.Second}})
 		var writes, dropped atomic.Int64
 		p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
 			if f.Is(smbtest.Write, true) {
@@ -306,7 +306,7 @@ func TestDroppedRenameAnswer(t *testing.T) {
 func TestLostRemoval(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{})
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered})
 	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
 	var fired atomic.Bool
 	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
@@ -320,7 +320,7 @@ func TestLostRemoval(t *testing.T) {
 	require.ErrorIs(t, st.Delete(t.Context(), pack(1)), store.ErrNotExist)
 }
 
-// TestTornWrites: a server that writes less than it says is found out before Put returns.
+// TestTornWrites: a server that writes less than it reports is detected before Put returns.
 func TestTornWrites(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
@@ -337,7 +337,7 @@ func TestTornWrites(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d times, verify %d", c.lies, c.verify), func(t *testing.T) {
 			p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
-			st := create(t, through(p, s), smb.Options{Verify: c.verify})
+			st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Verify: c.verify})
 			data := storetest.Pattern(2<<20+300_000, 5)
 			var lied atomic.Int64
 			var claims sync.Map
@@ -373,13 +373,13 @@ func TestTornWrites(t *testing.T) {
 // hold keeps a frame on a slow line.
 func hold(d time.Duration) { time.Sleep(d) }
 
-// TestShortOutagesOnASlowLine: each attempt to store a file takes longer than an outage may, since the line is slow, and the
-// connection breaks in the middle of several. The server was there all the time but for moments, so that is no reason to end.
+// TestShortOutagesOnASlowLine: each attempt to store a file takes longer than an outage may, since the line is slow,
+// and the connection breaks during several requests. The server is away only for moments, so the operation continues.
 func TestShortOutagesOnASlowLine(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	const pieces, breaks, slow = 10, 3, 150 * time.Millisecond
-	st := create(t, through(p, s), smb.Options{Sessions: 1, Patience: smb.Patience{Outage: pieces * slow / 2}})
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 1, Patience: smb.Patience{Outage: pieces * slow / 2}})
 	var writes, broken atomic.Int64
 	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
 		if !f.Is(smbtest.Write, true) {
@@ -395,12 +395,12 @@ func TestShortOutagesOnASlowLine(t *testing.T) {
 	require.Greater(t, broken.Load(), int64(breaks))
 }
 
-// TestNothingReadIsNoProof: a server that keeps half of a piece, and answers with nothing when it is asked for it, has not
-// proven that it has it.
+// TestNothingReadIsNoProof: a server that keeps half of a piece, and answers with nothing when it is asked for it, has
+// not proven that it has it.
 func TestNothingReadIsNoProof(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Verify: smb.VerifyFull})
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Verify: smb.VerifyFull})
 	var claims sync.Map
 	var empty atomic.Int64
 	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
@@ -425,8 +425,8 @@ func TestNothingReadIsNoProof(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotExist)
 }
 
-// TestCancelledBeforeTheProof: a job ends when a file that the server tore has its name and was not looked at yet. It does
-// not stay: whoever looks for packs that no index names would find it, and a torn segment or snapshot is in everybody's way.
+// TestCancelledBeforeTheProof: a job ends when a file that the server tore has its name and was not looked at yet. It
+// does not stay: programs that list packs without an index would find it, and a torn segment or snapshot blocks others.
 func TestCancelledBeforeTheProof(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
@@ -435,7 +435,7 @@ func TestCancelledBeforeTheProof(t *testing.T) {
 		for when, is := range moments {
 			t.Run(name.Kind.String()+", "+when, func(t *testing.T) {
 				p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
-				st := create(t, through(p, s), smb.Options{})
+				st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered})
 				require.ErrorIs(t, endedEarly(t, p, st, name, torn, is, true), errEnough)
 				require.Empty(t, temps(t, s.Folder))
 				_, err := st.Stat(t.Context(), name)
@@ -445,8 +445,8 @@ func TestCancelledBeforeTheProof(t *testing.T) {
 	}
 }
 
-// TestCancelledWhileReplacing: the job ends while a segment is stored again that others rely on, by a server that keeps what
-// it is sent. It stays.
+// TestCancelledWhileReplacing: the job ends while it stores a segment again that other clients rely on. The server
+// keeps the received data, and the segment stays.
 func TestCancelledWhileReplacing(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
@@ -454,7 +454,7 @@ func TestCancelledWhileReplacing(t *testing.T) {
 	for when, is := range moments {
 		t.Run(when, func(t *testing.T) {
 			p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
-			st := create(t, through(p, s), smb.Options{})
+			st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered})
 			require.NoError(t, st.Put(t.Context(), name, data))
 			if err := endedEarly(t, p, st, name, data, is, false); err != nil { // it may be proven in time
 				require.ErrorIs(t, err, errEnough)
@@ -476,7 +476,8 @@ var moments = map[string]func(f *smbtest.Frame) bool{
 
 var errEnough = errors.New("enough")
 
-// endedEarly stores a file, for a job that ends at the first frame that is so; the server tears the file if told to.
+// endedEarly stores a file, for a job that ends at the first frame that matches; the server tears the file if tear is
+// set.
 func endedEarly(t *testing.T, p *smbtest.Proxy, st store.Store, name store.Name, data []byte, so func(*smbtest.Frame) bool, tear bool) error {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -503,7 +504,7 @@ func endedEarly(t *testing.T, p *smbtest.Proxy, st store.Store, name store.Name,
 func TestServerSilent(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Patience: smb.Patience{Request: time.Second, Outage: -1}})
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Patience: smb.Patience{Request: time.Second, Outage: -1}})
 	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
 	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Drop })
 	_, err := st.Stat(t.Context(), pack(1))
@@ -533,24 +534,28 @@ func TestEcho(t *testing.T) {
 		}
 		return smbtest.Pass
 	})
-	st := create(t, through(p, s), smb.Options{Patience: smb.Patience{Idle: 50 * time.Millisecond}})
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Patience: smb.Patience{Idle: 50 * time.Millisecond}})
 	<-echoed
 	<-echoed
 	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
 	require.Equal(t, 1, p.Accepted())
 }
 
-// TestManyTellOfOneOutageOnce: of 32 who wait for a server, and find out several times that it is away, one tells each wait
+// TestOutageIsReportedOnce: of 32 operations that wait for a server, and fail several times, one reports each wait
 // and each reason, and one that it is back.
-func TestManyTellOfOneOutageOnce(t *testing.T) {
+func TestOutageIsReportedOnce(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	var mu sync.Mutex
-	var told []string
+	var reported []string
 	back := 0
-	st := create(t, through(p, s), smb.Options{Sessions: 8, Patience: smb.Patience{
-		Notify: func(err error, _ time.Duration) { mu.Lock(); defer mu.Unlock(); told = append(told, err.Error()) },
-		Back:   func() { mu.Lock(); defer mu.Unlock(); back++ },
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 8, Patience: smb.Patience{
+		Notify: func(err error, _ time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			reported = append(reported, err.Error())
+		},
+		Back: func() { mu.Lock(); defer mu.Unlock(); back++ },
 	}})
 	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
 	until := p.Accepted() + 100
@@ -569,11 +574,11 @@ func TestManyTellOfOneOutageOnce(t *testing.T) {
 	}
 	all.Wait()
 	reasons := map[string]bool{}
-	for _, one := range told {
+	for _, one := range reported {
 		reasons[one] = true
 	}
-	require.NotEmpty(t, told)
-	require.LessOrEqual(t, len(told), 8+len(reasons), "waits of 20 ms to 5 s, and reasons: %q", told)
+	require.NotEmpty(t, reported)
+	require.LessOrEqual(t, len(reported), 8+len(reasons), "waits of 20 ms to 5 s, and reasons: %q", reported)
 	require.Less(t, len(reasons), 10)
 	require.Equal(t, 1, back)
 }
@@ -612,12 +617,15 @@ func TestRefusals(t *testing.T) {
 			require.NotContains(t, err.Error(), c.pass)
 		})
 	}
-	_, err := smb.Open(t.Context(), at(s, func(t *smb.Target) { t.User = "guest" }), smb.Options{})
+	guest := at(s, func(t *smb.Target) { t.User = "guest" })
+	st, err := smb.Create(t.Context(), guest, smb.Options{Protection: smb.AsOffered})
 	require.NoError(t, err, "a guest who says so")
-	for _, o := range []smb.Options{{Sign: true}, {Encrypt: true}} {
-		_, err = smb.Open(t.Context(), at(s, func(t *smb.Target) { t.User = "guest" }), o)
-		require.ErrorIs(t, err, smb.ErrLogon)
+	require.NoError(t, st.Close())
+	for _, protection := range []smb.Protection{smb.Protected, smb.Signed, smb.Encrypted} {
+		_, err = smb.Open(t.Context(), guest, smb.Options{Protection: protection})
+		require.ErrorIs(t, err, smb.ErrInsecure)
 		require.ErrorContains(t, err, "guests can neither sign nor encrypt")
+		require.ErrorContains(t, err, "--smb-sign if-offered")
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 	packs    = 8        // in one round
 )
 
-// putAll stores the packs with so many uploads at once and returns how long that took.
+// putAll stores the packs with the given number of parallel uploads and returns the duration.
 func putAll(b *testing.B, st store.Store, data [][]byte, uploads int) time.Duration {
 	b.Helper()
 	began := time.Now()

@@ -1,50 +1,49 @@
-// Package smb is a store on an SMB share, spoken to without a mount: on a NAS, a Windows machine, a Samba server. It
-// knows sessions, requests and how to prove that a file arrived, and refuses to know what is inside.
+// Package smb is a store on an SMB share of a NAS, a Windows machine or a Samba server, without a mount.
 //
 // # Sessions
 //
-// A Store keeps a few sessions, each a TCP connection of its own, dialled when there is work for it. A file is moved in
-// pieces of at most 1 MiB, several of them in flight at once, so that a line of 15 ms is filled. A session is given up as
-// a whole, and never repaired, when its connection breaks, when no byte moved on it for Patience.Request while an answer
-// was due, or when the server says that it forgot it. What was under way begins again on another session, with growing
-// waits, until Patience.Outage is over. An idle session is kept alive by Echo.
+// A Store keeps a few sessions, each with its own TCP connection, dialled on demand. A file is moved in pieces of at
+// most 1 MiB, several of them in flight, which fills a line of 15 ms. A session ends as a whole when its connection
+// breaks, when no byte moves on it for Patience.Request while an answer is due, or when the server has forgotten it.
+// Its operations start again on another session, with growing waits, until Patience.Outage is over. Echo keeps an idle
+// session alive.
 //
-// # How a file comes to be
+// # Writing a file
 //
-// Put writes a temporary file in the folder of the destination (a random name, created exclusively), flushes it, closes
-// it, and renames it over its final name. Then the file is opened again, through another session where there is one, and
-// flushed once more: the first flush made its content durable, this one makes its name so, which a power cut of the server
-// would otherwise take back. Its size and its end are compared with what was sent (Options.Verify). Only then Put returns.
-// A file that is not what was sent is removed and sent again, a few times. So the final name never shows a part of a file,
-// unless the server lies about what it wrote, and that is found before anybody relies on it. A pack whose proof was cut
-// short is removed again, as far as the server can be reached.
+// Put writes a temporary file in the folder of the destination (random name, created exclusively), flushes it, closes
+// it, and renames it. Then it opens the file again, through another session if there is one, and flushes it once more:
+// the first flush made the content durable, this one the name. Its size and its end are compared with what was sent
+// (Options.Verify). A file that differs is removed and sent again, a few times. So the final name never shows a part of
+// a file, unless the server lies about what it wrote, and that is detected before an index refers to the file. A pack
+// whose verification was interrupted is removed again if the server can be reached.
 //
-// # What may be repeated
+// # Retries
 //
-// Everything. Each attempt of a Put has a temporary name of its own. A rename whose answer was lost is recognised by what
-// lies under the final name. A file that is missing when its removal is repeated was removed by the attempt before.
+// Every operation may be repeated. Each attempt of a Put has its own temporary name. A rename whose answer was lost is
+// recognised by the content under the final name. A file that is missing when its removal is repeated was removed by
+// the attempt before.
 //
 // # Temporary files
 //
-// Their names begin with TempPrefix, which no stored file's name can, so they are never listed. One that could not be
-// removed because the connection was gone is removed later by the same Store; one whose writer was killed is removed by
-// the first Put of another Store when it is more than a day old by the server's clock.
+// Their names begin with TempPrefix, which no stored file's name can, so they are never listed. If one cannot be
+// removed because the connection is gone, the same Store removes it later. Those of killed writers are removed by the
+// first Put of another Store, when they are more than a day old by the server's clock.
 //
 // # A target that goes away
 //
-// The folder a NAS offers while its disk is missing must not be mistaken for the repository: once the config file has
-// been seen, its absence turns every "no such file" into store.ErrGone, and no folder is made. The session that missed
-// something is asked for the config: others may see another disk. If it is there, what was missed is asked for again, since
-// the disk may have come back in between; and a folder without any file is taken for empty only beside the config.
+// The folder that a NAS offers while its disk is missing must not be mistaken for the repository. Once the config file
+// was seen, its absence turns every "no such file" into store.ErrGone, and no folder is created. The session that found
+// nothing checks the config, because others may see another disk. If the config is there, the operation is repeated,
+// since the disk may have come back in between. An empty folder is believed only beside the config.
 //
 // # The gate
 //
-// Every exchange with the server is an operation of the gate (package iopolicy) and goes to another machine for certain.
-// Opening and renaming are of several requests that make one operation. Reads and writes are cut to what the gate allows.
-// Removing the temporary file of a Put that failed, and Echo, wait for nothing.
+// Every exchange with the server is an operation of the gate (package iopolicy). Opening and renaming take several
+// requests in one operation. Reads and writes are cut to what the gate allows. Echo and the removal of a temporary file
+// after a failed Put do not wait at the gate.
 //
-// # What it needs of a server
+// # Requirements
 //
-// SMB 2.0.2 or later. Names are lower-case hexadecimal digits, so that it does not matter whether the share folds case.
-// No locks, leases or oplocks are used. A flush must reach the disk: Samba does that unless "strict sync" is off.
+// SMB 2.0.2 or later. Names are lower-case hexadecimal digits, so that case folding does not matter. No locks, leases
+// or oplocks are used. A flush must reach the disk: Samba does that unless "strict sync" is off.
 package smb

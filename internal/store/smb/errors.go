@@ -8,19 +8,17 @@ import (
 )
 
 var (
-	// ErrTarget: not an SMB address. It never holds the address itself, in which a password may stand.
+	// ErrTarget: not an SMB address. It never quotes the address, which may contain a password.
 	ErrTarget = address.ErrTarget
 	// ErrLogon: the server does not accept the user or the password.
 	ErrLogon = session.ErrLogon
-	// ErrInsecure: the server does not offer what was required of it: encryption or signatures.
+	// ErrInsecure: the server does not offer the required encryption or signatures.
 	ErrInsecure = session.ErrInsecure
-	// ErrTorn: a file on the server is not what was sent, again and again.
+	// ErrTorn: a file on the server is not what was sent, after several attempts.
 	ErrTorn = errors.New("the server does not keep what it is sent")
 
-	// errReplaced: there is a repository where ours was.
+	// errReplaced: another repository lies in the folder.
 	errReplaced = errors.New("another repository, or a copy, has taken its place")
-	// errHeld: somebody has the file open that is to be replaced.
-	errHeld = errors.New("the file that is to be replaced is open")
-	// errStop: whoever listed has seen enough.
+	// errStop: the consumer of a list stopped.
 	errStop = errors.New("enough")
 )

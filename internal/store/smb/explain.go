@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 )
 
-// explained reports whether err carries what callers look for already.
+// explained reports whether err wraps a sentinel that callers test for.
 func explained(err error) bool {
 	for _, done := range []error{
 		store.ErrName, store.ErrShort, store.ErrGone, store.ErrTemporary, store.ErrNoSpace, store.ErrDenied,
@@ -23,8 +23,8 @@ func explained(err error) bool {
 	return false
 }
 
-// explain gives an error of the server the sentinel of package store that callers look for, and a sentence that says what
-// to do. Errors that carry a sentinel already, and those of ctx, pass as they are.
+// explain adds to an error of the server the sentinel of package store, and what the user can do. It returns errors of
+// ctx and those with a sentinel unchanged.
 func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
 	if stop := context.Cause(ctx); err == nil || (stop != nil && errors.Is(err, stop)) || explained(err) {
 		return err
@@ -33,7 +33,7 @@ func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
 	case errors.Is(err, session.ErrDropped):
 		return &store.Problem{
 			What: "the connection to " + s.target.Host + " was lost", Cause: reason(err),
-			Do:    "see whether it is up and reachable, " + goOn,
+			Do:    "check that it is up and reachable, " + goOn,
 			Kinds: []error{err, store.ErrTemporary, store.ErrGone},
 		}
 	case errors.Is(err, fs.ErrNotExist):
@@ -65,10 +65,10 @@ func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
 	return err
 }
 
-// goOn ends the advice about what may be over soon, in the middle of a run.
+// goOn ends the advice about a temporary failure during a run.
 const goOn = "and run the command again; what was stored so far is kept and not sent twice"
 
-// refusal says what to do about a server that does not want to; nil: err is no refusal.
+// refusal explains why the server refuses a request; nil: err is no refusal.
 func (s *Store) refusal(err error) *store.Problem {
 	where := s.Location()
 	switch session.Status(err) {
@@ -101,7 +101,7 @@ func (s *Store) refusal(err error) *store.Problem {
 	return nil
 }
 
-// reason is why a connection was lost, without saying again that it was.
+// reason returns why a connection was lost, without the statement that it was.
 func reason(err error) error {
 	var all interface{ Unwrap() []error }
 	if errors.As(err, &all) {
@@ -114,11 +114,10 @@ func reason(err error) error {
 	return err
 }
 
-// missing decides between a file that is not there and a target that is not there. Where that cannot be found out, it is
-// neither.
+// missing decides whether a file is missing or the target. It returns the error of the check if that fails.
 func (s *Store) missing(ctx context.Context, h *session.Hold, err error) error {
 	if s.known.Load() {
-		if lost := s.missed(ctx, h, err); lost != nil {
+		if lost := s.checkPresent(ctx, h, err); lost != nil {
 			return s.explain(ctx, h, lost)
 		}
 	}
@@ -128,7 +127,7 @@ func (s *Store) missing(ctx context.Context, h *session.Hold, err error) error {
 func (s *Store) lost(err error, more ...error) error {
 	return &store.Problem{
 		What: "the repository is not at " + s.Location() + " any more", Cause: err,
-		Do:    "see whether the server still has the share, and its disk, " + goOn,
+		Do:    "check that the server still has the share, and its disk, " + goOn,
 		Kinds: append([]error{store.ErrGone}, more...),
 	}
 }

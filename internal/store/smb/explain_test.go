@@ -26,7 +26,7 @@ func TestSentences(t *testing.T) {
 		err  error
 		kind error
 	}{
-		"the connection to nas was lost (EOF): see whether it is up and reachable, " + kept: {
+		"the connection to nas was lost (EOF): check that it is up and reachable, " + kept: {
 			fmt.Errorf("%w: %w", session.ErrDropped, io.EOF), store.ErrGone,
 		},
 		"no space left on the disk of smb://me@nas/backup/laptop (An operation failed because the disk was full): free some space, with 'tidemark forget --prune' for example, or give it a larger disk, " + kept: {
@@ -46,8 +46,8 @@ func TestSentences(t *testing.T) {
 	for status, want := range map[uint32][2]string{
 		session.StatusQuotaExceeded:         {"the quota of this user is used up at smb://me@nas/backup/laptop", "raise it on the server, or free some space, with 'tidemark forget --prune' for example, " + kept},
 		session.StatusWriteProtected:        {"smb://me@nas/backup/laptop is read-only", "allow writing: on the share, and to the server's disk"},
-		session.StatusBadNetworkName:        {"the repository is not at smb://me@nas/backup/laptop any more", "see whether the server still has the share, and its disk, " + kept},
-		session.StatusDeviceNotReady:        {"the repository is not at smb://me@nas/backup/laptop any more", "see whether the server still has the share, and its disk, " + kept},
+		session.StatusBadNetworkName:        {"the repository is not at smb://me@nas/backup/laptop any more", "check that the server still has the share, and its disk, " + kept},
+		session.StatusDeviceNotReady:        {"the repository is not at smb://me@nas/backup/laptop any more", "check that the server still has the share, and its disk, " + kept},
 		session.StatusNetworkAccessDenied:   {"this user may not use the share of smb://me@nas/backup/laptop", "allow it on the server"},
 		session.StatusSharingViolation:      {"another program has a file open in smb://me@nas/backup/laptop", "end it (an antivirus, an indexer, a cloud client), " + kept},
 		session.StatusInsufficientResources: {"nas has too much to do", "wait a little, " + kept},

@@ -16,8 +16,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// moment is how long tidying up may take when the job has ended.
-const moment = 3 * time.Second
+// cleanupTimeout bounds cleaning up after the end of ctx.
+const cleanupTimeout = 3 * time.Second
 
 // file is an open file of one session.
 type file struct {
@@ -28,7 +28,7 @@ type file struct {
 
 func (s *Store) open(ctx context.Context, h *session.Hold, at string, flags int) (*file, error) {
 	f := &file{store: s, hold: h}
-	err := s.look(ctx, h, func(share *smb2.Share) (err error) {
+	err := s.metadata(ctx, h, func(share *smb2.Share) (err error) {
 		f.smb, err = share.OpenFile(at, flags, fs.ModePerm)
 		return err
 	})
@@ -38,8 +38,8 @@ func (s *Store) open(ctx context.Context, h *session.Hold, at string, flags int)
 	return f, nil
 }
 
-// close gives the handle back whether ctx has ended or not, without waiting at the gate: it is a part of the operation
-// before. A file that was written is closed by its writer, who looks at the error.
+// close closes the handle, even after ctx has ended. It does not wait at the gate: it is part of the previous
+// operation.
 func (f *file) close(ctx context.Context) error {
 	if f.smb == nil {
 		return nil
@@ -51,74 +51,74 @@ func (f *file) close(ctx context.Context) error {
 	return f.hold.Do(ctx, func(*smb2.Share) error { return open.Close() })
 }
 
-// done closes a file that was only read. Nothing can be lost by it and nobody waits for the answer: over a long line that
-// is one wait less for each file. Until it has come, in keeps others from replacing the file; nil: nobody does.
-func (f *file) done(ctx context.Context, in *stay) {
-	in.enter()
-	f.store.later(func() {
-		defer in.leave()
+// done closes a file that was only read, without waiting for the answer: that saves a round trip for each file. in,
+// which may be nil, is held until then, so that the file is not replaced while it is open.
+func (f *file) done(ctx context.Context, in *sharedLock) {
+	in.retain()
+	f.store.inBackground(func() {
+		defer in.release()
 		_ = f.close(ctx)
 	})
 }
 
-// later has f done without waiting for it, by all means before the end of Close.
-func (s *Store) later(f func()) {
+// inBackground runs f without waiting for it. Close waits.
+func (s *Store) inBackground(f func()) {
 	s.mu.Lock()
 	if !s.closed {
-		s.tidying.Go(f)
+		s.background.Go(f)
 		f = func() {}
 	}
 	s.mu.Unlock()
 	f()
 }
 
-// stay is a latch that several hold together; release is called when the last of them leaves. A nil one is nobody's.
-type stay struct {
-	inside  atomic.Int32
-	release func()
+// sharedLock is a file lock with a count of holders; the last release unlocks it. A nil one does nothing.
+type sharedLock struct {
+	holders atomic.Int32
+	unlock  func()
 }
 
-// newStay begins with one inside.
-func newStay(release func()) *stay {
-	s := &stay{release: release}
-	s.enter()
+// newSharedLock starts with one holder.
+func newSharedLock(unlock func()) *sharedLock {
+	s := &sharedLock{unlock: unlock}
+	s.retain()
 	return s
 }
 
-// enter is called by those who are inside already.
-func (s *stay) enter() {
+// retain adds a holder; the caller is one.
+func (s *sharedLock) retain() {
 	if s != nil {
-		s.inside.Add(1)
+		s.holders.Add(1)
 	}
 }
 
-func (s *stay) leave() {
-	if s != nil && s.inside.Add(-1) == 0 {
-		s.release()
+func (s *sharedLock) release() {
+	if s != nil && s.holders.Add(-1) == 0 {
+		s.unlock()
 	}
 }
 
-// after returns a context for tidying up: that of the job does not end it, but when the job has ended it has only a moment.
+// after returns a context for cleaning up, which ctx does not cancel. After the end of ctx it has a timeout.
 func after(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() != nil {
-		return context.WithTimeout(context.WithoutCancel(ctx), moment)
+		return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	}
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
-// sync waits until what was written is on the server's disk.
+// sync flushes the file on the server.
 func (f *file) sync(ctx context.Context) error {
 	return f.store.flush(ctx, f.hold, func(*smb2.Share) error { return f.smb.Sync() })
 }
 
-// write writes all of data, several pieces at once.
+// write writes all of data, several pieces concurrently.
 func (f *file) write(ctx context.Context, data []byte) error {
 	return f.each(ctx, iopolicy.Write, len(data), func(from, to int) (int, error) {
 		return f.smb.WriteAt(data[from:to], int64(from))
 	})
 }
 
-// read fills p from off of the file. A file that ends before is store.ErrShort.
+// read fills p from offset off. A file that ends before is store.ErrShort.
 func (f *file) read(ctx context.Context, off int64, p []byte) error {
 	return f.each(ctx, iopolicy.Read, len(p), func(from, to int) (int, error) {
 		for at := from; at < to; {
@@ -135,15 +135,19 @@ func (f *file) read(ctx context.Context, off int64, p []byte) error {
 	})
 }
 
-// each cuts total bytes into pieces as large as the gate allows, and moves them, each in an operation of its own, several
-// at once.
+// each cuts total bytes into pieces that the gate allows, and moves several concurrently, each as an operation.
 func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move func(from, to int) (int, error)) error {
+	way := store.Upload
+	if kind == iopolicy.Read {
+		way = store.Download
+	}
+	piece := store.PieceOf(ctx, way, session.Piece)
 	var mu sync.Mutex
 	next := 0
 	cut := func(bound int) (from, to int) {
 		mu.Lock()
 		defer mu.Unlock()
-		size := session.Piece
+		size := piece
 		if bound > 0 {
 			size = min(size, bound)
 		}
@@ -161,11 +165,11 @@ func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move fun
 	}
 	mover := func() error {
 		for rest := left(); rest > 0; rest = left() {
-			op := iopolicy.Op{Kind: kind, Bytes: min(session.Piece, rest), Certain: true}
-			_, err := f.store.pass.Do(ctx, op, func(bound int) (n int, err error) {
+			op := iopolicy.Op{Kind: kind, Bytes: min(piece, rest), Certain: true}
+			n, err := f.store.pass.Do(ctx, op, func(bound int) (n int, err error) {
 				from, to := cut(bound)
 				if from == to {
-					return 0, nil // another one took the last piece meanwhile
+					return 0, nil // another goroutine took the last piece
 				}
 				err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
 					n, err = move(from, to)
@@ -173,22 +177,25 @@ func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move fun
 				})
 				return n, err
 			})
+			if err == nil {
+				err = store.Paced(ctx, way, n)
+			}
 			if err != nil {
-				cut(-1) // the others end with the pieces they have
+				cut(-1) // stops the other goroutines
 				return err
 			}
 		}
 		return nil
 	}
-	var group errgroup.Group // not one that cancels ctx: what is in flight may end
+	var group errgroup.Group // without a context: requests in flight finish
 	for range min(f.store.inflight, (total+session.Piece-1)/session.Piece) {
 		group.Go(mover)
 	}
 	return group.Wait()
 }
 
-// readEnd fills p from off as far as the file goes, one request after the other. The file is expected to end one byte
-// before p is full: an answer that ends there is taken for the end of the file without asking once more.
+// readEnd fills p from offset off up to the end of the file, with one request at a time. The file is expected to end
+// one byte before p is full: a read that stops there saves the request that would confirm the end.
 func (f *file) readEnd(ctx context.Context, off int64, p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -207,6 +214,9 @@ func (f *file) readEnd(ctx context.Context, off int64, p []byte) (int, error) {
 			return n, err
 		})
 		done += n
+		if paced := store.Paced(ctx, store.Download, n); paced != nil {
+			return done, paced
+		}
 		ended := session.Ended(ctx, err) || (err == nil && n == 0)
 		if ended || (err == nil && n < asked && done == len(p)-1) {
 			return done, nil

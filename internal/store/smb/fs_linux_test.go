@@ -2,7 +2,7 @@ package smb_test
 
 import "golang.org/x/sys/unix"
 
-// mountSmall mounts a file system of so many bytes.
+// mountSmall mounts a file system of the given size in bytes.
 func mountSmall(path, size string) error {
 	return unix.Mount("tidemark-test", path, "tmpfs", 0, "mode=700,size="+size)
 }

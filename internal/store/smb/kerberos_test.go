@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
 )
 
-// tickets are the credentials of somebody who has some.
+// tickets returns credentials with tickets.
 func tickets(t smb.Tickets) func(context.Context) (smb.Secret, error) {
 	return func(context.Context) (smb.Secret, error) { return smb.Secret{Tickets: &t}, nil }
 }
@@ -26,7 +26,7 @@ func TestKerberos(t *testing.T) {
 	k := smbtest.StartKDC(t)
 	s := smbtest.Start(t, smbtest.Config{Global: k.Server()})
 	cache := k.Ticket(time.Hour)
-	for name, o := range map[string]smb.Options{"plain": {}, "signed": {Sign: true}, "encrypted": {Encrypt: true}} {
+	for name, o := range map[string]smb.Options{"plain": {Protection: smb.AsOffered}, "default": {}, "signed": {Protection: smb.Signed}, "encrypted": {Protection: smb.Encrypted}} {
 		t.Run(name, func(t *testing.T) {
 			at := target(s, name)
 			at.Host, at.User = "localhost", ""
@@ -39,7 +39,7 @@ func TestKerberos(t *testing.T) {
 			require.Equal(t, data, got)
 		})
 	}
-	t.Run("the ticket for the server is kept by nobody, and its KDC is gone", func(t *testing.T) {
+	t.Run("no ticket for the server, and its KDC is gone", func(t *testing.T) {
 		at := target(s, "x")
 		at.Host, at.User = "localhost", ""
 		k.Kill()
@@ -49,7 +49,7 @@ func TestKerberos(t *testing.T) {
 	})
 }
 
-// TestKerberosRefused: what is wrong is told, and no password is tried instead.
+// TestKerberosRefused: the error names the cause, and no password is tried instead.
 func TestKerberosRefused(t *testing.T) {
 	k := smbtest.StartKDC(t)
 	s := smbtest.Start(t, smbtest.Config{Global: k.Server()})
@@ -70,13 +70,13 @@ func TestKerberosRefused(t *testing.T) {
 		tickets smb.Tickets
 		says    string
 	}{
-		"no file":          {s, nil, smb.Tickets{Cache: "/no/such/file"}, "there are no Kerberos tickets in /no/such/file"},
-		"spoilt file":      {s, nil, smb.Tickets{Cache: spoilt}, fmt.Sprintf("there is no Kerberos ticket of %q in %s", s.User, spoilt)},
-		"empty file":       {s, nil, smb.Tickets{Cache: empty}, "get a ticket with 'kinit'"},
-		"expired":          {s, nil, smb.Tickets{Cache: short}, "has expired: get a ticket with 'kinit'"},
-		"of a keyring":     {s, nil, smb.Tickets{Cache: "KEYRING:persistent:0"}, "of the kind KEYRING: cannot be read"},
-		"of somebody else": {s, func(t *smb.Target) { t.User = "other" }, smb.Tickets{Cache: good}, `and not of "other"`},
-		"an address":       {s, func(t *smb.Target) { t.Host = "127.0.0.1" }, smb.Tickets{Cache: good}, "knows servers by name"},
+		"no file":         {s, nil, smb.Tickets{Cache: "/no/such/file"}, "there are no Kerberos tickets in /no/such/file"},
+		"spoilt file":     {s, nil, smb.Tickets{Cache: spoilt}, fmt.Sprintf("there is no Kerberos ticket of %q in %s", s.User, spoilt)},
+		"empty file":      {s, nil, smb.Tickets{Cache: empty}, "get a ticket with 'kinit'"},
+		"expired":         {s, nil, smb.Tickets{Cache: short}, "has expired: get a ticket with 'kinit'"},
+		"of a keyring":    {s, nil, smb.Tickets{Cache: "KEYRING:persistent:0"}, "of the kind KEYRING: cannot be read"},
+		"of another user": {s, func(t *smb.Target) { t.User = "other" }, smb.Tickets{Cache: good}, `and not of "other"`},
+		"an address":      {s, func(t *smb.Target) { t.Host = "127.0.0.1" }, smb.Tickets{Cache: good}, "knows servers by name"},
 		"unknown server": {
 			s, func(t *smb.Target) { t.Host = "localhost.localdomain" }, smb.Tickets{Cache: good}, "there is no ticket for cifs/localhost.localdomain",
 		},

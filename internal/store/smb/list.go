@@ -19,14 +19,15 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 )
 
-// batch is how many entries of a folder one operation reads. The server sends as many as fit into its largest answer.
+// batch is how many entries of a folder one operation reads. The server may send fewer.
 const batch = 512
 
-// List reads a folder of the kind as a whole before it yields any of it, so that reading can begin again after a
-// connection was lost; packs are in 256 folders, of which a few are read at a time.
+// List reads a whole folder of the kind before it yields its files, so that reading can start again after a lost
+// connection. Packs are in 256 folders; a few of them are read at a time.
 //
-// Leases are replaced while others list them, and a name that is replaced between two requests for a folder can be missed.
-// A missed lease could cost a writer its packs. They are few, so they are read again until a reading finds nothing new.
+// Leases are replaced while others list them, and a name that is replaced between two requests can be missing from the
+// result. A missed lease could cost a writer its packs. Leases are few, so the folder is read again until a reading
+// finds nothing new.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
 		var err error
@@ -49,7 +50,7 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 		case kind == store.Config:
 			err = s.listConfig(ctx, pass)
 		case kind == store.Lease:
-			err = s.listSettled(ctx, kind, pass)
+			err = s.listLeases(ctx, kind, pass)
 		case kind == store.Pack:
 			err = s.listPacks(ctx, pass)
 		default:
@@ -107,7 +108,7 @@ func (s *Store) listPacks(ctx context.Context, pass func([]store.Info) error) er
 	return nil
 }
 
-func (s *Store) listSettled(ctx context.Context, kind store.Kind, pass func([]store.Info) error) error {
+func (s *Store) listLeases(ctx context.Context, kind store.Kind, pass func([]store.Info) error) error {
 	found := make(map[store.Name]store.Info)
 	for before := -1; before != len(found); {
 		before = len(found)
@@ -127,7 +128,7 @@ func (s *Store) listSettled(ctx context.Context, kind store.Kind, pass func([]st
 	return nil
 }
 
-// listDir returns the stored files in the folder of a kind, or in that of packs which begin with fan.
+// listDir returns the stored files in the folder of a kind, or in the pack folder fan.
 func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]store.Info, error) {
 	entries, err := s.readFolder(ctx, path.Join(s.target.Path, kind.Folder(), fan))
 	if err != nil {
@@ -143,14 +144,13 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]sto
 	return infos, nil
 }
 
-// readFolder reads a folder, again if the connection is lost. One that is missing is empty: tools that copy a repository
-// may leave out empty folders. Unless the whole target is missing: nothing is believed only where the target is. Nor may the
-// folder of the snapshots be missing.
+// readFolder reads a folder, with retries. A missing folder is empty, because tools that copy a repository may leave
+// out empty folders. It is an error if the target is missing, or if it is that of the snapshots.
 func (s *Store) readFolder(ctx context.Context, at string) (entries []fs.FileInfo, err error) {
 	err = s.repeat(ctx, func(h *session.Hold, _ int) (err error) {
 		entries, err = s.readDir(ctx, h, at)
 		if (err == nil && len(entries) == 0) || (errors.Is(err, fs.ErrNotExist) && !s.known.Load()) {
-			if lost := s.missed(ctx, h, err); lost != nil {
+			if lost := s.checkPresent(ctx, h, err); lost != nil {
 				return lost
 			}
 		}
@@ -162,7 +162,7 @@ func (s *Store) readFolder(ctx context.Context, at string) (entries []fs.FileInf
 	return entries, err
 }
 
-// needed is asked about a folder that is missing where the target is.
+// needed returns an error if a missing folder is that of the snapshots.
 func (s *Store) needed(at string) error {
 	if s.known.Load() && at == path.Join(s.target.Path, store.Snapshot.Folder()) {
 		return store.NoSnapshots(s.Location())
@@ -189,25 +189,25 @@ func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.F
 	}
 }
 
-// readSome reads the next entries of a folder. The library asks for an answer as large as the server allows, also when
-// the credits that are left at that moment pay for less: a server that grants few then says that the request is not
-// valid, and has done nothing. When others have their answers there are credits again.
+// readSome reads the next entries of a folder. The library requests the largest answer that the server allows, even if
+// the remaining credits cover less. Servers that grant few credits then reject the request as invalid, so it is
+// repeated when other requests have returned their credits.
 func (s *Store) readSome(ctx context.Context, h *session.Hold, d *file) (some []fs.FileInfo, err error) {
 	for pause := firstPause; ; pause *= 2 {
-		err = s.look(ctx, h, func(*smb2.Share) (err error) {
+		err = s.metadata(ctx, h, func(*smb2.Share) (err error) {
 			some, err = d.smb.Readdir(batch)
 			return err
 		})
 		if session.Status(err) != session.StatusInvalidParameter || pause > longestPause {
 			return some, err
 		}
-		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+		if err := store.Sleep(ctx, pause/2+rand.N(pause)); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// folded is the name of an entry in lower case, which all names of ours are: some servers store them in upper case.
+// folded returns the name of an entry in lower case: some servers store names in upper case.
 func folded(e fs.FileInfo) string { return strings.ToLower(e.Name()) }
 
 // isTemp reports whether an entry of a folder is a temporary file of this package or of package local.

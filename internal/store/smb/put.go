@@ -25,20 +25,20 @@ import (
 )
 
 const (
-	// TempPrefix begins the name of every temporary file. It holds characters that no stored file's name has. It is that
-	// of package local, so that a share can be used either way.
+	// TempPrefix begins the name of every temporary file. It contains characters that no stored file's name has. It equals
+	// that of package local, so that both can use a share.
 	TempPrefix = "tmp-tidemark-"
-	// staleAfter is far beyond the time one Put takes, whatever the target.
+	// staleAfter is far beyond the time of one Put on any target.
 	staleAfter = 24 * time.Hour
-	// sends is how often a file is sent when what arrives is not what was sent.
-	sends = 3
-	// trailer is how much of the end of a file is compared, in bytes.
+	// maxSends is how often a file is sent if the server stores something else.
+	maxSends = 3
+	// trailer is how many bytes at the end of a file are compared.
 	trailer = store.ProvenEnd
-	// busy is how long to wait for others who have the file open that is to be replaced.
+	// busy is how long to wait for other programs that have open the file to be replaced.
 	busy = 10 * time.Second
 )
 
-// Put writes a temporary file, flushes it, renames it, flushes it under its name, and looks at what is there now.
+// Put writes a temporary file, flushes it, renames it, flushes it under its name, and verifies it.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	if err := s.put(ctx, name, data); err != nil {
 		return fmt.Errorf("put %s: %w", name, err)
@@ -48,7 +48,7 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return nil
 }
 
-// Proves reports that every Put reads back what it has stored, unless Options.Verify says otherwise.
+// Proves reports whether every Put verifies what it stored.
 func (s *Store) Proves() bool { return s.verify != VerifyOff }
 
 func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
@@ -60,14 +60,14 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 		if !errors.Is(err, ErrTorn) {
 			return err
 		}
-		if n == sends {
+		if n == maxSends {
 			return fmt.Errorf("%w after it was sent %d times: check the disk and the memory of the server of %s, and its "+
 				"log; nothing relies on this file yet", err, n, s.Location())
 		}
 	}
 }
 
-// send does it once. When what is there then is not what was sent, the error wraps ErrTorn.
+// send stores the file once. If the server stored something else, the error wraps ErrTorn.
 func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
 	ready := s.prepareFan(ctx, name)
 	temp, writer, err := s.upload(ctx, name, data)
@@ -75,21 +75,21 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
 	if err != nil {
 		return err
 	}
-	release, err := s.latches.Take(ctx, name, true)
+	release, err := s.locks.lock(ctx, name, exclusive)
 	if err != nil {
 		s.discard(ctx, nil, temp)
 		return err
 	}
-	in := newStay(release)
-	defer in.leave()
+	in := newSharedLock(release)
+	defer in.release()
 	if err := s.publish(ctx, temp, name, data, in); err != nil {
 		s.discard(ctx, nil, temp)
 		return err
 	}
-	return s.prove(ctx, writer, name, data, in)
+	return s.verifyStored(ctx, writer, name, data, in)
 }
 
-// upload leaves a complete, flushed and closed temporary file, and tells which session wrote it.
+// upload leaves a complete, flushed and closed temporary file, and returns the session that wrote it.
 func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp string, writer *session.Session, err error) {
 	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
 		f, at, err := s.createTemp(ctx, h, path.Dir(s.kindPath(name)))
@@ -107,19 +107,22 @@ func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp 
 			s.discard(ctx, h, temp)
 			return err
 		}
+		if !h.Protected() {
+			s.unprotected.Store(true)
+		}
 		s.clearOrphans(ctx, h)
 		return nil
 	})
 	return temp, writer, err
 }
 
-// kindPath is where the file would be if packs had no folders of their own. Temporary files lie there, so that those a
-// killed writer left are found by reading few folders.
+// kindPath returns the path of the file without the fan-out of packs. Temporary files lie there, so that a sweep reads
+// few folders.
 func (s *Store) kindPath(name store.Name) string {
 	return path.Join(s.target.Path, name.Kind.Folder(), name.ID)
 }
 
-// createTemp opens a new temporary file in a folder, which is made when it is missing and the target is there.
+// createTemp opens a new temporary file in a folder. A missing folder is created if the target is there.
 func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*file, string, error) {
 	if dir == "." {
 		dir = ""
@@ -130,7 +133,7 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := s.open(ctx, h, at, flags)
 	if errors.Is(err, fs.ErrNotExist) && dir != s.target.Path {
-		if err := cmp.Or(s.missed(ctx, h, err), s.needed(dir)); err != nil {
+		if err := cmp.Or(s.checkPresent(ctx, h, err), s.needed(dir)); err != nil {
 			return nil, at, err
 		}
 		if err := s.makeDir(ctx, h, dir); err != nil {
@@ -139,14 +142,14 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 		f, err = s.open(ctx, h, at, flags)
 	}
 	if errors.Is(err, session.ErrDropped) {
-		s.orphan(at) // it may have been made
+		s.orphan(at) // it may have been created
 	}
 	return f, at, err
 }
 
-// publish gives the temporary file its name. A rename may have been done although its answer never came: then the
-// temporary file is gone, and what has the name is compared with data.
-func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte, in *stay) error {
+// publish renames the temporary file. If the answer to an earlier attempt was lost, the rename may be done: the
+// temporary file is gone then, and the file under the final name is compared with data.
+func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte, in *sharedLock) error {
 	final, asked, made := s.path(name), false, false
 	var waited time.Time
 	if err := s.repeat(ctx, func(h *session.Hold, _ int) error { return s.makeFan(ctx, h, name) }); err != nil {
@@ -162,7 +165,7 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 				return err
 			}
 		}
-		if errors.Is(err, fs.ErrNotExist) && !made { // the folder of the pack went away since it was seen
+		if errors.Is(err, fs.ErrNotExist) && !made { // the pack folder was removed since it was seen
 			made = true
 			s.fan(name).Store(false)
 			if err := s.makeFan(ctx, h, name); err != nil {
@@ -173,51 +176,51 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		asked = asked || errors.Is(err, session.ErrDropped)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return cmp.Or(s.missed(ctx, h, err), fmt.Errorf("%w: the temporary file was removed before it got its name", ErrTorn))
+			return cmp.Or(s.checkPresent(ctx, h, err), fmt.Errorf("%w: the temporary file was removed before it got its name", ErrTorn))
 		case errors.Is(err, fs.ErrPermission):
-			// This is also what a server says when somebody reads the file that is to be replaced.
+			// Servers also return this while another program reads the file to be replaced.
 			if waited.IsZero() {
 				waited = time.Now()
 			}
-			if _, there := s.lookAt(ctx, h, final); there == nil && time.Since(waited) < busy {
+			if _, there := s.stat(ctx, h, final); there == nil && time.Since(waited) < busy {
 				return fmt.Errorf("%w: the file that is to be replaced is open elsewhere: %w", store.ErrTemporary, err)
 			}
 		}
 		return err
 	})
 	if err != nil && (asked || ctx.Err() != nil) {
-		s.retract(ctx, name, data, in)
+		s.removeUnverified(ctx, name, data, in)
 	}
 	return err
 }
 
-// fan is the note that the folder of a pack is there.
+// fan returns the flag that the folder of a pack exists.
 func (s *Store) fan(name store.Name) *atomic.Bool {
 	n, _ := strconv.ParseUint(store.Fan(name.ID), 16, 8)
 	return &s.fans[n]
 }
 
-// prepareFan begins to make the folder of a pack while the pack is under way, so that nobody waits for it; ready waits until
-// that is over. Whether it has succeeded is of no interest: publish makes the folder if it is not there.
+// prepareFan starts to create the folder of a pack while the pack is uploaded; ready waits until that has ended. Errors
+// are ignored: publish creates a missing folder.
 func (s *Store) prepareFan(ctx context.Context, name store.Name) (ready func()) {
 	if name.Kind != store.Pack || (len(name.ID) > 1 && s.fan(name).Load()) {
 		return func() {}
 	}
 	var group sync.WaitGroup
-	group.Go(func() { s.aside(func(h *session.Hold) { _ = s.makeFan(ctx, h, name) }) })
+	group.Go(func() { s.onIdleSession(func(h *session.Hold) { _ = s.makeFan(ctx, h, name) }) })
 	return group.Wait
 }
 
-// aside does what is not urgent on a session that there is, if there is one. The session does not count as used: whoever
-// comes next would dial another one, and wait for that.
-func (s *Store) aside(f func(*session.Hold)) {
+// onIdleSession runs f on an existing session, if there is one. The session does not count as used, so that f causes no
+// other operation to dial.
+func (s *Store) onIdleSession(f func(*session.Hold)) {
 	if h := s.pool.Any(); h != nil {
 		h.Release()
 		f(h)
 	}
 }
 
-// makeFan makes the folder of a pack, once.
+// makeFan creates the folder of a pack, once.
 func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) error {
 	if name.Kind != store.Pack || (len(name.ID) > 1 && s.fan(name).Load()) {
 		return nil
@@ -229,10 +232,10 @@ func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) e
 	return nil
 }
 
-// prove opens the file that has its name now and compares it with what was sent. One that differs is removed.
-func (s *Store) prove(ctx context.Context, writer *session.Session, name store.Name, data []byte, in *stay) error {
+// verifyStored opens the file under its final name and compares it with data. A file that differs is removed.
+func (s *Store) verifyStored(ctx context.Context, writer *session.Session, name store.Name, data []byte, in *sharedLock) error {
 	if s.verify == VerifyOff {
-		return s.anchor(ctx, name)
+		return s.flushName(ctx, name)
 	}
 	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
 		if h.Session == writer {
@@ -243,21 +246,21 @@ func (s *Store) prove(ctx context.Context, writer *session.Session, name store.N
 		}
 		err := s.compare(ctx, h, name, data, in)
 		if errors.Is(err, fs.ErrNotExist) {
-			return cmp.Or(s.missed(ctx, h, err), fmt.Errorf("%w: there is no file under the name that one got", ErrTorn))
+			return cmp.Or(s.checkPresent(ctx, h, err), fmt.Errorf("%w: there is no file under the name that one got", ErrTorn))
 		}
 		if errors.Is(err, ErrTorn) {
-			_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
+			_ = s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
 		}
 		return err
 	})
 	if err != nil {
-		s.retract(ctx, name, data, in)
+		s.removeUnverified(ctx, name, data, in)
 	}
 	return err
 }
 
-// anchor makes a name durable, of a file that is not looked at otherwise.
-func (s *Store) anchor(ctx context.Context, name store.Name) error {
+// flushName makes the name of a file durable that is not verified.
+func (s *Store) flushName(ctx context.Context, name store.Name) error {
 	return s.repeat(ctx, func(h *session.Hold, _ int) error {
 		f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
 		if err != nil {
@@ -271,11 +274,11 @@ func (s *Store) anchor(ctx context.Context, name store.Name) error {
 	})
 }
 
-// retract removes a file that has its name, or may have it, and was not proven, because the job ended or the server is away:
-// it could be torn. A pack goes unread, since whoever looks for packs that no index names would find it. An index segment or a
-// snapshot, whose names too follow from what is in them, may have replaced one that was good, and goes only if it is torn.
-// Whatever else there is may be another one by now. What cannot be looked at or removed now stays.
-func (s *Store) retract(ctx context.Context, name store.Name, data []byte, in *stay) {
+// removeUnverified removes a file under its final name that was not verified, because ctx ended or the server is away:
+// it may be torn. A pack is removed unread, since programs that list packs without an index would find it. An index
+// segment or a snapshot may have replaced a good file of the same content; it is removed only if it is torn. Files of
+// other kinds stay, since another program may have replaced them. Errors are ignored.
+func (s *Store) removeUnverified(ctx context.Context, name store.Name, data []byte, in *sharedLock) {
 	h := s.pool.Any()
 	if h == nil {
 		return
@@ -295,29 +298,29 @@ func (s *Store) retract(ctx context.Context, name store.Name, data []byte, in *s
 	_ = h.Do(ctx, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
 }
 
-// compare opens the file anew, flushes it under its new name, and reads it meanwhile. A rename is in the memory of the server
-// until that flush, and a power cut would undo it for some seconds: file systems write the name of a file with the file. An
-// error that wraps ErrTorn says where the file differs from data.
-func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, in *stay) error {
+// compare opens the file under its final name, and flushes and reads it concurrently. The flush makes the rename
+// durable: without it a power cut of the server could undo it for some seconds. An error that wraps ErrTorn says where
+// the file differs from data. On a session that neither signs nor encrypts every byte is read.
+func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, in *sharedLock) error {
 	f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
 	if err != nil {
 		return err
 	}
-	var both errgroup.Group // not one that cancels ctx: what is in flight may end
+	var both errgroup.Group // without a context: requests in flight finish
 	both.Go(func() error { return f.sync(ctx) })
-	both.Go(func() error { return f.compare(ctx, data, s.verify == VerifyFull) })
+	both.Go(func() error { return f.compare(ctx, data, s.verify == VerifyFull || s.unprotected.Load()) })
 	if err := both.Wait(); err != nil {
-		_ = f.close(ctx) // it may be removed next, which a server refuses while it is open
+		_ = f.close(ctx) // servers do not remove an open file
 		return err
 	}
 	f.done(ctx, in)
 	return nil
 }
 
-// compare reads the end of the file, and the rest if full.
+// compare compares the end of the file with data, and the rest if full.
 func (f *file) compare(ctx context.Context, data []byte, full bool) error {
 	off := max(0, len(data)-trailer)
-	tail := make([]byte, len(data)-off+1) // a byte more: a file that is longer is another one
+	tail := make([]byte, len(data)-off+1) // one byte more, to notice a longer file
 	n, err := f.readEnd(ctx, int64(off), tail)
 	if err != nil {
 		return err
@@ -350,8 +353,8 @@ func (f *file) compare(ctx context.Context, data []byte, full bool) error {
 	})
 }
 
-// discard removes what will not become a file, whether ctx has ended or the gate is shut: the error that matters is the
-// one before. h may be nil. What cannot be removed now is removed later.
+// discard removes a temporary file, even if ctx has ended or the gate is shut. h may be nil. If it fails, the file is
+// removed later.
 func (s *Store) discard(ctx context.Context, h *session.Hold, temp string) {
 	if h == nil || h.Dead() != nil {
 		if h = s.pool.Any(); h == nil {
@@ -374,7 +377,7 @@ func (s *Store) orphan(temp string) {
 	s.orphans = append(s.orphans, temp)
 }
 
-// clearOrphans tries to remove the temporary files that failed attempts left.
+// clearOrphans removes the temporary files of failed attempts.
 func (s *Store) clearOrphans(ctx context.Context, h *session.Hold) {
 	s.mu.Lock()
 	left := s.orphans
@@ -385,19 +388,18 @@ func (s *Store) clearOrphans(ctx context.Context, h *session.Hold) {
 	}
 }
 
-// sweepOnce has the folders swept, once, and does not wait for it.
+// sweepOnce starts one sweep in the background.
 func (s *Store) sweepOnce(ctx context.Context, fresh store.Name) {
 	if s.swept.Swap(true) {
 		return
 	}
-	s.later(func() { s.aside(func(h *session.Hold) { s.sweep(ctx, h, fresh) }) })
+	s.inBackground(func() { s.onIdleSession(func(h *session.Hold) { s.sweep(ctx, h, fresh) }) })
 }
 
-// sweep removes temporary files whose writers are dead, and learns which folders of packs there are. fresh was stored a
-// moment ago: its time is that of the server's clock. Nothing depends on success, so errors are left for whoever needs the
-// folder next.
+// sweep removes temporary files whose writers are dead, and records which pack folders exist. fresh was just stored:
+// its time is that of the server's clock. Errors are ignored.
 func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh store.Name) {
-	now, err := s.lookAt(ctx, h, s.path(fresh))
+	now, err := s.stat(ctx, h, s.path(fresh))
 	if err != nil {
 		return
 	}
@@ -418,7 +420,7 @@ func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, kind store.Kin
 	for _, e := range entries {
 		switch id := folded(e); {
 		case isTemp(e) && e.ModTime().Before(limit):
-			_ = s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
+			_ = s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
 		case kind == store.Pack && e.IsDir() && len(id) == 2 && store.ValidID(id):
 			s.fan(store.Name{Kind: store.Pack, ID: id}).Store(true)
 		}

@@ -15,14 +15,16 @@ const (
 	// firstPause and longestPause are the waits between attempts; they double from one to the other.
 	firstPause   = 20 * time.Millisecond
 	longestPause = 5 * time.Second
+	// maxDenials is how often access may be denied before the error is returned.
+	maxDenials = 3
 )
 
-// repeat does op on a session, again and again while its failure may be over soon, until the outage has lasted too long: the
-// time since the first failure, but for that in which a connection was there that broke later. A large file on a slow line
-// takes longer than an outage may, and may meet several short ones.
-// op must be one that may be repeated; it is told the number of the attempt, from 1. That something is not there is asked
-// twice, and in between whether the target is, which may have come back. And Samba, asked for a file that is being replaced,
-// says so at times: once in a thousand replacements, if it is asked all the time.
+// repeat runs op on a session, and again after a temporary failure, until the outage exceeds Patience.Outage. The
+// outage is the time since the first failure, without the time in which a connection existed that broke later: a large
+// file on a slow line takes longer, and may meet several short outages.
+//
+// op must be repeatable; it gets the number of the attempt, from 1. An attempt that found nothing is repeated once: the
+// target may have been away for a moment, and Samba occasionally finds nothing while a file is being replaced.
 func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int) error) (err error) {
 	var began time.Time
 	waited, asked := false, false
@@ -30,7 +32,7 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		begin, moved := time.Now(), time.Time{}
-		err := s.once(ctx, func(h *session.Hold) error {
+		err := s.permitted(ctx, func(h *session.Hold) error {
 			defer func() { moved = h.Moved() }()
 			return op(h, attempt)
 		})
@@ -38,17 +40,17 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 			asked = true
 			continue
 		}
-		if err == nil || !passing(err) || ctx.Err() != nil {
+		if err == nil || !retryable(err) || ctx.Err() != nil {
 			return err
 		}
 		now := time.Now()
 		if errors.Is(err, session.ErrDropped) && moved.After(begin) && !began.IsZero() {
-			began = began.Add(moved.Sub(begin)) // so long it was no outage
+			began = began.Add(moved.Sub(begin)) // that time was no outage
 		}
 		if began.IsZero() {
 			began = now
 			if errors.Is(err, session.ErrDropped) {
-				continue // most likely the server ended an idle connection: that is no outage
+				continue // most likely the server ended an idle connection
 			}
 		}
 		wait := pause/2 + rand.N(pause)
@@ -59,10 +61,21 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 		if brief := store.Brief(err); s.patience.Notify != nil && s.outage.News(brief.Error(), pause) {
 			s.patience.Notify(brief, wait)
 		}
-		if stopped := sleep(ctx, wait); stopped != nil {
+		if stopped := store.Sleep(ctx, wait); stopped != nil {
 			return fmt.Errorf("%w while waiting to try again after: %w", stopped, err)
 		}
 		pause = min(2*pause, longestPause)
+	}
+}
+
+// permitted runs op on a session, and again if access is denied: servers return that for a request whose signature does
+// not match, because a bit of it was changed on the way.
+func (s *Store) permitted(ctx context.Context, op func(h *session.Hold) error) error {
+	for n := 1; ; n++ {
+		err := s.once(ctx, op)
+		if n == maxDenials || !errors.Is(err, store.ErrDenied) || ctx.Err() != nil {
+			return err
+		}
 	}
 }
 
@@ -78,28 +91,8 @@ func (s *Store) once(ctx context.Context, op func(h *session.Hold) error) error 
 	return s.explain(ctx, h, op(h))
 }
 
-// passing reports whether a failure may be over soon. A share that has gone counts: a server that starts is there before
-// its disks are.
-func passing(err error) bool {
-	for _, final := range []error{
-		store.ErrNotExist, store.ErrShort, store.ErrDenied, store.ErrNoSpace, store.ErrName, ErrLogon, ErrInsecure, ErrTorn,
-		session.ErrClosed,
-	} {
-		if errors.Is(err, final) {
-			return false
-		}
-	}
-	return errors.Is(err, store.ErrTemporary)
-}
-
-// sleep waits for d, or returns the cause when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+// retryable reports whether a failure may be over soon. A missing share is retryable: a starting server offers its
+// shares before their disks are mounted.
+func retryable(err error) bool {
+	return store.Retryable(err, ErrLogon, ErrInsecure, ErrTorn, session.ErrClosed)
 }

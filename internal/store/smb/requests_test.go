@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
 )
 
 // Commands that package smbtest has no name for, from [MS-SMB2] 2.2.1.
@@ -34,8 +34,8 @@ func (a *asked) look(f *smbtest.Frame) smbtest.Verdict {
 	return smbtest.Pass
 }
 
-// TestWhatIsAskedOfTheServer pins the requests that each kind of work costs: over a long line they are what it takes. The
-// close with which reading ends comes by itself, so that it is waited for here.
+// TestWhatIsAskedOfTheServer pins the requests of each kind of work: over a slow line they determine its duration. The
+// close that ends a read is sent in the background, so the test waits for it.
 func TestWhatIsAskedOfTheServer(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
@@ -68,7 +68,7 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			a := asked{n: map[uint16]int{}}
 			p.Filter(a.look)
-			st, err := smb.Open(t.Context(), through(p, s), smb.Options{Credentials: password(smbtest.Password)})
+			st, err := smb.Open(t.Context(), through(p, s), smb.Options{Protection: smb.Signed, Credentials: password(smbtest.Password)})
 			require.NoError(t, err)
 			if c.what != "open" {
 				smb.Settle(st) // what the first Put of a store does besides belongs to no file
@@ -90,11 +90,12 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForTheEndOfReading: Put and Get return although the server never says that what they have read is closed.
-func TestNobodyWaitsForTheEndOfReading(t *testing.T) {
+// TestEndOfReadingBlocksNoRequest: Put and Get return although the server never confirms the close of the files that
+// they have read.
+func TestEndOfReadingBlocksNoRequest(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Sessions: 1, Patience: smb.Patience{Request: 5 * time.Second, Outage: -1}})
+	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Sessions: 1, Patience: smb.Patience{Request: 5 * time.Second, Outage: -1}})
 	for name, do := range map[string]func() error{
 		"put": func() error { return st.Put(t.Context(), pack(1), []byte("x")) },
 		"get": func() error { return st.Get(t.Context(), pack(2), 0, make([]byte, 1)) },
@@ -116,19 +117,19 @@ func TestNobodyWaitsForTheEndOfReading(t *testing.T) {
 		})
 		require.NoError(t, do(), name)
 		<-dropped
-		smb.Settle(st) // the session dies of it, without anybody's waiting
+		smb.Settle(st) // the session dies of it, and no request waits
 		p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
 	}
 	require.NoError(t, st.Get(t.Context(), pack(1), 0, make([]byte, 1)))
 }
 
-// TestReplacingWaitsForReaders: a file is not replaced before its readers have closed it, which some servers would refuse.
-// Here the server never says that a reader has; so the rename has to wait until that session is given up, and comes on
+// TestReplacingWaitsForReaders: a file is not replaced before its readers have closed it, since some servers would
+// refuse that. Here the server never confirms a close. The rename has to wait until that session is abandoned, and uses
 // another one.
 func TestReplacingWaitsForReaders(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Sessions: 1, Patience: smb.Patience{Request: time.Second}})
+	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Sessions: 1, Patience: smb.Patience{Request: time.Second}})
 	lease := store.Name{Kind: store.Lease, ID: "01"}
 	require.NoError(t, st.Put(t.Context(), lease, []byte("x")))
 	smb.Settle(st)
@@ -154,8 +155,8 @@ func TestReplacingWaitsForReaders(t *testing.T) {
 	require.Greater(t, renamed, reader)
 }
 
-// TestNobodyWaitsForTheSweep: the first Put returns although the server lists no folder.
-func TestNobodyWaitsForTheSweep(t *testing.T) {
+// TestSweepBlocksNoRequest: the first Put returns although the server lists no folder.
+func TestSweepBlocksNoRequest(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	leave, listed := make(chan struct{}), make(chan struct{}, 100)
@@ -166,7 +167,7 @@ func TestNobodyWaitsForTheSweep(t *testing.T) {
 		}
 		return smbtest.Pass
 	})
-	st := create(t, through(p, s), smb.Options{Sessions: 1})
+	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Sessions: 1})
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
 	<-listed
 	close(leave)
@@ -178,7 +179,7 @@ func TestFoldersAreLearned(t *testing.T) {
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	first := create(t, target(s, ""), smb.Options{})
 	require.NoError(t, first.Put(t.Context(), pack(1), []byte("x")))
-	st := create(t, through(p, s), smb.Options{})
+	st := create(t, through(p, s), smb.Options{Protection: smb.Signed})
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Lease, ID: "01"}, []byte("x")))
 	smb.Settle(st)
 	a := asked{n: map[uint16]int{}}

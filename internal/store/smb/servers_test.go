@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/smbtest"
-	"github.com/tidemark-backup/tidemark/internal/store/storetest"
+	"github.com/tidemark-backup/tidemark/internal/storetest"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -31,7 +31,7 @@ func TestEncryptionAndSigning(t *testing.T) {
 	try(t, map[string]box{
 		"SMB 3.00 only, encryption on this side": {
 			smbtest.Config{Global: []string{"server max protocol = SMB3_00", "server min protocol = SMB3_00"}},
-			smb.Options{Encrypt: true}, true,
+			smb.Options{Protection: smb.Encrypted}, true,
 		},
 		"SMB 3.1.1 only, encryption required": {
 			smbtest.Config{Global: []string{"server min protocol = SMB3_11", "server smb encrypt = required"}},
@@ -39,13 +39,17 @@ func TestEncryptionAndSigning(t *testing.T) {
 		},
 		"share encrypted": {smbtest.Config{Share: []string{"server smb encrypt = required"}}, smb.Options{}, true},
 		"share encrypted, and required on this side": {
-			smbtest.Config{Share: []string{"server smb encrypt = required"}}, smb.Options{Encrypt: true}, true,
+			smbtest.Config{Share: []string{"server smb encrypt = required"}}, smb.Options{Protection: smb.Encrypted}, true,
 		},
-		"encryption on this side": {smbtest.Config{}, smb.Options{Encrypt: true}, true},
-		"signing mandatory":       {server: smbtest.Config{Global: []string{"server signing = mandatory"}}},
-		"signing on this side":    {options: smb.Options{Sign: true}},
+		"as it comes, encrypted":       {encrypted: true},
+		"SMB 3.00, as it comes":        {server: smbtest.Config{Global: []string{"server max protocol = SMB3_00"}}},
+		"SMB 2.02, as it comes":        {server: smbtest.Config{Global: []string{"server max protocol = SMB2_02"}}},
+		"no encryption, no signatures": {options: smb.Options{Protection: smb.AsOffered}},
+		"encryption on this side":      {smbtest.Config{}, smb.Options{Protection: smb.Encrypted}, true},
+		"signing mandatory":            {server: smbtest.Config{Global: []string{"server signing = mandatory"}}, options: smb.Options{Protection: smb.Signed}},
+		"signing on this side":         {options: smb.Options{Protection: smb.Signed}},
 		"SMB 2.10, signing on this side": {
-			smbtest.Config{Global: []string{"server max protocol = SMB2_10"}}, smb.Options{Sign: true}, false,
+			smbtest.Config{Global: []string{"server max protocol = SMB2_10"}}, smb.Options{Protection: smb.Signed}, false,
 		},
 	})
 }
@@ -54,17 +58,17 @@ func TestDialectsAndSettingsOfRealBoxes(t *testing.T) {
 	try(t, map[string]box{
 		"SMB 2.02 only":       {server: smbtest.Config{Global: []string{"server max protocol = SMB2_02"}}},
 		"SMB 2.10 only":       {server: smbtest.Config{Global: []string{"server max protocol = SMB2_10"}}},
-		"case sensitive = no": {server: smbtest.Config{Share: []string{"case sensitive = no"}}},
-		"upper case":          {server: smbtest.Config{Share: []string{"case sensitive = no", "preserve case = no", "default case = upper"}}},
+		"case sensitive = no": {server: smbtest.Config{Share: []string{"case sensitive = no"}}, encrypted: true},
+		"upper case":          {server: smbtest.Config{Share: []string{"case sensitive = no", "preserve case = no", "default case = upper"}}, encrypted: true},
 		"fruit, as for Time Machine": {server: smbtest.Config{
 			Global: []string{"fruit:aapl = yes"},
 			Share: []string{
 				"vfs objects = fruit streams_xattr", "fruit:metadata = stream", "fruit:time machine = yes", "fruit:model = MacSamba",
 				"fruit:posix_rename = yes", "fruit:veto_appledouble = no", "fruit:nfs_aces = no", "fruit:wipe_intentionally_left_blank_rfork = yes",
 			},
-		}},
-		"names mangled": {server: smbtest.Config{Share: []string{"mangled names = yes", "mangling method = hash2"}}},
-		"few credits":   {server: smbtest.Config{Global: []string{"smb2 max credits = 16", "smb2 max write = 65536", "smb2 max read = 65536"}}},
+		}, encrypted: true},
+		"names mangled": {server: smbtest.Config{Share: []string{"mangled names = yes", "mangling method = hash2"}}, options: smb.Options{Protection: smb.AsOffered}},
+		"few credits":   {server: smbtest.Config{Global: []string{"smb2 max credits = 16", "smb2 max write = 65536", "smb2 max read = 65536"}}, encrypted: true},
 	})
 }
 
@@ -120,7 +124,7 @@ func TestEncryptionThatCannotBe(t *testing.T) {
 	for _, line := range []string{"server max protocol = SMB2_10", "server smb encrypt = off"} {
 		s := smbtest.Start(t, smbtest.Config{Global: []string{line}})
 		_, err := smb.Open(t.Context(), target(s, ""), smb.Options{
-			Credentials: password(smbtest.Password), Encrypt: true,
+			Credentials: password(smbtest.Password), Protection: smb.Encrypted,
 		})
 		require.ErrorIs(t, err, smb.ErrInsecure, line)
 		require.ErrorContains(t, err, "--smb-encrypt")
@@ -167,7 +171,7 @@ func TestTargetGoesAway(t *testing.T) {
 func TestGate(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	settings := iopolicy.Default()
+	settings := iopolicy.DefaultSettings()
 	settings.PeriodHDD[3] = time.Microsecond
 	gate := iopolicy.New(iopolicy.Config{Name: "//nas/backup", Settings: settings})
 	better, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), iopolicy.Op{Certain: true})
@@ -182,7 +186,7 @@ func TestGate(t *testing.T) {
 		return smbtest.Pass
 	})
 	st := create(t, through(p, s), smb.Options{
-		Sessions: 1, Verify: smb.VerifyFull, Pass: gate.Pass(iopolicy.NewClient(iopolicy.Throttle)),
+		Sessions: 1, Protection: smb.Signed, Verify: smb.VerifyFull, Pass: gate.Pass(iopolicy.NewClient(iopolicy.Throttle)),
 	})
 	data := storetest.Pattern(3<<20, 1)
 	require.NoError(t, st.Put(t.Context(), pack(1), data))
@@ -227,7 +231,7 @@ func TestStaleTemporaryFilesAreSwept(t *testing.T) {
 			require.Equal(t, pack(1), info.Name, "a foreign file is listed")
 		}
 	}
-	require.NoError(t, st.Close(), "nobody waits for the sweep but Close")
+	require.NoError(t, st.Close(), "only Close waits for the sweep")
 	for _, path := range stale {
 		require.NoFileExists(t, path)
 	}

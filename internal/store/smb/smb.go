@@ -17,78 +17,77 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/latch"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Options say how to use a target.
+// Options configures a Store.
 type Options struct {
-	// Credentials is asked once, when the first session begins. Nil: no password.
+	// Credentials is called once, before the first session; nil: no password.
 	Credentials func(ctx context.Context) (Secret, error)
-	Sessions    int    // connections at most; 0: 4
-	Inflight    int    // requests in flight on one file; 0: 8
-	Encrypt     bool   // refuse to send anything in clear; false: as the server asks
-	Sign        bool   // refuse what is not signed; false: as the server asks
-	Verify      Verify // how a file that was put is looked at
+	Sessions    int // connections at most; 0: 4
+	Inflight    int // requests in flight on one file; 0: 8
+	Protection  Protection
+	Verify      Verify // how stored files are verified
 	Pass        *iopolicy.Pass
 	Patience    Patience
+	TCP         TCP
 }
 
-// Patience is how long to wait for what.
+// Patience holds the timeouts.
 type Patience struct {
-	Request time.Duration // without any byte moving, for an answer; 0: 30 s. A request may take ten times that at most.
-	Outage  time.Duration // until the server is back, trying again; 0: 2 min; below 0: not at all
+	Request time.Duration // for an answer, without any byte moving; 0: 30 s. A request may take ten times that.
+	Outage  time.Duration // for retries until the server is back; 0: 2 min; below 0: no retries
 	Idle    time.Duration // before an Echo; 0: 1 min
-	// Notify, if set, is told of an outage: before the first wait of those who wait at the same time, and when the reason
-	// is another one or the waits have become longer. Back is told when it is over.
+	// Notify, if set, is called for an outage: once for all operations that wait at the same time, and again when the
+	// reason changes or the waits grow. Back is called at the end.
 	Notify func(err error, wait time.Duration)
 	Back   func()
 }
 
-// Verify is how a file is looked at once it has its name.
+// Verify says how a file is verified after its rename.
 type Verify uint8
 
 // The ways to verify.
 const (
-	VerifyTrailer Verify = iota // its size and its last 64 KiB
+	VerifyTrailer Verify = iota // its size and its last 64 KiB; every byte on a session that neither signs nor encrypts
 	VerifyFull                  // every byte
 	VerifyOff                   // not at all
 )
 
 // Store is a folder on a share. Close it.
 type Store struct {
-	target   Target
-	inflight int // requests on one file
-	requests int // on all sessions
-	verify   Verify
-	pass     *iopolicy.Pass
-	patience Patience
-	pool     *session.Pool
-	outage   *store.Outage
-	latches  latch.Set
-	known    atomic.Bool                 // the config file was there: it is the proof that the share's disk is
-	witness  atomic.Pointer[fs.FileInfo] // that file, as it was; nil: it has not been looked at
-	swept    atomic.Bool                 // this Store has begun to look for stale temporary files
-	fans     [256]atomic.Bool            // folders of packs that are there
-	tidying  sync.WaitGroup              // what nobody but Close waits for: see later
+	target      Target
+	inflight    int // requests in flight on one file
+	requests    int // on all sessions
+	verify      Verify
+	pass        *iopolicy.Pass
+	patience    Patience
+	pool        *session.Pool
+	outage      *store.Outage
+	locks       fileLocks
+	unprotected atomic.Bool                 // a file was written by a session that neither signs nor encrypts
+	known       atomic.Bool                 // the config file was seen: its absence means that the disk of the share is gone
+	witness     atomic.Pointer[fs.FileInfo] // the config file at first; nil: not seen yet
+	swept       atomic.Bool                 // the removal of stale temporary files has begun
+	fans        [256]atomic.Bool            // pack folders that exist
+	background  sync.WaitGroup              // see inBackground
 
 	mu      sync.Mutex
-	orphans []string // temporary files of ours that could not be removed yet
-	closed  bool     // Close was called: nothing is left for later
+	orphans []string // temporary files that could not be removed yet
+	closed  bool     // Close was called: inBackground runs in the foreground
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open uses the folder of t. A folder that is not there is store.ErrNotExist; one without a config file is opened, and
-// says store.ErrNotExist when the config is asked for. Open connects, and tries once: whoever starts a program wants to
-// hear at once that a name or a password is wrong.
+// Open opens the folder of t. A missing folder is store.ErrNotExist. A folder without a config file is opened; reading
+// its config is store.ErrNotExist. Open connects without retries, so that a wrong name or password is reported at once.
 func Open(ctx context.Context, t Target, o Options) (*Store, error) {
 	return begin(ctx, t, o, "open repository folder", (*Store).find)
 }
 
-// Create makes the folder of t below the share, with any missing parents, and the folders of the layout in it. What exists
-// already is kept. It connects as Open does.
+// Create makes the folder of t below the share, with missing parents, and the folders of the layout in it. Existing
+// ones are kept. It connects as Open does.
 func Create(ctx context.Context, t Target, o Options) (*Store, error) {
 	return begin(ctx, t, o, "create repository folder", (*Store).build)
 }
@@ -100,7 +99,7 @@ func begin(ctx context.Context, t Target, o Options, what string, first func(*St
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	if err := s.once(ctx, func(h *session.Hold) error { return first(s, ctx, h) }); err != nil {
+	if err := s.permitted(ctx, func(h *session.Hold) error { return first(s, ctx, h) }); err != nil {
 		s.pool.Close()
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -141,7 +140,8 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	}
 	l := session.Login{
 		Host: t.Host, Port: t.Port, Share: t.Share, User: t.User, Domain: t.Domain, Password: secret.Password,
-		Tickets: secret.Tickets, Encrypt: o.Encrypt, Sign: o.Sign, Inflight: o.Inflight, Patience: o.Patience.Request, Idle: o.Patience.Idle,
+		Tickets: secret.Tickets, Protection: o.Protection, Inflight: o.Inflight, Patience: o.Patience.Request, Idle: o.Patience.Idle,
+		TCP: o.TCP,
 	}
 	if secret.User != "" {
 		l.User = secret.User
@@ -155,12 +155,12 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	}, nil
 }
 
-// find looks for the folder. Where there is a config file, there is one.
+// find checks that the folder exists. A config file proves it.
 func (s *Store) find(ctx context.Context, h *session.Hold) error {
-	if err := s.lookForConfig(ctx, h); err != nil || s.known.Load() {
+	if err := s.findConfig(ctx, h); err != nil || s.known.Load() {
 		return err
 	}
-	info, err := s.lookAt(ctx, h, s.target.Path)
+	info, err := s.stat(ctx, h, s.target.Path)
 	if err != nil {
 		return err
 	}
@@ -183,15 +183,15 @@ func (s *Store) build(ctx context.Context, h *session.Hold) error {
 			return err
 		}
 	}
-	return s.lookForConfig(ctx, h)
+	return s.findConfig(ctx, h)
 }
 
-// Close ends the sessions. Operations under way fail.
+// Close ends the sessions. Operations in progress fail.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.tidying.Wait()
+	s.background.Wait()
 	if h := s.pool.Any(); h != nil {
 		s.clearOrphans(context.Background(), h)
 		h.Release()
@@ -200,13 +200,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Location is the address, which holds no secret.
+// Location returns the address, without secrets.
 func (s *Store) Location() string { return s.target.String() }
 
-// Target is the address in its parts.
+// Target returns the address in its parts.
 func (s *Store) Target() Target { return s.target }
 
-// Get opens, reads and closes. A range of several pieces is read by several requests at once.
+// Get opens, reads and closes the file. The pieces of a long range are read concurrently.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	if err := s.get(ctx, name, off, p); err != nil {
 		return fmt.Errorf("get %s: %w", name, err)
@@ -222,12 +222,12 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off < 0 {
 		return fmt.Errorf("negative offset %d", off)
 	}
-	release, err := s.latches.Take(ctx, name, false)
+	release, err := s.locks.lock(ctx, name, 1)
 	if err != nil {
 		return err
 	}
-	in := newStay(release)
-	defer in.leave()
+	in := newSharedLock(release)
+	defer in.release()
 	return s.repeat(ctx, func(h *session.Hold, _ int) error {
 		f, err := s.open(ctx, h, s.path(name), os.O_RDONLY)
 		if err != nil {
@@ -245,12 +245,12 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err error) {
 	if err = name.Check(); err == nil {
 		err = s.repeat(ctx, func(h *session.Hold, _ int) error {
-			found, err := s.lookAt(ctx, h, s.path(name))
+			found, err := s.stat(ctx, h, s.path(name))
 			if err != nil {
 				return err
 			}
 			if !found.Mode().IsRegular() {
-				return fmt.Errorf("what has its name is not a regular file: %w", fs.ErrNotExist)
+				return fmt.Errorf("not a regular file: %w", fs.ErrNotExist)
 			}
 			info = store.Info{Name: name, Size: found.Size(), Modified: found.ModTime()}
 			return nil
@@ -263,7 +263,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 	return info, nil
 }
 
-// Delete removes the file. When it is tried again after an answer was lost, a file that is missing was removed before.
+// Delete removes the file. If a retry after a lost answer finds it missing, the earlier attempt removed it.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
 	err := name.Check()
 	if err == nil {
@@ -276,18 +276,18 @@ func (s *Store) Delete(ctx context.Context, name store.Name) error {
 }
 
 func (s *Store) remove(ctx context.Context, name store.Name) error {
-	release, err := s.latches.Take(ctx, name, true)
+	release, err := s.locks.lock(ctx, name, exclusive)
 	if err != nil {
 		return err
 	}
 	defer release()
-	asked := false // a server may have done what it was asked for, whatever it said
+	asked := false // the server may have executed a request that failed
 	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
-		err := s.look(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
+		err := s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
 		asked = asked || (err != nil && !errors.Is(err, fs.ErrNotExist))
 		return err
 	})
-	if asked && errors.Is(err, store.ErrNotExist) {
+	if asked && name.Kind != store.Lease && errors.Is(err, store.ErrNotExist) { // for a lease the caller must know
 		err = nil
 	}
 	if err == nil && name.Kind == store.Config {
@@ -299,9 +299,9 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 
 func (s *Store) path(name store.Name) string { return path.Join(s.target.Path, name.Path()) }
 
-// lookForConfig arms the test for a target that went away.
-func (s *Store) lookForConfig(ctx context.Context, h *session.Hold) error {
-	info, err := s.lookAt(ctx, h, s.path(store.Name{Kind: store.Config}))
+// findConfig enables the check for a target that goes away.
+func (s *Store) findConfig(ctx context.Context, h *session.Hold) error {
+	info, err := s.stat(ctx, h, s.path(store.Name{Kind: store.Config}))
 	if err == nil {
 		s.witness.Store(&info)
 		s.known.Store(true)
@@ -318,16 +318,16 @@ func (s *Store) sawConfig(name store.Name) {
 	}
 }
 
-// missed is asked when something was not found, so that it costs nothing on the good path: nil, if the target is where it
-// was; else that it is not, or why that could not be found out. The session is the one that did not find it: when the disk
-// of a server comes and goes, those who connected at other times may see something else.
-func (s *Store) missed(ctx context.Context, h *session.Hold, what error) error {
+// checkPresent runs after something was not found. It returns nil if the target is there, else store.ErrGone or the
+// error that prevented the check. It uses the session that found nothing: if the disk of a server comes and goes,
+// sessions that were opened at other times may see something else.
+func (s *Store) checkPresent(ctx context.Context, h *session.Hold, what error) error {
 	known := s.known.Load()
 	witness := s.target.Path
 	if known {
 		witness = s.path(store.Name{Kind: store.Config})
 	}
-	now, err := s.lookAt(ctx, h, witness)
+	now, err := s.stat(ctx, h, witness)
 	if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
 		return s.lost(cmp.Or(what, err))
 	}
@@ -339,15 +339,15 @@ func (s *Store) missed(ctx context.Context, h *session.Hold, what error) error {
 	return err
 }
 
-func (s *Store) lookAt(ctx context.Context, h *session.Hold, at string) (info fs.FileInfo, err error) {
-	err = s.look(ctx, h, func(share *smb2.Share) (err error) {
+func (s *Store) stat(ctx context.Context, h *session.Hold, at string) (info fs.FileInfo, err error) {
+	err = s.metadata(ctx, h, func(share *smb2.Share) (err error) {
 		info, err = share.Stat(at)
 		return err
 	})
 	return info, err
 }
 
-// makeDir makes one folder, unless it is there.
+// makeDir creates one folder, unless it exists.
 func (s *Store) makeDir(ctx context.Context, h *session.Hold, at string) error {
 	err := s.flush(ctx, h, func(share *smb2.Share) error { return share.Mkdir(at, fs.ModePerm) })
 	if errors.Is(err, fs.ErrExist) {
@@ -356,9 +356,9 @@ func (s *Store) makeDir(ctx context.Context, h *session.Hold, at string) error {
 	return err
 }
 
-// makeDirs makes a folder with all its missing parents.
+// makeDirs creates a folder with all missing parents.
 func (s *Store) makeDirs(ctx context.Context, h *session.Hold, at string) error {
-	info, err := s.lookAt(ctx, h, at)
+	info, err := s.stat(ctx, h, at)
 	if err == nil && !info.IsDir() {
 		return fmt.Errorf("there is a file at %s; choose another path", s.Location())
 	}
@@ -375,12 +375,12 @@ func (s *Store) makeDirs(ctx context.Context, h *session.Hold, at string) error 
 	return s.makeDir(ctx, h, at)
 }
 
-// look is an operation on names and what they stand for.
-func (s *Store) look(ctx context.Context, h *session.Hold, call func(*smb2.Share) error) error {
+// metadata runs call as a metadata operation of the gate.
+func (s *Store) metadata(ctx context.Context, h *session.Hold, call func(*smb2.Share) error) error {
 	return s.gated(ctx, h, iopolicy.Metadata, call)
 }
 
-// flush is an operation that ends when something is durable.
+// flush runs call as an operation that makes something durable.
 func (s *Store) flush(ctx context.Context, h *session.Hold, call func(*smb2.Share) error) error {
 	return s.gated(ctx, h, iopolicy.Sync, call)
 }

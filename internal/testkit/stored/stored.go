@@ -1,7 +1,5 @@
-// Package stored puts snapshots into a repository from a literal, without a source and without the pipeline of a backup: for
-// tests of what reads them, which may want what no backup would write.
-//
-// It refuses to know who reads.
+// Package stored puts snapshots into a repository from a literal, without a source and without the pipeline of a
+// backup. Tests of readers use it for content that no backup would write.
 package stored
 
 import (
@@ -29,11 +27,15 @@ import (
 // ChunkSize is the length of the chunks that contents are cut into.
 const ChunkSize = 1 << 10
 
-// Dir is a directory to be stored: each value is a Dir, a Mount, the content of a file, or a node as it is, but for its name.
+// Dir is a directory to be stored: each value is a Dir, a Mount, the content of a file, a Sparse, or a node, which is
+// stored unchanged except for its name.
 type Dir map[string]any
 
 // Mount is a directory on which another file system is mounted.
 type Mount Dir
+
+// Sparse is a file of data ([]byte, a chunk each) and holes (int, a length).
+type Sparse []any
 
 // Secret opens the repositories of Init.
 func Secret() repo.Secret {
@@ -46,7 +48,7 @@ func Init(t testing.TB, st store.Store) *repo.Repository {
 	r, _, err := repo.Init(t.Context(), st, repo.InitOptions{
 		Secrets: []repo.Secret{Secret()},
 		Chunker: config.Chunker{Algorithm: 1, Min: 16 << 10, Avg: 64 << 10, Max: 256 << 10},
-		Open:    repo.OpenOptions{NoCache: true},
+		Open:    repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
@@ -56,7 +58,7 @@ func Init(t testing.TB, st store.Store) *repo.Repository {
 // Open opens a repository that may be damaged, until the test ends.
 func Open(t testing.TB, st store.Store) (*repo.Repository, error) {
 	t.Helper()
-	r, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(Secret()), NoCache: true})
+	r, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(Secret()), Cache: repo.CacheOptions{Temporary: true}})
 	if err == nil {
 		t.Cleanup(func() { require.NoError(t, r.Close()) })
 	}
@@ -102,6 +104,27 @@ func (w *writer) file(name string, data []byte) (*tree.Node, error) {
 	return n, err
 }
 
+func (w *writer) sparse(name string, s Sparse) (n *tree.Node, err error) {
+	n = &tree.Node{Name: name, Type: tree.File, Mode: 0o644, Links: 1}
+	var chunks []tree.Chunk
+	for _, piece := range s {
+		var c tree.Chunk
+		switch v := piece.(type) {
+		case int:
+			c.Len = uint64(v)
+		case []byte:
+			c.Len = uint64(len(v))
+			if c.ID, err = w.put(pack.Data, v); err != nil {
+				return nil, err
+			}
+		}
+		chunks = append(chunks, c)
+		n.Size += c.Len
+	}
+	n.Content, err = tree.PackContent(chunks, w.page)
+	return n, err
+}
+
 func (w *writer) dir(d Dir) (format.ID, error) {
 	b := tree.NewBuilder(w.page)
 	for _, name := range slices.Sorted(maps.Keys(d)) {
@@ -112,6 +135,8 @@ func (w *writer) dir(d Dir) (format.ID, error) {
 			n.Subtree, err = w.dir(v)
 		case []byte:
 			n, err = w.file(name, v)
+		case Sparse:
+			n, err = w.sparse(name, v)
 		case *tree.Node:
 			n = v
 			n.Name = name
@@ -131,13 +156,13 @@ func (w *writer) dir(d Dir) (format.ID, error) {
 	return b.Finish()
 }
 
-// Snapshot is what Save has stored.
+// Snapshot is a snapshot that Save has stored.
 type Snapshot struct {
 	ID   format.ID
 	Tree format.ID // the first page of its root
 }
 
-// Save stores a snapshot of d, of a time in seconds, in packs so small that there are many.
+// Save stores a snapshot of d, dated in seconds, in packs so small that there are many.
 func Save(t testing.TB, r *repo.Repository, at int64, d Dir) (saved Snapshot) {
 	t.Helper()
 	opt := repo.SessionOptions{Holder: repo.Holder{Host: "host"}, Tuning: session.Tuning{
@@ -162,7 +187,7 @@ func Save(t testing.TB, r *repo.Repository, at int64, d Dir) (saved Snapshot) {
 	return saved
 }
 
-// Noise is content that does not compress; the same seed gives the same.
+// Noise is incompressible content; the same seed yields the same content.
 func Noise(seed uint64, n int) []byte {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	p := make([]byte, n)

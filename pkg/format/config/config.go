@@ -1,8 +1,6 @@
-// Package config is the codec of a repository's config: the one file that says what the others are. It can be read
-// without a key, so that a program knows at once whether it can work with the repository, and is authenticated with the
-// key before anything in it is used. SPEC.md beside this file is the exact description.
-//
-// It knows nothing of where the file lies nor of what a chunking algorithm does.
+// Package config is the codec of a repository's config. The config can be read without a key, so that a program knows
+// at once whether it supports the repository. It is authenticated with the key before anything in it is used. The
+// specification is in SPEC.md.
 package config
 
 import (
@@ -10,6 +8,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -19,10 +18,9 @@ import (
 const (
 	// Version is the version of the repository format that this package reads and writes.
 	Version = 1
-	// MaxSize is the largest config in bytes that is accepted. Ours have about 80; a reader that stops here need not
-	// trust a length it was told.
+	// MaxSize is the largest accepted config in bytes. A config of version 1 has about 80.
 	MaxSize = 1 << 16
-	// MaxChunk is the largest chunk in bytes that a config may ask for: a chunk has to fit a frame of a pack.
+	// MaxChunk is the largest chunk size in bytes: a chunk has to fit into a frame.
 	MaxChunk = 16 << 20
 
 	magic       = "TIDEMARK"
@@ -47,22 +45,42 @@ const (
 	tagMax       = 7
 )
 
-// Config says what the files of a repository are. It never changes after the repository is made.
+// Feature is a property that a reader must understand to open the repository. The values are stored.
+type Feature uint32
+
+// The features that are reserved for later versions. Version 1 has none and refuses them all.
+const (
+	WriteOnlyKeys Feature = 1 // packs and objects sealed to a public key, so that a writer cannot read them
+	Parity        Feature = 2 // redundant data that repairs damaged packs
+)
+
+// String returns the feature in words.
+func (f Feature) String() string {
+	switch f {
+	case WriteOnlyKeys:
+		return "write-only keys"
+	case Parity:
+		return "parity"
+	}
+	return fmt.Sprintf("feature %d", uint32(f))
+}
+
+// Config describes the files of a repository. Version 1 never changes it after the repository is made.
 type Config struct {
 	Version  uint32 // set by Decode; Encode writes Version
 	ID       ID
 	Created  int64 // seconds since 1970-01-01T00:00:00Z
 	Chunker  Chunker
-	Features []uint32 // ascending; each must be understood by whoever opens the repository. Version 1 has none.
+	Features []Feature // ascending; Version 1 has none
 }
 
-// Chunker is how files are cut. Every writer of a repository has to cut alike, or nothing is found twice.
+// Chunker says how files are cut. All writers of a repository must cut alike for deduplication.
 type Chunker struct {
 	Algorithm     uint8 // as numbered by package chunker, from 1
 	Min, Avg, Max uint32
 }
 
-// ID tells repositories apart, also copies of one place to another: it is random and says nothing.
+// ID identifies a repository. It is random.
 type ID [16]byte
 
 // NewID returns a random ID.
@@ -135,7 +153,7 @@ func Verify(p []byte, keys *seal.Keys) error {
 	return nil
 }
 
-// split checks the header and returns the fields between it and the MAC.
+// split checks the header and returns the bytes between it and the MAC.
 func split(p []byte) (body []byte, version uint32, err error) {
 	if len(p) > MaxSize {
 		return nil, 0, fmt.Errorf("%d bytes are more than %d: %w", len(p), MaxSize, format.ErrCorrupt)
@@ -166,7 +184,7 @@ func (c *Config) field(tag uint64, value *wire.Reader) bool {
 		value.FailWith(wire.DecodeFields(value.Rest(), c.Chunker.field))
 	case tagFeatures:
 		for value.Len() > 0 {
-			c.Features = append(c.Features, uint32(value.UvarintMax(1<<32-1)))
+			c.Features = append(c.Features, Feature(value.UvarintMax(1<<32-1)))
 		}
 	default:
 		return false
@@ -190,15 +208,24 @@ func (c *Chunker) field(tag uint64, value *wire.Reader) bool {
 	return true
 }
 
-// check refuses what Encode never writes, and features: this version knows none.
+// check rejects values that Encode never writes, and all features.
 func (c *Config) check() error {
 	switch ch := c.Chunker; {
 	case len(c.Features) > 0:
-		return fmt.Errorf("repository needs features %d: %w", c.Features, format.ErrUnsupported)
+		return fmt.Errorf("the repository uses %s: %w", names(c.Features), format.ErrUnsupported)
 	case c.ID == ID{}:
 		return fmt.Errorf("no repository id: %w", format.ErrCorrupt)
 	case ch.Algorithm == 0 || ch.Min == 0 || ch.Min > ch.Avg || ch.Avg > ch.Max:
 		return fmt.Errorf("chunker cannot work as %+v: %w", ch, format.ErrCorrupt)
 	}
 	return nil
+}
+
+// names lists features for an error.
+func names(features []Feature) string {
+	all := make([]string, len(features))
+	for i, f := range features {
+		all[i] = f.String()
+	}
+	return strings.Join(all, ", ")
 }

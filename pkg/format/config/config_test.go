@@ -51,6 +51,21 @@ func TestSpec(t *testing.T) {
 	require.Equal(t, []int{8, 4, 12, 32}, []int{len(magic), versionSize, headerSize, macSize})
 }
 
+// A reader of version 1 refuses what is reserved for later versions, and its error says why and what to do.
+func TestReservedFeaturesNeedANewerProgram(t *testing.T) {
+	names := map[string]uint64{}
+	for _, f := range []Feature{WriteOnlyKeys, Parity} {
+		names[f.String()] = uint64(f)
+		c := sample()
+		c.Features = []Feature{f}
+		_, _, err := Decode(Encode(c, testKeys(t)))
+		require.ErrorIs(t, err, format.ErrUnsupported)
+		require.EqualError(t, err, "read config: the repository uses "+f.String()+
+			": written by a newer version of tidemark; update this program")
+	}
+	require.Equal(t, names, spectest.Numbers(t, "SPEC.md", "Features", "Name", "Feature"))
+}
+
 func TestGolden(t *testing.T) {
 	stored := spectest.Golden(t, "config", Encode(sample(), testKeys(t)))
 	got, mac, err := Decode(stored)
@@ -121,7 +136,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"algorithm above 255": {
 			raw(1, func(f *wire.Fields) { f.Record(tagChunker, chunker(tagAlgorithm)) }), format.ErrCorrupt,
 		},
-		"a feature":         {with(func(c *Config) { c.Features = []uint32{7} }), format.ErrUnsupported},
+		"a feature":         {with(func(c *Config) { c.Features = []Feature{7} }), format.ErrUnsupported},
 		"feature cut off":   {raw(1, func(f *wire.Fields) { f.Bytes(tagFeatures, []byte{0x80}) }), format.ErrCorrupt},
 		"unknown odd field": {raw(1, func(f *wire.Fields) { f.Uint(7, 1) }), format.ErrUnsupported},
 		"unknown odd field of the chunker": {
@@ -136,7 +151,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestUnknownEvenFieldIsSkipped: a newer program may say more, as long as nobody must understand it.
+// TestUnknownEvenFieldIsSkipped: a newer program may add what an older one can ignore.
 func TestUnknownEvenFieldIsSkipped(t *testing.T) {
 	stored := Encode(sample(), testKeys(t))
 	body := stored[:len(stored)-macSize]

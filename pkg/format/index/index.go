@@ -1,8 +1,5 @@
-// Package index is the codec of index segments: for a set of packs, what a reader must know to find and open the blobs
-// in them. An index is a cache of the packs' own tables and can be made again from them; a segment is sealed and stored
-// by the caller. SPEC.md beside this file is the exact description.
-//
-// The package knows nothing of looking blobs up: that is done in a local cache, into which segments are merged.
+// Package index is the codec of index segments: for a set of packs, the tables of the blobs in them. An index is a
+// cache and can be rebuilt from the packs. The caller seals and stores segments. The specification is in SPEC.md.
 package index
 
 import (
@@ -30,16 +27,16 @@ type Pack struct {
 	Table pack.Table
 }
 
-// Segment is the content of one index file.
+// Segment is the content of an index file.
 type Segment struct {
 	Packs      []Pack
 	Supersedes []format.ID // older segments, all of whose packs that still exist are in this one
 }
 
-// Encode appends the encoding of s to dst. Packs and superseded segments are written by ascending ID, whatever order
-// they come in, so that the bytes depend on nothing but the content.
+// Encode appends the encoding of s to dst. It writes packs and superseded segments by ascending ID, so that the bytes
+// depend on the content only.
 func Encode(dst []byte, s *Segment) []byte {
-	dst = slices.Grow(dst, s.room())
+	dst = slices.Grow(dst, s.sizeHint())
 	dst = wire.AppendUint16(append(dst, Version, 0), 0)
 	supersedes := slices.Clone(s.Supersedes)
 	slices.SortFunc(supersedes, format.ID.Compare)
@@ -63,9 +60,9 @@ func Encode(dst []byte, s *Segment) []byte {
 	return dst
 }
 
-// room is about how many bytes s is encoded in, and seldom less. A segment of 64 Ki blobs that grew as it was appended to
-// would take three times its size.
-func (s *Segment) room() int {
+// sizeHint is about how many bytes s is encoded in, and seldom less. A segment of 64 Ki blobs that grew as it was appended
+// to would take three times its size.
+func (s *Segment) sizeHint() int {
 	n := headerSize + 2*wire.MaxUvarint + len(s.Supersedes)*format.IDSize
 	for i := range s.Packs {
 		n += minPackRow + wire.MaxUvarint

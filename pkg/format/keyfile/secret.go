@@ -117,7 +117,7 @@ func formatRecoveryKey(secret []byte) string {
 
 // recoveryCheck returns the characters that follow those of the secret.
 func recoveryCheck(secret []byte) string {
-	var check [5]byte // eight characters, of which the first are used
+	var check [5]byte // eight characters, only the first ones are used
 	blake3.DeriveKey(contextRecoveryCheck, secret, check[:])
 	return base32.NewEncoding(crockford).EncodeToString(check[:])[:checkSymbols]
 }
@@ -125,7 +125,41 @@ func recoveryCheck(secret []byte) string {
 // ParseRecoveryKey returns the secret of a recovery key that a person typed: in either case, with or without spaces,
 // line ends and dashes, with O for 0 and I or L for 1. The error wraps ErrMistyped and quotes one character at most.
 func ParseRecoveryKey(text string) (secret []byte, err error) {
-	symbols := make([]byte, 0, recoverySymbols+checkSymbols)
+	const all = recoverySymbols + checkSymbols
+	symbols, err := recoveryText(text, all)
+	if err != nil {
+		return nil, err
+	}
+	if len(symbols) != all {
+		return nil, fmt.Errorf("read recovery key: %d characters instead of %d: %w", len(symbols), all, ErrMistyped)
+	}
+	secret, err = base32.NewEncoding(crockford).DecodeString(string(symbols[:recoverySymbols]))
+	if err != nil {
+		return nil, fmt.Errorf("read recovery key: %w", ErrMistyped)
+	}
+	if recoveryCheck(secret) != string(symbols[recoverySymbols:]) {
+		return nil, fmt.Errorf("read recovery key: the checksum differs: %w", ErrMistyped)
+	}
+	return secret, nil
+}
+
+// LastGroup returns the last group of a recovery key, from the whole key or from that group alone as a person typed it.
+// The group is the checksum: it proves that the key was copied, and contains none of its characters.
+func LastGroup(text string) (string, error) {
+	symbols, err := recoveryText(text, recoverySymbols+checkSymbols)
+	if err != nil {
+		return "", err
+	}
+	if len(symbols) != checkSymbols && len(symbols) != recoverySymbols+checkSymbols {
+		return "", fmt.Errorf("read the last group of a recovery key: %d characters instead of %d: %w", len(symbols), checkSymbols,
+			ErrMistyped)
+	}
+	return string(symbols[len(symbols)-checkSymbols:]), nil
+}
+
+// recoveryText returns the symbols that a person typed, most at most.
+func recoveryText(text string, most int) ([]byte, error) {
+	symbols := make([]byte, 0, most)
 	for _, c := range text {
 		switch {
 		case strings.ContainsRune(" \t\r\n-_.", c) || c == '\u00a0' || c >= '\u2010' && c <= '\u2015':
@@ -142,20 +176,10 @@ func ParseRecoveryKey(text string) (secret []byte, err error) {
 		if !strings.ContainsRune(crockford, c) {
 			return nil, fmt.Errorf("read recovery key: %q does not occur in one: %w", c, ErrMistyped)
 		}
-		if len(symbols) == cap(symbols) {
-			return nil, fmt.Errorf("read recovery key: more than %d characters: %w", cap(symbols), ErrMistyped)
+		if len(symbols) == most {
+			return nil, fmt.Errorf("read recovery key: more than %d characters: %w", most, ErrMistyped)
 		}
 		symbols = append(symbols, byte(c))
 	}
-	if len(symbols) != cap(symbols) {
-		return nil, fmt.Errorf("read recovery key: %d characters instead of %d: %w", len(symbols), cap(symbols), ErrMistyped)
-	}
-	secret, err = base32.NewEncoding(crockford).DecodeString(string(symbols[:recoverySymbols]))
-	if err != nil {
-		return nil, fmt.Errorf("read recovery key: %w", ErrMistyped)
-	}
-	if recoveryCheck(secret) != string(symbols[recoverySymbols:]) {
-		return nil, fmt.Errorf("read recovery key: the checksum differs: %w", ErrMistyped)
-	}
-	return secret, nil
+	return symbols, nil
 }

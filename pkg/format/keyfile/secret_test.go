@@ -211,3 +211,19 @@ func FuzzParseRecoveryKey(f *testing.F) {
 		}
 	})
 }
+
+// The last group is found in the whole key and in what a person types of it, and contains no character of the secret.
+func TestLastGroup(t *testing.T) {
+	text, secret, err := NewRecoveryKey()
+	require.NoError(t, err)
+	for _, typed := range []string{text, strings.ToLower(text), recoveryCheck(secret), " " + recoveryCheck(secret) + "\n",
+		strings.ReplaceAll(recoveryCheck(secret), "0", "o")} {
+		group, err := LastGroup(typed)
+		require.NoError(t, err, typed)
+		require.Equal(t, recoveryCheck(secret), group, typed)
+	}
+	for _, bad := range []string{"", "ABC", "ABCDE", text[:9], text + "A", "AB!D", text[5:]} {
+		_, err := LastGroup(bad)
+		require.ErrorIs(t, err, ErrMistyped, bad)
+	}
+}

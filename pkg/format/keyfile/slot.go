@@ -1,8 +1,6 @@
-// Package keyfile is the codec of key slots: the stored files that each hold the master key of a repository, wrapped
-// under one secret. It also reads and writes the two other forms of a secret: the text of a key file, and the recovery
-// key that is printed on paper. SPEC.md beside this file is the exact description.
-//
-// It knows nothing of where slots and secrets are kept, and asks nobody for a passphrase.
+// Package keyfile is the codec of key slots: stored files that each hold the master key of a repository, wrapped under
+// one secret. It also reads and writes the text of a key file, and the recovery key for printing. The specification is
+// in SPEC.md.
 package keyfile
 
 import (
@@ -21,6 +19,9 @@ const (
 	Passphrase Method = 1 // chosen by a person: stretched by argon2id
 	KeyFile    Method = 2 // 32 random bytes in a file
 	Recovery   Method = 3 // 20 random bytes, printed
+
+	// PublicKey is reserved for slots that hold only the keys that a writer needs. Version 1 does not open them.
+	PublicKey Method = 4
 )
 
 // String returns the method in words.
@@ -32,11 +33,13 @@ func (m Method) String() string {
 		return "key file"
 	case Recovery:
 		return "recovery key"
+	case PublicKey:
+		return "write-only key"
 	}
 	return fmt.Sprintf("method %d", uint8(m))
 }
 
-// Params is what argon2id is told for a passphrase. The other methods have none: their secrets are random.
+// Params are the parameters of argon2id for a passphrase. The other methods have none: their secrets are random.
 type Params struct {
 	Time      uint32 // passes over the memory
 	MemoryKiB uint32
@@ -47,7 +50,7 @@ type Params struct {
 // first, 2 GiB, does not fit the small machines that are backed up as well.
 func DefaultParams() Params { return Params{Time: 3, MemoryKiB: 64 << 10, Threads: 4} }
 
-// What a slot may ask of the machine that opens it: whoever can write to the store can make a slot.
+// Limits of what a slot may cost its reader: anyone who can write to the store can create a slot.
 const (
 	// MaxTime is the largest number of passes.
 	MaxTime = 1 << 10
@@ -58,6 +61,9 @@ const (
 	// MinMemoryPerThread is the least memory in KiB for each lane; argon2 has no smaller.
 	MinMemoryPerThread = 8
 )
+
+// WorkKiB returns passes times memory: the cost of trying a secret.
+func (p Params) WorkKiB() uint64 { return uint64(p.Time) * uint64(p.MemoryKiB) }
 
 func (p Params) check(method Method) error {
 	if method != Passphrase {
@@ -74,7 +80,7 @@ func (p Params) check(method Method) error {
 	case p.MemoryKiB < MinMemoryPerThread*uint32(p.Threads) || p.MemoryKiB > MaxMemoryKiB:
 		return fmt.Errorf("argon2id memory %d KiB: want %d (%d threads) to %d KiB", p.MemoryKiB,
 			MinMemoryPerThread*uint32(p.Threads), p.Threads, MaxMemoryKiB)
-	case uint64(p.Time)*uint64(p.MemoryKiB) > MaxWorkKiB:
+	case p.WorkKiB() > MaxWorkKiB:
 		return fmt.Errorf("argon2id with %d passes over %d KiB: the product exceeds %d KiB",
 			p.Time, p.MemoryKiB, MaxWorkKiB)
 	}
@@ -98,7 +104,7 @@ const (
 	wrappedSize    = seal.KeySize + 16 // GCM's tag
 )
 
-// Tags of the fields. Those below tagCommitment are authenticated by the wrapping; new ones get higher tags.
+// Tags of the fields. The wrapping authenticates those below tagCommitment; new ones get higher tags.
 const (
 	tagTime       = 1
 	tagMemory     = 3
@@ -116,10 +122,10 @@ type Slot struct {
 	Method  Method
 	Params  Params // zero unless Method is Passphrase
 	Salt    [SaltSize]byte
-	Label   string // for people: who made it where, as user@host
+	Label   string // for display: user@host of its creation
 	Created int64  // seconds since 1970-01-01T00:00:00Z
 
-	commitment [commitmentSize]byte // tells the right secret from a wrong one
+	commitment [commitmentSize]byte // distinguishes the right secret from wrong ones
 	wrapped    [wrappedSize]byte
 }
 
@@ -148,8 +154,8 @@ func (s *Slot) appendAuthenticated(p []byte) []byte {
 	return f.Finish()
 }
 
-// Decode reads a stored slot. Its error wraps format.ErrCorrupt, or format.ErrUnsupported if the slot is of a newer
-// program: then other slots may still serve.
+// Decode reads a stored slot. Its error wraps format.ErrCorrupt, or format.ErrUnsupported for a slot of a newer
+// program; other slots may still be usable.
 func Decode(p []byte) (*Slot, error) {
 	s := &Slot{}
 	if err := s.decode(p); err != nil {
@@ -205,8 +211,8 @@ func (s *Slot) decode(p []byte) error {
 	return nil
 }
 
-// header checks magic, version, method, flags and checksum and returns the fields between them. The checksum comes
-// after the version, so that a newer layout is called newer and not damaged.
+// header checks magic, version, method, flags and checksum and returns the fields between them. It checks the version
+// first, so that a newer layout is not reported as damage.
 func (s *Slot) header(p []byte) (body []byte, err error) {
 	r := wire.NewReader(p)
 	if got := r.Take(len(magic)); string(got) != magic {

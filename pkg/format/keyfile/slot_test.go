@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -206,8 +207,8 @@ func TestEveryBitFlipIsDetected(t *testing.T) {
 	}
 }
 
-// TestForgedSlot: someone without the secret changes a slot and makes the checksum fit. Everything that the commitment
-// and the wrapping cover is told.
+// TestForgedSlot: an attacker without the secret changes a slot and makes the checksum fit. The commitment and the
+// wrapping detect every change.
 func TestForgedSlot(t *testing.T) {
 	for i, c := range cases {
 		for name, forgery := range map[string]struct {
@@ -304,6 +305,16 @@ func craft(version, method byte, flags uint16, fields func(*wire.Fields)) []byte
 	return append(p, sum[:]...)
 }
 
+// A slot of the reserved method is refused by name. Other slots of the repository still serve.
+func TestWriteOnlySlotsNeedANewerProgram(t *testing.T) {
+	_, err := Decode(craft(1, byte(PublicKey), 0, func(*wire.Fields) {}))
+	require.ErrorIs(t, err, format.ErrUnsupported)
+	require.EqualError(t, err, "read key slot: write-only key: written by a newer version of tidemark; update this program")
+	text, err := os.ReadFile("SPEC.md")
+	require.NoError(t, err)
+	require.Contains(t, string(text), fmt.Sprintf("Method %d, `%s`, is reserved", PublicKey, PublicKey))
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	ok := func(f *wire.Fields) {
 		f.Bytes(tagSalt, make([]byte, SaltSize))
@@ -320,6 +331,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"version 2":                {craft(2, 2, 0, ok), format.ErrUnsupported},
 		"method 0":                 {craft(1, 0, 0, ok), format.ErrUnsupported},
 		"method 4":                 {craft(1, 4, 0, ok), format.ErrUnsupported},
+		"method 5":                 {craft(1, 5, 0, ok), format.ErrUnsupported},
 		"a flag":                   {craft(1, 2, 1<<15, ok), format.ErrUnsupported},
 		"no fields":                {craft(1, 2, 0, func(*wire.Fields) {}), format.ErrCorrupt},
 		"no salt": {craft(1, 2, 0, func(f *wire.Fields) {

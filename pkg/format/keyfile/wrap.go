@@ -107,10 +107,9 @@ func checkSecret(method Method, secret []byte) error {
 	return nil
 }
 
-// derive computes the key that wraps, and next to it the commitment. AES-GCM alone commits to no key: someone could
-// make a slot that opens under two passphrases to two master keys. The commitment is a collision-resistant hash of all
-// that the key is made of, so a slot that passes it has one secret only. It tells nothing of the key: the contexts
-// differ.
+// derive computes the wrapping key and the commitment. AES-GCM does not commit to its key: a crafted slot could open
+// under two passphrases to two master keys. The commitment is a collision-resistant hash of the same input as the key,
+// so a slot that matches it has one secret only. It reveals nothing about the key, because the contexts differ.
 func (s *Slot) derive(secret []byte) (kek [seal.KeySize]byte, commitment [commitmentSize]byte) {
 	stretched := secret
 	if s.Method == Passphrase {

@@ -1,8 +1,6 @@
-// Package lease is the codec of leases: a writer's expiring presence, by which machines that share a repository stay out
-// of each other's way. The bytes here are the content of sealed objects; sealing is the caller's. SPEC.md beside this file
-// is the exact description.
-//
-// It knows nothing of time: when a lease has expired is judged by its caller, with the target's clock.
+// Package lease is the codec of leases: records of the presence of a writer, which expire. The bytes are the content of
+// sealed objects; the caller seals them, and judges by the clock of the target when a lease has expired. The
+// specification is in SPEC.md.
 package lease
 
 import (
@@ -15,7 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
-// ID tells leases apart. It is random, and is the name of the lease in the store.
+// ID identifies a writer. It is random, and begins the name of the lease in the store.
 type ID [16]byte
 
 // NewID returns a random ID.
@@ -30,31 +28,53 @@ func NewID() (ID, error) {
 // String returns the 32 lower-case hexadecimal digits of id.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// Lease is what a writer says of itself. Whether it lives is told by the time at which the store says its file was
-// last written; the times in here are by the writer's own clock and serve people.
+// Lease describes a writer. It expires by the modification time of its file in the store. The times in the record are
+// by the writer's clock, for display.
 type Lease struct {
-	ID        ID // also the name of the file, so that no lease can be passed off as another
+	ID        ID // begins the name of the file, which binds the content to the name
 	Host      string
 	PID       uint32 // process on Host
 	Started   int64  // seconds since 1970-01-01T00:00:00Z
 	Heartbeat int64  // of this writing, likewise
 
-	Heeds []format.ID // marks that this writer has read and obeys; ascending, none twice
-	Task  string      // what it does, if only one writer may do that at a time: "prune"
+	Acknowledged []format.ID // marks that this writer has read and obeys; ascending, none twice
+	Task         string      // what it does, if only one writer may do that at a time: "prune"
+
+	Renewal uint32 // how often the lease was renewed before this writing
+}
+
+// Name returns the name of the file that holds this renewal. Every renewal has its own name: its file is put before the
+// previous one is deleted. So the writer always has a lease, and the deletion reports whether another program was
+// first.
+func (l *Lease) Name() string { return fmt.Sprintf("%s%08x", l.ID, l.Renewal) }
+
+// nameLength is the number of digits of a name, idLength of those that all names of a writer have in common.
+const (
+	idLength   = 2 * len(ID{})
+	nameLength = idLength + 8
+)
+
+// WriterOf returns the part of a file name that all renewals of one writer have in common.
+func WriterOf(name string) string {
+	if len(name) != nameLength {
+		return name
+	}
+	return name[:idLength]
 }
 
 // Tags of the fields of a lease.
 const (
-	tagID        = 1
-	tagHost      = 2
-	tagPID       = 4
-	tagStarted   = 6
-	tagHeartbeat = 8
-	tagHeeds     = 10
-	tagTask      = 12
+	tagID           = 1
+	tagHost         = 2
+	tagPID          = 4
+	tagStarted      = 6
+	tagHeartbeat    = 8
+	tagAcknowledged = 10
+	tagTask         = 12
+	tagRenewal      = 14
 )
 
-// Encode returns the content of a lease object. Heeds may be in any order and repeat.
+// Encode returns the content of a lease object. Acknowledged may be in any order and repeat.
 func Encode(l *Lease) []byte {
 	f := wire.NewFields(nil)
 	f.Bytes(tagID, l.ID[:])
@@ -62,10 +82,11 @@ func Encode(l *Lease) []byte {
 	f.Uint(tagPID, uint64(l.PID))
 	f.Int(tagStarted, l.Started)
 	f.Int(tagHeartbeat, l.Heartbeat)
-	heeds := slices.Clone(l.Heeds)
-	slices.SortFunc(heeds, format.ID.Compare)
-	f.IDs(tagHeeds, slices.Compact(heeds))
+	acknowledged := slices.Clone(l.Acknowledged)
+	slices.SortFunc(acknowledged, format.ID.Compare)
+	f.IDs(tagAcknowledged, slices.Compact(acknowledged))
 	f.String(tagTask, l.Task)
+	f.Uint(tagRenewal, uint64(l.Renewal))
 	return f.Finish()
 }
 
@@ -85,15 +106,17 @@ func Decode(p []byte) (*Lease, error) {
 			l.Started = value.Varint()
 		case tagHeartbeat:
 			l.Heartbeat = value.Varint()
-		case tagHeeds:
-			l.Heeds = value.IDs()
-			for i := 1; i < len(l.Heeds); i++ {
-				if l.Heeds[i-1].Compare(l.Heeds[i]) >= 0 {
+		case tagAcknowledged:
+			l.Acknowledged = value.IDs()
+			for i := 1; i < len(l.Acknowledged); i++ {
+				if l.Acknowledged[i-1].Compare(l.Acknowledged[i]) >= 0 {
 					value.Fail("marks do not ascend")
 				}
 			}
 		case tagTask:
 			l.Task = value.Text()
+		case tagRenewal:
+			l.Renewal = uint32(value.UvarintMax(1<<32 - 1))
 		default:
 			return false
 		}

@@ -19,7 +19,7 @@ func sampleLease() *Lease {
 func TestSpec(t *testing.T) {
 	require.Equal(t, map[string]uint64{
 		"id": tagID, "host": tagHost, "pid": tagPID, "started": tagStarted, "heartbeat": tagHeartbeat,
-		"heeds": tagHeeds, "task": tagTask,
+		"acknowledged": tagAcknowledged, "task": tagTask, "renewal": tagRenewal,
 	}, spectest.Numbers(t, "SPEC.md", "Lease", "Field", "Tag"))
 }
 
@@ -29,20 +29,20 @@ func TestGoldenLease(t *testing.T) {
 	require.Equal(t, sampleLease(), got)
 }
 
-// TestGoldenHeeding is a lease of a prune that obeys marks of others.
-func TestGoldenHeeding(t *testing.T) {
+// TestGoldenAcknowledging is a lease of a prune that obeys marks of others.
+func TestGoldenAcknowledging(t *testing.T) {
 	l := sampleLease()
-	l.Heeds, l.Task = []format.ID{{2}, {1}, {2}}, "prune"
+	l.Acknowledged, l.Task, l.Renewal = []format.ID{{2}, {1}, {2}}, "prune", 0x1234
 	got, err := Decode(spectest.Golden(t, "heeding", Encode(l)))
 	require.NoError(t, err)
-	l.Heeds = []format.ID{{1}, {2}}
+	l.Acknowledged = []format.ID{{1}, {2}}
 	require.Equal(t, l, got)
 }
 
 func TestLeaseExtremes(t *testing.T) {
 	for _, l := range []*Lease{
 		{ID: ID{1}},
-		{ID: ID{1}, PID: math.MaxUint32, Started: math.MinInt64, Heartbeat: math.MaxInt64, Host: "\xff"},
+		{ID: ID{1}, PID: math.MaxUint32, Renewal: math.MaxUint32, Started: math.MinInt64, Heartbeat: math.MaxInt64, Host: "\xff"},
 	} {
 		got, err := Decode(Encode(l))
 		require.NoError(t, err)
@@ -57,6 +57,15 @@ func TestNewID(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, a != b && a != ID{})
 	require.Equal(t, "dead0000000000000000000000000001", sampleLease().ID.String())
+}
+
+func TestNameOfARenewal(t *testing.T) {
+	l := sampleLease()
+	require.Equal(t, "dead000000000000000000000000000100000000", l.Name())
+	l.Renewal = 0x1f
+	require.Equal(t, "dead00000000000000000000000000010000001f", l.Name())
+	require.Equal(t, l.ID.String(), WriterOf(l.Name()))
+	require.Equal(t, "12", WriterOf("12"), "a foreign name is a writer by itself")
 }
 
 func TestDecodeLeaseRefuses(t *testing.T) {
@@ -75,11 +84,12 @@ func TestDecodeLeaseRefuses(t *testing.T) {
 		"short id":          {func(f *wire.Fields) { f.Bytes(tagID, []byte{1}) }, format.ErrCorrupt},
 		"long id":           {func(f *wire.Fields) { f.Bytes(tagID, make([]byte, 17)) }, format.ErrCorrupt},
 		"pid above 32 bits": {withID(tagPID, 1<<32), format.ErrCorrupt},
+		"renewal too large": {withID(tagRenewal, 1<<32), format.ErrCorrupt},
 		"unknown odd":       {withID(9, 1), format.ErrUnsupported},
 		"unknown even":      {withID(1000, 1), nil},
 		"marks twice": {func(f *wire.Fields) {
 			f.Bytes(tagID, []byte("0123456789abcdef"))
-			f.IDs(tagHeeds, []format.ID{{1}, {1}})
+			f.IDs(tagAcknowledged, []format.ID{{1}, {1}})
 		}, format.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,6 @@
-// Package mark is the codec of marks: the small records by which a prune announces which packs it is going to remove.
-// The bytes here are the content of a sealed object; sealing is the caller's. SPEC.md beside this file is the exact
-// description.
-//
-// It knows nothing of when a pack may be removed: that is the business of the prune, and of the writers who heed it.
+// Package mark is the codec of deletion marks: small records that name packs which writers must not use, because a
+// prune is about to remove them, or because they are damaged. The bytes are the content of a sealed object; the caller
+// seals it. The specification is in SPEC.md.
 package mark
 
 import (
@@ -13,26 +11,31 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
-// Mark condemns packs: writers that start after it treat them as absent, and take trees over only from snapshots that it
-// has looked at or that heed it. A prune removes those that are still unused when every other writer has ended.
+// Mark names packs that writers treat as absent if they start after it. They reuse trees only of snapshots that it
+// lists in Checked or that acknowledge it. A prune removes the packs that are unused when every other writer has ended.
 type Mark struct {
-	Packs   []format.ID // condemned; ascending, none twice
-	Created int64       // seconds since 1970-01-01T00:00:00Z, by the clock of the machine that pruned; for people
-	Looked  []format.ID // snapshots that were followed and need none of the packs; ascending, none twice
-	Host    string      // the machine that pruned; for people
+	Packs   []format.ID // ascending, none twice
+	Created int64       // seconds since 1970-01-01T00:00:00Z, by the clock of the machine that pruned; for display
+	Checked []format.ID // snapshots that were traced and need none of the packs; ascending, none twice
+	Host    string      // the machine that pruned; for display
+	// Forgotten is the content of a tombstone: snapshots that were forgotten on purpose; ascending, none twice.
+	Forgotten []format.ID
+	Damaged   bool // the packs are missing or damaged; removed when no snapshot needs them
 }
 
-// rule is the one set of duties of a writer that there is: those of SPEC.md. It stands in every mark under an odd tag, so
-// that a program that does not know the duties does not write beside the mark.
+// rule is the number of the set of duties of a writer in SPEC.md. Every mark has it under an odd tag, so that a program
+// that does not know the duties does not write.
 const rule = 1
 
 // Tags of the fields.
 const (
-	tagPacks   = 1
-	tagCreated = 2
-	tagRule    = 3
-	tagLooked  = 4
-	tagHost    = 6
+	tagPacks     = 1
+	tagCreated   = 2
+	tagRule      = 3
+	tagChecked   = 4
+	tagHost      = 6
+	tagDamaged   = 8
+	tagForgotten = 10
 )
 
 // Encode returns the content of a mark object. Packs and snapshots may be in any order and repeat.
@@ -41,8 +44,14 @@ func Encode(m *Mark) []byte {
 	f.IDs(tagPacks, sorted(m.Packs))
 	f.Int(tagCreated, m.Created)
 	f.Uint(tagRule, rule)
-	f.IDs(tagLooked, sorted(m.Looked))
+	f.IDs(tagChecked, sorted(m.Checked))
 	f.String(tagHost, m.Host)
+	if m.Damaged {
+		f.Uint(tagDamaged, 1)
+	}
+	if len(m.Forgotten) > 0 {
+		f.IDs(tagForgotten, sorted(m.Forgotten))
+	}
 	return f.Finish()
 }
 
@@ -65,10 +74,14 @@ func Decode(p []byte) (*Mark, error) {
 			m.Created = value.Varint()
 		case tagRule:
 			unknownRule = value.Uvarint() > rule
-		case tagLooked:
-			m.Looked = ascending(value)
+		case tagChecked:
+			m.Checked = ascending(value)
 		case tagHost:
 			m.Host = value.Text()
+		case tagDamaged:
+			m.Damaged = value.Uvarint() != 0
+		case tagForgotten:
+			m.Forgotten = ascending(value)
 		default:
 			return false
 		}

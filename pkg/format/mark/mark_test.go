@@ -13,13 +13,14 @@ import (
 
 func sample() *Mark {
 	return &Mark{
-		Packs: []format.ID{{1}, {1, 1}, {2}}, Created: 1_790_000_000, Looked: []format.ID{{7}, {8}}, Host: "engine",
+		Packs: []format.ID{{1}, {1, 1}, {2}}, Created: 1_790_000_000, Checked: []format.ID{{7}, {8}}, Host: "engine",
 	}
 }
 
 func TestSpec(t *testing.T) {
 	require.Equal(t, map[string]uint64{
-		"packs": tagPacks, "created": tagCreated, "rule": tagRule, "looked": tagLooked, "host": tagHost,
+		"packs": tagPacks, "created": tagCreated, "rule": tagRule, "checked": tagChecked, "host": tagHost,
+		"damaged": tagDamaged, "forgotten": tagForgotten,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 }
 
@@ -27,6 +28,20 @@ func TestGolden(t *testing.T) {
 	got, err := Decode(spectest.Golden(t, "mark", Encode(sample())))
 	require.NoError(t, err)
 	require.Equal(t, sample(), got)
+}
+
+func TestGoldenOfDamage(t *testing.T) {
+	m := &Mark{Packs: []format.ID{{1}}, Created: 1_790_000_000, Host: "engine", Damaged: true}
+	got, err := Decode(spectest.Golden(t, "damaged", Encode(m)))
+	require.NoError(t, err)
+	require.Equal(t, m, got)
+}
+
+func TestGoldenOfATombstone(t *testing.T) {
+	m := &Mark{Created: 1_790_000_000, Forgotten: []format.ID{{3}, {4, 1}}}
+	got, err := Decode(spectest.Golden(t, "tombstone", Encode(m)))
+	require.NoError(t, err)
+	require.Equal(t, m, got)
 }
 
 // TestMarkBeforeRules: a mark without a rule has looked at nothing.
@@ -39,10 +54,10 @@ func TestMarkBeforeRules(t *testing.T) {
 // TestMarkIsSorted: the same packs make the same mark, whatever their order, and the caller's lists stay as they were.
 func TestMarkIsSorted(t *testing.T) {
 	m := sample()
-	m.Packs, m.Looked = []format.ID{{2}, {1, 1}, {1}, {2}}, []format.ID{{8}, {7}, {8}}
+	m.Packs, m.Checked = []format.ID{{2}, {1, 1}, {1}, {2}}, []format.ID{{8}, {7}, {8}}
 	require.Equal(t, Encode(sample()), Encode(m))
 	require.Equal(t, []format.ID{{2}, {1, 1}, {1}, {2}}, m.Packs)
-	require.Equal(t, []format.ID{{8}, {7}, {8}}, m.Looked)
+	require.Equal(t, []format.ID{{8}, {7}, {8}}, m.Checked)
 	got, err := Decode(Encode(&Mark{}))
 	require.NoError(t, err)
 	require.Equal(t, &Mark{}, got)
@@ -68,7 +83,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"a pack twice":      {func(f *wire.Fields) { f.IDs(tagPacks, []format.ID{{1}, {1}}) }, format.ErrCorrupt},
 		"packs descend":     {func(f *wire.Fields) { f.IDs(tagPacks, []format.ID{{2}, {1}}) }, format.ErrCorrupt},
 		"half a pack":       {func(f *wire.Fields) { f.Bytes(tagPacks, make([]byte, 48)) }, format.ErrCorrupt},
-		"snapshots descend": {func(f *wire.Fields) { f.IDs(tagLooked, []format.ID{{2}, {1}}) }, format.ErrCorrupt},
+		"snapshots descend": {func(f *wire.Fields) { f.IDs(tagChecked, []format.ID{{2}, {1}}) }, format.ErrCorrupt},
+		"forgotten descend": {func(f *wire.Fields) { f.IDs(tagForgotten, []format.ID{{2}, {1}}) }, format.ErrCorrupt},
 		"newer rule":        {func(f *wire.Fields) { f.Uint(tagRule, 2) }, format.ErrUnsupported},
 		"unknown odd":       {func(f *wire.Fields) { f.Uint(5, 1) }, format.ErrUnsupported},
 	} {

@@ -11,22 +11,22 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
-// Builder puts sealed frames together to a pack, in memory. It is not safe for concurrent use.
+// Builder assembles sealed frames into a pack, in memory. It is not safe for concurrent use.
 type Builder struct {
 	aead   cipher.AEAD
 	head   header
 	buf    []byte // the pack so far
 	frames []Frame
-	table  int // length of the table in the trailer so far, at most
+	table  int // maximum length of the table in the trailer so far
 	done   bool
 
-	// Scratch that would be allocated for each frame otherwise, because it is passed through an interface.
+	// Scratch buffers. They are passed through an interface, so local ones would be allocated for each frame.
 	nonce [nonceSize]byte
 	ad    [HeaderSize + max(FrameHeaderSize, FooterSize)]byte
 }
 
-// NewBuilder starts a pack with a salt, and so a key, of its own. The pack is written into the storage of buf, which may
-// be nil; a caller that knows the size of its packs gives it that capacity.
+// NewBuilder starts a pack with a new salt, and so a new key. The pack is written into the storage of buf, which may be
+// nil; a caller that knows the size of its packs gives it that capacity.
 func NewBuilder(k *seal.Keys, kind Kind, buf []byte) (*Builder, error) {
 	var salt [SaltSize]byte
 	if _, err := rand.Read(salt[:]); err != nil {
@@ -55,8 +55,8 @@ func (b *Builder) Size() int { return len(b.buf) }
 // Frames returns how many frames were appended.
 func (b *Builder) Frames() int { return len(b.frames) }
 
-// Append seals p as the next frame. The IDs in p are taken as they are. The payload is copied: it may be reused at once.
-// If the pack would become longer than MaxPack the error is ErrFull and the pack stays as it was.
+// Append seals p as the next frame. The IDs in p are not verified. The payload is copied: it may be reused at once. If
+// the pack would become longer than MaxPack, the error is ErrFull and the pack stays unchanged.
 func (b *Builder) Append(p *Payload) error {
 	if b.done {
 		return ErrFinished
@@ -88,17 +88,17 @@ func (b *Builder) Append(p *Payload) error {
 	return nil
 }
 
-// SizeWith returns the most bytes that the finished pack could have if p were its last frame.
+// SizeWith returns the maximum size of the finished pack if p were its last frame.
 func (b *Builder) SizeWith(p *Payload) int {
 	return len(b.buf) + FrameHeaderSize + bodySize(p, lengthsSize(p)) + trailerSize(b.table+rowSize(p)) + FooterSize
 }
 
-// rowSize returns the most bytes that the row of a frame takes in the table.
+// rowSize returns the maximum length of a frame's row in the table.
 func rowSize(p *Payload) int {
 	return minFrameRow + 2*wire.MaxUvarint + len(p.Blobs)*(4+format.IDSize)
 }
 
-// bodySize returns the length of a frame's body, tag included; lens is that of the lengths of its blobs.
+// bodySize returns the length of a frame's body with its tag; lens is that of the lengths of its blobs.
 func bodySize(p *Payload, lens int) int {
 	var scratch [wire.MaxUvarint]byte
 	return 1 + len(wire.AppendUvarint(scratch[:0], uint64(len(p.Blobs)))) + lens + len(p.Data) + tagSize
@@ -144,7 +144,7 @@ func checkPayload(p *Payload) (lens int, err error) {
 }
 
 // Finish adds the trailer and the footer. The pack lies in the builder's storage, and its name is seal.FileID(data). A
-// finished builder is of no more use: start a new one, which may reuse the storage once the pack is stored.
+// finished builder cannot be used again: start a new one, which may reuse the storage once the pack is stored.
 func (b *Builder) Finish() (data []byte, t Table, err error) {
 	if b.done {
 		return nil, Table{}, ErrFinished

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// MaxLevel is the highest level of compression; 0 stores everything as it is.
+	// MaxLevel is the highest level of compression; 0 stores everything uncompressed.
 	MaxLevel = 4
 
 	// leastWindow is the least distance over which zstd finds repetitions, however small frames are.
 	leastWindow = 1 << 20
-	// minGain: a frame is stored as it is unless compression saves one byte in so many, because reading it back then
-	// costs no decompression.
+	// minGain: a frame is stored uncompressed unless compression saves one part in so many, because reading it back
+	// then needs no decompression.
 	minGain = 50
 )
 
-// Compressor compresses frames, one after the other. It is not safe for concurrent use: take one per goroutine.
+// Compressor compresses frames, one after the other. It is not safe for concurrent use: use one per goroutine.
 type Compressor struct {
 	enc   *zstd.Encoder // nil: store
 	probe probe
 }
 
-// NewCompressor returns a compressor of that level for frames of up to so many bytes before compression, larger ones
-// compress a little worse: level 0 stores, 1 is fastest, 4 is best. It starts no goroutine. The memory it holds after its
-// first frame is, by level, about 1, 2, 5 and 35 MiB, and a frame.
+// NewCompressor returns a compressor of that level for frames of up to so many bytes before compression; larger ones
+// compress a little worse. Level 0 stores, 1 is fastest, 4 is best. It starts no goroutine. The memory it holds after
+// its first frame is, by level, about 1, 2, 5 and 35 MiB, and a frame.
 func NewCompressor(level, frame int) (*Compressor, error) {
 	var speed zstd.EncoderLevel
 	switch level {
@@ -47,7 +47,7 @@ func NewCompressor(level, frame int) (*Compressor, error) {
 	enc, err := zstd.NewWriter(nil,
 		zstd.WithEncoderLevel(speed),
 		zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(window(frame)), // an encoder holds a window of history, and a frame knows no other
+		zstd.WithWindowSize(window(frame)), // an encoder allocates a window of history, and frames are independent
 		zstd.WithLowerEncoderMem(true),
 		zstd.WithEncoderCRC(false), // the AEAD of the frame authenticates every byte
 	)
@@ -66,8 +66,8 @@ func window(frame int) int {
 	return size
 }
 
-// Compress returns raw compressed into the storage of dst, or Stored and raw itself if that is hardly smaller. What
-// looks random is not even tried. A dst with the capacity of raw never grows.
+// Compress returns raw compressed into the storage of dst, or Stored and raw itself if that is hardly smaller. Data
+// that appears random is not compressed. A dst with the capacity of raw never grows.
 func (c *Compressor) Compress(dst, raw []byte) (Codec, []byte) {
 	if c.enc == nil || !c.probe.compressible(raw) {
 		return Stored, raw
@@ -80,17 +80,17 @@ func (c *Compressor) Compress(dst, raw []byte) (Codec, []byte) {
 }
 
 const (
-	probeMin    = 64 << 10 // shorter frames are tried without a look
+	probeMin    = 64 << 10 // shorter frames are compressed without a probe
 	probeSlices = 16
 	probeSlice  = 4 << 10
 	probeBits   = 12
-	// probeRepeats: so many of the 64 Ki probed positions repeat eight bytes seen before, and the frame is tried.
-	// Random bytes have none.
+	// probeRepeats: if so many of the 64 Ki probed positions repeat eight earlier bytes, the frame is compressed.
+	// Random bytes have no such position.
 	probeRepeats = probeSlices * probeSlice / 128
 )
 
-// probe tells by a look at a sixteenth of a frame of 1 MiB whether compressing it can be worth while: whether in some
-// slice of it some bytes are more frequent than others, or strings of eight bytes come again.
+// probe reads a sixteenth of a frame of 1 MiB to decide whether to compress it. It does so if in some slice some bytes
+// are more frequent than others, or strings of eight bytes repeat.
 type probe struct {
 	seen [1 << probeBits]uint64
 }
@@ -133,7 +133,7 @@ func skewed(slice []byte) bool {
 	return sum > uniform+uniform*22/100
 }
 
-// repeats counts the positions of slice at which eight bytes stand that stood at an earlier position.
+// repeats counts the positions of slice whose eight bytes also occur at an earlier position.
 func (p *probe) repeats(slice []byte) (count int) {
 	const mix = 0x9E3779B97F4A7C15 // 2^64 / golden ratio: spreads any difference into the top bits
 	for i := 0; i+8 <= len(slice); i++ {

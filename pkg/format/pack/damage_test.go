@@ -167,8 +167,8 @@ func TestFramesAreBoundToTheirPlace(t *testing.T) {
 	}
 }
 
-// forge makes a pack whose bytes are authentic and whose meaning is up to mutate, as a newer program or a faulty one
-// with the key would write it.
+// forge makes a pack with authentic bytes and any meaning, as a newer program or a faulty one with the key would write
+// it.
 func forge(t *testing.T, k *seal.Keys, mutate func(h *header, frame, plain []byte)) []byte {
 	t.Helper()
 	b, err := newBuilder(k, Data, testSalt(), nil)
@@ -195,6 +195,8 @@ func TestNewerPrograms(t *testing.T) {
 		"nothing":         {func(*header, []byte, []byte) {}, false, false},
 		"version":         {func(h *header, _, _ []byte) { h[packVersionOffset]++ }, true, true},
 		"kind":            {func(h *header, _, _ []byte) { h[packKindOffset] = 7 }, true, true},
+		"parity":          {func(h *header, _, _ []byte) { h[packKindOffset] = byte(Parity) }, true, true},
+		"public key":      {func(h *header, _, _ []byte) { h[packFlagsOffset] = 1 }, true, true},
 		"flags":           {func(h *header, _, _ []byte) { h[packFlagsOffset+1] = 1 }, true, true},
 		"reserved":        {func(h *header, _, _ []byte) { h[packReservedOffset] = 1 }, true, true},
 		"codec":           {func(_ *header, _, p []byte) { p[0] = 9 }, false, true},
@@ -409,7 +411,7 @@ func TestRebuildWithoutTrailer(t *testing.T) {
 }
 
 // A forged file full of frame headers must not keep the search busy: it gives up after decrypting wasteFactor times
-// the length of the file in vain.
+// the length of the file without a result.
 func TestRebuildSearchIsBounded(t *testing.T) {
 	k := testKeys(t)
 	const n, count = 1 << 20, 1 << 15

@@ -15,11 +15,11 @@ const (
 	SaltSize = seal.SaltSize
 	// HeaderSize is the length in bytes of the header; the first frame follows it.
 	HeaderSize = packSaltOffset + SaltSize
-	// FrameHeaderSize is the length in bytes of what stands in front of a frame's body.
+	// FrameHeaderSize is the length in bytes of a frame's header.
 	FrameHeaderSize = 12
 	// FooterSize is the length in bytes of the footer, which ends a pack.
 	FooterSize = 32
-	// MaxFrameRaw is the largest sum of the lengths of a frame's blobs: what a reader must be ready to hold.
+	// MaxFrameRaw is the maximum sum of the lengths of a frame's blobs, which bounds the memory of a reader.
 	MaxFrameRaw = 16 << 20
 	// MaxFrameBlobs is the largest number of blobs in a frame.
 	MaxFrameBlobs = 1 << 20
@@ -27,7 +27,7 @@ const (
 	MaxPack = 1 << 30
 )
 
-// Offsets of fields, as the tables of SPEC.md give them.
+// Offsets of fields, from the tables of SPEC.md.
 const (
 	packMagic          = "TDMKPACK"
 	packVersionOffset  = 8
@@ -57,7 +57,7 @@ const (
 	// maxBody bounds the body of a frame: codec, number of blobs (MaxFrameBlobs is below 2^21), lengths of at most four
 	// bytes (MaxFrameRaw is below 2^28), data, tag.
 	maxBody = 1 + 3 + 4*MaxFrameBlobs + MaxFrameRaw + tagSize
-	// trailerStep: the length of a trailer is a multiple of it, so that it does not tell the number of blobs.
+	// trailerStep: the length of a trailer is a multiple of it, to hide the number of blobs.
 	trailerStep = 4 << 10
 )
 
@@ -78,9 +78,8 @@ func (h *header) kind() Kind { return Kind(h[packKindOffset]) }
 
 func (h *header) salt() [SaltSize]byte { return [SaltSize]byte(h[packSaltOffset:]) }
 
-// checkForm tells whether h can be the header of a pack whose layout this program knows. What it does not look at is
-// judged by checkMeaning, after the authentication that covers the header: a flag that a newer program has set must
-// not look like damage, nor damage like a newer program's work.
+// checkForm checks magic and version. checkMeaning checks the rest after the header was authenticated, so that a flag
+// of a newer program is not reported as damage, and damage not as a newer program.
 func (h *header) checkForm() error {
 	if string(h[:len(packMagic)]) != packMagic {
 		return fmt.Errorf("not a pack: %w", format.ErrCorrupt)
@@ -112,16 +111,16 @@ func newFooter(trailer, length int) (f footer) {
 	return f
 }
 
-// trailerSize returns the length of a trailer, tag included, whose table has that length.
+// trailerSize returns the length of a trailer with its tag, for a table of that length.
 func trailerSize(table int) int {
 	return (table + tagSize + trailerStep - 1) / trailerStep * trailerStep
 }
 
-// frameHeader is the decoded form of what stands in front of a frame's body. What the frame holds is not in it: it could
-// be read without the key.
+// frameHeader is the decoded header of a frame. It has no information on the blobs, because it can be read without the
+// key.
 type frameHeader struct {
 	body  uint32 // bytes after the header
-	other uint32 // flags and reserved bytes: anything but zero is from a newer program
+	other uint32 // flags and reserved bytes: only a newer program sets them
 }
 
 func (f frameHeader) appendTo(dst []byte) []byte {
@@ -130,7 +129,7 @@ func (f frameHeader) appendTo(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, f.body)
 }
 
-// parseFrameHeader reads the header at the start of p and checks what bounds the reader's work.
+// parseFrameHeader reads the header at the start of p and checks the fields that bound the reader's work.
 func parseFrameHeader(p []byte) (frameHeader, error) {
 	if len(p) < minSealed {
 		return frameHeader{}, fmt.Errorf("%d bytes are too short for a frame: %w", len(p), format.ErrCorrupt)
@@ -148,7 +147,7 @@ func parseFrameHeader(p []byte) (frameHeader, error) {
 	return f, nil
 }
 
-// putNonce makes the nonce of what begins at offset. A position is sealed once under a pack's key, so no nonce repeats.
+// putNonce writes the nonce for offset. A position is sealed once under a pack's key, so no nonce repeats.
 func putNonce(nonce *[nonceSize]byte, offset uint64, use uint32) {
 	binary.LittleEndian.PutUint64(nonce[:], offset)
 	binary.LittleEndian.PutUint32(nonce[8:], use)

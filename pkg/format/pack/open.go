@@ -12,17 +12,17 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
-// decodeSlack is spare capacity behind the output of a decompression: with it, zstd copies sixteen bytes at a time.
+// decodeSlack is spare capacity after the output of a decompression, which lets zstd copy sixteen bytes at a time.
 const decodeSlack = 64
 
-// Opener holds what opening the frames of one pack takes. It is safe for concurrent use.
+// Opener holds the key and header for opening the frames of one pack. It is safe for concurrent use.
 type Opener struct {
 	aead cipher.AEAD
 	head header
 }
 
-// NewOpener returns the opener of the pack with that salt, as an index or OpenTable tells them. The pack's own header is
-// not needed, so damage to it loses nothing as long as the index is there.
+// NewOpener returns the opener of the pack with that salt, which an index or OpenTable returns. The pack's own header
+// is not needed, so damage to it loses no data as long as the index exists.
 func NewOpener(k *seal.Keys, kind Kind, salt [SaltSize]byte) (*Opener, error) {
 	return newOpener(k, newHeader(kind, salt))
 }
@@ -35,14 +35,14 @@ func newOpener(k *seal.Keys, head header) (*Opener, error) {
 	return &Opener{aead: aead, head: head}, nil
 }
 
-// Decompressor opens frames, one after the other. It is not safe for concurrent use: take one per goroutine.
+// Decompressor opens frames, one after the other. It is not safe for concurrent use: use one per goroutine.
 type Decompressor struct {
 	dec   *zstd.Decoder
 	plain []byte   // the body of the last frame, if that was not opened in place
 	codec Codec    // how its data is compressed
 	lens  []uint32 // the lengths of its blobs
 
-	// Scratch that would be allocated for each frame otherwise, because it is passed through an interface.
+	// Scratch buffers. They are passed through an interface, so local ones would be allocated for each frame.
 	nonce [nonceSize]byte
 	ad    [HeaderSize + FrameHeaderSize]byte
 }
@@ -61,26 +61,25 @@ func NewDecompressor() (*Decompressor, error) {
 	return &Decompressor{dec: dec}, nil
 }
 
-// OpenFrame authenticates, decrypts and decompresses the frame that begins at offset of its pack; sealed is all of it,
-// header and tag included, and stays as it is. It returns the frame's blobs one after the other, in the storage of dst
-// if that suffices, and the length of each; lens is valid until the next call. That a blob has the ID by which it was
-// asked for is for the caller to verify.
+// OpenFrame authenticates, decrypts and decompresses the frame that begins at offset of its pack. sealed is the whole
+// frame with header and tag, and stays unchanged. It returns the concatenated blobs, in the storage of dst if that
+// suffices, and the length of each; lens is valid until the next call. The caller verifies the IDs of the blobs.
 //
-// The error wraps format.ErrCorrupt if a byte is not as it was written or the frame is at another place, and
-// format.ErrUnsupported if a newer program wrote it.
+// The error wraps format.ErrCorrupt if a byte was changed or the frame is at another offset, and format.ErrUnsupported
+// if a newer program wrote it.
 func (d *Decompressor) OpenFrame(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
 	d.plain = slices.Grow(d.plain[:0], len(sealed))
 	return d.openInto(o, offset, sealed, d.plain, dst, false)
 }
 
-// OpenFrameInPlace is OpenFrame for a caller who needs sealed no more: it is decrypted where it lies, which saves the
-// memory for its body and a way through it. What sealed holds afterwards, also beside an error, means nothing.
+// OpenFrameInPlace is OpenFrame for a caller that no longer needs sealed: it is decrypted in place, which saves the
+// memory for its body and a copy. The content of sealed is undefined afterwards, also after an error.
 func (d *Decompressor) OpenFrameInPlace(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
 	return d.openInto(o, offset, sealed, sealed[min(FrameHeaderSize, len(sealed)):], dst, false)
 }
 
-// OpenFrameWithin is OpenFrameInPlace for a caller who keeps sealed as long as raw: what was stored as it is is not
-// copied, and raw lies in sealed then (its capacity ends there); else it lies in dst as far as that suffices.
+// OpenFrameWithin is OpenFrameInPlace for a caller that keeps sealed as long as raw. Uncompressed data is not copied:
+// raw then lies in sealed (its capacity ends there). Otherwise raw lies in dst if that suffices.
 func (d *Decompressor) OpenFrameWithin(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
 	return d.openInto(o, offset, sealed, sealed[min(FrameHeaderSize, len(sealed)):], dst, true)
 }
@@ -88,8 +87,8 @@ func (d *Decompressor) OpenFrameWithin(o *Opener, offset uint32, sealed, dst []b
 // Codec returns how the data of the last frame that was opened is compressed.
 func (d *Decompressor) Codec() Codec { return d.codec }
 
-// openInto opens a frame; plain is where its decrypted body goes: elsewhere, or exactly where its sealed body is. With
-// within, blobs that were stored as they are stay there.
+// openInto opens a frame. plain is the destination of its decrypted body: separate, or exactly the storage of its
+// sealed body. With within, uncompressed blobs stay there.
 func (d *Decompressor) openInto(o *Opener, offset uint32, sealed, plain, dst []byte, within bool) (
 	raw []byte, lens []uint32, err error,
 ) {
@@ -118,13 +117,13 @@ func (d *Decompressor) openInto(o *Opener, offset uint32, sealed, plain, dst []b
 	return raw, d.lens, nil
 }
 
-// decodeBody takes codec and lengths off the front of an opened body and decompresses the rest. What was stored as it is
-// it copies, or with within returns where it lies.
+// decodeBody reads codec and lengths from the start of an opened body and decompresses the rest. Uncompressed data is
+// copied, or with within returned in place.
 func (d *Decompressor) decodeBody(plain, dst []byte, within bool) (raw []byte, err error) {
 	var r wire.Reader
 	r.Reset(plain)
 	d.codec = Codec(r.Byte())
-	if r.Err() == nil && d.codec != Stored && d.codec != Zstd { // first: it may change what follows
+	if r.Err() == nil && d.codec != Stored && d.codec != Zstd { // first, because another codec may change what follows
 		return nil, fmt.Errorf("%v: %w", d.codec, format.ErrUnsupported)
 	}
 	size := d.readLens(&r)
@@ -144,10 +143,10 @@ func (d *Decompressor) decodeBody(plain, dst []byte, within bool) (raw []byte, e
 	return append(dst[:0], data...), nil
 }
 
-// readLens reads the lengths of the blobs into d.lens and returns their sum; errors stick to r.
+// readLens reads the lengths of the blobs into d.lens and returns their sum; errors are kept in r.
 func (d *Decompressor) readLens(r *wire.Reader) (sum int) {
 	count := r.UvarintMax(MaxFrameBlobs)
-	if count == 0 || count > uint64(r.Len()) { // each takes a byte at least: bounds the allocation
+	if count == 0 || count > uint64(r.Len()) { // each takes at least a byte: bounds the allocation
 		r.Fail("lengths of %d blobs in %d bytes", count, r.Len())
 		return 0
 	}

@@ -3,8 +3,7 @@
 // the exact description.
 //
 // Compressing, sealing and opening are separate steps, so that many workers compress while one short critical section
-// seals, and a reader opens single frames of packs it knows from an index. The package does no I/O; what a blob means,
-// where packs are kept and which blobs exist already is none of its business.
+// seals, and a reader opens single frames of packs that an index names. The package does no I/O.
 package pack
 
 import (
@@ -13,13 +12,16 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Kind says what the blobs of a pack are. The values are stored.
+// Kind is the kind of blobs in a pack. The values are stored.
 type Kind uint8
 
-// The kinds of packs. They are kept apart because trees are read again and again, and data hardly ever.
+// The kinds of packs. They are separate because trees are read often and data rarely.
 const (
 	Data  Kind = 1 // chunks of files
 	Trees Kind = 2 // pages of trees and of lists of chunks
+
+	// Parity is reserved for redundant data. Version 1 does not read such packs.
+	Parity Kind = 3
 )
 
 // String returns the kind in one word.
@@ -29,19 +31,21 @@ func (k Kind) String() string {
 		return "data"
 	case Trees:
 		return "trees"
+	case Parity:
+		return "parity"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Valid reports whether k is a kind this program knows.
+// Valid reports whether this program reads packs of kind k.
 func (k Kind) Valid() bool { return k == Data || k == Trees }
 
-// Codec says how the data of a frame is compressed. The values are stored.
+// Codec is how the data of a frame is compressed. The values are stored.
 type Codec uint8
 
 // The codecs of a frame.
 const (
-	Stored Codec = 0 // as it is
+	Stored Codec = 0 // uncompressed
 	Zstd   Codec = 1 // one or more zstd frames
 )
 
@@ -62,26 +66,26 @@ type Blob struct {
 	Len uint32 // bytes
 }
 
-// Frame locates blobs that are compressed and sealed together.
+// Frame is the location of blobs that are compressed and sealed together.
 type Frame struct {
 	Offset uint32 // of the frame's header, in bytes from the start of the pack
 	Sealed uint32 // bytes in the pack: frame header, body and tag
-	Raw    uint32 // bytes of all blobs together: the sum of their Len
+	Raw    uint32 // sum of the Len of all blobs
 	Codec  Codec
-	Blobs  []Blob // in the order in which they lie in the frame
+	Blobs  []Blob // in their order in the frame
 }
 
-// Table is what a pack holds, and what is needed to open it.
+// Table is the content of a pack, with the data needed to open it.
 type Table struct {
 	Kind   Kind
 	Salt   [SaltSize]byte
 	Frames []Frame // by ascending offset
 }
 
-// Payload is a frame that is compressed and not yet sealed.
+// Payload is a frame that is compressed but not sealed.
 type Payload struct {
 	Codec Codec
 	Blobs []Blob
 	Raw   uint32 // bytes before compression: the sum of the lengths of Blobs
-	Data  []byte // the blobs one after the other, compressed as Codec says
+	Data  []byte // the concatenated blobs, compressed with Codec
 }

@@ -136,16 +136,16 @@ func TestRoundTrip(t *testing.T) {
 				require.True(t, bytes.Equal(raw, again))
 
 				spent = bytes.Clone(data[f.Offset:][:f.Sealed])
-				room := make([]byte, 0, 512<<10)
-				within, _, err := d.OpenFrameWithin(o, f.Offset, spent, room)
+				buffer := make([]byte, 0, 512<<10)
+				within, _, err := d.OpenFrameWithin(o, f.Offset, spent, buffer)
 				require.NoError(t, err)
 				require.Equal(t, f.Codec, d.Codec())
 				require.True(t, bytes.Equal(raw, within))
 				if len(raw) > 0 && f.Codec == Stored {
-					require.Len(t, within, cap(within), "what is behind it is not room for more")
+					require.Len(t, within, cap(within), "what is behind it is not buffer for more")
 					require.Same(t, &spent[len(spent)-tagSize-len(within)], &within[0], "not copied")
 				} else if len(raw) > 0 {
-					require.Same(t, &room[:1][0], &within[0])
+					require.Same(t, &buffer[:1][0], &within[0])
 				}
 			}
 			if level > 0 {
@@ -168,7 +168,7 @@ func TestEmptyPack(t *testing.T) {
 	require.Empty(t, rebuilt.Frames)
 }
 
-// A trailer longer than the first read must arrive in pieces, each byte asked for once.
+// A trailer longer than the first read must arrive in pieces, each byte requested once.
 func TestLongTrailer(t *testing.T) {
 	k := testKeys(t)
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -9,16 +9,15 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
-// tailRead is how many bytes OpenTable asks for at first, footer included: as much as the trailer of a usual pack, so
+// tailRead is how many bytes OpenTable reads first, including the footer. It covers the trailer of a usual pack, so
 // that on a remote store two reads suffice.
 const tailRead = 64 << 10
 
-// OpenTable reads the table of a pack of size bytes through readAt, which must fill p from offset off or fail. It asks
-// for the end, for the header, and for the rest of the trailer if that is long: two or three calls. The frames
-// themselves are not looked at.
+// OpenTable reads the table of a pack of size bytes through readAt, which must fill p from offset off or fail. It reads
+// the end, the header, and the rest of the trailer if that is long: two or three calls. It does not read the frames.
 //
-// The error wraps format.ErrCorrupt if a byte of header, trailer or footer is not as it was written, and
-// format.ErrUnsupported if a newer program wrote the pack; errors of readAt come back wrapped.
+// The error wraps format.ErrCorrupt if a byte of header, trailer or footer was changed, and format.ErrUnsupported if a
+// newer program wrote the pack; errors of readAt are wrapped.
 func OpenTable(k *seal.Keys, size int64, readAt func(off int64, p []byte) error) (Table, error) {
 	t, err := openTable(k, size, readAt)
 	if err != nil {
@@ -72,7 +71,7 @@ func readTrailer(size int64, readAt func(off int64, p []byte) error) (sealed []b
 	return sealed, foot, nil
 }
 
-// trailer returns offset and length of the trailer of a pack of that size. It reaches to the footer.
+// trailer returns offset and length of the trailer of a pack of that size. It ends at the footer.
 func (f *footer) trailer(size int64) (offset, length int64, err error) {
 	if string(f[footerMagicOffset:]) != footerMagic {
 		return 0, 0, fmt.Errorf("no footer at the end; the pack is cut or was not written to its end: %w",
@@ -111,7 +110,7 @@ func (o *Opener) decodeTrailer(plain []byte, end uint64) (Table, error) {
 	if n := len(frames); n > 0 && uint64(frames[n-1].Offset)+uint64(frames[n-1].Sealed) > end {
 		r.Fail("last frame reaches into the trailer")
 	}
-	if !isZero(r.Rest()) { // of any length, so that a writer may hide more
+	if !isZero(r.Rest()) { // of any length, so that a writer may add more padding
 		r.Fail("table is not followed by zeros")
 	}
 	if err := r.Err(); err != nil {

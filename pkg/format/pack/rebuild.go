@@ -9,12 +9,12 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
-// Rebuild makes the table of a pack from its frames alone, for a pack whose trailer is damaged, lost or cut off. Every
-// frame is opened and the IDs of its blobs are computed from their bytes.
+// Rebuild makes the table of a pack from its frames alone, for a pack whose trailer is damaged, lost or cut off. It
+// opens every frame and computes the IDs of its blobs from their bytes.
 //
 // The error is nil if the frames follow one another without a gap up to the end of data or to the trailer that the
-// footer names. If anything is left that is neither, the error wraps format.ErrCorrupt, and the table still holds every
-// frame that could be opened, before and behind the damage: the caller chooses whether to use them.
+// footer names. Any other bytes make the error wrap format.ErrCorrupt. The table still holds every frame that could be
+// opened, before and after the damage: the caller chooses whether to use them.
 func Rebuild(k *seal.Keys, data []byte) (Table, error) {
 	if len(data) < HeaderSize || len(data) > MaxPack {
 		return Table{}, fmt.Errorf("rebuild table: %d bytes are no pack: %w", len(data), format.ErrCorrupt)
@@ -38,11 +38,11 @@ func Rebuild(k *seal.Keys, data []byte) (Table, error) {
 	return w.table, nil
 }
 
-// wasteFactor bounds the search behind damage: so many times the length of the pack may be decrypted in vain. Without a
-// bound, a forged file full of frame headers would keep the search busy for ever.
+// wasteFactor bounds the search after damage: this many times the length of the pack may be decrypted without a result.
+// Without a bound, a forged file full of frame headers would keep the search busy for ever.
 const wasteFactor = 4
 
-// walk goes through the frames of a pack.
+// walk iterates over the frames of a pack.
 type walk struct {
 	data   []byte
 	opener *Opener
@@ -50,7 +50,7 @@ type walk struct {
 	hasher *seal.Hasher
 	table  Table
 	raw    []byte // of the last frame
-	credit int    // bytes that may yet be decrypted in vain
+	credit int    // bytes that may still be decrypted without a result
 }
 
 func (w *walk) run() error {
@@ -59,11 +59,11 @@ func (w *walk) run() error {
 	at := HeaderSize
 	for at < len(w.data) {
 		n, err := w.frame(at)
-		if err == nil { // whatever the footer says: it is not authenticated here
+		if err == nil { // independent of the footer, which is not authenticated here
 			at += n
 			continue
 		}
-		if errors.Is(err, format.ErrUnsupported) { // authentic, so what follows it is not to be guessed at
+		if errors.Is(err, format.ErrUnsupported) { // authentic, so the search must not continue after it
 			return err
 		}
 		if w.trailerAt(at) {
@@ -83,8 +83,8 @@ func (w *walk) run() error {
 	return w.opener.head.checkMeaning()
 }
 
-// trailerAt reports whether the trailer begins at offset at, going by an intact footer. The trailer itself need not be
-// intact: it holds nothing that the frames do not.
+// trailerAt reports whether the trailer begins at offset at, according to an intact footer. The trailer itself may be
+// damaged: it holds only data that the frames hold too.
 func (w *walk) trailerAt(at int) bool {
 	if len(w.data)-at < FooterSize {
 		return false

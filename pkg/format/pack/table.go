@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// minFrameRow and minBlobRow are the lengths of the shortest encodings in a table: they bound what a reader
-	// allocates by what it was given.
+	// minFrameRow and minBlobRow are the lengths of the shortest encodings in a table. They bound the memory that a
+	// reader allocates by the length of its input.
 	minFrameRow = 4
 	minBlobRow  = 1 + format.IDSize
 )
@@ -37,7 +37,7 @@ func AppendFrames(dst []byte, frames []Frame) []byte {
 	return dst
 }
 
-// ReadFrames reads what AppendFrames wrote; errors stick to r. All blobs share one allocation.
+// ReadFrames reads the encoding of AppendFrames; errors are kept in r. All blobs share one allocation.
 func ReadFrames(r *wire.Reader) []Frame {
 	count, total := r.Uvarint(), r.Uvarint()
 	if count > uint64(r.Len())/minFrameRow || total > uint64(r.Len())/minBlobRow {
@@ -63,7 +63,7 @@ func ReadFrames(r *wire.Reader) []Frame {
 	return frames
 }
 
-// readFrame reads one row of the table into f. The frame lies at or behind end; its blobs are appended to blobs, which
+// readFrame reads one row of the table into f. The frame lies at or after end; its blobs are appended to blobs, which
 // never grows beyond its capacity.
 func readFrame(r *wire.Reader, f *Frame, end uint64, blobs []Blob) []Blob {
 	gap := r.UvarintMax(MaxPack)

@@ -1,8 +1,6 @@
-// Package snapshot is the codec of snapshots: the small record that names the tree of one backup and says when, where
-// and of what it was made. The bytes here are the content of a sealed object; sealing is the caller's. SPEC.md beside
-// this file is the exact description.
-//
-// It knows nothing of how snapshots are found, chosen or kept.
+// Package snapshot is the codec of snapshots: small records that name the tree of a backup, and when, where and from
+// which sources it was made. The bytes are the content of a sealed object; the caller seals it. The specification is in
+// SPEC.md.
 package snapshot
 
 import (
@@ -17,49 +15,51 @@ import (
 
 // Snapshot is a complete, immutable view of sources at a time.
 type Snapshot struct {
-	Time        tree.Time // the moment it stands for: Start, unless the user gave another
-	Start, End  tree.Time // of the session, by the clock of the machine
-	Tree        format.ID // root page of its tree; never zero
-	Host, User  string    // whose data it is
-	UID, GID    uint32    // the process that made it
-	System      string    // "linux/amd64": says how to read the inode flags of the nodes
-	Program     string    // name and version of the program that made it
-	Sources     []string  // as absolute paths, byte for byte
-	Tags        []string
-	Parent      format.ID // the snapshot it was compared with; zero: none
-	Shape       format.ID // hash of the options that shape a tree; zero: not told
-	Rules       []string  // the include and exclude rules in force, one line each
-	Users       map[uint32]string
-	Groups      map[uint32]string
-	Stats       Stats
-	Original    format.ID // the snapshot this one is a rewritten or copied form of; zero: none
-	Description string
-	Heeds       []format.ID // marks of prunes that its session obeyed: it needs none of their packs
+	Time         tree.Time // the moment it stands for: Start, unless the user gave another
+	Start, End   tree.Time // of the session, by the clock of the machine
+	Tree         format.ID // root page of its tree; never zero
+	Host, User   string    // whose data it is
+	UID, GID     uint32    // the process that made it
+	System       string    // "linux/amd64": says how to read the inode flags of the nodes
+	Program      string    // name and version of the program that made it
+	Sources      []string  // as absolute paths, byte for byte
+	Tags         []string
+	Parent       format.ID // the snapshot it was compared with; zero: none
+	Shape        format.ID // hash of the options that shape a tree; zero: unknown
+	Rules        []string  // the include and exclude rules in force, one line each
+	Users        map[uint32]string
+	Groups       map[uint32]string
+	Stats        Stats
+	Original     format.ID // the first of the snapshots it was copied, rewritten or repaired from; zero: none
+	Description  string
+	Acknowledged []format.ID // marks of prunes that its session obeyed: it needs none of their packs
+	Renewed      tree.Time   // when its writer's lease was last renewed before, by the clock of the store; zero: unknown
 }
 
 // Tags of the fields.
 const (
-	tagTime        = 1
-	tagStart       = 2
-	tagEnd         = 4
-	tagTree        = 5
-	tagHost        = 6
-	tagUser        = 8
-	tagUID         = 10
-	tagGID         = 12
-	tagSystem      = 14
-	tagProgram     = 16
-	tagSources     = 17
-	tagTags        = 18
-	tagParent      = 20
-	tagShape       = 22
-	tagRules       = 24
-	tagUsers       = 26
-	tagGroups      = 28
-	tagStats       = 30
-	tagOriginal    = 32
-	tagDescription = 34
-	tagHeeds       = 36
+	tagTime         = 1
+	tagStart        = 2
+	tagEnd          = 4
+	tagTree         = 5
+	tagHost         = 6
+	tagUser         = 8
+	tagUID          = 10
+	tagGID          = 12
+	tagSystem       = 14
+	tagProgram      = 16
+	tagSources      = 17
+	tagTags         = 18
+	tagParent       = 20
+	tagShape        = 22
+	tagRules        = 24
+	tagUsers        = 26
+	tagGroups       = 28
+	tagStats        = 30
+	tagOriginal     = 32
+	tagDescription  = 34
+	tagAcknowledged = 36
+	tagRenewed      = 38
 )
 
 // maxNsec is the largest number of nanoseconds beside full seconds.
@@ -88,7 +88,10 @@ func Encode(s *Snapshot) []byte {
 	f.Record(tagStats, s.Stats.encode)
 	f.ID(tagOriginal, s.Original)
 	f.String(tagDescription, s.Description)
-	f.IDs(tagHeeds, s.Heeds)
+	f.IDs(tagAcknowledged, s.Acknowledged)
+	if s.Renewed != (tree.Time{}) {
+		f.Bytes(tagRenewed, appendTime(s.Renewed))
+	}
 	return f.Finish()
 }
 
@@ -113,6 +116,8 @@ func (s *Snapshot) field(tag uint64, value *wire.Reader) bool {
 		s.Start = readTime(value)
 	case tagEnd:
 		s.End = readTime(value)
+	case tagRenewed:
+		s.Renewed = readTime(value)
 	case tagTree:
 		s.Tree = value.ID()
 	case tagSources:
@@ -133,8 +138,8 @@ func (s *Snapshot) field(tag uint64, value *wire.Reader) bool {
 		value.FailWith(wire.DecodeFields(value.Rest(), s.Stats.field))
 	case tagOriginal:
 		s.Original = value.ID()
-	case tagHeeds:
-		s.Heeds = value.IDs()
+	case tagAcknowledged:
+		s.Acknowledged = value.IDs()
 	default:
 		return s.scalar(tag, value)
 	}

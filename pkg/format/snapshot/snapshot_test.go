@@ -28,26 +28,27 @@ func filled(b byte) (id format.ID) {
 // full returns a snapshot in which no field is zero and no two numbers of the statistics are equal.
 func full() *Snapshot {
 	s := &Snapshot{
-		Time:        tree.Time{Sec: 1_790_000_000, Nsec: 123_456_789},
-		Start:       tree.Time{Sec: 1_790_000_001, Nsec: 1},
-		End:         tree.Time{Sec: 1_790_003_600, Nsec: 999_999_999},
-		Tree:        filled(1),
-		Host:        "engine",
-		User:        "ada",
-		UID:         1000,
-		GID:         math.MaxUint32,
-		System:      "linux/amd64",
-		Program:     "tidemark 1.0",
-		Sources:     []string{"/home", "/srv/\xff\xfe"},
-		Tags:        []string{"nightly", ""},
-		Parent:      filled(2),
-		Shape:       filled(3),
-		Rules:       []string{"exclude *.tmp", "include /home/*/keep.tmp"},
-		Users:       map[uint32]string{0: "root", 1000: "ada", math.MaxUint32: "last"},
-		Groups:      map[uint32]string{0: "wheel", 100: "users"},
-		Original:    filled(4),
-		Description: "before the move",
-		Heeds:       []format.ID{filled(5), filled(6)},
+		Time:         tree.Time{Sec: 1_790_000_000, Nsec: 123_456_789},
+		Start:        tree.Time{Sec: 1_790_000_001, Nsec: 1},
+		End:          tree.Time{Sec: 1_790_003_600, Nsec: 999_999_999},
+		Tree:         filled(1),
+		Host:         "engine",
+		User:         "ada",
+		UID:          1000,
+		GID:          math.MaxUint32,
+		System:       "linux/amd64",
+		Program:      "tidemark 1.0",
+		Sources:      []string{"/home", "/srv/\xff\xfe"},
+		Tags:         []string{"nightly", ""},
+		Parent:       filled(2),
+		Shape:        filled(3),
+		Rules:        []string{"exclude *.tmp", "include /home/*/keep.tmp"},
+		Users:        map[uint32]string{0: "root", 1000: "ada", math.MaxUint32: "last"},
+		Groups:       map[uint32]string{0: "wheel", 100: "users"},
+		Original:     filled(4),
+		Description:  "before the move",
+		Acknowledged: []format.ID{filled(5), filled(6)},
+		Renewed:      tree.Time{Sec: 1_790_000_400, Nsec: 5},
 	}
 	n := uint64(1)
 	for tag := uint64(tagContent); tag <= tagBlobs; tag += 2 {
@@ -65,7 +66,7 @@ func TestSpec(t *testing.T) {
 		"uid": tagUID, "gid": tagGID, "system": tagSystem, "program": tagProgram, "sources": tagSources,
 		"tags": tagTags, "parent": tagParent, "shape": tagShape, "rules": tagRules, "users": tagUsers,
 		"groups": tagGroups, "stats": tagStats, "original": tagOriginal, "description": tagDescription,
-		"heeds": tagHeeds,
+		"acknowledged": tagAcknowledged, "renewed": tagRenewed,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 	require.Equal(t, map[string]uint64{
 		"content": tagContent, "objects": tagObjects, "files": tagFiles, "dirs": tagDirs, "others": tagOthers,
@@ -114,14 +115,14 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestSnapshotBeforePrune reads one that was made before there were marks to heed.
+// TestSnapshotBeforePrune reads a snapshot without acknowledged marks.
 func TestSnapshotBeforePrune(t *testing.T) {
 	want := full()
-	want.Heeds = nil
+	want.Acknowledged, want.Renewed = nil, tree.Time{}
 	got, err := Decode(spectest.Vector(t, "before-prune"))
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	require.Equal(t, spectest.Vector(t, "before-prune"), Encode(want), "a snapshot that heeds nothing has the bytes it always had")
+	require.Equal(t, spectest.Vector(t, "before-prune"), Encode(want), "a snapshot without acknowledged marks keeps its bytes")
 }
 
 // TestFullIsFull keeps the golden vector and the tests below honest when a field is added.

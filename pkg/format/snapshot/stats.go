@@ -26,7 +26,7 @@ type Objects struct {
 	BackedUp  uint64 // content read and stored
 	Updated   uint64 // only metadata differed from the parent
 	Unchanged uint64 // nothing differed from the parent
-	Rebound   uint64 // stored under other options than in the parent, with the same content
+	Rebound   uint64 // always 0: TSM's number of objects with a new management class
 	Expired   uint64 // in the parent, now gone or excluded
 	Failed    uint64 // not in the snapshot, or without content
 	Grew      uint64 // longer at the end of reading than at its start

@@ -17,8 +17,8 @@ type Builder struct {
 	branches []branch // of ascending level, from 1 on
 	depth    int      // how many of them this directory uses
 	last     []byte   // name added last
-	started  bool     // there is a name added last
-	err      error    // of emit: nothing more can be done with this directory
+	started  bool     // last is set
+	err      error    // of emit: this directory cannot be continued
 }
 
 // branch collects references to the pages of the level below.
@@ -30,14 +30,14 @@ type branch struct {
 	flushed bool      // a page of this level was emitted
 }
 
-// NewBuilder returns a builder whose pages go to emit.
+// NewBuilder returns a builder that passes its pages to emit.
 func NewBuilder(emit Emit) *Builder {
 	b := &Builder{emit: emit}
 	b.Reset()
 	return b
 }
 
-// Reset forgets what was added and the error, and starts another directory. The storage is kept.
+// Reset discards the added nodes and the error, and starts another directory. The storage is kept.
 func (b *Builder) Reset() {
 	b.leaf.reset()
 	b.depth = 0
@@ -46,9 +46,9 @@ func (b *Builder) Reset() {
 	b.err = nil
 }
 
-// Add adds a node, which must follow the one before by the bytes of its name (ErrOrder otherwise). A node that cannot be
-// stored (ErrInvalid, ErrTooLarge) is not added, and the builder goes on as if it had not been offered. An error of emit
-// ends the directory. The node is not kept. Fields that a node of its type does not have are not stored.
+// Add adds a node, which must follow the previous one by the bytes of its name (ErrOrder otherwise). A node that cannot
+// be stored (ErrInvalid, ErrTooLarge) is not added, and the builder continues without it. An error of emit ends the
+// directory. The node is not kept. Fields that a node of its type does not have are not stored.
 func (b *Builder) Add(n *Node) error {
 	if b.err != nil {
 		return b.err
@@ -74,7 +74,7 @@ func (b *Builder) Add(n *Node) error {
 	return nil
 }
 
-// moveToNewPage ends the page in front of the row at start, which is that of n, and begins another with n.
+// moveToNewPage ends the page before the row at start, which is that of n, and begins another with n.
 func (b *Builder) moveToNewPage(n *Node, start int) error {
 	b.leaf.buf = b.leaf.buf[:start]
 	b.leaf.count--
@@ -157,8 +157,8 @@ func (b *Builder) flushBranch(level int) error {
 	return b.addRef(level+1, id, nodes)
 }
 
-// Finish ends the directory and returns the ID of its root page. The ID depends on nothing but the nodes. An empty
-// directory has a page as well. The builder must be Reset before it takes another directory.
+// Finish ends the directory and returns the ID of its root page. The ID depends only on the nodes. An empty directory
+// also has a page. The builder must be Reset before it takes another directory.
 func (b *Builder) Finish() (format.ID, error) {
 	if b.err != nil {
 		return format.ID{}, b.err

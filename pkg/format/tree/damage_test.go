@@ -95,8 +95,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// Pages carry no checksum, because a blob is verified against its ID before it is decoded. What a flipped bit must never
-// do is make the decoder panic, or pass with a node that could not be stored again.
+// Pages carry no checksum, because a blob is verified against its ID before it is decoded. What a flipped bit must
+// never do is make the decoder panic, or pass with a node that could not be stored again.
 func TestFlippedBits(t *testing.T) {
 	for _, p := range samples(t) {
 		spectest.FlipBits(p, func(at int, mutated []byte) {
@@ -138,7 +138,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"shares with nothing": {leafPage(1, 2, row(fifo, 0, 0x11, 'a', 0)), format.ErrCorrupt},
 		"same name twice":     {leafPage(2, 2, ok, ok), format.ErrCorrupt},
 		"descending names":    {leafPage(2, 2, row(fifo, 0, 0x01, 'b', 0), ok), format.ErrCorrupt},
-		"rare flag":           {leafPage(1, 1, row(fifo|rowRare, 0, 0x20, 0x01, 'a', 0)), format.ErrUnsupported},
+		"rare flag":           {leafPage(1, 1, row(fifo|rowRare, 0, 0x40, 0x01, 'a', 0)), format.ErrUnsupported},
 		"birth form":          {leafPage(1, 1, row(fifo, 6<<timesBornShift, 0x01, 'a', 0)), format.ErrUnsupported},
 		"outcome": {
 			leafPage(1, 1, row(fifo|rowRare, 0, rareOutcome, 0x01, 'a', 0, 9)), format.ErrUnsupported,

@@ -9,14 +9,14 @@ import (
 )
 
 // Page is a decoded page of a directory: a leaf has Nodes, a branch has Children. Both ascend by name. Nodes share
-// storage of the page and are kept together with it: copy what is to outlive it.
+// storage of the page and keep it alive: copy what must outlive it.
 type Page struct {
 	Level    int // 0: leaf; the children of a branch are one level lower
 	Nodes    []Node
 	Children []Ref
 }
 
-// Ref refers to a page.
+// Ref is a reference to a page.
 type Ref struct {
 	Last  string // name of the last node beneath it
 	ID    format.ID
@@ -45,7 +45,7 @@ func decodePage(p []byte) (*Page, error) {
 	}
 	count := readCount(&d.r, row)
 	names := d.r.Uvarint()
-	if names > count*maxShared+uint64(d.r.Len()) { // no row shares more with the one before
+	if names > count*maxShared+uint64(d.r.Len()) { // no row shares more with the previous one
 		d.r.Fail("%d bytes of names in %d rows", names, count)
 	}
 	if d.r.Err() != nil {
@@ -102,8 +102,8 @@ func readHeader(r *wire.Reader, p []byte, kind byte) (level int, err error) {
 	return level, r.Err()
 }
 
-// readCount reads a number of rows and compares it with what is left, which bounds the allocation that follows. A page
-// above the size at which pages are cut has one row.
+// readCount reads a number of rows and compares it with the remaining bytes, which bounds the allocation that follows.
+// A page above the size at which pages are cut has one row.
 func readCount(r *wire.Reader, row uint64) uint64 {
 	count := r.Uvarint()
 	if count > uint64(r.Len())/row || count > 1 && r.Len() > cutMax+headroom {
@@ -113,16 +113,16 @@ func readCount(r *wire.Reader, row uint64) uint64 {
 	return count
 }
 
-// pageDecoder decodes the rows of a page. All that varies in length goes to storage that the nodes of a page share, so
-// that their number does not matter to the garbage collector.
+// pageDecoder decodes the rows of a page. Variable-length parts go to storage that the nodes of a page share, so that
+// the garbage collector does not see their number.
 type pageDecoder struct {
 	r           wire.Reader
 	src         []byte
 	state       rowState
 	names       strings.Builder // all names; grown once, so that what was cut from it stays
 	limit       int             // its final length
-	prev        string          // name of the row before
-	left        int             // rows that are yet to come, this one included: sizes the allocations below
+	prev        string          // name of the previous row
+	left        int             // remaining rows, including this one: sizes the allocations below
 	times       []Time          // birth and access times
 	chunks      []Chunk
 	xattrs      []Xattr // that the page spelled out last
@@ -131,7 +131,7 @@ type pageDecoder struct {
 	unsupported error
 }
 
-// fail stops the decoding at something that only a newer program can have written.
+// newer stops the decoding at a value that only a newer program can have written.
 func (d *pageDecoder) newer(what string, value byte) {
 	if d.unsupported == nil {
 		d.unsupported = fmt.Errorf("%s %#02x: %w", what, value, format.ErrUnsupported)
@@ -179,7 +179,7 @@ func (d *pageDecoder) node(n *Node) {
 	d.kind(n, first&rowContentMask>>rowContentShift)
 }
 
-// name reads a name and checks that it follows the one before.
+// name reads a name and checks that it follows the previous one.
 func (d *pageDecoder) name() string {
 	r := &d.r
 	lens := r.Byte()
@@ -210,8 +210,7 @@ func (d *pageDecoder) name() string {
 	return name
 }
 
-// follows reports whether name is a valid one and comes after prev, which is valid and begins with the same shared
-// bytes.
+// follows reports whether name is valid and comes after prev, which is valid and begins with the same shared bytes.
 func follows(name, prev string, shared int) bool {
 	tail, rest := name[shared:], prev[shared:]
 	if tail == "" || strings.IndexByte(tail, '/') >= 0 || strings.IndexByte(tail, 0) >= 0 {
@@ -237,7 +236,7 @@ func readOwner(r *wire.Reader, o *owner) {
 	}
 }
 
-// time returns t in the shared storage. Its next piece has room for one time of each row to come.
+// time returns t in the shared storage. Each piece of it has capacity for one time of each remaining row.
 func (d *pageDecoder) time(t Time) *Time {
 	if len(d.times) == cap(d.times) {
 		d.times = make([]Time, 0, d.left)
@@ -257,6 +256,7 @@ func (d *pageDecoder) rare(n *Node, rare byte) {
 		}
 	}
 	n.Mount = rare&rareMount != 0
+	n.Recheck = rare&rareRecheck != 0
 	if rare&rareXattrs != 0 {
 		d.readXattrs()
 	}
@@ -283,7 +283,7 @@ func (d *pageDecoder) readXattrs() {
 	}
 }
 
-// string returns the bytes that r delivered last as a string.
+// string returns the bytes that r returned last as a string.
 func (d *pageDecoder) string(p []byte) string {
 	if len(p) == 0 {
 		return ""
@@ -295,7 +295,7 @@ func (d *pageDecoder) string(p []byte) string {
 	return d.text[end-len(p) : end]
 }
 
-// keep returns a copy of the bytes that r delivered last.
+// keep returns a copy of the bytes that r returned last.
 func (d *pageDecoder) keep(p []byte) []byte {
 	if len(p) == 0 {
 		return nil
@@ -307,7 +307,7 @@ func (d *pageDecoder) keep(p []byte) []byte {
 	return d.bytes[end-len(p) : end : end]
 }
 
-// kind reads what only nodes of this type have.
+// kind reads the fields that only nodes of this type have.
 func (d *pageDecoder) kind(n *Node, form byte) {
 	r := &d.r
 	if n.Type != File && form != contentNone {
@@ -368,7 +368,8 @@ func (d *pageDecoder) content(n *Node, form byte) {
 	}
 }
 
-// chunkSlice returns count chunks of the shared storage. Its next piece has room for one chunk of each row to come.
+// chunkSlice returns count chunks of the shared storage. Each piece of it has capacity for one chunk of each remaining
+// row.
 func (d *pageDecoder) chunkSlice(count int) []Chunk {
 	if cap(d.chunks)-len(d.chunks) < count {
 		d.chunks = make([]Chunk, 0, max(count, min(d.left, d.r.Len()/format.IDSize)))
@@ -378,7 +379,7 @@ func (d *pageDecoder) chunkSlice(count int) []Chunk {
 	return d.chunks[start:len(d.chunks):len(d.chunks)]
 }
 
-// readChunk reads what appendChunk wrote.
+// readChunk reads the encoding of appendChunk.
 func readChunk(r *wire.Reader, c *Chunk) {
 	v := r.Uvarint()
 	c.Len = v >> 1

@@ -11,11 +11,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
-// leaf writes the nodes of one page, each against the one before.
+// leaf writes the nodes of one page, each relative to the previous one.
 type leaf struct {
 	page
 	state     rowState
-	xattrs    []byte // encoding of the extended attributes that the page spelled out last
+	xattrs    []byte // encoding of the extended attributes that were last written in full on the page
 	newXattrs []byte // scratch: that of the node being added
 }
 
@@ -25,7 +25,7 @@ func (l *leaf) reset() {
 	l.xattrs = l.xattrs[:0]
 }
 
-// add appends the row of n, whose name follows prev. An error leaves the page as it was. The fields that a node of this
+// add appends the row of n, whose name follows prev. An error leaves the page unchanged. The fields that a node of this
 // type does not have are not written.
 func (l *leaf) add(n *Node, prev []byte) error {
 	if err := check(n); err != nil {
@@ -85,7 +85,7 @@ func (l *leaf) add(n *Node, prev []byte) error {
 	return nil
 }
 
-// check refuses what a decoder would refuse.
+// check rejects what a decoder would reject.
 func check(n *Node) error {
 	c := &n.Content
 	switch {
@@ -143,7 +143,7 @@ func appendName(dst []byte, name string, prev []byte) []byte {
 
 func ownerOf(n *Node) owner { return owner{mode: n.Mode, uid: n.UID, gid: n.GID, flags: n.Flags} }
 
-// appendOwner appends the mode, and of the rest what differs from prev.
+// appendOwner appends the mode, and the other fields that differ from prev.
 func appendOwner(dst []byte, o, prev owner) []byte {
 	which := uint64(0)
 	if o.uid != prev.uid {
@@ -179,6 +179,9 @@ func (l *leaf) rare(n *Node) (flags byte) {
 	if n.Mount && n.Type == Dir {
 		flags |= rareMount
 	}
+	if n.Recheck {
+		flags |= rareRecheck
+	}
 	if len(n.Xattrs) > 0 {
 		l.newXattrs = appendXattrs(l.newXattrs[:0], n.Xattrs)
 		if bytes.Equal(l.newXattrs, l.xattrs) {
@@ -190,7 +193,7 @@ func (l *leaf) rare(n *Node) (flags byte) {
 	return flags
 }
 
-// appendRare appends what the rare flags announce.
+// appendRare appends the fields that the rare flags announce.
 func (l *leaf) appendRare(dst []byte, n *Node, rare byte, changed Time) []byte {
 	if rare&rareAccess != 0 {
 		dst = appendFull(dst, n.Access.normal(), changed)
@@ -204,7 +207,7 @@ func (l *leaf) appendRare(dst []byte, n *Node, rare byte, changed Time) []byte {
 	return dst
 }
 
-// appendXattrs appends the extended attributes by ascending name, whatever order they came in.
+// appendXattrs appends the extended attributes by ascending name, in whatever order they are given.
 func appendXattrs(dst []byte, xattrs []Xattr) []byte {
 	byName := func(a, b Xattr) int { return cmp.Compare(a.Name, b.Name) }
 	if !slices.IsSortedFunc(xattrs, byName) {
@@ -219,7 +222,7 @@ func appendXattrs(dst []byte, xattrs []Xattr) []byte {
 	return dst
 }
 
-// appendKind appends what only nodes of this type have, and returns the form of the content.
+// appendKind appends the fields that only nodes of this type have, and returns the form of the content.
 func appendKind(dst []byte, n *Node) ([]byte, byte) {
 	switch n.Type {
 	case File:
@@ -230,7 +233,7 @@ func appendKind(dst []byte, n *Node) ([]byte, byte) {
 		return wire.AppendString(dst, n.Target), contentNone
 	case CharDevice, BlockDevice:
 		return wire.AppendUvarint(dst, n.Device), contentNone
-	default: // a fifo and a socket have nothing of their own
+	default: // a FIFO and a socket have no fields of their own
 		return dst, contentNone
 	}
 }

@@ -19,15 +19,15 @@ const (
 	headerSize = 4   // kind, version, level, flags
 	maxLevel   = 15  // far above what any directory reaches
 
-	// A page ends behind a row that brings it to cutMin bytes and whose hash says so, which happens on average after
-	// cutSpread bytes more, or else before cutMax bytes are exceeded. Where a page ends depends on names only, so
-	// that a change of one entry leaves the other pages as they are.
+	// A page ends after a row that brings it to cutMin bytes and whose hash is a cut, which happens on average after
+	// cutSpread bytes more, or else before cutMax bytes are exceeded. Page boundaries depend on names only, so that a
+	// change of one entry leaves the other pages unchanged.
 	cutMin    = 16 << 10
 	cutSpread = 48 << 10
 	cutMax    = 256 << 10
 	cutPer    = 1 << 32 / cutSpread // chance of a cut per byte of a row, in units of 2^-32
 
-	headroom = headerSize + 2*wire.MaxUvarint // in front of the rows, for the header that is written last
+	headroom = headerSize + 2*wire.MaxUvarint // before the rows, for the header that is written last
 )
 
 // The first byte of a row: type in three bits, content in three, and two flags.
@@ -56,10 +56,10 @@ const (
 	timesModMask      = 0x03
 	timesChangedMask  = 0x0C
 	timesBornMask     = 0x70
-	rowLinks          = 0x80 // the number of links is not the usual one: 1, of a directory 2
+	rowLinks          = 0x80 // the number of links is unusual: not 1, of a directory not 2
 )
 
-// Forms of the modification time: against that of the row before.
+// Forms of the modification time: relative to that of the previous row.
 const (
 	modSame    = 0
 	modSeconds = 1 // whole seconds: difference in seconds
@@ -70,8 +70,8 @@ const (
 // Forms of the change time.
 const (
 	changedMod   = 0 // is the modification time
-	changedNanos = 1 // nanoseconds behind the modification time
-	changedPrev  = 2 // nanoseconds behind the change time of the row before
+	changedNanos = 1 // nanoseconds after the modification time
+	changedPrev  = 2 // nanoseconds after the change time of the previous row
 	changedFull  = 3 // difference in seconds to the modification time, and the nanoseconds
 )
 
@@ -80,8 +80,8 @@ const (
 	bornNone    = 0
 	bornChanged = 1 // is the change time
 	bornMod     = 2 // is the modification time
-	bornNanos   = 3 // nanoseconds behind the change time
-	bornPrev    = 4 // nanoseconds behind the last birth time of the page
+	bornNanos   = 3 // nanoseconds after the change time
+	bornPrev    = 4 // nanoseconds after the last birth time of the page
 	bornFull    = 5 // difference in seconds to the change time, and the nanoseconds
 )
 
@@ -91,8 +91,9 @@ const (
 	rareOutcome    = 0x02
 	rareMount      = 0x04
 	rareXattrs     = 0x08
-	rareSameXattrs = 0x10 // the extended attributes are those that the page spelled out last
-	rareKnown      = 0x1F
+	rareSameXattrs = 0x10 // the extended attributes equal those that were last written in full on the page
+	rareRecheck    = 0x20
+	rareKnown      = 0x3F
 )
 
 // Which owners follow a mode.
@@ -106,7 +107,7 @@ const (
 const (
 	modeMask    = 0o7777
 	lensEscape  = 15  // in half a byte of name lengths: 15 and more, the rest follows
-	maxShared   = 255 // of a name's bytes taken from the name before: bounds what a page decodes to
+	maxShared   = 255 // of a name's bytes shared with the previous name: bounds the decoded size of a page
 	holeFlag    = 1   // lowest bit of a chunk's length
 	minNodeRow  = 5   // flags, times, name lengths, one byte of name, inode
 	minRefRow   = 2 + format.IDSize + 1
@@ -117,13 +118,14 @@ const (
 	maxListRow  = format.IDSize + 2*wire.MaxUvarint
 )
 
-// owner is what rows of one type mostly have in common.
+// owner holds the fields that rows of one type mostly have in common.
 type owner struct {
 	mode, uid, gid uint32
 	flags          uint64
 }
 
-// rowState is what a row is written against. It is zero at the start of a page, so that each page can be read alone.
+// rowState is what a row is encoded relative to. It is zero at the start of a page, so that each page can be decoded
+// alone.
 type rowState struct {
 	inode   uint64
 	mod     Time
@@ -132,7 +134,7 @@ type rowState struct {
 	owners  [8]owner // by type
 }
 
-// usualLinks is the number of links that need not be written.
+// usualLinks is the number of links that is not written.
 func usualLinks(t Type) uint64 {
 	if t == Dir {
 		return 2
@@ -157,7 +159,7 @@ func (p *page) reset() {
 
 func (p *page) rows() int { return len(p.buf) - headroom }
 
-// finish puts the header in front of the rows and returns the page, which is valid until the next row is added.
+// finish writes the header before the rows and returns the page, which is valid until the next row is added.
 func (p *page) finish(kind byte, level int) []byte {
 	var scratch [headroom]byte
 	head := append(scratch[:0], kind, Version, byte(level), 0)
@@ -171,7 +173,7 @@ func (p *page) finish(kind byte, level int) []byte {
 }
 
 // nameHash spreads names evenly over 32 bits, differently for each level: FNV-1a, then the finalizer of MurmurHash3,
-// because FNV's upper bits hardly depend on the last bytes. It is no secret: pages are encrypted as a whole.
+// because FNV's upper bits hardly depend on the last bytes. It need not be secret: pages are encrypted as a whole.
 func nameHash(name []byte, level int) uint32 {
 	h := uint64(14695981039346656037) ^ uint64(level)
 	for _, c := range name {
@@ -182,7 +184,7 @@ func nameHash(name []byte, level int) uint32 {
 	return uint32(h >> 32)
 }
 
-// cuts reports whether a page of so many bytes ends behind its last row, which has row bytes and that hash.
+// cuts reports whether a page of so many bytes ends after its last row, which has row bytes and that hash.
 func cuts(size, row int, hash uint32) bool {
 	return size >= cutMin && uint64(hash) < uint64(row)*cutPer
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
-// PackContent returns the content of a file with these chunks. A list longer than MaxChunks goes to pages, which are
-// given to emit. A shorter one is kept as it is, in the storage of chunks.
+// PackContent returns the content of a file with these chunks. A list longer than MaxChunks is written in pages, which
+// are passed to emit. A shorter one stays in the storage of chunks.
 func PackContent(chunks []Chunk, emit Emit) (Content, error) {
 	if len(chunks) <= MaxChunks {
 		return Content{Chunks: chunks}, nil
@@ -23,8 +23,8 @@ func PackContent(chunks []Chunk, emit Emit) (Content, error) {
 	return b.Finish()
 }
 
-// ContentBuilder writes the content of one file after the other, chunk by chunk, so that the list of a large file never
-// lies in memory as a whole. It is not safe for concurrent use.
+// ContentBuilder writes the content of one file after the other, chunk by chunk, so that the list of a large file is
+// never in memory as a whole. It is not safe for concurrent use.
 type ContentBuilder struct {
 	emit   Emit
 	few    []Chunk // the first MaxChunks
@@ -43,12 +43,12 @@ type listPage struct {
 	flushed bool      // a page of this level was emitted
 }
 
-// NewContentBuilder returns a builder whose pages go to emit.
+// NewContentBuilder returns a builder that passes its pages to emit.
 func NewContentBuilder(emit Emit) *ContentBuilder { return &ContentBuilder{emit: emit} }
 
-// Reset forgets what was added and the error, and starts another file. The storage is kept.
+// Reset discards the added chunks and the error, and starts another file. The storage is kept.
 func (b *ContentBuilder) Reset() {
-	b.few = nil // handed out by Finish
+	b.few = nil // Finish returned it
 	b.depth = 0
 	b.err = nil
 }
@@ -88,8 +88,8 @@ func (b *ContentBuilder) add(c Chunk) error {
 	return b.cutAt(0, len(p.buf)-start)
 }
 
-// cutAt ends the page of that level if the last chunk beneath it says so: level n looks at the n-th four bytes of its
-// ID, which is a keyed hash. A hole never says so.
+// cutAt ends the page of that level if the last chunk beneath it is a cut. Level n uses the n-th four bytes of its ID,
+// which is a keyed hash. A hole is never a cut.
 func (b *ContentBuilder) cutAt(level, row int) error {
 	p := b.level(level)
 	size := p.rows()
@@ -181,7 +181,7 @@ type ListPage struct {
 	Children []ListRef
 }
 
-// ListRef refers to a page of a list of chunks.
+// ListRef is a reference to a page of a list of chunks.
 type ListRef struct {
 	ID     format.ID
 	Bytes  uint64 // of the file, beneath this page: chunks and holes

@@ -123,7 +123,7 @@ func TestListRefuses(t *testing.T) {
 }
 
 func TestListEmitErrors(t *testing.T) {
-	broken := errors.New("no room")
+	broken := errors.New("no space")
 	chunks := randomChunks(rand.New(rand.NewPCG(5, 6)), 10_000)
 	pages := shelf{}
 	_, err := PackContent(chunks, pages.emit)

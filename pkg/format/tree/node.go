@@ -1,8 +1,8 @@
-// Package tree is the codec of trees: one directory of nodes, as bytes. A small directory is one blob (a leaf page); a
+// Package tree is the codec of trees: one directory of nodes, as bytes. A small directory is one blob (a leaf page). A
 // directory with very many entries is split at entries chosen by their content into several leaf pages beneath branch
 // pages, so that one changed entry rewrites one page. The list of chunks of a large file is kept the same way.
 //
-// The package does no I/O: blobs leave it through a callback that returns their ID, and enter it as bytes.
+// The package does no I/O: callbacks store and load blobs.
 package tree
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Type is what kind of file-system object a node describes. The values are stored: they never change their meaning.
+// Type is the type of a file-system object. The values are stored and never change their meaning.
 type Type uint8
 
 // The types of a node.
@@ -27,13 +27,13 @@ const (
 	BlockDevice Type = 7
 )
 
-// Outcome says how the content of a file was obtained. The values are stored.
+// Outcome is how the content of a file was obtained. The values are stored.
 type Outcome uint8
 
 // The outcomes of reading a file, in the words of copy serialization.
 const (
 	Static     Outcome = 0 // did not change while it was read
-	Retried    Outcome = 1 // changed at first, a later attempt was consistent
+	Retried    Outcome = 1 // changed at first, a retry was consistent
 	Dynamic    Outcome = 2 // stored although it changed while it was read: the content may mix two states
 	Skipped    Outcome = 3 // changed on every attempt: metadata only, no content stored
 	Unreadable Outcome = 4 // could not be opened or read: metadata only, no content stored
@@ -52,14 +52,15 @@ type Node struct {
 	Mode    uint32 // permission bits with setuid, setgid and sticky: 12 bits
 	UID     uint32
 	GID     uint32
-	Inode   uint64 // 0 where the file system's inode numbers cannot be believed and the object has one name
+	Inode   uint64 // 0 where inode numbers are unreliable and the object has one name
 	Links   uint64 // number of names; above 1 a restore links nodes of one mount scope that are one Object
 	Size    uint64 // bytes, of a File
 	ModTime Time
 	Changed Time  // ctime
-	Born    *Time // birth time, where the platform tells
+	Born    *Time // birth time, where the platform has it
 	Access  *Time // only when access times are kept
 	Outcome Outcome
+	Recheck bool   // the next backup must read it again, even if none of its times has changed
 	Mount   bool   // Dir: another file system is mounted here; starts a new scope of inode numbers
 	Device  uint64 // CharDevice, BlockDevice: major << 32 | minor
 	Target  string // Symlink
@@ -69,9 +70,9 @@ type Node struct {
 	Content Content   // File
 }
 
-// Object is what the names of one object have in common, for nodes of one mount scope. The inode number alone does not tell:
-// while a backup runs it may pass from an object that is removed to a new one, and of a file that was mounted by itself
-// it is that of another file system.
+// Object identifies the object behind several names, for nodes of one mount scope. The inode number is not enough:
+// during a backup it may be reused after a removal, and for a file that is a mount point it belongs to another file
+// system.
 type Object struct {
 	inode, size, device uint64
 	typ                 Type
@@ -79,7 +80,7 @@ type Object struct {
 	content             [sha256.Size]byte
 }
 
-// Object returns which object n is a name of.
+// Object returns the object that n names.
 func (n *Node) Object() Object {
 	c := &n.Content
 	p := slices.Concat([]byte(n.Target), c.List[:], c.Inline)
@@ -92,16 +93,17 @@ func (n *Node) Object() Object {
 	}
 }
 
-// Same reports whether o and other are one object. They may have been looked at at different moments, and one content can
-// be kept in several ways, so one of the two has to be the same, and of times only such that a clock has told.
+// Same reports whether o and other are one object. They may have been read at different moments, and one content can be
+// stored in several ways, so either the content or the change time must be equal. A change time of whole seconds does
+// not count.
 func (o *Object) Same(other *Object) bool {
 	return o.inode == other.inode && o.size == other.size && o.device == other.device && o.typ == other.typ &&
 		o.modified == other.modified &&
 		(o.content == other.content || o.changed == other.changed && o.changed.Nsec != 0)
 }
 
-// Xattr is one extended attribute. ACLs, security labels and capabilities of Linux are among them, and resource forks
-// and Finder information of macOS. A macOS ACL is kept under a name of our own: see docs/metadata.md.
+// Xattr is one extended attribute. On Linux they include ACLs, security labels and capabilities, on macOS resource
+// forks and Finder information. A macOS ACL is kept under a name of tidemark's own: see docs/metadata.md.
 type Xattr struct {
 	Name  string
 	Value []byte
@@ -115,13 +117,13 @@ type Content struct {
 	List   format.ID // root page of the list of chunks, when there are more than MaxChunks
 }
 
-// Chunk is a run of a file: bytes that are a blob, or a hole.
+// Chunk is a part of a file: bytes that are a blob, or a hole.
 type Chunk struct {
 	ID  format.ID // zero: a hole
-	Len uint64    // bytes; of a blob at most 32 bits' worth
+	Len uint64    // bytes; of a blob below 2^32
 }
 
-// IsHole reports whether c stands for a hole of the file.
+// IsHole reports whether c is a hole of the file.
 func (c Chunk) IsHole() bool { return c.ID.IsZero() }
 
 const (

@@ -205,7 +205,7 @@ func TestNormalisation(t *testing.T) {
 }
 
 func TestEmitErrors(t *testing.T) {
-	broken := errors.New("no room")
+	broken := errors.New("no space")
 	nodes := plainNodes(20_000)
 	pages := len(func() shelf { s := shelf{}; s.build(t, nodes); return s }())
 	for fail := range pages {

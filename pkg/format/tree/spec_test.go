@@ -28,6 +28,7 @@ func TestSpec(t *testing.T) {
 		"Rare flags": {"flag", "mask", map[string]uint64{
 			"access time": rareAccess, "outcome": rareOutcome, "mount point": rareMount,
 			"extended attributes": rareXattrs, "same extended attributes as the page spelled out last": rareSameXattrs,
+			"recheck": rareRecheck,
 		}},
 		"Types": {"type", "value", map[string]uint64{
 			"file": uint64(File), "directory": uint64(Dir), "symlink": uint64(Symlink), "fifo": uint64(Fifo),
@@ -52,7 +53,7 @@ func TestSpec(t *testing.T) {
 	} {
 		require.Equal(t, c.want, spectest.Numbers(t, "SPEC.md", heading, c.key, c.value), heading)
 	}
-	require.Equal(t, rareKnown, rareAccess|rareOutcome|rareMount|rareXattrs|rareSameXattrs)
+	require.Equal(t, rareKnown, rareAccess|rareOutcome|rareMount|rareXattrs|rareSameXattrs|rareRecheck)
 	require.Equal(t, 0xFF, rowTypeMask|rowContentMask|rowSameOwner|rowRare)
 	require.Equal(t, 0xFF, timesModMask|timesChangedMask|timesBornMask|rowLinks)
 }
@@ -103,7 +104,7 @@ func goldenNodes() []Node {
 		{
 			Name: "grown", Type: File, Mode: 0o600, UID: 1000, GID: 100, Flags: 0x80000, Links: 1, Inode: 103, Size: 7,
 			ModTime: *at(base-100, 5), Changed: *at(base-100, 6), Born: at(base-100, 3), Access: at(base+5, 5),
-			Outcome: Dynamic, Content: Content{Inline: []byte("abc")},
+			Outcome: Dynamic, Recheck: true, Content: Content{Inline: []byte("abc")},
 		},
 		{
 			Name: "holes", Type: File, Mode: 0o4755, Links: 1, Size: 1 << 40, ModTime: *at(-1<<40, 1),

@@ -11,7 +11,7 @@ const second = 1_000_000_000 // nanoseconds
 // maxNanosGap is the largest difference in seconds that is written in nanoseconds: its double fits 63 bits.
 const maxNanosGap = 1 << 32
 
-// normal returns t with its nanoseconds below a second, as file systems in user space do not always deliver it.
+// normal returns t with its nanoseconds below a second, which file systems in user space may exceed.
 func (t Time) normal() Time {
 	if t.Nsec >= second {
 		t.Sec += int64(t.Nsec / second)
@@ -20,7 +20,7 @@ func (t Time) normal() Time {
 	return t
 }
 
-// nanosFrom returns by how many nanoseconds t lies behind base, if they are not more than centuries apart.
+// nanosFrom returns by how many nanoseconds t is after base, if they are not more than centuries apart.
 func (t Time) nanosFrom(base Time) (nanos int64, ok bool) {
 	gap := t.Sec - base.Sec
 	if gap <= -maxNanosGap || gap >= maxNanosGap {
@@ -49,7 +49,7 @@ func varintLen(v int64) int {
 	return (bits.Len64(uint64(v<<1)^uint64(v>>63)|1) + 6) / 7
 }
 
-// appendFull appends t against base: the difference in seconds, which may wrap, and the nanoseconds.
+// appendFull appends t relative to base: the difference in seconds, which may wrap, and the nanoseconds.
 func appendFull(dst []byte, t, base Time) []byte {
 	return wire.AppendUint32(wire.AppendVarint(dst, t.Sec-base.Sec), t.Nsec)
 }
@@ -67,8 +67,8 @@ func appendMod(dst []byte, t, prev Time) ([]byte, byte) {
 	return appendFull(dst, t, prev), modFull
 }
 
-// appendNear appends t as nanoseconds behind the nearer of two bases, or in full against the first. The form is 0, 1 or
-// 2 in this order.
+// appendNear appends t as nanoseconds after the nearer of two bases, or in full relative to the first. The form is 0, 1
+// or 2 in this order.
 func appendNear(dst []byte, t, first, second Time) ([]byte, byte) {
 	d1, ok1 := t.nanosFrom(first)
 	d2, ok2 := t.nanosFrom(second)
@@ -100,7 +100,7 @@ func appendBorn(dst []byte, t, changed, mod, prev Time) ([]byte, byte) {
 	return dst, bornNanos + form
 }
 
-// readFull reads what appendFull wrote.
+// readFull reads the encoding of appendFull.
 func readFull(r *wire.Reader, base Time) Time {
 	t := Time{Sec: base.Sec + r.Varint(), Nsec: r.Uint32()}
 	if t.Nsec >= second {

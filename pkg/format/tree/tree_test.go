@@ -112,6 +112,7 @@ func randomNode(rng *rand.Rand, name string) Node {
 	case 1:
 		n.Xattrs = []Xattr{{Name: "user.a"}, {Name: "user.\xff", Value: []byte(randomName(rng))}}
 	}
+	n.Recheck = rng.IntN(8) == 0
 	switch n.Type {
 	case File:
 		n.Size = rng.Uint64() >> rng.IntN(64)

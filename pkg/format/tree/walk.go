@@ -25,8 +25,8 @@ type walker struct {
 	last  string // name visited last
 }
 
-// page visits the nodes beneath a page and returns how many they were. A page below the root must be of that level and
-// end with the name last, as the branch above it says.
+// page visits the nodes beneath a page and returns their number. A page below the root must have that level and end
+// with the name last, as in its branch.
 func (w *walker) page(ctx context.Context, id format.ID, level int, last string) (nodes uint64, err error) {
 	pg, err := loadPage(ctx, w.load, id, level)
 	if err != nil {
@@ -60,7 +60,7 @@ func (w *walker) page(ctx context.Context, id format.ID, level int, last string)
 	return nodes + uint64(len(pg.Nodes)), nil
 }
 
-// loadPage loads a page of that level; -1: of any, a root.
+// loadPage loads a page of that level; -1: of any level, for a root.
 func loadPage(ctx context.Context, load Load, id format.ID, level int) (*Page, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err

@@ -6,16 +6,16 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Fields writes a record of tagged fields. Each field is its tag as a uvarint and its value with the length in front.
-// Tags ascend strictly. A reader skips an even tag that it does not know and refuses an odd one, so a new field gets an
-// odd tag exactly if an older program would misunderstand the record without it.
+// Fields writes a record of tagged fields. Each field is its tag as a uvarint and its value, preceded by its length.
+// Tags ascend strictly. A reader skips an unknown even tag and refuses an unknown odd one. So a new field gets an odd
+// tag exactly if an older program would misunderstand the record without it.
 //
 // A field whose value is zero or empty is left out: an absent field means the zero value. The one exception is Bytes
 // with a value that is empty but not nil, which is written.
 type Fields struct {
 	dst  []byte
-	last uint64 // tag of the last field offered, written or not
-	busy bool   // a field was offered
+	last uint64 // tag of the last field, written or not
+	busy bool   // a method was called for a field
 }
 
 // NewFields starts a record that is appended to dst.
@@ -24,8 +24,8 @@ func NewFields(dst []byte) *Fields { return &Fields{dst: dst} }
 // Finish returns dst with the record appended.
 func (f *Fields) Finish() []byte { return f.dst }
 
-// next checks that tags ascend also where values are left out: a wrong order is a mistake of the encoder that calls,
-// which every test of it meets, and no property of the data.
+// next checks that tags ascend, also where values are left out. A wrong order is a mistake in the calling encoder,
+// independent of the data, so every test of that encoder finds it.
 func (f *Fields) next(tag uint64) {
 	if f.busy && tag <= f.last {
 		panic(fmt.Sprintf("wire: field %d after field %d: tags must ascend", tag, f.last))
@@ -71,7 +71,7 @@ func (f *Fields) String(tag uint64, s string) {
 	}
 }
 
-// Strings writes the strings of list one after the other, each with its length in front, unless list is empty.
+// Strings writes the strings of list, each preceded by its length, unless list is empty.
 func (f *Fields) Strings(tag uint64, list []string) {
 	f.next(tag)
 	if len(list) == 0 {
@@ -92,7 +92,7 @@ func (f *Fields) ID(tag uint64, id format.ID) {
 	}
 }
 
-// IDs writes the bytes of ids one after the other, unless ids is empty.
+// IDs writes the concatenated bytes of ids, unless ids is empty.
 func (f *Fields) IDs(tag uint64, ids []format.ID) {
 	f.next(tag)
 	if len(ids) == 0 {
@@ -115,9 +115,9 @@ func (f *Fields) Record(tag uint64, fill func(*Fields)) {
 }
 
 // DecodeFields reads a record of tagged fields that fills p. For each field it calls known, which reads all of value
-// and returns true, or returns false if it does not know the tag. Then an even tag is skipped, and an odd one ends the
-// decoding with format.ErrUnsupported. Every other error wraps format.ErrCorrupt: tags that do not ascend strictly,
-// lengths beyond the input, and values that known did not read to their end or called Fail on.
+// and returns true, or returns false for an unknown tag. Then an even tag is skipped, and an odd one ends the decoding
+// with format.ErrUnsupported. Every other error wraps format.ErrCorrupt: tags that do not ascend strictly, lengths
+// beyond the input, and values that known left partly unread or called Fail on.
 func DecodeFields(p []byte, known func(tag uint64, value *Reader) (ok bool)) error {
 	var r, value Reader
 	r.Reset(p)

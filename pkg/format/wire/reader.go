@@ -1,8 +1,6 @@
-// Package wire holds the binary primitives every format of tidemark is made of: little-endian integers, varints, byte
-// strings with their length in front, and records of tagged fields. Appending never fails; reading is bounds-checked,
-// keeps its first error, never panics and never allocates out of proportion to its input.
-//
-// It knows nothing of what the bytes mean: layouts belong to the codec packages.
+// Package wire holds the binary primitives of all formats of tidemark: little-endian integers, varints, length-prefixed
+// byte strings, and records of tagged fields. Appending never fails. Reading is bounds-checked, keeps its first error,
+// never panics and allocates in proportion to its input.
 package wire
 
 import (
@@ -15,29 +13,29 @@ import (
 // MaxUvarint is the length of the longest uvarint in bytes: 64 bits in groups of seven.
 const MaxUvarint = binary.MaxVarintLen64
 
-// Reader takes primitives off the front of a byte slice. Its first error sticks: from then on every method returns a
-// zero value, so that a decoder reads straight through and asks Err or Done once at the end. Where a decoder sizes an
+// Reader reads primitives from the start of a byte slice. Its first error is kept: from then on every method returns a
+// zero value, so that a decoder reads straight through and calls Err or Done once at the end. Where a decoder sizes an
 // allocation by a number it read, it compares that number with Len first.
 type Reader struct {
 	rest []byte // not yet read; nil after an error
-	size int    // length of the whole input, to name the place of an error
+	size int    // length of the whole input, for positions in errors
 	err  error
 }
 
 // NewReader returns a Reader of p, which it aliases.
 func NewReader(p []byte) *Reader { return &Reader{rest: p, size: len(p)} }
 
-// Reset makes r read p from its start and forgets the error, so that one Reader serves many inputs.
+// Reset makes r read p from its start and clears the error, so that one Reader serves many inputs.
 func (r *Reader) Reset(p []byte) { *r = Reader{rest: p, size: len(p)} }
 
-// Len returns how many bytes are not yet read; 0 after an error.
+// Len returns the number of unread bytes; 0 after an error.
 func (r *Reader) Len() int { return len(r.rest) }
 
-// Err returns the first error. It wraps format.ErrCorrupt, or is what FailWith was given.
+// Err returns the first error. It wraps format.ErrCorrupt, or is the argument of FailWith.
 func (r *Reader) Err() error { return r.err }
 
-// Fail records an error at the present position, unless there is one already. A decoder calls it for a value that can
-// be read and cannot be right. The message is formatted as by fmt.Sprintf; format.ErrCorrupt is added.
+// Fail records an error at the current position, unless there is one already. A decoder calls it for a well-formed but
+// invalid value. The message is formatted as by fmt.Sprintf; format.ErrCorrupt is added.
 func (r *Reader) Fail(message string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("byte %d: %s: %w", r.size-len(r.rest), fmt.Sprintf(message, args...), format.ErrCorrupt)
@@ -45,7 +43,7 @@ func (r *Reader) Fail(message string, args ...any) {
 	}
 }
 
-// FailWith records err, unless there is an error already: how a decoder passes on what DecodeFields said of a record
+// FailWith records err, unless there is an error already. A decoder uses it for errors of DecodeFields on a record
 // inside a field, which may be format.ErrUnsupported. It does nothing if err is nil.
 func (r *Reader) FailWith(err error) {
 	if r.err == nil && err != nil {
@@ -105,7 +103,7 @@ func (r *Reader) Varint() int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// Take returns the next n bytes, aliasing the input; nil if there are not so many. Its capacity ends with it.
+// Take returns the next n bytes, aliasing the input; nil if fewer are left. Its capacity ends with it.
 func (r *Reader) Take(n int) []byte {
 	if n < 0 || n > len(r.rest) {
 		r.Fail("input ends early: want %d bytes, %d are left", n, len(r.rest))
@@ -126,7 +124,7 @@ func (r *Reader) Bytes() []byte {
 	return r.Take(int(n))
 }
 
-// String reads what Bytes reads, as a copy.
+// String is Bytes as a copied string.
 func (r *Reader) String() string { return string(r.Bytes()) }
 
 // Byte reads one byte.

@@ -1,4 +1,3 @@
-// Package pages has the system's memory for files do what a program with an I/O policy needs: send what was written to
-// the device now rather than half a minute later, when nobody can tell any more whose it is, and read no more than was
-// asked for. It refuses to know when that is wanted.
+// Package pages gives the page cache hints for programs with an I/O policy: write dirty pages to the device now rather
+// than half a minute later, when their process is no longer known, and read no more than was requested.
 package pages

@@ -2,8 +2,7 @@ package pages
 
 import "golang.org/x/sys/unix"
 
-// Push has no counterpart on macOS: there, the kernel is told of the policy and bounds what it writes back. It does
-// nothing.
+// Push does nothing: the kernel of macOS gets the policy itself and bounds its write-back.
 func Push(int, int64, int64, bool) error { return nil }
 
 // ReadAhead says whether the system may read more of the open file fd than it is asked for, which is how files are

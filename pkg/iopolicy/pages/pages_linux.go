@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Push sends n bytes from off of the open file fd, if they were written and not sent yet, to the device; n is 0 for all to
-// the end. With wait it returns when they are there, although nothing says that they survive a power failure: that takes
-// a flush. Without, it returns when they are on their way. Where the file system cannot, it does nothing.
+// Push sends n bytes from off of the open file fd, if they were written and not sent yet, to the device; n is 0 for all
+// to the end. With wait it returns when they are there, although nothing says that they survive a power failure: that
+// takes a flush. Without, it returns when they are on their way. Where the file system cannot, it does nothing.
 //
-// An error (no space, a broken device) is that of the range, and no later flush tells it again.
+// An error (no space, a broken device) is that of the range; later flushes do not repeat it.
 func Push(fd int, off, n int64, wait bool) error {
 	flags := unix.SYNC_FILE_RANGE_WRITE
 	if wait {

@@ -15,7 +15,7 @@ import (
 
 const size = 1 << 20
 
-// cached asks what is in memory of an open file. It skips the test where the kernel or the file system does not tell.
+// cached returns which pages of an open file are in memory. It skips the test where the kernel lacks cachestat.
 func cached(t *testing.T, f *os.File) unix.Cachestat_t {
 	t.Helper()
 	var st unix.Cachestat_t
@@ -44,7 +44,7 @@ func file(t *testing.T) *os.File {
 func TestPushLeavesNothingToBeWrittenLater(t *testing.T) {
 	f := file(t)
 	before := cached(t, f)
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // whoever calls sync(2) on this machine has it written out as well
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // a sync(2) of any process writes it out as well
 		_, err := f.WriteAt(make([]byte, size), 0)
 		require.NoError(c, err)
 		before = cached(t, f)

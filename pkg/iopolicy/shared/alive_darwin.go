@@ -29,18 +29,18 @@ func startOf(pid int) (int64, error) {
 	return t.Sec*1e6 + int64(t.Usec), nil
 }
 
-// lockAll keeps all others from the slots while one is chosen. Locks of an open file description for a single slot are not
-// among what the system promises to programs.
+// lockAll keeps all others from the slots while one is chosen. Locks of an open file description for a single slot are
+// not among what the system promises to programs.
 func (m *mapping) lockAll() bool { return lockWhole(m.fd, 20) == nil }
 func (m *mapping) unlockAll()    { _ = unix.Flock(m.fd, unix.LOCK_UN) }
 
-func (m *mapping) lockPlace(int) bool { return true }
-func (m *mapping) unlockPlace(int)    {}
+func (m *mapping) lockSlot(int) bool { return true }
+func (m *mapping) unlockSlot(int)    {}
 
 // lives reports whether the process of a slot is there.
 func (m *mapping) lives(_ int, o owner) bool { return m.stays(o) }
 
-// stays does the same: no lock tells.
+// stays does the same, since there are no locks of slots.
 func (m *mapping) stays(o owner) bool {
 	started, err := startOf(int(o.pid))
 	return err == nil && started == o.started

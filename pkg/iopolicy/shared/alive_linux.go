@@ -16,13 +16,13 @@ func monotonic() (int64, error) {
 	return ts.Nano(), err
 }
 
-// bootID returns what is different after each boot.
+// bootID returns an identity that differs after each boot.
 func bootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return string(bytes.TrimSpace(id)), err
 }
 
-// startOf returns when a process started, in clock ticks since boot. One that has ended and was not waited for is dead.
+// startOf returns the start time of a process in clock ticks since boot. A zombie counts as ended.
 func startOf(pid int) (int64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -39,35 +39,35 @@ func startOf(pid int) (int64, error) {
 	return strconv.ParseInt(string(fields[19]), 10, 64)
 }
 
-// lockAll has nothing to do: each slot has a lock, which stays with its owner and tells that he lives.
+// lockAll does nothing: each slot has a lock of its own, which also proves that its owner is alive.
 func (m *mapping) lockAll() bool { return true }
 func (m *mapping) unlockAll()    {}
 
-// lockPlace takes the lock of slot i, unless somebody has it.
-func (m *mapping) lockPlace(i int) bool {
+// lockSlot locks slot i, unless another process has the lock.
+func (m *mapping) lockSlot(i int) bool {
 	return m.fcntl(i, unix.F_OFD_SETLK, unix.F_WRLCK) == unix.F_WRLCK
 }
 
-// unlockPlace gives the lock back.
-func (m *mapping) unlockPlace(i int) { m.fcntl(i, unix.F_OFD_SETLK, unix.F_UNLCK) }
+// unlockSlot unlocks slot i.
+func (m *mapping) unlockSlot(i int) { m.fcntl(i, unix.F_OFD_SETLK, unix.F_UNLCK) }
 
-// lives asks the kernel whether somebody has the lock of slot i, or for a bound one, whether its process is there.
+// lives reports whether slot i is locked, or for a bound one, whether its process exists.
 func (m *mapping) lives(i int, o owner) bool {
-	if o.manner == bound {
+	if o.kind == bound {
 		return m.stays(o)
 	}
 	return m.fcntl(i, unix.F_OFD_GETLK, unix.F_WRLCK) != unix.F_UNLCK
 }
 
-// stays reports whether a slot whose lock is free is alive all the same.
+// stays reports whether a slot without a lock is alive: its process exists.
 func (m *mapping) stays(o owner) bool {
 	started, err := startOf(int(o.pid))
-	return o.manner == bound && err == nil && started == o.started
+	return o.kind == bound && err == nil && started == o.started
 }
 
-// fcntl returns the kind of lock that it left or found; what failed counts as not locked.
+// fcntl returns the kind of lock that it left or found; a failure counts as not locked.
 func (m *mapping) fcntl(i, cmd int, kind int16) int16 {
-	lock := unix.Flock_t{Type: kind, Start: placesAt + int64(i)*stride, Len: 1}
+	lock := unix.Flock_t{Type: kind, Start: slotsAt + int64(i)*stride, Len: 1}
 	if m.fd < 0 || unix.FcntlFlock(uintptr(m.fd), cmd, &lock) != nil {
 		return unix.F_UNLCK
 	}

@@ -8,34 +8,33 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Process is one of those who share a device.
+// Process is a process that shares a device.
 type Process struct {
 	PID      int
-	Started  int64 // when, as its system counts; with the PID it tells one process from the next of that id
+	Started  int64 // start time in units of the system, which distinguishes processes with the same PID
 	Policy   iopolicy.Policy
 	Tier     iopolicy.Tier // of Policy
 	Inflight [iopolicy.Tiers]int
-	// Elsewhere is what it proved to have moved to and from other devices.
+	// Elsewhere is what it has moved to and from other devices.
 	Elsewhere iopolicy.Bytes
-	// Announced: another process made the entry. This one knows nothing of it, has no gate and yields to nobody.
+	// Announced: another process made the entry. The process has no gate and yields to none.
 	Announced bool
 	Live      bool
 	Self      bool // of this State
 }
 
-// Processes returns who shares the device, in the order of their ids, this process included. Those that died and whose
-// place nobody has taken yet are listed with Live false and nothing in flight.
+// Processes returns the processes that share the device by ID, this one included. Dead ones whose slot was not
+// reassigned have Live false and nothing in flight.
 func (s *State) Processes() (all []Process) {
 	m := s.now.Load()
-	was := debug.SetPanicOnFault(true)
-	defer func() { s.fell(m, was, recover()) }()
+	defer s.recoverFault(m, debug.SetPanicOnFault(true))
 	used := m.used.Load()
-	for i := range m.places {
+	for i := range m.slots {
 		if used>>i&1 == 0 {
 			continue
 		}
 		if p, ok := m.process(i); ok {
-			p.Self = int32(i) == m.mine.Load()
+			p.Self = int32(i) == m.ownSlot.Load()
 			all = append(all, p)
 		}
 	}
@@ -45,39 +44,39 @@ func (s *State) Processes() (all []Process) {
 
 // process reads slot i.
 func (m *mapping) process(i int) (p Process, ok bool) {
-	place := &m.places[i]
-	o, ok := place.owner()
+	slot := &m.slots[i]
+	o, ok := slot.owner()
 	if !ok {
 		return p, false
 	}
 	p = Process{
-		PID: int(o.pid), Started: o.started, Policy: o.policy, Tier: o.policy.Tier(), Announced: o.manner != gate,
-		Elsewhere: iopolicy.Bytes{Read: place.read.Load(), Written: place.written.Load()},
+		PID: int(o.pid), Started: o.started, Policy: o.policy, Tier: o.policy.Tier(), Announced: o.kind != gate,
+		Elsewhere: iopolicy.Bytes{Read: slot.read.Load(), Written: slot.written.Load()},
 		Live:      m.held.Load()>>i&1 != 0 || m.lives(i, o),
 	}
-	for t := range place.inflight {
-		if n := place.inflight[t].Load(); p.Live && n > 0 && n < crowd {
+	for t := range slot.inflight {
+		if n := slot.inflight[t].Load(); p.Live && n > 0 && n < maxInflight {
 			p.Inflight[t] = int(n)
 		}
 	}
-	again, ok := place.owner() // what was read in between belongs to o only if it still has the place
+	again, ok := slot.owner() // o still has the slot, so what was read is its own
 	return p, ok && again.generation == o.generation
 }
 
-// Entry stands for another program among those who share a device.
+// Entry represents another process among those that share a device.
 type Entry struct {
 	state *State
 	owner owner
 }
 
-// Announce makes an entry for a process that knows nothing of this. It lasts until Close, or the end of this process,
-// or if it is detached, of that one. The error is ErrNoProcess or ErrFull, or why nothing is shared at the moment.
+// Announce makes an entry for another process. It lasts until Close or the end of this process; a detached one until
+// the end of the other. The error is ErrNoProcess or ErrFull, or the reason why nothing is shared.
 func (s *State) Announce(pid int, p iopolicy.Policy) (*Entry, error) {
 	started, err := startOf(pid)
 	if err != nil {
 		return nil, fmt.Errorf("announce process %d: %w", pid, err)
 	}
-	e := &Entry{s, owner{pid: int64(pid), started: started, manner: announced, policy: p}}
+	e := &Entry{s, owner{pid: int64(pid), started: started, kind: announced, policy: p}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.Err(); err != nil {
@@ -99,12 +98,12 @@ func (e *Entry) SetPolicy(p iopolicy.Policy) {
 	if i, ok := e.state.entries[e]; ok {
 		e.owner.policy = p
 		if i >= 0 {
-			e.state.with(func(m *mapping) { m.places[i].setPolicy(p) })
+			e.state.with(func(m *mapping) { m.slots[i].setPolicy(p) })
 		}
 	}
 }
 
-// Detach lets the entry last as long as the process that it names, without this one. It cannot be changed or closed then.
+// Detach keeps the entry for the lifetime of the process that it names. It cannot be changed or closed afterwards.
 func (e *Entry) Detach() error { return e.end((*mapping).leave) }
 
 // Close removes the entry.
@@ -120,10 +119,9 @@ func (e *Entry) end(how func(*mapping, int)) error {
 	return nil
 }
 
-// with touches the mapping. The caller has s.mu.
+// with calls f with the mapping. The caller has s.mu.
 func (s *State) with(f func(m *mapping)) {
 	m := s.now.Load()
-	was := debug.SetPanicOnFault(true)
-	defer func() { s.fell(m, was, recover()) }()
+	defer s.recoverFault(m, debug.SetPanicOnFault(true))
 	f(m)
 }

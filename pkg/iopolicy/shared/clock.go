@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// slack is how far in the future a time may lie and still be believed: clocks of two processors, and two pairings.
+// slack is how far in the future a time may be and still count: the difference of clocks and pairings.
 const slack = int64(time.Millisecond)
 
-// Clock reads both clocks at one moment: the one of package time, and nanoseconds since boot.
+// Clock reads both clocks at one moment: that of package time, and nanoseconds since boot.
 type Clock func() (time.Time, int64)
 
-// clock converts between them.
+// clock converts between the two.
 type clock struct {
 	read    Clock // nil: time.Now
 	base    time.Time
@@ -47,14 +47,14 @@ func pair() (time.Time, int64) {
 	return base, mono
 }
 
-// of returns the nanoseconds of a time, which has to be one of time.Now (it carries the reading of the monotonic clock)
-// or of the caller's clock.
+// of returns the nanoseconds of a time, which must be one of time.Now (with a monotonic reading) or of the caller's
+// clock.
 func (c *clock) of(at time.Time) int64 { return c.mono + int64(at.Sub(c.base)) }
 
-// time undoes of.
+// time is the inverse of of.
 func (c *clock) time(ns int64) time.Time { return c.base.Add(time.Duration(ns - c.mono)) }
 
-// now returns the nanoseconds of this moment.
+// now returns the present nanoseconds.
 func (c *clock) now() int64 {
 	if c.read != nil {
 		at, _ := c.read()
@@ -63,7 +63,7 @@ func (c *clock) now() int64 {
 	return c.of(time.Now())
 }
 
-// past reports whether ns is a time since boot and not in the future. It reads the clock once a millisecond at most.
+// past reports whether ns is a time since boot and not in the future. It reads the clock at most once a millisecond.
 func (c *clock) past(ns int64) bool {
 	if ns <= 0 {
 		return false

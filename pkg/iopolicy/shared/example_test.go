@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
-// Two jobs share a disk: one tells that it is reading, the other sees it, and they share one slot of each I/O period.
+// Two jobs share a disk: one publishes that it is reading, the other sees it, and they share one slot of each I/O
+// period.
 func ExampleAttach() {
 	parent, err := os.MkdirTemp("", "")
 	if err != nil {

@@ -52,7 +52,7 @@ func exercise(t *testing.T, s *State) {
 		require.False(t, at.After(time.Now().Add(2*ms)), "seen in the future")
 		require.True(t, at.IsZero() || s.clock.of(at) > 0, "seen before boot")
 	}
-	require.Zero(t, seen.Inflight, "nobody else lives")
+	require.Zero(t, seen.Inflight, "no other process lives")
 	for _, p := range s.Processes() {
 		require.LessOrEqual(t, p.Policy, iopolicy.Passive)
 		if !p.Self && !p.Announced {
@@ -117,7 +117,7 @@ func FuzzHostileFile(f *testing.F) {
 		require.NoError(t, file.Truncate(int64(size)))
 		exercise(t, during)
 		if size < uint16(fileSize) {
-			during.tended.Store(0)
+			during.refreshed.Store(0)
 			during.Publish(1, time.Now())
 			require.NoError(t, during.Err(), "back with a new file")
 		}
@@ -125,7 +125,7 @@ func FuzzHostileFile(f *testing.F) {
 	})
 }
 
-func TestFutureFreezesNobody(t *testing.T) {
+func TestFutureFreezesNoProcess(t *testing.T) {
 	dir, w := folder(t), newWatch()
 	a := attach(t, dir, Options{Clock: w.read})
 	r := a.now.Load().region
@@ -153,7 +153,7 @@ func TestFutureFreezesNobody(t *testing.T) {
 	// A little ahead is another processor's clock.
 	r.edge[1].Store(now + slack)
 	require.False(t, a.Seen().Newest[1].IsZero())
-	// Times of the caller's that cannot be are not told to others.
+	// Impossible times of the caller are not published.
 	a.Publish(3, w.now().Add(time.Hour))
 	require.Zero(t, a.Seen().Newest[3])
 	ok, _ := a.Claim(3, w.now().Add(time.Hour), 200*ms)
@@ -203,8 +203,8 @@ func TestUnsafePlacesAreRefused(t *testing.T) {
 			require.NoError(t, os.Chdir(filepath.Dir(file))) // names of sockets are short
 			require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Base(file)}))
 		}, "remove it"},
-		{"directory of somebody else", func(t *testing.T, dir, _ string) { disown(t, dir) }, "belongs to user 65534"},
-		{"file of somebody else", func(t *testing.T, _, file string) { disown(t, file) }, "belongs to user 65534"},
+		{"directory of another user", func(t *testing.T, dir, _ string) { disown(t, dir) }, "belongs to user 65534"},
+		{"file of another user", func(t *testing.T, _, file string) { disown(t, file) }, "belongs to user 65534"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := folder(t)
@@ -276,7 +276,7 @@ func TestWhatIsNotUnderstoodIsReplaced(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, names, 1, "no temporary file is left")
 
-			// Who had the old one goes over to the new one, with what it has in flight.
+			// The holder of the old one moves to the new one, with its operations in flight.
 			w.pass(2 * time.Second)
 			old.Publish(2, w.now())
 			require.True(t, s.Seen().Newest[2].Equal(w.now()))
@@ -339,9 +339,9 @@ func TestCutFile(t *testing.T) {
 
 func TestFaultsOfOthersAreNotHidden(t *testing.T) {
 	s := attach(t, folder(t), Options{})
-	mine := errors.New("mine")
-	require.PanicsWithError(t, "mine", func() { s.with(func(*mapping) { panic(mine) }) })
-	require.Panics(t, func() { s.with(func(*mapping) { var p *place; p.setPolicy(0) }) })
+	ownSlot := errors.New("mine")
+	require.PanicsWithError(t, "mine", func() { s.with(func(*mapping) { panic(ownSlot) }) })
+	require.Panics(t, func() { s.with(func(*mapping) { var p *slot; p.setPolicy(0) }) })
 	require.NoError(t, s.Err())
 }
 
@@ -390,7 +390,7 @@ func TestWords(t *testing.T) {
 					if i%500 == 0 {
 						s.Processes()
 						_ = os.Remove(path(dir))
-						s.tended.Store(0)
+						s.refreshed.Store(0)
 					}
 					s.Leave(tier)
 				}
@@ -399,7 +399,7 @@ func TestWords(t *testing.T) {
 	}
 	all.Wait()
 	for _, s := range []*State{a, b} {
-		s.tended.Store(0)
+		s.refreshed.Store(0)
 		s.Publish(0, time.Now())
 		require.NoError(t, s.Err())
 	}
@@ -422,18 +422,18 @@ func TestLockedDirectory(t *testing.T) {
 	require.NoError(t, os.Remove(path(dir)))
 	_, err = Attach(dir, "sda@12", Options{})
 	require.ErrorIs(t, err, ErrBusy)
-	s.tended.Store(0)
+	s.refreshed.Store(0)
 	s.Publish(1, time.Now())
 	require.ErrorIs(t, s.Err(), ErrBusy)
 	require.False(t, s.Seen().Newest[1].IsZero(), "alone, it still knows what it did itself")
 	require.NoError(t, unix.Flock(fd, unix.LOCK_UN))
-	s.tended.Store(0)
+	s.refreshed.Store(0)
 	s.Publish(1, time.Now())
 	require.NoError(t, s.Err())
 }
 
 func TestRuntimeDir(t *testing.T) {
-	mine := t.TempDir()
+	ownSlot := t.TempDir()
 	uid := os.Geteuid()
 	env := func(pairs ...string) func(string) (string, bool) {
 		return func(name string) (string, bool) {
@@ -445,13 +445,13 @@ func TestRuntimeDir(t *testing.T) {
 			return "", false
 		}
 	}
-	dir, err := runtimeDir(env("XDG_RUNTIME_DIR", mine), uid, "")
+	dir, err := runtimeDir(env("XDG_RUNTIME_DIR", ownSlot), uid, "")
 	require.NoError(t, err)
-	require.Equal(t, filepath.Join(mine, "tidemark"), dir)
+	require.Equal(t, filepath.Join(ownSlot, "tidemark"), dir)
 	dir, err = runtimeDir(env("XDG_RUNTIME_DIR", "/run/user/0"), 0, "")
 	require.NoError(t, err)
 	require.Equal(t, "/run/tidemark", dir)
-	for _, bad := range []string{"relative", "", filepath.Join(mine, "missing")} {
+	for _, bad := range []string{"relative", "", filepath.Join(ownSlot, "missing")} {
 		_, err = runtimeDir(env("XDG_RUNTIME_DIR", bad), 54321, "")
 		require.ErrorIs(t, err, ErrNoRuntimeDir, "%q", bad)
 		require.ErrorContains(t, err, "XDG_RUNTIME_DIR")
@@ -459,17 +459,17 @@ func TestRuntimeDir(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "/run/tidemark", dir)
 	}
-	_, err = runtimeDir(env("XDG_RUNTIME_DIR", mine), 54321, "") // sudo's
+	_, err = runtimeDir(env("XDG_RUNTIME_DIR", ownSlot), 54321, "") // sudo's
 	require.ErrorIs(t, err, ErrNoRuntimeDir)
-	dir, err = runtimeDir(env("TMPDIR", mine), uid, "TMPDIR")
+	dir, err = runtimeDir(env("TMPDIR", ownSlot), uid, "TMPDIR")
 	require.NoError(t, err)
-	require.Equal(t, filepath.Join(mine, "tidemark"), dir)
+	require.Equal(t, filepath.Join(ownSlot, "tidemark"), dir)
 	_, err = runtimeDir(env(), uid, "TMPDIR")
 	require.ErrorContains(t, err, "TMPDIR")
 	if runtime.GOOS == "linux" {
-		dir, err = RuntimeDir(env("XDG_RUNTIME_DIR", mine))
+		dir, err = RuntimeDir(env("XDG_RUNTIME_DIR", ownSlot))
 		require.NoError(t, err)
-		require.True(t, strings.HasPrefix(dir, mine))
+		require.True(t, strings.HasPrefix(dir, ownSlot))
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// layout tells offset, size and first word of the rows of the two tables, as the compiler has them.
-func layout(r *region, p *place) []string {
+// layout returns offset, size and first word of the rows of the two tables, as the compiler has them.
+func layout(r *region, p *slot) []string {
 	row := func(at, size uintptr, word string) string { return fmt.Sprintf("%d %d %s", at, size, word) }
 	each := func(at uintptr, n int, size uintptr, word string) string {
 		return fmt.Sprintf("%d %d×%d %s", at, n, size, word)
@@ -20,11 +20,11 @@ func layout(r *region, p *place) []string {
 		each(unsafe.Offsetof(r.start), len(r.start), unsafe.Sizeof(r.start[0]), "start"),
 		each(unsafe.Offsetof(r.want), len(r.want), unsafe.Sizeof(r.want[0]), "want"),
 		row(unsafe.Offsetof(r.used), unsafe.Sizeof(r.used), "used"),
-		each(unsafe.Offsetof(r.places), len(r.places), unsafe.Sizeof(r.places[0]), "slots,"),
+		each(unsafe.Offsetof(r.slots), len(r.slots), unsafe.Sizeof(r.slots[0]), "slots,"),
 		row(unsafe.Offsetof(p.generation), unsafe.Sizeof(p.generation), "generation"),
 		row(unsafe.Offsetof(p.pid), unsafe.Sizeof(p.pid), "process"),
 		row(unsafe.Offsetof(p.started), unsafe.Sizeof(p.started), "when"),
-		row(unsafe.Offsetof(p.manner), unsafe.Sizeof(p.manner), "manner"),
+		row(unsafe.Offsetof(p.kind), unsafe.Sizeof(p.kind), "kind"),
 		row(unsafe.Offsetof(p.read), unsafe.Sizeof(p.read), "bytes"),
 		row(unsafe.Offsetof(p.written), unsafe.Sizeof(p.written), "bytes"),
 		each(unsafe.Offsetof(p.inflight), len(p.inflight), unsafe.Sizeof(p.inflight[0]), "I/O"),

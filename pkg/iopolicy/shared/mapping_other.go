@@ -18,10 +18,10 @@ func monotonic() (int64, error) { return 0, errors.ErrUnsupported }
 func startOf(int) (int64, error) { return 0, errors.ErrUnsupported }
 
 func (m *mapping) stale(string, string) bool { return false }
-func (m *mapping) lockPlace(int) bool        { return false }
+func (m *mapping) lockSlot(int) bool         { return false }
 func (m *mapping) lockAll() bool             { return false }
 func (m *mapping) unlockAll()                {}
-func (m *mapping) unlockPlace(int)           {}
+func (m *mapping) unlockSlot(int)            {}
 func (m *mapping) lives(int, owner) bool     { return false }
 func (m *mapping) stays(owner) bool          { return false }
 func (m *mapping) has(uintptr) bool          { return false }

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open maps the file of a key in dir, and makes both if they are not there. It asks for the lock that needs as often as
-// patience says, a millisecond apart: others hold it while they make a file of three pages.
+// open maps the file of a key in dir, and makes both if missing. It tries to take the lock for that as often as
+// patience says, a millisecond apart.
 func open(dir, key string, patience int) (*mapping, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -37,7 +37,7 @@ func open(dir, key string, patience int) (*mapping, error) {
 	return mapped(fd, &f)
 }
 
-// mapped maps an open file, which belongs to the mapping from then on.
+// mapped maps an open file, and takes it over.
 func mapped(fd int, f *file) (*mapping, error) {
 	raw, err := unix.Mmap(fd, 0, fileSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -54,7 +54,7 @@ func mapped(fd int, f *file) (*mapping, error) {
 	return m, nil
 }
 
-// openDir opens the directory, after making it if it is missing, and refuses one that is not for its owner alone.
+// openDir opens the directory, makes it if missing, and rejects one that other users can enter.
 func openDir(dir string) (int, error) {
 	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, fmt.Errorf("make %s: %w; make the directory above it, or set XDG_RUNTIME_DIR", dir, err)
@@ -69,7 +69,7 @@ func openDir(dir string) (int, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		_ = unix.Close(fd)
-		return -1, fmt.Errorf("look at %s: %w", dir, err)
+		return -1, fmt.Errorf("stat %s: %w", dir, err)
 	}
 	if err := private(dir, &st, 0o700); err != nil {
 		_ = unix.Close(fd)
@@ -78,7 +78,7 @@ func openDir(dir string) (int, error) {
 	return fd, nil
 }
 
-// private refuses what belongs to somebody else, or has another mode.
+// private rejects a file of another user, or with another mode.
 func private(path string, st *unix.Stat_t, mode uint32) error {
 	if me := os.Geteuid(); int(st.Uid) != me {
 		return fmt.Errorf("%w: %s belongs to user %d, and this is user %d; remove it, or set XDG_RUNTIME_DIR to a directory "+
@@ -90,14 +90,14 @@ func private(path string, st *unix.Stat_t, mode uint32) error {
 	return nil
 }
 
-// file is one that is to be mapped.
+// file is a file to be mapped.
 type file struct {
 	dir  int
 	path string
 	head [headSize]byte
 }
 
-// open opens the file if it is what it should be.
+// open opens the file if it is valid.
 func (f *file) open() (int, error) {
 	fd, err := unix.Openat(f.dir, filepath.Base(f.path), unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	switch {
@@ -119,11 +119,11 @@ func (f *file) notAFile() error {
 	return fmt.Errorf("%w: %s is not a file of its own but a link or a special file; remove it", ErrUnsafe, f.path)
 }
 
-// vet looks at an open file.
+// vet checks an open file.
 func (f *file) vet(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("look at %s: %w", f.path, err)
+		return fmt.Errorf("stat %s: %w", f.path, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1 {
 		return f.notAFile()
@@ -138,7 +138,7 @@ func (f *file) vet(fd int) error {
 	return nil
 }
 
-// replace makes a new file and puts it in the place of what is there, unless somebody was faster.
+// replace renames a new file over an invalid one, unless another process has done so.
 func (f *file) replace(patience int) (int, error) {
 	if err := lockWhole(f.dir, patience); err != nil {
 		return -1, fmt.Errorf("lock %s: %w", filepath.Dir(f.path), err)
@@ -148,7 +148,7 @@ func (f *file) replace(patience int) (int, error) {
 		return fd, err
 	}
 	name := filepath.Base(f.path)
-	temp := ".new-" + name // only who has the lock uses it; one that is there is of somebody who died
+	temp := ".new-" + name // used under the lock only: an existing one is left by a dead process
 	if err := unix.Unlinkat(f.dir, temp, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return -1, fmt.Errorf("remove an old %s: %w", temp, err)
 	}
@@ -164,9 +164,9 @@ func (f *file) replace(patience int) (int, error) {
 	return fd, nil
 }
 
-// fill writes every byte, so that a file system that is full says so here and not by a fault, and renames.
+// fill writes every byte, so that a full file system fails here and not by a fault, and renames.
 func (f *file) fill(fd int, temp, name string) error {
-	if err := unix.Fchmod(fd, 0o600); err != nil { // whatever the umask is
+	if err := unix.Fchmod(fd, 0o600); err != nil { // independent of the umask
 		return err
 	}
 	all := make([]byte, fileSize)
@@ -184,20 +184,20 @@ func (f *file) fill(fd int, temp, name string) error {
 	return unix.Renameat(f.dir, temp, f.dir, name)
 }
 
-// stale reports whether the file of m was replaced, removed or cut, or is not as it was made.
+// stale reports whether the file of m was replaced, removed or truncated, or is invalid.
 func (m *mapping) stale(dir, key string) bool {
 	if m.fd < 0 {
 		return true
 	}
 	f := file{path: filepath.Join(dir, fileName(key)), head: m.head}
-	var mine, there unix.Stat_t
-	if unix.Fstat(m.fd, &mine) != nil || unix.Lstat(f.path, &there) != nil {
+	var ownSlot, there unix.Stat_t
+	if unix.Fstat(m.fd, &ownSlot) != nil || unix.Lstat(f.path, &there) != nil {
 		return true
 	}
-	return mine.Ino != there.Ino || mine.Dev != there.Dev || f.vet(m.fd) != nil
+	return ownSlot.Ino != there.Ino || ownSlot.Dev != there.Dev || f.vet(m.fd) != nil
 }
 
-// lockWhole takes the lock of an open file or directory, and gives up after some tries.
+// lockWhole locks an open file or directory, with a bounded number of attempts.
 func lockWhole(fd, patience int) error {
 	for range patience {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
@@ -214,8 +214,8 @@ func lockWhole(fd, patience int) error {
 	return ErrBusy
 }
 
-// owned reports whether a path leads to a directory of a user. That of somebody else's may come with the environment of
-// sudo; what root left there would lock its owner out.
+// owned reports whether a path is a directory of a user. sudo may pass on the environment of another user, whose files
+// root must not create.
 func owned(path string, uid int) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == uid

@@ -15,22 +15,22 @@ import (
 const (
 	magic    = "TMIOPEER"
 	version  = 1
-	places   = 64 // one bit of a word for each
+	slots    = 64 // one bit of a word for each
 	headSize = 128
 	fileSize = int(unsafe.Sizeof(region{}))
-	placesAt = int64(unsafe.Offsetof(region{}.places))
-	stride   = int64(unsafe.Sizeof(place{}))
+	slotsAt  = int64(unsafe.Offsetof(region{}.slots))
+	stride   = int64(unsafe.Sizeof(slot{}))
 )
 
-// Manners of a slot.
+// Kinds of a slot.
 const (
 	free      = iota
-	gate      // of a process with a gate, which holds its lock
-	announced // for another process, by one that holds its lock
-	bound     // for another process, as long as that lives
+	gate      // a process with a gate, which holds the lock
+	announced // another process, by one that holds the lock: the slot cannot be reassigned while its announcer may change it
+	bound     // another process, as long as that is alive
 )
 
-// region is the file in memory, as doc.go has it.
+// region is the file in memory; see doc.go.
 type region struct {
 	head  [headSize]byte // read from the file only, never through the mapping
 	edge  [iopolicy.Tiers]edge
@@ -41,21 +41,21 @@ type region struct {
 	used  atomic.Uint64
 	_     [120]byte
 
-	places [places]place
+	slots [slots]slot
 }
 
-// edge has a cache line of its own: tiers are of different processes as a rule.
+// edge has a cache line of its own, since tiers usually belong to different processes.
 type edge struct {
 	atomic.Int64
 	_ [56]byte
 }
 
-// place is a slot for one process.
-type place struct {
+// slot is the state of one process.
+type slot struct {
 	generation atomic.Uint64
 	pid        atomic.Int64
 	started    atomic.Int64
-	manner     atomic.Uint64
+	kind       atomic.Uint64
 	read       atomic.Uint64
 	written    atomic.Uint64
 	_          [2]uint64
@@ -63,16 +63,16 @@ type place struct {
 	_          [4]uint64
 }
 
-// owner is what identifies who a place belongs to.
+// owner identifies the owner of a slot.
 type owner struct {
 	pid, started int64
-	manner       uint64
+	kind         uint64
 	policy       iopolicy.Policy
 	generation   uint64
 }
 
-// write gives p to o.
-func (p *place) write(o owner) {
+// write assigns p to o.
+func (p *slot) write(o owner) {
 	g := p.generation.Load() | 1
 	p.generation.Store(g)
 	for t := range p.inflight {
@@ -82,25 +82,25 @@ func (p *place) write(o owner) {
 	p.written.Store(0)
 	p.pid.Store(o.pid)
 	p.started.Store(o.started)
-	p.manner.Store(o.manner | uint64(o.policy)<<8)
+	p.kind.Store(o.kind | uint64(o.policy)<<8)
 	p.generation.Store(g + 1)
 }
 
-// owner returns whose p is; ok is false while it changes hands.
-func (p *place) owner() (o owner, ok bool) {
+// owner returns the owner of p; ok is false while it changes.
+func (p *slot) owner() (o owner, ok bool) {
 	g := p.generation.Load()
 	o = owner{pid: p.pid.Load(), started: p.started.Load(), generation: g}
-	word := p.manner.Load()
-	o.manner, o.policy = word&255, iopolicy.Policy(word>>8)
-	return o, g&1 == 0 && g == p.generation.Load() && o.manner != free && word>>8 <= uint64(iopolicy.Passive) && o.pid > 0 && o.pid <= math.MaxInt32
+	word := p.kind.Load()
+	o.kind, o.policy = word&255, iopolicy.Policy(word>>8)
+	return o, g&1 == 0 && g == p.generation.Load() && o.kind != free && word>>8 <= uint64(iopolicy.Passive) && o.pid > 0 && o.pid <= math.MaxInt32
 }
 
 // setPolicy changes only the policy.
-func (p *place) setPolicy(to iopolicy.Policy) {
-	p.manner.Store(p.manner.Load()&255 | uint64(to)<<8)
+func (p *slot) setPolicy(to iopolicy.Policy) {
+	p.kind.Store(p.kind.Load()&255 | uint64(to)<<8)
 }
 
-// header returns what the file of a key begins with since a boot.
+// header returns the first bytes of the file of a key since a boot.
 func header(key, boot string) (out [headSize]byte) {
 	copy(out[:], magic)
 	binary.NativeEndian.PutUint64(out[8:], version)
@@ -111,7 +111,7 @@ func header(key, boot string) (out [headSize]byte) {
 	return out
 }
 
-// fileName returns a name that is safe on any file system, different for each key, and tells a person which it is.
+// fileName returns a readable name that is safe on any file system and different for each key.
 func fileName(key string) string {
 	plain := strings.Map(func(r rune) rune {
 		switch {

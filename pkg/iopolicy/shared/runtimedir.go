@@ -8,10 +8,11 @@ import (
 	"strconv"
 )
 
-// program is that of the directory of this program below the one for running programs.
+// program is the name of this program's directory below that of all programs.
 const program = "tidemark"
 
-// RuntimeDir returns the directory for files of running processes; Attach makes it if only the last part is missing. It is
+// RuntimeDir returns the directory for files of running processes; Attach makes it if only the last part is missing. It
+// is
 //
 //	$XDG_RUNTIME_DIR/tidemark   if that names a directory of this user,
 //	/run/user/UID/tidemark      if there is one of this user,

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// watch is a clock that stands until it is told to go on.
+// watch is a clock that only the test advances.
 type watch struct {
 	mu sync.Mutex
 	at time.Time
@@ -114,7 +114,7 @@ func play(role string, args []string) error {
 	fmt.Println("ready")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	switch role {
-	case "claim": // slots first..last, whose times both processes know
+	case "claim": // slots first..last, with times known to both processes
 		count, _ := strconv.Atoi(args[1])
 		out := bufio.NewWriter(os.Stdout)
 		for k := range count {
@@ -173,12 +173,12 @@ func TestPeersSeeOneAnother(t *testing.T) {
 	w.pass(300 * ms)
 	seen := b.Seen()
 	require.Equal(t, [4]bool{1: true}, seen.Inflight)
-	require.True(t, seen.Newest[1].Equal(begun), "exactly the moment that was told")
+	require.True(t, seen.Newest[1].Equal(begun), "exactly the moment that was reported")
 	require.Equal(t, [4]bool{}, a.Seen().Inflight, "own I/O is not a peer's")
 
 	a.Publish(1, w.now())
 	a.Leave(1)
-	a.Publish(1, begun) // told late
+	a.Publish(1, begun) // published late
 	seen = b.Seen()
 	require.Equal(t, [4]bool{}, seen.Inflight)
 	require.True(t, seen.Newest[1].Equal(w.now()))
@@ -284,13 +284,13 @@ func TestClaim(t *testing.T) {
 	b.Enter(9)
 }
 
-// TestTiersTakeTurns lets three processes ask whenever they are told to, and looks at who got what.
-func TestTiersTakeTurns(t *testing.T) {
+// TestTiersAlternate lets three processes ask at chosen times, and compares what each got.
+func TestTiersAlternate(t *testing.T) {
 	for _, c := range []struct {
 		medium  string
 		periods [4]time.Duration
 	}{
-		{"hdd", iopolicy.Default().PeriodHDD}, {"ssd", iopolicy.Default().PeriodSSD},
+		{"hdd", iopolicy.DefaultSettings().PeriodHDD}, {"ssd", iopolicy.DefaultSettings().PeriodSSD},
 	} {
 		for seed := range 5 {
 			r, dir, w := rng(seed), folder(t), newWatch()
@@ -304,7 +304,7 @@ func TestTiersTakeTurns(t *testing.T) {
 			}
 			const long = 60 * time.Second
 			for end := w.now().Add(long); w.now().Before(end); {
-				u := 1 + r.IntN(3) // whoever is first at a tie
+				u := 1 + r.IntN(3) // the first at a tie
 				for v := 1; v < 4; v++ {
 					if ask[v].Before(ask[u]) {
 						u = v
@@ -365,7 +365,7 @@ func TestOneWinnerForEachSlotOfTime(t *testing.T) {
 		}
 	}
 	for k, w := range winner {
-		require.NotZero(t, w, "nobody got slot %d", k)
+		require.NotZero(t, w, "no process got slot %d", k)
 	}
 	t.Logf("slots won: %v", wins)
 }
@@ -448,11 +448,11 @@ func await(t *testing.T, is func() bool) {
 func TestFullTable(t *testing.T) {
 	dir, w := folder(t), newWatch()
 	var all []*State
-	for range places {
+	for range slots {
 		all = append(all, attach(t, dir, Options{Clock: w.read}))
 	}
 	late := attach(t, dir, Options{Clock: w.read})
-	require.Len(t, all[0].Processes(), places)
+	require.Len(t, all[0].Processes(), slots)
 	late.Enter(0)
 	late.Publish(0, w.now())
 	require.True(t, all[0].Seen().Newest[0].Equal(w.now()), "its edges count")
@@ -470,7 +470,7 @@ func TestFullTable(t *testing.T) {
 
 	require.NoError(t, all[7].Close())
 	w.pass(2 * time.Second)
-	late.Publish(0, w.now()) // looks after its place
+	late.Publish(0, w.now()) // liveness after its place
 	require.True(t, all[0].Seen().Inflight[0], "it has a slot now, with what is in flight")
 	late.Leave(0)
 	require.Equal(t, [4]bool{2: true}, all[0].Seen().Inflight)
@@ -500,7 +500,7 @@ func TestProcesses(t *testing.T) {
 	a.SetPolicy(iopolicy.Important)
 	_, err := a.Announce(os.Getpid(), iopolicy.Utility)
 	require.ErrorIs(t, err, os.ErrClosed)
-	require.Zero(t, b.Seen(), "who has left tells nothing")
+	require.Zero(t, b.Seen(), "a process that left reports nothing")
 }
 
 func TestAnnounce(t *testing.T) {
@@ -582,7 +582,7 @@ func TestFileName(t *testing.T) {
 // TestLayout compares the table in doc.go with the program.
 func TestLayout(t *testing.T) {
 	var r region
-	var p place
+	var p slot
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	rows := map[string]bool{}

@@ -12,21 +12,21 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// tending is how often a State looks whether its file is still the one that others use, while it is used.
-const tending = int64(time.Second)
+// refreshInterval is how often a State in use checks that its file is still the current one.
+const refreshInterval = int64(time.Second)
 
-// How often locks are asked for, a millisecond apart: at the start, and in the middle of somebody's I/O.
+// Attempts to take a lock, a millisecond apart: at the start, and during I/O.
 const (
 	patient   = 500
 	impatient = 1
 )
 
-// defaultSpacing is the period of tier 1 on a disk that turns, which is what an unknown medium counts as.
+// defaultSpacing is the period of tier 1 on a rotational disk, which an unknown medium counts as.
 const defaultSpacing = 40 * time.Millisecond
 
-// Options for Attach; the zero value is good.
+// Options for Attach; the zero value is valid.
 type Options struct {
-	// Policy is what others are told that this process has.
+	// Policy is the published policy of this process.
 	Policy iopolicy.Policy
 	// Spacing is the least time between slots of different tiers: the I/O period of tier 1 for the medium. A tier with
 	// a shorter period has that instead. 0: 40 ms.
@@ -35,7 +35,7 @@ type Options struct {
 	Clock Clock
 }
 
-// State is a process's view of what it shares with others about one device. It is safe for concurrent use.
+// State is the view that a process has of the state shared for one device. It is safe for concurrent use.
 type State struct {
 	dir, key string
 	clock    clock
@@ -44,23 +44,23 @@ type State struct {
 	pid      int
 	started  int64
 
-	now      atomic.Pointer[mapping]
-	inflight [iopolicy.Tiers]atomic.Int64 // of this process; the file has copies
-	read     atomic.Uint64
-	written  atomic.Uint64
-	tended   atomic.Int64 // when the file was looked at last
-	err      atomic.Pointer[error]
+	now       atomic.Pointer[mapping]
+	inflight  [iopolicy.Tiers]atomic.Int64 // of this process; copied into the file
+	read      atomic.Uint64
+	written   atomic.Uint64
+	refreshed atomic.Int64 // last check of the file
+	err       atomic.Pointer[error]
 
-	mu      sync.Mutex // for what follows, and for changing the mapping
+	mu      sync.Mutex // guards the fields below, and changes of the mapping
 	entries map[*Entry]int
 	closed  bool
 }
 
 var _ iopolicy.Peers = (*State)(nil)
 
-// Attach joins the processes that share the device of a key, by a file in dir (see RuntimeDir), and makes both if they are
-// missing. The errors ErrUnsafe, ErrBusy and those of the file system leave the caller to go on without peers. Where a
-// system cannot do it the error is errors.ErrUnsupported.
+// Attach joins the processes that share the device of a key, by a file in dir (see RuntimeDir), and makes both if they
+// are missing. After ErrUnsafe, ErrBusy or an error of the file system the caller can continue without peers. The
+// error is errors.ErrUnsupported where the system lacks support.
 func Attach(dir, key string, opt Options) (*State, error) {
 	if key == "" {
 		return nil, ErrKey
@@ -82,15 +82,15 @@ func Attach(dir, key string, opt Options) (*State, error) {
 	if err := s.clock.start(opt.Clock); err != nil {
 		return nil, err
 	}
-	s.tended.Store(s.clock.mono)
+	s.refreshed.Store(s.clock.mono)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.enter(m)
 	return s, nil
 }
 
-// Close takes this process and what it announced, but for what was detached, out of the file. It must have no I/O in flight and
-// begin none; what is called later is of no effect on others.
+// Close removes this process and its announced entries from the file, except detached ones. It must have no I/O in
+// flight and begin none; later calls do not affect others.
 func (s *State) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,16 +101,15 @@ func (s *State) Close() error {
 	err := os.ErrClosed
 	s.err.Store(&err)
 	m := s.now.Swap(alone())
-	was := debug.SetPanicOnFault(true)
-	defer func() { s.fell(m, was, recover()) }()
+	defer s.recoverFault(m, debug.SetPanicOnFault(true))
 	for _, i := range s.entries {
 		m.give(i)
 	}
-	m.give(int(m.mine.Swap(-1)))
+	m.give(int(m.ownSlot.Swap(-1)))
 	return nil
 }
 
-// Err returns why this process shares nothing at the moment; nil: it does. It tries again each second that it is used.
+// Err returns why this process shares nothing at present; nil: it does. It tries again each second that it is used.
 func (s *State) Err() error {
 	if err := s.err.Load(); err != nil {
 		return fmt.Errorf("share the state of %s: %w", s.key, *err)
@@ -125,27 +124,25 @@ func (s *State) SetSpacing(d time.Duration) {
 	}
 }
 
-// SetPolicy changes what others are told that this process has.
+// SetPolicy changes the published policy.
 func (s *State) SetPolicy(p iopolicy.Policy) {
 	s.policy.Store(uint32(p))
 	m := s.now.Load()
-	was := debug.SetPanicOnFault(true)
-	defer func() { s.fell(m, was, recover()) }()
-	if i := m.mine.Load(); i >= 0 {
-		m.places[i].setPolicy(p)
+	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	if i := m.ownSlot.Load(); i >= 0 {
+		m.slots[i].setPolicy(p)
 	}
 }
 
-// AddElsewhere tells that bytes of this process went to other devices, for those who count what reaches this one: what a
-// process is known to have moved, less these, is at most what it moved here.
+// AddElsewhere publishes that bytes of this process went to other devices. Peers subtract them from the kernel's
+// counters of this process.
 func (s *State) AddElsewhere(b iopolicy.Bytes) {
 	read, written := s.read.Add(b.Read), s.written.Add(b.Written)
 	m := s.now.Load()
-	was := debug.SetPanicOnFault(true)
-	defer func() { s.fell(m, was, recover()) }()
-	if i := m.mine.Load(); i >= 0 {
-		up(&m.places[i].read, read)
-		up(&m.places[i].written, written)
+	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	if i := m.ownSlot.Load(); i >= 0 {
+		up(&m.slots[i].read, read)
+		up(&m.slots[i].written, written)
 	}
 }
 
@@ -158,56 +155,55 @@ func up(w *atomic.Uint64, v uint64) {
 	}
 }
 
-// enter makes m the mapping, with a slot for this process and for what it announced. The caller has s.mu.
+// enter makes m the mapping, with slots for this process and its announced entries. The caller has s.mu.
 func (s *State) enter(m *mapping) {
 	s.now.Store(m)
-	was := debug.SetPanicOnFault(true)
-	defer func() { s.fell(m, was, recover()) }()
+	defer s.recoverFault(m, debug.SetPanicOnFault(true))
 	s.settle(m)
 	for e := range s.entries {
 		s.entries[e] = m.take(e.owner)
 	}
 }
 
-// settle gets this process a slot in m, if it can, and writes all that is known into it. The caller has s.mu.
+// settle assigns this process a slot in m, if possible, and writes its state into it. The caller has s.mu.
 func (s *State) settle(m *mapping) {
-	if m.mine.Load() < 0 {
-		o := owner{pid: int64(s.pid), started: s.started, manner: gate, policy: iopolicy.Policy(s.policy.Load())}
-		m.mine.Store(int32(m.take(o)))
+	if m.ownSlot.Load() < 0 {
+		o := owner{pid: int64(s.pid), started: s.started, kind: gate, policy: iopolicy.Policy(s.policy.Load())}
+		m.ownSlot.Store(int32(m.take(o)))
 	}
-	i := m.mine.Load()
+	i := m.ownSlot.Load()
 	if i < 0 {
 		return
 	}
-	m.used.Or(1 << i) // whoever took the bit away
-	m.places[i].setPolicy(iopolicy.Policy(s.policy.Load()))
-	up(&m.places[i].read, s.read.Load())
-	up(&m.places[i].written, s.written.Load())
+	m.used.Or(1 << i) // it may have been cleared by another process
+	m.slots[i].setPolicy(iopolicy.Policy(s.policy.Load()))
+	up(&m.slots[i].read, s.read.Load())
+	up(&m.slots[i].written, s.written.Load())
 	for t := range s.inflight {
 		s.show(m, iopolicy.Tier(t))
 	}
 }
 
-// show copies the I/O in flight into the file. Whoever stored last has seen the newest count after it, so that the copy is
-// right as soon as all have returned, whatever was in the file before.
+// show copies the I/O in flight into the file. Of concurrent calls, the last to store has seen the newest count after
+// its store, so the copy is right once all have returned.
 func (s *State) show(m *mapping, t iopolicy.Tier) {
-	i := m.mine.Load()
+	i := m.ownSlot.Load()
 	if i < 0 {
 		return
 	}
 	own := &s.inflight[t]
 	for n := own.Load(); ; n = own.Load() {
-		m.places[i].inflight[t].Store(n)
+		m.slots[i].inflight[t].Store(n)
 		if own.Load() == n {
 			return
 		}
 	}
 }
 
-// tend looks after the file if that was not done for a second.
-func (s *State) tend(now int64) {
-	last := s.tended.Load()
-	if now-last < tending || !s.tended.CompareAndSwap(last, now) || !s.mu.TryLock() {
+// refresh checks the file if that was not done for a second.
+func (s *State) refresh(now int64) {
+	last := s.refreshed.Load()
+	if now-last < refreshInterval || !s.refreshed.CompareAndSwap(last, now) || !s.mu.TryLock() {
 		return
 	}
 	defer s.mu.Unlock()
@@ -226,15 +222,15 @@ func (s *State) tend(now int64) {
 		s.enter(next)
 		return
 	}
-	was := debug.SetPanicOnFault(true)
-	defer func() { s.fell(m, was, recover()) }()
+	defer s.recoverFault(m, debug.SetPanicOnFault(true))
 	s.settle(m)
 }
 
-// fell ends a call that touched m: it gives back the setting for faults, and if there was one in m, because the file was
-// cut, goes on without the file. All else that went wrong goes its way.
-func (s *State) fell(m *mapping, was bool, cause any) {
+// recoverFault is deferred by every call that touches m, with the previous setting for faults, which it restores. A
+// fault in m means that the file was truncated: the process continues without it. Other panics continue.
+func (s *State) recoverFault(m *mapping, was bool) {
 	debug.SetPanicOnFault(was)
+	cause := recover()
 	if cause == nil {
 		return
 	}
@@ -244,5 +240,5 @@ func (s *State) fell(m *mapping, was bool, cause any) {
 	err := ErrCut
 	s.err.Store(&err)
 	s.now.CompareAndSwap(m, alone())
-	s.tended.Store(math.MinInt64 / 2) // at the next call
+	s.refreshed.Store(math.MinInt64 / 2) // at the next call
 }

@@ -1,3 +1,2 @@
-// Package address says which folder of which share is meant, and who wants to use it: how people write that, and what is a
-// mistake in it. It keeps apart what may be shown and what may not, and refuses to know how servers are spoken to.
+// Package address parses the addresses of SMB shares and the files with their credentials, and masks passwords in text.
 package address

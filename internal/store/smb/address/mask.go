@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Is reports whether a text was meant as an address of a share and not as the name of a file or a folder, whether or not
-// Parse takes it: it begins with smb: or cifs:, in any case of letters.
+// Is reports whether a text is meant as the address of a share, even if Parse rejects it: it begins with smb: or cifs:,
+// in any case.
 func Is(text string) bool {
 	lower := strings.ToLower(text)
 	return strings.HasPrefix(lower, "smb:") || strings.HasPrefix(lower, "cifs:")
@@ -15,8 +15,8 @@ func Is(text string) bool {
 // hidden stands for a user with a password.
 const hidden = "***"
 
-// patterns are what may be a password in a text, the widest first. Each one ends with the last @ that may belong to it:
-// a password may hold slashes, colons and that sign.
+// patterns match possible passwords in a text, the widest first. Each ends with the last @ that may belong to it: a
+// password may contain slashes, colons and that sign.
 func patterns() []string {
 	return []string{
 		`("[^"\s]*:/+)[^"\s/@:]*[:@][^"\n]*@`,        // in quotes, where a password may hold blanks
@@ -26,8 +26,8 @@ func patterns() []string {
 	}
 }
 
-// Mask returns text, which may be any message, with *** in the place of what may be a user and a password in front of a
-// host. It would rather hide too much than too little: of the name of a file such as a:b@c it leaves ***@c.
+// Mask returns text with *** in place of a possible user and password in front of a host. It hides too much rather than
+// too little: a file name such as a:b@c becomes ***@c.
 func Mask(text string) string {
 	if !strings.Contains(text, "@") || !strings.Contains(text, ":") {
 		return text

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 )
 
-// Secret is what proves who the user is. It shows nothing of itself when it is printed or marshalled.
+// Secret holds the credentials of a user. It is masked when it is printed or marshalled.
 type Secret struct {
 	User     string // "": that of the Target
 	Domain   string // "": that of the Target
@@ -18,7 +18,7 @@ type Secret struct {
 	Tickets  *session.Tickets // log on by Kerberos instead; nil: by the password
 }
 
-// redacted stands for a Secret in whatever is printed.
+// redacted replaces a Secret in output.
 const redacted = "(secret)"
 
 // String hides the secret.
@@ -32,7 +32,7 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // ParseCredentials reads a credentials file in the form of mount.cifs: lines "username=", "password=" and "domain=",
 // "user=", "pass=" and "dom=" for short, "username=DOMAIN\user" and "username=user%password" as well. What follows the
-// sign is taken as it stands. Lines of another form are an error that tells their number and nothing of their content.
+// sign is taken literally. Lines of another form are an error with their number and without their content.
 func ParseCredentials(r io.Reader) (Secret, error) {
 	var s Secret
 	lines := bufio.NewScanner(r)

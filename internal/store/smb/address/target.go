@@ -14,18 +14,18 @@ const Scheme = "smb://"
 // DefaultPort is that of SMB over TCP.
 const DefaultPort = 445
 
-// Target says where a repository is, without any secret.
+// Target is the address of a repository, without secrets.
 type Target struct {
 	Domain string // of the user; "": the server's own users
-	User   string // "": Secret.User tells
+	User   string // "": that of the Secret
 	Host   string // name or address
 	Port   int
 	Share  string
 	Path   string // below the share, with slashes between names; "": the root of the share
 }
 
-// Parse reads smb://[DOMAIN;]user@host[:port]/share/path. An address that holds a password is refused: it would show in
-// the list of processes and in the history of the shell. Errors wrap ErrTarget and never repeat the address.
+// Parse reads smb://[DOMAIN;]user@host[:port]/share/path. An address with a password is an error: it would be visible
+// in the list of processes and in the history of the shell. Errors wrap ErrTarget and never quote the address.
 func Parse(text string) (Target, error) {
 	const form = "write smb://[DOMAIN;]user@host[:port]/share/path"
 	rest, ok := strings.CutPrefix(text, Scheme)
@@ -67,16 +67,16 @@ func Parse(text string) (Target, error) {
 	return t, nil
 }
 
-// holdsPassword reports whether what follows the scheme may hold a password: a user with a colon, or an @ where there is
-// none in an address that is well written, since a password with a slash in it looks like a host with a port. Of two @, the
-// first may have been typed for a colon.
+// holdsPassword reports whether the part after the scheme may contain a password: a user with a colon, or an @ where a
+// valid address has none. A password with a slash in it looks like a host with a port; of two @, the first may be a
+// typo for a colon.
 func holdsPassword(rest string) bool {
 	authority, _, _ := strings.Cut(rest, "/")
 	last := strings.LastIndexByte(rest, '@')
 	return last >= 0 && (strings.Contains(rest[:last], ":") || strings.Count(rest, "@") > 1 || !strings.Contains(authority, "@"))
 }
 
-// checkName turns away what no server takes as the name of a folder, or what means another one.
+// checkName rejects names that no server accepts for a folder, or that mean another folder.
 func checkName(name string) error {
 	switch {
 	case name == "." || name == "..":

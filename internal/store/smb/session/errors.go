@@ -5,9 +5,9 @@ import "errors"
 var (
 	// ErrLogon: the server does not accept the user or the password.
 	ErrLogon = errors.New("the server refused the logon")
-	// ErrInsecure: the server does not offer what was required of it: encryption or signatures.
+	// ErrInsecure: the server does not offer the required encryption or signatures.
 	ErrInsecure = errors.New("the connection is not as secure as required")
-	// ErrDropped: the session ended while a request was under way, and it is not known whether that was done.
+	// ErrDropped: the session ended during a request; the server may have executed it.
 	ErrDropped = errors.New("the connection to the server was lost")
 	// ErrClosed: Pool.Close was called.
 	ErrClosed = errors.New("the store is closed")
@@ -16,6 +16,8 @@ var (
 	errHungUp = errors.New("the server closed it")
 	// errStalled: no byte moved for Login.Patience.
 	errStalled = errors.New("the server does not answer")
-	// errNonsense: the server's answer makes no sense.
+	// errForeign: the server uses another protocol.
+	errForeign = errors.New("not an SMB server")
+	// errNonsense: the server's answer is invalid.
 	errNonsense = errors.New("the server's answer makes no sense")
 )

@@ -18,7 +18,7 @@ import (
 const (
 	StatusInvalidHandle          = 0xC0000008
 	StatusInvalidParameter       = 0xC000000D
-	statusMoreProcessing         = 0xC0000016 // no error: the logon goes on
+	statusMoreProcessing         = 0xC0000016 // no error: the logon continues
 	StatusNoSuchUser             = 0xC0000064
 	StatusSharingViolation       = 0xC0000043
 	StatusQuotaExceeded          = 0xC0000044
@@ -54,7 +54,7 @@ const (
 	StatusDiskQuotaExceeded      = 0xC0000802
 )
 
-// Status returns the server's status within err; 0: there is none.
+// Status returns the server's status in err; 0: none.
 func Status(err error) uint32 {
 	var answer *smb2.ResponseError
 	if errors.As(err, &answer) {
@@ -66,10 +66,10 @@ func Status(err error) uint32 {
 	return 0
 }
 
-// again ends the advice about what may be over soon.
+// again ends the advice about a temporary failure.
 const again = "and run the command again"
 
-// unreachable explains why there is no connection. Its text holds host and port only.
+// unreachable explains why there is no connection. Its text contains host and port only.
 func unreachable(ctx context.Context, l Login, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -79,11 +79,11 @@ func unreachable(ctx context.Context, l Login, err error) error {
 	var late net.Error
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		p.What = fmt.Sprintf("nobody knows a host %q", l.Host)
+		p.What = fmt.Sprintf("there is no host %q", l.Host)
 		p.Cause = &silent{err}
 		p.Do = "correct the name, or write its address instead"
 	case errors.As(err, &dns):
-		p.What = fmt.Sprintf("the address of %s could not be found out", l.Host)
+		p.What = fmt.Sprintf("the address of %s could not be resolved", l.Host)
 		p.Do = "see whether this machine is on the network, or write the address instead of the name, " + again
 	case errors.Is(err, syscall.ECONNREFUSED):
 		p.What = fmt.Sprintf("%s refuses connections on port %d", l.Host, l.Port)
@@ -103,7 +103,7 @@ func unreachable(ctx context.Context, l Login, err error) error {
 	return p
 }
 
-// stoppedOr is the end of the run, or else err; what ended by our own patience is a KDC that does not answer.
+// stoppedOr returns the cause of ctx if it has ended, else err. A timeout means that the KDC does not answer.
 func stoppedOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -117,13 +117,13 @@ func stoppedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// silent is a cause that the sentence before says already.
+// silent is a cause that the sentence before contains already.
 type silent struct{ err error }
 
 func (s *silent) Error() string { return "" }
 func (s *silent) Unwrap() error { return s.err }
 
-// stalled replaces the end of our own patience, which must not be taken for that of the caller's context.
+// stalled replaces the error of an internal timeout, so that it is not taken for the end of the caller's context.
 func stalled(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return errStalled
@@ -131,7 +131,7 @@ func stalled(err error) error {
 	return err
 }
 
-// loginError explains why a session did not begin on a connection that there was.
+// loginError explains why a session did not start on an existing connection.
 func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -141,7 +141,7 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 		err = own
 	}
 	var mount *mountError
-	if errors.As(err, &mount) {
+	if errors.As(err, &mount) && !unsigned(err) {
 		return shareError(l, err)
 	}
 	switch {
@@ -149,15 +149,35 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 		return &store.Problem{
 			What: err.Error(), Cause: &silent{err}, Do: fmt.Sprintf("allow SMB 3 and encryption on %s, or do without --smb-encrypt", l.Host),
 		}
+	case errors.Is(err, errForeign):
+		return &store.Problem{
+			What: fmt.Sprintf("what listens on port %d of %s is not an SMB server", l.Port, l.Host), Cause: &silent{err},
+			Do: "correct the port (without one it is 445), or the host", Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
+	case errors.Is(err, errStalled):
+		return &store.Problem{
+			What: fmt.Sprintf("%s takes connections on port %d and does not answer", l.Host, l.Port), Cause: &silent{err},
+			Do:    "see whether its SMB service hangs, whether its disk has to start, and whether the port is that of SMB (445), " + again,
+			Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
+	case unsigned(err):
+		return &store.Problem{
+			What: "the answers of " + l.Host + " are not signed, or were changed on the way", Cause: &silent{err},
+			Do: "run the command again; if that does not help, let the server sign (Samba: server signing = auto), or accept what is neither signed " +
+				"nor encrypted with --smb-sign if-offered",
+			Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
 	case errors.Is(err, ErrLogon) && strings.EqualFold(l.User, "guest"):
 		return &store.Problem{
 			What: "the server lets " + l.User + " in as a guest only, and guests can neither sign nor encrypt", Cause: &silent{err},
-			Do: "name a user with a password, or do without --smb-sign required and --smb-encrypt", Kinds: []error{ErrLogon},
+			Do: "name a user with a password; or, with --smb-sign if-offered and without --smb-encrypt, accept that anybody on the " +
+				"network can change what is sent, and each file is read back",
+			Kinds: []error{ErrLogon, ErrInsecure},
 		}
 	case errors.Is(err, ErrLogon):
 		return &store.Problem{
 			What: err.Error(), Cause: &silent{err},
-			Do: fmt.Sprintf("check the user %q, or write smb://guest@... if guests are meant", l.User),
+			Do: fmt.Sprintf("check the user %q, or write smb://guest@... and add --smb-sign if-offered if guests are meant", l.User),
 		}
 	}
 	status := w.status.Load()
@@ -187,7 +207,13 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	}
 }
 
-// refused says what a server's status for a logon means: %[1]q is the l.User, %[2]s the server. "": not a refusal.
+// unsigned reports whether an answer had no valid signature. The library reports that only by its text.
+func unsigned(err error) bool {
+	var invalid *smb2.InvalidResponseError
+	return errors.As(err, &invalid) && strings.Contains(invalid.Message, "signature verification")
+}
+
+// refused explains the status of a logon: %[1]q is the user, %[2]s the server. "": not a refusal.
 func refused(status uint32) string {
 	switch status {
 	case StatusLogonFailure, StatusWrongPassword, StatusNoSuchUser:

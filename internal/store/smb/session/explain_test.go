@@ -24,7 +24,7 @@ func code(status uint32) error { return &smb2.ResponseError{Code: status} }
 func TestSentences(t *testing.T) {
 	l := Login{Host: "nas", Port: 445, Share: "backup", User: "me", Password: "geheim"}
 	login := func(status uint32, err error) error {
-		w := newWire(nil, false, false)
+		w := newWire(nil, AsOffered, false)
 		w.status.Store(status)
 		return loginError(context.Background(), l, w, err)
 	}
@@ -42,10 +42,10 @@ func TestSentences(t *testing.T) {
 		"nas does not answer on port 445: see whether it is switched on, on this network, and not behind a firewall, and run the command again": {
 			unreachable(t.Context(), l, dialling(context.DeadlineExceeded)), gone,
 		},
-		`nobody knows a host "nas": correct the name, or write its address instead`: {
+		`there is no host "nas": correct the name, or write its address instead`: {
 			unreachable(t.Context(), l, dialling(&net.DNSError{Err: "no such host", Name: "nas", IsNotFound: true})), gone,
 		},
-		"the address of nas could not be found out (server misbehaving): see whether this machine is on the network, or write the address instead of the name, and run the command again": {
+		"the address of nas could not be resolved (server misbehaving): see whether this machine is on the network, or write the address instead of the name, and run the command again": {
 			unreachable(t.Context(), l, dialling(&net.DNSError{Err: "server misbehaving", Name: "nas", IsTemporary: true})), gone,
 		},
 		"nas cannot be reached on port 445 (permission denied): see whether it is switched on, on this network, and shares files by SMB, and run the command again": {
@@ -60,14 +60,23 @@ func TestSentences(t *testing.T) {
 		`the server refused the logon: the account "me" is locked after too many wrong passwords; unlock it on nas, or wait`: {
 			login(StatusAccountLockedOut, errors.New("expected status")), []error{ErrLogon},
 		},
-		`the server refused the logon: it would let anybody in: check the user "me", or write smb://guest@... if guests are meant`: {
+		`the server refused the logon: it would let anybody in: check the user "me", or write smb://guest@... and add --smb-sign if-offered if guests are meant`: {
 			login(0, fmt.Errorf("%w: it would let anybody in", ErrLogon)), []error{ErrLogon},
 		},
 		"the connection is not as secure as required: no cipher: allow SMB 3 and encryption on nas, or do without --smb-encrypt": {
 			login(0, fmt.Errorf("%w: no cipher", ErrInsecure)), []error{ErrInsecure},
 		},
+		"the answers of nas are not signed, or were changed on the way: run the command again; if that does not help, let the server sign (Samba: server signing = auto), or accept what is neither signed nor encrypted with --smb-sign if-offered": {
+			login(0, &mountError{&smb2.InvalidResponseError{Message: "packet failed signature verification"}}), gone,
+		},
 		"nas broke off the logon (EOF): see whether it speaks SMB 2 or later on port 445, and run the command again": {
 			login(0, io.EOF), gone,
+		},
+		"what listens on port 445 of nas is not an SMB server: correct the port (without one it is 445), or the host": {
+			login(0, errForeign), gone,
+		},
+		"nas takes connections on port 445 and does not answer: see whether its SMB service hangs, whether its disk has to start, and whether the port is that of SMB (445), and run the command again": {
+			login(0, context.DeadlineExceeded), gone,
 		},
 		`nas has no share "backup" now: check its name, and whether its disk is connected`: {
 			login(0, &mountError{code(StatusBadNetworkName)}), []error{store.ErrGone},

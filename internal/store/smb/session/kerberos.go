@@ -21,11 +21,11 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// Tickets say where the Kerberos tickets of a user are, which somebody else gets and renews (kinit, the logon, sssd). They
-// are read anew for each connection.
+// Tickets locates the Kerberos tickets of a user. Other programs obtain and renew them (kinit, the logon, sssd). They
+// are read for each connection.
 type Tickets struct {
-	Cache  string // as KRB5CCNAME has it; "": /tmp/krb5cc_ and the number of the user
-	Config string // as KRB5_CONFIG has it; "": /etc/krb5.conf. A file that is missing leaves it to DNS.
+	Cache  string // like KRB5CCNAME; "": /tmp/krb5cc_UID
+	Config string // like KRB5_CONFIG; "": /etc/krb5.conf. If it is missing, DNS is used.
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 	kinit         = "get a ticket with 'kinit'"
 )
 
-// initiator has a ticket for the server ready.
+// initiator holds a ticket for the server.
 func (t *Tickets) initiator(ctx context.Context, l Login) (smb2.Initiator, error) {
 	if net.ParseIP(l.Host) != nil {
 		return nil, unticketed(nil, "Kerberos knows servers by name, and not as "+l.Host, "write the name of the server in the address")
@@ -43,7 +43,7 @@ func (t *Tickets) initiator(ctx context.Context, l Login) (smb2.Initiator, error
 		return nil, err
 	}
 	name := "cifs/" + strings.ToLower(l.Host)
-	// The library asks the KDC without a context, for some seconds at most.
+	// The library queries the KDC without a context, for some seconds at most.
 	done := make(chan error, 1)
 	go func() {
 		done <- guarded(func() error {
@@ -56,11 +56,11 @@ func (t *Tickets) initiator(ctx context.Context, l Login) (smb2.Initiator, error
 		return nil, context.Cause(ctx)
 	case err = <-done:
 	}
-	var told krberror.Krberror
+	var failure krberror.Krberror
 	switch {
 	case err == nil:
 		return &smb2.Krb5Initiator{Client: c, TargetSPN: name}, nil
-	case errors.As(err, &told) && told.RootCause == krberror.NetworkingError:
+	case errors.As(err, &failure) && failure.RootCause == krberror.NetworkingError:
 		return nil, &store.Problem{
 			What: "the KDC of " + c.Credentials.Realm() + " cannot be reached", Cause: err,
 			Do:    "see whether this machine is on its network, " + again,
@@ -77,7 +77,7 @@ func (t *Tickets) client(l Login) (*client.Client, error) {
 		return nil, err
 	}
 	var cache *credentials.CCache
-	err = guarded(func() (err error) { // the library believes what the file says of lengths
+	err = guarded(func() (err error) { // the library trusts the lengths in the file
 		cache, err = credentials.LoadCCache(path)
 		return err
 	})
@@ -110,7 +110,7 @@ func (t *Tickets) client(l Login) (*client.Client, error) {
 	return c, nil
 }
 
-// file is where the tickets are.
+// file returns the path of the tickets.
 func (t *Tickets) file() (string, error) {
 	if t.Cache == "" {
 		return fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid()), nil
@@ -148,7 +148,7 @@ func (t *Tickets) config(realm string) (*config.Config, error) {
 	return conf, nil
 }
 
-// unticketed is a logon that was not even tried. Trying again changes nothing.
+// unticketed is the final error of a logon without a ticket.
 func unticketed(cause error, what, do string) error {
 	return &store.Problem{What: what, Cause: cause, Do: do, Kinds: []error{ErrLogon}}
 }

@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// Link is what a session and its server agreed on, and what was seen on the wire.
+// Link describes how a session is protected, as negotiated and as seen on the wire.
 type Link struct {
-	Dialect string // as people write it: "3.1.1"
-	Cipher  string // what was agreed on, "AES-128-GCM"; "": nothing. It is used only if Encrypted.
+	Dialect string // such as "3.1.1"
+	Cipher  string // as negotiated, such as "AES-128-GCM"; "": none. It is used only if Encrypted.
 	// Encrypted and Signed are about the last request that was sent.
 	Encrypted, Signed bool
 	Demanded          bool // the server demands that requests are signed
-	Guest             bool // the server takes the user for a guest
+	Guest             bool // the session is that of a guest
 }
 
-// The ways in which a request leaves.
+// How a request was sent.
 const (
 	sentClear = iota + 1
 	sentSigned
@@ -27,17 +27,18 @@ const (
 	flagSigned     = 8 // of a header
 	mustSign       = 2 // of a server's security mode
 	aes128CCM      = 1
+	aes128GCM      = 2
 	flagsOffset    = 16
 	encryptedMagic = 0xfd
 )
 
-// link is what a wire sees of that.
+// link collects that from the frames.
 type link struct {
 	dialect, cipher, mode, sent atomic.Uint32
 	guest                       atomic.Bool
 }
 
-// leaves looks at a request.
+// leaves records how a request is sent.
 func (l *link) leaves(p []byte) {
 	switch {
 	case len(p) > 0 && p[0] == encryptedMagic:
@@ -49,7 +50,7 @@ func (l *link) leaves(p []byte) {
 	}
 }
 
-// agreed looks at the answer to a negotiation.
+// agreed reads the answer to a negotiation.
 func (l *link) agreed(p []byte) {
 	body := p[headerSize:]
 	l.mode.Store(uint32(body[2]))
@@ -57,7 +58,7 @@ func (l *link) agreed(p []byte) {
 	l.cipher.Store(uint32(cipherOf(p)))
 }
 
-// Link tells how the session is protected, as far as requests were sent.
+// Link returns how the session is protected, as of the last request.
 func (s *Session) Link() Link {
 	l := &s.wire.link
 	out := Link{
@@ -80,7 +81,7 @@ func (s *Session) Link() Link {
 	}
 	if c := l.cipher.Load(); c != 0 {
 		out.Cipher = map[uint32]string{
-			aes128CCM: "AES-128-CCM", 2: "AES-128-GCM", 3: "AES-256-CCM", 4: "AES-256-GCM",
+			aes128CCM: "AES-128-CCM", aes128GCM: "AES-128-GCM", 3: "AES-256-CCM", 4: "AES-256-GCM",
 		}[c]
 		if out.Cipher == "" {
 			out.Cipher = fmt.Sprintf("cipher %d", c)
@@ -89,7 +90,7 @@ func (s *Session) Link() Link {
 	return out
 }
 
-// cipherOf reads the answer to a negotiation: which cipher was agreed on; 0: none.
+// cipherOf returns the cipher in the answer to a negotiation; 0: none.
 func cipherOf(p []byte) uint16 {
 	body := p[headerSize:]
 	if len(body) < 64 {

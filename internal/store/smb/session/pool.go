@@ -2,16 +2,23 @@ package session
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
-// Pool keeps sessions, of one user on one share. A slot holds one session, or none yet, or one that is dead.
+// Pool keeps the sessions of one user on one share. A slot holds a live session, a dead one or none.
 type Pool struct {
 	login Login
 	mu    sync.Mutex
 	slots []*slot
 	done  bool
+	begun bool // a session was started: logon and protection were accepted
+	again int  // refusals that were retried since then
 }
+
+// refusals is how many refusals are retried after the first logon succeeded, since a bit may have been changed on the
+// way. It counts for the whole life of a pool: the password may have been changed, and servers lock accounts.
+const refusals = 2
 
 type slot struct {
 	turn  chan struct{} // held while dialling, so that one connects and the others wait
@@ -19,7 +26,7 @@ type slot struct {
 	users int           // guarded by pool.mu
 }
 
-// NewPool makes a pool of up to so many sessions, which are dialled when there is work.
+// NewPool returns a pool of up to size sessions, which are dialled on demand.
 func NewPool(l Login, sessions int) *Pool {
 	p := &Pool{login: l}
 	for range sessions {
@@ -28,7 +35,7 @@ func NewPool(l Login, sessions int) *Pool {
 	return p
 }
 
-// Hold is the use of a session for a while.
+// Hold is the use of a session.
 type Hold struct {
 	*Session
 	pool *Pool
@@ -42,7 +49,7 @@ func (h *Hold) Release() {
 	h.slot.users--
 }
 
-// Get returns the session with the fewest users, and dials one where that is an empty slot.
+// Get returns the session with the fewest users. For an empty slot it dials.
 func (p *Pool) Get(ctx context.Context) (*Hold, error) {
 	s, err := p.choose()
 	if err != nil {
@@ -56,7 +63,7 @@ func (p *Pool) Get(ctx context.Context) (*Hold, error) {
 	return h, nil
 }
 
-// Other returns a live session that is not the one of h, if there is one; else nil.
+// Other returns a live session other than that of h; nil: none.
 func (p *Pool) Other(h *Hold) *Hold {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,10 +80,10 @@ func (p *Pool) Other(h *Hold) *Hold {
 	return &Hold{Session: best.live, pool: p, slot: best}
 }
 
-// Any returns a live session without waiting; nil: there is none.
+// Any returns a live session without waiting; nil: none.
 func (p *Pool) Any() *Hold { return p.Other(&Hold{}) }
 
-// alive is asked under pool.mu.
+// alive is called under pool.mu.
 func (s *slot) alive() bool { return s.live != nil && s.live.ctx.Err() == nil }
 
 func (p *Pool) choose() (*slot, error) {
@@ -96,7 +103,7 @@ func (p *Pool) choose() (*slot, error) {
 	return best, nil
 }
 
-// connect returns the session of a slot, and dials when it has none that lives.
+// connect returns the session of a slot. It dials if that is dead or missing.
 func (p *Pool) connect(ctx context.Context, s *slot) (*Session, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -114,6 +121,9 @@ func (p *Pool) connect(ctx context.Context, s *slot) (*Session, error) {
 		return old, nil
 	}
 	fresh, err := dial(ctx, p.login)
+	if p.doubtful(err) {
+		fresh, err = dial(ctx, p.login)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +133,23 @@ func (p *Pool) connect(ctx context.Context, s *slot) (*Session, error) {
 		fresh.kill(ErrClosed)
 		return nil, ErrClosed
 	}
-	s.live = fresh
+	s.live, p.begun = fresh, true
 	return fresh, nil
 }
 
-// Close ends all sessions. What is under way fails.
+// doubtful reports whether to retry a refusal, and counts it. The messages that start a session are not signed yet, so
+// that a changed bit looks like a wrong password or a server that cannot encrypt.
+func (p *Pool) doubtful(err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun || p.again == refusals || !(errors.Is(err, ErrLogon) || errors.Is(err, ErrInsecure)) {
+		return false
+	}
+	p.again++
+	return true
+}
+
+// Close ends all sessions. Requests in flight fail.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.done = true

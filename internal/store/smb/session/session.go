@@ -16,50 +16,70 @@ import (
 )
 
 const (
-	// grace is how long requests may still take to end by themselves when whoever asked for them has gone. After it
-	// their session is given up: the library cannot take a request back without losing track of the connection.
+	// grace is how long requests may take to finish after their context has ended. Then the session is killed, because the
+	// library cannot cancel a request without losing track of the connection.
 	grace = time.Second
 	// utmost times Login.Patience is how long one request may take while others on its session make progress.
 	utmost = 10
+	// longestLogon bounds the time until the share is open, so that a frozen server is reported within 30 s.
+	longestLogon = 25 * time.Second
 )
 
-// Session is one connection with one logon and the share. It is used by many goroutines, and dies as a whole.
+// Session is one connection with one logon and the share, for many goroutines. It ends as a whole.
 type Session struct {
 	wire     *wire
 	share    *smb2.Share // bound to ctx
 	ctx      context.Context
 	end      context.CancelCauseFunc
 	patience time.Duration // Login.Patience
-	used     atomic.Int64  // when a request began last
+	used     atomic.Int64  // start of the last request
 	remote   *smb2.Session
 }
 
-// Login is what a session needs to begin.
+// Login holds what a session needs to start.
 type Login struct {
 	Host, Share            string
 	Port                   int
 	User, Domain, Password string
 	Tickets                *Tickets // log on by Kerberos instead of the password; User may be ""
-	Encrypt, Sign          bool     // required; otherwise as the server asks
-	// Inflight is how many requests of up to Piece bytes are made on one file at a time.
+	Protection             Protection
+	// Inflight is how many requests of up to Piece bytes are in flight on one file.
 	Inflight int
-	// Patience is how long to wait for an answer without a byte moving; one request may take ten times that.
+	// Patience is the timeout for an answer without a byte moving; one request may take ten times that.
 	Patience time.Duration
 	Idle     time.Duration // before an Echo
+	TCP      TCP
 }
 
-// Piece is how much one request reads or writes at most, in bytes; servers of Windows take no more.
+// Protection says how requests are protected against changes on the network.
+type Protection uint8
+
+// The protections.
+const (
+	// Protected is encryption where the server offers AES-GCM, else a signature on each message. Both reveal a changed
+	// bit. Encryption takes a third of the time here: the library computes signatures (AES-CMAC) byte by byte, while
+	// the processor has instructions for AES-GCM.
+	Protected Protection = iota
+	// Signed is a signature on each message, and encryption only where the server demands it.
+	Signed
+	// Encrypted sends nothing in clear after the handshake.
+	Encrypted
+	// AsOffered is what the server demands, which may be no protection.
+	AsOffered
+)
+
+// Piece is the most bytes that one request reads or writes: the limit of Windows servers.
 const Piece = 1 << 20
 
-// address is that of the server for package net.
+// address returns the address of the server for package net.
 func (l Login) address() string { return net.JoinHostPort(l.Host, strconv.Itoa(l.Port)) }
 
-// unc is the share as the protocol names it.
+// unc returns the name of the share in the protocol.
 func (l Login) unc() string { return `\\` + l.Host + `\` + l.Share }
 
 // dial connects, logs on and opens the share.
 func dial(ctx context.Context, l Login) (*Session, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, l.Patience, errStalled)
+	limited, cancel := context.WithTimeoutCause(ctx, min(l.Patience, longestLogon), errStalled)
 	defer cancel()
 	var who smb2.Initiator = &smb2.NTLMInitiator{
 		User: l.User, Domain: l.Domain, Password: l.Password, TargetSPN: "cifs/" + l.Host,
@@ -70,15 +90,18 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 			return nil, stoppedOr(ctx, err)
 		}
 	}
-	conn, err := (&net.Dialer{}).DialContext(limited, "tcp", l.address())
+	conn, err := l.TCP.connect(limited, l.address())
 	if err != nil {
 		return nil, unreachable(ctx, l, err)
 	}
-	w := newWire(conn, l.Encrypt, strings.EqualFold(l.User, "guest") && !l.Encrypt && !l.Sign)
+	w := newWire(conn, l.Protection, strings.EqualFold(l.User, "guest") && l.Protection == AsOffered)
+	if l.TCP.Write > 0 {
+		w.step = l.TCP.Write
+	}
 	d := &smb2.Dialer{
-		// What is in flight on one file, once more for other files, and some for small requests. A credit is 64 KiB.
+		// Enough for the requests on two files and some small ones. A credit is 64 KiB.
 		MaxCreditBalance: uint16(min(2*l.Inflight*(Piece>>16)+32, 8192)),
-		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.Sign || l.Encrypt},
+		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.Protection != AsOffered},
 		Initiator:        who,
 	}
 	s := &Session{wire: w, patience: l.Patience}
@@ -87,7 +110,7 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 		s.kill(err)
 		return nil, loginError(ctx, l, w, err)
 	}
-	lose := func(err error) { // so that nobody begins anything on it
+	lose := func(err error) { // so that no request starts on it
 		if errors.Is(err, io.EOF) {
 			err = errHungUp
 		}
@@ -115,13 +138,13 @@ func (s *Session) begin(ctx context.Context, d *smb2.Dialer, l Login) error {
 	return nil
 }
 
-// mountError tells a share that cannot be opened from a user who cannot log on.
+// mountError distinguishes a share that cannot be opened from a failed logon.
 type mountError struct{ err error }
 
 func (e *mountError) Error() string { return "open the share: " + e.err.Error() }
 func (e *mountError) Unwrap() error { return e.err }
 
-// kill ends the session with everything that is under way on it.
+// kill ends the session and its requests.
 func (s *Session) kill(why error) {
 	if !errors.Is(why, ErrClosed) {
 		why = &end{why}
@@ -130,14 +153,17 @@ func (s *Session) kill(why error) {
 	_ = s.wire.Close()
 }
 
-// end is why a session ended, in words. It is no answer to what was under way: "the end" is not that of a file, and why the
-// job of one was called off is not what befell the others.
+// end is why a session ended. It does not wrap that error: io.EOF would look like the end of a file, and the cause of
+// one context like that of the others.
 type end struct{ why error }
 
 func (e *end) Error() string      { return e.why.Error() }
-func (e *end) As(target any) bool { return errors.As(e.why, target) } // for those who shorten the words
+func (e *end) As(target any) bool { return errors.As(e.why, target) } // for shorter messages
 
-// Moved is when a byte last came or went.
+// Protected reports whether the last request was signed or encrypted.
+func (s *Session) Protected() bool { return s.wire.link.sent.Load() > sentClear }
+
+// Moved returns when a byte was last sent or received.
 func (s *Session) Moved() time.Time { return s.wire.lastMoved() }
 
 // Dead returns why the session ended, nil while it lives.
@@ -148,9 +174,9 @@ func (s *Session) Dead() error {
 	return fmt.Errorf("%w: %w", ErrDropped, context.Cause(s.ctx))
 }
 
-// Do makes requests on the share. They end when they are answered, when the session dies, or when nothing moves for too
-// long, and then the session dies; if ctx ends, they have a moment more. The context of the library's requests is that
-// of the session, never ctx: see grace.
+// Do makes requests on the share. They end with their answers or with the session. The session is killed if nothing
+// moves for too long, or if the requests have not finished within grace after the end of ctx. The library gets the
+// context of the session, never ctx: see grace.
 func (s *Session) Do(ctx context.Context, f func(*smb2.Share) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -180,7 +206,7 @@ func (s *Session) Do(ctx context.Context, f func(*smb2.Share) error) error {
 	return err
 }
 
-// guarded calls the library. It trusts the server with some lengths, and a server can send anything: a panic is an error.
+// guarded calls the library and turns a panic into an error: the library trusts some lengths that the server sends.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -190,7 +216,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// lost reports whether err says that the session is of no use any more.
+// lost reports whether err says that the session is unusable.
 func lost(err error) bool {
 	var transport *smb2.TransportError
 	var invalid *smb2.InvalidResponseError
@@ -206,13 +232,13 @@ func lost(err error) bool {
 	return false
 }
 
-// Ended reports whether err, from a request in Do or from Do, is the end of a file or of a folder, and the server's word
-// for it: a connection ends with io.EOF too, and so may the job of ctx, and what was not read yet is no less there.
+// Ended reports whether err, from a request in Do or from Do, is the server's answer for the end of a file or folder. A
+// connection ends with io.EOF too, and so may ctx; then the file may be longer.
 func Ended(ctx context.Context, err error) bool {
 	return errors.Is(err, io.EOF) && ctx.Err() == nil && !errors.Is(err, ErrDropped) && !lost(err)
 }
 
-// watcher ends a session whose requests stand still.
+// watcher kills a session whose requests make no progress.
 type watcher struct {
 	session *Session
 	ctx     context.Context
@@ -232,7 +258,7 @@ func watch(ctx context.Context, s *Session) *watcher {
 	return w
 }
 
-// again looks once more in a while, unless the requests are over.
+// again schedules the next check, unless the requests are over.
 func (w *watcher) again(after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -274,8 +300,8 @@ func (w *watcher) stop() {
 	w.release()
 }
 
-// keep sends an Echo whenever the session was idle for so long, until it ends. Servers and routers forget a connection
-// on which nothing moves.
+// keep sends an Echo whenever the session was idle for that long, until it ends. Servers and routers drop idle
+// connections.
 func (s *Session) keep(idle time.Duration) {
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
@@ -295,7 +321,7 @@ func (s *Session) keep(idle time.Duration) {
 	}
 }
 
-// leave ends the session in good order: nobody uses it any more.
+// leave logs off from a session without requests.
 func (s *Session) leave() {
 	if s.ctx.Err() == nil {
 		w := watch(s.ctx, s)

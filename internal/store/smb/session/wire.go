@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -24,43 +25,46 @@ const (
 	flagGuest    = 1    // of a session
 	flagNull     = 2
 	flagEncrypt  = 4
-	// maxHandshake bounds the frames that are held whole while a session begins; servers send some hundred bytes.
+	// maxHandshake bounds the frames that are buffered whole during the handshake; servers send some hundred bytes.
 	maxHandshake = 1 << 20
-	// ahead is how much is read at a time while the library asks for less: an answer that carries no data is much shorter,
-	// so that it takes one call of the system and not two.
+	// ahead is how much is read at a time when the library requests less. An answer without data is shorter, so that it
+	// takes one system call instead of two.
 	ahead = 4 << 10
-	// sendStep is how much of a frame is handed to the system at a time.
+	// sendStep is how much of a frame is written at a time by default.
 	sendStep = 256 << 10
 )
 
-// wire stands between the protocol library and the connection, for four things that the library does not do: it knows
-// when a byte moved last; it sends each request in one write; it refuses to send in clear when encryption is required; and
-// it looks at the answers with which a session begins, to tell why one was refused, to see that a user is not taken for a
-// guest, and to switch encryption on, which the library does only when the server asks for it.
+// wire wraps the connection of the protocol library. It records when a byte last moved, sends each request in one
+// write, and refuses to send in clear when encryption is required. It also reads the answers of the handshake: to
+// explain a refusal, to detect a guest session, and to switch encryption on, which the library does only if the server
+// demands it.
 type wire struct {
 	net.Conn
-	encrypt bool // nothing but the handshake may be sent in clear
-	guest   bool // a session as a guest is what was asked for
+	prefer  bool        // encrypt where the server offers AES-GCM
+	encrypt atomic.Bool // nothing but the handshake may be sent in clear
+	guest   bool        // a guest session is allowed
 	moved   atomic.Int64
-	settled atomic.Bool   // the handshake is over: frames are not looked at any more
+	settled atomic.Bool   // the handshake is over: frames are not inspected
 	status  atomic.Uint32 // of the last answer to a session setup
 	refusal atomic.Pointer[error]
-	end     atomic.Pointer[func(error)] // told when the server has ended the connection
+	end     atomic.Pointer[func(error)] // called when the server has closed the connection
 	header  [frameHeader]byte           // of the frame that is being written
 	pending bool                        // header was given and waits for its frame
 	held    []byte                      // what was read ahead of the library
-	room    [ahead]byte                 // for held, once the handshake is over
+	buffer  [ahead]byte                 // for held, after the handshake
 	cipher  bool                        // the server agreed on encryption
 	link    link
+	step    int // bytes of one write at most
 }
 
-func newWire(c net.Conn, encrypt, guest bool) *wire {
-	w := &wire{Conn: c, encrypt: encrypt, guest: guest}
+func newWire(c net.Conn, p Protection, guest bool) *wire {
+	w := &wire{Conn: c, prefer: p == Protected, guest: guest, step: sendStep}
+	w.encrypt.Store(p == Encrypted)
 	w.moved.Store(time.Now().UnixNano())
 	return w
 }
 
-// lastMoved is when a byte was last sent or received.
+// lastMoved returns when a byte was last sent or received.
 func (w *wire) lastMoved() time.Time { return time.Unix(0, w.moved.Load()) }
 
 // Write is called by the library for the header of a frame and then for the frame.
@@ -71,7 +75,7 @@ func (w *wire) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	w.pending = false
-	if w.encrypt && len(p) >= headerSize && p[0] == 0xfe {
+	if w.encrypt.Load() && len(p) >= headerSize && p[0] == 0xfe {
 		if cmd := binary.LittleEndian.Uint16(p[12:]); cmd != cmdNegotiate && cmd != cmdSetup && cmd != cmdTree {
 			return 0, w.refuse(fmt.Errorf("%w: the server does not encrypt this share", ErrInsecure))
 		}
@@ -81,23 +85,23 @@ func (w *wire) Write(p []byte) (int, error) {
 	return max(0, n-frameHeader), err
 }
 
-// send writes the header and p in steps, so that progress shows within one large frame: on a slow line a megabyte takes
-// longer than a connection may stand still. It returns how much was sent, the header included.
+// send writes the header and p in steps, so that progress within a large frame is recorded: on a slow line a megabyte
+// takes longer than the timeout. It returns the number of bytes sent, including the header.
 func (w *wire) send(p []byte) (int, error) {
-	first := min(sendStep, len(p))
+	first := min(w.step, len(p))
 	n64, err := (&net.Buffers{w.header[:], p[:first]}).WriteTo(w.Conn)
 	done := int(n64)
 	for off := first; err == nil && off < len(p); {
 		w.moved.Store(time.Now().UnixNano())
 		var n int
-		n, err = w.Conn.Write(p[off:min(off+sendStep, len(p))])
+		n, err = w.Conn.Write(p[off:min(off+w.step, len(p))])
 		off, done = off+n, done+n
 	}
 	w.moved.Store(time.Now().UnixNano())
 	return done, err
 }
 
-// Read passes on what comes in; during the handshake whole frames are looked at first.
+// Read returns received bytes; during the handshake it inspects whole frames first.
 func (w *wire) Read(p []byte) (int, error) {
 	if len(w.held) == 0 && !w.settled.Load() {
 		if err := w.readFrame(); err != nil {
@@ -112,12 +116,12 @@ func (w *wire) Read(p []byte) (int, error) {
 	if len(p) >= ahead {
 		return w.receive(p)
 	}
-	n, err := w.receive(w.room[:])
-	w.held = w.room[:n]
+	n, err := w.receive(w.buffer[:])
+	w.held = w.buffer[:n]
 	if n == 0 {
 		return 0, err
 	}
-	n = copy(p, w.held) // err, if any, comes again with the next call
+	n = copy(p, w.held) // the next call returns err again
 	w.held = w.held[n:]
 	return n, nil
 }
@@ -141,7 +145,7 @@ func (w *wire) readFrame() error {
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if size > maxHandshake {
-		return w.refuse(fmt.Errorf("%w: not an SMB server", errNonsense))
+		return w.refuse(errForeign)
 	}
 	frame := make([]byte, frameHeader+size)
 	copy(frame, head[:])
@@ -149,6 +153,9 @@ func (w *wire) readFrame() error {
 		return err
 	}
 	w.moved.Store(time.Now().UnixNano())
+	if size < headerSize || !bytes.Equal(frame[frameHeader+1:frameHeader+4], []byte("SMB")) {
+		return w.refuse(errForeign)
+	}
 	if err := w.inspect(frame[frameHeader:]); err != nil {
 		return w.refuse(err)
 	}
@@ -156,10 +163,10 @@ func (w *wire) readFrame() error {
 	return nil
 }
 
-// inspect looks at one answer of the handshake.
+// inspect checks one answer of the handshake.
 func (w *wire) inspect(p []byte) error {
 	if len(p) < headerSize+8 || p[0] != 0xfe {
-		return nil // encrypted, or for the library to judge
+		return nil // encrypted, or left to the library
 	}
 	status, body := binary.LittleEndian.Uint32(p[8:]), p[headerSize:]
 	switch binary.LittleEndian.Uint16(p[12:]) {
@@ -168,8 +175,11 @@ func (w *wire) inspect(p []byte) error {
 			w.link.agreed(p)
 		}
 		w.cipher = status == 0 && cipherOf(p) != 0
-		// 0x02ff: an answer to SMB1 that asks to negotiate once more, with the dialect unknown yet.
-		if w.encrypt && !w.cipher && binary.LittleEndian.Uint16(body[4:]) != 0x02ff {
+		if w.prefer && status == 0 && cipherOf(p) == aes128GCM {
+			w.encrypt.Store(true)
+		}
+		// 0x02ff: an answer to SMB1 that requests another negotiation.
+		if w.encrypt.Load() && !w.cipher && binary.LittleEndian.Uint16(body[4:]) != 0x02ff {
 			return fmt.Errorf("%w: the server offers no encryption; it needs SMB 3", ErrInsecure)
 		}
 	case cmdSetup:
@@ -182,21 +192,21 @@ func (w *wire) inspect(p []byte) error {
 		if flags&(flagGuest|flagNull) != 0 && !w.guest {
 			return fmt.Errorf("%w: it does not know the user and would let anybody in as a guest", ErrLogon)
 		}
-		if w.encrypt {
+		if w.encrypt.Load() {
 			binary.LittleEndian.PutUint16(body[2:], flags|flagEncrypt)
 		}
 	}
 	return nil
 }
 
-// refuse ends the connection for a reason of our own, which the caller finds in because.
+// refuse closes the connection; because returns the reason.
 func (w *wire) refuse(err error) error {
 	w.refusal.CompareAndSwap(nil, &err)
 	_ = w.Conn.Close()
 	return err
 }
 
-// because returns the reason for which this side ended the connection; nil if it did not.
+// because returns why this side closed the connection; nil: it did not.
 func (w *wire) because() error {
 	if err := w.refusal.Load(); err != nil {
 		return *err

@@ -30,8 +30,8 @@ func (a *arriving) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestAnswersAreReadInOneCall: whatever the lengths of frames, they come through as they are; a short one takes one call of
-// the system, and of a long one all but the beginning goes where the library wants it.
+// TestAnswersAreReadInOneCall: frames of all lengths arrive unchanged. A short one takes one system call, and all but
+// the beginning of a long one goes directly into the buffer of the library.
 func TestAnswersAreReadInOneCall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var a arriving
@@ -49,7 +49,7 @@ func TestAnswersAreReadInOneCall(t *testing.T) {
 		sent = append(sent, frame)
 	}
 	a.frames = append(a.frames, sent...)
-	w := newWire(&a, false, false)
+	w := newWire(&a, AsOffered, false)
 	w.settled.Store(true)
 	for _, want := range sent {
 		before := a.reads

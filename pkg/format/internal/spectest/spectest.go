@@ -18,7 +18,7 @@ import (
 )
 
 // The one variable: a flag of `go test` can only be declared before the test binary parses its command line.
-var update = flag.Bool("update", false, "write the golden vectors in testdata anew")
+var update = flag.Bool("update", false, "rewrite the golden vectors in testdata")
 
 // Row is one row of a table: the text of each cell under the title of its column, without backquotes.
 type Row map[string]string

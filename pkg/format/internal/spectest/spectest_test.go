@@ -69,7 +69,7 @@ func failed(check func(testing.TB)) (yes bool) {
 	return p.failed
 }
 
-// TestMissing: a table, a column or a vector that is not there must fail the test that asks for it.
+// TestMissing: a table, a column or a vector that is not there must fail the test that uses it.
 func TestMissing(t *testing.T) {
 	path := write(t)
 	for name, check := range map[string]func(testing.TB){

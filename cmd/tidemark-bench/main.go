@@ -1,0 +1,46 @@
+// Command tidemark-bench measures tidemark: beside other programs, beside a foreground, at scale, on a share, and where one
+// resource is slow. docs/performance.md says how to run it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/tidemark-backup/tidemark/internal/bench/auto"
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
+	"github.com/tidemark-backup/tidemark/internal/bench/peers"
+	"github.com/tidemark-backup/tidemark/internal/bench/picture"
+	"github.com/tidemark-backup/tidemark/internal/bench/policy"
+	"github.com/tidemark-backup/tidemark/internal/bench/scale"
+	"github.com/tidemark-backup/tidemark/internal/bench/share"
+	"github.com/tidemark-backup/tidemark/internal/bench/walk"
+)
+
+const usage = `usage: tidemark-bench COMMAND [flags]
+
+  peers    tidemark beside other backup programs, on the same data
+  policy   a foreground and a backup beside each other, under each I/O policy
+  scale    time, memory and sizes with very many small files
+  share    a repository on an SMB share
+  auto     the tuner beside fixed numbers of workers, where one resource is slow
+  picture  record a backup beside a program that comes and goes, and draw it for the README
+
+tidemark-bench COMMAND -h lists the flags. Stages by themselves: go test -bench . ./internal/bench/stages
+`
+
+func main() {
+	kit.Main("tidemark-bench", func(ctx context.Context) error { return run(ctx, os.Args[1:]) })
+}
+
+func run(ctx context.Context, args []string) error {
+	commands := map[string]func(context.Context, []string) error{
+		"peers": peers.Run, "policy": policy.Run, "scale": scale.Run, "share": share.Run, "auto": auto.Run,
+		"picture":       picture.Run,
+		peers.StartWord: peers.Start, walk.Word: walk.Print, // in processes of their own
+	}
+	if len(args) == 0 || commands[args[0]] == nil {
+		return fmt.Errorf("name a command\n\n%s", usage)
+	}
+	return commands[args[0]](ctx, args[1:])
+}

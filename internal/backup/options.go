@@ -1,0 +1,88 @@
+package backup
+
+import (
+	"github.com/tidemark-backup/tidemark/internal/backup/compare"
+	"github.com/tidemark-backup/tidemark/internal/backup/read"
+	"github.com/tidemark-backup/tidemark/internal/backup/scan"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// Source is what is backed up and how it is read.
+type Source struct {
+	Root      *Pick
+	Rules     *rules.Set
+	Skip      func(dev, ino uint64) bool // directories that never belong to their own backup
+	Reading   Reading
+	Comparing Comparing
+	Gate      localfs.Gates // I/O gates of the devices that the sources lie on; nil: none
+	// Rotational reports whether the device behind a pass is rotational, as far as is known by now; nil: none is. It is
+	// called for each batch.
+	Rotational func(pass *iopolicy.Pass) bool
+}
+
+// Options of the stages.
+type (
+	Pick          = scan.Pick
+	Reading       = read.Options
+	Serialization = read.Serialization
+	Order         = read.Order
+	Comparing     = compare.Options
+	Parent        = compare.Parent
+)
+
+// The serializations and orders, which package read describes.
+const (
+	SharedDynamic = read.SharedDynamic
+	SharedStatic  = read.SharedStatic
+	Dynamic       = read.Dynamic
+	Static        = read.Static
+
+	ByMedium = read.ByMedium
+	ByInode  = read.ByInode
+	ByExtent = read.ByExtent
+)
+
+// Sources turns the paths that a user named into the tree of sources: see scan.Sources.
+func Sources(paths []string) (*Pick, error) { return scan.Sources(paths) }
+
+// ParseSerialization returns the Serialization of a name.
+func ParseSerialization(name string) (Serialization, error) { return read.ParseSerialization(name) }
+
+// ParseOrder returns the order of a word of --read-order.
+func ParseOrder(word string) (Order, error) { return read.ParseOrder(word) }
+
+// digest digests the options that affect the content of a tree.
+func (s *Source) digest() compare.Digest {
+	return compare.OptionsDigest(uint8(s.Reading.Serialization), s.Reading.AccessTime, s.Comparing.IgnoreInode, s.Comparing.IgnoreCtime)
+}
+
+// Parallel sets the number of goroutines of each stage. Within a range, the run finds the best number while it goes on.
+type Parallel struct {
+	Scanners int
+	Readers  Range
+	Workers  Range // that chunk, hash and compress
+	Uploads  Range // packs in flight; the zero value: what the session has
+	Level    Range // of compression, 1 to 4; the zero value: what the session has
+	Memory   int64 // bytes of the buffers for file data in flight; 0: what the workers need
+	// Processors that the run may keep busy on average; 0: sysinfo.AllowedCPUs, which reads several files of the kernel.
+	Processors float64
+}
+
+// Range is a number that may change during a run: at the start, and its limits. With Most zero it stays as it is.
+type Range struct{ Start, Least, Most int }
+
+// bounded returns r in order: none of its numbers is below one, and the start is within the limits.
+func (r Range) bounded() Range {
+	if r.Most <= 0 {
+		r.Least, r.Most = r.Start, r.Start
+	}
+	r.Least = max(1, r.Least)
+	r.Most = max(r.Least, r.Most)
+	r.Start = min(max(r.Least, r.Start), r.Most)
+	return r
+}
+
+// atMost returns r with none of its numbers above n.
+func (r Range) atMost(n int) Range { return Range{min(r.Start, n), min(r.Least, n), min(r.Most, n)} }

@@ -1,0 +1,124 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/tidemark-backup/tidemark/internal/backup/scan"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// openResult is what a name stands for when it is opened.
+type openResult uint8
+
+const (
+	isScanned openResult = iota // the file that was scanned; its result is complete, also if it could not be read
+	isLarge                     // a file too large for a batch; nothing was done
+	isOther                     // gone or another file than was scanned; its result is complete
+)
+
+// compareOpened compares f, which was opened under the name of e, with what was scanned.
+func compareOpened(e *scan.Entry, f *localfs.File) openResult {
+	if e.Ino != f.Opened().Ino {
+		return isOther
+	}
+	return isScanned
+}
+
+// known returns what the scan found out about e, so that opening it needs no status call. Of an entry on another file
+// system than its directory, the device is unknown. Where a changing file may be read once only, the times are withheld:
+// without a status call before the read, a change since the scan would look like a change during the read.
+func (s *Stage) known(d *Dir, e *scan.Entry) localfs.Known {
+	if e.Mount {
+		return localfs.Known{}
+	}
+	return localfs.Known{
+		Dev: d.Dev, Ino: e.Ino, Times: s.Options.repeats() && !d.FS.Pseudo,
+		Size: e.Size, Mtime: e.ModTime(), Ctime: e.Changed(),
+	}
+}
+
+// stale reports whether a file that was opened without a status call is not the one that was scanned, has changed since,
+// or could not be read. What was read of it is not used.
+func stale(o *opened, w *localfs.BatchFile) bool {
+	return o.file.Presumed() && (w.Err != nil || w.FactsErr != nil || !o.file.Same(&w.Facts.Stat))
+}
+
+// readAgain opens a stale file with a status call and reads it. It returns false if the outcome is recorded already.
+func (r *Reader) readAgain(ctx context.Context, b *Batch, o *opened, w *localfs.BatchFile, p *Piece) (openResult, bool) {
+	e, s := &b.dir.Entries[o.entry], r.stage
+	r.files.Done(o.file)
+	o.file = nil
+	f, err := r.files.Open(b.handle, e.Name, localfs.Known{})
+	if err != nil {
+		return s.openFailed(b.dir, b.handle, o.entry, err), false
+	}
+	o.file, o.state = f, compareOpened(e, f)
+	if o.before, err = s.before(ctx, f, b.dir, o.entry, 0); err != nil {
+		if context.Cause(ctx) == nil {
+			s.unreadable(b.dir, o.entry, statusOp, err)
+		}
+		return o.state, false
+	}
+	free, size := p.Buf[p.Len:], expected(b.dir, &o.before)
+	if size >= uint64(len(free)) || size > SmallFile {
+		return isLarge, false
+	}
+	*w = localfs.BatchFile{File: f, Size: size, At: p.Len}
+	if w.N, w.Err = f.ReadWhole(free, size); w.Err == nil {
+		w.Facts, w.FactsErr = f.Facts()
+	}
+	return o.state, true
+}
+
+// openFailed records a file that could not be opened, with the attributes that can be read by its name.
+func (s *Stage) openFailed(d *Dir, handle *localfs.Dir, i uint32, err error) openResult {
+	e, r := &d.Entries[i], &d.Results[i]
+	if s.unopened(d, i, handle, "open", err) {
+		return isOther
+	}
+	if err, _ := s.attributes(r.extra(), handle, e.Name, e.Type); err != nil && !errors.Is(err, localfs.ErrStopped) {
+		s.Ledger.Note(d.path(i), xattrOp, err)
+	}
+	if errors.Is(err, localfs.ErrVanished) || errors.Is(err, localfs.ErrNotRegular) {
+		return isOther // another name of it may be readable
+	}
+	return isScanned
+}
+
+// gone records that entry i vanished or was replaced before it was read. Inside a source that is only a note, as if the
+// backup had come a moment later; an entry that is itself a source is a failure.
+func (s *Stage) gone(d *Dir, i uint32, note error) {
+	d.Results[i].Gone = true
+	if d.Picked {
+		s.fail(d.path(i), "read", note)
+		return
+	}
+	s.Ledger.Note(d.path(i), "read", note)
+}
+
+// unopened records an entry that could not be opened, and reports whether it is gone.
+func (s *Stage) unopened(d *Dir, i uint32, handle *localfs.Dir, op string, err error) bool {
+	e, note := &d.Entries[i], ErrVanished
+	switch {
+	case errors.Is(err, localfs.ErrVanished):
+	case errors.Is(err, localfs.ErrNotRegular), e.Type == tree.Symlink && errors.Is(err, syscall.EINVAL): // not a link any more
+		note = ErrReplaced
+	default:
+		s.unreadable(d, i, op, err)
+		return false
+	}
+	if handle.Gone(e.Name, e.Type, e.Ino) {
+		s.gone(d, i, note)
+		return true
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		err = fmt.Errorf("%w: %w", errThere, errno)
+	}
+	s.unreadable(d, i, op, err)
+	return false
+}

@@ -1,0 +1,48 @@
+package read
+
+import (
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+)
+
+// Order is the order in which the small files of a directory are read. They are opened in the order of their inodes.
+type Order uint8
+
+// The orders.
+const (
+	ByMedium Order = iota // ByExtent on a rotational disk, ByInode elsewhere
+	ByInode               // as they were opened
+	ByExtent              // as their contents lie on the device, where the file system reports it
+)
+
+// ParseOrder returns the order of a word of --read-order.
+func ParseOrder(word string) (Order, error) {
+	for i, known := range []string{"auto", "inode", "extent"} {
+		if word == known {
+			return Order(i), nil
+		}
+	}
+	return ByMedium, fmt.Errorf("read order %q: choose auto, inode or extent", word)
+}
+
+// byExtent reports whether the files of a directory are read in the order of their extents.
+func (s *Stage) byExtent(dir *localfs.Dir) bool {
+	switch s.Options.Order {
+	case ByExtent:
+		return true
+	case ByMedium:
+		return s.Rotational != nil && s.Rotational(dir.Pass())
+	case ByInode:
+	}
+	return false
+}
+
+// batch returns what reads the small files of a directory.
+func (o *Options) batch() *localfs.Batch {
+	b := localfs.NewBatch(!o.Singly)
+	if o.Cached {
+		b.NoDirectReads()
+	}
+	return b
+}

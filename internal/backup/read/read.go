@@ -1,0 +1,385 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/backup/scan"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Reader reads one batch after the other. It belongs to one goroutine.
+type Reader struct {
+	stage   *Stage
+	files   *localfs.Batch
+	group   []opened // open at the moment
+	wholes  []localfs.BatchFile
+	started tree.Time // when the group was begun: a timestamp that was safe then is safe now
+	clock   *report.Clock
+}
+
+// opened is a small file that is read together with others.
+type opened struct {
+	entry  uint32
+	state  openResult
+	file   *localfs.File
+	before status
+}
+
+// NewReader returns a Reader whose time is counted by clock. The caller closes it.
+func (s *Stage) NewReader(clock *report.Clock) *Reader {
+	return &Reader{stage: s, files: s.Options.batch(), clock: clock}
+}
+
+// Close releases what the Reader holds.
+func (r *Reader) Close() error { return r.files.Close() }
+
+// Read reads a batch and releases it.
+func (r *Reader) Read(ctx context.Context, b *Batch) error {
+	defer b.handle.Release()
+	if b.large {
+		r.clock.Enter(report.Read)
+		return r.large(ctx, b.dir, b.handle, b.entries[0])
+	}
+	b.handle.Expect(len(b.entries))
+	var rest remainder
+	for left := b.entries; len(left) > 0; {
+		read := r.many
+		if b.handle.MaxIO() > 0 {
+			read = r.few
+		}
+		n, p, err := read(ctx, b, left, &rest)
+		if err != nil {
+			return err
+		}
+		left = left[n:]
+		switch {
+		case p == nil && len(left) == 0:
+			err = b.dir.Parts.End(ctx)
+		case p != nil:
+			if len(left) > 0 {
+				b.dir.Parts.Begin() // the last piece ends the batch, others end themselves
+			}
+			err = r.send(ctx, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.finishRest(ctx, b, &rest)
+}
+
+// many reads the first of some entries into one buffer: all of them, unless the gate begins to limit the size of reads. It
+// returns how many entries it read, and a piece if there is data to store.
+func (r *Reader) many(ctx context.Context, b *Batch, entries []uint32, rest *remainder) (int, *Piece, error) {
+	r.clock.Enter(report.WaitMemory)
+	buffers := r.stage.Memory.Buffers
+	buf, err := buffers.Get(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	r.begin(b, entries)
+	p, n := &Piece{dir: b.dir, Buf: buf}, 0
+	for n < len(entries) && (n == 0 || b.handle.MaxIO() == 0) {
+		k, err := r.readGroup(ctx, b, entries[n:], p, rest)
+		if err != nil {
+			return n, nil, err
+		}
+		n += k
+	}
+	r.stage.Ledger.Bytes.Read.Add(p.content())
+	if len(p.Items) == 0 {
+		buffers.Put(buf)
+		return n, nil, nil
+	}
+	return n, p, nil
+}
+
+// few reads as much as the gate admits at once. While it waits at the gate it holds none of the buffers: there are fewer
+// of them than readers, and the readers of another device need them.
+func (r *Reader) few(ctx context.Context, b *Batch, entries []uint32, rest *remainder) (int, *Piece, error) {
+	memory := &r.stage.Memory
+	own, err := memory.Scratch.Get(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer memory.Scratch.Put(own)
+	r.begin(b, entries)
+	p := &Piece{dir: b.dir, Buf: own}
+	n, err := r.readGroup(ctx, b, entries, p, rest)
+	if err != nil {
+		return 0, nil, err
+	}
+	r.stage.Ledger.Bytes.Read.Add(p.content())
+	if len(p.Items) == 0 {
+		return n, nil, nil
+	}
+	r.clock.Enter(report.WaitMemory)
+	if p.Buf, err = memory.Buffers.Get(ctx); err != nil {
+		return 0, nil, err
+	}
+	copy(p.Buf, own[:p.Len])
+	return n, p, nil
+}
+
+// begin reports what is read from now on.
+func (r *Reader) begin(b *Batch, entries []uint32) {
+	r.clock.Enter(report.Read)
+	r.clock.Current(func() string { return b.dir.path(entries[0]) })
+}
+
+// readGroup reads the first of some entries of a batch into p, at least one of them, and returns how many. Files are
+// opened one after the other and then read together: as many as can be in flight at once, or all, if they are read in the
+// order of their extents.
+func (r *Reader) readGroup(ctx context.Context, b *Batch, entries []uint32, p *Piece, rest *remainder) (int, error) {
+	r.group, r.wholes = r.group[:0], r.wholes[:0]
+	r.started = scan.Moment(time.Now())
+	defer r.closeGroup()
+	n, most, ordered := 0, r.files.MaxFiles(), r.stage.byExtent(b.handle)
+	if ordered {
+		most = len(entries)
+	}
+	for ; n < len(entries) && len(r.group) < most; n++ {
+		if err := context.Cause(ctx); err != nil {
+			return n, err
+		}
+		i := entries[n]
+		if b.dir.Entries[i].Type != tree.File {
+			r.stage.readOther(b, i)
+			continue
+		}
+		more, err := r.open(ctx, b, i, p, rest)
+		if err != nil {
+			return n, err
+		}
+		if !more {
+			break
+		}
+	}
+	if ordered {
+		r.files.SortByPosition(r.wholes)
+	}
+	r.files.ReadWhole(p.Buf, r.wholes)
+	r.files.Facts(r.wholes)
+	for k := range r.wholes {
+		w := &r.wholes[k]
+		items, o := len(p.Items), &r.group[w.Index]
+		state, ok := o.state, true
+		if stale(o, w) {
+			state, ok = r.readAgain(ctx, b, o, w, p)
+		}
+		if ok {
+			state = r.evaluate(ctx, b.dir, o, w, p)
+		}
+		if err := r.finishEntry(ctx, b, o.entry, state, items < len(p.Items), rest); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// closeGroup closes the files of a group.
+func (r *Reader) closeGroup() {
+	for i := range r.group {
+		if r.group[i].file != nil {
+			r.files.Done(r.group[i].file)
+		}
+		r.group[i] = opened{}
+	}
+	r.stage.Memory.Open.Release(max(0, len(r.group)-1))
+	r.group = r.group[:0]
+}
+
+// open opens a small file and reserves room for it in p, or records why not. It returns false if there is no room for the
+// file in this group.
+func (r *Reader) open(ctx context.Context, b *Batch, i uint32, p *Piece, rest *remainder) (bool, error) {
+	e, first := &b.dir.Entries[i], len(r.group) == 0
+	free := uint64(len(p.Buf) - p.Len)
+	if bound := b.handle.MaxIO(); bound > 0 && !first {
+		free = min(free, uint64(max(0, bound-p.Len)))
+	}
+	if !first && e.Size >= free {
+		return false, nil
+	}
+	if !first {
+		if !r.stage.Memory.Open.TryAcquire() { // other readers have them
+			return false, nil
+		}
+		defer func(before int) {
+			if len(r.group) == before {
+				r.stage.Memory.Open.Release(1)
+			}
+		}(len(r.group))
+	}
+	f, err := r.files.Open(b.handle, e.Name, r.stage.known(b.dir, e))
+	if !first && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
+		return false, nil
+	}
+	if err != nil {
+		return true, r.finishEntry(ctx, b, i, r.stage.openFailed(b.dir, b.handle, i, err), false, rest)
+	}
+	o := opened{entry: i, state: compareOpened(e, f), file: f}
+	if o.before.Stat = *f.Opened(); !scan.Safe(o.before.Ctime, r.started) {
+		o.before, err = r.stage.before(ctx, f, b.dir, i, 0)
+	}
+	if err != nil {
+		r.files.Done(f)
+		if context.Cause(ctx) == nil {
+			r.stage.unreadable(b.dir, i, statusOp, err)
+		}
+		return true, r.finishEntry(ctx, b, i, o.state, false, rest)
+	}
+	size := expected(b.dir, &o.before)
+	switch {
+	case size < free && size <= SmallFile:
+	case !first && size <= SmallFile: // there is room in the next group
+		r.files.Done(f)
+		return false, nil
+	default:
+		r.files.Done(f)
+		return true, r.finishEntry(ctx, b, i, isLarge, false, rest)
+	}
+	r.wholes = append(r.wholes, localfs.BatchFile{File: f, Index: len(r.group), Size: size, At: p.Len})
+	r.group = append(r.group, o)
+	p.Len += int(size) + 1
+	return true, nil
+}
+
+// remainder is what a batch leaves to be read after its buffer is handed on: a reader that waits for a second buffer while
+// it holds one could wait for another reader that does the same.
+type remainder struct {
+	grown   []uint32  // too large for a batch by now; each is a part of its directory
+	orphans []*linked // files that must be read by another of their names
+}
+
+func (r *Reader) finishRest(ctx context.Context, b *Batch, rest *remainder) error {
+	for _, i := range rest.grown {
+		if err := r.large(ctx, b.dir, b.handle, i); err != nil {
+			return err
+		}
+	}
+	for _, f := range rest.orphans {
+		if err := r.readNext(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finishEntry does what is left to do once a file was read or found to be unreadable. kept: it is part of a piece now.
+func (r *Reader) finishEntry(ctx context.Context, b *Batch, i uint32, state openResult, kept bool, rest *remainder) error {
+	switch state {
+	case isLarge:
+		b.dir.Parts.Begin()
+		rest.grown = append(rest.grown, i)
+		return nil
+	case isOther:
+		if f := b.dir.Results[i].handOver(); f != nil {
+			rest.orphans = append(rest.orphans, f)
+		}
+	case isScanned:
+	}
+	if !kept { // Stored will not publish it
+		return r.stage.publish(ctx, b.dir, i)
+	}
+	return nil
+}
+
+// send hands a piece on.
+func (r *Reader) send(ctx context.Context, p *Piece) error {
+	r.clock.Enter(report.WaitCPU)
+	return r.stage.Flow.Send(ctx, p)
+}
+
+// readOther reads the metadata of an object without content.
+func (s *Stage) readOther(b *Batch, i uint32) {
+	e, r := &b.dir.Entries[i], &b.dir.Results[i]
+	x := r.extra()
+	switch e.Type {
+	case tree.Symlink:
+		target, err := b.handle.Readlink(e.Name)
+		if err != nil {
+			s.unopened(b.dir, i, b.handle, "read link", err)
+			return
+		}
+		x.Target = target
+	case tree.CharDevice, tree.BlockDevice:
+		var st localfs.Stat
+		if err := b.handle.Lstat(e.Name, &st); err != nil {
+			s.unopened(b.dir, i, b.handle, statusOp, err)
+			return
+		}
+		if st.Type != e.Type {
+			s.gone(b.dir, i, ErrReplaced)
+			return
+		}
+		x.Device = st.Rdev
+	}
+	if err, _ := s.attributes(x, b.handle, e.Name, e.Type); err != nil {
+		s.fail(b.dir.path(i), xattrOp, err)
+	}
+}
+
+// evaluate makes an item of p of a file that was read together with others, or records why not. A file that changed
+// meanwhile is read again, by itself.
+func (r *Reader) evaluate(ctx context.Context, d *Dir, o *opened, w *localfs.BatchFile, p *Piece) openResult {
+	s, i, f, before := r.stage, o.entry, o.file, o.before
+	e := &d.Entries[i]
+	at, n, err := w.At, w.N, w.Err
+	after, statErr := w.Facts, w.FactsErr
+	if context.Cause(ctx) != nil {
+		return o.state
+	}
+	for try := 0; ; try++ {
+		if try > 0 {
+			before, err = s.before(ctx, f, d, i, try)
+			if context.Cause(ctx) != nil {
+				return o.state
+			}
+			if err != nil {
+				s.unreadable(d, i, statusOp, err)
+				return o.state
+			}
+			at = p.Len
+			free, size := p.Buf[at:], expected(d, &before)
+			if size >= uint64(len(free)) || size > SmallFile {
+				return isLarge
+			}
+			n, err = f.ReadWhole(free, size)
+			if err == nil {
+				after, statErr = f.Facts()
+			}
+		}
+		if err == nil && d.FS.Pseudo && n > SmallFile {
+			err = errEndless
+		}
+		if err != nil {
+			s.unreadable(d, i, "read", err)
+			return o.state
+		}
+		if statErr != nil {
+			s.unreadable(d, i, statusOp, statErr)
+			return o.state
+		}
+		if d.FS.Pseudo {
+			before.Size, after.Size = uint64(n), uint64(n)
+		}
+		v := s.Options.judge(&before, &after.Stat, uint64(n), try)
+		if v == retry {
+			s.Ledger.Objects.Retries.Add(1)
+			continue
+		}
+		s.recordOutcome(d, i, v, try)
+		s.updateEntry(e, &after.Stat, uint64(n))
+		s.takeMetadata(d, i, f, &after)
+		if v != drop {
+			p.Items = append(p.Items, Item{i, uint32(at), uint32(n)})
+			p.Len = max(p.Len, at+n)
+		}
+		return o.state
+	}
+}

@@ -1,0 +1,126 @@
+// Package save stores what was read: it cuts files into chunks, hashes them, adds those that the repository lacks to packs,
+// and builds trees.
+package save
+
+import (
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/chunker"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Session is the part of a repo.Session that the stage writes to.
+type Session interface {
+	// Claim sets fresh[i] for each blob that neither the repository nor another writer of the session has. The caller then
+	// has to add it.
+	Claim(ids []format.ID, fresh []bool) error
+	Writer(kind pack.Kind) *repo.FrameWriter
+}
+
+// Config is what a Saver works with.
+type Config struct {
+	Session Session
+	Keys    *seal.Keys
+	Ledger  *report.Ledger
+	Cutter  *chunker.Chunker
+}
+
+// Saver stores chunks and trees of one run. It is safe for concurrent use.
+type Saver struct {
+	Config
+	trees treeWriters
+}
+
+// New returns a Saver.
+func New(cfg Config) *Saver { return &Saver{Config: cfg} }
+
+// Chunker stores the chunks of files. It belongs to one goroutine and keeps its buffers from piece to piece.
+type Chunker struct {
+	saver  *Saver
+	hasher *seal.Hasher
+	writer *repo.FrameWriter
+	clock  *report.Clock
+	spans  []span
+	ids    []format.ID
+	fresh  []bool
+}
+
+// span is one chunk inside a buffer.
+type span struct{ off, end uint32 }
+
+// NewChunker returns a Chunker whose time is counted by clock.
+func (s *Saver) NewChunker(clock *report.Clock) *Chunker {
+	return &Chunker{saver: s, hasher: s.Keys.Hasher(), writer: s.Session.Writer(pack.Data), clock: clock}
+}
+
+// Reset begins a new buffer.
+func (c *Chunker) Reset() { c.spans = c.spans[:0] }
+
+// Whole cuts buf[off:end], which is a whole file, into chunks.
+func (c *Chunker) Whole(buf []byte, off, end uint32) {
+	for off < end {
+		next := off + uint32(c.saver.Cutter.Next(buf[off:end], true))
+		c.spans = append(c.spans, span{off, next})
+		off = next
+	}
+}
+
+// At takes the cut points of a buffer that was cut before.
+func (c *Chunker) At(cuts []uint32) {
+	from := uint32(0)
+	for _, cut := range cuts {
+		c.spans = append(c.spans, span{from, cut})
+		from = cut
+	}
+}
+
+// Stream cuts the beginning of a stream and returns the length that is cut. More follows unless final is set.
+func (c *Chunker) Stream(buf []byte, final bool) (done int) {
+	for done < len(buf) {
+		length := c.saver.Cutter.Next(buf[done:], final)
+		if length == 0 {
+			break
+		}
+		c.spans = append(c.spans, span{uint32(done), uint32(done + length)})
+		done += length
+	}
+	return done
+}
+
+// Store hashes the chunks of buf and adds those that the repository lacks to a frame.
+func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
+	var t report.Tally
+	chunks := make([]tree.Chunk, len(c.spans))
+	c.ids = c.ids[:0]
+	for i, s := range c.spans {
+		id := c.hasher.ID(buf[s.off:s.end])
+		c.ids = append(c.ids, id)
+		chunks[i] = tree.Chunk{ID: id, Len: uint64(s.end - s.off)}
+		t.Bytes.BeforeDedup += chunks[i].Len
+	}
+	c.fresh = append(c.fresh[:0], make([]bool, len(c.ids))...)
+	if err := c.saver.Session.Claim(c.ids, c.fresh); err != nil {
+		return nil, err
+	}
+	c.clock.Enter(report.Compress)
+	for i, s := range c.spans {
+		if !c.fresh[i] {
+			t.Blobs.Known++
+			continue
+		}
+		t.Blobs.New++
+		t.Bytes.AfterDedup += uint64(s.end - s.off)
+		if err := c.writer.Add(c.ids[i], buf[s.off:s.end]); err != nil {
+			return nil, err
+		}
+	}
+	t.Bytes.Processed = t.Bytes.AfterDedup
+	c.saver.Ledger.Add(&t)
+	return chunks, nil
+}
+
+// Flush puts the last, partly filled frame into a pack.
+func (c *Chunker) Flush() error { return c.writer.Flush() }

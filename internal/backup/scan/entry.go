@@ -1,0 +1,57 @@
+package scan
+
+import (
+	"math"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Entry is one object of a directory, packed: a directory of a million entries is in memory while it is worked on. What only
+// a changed object needs (access time, device number, attributes) is read later.
+type Entry struct {
+	Name     string
+	Ino      uint64
+	Size     uint64
+	Blocks   uint64 // of 512 bytes
+	secs     [3]int64
+	nsecs    [3]uint32
+	Links    uint32
+	UID      uint32
+	GID      uint32
+	Mode     uint16
+	Type     tree.Type
+	Mount    bool // lies on another file system than its directory
+	excluded bool // the contents of a directory are excluded
+	needType bool // the rules need its type
+}
+
+const (
+	mtime = iota
+	ctime
+	birth
+)
+
+// ModTime returns the time of the last modification of the content.
+func (e *Entry) ModTime() tree.Time { return e.time(mtime) }
+
+// Changed returns the time of the last change of content or metadata (ctime).
+func (e *Entry) Changed() tree.Time { return e.time(ctime) }
+
+// Born returns the birth time, and whether it is known.
+func (e *Entry) Born() (tree.Time, bool) { return e.time(birth), e.secs[birth] != math.MinInt64 }
+
+func (e *Entry) time(i int) tree.Time { return tree.Time{Sec: e.secs[i], Nsec: e.nsecs[i]} }
+
+// Set copies st, and keeps the name.
+func (e *Entry) Set(st *localfs.Stat) {
+	e.Ino, e.Size, e.Blocks = st.Ino, st.Size, st.Blocks512
+	e.secs = [3]int64{st.Mtime.Sec, st.Ctime.Sec, st.Birth.Sec}
+	e.nsecs = [3]uint32{st.Mtime.Nsec, st.Ctime.Nsec, st.Birth.Nsec}
+	e.Links = uint32(min(st.Links, math.MaxUint32))
+	e.UID, e.GID, e.Mode, e.Type = st.UID, st.GID, uint16(st.Mode&0o7777), st.Type
+}
+
+// Sparse reports whether a file has fewer blocks than its size needs: it has holes, or the file system compresses it or
+// stores it in the inode.
+func (e *Entry) Sparse() bool { return e.Type == tree.File && e.Blocks*512 < e.Size }

@@ -1,0 +1,319 @@
+package scan
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// lister fills the entries of directories. Each worker of the walk has one: realNames, or cachedNames around it.
+type lister interface {
+	// begin is called before d is opened. It reports whether it has filled the entries of d, so that d need not be opened.
+	// mustOpen: a file system or a source begins at d, or its contents are excluded.
+	begin(d *Directory, mustOpen bool) bool
+	// list fills the entries of d, which is open.
+	list(d *Directory)
+	// relist does it again after a file system was mounted on d, unless that is excluded.
+	relist(d *Directory)
+}
+
+// errNoType: the object is neither file, directory, link, device, fifo nor socket.
+var errNoType = errors.New("an object of a kind that tidemark does not know")
+
+// direntBuffer is the buffer of one getdents call. 64 KiB holds about 1500 names, so that most directories cost two
+// calls (names, end).
+const direntBuffer = 64 << 10
+
+// realNames reads the names in directories and the status of each. Its buffers are reused from directory to directory.
+type realNames struct {
+	walk     *walk
+	clock    *report.Clock
+	dirents  []byte
+	arena    []byte
+	names    []listed
+	order    []position // of names by name, then of entries by inode
+	wanted   [localfs.MaxStatBatch]string
+	statuses localfs.StatBatch
+}
+
+// listed is a name in a directory.
+type listed struct {
+	off, len uint32 // in the arena
+	typ      tree.Type
+	ino      uint64
+	head     uint64 // the first bytes of the name, in the order of names
+}
+
+// of returns the name, a part of text.
+func (n *listed) of(text string) string { return text[n.off : n.off+n.len] }
+
+// position is an element to be sorted by key; elements of equal keys keep the order of their indexes.
+type position struct {
+	key   uint64
+	index uint32
+}
+
+func sortPositions(p []position) {
+	slices.SortFunc(p, func(a, b position) int {
+		switch {
+		case a.key < b.key || a.key == b.key && a.index < b.index:
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
+}
+
+// head returns the first eight bytes of a name as a number, so that most comparisons do not need the name.
+func head(name []byte) uint64 {
+	if len(name) >= 8 {
+		return binary.BigEndian.Uint64(name)
+	}
+	var p [8]byte
+	copy(p[:], name) // names contain no NUL, so a shorter one comes first
+	return binary.BigEndian.Uint64(p[:])
+}
+
+func (l *realNames) begin(*Directory, bool) bool { return false }
+
+func (l *realNames) list(d *Directory) {
+	d.Err = l.read(d, false)
+	l.fill(d, l.sort(), false)
+}
+
+func (l *realNames) relist(d *Directory) {
+	if !d.Excluded && d.Err == nil {
+		d.Err = l.read(d, true)
+		l.fill(d, l.sort(), false)
+	}
+}
+
+// fill fills the entries of d from the names, without those that are excluded. It reads their status in the order of their
+// inodes, since neighbours in the inode table are read together on a cold cache. With cached set, the names come from the
+// cache: fill then returns filled as false, and reports nothing to the visitor, once the status of one of them cannot be
+// read. mustOpen: d contains rules, which can be read only when it is open.
+func (l *realNames) fill(d *Directory, text string, cached bool) (filled, mustOpen bool) {
+	problems, ok := l.loadRules(d, text)
+	if !ok {
+		return false, true
+	}
+	excluded, ok := l.stat(d, text, cached)
+	if !ok {
+		return false, false
+	}
+	for _, err := range problems {
+		l.walk.visitor.Entry(d, "", err)
+	}
+	if excluded > 0 {
+		l.walk.visitor.Excluded(d, excluded)
+	}
+	return true, false
+}
+
+// loadRules loads the rules that files in d contain or cause by their presence. It returns false if there are some and d is
+// not open.
+func (l *realNames) loadRules(d *Directory, text string) (problems []error, ok bool) {
+	var present []string
+	for _, pos := range l.order {
+		if name := l.names[pos.index].of(text); d.state.Control([]byte(name)) {
+			present = append(present, name)
+		}
+	}
+	if len(present) == 0 {
+		return nil, true
+	}
+	if d.dir == nil {
+		return nil, false
+	}
+	d.state, problems = d.state.Load(d.Path(), present, func(name string, limit int) ([]byte, error) {
+		return readHead(d.dir, name, limit)
+	})
+	for _, err := range problems {
+		if errors.Is(err, localfs.ErrStopped) {
+			d.Err = err
+			return nil, true
+		}
+	}
+	return problems, true
+}
+
+// readHead reads the beginning of a regular file.
+func readHead(dir *localfs.Dir, name string, limit int) ([]byte, error) {
+	f, err := dir.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p := make([]byte, min(uint64(limit), f.Opened().Size))
+	n, err := f.ReadAt(p, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return p[:n], err
+}
+
+// read reads the names of d; again: they were read before.
+func (l *realNames) read(d *Directory, again bool) error {
+	if l.dirents == nil {
+		l.dirents = make([]byte, direntBuffer)
+	}
+	l.arena, l.names = l.arena[:0], l.names[:0]
+	yield := func(name []byte, typ tree.Type, ino uint64) error {
+		l.names = append(l.names, listed{uint32(len(l.arena)), uint32(len(name)), typ, ino, head(name)})
+		l.arena = append(l.arena, name...)
+		return nil
+	}
+	if again {
+		return d.dir.Entries(l.dirents, yield)
+	}
+	return d.dir.List(l.dirents, yield)
+}
+
+// sort sets l.order to the order of the names, and returns the text that all names are parts of. Heads are sorted first;
+// only equal heads compare names. A name that was listed twice, which happens when it is removed and created again while a
+// large directory is read, counts once.
+func (l *realNames) sort() string {
+	text := string(l.arena)
+	l.order = l.order[:0]
+	for i := range l.names {
+		l.order = append(l.order, position{l.names[i].head, uint32(i)})
+	}
+	sortPositions(l.order)
+	twice := false
+	for rest := l.order; len(rest) > 1; {
+		n := 1
+		for n < len(rest) && rest[n].key == rest[0].key {
+			n++
+		}
+		if n > 1 {
+			slices.SortFunc(rest[:n], func(a, b position) int {
+				order := strings.Compare(l.names[a.index].of(text), l.names[b.index].of(text))
+				twice = twice || order == 0 && a.index != b.index
+				return order
+			})
+		}
+		rest = rest[n:]
+	}
+	if twice {
+		l.order = slices.CompactFunc(l.order, func(a, b position) bool {
+			return l.names[a.index].of(text) == l.names[b.index].of(text)
+		})
+	}
+	return text
+}
+
+// stat fills d.Entries from the names, and returns how many the rules exclude. It returns false if the walk ends, or if the
+// status of a cached name could not be read.
+func (l *realNames) stat(d *Directory, text string, cached bool) (excluded int, ok bool) {
+	d.slab = l.walk.slabs.of(len(l.names))
+	entries := d.slab.entries
+	names := len(l.order)
+	order := l.order[:0] // of the entries; it overwrites the positions that are done
+	for _, pos := range l.order {
+		n := &l.names[pos.index]
+		verdict := d.state.Name(l.arena[n.off:n.off+n.len], n.typ)
+		if verdict == rules.Exclude {
+			continue
+		}
+		order = append(order, position{n.ino, uint32(len(entries))})
+		entries = append(entries, Entry{Name: n.of(text), excluded: verdict == rules.NotEntered, needType: verdict == rules.NeedType})
+	}
+	sortPositions(order)
+	l.order = order
+	missing := 0
+	var lost []uint32 // entries that were not found
+	excluded = names - len(entries)
+	for len(order) > 0 {
+		n := l.lstat(d, entries, order)
+		for i, pos := range order[:n] {
+			e := &entries[pos.index]
+			verdict, err := l.setEntry(d, e, i)
+			if err == nil && verdict != rules.Exclude {
+				continue
+			}
+			e.Type = 0
+			missing++
+			switch {
+			case errors.Is(err, localfs.ErrStopped):
+				d.Err = err
+				return 0, false // the entries are not used
+			case err != nil && cached:
+				return 0, false
+			case err == nil:
+				excluded++
+			case errors.Is(err, localfs.ErrVanished):
+				lost = append(lost, pos.index)
+			default:
+				l.walk.missed(d, e, err)
+			}
+		}
+		order = order[n:]
+	}
+	if len(lost) > 0 {
+		excluded += l.recheck(d, entries, lost)
+	}
+	if missing > 0 {
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Type == 0 })
+	}
+	d.Entries, d.slab.entries = entries, entries
+	return excluded, true
+}
+
+// lstat reads the status of the next entries into l.statuses, and returns how many.
+func (l *realNames) lstat(d *Directory, entries []Entry, order []position) int {
+	wanted := l.wanted[:min(len(order), len(l.wanted))]
+	for i := range wanted {
+		wanted[i] = entries[order[i].index].Name
+	}
+	if d.dir == nil {
+		return d.above.LstatBatch(d.Name, wanted, &l.statuses)
+	}
+	return d.dir.LstatBatch("", wanted, &l.statuses)
+}
+
+// setEntry sets e to a status that was read, and applies the rules that need more than the name.
+func (l *realNames) setEntry(d *Directory, e *Entry, at int) (rules.Verdict, error) {
+	st := &l.statuses.Stats[at]
+	if err := l.statuses.Errs[at]; err != nil {
+		return 0, err
+	}
+	if st.Type == 0 {
+		return 0, errNoType
+	}
+	set, verdict := l.walk.opt.Rules, rules.Include
+	if e.needType {
+		verdict = d.state.Name([]byte(e.Name), st.Type)
+		e.excluded = verdict == rules.NotEntered
+	}
+	if verdict != rules.Exclude {
+		verdict = set.Object(st.Type, st.Size, st.Attr&localfs.AttrNoDump != 0)
+	}
+	if verdict != rules.Exclude && l.walk.needs.TimeMachine {
+		verdict = l.sticky(d, e.Name, st.Type)
+	}
+	e.Set(st)
+	e.Mount = st.Dev != d.Dev
+	return verdict, nil
+}
+
+// sticky reads the extended attribute by which macOS excludes an object from backups.
+func (l *realNames) sticky(d *Directory, name string, typ tree.Type) rules.Verdict {
+	xattrs, err := d.dir.Xattrs(name, typ)
+	if err != nil {
+		return rules.Include
+	}
+	for i := range xattrs {
+		if xattrs[i].Name == rules.StickyXattr {
+			return l.walk.opt.Rules.Sticky(xattrs[i].Value)
+		}
+	}
+	return rules.Include
+}

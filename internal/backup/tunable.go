@@ -1,0 +1,55 @@
+package backup
+
+import (
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/internal/tune"
+)
+
+// tunable is the part of a pipeline that the tuner measures and sets.
+type tunable struct{ flow *pipeline }
+
+func (t tunable) Counters() tune.Counters {
+	return tune.Counters{
+		Work: t.flow.work.Load(), Starved: t.flow.workers.idle.Time(), Blocked: t.flow.deps.session.Blocked(),
+		Busy: time.Duration(float64(sysinfo.CPUTime()) / t.flow.par.Processors),
+	}
+}
+
+func (t tunable) Apply(s tune.Setting, seen tune.Sample) {
+	t.flow.readers.Resize(s.Readers)
+	t.flow.workers.Resize(s.Compressors)
+	t.flow.deps.session.Adjust(s.Uploads, s.Level)
+	now := report.PoolSizes{Readers: s.Readers, Compressors: s.Compressors, Uploads: s.Uploads, Level: s.Level}
+	if took := seen.Elapsed.Seconds(); took > 0 {
+		now.Bottleneck, now.Speed = seen.Bottleneck().String(), seen.Work/took
+		now.Starved, now.Blocked, now.Busy = seen.Starved, seen.Blocked, seen.Busy
+	}
+	t.flow.deps.ledger.Resized(now)
+}
+
+// tuner returns the tuner of this run. Ranges that are not set start at what the session has.
+func (p *pipeline) tuner() *tune.Tuner {
+	uploads, level := p.par.Uploads, p.par.Level
+	if uploads.Most == 0 {
+		uploads.Start = p.deps.session.Uploads()
+	}
+	if level.Most == 0 {
+		level.Start = p.deps.session.Level()
+	}
+	uploads = uploads.bounded()
+	if level.Start > 0 { // 0: nothing is compressed
+		level = level.bounded()
+	}
+	each := func(of func(Range) int) tune.Setting {
+		return tune.Setting{
+			Readers: of(p.par.Readers), Compressors: of(p.par.Workers), Uploads: of(uploads), Level: of(level),
+		}
+	}
+	return tune.New(each(func(r Range) int { return r.Start }), tune.Bounds{
+		Least: each(func(r Range) int { return r.Least }),
+		Most:  each(func(r Range) int { return r.Most }),
+	})
+}

@@ -1,0 +1,104 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/backup/read"
+	"github.com/tidemark-backup/tidemark/internal/backup/scan"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report"
+)
+
+// visitor receives the walk, on the goroutines of the walk: it has each directory compared, and queues what must be read.
+type visitor struct{ flow *pipeline }
+
+// Entry records an object whose status could not be read.
+func (v *visitor) Entry(d *scan.Directory, name string, err error) {
+	v.flow.deps.ledger.Fail(d.Join(name), "look at", err)
+}
+
+// Excluded counts what the rules excluded.
+func (v *visitor) Excluded(_ *scan.Directory, n int) {
+	v.flow.deps.ledger.Objects.Excluded.Add(uint64(n))
+}
+
+// Lookup returns the names that the directory cache has of d.
+func (v *visitor) Lookup(d *scan.Directory, room []byte) (names, larger []byte) {
+	return v.flow.compare.Lookup(&v.flow.newJob(d).compared, room)
+}
+
+// Unchanged reports whether the entries of d are those of its entry in the directory cache.
+func (v *visitor) Unchanged(d *scan.Directory) bool {
+	return v.flow.compare.Unchanged(&d.User.(*job).compared)
+}
+
+// Refresh reports whether names of unchanged directories are to be stored.
+func (v *visitor) Refresh() bool { return v.flow.deps.cache.Refresh() }
+
+// Directory compares one scanned directory with the parent snapshot and queues what must be read.
+func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *report.Clock) error {
+	defer clock.Enter(clock.Enter(report.Compare))
+	p := v.flow
+	j, ok := d.User.(*job)
+	if !ok {
+		j = p.newJob(d)
+	}
+	if d.Parent != nil {
+		j.parent = d.Parent.User.(*job)
+		j.compared.Parent = &j.parent.compared
+	} else {
+		p.root = j
+	}
+	if n := len(d.Subdirs); n > 0 {
+		j.children = make([]child, n)
+	}
+	p.sources.Add(int64(d.Sources))
+	j.pending.Store(int32(1 + len(d.Subdirs)))
+	j.compared.Incomplete = d.Missed > 0 && !d.Picked // each missing entry is recorded
+	if d.Err != nil {
+		p.notListed(j)
+	}
+	p.owners.addEntries(d.Entries)
+	scanned := time.Now()
+	if err := p.compare.Compare(ctx, &j.compared); err != nil {
+		return err
+	}
+	p.readSelf(j)
+	if !j.compared.Clean {
+		clock.Enter(report.WaitRead)
+		j.reading = read.Dir{Directory: d, Results: make([]read.Result, len(d.Entries)), Scanned: scanned, Parts: j}
+		if err := p.read.Queue(ctx, &j.reading, j.compared.ToRead()); err != nil {
+			return err
+		}
+	}
+	clock.Enter(report.Encode)
+	return j.End(ctx)
+}
+
+// notListed records a directory that could not be opened or read to its end. As with files, a missing one is no failure,
+// unless it is a source.
+func (p *pipeline) notListed(j *job) {
+	d := j.dir
+	below := d.Parent != nil && !d.Parent.Picked
+	switch {
+	case below && errors.Is(d.Err, localfs.ErrVanished):
+		j.gone = true
+		p.deps.ledger.Note(d.Path(), "list directory", read.ErrVanished)
+	case below && errors.Is(d.Err, localfs.ErrNotDir):
+		j.gone = true
+		p.deps.ledger.Note(d.Path(), "list directory", read.ErrReplaced)
+	default:
+		j.compared.Incomplete = true
+		p.deps.ledger.Fail(d.Path(), "list directory", d.Err)
+	}
+}
+
+// readSelf reads the attributes of a new or changed directory, which its entry in the parent does not contain.
+func (p *pipeline) readSelf(j *job) {
+	if j.gone || j.parent == nil || j.parent.compared.States == nil || j.parent.compared.Reuses(j.dir.Index) {
+		return
+	}
+	p.read.Self(&j.self, j.dir, j.compared.Incomplete)
+}

@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
+	"github.com/tidemark-backup/tidemark/internal/bench/policy/rig"
+)
+
+// pooled returns quantiles in milliseconds over all rounds of a case, and of how many requests.
+func (b *bench) pooled(name string) (p50, p99 float64, requests int) {
+	all := slices.Sorted(slices.Values(b.pools[name]))
+	if len(all) == 0 {
+		return math.NaN(), math.NaN(), 0
+	}
+	return milliseconds(rig.Quantile(all, 0.5)), milliseconds(rig.Quantile(all, 0.99)), len(all)
+}
+
+// quantiles returns the cells of p50, p99 and the number of requests. A p99 of few requests is marked.
+func (b *bench) quantiles(name string) []string {
+	p50, p99, n := b.pooled(name)
+	if n == 0 {
+		return []string{"", "", ""}
+	}
+	text := digits(p99)
+	if n < enough {
+		text += " (few)"
+	}
+	return []string{digits(p50), text, fmt.Sprint(n)}
+}
+
+// backupTimes returns the cells of a backup's time beside a foreground, alone, and the ratio.
+func (b *bench) backupTimes(foreground, step, candidate string) []string {
+	name, base := caseName(foreground, step, candidate), caseName(noForeground, step, candidate)
+	byItself := b.Value(partCost, base, "took")
+	cells := []string{number(b.Value(partCost, name, "took"), 2), number(byItself, 2)}
+	if done := b.Value(partCost, name, "percent done"); !math.IsNaN(done) { // in some round
+		cells[0] = fmt.Sprintf("> %.0f (%.0f %% done)", b.bound.Seconds(), done)
+		return append(cells, "> "+number(b.bound.Seconds()/byItself, 1))
+	}
+	return append(cells, number(b.Ratio(partCost, name, base, "took"), 2))
+}
+
+func (b *bench) costTable() string {
+	out := "Backups alone:\n\n" + b.backupsAloneTable()
+	var rows [][]string
+	for _, f := range b.chosen() {
+		base := f.Name + " / " + alone
+		row := func(name, step, beside string, times []string) {
+			if len(b.Of(partCost, name)) == 0 {
+				return
+			}
+			_, p99, _ := b.pooled(name)
+			_, p99Alone, _ := b.pooled(base)
+			cells := []string{f.Name, step, beside, digits(b.Value(partCost, name, f.Unit)) + " " + f.Unit}
+			kept, worse := "", ""
+			if name != base {
+				if ratio := b.Ratio(partCost, name, base, f.Unit); f.Unit == "s" {
+					kept = percent(100/ratio, 1)
+				} else {
+					kept = percent(100*ratio, 1)
+				}
+				if f.Unit != "s" {
+					worse = number(p99/p99Alone, 2)
+				}
+			}
+			cells = append(append(append(cells, kept), b.quantiles(name)...), worse)
+			rows = append(rows, append(cells, times...))
+		}
+		none := []string{"", "", ""}
+		row(base, "", alone, none)
+		row(f.Name+" / "+sham, "", alone+" again", none)
+		for _, step := range b.steps {
+			for _, c := range b.backups {
+				row(caseName(f.Name, step, c.Name), step, c.Name, b.backupTimes(f.Name, step, c.Name))
+			}
+		}
+	}
+	return out + "\nForegrounds, and backups beside them:\n\n" + kit.Table([]string{
+		"foreground", "backup", "beside", "throughput", "kept", "p50 ms", "p99 ms", "requests", "p99 / alone",
+		"backup, s", "alone, s", "ratio",
+	}, rows...) + fmt.Sprintf("\nLatencies are of all rounds together; (few): of fewer than %d requests. kept: median of the "+
+		"ratios to alone, round by round.\n", enough)
+}
+
+// backupsAloneTable compares the candidates without a foreground.
+func (b *bench) backupsAloneTable() string {
+	head := []string{"candidate"}
+	for _, step := range b.steps {
+		head = append(head, step+", s", "/ off")
+	}
+	var rows [][]string
+	for _, c := range b.backups {
+		row := []string{c.Name}
+		for _, step := range b.steps {
+			name := caseName(noForeground, step, c.Name)
+			row = append(row, number(b.Value(partCost, name, "took"), 2),
+				number(b.Ratio(partCost, name, caseName(noForeground, step, "off"), "took"), 3))
+		}
+		rows = append(rows, row)
+	}
+	return kit.Table(head, rows...)
+}

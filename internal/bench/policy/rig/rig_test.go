@@ -1,0 +1,238 @@
+package rig
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+func TestMissing(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	gaps := []Span{{at(1), at(3)}, {at(8), at(20)}}
+	require.InDelta(t, 0.4, Missing(gaps, at(0), at(10)), 1e-9)
+	require.InDelta(t, 0, Missing(gaps, at(3), at(8)), 1e-9)
+}
+
+func TestParseFio(t *testing.T) {
+	read := `fio: a warning
+{"jobs":[{"read":{"bw_bytes":52428800,"iops":400.5,"clat_ns":{"percentile":{"50.000000":1500000,"99.000000":9000000}}},
+"write":{"bw_bytes":0,"iops":0,"clat_ns":{}},"sync":{"total_ios":0,"lat_ns":{}}}]}`
+	got, err := parseFio([]byte(read), "IOPS")
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"rate": 400.5, "p50": 1.5, "p99": 9}, got)
+	got, err = parseFio([]byte(read), "MiB/s")
+	require.NoError(t, err)
+	require.InDelta(t, 50, got["rate"], 0)
+	write := `{"jobs":[{"read":{"iops":0},"write":{"iops":70,"clat_ns":{"percentile":{"50.000000":1,"99.000000":2}}},
+"sync":{"lat_ns":{"percentile":{"50.000000":3000000,"99.000000":4000000}}}}]}`
+	got, err = parseFio([]byte(write), "IOPS")
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"rate": 70, "p50": 3, "p99": 4}, got)
+	for _, bad := range []string{"", "{", `{"jobs":[]}`, `{"jobs":[{}]}`} {
+		_, err := parseFio([]byte(bad), "IOPS")
+		require.Error(t, err, bad)
+	}
+}
+
+func TestParseIO(t *testing.T) {
+	require.Equal(t, uint64(4096+8192), parseIO("rchar: 1\nwchar: 2\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n"))
+	require.Zero(t, parseIO(""))
+}
+
+func TestParseStat(t *testing.T) {
+	n, err := parseStat("  11 0 8 3  5 0 16 4  0 7 7 0 0 0 0 2 1\n")
+	require.NoError(t, err)
+	require.Equal(t, uint64(24*512), n)
+	for _, bad := range []string{"", "1 2 3", "1 2 x 4 5 6 7", "1 2 3 4 5 6 x"} {
+		_, err := parseStat(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+func TestEventsOfGates(t *testing.T) {
+	var l Events
+	_, _, err := l.End()
+	require.ErrorIs(t, err, ErrNoGates)
+	w := event.NewWriter(&l)
+	totals := func(s int, charged uint64) *report.Totals {
+		return &report.Totals{
+			Elapsed: time.Duration(s) * time.Second,
+			Gates: []report.Gate{
+				{Device: "vda", Charged: 3},
+				{Device: "sda", Charged: charged, Engaged: time.Duration(s) * time.Second, Asleep: report.TierTimes{3: time.Duration(2*s) * time.Second}},
+			},
+		}
+	}
+	from := time.Now()
+	for s, charged := range []uint64{0, 40, 80} {
+		require.NoError(t, w.Write(event.NewStatus(totals(s, charged), report.Speeds{}, nil)))
+	}
+	_, _ = l.Write([]byte("not JSON\n{\"message_type\":\"sum"))
+	g, _, err := l.Since(from, time.Now())
+	require.NoError(t, err)
+	require.Equal(t, "sda", g.Device)
+	require.Equal(t, uint64(80), g.Charged)
+	require.InDelta(t, 2, g.Engaged, 0)
+	require.InDelta(t, 4, Asleep(&g), 0)
+	_, _, err = l.Since(time.Now(), time.Now().Add(time.Second))
+	require.ErrorIs(t, err, ErrNoGates)
+
+	_, _ = l.Write([]byte("ething else\"}\n"))
+	require.NoError(t, w.Write(event.NewBackupSummary(totals(3, 120), "", false)))
+	g, took, err := l.End()
+	require.NoError(t, err)
+	require.Equal(t, uint64(120), g.Charged)
+	require.Equal(t, 3*time.Second, took)
+}
+
+func TestSourceIsTheSameEveryTime(t *testing.T) {
+	var trees [2]map[string][]byte
+	for i := range trees {
+		root := t.TempDir()
+		require.NoError(t, Filler(7).Tree(t.Context(), root, 64<<10))
+		trees[i] = map[string][]byte{}
+		files, err := filepath.Glob(filepath.Join(root, "*", "*", "*"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, f := range files {
+			info, err := os.Stat(f)
+			require.NoError(t, err)
+			if info.Size() < 1<<20 {
+				rel, err := filepath.Rel(root, f)
+				require.NoError(t, err)
+				trees[i][rel], err = os.ReadFile(f)
+				require.NoError(t, err)
+			}
+		}
+	}
+	require.Equal(t, trees[0], trees[1])
+	require.NotEmpty(t, trees[0])
+}
+
+func TestLatencyLog(t *testing.T) {
+	got, err := parseLatencies([]byte("1795383712876, 186320, 0, 4096, 0\n1795383712549, 169790, 0, 4096, 0\n"))
+	require.NoError(t, err)
+	require.Equal(t, []Request{
+		{time.UnixMilli(1795383712549), 169790}, {time.UnixMilli(1795383712876), 186320},
+	}, got, "in the order in which they ended")
+	for _, bad := range []string{"x", "1, 2", "1, x, 0", "y, 2, 0"} {
+		_, err := parseLatencies([]byte(bad))
+		require.Error(t, err, bad)
+	}
+}
+
+func TestDuring(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	var requests []Request
+	for i := range 10 {
+		requests = append(requests, Request{at(i), time.Duration(i)})
+	}
+	require.Equal(t, []time.Duration{2, 3, 8, 9}, During(requests, []Span{{at(2), at(4)}, {at(8), at(20)}}))
+	require.Empty(t, During(requests, []Span{{at(4), at(2)}}))
+	require.Empty(t, During(nil, []Span{{at(2), at(4)}}))
+}
+
+func TestQuantile(t *testing.T) {
+	require.Zero(t, Quantile(nil, 0.5))
+	var all []time.Duration
+	for i := range 1000 {
+		all = append(all, time.Duration(i))
+	}
+	require.Equal(t, time.Duration(500), Quantile(all, 0.5))
+	require.Equal(t, time.Duration(990), Quantile(all, 0.99))
+	require.Equal(t, time.Duration(999), Quantile(all, 1))
+}
+
+func TestCode(t *testing.T) {
+	const n, size = 600, 3 << 20
+	roots := []string{t.TempDir(), t.TempDir()}
+	for _, root := range roots {
+		require.NoError(t, Filler(3).Code(t.Context(), root, n, size))
+	}
+	read := func(root string) map[string]string {
+		all := map[string]string{}
+		require.NoError(t, filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			rel, _ := filepath.Rel(root, path)
+			all[rel] = string(text)
+			return err
+		}))
+		return all
+	}
+	before := read(roots[0])
+	require.Equal(t, before, read(roots[1]))
+	require.Len(t, before, n)
+	sum, different := 0, map[string]bool{}
+	for _, text := range before {
+		sum += len(text)
+		different[text] = true
+	}
+	require.InEpsilon(t, size, sum, 0.15)
+	require.Greater(t, len(different), n*9/10)
+
+	require.NoError(t, Filler(4).Change(roots[0]))
+	other := 0
+	for path, text := range read(roots[0]) {
+		require.Len(t, text, len(before[path]))
+		if text != before[path] {
+			other++
+		}
+	}
+	require.InDelta(t, n/10, other, 1)
+}
+
+func TestWorksBesideABackup(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	works := []Request{{at(10), 10 * time.Second}, {at(20), 10 * time.Second}, {at(32), 12 * time.Second}}
+	require.Equal(t, []time.Duration{10 * time.Second, 10 * time.Second}, MostlyDuring(works, Span{at(0), at(22)}))
+	require.Equal(t, []time.Duration{10 * time.Second}, MostlyDuring(works, Span{at(0), at(1)}), "at least the first")
+	require.Empty(t, MostlyDuring(nil, Span{at(0), at(1)}))
+}
+
+func TestParseTrace(t *testing.T) {
+	boot := time.Unix(1000, 0)
+	r, ok, err := parseTrace("        tidemark-812     [001] .....  4711.000321: block_bio_queue: 7,0 RA 1234 + 8 [tidemark]", boot)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.WithinDuration(t, boot.Add(4711*time.Second+321*time.Microsecond), r.At, time.Microsecond)
+	r.At = time.Time{}
+	require.Equal(t, Submitted{Bytes: 4096, Program: "tidemark"}, r)
+	r, _, err = parseTrace(" kworker/u8:2-9 [000] d..1. 1.5: block_bio_queue: 7,0 FWFSM 0 + 0 [jbd2/loop0-8 x]", boot)
+	require.NoError(t, err)
+	require.True(t, r.Write)
+	require.Equal(t, "jbd2/loop0-8 x", r.Program)
+	_, ok, err = parseTrace("# a comment", boot)
+	require.NoError(t, err)
+	require.False(t, ok)
+	for _, bad := range []string{
+		"CPU:1 [LOST 12 EVENTS]", "x-1 [0] . y: block_bio_queue: 7,0 R 1 + 8 [x]", "x-1 [0] . 1.0: block_bio_queue: 7,0 R",
+		"x-1 [0] . 1.0: block_bio_queue: 7,0 R 1 + z [x]",
+	} {
+		_, _, err := parseTrace(bad, boot)
+		require.Error(t, err, bad)
+	}
+}
+
+// A work that is stopped leaves no program behind, which would keep the disk from being unmounted.
+func TestStoppedWorkEndsWithItsChildren(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	began := time.Now()
+	// The child holds the pipe of the output, for which the call waits.
+	require.Error(t, runWork(exec.CommandContext(ctx, "sh", "-c", "sleep 60 & wait")))
+	require.Less(t, time.Since(began), 30*time.Second)
+}

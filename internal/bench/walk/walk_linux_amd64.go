@@ -1,0 +1,6 @@
+package walk
+
+import "golang.org/x/sys/unix"
+
+// fstatat is the number of the call.
+const fstatat = unix.SYS_NEWFSTATAT

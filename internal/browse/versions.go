@@ -1,0 +1,149 @@
+package browse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Dated is a snapshot in a list from the oldest to the newest.
+type Dated struct {
+	Snapshot
+	Sources []string // absolute paths; outside them the snapshot says nothing
+}
+
+// covers reports whether a path lies in one of the sources.
+func (d *Dated) covers(at string) bool {
+	return slices.ContainsFunc(d.Sources, func(source string) bool {
+		return at == source || strings.HasPrefix(at, strings.TrimSuffix(source, "/")+"/")
+	})
+}
+
+// Version is a state of an object, in one or several snapshots in a row.
+type Version struct {
+	Path   string
+	Node   *tree.Node
+	First  format.ID // the oldest snapshot of those
+	Last   format.ID // the newest
+	Active bool      // the newest snapshot that covers the path has it
+}
+
+// VersionQuery selects versions of the objects below a directory.
+type VersionQuery struct {
+	Dir      string
+	Match    func(at string, n *tree.Node) bool // of an object
+	Enter    bool                               // subdirectories too
+	Inactive bool                               // inactive versions too
+}
+
+// Versions calls visit for each version of the objects that match, the active one first, then from the newest to the
+// oldest. A directory is the same version as long as its own metadata is. Each different directory is read once for
+// each path that leads to it; in memory are the directories from the root to the current position.
+func Versions(ctx context.Context, r Reader, snapshots []Dated, q VersionQuery, visit func(Version) error) error {
+	v := &versions{r: r, snapshots: snapshots, q: q, visit: visit}
+	subtrees := make([]format.ID, len(snapshots))
+	for i, s := range snapshots {
+		n, err := Resolve(ctx, r, s.Tree, q.Dir)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotDir) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list versions in snapshot %s: %w", s.ID.Short(), err)
+		}
+		subtrees[i] = n.Subtree
+	}
+	return v.dir(ctx, clean(q.Dir), subtrees)
+}
+
+type versions struct {
+	r         Reader
+	snapshots []Dated
+	q         VersionQuery
+	visit     func(Version) error
+}
+
+// dir visits the objects of one directory; subtrees has its root page in each snapshot, zero where it is not there.
+func (v *versions) dir(ctx context.Context, at string, subtrees []format.ID) error {
+	lists := map[format.ID]map[string]*tree.Node{{}: nil}
+	names := map[string]bool{}
+	for _, id := range subtrees {
+		if _, known := lists[id]; known {
+			continue
+		}
+		list := map[string]*tree.Node{}
+		err := tree.Walk(ctx, v.r.LoadBlob, id, func(n *tree.Node) error {
+			list[n.Name], names[n.Name] = n, true
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("read folder %s: %w", at, err)
+		}
+		lists[id] = list
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		states := make([]*tree.Node, len(subtrees))
+		below, entered := make([]format.ID, len(subtrees)), false
+		for i, id := range subtrees {
+			if n := lists[id][name]; n != nil {
+				states[i] = n
+				below[i], entered = n.Subtree, entered || n.Type == tree.Dir
+			}
+		}
+		if err := v.object(join(at, name), states); err != nil {
+			return err
+		}
+		if entered && v.q.Enter {
+			if err := v.dir(ctx, join(at, name), below); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// object visits the versions of one object.
+func (v *versions) object(at string, states []*tree.Node) error {
+	var all []Version
+	for i, n := range states {
+		last := len(all) - 1
+		switch {
+		case n == nil && v.snapshots[i].covers(at) && last >= 0:
+			all[last].Active = false
+		case n == nil:
+		case last >= 0 && all[last].Active && sameVersion(all[last].Node, n):
+			all[last].Last = v.snapshots[i].ID
+		default:
+			if last >= 0 {
+				all[last].Active = false
+			}
+			id := v.snapshots[i].ID
+			all = append(all, Version{Path: at, Node: n, First: id, Last: id, Active: true})
+		}
+	}
+	for _, one := range slices.Backward(all) {
+		if !one.Active && !v.q.Inactive || !v.q.Match(at, one.Node) {
+			continue
+		}
+		if err := v.visit(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameVersion reports whether a backup would not store b again after a.
+func sameVersion(a, b *tree.Node) bool {
+	if a.Type != b.Type {
+		return false
+	}
+	if a.Type != tree.Dir {
+		return sameContent(a, b) && sameMetadata(a, b)
+	}
+	return a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID && sameXattrs(a.Xattrs, b.Xattrs)
+}

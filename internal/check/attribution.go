@@ -1,0 +1,167 @@
+package check
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// attribute records which paths of which snapshots need lost data. This second walk runs only after damage was found.
+// It visits each intact directory once.
+func (c *checker) attribute(ctx context.Context) error {
+	if !c.found.AnyLost() {
+		return nil
+	}
+	a := &attribution{
+		found: c.found, blobs: c.blobs, hasher: c.keys.Hasher(), intact: reach.NewBitset(c.blobs.index.Blobs()),
+	}
+	for _, s := range c.snapshots {
+		a.snapshot = s.ID.Short()
+		if _, err := a.dir(ctx, s.Snapshot.Tree, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type attribution struct {
+	found    *findings
+	blobs    *blobs
+	hasher   *seal.Hasher
+	query    reach.Query
+	intact   reach.Bitset // directories, by their number
+	snapshot string
+	ids      []format.ID // chunks of one file
+}
+
+// dir walks a directory with that path, "" for the root, and reports whether something in it is lost.
+func (a *attribution) dir(ctx context.Context, id format.ID, path string) (lost bool, err error) {
+	root, err := a.blobs.index.LocateOne(&a.query, id)
+	if err != nil {
+		return false, err
+	}
+	if !root.Lost() && a.intact.Has(root.Number()) {
+		return false, nil
+	}
+	shown := path
+	if shown == "" {
+		shown = "/"
+	}
+	err = reach.EachPage(ctx, a.loader(shown, &lost), id, func(page format.ID, pg *tree.Page, err error) error {
+		if err != nil {
+			return a.unreadable(ctx, page, shown, err, &lost)
+		}
+		if p := a.found.Why(page, nil); p != nil { // it can be read, but its content is wrong
+			a.need(p, shown, &lost)
+		}
+		for i := range pg.Nodes {
+			n := &pg.Nodes[i]
+			below, err := a.node(ctx, n, path+"/"+n.Name)
+			if err != nil {
+				return err
+			}
+			lost = lost || below
+		}
+		return nil
+	})
+	if err == nil && !lost { // so a pack holds it
+		a.intact.Add(root.Number())
+	}
+	return lost, err
+}
+
+func (a *attribution) need(p *Problem, path string, lost *bool) {
+	*lost = true
+	a.found.Need(p, a.snapshot, path)
+}
+
+// unreadable skips a page that cannot be loaded or decoded.
+func (a *attribution) unreadable(ctx context.Context, page format.ID, path string, err error, lost *bool) error {
+	if !errors.Is(err, errLost) && !wrong(err) || fatal(ctx, err) {
+		return err
+	}
+	if p := a.found.Why(page, nil); p != nil {
+		a.need(p, path, lost)
+	}
+	*lost = true
+	return nil
+}
+
+// loader returns a Load that records the path for each page that is lost.
+func (a *attribution) loader(path string, lost *bool) tree.Load {
+	return func(ctx context.Context, id format.ID) ([]byte, error) {
+		at, err := a.blobs.index.LocateOne(&a.query, id)
+		if err != nil {
+			return nil, err
+		}
+		ref, err := a.blobs.ref(&at)
+		if err != nil {
+			return nil, err
+		}
+		if p := a.found.Why(id, ref); p != nil && (at.Lost() || p.Kind == Pack) {
+			a.need(p, path, lost)
+			return nil, errLost
+		}
+		if at.Lost() {
+			return nil, errLost // one of more than MaxProblems
+		}
+		in, err := a.blobs.index.PackOf(&at)
+		if err != nil {
+			return nil, err
+		}
+		p, err := a.blobs.load(ctx, a.hasher, id, in, &at)
+		if err != nil && !fatal(ctx, err) {
+			return nil, errLost
+		}
+		return p, err
+	}
+}
+
+func (a *attribution) node(ctx context.Context, n *tree.Node, path string) (lost bool, err error) {
+	switch {
+	case n.Type == tree.Dir:
+		return a.dir(ctx, n.Subtree, path)
+	case n.Type != tree.File:
+		return false, nil
+	case n.Content.List.IsZero():
+		err = a.chunks(n.Content.Chunks, path, &lost)
+		return lost, err
+	}
+	err = reach.EachListPage(ctx, a.loader(path, &lost), n.Content.List, func(id format.ID, pg *tree.ListPage, err error) error {
+		if err != nil {
+			return a.unreadable(ctx, id, path, err, &lost)
+		}
+		if p := a.found.Why(id, nil); p != nil {
+			a.need(p, path, &lost)
+		}
+		return a.chunks(pg.Chunks, path, &lost)
+	})
+	return lost, err
+}
+
+func (a *attribution) chunks(chunks []tree.Chunk, path string, lost *bool) error {
+	a.ids = a.ids[:0]
+	for _, c := range chunks {
+		if !c.IsHole() {
+			a.ids = append(a.ids, c.ID)
+		}
+	}
+	places, err := a.blobs.index.Locate(&a.query, a.ids)
+	if err != nil {
+		return err
+	}
+	for i := range places {
+		ref, err := a.blobs.ref(&places[i])
+		if err != nil {
+			return err
+		}
+		if p := a.found.Why(a.ids[i], ref); p != nil {
+			a.need(p, path, lost)
+		}
+	}
+	return nil
+}

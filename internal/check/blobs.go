@@ -1,0 +1,121 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// framesKept is how many bytes of opened frames are kept: pages of neighbouring directories lie in the same frame.
+const framesKept = 16 << 20
+
+// The ranks of packs in the index of a check. A blob counts where the lowest rank has it.
+const (
+	named  = iota // named by an index segment, and there in full
+	stray         // there, but named by no segment
+	marked        // present in full, but a mark calls it damaged: its readable parts count
+	gone          // named by a segment, and missing or cut off
+	ranks
+)
+
+// blobs is the blob index of a check, filled from the segments and packs on the target.
+type blobs struct {
+	r      *repo.Repository
+	index  *reach.Index
+	frames frameCache
+}
+
+// newBlobs returns an empty index for r in temporary files in the folder scratch; empty stands for the system's.
+func newBlobs(r *repo.Repository, scratch string) *blobs {
+	return &blobs{
+		r:      r,
+		index:  reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks),
+		frames: frameCache{frames: make(map[frameKey]*openFrame)},
+	}
+}
+
+func (b *blobs) add(rank int, packs []index.Pack) error {
+	_, err := b.index.Add(rank, packs)
+	return err
+}
+
+// ref returns the frame in which a blob lies, nil for nowhere.
+func (b *blobs) ref(at *reach.Place) (*frameRef, error) {
+	if at.Lost() {
+		return nil, nil
+	}
+	info, err := b.index.PackOf(at)
+	return &frameRef{info.ID, at.Offset, at.Sealed}, err
+}
+
+// frameError reports that a frame cannot be read. Any other error of load reports that the frame holds other bytes than
+// the blob.
+type frameError struct{ err error }
+
+func (e *frameError) Error() string { return e.err.Error() }
+func (e *frameError) Unwrap() error { return e.err }
+
+// load reads a blob from the target, not from the cache of trees, and compares it with its ID.
+func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, in blobindex.PackInfo, at *reach.Place) ([]byte, error) {
+	raw, err := b.frames.get(frameKey{in.ID, at.Offset}, func() ([]byte, error) {
+		raw, _, err := b.r.ReadFrame(ctx, in, at.Offset, at.Sealed)
+		return raw, err
+	})
+	if err != nil {
+		return nil, &frameError{err}
+	}
+	end := uint64(at.Skip) + uint64(at.Len)
+	if end > uint64(len(raw)) || h.ID(raw[at.Skip:end]) != id {
+		return nil, fmt.Errorf("frame at %d does not hold blob %s where the index says: %w", at.Offset,
+			id.Short(), format.ErrCorrupt)
+	}
+	return raw[at.Skip:end:end], nil
+}
+
+// frameCache keeps the frames that were opened last, first in first out, and opens each once.
+type frameCache struct {
+	mu     sync.Mutex
+	frames map[frameKey]*openFrame
+	order  []frameKey
+	size   int
+}
+
+type openFrame struct {
+	once sync.Once
+	raw  []byte
+	err  error
+}
+
+func (c *frameCache) get(key frameKey, load func() ([]byte, error)) ([]byte, error) {
+	c.mu.Lock()
+	f, ok := c.frames[key]
+	if !ok {
+		f = &openFrame{}
+		c.frames[key] = f
+	}
+	c.mu.Unlock()
+	f.once.Do(func() {
+		f.raw, f.err = load()
+		c.keep(key, len(f.raw))
+	})
+	return f.raw, f.err
+}
+
+func (c *frameCache) keep(key frameKey, size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order = append(c.order, key)
+	c.size += size
+	for c.size > framesKept && len(c.order) > 1 {
+		c.size -= len(c.frames[c.order[0]].raw)
+		delete(c.frames, c.order[0])
+		c.order = c.order[1:]
+	}
+}

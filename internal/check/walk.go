@@ -1,0 +1,146 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// follow verifies that every blob that the snapshots need is in a pack that exists.
+func (c *checker) follow(ctx context.Context) error {
+	w := &walk{c: c}
+	roots := make([]format.ID, len(c.snapshots))
+	for i := range c.snapshots {
+		roots[i] = c.snapshots[i].Snapshot.Tree
+	}
+	closure := reach.Walk{
+		Index: c.blobs.index, Workers: c.opt.Parallel, Role: "checker", Ledger: c.l,
+		Visitor: func() reach.Visitor { return &visitor{walk: w, hasher: c.keys.Hasher()} },
+	}
+	err := closure.Run(ctx, roots)
+	c.found.Count(func(r *Result) { r.Trees = w.dirs.Load() })
+	if err == nil && w.strays > 0 {
+		w.reportStrays()
+	}
+	return err
+}
+
+// walk is the state that the visitors share.
+type walk struct {
+	c    *checker
+	dirs atomic.Uint64
+
+	mu     sync.Mutex
+	strays int       // places in packs that no segment names
+	stray  format.ID // the first of these packs
+}
+
+// reportStrays reports that snapshots need packs that no segment names: a note beside a damaged segment, which explains
+// it, otherwise a problem.
+func (w *walk) reportStrays() {
+	const text = "no segment that can be read names %s that snapshots need; packs outside the index have them, such as " +
+		"%s"
+	blobs := human.Plural(uint64(w.strays), "blob")
+	if w.c.found.Has(Index) {
+		w.c.found.Note(text, blobs, w.stray)
+		return
+	}
+	w.c.found.Add(Index, format.ID{}, "index", fmt.Errorf(text, blobs, w.stray))
+}
+
+func (w *walk) countStray(pack format.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.strays == 0 || pack.Compare(w.stray) < 0 {
+		w.stray = pack
+	}
+	w.strays++
+}
+
+// visitor records what one worker of the walk finds missing or damaged.
+type visitor struct {
+	*walk
+	hasher *seal.Hasher
+}
+
+func (v *visitor) Queued(dirs int) {
+	v.dirs.Add(uint64(dirs))
+	v.c.found.Expect(uint64(dirs), 0)
+}
+
+func (v *visitor) Intact() { v.c.found.Whole() }
+
+// Load reads a page and records its loss. An error other than errLost ends the check.
+func (v *visitor) Load(ctx context.Context, id format.ID, at *reach.Place) ([]byte, error) {
+	if at.Lost() {
+		v.c.found.LoseBlob(Tree, id, errNowhere)
+		return nil, errLost
+	}
+	in, err := v.c.blobs.index.PackOf(at)
+	if err != nil {
+		return nil, err
+	}
+	if at.Rank() == stray {
+		v.countStray(in.ID)
+	}
+	if v.c.found.Why(id, &frameRef{in.ID, at.Offset, at.Sealed}) != nil {
+		return nil, errLost
+	}
+	p, err := v.c.blobs.load(ctx, v.hasher, id, in, at)
+	var frame *frameError
+	switch {
+	case err == nil:
+		return p, nil
+	case fatal(ctx, err):
+		return nil, err
+	case errors.As(err, &frame):
+		v.c.found.LoseFrame(in.ID, at.Offset, err)
+	default:
+		v.c.found.LoseBlobOf(in.ID, id, err)
+	}
+	return nil, errLost
+}
+
+// Damaged records a directory or chunk list with wrong content. Load has recorded the loss of a page.
+func (v *visitor) Damaged(ctx context.Context, id format.ID, err error) error {
+	switch {
+	case fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err):
+		return err
+	case wrong(err):
+		v.c.found.LoseBlob(Tree, id, err)
+	}
+	return nil
+}
+
+// wrong reports whether the error means that a blob has wrong content.
+func wrong(err error) bool {
+	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupported)
+}
+
+// Chunks records chunks that are in no pack, or whose length differs from the one in the file.
+func (v *visitor) Chunks(chunks []tree.Chunk, places []reach.Place) error {
+	for i := range places {
+		switch at := &places[i]; {
+		case at.Lost():
+			v.c.found.LoseBlob(Blob, chunks[i].ID, errNowhere)
+		case uint64(at.Len) != chunks[i].Len:
+			v.c.found.LoseBlob(Blob, chunks[i].ID, fmt.Errorf("the index says %d bytes, a file %d: %w", at.Len,
+				chunks[i].Len, format.ErrCorrupt))
+		case at.Rank() == stray:
+			in, err := v.c.blobs.index.PackOf(at)
+			if err != nil {
+				return err
+			}
+			v.countStray(in.ID)
+		}
+	}
+	return nil
+}

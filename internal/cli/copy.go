@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/copy"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+)
+
+type copyFlags struct {
+	filter   filterFlags
+	dryRun   bool
+	parallel int
+}
+
+func (a *app) copyCommand() *cobra.Command {
+	f := &copyFlags{}
+	c := a.command(&cobra.Command{
+		Use:   "copy [flags] --from-repo REPOSITORY [SNAPSHOT...]",
+		Short: "Copy snapshots from another repository into this one",
+		Long: `Copies snapshots from the repository of --from-repo into the repository of --repo: all, those that --host, --path and --tag
+select, or those that are named. Each copy records its original, so a later run skips it.
+
+Files are not chunked again. If both repositories have the same master key ('tidemark init --same-key'), data keeps its IDs;
+otherwise each chunk gets a new ID. Each snapshot is compared with the one copied before it, so a later copy costs about as
+much as has changed. For that, keep the snapshot that was copied last in the source.
+
+An interrupted copy continues when it is started again: stored data is not sent again. A snapshot that is damaged in the source
+is not copied; the others are, and the exit code is 1.`,
+		Example: `  tidemark copy --repo /mnt/usb/backup --from-repo smb://me@nas/backup/laptop
+  tidemark copy --repo /mnt/usb/backup --from-repo /srv/backup --host mail`,
+		Args: cobra.ArbitraryArgs,
+	}, func(ctx context.Context, args []string) error {
+		if err := checkParallel(f.parallel); err != nil {
+			return err
+		}
+		return a.copy(ctx, f, args)
+	}, options.GroupFrom, options.GroupPolicy, options.GroupParallel, options.GroupCompression)
+	f.filter.register(c.Flags())
+	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "copy nothing, report what would be copied")
+	c.Flags().IntVar(&f.parallel, "parallel", 0, "packs of the source read at the same time; default 4")
+	return c
+}
+
+// source is the program as it would use the repository to copy from.
+func (a *app) source() *app {
+	source := &app{Process: a.Process, spec: a.spec.Source(), print: a.print, task: a.task, devices: a.devices}
+	source.intake.Limits, source.intake.Limited = a.intake.Limits, a.intake.Limited
+	return source
+}
+
+func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error) {
+	source := a.source()
+	if source.spec.Repository().Location == "" {
+		return usagef("name the repository to copy from with --from-repo or TIDEMARK_FROM_REPOSITORY")
+	}
+	a.applyPolicy(options.LaterBackup)
+	from, err := source.open(ctx)
+	a.shares = append(a.shares, source.shares...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	chosen, err := a.selectSnapshots(ctx, from, refs, f.filter.filter())
+	if err != nil {
+		return err
+	}
+	l := report.NewJob(report.Copy, time.Now)
+	a.intake.Attach(l)
+	source.intake.Attach(l)
+	defer a.publish(ctx, "copy", nil, l)()
+	stop := a.print.Watch(ctx, l)
+	opt := a.copyOptions(f, l)
+	for _, s := range chosen {
+		if !slices.ContainsFunc(opt.Snapshots, func(o repo.Listed) bool { return o.ID == s.ID }) {
+			opt.Snapshots = append(opt.Snapshots, repo.Listed{ID: s.ID, Snapshot: s.Snapshot})
+		}
+	}
+	var failed error
+	opt.Each = func(s copy.Snapshot) {
+		failed = errors.Join(failed, a.print.Print(&output.CopiedSnapshot{Snapshot: s, DryRun: f.dryRun}))
+	}
+	if c := a.spec.Cache(); c.Enabled {
+		opt.Scratch = to.CacheFolder()
+	}
+	res, err := copy.Run(ctx, from, to, opt)
+	if err == nil {
+		l.Phase(report.Done)
+	}
+	stop()
+	if err == nil || errors.Is(err, copy.ErrFailed) {
+		failed = errors.Join(failed, a.print.Report(&output.Copied{Ledger: l, Result: res, DryRun: f.dryRun,
+			Full: a.spec.Output().Full}))
+	}
+	return errors.Join(err, failed)
+}
+
+func (a *app) copyOptions(f *copyFlags, l *report.Ledger) copy.Options {
+	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{Target: a.targetMedium()})
+	return copy.Options{
+		Parallel: f.parallel, Ledger: l, Note: a.print.Note,
+		Session: repo.SessionOptions{
+			Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level), DryRun: f.dryRun,
+			Uploads: par.Workers.Uploads, Memory: par.Memory, Observer: &observer{ledger: l, note: a.print.Note},
+		},
+	}
+}

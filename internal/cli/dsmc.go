@@ -1,0 +1,362 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/cli/dsmc"
+	"github.com/tidemark-backup/tidemark/internal/cli/elsewhere"
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// dsmcName is the name of the command, and the name of the program that stands for it.
+const dsmcName = "dsmc"
+
+// The return codes of IBM's client.
+const (
+	dsmcSkipped = 4  // some files were not processed
+	dsmcWarning = 8  // no file matches
+	dsmcFailed  = 12 // everything else
+)
+
+// dsmcCode is exitCode in the return codes of IBM's client.
+func dsmcCode(err error) int {
+	var some *someFailed
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errIncomplete), errors.As(err, &some):
+		return dsmcSkipped
+	case errors.Is(err, errNoMatch):
+		return dsmcWarning
+	}
+	return dsmcFailed
+}
+
+// code returns the exit code of an error for this run.
+func (a *app) code(err error) int {
+	if a.returnCodes {
+		return dsmcCode(err)
+	}
+	return exitCode(err)
+}
+
+const dsmcHelp = `Understands commands of IBM's backup-archive client with their abbreviations, and so does the program when it is called by the
+name dsmc:
+
+    incremental [FILESPEC...]          back up the paths, or the DOMAIN of the option file (default: ALL-LOCAL)
+    selective FILESPEC...              the same, reading every file again
+    preview backup [FILESPEC...]       the same, without writing
+    restore FILESPEC [DESTINATION]     restore from the newest backup of this host
+    query backup FILESPEC...           list backup versions of files
+    query filespace                    list the paths that were backed up
+    query session                      show the repository
+    query options, query inclexcl      as 'tidemark options' and 'tidemark rules list'
+
+Options: -subdir, -optfile, -servername; for backups -filelist, -absolute, -asnodename; for restore and query -dateformat,
+-virtualnodename; for restore and query backup -pitdate, -pittime, -filesonly, -dirsonly; for query backup -inactive; for
+restore -latest, -replace, -ifnewer, -preservepath; the options of the option file; and tidemark's flags with two dashes. A
+backup includes subdirectories unless -subdir=no is given, restore and query only with -subdir=yes. Without -replace=all a
+restore keeps existing files.
+
+Return codes: 0 success; 4 some files were not processed; 8 no file matches; 12 failure.`
+
+func (a *app) dsmcCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   dsmcName + " COMMAND [FILESPEC...] [-OPTION[=VALUE]...]",
+		Short: "Understand commands of IBM's client",
+		Long:  dsmcHelp,
+		Example: `  tidemark dsmc incremental /home
+  tidemark dsmc q ba '/home/ann/*' -su=yes -inactive
+  ln -s $(command -v tidemark) ~/bin/dsmc`,
+		DisableFlagParsing: true,
+		Annotations:        map[string]string{takesAddress: "COMMAND"},
+		RunE:               func(c *cobra.Command, args []string) error { return a.dsmc(c, args) },
+	}
+}
+
+// dsmc runs a command line of IBM's client.
+func (a *app) dsmc(c *cobra.Command, args []string) error {
+	a.returnCodes = true
+	command, err := dsmc.Parse(joinValues(c.Root(), args), options.Keyword)
+	if err != nil {
+		return &usageError{err}
+	}
+	if !command.Supported() {
+		if theirs := elsewhere.Command(strings.Fields(command.Name), 1); theirs != "" {
+			return usagef("dsmc: unsupported command %s", theirs)
+		}
+		return usagef("dsmc: %s is not supported", command.Name)
+	}
+	if command.Name == "help" {
+		return c.Help()
+	}
+	if len(command.Ignored) > 0 && !slices.Contains(command.Flags, "--quiet") {
+		a.print.Note("warning: options without meaning here: " + strings.Join(command.Ignored, ", "))
+	}
+	a.optionFile(command)
+	ctx := c.Context()
+	switch command.Name {
+	case "incremental", "selective", "preview backup":
+		return a.dsmcBackup(ctx, command)
+	case "restore":
+		return a.dsmcRun(ctx, command, a.dsmcRestore)
+	case "query backup":
+		return a.dsmcRun(ctx, command, a.dsmcVersions)
+	case "query filespace":
+		return a.dsmcRun(ctx, command, a.dsmcFilespaces)
+	case "query session":
+		return a.dsmcRun(ctx, command, a.dsmcSession)
+	case "query inclexcl":
+		if len(command.Args) > 0 {
+			return a.execute(ctx, slices.Concat([]string{"rules", "explain"}, command.Flags, []string{"--"}, command.Args))
+		}
+		return a.execute(ctx, append([]string{"rules", "list"}, command.Flags...))
+	}
+	return a.execute(ctx, append([]string{"options"}, command.Flags...))
+}
+
+// joinValues makes one argument of each of tidemark's flags and its value, as IBM's client writes it: "-r X" and
+// "--repo X" become "--repo=X".
+func joinValues(root *cobra.Command, args []string) (all []string) {
+	flags := root.PersistentFlags()
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if len(arg) == 2 && arg[0] == '-' {
+			if f := flags.ShorthandLookup(arg[1:]); f != nil {
+				arg = "--" + f.Name
+			}
+		}
+		if strings.HasPrefix(arg, "--") && takesNext(flags, arg) && i+1 < len(args) {
+			i++
+			arg += "=" + args[i]
+		}
+		all = append(all, arg)
+	}
+	return all
+}
+
+// optionFile adds the flags of the option file: -optfile, otherwise the file that DSM_CONFIG names.
+func (a *app) optionFile(c *dsmc.Command) {
+	file := c.Options["optfile"]
+	if own, _ := a.Env("TIDEMARK_OPTIONS"); file == "" && own == "" {
+		file, _ = a.Env("DSM_CONFIG")
+	}
+	if file != "" {
+		c.Flags = append(c.Flags, "--option-file="+file)
+	}
+	if name := c.Options["servername"]; name != "" {
+		c.Flags = append(c.Flags, "--server-name="+name)
+	}
+}
+
+// execute runs a command of tidemark.
+func (a *app) execute(ctx context.Context, args []string) error {
+	root := a.treeFor(args)
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	return root.ExecuteContext(ctx)
+}
+
+// dsmcRun resolves the options and calls do.
+func (a *app) dsmcRun(ctx context.Context, command *dsmc.Command, do func(context.Context, *dsmc.Command) error) error {
+	root := a.root()
+	c := a.command(&cobra.Command{Use: dsmcName}, func(ctx context.Context, _ []string) error { return do(ctx, command) },
+		options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
+		options.GroupSelection)
+	root.AddCommand(c)
+	root.SetArgs(append([]string{dsmcName}, command.Flags...))
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	return root.ExecuteContext(ctx)
+}
+
+// dsmcBackup runs a backup. Without a file specification it saves the domain, by default all local file systems. A file
+// system that is mounted below a path is left out, as IBM's client does.
+func (a *app) dsmcBackup(ctx context.Context, command *dsmc.Command) error {
+	args := []string{"backup"}
+	if subdir := command.Options["subdir"]; subdir != "" {
+		args = append(args, "--subdir="+subdir)
+	}
+	if command.Name == "selective" || command.Options["absolute"] != "" {
+		args = append(args, "--force")
+	}
+	if command.Name == "preview backup" {
+		args = append(args, "--dry-run")
+	}
+	if list := command.Options["filelist"]; list != "" {
+		args = append(args, "--files-from-verbatim="+list)
+	}
+	if node := command.Options["asnodename"]; node != "" {
+		args = append(args, "--host="+node)
+	}
+	specs, err := fileSpecs(command.Args)
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for _, s := range specs {
+		sources, err := s.Sources(deep(command))
+		if err != nil {
+			return &usageError{err}
+		}
+		paths = append(paths, sources...)
+	}
+	switch {
+	case len(paths) > 0 || command.Options["filelist"] != "":
+		args = append(args, "--one-file-system")
+	case command.Name == "selective":
+		return usagef("dsmc: selective needs a file specification")
+	default:
+		a.allLocal = true
+	}
+	return a.execute(ctx, slices.Concat(args, command.Flags, []string{"--"}, paths))
+}
+
+// fileSpecs reads file specifications.
+func fileSpecs(args []string) ([]dsmc.Spec, error) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find working directory: %w", err)
+	}
+	var all []dsmc.Spec
+	for _, arg := range args {
+		s, err := dsmc.ParseSpec(arg, wd)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// dsmcHost returns the host whose backups are meant.
+func dsmcHost(command *dsmc.Command) string {
+	if node := command.Options["virtualnodename"]; node != "" {
+		return node
+	}
+	return hostName()
+}
+
+// dsmcSnapshots returns the readable snapshots of the host until the moment of -pitdate, oldest first.
+func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *dsmc.Command) ([]output.Snapshot, error) {
+	layout, err := dsmc.DateLayout(command.Options["dateformat"])
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	date, clock := command.Options["pitdate"], command.Options["pittime"]
+	if date == "" && clock != "" {
+		date = time.Now().Format(time.DateOnly)
+	}
+	list, unread, err := a.readable(ctx, r, repo.Filter{Hosts: []string{dsmcHost(command)}})
+	if err != nil {
+		return nil, err
+	}
+	if list, err = a.absoluteOnly(ctx, r, list); err != nil {
+		return nil, err
+	}
+	if date == "" {
+		if unread > 0 && command.Name == "restore" {
+			return nil, fmt.Errorf("the newest backup is uncertain, since %d cannot be read: give a date with -pitdate", unread)
+		}
+		return list, nil
+	}
+	until, err := dsmc.ParseMoment(date, clock, layout)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return slices.DeleteFunc(list, func(s output.Snapshot) bool { return s.Snapshot.Time.Sec > until.Unix() }), nil
+}
+
+// absoluteOnly leaves out snapshots of relative paths: their objects have no place on the machine.
+func (a *app) absoluteOnly(ctx context.Context, r *repo.Repository, list []output.Snapshot) ([]output.Snapshot, error) {
+	var kept []output.Snapshot
+	for _, s := range list {
+		bases, err := browse.Bases(ctx, r, s.Snapshot.Tree, s.Snapshot.Sources)
+		if err != nil {
+			return nil, fmt.Errorf("read snapshot %s: %w", s.ID.Short(), err)
+		}
+		if !slices.ContainsFunc(bases, func(base string) bool { return base != "/" }) {
+			kept = append(kept, s)
+		}
+	}
+	if left := len(list) - len(kept); left > 0 {
+		a.print.Note(human.Plural(uint64(left), "snapshot") + " of relative paths left out: 'tidemark ls' and 'tidemark restore' read them")
+	}
+	return kept, nil
+}
+
+// dsmcFilespaces lists the paths that were backed up.
+func (a *app) dsmcFilespaces(ctx context.Context, command *dsmc.Command) error {
+	layout, err := dsmc.DateLayout(command.Options["dateformat"])
+	if err != nil {
+		return &usageError{err}
+	}
+	return a.withRepository(ctx, func(r *repo.Repository) error {
+		list, err := a.dsmcSnapshots(ctx, r, command)
+		if err != nil {
+			return err
+		}
+		mounts, err := localfs.Mounts()
+		if err != nil {
+			a.print.Note("the types of file systems are unknown: " + err.Error())
+		}
+		found := map[string]time.Time{}
+		for _, s := range list {
+			for _, source := range s.Snapshot.Sources {
+				found[source] = time.Unix(s.Snapshot.Time.Sec, 0)
+			}
+		}
+		spaces := &output.FileSpaces{Layout: layout}
+		for name, last := range found {
+			if len(command.Args) == 0 || slices.Contains(command.Args, name) {
+				spaces.List = append(spaces.List, output.FileSpace{Name: name, Type: typeAt(mounts, name), Last: last})
+			}
+		}
+		if len(spaces.List) == 0 {
+			return errNoMatch
+		}
+		slices.SortFunc(spaces.List, func(a, b output.FileSpace) int { return strings.Compare(a.Name, b.Name) })
+		return a.print.Print(spaces)
+	})
+}
+
+// typeAt returns the type of the file system of a path, in capitals.
+func typeAt(mounts []localfs.Mount, path string) string {
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		for _, m := range mounts {
+			if m.Path == at {
+				return strings.ToUpper(m.Type)
+			}
+		}
+		if at == "/" || at == "." {
+			return "UNKNOWN"
+		}
+	}
+}
+
+// dsmcSession shows the repository.
+func (a *app) dsmcSession(ctx context.Context, command *dsmc.Command) error {
+	return a.withRepository(ctx, func(*repo.Repository) error {
+		at, err := a.location()
+		if err != nil {
+			return err
+		}
+		return a.print.Print(&output.Session{Server: at.String(), Node: dsmcHost(command), User: userName(), Version: "tidemark " + version()})
+	})
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/limit"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
+	"github.com/tidemark-backup/tidemark/internal/store/meter"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
+)
+
+// location returns where the repository is.
+func (a *app) location() (location.Location, error) {
+	text := a.spec.Repository().Location
+	if text == "" {
+		return location.Location{}, usagef("name a repository with --repo or TIDEMARK_REPOSITORY: this user has no home directory")
+	}
+	return parseLocation(text)
+}
+
+func parseLocation(text string) (location.Location, error) {
+	at, err := location.Parse(text)
+	if err != nil {
+		return at, &usageError{err}
+	}
+	return at, nil
+}
+
+// mediumOf returns the medium of a location, whether or not it exists yet. word is the value of --medium; it has no
+// effect on a share, which is always on another machine.
+func mediumOf(at location.Location, devices *device.Finder, word string) device.Medium {
+	if at.OnShare() {
+		return device.Remote
+	}
+	return medium(devices, word, at.Folder)
+}
+
+// isRemote reports whether a location is known to be on another machine.
+func isRemote(at location.Location, devices *device.Finder) bool {
+	return mediumOf(at, devices, "") == device.Remote
+}
+
+// access returns what opening at needs.
+func (a *app) access(at location.Location) location.Access {
+	access := location.Access{Connect: a.connect, Observe: a.observeReads, Retry: a.noteRetry,
+		Back: func() { a.print.Note("the target is back") }, Limit: a.task.limiter}
+	if !at.OnShare() {
+		access.Gate = a.gate(nil, at.Folder)
+	}
+	return access
+}
+
+// limitTransfers applies limits to the repositories that this run opens from now on.
+func (a *app) limitTransfers(o options.Limits) {
+	a.task.limiter = limit.New(limit.Rates(o))
+	a.intake.Limits, a.intake.Limited = report.Limits(o), a.task.limiter.Progress
+}
+
+// observeReads counts what is read from the repository.
+func (a *app) observeReads(ctx context.Context, op meter.Operation) func(meter.Result) {
+	if op != meter.Get {
+		return nil
+	}
+	end := a.intake.Begin(ctx)
+	return func(r meter.Result) {
+		pack := ""
+		if r.Name.Kind == store.Pack {
+			pack = r.Name.ID
+		}
+		end(pack, r.Bytes)
+	}
+}
+
+// noteRetry reports an operation that will be tried again.
+func (a *app) noteRetry(what string, err error, wait time.Duration) {
+	why := strings.TrimPrefix(store.Brief(err).Error(), what+": ")
+	a.print.Note(fmt.Sprintf("%s: %s; trying again in %s", what, why, human.About(wait)))
+}
+
+// connect connects to a share until the end of the run. A mistyped password may be entered again.
+func (a *app) connect(ctx context.Context, t smb.Target, begin location.Begin) (*smb.Store, error) {
+	if a.logon == nil {
+		a.logon = &unlock.Logon{Share: a.spec.Share()}
+		a.logon.Tickets.Cache, _ = a.Env("KRB5CCNAME")
+		a.logon.Tickets.Config, _ = a.Env("KRB5_CONFIG")
+		if terminal := unlock.OpenTerminal(a.Err); terminal != nil {
+			a.logon.Asker = terminal
+		}
+	}
+	for i := 1; ; i++ {
+		st, err := begin(ctx, t, a.shareOptions(t))
+		if errors.Is(err, smb.ErrLogon) && a.logon.Asked() && i < attempts {
+			a.logon.Forget()
+			a.print.Show(fmt.Sprintf("%v\n", err))
+			continue
+		}
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the caller says where
+		}
+		a.shares = append(a.shares, st)
+		return st, nil
+	}
+}
+
+// shareOptions returns the settings of a connection: one session per upload, all behind one I/O gate.
+func (a *app) shareOptions(t smb.Target) smb.Options {
+	s := a.spec.Share()
+	o := smb.Options{
+		Credentials: func(ctx context.Context) (smb.Secret, error) { return a.logon.Secret(ctx, t) },
+		Sessions:    a.sessions(),
+		Patience: smb.Patience{Notify: func(err error, wait time.Duration) {
+			a.print.Note(fmt.Sprintf("%v; trying again in %s", err, human.About(wait)))
+		}, Back: func() { a.print.Note(t.Host + " is back") }},
+		TCP: a.tcp(t.Host),
+	}
+	switch {
+	case s.Encrypt:
+		o.Protection = smb.Encrypted
+	case !s.Sign:
+		o.Protection = smb.AsOffered
+	}
+	switch s.Verify {
+	case "full":
+		o.Verify = smb.VerifyFull
+	case "off":
+		o.Verify = smb.VerifyOff
+	}
+	if manager := a.gates(); manager != nil {
+		o.Pass = manager.Remote(t.Host)
+	}
+	return o
+}
+
+// tcp returns the settings of the TCP connections to a server.
+func (a *app) tcp(host string) smb.TCP {
+	transfer := a.spec.Transfer()
+	var once sync.Once
+	return smb.TCP{Window: int(transfer.WindowBytes), Write: int(transfer.BufferBytes), Reduced: func(granted int) {
+		once.Do(func() {
+			a.print.Note(fmt.Sprintf("tcp-window-size %s: the system grants the connection to %s %s; raise its limit "+
+				"(Linux: net.core.wmem_max and rmem_max) or lower the option", options.FormatSize(transfer.WindowBytes), host,
+				options.FormatSize(int64(granted))))
+		})
+	}}
+}
+
+// sessions returns the maximum number of connections to a server: the uploads of the backup, or those that a backup
+// would start with.
+func (a *app) sessions() int {
+	if a.task.uploads > 0 {
+		return a.task.uploads
+	}
+	cpu := sysinfo.CPUCount()
+	return a.spec.Parallel(cpu, options.Media{Target: device.Remote}).Workers.Uploads
+}

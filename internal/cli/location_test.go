@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
+)
+
+// at returns an app with a repository at a location.
+func at(t *testing.T, args ...string) *app {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	options.Register(flags)
+	require.NoError(t, flags.Parse(args))
+	env := func(string) (string, bool) { return "", false }
+	none := func(path string) ([]byte, error) {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	spec, _, err := options.Resolve(flags, env, none)
+	require.NoError(t, err)
+	return &app{spec: spec, task: newTask(spec.IO())}
+}
+
+func TestLocations(t *testing.T) {
+	dir := t.TempDir()
+	for location, want := range map[string]string{
+		dir:                               dir,
+		"local:" + dir:                    dir,
+		"file://" + dir:                   dir,
+		"smb://me@NAS/share/a/b/":         "smb://me@NAS/share/a/b",
+		"SMB://D;me@nas:1445/share":       "smb://D;me@nas:1445/share",
+		"smb://me@nas/my%20share/my%20x":  "smb://me@nas/my%20share/my%20x",
+		"smb://[fe80::1]:445/share/place": "smb://[fe80::1]/share/place",
+	} {
+		p, err := at(t, "--repo", location).location()
+		require.NoError(t, err, location)
+		require.Equal(t, want, p.String(), location)
+		require.Equal(t, !filepath.IsAbs(want), p.OnShare(), location)
+	}
+	for location, want := range map[string]string{
+		"smb://me:geheim@nas/share":     "--smb-password-file",
+		"smb://D;me:ge%40heim@nas/s":    "--smb-password-file",
+		"smb://me:12/geheim@nas/share":  "--smb-password-file",
+		"smb://me@x:12/geheim@nas/s":    "--smb-password-file",
+		"smb://me%3Ageheim@nas/share":   "--smb-password-file",
+		"smb://me%25geheim@nas/share":   "--smb-password-file",
+		"smb://me%geheim@nas/share":     "write smb://",
+		"smb://me/geheim@nas/share":     "--smb-password-file",
+		"smb:me:geheim@nas/x":           "write it as smb://",
+		"CIFS:me:geheim@nas/x":          "write it as smb://",
+		"//me:geheim@nas/x":             "write it as smb://",
+		`\\me:geheim@nas\x`:             "write it as smb://",
+		"me:geheim@smb://nas/x":         "repository ...://...: this version",
+		"smb://nas":                     "the name of the share is missing",
+		"sftp://me:geheim@nas/x":        "repository sftp://...: this version keeps repositories in folders, and on SMB shares",
+		"smb://me@nas/share?p=geheim":   "write smb://",
+		"smb://me@nas:geheim/share/x":   "write smb://",
+		"smb://me@nas/share/geheim:x/y": "choose another folder",
+	} {
+		_, err := at(t, "--repo", location).location()
+		require.Equal(t, exitUsage, exitCode(err), location)
+		require.ErrorContains(t, err, want)
+		if want != "choose another folder" {
+			require.NotContains(t, err.Error(), "geheim")
+		}
+	}
+}
+
+func TestAShareIsRemoteWhateverMediumSays(t *testing.T) {
+	a := at(t, "--repo", "smb://me@nas/share", "--medium", "ssd")
+	p, err := a.location()
+	require.NoError(t, err)
+	require.True(t, isRemote(p, device.NewFinder()))
+	require.Equal(t, device.Remote, mediumOf(p, device.NewFinder(), "ssd"))
+	require.Equal(t, device.Remote, a.targetMedium())
+	a.task.uploads = 0
+	require.Equal(t, 4, a.sessions())
+	require.Equal(t, 7, at(t, "--repo", "smb://me@nas/share", "--uploads", "7").sessions())
+	a.task.uploads = 2
+	require.Equal(t, 2, a.sessions())
+
+	folder, err := at(t, "--repo", t.TempDir()).location()
+	require.NoError(t, err)
+	require.False(t, folder.OnShare())
+	require.Equal(t, device.SSD, mediumOf(folder, device.NewFinder(), "ssd"))
+}

@@ -1,0 +1,84 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/caches"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// Cache is a cache folder and what became of it.
+type Cache struct {
+	caches.Cache
+	Gone    bool // the repository is not there now
+	Old     bool // unused for the time after which --cleanup removes it
+	Removed bool // in a dry run: would be
+}
+
+// Caches is a list of cache folders.
+type Caches struct {
+	Dir     string
+	List    []Cache
+	Cleanup bool
+	DryRun  bool
+}
+
+// Text writes a table and the sum.
+func (c *Caches) Text(w io.Writer) error {
+	t := table{head: []string{"Repository", "Last used", "Location", "Size>", ""}}
+	var bytes, freed, removed, old uint64
+	for i := range c.List {
+		one := &c.List[i]
+		size, note := uint64(one.Bytes), ""
+		bytes += size
+		switch {
+		case one.Removed:
+			note = would(c.DryRun, "removed")
+			removed++
+			freed += size
+		case one.InUse:
+			note = "in use"
+		case one.Gone:
+			note = "the repository is not there"
+		case one.Old:
+			note = "old"
+		}
+		if one.Old && !one.InUse && !one.Removed {
+			old++
+		}
+		location := human.Printable(one.Location)
+		if location == "" {
+			location = "?"
+		}
+		t.add(one.Repository[:8], one.Used.Local().Format(time.DateTime), location, human.Size(size), note)
+	}
+	if len(c.List) > 0 {
+		if err := t.write(w); err != nil {
+			return err
+		}
+	}
+	text := fmt.Sprintf("%s in %s, %s", human.Plural(uint64(len(c.List)), "cache"), human.Printable(c.Dir), human.Size(bytes))
+	switch {
+	case c.Cleanup:
+		text += fmt.Sprintf("; %s: %d, %s", would(c.DryRun, "removed"), removed, human.Size(freed))
+	case old > 0:
+		text += fmt.Sprintf("; old: %d ('tidemark cache --cleanup' removes them)", old)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+// Events returns a record for each cache.
+func (c *Caches) Events() (all []any) {
+	for i := range c.List {
+		one := &c.List[i]
+		path, _ := event.Escape(one.Path)
+		location, _ := event.Escape(one.Location)
+		all = append(all, &event.Cache{Type: "cache", Repository: one.Repository, Path: path, Location: location, Bytes: one.Bytes,
+			Used: one.Used, InUse: one.InUse, Gone: one.Gone, Removed: one.Removed})
+	}
+	return all
+}

@@ -1,0 +1,40 @@
+package output
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/tidemark-backup/tidemark/internal/drill"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// Drilled is the end of a restore drill.
+type Drilled struct {
+	*drill.Result
+	Snapshots int
+	Seed      uint64
+}
+
+// Text writes a sentence.
+func (d *Drilled) Text(w io.Writer) error {
+	verdict := "all correct"
+	if d.Failed > 0 {
+		verdict = human.Count(d.Failed) + " WRONG"
+	}
+	_, err := fmt.Fprintf(w, "restore sample: %s (%s) of %s restored and compared with their hashes; %s of them "+
+		"also compared with the unchanged file on this machine: %s (seed %d)\n", human.Plural(d.Files, "file"), human.Size(d.Bytes),
+		human.Plural(uint64(d.Snapshots), "snapshot"), human.Count(d.Live), verdict, d.Seed)
+	if err == nil && d.PassedOver > 0 {
+		_, err = fmt.Fprintf(w, "skipped for lack of space: %s; set TMPDIR to another folder\n", human.Plural(d.PassedOver, "file"))
+	}
+	return err
+}
+
+// Events returns the record.
+func (d *Drilled) Events() []any {
+	return []any{&event.Drill{
+		Type: "drill", Snapshots: uint64(d.Snapshots), Files: d.Files, Bytes: d.Bytes, Live: d.Live, PassedOver: d.PassedOver,
+		Failed: d.Failed, Seed: d.Seed,
+	}}
+}

@@ -1,0 +1,100 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// The records in this file have the columns of IBM's client, since programs read them.
+
+// FileVersion is a version of an object in the form of 'dsmc query backup'.
+type FileVersion struct {
+	Version browse.Version
+	Stored  time.Time // of the oldest snapshot that has it
+	Layout  string    // of the date
+	First   bool      // the heading stands above it
+}
+
+// Text writes one line.
+func (v *FileVersion) Text(w io.Writer) error {
+	if v.First {
+		_, err := fmt.Fprintf(w, "%13s     %-25s  %-19s  %s %s\n%13s     %-25s  %-19s  %s %s\n", "Size", "Backup Date", "Mgmt Class",
+			"A/I", "File", "----", "-----------", "----------", "---", "----")
+		if err != nil {
+			return err
+		}
+	}
+	state := "I"
+	if v.Version.Active {
+		state = "A"
+	}
+	_, err := fmt.Fprintf(w, "%13s  B  %-25s  %-19s   %s  %s\n", human.Count(v.Version.Node.Size),
+		v.Stored.Format(v.Layout+" 15:04:05"), "DEFAULT", state, human.Printable(v.Version.Path))
+	return err
+}
+
+// Events returns the record.
+func (v *FileVersion) Events() []any {
+	return []any{&event.BackupVersion{
+		Type: "backup_version", Path: event.NewPath(v.Version.Path), Size: v.Version.Node.Size,
+		Stored: v.Stored.Format(time.RFC3339Nano), Active: v.Version.Active, Snapshot: v.Version.Last.String(),
+	}}
+}
+
+// FileSpace is a path that was backed up.
+type FileSpace struct {
+	Name, Type string
+	Last       time.Time // of the newest backup
+}
+
+// FileSpaces lists them in the form of 'dsmc query filespace'.
+type FileSpaces struct {
+	List   []FileSpace
+	Layout string // of the dates
+}
+
+// Text writes a table.
+func (f *FileSpaces) Text(w io.Writer) error {
+	if _, err := fmt.Fprintf(w, "%3s     %-22s  %-8s  %s\n%3s     %-22s  %-8s  %s\n", "#", "Last Incr Date", "Type", "File Space Name",
+		"---", "--------------", "----", "---------------"); err != nil {
+		return err
+	}
+	for i, s := range f.List {
+		_, err := fmt.Fprintf(w, "%3d     %-22s  %-8s  %s\n", i+1, s.Last.Format(f.Layout+" 15:04:05"), s.Type, human.Printable(s.Name))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Events returns a record for each.
+func (f *FileSpaces) Events() (all []any) {
+	for i, s := range f.List {
+		all = append(all, &event.FileSpace{
+			Type: "filespace", Number: i + 1, Path: event.NewPath(s.Name), FSType: s.Type, Last: s.Last.Format(time.RFC3339Nano),
+		})
+	}
+	return all
+}
+
+// Session describes the repository in the form of 'dsmc query session'.
+type Session struct{ Server, Node, User, Version string }
+
+// Text writes a line for each field.
+func (s *Session) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "Session Information\n\n  Server Name.............: %s\n  Server Type.............: tidemark repository\n"+
+		"  Node Name...............: %s\n  User Name...............: %s\n  Client Version..........: %s\n",
+		human.Printable(s.Server), human.Printable(s.Node), human.Printable(s.User), s.Version)
+	return err
+}
+
+// Events returns the record.
+func (s *Session) Events() []any {
+	return []any{&event.Session{Type: "session", Server: s.Server, Node: s.Node, User: s.User, Version: s.Version}}
+}

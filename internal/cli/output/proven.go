@@ -1,0 +1,82 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/proofs"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// Proven is what checks on this machine have proven of a repository.
+type Proven struct{ proofs.Summary }
+
+func day(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// provenText is a sentence about what was read back; "" if no check has read data.
+func provenText(s *proofs.Summary) string {
+	switch {
+	case s.Checked.IsZero() || s.Packs == 0:
+		return ""
+	case s.Unproven == s.Packs:
+		return fmt.Sprintf("none of %s packs was ever read back", human.Count(s.Packs))
+	case s.Unproven > 0:
+		return fmt.Sprintf("%s of %s packs were never read back; the others were intact at %s or later", human.Count(s.Unproven),
+			human.Count(s.Packs), day(s.Since))
+	}
+	return fmt.Sprintf("every pack (%s) was read back and intact at %s or later", human.Count(s.Packs), day(s.Since))
+}
+
+// drillText is a sentence about the last restore drill; "" if there was none.
+func drillText(d *proofs.Drill) string {
+	if d.At.IsZero() {
+		return ""
+	}
+	verdict := "all correct"
+	if d.Failed > 0 {
+		verdict = human.Count(d.Failed) + " WRONG"
+	}
+	return fmt.Sprintf("restored %s on %s as a sample, %s compared with the unchanged original: %s", human.Plural(d.Files, "file"),
+		day(d.At), human.Count(d.Live), verdict)
+}
+
+// Text writes up to two lines.
+func (p *Proven) Text(w io.Writer) error {
+	if text := provenText(&p.Summary); text != "" {
+		if _, err := fmt.Fprintf(w, "last check: %s (as of the check of %s)\n", text, day(p.Checked)); err != nil {
+			return err
+		}
+	}
+	if text := drillText(&p.Drill); text != "" {
+		if _, err := fmt.Fprintf(w, "last sample: %s\n", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Events returns a record if anything was proven.
+func (p *Proven) Events() []any {
+	if p.Checked.IsZero() && p.Drill.At.IsZero() {
+		return nil
+	}
+	e := &event.Proven{
+		Type: "last_verified", Checked: stamped(p.Checked), Packs: p.Packs, Unproven: p.Unproven, Since: stamped(p.Since),
+		Drill: stamped(p.Drill.At), DrillFiles: p.Drill.Files, DrillLive: p.Drill.Live, DrillFailed: p.Drill.Failed,
+	}
+	if !p.Drill.Snapshot.IsZero() {
+		e.DrillSnapshot = p.Drill.Snapshot.String()
+	}
+	return []any{e}
+}
+
+// stamped is a time for scripts, nil for none.
+func stamped(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

@@ -1,0 +1,106 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/drill"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/setup"
+	"github.com/tidemark-backup/tidemark/internal/target"
+)
+
+// Tested is a target that was tested: a Target in one line.
+type Tested struct{ *target.Report }
+
+// Text writes the line.
+func (t *Tested) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "target %s is %s\n", human.Printable(t.Path), t.Sentence())
+	return err
+}
+
+// Events returns the report.
+func (t *Tested) Events() []any { return (&Target{t.Report}).Events() }
+
+// Setup is the end of a setup.
+type Setup struct {
+	setup.Answers
+	ID        string // of the repository
+	File      string // option file
+	Written   bool   // it was written by this run
+	Copy      string // of the earlier option file; "" for none
+	Confirmed bool   // the recovery key is not waiting for its confirmation
+	Plain     bool   // a backup without paths is one of the sources
+	Snapshot  string // ID; "" for none
+	Proof     drill.Result
+	Proven    string // path of the restored file; "" for none
+}
+
+// proof describes the restored file.
+func (s *Setup) proof() string {
+	if s.Proven == "" {
+		return "none: the snapshot has no file to restore"
+	}
+	text := "one file restored, equal to the original:"
+	if s.Proof.Live == 0 {
+		text = "one file restored, equal to its hash (the original has changed since):"
+	}
+	return text + "\n              " + human.Printable(s.Proven) + " (" + human.Size(s.Proof.Bytes) + ")"
+}
+
+// Text lists what was set up.
+func (s *Setup) Text(w io.Writer) error {
+	var sources []string
+	for _, source := range s.Sources {
+		sources = append(sources, human.Printable(source))
+	}
+	again := "tidemark backup"
+	if !s.Plain {
+		again += " " + strings.Join(sources, " ")
+	}
+	options := human.Printable(s.File)
+	if s.Copy != "" {
+		options += ", before: " + human.Printable(s.Copy)
+	}
+	_, err := fmt.Fprintf(w, `
+Setup is complete.
+  sources     %s
+  repository  %s
+  policy      %s
+  options     %s
+  snapshot    %s
+  proof       %s
+Back up again with: %s
+`, strings.Join(sources, "\n              "), human.Printable(s.Repository), s.Policy, options, s.Snapshot[:min(8, len(s.Snapshot))],
+		s.proof(), again)
+	return err
+}
+
+// Events returns the record.
+func (s *Setup) Events() []any {
+	return []any{&event.Setup{
+		Type: "setup", Sources: s.Sources, Repository: s.Repository, ID: s.ID, Policy: s.Policy, File: s.File, Written: s.Written,
+		Copy: s.Copy, Confirmed: s.Confirmed, Snapshot: s.Snapshot, Proven: s.Proven, Bytes: s.Proof.Bytes,
+		Compared: s.Proof.Live > 0,
+	}}
+}
+
+// Changes are the lines of an option file that change.
+type Changes struct{ *setup.File }
+
+// Text shows them.
+func (c *Changes) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "changes to %s:\n%s", human.Printable(c.Path), human.Harmless(c.File.Text()))
+	return err
+}
+
+// Events returns the record.
+func (c *Changes) Events() []any {
+	changes := []event.LineChange{}
+	for _, one := range c.File.Changes {
+		changes = append(changes, event.LineChange(one))
+	}
+	return []any{&event.OptionFile{Type: "option_file", Path: c.Path, Changes: changes}}
+}

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+)
+
+// reread reads the unchanged files that are due, after the snapshot was saved and reported. Errors are only noted,
+// since the backup is complete.
+func (a *app) reread(ctx context.Context, r *repo.Repository, job *backup.Job, out *backup.Outcome) error {
+	a.task.yieldToAll()
+	defer a.task.setBrief(true) // the user waits for the repository to be closed
+	again, err := backup.Again(ctx, r, job, out, backup.RereadOptions{Days: a.spec.Reading().RereadDays})
+	if err != nil && ctx.Err() == nil {
+		a.print.Note(err.Error())
+	}
+	if again == nil || again.Files == 0 {
+		return nil
+	}
+	record := &output.Reread{Reread: again, Old: out.ID}
+	if len(again.Differing)+len(again.Unreadable) > 0 {
+		return a.print.Print(record)
+	}
+	return a.print.Report(record)
+}

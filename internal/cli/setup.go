@@ -1,0 +1,417 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/setup"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
+)
+
+// setupRun is one run of setup.
+type setupRun struct {
+	*app
+	flags    *pflag.FlagSet
+	sources  []string // of --source
+	recovery recoveryFlags
+	yes      bool
+
+	dialog  *setup.Dialog // nil: nothing is asked
+	system  *setup.Host
+	home    string
+	current []options.FileLine // of the option file
+	at      location.Location
+	unseen  bool // the recovery key of the repository was never shown
+	result  output.Setup
+}
+
+// recoveryFlags say where the recovery key is kept.
+type recoveryFlags struct {
+	file      string
+	confirmed bool
+}
+
+func (a *app) setupCommand() *cobra.Command {
+	s := &setupRun{app: a}
+	c := a.command(&cobra.Command{
+		Use:   "setup",
+		Short: "Set up backups: choose sources and a target, test it, and make the first backup",
+		Long: `Asks what to back up, where to and how gently. Then setup tests the target, creates the repository and its keys, writes the
+option file, makes the first backup, and proves it: one file is restored into a temporary folder and compared with the original.
+
+Flags answer questions in advance. With --yes nothing is asked: --repo is required, and the other answers are those of the option
+file, or the proposals. All flags that are options are written to the option file.
+
+Setup can be interrupted and run again: it keeps the repository, the snapshots and the option file that exist. Before it changes an
+option file, it shows the changes and keeps a copy.
+
+Exit codes are those of backup: 3 if the first backup lacks some files.`,
+		PreRunE: func(*cobra.Command, []string) error { return s.checkFiles() },
+		Example: `  tidemark setup
+  tidemark setup --yes --repo /mnt/disk --recovery-key-file /mnt/usb/key
+  tidemark setup --source ~ --source /etc --repo smb://me@nas/backup`,
+	}, func(ctx context.Context, _ []string) error { return s.run(ctx) }, options.GroupPolicy, options.GroupSelection)
+	s.flags = c.Flags()
+	c.Flags().StringArrayVar(&s.sources, "source", nil, "folder to back up; repeatable; default: the home folder")
+	c.Flags().StringVar(&s.recovery.file, "recovery-key-file", "", "write the recovery key to this new file; instead of showing it")
+	c.Flags().BoolVar(&s.recovery.confirmed, "recovery-confirmed", false, "the recovery key will be kept; do not ask for it")
+	c.Flags().BoolVarP(&s.yes, "yes", "y", false, "ask nothing; use the flags, the option file and the proposals")
+	return c
+}
+
+func (s *setupRun) run(ctx context.Context) error {
+	s.typed = new(options.Secret)
+	s.system = &setup.Host{}
+	s.home, _ = s.Env("HOME")
+	if err := s.mode(); err != nil {
+		return err
+	}
+	if err := s.readFile(); err != nil {
+		return err
+	}
+	proposed, named := s.spec.Repository().Location, s.flags.Changed("repo")
+	if err := s.answer(ctx); err != nil {
+		return err
+	}
+	if err := s.settle(ctx, named, proposed); err != nil {
+		return err
+	}
+	if err := s.repository(ctx); err != nil {
+		return err
+	}
+	if err := s.keepLogon(ctx); err != nil {
+		return err
+	}
+	if err := s.writeFile(ctx); err != nil {
+		return err
+	}
+	if err := s.readBack(); err != nil {
+		return err
+	}
+	lacking := s.firstBackup(ctx)
+	if lacking != nil && !errors.Is(lacking, errIncomplete) {
+		return lacking
+	}
+	if err := s.prove(ctx); err != nil {
+		return err
+	}
+	return errors.Join(s.print.Print(&s.result), lacking)
+}
+
+// checkFiles refuses an option file and a file for the recovery key that exist and are not regular files, before the
+// options are read.
+func (s *setupRun) checkFiles() error {
+	if _, _, err := options.Resolve(s.flags, s.Env, setup.ReadRegular); errors.Is(err, setup.ErrNotRegular) {
+		return &usageError{err}
+	}
+	if err := setup.Regular(s.recovery.file); s.recovery.file != "" && err != nil {
+		return usagef("--recovery-key-file: %w", err)
+	}
+	return nil
+}
+
+// mode decides whether questions are asked.
+func (s *setupRun) mode() error {
+	if s.recovery.file != "" && s.recovery.confirmed {
+		return usagef("--recovery-key-file and --recovery-confirmed exclude each other: choose one")
+	}
+	terminal := s.terminal()
+	switch {
+	case s.yes:
+		return nil
+	case s.spec.Output().JSON:
+		return usagef("with --json nothing is asked: add --yes, and name the target with --repo")
+	case terminal == nil:
+		return usagef("no terminal to ask on: add --yes, and name the target with --repo")
+	}
+	s.dialog = &setup.Dialog{Person: terminal, System: s.system, Home: s.home}
+	terminal.Say("Set up backups. Enter accepts a proposal; Ctrl-C stops, and a later run goes on.\n")
+	return nil
+}
+
+// readFile reads the option file in effect.
+func (s *setupRun) readFile() (err error) {
+	if s.spec.File() == "" {
+		return nil
+	}
+	content, err := os.ReadFile(s.spec.File())
+	if err != nil {
+		return fmt.Errorf("read the option file: %w", err)
+	}
+	s.current, err = options.ParseFile(s.spec.File(), content, s.server())
+	return err
+}
+
+// server returns the name of the stanza in use, "" for the usual one.
+func (s *setupRun) server() string {
+	if f := s.flags.Lookup("server-name"); f != nil && f.Changed {
+		return f.Value.String()
+	}
+	name, _ := s.Env("TIDEMARK_SERVER_NAME")
+	return name
+}
+
+// answer collects the answers: of flags, of the option file, and of the person.
+func (s *setupRun) answer(ctx context.Context) (err error) {
+	answers := &s.result.Answers
+	if answers.Sources, err = s.askSources(ctx); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(s.current, func(l options.FileLine) bool { return l.Keyword == "REPOSITORY" }) {
+		answers.Caches = true
+		answers.Exclude = setup.Excludes(s.home, runtime.GOOS, answers.Sources)
+	}
+	if s.flags.Changed("exclude-caches") {
+		answers.Caches, answers.Exclude = false, nil
+	}
+	if s.dialog != nil && answers.Caches {
+		yes, err := s.dialog.Exclude(ctx, answers.Exclude)
+		if err != nil {
+			return err
+		}
+		if !yes {
+			answers.Caches, answers.Exclude = false, nil
+		}
+	}
+	if answers.Repository, err = s.askTarget(ctx, answers.Sources); err != nil {
+		return err
+	}
+	answers.Policy = "auto"
+	if io := s.spec.IO(); !io.Auto {
+		answers.Policy = io.Policy.String()
+	}
+	if s.dialog != nil && !s.flags.Changed("policy") {
+		answers.Policy, err = s.dialog.Policy(ctx, answers.Policy)
+	}
+	return err
+}
+
+func (s *setupRun) askSources(ctx context.Context) (all []string, err error) {
+	if len(s.sources) > 0 {
+		return s.namedSources()
+	}
+	proposed := setup.Sources(s.current)
+	if len(proposed) == 0 && filepath.IsAbs(s.home) {
+		proposed = []string{filepath.Clean(s.home)}
+	}
+	switch {
+	case s.dialog != nil:
+		return s.dialog.Sources(ctx, proposed)
+	case len(proposed) == 0:
+		return nil, usagef("name the folders to back up with --source: this user has no home directory")
+	}
+	return proposed, nil
+}
+
+// namedSources returns the absolute paths of --source.
+func (s *setupRun) namedSources() (all []string, err error) {
+	for _, path := range s.sources {
+		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
+			return nil, &usageError{err}
+		}
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("find source %s: %w", path, err)
+		}
+		if _, err := os.Lstat(absolute); err != nil {
+			return nil, fmt.Errorf("source %s: %w", human.Printable(path), errNoSource)
+		}
+		all = append(all, absolute)
+	}
+	return all, nil
+}
+
+// askTarget returns the location of the repository.
+func (s *setupRun) askTarget(ctx context.Context, sources []string) (string, error) {
+	now := s.spec.Repository()
+	if s.flags.Changed("repo") || s.dialog == nil && now.Named {
+		return now.Location, nil
+	}
+	places := s.places(sources)
+	if s.dialog != nil {
+		return s.dialog.Target(ctx, places, now.Location, sources)
+	}
+	var found []string
+	for _, p := range places {
+		found = append(found, human.Printable(p.Repository)+" on "+p.Text())
+	}
+	if len(found) == 0 {
+		return "", usagef("name the target with --repo: a folder on another disk, or smb://user@host/share/path")
+	}
+	return "", usagef("name the target with --repo; found: %s", strings.Join(found, "; "))
+}
+
+// places lists the mounted disks and shares for the repository.
+func (s *setupRun) places(sources []string) []setup.Place {
+	places, err := setup.Places(s.system, sources)
+	if err != nil {
+		s.print.Note("the mounted disks cannot be listed: " + err.Error())
+	}
+	return places
+}
+
+// settle adopts and checks the answers, and tests the target. If a target that a person chose is not usable, it asks for
+// another one; proposed is the location that it proposes.
+func (s *setupRun) settle(ctx context.Context, named bool, proposed string) error {
+	answers := &s.result.Answers
+	for n := 1; ; n++ {
+		err := s.adopt()
+		if err == nil {
+			err = s.checkResult()
+		}
+		if err == nil {
+			err = s.test(ctx)
+		}
+		if !errors.Is(err, errUnfit) || s.dialog == nil || named || n == attempts {
+			return err
+		}
+		s.print.Show(err.Error() + "\n")
+		if answers.Repository, err = s.dialog.Target(ctx, s.places(answers.Sources), proposed, answers.Sources); err != nil {
+			return err
+		}
+	}
+}
+
+// adopt makes the answers the options of this run, as if they were flags.
+func (s *setupRun) adopt() error {
+	answers := &s.result.Answers
+	given := [][2]string{{"repo", answers.Repository}, {"policy", answers.Policy}}
+	for _, pattern := range answers.Exclude {
+		given = append(given, [2]string{"exclude", pattern})
+	}
+	if answers.Caches {
+		given = append(given, [2]string{"exclude-caches", "yes"})
+	}
+	for _, one := range given {
+		if err := s.flags.Set(one[0], one[1]); err != nil {
+			return usagef("--%s %s: %w", one[0], one[1], err)
+		}
+	}
+	answers.Exclude, answers.Caches = nil, false // in effect now
+	spec, _, err := options.Resolve(s.flags, s.Env, os.ReadFile)
+	if err != nil {
+		return err
+	}
+	s.use(spec)
+	if s.at, err = s.location(); err != nil {
+		return err
+	}
+	answers.Repository = s.at.String()
+	return nil
+}
+
+// readBack reads the options again, now with the option file: a backup without paths is one of the sources, unless the
+// person left the file as it was.
+func (s *setupRun) readBack() error {
+	spec, _, err := options.Resolve(s.flags, s.Env, os.ReadFile)
+	if err != nil {
+		return err
+	}
+	s.spec = spec
+	s.result.Plain = slices.Equal(slices.Sorted(slices.Values(spec.Domain())), slices.Sorted(slices.Values(s.result.Sources)))
+	return nil
+}
+
+// test tests the target, or the folder in which it will be made.
+func (s *setupRun) test(ctx context.Context) error {
+	if source := ""; s.dialog == nil && !s.at.OnShare() {
+		if source = setup.SameDisk(s.system, s.at.Folder, s.result.Sources); source != "" {
+			s.print.Note("warning: the repository is on the " + setup.OnSameDisk(source))
+		}
+	}
+	s.applyPolicy(options.Attended)
+	report, err := s.probeParent(ctx, s.at)
+	if err != nil {
+		return err
+	}
+	if err := s.print.Report(&output.Tested{Report: report}); err != nil {
+		return err
+	}
+	return unfit(report)
+}
+
+// edit returns the option file in effect with the answers. A file that this user cannot write, as that of root in /etc,
+// becomes a new one in the home directory. filled reports whether the file in effect is not empty.
+func (s *setupRun) edit() (f *setup.File, filled bool, err error) {
+	path, content := s.spec.File(), []byte(nil)
+	if path != "" {
+		if content, err = setup.ReadRegular(path); err != nil {
+			return nil, false, fmt.Errorf("read the option file: %w", err)
+		}
+	}
+	f, err = setup.Edit(path, content, s.server(), setup.Settings(s.result.Answers, s.spec.Given()))
+	filled = len(content) > 0
+	if err != nil || len(f.Changes) == 0 {
+		return f, filled, err
+	}
+	if path == "" || unix.Access(path, unix.W_OK) != nil {
+		if f.Path = options.UserFile(s.Env); f.Path != path {
+			f.Fresh()
+		}
+	}
+	return f, filled, nil
+}
+
+// checkResult reads the options and the rules as the new option file sets them, before anything is made.
+func (s *setupRun) checkResult() error {
+	f, _, err := s.edit()
+	if err != nil {
+		return err
+	}
+	if err := setup.Regular(f.Path); err != nil {
+		return usagef("write the option file: %w", err)
+	}
+	inEffect := s.spec.File()
+	spec, _, err := options.Resolve(s.flags, s.Env, func(path string) ([]byte, error) {
+		if path == f.Path || path == inEffect {
+			return f.New, nil
+		}
+		return os.ReadFile(path)
+	})
+	if err != nil {
+		return err
+	}
+	if _, _, err := spec.Rules(os.ReadFile, s.Env); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// writeFile writes the option file. A person is asked before an existing one changes.
+func (s *setupRun) writeFile(ctx context.Context) error {
+	f, filled, err := s.edit()
+	if err != nil {
+		return err
+	}
+	s.result.File = s.spec.File()
+	if len(f.Changes) == 0 {
+		return nil
+	}
+	if filled {
+		if err := s.print.Report(&output.Changes{File: f}); err != nil {
+			return err
+		}
+		if s.dialog != nil {
+			yes, err := s.dialog.Yes(ctx, "Change the option file? A copy is kept.", true)
+			if err != nil || !yes {
+				return err
+			}
+		}
+	}
+	s.result.Copy, err = f.Save()
+	s.result.File, s.result.Written = f.Path, err == nil
+	return err
+}

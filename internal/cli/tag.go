@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/rewrite"
+)
+
+type tagFlags struct {
+	filter filterFlags
+	change rewrite.TagChange
+	dryRun bool
+}
+
+func (f *tagFlags) register(flags *pflag.FlagSet) {
+	f.filter.register(flags)
+	flags.Var((*tagList)(&f.change.Set), "set", "replace all tags by these; '' removes all; repeatable, or a list a,b")
+	flags.Var((*tagList)(&f.change.Add), "add", "add a tag; repeatable, or a list a,b")
+	flags.Var((*tagList)(&f.change.Remove), "remove", "remove a tag; repeatable, or a list a,b")
+	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing, only report what would be done")
+}
+
+// check returns the change that the flags describe.
+func (f *tagFlags) check(flags *pflag.FlagSet) (rewrite.TagChange, error) {
+	c := f.change
+	c.Replace = flags.Changed("set")
+	if c.Replace && (flags.Changed("add") || flags.Changed("remove")) {
+		return c, usagef("--set replaces all tags: give it without --add and --remove")
+	}
+	if slices.Equal(c.Set, []string{""}) {
+		c.Set = nil
+	}
+	if len(c.Set)+len(c.Add)+len(c.Remove) == 0 && !c.Replace {
+		return c, usagef("%w: give --add, --remove or --set", rewrite.ErrNoChange)
+	}
+	if slices.Contains(slices.Concat(c.Set, c.Add, c.Remove), "") {
+		return c, usagef("a tag is empty: write --add a,b, or --set '' alone to remove all tags")
+	}
+	return c, nil
+}
+
+func (a *app) tagCommand() *cobra.Command {
+	f := &tagFlags{}
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
+		Use:   "tag [flags] [SNAPSHOT...]",
+		Short: "Change the tags of snapshots",
+		Long: `Adds, removes or replaces tags of the named snapshots, or of all that match --host, --path and --tag.
+
+A snapshot is never modified: a new one with the other tags takes its place. Its ID changes; time, host, paths and contents
+stay. The original is removed only after the new snapshot was read back, so an interrupted run loses nothing; start it again
+to finish it.`,
+		Example: `  tidemark tag --add keep 4f3a90b1
+  tidemark tag --remove nightly --add weekly --tag nightly --host nas
+  tidemark tag --set '' latest`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.snapshotArgs(-1),
+	}, func(ctx context.Context, args []string) error {
+		change, err := f.check(c.Flags())
+		if err != nil {
+			return err
+		}
+		return a.withRepository(ctx, func(r *repo.Repository) error {
+			chosen, unread, err := a.chosen(ctx, r, args, f.filter.filter())
+			if err != nil {
+				return err
+			}
+			changed, err := rewrite.Tags(ctx, r, chosen, change, rewrite.Options{DryRun: f.dryRun, Session: a.brieflyWriting()})
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.print.Print(&output.Tagged{List: changed, DryRun: f.dryRun}), unread)
+		})
+	}, options.GroupPolicy)
+	f.register(c.Flags())
+	return c
+}

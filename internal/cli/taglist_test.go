@@ -1,0 +1,17 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTagList(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": nil, "a": {"a"}, "a,b": {"a", "b"}, "n1\nn2": {"n1\nn2"}, `"q,z`: {`"q`, "z"}, "a,,b": {"a", "", "b"},
+	} {
+		var l tagList
+		require.NoError(t, l.Set(text))
+		require.Equal(t, want, []string(l), "%q", text)
+	}
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/elsewhere"
+)
+
+// unknownCommand returns the usage error for a command that does not exist below c. args has at least its name.
+func unknownCommand(c *cobra.Command, args []string) error {
+	name := args[0]
+	if err := checkLocalArguments(c, args[:1]); err != nil {
+		return &usageError{err}
+	}
+	if theirs := foreignCommand(c, args); theirs != "" {
+		return usagef("unknown command %s", theirs)
+	}
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(name); len(near) > 0 {
+		return usagef("unknown command %q: did you mean %s?", name, strings.Join(near, " or "))
+	}
+	return usagef("unknown command %q; see '%s --help'", name, c.CommandPath())
+}
+
+// groupCommand returns a command that only groups others; without the name of one of them it is a usage error.
+func groupCommand(c *cobra.Command, choices string, commands ...*cobra.Command) *cobra.Command {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(c, args)
+		}
+		return usagef("choose %s; see '%s --help'", choices, c.CommandPath())
+	}
+	c.AddCommand(commands...)
+	return c
+}
+
+// noArguments is cobra.NoArgs with a message that fits a command without subcommands.
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("takes no arguments, but %q was given", args[0])
+	}
+	return nil
+}
+
+// checkEmpty refuses an empty argument, unless the arguments may belong to another program or the command has a message
+// of its own.
+func checkEmpty(c *cobra.Command, args []string) error {
+	if i := slices.Index(args, ""); i >= 0 && c.Annotations[takesAddress] == "" {
+		return fmt.Errorf("argument %d is empty", i+1)
+	}
+	return nil
+}
+
+// argumentError returns the usage error for arguments that check refuses, nil for others.
+func argumentError(c *cobra.Command, check cobra.PositionalArgs, args []string) error {
+	if err := cmp.Or(check(c, args), checkEmpty(c, args)); err != nil {
+		return usagef("%s: %w; see '%s --help'", c.UseLine(), err, c.CommandPath())
+	}
+	return nil
+}
+
+// flagError explains an error of pflag: it suggests a flag with a similar name or the equivalent of another program's
+// flag, and replaces the messages of package strconv. An unknown command is reported before its flags.
+func (a *app) flagError(c *cobra.Command, err error) error {
+	if named := words(c, a.Args); c.HasSubCommands() && len(named) > 0 {
+		return unknownCommand(c, named)
+	}
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	var number *strconv.NumError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		if theirs := elsewhere.Flag("--" + unknown.GetSpecifiedName()); theirs != "" {
+			return usagef("unknown flag %s", theirs)
+		}
+		flags := &cobra.Command{SuggestionsMinimumDistance: 2} // one subcommand per flag: cobra suggests commands only
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			flags.AddCommand(&cobra.Command{Use: "--" + f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
+		})
+		if near := flags.SuggestionsFor("--" + unknown.GetSpecifiedName()); len(near) > 0 {
+			return usagef("unknown flag: --%s: did you mean %s?", unknown.GetSpecifiedName(), strings.Join(near, " or "))
+		}
+	case errors.As(err, &invalid) && errors.As(err, &number):
+		write := "write a whole number"
+		switch f := invalid.GetFlag(); {
+		case f.Value.Type() == "bool":
+			write = "write true or false, or nothing"
+		case f.Value.Type() == "float64":
+			write = "write a number"
+		case errors.Is(number, strconv.ErrRange):
+			write = "write a smaller number"
+		}
+		return usagef("--%s %q: %s; see '%s --help'", invalid.GetFlag().Name, invalid.GetValue(), write, c.CommandPath())
+	}
+	return usagef("%w; see '%s --help'", err, c.CommandPath())
+}

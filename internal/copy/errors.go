@@ -1,0 +1,53 @@
+package copy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+var (
+	// ErrOne: source and destination are the same repository.
+	ErrOne = errors.New("source and destination are one repository, or one is a copy of the other's files, which the local " +
+		"cache cannot distinguish; make the second one with 'tidemark init'")
+	// ErrFailed: snapshots were left out, for reasons that were reported.
+	ErrFailed = errors.New("not copied, see above; 'tidemark check' on the source shows what is damaged")
+
+	errReference = errors.New("read the earlier copy")
+)
+
+// sourceError is damage of the source. It concerns one snapshot; the others are still copied.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+func (e *sourceError) Unwrap() error { return e.err }
+
+// destinationError is any failure of the destination.
+type destinationError struct{ err error }
+
+func (e *destinationError) Error() string { return e.err.Error() }
+func (e *destinationError) Unwrap() error { return e.err }
+
+// toDestination marks an error of the destination.
+func toDestination(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &destinationError{err}
+}
+
+// fromSource marks damage of the source. If the context has ended, it returns the cause: a failure of the destination
+// or a cancellation by the user.
+func fromSource(ctx context.Context, err error) error {
+	var other *destinationError
+	if err == nil || ctx.Err() != nil || errors.As(err, &other) || errors.Is(err, errReference) {
+		return err
+	}
+	if object.IsDamage(err) || errors.Is(err, store.ErrNotExist) || errors.Is(err, format.ErrUnsupported) {
+		return &sourceError{err}
+	}
+	return err
+}

@@ -1,0 +1,310 @@
+// Package drill restores sampled files into a temporary folder, verifies them, and removes the folder. Each restored
+// file is read back and compared with the IDs in the repository. If the file on this machine is unchanged since the
+// backup (size, times and inode), the restored file is compared with it byte by byte as well.
+package drill
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/restore"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// MaxFiles is how many files are restored at most: their paths are in memory.
+const MaxFiles = 100_000
+
+// piece is how much of a file is compared at once.
+const piece = 1 << 20
+
+// Options says what is restored.
+type Options struct {
+	Snapshots []repo.Listed // from which files are chosen
+	Files     uint64        // how many; 0: Percent
+	Percent   float64       // of a hundred files
+	Seed      uint64        // the same seed chooses the same files of the same snapshots
+	Folder    string        // in which the folder of the drill is made
+	Host      string        // this machine: files of other machines are not compared with those here
+	Gate      localfs.Gates
+	Workers   int // as of restore.Parallel
+}
+
+// Result is how it ended.
+type Result struct {
+	Files, Bytes uint64 // chosen
+	Live         uint64 // of these, compared with the unchanged file on this machine
+	PassedOver   uint64 // not restored, since there is no space for them
+	Failed       uint64 // not restored, or other than they should be; each is a failure in the ledger
+}
+
+// errLive: the repository holds something else than the disk.
+var errLive = errors.New("the restored file differs from the file on this machine, whose size and times say that it is unchanged " +
+	"since the backup: one of the two is damaged, and the restored one has the bytes that were backed up")
+
+// chosen is one file of the sample.
+type chosen struct {
+	snapshot int // its place in Options.Snapshots
+	path     string
+	node     tree.Node // without content
+}
+
+// Run makes a drill. Failures of single files are in the ledger, which is one of a restore; an error says that the
+// drill could not be made.
+func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger) (res *Result, err error) {
+	l.Phase(report.Planning)
+	res = &Result{}
+	sample, err := choose(ctx, r, &opt)
+	if err != nil {
+		return res, err
+	}
+	folder, err := os.MkdirTemp(opt.Folder, "tidemark-drill-")
+	if err != nil {
+		return res, fmt.Errorf("make a folder for restored files: %w", err)
+	}
+	defer func() { err = errors.Join(err, remove(folder)) }()
+	if sample, err = fitting(folder, sample, res); err != nil {
+		return res, err
+	}
+	defer func() { res.Failed = l.Objects.Failed.Load() }()
+	for i := range opt.Snapshots {
+		files := map[string]*chosen{}
+		for k := range sample {
+			if sample[k].snapshot == i {
+				files[sample[k].path] = &sample[k]
+			}
+		}
+		if len(files) == 0 {
+			continue
+		}
+		if err := one(ctx, r, &opt, i, files, filepath.Join(folder, fmt.Sprint(i)), l, res); err != nil {
+			return res, err
+		}
+	}
+	l.Phase(report.Done)
+	return res, nil
+}
+
+// choose takes files by chance: each has the same chance, whatever folder it is in.
+func choose(ctx context.Context, r *repo.Repository, opt *Options) (sample []chosen, err error) {
+	rng := rand.New(rand.NewPCG(opt.Seed, 0))
+	limit, seen := min(opt.Files, MaxFiles), uint64(0)
+	take := func(c chosen) {
+		if limit == 0 { // a share
+			if rng.Float64()*100 < opt.Percent && len(sample) < MaxFiles {
+				sample = append(sample, c)
+			}
+			return
+		}
+		if seen++; uint64(len(sample)) < limit {
+			sample = append(sample, c)
+		} else if k := rng.Uint64N(seen); k < limit {
+			sample[k] = c
+		}
+	}
+	for i, s := range opt.Snapshots {
+		if err := walk(ctx, r, s.Snapshot.Tree, "/", func(at string, n *tree.Node) {
+			kept := *n
+			kept.Content, kept.Xattrs = tree.Content{}, nil
+			take(chosen{i, at, kept})
+		}); err != nil {
+			return nil, fmt.Errorf("choose files of snapshot %s: %w", s.ID.Short(), err)
+		}
+	}
+	rng.Shuffle(len(sample), func(a, b int) { sample[a], sample[b] = sample[b], sample[a] })
+	return sample, nil
+}
+
+// walk visits the files whose content is in the snapshot.
+func walk(ctx context.Context, r *repo.Repository, root format.ID, at string, visit func(string, *tree.Node)) error {
+	return walkUntil(ctx, r, root, at, func(at string, n *tree.Node) error {
+		visit(at, n)
+		return nil
+	})
+}
+
+// walkUntil is walk until visit returns an error.
+func walkUntil(ctx context.Context, r *repo.Repository, root format.ID, at string, visit func(string, *tree.Node) error) error {
+	return tree.Walk(ctx, r.LoadBlob, root, func(n *tree.Node) error {
+		switch {
+		case n.Type == tree.Dir:
+			return walkUntil(ctx, r, n.Subtree, path.Join(at, n.Name), visit)
+		case n.Type == tree.File && n.Outcome < tree.Skipped:
+			return visit(path.Join(at, n.Name), n)
+		}
+		return nil
+	})
+}
+
+// fitting leaves out files for which there is no space: half of the free space stays free.
+func fitting(folder string, sample []chosen, res *Result) ([]chosen, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(folder, &st); err != nil {
+		return nil, fmt.Errorf("read the free space of %s: %w", folder, err)
+	}
+	space := st.Bavail * uint64(st.Bsize) / 2
+	kept := sample[:0]
+	for _, c := range sample {
+		if res.Bytes+c.node.Size > space {
+			res.PassedOver++
+			continue
+		}
+		res.Files++
+		res.Bytes += c.node.Size
+		kept = append(kept, c)
+	}
+	return kept, nil
+}
+
+// one restores the files of one snapshot and compares them.
+func one(ctx context.Context, r *repo.Repository, opt *Options, i int, files map[string]*chosen, to string, l *report.Ledger,
+	res *Result,
+) error {
+	s := opt.Snapshots[i].Snapshot
+	ways := map[string]bool{}
+	for p := range files {
+		for dir := path.Dir(p); !ways[dir]; dir = path.Dir(dir) {
+			ways[dir] = true
+		}
+	}
+	take := func(at string, typ tree.Type) (bool, bool) { return files[at] != nil, typ == tree.Dir && ways[at] }
+	_, err := restore.Run(ctx, r, restore.Selection{Tree: s.Tree, Take: take},
+		restore.Target{Path: to, Verify: true, Gate: opt.Gate}, restore.Parallel{Workers: opt.Workers}, l)
+	if err != nil {
+		return err
+	}
+	if s.Host != opt.Host {
+		return nil
+	}
+	for p, c := range files {
+		for _, at := range places(p, s.Sources) {
+			same, err := compare(ctx, opt.Gate, filepath.Join(to, p), at, &c.node)
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case errors.Is(err, errLive):
+				l.Fail(p, "compare with "+at, err)
+			case same:
+				res.Live++
+			default:
+				continue // changed, not there, or not readable: what proves the file is its hash
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// places returns where on this machine a file of a snapshot may be. A source that was named relative to some folder is
+// in the snapshot by that name, and its absolute path ends with it.
+func places(p string, sources []string) (all []string) {
+	for _, source := range sources {
+		if p == source || source == "/" || strings.HasPrefix(p, source+"/") {
+			return []string{p}
+		}
+		for end := source; end != "" && end != "/"; {
+			_, rest, found := strings.Cut(end[1:], "/")
+			if p == end || strings.HasPrefix(p, end+"/") {
+				all = append(all, strings.TrimSuffix(source, end)+p)
+			}
+			if end = "/" + rest; !found {
+				break
+			}
+		}
+	}
+	return all
+}
+
+// compare compares two files byte by byte, if the second is the one that the node describes from the beginning to the
+// end.
+func compare(ctx context.Context, gate localfs.Gates, restored, live string, n *tree.Node) (same bool, err error) {
+	b, err := open(ctx, gate, live)
+	if err != nil {
+		return false, err
+	}
+	defer b.Close()
+	if !described(b.Opened(), n) {
+		return false, nil
+	}
+	a, err := open(ctx, gate, restored)
+	if err != nil {
+		return false, err
+	}
+	defer a.Close()
+	x, y := make([]byte, piece), make([]byte, piece)
+	equal := true
+	for off := uint64(0); off < n.Size && equal; off += piece {
+		size := min(piece, n.Size-off)
+		if err := errors.Join(whole(a, x[:size], off), whole(b, y[:size], off)); err != nil {
+			return false, err
+		}
+		equal = bytes.Equal(x[:size], y[:size])
+	}
+	now, err := b.Stat()
+	if err != nil || !described(&now, n) {
+		return false, err
+	}
+	if !equal {
+		return false, errLive
+	}
+	return true, nil
+}
+
+func whole(f *localfs.File, p []byte, off uint64) error {
+	n, err := f.ReadAt(p, int64(off))
+	if n == len(p) {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// described reports whether a file is the one that was backed up, and unchanged since.
+func described(st *localfs.Stat, n *tree.Node) bool {
+	return st.Type == tree.File && st.Size == n.Size && st.Mtime == n.ModTime && st.Ctime == n.Changed &&
+		(n.Inode == 0 || st.Ino == n.Inode)
+}
+
+func open(ctx context.Context, gate localfs.Gates, at string) (*localfs.File, error) {
+	dir, name := filepath.Split(at)
+	d, err := localfs.IOContext{Ctx: ctx, Pass: gate.Pass(nil, dir)}.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Release()
+	return d.OpenFile(name)
+}
+
+// remove removes the folder of the drill. Directories without the right to write are among what was restored.
+func remove(folder string) error {
+	err := os.RemoveAll(folder)
+	if err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(folder, func(p string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	if err := os.RemoveAll(folder); err != nil {
+		return fmt.Errorf("remove the restored files: %w; remove %s by hand", err, folder)
+	}
+	return nil
+}

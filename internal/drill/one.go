@@ -1,0 +1,77 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// The sample from which One takes its file. The bounds keep it quick for any snapshot.
+const (
+	oneSize    = 16 << 20 // bytes of a file at most
+	oneVisited = 5000     // files that are considered
+	oneSample  = 10       // files that are restored until one is unchanged on this machine
+)
+
+// errEnough ends a walk.
+var errEnough = errors.New("enough files")
+
+// One restores one file of the only snapshot of opt that is neither empty nor large, and compares it with the file on
+// this machine. A file that has changed since the backup is passed over for another one: if all have, Live is 0. path is
+// the file's in the snapshot, "" if there is none to restore.
+func One(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger) (res *Result, path string, err error) {
+	l.Phase(report.Planning)
+	res = &Result{}
+	sample, err := few(ctx, r, &opt)
+	if err != nil || len(sample) == 0 {
+		return res, "", err
+	}
+	folder, err := os.MkdirTemp(opt.Folder, "tidemark-drill-")
+	if err != nil {
+		return res, "", fmt.Errorf("make a folder for restored files: %w", err)
+	}
+	defer func() { err = errors.Join(err, remove(folder)) }()
+	for i := range sample {
+		c := &sample[i]
+		*res, path = Result{Files: 1, Bytes: c.node.Size}, c.path
+		err := one(ctx, r, &opt, 0, map[string]*chosen{c.path: c}, filepath.Join(folder, fmt.Sprint(i)), l, res)
+		if res.Failed = l.Objects.Failed.Load(); err != nil || res.Failed > 0 || res.Live > 0 {
+			return res, path, err
+		}
+	}
+	return res, path, nil
+}
+
+// few chooses files by chance among the first ones of a snapshot.
+func few(ctx context.Context, r *repo.Repository, opt *Options) (sample []chosen, err error) {
+	rng := rand.New(rand.NewPCG(opt.Seed, 0))
+	seen := uint64(0)
+	err = walkUntil(ctx, r, opt.Snapshots[0].Snapshot.Tree, "/", func(at string, n *tree.Node) error {
+		if n.Size == 0 || n.Size > oneSize {
+			return nil
+		}
+		kept := *n
+		kept.Content, kept.Xattrs = tree.Content{}, nil
+		if seen++; len(sample) < oneSample {
+			sample = append(sample, chosen{0, at, kept})
+		} else if k := rng.Uint64N(seen); k < oneSample {
+			sample[k] = chosen{0, at, kept}
+		}
+		if seen == oneVisited {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, fmt.Errorf("choose a file of snapshot %s: %w", opt.Snapshots[0].ID.Short(), err)
+	}
+	rng.Shuffle(len(sample), func(a, b int) { sample[a], sample[b] = sample[b], sample[a] })
+	return sample, nil
+}

@@ -1,0 +1,110 @@
+package localfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// IOContext opens directories by path. What is opened below inherits the context and the gate; Dir.SetPass replaces the
+// gate below a mount point. Every call that can cause I/O is one operation of the gate behind Pass; closing is not.
+// Reads and writes are split into pieces that the gate admits. The zero IOContext waits for nothing; it is for tests
+// and for finding the gate.
+type IOContext struct {
+	Ctx  context.Context // after its end every operation fails with ErrStopped; may be nil
+	Pass *iopolicy.Pass  // of the device; nil: no gate
+}
+
+// Gates returns the pass for a path that is about to be opened (dir is nil; the path need not exist) or for an open
+// directory. A nil Gates returns nil.
+type Gates func(dir *Dir, path string) *iopolicy.Pass
+
+func (g Gates) Pass(dir *Dir, path string) *iopolicy.Pass {
+	if g == nil {
+		return nil
+	}
+	return g(dir, path)
+}
+
+// Yields reports whether operations may have to yield to other programs. Written data is then sent to the device at
+// once: left in memory, it would be written later without the gate.
+func (d IOContext) Yields() bool {
+	client := d.Pass.Client()
+	return client != nil && client.Policy().Tier() > 0
+}
+
+// begin waits until an operation on up to bytes bytes may begin. The caller must end the grant before the next
+// operation.
+func (d *IOContext) begin(kind iopolicy.Kind, bytes int) (iopolicy.Grant, error) {
+	return d.beginMany(kind, bytes, 1)
+}
+
+// beginMany is begin for an operation with several simultaneous requests.
+func (d *IOContext) beginMany(kind iopolicy.Kind, bytes, requests int) (iopolicy.Grant, error) {
+	ctx := d.Ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	op := iopolicy.Op{Kind: kind, Bytes: bytes, Requests: requests, Certain: kind == iopolicy.Sync}
+	grant, err := d.Pass.Begin(ctx, op)
+	if err != nil {
+		return grant, fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	return grant, nil
+}
+
+// do makes a call as one operation, and repeats it after EINTR.
+func (d *IOContext) do(kind iopolicy.Kind, call func() error) error {
+	grant, err := d.begin(kind, 0)
+	if err != nil {
+		return err
+	}
+	err = retry(call)
+	grant.End(0)
+	return err
+}
+
+// SetPass replaces the pass of d and of everything opened below, for a directory that is a mount point. It must be
+// called before d is shared.
+func (d *Dir) SetPass(pass *iopolicy.Pass) { d.ioctx.Pass = pass }
+
+// Pass returns the pass of the device; nil: no gate.
+func (d *Dir) Pass() *iopolicy.Pass { return d.ioctx.Pass }
+
+// MaxIO returns how many bytes the gate admits at once at present; 0: no limit.
+func (d *Dir) MaxIO() int { return d.ioctx.Pass.Bound() }
+
+// Ungated returns another reference to the directory that ignores the gate and the context, for cleaning up after a
+// cancelled run. The caller releases both.
+func (d *Dir) Ungated() (*Dir, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("duplicate directory: %w", err)
+	}
+	return newDir(fd, d.host, IOContext{}), nil
+}
+
+// pageSize is a page, or a part of one, on all systems.
+const pageSize = 4096
+
+// cut returns how many of n bytes at offset off one operation may take. The end is aligned to a page where the bound
+// permits that.
+func cut(off int64, n, bound int) int {
+	if bound <= 0 || n <= 0 {
+		return n
+	}
+	if inside := int(off % pageSize); bound > inside+1 && bound >= pageSize {
+		bound -= inside
+	}
+	return min(n, bound)
+}
+
+func isStopped(err error) bool { return errors.Is(err, ErrStopped) }

@@ -1,0 +1,56 @@
+package localfs
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+)
+
+// Mounts returns the mounted file systems, sorted by path. It reads the mount table only, so a server that does not
+// respond delays nothing.
+func Mounts() ([]Mount, error) {
+	table, err := sysinfo.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("list file systems: %w", err)
+	}
+	return mountsOf(table), nil
+}
+
+// mountsOf reads a mountinfo table.
+func mountsOf(table []byte) (all []Mount) {
+	for line := range bytes.Lines(table) {
+		left, right, ok := bytes.Cut(line, []byte(" - "))
+		fields, kinds := strings.Fields(string(left)), strings.Split(strings.TrimSpace(string(right)), " ") // the source may be empty
+		if !ok || len(fields) < 6 {
+			continue
+		}
+		m := Mount{Path: unescapeMount(fields[4]), Type: kinds[0], device: fields[2], root: unescapeMount(fields[3])}
+		m.ReadOnly = strings.HasPrefix(fields[5]+",", "ro,")
+		if len(kinds) > 2 {
+			m.Source = unescapeMount(kinds[1])
+			m.ReadOnly = m.ReadOnly || strings.HasPrefix(kinds[2]+",", "ro,")
+		}
+		m.classify()
+		all = append(all, m)
+	}
+	return distinct(all)
+}
+
+// unescapeMount replaces the octal escapes of the kernel: \040 is a blank.
+func unescapeMount(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+4 <= len(text) {
+			if n, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,141 @@
+package localfs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// noDevMounts holds one copy for each mount in use. A copy contains no other mounts, so a name can lead to another
+// object than outside; callers compare what they opened with what they wanted. It needs root, Linux 5.12, and a file
+// system with handles. It is safe for concurrent use.
+type noDevMounts struct {
+	denied atomic.Bool // not permitted
+	mu     sync.Mutex
+	copies map[int]*noDevMount
+}
+
+// noDevMount is a copy. It is closed with its last directory, since it would keep an unmounted file system busy.
+type noDevMount struct {
+	id    int // of the original mount
+	fd    int // of a directory in it
+	users int
+}
+
+// noDevDir is a directory in a copy.
+type noDevDir struct {
+	fd     int
+	mount  *noDevMount
+	mounts *noDevMounts
+}
+
+// openCopy opens the directory fd in a copy. The result must be closed before fd is.
+func (m *noDevMounts) openCopy(fd int) (*noDevDir, error) {
+	if m.denied.Load() {
+		return nil, errNoCopy
+	}
+	handle, id, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoCopy, err)
+	}
+	from, err := m.use(id, fd)
+	if err != nil {
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+			m.denied.Store(true)
+		}
+		return nil, fmt.Errorf("%w: %w", errNoCopy, err)
+	}
+	again, err := unix.OpenByHandleAt(from.fd, handle, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		m.release(from)
+		return nil, fmt.Errorf("%w: %w", errNoCopy, err)
+	}
+	return &noDevDir{fd: again, mount: from, mounts: m}, nil
+}
+
+func (d *noDevDir) descriptor() int { return d.fd }
+
+// openFile opens an entry for reading. It follows neither mounts nor symbolic links and does not block on a fifo.
+func (d *noDevDir) openFile(name string) (int, error) {
+	var path [unix.NAME_MAX + 1]byte
+	if len(name) >= len(path) {
+		return -1, fmt.Errorf("%w: %w", errNoCopy, unix.ENAMETOOLONG)
+	}
+	copy(path[:], name)
+	how := unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NOATIME |
+			unix.O_LARGEFILE,
+		Resolve: unix.RESOLVE_NO_XDEV,
+	}
+	for {
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT2, uintptr(d.fd), uintptr(unsafe.Pointer(&path[0])),
+			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+		if errno == 0 {
+			return int(fd), nil
+		}
+		if errno != unix.EINTR {
+			return -1, errno
+		}
+	}
+}
+
+// close also closes the copy after its last directory.
+func (d *noDevDir) close() {
+	_ = unix.Close(d.fd)
+	d.fd = -1
+	d.mounts.release(d.mount)
+}
+
+// use returns the copy of mount id, which holds the directory fd.
+func (m *noDevMounts) use(id, fd int) (*noDevMount, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.copies[id]; known != nil {
+		known.users++
+		return known, nil
+	}
+	root, err := cloneMount(fd)
+	if err != nil {
+		return nil, err
+	}
+	if m.copies == nil {
+		m.copies = map[int]*noDevMount{}
+	}
+	made := &noDevMount{id: id, fd: root, users: 1}
+	m.copies[id] = made
+	return made, nil
+}
+
+func (m *noDevMounts) release(from *noDevMount) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if from.users--; from.users == 0 {
+		_ = unix.Close(from.fd)
+		delete(m.copies, from.id)
+	}
+}
+
+// cloneMount copies the mount of the directory fd, and returns that directory in the copy.
+func cloneMount(fd int) (int, error) {
+	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return -1, fmt.Errorf("copy mount: %w", err)
+	}
+	defer unix.Close(tree)
+	// Private: later mounts do not appear in the copy.
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return -1, fmt.Errorf("forbid devices on the copy of a mount: %w", err)
+	}
+	// Handles are opened relative to an open directory, which a tree is not. The copy ends with the last descriptor in
+	// it.
+	root, err := unix.Openat(tree, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOATIME, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open the copy of a mount: %w", err)
+	}
+	return root, nil
+}

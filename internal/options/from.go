@@ -1,0 +1,63 @@
+package options
+
+import "strings"
+
+// fromOptions locate and unlock the source repository of a copy.
+func fromOptions() []Option {
+	return []Option{
+		{Name: "from-repo", Group: GroupFrom, Type: Type{Kind: Path}, Own: "FROMREPOSITORY TIDEMARK_FROM_REPOSITORY",
+			Help: "repository to copy from; a folder, or smb://user@host/share/path"},
+		{Name: "from-password", Group: GroupFrom, Type: Type{Kind: String}, Barred: NotFlag | NotFile, Secret: true,
+			Help: "passphrase of --from-repo; only from the environment"},
+		{Name: "from-password-file", Group: GroupFrom, Type: Type{Kind: Path},
+			Help: "file whose first line is the passphrase of --from-repo"},
+		{Name: "from-password-command", Group: GroupFrom, Rare: true, Type: Type{Kind: String},
+			Help: "command whose first line of output is the passphrase of --from-repo"},
+		{Name: "from-key-file", Group: GroupFrom, Rare: true, Type: Type{Kind: Path},
+			Help: "key file that opens --from-repo"},
+		{Name: "from-smb-password", Group: GroupFrom, Topic: TopicShare, Type: Type{Kind: String}, Barred: NotFlag | NotFile, Secret: true,
+			Help: "password for the server of --from-repo (default: as smb-password); only from the environment"},
+		{Name: "from-smb-password-file", Group: GroupFrom, Topic: TopicShare, Type: Type{Kind: Path},
+			Help: "file whose first line is that password"},
+		{Name: "from-smb-password-command", Group: GroupFrom, Topic: TopicShare, Rare: true, Type: Type{Kind: String},
+			Help: "command whose first line of output is that password"},
+		{Name: "from-smb-credentials", Group: GroupFrom, Topic: TopicShare, Rare: true, Type: Type{Kind: Path},
+			Help: "file with lines username=, password= and domain= for that server"},
+	}
+}
+
+// fromPrefix starts the names of the options of the source repository of a copy.
+const fromPrefix = "from-"
+
+// prefixed returns names with the prefix.
+func prefixed(names []string) (out []string) {
+	for _, name := range names {
+		out = append(out, fromPrefix+name)
+	}
+	return out
+}
+
+// Source returns the options of the source repository of a copy. Its location and keys come from the from- options
+// only. The password of a server falls back to that of the other repository.
+func (s *Spec) Source() *Spec {
+	other := *s
+	other.settings = make(map[string][]setting, len(s.settings))
+	for name, set := range s.settings {
+		other.settings[name] = set
+	}
+	replaced := append([]string{"repo", "key-file"}, passphrases()...)
+	if s.ranking(prefixed(logons())) != "" {
+		replaced = append(replaced, "smb-kerberos")
+		replaced = append(replaced, logons()...)
+	}
+	for _, name := range replaced {
+		delete(other.settings, name)
+		if set := s.settings[fromPrefix+name]; len(set) > 0 {
+			other.settings[name] = set
+		}
+	}
+	return &other
+}
+
+// location reports whether an option is the location of a repository.
+func (o *Option) location() bool { return strings.TrimPrefix(o.Name, fromPrefix) == "repo" }

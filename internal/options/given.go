@@ -1,0 +1,109 @@
+package options
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/options/dsm"
+)
+
+// Setting is one line of an option file.
+type Setting struct {
+	Keyword string
+	Value   string // without quotes
+	List    bool   // several lines with the keyword add up
+}
+
+// Given returns what the command line sets, and the keys and logons of the environment, as lines of an option file. Paths
+// are absolute. Output options and those that no file may set are left out.
+func (s *Spec) Given() []Setting {
+	var all []Setting
+	for i := range s.table {
+		o := &s.table[i]
+		words := o.Keywords()
+		if len(words) == 0 || o.Group == GroupOutput {
+			continue
+		}
+		lowest := fromFlag
+		if o.Group == GroupKeys || o.Group == GroupShare {
+			lowest = fromEnv
+		}
+		for _, one := range s.settings[o.Name] {
+			if one.level < lowest {
+				continue
+			}
+			text := o.Type.format(one.value)
+			if o.Type.Kind == Path && !o.location() {
+				if path, err := filepath.Abs(text); err == nil {
+					text = path
+				}
+			}
+			all = append(all, Setting{strings.ToUpper(words[0]), text, o.multiple()})
+		}
+	}
+	return all
+}
+
+// FileLine is a line of an option file that is in effect.
+type FileLine struct {
+	Number  int    // of the line, from 1
+	Keyword string // in upper case, the first of its synonyms
+	Values  []string
+}
+
+// ParseFile returns the lines of an option file that are in effect, in their order. server names the stanza; "": as for
+// every command.
+func ParseFile(path string, content []byte, server string) ([]FileLine, error) {
+	table := Table()
+	keywords := keywordsOf(table)
+	parsed, err := dsm.Parse(path, content, vocabulary(table))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file and the line
+	}
+	lines, err := parsed.Lines(server, "--server-name")
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file
+	}
+	var all []FileLine
+	for _, l := range lines {
+		number, err := strconv.Atoi(l.Origin[strings.LastIndex(l.Origin, ":")+1:])
+		if err != nil {
+			continue
+		}
+		keyword := l.Keyword
+		if o := keywords[keyword]; o != nil {
+			keyword = strings.ToUpper(o.Keywords()[0])
+		}
+		values, err := l.Values()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it names the file and the line
+		}
+		all = append(all, FileLine{number, keyword, values})
+	}
+	return all, nil
+}
+
+// keywordsOf returns the options of a table by their keywords, in upper case.
+func keywordsOf(table []Option) map[string]*Option {
+	all := make(map[string]*Option)
+	for i := range table {
+		for _, word := range table[i].Keywords() {
+			all[strings.ToUpper(word)] = &table[i]
+		}
+	}
+	return all
+}
+
+// vocabulary returns the keywords of a table and IBM's.
+func vocabulary(table []Option) *dsm.Vocabulary {
+	var own []string
+	for i := range table {
+		own = slices.Concat(own, table[i].Keywords())
+	}
+	return dsm.NewVocabulary(own)
+}
+
+// UserFile returns the path of the user's option file; without a home directory, of the machine's.
+func UserFile(env Env) string { return fileLocations(env)[0] }

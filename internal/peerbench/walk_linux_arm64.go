@@ -1,6 +1,0 @@
-package main
-
-import "golang.org/x/sys/unix"
-
-// fstatat is the number of the call.
-const fstatat = unix.SYS_FSTATAT

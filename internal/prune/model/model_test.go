@@ -1,0 +1,209 @@
+package model
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var wide = flag.Bool("wide", false, "visit the larger worlds, which takes minutes and gigabytes")
+
+// next calls visit for each state that may follow one.
+func (b *bounds) next(s state, visit succ) {
+	for i := range b.writers {
+		b.writer(s, i, visit)
+	}
+	for i := range b.prunes {
+		b.pruner(s, i, visit)
+	}
+	for i := range s.pending {
+		if s.pending[i] {
+			n := s
+			n.pending[i] = false
+			n.put(b, i)
+			n.w[i] = writer{pc: wDead}
+			visit("a late snapshot of "+string(rune('A'+i))+" arrives", n)
+		}
+	}
+	if s.drops < b.forgets {
+		for i := range s.snaps {
+			if s.snaps[i].there {
+				n := s
+				n.snaps[i], n.drops = snap{}, s.drops+1
+				visit(fmt.Sprintf("snapshot %d is forgotten", i), n)
+			}
+		}
+	}
+	b.time(s, visit)
+}
+
+func (b *bounds) time(s state, visit succ) {
+	if s.tick < b.ticks {
+		n := s
+		n.now, n.tick, n.old = s.now+max(1, b.tickLength), s.tick+1, s.view()
+		n.lateTick(b)
+		visit("time passes", n)
+	}
+	if s.steps < b.steps {
+		for _, by := range []int8{stepTick, -stepTick} {
+			n := s
+			n.now, n.steps = s.now+by, s.steps+1
+			visit(fmt.Sprintf("the clock of the target steps by %d", by), n)
+		}
+	}
+}
+
+// lateTick ends the time in which what a dead writer has sent can arrive.
+func (s *state) lateTick(b *bounds) {
+	if s.pending[0] || s.pending[1] {
+		if s.late++; s.late > b.late {
+			s.pending = [2]bool{}
+		}
+	}
+}
+
+// step is how a state was reached.
+type step struct {
+	from  uint32
+	label string
+}
+
+// explore visits every state, nearest first, and returns the shortest way to a broken one.
+func (b *bounds) explore(most int) (trace []string, states int, complete bool) {
+	ids := map[state]uint32{start(): 0}
+	all := []state{start()}
+	ways := []step{{}}
+	for at := 0; at < len(all); at++ {
+		if at >= most {
+			return nil, len(all), false
+		}
+		s := all[at]
+		if b.broken(&s) >= 0 {
+			for n := uint32(at); n != 0; n = ways[n].from {
+				trace = append([]string{ways[n].label}, trace...)
+			}
+			return trace, len(all), true
+		}
+		b.next(s, func(label string, n state) {
+			if _, ok := ids[n]; !ok {
+				ids[n] = uint32(len(all))
+				all, ways = append(all, n), append(ways, step{uint32(at), label})
+			}
+		})
+	}
+	return nil, len(all), true
+}
+
+// wander follows random ways until time is up.
+func (b *bounds) wander(rng *rand.Rand, until time.Time) (trace []string, states int) {
+	for time.Now().Before(until) {
+		s := start()
+		trace = trace[:0]
+		for {
+			var found []state
+			var labels []string
+			b.next(s, func(label string, n state) { found, labels = append(found, n), append(labels, label) })
+			if len(found) == 0 {
+				break
+			}
+			n := rng.IntN(len(found))
+			s, trace, states = found[n], append(trace, labels[n]), states+1
+			if b.broken(&s) >= 0 {
+				return trace, states
+			}
+		}
+	}
+	return nil, states
+}
+
+func explored(t *testing.T, b *bounds, most int) (trace []string, complete bool) {
+	t.Helper()
+	begun := time.Now()
+	trace, states, complete := b.explore(most)
+	t.Logf("%d states, complete: %v, %v\n\t%s", states, complete, time.Since(begun).Round(time.Millisecond),
+		strings.Join(trace, "\n\t"))
+	return trace, complete
+}
+
+// worlds are small enough to be visited wholly in seconds.
+var worlds = map[string]bounds{
+	"clock steps": {writers: 1, prunes: 1, steps: 2, crashes: 1, forgets: 1},
+	"lost lease":  {writers: 2, prunes: 1, ticks: 1, tickLength: 4, forgets: 1, parents: true},
+	"lagging":     {writers: 1, prunes: 1, ticks: 2, forgets: 1, lag: true, parents: true},
+	"late":        {writers: 1, prunes: 1, ticks: 4, crashes: 1, late: 2, forgets: 1},
+	"repack":      {writers: 1, prunes: 2, crashes: 1, forgets: 1, repack: true, parents: true},
+	"two and two": {writers: 2, prunes: 2, forgets: 1},
+}
+
+// wideWorlds are not: what is not visited in time is left out, and said.
+var wideWorlds = map[string]bounds{
+	"clock steps":  {writers: 1, prunes: 2, steps: 2, crashes: 1, forgets: 1},
+	"lost lease":   {writers: 2, prunes: 2, ticks: 2, tickLength: 4, crashes: 1, forgets: 1, parents: true, repack: true},
+	"lagging":      {writers: 2, prunes: 1, ticks: 3, forgets: 2, lag: true, parents: true},
+	"late":         {writers: 2, prunes: 1, ticks: 5, crashes: 1, late: 2, forgets: 1, parents: true},
+	"all together": {writers: 2, prunes: 2, ticks: 4, crashes: 2, late: 1, forgets: 3, parents: true, repack: true, lag: true},
+}
+
+const (
+	mostStates = 4_000_000
+	mostWide   = 10_000_000
+)
+
+func TestNoSnapshotIsBroken(t *testing.T) {
+	for name, b := range worlds {
+		t.Run(name, func(t *testing.T) {
+			b.mends = allMends
+			trace, complete := explored(t, &b, mostStates)
+			require.Empty(t, trace)
+			require.True(t, complete, "the world is too large for this test")
+		})
+	}
+}
+
+// TestNoSnapshotIsBrokenInWideWorlds follows random ways through larger worlds, and with -wide visits them as far as it
+// can.
+func TestNoSnapshotIsBrokenInWideWorlds(t *testing.T) {
+	const each = 300 * time.Millisecond
+	for name, b := range wideWorlds {
+		t.Run(name, func(t *testing.T) {
+			b.mends = allMends
+			seed := uint64(time.Now().UnixNano())
+			trace, states := b.wander(rand.New(rand.NewPCG(seed, 0)), time.Now().Add(each))
+			t.Logf("%d steps of random ways, seed %d", states, seed)
+			require.Empty(t, trace, "seed %d", seed)
+			if *wide {
+				trace, _ = explored(t, &b, mostWide)
+				require.Empty(t, trace)
+			}
+		})
+	}
+}
+
+// TestMends takes one part of the protocol out at a time, and demands that the checker finds a broken snapshot.
+func TestMends(t *testing.T) {
+	for _, c := range []struct {
+		name, world string
+		out         func(m *mends)
+	}{
+		{"a dead prune leaves the leases of dead writers", "clock steps", func(m *mends) { m.fence = false }},
+		{"a renewal replaces the lease", "clock steps", func(m *mends) { m.swap = false }},
+		{"a writer trusts the time after it has published", "clock steps", func(m *mends) { m.confirm = false }},
+		{"any snapshot is a parent", "lost lease", func(m *mends) { m.gap = false }},
+		{"listings are believed", "lagging", func(m *mends) { m.settle = false }},
+		{"a lease that is not found has ended", "lagging", func(m *mends) { m.gone = false }},
+		{"a late snapshot of a writer known to be dead", "late", func(m *mends) { m.localDie = true }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := worlds[c.world]
+			b.mends = allMends
+			c.out(&b.mends)
+			trace, _ := explored(t, &b, mostStates)
+			require.NotEmpty(t, trace, "the checker misses what this part of the protocol prevents")
+		})
+	}
+}

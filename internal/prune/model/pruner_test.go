@@ -1,0 +1,245 @@
+package model
+
+import "math/bits"
+
+// Steps of a prune.
+const (
+	pIdle = iota
+	pOthers
+	pMarks
+	pLeases
+	pFence
+	pSnapshots
+	pPacks
+	pUnname
+	pRemove
+	pUnmark
+	pPlan
+	pClear
+	pEnd
+	pEnded
+	pDead
+)
+
+func (b *bounds) pruner(s state, i int, next succ) {
+	p := &s.p[i]
+	id := string(rune('P' + i))
+	if i == 1 && p.pc == pIdle && s.p[0].pc == pIdle {
+		return // the same, under other names
+	}
+	if p.pc > pIdle && p.pc < pEnded && s.crashes < b.crashes {
+		c := s
+		c.p[i] = pruner{pc: pDead}
+		c.crashes++
+		next(id+" dies", c)
+	}
+	switch p.pc {
+	case pIdle:
+		s.busy[i], s.busyAt[i] = true, s.now
+		p.pc = pOthers
+		next(id+" puts lease", s)
+	case pOthers:
+		if p.pc = pMarks; s.busy[1-i] && s.now-s.busyAt[1-i] <= dead {
+			p.pc = pEnd
+		}
+		next(id+" looks for other prunes", s)
+	case pMarks:
+		for _, v := range b.views(&s) {
+			n := s
+			n.p[i].marks, n.p[i].pc = v.marks&n.view().marks, pLeases
+			next(id+" reads marks", n)
+		}
+	case pLeases:
+		b.readLeases(s, i, next)
+	case pFence:
+		b.fenceOff(s, i, next)
+	case pSnapshots:
+		b.survey(s, i, next)
+	case pPlan:
+		b.plan(s, i, next)
+	case pClear:
+		if !b.fence {
+			for w := range s.leases {
+				for n := range uint8(2) {
+					if s.leases[w].there[n] && s.now-s.leases[w].at[n] > dead {
+						s.dropLease(w, n)
+					}
+				}
+			}
+		}
+		p.pc = pEnd
+		next(id+" clears", s)
+	case pEnd:
+		s.busy[i] = false
+		s.p[i] = pruner{pc: pEnded}
+		next(id+" ends", s)
+	default:
+		b.sweep(s, i, next)
+	}
+}
+
+// readLeases finds which marks are ripe: every writer that is not dead acknowledges them.
+func (b *bounds) readLeases(s state, i int, next succ) {
+	for _, v := range b.views(&s) {
+		n := s
+		p := &n.p[i]
+		p.ripe, p.dead, p.tick = p.marks, [2]uint8{}, n.tick
+		for w := range n.leases {
+			l := &n.leases[w]
+			alive, acknowledged, names := false, uint8(0), uint8(0)
+			for k := range 2 {
+				listed := v.leases&(1<<(2*w+k)) != 0
+				if listed && !l.there[k] && b.gone { // renewed under another name, or ended: undecidable
+					alive, acknowledged, n.p[i].ripe = true, 0, 0
+				}
+				if !listed || !l.there[k] {
+					continue
+				}
+				names |= 1 << k
+				alive = alive || n.now-l.at[k] <= dead
+				acknowledged |= l.acknowledged[k]
+			}
+			if alive && b.localDie && n.w[w].pc == wDead {
+				alive = false
+			}
+			if alive {
+				p.ripe &= acknowledged
+			} else {
+				p.dead[w] = names
+			}
+		}
+		if b.settle && b.lag {
+			for m := range n.marks {
+				if n.marks[m].tick == n.tick {
+					p.ripe &^= 1 << m
+				}
+			}
+		}
+		if p.pc = pSnapshots; b.fence && p.dead != [2]uint8{} {
+			p.pc = pFence
+		}
+		next(string(rune('P'+i))+" reads leases", n)
+	}
+}
+
+// fenceOff deletes one lease of a dead writer. One that is not there any more was renewed, or has ended: read all
+// again.
+func (b *bounds) fenceOff(s state, i int, next succ) {
+	p := &s.p[i]
+	for w := range p.dead {
+		if p.dead[w] == 0 {
+			continue
+		}
+		n := uint8(bits.TrailingZeros8(p.dead[w]))
+		p.dead[w] &^= 1 << n
+		if was := s.dropLease(w, n); !was {
+			p.pc = pLeases
+		} else if p.dead == [2]uint8{} {
+			p.pc = pSnapshots
+		}
+		next(string(rune('P'+i))+" removes a lease of "+string(rune('A'+w)), s)
+		return
+	}
+}
+
+// survey lists the snapshots, and then the packs. Where listings lag it waits before, so that it sees the snapshot of a
+// writer that it missed.
+func (b *bounds) survey(s state, i int, next succ) {
+	if b.settle && b.lag && s.p[i].tick == s.tick && s.p[i].ripe != 0 {
+		if s.tick < b.ticks {
+			return
+		}
+		s.p[i].ripe = 0 // no time is left in this world
+	}
+	for _, v := range b.views(&s) {
+		n := s
+		p := &n.p[i]
+		p.seen = v.snaps & n.view().snaps
+		doomed := uint8(0)
+		for m := range n.marks {
+			if p.marks&(1<<m) != 0 && n.marks[m].there {
+				doomed |= n.marks[m].packs
+			}
+		}
+		// The blob counts in one pack: preferably one that is not doomed, and of these the newest.
+		p.live = 0
+		if p.seen != 0 {
+			at := n.packs & n.index &^ doomed
+			if at == 0 {
+				at = n.packs
+			}
+			if at == 0 { // a snapshot cannot be followed: nothing is removed
+				p.pc = pEnd
+				next(string(rune('P'+i))+" finds damage", n)
+				continue
+			}
+			p.live = 1 << (bits.Len8(at) - 1)
+		}
+		p.pc = pUnname
+		next(string(rune('P'+i))+" surveys", n)
+	}
+}
+
+// sweep removes the packs of ripe marks in which nothing counts: from the index, then the packs, then the marks.
+func (b *bounds) sweep(s state, i int, next succ) {
+	p := &s.p[i]
+	id := string(rune('P' + i))
+	doomed := uint8(0)
+	for m := range s.marks {
+		if p.ripe&(1<<m) != 0 && s.marks[m].there {
+			doomed |= s.marks[m].packs
+		}
+	}
+	doomed &^= p.live
+	switch p.pc {
+	case pUnname:
+		s.index &^= doomed
+		p.pc = pRemove
+		next(id+" puts new index", s)
+	case pRemove:
+		s.packs &^= doomed
+		p.pc = pUnmark
+		next(id+" removes packs", s)
+	case pUnmark:
+		for m := range s.marks {
+			if p.ripe&(1<<m) != 0 {
+				s.marks[m] = mark{}
+			}
+		}
+		s.index |= p.live & s.packs // a revived pack is in the index again
+		if p.pc = pPlan; p.second {
+			p.pc = pClear
+		}
+		next(id+" removes marks", s)
+	}
+}
+
+// plan dooms what is not needed. It may also repack what is.
+func (b *bounds) plan(s state, i int, next succ) {
+	id := string(rune('P' + i))
+	doomed := uint8(0)
+	for m := range s.marks {
+		if s.marks[m].there {
+			doomed |= s.marks[m].packs
+		}
+	}
+	p := &s.p[i]
+	out := s.packs & s.index &^ doomed &^ p.live
+	again := func(n state, packs uint8) {
+		n.marks[i] = mark{there: true, packs: packs, looked: n.p[i].seen, tick: n.tick}
+		n.p[i] = pruner{pc: pMarks, second: true}
+		next(id+" puts mark", n)
+	}
+	if b.repack && p.live != 0 && p.live&doomed == 0 {
+		n := s
+		own := uint8(packPrune << i)
+		n.packs, n.index = n.packs|own, n.index|own
+		again(n, out&^own|p.live&^own)
+	}
+	if out != 0 {
+		again(s, out)
+		return
+	}
+	p.pc = pClear
+	next(id+" has nothing to do", s)
+}

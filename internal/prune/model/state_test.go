@@ -1,0 +1,162 @@
+// Package model checks the protocol of docs/adr/0012-prune.md by visiting every state of a small world: two writers,
+// two prunes, and a person who forgets snapshots, interleaved in every way, with crashes, clock steps, listings that
+// lag and snapshots that arrive late. One blob stands for all data: each snapshot needs it, and several packs can hold
+// it.
+//
+// The model has no code in common with the product. It is a second, short description of the same protocol. When the
+// protocol changes, change the model first.
+package model
+
+// mends are the parts of the protocol that a test takes out to see that the checker finds what they prevent.
+type mends struct {
+	fence    bool // a prune removes the leases of dead writers before it lists the snapshots
+	swap     bool // a renewal puts a lease under a new name and then deletes the old one, which reports a fence
+	confirm  bool // a writer looks for its lease after it has published
+	gap      bool // a snapshot published long after the last renewal is no parent
+	settle   bool // where listings lag, a prune waits before it believes in them
+	gone     bool // a lease that was listed and cannot be found does not count as ended
+	localDie bool // a prune takes a writer of this host for dead as soon as its file lock is free
+}
+
+var allMends = mends{fence: true, swap: true, confirm: true, gap: true, settle: true, gone: true}
+
+// bounds limit the size of the world.
+type bounds struct {
+	mends
+	writers, prunes             int
+	ticks, steps, crashes, late uint8 // how often time passes, the target's clock steps, a process dies, a put is late
+	forgets                     uint8
+	tickLength                  int8 // how much the clock of the target goes on in a tick; 0: 1
+	lag                         bool // listings may be as old as the last tick
+	parents                     bool // writers take data over from a parent without looking for it
+	repack                      bool // prunes may repack what is needed
+}
+
+// Time is counted in ticks. A writer takes its own lease for lost after expiry ticks without renewal; others take it
+// for dead after longer than dead ticks. A clock step is longer than both.
+const (
+	expiry   = 2
+	dead     = 3
+	stepTick = 4
+)
+
+// The packs that can hold the blob: the old one, one of each writer, one of each prune.
+const (
+	packOld    = 1 << 0
+	packWriter = 1 << 1 // and 1 << 2
+	packPrune  = 1 << 3 // and 1 << 4
+)
+
+type lease struct {
+	there        [2]bool // under either of two names, used in turn
+	at           [2]int8 // when it was put, by the clock of the target
+	acknowledged [2]uint8
+}
+
+type snap struct {
+	there        bool
+	acknowledged uint8
+	late         bool // more than half of the expiry lies between the last renewal and its publication
+	unsure       bool // its writer has not confirmed it
+}
+
+type mark struct {
+	there  bool
+	packs  uint8
+	looked uint8
+	tick   uint8
+}
+
+type writer struct {
+	pc    uint8
+	name  uint8 // which name its lease has
+	last  int8  // target's time of its last renewal
+	marks uint8 // that it acknowledges
+	packs uint8 // doomed by these
+	sees  uint8 // packs in its index
+	gaps  bool  // it knows that it was taken for dead
+}
+
+type pruner struct {
+	pc     uint8
+	second bool
+	marks  uint8 // it has read
+	ripe   uint8
+	dead   [2]uint8 // names of leases of dead writers: bits 0 and 1
+	seen   uint8    // snapshots
+	live   uint8    // packs that count
+	tick   uint8    // when it listed the leases
+}
+
+// state is the whole world. It is comparable, so that a map can hold those that were visited.
+type state struct {
+	now                         int8 // clock of the target
+	tick                        uint8
+	steps, crashes, late, drops uint8
+	packs, index                uint8
+	old                         view // what a listing that lags may show
+	snaps                       [3]snap
+	marks                       [2]mark
+	leases                      [2]lease
+	busy                        [2]bool // a lease of a prune is there
+	busyAt                      [2]int8
+	w                           [2]writer
+	p                           [2]pruner
+	pending                     [2]bool // a snapshot of a dead writer is under way
+}
+
+type view struct{ snaps, marks, leases uint8 }
+
+func (s *state) view() (v view) {
+	for i := range s.snaps {
+		if s.snaps[i].there {
+			v.snaps |= 1 << i
+		}
+	}
+	for i := range s.marks {
+		if s.marks[i].there {
+			v.marks |= 1 << i
+		}
+	}
+	for i := range s.leases {
+		for n := range 2 {
+			if s.leases[i].there[n] {
+				v.leases |= 1 << (2*i + n)
+			}
+		}
+	}
+	return v
+}
+
+// views returns what a listing may show: what is there, and where listings lag, what was there at the last tick.
+func (b *bounds) views(s *state) []view {
+	v := []view{s.view()}
+	if b.lag && s.old != v[0] {
+		v = append(v, s.old)
+	}
+	return v
+}
+
+func start() state {
+	s := state{packs: packOld, index: packOld}
+	s.snaps[0] = snap{there: true}
+	s.old = s.view()
+	return s
+}
+
+// broken returns a snapshot that cannot be restored, or -1. A writer that is alive may still take back a snapshot that
+// it has not confirmed. If it dies before, the snapshot shows by its gap that it is not reliable, and prune reports it.
+// A gap proves nothing if the clock of the target steps.
+func (b *bounds) broken(s *state) int {
+	if s.packs&s.index != 0 {
+		return -1
+	}
+	for i := range s.snaps {
+		sn := &s.snaps[i]
+		if !sn.there || sn.unsure && (s.w[i-1].pc != wDead || sn.late || b.steps > 0) {
+			continue
+		}
+		return i
+	}
+	return -1
+}

@@ -1,0 +1,227 @@
+package model
+
+// Steps of a writer. Each is one operation on the target.
+const (
+	wIdle = iota
+	wPutLease
+	wReadMarks
+	wAcknowledge
+	wSync
+	wChoose
+	wRenew
+	wRenewed
+	wRecheck
+	wPublish
+	wConfirm
+	wRecheckPublished
+	wTakeBack
+	wEnd
+	wEnded
+	wDead
+)
+
+// succ collects the states that follow one.
+type succ func(label string, s state)
+
+// writer visits what writer i may do next.
+func (b *bounds) writer(s state, i int, next succ) {
+	w := &s.w[i]
+	id := string(rune('A' + i))
+	if i == 1 && w.pc == wIdle && s.w[0].pc == wIdle {
+		return // the same, under other names
+	}
+	if w.pc > wIdle && w.pc < wEnded && s.crashes < b.crashes {
+		c := s
+		c.w[i] = writer{pc: wDead}
+		c.crashes++
+		next(id+" dies", c)
+		if w.pc == wPublish && b.late > 0 {
+			c.w[i] = *w
+			c.w[i].pc, c.pending[i], c.late = wDead, true, 0
+			next(id+" dies, its snapshot is under way", c)
+		}
+	}
+	switch w.pc {
+	case wIdle, wPutLease:
+		s.putLease(i, 0, 0)
+		w.pc = wReadMarks
+		next(id+" puts lease", s)
+	case wReadMarks:
+		b.readMarks(s, i, next)
+	case wAcknowledge:
+		s.putLease(i, w.name, w.marks)
+		w.pc = wSync
+		next(id+" puts lease with marks", s)
+	case wSync:
+		w.sees, w.pc = s.index&s.packs, wChoose
+		next(id+" reads the index", s)
+	case wChoose:
+		b.choose(s, i, next)
+	default:
+		b.publish(s, i, next)
+	}
+}
+
+// putLease writes a lease. It notices a lease that was silent for too long.
+func (s *state) putLease(i int, name, acknowledged uint8) {
+	w, l := &s.w[i], &s.leases[i]
+	if w.pc > wPutLease && s.now-w.last > expiry {
+		w.gaps = true
+	}
+	l.there[name], l.at[name], l.acknowledged[name] = true, s.now, acknowledged
+	w.last, w.name = s.now, name
+}
+
+func (s *state) dropLease(i int, name uint8) (was bool) {
+	l := &s.leases[i]
+	was = l.there[name]
+	l.there[name], l.at[name], l.acknowledged[name] = false, 0, 0
+	return was
+}
+
+func (b *bounds) readMarks(s state, i int, next succ) {
+	for _, v := range b.views(&s) {
+		n := s
+		w := &n.w[i]
+		for m := range n.marks {
+			if v.marks&(1<<m) != 0 && n.marks[m].there {
+				w.marks |= 1 << m
+				w.packs |= n.marks[m].packs
+			}
+		}
+		if w.pc = wSync; w.marks != 0 {
+			w.pc = wAcknowledge
+		}
+		next(string(rune('A'+i))+" reads marks", n)
+	}
+}
+
+// choose lets a writer take the blob over from a parent, find it in a pack of its index, or store it.
+func (b *bounds) choose(s state, i int, next succ) {
+	id := string(rune('A' + i))
+	if b.parents {
+		for _, v := range b.views(&s) {
+			for p := range s.snaps {
+				if v.snaps&(1<<p) == 0 || !b.reliable(&s, i, p) {
+					continue
+				}
+				n := s
+				n.w[i].pc = wRenew
+				next(id+" takes data over from snapshot "+string(rune('0'+p)), n)
+			}
+		}
+	}
+	w := &s.w[i]
+	w.pc = wRenew
+	if found := w.sees &^ w.packs & s.packs; found != 0 {
+		next(id+" finds the blob in a pack", s)
+		return
+	}
+	own := uint8(packWriter << i)
+	s.packs, s.index = s.packs|own, s.index|own
+	next(id+" stores the blob", s)
+}
+
+// reliable is what a writer requires of a snapshot before it reuses its data.
+func (b *bounds) reliable(s *state, i, p int) bool {
+	sn := &s.snaps[p]
+	if b.gap && sn.late {
+		return false
+	}
+	for m := range s.marks {
+		bit := uint8(1 << m)
+		if s.w[i].marks&bit != 0 && s.marks[m].looked&(1<<p) == 0 && sn.acknowledged&bit == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// publish is the end of a backup: renew the lease, put the snapshot, and see whether the lease was there all the time.
+func (b *bounds) publish(s state, i int, next succ) {
+	w := &s.w[i]
+	id := string(rune('A' + i))
+	switch w.pc {
+	case wRenew:
+		if w.pc = wRenewed; b.swap {
+			old := w.name
+			s.putLease(i, 1-old, w.marks)
+			next(id+" puts lease under another name", s)
+			return
+		}
+		if !s.leases[i].there[w.name] {
+			w.gaps = true
+		}
+		next(id+" looks for its lease", s)
+	case wRenewed:
+		if b.swap {
+			if !s.dropLease(i, 1-w.name) {
+				w.gaps = true
+			}
+		} else {
+			s.putLease(i, w.name, w.marks)
+		}
+		if w.pc = wPublish; w.gaps {
+			w.pc = wRecheck
+		}
+		next(id+" has renewed its lease", s)
+	case wRecheck:
+		if w.pc = wPublish; s.lost(i) {
+			w.pc = wEnd
+		}
+		next(id+" looks for all packs", s)
+	case wPublish:
+		s.put(b, i)
+		w.pc = wConfirm
+		next(id+" publishes", s)
+	case wConfirm:
+		lapsed := s.snaps[1+i].late
+		if b.confirm {
+			lapsed = !s.leases[i].there[w.name]
+		}
+		if lapsed {
+			w.pc = wRecheckPublished
+			s.putLease(i, w.name, w.marks)
+			next(id+" finds that it was taken for dead", s)
+			return
+		}
+		w.pc = wEnd
+		s.snaps[1+i].unsure = false
+		next(id+" confirms", s)
+	case wRecheckPublished:
+		if w.pc = wEnd; s.lost(i) {
+			w.pc = wTakeBack
+		} else {
+			s.snaps[1+i].unsure = false
+		}
+		next(id+" looks for all packs again", s)
+	case wTakeBack:
+		s.snaps[1+i] = snap{}
+		w.pc = wEnd
+		next(id+" takes its snapshot back", s)
+	case wEnd:
+		s.dropLease(i, 0)
+		s.dropLease(i, 1)
+		s.w[i] = writer{pc: wEnded}
+		next(id+" ends", s)
+	}
+}
+
+// put makes the snapshot of a writer appear.
+func (s *state) put(b *bounds, i int) {
+	if gap := s.now - s.w[i].last; gap > expiry/2 || gap < 0 {
+		s.snaps[1+i].late = true
+	}
+	s.snaps[1+i].there, s.snaps[1+i].acknowledged, s.snaps[1+i].unsure = true, s.w[i].marks, true
+}
+
+// lost reports whether no pack is left on which a writer may rely. A mark that came later counts as well.
+func (s *state) lost(i int) bool {
+	doomed := s.w[i].packs
+	for m := range s.marks {
+		if s.marks[m].there {
+			doomed |= s.marks[m].packs
+		}
+	}
+	return s.packs&^doomed == 0
+}

@@ -1,0 +1,91 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// carried bounds how many names of older segments a new segment takes over from those that it supersedes. With these
+// names a machine that was offline during several prunes knows that nothing is missing.
+const carried = 1024
+
+// segments writes index segments that supersede others, without the packs that are removed. The remaining packs of
+// several segments are gathered until they fill a new one.
+type segments struct {
+	store store.Store
+	keys  *seal.Keys
+	hold  func(context.Context) error // runs before each Put of a segment; its error ends the prune
+
+	written int64 // bytes
+	seg     index.Segment
+	older   []format.ID
+	blobs   int
+}
+
+// add adds the remaining packs of a segment. A segment is never divided: the new segment with one part of it would
+// supersede it before the index names the other part again.
+func (n *segments) add(ctx context.Context, info store.Info, seg *index.Segment, removed map[format.ID]bool) error {
+	var packs []index.Pack
+	blobs := 0
+	for i := range seg.Packs {
+		if removed[seg.Packs[i].ID] {
+			continue
+		}
+		packs = append(packs, seg.Packs[i])
+		for j := range seg.Packs[i].Table.Frames {
+			blobs += len(seg.Packs[i].Table.Frames[j].Blobs)
+		}
+	}
+	if len(n.seg.Packs) > 0 &&
+		(len(n.seg.Packs)+len(packs) > session.SegmentPacks || n.blobs+blobs > session.SegmentBlobs) {
+		if err := n.put(ctx); err != nil {
+			return err
+		}
+	}
+	for _, s := range packs {
+		if !slices.ContainsFunc(n.seg.Packs, func(had index.Pack) bool { return had.ID == s.ID }) {
+			n.seg.Packs = append(n.seg.Packs, s)
+		}
+	}
+	id, err := format.ParseID(info.Name.ID)
+	if err != nil {
+		return fmt.Errorf("index segment: %w", err)
+	}
+	n.blobs += blobs
+	n.seg.Supersedes = append(n.seg.Supersedes, id)
+	n.older = append(n.older, seg.Supersedes...)
+	return nil
+}
+
+// put writes the new segment, if anything was gathered.
+func (n *segments) put(ctx context.Context) error {
+	if len(n.seg.Supersedes) == 0 {
+		return nil
+	}
+	if err := n.hold(ctx); err != nil {
+		return err
+	}
+	if len(n.seg.Supersedes)+len(n.older) <= carried {
+		n.seg.Supersedes = append(n.seg.Supersedes, n.older...)
+	}
+	slices.SortFunc(n.seg.Supersedes, format.ID.Compare)
+	n.seg.Supersedes = slices.Compact(n.seg.Supersedes)
+	data, id, err := object.Seal(n.keys, store.Index, index.Encode(nil, &n.seg))
+	if err != nil {
+		return fmt.Errorf("seal index segment: %w", err)
+	}
+	if err := object.Put(ctx, n.store, object.Named(store.Index, id), data, true); err != nil {
+		return fmt.Errorf("store index segment: %w", err)
+	}
+	n.written += int64(len(data))
+	n.seg, n.older, n.blobs = index.Segment{}, nil, 0
+	return nil
+}

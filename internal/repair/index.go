@@ -1,0 +1,334 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// IndexResult is what a repair of the index found and did.
+type IndexResult struct {
+	Packs    uint64      // on the target
+	Segments uint64      // of the index that count
+	Damaged  uint64      // segments that cannot be read
+	Unnamed  uint64      // packs that no segment named
+	Wrong    uint64      // packs that a segment describes otherwise than their own table
+	Walked   uint64      // packs whose own table is damaged, so that their frames were read
+	Lost     []format.ID // packs that lost a part
+	Absent   []format.ID // packs that the index names, that are missing or cut off, and not stored again in full
+	Written  uint64      // segments; of a dry run: 0
+}
+
+// OK reports whether there is nothing to repair.
+func (r *IndexResult) OK() bool { return r.Damaged+r.Unnamed+r.Wrong == 0 }
+
+// indexer is one repair of the index under way.
+type indexer struct {
+	r       *repo.Repository
+	opt     Options
+	res     IndexResult
+	files   []packFile
+	named   map[format.ID]naming   // what the index says of packs
+	bad     []format.ID            // segments to be replaced
+	skip    map[format.ID]struct{} // packs that marks name
+	damaged map[format.ID]struct{} // of these, the packs that are marked as missing or damaged
+	marked  []index.Pack           // what the index says of damaged
+	fresh   []format.ID            // missing packs that no mark names yet
+	seg     index.Segment
+	blobs   int
+	session *repo.Session
+}
+
+// naming is what a segment says of a pack, in short.
+type naming struct {
+	size uint64
+	sum  [32]byte
+}
+
+// Index compares the index with the packs and puts segments for what it lacks or has wrong. Segments that say something
+// wrong, or cannot be read, are superseded by the last new one; the next prune removes them.
+func Index(ctx context.Context, r *repo.Repository, opt Options) (*IndexResult, error) {
+	x := &indexer{r: r, opt: opt.prepared()}
+	if err := x.survey(ctx, nil); err != nil {
+		return nil, fmt.Errorf("repair index: %w", err)
+	}
+	if opt.DryRun {
+		return &x.res, nil
+	}
+	// The packs that are missing are marked before anything else: nothing may be taken over from a snapshot that needs
+	// them.
+	if len(x.fresh) > 0 {
+		if _, err := r.RecordDamage(ctx, opt.Session.Host, x.fresh); err != nil {
+			return nil, fmt.Errorf("repair index: %w", err)
+		}
+	}
+	if x.res.OK() {
+		return &x.res, nil
+	}
+	found := x.res
+	before, err := indexFiles(ctx, r)
+	if err != nil {
+		return &found, fmt.Errorf("repair index: %w", err)
+	}
+	err = r.WithSession(ctx, x.opt.Session, func(ctx context.Context, s *repo.Session) error {
+		if err := noPrune(ctx, s); err != nil {
+			return err
+		}
+		x.session = s
+		return x.survey(ctx, x.put)
+	})
+	after, listErr := indexFiles(ctx, r)
+	for name := range after {
+		if !before[name] {
+			found.Written++
+		}
+	}
+	if err = errors.Join(err, listErr); err != nil {
+		return &found, fmt.Errorf("repair index: %w", err)
+	}
+	return &found, nil
+}
+
+// indexFiles returns the names of all segments. Those that a session puts for damaged ones when it begins count as
+// well.
+func indexFiles(ctx context.Context, r *repo.Repository) (map[string]bool, error) {
+	names := make(map[string]bool)
+	for info, err := range r.Store().List(ctx, store.Index) {
+		if err != nil {
+			return nil, fmt.Errorf("list index: %w", err)
+		}
+		names[info.Name.ID] = true
+	}
+	return names, nil
+}
+
+// survey reads the whole index and the table of each pack. put, if not nil, receives each pack that the index must name
+// again, and nil at the end.
+func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.Pack) error) error {
+	x.res = IndexResult{}
+	x.named, x.bad, x.marked, x.fresh = make(map[format.ID]naming), nil, nil, nil
+	all, err := marks.All(ctx, x.r.Store(), x.r.Keys())
+	if err != nil {
+		return err
+	}
+	x.skip, x.damaged = marks.DoomedBy(all), marks.DamagedPacks(all)
+	if err := eachSegment(ctx, x.r, x.enter); err != nil {
+		return err
+	}
+	if x.files, err = listPacks(ctx, x.r); err != nil {
+		return err
+	}
+	x.res.Packs = uint64(len(x.files))
+	if err := x.findAbsent(ctx); err != nil {
+		return err
+	}
+	wrong := make(map[format.ID]bool)
+	for _, f := range x.files {
+		if _, doomed := x.skip[f.id]; doomed {
+			continue // those that a bad segment names are carried below
+		}
+		p, err := x.pack(ctx, f, wrong)
+		if err != nil {
+			return err
+		}
+		if p != nil && put != nil {
+			if err := put(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	if put == nil {
+		return nil
+	}
+	// What else the segments name that are about to be replaced keeps its name.
+	err = eachSegment(ctx, x.r, func(s segment) error {
+		if s.err != nil || !slices.ContainsFunc(s.seg.Packs, func(p index.Pack) bool { return wrong[p.ID] }) {
+			return nil
+		}
+		x.bad = append(x.bad, s.id)
+		for i := range s.seg.Packs {
+			if p := &s.seg.Packs[i]; !wrong[p.ID] {
+				if err := put(ctx, p); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return put(ctx, nil)
+}
+
+// enter records what a segment says.
+func (x *indexer) enter(s segment) error {
+	x.res.Segments++
+	if s.err != nil {
+		x.res.Damaged++
+		x.bad = append(x.bad, s.id)
+		x.opt.Note(fmt.Sprintf("index segment %s: %v", s.id.Short(), s.err))
+		return nil
+	}
+	for i := range s.seg.Packs {
+		p := &s.seg.Packs[i]
+		if _, marked := x.damaged[p.ID]; marked {
+			x.marked = append(x.marked, *p)
+		}
+		x.named[p.ID] = naming{p.Size, tableSum(&p.Table)}
+	}
+	return nil
+}
+
+func tableSum(t *pack.Table) [32]byte {
+	head := append([]byte{byte(t.Kind)}, t.Salt[:]...)
+	return blake3.Sum256(pack.AppendFrames(head, t.Frames))
+}
+
+// findAbsent finds the packs that are missing or have another size. A pack that is marked as damaged counts if one of
+// its blobs is in no other pack.
+func (x *indexer) findAbsent(ctx context.Context) error {
+	for id := range x.named {
+		if _, marked := x.skip[id]; !marked && !x.there(id) {
+			x.fresh = append(x.fresh, id)
+		}
+	}
+	x.res.Absent = slices.Clone(x.fresh)
+	x.marked = slices.DeleteFunc(x.marked, func(p index.Pack) bool { return x.there(p.ID) })
+	if len(x.marked) > 0 {
+		elsewhere, err := x.storedAgain(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range x.marked {
+			if p := &x.marked[i]; anyBlob(p, func(id format.ID) bool { return !elsewhere[id] }) {
+				x.res.Absent = append(x.res.Absent, p.ID)
+			}
+		}
+	}
+	slices.SortFunc(x.res.Absent, format.ID.Compare)
+	x.res.Absent = slices.Compact(x.res.Absent)
+	return nil
+}
+
+// there reports whether a pack is on the target with the size that the index names.
+func (x *indexer) there(id format.ID) bool {
+	i, found := slices.BinarySearchFunc(x.files, id, func(f packFile, id format.ID) int { return f.id.Compare(id) })
+	return found && uint64(x.files[i].size) == x.named[id].size
+}
+
+// storedAgain returns those blobs of the missing packs in marked that are also in a pack that no mark names.
+func (x *indexer) storedAgain(ctx context.Context) (map[format.ID]bool, error) {
+	elsewhere := make(map[format.ID]bool) // false: wanted
+	for i := range x.marked {
+		anyBlob(&x.marked[i], func(id format.ID) bool { elsewhere[id] = false; return false })
+	}
+	err := eachSegment(ctx, x.r, func(s segment) error {
+		if s.err != nil {
+			return nil
+		}
+		for i := range s.seg.Packs {
+			p := &s.seg.Packs[i]
+			if _, marked := x.skip[p.ID]; marked || !x.there(p.ID) {
+				continue
+			}
+			anyBlob(p, func(id format.ID) bool {
+				if _, wanted := elsewhere[id]; wanted {
+					elsewhere[id] = true
+				}
+				return false
+			})
+		}
+		return nil
+	})
+	return elsewhere, err
+}
+
+// anyBlob reports whether is holds for a blob of the pack.
+func anyBlob(p *index.Pack, is func(format.ID) bool) bool {
+	for i := range p.Table.Frames {
+		for _, b := range p.Table.Frames[i].Blobs {
+			if is(b.ID) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pack compares a pack with what the index says of it, and returns it if the index must name it again.
+func (x *indexer) pack(ctx context.Context, f packFile, wrong map[format.ID]bool) (*index.Pack, error) {
+	n, named := x.named[f.id]
+	if named && n.size != uint64(f.size) {
+		return nil, nil // absent
+	}
+	own, err := ownTable(ctx, x.r, f)
+	if err != nil {
+		return nil, err
+	}
+	t, walked, lost := own.Table, own.Walked, own.Lost
+	switch {
+	case lost != nil:
+		x.res.Lost = append(x.res.Lost, f.id)
+	case walked:
+		x.res.Walked++
+	}
+	if named && (lost != nil || walked || tableSum(&t) == n.sum) {
+		return nil, nil // the index knows as much as the pack does, or more
+	}
+	if len(t.Frames) == 0 {
+		x.opt.Note(fmt.Sprintf("pack %s: nothing in it can be read: %v", f.id, lost))
+		return nil, nil
+	}
+	if named {
+		x.res.Wrong++
+		wrong[f.id] = true
+	} else {
+		x.res.Unnamed++
+	}
+	return &index.Pack{ID: f.id, Size: uint64(f.size), Table: t}, nil
+}
+
+// put gathers packs into segments and stores these. The last one, for which it is called with nil, supersedes the bad
+// ones: no pack is without a name before it has a new one.
+func (x *indexer) put(ctx context.Context, p *index.Pack) error {
+	if p != nil {
+		x.seg.Packs = append(x.seg.Packs, *p)
+		for i := range p.Table.Frames {
+			x.blobs += len(p.Table.Frames[i].Blobs)
+		}
+		if len(x.seg.Packs) < session.SegmentPacks && x.blobs < session.SegmentBlobs {
+			return nil
+		}
+	} else {
+		slices.SortFunc(x.bad, format.ID.Compare)
+		x.seg.Supersedes = slices.Compact(x.bad)
+	}
+	if len(x.seg.Packs)+len(x.seg.Supersedes) == 0 {
+		return nil
+	}
+	if err := x.session.Hold(ctx); err != nil {
+		return err
+	}
+	data, id, err := object.Seal(x.r.Keys(), store.Index, index.Encode(nil, &x.seg))
+	if err != nil {
+		return fmt.Errorf("seal index segment: %w", err)
+	}
+	if err := object.Put(ctx, x.r.Store(), object.Named(store.Index, id), data, true); err != nil {
+		return fmt.Errorf("store index segment: %w", err)
+	}
+	x.seg, x.blobs = index.Segment{}, 0
+	return nil
+}

@@ -1,0 +1,117 @@
+package repair
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/amend"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// SnapshotOptions says which snapshots are repaired.
+type SnapshotOptions struct {
+	Options
+	Drop bool // remove snapshots without a readable part
+}
+
+// Replaced is a snapshot that lost something.
+type Replaced struct {
+	Old, New format.ID // New is zero in a dry run, and where nothing was left
+	Dropped  bool      // removed without a replacement
+	Kept     bool      // nothing of it can be read, and it was not to be dropped
+}
+
+// SnapshotsResult is what a repair of snapshots found and did.
+type SnapshotsResult struct {
+	Snapshots uint64 // examined
+	Replaced  []Replaced
+	Losses    Losses
+}
+
+// Snapshots follows all snapshots and replaces those that have lost something. In the replacement the lost files are
+// marked as not readable. An original is removed only after the new snapshot was saved and read back.
+func Snapshots(ctx context.Context, r *repo.Repository, opt SnapshotOptions) (*SnapshotsResult, error) {
+	opt.Options = opt.prepared()
+	res := &SnapshotsResult{}
+	err := r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
+		listed, err := r.Snapshots(ctx)
+		if err != nil {
+			return err
+		}
+		k := amend.NewKeeper(r, s)
+		m := &mender{k: k, opt: opt, res: res, to: amend.NewReplacer(r, k, listed), walker: newWalker(k, &res.Losses)}
+		for i := range listed {
+			if err := m.one(ctx, &listed[i]); err != nil {
+				return fmt.Errorf("snapshot %s: %w", listed[i].ID.Short(), err)
+			}
+			res.Snapshots++
+		}
+		return k.Flush()
+	})
+	if err != nil {
+		return res, fmt.Errorf("repair snapshots: %w", err)
+	}
+	return res, nil
+}
+
+// mender is one repair of snapshots under way.
+type mender struct {
+	k      *amend.Keeper
+	opt    SnapshotOptions
+	res    *SnapshotsResult
+	to     *amend.Replacer
+	walker *walker
+}
+
+func (m *mender) one(ctx context.Context, l *repo.Listed) error {
+	if l.Err != nil {
+		m.walker.losses.add(l.ID, "/")
+		return m.hopeless(ctx, l)
+	}
+	m.walker.snapshot = l.ID
+	dirty, err := m.walker.Look(ctx, l.Snapshot.Tree, "")
+	if err != nil || !dirty {
+		return err
+	}
+	if ok, err := m.k.Has(ctx, pack.Trees, l.Snapshot.Tree); err != nil {
+		return err
+	} else if !ok {
+		return m.hopeless(ctx, l)
+	}
+	fresh, _, err := m.walker.rewrite(ctx, l.Snapshot.Tree)
+	if err != nil {
+		return err
+	}
+	if m.opt.DryRun {
+		m.res.Replaced = append(m.res.Replaced, Replaced{Old: l.ID})
+		return nil
+	}
+	sn := *l.Snapshot
+	sn.Tree, sn.Original = fresh, l.ID
+	id, err := m.to.Publish(ctx, &sn)
+	if err != nil {
+		return err
+	}
+	if err := m.to.Prove(ctx, id); err != nil {
+		return err
+	}
+	if err := m.to.Remove(ctx, l.ID); err != nil {
+		return err
+	}
+	m.res.Replaced = append(m.res.Replaced, Replaced{Old: l.ID, New: id})
+	return nil
+}
+
+// hopeless handles a snapshot without a readable part: it stays unless the user wants it dropped.
+func (m *mender) hopeless(ctx context.Context, l *repo.Listed) error {
+	one := Replaced{Old: l.ID, Kept: !m.opt.Drop, Dropped: m.opt.Drop}
+	if m.opt.Drop && !m.opt.DryRun {
+		if err := m.to.Remove(ctx, l.ID); err != nil {
+			return err
+		}
+	}
+	m.res.Replaced = append(m.res.Replaced, one)
+	return nil
+}

@@ -1,0 +1,185 @@
+// Package amend puts new snapshots in the place of old ones: with other tags, without some paths, or without what is
+// lost. It stores the changed directories, publishes the new snapshot, proves it, and only then removes the old one.
+//
+//	Keeper    which blobs a new snapshot may rely on; what must be stored again
+//	Walker    which objects of a tree have lost data
+//	Replacer  publish ──► prove ──► tombstone ──► remove
+//
+// A run that is killed leaves the old snapshot, the new one, or both. The next run finds the new one and goes on.
+package amend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// keptLost bounds how many lost blobs are remembered. A lost blob that is not remembered is searched for once for
+// each file.
+const keptLost = 1 << 16
+
+// Keeper determines which blobs can still be read. A blob that lies only in a damaged pack and can be read is stored
+// again, in a good pack. A Keeper belongs to one goroutine.
+type Keeper struct {
+	r      *repo.Repository
+	s      *repo.Session
+	hasher *seal.Hasher
+	out    map[pack.Kind]*repo.FrameWriter
+	lost   map[format.ID]bool
+	saved  uint64 // blobs that were stored again
+}
+
+// NewKeeper returns a Keeper that stores in session s.
+func NewKeeper(r *repo.Repository, s *repo.Session) *Keeper {
+	return &Keeper{
+		r: r, s: s, hasher: r.Keys().Hasher(), lost: make(map[format.ID]bool),
+		out: map[pack.Kind]*repo.FrameWriter{pack.Data: s.Writer(pack.Data), pack.Trees: s.Writer(pack.Trees)},
+	}
+}
+
+// Has reports whether all of these blobs are in good packs, after storing again those that can still be read.
+func (k *Keeper) Has(ctx context.Context, kind pack.Kind, ids ...format.ID) (bool, error) {
+	if ok, err := k.s.Holds(ctx, ids); ok || err != nil {
+		return ok, err
+	}
+	all := true
+	for i, id := range ids {
+		ok, err := k.rescue(ctx, kind, ids[i:i+1])
+		if err != nil {
+			return false, fmt.Errorf("blob %s: %w", id.Short(), err)
+		}
+		all = all && ok
+	}
+	return all, nil
+}
+
+// rescue reports whether one blob is in a good pack, after storing it again if that is possible.
+func (k *Keeper) rescue(ctx context.Context, kind pack.Kind, id []format.ID) (bool, error) {
+	if k.lost[id[0]] {
+		return false, nil
+	}
+	if ok, err := k.s.Holds(ctx, id); ok || err != nil {
+		return ok, err
+	}
+	blob, err := k.r.LoadBlob(ctx, id[0])
+	switch {
+	case err == nil:
+		return true, k.Save(kind, id[0], blob)
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case !IsDamage(err):
+		return false, err
+	}
+	if len(k.lost) < keptLost {
+		k.lost[id[0]] = true
+	}
+	return false, nil
+}
+
+// IsDamage reports whether an error means damage or a missing file, and not that the target cannot be reached.
+func IsDamage(err error) bool {
+	var in *repo.PackError
+	return !errors.Is(err, store.ErrTemporary) && !errors.Is(err, store.ErrGone) &&
+		(object.IsDamage(err) || errors.Is(err, store.ErrNotExist) || errors.As(err, &in))
+}
+
+// Save stores a verified blob unless the repository holds it in a good pack.
+func (k *Keeper) Save(kind pack.Kind, id format.ID, blob []byte) error {
+	var fresh [1]bool
+	if err := k.s.Claim([]format.ID{id}, fresh[:]); err != nil || !fresh[0] {
+		return err
+	}
+	k.saved++
+	return k.out[kind].Add(id, blob)
+}
+
+// page stores a page of a tree and returns its ID.
+func (k *Keeper) page(p []byte) (format.ID, error) {
+	id := k.hasher.ID(p)
+	var fresh [1]bool
+	if err := k.s.Claim([]format.ID{id}, fresh[:]); err != nil || !fresh[0] {
+		return id, err
+	}
+	return id, k.out[pack.Trees].Add(id, p)
+}
+
+// Flush hands over what was stored.
+func (k *Keeper) Flush() error {
+	return errors.Join(k.out[pack.Data].Flush(), k.out[pack.Trees].Flush())
+}
+
+// Stored is how many blobs were stored again.
+func (k *Keeper) Stored() uint64 { return k.saved }
+
+// Session returns the session in which the Keeper stores.
+func (k *Keeper) Session() *repo.Session { return k.s }
+
+// Hasher returns the hasher of blob IDs.
+func (k *Keeper) Hasher() *seal.Hasher { return k.hasher }
+
+var errLost = errors.New("lost")
+
+func isLost(err error) bool { return errors.Is(err, errLost) || IsDamage(err) }
+
+// load reads a page, or returns errLost if no usable pack has it.
+func (k *Keeper) load(ctx context.Context, id format.ID) ([]byte, error) {
+	ok, err := k.Has(ctx, pack.Trees, id)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, errLost
+	}
+	return k.r.LoadBlob(ctx, id)
+}
+
+// eachPage visits the pages of a directory in their order. One that is lost is visited as nil.
+func (k *Keeper) eachPage(ctx context.Context, id format.ID, visit func(*tree.Page) error) error {
+	return reach.EachPage(ctx, k.load, id, func(_ format.ID, pg *tree.Page, err error) error {
+		if err != nil && (context.Cause(ctx) != nil || !isLost(err)) {
+			return err
+		}
+		return visit(pg)
+	})
+}
+
+// Directory stores a directory again with the entries that edit changes or leaves out, and returns its new ID. partial
+// reports that pages of it are lost; their entries are missing in the new directory.
+func (k *Keeper) Directory(ctx context.Context, id format.ID, edit func(*tree.Node) (keep bool, err error)) (
+	fresh format.ID, partial bool, err error,
+) {
+	b := tree.NewBuilder(k.page)
+	err = k.eachPage(ctx, id, func(pg *tree.Page) error {
+		if pg == nil {
+			partial = true
+			return nil
+		}
+		for i := range pg.Nodes {
+			keep, err := edit(&pg.Nodes[i])
+			if err != nil {
+				return err
+			}
+			if !keep {
+				continue
+			}
+			if err := b.Add(&pg.Nodes[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return format.ID{}, false, err
+	}
+	fresh, err = b.Finish()
+	return fresh, partial, err
+}

@@ -1,0 +1,97 @@
+package amend
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// ErrUnproven: the snapshot that replaces another one cannot be read back. The original stays.
+var ErrUnproven = errors.New("the new snapshot cannot be read back; the original was kept")
+
+// Replacer publishes new snapshots and removes the originals.
+type Replacer struct {
+	r      *repo.Repository
+	k      *Keeper
+	listed []repo.Listed // at the start of the session
+	proof  *Walker
+}
+
+// NewReplacer returns a Replacer. listed are all snapshots of the repository.
+func NewReplacer(r *repo.Repository, k *Keeper, listed []repo.Listed) *Replacer {
+	return &Replacer{r: r, k: k, listed: listed, proof: NewWalker(k, func(string) {})}
+}
+
+// Publish saves a snapshot with everything that the Keeper has stored. If an earlier run that was cut off has saved the
+// same snapshot, it returns the ID of that one.
+func (p *Replacer) Publish(ctx context.Context, sn *snapshot.Snapshot) (format.ID, error) {
+	if err := p.k.Flush(); err != nil {
+		return format.ID{}, err
+	}
+	want := content(sn)
+	before := slices.IndexFunc(p.listed, func(o repo.Listed) bool {
+		return o.Snapshot != nil && bytes.Equal(content(o.Snapshot), want)
+	})
+	if before >= 0 {
+		return p.listed[before].ID, p.k.s.Flush(ctx)
+	}
+	return p.k.s.Save(ctx, sn)
+}
+
+// content encodes a snapshot without what its session adds.
+func content(sn *snapshot.Snapshot) []byte {
+	plain := *sn
+	plain.Acknowledged, plain.Renewed = nil, tree.Time{}
+	return snapshot.Encode(&plain)
+}
+
+// ReadBack reads a snapshot back, without its tree.
+func (p *Replacer) ReadBack(ctx context.Context, id format.ID) (*snapshot.Snapshot, error) {
+	saved, err := p.r.FindSnapshot(ctx, id.String(), repo.Filter{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
+	}
+	return saved.Snapshot, nil
+}
+
+// Prove reads a snapshot back and requires that everything it needs is there.
+func (p *Replacer) Prove(ctx context.Context, id format.ID) error {
+	sn, err := p.ReadBack(ctx, id)
+	if err != nil {
+		return err
+	}
+	dirty, err := p.proof.Look(ctx, sn.Tree, "")
+	if err == nil && dirty {
+		err = ErrUnproven
+	}
+	return err
+}
+
+// Remove removes snapshots, after a tombstone for them. One that is gone already is no error.
+func (p *Replacer) Remove(ctx context.Context, ids ...format.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := p.k.s.Hold(ctx); err != nil {
+		return err
+	}
+	if err := p.r.Forgetting(ctx, ids); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		err := p.r.Store().Delete(ctx, object.Named(store.Snapshot, id))
+		if err != nil && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("remove snapshot %s: %w", id.Short(), err)
+		}
+	}
+	return nil
+}

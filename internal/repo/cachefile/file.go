@@ -1,0 +1,341 @@
+// Package cachefile is the bbolt file in which the local caches of a repository lie: the blob index (package index) and
+// the directory cache (package dircache). Every value in it can be rebuilt, so the file may be deleted at any time. A
+// file that is damaged or belongs to another repository is replaced by an empty one.
+//
+// bbolt pages have no checksum. Values that could make a backup believe that something is stored which is not have one
+// each (PutSummed). A file that is found damaged, or can no longer be read or written, returns errors; Abandon then
+// ends its use.
+package cachefile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+const (
+	// layout is the version of all buckets in the file. A file of another layout is replaced.
+	layout = 4
+	// lockWait is how long Open waits for another process that holds the file.
+	lockWait = 200 * time.Millisecond
+	// mapAhead is how far a file may grow before it is mapped again, in bytes: that of about a million blobs.
+	mapAhead = 64 << 20
+	// growStep is by how many bytes a file grows beyond its need. bbolt's default of 16 MiB would be most of a small
+	// file.
+	growStep = 1 << 20
+)
+
+// The bucket of the file itself.
+const (
+	bucketMeta = "meta"   // the names below and "value NAME" -> fixed-size values
+	metaLayout = "layout" // u32
+	metaRepo   = "repo"   // 16 bytes
+)
+
+// Table is a set of buckets that one package owns.
+type Table struct {
+	Buckets []string // top level
+	// Init writes the first values of a new file, whose buckets exist; may be nil.
+	Init func(tx *bolt.Tx) error
+}
+
+// Bucket returns a top-level bucket.
+func Bucket(tx *bolt.Tx, name string) *bolt.Bucket { return tx.Bucket([]byte(name)) }
+
+// Number encodes n as a key. Keys are big-endian, so they sort like the numbers.
+func Number(n uint32) []byte { return binary.BigEndian.AppendUint32(make([]byte, 0, 4), n) }
+
+// File is an open cache file. It is safe for concurrent use.
+type File struct {
+	path    string
+	io      IOContext
+	private bool
+	file    *os.File // of db, which closes it
+	db      *bolt.DB
+	note    string
+
+	pageSize int         // of db
+	opened   int64       // bytes of the file when it was opened; 0: it is new
+	identity os.FileInfo // of the file
+	txs      transactions
+	mapped   residence
+	pool     atomic.Pointer[drainer] // of read transactions; nil: none
+
+	damaged  atomic.Bool
+	discard  atomic.Bool // Close removes the file
+	reported atomic.Bool
+	nameless atomic.Bool // the name was removed: a file that has it now is another one, even with the same inode
+}
+
+// Open opens the cache file of a repository, and creates it if it is missing. A file that is damaged, of another layout
+// or of another repository is replaced by an empty one; Note says so. If another process holds the file, the error is
+// ErrBusy.
+func Open(path string, repo [16]byte, io IOContext, tables ...Table) (*File, error) {
+	if err := io.metadata(func() error { return os.MkdirAll(filepath.Dir(path), 0o700) }); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	f, err := open(path, repo, io, false, tables)
+	if err == nil || errors.Is(err, ErrBusy) || !replaceable(err) {
+		return f, err
+	}
+	why := err
+	err = io.metadata(func() error { return os.Remove(path) })
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("replace cache: %w", err)
+	}
+	if f, err = open(path, repo, io, false, tables); err != nil {
+		return nil, err
+	}
+	f.note = fmt.Sprintf("the local cache was replaced by an empty one: %v", why)
+	return f, nil
+}
+
+// OpenTemp creates an empty cache file without a name in folder dir, which is created if it is missing. The file
+// disappears when it is closed or the process ends. It is not flushed.
+func OpenTemp(dir string, repo [16]byte, io IOContext, tables ...Table) (*File, error) {
+	var made *os.File
+	err := io.metadata(func() (err error) {
+		if err = os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		made, err = os.CreateTemp(dir, "cache-*.tmp")
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make temporary cache: %w", err)
+	}
+	path := made.Name()
+	f, err := open(path, repo, io, true, tables)
+	if err = errors.Join(err, made.Close(), os.Remove(path)); err != nil { // removed also when the context has ended
+		if f != nil {
+			err = errors.Join(err, f.db.Close())
+		}
+		return nil, fmt.Errorf("make temporary cache: %w", err)
+	}
+	return f, nil
+}
+
+// Path returns the name under which the file was opened.
+func (f *File) Path() string { return f.path }
+
+// IO returns the I/O context of the file, for temporary files beside it.
+func (f *File) IO() IOContext { return f.io }
+
+// Private reports whether the file disappears when it is closed.
+func (f *File) Private() bool { return f.private }
+
+// Note returns a sentence for the user about what happened when the file was opened, or "".
+func (f *File) Note() string { return f.note }
+
+// MarkStale makes Close remove the file, whose content turned out to be wrong; it can be used until then. It reports
+// whether the file was not marked before.
+func (f *File) MarkStale() bool { return !f.private && !f.discard.Swap(true) }
+
+// FirstReport returns true once: of several components that find the cache unusable, one reports it.
+func (f *File) FirstReport() bool { return !f.reported.Swap(true) }
+
+// MostlyNew reports whether this run has written most of the file.
+func (f *File) MostlyNew() bool {
+	st, err := f.file.Stat()
+	return f.private || err != nil || st.Size() > 2*f.opened
+}
+
+// Abandon ends the use of the file. If remove is set, its name is removed and its space is free at once. Later calls
+// return ErrDamaged, and Close does nothing.
+func (f *File) Abandon(remove bool) {
+	if f.damaged.Swap(true) {
+		if remove {
+			_ = f.remove()
+		}
+		return
+	}
+	if remove {
+		_ = f.remove()
+	} else {
+		f.nameless.Store(true)
+	}
+	_ = f.shut() // waits for current transactions
+}
+
+// Close releases the file. A damaged one is removed.
+func (f *File) Close() error {
+	if f.damaged.Load() {
+		// A panic may have left bbolt's locks taken, and closing would wait for them. The descriptor is released with
+		// the process.
+		return f.remove()
+	}
+	var err error
+	if f.discard.Load() { // before the lock is released: afterwards the name may belong to another process
+		err = f.remove()
+	}
+	if err = errors.Join(err, f.shut()); err != nil {
+		return fmt.Errorf("close cache: %w", err)
+	}
+	return nil
+}
+
+// shut closes the database. Damage that it finds only removes the file.
+func (f *File) shut() (err error) {
+	defer func() {
+		if recover() != nil {
+			f.damaged.Store(true)
+			err = f.remove()
+		}
+	}()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	if pool := f.pool.Load(); pool != nil {
+		err = (*pool).beginChange() // never ended: no read transaction is kept any more
+	}
+	return errors.Join(err, f.db.Close())
+}
+
+// remove removes the name of the file, if it still refers to this file.
+func (f *File) remove() error {
+	if f.private || f.nameless.Swap(true) {
+		return nil
+	}
+	now, err := os.Lstat(f.path)
+	if err == nil && f.identity != nil && !os.SameFile(now, f.identity) {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(f.path)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove damaged cache: %w", err)
+	}
+	return nil
+}
+
+func open(path string, repo [16]byte, io IOContext, private bool, tables []Table) (*File, error) {
+	f := &File{path: path, io: io, private: private}
+	f.mapped.max = residentMax
+	err := f.commit(false, func() error {
+		return f.guard("open cache", func() error {
+			if err := f.openDB(); err != nil {
+				return err
+			}
+			return f.prepare(repo, tables)
+		})
+	})
+	if err == nil {
+		return f, nil
+	}
+	if f.db != nil && !f.damaged.Load() {
+		err = errors.Join(err, f.db.Close())
+	}
+	return nil, err
+}
+
+// openDB opens the bbolt file, or creates it.
+func (f *File) openDB() (err error) {
+	f.db, err = bolt.Open(f.path, 0o600, &bolt.Options{
+		OpenFile: f.openFile,
+		// A commit that grows the file beyond its mapping copies all keys and values of the transaction to the heap and
+		// waits for all readers. Mapping ahead takes address space, not memory.
+		InitialMmapSize: mapAhead,
+
+		Timeout:        lockWait,
+		FreelistType:   bolt.FreelistMapType,
+		NoSync:         f.private,
+		NoGrowSync:     f.private,
+		NoFreelistSync: f.private, // otherwise written with each commit, so that Open need not scan the file
+	})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return ErrBusy
+	}
+	if err != nil {
+		return err
+	}
+	f.db.AllocSize = growStep
+	f.pageSize = f.db.Info().PageSize
+	return nil
+}
+
+func (f *File) openFile(path string, flag int, mode os.FileMode) (file *os.File, err error) {
+	if f.file, err = os.OpenFile(path, flag, mode); err != nil {
+		return nil, err
+	}
+	if f.identity, err = f.file.Stat(); err != nil {
+		return nil, errors.Join(err, f.file.Close())
+	}
+	if !f.identity.Mode().IsRegular() {
+		return nil, errors.Join(errNoFile, f.file.Close())
+	}
+	f.opened = f.identity.Size()
+	return f.file, nil
+}
+
+// replaceable distinguishes a useless or unreadable file from a full disk or missing permissions.
+func replaceable(err error) bool {
+	var errno syscall.Errno // of the disk, the folder, the memory
+	return !errors.Is(err, ErrBusy) && !errors.Is(err, ErrStopped) &&
+		(!errors.As(err, &errno) || errno == syscall.EIO || errors.Is(err, ErrDamaged))
+}
+
+// prepare creates the buckets of a new file, and checks that an old one has them.
+func (f *File) prepare(repo [16]byte, tables []Table) error {
+	fresh := false
+	err := f.read(func(tx *bolt.Tx) error {
+		meta := Bucket(tx, bucketMeta)
+		if meta == nil {
+			name, _ := First(tx.Cursor())
+			if fresh = name == nil; !fresh {
+				return errForeign
+			}
+			return nil
+		}
+		if !bytes.Equal(meta.Get([]byte(metaLayout)), Number(layout)) ||
+			!bytes.Equal(meta.Get([]byte(metaRepo)), repo[:]) {
+			return errForeign
+		}
+		for _, t := range tables {
+			for _, name := range t.Buckets {
+				if Bucket(tx, name) == nil {
+					return ErrDamaged
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || !fresh {
+		return err
+	}
+	return f.change(func(tx *bolt.Tx) error {
+		meta, err := tx.CreateBucket([]byte(bucketMeta))
+		if err != nil {
+			return err
+		}
+		for _, t := range tables {
+			if err := t.create(tx); err != nil {
+				return err
+			}
+		}
+		if err := meta.Put([]byte(metaRepo), repo[:]); err != nil {
+			return err
+		}
+		return meta.Put([]byte(metaLayout), Number(layout))
+	})
+}
+
+func (t *Table) create(tx *bolt.Tx) error {
+	for _, name := range t.Buckets {
+		if _, err := tx.CreateBucket([]byte(name)); err != nil {
+			return err
+		}
+	}
+	if t.Init == nil {
+		return nil
+	}
+	return t.Init(tx)
+}

@@ -1,0 +1,165 @@
+package cachefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
+)
+
+// IOContext admits the I/O on the device of a cache. Each write transaction is one gate operation, begun before any
+// lock of the file is taken, because a B+tree update cannot be divided. The operation ends with the number of bytes
+// written. Reads of the mapping are page faults and pass no gate.
+//
+// Temporary files need no durability, but under a yielding policy they are flushed as they are written. Otherwise the
+// kernel would write them back seconds later, when the I/O can no longer be attributed to this run.
+type IOContext struct {
+	Ctx  context.Context // nothing is written after it ends, until Close; nil: it never ends
+	Pass *iopolicy.Pass  // of the device; nil: all I/O is admitted at once
+}
+
+// do runs call as one operation. call returns the number of bytes moved.
+func (d IOContext) do(op iopolicy.Op, call func(maxIO int) (int, error)) (int, error) {
+	ctx := d.Ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	grant, err := d.Pass.Begin(ctx, op)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	n, err := call(grant.Max)
+	grant.End(n)
+	return n, err
+}
+
+// metadata runs an operation on names.
+func (d IOContext) metadata(call func() error) error {
+	_, err := d.do(iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) { return 0, call() })
+	return err
+}
+
+// flush writes n bytes of f from off on to the device; n is 0 for the whole file. Without a yielding policy it does
+// nothing.
+func (d IOContext) flush(f *os.File, off, n int64, wait bool) error {
+	client := d.Pass.Client()
+	if client == nil || client.Policy().Tier() == 0 {
+		return nil
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var flushErr error
+	err = raw.Control(func(fd uintptr) { flushErr = pages.Push(int(fd), off, n, wait) })
+	return errors.Join(err, flushErr)
+}
+
+// cut returns the part of p that one operation may move.
+func cut(p []byte, maxIO int) []byte {
+	if maxIO > 0 {
+		return p[:min(maxIO, len(p))]
+	}
+	return p
+}
+
+// TempFile is a file without a name. It disappears when it is closed or the process ends.
+type TempFile struct {
+	io IOContext
+	f  *os.File
+}
+
+// OpenTempFile creates an empty file in folder dir, which is created if it is missing.
+func OpenTempFile(dir string, io IOContext) (*TempFile, error) {
+	var f *os.File
+	err := io.metadata(func() (err error) {
+		if err = os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if f, err = os.CreateTemp(dir, "cache-*.tmp"); err != nil {
+			return err
+		}
+		if err = os.Remove(f.Name()); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make temporary file: %w", err)
+	}
+	return &TempFile{io, f}, nil
+}
+
+// ReadAt reads all of p.
+func (t *TempFile) ReadAt(p []byte, off int64) (done int, err error) {
+	for done < len(p) && err == nil {
+		n := 0
+		n, err = t.io.do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(maxIO int) (int, error) {
+			return t.f.ReadAt(cut(p[done:], maxIO), off+int64(done))
+		})
+		done += n
+	}
+	return done, err
+}
+
+// WriteAt writes all of p.
+func (t *TempFile) WriteAt(p []byte, off int64) (done int, err error) {
+	for done < len(p) && err == nil {
+		n := 0
+		n, err = t.io.do(iopolicy.Op{Kind: iopolicy.Write, Bytes: len(p) - done}, func(maxIO int) (int, error) {
+			n, err := t.f.WriteAt(cut(p[done:], maxIO), off+int64(done))
+			if err == nil {
+				err = t.io.flush(t.f, off+int64(done), int64(n), maxIO > 0)
+			}
+			return n, err
+		})
+		done += n
+	}
+	return done, err
+}
+
+// Reading runs read as one gate operation. Inside it, and inside File.Update, Raw is read.
+func (t *TempFile) Reading(read func() error) error {
+	_, err := t.io.do(iopolicy.Op{Kind: iopolicy.Read}, func(int) (int, error) { return 0, read() })
+	return err
+}
+
+// Raw reads the file within an operation that the gate has admitted already; a nested operation could wait for itself.
+func (t *TempFile) Raw() io.ReaderAt { return t.f }
+
+// Close releases the file.
+func (t *TempFile) Close() error { return t.f.Close() }
+
+const (
+	// prefetchMax is the size in bytes of the largest file that Prefetch reads: the index of a million small files.
+	prefetchMax   = 64 << 20
+	prefetchPiece = 1 << 20
+)
+
+// Prefetch reads the file sequentially into the page cache before many lookups. Otherwise each lookup would fetch pages
+// at random by page faults, which block an OS thread of the Go runtime. Files of more than 64 MiB are not read. Errors
+// are ignored: the lookup reports them.
+func (f *File) Prefetch() {
+	st, err := f.file.Stat()
+	if err != nil || st.Size() > prefetchMax {
+		return
+	}
+	buf := make([]byte, min(prefetchPiece, st.Size()))
+	for at := int64(0); at < st.Size(); {
+		n, err := f.io.do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(buf)}, func(maxIO int) (int, error) {
+			n, err := f.file.ReadAt(cut(buf, maxIO), at)
+			if n > 0 && errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		})
+		if err != nil || n == 0 {
+			return
+		}
+		at += int64(n)
+	}
+}

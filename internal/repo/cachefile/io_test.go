@@ -1,0 +1,91 @@
+package cachefile_test
+
+import (
+	"encoding/binary"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	fmtindex "github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+func newGate() *iopolicy.Gate {
+	return iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings()})
+}
+
+func passOf(gate *iopolicy.Gate) *iopolicy.Pass {
+	return gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
+}
+
+func segmentOf(i uint32) (id format.ID, seg *fmtindex.Segment) {
+	binary.BigEndian.PutUint32(id[:], i+1)
+	return id, &fmtindex.Segment{}
+}
+
+// Each transaction is one operation, in one period, with the bytes that it has written.
+func TestTransactionsPassTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate()
+		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+		require.NoError(t, err)
+		c := newBoth(f)
+		defer func() { require.NoError(t, c.Close()) }()
+		page := uint64(c.DB().Info().PageSize)
+		made := gate.Stats()
+		require.GreaterOrEqual(t, made.Moved.Written, 5*page)
+		grant, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), iopolicy.Op{})
+		require.NoError(t, err)
+		defer grant.End(0)
+		time.Sleep(time.Second)
+		start := time.Now()
+		for i := range uint32(5) {
+			require.NoError(t, c.blobs.Merge(segmentOf(i)))
+		}
+		after := gate.Stats()
+		require.EqualValues(t, 5, after.Operations-made.Operations-1)
+		require.EqualValues(t, 5, after.Charged-made.Charged)
+		require.Equal(t, 4*25*time.Millisecond, time.Since(start))
+		moved := after.Moved.Written - made.Moved.Written
+		require.GreaterOrEqual(t, moved, 5*3*page, "a leaf, the root, the head of the file")
+		require.Less(t, moved, 5*20*page)
+	})
+}
+
+// The file is read through the gate, in pieces as that allows, and a long one not at all.
+func TestPrefetchPassesTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate()
+		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+		require.NoError(t, err)
+		c := newBoth(f)
+		defer func() { require.NoError(t, c.Close()) }()
+		st, err := c.OSFile().Stat()
+		require.NoError(t, err)
+		before := gate.Stats()
+		c.Prefetch()
+		after := gate.Stats()
+		require.EqualValues(t, st.Size(), after.Moved.Read-before.Moved.Read)
+		require.NoError(t, c.OSFile().Truncate(cachefile.PrefetchMax+1))
+		c.Prefetch()
+		require.Equal(t, after.Operations, gate.Stats().Operations)
+		require.NoError(t, c.OSFile().Truncate(st.Size()))
+	})
+}
+
+func TestTemporaryCachePassesTheGateToo(t *testing.T) {
+	gate := newGate()
+	f, err := cachefile.OpenTemp(t.TempDir(), repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+	require.NoError(t, err)
+	c := newBoth(f)
+	before := gate.Stats().Moved.Written
+	require.NotZero(t, before)
+	require.NoError(t, c.blobs.Merge(segmentOf(1)))
+	require.Greater(t, gate.Stats().Moved.Written, before)
+	require.NoError(t, c.Close())
+}

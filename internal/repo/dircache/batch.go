@@ -1,0 +1,253 @@
+package dircache
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/repo/extsort"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+const (
+	// batchBytes is how many bytes of a batch are buffered in memory before they go to the temporary file.
+	batchBytes = 4 << 20
+	// entryOverhead is the memory in bytes of a buffered entry besides its value.
+	entryOverhead = 24
+)
+
+// Batch gathers what one backup learns about directories.
+//
+// An entry may count only while its tree cannot be pruned, that is, while a snapshot that contains the tree is in the
+// repository. At first this is the snapshot of the run that wrote the entry. Unchanged directories are not written
+// again, and that snapshot is forgotten eventually, although newer snapshots contain the same trees. Therefore each run
+// also records which entries it used unchanged (Keep): one bit for each Ref, in a bitmap stored under the generation of
+// the run. For 2.5 million directories the bitmap takes 300 KiB. An entry counts if the snapshot of the run that wrote
+// it, or of any run that kept it, is in the repository. Otherwise the lookup is a miss, which costs a comparison with
+// the parent snapshot.
+//
+// Nothing is visible before Commit, which runs after the snapshot is saved. The entries of an interrupted run are lost,
+// and those of earlier runs remain. Until Commit, entries lie in sorted runs in a temporary file: keys are random, and
+// if they were put into the B+tree in the order of arrival, each would rewrite a page.
+//
+// A Batch is safe for concurrent use. Commit or Discard ends it.
+type Batch struct {
+	c     *Cache
+	limit int // bytes buffered
+
+	mu       sync.Mutex
+	settled  sync.Cond // signalled when spilling ends
+	buffer   buffer
+	spare    buffer              // the next buffer, empty
+	file     *cachefile.TempFile // of runs
+	runs     *extsort.Runs       // nil until the buffer was full once; belongs to the goroutine that spills
+	spilling bool                // a goroutine writes a full buffer to the file, without mu
+	failed   error               // why spilling failed
+	kept     map[uint32][]byte
+	note     []byte
+	ended    bool
+}
+
+// buffer holds entries in memory.
+type buffer struct {
+	arena   []byte // values, concatenated
+	entries []buffered
+}
+
+type buffered struct {
+	key      [16]byte
+	off, len uint32 // of the value in the arena
+}
+
+// NewBatch begins a batch.
+func (c *Cache) NewBatch() *Batch {
+	b := &Batch{c: c, limit: batchBytes, kept: make(map[uint32][]byte)}
+	b.settled.L = &b.mu
+	return b
+}
+
+// Put stores the value of a directory whose tree the snapshot of this run will contain. Of two values for one key, the
+// later counts. While the gate delays the temporary file, other callers continue until a second buffer is full.
+func (b *Batch) Put(key [16]byte, value []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.err() == nil && b.full(len(value)) {
+		if b.spilling {
+			b.settled.Wait()
+		} else {
+			b.spill()
+		}
+	}
+	if err := b.err(); err != nil {
+		return fmt.Errorf("remember directory: %w", err)
+	}
+	b.buffer.entries = append(b.buffer.entries, buffered{key, uint32(len(b.buffer.arena)), uint32(len(value))})
+	b.buffer.arena = append(b.buffer.arena, value...)
+	return nil
+}
+
+// err returns why the batch accepts no more entries.
+func (b *Batch) err() error {
+	if b.failed == nil && b.ended {
+		return errEnded
+	}
+	return b.failed
+}
+
+// full reports whether a value of n bytes does not fit into the buffer.
+func (b *Batch) full(n int) bool {
+	used := len(b.buffer.arena) + (len(b.buffer.entries)+1)*entryOverhead
+	return used+n > b.limit && len(b.buffer.entries) > 0
+}
+
+// Keep records that the snapshot of this run will contain the tree of an entry.
+func (b *Batch) Keep(ref Ref) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	n := uint32(ref / bitsPerChunk)
+	chunk := b.kept[n]
+	if chunk == nil {
+		chunk = make([]byte, bitsPerChunk/8)
+		b.kept[n] = chunk
+	}
+	i := ref % bitsPerChunk
+	chunk[i/8] |= 1 << (i % 8)
+}
+
+// SetNote attaches a few bytes to the batch, which Cache.Note returns after Commit.
+func (b *Batch) SetNote(note []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.note = bytes.Clone(note)
+}
+
+// Discard drops the batch. After Commit it does nothing.
+func (b *Batch) Discard() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.end()
+}
+
+// end waits for a spill in progress and releases everything.
+func (b *Batch) end() error {
+	b.ended = true
+	for b.spilling {
+		b.settled.Wait()
+	}
+	b.buffer, b.spare, b.kept, b.runs = buffer{}, buffer{}, nil, nil
+	if b.file == nil {
+		return nil
+	}
+	err := b.file.Close()
+	b.file = nil
+	if err != nil {
+		return fmt.Errorf("close temporary file: %w", err)
+	}
+	return nil
+}
+
+// spill writes the buffer to the temporary file as a sorted run. It releases b.mu, which the caller holds, meanwhile.
+func (b *Batch) spill() {
+	full := b.buffer
+	b.buffer, b.spare = b.spare, buffer{}
+	b.spilling = true
+	b.mu.Unlock()
+	full.sort()
+	err := b.write(&full)
+	b.mu.Lock()
+	b.spilling = false
+	b.spare = buffer{full.arena[:0], full.entries[:0]}
+	b.failed = err
+	b.settled.Broadcast()
+}
+
+func (b *Batch) write(full *buffer) error {
+	if b.runs == nil {
+		f, err := cachefile.OpenTempFile(filepath.Dir(b.c.Path()), b.c.IO())
+		if err != nil {
+			return err
+		}
+		b.file, b.runs = f, extsort.New(f, f.Raw(), len(buffered{}.key)) // read inside Update
+	}
+	return b.runs.Write(full.all())
+}
+
+// sort orders the buffer by key and keeps the last entry of each key.
+func (b *buffer) sort() {
+	slices.SortStableFunc(b.entries, func(x, y buffered) int { return bytes.Compare(x.key[:], y.key[:]) })
+	kept := b.entries[:0]
+	for i := range b.entries {
+		if i+1 < len(b.entries) && b.entries[i+1].key == b.entries[i].key {
+			continue
+		}
+		kept = append(kept, b.entries[i])
+	}
+	b.entries = kept
+}
+
+// all yields the entries.
+func (b *buffer) all() iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for i := range b.entries {
+			e := &b.entries[i]
+			if !yield(e.key[:], b.arena[e.off:][:e.len]) {
+				return
+			}
+		}
+	}
+}
+
+// next returns the next entry of the whole batch by ascending key; ok is false at the end.
+type next func() (key, value []byte, ok bool, err error)
+
+// sorted begins to read the batch. A batch that was never spilled stays in memory.
+func (b *Batch) sorted() (next, error) {
+	b.buffer.sort()
+	if b.runs == nil {
+		i := 0
+		return func() (key, value []byte, ok bool, err error) {
+			if i == len(b.buffer.entries) {
+				return nil, nil, false, nil
+			}
+			e := &b.buffer.entries[i]
+			i++
+			return e.key[:], b.buffer.arena[e.off:][:e.len], true, nil
+		}, nil
+	}
+	if err := b.write(&b.buffer); err != nil {
+		return nil, err
+	}
+	var m *extsort.Merger
+	err := b.file.Reading(func() (err error) { m, err = b.runs.Merge(); return err })
+	if err != nil {
+		return nil, err
+	}
+	return m.Next, nil
+}
+
+// Commit makes the batch count for snapshot, which must be in the repository, and ends it.
+func (b *Batch) Commit(snapshot format.ID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.spilling {
+		b.settled.Wait()
+	}
+	if err := b.err(); err != nil {
+		return errors.Join(fmt.Errorf("commit directories: %w", err), b.end())
+	}
+	source, err := b.sorted()
+	if err == nil {
+		b.c.write.Lock()
+		defer b.c.write.Unlock()
+		err = (&commit{c: b.c, snapshot: snapshot, source: source, kept: b.kept, note: b.note}).run()
+	}
+	return errors.Join(err, b.end())
+}

@@ -1,0 +1,5 @@
+package dircache
+
+import "errors"
+
+var errEnded = errors.New("the batch of directories has ended")

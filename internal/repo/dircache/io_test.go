@@ -1,0 +1,129 @@
+package dircache
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	fmtindex "github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+func newGate() *iopolicy.Gate {
+	return iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings()})
+}
+
+func passOf(gate *iopolicy.Gate) *iopolicy.Pass {
+	return gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
+}
+
+func segmentOf(i uint32) (id format.ID, seg *fmtindex.Segment) {
+	binary.BigEndian.PutUint32(id[:], i+1)
+	return id, &fmtindex.Segment{}
+}
+
+func dirKey(i int) (key [16]byte) {
+	binary.BigEndian.PutUint64(key[:], uint64(i)*0x9e3779b97f4a7c15)
+	return key
+}
+
+// The temporary file is written through the gate. While it waits there, others go on until a second buffer is full.
+func TestSpillWaitsWithoutTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate()
+		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+		require.NoError(t, err)
+		c, blobs := New(f), index.NewFileIndex(f)
+		_ = blobs
+		defer func() { require.NoError(t, c.Close()) }()
+		b := c.NewBatch()
+		value := make([]byte, 1<<10)
+		b.limit = 100 * (len(value) + entryOverhead)
+		gate.Shut()
+		put := make(chan int, 1000)
+		go func() {
+			for i := range 100 {
+				require.NoError(t, b.Put(dirKey(i), value))
+				put <- i
+			}
+			require.NoError(t, b.Put(dirKey(100), value)) // has to spill
+			put <- 100
+		}()
+		synctest.Wait()
+		require.Len(t, put, 100)
+		go func() {
+			for i := 101; i < 300; i++ {
+				require.NoError(t, b.Put(dirKey(i), value))
+				put <- i
+			}
+		}()
+		synctest.Wait()
+		require.Len(t, put, 200, "one buffer waits, another is full")
+		b.Keep(1) // takes the lock
+		gate.Open()
+		synctest.Wait()
+		require.Len(t, put, 300)
+		snapshot := format.ID{1}
+		require.NoError(t, c.SetLiveSnapshots([]format.ID{snapshot}))
+		require.NoError(t, b.Commit(snapshot))
+		for i := range 300 {
+			hit, ok, err := c.Lookup(dirKey(i), nil)
+			require.NoError(t, err)
+			require.True(t, ok, i)
+			require.Equal(t, value, hit.Value)
+		}
+	})
+}
+
+// What is cancelled while it waits changes nothing, and the cache stays as good as it was.
+func TestCalledOffWritesChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate()
+		path := filepath.Join(t.TempDir(), "cache.db")
+		ctx, cancel := context.WithCancel(t.Context())
+		f, err := cachefile.Open(path, repo, cachefile.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
+		require.NoError(t, err)
+		c, blobs := New(f), index.NewFileIndex(f)
+		_ = blobs
+		require.NoError(t, blobs.Merge(segmentOf(0)))
+		b := c.NewBatch()
+		b.limit = 1
+		require.NoError(t, b.Put(dirKey(0), []byte("x")))
+		gate.Shut()
+		done := make(chan error, 3)
+		go func() { done <- blobs.Merge(segmentOf(1)) }()
+		go func() { done <- b.Put(dirKey(1), []byte("y")) }()
+		synctest.Wait()
+		require.Empty(t, done)
+		cancel()
+		for range 2 {
+			require.ErrorIs(t, <-done, cachefile.ErrStopped)
+		}
+		require.ErrorIs(t, b.Commit(format.ID{1}), cachefile.ErrStopped)
+		require.NoError(t, b.Discard())
+		_, err = cachefile.Open(filepath.Join(t.TempDir(), "other.db"), repo, cachefile.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
+		require.ErrorIs(t, err, cachefile.ErrStopped)
+		require.NoError(t, c.Close())
+		// An Open that is cancelled does not take the file for one to be replaced.
+		_, err = cachefile.Open(path, repo, cachefile.IOContext{Ctx: ctx}, tables()...)
+		require.ErrorIs(t, err, cachefile.ErrStopped)
+		f, err = cachefile.Open(path, repo, cachefile.IOContext{}, tables()...)
+		require.NoError(t, err)
+		c, blobs = New(f), index.NewFileIndex(f)
+		defer func() { require.NoError(t, c.Close()) }()
+		ids, err := blobs.Segments()
+		require.NoError(t, err)
+		require.Len(t, ids, 1)
+		left, err := os.ReadDir(filepath.Dir(path))
+		require.NoError(t, err)
+		require.Len(t, left, 1, "no temporary files")
+	})
+}

@@ -1,0 +1,219 @@
+// Package index is the blob index of a repository: it returns in which pack each blob lies. The truth is in the packs.
+// Index segments on the target repeat their tables, and a local cache repeats the segments in a form that can be
+// searched. The package synchronises the cache with the segments, rebuilds segments that are damaged or missing from
+// the packs, and rebuilds a cache that is missing, stale or damaged from the segments.
+//
+//	FileIndex    sorted runs in the cache file (runs.go); memoryIndex where no disk takes one (memory.go)
+//	chain        the cache in use and its replacements (chain.go)
+//	Index        synchronises cache and segments (sync.go, rebuild.go); a second index against a wrong cache (second.go)
+//	Temporary    filled once and queried, for one check or prune (temporary.go)
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+// Options configure the cache of an Index.
+type Options struct {
+	// Dir is the folder of the cache of this repository. It is created when it is needed.
+	Dir string
+	// Private makes a temporary cache for this run. It is implied if Dir is empty.
+	Private bool
+	// Tables are those of other packages that share the cache file.
+	Tables []cachefile.Table
+	// IO returns the I/O context of a folder; nil: all I/O is admitted.
+	IO func(dir string) cachefile.IOContext
+	// MemoryBlobs bounds an index in memory, where no disk takes it; 0: the constant MemoryBlobs.
+	MemoryBlobs int
+	// Notify receives notes for the user that are not errors; may be nil.
+	Notify func(text string)
+}
+
+// Index is the blob index of one repository. It is safe for concurrent use.
+type Index struct {
+	st   store.Store
+	keys *seal.Keys
+	repo [16]byte
+	opt  Options
+
+	closeMu sync.Mutex
+	closed  bool
+
+	chain         *chain
+	droppedAtSync atomic.Int64 // chain.dropped at the last Sync
+	fullReported  atomic.Bool  // the note that blobs are left out was given
+	prefetch      sync.Once
+
+	syncMu   sync.Mutex
+	synced   bool // at least once
+	searched bool // since the last Sync, all sources were tried for a missing blob
+	second   second
+
+	presentOnly bool     // leave out packs that the target does not hold
+	absent      sync.Map // format.ID of each pack that was left out
+}
+
+// New returns the index of the repository repo in st. Nothing is opened or read yet.
+func New(st store.Store, keys *seal.Keys, repo [16]byte, opt Options) *Index {
+	if opt.Notify == nil {
+		opt.Notify = func(string) {}
+	}
+	if opt.IO == nil {
+		opt.IO = func(string) cachefile.IOContext { return cachefile.IOContext{} }
+	}
+	if opt.MemoryBlobs <= 0 {
+		opt.MemoryBlobs = MemoryBlobs
+	}
+	x := &Index{st: st, keys: keys, repo: repo, opt: opt}
+	x.chain = x.newChain(opt.Private)
+	return x
+}
+
+// Sync updates the cache from the segments on the target. Segments that are damaged, or are gone without a successor,
+// are rebuilt from the packs. Locations from earlier lookups are not valid afterwards.
+func (x *Index) Sync(ctx context.Context) error { return x.sync(ctx, mayDrop) }
+
+// SyncLocal is Sync without writing to the target.
+func (x *Index) SyncLocal(ctx context.Context) error { return x.sync(ctx, mayDrop|localOnly) }
+
+func (x *Index) sync(ctx context.Context, mode syncMode) error {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	return x.syncLocked(ctx, mode)
+}
+
+// Source is what a lookup searches.
+type Source interface {
+	Lookup(ids []format.ID, out []Found) error
+	Pack(n uint32) (PackInfo, error)
+}
+
+// ready synchronises the index if that was not done yet.
+func (x *Index) ready(ctx context.Context) error {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	if x.synced {
+		return nil
+	}
+	return x.syncLocked(ctx, mayDrop)
+}
+
+// refill reads the index again after the cache was dropped.
+func (x *Index) refill(ctx context.Context) error {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	return x.refillLocked(ctx)
+}
+
+func (x *Index) refillLocked(ctx context.Context) error {
+	if !x.chain.incomplete() {
+		return nil
+	}
+	return x.syncLocked(ctx, localOnly)
+}
+
+// Search calls lookup until it returns true: with the current index, with the newest segments, with a second index
+// that is read again, and with the packs that no segment names. This is done once after each Sync, and the second index
+// is read once; it is searched for what the first does not contain.
+func (x *Index) Search(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
+	if err := x.ready(ctx); err != nil {
+		return false, err
+	}
+	for {
+		ok, err := lookup(x.chain)
+		if errors.Is(err, errDropped) {
+			if err = x.refill(ctx); err == nil {
+				continue
+			}
+		}
+		if ok || err != nil {
+			return ok, err
+		}
+		break
+	}
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	for _, learn := range [...]func(context.Context) error{nil, x.readNewLocked, x.makeSecondLocked, x.readUnnamedLocked} {
+		if learn != nil {
+			if err := learn(ctx); err != nil {
+				return false, err
+			}
+		}
+		if ok, err := x.lookupLocked(ctx, lookup); ok || err != nil || x.searched {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// Complete reports whether all blobs of the repository are known. If not, the reason is ErrNoRoom.
+func (x *Index) Complete() bool { return !x.chain.full() }
+
+func (x *Index) readNewLocked(ctx context.Context) error { return x.syncLocked(ctx, growOnly) }
+
+func (x *Index) readUnnamedLocked(ctx context.Context) error {
+	if _, err := x.rebuildLocked(ctx, nil, growOnly); err != nil {
+		return fmt.Errorf("look through packs that no index segment names: %w", err)
+	}
+	x.searched = true
+	return nil
+}
+
+// Rebuild writes new segments for all packs that no segment names, from their trailers, or from their frames if the
+// trailer is damaged. Packs with a deletion mark are left out.
+func (x *Index) Rebuild(ctx context.Context) (Rebuilt, error) {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	if err := x.syncLocked(ctx, mayDrop); err != nil {
+		return Rebuilt{}, err
+	}
+	return x.rebuildLocked(ctx, nil, growOnly)
+}
+
+// unfinished is the value in the cache file that marks a session whose packs are not all in index segments yet.
+const unfinished = "unfinished session"
+
+// SetUnfinished marks the cache while a session stores packs that no index segment names yet, and removes the mark. A
+// cache that cannot be written keeps no mark.
+func (x *Index) SetUnfinished(on bool) {
+	f, err := x.CacheFile()
+	if err != nil || f == nil {
+		return
+	}
+	var value []byte
+	if on {
+		value = []byte{1}
+	}
+	_ = f.SetValue(unfinished, value)
+}
+
+// Adopt puts packs that no segment names into the index, if the last session on this machine was killed while it stored
+// packs. Otherwise their content would be sent again. The caller has a lease.
+func (x *Index) Adopt(ctx context.Context) error {
+	f, err := x.CacheFile()
+	if err != nil || f == nil {
+		return err
+	}
+	if mark, err := f.Value(unfinished); err != nil || mark == nil {
+		return nil // the next lookup drops a cache that cannot be read
+	}
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	x.note("the last run was cut off while it stored packs; looking for those that are in no index")
+	if _, err := x.rebuildLocked(ctx, nil, wholeOnly); err != nil {
+		return fmt.Errorf("look for packs of a run that was cut off: %w", err)
+	}
+	x.SetUnfinished(false)
+	return nil
+}
+
+func (x *Index) note(text string, args ...any) { x.opt.Notify(fmt.Sprintf(text, args...)) }

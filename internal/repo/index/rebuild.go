@@ -1,0 +1,203 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+const (
+	// trailersAtOnce is how many trailers are read concurrently: they are small and far apart.
+	trailersAtOnce = 4
+	// rebuiltPacks and rebuiltBlobs limit the size of a rebuilt segment.
+	rebuiltPacks = 64
+	rebuiltBlobs = 256 << 10
+)
+
+// Rebuilt is the result of Rebuild.
+type Rebuilt struct {
+	Packs   int         // read and put into the index
+	Walked  int         // of those, packs whose trailer was damaged, so that their frames were read one by one
+	Damaged []format.ID // packs with damaged frames
+}
+
+// rebuild gathers packs into segments.
+type rebuild struct {
+	x          *Index
+	cache      *chain
+	supersedes []format.ID
+	seg        index.Segment
+	blobs      int
+	whole      bool // leave out damaged packs
+	keepHere   bool // store segments in the local cache only
+	result     Rebuilt
+}
+
+type packFile struct {
+	id   format.ID
+	size int64
+}
+
+// rebuildLocked expects a synchronised cache. The first new segment supersedes the given ones.
+func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode syncMode) (Rebuilt, error) {
+	files, err := x.unnamedPacks(ctx)
+	if err != nil {
+		return Rebuilt{}, err
+	}
+	b := &rebuild{x: x, cache: x.chain, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
+	err = object.InOrder(ctx, len(files), trailersAtOnce,
+		func(ctx context.Context, i int) (OwnTable, error) {
+			return ReadTable(ctx, x.st, x.keys, files[i].id, files[i].size)
+		},
+		func(i int, t OwnTable) error { return b.add(ctx, files[i], t) })
+	if err == nil {
+		err = b.flush(ctx)
+	}
+	if err != nil {
+		return b.result, fmt.Errorf("rebuild index: %w", err)
+	}
+	if b.result.Packs > 0 {
+		x.note("%d packs were put back into the index", b.result.Packs)
+	}
+	return b.result, nil
+}
+
+// unnamedPacks lists the packs without a segment and without a deletion mark.
+func (x *Index) unnamedPacks(ctx context.Context) ([]packFile, error) {
+	doomed, err := marks.Doomed(ctx, x.st, x.keys)
+	if err != nil {
+		return nil, err
+	}
+	var files []packFile
+	for info, err := range x.st.List(ctx, store.Pack) {
+		if err != nil {
+			return nil, fmt.Errorf("list packs: %w", err)
+		}
+		id, err := format.ParseID(info.Name.ID)
+		if err != nil {
+			continue // not a name of this program
+		}
+		if _, ok := doomed[id]; !ok {
+			files = append(files, packFile{id, info.Size})
+		}
+	}
+	slices.SortFunc(files, func(a, b packFile) int { return a.id.Compare(b.id) })
+	named := make(map[format.ID]bool)
+	add := func(p PackInfo) error { named[p.ID] = true; return nil }
+	err = x.chain.packs(add)
+	if err == nil && x.second.index != nil {
+		err = x.second.index.chain.packs(add)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(files, func(f packFile) bool { return named[f.id] }), nil
+}
+
+// OwnTable is the table of a pack as the pack itself has it.
+type OwnTable struct {
+	Table  pack.Table
+	Walked bool  // the trailer could not be used, so the frames were read
+	Lost   error // why frames are missing from Table; nil: none is
+}
+
+// ReadTable reads the table of a pack of that size from its trailer, or from its frames if the trailer is damaged. It
+// returns only errors of the target: damage, or a pack that does not exist, is in the result.
+func ReadTable(ctx context.Context, st store.Store, keys *seal.Keys, id format.ID, size int64) (OwnTable, error) {
+	name := object.Named(store.Pack, id)
+	read := func(off int64, p []byte) error { return object.ReadAt(ctx, st, name, off, p) }
+	table, err := pack.OpenTable(keys, size, read)
+	switch {
+	case err == nil:
+		return OwnTable{Table: table}, nil
+	case errors.Is(err, store.ErrNotExist):
+		return OwnTable{Lost: err}, nil // removed since it was listed
+	case !errors.Is(err, format.ErrCorrupt):
+		return OwnTable{}, fmt.Errorf("pack %s: %w", id, err)
+	case size > pack.MaxPack:
+		return OwnTable{Lost: err}, nil
+	}
+	data := make([]byte, size)
+	if err := read(0, data); err != nil {
+		if object.IsDamage(err) || errors.Is(err, store.ErrNotExist) {
+			return OwnTable{Lost: err}, nil
+		}
+		return OwnTable{}, fmt.Errorf("pack %s: %w", id, err)
+	}
+	table, err = pack.Rebuild(keys, data)
+	if err != nil && !errors.Is(err, format.ErrCorrupt) {
+		return OwnTable{}, fmt.Errorf("pack %s: %w", id, err)
+	}
+	return OwnTable{Table: table, Walked: true, Lost: err}, nil
+}
+
+func (b *rebuild) add(ctx context.Context, f packFile, t OwnTable) error {
+	if errors.Is(t.Lost, store.ErrNotExist) {
+		return nil
+	}
+	if t.Lost != nil && b.whole {
+		b.x.note("pack %s is not whole, and no index names it: it is left unchanged", f.id)
+		return nil
+	}
+	if t.Lost != nil {
+		b.result.Damaged = append(b.result.Damaged, f.id)
+		b.x.note("pack %s is damaged, %d of its frames can be read: %v", f.id, len(t.Table.Frames), t.Lost)
+	}
+	if len(t.Table.Frames) == 0 {
+		return nil
+	}
+	b.result.Packs++
+	if t.Walked {
+		b.result.Walked++
+	}
+	b.seg.Packs = append(b.seg.Packs, index.Pack{ID: f.id, Size: uint64(f.size), Table: t.Table})
+	for i := range t.Table.Frames {
+		b.blobs += len(t.Table.Frames[i].Blobs)
+	}
+	if len(b.seg.Packs) < rebuiltPacks && b.blobs < rebuiltBlobs {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+// flush writes the gathered packs as one segment. On a read-only target the segment is merged into the cache only, and
+// the next run finds it missing on the target and rebuilds it.
+func (b *rebuild) flush(ctx context.Context) error {
+	if len(b.seg.Packs) == 0 && len(b.supersedes) == 0 {
+		return nil
+	}
+	b.seg.Supersedes = b.supersedes
+	data, id, err := object.Seal(b.x.keys, store.Index, index.Encode(nil, &b.seg))
+	if err != nil {
+		return fmt.Errorf("seal index segment: %w", err)
+	}
+	if !b.keepHere {
+		err := object.Put(ctx, b.x.st, object.Named(store.Index, id), data, true)
+		switch {
+		case errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrNoSpace):
+			b.keepHere = true
+			b.x.note("the rebuilt index is kept in the local cache only: %v", err)
+		case err != nil:
+			return fmt.Errorf("store index segment: %w", err)
+		}
+	}
+	if err := b.cache.Merge(id, &b.seg); err != nil {
+		return fmt.Errorf("merge index segment into the cache: %w", err)
+	}
+	for _, old := range b.seg.Supersedes {
+		if err := b.cache.Merge(old, &index.Segment{}); err != nil {
+			return fmt.Errorf("record superseded index segment: %w", err)
+		}
+	}
+	b.seg, b.blobs, b.supersedes = index.Segment{}, 0, nil
+	return nil
+}

@@ -1,0 +1,194 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// secondPack marks pack numbers of the second index. No repository has that many packs.
+const secondPack = 1 << 31
+
+// second is an index that is read again from the segments into a temporary file. Values of the local cache have
+// checksums, but bbolt pages do not, and a page with flipped bits makes a lookup miss blobs that exist. The cache
+// itself stays open, because sessions hold numbers of its packs; if the second index contains what the cache lacks, the
+// cache is stale and its file is removed at Close.
+//
+// The second index leaves out packs that the target does not hold. So it finds the older of two locations of a blob
+// when the pack of the newer one is gone, which the cache cannot. Index.syncMu guards what is not atomic.
+type second struct {
+	needless bool // the cache was created in this run, from the same segments
+	missed   bool // a pack is not on the target, so it is not needless
+	tried    bool // once per run: with lost blobs, all segments would be read for each of them
+	err      error
+	index    *Index
+	ready    atomic.Pointer[Index] // index, when it is complete
+}
+
+// Second calls lookup with the second index, for a caller that found a location to be wrong. It returns false if the
+// second index cannot know better than the cache.
+func (x *Index) Second(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	if err := x.makeSecondLocked(ctx); err != nil {
+		return false, err
+	}
+	if other := x.second.ready.Load(); other != nil {
+		return lookup(secondSource{ctx: ctx, other: other})
+	}
+	return false, nil
+}
+
+// lookupLocked calls lookup with the cache, and then with the second index if there is one.
+func (x *Index) lookupLocked(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
+	ok, err := lookup(x.chain)
+	for errors.Is(err, errDropped) {
+		if err = x.refillLocked(ctx); err == nil {
+			ok, err = lookup(x.chain)
+		}
+	}
+	if ok || err != nil {
+		return ok, err
+	}
+	other := x.second.ready.Load()
+	if other == nil {
+		return false, nil
+	}
+	ok, err = lookup(secondSource{ctx: ctx, other: other, first: x})
+	if ok && !other.leftOut() {
+		x.MarkStale()
+	}
+	return ok, err
+}
+
+// Elsewhere is Search for a caller that found that a pack is not on the target.
+func (x *Index) Elsewhere(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
+	x.syncMu.Lock()
+	x.second.missed = true
+	x.syncMu.Unlock()
+	return x.Search(ctx, lookup)
+}
+
+// Absent reports whether a pack that segments name was not on the target when the second index was read.
+func (x *Index) Absent(pack format.ID) bool {
+	other := x.second.ready.Load()
+	if other == nil {
+		return false
+	}
+	_, absent := other.absent.Load(pack)
+	return absent
+}
+
+// leftOut reports whether segments name packs that the target does not hold. Then a search for another location does
+// not show that the cache is wrong.
+func (x *Index) leftOut() (some bool) {
+	x.absent.Range(func(any, any) bool { some = true; return false })
+	return some
+}
+
+// secondSource searches the second index for blobs that the first lookup did not find.
+type secondSource struct {
+	ctx   context.Context // of the search
+	other *Index
+	first *Index // marked stale if it lacks what is found; nil: the caller decides
+}
+
+// Lookup looks up those blobs that were not found before.
+func (b secondSource) Lookup(ids []format.ID, out []Found) error {
+	lacked, err := LookupRest(b.other.Live(b.ctx), ids, out, secondPack)
+	if err != nil || len(lacked) == 0 || b.first == nil {
+		return err
+	}
+	// The caller may search for another location than the one that the first index knows.
+	known := make([]Found, len(lacked))
+	if err := b.first.chain.Lookup(lacked, known); err != nil {
+		return err
+	}
+	for i := range known {
+		if !known[i].OK {
+			b.first.MarkStale()
+			break
+		}
+	}
+	return nil
+}
+
+// LookupRest looks up those blobs that were not found before, and returns those it finds. It sets bits in their pack
+// numbers.
+func LookupRest(in Source, ids []format.ID, out []Found, bits uint32) (added []format.ID, err error) {
+	var rest []format.ID
+	var at []int
+	for i := range ids {
+		if !out[i].OK {
+			rest, at = append(rest, ids[i]), append(at, i)
+		}
+	}
+	if len(rest) == 0 {
+		return nil, nil
+	}
+	found := make([]Found, len(rest))
+	if err := in.Lookup(rest, found); err != nil {
+		return nil, err
+	}
+	markPacks(found, bits)
+	for j, i := range at {
+		if out[i] = found[j]; out[i].OK {
+			added = append(added, ids[i])
+		}
+	}
+	return added, nil
+}
+
+// Pack returns a pack that Lookup named.
+func (b secondSource) Pack(n uint32) (PackInfo, error) { return b.other.chain.Pack(n &^ secondPack) }
+
+// makeSecondLocked reads the second index, once and if it can know better.
+func (x *Index) makeSecondLocked(ctx context.Context) error {
+	s := &x.second
+	if s.needless && !s.missed || s.tried || x.chain.full() {
+		return s.err
+	}
+	err := x.makeSecond(ctx)
+	if ctx.Err() != nil {
+		return err
+	}
+	s.tried, s.err = true, err
+	return err
+}
+
+// makeSecond reads all segments. It writes nothing to the target.
+func (x *Index) makeSecond(ctx context.Context) error {
+	x.note("the local cache does not lead to everything that is asked for; reading the index of the repository again")
+	opt := x.opt
+	opt.Private = true
+	fresh := New(x.st, x.keys, x.repo, opt)
+	fresh.presentOnly = true
+	if err := fresh.SyncLocal(ctx); err != nil {
+		fresh.Close()
+		return fmt.Errorf("read the index of the repository again: %w", err)
+	}
+	x.second.index = fresh
+	x.second.ready.Store(fresh)
+	return nil
+}
+
+// MarkStale makes Close remove the file of the cache, whose content turned out to be wrong.
+func (x *Index) MarkStale() {
+	if f, err := x.chain.file(); err == nil && f != nil && f.MarkStale() {
+		x.note("the local cache is damaged: it is removed, and the next run rebuilds it")
+	}
+}
+
+// Pack returns a pack that a lookup named.
+func (x *Index) Pack(n uint32) (PackInfo, error) {
+	if other := x.second.ready.Load(); other != nil && n&secondPack != 0 {
+		return other.chain.Pack(n &^ secondPack)
+	}
+	if _, err := x.CacheFile(); err != nil {
+		return PackInfo{}, err
+	}
+	return x.chain.Pack(n)
+}

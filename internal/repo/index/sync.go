@@ -1,0 +1,311 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+)
+
+// segmentsAtOnce is how many index segments are read ahead of the one that is merged. It hides the latency of a remote
+// store and bounds the memory.
+const segmentsAtOnce = 4
+
+// syncMode says what a sync may do.
+type syncMode uint8
+
+const (
+	// growOnly keeps the content of the cache: callers hold pack numbers, which an emptied cache would assign again.
+	growOnly syncMode = 0
+	// mayDrop empties a cache whose content is outdated.
+	mayDrop syncMode = 1
+	// localOnly writes nothing to the target.
+	localOnly syncMode = 2
+	// wholeOnly leaves out packs that are damaged.
+	wholeOnly syncMode = 4
+)
+
+// syncRun is one pass of bringing the cache up to date.
+type syncRun struct {
+	x          *Index
+	cache      *chain
+	listed     []segmentFile
+	merged     map[format.ID]bool     // in the cache
+	superseded map[format.ID]bool     // replaced by another segment
+	damaged    map[format.ID]struct{} // unreadable
+	stale      bool                   // the cache holds the content of a superseded segment
+	moved      bool                   // a listed segment is gone
+	packs      map[format.ID]bool     // on the target; nil: every named pack counts
+}
+
+type segmentFile struct {
+	id       format.ID
+	size     int64
+	modified time.Time
+}
+
+// syncLocked synchronises until no cache is dropped meanwhile.
+func (x *Index) syncLocked(ctx context.Context, mode syncMode) error {
+	for {
+		dropped := x.chain.dropped.Load()
+		err := x.syncOnce(ctx, mode)
+		if errors.Is(err, errDropped) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		x.chain.refill.Store(dropped)
+		if mode&mayDrop != 0 {
+			x.droppedAtSync.Store(dropped)
+		}
+		x.noteFull()
+		return nil
+	}
+}
+
+func (x *Index) syncOnce(ctx context.Context, mode syncMode) error {
+	if _, err := x.CacheFile(); err != nil {
+		return err
+	}
+	c := x.chain
+	s := &syncRun{x: x, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]struct{})}
+	var vanished []format.ID
+	for pass := 1; pass == 1 || s.moved && pass <= listPasses; pass++ {
+		var err error
+		if vanished, err = s.update(ctx, mode); err != nil {
+			return err
+		}
+	}
+	if err := s.rebuildLost(ctx, vanished, mode); err != nil {
+		return err
+	}
+	if mode&mayDrop != 0 {
+		x.synced, x.searched = true, false
+	}
+	return nil
+}
+
+// listPasses is how often the segments are listed at most, if some are gone before they are read. A running prune has
+// replaced them, and without the replacements their blobs would be stored again.
+const listPasses = 3
+
+// update lists the segments and merges new ones. It returns those in the cache that are no longer on the target.
+func (s *syncRun) update(ctx context.Context, mode syncMode) (vanished []format.ID, err error) {
+	x, c := s.x, s.cache
+	if vanished, err = s.compare(ctx); err != nil {
+		return nil, err
+	}
+	if mode&mayDrop == 0 {
+		vanished = nil
+	}
+	if x.presentOnly { // after the segments were listed: their packs were stored before
+		if s.packs, err = x.listPacks(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.merged) == 0 && !x.synced {
+		_, err := c.Pack(0)
+		x.second.needless = errors.Is(err, ErrNoPack)
+	}
+	s.moved = false
+	for {
+		if (len(vanished) > 0 || s.stale) && mode&mayDrop != 0 {
+			if err := c.Drop(); err != nil {
+				return nil, fmt.Errorf("empty the cache: %w", err)
+			}
+			x.second.needless = true
+			clear(s.merged)
+		}
+		s.stale = false
+		if err := s.mergeNew(ctx); err != nil {
+			return nil, fmt.Errorf("read index: %w", err)
+		}
+		if !s.stale || mode&mayDrop == 0 {
+			return vanished, nil
+		}
+	}
+}
+
+// compare lists the segments on the target and in the cache, and returns those that only the cache has.
+func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error) {
+	s.listed = nil
+	clear(s.damaged)
+	there := make(map[format.ID]bool)
+	for info, err := range s.x.st.List(ctx, store.Index) {
+		if err != nil {
+			return nil, fmt.Errorf("list index: %w", err)
+		}
+		if id, err := format.ParseID(info.Name.ID); err == nil {
+			s.listed = append(s.listed, segmentFile{id, info.Size, info.Modified})
+			there[id] = true
+		}
+	}
+	// Oldest first: of several locations of a blob the one merged last counts, and a blob is stored again only if its
+	// older location was lost.
+	slices.SortFunc(s.listed, func(a, b segmentFile) int {
+		if d := a.modified.Compare(b.modified); d != 0 {
+			return d
+		}
+		return a.id.Compare(b.id)
+	})
+	known, err := s.cache.Segments()
+	if err != nil {
+		return nil, fmt.Errorf("list segments in the cache: %w", err)
+	}
+	s.merged = make(map[format.ID]bool, len(known))
+	for _, id := range known {
+		s.merged[id] = true
+		if !there[id] {
+			vanished = append(vanished, id)
+		}
+	}
+	return vanished, nil
+}
+
+// loadedSegment is a segment, or the reason why it cannot be read.
+type loadedSegment struct {
+	seg *index.Segment
+	err error
+}
+
+// mergeNew reads the segments that the cache lacks, a few at a time, and merges them.
+func (s *syncRun) mergeNew(ctx context.Context) error {
+	var unknown []segmentFile
+	for _, f := range s.listed {
+		if _, damaged := s.damaged[f.id]; !damaged && !s.merged[f.id] {
+			unknown = append(unknown, f)
+		}
+	}
+	return object.InOrder(ctx, len(unknown), segmentsAtOnce,
+		func(ctx context.Context, i int) (loadedSegment, error) {
+			seg, err := s.x.loadSegment(ctx, unknown[i])
+			if err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist) {
+				return loadedSegment{}, err
+			}
+			return loadedSegment{seg, err}, nil
+		},
+		func(i int, l loadedSegment) error { return s.merge(unknown[i].id, l) })
+}
+
+func (x *Index) loadSegment(ctx context.Context, f segmentFile) (*index.Segment, error) {
+	name := object.Named(store.Index, f.id)
+	plain, err := object.Load(ctx, x.st, x.keys, name, f.size)
+	if err != nil {
+		return nil, err
+	}
+	seg, err := index.Decode(plain)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name.Path(), err)
+	}
+	return seg, nil
+}
+
+func (s *syncRun) merge(id format.ID, l loadedSegment) error {
+	switch {
+	case s.superseded[id]:
+		// Recorded without its packs, so that the next sync does not read it.
+		l.seg = &index.Segment{}
+	case errors.Is(l.err, store.ErrNotExist):
+		s.moved = true
+		return nil // removed since it was listed, and replaced by another
+	case l.err != nil:
+		s.damaged[id] = struct{}{}
+		return nil
+	}
+	for _, old := range l.seg.Supersedes {
+		if s.merged[old] && !s.superseded[old] {
+			s.stale = true
+		}
+		s.superseded[old] = true
+		if _, damaged := s.damaged[old]; damaged {
+			delete(s.damaged, old)
+			if err := s.merge(old, loadedSegment{}); err != nil {
+				return err
+			}
+		}
+	}
+	s.leaveOut(l.seg)
+	if err := s.cache.Merge(id, l.seg); err != nil {
+		return fmt.Errorf("merge index segment %s into the cache: %w", id.Short(), err)
+	}
+	s.merged[id] = true
+	return nil
+}
+
+// leaveOut removes packs that the target does not hold from a segment, so that an older location of a blob counts.
+func (s *syncRun) leaveOut(seg *index.Segment) {
+	if s.packs == nil {
+		return
+	}
+	seg.Packs = slices.DeleteFunc(seg.Packs, func(p index.Pack) bool {
+		if !s.packs[p.ID] {
+			s.x.absent.Store(p.ID, struct{}{})
+		}
+		return !s.packs[p.ID]
+	})
+}
+
+// rebuildLost rebuilds segments that are lost from the packs they named.
+func (s *syncRun) rebuildLost(ctx context.Context, vanished []format.ID, mode syncMode) error {
+	lost := 0
+	for _, id := range vanished {
+		if !s.superseded[id] {
+			lost++
+		}
+	}
+	var damaged []format.ID
+	for id := range s.damaged {
+		damaged = append(damaged, id)
+	}
+	slices.SortFunc(damaged, format.ID.Compare)
+	switch {
+	case len(damaged) > 0:
+		s.x.note("%d index segments are damaged; reading the packs they named", len(damaged))
+	case lost > 0:
+		// Most likely a run lost the target before it could store its last segment. A damaged pack was being stored
+		// then and is left out; its content is stored again.
+		mode |= wholeOnly
+		s.x.note("%d index segments are gone; reading the packs they named", lost)
+	case len(s.listed) == 0:
+		empty, err := s.x.noPacks(ctx)
+		if empty || err != nil {
+			return err
+		}
+		s.x.note("the index is gone; reading the packs")
+	default:
+		return nil
+	}
+	_, err := s.x.rebuildLocked(ctx, damaged, mode)
+	return err
+}
+
+func (x *Index) listPacks(ctx context.Context) (map[format.ID]bool, error) {
+	there := make(map[format.ID]bool)
+	for info, err := range x.st.List(ctx, store.Pack) {
+		if err != nil {
+			return nil, fmt.Errorf("list packs: %w", err)
+		}
+		if id, err := format.ParseID(info.Name.ID); err == nil {
+			there[id] = true
+		}
+	}
+	return there, nil
+}
+
+// noPacks reports whether the repository has not a single pack.
+func (x *Index) noPacks(ctx context.Context) (bool, error) {
+	for _, err := range x.st.List(ctx, store.Pack) {
+		if err != nil {
+			return false, fmt.Errorf("list packs: %w", err)
+		}
+		return false, nil
+	}
+	return true, nil
+}

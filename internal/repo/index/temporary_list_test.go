@@ -1,0 +1,218 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+func listFile(t testing.TB) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "index"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f
+}
+
+// random is the n-th of IDs that spread evenly.
+func random(n uint64) (id format.ID) {
+	rng := rand.New(rand.NewPCG(n, 7))
+	for i := 0; i < len(id); i += 8 {
+		binary.LittleEndian.PutUint64(id[i:], rng.Uint64())
+	}
+	return id
+}
+
+// alike is the n-th of IDs with only three different beginnings: they fill several blocks with equal beginnings.
+func alike(n uint64) (id format.ID) {
+	id[0] = byte(n % 3)
+	binary.LittleEndian.PutUint64(id[20:], n*0x9E3779B97F4A7C15)
+	return id
+}
+
+// TestLookupIsAMap compares with a map: IDs that come again get their newest place, and what is not there is not found.
+func TestLookupIsAMap(t *testing.T) {
+	for _, of := range []func(uint64) format.ID{random, alike} {
+		for _, n := range []int{0, 1, perBlock, perBlock + 1, 1000, 5000} {
+			rng := rand.New(rand.NewPCG(uint64(n), 1))
+			x := newBlockList(listFile(t))
+			x.most = 300
+			want := make(map[format.ID]Loc)
+			for i := range n {
+				if i%50 == 0 {
+					at, err := x.runs.Append([]byte("between"))
+					require.NoError(t, err)
+					require.Less(t, at, x.runs.End())
+				}
+				r := record{id: of(rng.Uint64N(uint64(n))), loc: Loc{
+					Pack: rng.Uint32(), Offset: rng.Uint32(), Sealed: rng.Uint32(), Skip: rng.Uint32(), Len: rng.Uint32()}}
+				want[r.id] = r.loc
+				require.NoError(t, x.add(r))
+			}
+			var ids []format.ID
+			for i := range uint64(n) + 500 {
+				ids = append(ids, of(i))
+			}
+			rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+			for len(ids) > 0 {
+				k := 1 + rng.IntN(min(len(ids), 400))
+				out := make([]Found, k)
+				require.NoError(t, x.lookup(ids[:k], out))
+				for i, f := range out {
+					loc, ok := want[ids[i]]
+					require.Equal(t, Found{Loc: loc, OK: ok}, f)
+				}
+				ids = ids[k:]
+			}
+			require.Equal(t, len(want), x.count)
+			require.ErrorIs(t, x.add(record{}), errFull)
+		}
+	}
+}
+
+// counted is a file that counts and may fail.
+type counted struct {
+	*os.File
+	reads, writes int
+	failing       error
+}
+
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	c.reads++
+	if c.failing != nil {
+		return 0, c.failing
+	}
+	return c.File.ReadAt(p, off)
+}
+
+func (c *counted) WriteAt(p []byte, off int64) (int, error) {
+	c.writes++
+	if c.failing != nil {
+		return 0, c.failing
+	}
+	return c.File.WriteAt(p, off)
+}
+
+// TestALookupReadsABlock: one page for each blob at most, and one for all that lie together.
+func TestALookupReadsABlock(t *testing.T) {
+	f := &counted{File: listFile(t)}
+	x := newBlockList(f)
+	const n = 100 * perBlock
+	for i := range uint64(n) {
+		require.NoError(t, x.add(record{id: random(i)}))
+	}
+	out := make([]Found, n)
+	require.NoError(t, x.lookup([]format.ID{random(0)}, out[:1]))
+	f.reads = 0
+	for i := range uint64(n) {
+		require.NoError(t, x.lookup([]format.ID{random(i)}, out[:1]))
+		require.True(t, out[0].OK)
+	}
+	require.Equal(t, n, f.reads)
+	var ids []format.ID
+	for i := range uint64(n) {
+		ids = append(ids, random(i))
+	}
+	f.reads = 0
+	require.NoError(t, x.lookup(ids, out))
+	require.Equal(t, 100, f.reads)
+	allocated := testing.AllocsPerRun(100, func() {
+		if err := x.lookup(ids[:10], out[:10]); err != nil {
+			panic(err)
+		}
+	})
+	require.Less(t, allocated, 2.0) // with the race detector pools lose some of what they are given
+}
+
+// TestMemoryOfATemporary: after the first lookup a tenth of a byte.
+func TestMemoryOfATemporary(t *testing.T) {
+	const n = 300_000
+	before := heap()
+	x := newBlockList(listFile(t))
+	var id format.ID
+	for i := range uint64(n) {
+		binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
+		require.NoError(t, x.add(record{id: id}))
+	}
+	out := make([]Found, 1)
+	require.NoError(t, x.lookup([]format.ID{id}, out))
+	require.True(t, out[0].OK)
+	taken := float64(heap()-before) / n
+	t.Logf("%.2f bytes for a blob, %.0f in the file", taken, float64(x.base+int64(n)*blockSize/perBlock)/n)
+	require.Less(t, taken, 0.5)
+	runtime.KeepAlive(x)
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestErrorsOfTheFile: neither a full disk nor a file that cannot be read is taken for a missing blob.
+func TestErrorsOfTheFile(t *testing.T) {
+	broken := errors.New("broken")
+	out := make([]Found, 1)
+	fill := func(f *counted) *blockList {
+		x := newBlockList(f)
+		x.most = 10
+		for i := range uint64(25) {
+			require.NoError(t, x.add(record{id: random(i)}))
+		}
+		return x
+	}
+	f := &counted{File: listFile(t)}
+	x := fill(f)
+	f.failing = broken
+	_, err := x.runs.Append([]byte("x"))
+	require.ErrorIs(t, err, broken)
+	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), broken) // it cannot be merged
+	f.failing = nil
+	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), broken, "an incomplete index is not searched")
+
+	f = &counted{File: listFile(t)}
+	x = fill(f)
+	require.NoError(t, x.lookup([]format.ID{random(1)}, out))
+	require.True(t, out[0].OK)
+	f.failing = broken
+	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), broken)
+	f.failing = nil
+	require.NoError(t, f.Truncate(x.base+100))
+	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), io.EOF)
+
+	require.Error(t, x.lookup([]format.ID{random(1)}, nil))
+}
+
+func BenchmarkFillTemporary(b *testing.B) {
+	for b.Loop() {
+		x := newBlockList(listFile(b))
+		var id format.ID
+		for i := range uint64(1 << 20) {
+			binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
+			if err := x.add(record{id: id}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := x.lookup([]format.ID{id}, make([]Found, 1)); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(1<<20), "ns/blob")
+	}
+}
+
+func TestRecordsKeepTheirBytes(t *testing.T) {
+	var value [recordSize - format.IDSize]byte
+	loc := Loc{Pack: 1, Offset: 2, Sealed: 1<<32 - 1, Skip: 4, Len: 5}
+	require.Equal(t, loc, decodeLoc(encodeLoc(&value, &loc)))
+}

@@ -1,0 +1,5 @@
+package lease
+
+import "errors"
+
+var errIrregular = errors.New("not a regular file")

@@ -1,0 +1,124 @@
+package marks
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/mark"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+const (
+	// tombstoneName is how many bytes of the hash are the name of a tombstone. Marks have longer names, so a writer
+	// that reads the marks does not read the tombstones.
+	tombstoneName = 16
+	// tombstonesKept is how long a tombstone stays. A machine that is away for longer warns of forgotten snapshots.
+	tombstonesKept = 365 * 24 * time.Hour
+)
+
+// Tombstone reports whether a file has the name of a tombstone.
+func Tombstone(name store.Name) bool {
+	return name.Kind == store.Mark && len(name.ID) == 2*tombstoneName && store.ValidID(name.ID)
+}
+
+// TombstoneOf returns the name of a tombstone whose file has this hash.
+func TombstoneOf(hash format.ID) store.Name {
+	return store.Name{Kind: store.Mark, ID: hex.EncodeToString(hash[:tombstoneName])}
+}
+
+// PutTombstone records in the repository that snapshots were forgotten on purpose.
+func PutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshots []format.ID) error {
+	m := &mark.Mark{Created: time.Now().Unix(), Forgotten: snapshots}
+	data, id, err := object.Seal(keys, store.Mark, mark.Encode(m))
+	if err == nil {
+		err = object.Put(ctx, st, TombstoneOf(id), data, true)
+	}
+	if err != nil {
+		return fmt.Errorf("record forgotten snapshots: %w", err)
+	}
+	return nil
+}
+
+// LoadTombstone returns the snapshots that a tombstone names.
+func LoadTombstone(ctx context.Context, st store.Store, keys *seal.Keys, info store.Info) ([]format.ID, error) {
+	data, err := object.ReadFile(ctx, st, info.Name, info.Size)
+	if err != nil {
+		return nil, err
+	}
+	if TombstoneOf(seal.FileID(data)) != info.Name {
+		return nil, fmt.Errorf("read %s: its name is not the hash of its bytes: %w", info.Name.Path(), format.ErrCorrupt)
+	}
+	plain, err := keys.OpenObject(seal.MarkObject, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
+	}
+	m, err := mark.Decode(plain)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
+	}
+	return m.Forgotten, nil
+}
+
+// tombstones lists the tombstones, newest first.
+func tombstones(ctx context.Context, st store.Store) (infos []store.Info, err error) {
+	for info, err := range st.List(ctx, store.Mark) {
+		if err != nil {
+			return nil, fmt.Errorf("list marks: %w", err)
+		}
+		if Tombstone(info.Name) {
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b store.Info) int { return b.Modified.Compare(a.Modified) })
+	return infos, nil
+}
+
+// WithoutTombstone returns those of the snapshots that no tombstone names. It reads the newest tombstones first, and no
+// more than it needs. A damaged tombstone names nothing.
+func WithoutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshots []format.ID) ([]format.ID, error) {
+	infos, err := tombstones(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	left := slices.Clone(snapshots)
+	for _, info := range infos {
+		if len(left) == 0 {
+			break
+		}
+		forgotten, err := LoadTombstone(ctx, st, keys, info)
+		if err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist) &&
+			!errors.Is(err, format.ErrUnsupported) {
+			return nil, err
+		}
+		left = slices.DeleteFunc(left, func(id format.ID) bool {
+			_, found := slices.BinarySearchFunc(forgotten, id, format.ID.Compare)
+			return found
+		})
+	}
+	return left, nil
+}
+
+// SweepTombstones removes tombstones that are damaged or older than a year.
+func SweepTombstones(ctx context.Context, st store.Store, keys *seal.Keys, now time.Time) error {
+	infos, err := tombstones(ctx, st)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		_, err := LoadTombstone(ctx, st, keys, info)
+		if now.Sub(info.Modified) < tombstonesKept && (err == nil || !object.IsDamage(err)) {
+			continue
+		}
+		if err := st.Delete(ctx, info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("remove tombstone: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/published"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// Forgetting records that snapshots are about to be removed on purpose. It removes them from the record of this
+// machine, and leaves a tombstone for those that other machines may have published. It runs before the snapshots are
+// removed, so that no concurrent command reports one as missing. Without disk space for the tombstone, the snapshots
+// are forgotten all the same.
+func (r *Repository) Forgetting(ctx context.Context, snapshots []format.ID) error {
+	if len(snapshots) == 0 {
+		return nil
+	}
+	foreign := snapshots
+	if folder := r.CacheFolder(); folder != "" {
+		if unknown, err := published.Remove(folder, snapshots); err == nil {
+			foreign = unknown
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	err := marks.PutTombstone(store.IntoReserve(ctx), r.st, r.keys, foreign)
+	if errors.Is(err, store.ErrNoSpace) {
+		return nil
+	}
+	return err
+}
+
+// namedMissing is how many missing snapshots a warning names.
+const namedMissing = 5
+
+// ReportMissing warns of snapshots that this machine has published, that are absent from listed, and that no tombstone
+// names. Each is reported once. If the check fails, nothing is reported and the next call tries again.
+func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
+	folder := r.CacheFolder()
+	if folder == "" {
+		return
+	}
+	all, err := published.Read(folder)
+	if err != nil || len(all) == 0 {
+		return
+	}
+	for i := range listed {
+		delete(all, listed[i].ID)
+	}
+	var absent []format.ID
+	for id := range all {
+		_, err := r.st.Stat(ctx, object.Named(store.Snapshot, id)) // the listing may be older than the snapshot
+		switch {
+		case errors.Is(err, store.ErrNotExist):
+			absent = append(absent, id)
+		case err != nil:
+			return
+		}
+	}
+	if len(absent) == 0 {
+		return
+	}
+	missing, err := marks.WithoutTombstone(ctx, r.st, r.keys, absent)
+	if err != nil {
+		return
+	}
+	if _, err := published.Remove(folder, absent); err != nil || len(missing) == 0 {
+		return
+	}
+	slices.SortFunc(missing, func(a, b format.ID) int { return all[b].Compare(all[a]) })
+	var names []string
+	for _, id := range missing[:min(len(missing), namedMissing)] {
+		names = append(names, fmt.Sprintf("%s of %s", id.Short(), all[id].Format(time.DateTime)))
+	}
+	if more := len(missing) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d older ones", more))
+	}
+	warn := r.opt.Warn
+	if warn == nil {
+		warn = r.opt.Notify
+	}
+	warn(fmt.Sprintf("snapshots are missing that this machine saved and that no 'tidemark forget' removed: %s; either the target was "+
+		"set back to an older state, or another program deleted files: run 'tidemark check', and put the files back from a "+
+		"copy of the repository if there is one", strings.Join(names, ", ")))
+}

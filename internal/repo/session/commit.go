@@ -1,0 +1,90 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+)
+
+// commitRegularly bounds how much work a killed session loses. A stored pack gets its index segment after
+// Tuning.Interval even if no other pack follows, and an open pack is stored incomplete after Tuning.OpenPack. It
+// returns a function that stops it.
+func (s *Session) commitRegularly() (stop func()) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(max(1, min(s.opt.Tuning.Interval, s.opt.Tuning.OpenPack)/4))
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			if err := s.commitDue(ctx); err != nil && ctx.Err() == nil {
+				_ = s.fail(err)
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func (s *Session) commitDue(ctx context.Context) error {
+	now := s.opt.Tuning.Now()
+	for _, p := range s.packers {
+		if err := p.flushOpened(now.Add(-s.opt.Tuning.OpenPack)); err != nil {
+			return err
+		}
+	}
+	s.committing.Lock()
+	defer s.committing.Unlock()
+	if batch := s.seg.takeSince(now.Add(-s.opt.Tuning.Interval)); len(batch) > 0 {
+		return s.writeSegment(ctx, batch)
+	}
+	return nil
+}
+
+// commit writes an index segment for all packs that have none.
+func (s *Session) commit(ctx context.Context) error {
+	s.committing.Lock()
+	defer s.committing.Unlock()
+	if batch := s.seg.take(); len(batch) > 0 {
+		return s.writeSegment(ctx, batch)
+	}
+	return nil
+}
+
+// flushOpened completes the open pack if it was begun before a moment and is idle.
+func (p *packer) flushOpened(before time.Time) error {
+	if !p.mu.TryLock() {
+		return nil
+	}
+	defer p.mu.Unlock()
+	if p.open == nil || p.open.Frames() == 0 || p.opened.After(before) {
+		return nil
+	}
+	return p.dispatch()
+}
+
+// takeSince returns all queued packs if the first of them is from before a moment.
+func (g *segment) takeSince(before time.Time) []index.Pack {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.packs) == 0 || g.since.After(before) {
+		return nil
+	}
+	return g.drain()
+}
+
+// begins calls Target.Unfinished before the first pack of the session is stored.
+func (s *Session) begins() {
+	if s.to.Unfinished != nil && !s.opt.DryRun && s.opt.Task != PruneTask {
+		s.marked.Do(s.to.Unfinished)
+	}
+}

@@ -1,0 +1,160 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+)
+
+// statsAtOnce is how many packs missing in a listing are checked concurrently.
+const statsAtOnce = 4
+
+// LostPacks compares the packs that the index names with a listing of the target. It returns those that are missing or
+// have another size, and that no mark names yet. Stat confirms each of them, since a listing may lag behind. It reads
+// no pack, and may run beside all other work of the session.
+func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
+	var named []index.PackInfo
+	err := s.to.Packs(func(p index.PackInfo) error {
+		s.checkedMu.Lock()
+		defer s.checkedMu.Unlock()
+		if _, known := s.doomed[p.ID]; !known {
+			named = append(named, p)
+		}
+		return nil
+	})
+	if errors.Is(err, index.ErrForgotten) || len(named) == 0 && err == nil {
+		return nil, nil // the cache was dropped: the packs that the run relies on are checked one by one
+	}
+	if err != nil {
+		return nil, err
+	}
+	there := make(map[format.ID]int64, len(named))
+	for info, err := range s.to.Store.List(ctx, store.Pack) {
+		if err != nil {
+			return nil, fmt.Errorf("list packs: %w", err)
+		}
+		if id, err := format.ParseID(info.Name.ID); err == nil {
+			there[id] = info.Size
+		}
+	}
+	var mu sync.Mutex
+	var lost []format.ID
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(statsAtOnce)
+	for _, p := range named {
+		if size, listed := there[p.ID]; listed && size == int64(p.Size) {
+			continue
+		}
+		g.Go(func() error {
+			gone, err := s.lacks(ctx, p)
+			if gone {
+				mu.Lock()
+				defer mu.Unlock()
+				lost = append(lost, p.ID)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(lost, format.ID.Compare)
+	return slices.Compact(lost), nil
+}
+
+// MarkDamaged marks packs as missing or damaged and obeys that mark: from now on the session stores their blobs again.
+// It is called before the first claim. In a dry run no mark is written.
+func (s *Session) MarkDamaged(ctx context.Context, packs []format.ID) error {
+	s.checkedMu.Lock()
+	packs = slices.DeleteFunc(slices.Clone(packs), func(id format.ID) bool {
+		_, known := s.doomed[id]
+		s.doomed[id] = struct{}{}
+		return known
+	})
+	clear(s.checked)
+	s.checkedMu.Unlock()
+	if len(packs) == 0 {
+		return nil
+	}
+	s.opt.Observer.Note(fmt.Sprintf("%d packs of the repository are missing, empty, cut off or damaged: what this run needs of "+
+		"them is stored again; run 'tidemark check' to see what else they held", len(packs)))
+	if s.opt.DryRun {
+		s.unmarked = true
+		return nil
+	}
+	m, err := marks.PutDamage(ctx, s.st, s.to.Keys, s.opt.Host, packs)
+	if err != nil {
+		return fmt.Errorf("record damaged packs: %w", err)
+	}
+	s.marks = append(s.marks, m)
+	slices.SortFunc(s.marks, func(a, b marks.Mark) int { return a.ID.Compare(b.ID) })
+	if err := s.lease.acknowledge(ctx, s.acknowledged()); err != nil {
+		return fmt.Errorf("announce which marks are obeyed: %w", err)
+	}
+	return nil
+}
+
+// Suspect reports whether a snapshot may need lost or damaged blobs: a damage mark names packs, and the snapshot was
+// made without acknowledging it.
+func (s *Session) Suspect(sn *snapshot.Snapshot) bool {
+	return s.unmarked || slices.ContainsFunc(s.marks, func(m marks.Mark) bool {
+		return m.Damaged && !slices.Contains(sn.Acknowledged, m.ID)
+	})
+}
+
+// Holds reports whether all of these blobs lie in packs on which the session may rely.
+func (s *Session) Holds(ctx context.Context, ids []format.ID) (bool, error) {
+	found := make([]index.Found, len(ids))
+	if err := s.to.Index.Lookup(ids, found); err != nil {
+		return false, fmt.Errorf("look up blobs: %w", err)
+	}
+	for i := range found {
+		if !found[i].OK {
+			// This session may have stored it a moment ago, before the index has it. The caller then stores it once
+			// more, which Claim prevents.
+			return false, nil
+		}
+		if bad, err := s.unusable(ctx, found[i].Loc.Pack); bad || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Exclude makes the session store the blobs of these unreadable packs again. Earlier results of Claim remain, so the
+// caller calls Unknown before it saves a snapshot.
+func (s *Session) Exclude(packs ...format.ID) {
+	s.checkedMu.Lock()
+	defer s.checkedMu.Unlock()
+	for _, id := range packs {
+		if _, known := s.doomed[id]; !known {
+			s.doomed[id] = struct{}{}
+			s.excluded = append(s.excluded, id)
+		}
+	}
+	clear(s.checked)
+}
+
+// Unknown returns those of the lost packs that no mark obeyed by the session names, and all packs that were found
+// missing or unreadable after it began. A snapshot of this session could rely on them.
+func (s *Session) Unknown(lost []format.ID) []format.ID {
+	s.checkedMu.Lock()
+	defer s.checkedMu.Unlock()
+	packs := slices.Clone(s.excluded)
+	for _, id := range lost {
+		if _, known := s.doomed[id]; !known {
+			packs = append(packs, id)
+		}
+	}
+	return packs
+}

@@ -1,0 +1,106 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+)
+
+// storedFile is a file that this session stored. One is kept for every pack and index segment: 40 bytes for each 16 MiB
+// sent.
+type storedFile struct {
+	id   format.ID
+	size int64
+}
+
+// storedFiles are the files that this session stored and a snapshot may need.
+type storedFiles struct {
+	mu       sync.Mutex
+	packs    []storedFile
+	segments []storedFile
+}
+
+func (p *storedFiles) add(kind store.Kind, id format.ID, size int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if kind == store.Pack {
+		p.packs = append(p.packs, storedFile{id, int64(size)})
+	} else {
+		p.segments = append(p.segments, storedFile{id, int64(size)})
+	}
+}
+
+// of returns the files of a kind that were stored so far. The returned slice is only ever appended to.
+func (p *storedFiles) of(kind store.Kind) []storedFile {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if kind == store.Pack {
+		return p.packs
+	}
+	return p.segments
+}
+
+// recheckStored requires that all packs and index segments that this session stored still exist, in their size. Each
+// was verified when it was put. But if the repository was since replaced by a copy, or reset to an earlier state, a
+// snapshot of them could not be restored.
+func (s *Session) recheckStored(ctx context.Context) error {
+	for _, kind := range []store.Kind{store.Pack, store.Index} {
+		if err := s.requireStored(ctx, kind, s.files.of(kind)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// requirePacks is recheckStored for the packs that an index segment is about to name. A segment that names missing
+// packs would be reported as damage by every later check.
+func (s *Session) requirePacks(ctx context.Context, packs []index.Pack) error {
+	files := make([]storedFile, len(packs))
+	for i := range packs {
+		files[i] = storedFile{packs[i].ID, int64(packs[i].Size)}
+	}
+	return s.requireStored(ctx, store.Pack, files)
+}
+
+// requireStored checks files, with the concurrency of uploads.
+func (s *Session) requireStored(ctx context.Context, kind store.Kind, files []storedFile) error {
+	if s.opt.DryRun {
+		return nil
+	}
+	what := "pack"
+	if kind == store.Index {
+		what = "index segment"
+	}
+	g, looking := errgroup.WithContext(ctx)
+	g.SetLimit(s.opt.Uploads)
+	for _, f := range files {
+		if looking.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			there, err := s.st.Stat(looking, object.Named(kind, f.id))
+			switch {
+			case errors.Is(err, store.ErrNotExist):
+				return fmt.Errorf("%s %s, which this run has stored, is not there any more: %w", what, f.id.Short(), ErrReplaced)
+			case err != nil:
+				return fmt.Errorf("check again %s %s: %w", what, f.id.Short(), err)
+			case there.Size != f.size:
+				return fmt.Errorf("%s %s, which this run has stored with %d bytes, has %d now: %w", what, f.id.Short(), f.size,
+					there.Size, ErrReplaced)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,167 @@
+package treecache
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
+)
+
+const (
+	tempPrefix = "tmp-"
+	// staleAfter is far beyond the time it takes to write a frame.
+	staleAfter = time.Hour
+	// nameLen is the length of a frame's name: the pack's ID, a dash, and the offset, in hexadecimal digits.
+	nameLen = 2*format.IDSize + 1 + 8
+)
+
+// fileName returns the name of a frame's file.
+func fileName(k Key) string { return fmt.Sprintf("%s-%08x", k.Pack, k.Offset) }
+
+// parseName is the reverse of fileName; ok is false for every other name.
+func parseName(name string) (k Key, ok bool) {
+	if len(name) != nameLen || name[2*format.IDSize] != '-' || strings.ToLower(name) != name {
+		return Key{}, false
+	}
+	id, err := format.ParseID(name[:2*format.IDSize])
+	if err != nil {
+		return Key{}, false
+	}
+	var off [4]byte
+	if _, err := hex.Decode(off[:], []byte(name[2*format.IDSize+1:])); err != nil {
+		return Key{}, false
+	}
+	return Key{id, uint32(off[0])<<24 | uint32(off[1])<<16 | uint32(off[2])<<8 | uint32(off[3])}, true
+}
+
+func (c *Cache) path(k Key) string { return filepath.Join(c.dir, fileName(k)) }
+
+// write puts a frame into the folder, atomically for other processes.
+func (c *Cache) write(k Key, p []byte) (err error) {
+	var f *os.File
+	err = c.names(func() (err error) {
+		f, err = os.CreateTemp(c.dir, tempPrefix+"*")
+		if errors.Is(err, os.ErrNotExist) { // not made yet, or removed meanwhile
+			if err := os.MkdirAll(c.dir, 0o700); err != nil {
+				return err
+			}
+			f, err = os.CreateTemp(c.dir, tempPrefix+"*")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = c.fill(f, p)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = c.names(func() error { return os.Rename(f.Name(), c.path(k)) })
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // also when the run was cancelled; the error that matters is the first one
+	}
+	return err
+}
+
+// fill writes p in gate operations. Under a yielding policy it is flushed at once: see localfs.IOContext.Yields.
+func (c *Cache) fill(f *os.File, p []byte) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for done := 0; done < len(p); {
+		op := iopolicy.Op{Kind: iopolicy.Write, Bytes: len(p) - done}
+		n, err := c.do(op, func(bound int) (int, error) {
+			part := p[done:]
+			if bound > 0 {
+				part = part[:min(bound, len(part))]
+			}
+			n, err := f.Write(part)
+			if err != nil || !c.opt.Door.Yields() {
+				return n, err
+			}
+			ctlErr := raw.Control(func(fd uintptr) { err = pages.Push(int(fd), int64(done), int64(n), bound > 0) })
+			return n, errors.Join(err, ctlErr)
+		})
+		if err != nil {
+			return err
+		}
+		done += n
+	}
+	return nil
+}
+
+// found is a frame that lies in the folder.
+type found struct {
+	key      Key
+	size     int64
+	modified time.Time
+}
+
+// rescan updates the shelf from the folder and evicts what exceeds the bound. Frames that are new to the shelf come
+// from other processes or earlier runs.
+func (c *Cache) rescan() {
+	c.written = 0
+	files, err := c.scan()
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			c.stop(err.Error())
+		}
+		files = nil
+	}
+	// Oldest first; the name only makes equals predictable.
+	slices.SortFunc(files, func(a, b found) int {
+		if d := a.modified.Compare(b.modified); d != 0 {
+			return d
+		}
+		return strings.Compare(fileName(a.key), fileName(b.key))
+	})
+	for _, f := range files {
+		e := c.shelf.entries[f.key]
+		if e == nil {
+			e = c.shelf.add(f.key, f.size)
+		}
+		e.marked = true
+	}
+	for k, e := range c.shelf.entries {
+		if !e.marked {
+			c.shelf.remove(k)
+		}
+		e.marked = false
+	}
+	c.evict(c.shelf.size-c.opt.Limit, everything)
+}
+
+// scan lists the frames in the folder, and removes the remains of interrupted writers. It leaves foreign files alone.
+func (c *Cache) scan() ([]found, error) {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []found
+	for _, e := range entries {
+		k, ours := parseName(e.Name())
+		temp := strings.HasPrefix(e.Name(), tempPrefix)
+		if !e.Type().IsRegular() || !ours && !temp {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // removed by another process
+		}
+		switch {
+		case ours:
+			files = append(files, found{k, info.Size(), info.ModTime()})
+		case time.Since(info.ModTime()) > staleAfter:
+			_ = os.Remove(filepath.Join(c.dir, e.Name()))
+		}
+	}
+	return files, nil
+}

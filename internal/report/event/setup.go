@@ -1,0 +1,31 @@
+package event
+
+// Setup is the end of `tidemark setup`.
+type Setup struct {
+	Type       string   `json:"message_type"`               // "setup"
+	Sources    []string `json:"sources"`                    // absolute paths
+	Repository string   `json:"repository"`                 // location
+	ID         string   `json:"repository_id"`              // 32 digits
+	Policy     string   `json:"policy"`                     // of the option file
+	File       string   `json:"option_file"`                // path
+	Written    bool     `json:"option_file_written"`        // false if it was up to date
+	Copy       string   `json:"option_file_copy,omitempty"` // copy of the earlier file
+	Confirmed  bool     `json:"recovery_confirmed"`         // false: run `key recovery --confirm`
+	Snapshot   string   `json:"snapshot_id,omitempty"`      // of the first backup
+	Proven     string   `json:"restored,omitempty"`         // file that was restored as proof
+	Bytes      uint64   `json:"restored_bytes"`             // its size
+	Compared   bool     `json:"compared_with_original"`     // false: compared with its hash only
+}
+
+// OptionFile is an existing option file that `tidemark setup` is about to change.
+type OptionFile struct {
+	Type    string       `json:"message_type"` // "option_file"
+	Path    string       `json:"path"`         // absolute
+	Changes []LineChange `json:"changes"`      // list with (o) `old`, (o) `new`
+}
+
+// LineChange is a line of a file before and after a change; one of them is empty where a line is added or removed.
+type LineChange struct {
+	Old string `json:"old,omitempty"`
+	New string `json:"new,omitempty"`
+}

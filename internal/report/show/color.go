@@ -1,0 +1,55 @@
+package show
+
+import (
+	"bytes"
+	"io"
+)
+
+// Style is how a line looks on a terminal with colours.
+type Style uint8
+
+// The styles.
+const (
+	Plain Style = iota
+	Bold
+	Green
+	Yellow
+	Red
+)
+
+// sequence starts a style; reset ends all.
+func (s Style) sequence() string {
+	return [...]string{"", "\x1b[1m", "\x1b[32m", "\x1b[33m", "\x1b[31m"}[s]
+}
+
+const reset = "\x1b[0m"
+
+// paint returns text in a style.
+func (s Style) paint(text string) string {
+	if s == Plain || text == "" {
+		return text
+	}
+	return s.sequence() + text + reset
+}
+
+// Page collects output, and records whether it goes to a terminal with colours.
+type Page struct {
+	bytes.Buffer
+	Colors bool
+}
+
+func styled(w io.Writer, s Style, text string) string {
+	if p, ok := w.(*Page); ok && p.Colors {
+		return s.paint(text)
+	}
+	return text
+}
+
+// Good returns text for w, green if w is a Page with colours.
+func Good(w io.Writer, text string) string { return styled(w, Green, text) }
+
+// Warn returns text for w, yellow if w is a Page with colours.
+func Warn(w io.Writer, text string) string { return styled(w, Yellow, text) }
+
+// Bad returns text for w, red if w is a Page with colours.
+func Bad(w io.Writer, text string) string { return styled(w, Red, text) }

@@ -1,0 +1,104 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// shortLines is the most lines of a short report.
+const shortLines = 8
+
+// leastYielding is the shortest time that a short report calls yielding.
+const leastYielding = 50 * time.Millisecond
+
+// Short is the report at the end of a job unless --report full is given.
+type Short struct {
+	Lead       string // the first line: what became of the job
+	Incomplete bool   // the job did not come to its end
+	Figures    []string
+	Facts      []string // what else there is to know, in order of importance
+}
+
+// WriteShort writes at most eight lines: the lead, the figures of the job, the facts, then what went wrong.
+func WriteShort(w io.Writer, l *report.Ledger, t *report.Totals, s Short) error {
+	lead := Good
+	if t.Failures > 0 || s.Incomplete {
+		lead = Warn
+	}
+	lines := append([]string{lead(w, s.Lead)}, shortRows(t)...)
+	lines = append(lines, s.Figures...)
+	lines = append(lines, "time:   "+shortTime(t)+limited(t.Limits))
+	lines = append(lines, s.Facts...)
+	if line := l.Remarks(); line != "" {
+		lines = append(lines, line)
+	}
+	lines = lines[:min(len(lines), shortLines-1)]
+	for _, line := range l.FirstFailures(shortLines - len(lines)) {
+		lines = append(lines, Bad(w, line))
+	}
+	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// shortRows are the figures of a job.
+func shortRows(t *report.Totals) []string {
+	b := &t.Bytes
+	rows := []string{}
+	switch t.Job {
+	case report.Backup:
+		rows = append(rows, "files:  "+compared(t.Files)+", "+human.Count(t.Failures)+" failed")
+		others := report.ComparedOf[uint64]{
+			New: t.Dirs.New + t.Others.New, Changed: t.Dirs.Changed + t.Others.Changed, Unmodified: t.Dirs.Unmodified + t.Others.Unmodified,
+		}
+		rows = append(rows, "others: "+compared(others)+" (directories, links)",
+			fmt.Sprintf("data:   %s inspected, %s read, %s stored", human.Size(b.Inspected), human.Size(b.Read), human.Size(b.Stored)))
+	case report.Restore:
+		rows = append(rows, fmt.Sprintf("data:   %s restored, %s written, %s fetched", human.Size(b.Restored), human.Size(b.Written),
+			human.Size(b.Fetched)))
+	case report.Check:
+		if b.Verified > 0 {
+			return append(rows, fmt.Sprintf("data:   %s verified, %s fetched", human.Size(b.Verified), human.Size(b.Fetched)))
+		}
+		rows = append(rows, fmt.Sprintf("data:   %s fetched", human.Size(b.Fetched)))
+	}
+	return rows
+}
+
+func compared(c report.ComparedOf[uint64]) string {
+	return fmt.Sprintf("%s new, %s changed, %s unchanged", human.Count(c.New), human.Count(c.Changed), human.Count(c.Unmodified))
+}
+
+// limited returns the limits of the transfer rates, "" if there are none.
+func limited(l report.Limits) string {
+	var parts []string
+	if l.Upload > 0 {
+		parts = append(parts, human.Rate(uint64(l.Upload), time.Second)+" up")
+	}
+	if l.Download > 0 {
+		parts = append(parts, human.Rate(uint64(l.Download), time.Second)+" down")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; limited to " + strings.Join(parts, ", ")
+}
+
+// shortTime is the elapsed time, and the part of it in which the job yielded.
+func shortTime(t *report.Totals) string {
+	text := human.Span(t.Elapsed)
+	g, share := t.Yielded()
+	switch {
+	case g == nil || g.Held < leastYielding:
+		return text + ", none of it yielding"
+	case share < 0.01:
+		return text + ", less than 1 % of it yielding"
+	}
+	return fmt.Sprintf("%s, %s of it yielding to %s", text, human.Share(share), g.Whom())
+}

@@ -1,0 +1,73 @@
+package show
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+)
+
+func TestShortReport(t *testing.T) {
+	totals := example()
+	totals.Gates = gated().Gates
+	totals.Failures = 0
+	var b strings.Builder
+	require.NoError(t, WriteShort(&b, report.New(time.Now), totals, Short{Lead: "snapshot 12345678 saved"}))
+	require.Equal(t, `snapshot 12345678 saved
+files:  1,500 new, 500 changed, 900,000 unchanged, 0 failed
+others: 10 new, 20 changed, 121,958 unchanged (directories, links)
+data:   100.00 GiB inspected, 41.00 GiB read, 5.00 GiB stored
+time:   8 min 32 s, 7 % of it yielding to fio 1234 and 1 more on sda (ssd)
+`, b.String())
+}
+
+// However much went wrong, there are eight lines, and the last one counts what it leaves out.
+func TestShortReportOfManyFailures(t *testing.T) {
+	for _, failures := range []int{0, 1, 2, 3, 4, 500} {
+		for _, facts := range []int{0, 1, 2, 10} {
+			l := report.New(time.Now)
+			for i := range failures {
+				l.Fail(fmt.Sprintf("/%d", i), "open", errors.New("no"))
+			}
+			l.Note("/x", "set owner", errors.New("no"))
+			l.Note("/y", "set owner", errors.New("no"))
+			totals := l.Snapshot()
+			page := &Page{Colors: true}
+			require.NoError(t, WriteShort(page, l, &totals, Short{Lead: "done", Facts: strings.Split("fact"+strings.Repeat("\nfact", facts), "\n")}))
+			text := page.String()
+			require.LessOrEqual(t, strings.Count(text, "\n"), 8)
+			require.Contains(t, text, "time: ")
+			if failures == 0 {
+				require.True(t, strings.HasPrefix(text, "\x1b[32mdone\x1b[0m\n"), text)
+				continue
+			}
+			require.True(t, strings.HasPrefix(text, "\x1b[33mdone\x1b[0m\n"), text)
+			named := strings.Count(text, "open /")
+			if named < failures {
+				require.Regexp(t, `(and \d+ more failures?; --report full repeats them|\d+ failures?, see above)\x1b\[0m\n$`, text)
+			}
+			if named > 0 && named < failures {
+				require.Contains(t, text, fmt.Sprintf("and %d more", failures-named))
+			}
+		}
+	}
+}
+
+// Colours are around a line, and count for nothing in its width.
+func TestPrinterColors(t *testing.T) {
+	s := &screen{t: t, width: 10}
+	p := NewPrinter(s, fixed(10, 5), true)
+	p.Show([]Line{{"0123456789", Yellow}, {"b", Plain}})
+	require.Equal(t, "01234567…\nb", strings.ReplaceAll(strings.ReplaceAll(s.text(), "\x1b[33m", ""), "\x1b[0m", ""))
+	var b strings.Builder
+	NewPrinter(&b, fixed(10, 5), true).Show([]Line{{"a", Yellow}, {"b", Plain}})
+	require.Contains(t, b.String(), "\x1b[33ma\x1b[0m\r\nb")
+	b.Reset()
+	NewPrinter(&b, fixed(10, 5), false).Show([]Line{{"a", Yellow}})
+	require.NotContains(t, b.String(), "m")
+}

@@ -1,0 +1,281 @@
+package rewrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// keptSums bounds how many sums of left-out directories are remembered, some 100 bytes each.
+const keptSums = 1 << 16
+
+// keptWhole bounds how many directories are remembered from which nothing is left out, 32 bytes each.
+const keptWhole = 1 << 20
+
+// Counts is what a snapshot leaves out.
+type Counts struct{ Files, Dirs, Others, Bytes uint64 }
+
+// Objects is the number of objects.
+func (c *Counts) Objects() uint64 { return c.Files + c.Dirs + c.Others }
+
+func (c *Counts) add(o Counts) {
+	c.Files, c.Dirs, c.Others, c.Bytes = c.Files+o.Files, c.Dirs+o.Dirs, c.Others+o.Others, c.Bytes+o.Bytes
+}
+
+// node counts an object without what is in it.
+func (c *Counts) node(n *tree.Node) {
+	switch n.Type {
+	case tree.File:
+		c.Files++
+		c.Bytes += n.Size
+	case tree.Dir:
+		c.Dirs++
+	default:
+		c.Others++
+	}
+}
+
+// Excluded is an object that matches, with everything in it.
+type Excluded struct {
+	Snapshot format.ID
+	Path     string
+	Type     tree.Type
+	Counts
+}
+
+// Exclusion says what is left out of snapshots.
+type Exclusion struct {
+	Rules *rules.Set
+	// Base returns the directory of the machine that is the root of a tree: "/", unless the sources were given by
+	// relative paths. Patterns match the paths in the tree as well as those below Base.
+	Base func(context.Context, *repo.Listed) (string, error)
+	Each func(Excluded) error // called for each object before the snapshot changes
+}
+
+// Result is what an Exclude did.
+type Result struct {
+	Snapshots uint64 // examined
+	Changed   []Changed
+	Empty     []format.ID // kept, because nothing would be left of them
+}
+
+// Exclude replaces snapshots by ones without the objects that match. Directories without such an object keep their
+// trees.
+func Exclude(ctx context.Context, r *repo.Repository, chosen []repo.Listed, what Exclusion, opt Options) (*Result, error) {
+	res := &Result{}
+	err := within(ctx, r, opt, func(ctx context.Context, w *writer) error {
+		x := &excluder{writer: w, what: what, sums: make(map[format.ID]Counts), whole: make(map[format.ID]struct{})}
+		for i := range chosen {
+			if err := x.one(ctx, &chosen[i], res); err != nil {
+				return fmt.Errorf("snapshot %s: %w", chosen[i].ID.Short(), err)
+			}
+			res.Snapshots++
+		}
+		return w.forget(ctx, res.Changed)
+	})
+	if err != nil {
+		return res, fmt.Errorf("rewrite: %w", err)
+	}
+	return res, nil
+}
+
+// excluder is one Exclude.
+type excluder struct {
+	*writer
+	what  Exclusion
+	sums  map[format.ID]Counts   // by left-out directory
+	whole map[format.ID]struct{} // directories from which patterns without a place leave nothing out
+
+	snapshot format.ID           // that is examined
+	dirty    map[string]struct{} // directories of it to be stored again
+	left     Counts              // of it
+}
+
+func (x *excluder) one(ctx context.Context, l *repo.Listed, res *Result) error {
+	base, err := x.what.Base(ctx, l)
+	if err != nil {
+		return err
+	}
+	states := newStates(x.what.Rules, base)
+	x.snapshot, x.dirty, x.left = l.ID, make(map[string]struct{}), Counts{}
+	rest, err := x.search(ctx, l.Snapshot.Tree, "", states)
+	switch {
+	case err != nil:
+		return err
+	case len(x.dirty) == 0:
+		return nil
+	case !rest:
+		res.Empty = append(res.Empty, l.ID)
+		return nil
+	}
+	sn := *l.Snapshot
+	c := Changed{Old: *l, Snapshot: &sn, Left: x.left}
+	if !x.opt.DryRun {
+		if err := x.require(ctx, l); err != nil {
+			return err
+		}
+		if sn.Tree, err = x.store(ctx, l.Snapshot.Tree, "", states); err != nil {
+			return err
+		}
+	}
+	sn.Shape = format.ID{}
+	sn.Rules = sn.Rules[:len(sn.Rules):len(sn.Rules)]
+	for _, rule := range x.what.Rules.List() {
+		sn.Rules = append(sn.Rules, rule.String())
+	}
+	content := &sn.Stats.Content
+	content.Files, content.Dirs = less(content.Files, c.Left.Files), less(content.Dirs, c.Left.Dirs)
+	content.Others, content.Bytes = less(content.Others, c.Left.Others), less(content.Bytes, c.Left.Bytes)
+	if err := x.publish(ctx, &c); err != nil {
+		return err
+	}
+	res.Changed = append(res.Changed, c)
+	return nil
+}
+
+// less subtracts, without an underflow where another program counted fewer objects.
+func less(a, b uint64) uint64 { return a - min(a, b) }
+
+// search finds what matches below a directory, and reports whether the directory keeps an entry.
+func (x *excluder) search(ctx context.Context, id format.ID, path string, at states) (rest bool, err error) {
+	everywhere := at.unanchored()
+	if _, whole := x.whole[id]; whole && everywhere {
+		return true, nil
+	}
+	before := len(x.dirty)
+	err = tree.Walk(ctx, x.r.LoadBlob, id, func(n *tree.Node) error {
+		if at.excludes(n) {
+			x.dirty[path] = struct{}{}
+			return x.leaveOut(ctx, path+"/"+n.Name, n)
+		}
+		rest = true
+		if n.Type != tree.Dir {
+			return nil
+		}
+		was := len(x.dirty)
+		_, err := x.search(ctx, n.Subtree, path+"/"+n.Name, at.child(n.Name))
+		if len(x.dirty) > was {
+			x.dirty[path] = struct{}{}
+		}
+		return err
+	})
+	if err != nil {
+		return rest, damaged(err, path)
+	}
+	if everywhere && rest && len(x.dirty) == before && len(x.whole) < keptWhole {
+		x.whole[id] = struct{}{}
+	}
+	return rest, nil
+}
+
+// damaged says what to do about a directory that cannot be read.
+func damaged(err error, path string) error {
+	var in *repo.PackError
+	if errors.As(err, &in) || errors.Is(err, format.ErrCorrupt) {
+		return fmt.Errorf("%w: directory %q: %w", ErrDamaged, path+"/", err)
+	}
+	return err
+}
+
+// leaveOut counts an object with everything in it and reports it.
+func (x *excluder) leaveOut(ctx context.Context, path string, n *tree.Node) error {
+	e := Excluded{Snapshot: x.snapshot, Path: path, Type: n.Type}
+	e.node(n)
+	if n.Type == tree.Dir {
+		in, err := x.sum(ctx, n.Subtree)
+		if err != nil {
+			return damaged(err, path)
+		}
+		e.add(in)
+	}
+	x.left.add(e.Counts)
+	if x.what.Each == nil {
+		return nil
+	}
+	return x.what.Each(e)
+}
+
+// sum counts what is in a directory.
+func (x *excluder) sum(ctx context.Context, id format.ID) (c Counts, err error) {
+	if known, ok := x.sums[id]; ok {
+		return known, nil
+	}
+	err = tree.Walk(ctx, x.r.LoadBlob, id, func(n *tree.Node) error {
+		c.node(n)
+		if n.Type != tree.Dir {
+			return nil
+		}
+		in, err := x.sum(ctx, n.Subtree)
+		c.add(in)
+		return err
+	})
+	if err == nil && len(x.sums) < keptSums {
+		x.sums[id] = c
+	}
+	return c, err
+}
+
+// store stores a dirty directory without what matches.
+func (x *excluder) store(ctx context.Context, id format.ID, path string, at states) (format.ID, error) {
+	fresh, partial, err := x.keeper.Directory(ctx, id, func(n *tree.Node) (keep bool, err error) {
+		if at.excludes(n) {
+			return false, nil
+		}
+		below := path + "/" + n.Name
+		if _, dirty := x.dirty[below]; dirty && n.Type == tree.Dir {
+			n.Subtree, err = x.store(ctx, n.Subtree, below, at.child(n.Name))
+		}
+		return true, err
+	})
+	if err == nil && partial {
+		err = fmt.Errorf("%w: directory %q", ErrDamaged, path+"/")
+	}
+	return fresh, err
+}
+
+// states are the positions of the rules in a directory: under its path in the tree, and under its path on the machine
+// where that differs.
+type states []*rules.DirState
+
+func newStates(set *rules.Set, base string) states {
+	root, _ := set.Root("/")
+	if base == "/" || base == "" {
+		return states{root}
+	}
+	below, _ := set.Root(base)
+	return states{root, below}
+}
+
+// excludes reports whether one of the positions excludes an entry.
+func (s states) excludes(n *tree.Node) bool {
+	for _, d := range s {
+		if d.Name([]byte(n.Name), n.Type) == rules.Exclude {
+			return true
+		}
+	}
+	return false
+}
+
+// child returns the positions in a subdirectory.
+func (s states) child(name string) states {
+	below := make(states, len(s))
+	for i, d := range s {
+		below[i] = d.Child([]byte(name))
+	}
+	return below
+}
+
+// unanchored reports whether no pattern depends on the path of the directory.
+func (s states) unanchored() bool {
+	for _, d := range s {
+		if !d.Unanchored() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,118 @@
+// Package rewrite puts changed snapshots in the place of others: with other tags (Tags), or without paths that match
+// patterns (Exclude). A snapshot is immutable, so a new one is published; time, host, paths and description stay, and it
+// names the original. An original is removed last, after every new snapshot was read back.
+package rewrite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/amend"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+)
+
+// Options says how snapshots are rewritten.
+type Options struct {
+	DryRun  bool // change nothing
+	Forget  bool // remove the originals; Tags always does
+	Session repo.SessionOptions
+}
+
+// Changed is a snapshot with its replacement.
+type Changed struct {
+	Old      repo.Listed
+	New      format.ID          // zero in a dry run
+	Snapshot *snapshot.Snapshot // the new one
+	Left     Counts             // what it leaves out; zero for tags
+}
+
+// writer is one run over several snapshots.
+type writer struct {
+	r        *repo.Repository
+	s        *repo.Session
+	opt      Options
+	keeper   *amend.Keeper
+	to       *amend.Replacer
+	whole    *amend.Walker
+	lost     []string // by the snapshot that whole examines
+	reliable func(format.ID, *snapshot.Snapshot) bool
+}
+
+// within opens a session and calls do with a writer.
+func within(ctx context.Context, r *repo.Repository, opt Options, do func(context.Context, *writer) error) error {
+	opt.Session.DryRun = opt.DryRun
+	return r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
+		listed, err := r.Snapshots(ctx)
+		if err != nil {
+			return err
+		}
+		w := &writer{r: r, s: s, opt: opt, keeper: amend.NewKeeper(r, s)}
+		if w.reliable, err = s.FilterParents(ctx); err != nil {
+			return err
+		}
+		w.to = amend.NewReplacer(r, w.keeper, listed)
+		w.whole = amend.NewWalker(w.keeper, func(path string) { w.lost = append(w.lost, path) })
+		return do(ctx, w)
+	})
+}
+
+// require makes sure that a new snapshot may refer to everything in l. Data that lies only in packs that are about to be
+// removed is stored again.
+func (w *writer) require(ctx context.Context, l *repo.Listed) error {
+	if w.reliable(l.ID, l.Snapshot) && !w.s.Suspect(l.Snapshot) {
+		return nil
+	}
+	w.lost = nil
+	dirty, err := w.whole.Look(ctx, l.Snapshot.Tree, "")
+	if err == nil && dirty {
+		return fmt.Errorf("snapshot %s: %w, such as %q", l.ID.Short(), ErrDamaged, w.lost[0])
+	}
+	return err
+}
+
+// publish saves the new snapshot and proves it.
+func (w *writer) publish(ctx context.Context, c *Changed) (err error) {
+	c.Snapshot.Original = original(&c.Old)
+	if w.opt.DryRun {
+		return nil
+	}
+	if c.New, err = w.to.Publish(ctx, c.Snapshot); err != nil {
+		return fmt.Errorf("replace snapshot %s: %w", c.Old.ID.Short(), err)
+	}
+	return nil
+}
+
+// original returns the snapshot that a replacement of l names: the first one, so that a copy of it is recognised.
+func original(l *repo.Listed) format.ID {
+	if !l.Snapshot.Original.IsZero() {
+		return l.Snapshot.Original
+	}
+	return l.ID
+}
+
+// prove reads a new snapshot back. A tree that it shares with the original is not read, since the removal of the original
+// loses nothing of it.
+func (w *writer) prove(ctx context.Context, c *Changed) error {
+	if c.Snapshot.Tree == c.Old.Snapshot.Tree {
+		_, err := w.to.ReadBack(ctx, c.New)
+		return err //nolint:wrapcheck // forget names the snapshots
+	}
+	return w.to.Prove(ctx, c.New) //nolint:wrapcheck // forget names the snapshots
+}
+
+// forget removes the originals, once each new snapshot was read back.
+func (w *writer) forget(ctx context.Context, all []Changed) error {
+	if w.opt.DryRun || !w.opt.Forget {
+		return nil
+	}
+	var old []format.ID
+	for i := range all {
+		if err := w.prove(ctx, &all[i]); err != nil {
+			return fmt.Errorf("snapshot %s in the place of %s: %w", all[i].New.Short(), all[i].Old.ID.Short(), err)
+		}
+		old = append(old, all[i].Old.ID)
+	}
+	return w.to.Remove(ctx, old...)
+}

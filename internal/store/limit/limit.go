@@ -1,0 +1,197 @@
+// Package limit is a decorator of a store that limits the rates of uploads and downloads. All stores of a run share one
+// Limiter, so the limits hold for their sum.
+//
+// A store that moves a file in pieces asks for the size of a piece and sleeps after each one (store.Paced), so that a
+// pack of 16 MiB flows steadily. For other stores the decorator sleeps after the whole file.
+package limit
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+)
+
+const (
+	// perSecond is how many pieces a second the rate is divided into.
+	perSecond = 32
+	// minPiece and maxPiece bound a piece: smaller ones cost too many requests, larger ones are bursts.
+	minPiece = 4 << 10
+	maxPiece = 1 << 20
+)
+
+// Rates are limits in bytes a second; 0: no limit.
+type Rates struct{ Upload, Download int64 }
+
+// Limiter limits the sum of the traffic of the stores that are wrapped with it.
+type Limiter struct {
+	ways     [2]way // by store.Direction
+	uploaded atomic.Uint64
+
+	mu       sync.Mutex // guards what follows
+	sleeping int        // transfers
+	since    time.Time  // when the first of them began to sleep
+	slept    time.Duration
+}
+
+// Progress returns how long at least one transfer has slept, and how many bytes were uploaded at a limited rate, including
+// those of unfinished files. Both are 0 for a nil Limiter.
+func (l *Limiter) Progress() (held time.Duration, uploaded uint64) {
+	if l == nil {
+		return 0, 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if held = l.slept; l.sleeping > 0 {
+		held += time.Since(l.since)
+	}
+	return held, l.uploaded.Load()
+}
+
+// sleep holds a transfer.
+func (l *Limiter) sleep(ctx context.Context, d time.Duration) error {
+	l.mu.Lock()
+	if l.sleeping++; l.sleeping == 1 {
+		l.since = time.Now()
+	}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.sleeping--; l.sleeping == 0 {
+			l.slept += time.Since(l.since)
+		}
+	}()
+	return store.Sleep(ctx, d)
+}
+
+// way is the limit of one direction.
+type way struct {
+	bucket *rate.Limiter // nil: no limit
+	piece  int
+}
+
+// New returns a Limiter; nil without any limit.
+func New(r Rates) *Limiter {
+	if r.Upload <= 0 && r.Download <= 0 {
+		return nil
+	}
+	return &Limiter{ways: [2]way{store.Upload: newWay(r.Upload), store.Download: newWay(r.Download)}}
+}
+
+func newWay(perSec int64) way {
+	if perSec <= 0 {
+		return way{}
+	}
+	piece := int(min(max(perSec/perSecond, minPiece), maxPiece))
+	return way{bucket: rate.NewLimiter(rate.Limit(perSec), piece), piece: piece}
+}
+
+// charge records n bytes that were moved, and returns when the next ones are due.
+func (w *way) charge(n int) (wait time.Duration) {
+	now := time.Now()
+	for n > 0 {
+		part := min(n, w.piece) // the bucket refuses more at once
+		wait = w.bucket.ReserveN(now, part).DelayFrom(now)
+		n -= part
+	}
+	return wait
+}
+
+// Store is a decorator that limits the rates.
+type Store struct {
+	inner   store.Store
+	limiter *Limiter
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Wrap returns st with its traffic limited; st itself if l is nil.
+func Wrap(st store.Store, l *Limiter) store.Store {
+	if l == nil {
+		return st
+	}
+	return &Store{inner: st, limiter: l}
+}
+
+// pacer is the pacer of one operation.
+type pacer struct {
+	l     *Limiter
+	moved [2]atomic.Int64 // by store.Direction
+}
+
+// Piece returns the piece of a direction.
+func (p *pacer) Piece(d store.Direction) int { return p.l.ways[d].piece }
+
+// Moved charges n bytes and sleeps.
+func (p *pacer) Moved(ctx context.Context, d store.Direction, n int) error {
+	p.moved[d].Add(int64(n))
+	w := &p.l.ways[d]
+	if w.bucket == nil {
+		return nil
+	}
+	if d == store.Upload {
+		p.l.uploaded.Add(uint64(n))
+	}
+	if wait := w.charge(n); wait > 0 {
+		return p.l.sleep(ctx, wait)
+	}
+	return nil
+}
+
+// move runs an operation that moves n bytes, and charges those that the inner store did not charge itself.
+func (s *Store) move(ctx context.Context, d store.Direction, n int, op func(context.Context) error) error {
+	p := &pacer{l: s.limiter}
+	if err := op(store.WithPacer(ctx, p)); err != nil {
+		return err
+	}
+	if rest := n - int(p.moved[d].Load()); rest > 0 {
+		_ = p.Moved(ctx, d, rest) // the operation succeeded, even if ctx has ended since
+	}
+	return nil
+}
+
+// Put stores at the limited rate. A lease is charged and never delayed, because it would expire.
+func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
+	if name.Kind == store.Lease {
+		if w := &s.limiter.ways[store.Upload]; w.bucket != nil {
+			w.charge(len(data))
+		}
+		return s.inner.Put(ctx, name, data) //nolint:wrapcheck // a decorator adds nothing
+	}
+	return s.move(ctx, store.Upload, len(data), func(ctx context.Context) error { return s.inner.Put(ctx, name, data) })
+}
+
+// Get reads at the limited rate.
+func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	return s.move(ctx, store.Download, len(p), func(ctx context.Context) error { return s.inner.Get(ctx, name, off, p) })
+}
+
+// Stat passes on to the inner store.
+func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
+	return s.inner.Stat(ctx, name) //nolint:wrapcheck // a decorator adds nothing
+}
+
+// List passes on to the inner store.
+func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return s.inner.List(ctx, kind)
+}
+
+// Delete passes on to the inner store.
+func (s *Store) Delete(ctx context.Context, name store.Name) error {
+	return s.inner.Delete(ctx, name) //nolint:wrapcheck // a decorator adds nothing
+}
+
+// Proves passes on to the inner store.
+func (s *Store) Proves() bool { return store.Proves(s.inner) }
+
+// EndsWithProcess passes on to the inner store.
+func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }
+
+// Location passes on to the inner store.
+func (s *Store) Location() string { return s.inner.Location() }

@@ -1,0 +1,153 @@
+// Package location reads where a repository is, and opens the store there: a folder of this machine, or a folder on an
+// SMB share.
+package location
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/limit"
+	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/store/meter"
+	"github.com/tidemark-backup/tidemark/internal/store/retry"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// Location is where a repository is.
+type Location struct {
+	Folder string // absolute; "": on the share
+	Share  smb.Target
+}
+
+// supported names the kinds of locations in error messages.
+const supported = "this version keeps repositories in folders, and on SMB shares as smb://user@host/share/path"
+
+// Parse reads a location as a user writes it. Its errors are mistakes of the user; they contain no password.
+func Parse(text string) (Location, error) {
+	scheme, rest, found := strings.Cut(text, "://")
+	switch {
+	case found && scheme == "file":
+		text = rest
+	case found && strings.EqualFold(scheme, "smb"):
+		target, err := smb.Parse(smb.Scheme + rest)
+		if err != nil {
+			return Location{}, fmt.Errorf("repository: %w", err)
+		}
+		return Location{Share: target}, nil
+	case found: // not quoted as a whole: it may contain a password
+		if strings.ContainsFunc(scheme, func(r rune) bool { return !unicode.IsLetter(r) }) {
+			scheme = "..."
+		}
+		return Location{}, fmt.Errorf("repository %s://...: %s", scheme, supported)
+	case plainShare(text) != "":
+		return Location{}, fmt.Errorf("the repository looks like the address of a share: write it as smb://user@%s, or with one "+
+			"slash at its beginning if it is a local folder", plainShare(text))
+	case shareNotation(text):
+		return Location{}, fmt.Errorf("the repository looks like the address of a share: write it as smb://user@host/share/path, " +
+			"or put ./ before the name of a local folder")
+	case otherBackend(text) != "":
+		return Location{}, fmt.Errorf("repository %s:...: %s; put ./ before the name of a local folder", otherBackend(text), supported)
+	default:
+		text = strings.TrimPrefix(text, "local:")
+	}
+	path, err := filepath.Abs(text)
+	if err != nil {
+		return Location{}, fmt.Errorf("find repository: %w", err)
+	}
+	return Location{Folder: path}, nil
+}
+
+// shareNotation reports whether text is another usual notation for a share. As a folder it would be created on the local
+// disk, and printed with the password in it.
+func shareNotation(text string) bool {
+	lower := strings.ToLower(text)
+	return strings.HasPrefix(lower, "smb:") || strings.HasPrefix(lower, "cifs:") || strings.HasPrefix(text, `\\`) ||
+		strings.HasPrefix(text, "//") && strings.Contains(text, "@")
+}
+
+// plainShare returns host/share/path of a location written as //host/share/path, "" for all others: for those with a
+// colon or an @, which may contain a password, and for existing folders, since to the system two slashes are one.
+func plainShare(text string) string {
+	rest, found := strings.CutPrefix(filepath.ToSlash(text), "//")
+	if !found || strings.HasPrefix(rest, "/") || !strings.Contains(rest, "/") || strings.ContainsAny(rest, "@:%") {
+		return ""
+	}
+	if _, err := os.Lstat(text); err == nil {
+		return ""
+	}
+	return strings.TrimSuffix(rest, "/")
+}
+
+// otherBackend returns the prefix with which other programs name a repository that is not in a folder; "" without one.
+// As a folder it would be created locally and be mistaken for a remote copy.
+func otherBackend(text string) string {
+	word, _, found := strings.Cut(text, ":")
+	known := []string{"azure", "b2", "gs", "rclone", "rest", "s3", "sftp", "ssh", "swift"}
+	if found && slices.Contains(known, strings.ToLower(word)) {
+		return word
+	}
+	return ""
+}
+
+// OnShare reports whether the location is on a share that this program connects to itself.
+func (l Location) OnShare() bool { return l.Folder == "" }
+
+// String returns the location for messages. It contains no secret.
+func (l Location) String() string {
+	if l.OnShare() {
+		return l.Share.String()
+	}
+	return l.Folder
+}
+
+// Access is what opening a location needs.
+type Access struct {
+	Gate    *iopolicy.Pass // of the folder
+	Connect func(ctx context.Context, t smb.Target, begin Begin) (*smb.Store, error)
+	Observe meter.Observer
+	Limit   *limit.Limiter                                   // nil: no limits
+	Retry   func(what string, err error, wait time.Duration) // before an operation on a folder is tried again
+	Back    func()                                           // when the folder can be used again
+}
+
+// Begin opens or creates the folder of a repository on a share.
+type Begin func(context.Context, smb.Target, smb.Options) (*smb.Store, error)
+
+// Open opens the store at l; store.ErrNotExist: there is none.
+func (l Location) Open(ctx context.Context, a Access) (store.Store, error) {
+	return l.begin(ctx, a, smb.Open, local.Open)
+}
+
+// Create creates the folders of a repository at l.
+func (l Location) Create(ctx context.Context, a Access) (store.Store, error) {
+	return l.begin(ctx, a, smb.Create, local.Create)
+}
+
+// begin opens or creates a store. A store on a share repeats by itself what a lost connection interrupted; one in a
+// folder is wrapped for that.
+func (l Location) begin(ctx context.Context, a Access, onShare Begin,
+	inFolder func(string, *iopolicy.Pass) (*local.Store, error),
+) (store.Store, error) {
+	if l.OnShare() {
+		st, err := a.Connect(ctx, l.Share, onShare)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the caller adds the location
+		}
+		return meter.Wrap(limit.Wrap(st, a.Limit), a.Observe), nil
+	}
+	st, err := inFolder(l.Folder, a.Gate)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller adds the location
+	}
+	policy := retry.DefaultPolicy()
+	policy.Notify, policy.Back = a.Retry, a.Back
+	return retry.Wrap(meter.Wrap(limit.Wrap(st, a.Limit), a.Observe), policy), nil
+}

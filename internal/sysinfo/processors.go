@@ -1,0 +1,36 @@
+package sysinfo
+
+import (
+	"math"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// AllowedCPUs returns how many processors this process may keep busy on average: the size of its affinity mask or its
+// cgroup quota, whichever is less. It is above 0 and may be a fraction. Each call reads the quota again. Counting
+// workers by the processors of the machine would oversubscribe a container with a quota.
+func AllowedCPUs() float64 { return atMost(quota()) }
+
+func atMost(limit float64, limited bool) float64 {
+	if n := float64(runtime.NumCPU()); !limited || limit > n {
+		return n
+	}
+	return limit
+}
+
+// CPUCount returns AllowedCPUs as a number of workers: the next whole number.
+func CPUCount() int { return WholeCPUs(AllowedCPUs()) }
+
+// WholeCPUs converts the result of AllowedCPUs to a number of workers. It saves reading the files of the kernel again.
+func WholeCPUs(allowed float64) int { return max(1, int(math.Ceil(allowed))) }
+
+// CPUTime returns the processor time that this process has used, in user and kernel mode; 0 if it is unknown.
+func CPUTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

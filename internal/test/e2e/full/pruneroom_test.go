@@ -1,0 +1,192 @@
+package full
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/prune"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+)
+
+// narrow is a store that has only so much space.
+type narrow struct {
+	store.Store
+	mu    sync.Mutex
+	space int64 // left
+}
+
+func (n *narrow) Put(ctx context.Context, name store.Name, data []byte) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	need := int64(len(data))
+	if info, err := n.Stat(ctx, name); err == nil {
+		need -= info.Size
+	}
+	if need > n.space {
+		return store.ErrNoSpace
+	}
+	n.space -= need
+	return n.Store.Put(ctx, name, data)
+}
+
+func (n *narrow) Delete(ctx context.Context, name store.Name) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if info, err := n.Stat(ctx, name); err == nil {
+		n.space += info.Size
+	}
+	return n.Store.Delete(ctx, name)
+}
+
+// TestPruneOnAFullDisk: if space runs out, prune first deletes unused packs, then retries the repacking.
+func TestPruneOnAFullDisk(t *testing.T) {
+	const trash = 900_000
+	build := func(t *testing.T, trashed int) *kit.Pruned {
+		p := kit.NewPruned(t, mem.New())
+		first := p.Snapshot(1)
+		require.NoError(t, os.WriteFile(filepath.Join(p.Src, "trash"), testkit.Noise(77, trashed), 0o644))
+		second := p.Snapshot(2)
+		require.NoError(t, os.Remove(filepath.Join(p.Src, "trash")))
+		p.Snapshot(3)
+		p.Forget(first, second)
+		return p
+	}
+	opt := kit.SmallPrune()
+	opt.MaxUnused = prune.Limit{Bytes: 0}
+	var said []string
+	opt.Note = func(text string) { said = append(said, text) }
+	least, err := build(t, trash).Prune(opt) // with all the space that there may be
+	require.NoError(t, err)
+	require.NotZero(t, least.Repacked.Packs)
+	require.NotContains(t, strings.Join(said, "\n"), "the disk is full")
+
+	for _, space := range []int64{12_000, 30_000, 100_000} {
+		p, before, inner, res, err := build(t, trash), int64(0), store.Store(nil), (*prune.Result)(nil), error(nil)
+		// One layout of packs in about forty leaves less than an index segment needs when the first attempt fails. Then prune
+		// says that it needs space, and nothing is lost. Another layout does not.
+		for range 3 {
+			before, inner = kit.BytesOf(t, p.Store, store.Pack), p.Store
+			p.Store = &narrow{Store: inner, space: space}
+			said = nil
+			res, err = p.Prune(opt)
+			p.Store = inner
+			if !errors.Is(err, store.ErrNoSpace) {
+				break
+			}
+			p.RequireWhole("after a prune without space")
+			p = build(t, trash)
+		}
+		require.NoError(t, err, "space for %d bytes", space)
+		require.Contains(t, strings.Join(said, "\n"), "the disk is full")
+		require.NotZero(t, res.Repacked.Packs)
+		require.Equal(t, uint64(before), res.Before.Bytes)
+		require.Zero(t, res.Unused)
+		require.Equal(t, before-kit.BytesOf(t, inner, store.Pack) > trash, true)
+		require.Zero(t, kit.Count(t, inner, store.Mark))
+		p.RequireWhole("after a prune of a full disk")
+	}
+
+	// Nothing can go without something being written, for which there is no space.
+	p := build(t, 0)
+	_, err = p.Prune(prune.Options{MaxUnused: prune.Limit{None: true}})
+	require.NoError(t, err)
+	before := kit.BytesOf(t, p.Store, store.Pack)
+	inner := p.Store
+	p.Store = &narrow{Store: inner, space: 12_000}
+	_, err = p.Prune(opt)
+	p.Store = inner
+	require.ErrorIs(t, err, store.ErrNoSpace)
+	require.ErrorContains(t, err, "free space")
+	require.LessOrEqual(t, kit.BytesOf(t, inner, store.Pack), before, "what was written in vain is taken away")
+	p.RequireRestorable("after a prune without space", true)
+	_, err = p.Prune(opt)
+	require.NoError(t, err)
+	p.RequireWhole("with space")
+}
+
+// leaseOnly is a store that has space for a lease and for nothing else.
+type leaseOnly struct{ store.Store }
+
+func (l leaseOnly) Put(ctx context.Context, name store.Name, data []byte) error {
+	if name.Kind != store.Lease {
+		return store.ErrNoSpace
+	}
+	return l.Store.Put(ctx, name, data)
+}
+
+// TestPruneOnADiskWithoutAnySpace: not even an index segment can be written.
+func TestPruneOnADiskWithoutAnySpace(t *testing.T) {
+	p := kit.NewPruned(t, mem.New())
+	p.Forget(p.Snapshot(1))
+	p.Snapshot(2)
+	inner := p.Store
+	for _, limit := range []prune.Limit{{None: true}, {Bytes: 0}} {
+		p.Store = leaseOnly{inner}
+		opt := kit.SmallPrune()
+		opt.MaxUnused = limit
+		_, err := p.Prune(opt)
+		p.Store = inner
+		require.ErrorIs(t, err, store.ErrNoSpace)
+		require.ErrorContains(t, err, "enlarge it")
+		p.RequireRestorable("nothing could be done", true)
+	}
+	_, err := p.Prune(kit.SmallPrune())
+	require.NoError(t, err)
+	p.RequireWhole("with space")
+}
+
+// fewPacks is a store with space for a number of packs, and for all other files.
+type fewPacks struct {
+	store.Store
+	left atomic.Int64
+}
+
+func (f *fewPacks) Put(ctx context.Context, name store.Name, data []byte) error {
+	if name.Kind == store.Pack && f.left.Add(-1) < 0 {
+		return store.ErrNoSpace
+	}
+	return f.Store.Put(ctx, name, data)
+}
+
+// TestPruneDeletesItsUnusedPacks: a prune that ran out of space while repacking leaves less than there was. It also
+// leaves nothing that keeps the next prune, with space, from removing all there is to remove.
+func TestPruneDeletesItsUnusedPacks(t *testing.T) {
+	opt := kit.SmallPrune()
+	opt.MaxUnused = prune.Limit{Bytes: 0}
+	opt.Session.Tuning.Segment = 100 // no segment is full, which would be put there and then
+	for packs := range int64(5) {
+		p := kit.NewPruned(t, mem.New())
+		first := p.Snapshot(1)
+		require.NoError(t, os.WriteFile(filepath.Join(p.Src, "trash"), testkit.Noise(77, 900_000), 0o644))
+		second := p.Snapshot(2)
+		require.NoError(t, os.Remove(filepath.Join(p.Src, "trash")))
+		p.Snapshot(3)
+		p.Forget(first, second)
+		before, inner := kit.BytesOf(t, p.Store, store.Pack), p.Store
+		short := &fewPacks{Store: inner}
+		short.left.Store(packs)
+		p.Store = short
+		res, err := p.Prune(opt)
+		p.Store = inner
+		if err != nil {
+			require.ErrorIs(t, err, store.ErrNoSpace)
+			require.Zero(t, res.Held, "with space for %d packs", packs)
+		}
+		require.Less(t, kit.BytesOf(t, inner, store.Pack), before-900_000, "with space for %d packs", packs)
+		p.RequireRestorable("after a prune that ran out of space", true)
+		_, err = p.Prune(opt)
+		require.NoError(t, err)
+		p.RequireWhole("with space")
+	}
+}

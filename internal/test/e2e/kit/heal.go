@@ -1,0 +1,10 @@
+package kit
+
+import (
+	"github.com/tidemark-backup/tidemark/internal/prune"
+)
+
+// Foretold is the exact forecast of a dry run.
+func Foretold(r *prune.Result) [6]any {
+	return [6]any{r.Before, r.Deleted, r.Marked, r.Repacked, r.Held, r.Revived}
+}

@@ -1,0 +1,176 @@
+package roundtrip
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/cli"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+)
+
+// update makes TestGoldenRepositories replace testdata/repos/v1 instead of reading it.
+var update = flag.Bool("update", false, "write the golden repositories again, with the program as it is now (as root)")
+
+// goldenDir holds the repositories, each beside NAME.txt, which lists what its snapshots restore.
+const goldenDir = "../../../../testdata/repos/v1"
+
+// goldenPassphrase opens all of them but keyfile.
+const goldenPassphrase = "correct horse"
+
+// goldenSource is where the trees lay when they were backed up. Each snapshot records this path.
+const goldenSource = "/tmp/tidemark-golden"
+
+// golden is one repository in a temporary folder, and the environment of the program that uses it.
+type golden struct {
+	t    *testing.T
+	name string
+	repo string
+	env  map[string]string
+}
+
+// makers returns what fills each golden repository. Keys, salts and IDs are random, so every update gives other bytes.
+func makers() map[string]func(g *golden) {
+	return map[string]func(g *golden){
+		"passphrase": func(g *golden) { g.backup("2026-01-01 10:00", "tree", plainTree()) },
+		"keyfile":    func(g *golden) { g.backup("2026-01-01 10:00", "tree", plainTree()) },
+		"objects":    func(g *golden) { g.backup("2026-01-01 10:00", "objects", everyObject()) },
+		"levels":     levels,
+		"pruned":     func(g *golden) { g.versions(); g.forget(); g.run(nil, "prune", "--max-unused", "0%") },
+		"marked":     marked,
+	}
+}
+
+// TestGoldenRepositories opens, checks and restores each repository that an earlier build wrote to testdata/repos/v1.
+// What it restores is compared with a list that was written together with the repository.
+func TestGoldenRepositories(t *testing.T) {
+	if *update {
+		updateGolden(t)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(makers())) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want, err := os.ReadFile(filepath.Join(goldenDir, name+".txt"))
+			require.NoError(t, err)
+			g := openGolden(t, name)
+			require.NoError(t, os.CopyFS(g.repo, os.DirFS(filepath.Join(goldenDir, name))))
+			g.run(nil, "check", "--read-data")
+			require.Equal(t, strings.Split(portable(string(want)), "\n"), strings.Split(portable(g.manifest()), "\n"))
+		})
+	}
+}
+
+// TestGoldenTreeIsWhatComesBack compares what the repository passphrase restores with the tree beside it: the list,
+// which the same build wrote, is not the only witness.
+func TestGoldenTreeIsWhatComesBack(t *testing.T) {
+	if *update {
+		t.Skip("the repositories are being written")
+	}
+	g := openGolden(t, "passphrase")
+	require.NoError(t, os.CopyFS(g.repo, os.DirFS(filepath.Join(goldenDir, "passphrase"))))
+	out := filepath.Join(testkit.RamDir(t), "out")
+	g.run(nil, "restore", "latest:"+goldenSource+"/tree", "--target", out)
+	clone := testkit.AspectMode | testkit.AspectOwner | testkit.AspectMtime | testkit.AspectDirMtime // differ in every clone
+	tree := filepath.Join(goldenDir, "tree")
+	require.Empty(t, testkit.Compare(t.Context(), tree, out, testkit.CompareOptions{Ignore: clone}))
+}
+
+// TestGoldenRepositoryGoesOn runs what people do next in each repository: a backup, a forget and a prune.
+func TestGoldenRepositoryGoesOn(t *testing.T) {
+	if *update {
+		t.Skip("the repositories are being written")
+	}
+	for _, name := range slices.Sorted(maps.Keys(makers())) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := openGolden(t, name)
+			require.NoError(t, os.CopyFS(g.repo, os.DirFS(filepath.Join(goldenDir, name))))
+			g.run(nil, "backup", filepath.Join(goldenDir, "tree"))
+			g.run(nil, "forget", "--keep-last", "1", "--group-by", "host", "--prune")
+			g.run(nil, "check", "--read-data")
+			g.run(nil, "restore", "latest", "--target", filepath.Join(testkit.RamDir(t), "out"))
+		})
+	}
+}
+
+// openGolden returns a repository that is not there yet.
+func openGolden(t *testing.T, name string) *golden {
+	t.Helper()
+	dir := testkit.RamDir(t)
+	g := &golden{t: t, name: name, repo: filepath.Join(dir, "repo"), env: map[string]string{
+		"HOME": dir, "XDG_RUNTIME_DIR": dir, "PATH": os.Getenv("PATH"), "TZ": "UTC",
+		"TIDEMARK_POLICY": "important", // waits for no other program
+	}}
+	if name == "keyfile" {
+		key, err := filepath.Abs(filepath.Join(goldenDir, "keyfile.key"))
+		require.NoError(t, err)
+		g.env["TIDEMARK_KEY_FILE"] = key
+	} else {
+		g.env["TIDEMARK_PASSWORD"] = goldenPassphrase
+	}
+	g.env["TIDEMARK_REPOSITORY"] = g.repo
+	return g
+}
+
+// run executes a command of the program, which must succeed, and returns its output.
+func (g *golden) run(in io.Reader, args ...string) string {
+	g.t.Helper()
+	var out, report bytes.Buffer
+	code := cli.Run(context.Background(), cli.Process{
+		Args: args, In: in, Out: &out, Err: &report,
+		Env: func(name string) (string, bool) { value, ok := g.env[name]; return value, ok },
+	})
+	require.Zero(g.t, code, "%s: tidemark %s\n%s%s", g.name, strings.Join(args, " "), &out, &report)
+	return out.String()
+}
+
+// backup makes a snapshot of a tree that lies at goldenSource for that time.
+func (g *golden) backup(at, name string, content testkit.Dir, flags ...string) {
+	g.t.Helper()
+	src := filepath.Join(goldenSource, name)
+	testkit.Write(g.t, src, content)
+	g.run(nil, append(append([]string{"backup", "--host", "golden", "--time", at}, flags...), src)...)
+	require.NoError(g.t, os.RemoveAll(src))
+}
+
+// snapshots returns the ID and the source of each snapshot, the oldest first.
+func (g *golden) snapshots() (all [][2]string) {
+	g.t.Helper()
+	for line := range strings.Lines(g.run(nil, "snapshots", "--json")) {
+		var s struct {
+			ID    string   `json:"id"`
+			Paths []string `json:"paths"`
+		}
+		require.NoError(g.t, json.Unmarshal([]byte(line), &s))
+		if s.ID != "" {
+			require.Len(g.t, s.Paths, 1)
+			all = append(all, [2]string{s.ID, s.Paths[0]})
+		}
+	}
+	require.NotEmpty(g.t, all)
+	return all
+}
+
+// manifest restores every snapshot and lists what came back.
+func (g *golden) manifest() string {
+	g.t.Helper()
+	var lines []string
+	for _, s := range g.snapshots() {
+		out := filepath.Join(testkit.RamDir(g.t), "out")
+		g.run(nil, "restore", s[0]+":"+s[1], "--target", out)
+		lines = append(lines, "snapshot "+s[0]+" "+s[1])
+		lines = append(lines, list(g.t, out)...)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

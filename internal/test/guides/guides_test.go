@@ -1,0 +1,282 @@
+package guides
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../../.."
+
+// TestMain builds the program once.
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "tidemark-guides-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		binary = filepath.Join(dir, "tidemark")
+		build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "./cmd/tidemark")
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// binary is the program under test.
+var binary string
+
+// command is one that a document shows.
+type command struct {
+	at   string // document and line
+	text string
+}
+
+// changes matches commands after which the next one needs another repository.
+var changes = regexp.MustCompile(`forget|init|restore|repair|dump|target`)
+
+// onlyParsed matches commands that need a server, a running job, or a person.
+var onlyParsed = regexp.MustCompile(`smb://|--pid |-p \d|--from-repo|\bsetup\b`)
+
+// blocks returns the commands of the program in the fenced blocks of a document.
+func blocks(name, text string) (all []command) {
+	fenced, n := false, 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		} else if fenced && regexp.MustCompile(`^(sudo )?tidemark [a-z-]`).MatchString(line) {
+			line, _, _ = strings.Cut(line, "  #")
+			all = append(all, command{fmt.Sprintf("%s:%d", name, n), strings.TrimSpace(strings.TrimPrefix(line, "sudo "))})
+		}
+	}
+	return all
+}
+
+// rows returns the commands in the last column of the tables of a document whose first column is headed by another
+// program.
+func rows(name, text string) (all []command) {
+	n, ours := 0, false
+	for line := range strings.Lines(text) {
+		n++
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if !strings.HasPrefix(line, "|") {
+			ours = false
+			continue
+		}
+		last := cells[len(cells)-1]
+		if strings.TrimSpace(last) == "tidemark" {
+			ours = true
+			continue
+		}
+		for _, code := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(last, -1) {
+			if ours && strings.HasPrefix(code[1], "tidemark ") {
+				all = append(all, command{fmt.Sprintf("%s:%d", name, n), code[1]})
+			}
+		}
+	}
+	return all
+}
+
+// machine is a temporary folder with a home, which has a repository.
+type machine struct{ dir string }
+
+// newMachine makes files and three snapshots.
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	m := &machine{dir: t.TempDir()}
+	for _, dir := range []string{"home/photos", "home/run", "usb", "tmp"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(m.dir, dir), 0o700))
+	}
+	for _, name := range []string{"a.jpg", "b.jpg", "notes.txt"} {
+		require.NoError(t, os.WriteFile(filepath.Join(m.dir, "home", "photos", name), []byte(name), 0o600))
+		m.must(t, "tidemark backup --quiet ~/photos")
+	}
+	require.NoError(t, os.Rename(filepath.Join(m.dir, "home"), filepath.Join(m.dir, "template")))
+	return m
+}
+
+// reset makes the home as it was after newMachine.
+func (m *machine) reset(t *testing.T) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c",
+		`cd "$0" && rm -rf home usb tmp && mkdir usb tmp && cp -a template home`, m.dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// run runs a line by the shell, with the places of the documents in the temporary folder.
+func (m *machine) run(t *testing.T, line string) (string, error) {
+	t.Helper()
+	line = strings.NewReplacer("/mnt/usb", m.dir+"/usb", "/media/usb", m.dir+"/usb", "/tmp/", m.dir+"/tmp/").Replace(line)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+	home := filepath.Join(m.dir, "home")
+	cmd.Dir = home
+	cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + home + "/run"}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (m *machine) must(t *testing.T, line string) string {
+	t.Helper()
+	out, err := m.run(t, line)
+	require.NoError(t, err, "%s\n%s", line, out)
+	return out
+}
+
+// try runs a command of a document, or parses it if it needs what is not here.
+func (m *machine) try(t *testing.T, c command) {
+	t.Helper()
+	line := c.text
+	if strings.Contains(line, "4f3a90b1") {
+		var first struct {
+			ID string `json:"short_id"`
+		}
+		head, _, _ := strings.Cut(m.must(t, "tidemark snapshots --json"), "\n")
+		require.NoError(t, json.Unmarshal([]byte(head), &first))
+		line = strings.ReplaceAll(line, "4f3a90b1", first.ID)
+	}
+	if onlyParsed.MatchString(line) {
+		m.parse(t, c)
+		return
+	}
+	out, err := m.run(t, line)
+	require.NoError(t, err, "%s: %s\n%s", c.at, line, out)
+}
+
+// parse requires that the program knows the command and all its flags.
+func (m *machine) parse(t *testing.T, c command) {
+	t.Helper()
+	own, rest, found := strings.Cut(c.text, " -- ")
+	line := own + " --help"
+	if found {
+		line += " -- " + rest
+	}
+	out, err := m.run(t, regexp.MustCompile(`[<>|].*? --help`).ReplaceAllString(line, "--help"))
+	require.NoError(t, err, "%s: %s\n%s", c.at, c.text, out)
+	require.Contains(t, out, "Usage:", "%s: %s", c.at, c.text)
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	require.NoError(t, err)
+	return string(text)
+}
+
+func documents(t *testing.T, pattern string) (names []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(root, pattern))
+	require.NoError(t, err)
+	for _, at := range found {
+		name, err := filepath.Rel(root, at)
+		require.NoError(t, err)
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestCommandsOfTheGuidesRun runs the right column of each command table.
+func TestCommandsOfTheGuidesRun(t *testing.T) {
+	m := newMachine(t)
+	guides := documents(t, "docs/guides/*.md")
+	require.Len(t, guides, 4)
+	for _, name := range guides {
+		commands := rows(name, read(t, name))
+		require.Greater(t, len(commands), 10, name)
+		m.reset(t)
+		for _, c := range commands {
+			m.try(t, c)
+			if changes.MatchString(c.text) {
+				m.reset(t)
+			}
+		}
+	}
+}
+
+// TestCommandsOfTheDocumentsParse parses the commands of all other documents.
+func TestCommandsOfTheDocumentsParse(t *testing.T) {
+	m := newMachine(t)
+	m.reset(t)
+	count := 0
+	for _, name := range slices.Concat([]string{"README.md"}, documents(t, "docs/*.md")) {
+		for _, c := range blocks(name, read(t, name)) {
+			m.parse(t, c)
+			count++
+		}
+	}
+	require.Greater(t, count, 20)
+}
+
+// section returns the fenced blocks below a heading of a document.
+func section(t *testing.T, text, heading string) (all []string) {
+	t.Helper()
+	_, below, found := strings.Cut(text, "\n## "+heading+"\n")
+	require.True(t, found, heading)
+	below, _, _ = strings.Cut(below, "\n## ")
+	for _, block := range regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(below, -1) {
+		all = append(all, block[1])
+	}
+	return all
+}
+
+// TestFirstBackupOfTheReadme does what the README says about a disk and a schedule.
+func TestFirstBackupOfTheReadme(t *testing.T) {
+	m := newMachine(t)
+	m.reset(t)
+	readme := read(t, "README.md")
+	disk := section(t, readme, "First backup to a disk")
+	require.Len(t, disk, 2)
+	for line := range strings.Lines(disk[0]) {
+		m.must(t, line)
+	}
+	options := filepath.Join(m.dir, "home/.config/tidemark/tidemark.opt")
+	require.NoError(t, os.WriteFile(options, []byte(strings.ReplaceAll(disk[1], "/mnt/usb", m.dir+"/usb")), 0o600))
+
+	schedule := section(t, readme, "Schedule")
+	require.Len(t, schedule, 3)
+	cron, found := strings.CutPrefix(strings.TrimSpace(schedule[0]), "0 * * * * ")
+	require.True(t, found)
+	require.Empty(t, m.must(t, cron), "cron mails nothing")
+	service := regexp.MustCompile(`ExecStart=/usr/bin/(.*)`).FindStringSubmatch(schedule[1])
+	require.NotNil(t, service)
+	m.must(t, strings.ReplaceAll(service[1], "%h", "$HOME"))
+	require.Contains(t, m.must(t, "tidemark snapshots"), "3 snapshots")
+
+	tool, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("the rest needs systemd-analyze")
+	}
+	dir := t.TempDir()
+	for i, name := range []string{"tidemark.service", "tidemark.timer"} {
+		unit := strings.ReplaceAll(schedule[i+1], "/usr/bin/tidemark", binary)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(unit), 0o600))
+	}
+	out, err := exec.CommandContext(t.Context(), tool, "verify", "--man=no", filepath.Join(dir, "tidemark.timer")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+func TestCommandsAreFound(t *testing.T) {
+	text := "| restic | tidemark |\n|---|---|\n| `restic x` | `tidemark ls latest`, `tidemark stats` |\n| `y` | missing |\n\n" +
+		"| a | b |\n|---|---|\n| `tidemark no` | `tidemark no` |\n\n```\ntidemark backup ~   # all\nother\n```\ntidemark no\n"
+	require.Equal(t, []command{{"a.md:3", "tidemark ls latest"}, {"a.md:3", "tidemark stats"}}, rows("a.md", text))
+	require.Equal(t, []command{{"a.md:11", "tidemark backup ~"}}, blocks("a.md", text))
+	m := newMachine(t)
+	m.reset(t)
+	_, err := m.run(t, "tidemark backup --nosuch ~ --help")
+	require.Error(t, err, "an unknown flag")
+}

@@ -1,0 +1,231 @@
+package share
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+)
+
+// liar is a server that writes half of the data and reports that it wrote all.
+type liar struct {
+	mu       sync.Mutex
+	writes   int
+	lies     map[int]bool                // which writes, by number from 1
+	always   int                         // every write from this one on; 0: none
+	first    func(f *smbtest.Frame) bool // the first write that matches; nil: none
+	reported int
+	claims   map[[2]uint64]uint32
+	torn     map[int]int // how often a write of that length was torn: the same file has the same
+}
+
+func (l *liar) judge(f *smbtest.Frame) smbtest.Verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := func() [2]uint64 { return [2]uint64{uint64(f.Connection), f.Message()} }
+	switch {
+	case f.Is(smbtest.Write, true):
+		l.writes++
+		// A file is sent three times. Now and then does not mean each time.
+		now := l.lies[l.writes] && l.torn[len(f.Data)] < 2
+		if l.first != nil && l.first(f) {
+			now, l.first = true, nil
+		}
+		if now || (l.always > 0 && l.writes >= l.always) {
+			if l.torn == nil {
+				l.torn = map[int]int{}
+			}
+			l.torn[len(f.Data)]++
+			l.reported++
+			l.claims[key()] = f.HalveWrite()
+		}
+	case f.Is(smbtest.Write, false) && !f.Pending():
+		if n, lied := l.claims[key()]; lied {
+			delete(l.claims, key())
+			f.SetWritten(n)
+		}
+	}
+	return smbtest.Pass
+}
+
+func (l *liar) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reported
+}
+
+// TestTornWrites: a server now and then writes less than it reports, to any kind of file. The backup detects each torn
+// file and sends it again before an index names it, and finishes.
+func TestTornWrites(t *testing.T) {
+	t.Parallel()
+	for name, verify := range map[string]smb.Verify{"trailer": smb.VerifyTrailer, "full": smb.VerifyFull} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			moments(t, 41, 1, fullPacks, func(t *testing.T, when moment) {
+				m, p, first := begun(t, smbtest.Config{}, smb.Options{Protection: smb.AsOffered, Verify: verify})
+				src := source(t)
+				l := &liar{lies: map[int]bool{}, claims: map[[2]uint64]uint32{}}
+				rng := rand.New(rand.NewPCG(uint64(when.pack), uint64(when.messages)))
+				for next := 1 + rng.IntN(4); next < 60; next += 2 + rng.IntN(5) {
+					l.lies[next] = true
+				}
+				p.Filter(l.judge)
+				_, before := m.st.promises(store.Pack)
+				out, totals, err := m.backup(t.Context(), m.job(src))
+				_, after := m.st.promises(store.Pack)
+				r := result{out, totals, err}
+				r.requireEnd(t, true, "")
+				t.Logf("%d of %d writes were torn, for %d KiB of packs", l.count(), l.writes, (after-before)>>10)
+				require.Greater(t, l.count(), 8)
+				m.finish(src, first, r, true)
+				require.Empty(t, leftovers(t, m.server.Folder))
+			})
+		})
+	}
+}
+
+// TestTornForEver: from some moment on everything is torn. The backup ends with an error that names the server, the
+// index names nothing torn, and once the server is mended the next run resumes.
+func TestTornForEver(t *testing.T) {
+	t.Parallel()
+	moments(t, 42, 2, fullPacks, func(t *testing.T, when moment) {
+		m, p, first := begun(t, smbtest.Config{}, smb.Options{Protection: smb.AsOffered})
+		src := source(t)
+		l := &liar{always: when.pack + when.messages, claims: map[[2]uint64]uint32{}}
+		p.Filter(l.judge)
+		var r result
+		r.out, r.totals, r.err = m.backup(t.Context(), m.job(src))
+		require.False(t, r.requireEnd(t, false, "check the disk", smb.ErrTorn))
+		requireNamedWhole(t, m.st.keys, connect(t, at(m.server), smb.Options{}, smb.Open))
+		p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
+		m.finish(src, first, r, false)
+	})
+}
+
+// TestHoleInTheMiddle shows what each way to verify is worth against a server that leaves a hole in the middle of a
+// large pack with an intact end. Full verification finds it and sends the pack again. On an unprotected connection
+// verification of trailers does so too, since it is a full one then. On a signed connection only the disk of the server
+// can make the hole: verification of trailers misses it, and the check that reads all data finds it. Documents may
+// promise this and no more.
+func TestHoleInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options smb.Options
+		found   bool
+	}{
+		"full":                                  {smb.Options{Protection: smb.AsOffered, Verify: smb.VerifyFull}, true},
+		"trailer, neither signed nor encrypted": {smb.Options{Protection: smb.AsOffered}, true},
+		"full, signed":                          {smb.Options{Protection: smb.Signed, Verify: smb.VerifyFull}, true},
+		"trailer, signed":                       {smb.Options{Protection: smb.Signed}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, p, first := begun(t, smbtest.Config{}, c.options)
+			src := source(t)
+			job := m.job(src)
+			job.Session.Tuning.DataPack = 4 << 20 // several writes
+			m.st.disk = ""                        // a finding here would come before the index goes out
+			holes := punched(t, m, p, c.options.Protection == smb.Signed)
+			out, totals, err := m.backup(t.Context(), job)
+			r := result{out, totals, err}
+			r.requireEnd(t, true, "")
+			require.Equal(t, 1, holes())
+			if c.found {
+				m.finish(src, first, r, true)
+				return
+			}
+			found := m.another("two", smb.Options{}).check().Problems
+			require.NotEmpty(t, found, "the check does not find the hole")
+		})
+	}
+}
+
+// punched drops the first mebibyte of the next large pack: in the server's write, or on its disk, just before the pack
+// gets its name. holes counts them. The end of the pack reaches into its last mebibyte.
+func punched(t *testing.T, m *machine, p *smbtest.Proxy, onDisk bool) (holes func() int) {
+	t.Helper()
+	l := &liar{claims: map[[2]uint64]uint32{}, first: func(f *smbtest.Frame) bool { return len(f.Data) > 1<<20 && f.Offset() == 0 }}
+	if !onDisk {
+		p.Filter(l.judge)
+		return l.count
+	}
+	var once atomic.Int64
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if !f.IsRename() || once.Load() > 0 {
+			return smbtest.Pass
+		}
+		for _, path := range leftovers(t, m.server.Folder) {
+			if info, err := os.Stat(path); err == nil && info.Size() > 2<<20 && once.Add(1) == 1 {
+				f, err := os.OpenFile(path, os.O_WRONLY, 0)
+				assert.NoError(t, err)
+				_, err = f.WriteAt(make([]byte, 1<<20), 0)
+				assert.NoError(t, err)
+				assert.NoError(t, f.Close())
+			}
+		}
+		return smbtest.Pass
+	})
+	return func() int { return int(once.Load()) }
+}
+
+// TestRenameAnswerLost: now and then a file gets its name, and the answer never comes; the connection stays. The backup
+// continues after the deadline and knows the file for its own: nothing is sent twice.
+func TestRenameAnswerLost(t *testing.T) {
+	t.Parallel()
+	for _, verdict := range []smbtest.Verdict{smbtest.Drop, smbtest.Cut} {
+		t.Run(fmt.Sprintf("verdict %d", verdict), func(t *testing.T) {
+			t.Parallel()
+			moments(t, 51, 1, fullPacks, func(t *testing.T, when moment) {
+				m, p, first := begun(t, smbtest.Config{}, smb.Options{Patience: smb.Patience{Request: 2 * time.Second}})
+				src := source(t)
+				var renames, lost, writes atomic.Int64
+				p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+					if f.Is(smbtest.Write, true) {
+						writes.Add(1)
+					}
+					if f.Is(smbtest.SetInfo, false) {
+						if n := int(renames.Add(1)); n == when.pack || n == when.pack+1 || n == 2+when.messages {
+							lost.Add(1)
+							return verdict
+						}
+					}
+					return smbtest.Pass
+				})
+				before := len(m.st.names(store.Pack))
+				out, totals, err := m.backup(t.Context(), m.job(src))
+				r := result{out, totals, err}
+				r.requireEnd(t, true, "")
+				require.Positive(t, lost.Load())
+				sent := len(m.st.names(store.Pack)) - before
+				t.Logf("%d answers were lost, %d packs took %d writes", lost.Load(), sent, writes.Load())
+				m.finish(src, first, r, true)
+			})
+		})
+	}
+}
+
+// TestServerKilledThatDoesNotFlush: with "strict sync = no" a flush does nothing on the server. When its processes are
+// killed nothing is lost all the same, since what they wrote is in the cache of the server's kernel, which lives on:
+// this shows that a crash of Samba does no harm. What a power cut of such a server loses is another matter.
+func TestServerKilledThatDoesNotFlush(t *testing.T) {
+	t.Parallel()
+	moments(t, 61, 2, fullPacks, func(t *testing.T, when moment) {
+		m, p, first := begun(t, smbtest.Config{Share: []string{"strict sync = no"}}, smb.Options{})
+		src := source(t)
+		done := m.during(p, when, m.job(src))
+		m.server.Kill()
+		m.server.Run()
+		r := <-done
+		m.finish(src, first, r, r.requireEnd(t, true, ""))
+	})
+}

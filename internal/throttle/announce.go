@@ -1,0 +1,82 @@
+package throttle
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
+)
+
+// Announcement publishes the policy of a program without gates of its own to the processes that share its devices.
+// Methods of a nil Announcement do nothing.
+type Announcement struct {
+	states  []*shared.State
+	entries []*shared.Entry
+}
+
+// Announce publishes the policy of process pid on the devices of some paths. I/O of the process and its children then
+// counts at that tier, and not as foreign I/O of tier 0. An error concerns some devices; the others are announced.
+func Announce(runtime string, pid int, p iopolicy.Policy, paths ...string) (*Announcement, error) {
+	a := &Announcement{}
+	var errs []error
+	known := map[string]bool{"": true}
+	for _, path := range paths {
+		info, err := device.Of(path)
+		if err != nil || known[info.Key] {
+			continue
+		}
+		known[info.Key] = true
+		s, err := shared.Attach(runtime, info.Key, shared.Options{Policy: iopolicy.Passive})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		a.states = append(a.states, s)
+		e, err := s.Announce(pid, p)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		a.entries = append(a.entries, e)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return a, fmt.Errorf("announce process %d to others: %w", pid, err)
+	}
+	return a, nil
+}
+
+// SetPolicy changes the policy of the entries.
+func (a *Announcement) SetPolicy(p iopolicy.Policy) {
+	if a == nil {
+		return
+	}
+	for _, e := range a.entries {
+		e.SetPolicy(p)
+	}
+}
+
+// Leave keeps the entries until the process ends, and closes a.
+func (a *Announcement) Leave() error {
+	if a == nil {
+		return nil
+	}
+	var errs []error
+	for _, e := range a.entries {
+		errs = append(errs, e.Detach())
+	}
+	return errors.Join(append(errs, a.Close())...)
+}
+
+// Close removes the entries, unless Leave was called.
+func (a *Announcement) Close() error {
+	if a == nil {
+		return nil
+	}
+	var errs []error
+	for _, s := range a.states {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,106 @@
+package device
+
+import (
+	"bytes"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// mount is a line of the mount table.
+type mount struct{ kind, source, options string }
+
+// mount finds a mount by its ID, or by the device where the kernel has no ID (0). The zero mount: it is not there, as
+// one of another namespace.
+func (v *view) mount(id, dev uint64) mount {
+	table, err := sysinfo.ReadFile(v.mounts)
+	if err != nil {
+		return mount{}
+	}
+	device := numberText(dev)
+	for line := range bytes.Lines(table) {
+		// 36 35 0:45 / /point rw,noatime shared:1 - overlay overlay rw,lowerdir=/a:/b,upperdir=/u,workdir=/w
+		left, right, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), " - ")
+		fields, kind := strings.Fields(left), strings.Split(right, " ") // what it is mounted from may be empty
+		if !ok || len(fields) < 5 || len(kind) < 3 {
+			continue
+		}
+		if id != 0 && fields[0] == strconv.FormatUint(id, 10) || id == 0 && fields[2] == device {
+			return mount{unescape(kind[0]), unescape(kind[1]), kind[2]}
+		}
+	}
+	return mount{}
+}
+
+// source returns what the file system of an object was mounted from.
+func (v *view) source(o *object) string { return v.mount(o.stat.MountID, o.stat.Dev).source }
+
+// layer finds the layer that counts of an overlay: the upper one, else the topmost lower one.
+func (v *view) layer(mountID, dev uint64) string {
+	m := v.mount(mountID, dev)
+	if m.kind != "overlay" {
+		return ""
+	}
+	lower := ""
+	for option := range strings.SplitSeq(m.options, ",") {
+		switch key, value, _ := strings.Cut(option, "="); {
+		case key == "upperdir":
+			return unescape(value)
+		case key == "lowerdir" && lower == "":
+			lower, _, _ = strings.Cut(unescape(value), ":")
+		case key == "lowerdir+" && lower == "":
+			lower = unescape(value)
+		}
+	}
+	return lower
+}
+
+// mounted returns the block devices that the mount table names for a file system without a device number, if it names
+// any: "/dev/sda1", or with bcachefs "/dev/sda1:/dev/sdb1".
+func (v *view) mounted(o *object) (storage, bool) {
+	var legs []storage
+	for path := range strings.SplitSeq(v.source(o), ":") {
+		if !strings.HasPrefix(path, "/dev/") {
+			return storage{}, false
+		}
+		path, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return storage{}, false
+		}
+		device, err := lookAt(path)
+		if err != nil || device.stat.Type != tree.BlockDevice {
+			return storage{}, false
+		}
+		legs = append(legs, v.deeper().numbered(device.stat.Rdev))
+	}
+	return several(legs), true
+}
+
+// several is what devices are as one on which a file system lies directly. A loop device in a file there gets no flag
+// from it: the kernel looks only behind file systems on one device.
+func several(legs []storage) storage {
+	all := together(legs)
+	if all.rotates = false; len(legs) == 1 {
+		all.node = legs[0].node
+	}
+	return all
+}
+
+// unescape undoes how the mount table writes blanks and the like: a backslash and three octal digits.
+func unescape(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+3 < len(text) {
+			if n, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}

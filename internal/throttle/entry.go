@@ -1,0 +1,225 @@
+package throttle
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
+	"github.com/tidemark-backup/tidemark/internal/throttle/foreign"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
+)
+
+// entry is everything that belongs to one device.
+type entry struct {
+	info       device.Info
+	gate       *iopolicy.Gate
+	watch      *foreign.Watcher
+	peers      *shared.State // nil: nothing is shared
+	settings   iopolicy.Settings
+	classifier *device.Classifier
+	notes      []string
+	topIO      topIO
+	published  iopolicy.Bytes // the part of elsewhere that peers know
+	exact      bool           // every operation is metered, so its bytes are proven to be for this device
+}
+
+// newEntry makes the entry of a device. found is the detected medium, whatever --medium says. m.mu is held.
+func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *entry {
+	e := &entry{info: info, classifier: device.NewClassifier(info), settings: m.cfg.Settings, exact: exact}
+	e.topIO.always = m.cfg.Blame
+	e.join(m)
+	opt := foreign.Options{
+		Stats: stats(info), Mount: info.Source, Peers: e.cooperating, OnDevice: m.onDevice(e), Served: e.served,
+		// O_NOATIME on files of other users needs root.
+		Own: foreign.Own{Syncs: e.syncs, Ledger: e.moved, Touches: os.Geteuid() != 0},
+	}
+	if e.exact {
+		opt.Elsewhere = func() iopolicy.Bytes { return m.elsewhere(e) }
+	}
+	e.watch = foreign.Watch(watched(info, found), opt)
+	if mode, why := e.watch.Mode(); mode == foreign.Blind {
+		e.notes = append(e.notes, why+" The job yields only to other runs of tidemark.")
+	}
+	cfg := iopolicy.Config{
+		Name: info.Name(), Medium: info.Medium.Policy(), Settings: m.cfg.Settings,
+		Watcher: attributingWatcher{e.watch, &e.topIO, e.cooperating}, Idle: m.cfg.Idle,
+		Metering: iopolicy.Metering{Meter: diskwatch.Meter(), Attribute: e.exact},
+	}
+	if e.peers != nil {
+		cfg.Peers = e.peers
+	}
+	e.gate = iopolicy.New(cfg)
+	return e
+}
+
+// watched returns the device whose counters are watched. --medium chooses the periods and the poll interval; the
+// counters are those of the device that was found. So a disk called remote is watched as a disk, and a server called a
+// disk is not.
+func watched(info device.Info, found device.Medium) device.Info {
+	if (info.Medium == device.Remote) == (found == device.Remote) {
+		return info
+	}
+	info.Medium = found
+	if found == device.Memory { // memory has no counters, and --medium asks for a gate
+		info.Medium = device.Unknown
+	}
+	return info
+}
+
+// stats returns the kernel's statistics files of the disks of a device.
+func stats(info device.Info) []string {
+	var files []string
+	for _, leaf := range info.Leaves {
+		if leaf.Sysfs != "" {
+			files = append(files, filepath.Join(leaf.Sysfs, "stat"))
+		}
+	}
+	return files
+}
+
+// join attaches to the state shared with other processes at the device. Without it the job runs as well, and each
+// process takes the other's I/O for tier 0.
+func (e *entry) join(m *Manager) {
+	if m.cfg.Runtime == "" {
+		return
+	}
+	opt := shared.Options{Policy: m.cfg.Client.Policy(), Spacing: e.spacing(e.info.Medium)}
+	s, err := shared.Attach(m.cfg.Runtime, e.info.Key, opt)
+	if err != nil {
+		e.notes = append(e.notes, fmt.Sprintf("Other runs of tidemark count as strangers here: %v.", err))
+		return
+	}
+	e.peers = s
+}
+
+// publishPolicy sends the client's policy to the peers, again if it changed meanwhile.
+func (e *entry) publishPolicy(c *iopolicy.Client) {
+	if e.peers == nil {
+		return
+	}
+	for p := c.Policy(); ; p = c.Policy() {
+		e.peers.SetPolicy(p)
+		if p == c.Policy() {
+			return
+		}
+	}
+}
+
+// spacing returns the least time between slots of different tiers on a medium.
+func (e *entry) spacing(m device.Medium) time.Duration {
+	if m.Policy() == iopolicy.SSD {
+		return e.settings.PeriodSSD[1]
+	}
+	return e.settings.PeriodHDD[1]
+}
+
+// pass returns a client's pass through the gate; nil for a nil entry.
+func (e *entry) pass(c *iopolicy.Client) *iopolicy.Pass {
+	if e == nil {
+		return nil
+	}
+	return e.gate.Pass(c)
+}
+
+// cooperating returns the other processes that share the state of the device.
+func (e *entry) cooperating() []foreign.Peer {
+	if e.peers == nil {
+		return nil
+	}
+	var out []foreign.Peer
+	for _, p := range e.peers.Processes() {
+		if p.Self || !p.Live {
+			continue
+		}
+		out = append(out, foreign.Peer{
+			PID: p.PID, Start: uint64(p.Started), Tier: p.Tier, Passive: p.Policy == iopolicy.Passive,
+			Elsewhere: p.Elsewhere.Read,
+		})
+	}
+	return out
+}
+
+// elsewhere returns how many bytes of this process are proven to have gone to other devices than e's. Only the watcher
+// of e calls it, one call at a time.
+func (m *Manager) elsewhere(e *entry) (sum iopolicy.Bytes) {
+	for _, other := range m.all() {
+		if other != e && other.exact {
+			own := other.gate.Own()
+			sum.Read += own.Read
+			sum.Written += own.Written
+		}
+	}
+	if e.peers != nil { // peers subtract it from the kernel's counters of this process
+		e.peers.AddElsewhere(iopolicy.Bytes{Read: sum.Read - e.published.Read, Written: sum.Written - e.published.Written})
+		e.published = sum
+	}
+	return sum
+}
+
+// syncs and moved are called by the watcher, first before the gate exists.
+func (e *entry) syncs() (inflight int, begun uint64) {
+	if e.gate == nil {
+		return 0, 0
+	}
+	return e.gate.Syncs()
+}
+
+func (e *entry) moved() iopolicy.Bytes {
+	if e.gate == nil {
+		return iopolicy.Bytes{}
+	}
+	return e.gate.Stats().Moved
+}
+
+// served passes service times of reads to the classifier. The gate's lock is held.
+func (e *entry) served(each time.Duration, bytes int) {
+	before, known, _ := e.classifier.Medium()
+	e.classifier.Add(each, bytes)
+	if medium, decided, _ := e.classifier.Medium(); decided && (!known || medium != before) {
+		go e.applyMedium()
+	}
+}
+
+// applyMedium changes the periods to those of the classified medium, here and for the peers: processes with different
+// spacing would not agree on slots.
+func (e *entry) applyMedium() {
+	medium, _, _ := e.classifier.Medium()
+	e.gate.SetMedium(medium.Policy())
+	if e.peers != nil {
+		e.peers.SetSpacing(e.spacing(medium))
+	}
+}
+
+// report returns the statistics of the device.
+func (e *entry) report(p iopolicy.Policy) report.Gate {
+	s := e.gate.Stats()
+	medium, _, why := e.classifier.Medium()
+	g := report.Gate{
+		Device: s.Name, Medium: medium.String(), Why: why, Policy: p.String(), State: report.GateState(s.State), Charged: s.Charged,
+		Asleep: s.Asleep, Held: s.Held, Engaged: s.Engaged, Windows: s.Windows, Impact: report.Impact(s.Impact), Notes: e.notes,
+	}
+	if mode, why := e.watch.Mode(); mode != foreign.Blind && why != "" {
+		g.Notes = append(g.Notes[:len(g.Notes):len(g.Notes)], why)
+	}
+	if g.Engaged > 0 {
+		e.topIO.meet(e.cooperating(), s.Windows, foreign.Program)
+	}
+	g.Blamed, g.Current = e.topIO.list()
+	return g
+}
+
+func (e *entry) close() error {
+	e.watch.Close()
+	if e.peers == nil {
+		return nil
+	}
+	if err := e.peers.Close(); err != nil {
+		return fmt.Errorf("leave the gate of %s: %w", e.info.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package foreign
+
+import "time"
+
+const (
+	// proof is after how many bytes of own reads process and device are compared.
+	proof = 4 << 20
+	// patience is the same for a device that is never idle: much more than can be in flight.
+	patience = 256 << 20
+	// mismatches is how many times in a row reads that no process submitted must follow own operations, with a quiet gap
+	// between every two, before the comparison is abandoned. Real foreign reads also fall into gaps.
+	mismatches = 6
+)
+
+// calibration determines whether device and process agree on own reads.
+type calibration struct {
+	mode Mode
+	why  string
+
+	attributed bool   // own reads are known from the gate only
+	own, dev   uint64 // at the beginning of the comparison
+	loud       int    // mismatches in a row
+	stirred    bool   // unexplained reads followed own operations since the last quiet gap
+	used       bool   // the device has read since the last quiet gap
+	final      bool   // the comparison is abandoned
+}
+
+// ownReads returns a lower bound of own reads from the device.
+func (t *calibration) ownReads(g *sample) uint64 {
+	if t.attributed {
+		return g.Own.Read
+	}
+	return g.own.Read
+}
+
+func (t *calibration) begin(g *sample, attributed bool) {
+	*t = calibration{attributed: attributed}
+	t.own, t.dev = t.ownReads(g), g.dev.Read
+}
+
+// gapsForever abandons the comparison.
+func (t *calibration) gapsForever(why string) {
+	t.mode, t.why, t.final = Gaps, why+", so others' use is seen only in gaps.", true
+}
+
+// note takes the result of a poll.
+func (t *calibration) note(g, last *sample, rose, calmGap, stranger bool) {
+	if t.final {
+		return
+	}
+	t.compare(g)
+	t.stirred = t.stirred || rose
+	t.used = t.used || g.dev.Read > last.dev.Read
+	switch {
+	case stranger:
+		t.loud, t.stirred, t.used = 0, false, false
+	case !calmGap || g.At.Sub(last.At) < time.Millisecond:
+	case t.stirred:
+		t.loud++
+		t.stirred, t.used = false, false
+	case t.used: // all reads were own
+		t.loud, t.used = 0, false
+	}
+	if t.loud >= mismatches {
+		t.gapsForever("The device reads more for us than we ask for")
+	}
+}
+
+// compare checks whether own reads reach the device. A tenth may be pages of the executable on another disk. If half
+// are missing, a cache below the file system answers them.
+func (t *calibration) compare(g *sample) {
+	own, dev := t.ownReads(g)-t.own, g.dev.Read-t.dev
+	if own < proof || own < patience && g.dev.Inflight > 0 { // read-ahead is counted as own before it arrives
+		return
+	}
+	switch {
+	case dev >= own-own/10:
+		t.mode, t.why = Exact, ""
+	case dev < own/2:
+		t.mode, t.why = Gaps, "What we read does not reach the device that is watched, so others' use is seen only in gaps."
+	}
+	t.own, t.dev = t.ownReads(g), g.dev.Read
+}

@@ -1,0 +1,95 @@
+package foreign
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+)
+
+// proc is a mounted proc file system.
+type proc string
+
+func hostProcesses() processOpener { return proc("/proc") }
+
+// open keeps the counters open. The kernel binds the file to the process and not to its ID: reading fails once it has
+// ended.
+func (root proc) open(pid int, start uint64) (process, error) {
+	dir := filepath.Join(string(root), strconv.Itoa(pid))
+	f, err := os.Open(filepath.Join(dir, "io"))
+	if err != nil {
+		return nil, err
+	}
+	p := &other{file: f}
+	if _, _, ok := p.bytes(); !ok || start != 0 && startOf(dir) != start {
+		f.Close()
+		return nil, errEnded
+	}
+	return p, nil
+}
+
+// startOf returns the time of the start of a process, in ticks since boot; 0: not known.
+func startOf(dir string) uint64 {
+	text, err := sysinfo.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return 0
+	}
+	return parseStat(text).start
+}
+
+// children reads every thread: the kernel lists children by the thread that started them.
+func (root proc) children(pid int, to []int) []int {
+	tasks := filepath.Join(string(root), strconv.Itoa(pid), "task")
+	threads, err := os.ReadDir(tasks)
+	if err != nil {
+		return to
+	}
+	for _, t := range threads {
+		text, err := sysinfo.ReadFile(filepath.Join(tasks, t.Name(), "children"))
+		if err != nil {
+			continue
+		}
+		for field := range bytes.FieldsSeq(text) {
+			if v, _, ok := digits(field); ok {
+				to = append(to, int(v))
+			}
+		}
+	}
+	return to
+}
+
+// other is another process.
+type other struct {
+	file *os.File
+	buf  [512]byte
+}
+
+func (p *other) bytes() (read, dirtied uint64, ok bool) {
+	n, _ := p.file.ReadAt(p.buf[:], 0)
+	return parseIO(p.buf[:n])
+}
+
+func (p *other) close() { p.file.Close() }
+
+// parseIO reads /proc/PID/io.
+func parseIO(text []byte) (read, dirtied uint64, ok bool) {
+	_, text, _ = bytes.Cut(text, []byte("\nread_bytes: "))
+	read, text, _ = digits(text)
+	_, text, _ = bytes.Cut(text, []byte("\nwrite_bytes: "))
+	dirtied, _, ok = digits(text)
+	return read, dirtied, ok
+}
+
+// digits takes the number that text begins with.
+func digits(text []byte) (v uint64, rest []byte, ok bool) {
+	for len(text) > 0 && text[0] >= '0' && text[0] <= '9' {
+		v = v*10 + uint64(text[0]-'0')
+		text, ok = text[1:], true
+	}
+	return v, text, ok
+}
+
+// children appends the processes that pid has started and not yet waited for.
+func children(pid int, to []int) []int { return proc("/proc").children(pid, to) }

@@ -1,0 +1,105 @@
+package foreign
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// fakeTable is processes that a test makes up, with what each has moved since the last scan.
+type fakeTable struct {
+	rose   map[int]usage
+	places map[int]location
+	scans  int
+}
+
+func (v *fakeTable) scan(before map[int]usage) map[int]usage {
+	v.scans++
+	out := maps.Clone(v.rose)
+	for pid, u := range out {
+		u.location = before[pid].location
+		out[pid] = u
+	}
+	return out
+}
+
+func (v *fakeTable) where(pid int, _ OnDevice) location { return v.places[pid] }
+func (v *fakeTable) name(pid int) string {
+	return []string{"?", "init", "fio", "tidemark", "rsync"}[pid]
+}
+
+func anyDevice(uint64) (here, known bool) { return false, false }
+
+func TestBlame(t *testing.T) {
+	b := topProcesses{onDevice: anyDevice}
+	now := time.Unix(1000, 0)
+	v := &fakeTable{}
+	ask := func(after time.Duration, foreignBytes uint64, rose map[int]usage, places map[int]location) []TopProcess {
+		now = now.Add(after)
+		v.rose, v.places = rose, places
+		return b.updateFrom(now, foreignBytes, []Peer{{PID: 3, Tier: 2}}, v)
+	}
+	fio := TopProcess{PID: 2, Name: "fio", Bytes: 900}
+	busy := map[int]usage{1: {}, 2: {rose: 900}, 3: {rose: 93}, 90: {rose: 400, kernel: true}}
+	require.Empty(t, ask(0, 500, busy, nil), "the first only begins")
+	require.Empty(t, ask(time.Millisecond, 9000, busy, nil), "not so often")
+	require.Equal(t, 1, v.scans)
+	require.Equal(t, []TopProcess{
+		{Name: unnamed, Bytes: 5000 - 900 - 93 - 400}, fio, {Name: kernel, Bytes: 400},
+		{PID: 3, Name: "tidemark", Bytes: 93, Tier: iopolicy.Tier(2)},
+	}, ask(time.Second, 5500, busy, nil))
+
+	// Less was seen at the device: then the kernel's bytes are those of the others once more.
+	require.Equal(t, []TopProcess{fio, {Name: kernel, Bytes: 50}}, ask(time.Second, 6450, map[int]usage{2: {rose: 900}, 90: {rose: 400, kernel: true}}, nil))
+
+	// A process marked offDevice does not count towards maxNamed until it opens something here. A process with nothing
+	// open stays as it was.
+	moved := map[int]usage{2: {rose: 900}, 4: {rose: 5000}}
+	require.Equal(t, []TopProcess{fio}, ask(time.Second, 6450, moved, map[int]location{2: onDevice, 4: offDevice}))
+	require.Equal(t, []TopProcess{fio}, ask(time.Second, 6450, moved, nil))
+	require.Equal(t, []TopProcess{{PID: 4, Name: "rsync", Bytes: 5000}}, ask(time.Second, 6450, moved, map[int]location{2: offDevice, 4: onDevice}))
+	require.Empty(t, ask(time.Second, 6450, map[int]usage{4: {}}, nil))
+}
+
+func TestOwnRise(t *testing.T) {
+	th := func(bytes ...uint64) (out []thread) {
+		for i, b := range bytes {
+			out = append(out, thread{10 + i, b})
+		}
+		return out
+	}
+	old := usage{start: 5, total: 1000, threads: th(100, 200), faults: 7, settled: true, location: offDevice}
+	for name, c := range map[string]struct {
+		now   usage
+		fresh bool
+		want  uint64
+	}{
+		"a child was waited for":              {now: usage{start: 5, total: 9000, threads: th(100, 200), faults: 8, settled: true}},
+		"and it has moved something itself":   {now: usage{start: 5, total: 9000, threads: th(130, 200), faults: 8, settled: true}, want: 30},
+		"a thread ended":                      {now: usage{start: 5, total: 1500, threads: th(110), faults: 7, settled: true}, want: 500},
+		"a thread and a child ended":          {now: usage{start: 5, total: 1500, threads: th(110), faults: 8, settled: true}, want: 10},
+		"a child was waited for meanwhile":    {now: usage{start: 5, total: 9000, threads: th(100, 207), faults: 7}, want: 7},
+		"a thread has the number of another":  {now: usage{start: 5, total: 1500, threads: th(100, 20), faults: 8}, want: 20},
+		"a process has the number of another": {now: usage{start: 6, total: 60, threads: th(60), settled: true}, want: 60},
+		"it has just been born":               {now: usage{start: 5, total: 70, threads: th(20), settled: true}, fresh: true, want: 70},
+		"and has waited for a child":          {now: usage{start: 5, total: 70, threads: th(20), faults: 9, settled: true}, fresh: true, want: 20},
+		"cancelled writes":                    {now: usage{start: 5, total: 900, threads: th(100, 200), faults: 7, settled: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := c.now
+			if c.fresh {
+				u.since(usage{}, false)
+			} else {
+				u.since(old, true)
+			}
+			require.Equal(t, c.want, u.rose)
+			if !c.fresh && u.start == old.start {
+				require.Equal(t, offDevice, u.location)
+			}
+		})
+	}
+}

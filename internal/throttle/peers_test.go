@@ -1,0 +1,41 @@
+package throttle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/throttle/foreign"
+)
+
+// A peer is named when its tier has opened windows: a run of tidemark as such, and any other program by its name.
+func TestPeersAreNamed(t *testing.T) {
+	var top topIO
+	names := map[int]string{7: "tidemark", 8: "make", 9: "tidemark"}
+	top.meet([]foreign.Peer{{PID: 7, Tier: 1}, {PID: 8, Tier: 2}, {PID: 9, Tier: 3}, {PID: 10, Tier: 1, Passive: true}},
+		[report.Tiers]uint64{1: 4, 2: 1}, func(pid int) string { return names[pid] })
+	all, now := top.list()
+	want := []report.Culprit{{PID: 7, Name: "tidemark", Peer: true}, {PID: 8, Name: "make"}}
+	require.Equal(t, want, all)
+	require.Equal(t, want, now)
+	require.Equal(t, "another tidemark (7) and 1 more on sda (ssd)", (&report.Gate{Device: "sda", Medium: "ssd", Blamed: all}).Whom())
+
+	// The scan of processes has bytes of one of them: it is listed once, and first.
+	top.collect(func() []foreign.TopProcess { return []foreign.TopProcess{{PID: 8, Name: "make", Bytes: 5}} })
+	all, now = top.list()
+	want = []report.Culprit{{PID: 8, Name: "make", Bytes: 5}, {PID: 7, Name: "tidemark", Peer: true}}
+	require.Equal(t, want, all)
+	require.Equal(t, want, now)
+
+	// Later they are not what the job yields to now.
+	top.at = top.at.Add(-time.Minute)
+	for p, seen := range top.peers {
+		seen.at = seen.at.Add(-time.Minute)
+		top.peers[p] = seen
+	}
+	all, now = top.list()
+	require.Len(t, all, 2)
+	require.Empty(t, now)
+}

@@ -1,0 +1,292 @@
+package iopolicy
+
+import (
+	"math"
+	"time"
+)
+
+// With Settings.MaxImpact above 0, a slot grant inside a window is not one I/O but an amount of device time. Two
+// numbers, both known before an operation begins, bound what others lose:
+//
+//   - Own operations in flight inside windows never exceed what the device serves in cost.inflight. That is the longest
+//     delay of one I/O of others.
+//   - Own operations are in flight for at most MaxImpact/harm of the time. harm is the part of that time that others
+//     lose. One I/O waits for at most cost.inflight, and others cannot lose more than all of the time: for a rate of
+//     others' I/Os a second, harm is min(1, rate * inflight). docs/adr/0015 has the measurements.
+//
+// The Watcher counts the rate in gaps, in which no own operation is in flight. A gap follows each slot grant.
+
+const (
+	// gapShare is the part of a period that the gap after a slot grant takes at least, so that others can be counted in
+	// it.
+	gapShare = 5
+	// leastRate is how many requests a second a job on solid state may issue at least, whatever they cost: those of 300
+	// small files with their look-ups, as backupd does at Throttle. A slot grant has a period's share of it.
+	leastRate = 400
+	// leastRequest is the largest size, in bytes, of one of these requests: a larger one counts as several.
+	leastRequest = 16 << 10
+	// largestDebt is how many periods of a tier an operation may cost that took longer than its slot grant, such as a
+	// flush.
+	largestDebt = 10
+	// demandMemory is the time constant, in time of gaps, of the mean rate of others.
+	demandMemory = int64(500 * time.Millisecond)
+	// demandExpiry is the age of the last gap at which its rate is no longer valid.
+	demandExpiry = int64(time.Second)
+	// shortestGap is the shortest gap in which a rate is measured.
+	shortestGap = time.Millisecond
+	// countWithin is for how many periods others may go uncounted while a slot grant does not use up its budget.
+	countWithin = 4
+	// metadataBytes is what a file system reads for one look-up that its cache does not answer: ext4 reads up to 32
+	// blocks of inodes around it (inode_readahead_blks).
+	metadataBytes = 64 << 10
+	// seriesInTurn is how many calls of a Series may be one operation in a slot grant.
+	seriesInTurn = 4
+)
+
+// cost estimates for how long a device is busy with requests. The figures are those of a slow device of its kind: SATA
+// flash with 50 000 requests and 500 MB a second (measured on a virtio disk on flash: 21 µs for each of 16 requests of
+// 4 KiB, 250 µs for one of 128 KiB), and a rotational disk with 8 ms for seek and rotation and 125 MB/s.
+type cost struct{ request, kibibyte, inflight time.Duration }
+
+// costOf returns the estimates for a medium.
+func costOf(m Medium) cost {
+	if m == SSD {
+		return cost{20 * time.Microsecond, 2 * time.Microsecond, 300 * time.Microsecond}
+	}
+	return cost{8 * time.Millisecond, 8 * time.Microsecond, 10 * time.Millisecond}
+}
+
+// estimate returns for how long the device is busy with an operation of at most so many bytes. The duration of a flush
+// is unknown in advance: with the estimate inflight it is the only operation in flight while others use the device.
+func (c cost) estimate(op Op, most int) int64 {
+	if op.Kind == Sync {
+		return int64(c.inflight)
+	}
+	bytes := op.Bytes
+	if op.Kind == Metadata {
+		bytes = metadataBytes
+	}
+	if most > 0 {
+		bytes = min(bytes, most)
+	}
+	return int64(max(1, op.Requests))*int64(c.request) + int64(bytes)*int64(c.kibibyte)/1024
+}
+
+// budget is the device time of the present slot grant. Own operations in flight at the same time share the time: each
+// is charged its part. The gate's mu guards it.
+type budget struct {
+	impact   float64 // Settings.MaxImpact, or what replaced it
+	start    int64   // of the present slot grant
+	spentAt  int64   // when it was used up; never: not yet
+	used     int64   // charged to the slot grant, with the excess of earlier ones
+	requests int     // charged to the slot grant
+	load     int64   // estimates of the operations in flight
+	inflight int64   // number of operations in flight
+	shared   int64   // integral of the time over 1/inflight
+	since    int64   // when shared was updated
+	demand   demand
+	pace     pace
+	total    int64   // device time of all slot grants
+	lost     float64 // of total: what others lost, at most
+}
+
+// demand is the rate of others' I/O.
+type demand struct {
+	// last is the rate in the last gap, less twice its standard deviation, since a gap may be short; mean is the rate over
+	// demandMemory.
+	last, mean float64
+	at         int64 // when the last gap ended; never: not known
+}
+
+// note records that others had so many I/Os in a gap that ended now.
+func (d *demand) note(now int64, gap time.Duration, ios uint64) {
+	if gap < shortestGap {
+		return
+	}
+	rate, n := float64(ios)/gap.Seconds(), float64(ios)
+	d.last = max(0, n-2*math.Sqrt(n)) / gap.Seconds()
+	if now-d.at > demandExpiry {
+		d.mean = rate
+	}
+	d.mean += (rate - d.mean) * (1 - math.Exp(-float64(gap)/float64(demandMemory)))
+	d.at = now
+}
+
+// rate returns others' I/Os a second; infinity if it is not known.
+func (d *demand) rate(now int64) float64 {
+	if now-d.at > demandExpiry {
+		return math.Inf(1)
+	}
+	return max(d.last, d.mean)
+}
+
+// budgeted reports whether slot grants are budgets of device time. g.mu is held.
+func (g *Gate) budgeted() bool { return g.budget.impact > 0 }
+
+// harm returns the part of a grant's time that others lose, at most. g.mu is held.
+func (g *Gate) harm(now int64) float64 {
+	return min(1, g.budget.demand.rate(now)*costOf(g.medium).inflight.Seconds())
+}
+
+// allowance returns the device time of a slot grant of tier t. g.mu is held.
+func (g *Gate) allowance(t Tier, now int64) int64 {
+	span := float64(g.span(t))
+	longest := span * (1 - 1.0/gapShare)
+	if harm := g.harm(now); harm*longest > g.budget.impact*span {
+		return int64(g.budget.impact * span / harm)
+	}
+	return int64(longest)
+}
+
+// full reports whether an operation beside those in flight would delay others for longer than cost.inflight. g.mu is
+// held.
+func (g *Gate) full(op Op) bool {
+	c := costOf(g.medium)
+	load := float64(g.budget.load+c.estimate(op, g.cfg.Settings.MaxIOSize)) * g.budget.pace.factor()
+	return g.budget.load > 0 && load > float64(c.inflight)
+}
+
+// reserve counts an operation as in flight in the slot grant. g.mu is held.
+func (g *Gate) reserve(w *way, op Op) {
+	w.cost = costOf(g.medium).estimate(op, g.cfg.Settings.MaxIOSize)
+	g.budget.load += w.cost
+}
+
+// enter begins an operation with a budget, on the goroutine that will do it: the time to wake that up is not device
+// time.
+func (g *Gate) enter(w *way) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := &g.budget
+	b.advance(g.now())
+	w.entered = b.shared
+	b.inflight++
+}
+
+// exit ends an operation of n bytes with a budget, and charges its part of the device time if it has reached the
+// device.
+func (g *Gate) exit(grant Grant, n, requests int, reached bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	b, w, at := &g.budget, grant.way, grant.mark.lane()
+	b.advance(now)
+	part := b.shared - w.entered
+	b.load -= w.cost
+	b.inflight--
+	if reached && grant.mark.kind() != Sync {
+		part = b.pace.charge(part, w.cost)
+	}
+	w.cost = 0
+	g.ways.Put(w)
+	if !reached || at == 0 || at == passive {
+		return
+	}
+	g.charged++
+	if g.ledger != nil && now-g.claimed >= g.span(at) {
+		g.ledger.Charge(at, g.time(now))
+		g.claimed = now
+	}
+	b.total += part
+	b.lost += float64(part) * g.harm(now)
+	b.used += part
+	b.requests += max(requests, n/leastRequest)
+	if allowed := g.allowance(at, now); !g.spent && (b.over(allowed, g.span(at), g.medium) || b.uncounted(allowed, g.span(at), now)) {
+		g.spent, b.spentAt = true, now
+	}
+}
+
+// pace is the duration of operations as a multiple of their estimates when they do not wait for others: the least of
+// the last 64 to 128. What an operation takes beyond that, it waits behind others or for a processor.
+type pace struct {
+	least, before float64 // of the present 64 operations, and of the 64 before
+	seen          int
+}
+
+// paceOver is over how many operations the least is taken, and unhurried by how much one may exceed it.
+const (
+	paceOver  = 64
+	unhurried = 1.5
+)
+
+// factor returns the multiple; at least 1, since a quick operation may have been answered by a cache in part.
+func (p *pace) factor() float64 {
+	least := p.before
+	if p.seen > 0 && (least == 0 || p.least < least) {
+		least = p.least
+	}
+	return max(1, least)
+}
+
+// charge records how long an operation took, and returns for how much of that the device was busy with it.
+func (p *pace) charge(took, estimate int64) int64 {
+	if ratio := float64(took) / float64(estimate); p.seen == 0 || ratio < p.least {
+		p.least = ratio
+	}
+	if p.seen++; p.seen == paceOver {
+		p.before, p.seen = p.least, 0
+	}
+	return min(took, int64(unhurried*p.factor()*float64(estimate)))
+}
+
+// over reports whether a slot grant is used up.
+func (b *budget) over(allowed, span int64, m Medium) bool {
+	least := int(leastRate * span / int64(time.Second))
+	return b.used >= allowed && (b.requests >= least || m != SSD)
+}
+
+// uncounted reports whether others have not been counted for several periods, so that a slot grant of full length
+// ends.
+func (b *budget) uncounted(allowed, span, now int64) bool {
+	return now-b.demand.at > countWithin*span && now-b.start >= allowed
+}
+
+// advance updates the shared device time.
+func (b *budget) advance(now int64) {
+	if b.inflight > 0 {
+		b.shared += (now - b.since) / b.inflight
+	}
+	b.since = now
+}
+
+// beginTurn starts a slot grant of a tier. g.mu is held.
+func (g *Gate) beginTurn(t Tier, now int64) {
+	b := &g.budget
+	allowed := g.allowance(t, now)
+	b.used = min(max(0, b.used-allowed), largestDebt*g.span(t))
+	b.start, b.spentAt, b.requests = now, never, 0
+}
+
+// gapEnd returns when the gap after a slot grant is long enough for tier t. g.mu is held.
+func (g *Gate) gapEnd(t Tier) int64 {
+	if !g.budgeted() || g.budget.spentAt == never {
+		return never
+	}
+	return g.budget.spentAt + g.span(t)/gapShare
+}
+
+// fill starts as many waiters as the slot grant has room for. g.mu is held.
+func (g *Gate) fill(now int64) {
+	if !g.budgeted() || g.shut || g.spent || g.forced.on {
+		return
+	}
+	for t := Tier(1); t < Tiers; t++ {
+		for {
+			w := g.first(t, now)
+			if w == nil || g.state(t, w.op, now) == Now {
+				break
+			}
+			g.leave(w, now)
+			g.hand(w, g.state(t, w.op, now), now)
+		}
+	}
+}
+
+// SetMaxImpact changes Settings.MaxImpact: the part of their speed that others may lose while a window is open, from
+// 0, which makes each slot grant one I/O, to 1.
+func (g *Gate) SetMaxImpact(part float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.budget.impact = min(max(part, 0), 1)
+	g.settle()
+}

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package diskwatch
+
+// Disks are the statistics files of some disks. This system has none.
+type Disks struct{}
+
+// OpenDisks returns ErrUnsupported.
+func OpenDisks(...string) (*Disks, error) { return nil, ErrUnsupported }
+
+// Close does nothing.
+func (d *Disks) Close() {}
+
+// Counters returns ErrUnsupported.
+func (d *Disks) Counters() (Counters, error) { return Counters{}, ErrUnsupported }
+
+// Self returns zeros.
+func Self() Process { return Process{} }
+
+// Watch returns ErrUnsupported.
+func Watch(string) (*Watcher, error) { return nil, ErrUnsupported }
