@@ -18,6 +18,8 @@ const (
 	GroupReading     Group = "reading"
 	GroupCache       Group = "cache"
 	GroupSelection   Group = "selection"
+	GroupJob         Group = "job"
+	GroupNotify      Group = "notify"
 	GroupOutput      Group = "output"
 )
 

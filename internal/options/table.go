@@ -11,7 +11,7 @@ const (
 // Table returns every option, in the order of the listing.
 func Table() []Option {
 	return slices.Concat(placeOptions(), shareOptions(), fromOptions(), cacheOptions(), policyOptions(), workOptions(), dataOptions(),
-		selectionOptions(), outputOptions())
+		selectionOptions(), jobOptions(), outputOptions())
 }
 
 // placeOptions locate and unlock the repository.

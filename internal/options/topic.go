@@ -10,6 +10,7 @@ const (
 	TopicHowFast   Topic = "How fast"
 	TopicHowGently Topic = "How gently"
 	TopicShare     Topic = "SMB"
+	TopicService   Topic = "Service"
 	TopicOutput    Topic = "Output"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // Topics returns the topics in the order of the help.
 func Topics() []Topic {
-	return []Topic{TopicWhat, TopicWhere, TopicHowFast, TopicHowGently, TopicShare, TopicOutput}
+	return []Topic{TopicWhat, TopicWhere, TopicHowFast, TopicHowGently, TopicShare, TopicService, TopicOutput}
 }
 
 // topic returns the heading of an option: its own, or that of its group.
@@ -38,6 +39,8 @@ func (o *Option) topic() Topic {
 		return TopicHowGently
 	case GroupParallel, GroupTransfer, GroupCompression:
 		return TopicHowFast
+	case GroupJob, GroupNotify:
+		return TopicService
 	case GroupOutput:
 		return TopicOutput
 	case GroupReading, GroupSelection:

@@ -90,6 +90,14 @@ func exceptions() []exception {
 			},
 			"looks at mounted disks and their labels before there is a job, and replaces the option file",
 		},
+		{"internal/job", nil, "reads and replaces the option file"},
+		{"internal/record", nil, "the service's record, in its state folder"},
+		{"internal/daemon", nil, "what the service remembers, in its state folder, and its socket in the runtime directory"},
+		{"internal/host", nil, "reads /proc and /sys"},
+		{"internal/service", nil, "writes the units of systemd and launchd"},
+		{"internal/notify", nil, "reads a password file"},
+		{"internal/hook", nil, "looks at who may write a command before it is run"},
+		{"internal/sourcesnap", nil, "makes and removes snapshots of file systems"},
 		{"internal/cli", nil, "reads option files, password files and key files, and asks at the terminal"},
 	}
 }

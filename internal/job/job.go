@@ -1,0 +1,33 @@
+// Package job reads the jobs of the service from an option file, computes when they are due, and edits their stanzas.
+//
+// A job is a stanza (SERVERNAME name) with a SCHEDULE line. The lines before the first stanza apply to all jobs. A file
+// without stanzas and with a SCHEDULE line is one job, called "default".
+package job
+
+import (
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+)
+
+// Default is the name of the job of a file without stanzas.
+const Default = "default"
+
+// Job is one job of an option file.
+type Job struct {
+	Name       string
+	File       string   // the option file
+	Server     string   // value of --server-name; "" for Default
+	Sources    []string // absolute
+	Repository string   // location, as text
+	Schedule   Schedule
+	Spec       *options.Spec // all options of the stanza
+}
+
+// Schedule is when a job is due.
+type Schedule interface {
+	// Next returns the first time after t, in t's location; zero: never.
+	Next(t time.Time) time.Time
+	// String returns the schedule as it is written in an option file.
+	String() string
+}

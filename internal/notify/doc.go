@@ -1,0 +1,2 @@
+// Package notify reports failures and silence to people: by mail, webhook, desktop and healthcheck pings, and metrics for Prometheus.
+package notify

@@ -1,0 +1,159 @@
+package options
+
+import "time"
+
+// jobOptions describe a job of the service: when it runs, what it keeps, and whom it notifies. They stand in the option
+// file, one stanza for each job; lines before the first stanza apply to all jobs. `tidemark job add` has a flag for each.
+func jobOptions() []Option {
+	list := Type{Kind: List}
+	return []Option{
+		{Name: "schedule", Group: GroupJob, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: `when the service runs the job; hourly, "daily 02:30", "weekly sunday 03:00", the five fields of cron, or never`},
+		{Name: "jitter", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "2m", Own: "SCHEDULEJITTER", Barred: NotEnv,
+			Help: "start up to this much later, by a time that is fixed for job and machine"},
+		{Name: "quiet-hours", Group: GroupJob, Rare: true, Type: list, Barred: NotEnv,
+			Help: "start nothing in these hours and pause what runs; such as 09:00-17:30 or mon-fri 09:00-17:30"},
+		{Name: "on-battery", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Default: "pause", Barred: NotEnv,
+			Help: "on battery: pause, run, or run down to a charge such as 50%"},
+		{Name: "on-metered", Group: GroupJob, Rare: true, Type: Type{Kind: Choice, Choices: []string{"pause", "run"}},
+			Default: "pause", Barred: NotEnv,
+			Help: "on a metered network, for a repository on another machine: pause or run"},
+		{Name: "on-appear", Group: GroupJob, Rare: true, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
+			Help: "run when the disk or server of the repository returns and a run is overdue"},
+		{Name: "disk-label", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "file system label of the repository's disk; the job waits until a disk with it is mounted"},
+		{Name: "keep", Group: GroupJob, Type: Type{Kind: String}, Default: "all", Barred: NotEnv, Own: "KEEPSNAPSHOTS",
+			Help: `snapshots to keep after each run; all, time-machine, or such as "last 3 hourly 24 daily 30 weekly 520"`},
+		{Name: "prune-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "24h", Barred: NotEnv,
+			Help: "free space at most so often, and only when it pays; 0: never"},
+		{Name: "check-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "24h", Barred: NotEnv,
+			Help: "read back a part of the repository so often; 0: never"},
+		{Name: "check-parts", Group: GroupJob, Rare: true, Type: Type{Kind: Int, Min: 1, Max: 1000}, Default: "30", Barred: NotEnv,
+			Help: "number of checks that read back the whole repository"},
+		{Name: "drill-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "720h", Barred: NotEnv,
+			Help: "restore sampled files and compare them so often; 0: never"},
+		{Name: "before-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "command before a backup; if it fails, the backup does not start"},
+		{Name: "after-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "command after a backup, however it ended; its failure is reported and fails the run"},
+		{Name: "failure-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "command after a run that failed"},
+		{Name: "hook-timeout", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "10m", Barred: NotEnv,
+			Help: "end such a command, with its children, after this time"},
+		{Name: "source-snapshot", Group: GroupReading, Rare: true, Default: "off",
+			Type: Type{Kind: Choice, Choices: []string{"off", "auto", "btrfs", "apfs", "hook"}},
+			Help: "read the sources from a snapshot of their file system: auto, btrfs, apfs, hook or off"},
+		{Name: "snapshot-command", Group: GroupReading, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "command that makes a snapshot of the path in TIDEMARK_SOURCE and prints where it is mounted"},
+		{Name: "snapshot-end-command", Group: GroupReading, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "command that removes the snapshot of the path in TIDEMARK_SOURCE, mounted at TIDEMARK_SNAPSHOT"},
+
+		{Name: "alert-after", Group: GroupNotify, Type: Type{Kind: Duration}, Default: "72h", Barred: NotEnv,
+			Help: "notify when no backup succeeded for this time; 0: never"},
+		{Name: "notify-desktop", Group: GroupNotify, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
+			Help: "notify on the desktop, if there is one"},
+		{Name: "notify-webhook", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "URL that gets a POST request with JSON on failure and on silence"},
+		{Name: "notify-mail", Group: GroupNotify, Rare: true, Type: list, Barred: NotEnv,
+			Help: "mail address for failures and silence"},
+		{Name: "mail-server", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "SMTP server as host:port; without one, the program sendmail"},
+		{Name: "mail-from", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "sender of mails (default: user@host)"},
+		{Name: "mail-user", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "user at the SMTP server"},
+		{Name: "mail-password-file", Group: GroupNotify, Rare: true, Type: Type{Kind: Path}, Barred: NotEnv,
+			Help: "file whose first line is the password at the SMTP server"},
+		{Name: "healthcheck", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "URL that is requested when a run ends well, with /start at its start and /fail when it fails"},
+		{Name: "metrics-file", Group: GroupNotify, Rare: true, Type: Type{Kind: Path}, Barred: NotEnv,
+			Help: "write metrics for the textfile collector of Prometheus to this file"},
+		{Name: "metrics-listen", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "serve metrics for Prometheus at this address, such as 127.0.0.1:9712 or unix:/run/tidemark.metrics"},
+		{Name: "syslog", Group: GroupNotify, Rare: true, Default: "auto", Barred: NotEnv,
+			Type: Type{Kind: Choice, Choices: []string{"auto", "journal", "syslog", "off"}},
+			Help: "write the service's log to the journal or to syslog too; auto: to the journal if there is one"},
+	}
+}
+
+// Job is how the service runs a job. Durations of 0 mean never.
+type Job struct {
+	Schedule, Keep, OnBattery, DiskLabel string
+	OnMetered                            string // "pause" or "run"
+	Jitter                               time.Duration
+	QuietHours                           []string
+	OnAppear                             bool
+	PruneEvery, CheckEvery, DrillEvery   time.Duration
+	CheckParts                           int
+	Hooks                                Hooks
+}
+
+// Hooks are commands around a run; "" for none.
+type Hooks struct {
+	Before, After, Failure string
+	Timeout                time.Duration
+}
+
+// Job returns the options of the service. Their syntax beyond that of the table is checked by package job.
+func (s *Spec) Job() Job {
+	return Job{
+		Schedule: s.string("schedule"), Keep: s.string("keep"), OnBattery: s.string("on-battery"),
+		DiskLabel: s.string("disk-label"), OnMetered: s.string("on-metered"), Jitter: s.duration("jitter"),
+		QuietHours: s.strings("quiet-hours"), OnAppear: s.bool("on-appear"), PruneEvery: s.duration("prune-every"),
+		CheckEvery: s.duration("check-every"), DrillEvery: s.duration("drill-every"), CheckParts: int(s.int("check-parts")),
+		Hooks: Hooks{s.string("before-command"), s.string("after-command"), s.string("failure-command"), s.duration("hook-timeout")},
+	}
+}
+
+// SourceSnapshot is how the sources are read from a snapshot of their file system.
+type SourceSnapshot struct {
+	Kind       string // "off", "auto", "btrfs", "apfs" or "hook"
+	Begin, End string // commands; "" for none
+}
+
+// SourceSnapshot returns how the sources are read from a snapshot of their file system.
+func (s *Spec) SourceSnapshot() SourceSnapshot {
+	return SourceSnapshot{s.string("source-snapshot"), s.string("snapshot-command"), s.string("snapshot-end-command")}
+}
+
+// Notify is where the service reports.
+type Notify struct {
+	AlertAfter  time.Duration // 0: never
+	Desktop     bool
+	Webhook     string // URL
+	Healthcheck string // URL
+	Mail        Mail
+	MetricsFile string
+	MetricsAt   string // address
+	Syslog      string // "auto", "journal", "syslog" or "off"
+}
+
+// Mail is how mails are sent.
+type Mail struct {
+	To                               []string
+	Server, From, User, PasswordFile string
+}
+
+// Notify returns where the service reports.
+func (s *Spec) Notify() Notify {
+	return Notify{
+		AlertAfter: s.duration("alert-after"), Desktop: s.bool("notify-desktop"), Webhook: s.string("notify-webhook"),
+		Healthcheck: s.string("healthcheck"), MetricsFile: s.string("metrics-file"), MetricsAt: s.string("metrics-listen"),
+		Syslog: s.string("syslog"),
+		Mail: Mail{s.strings("notify-mail"), s.string("mail-server"), s.string("mail-from"), s.string("mail-user"),
+			s.string("mail-password-file")},
+	}
+}
+
+func (s *Spec) duration(name string) time.Duration {
+	d, _ := s.get(name).value.(time.Duration)
+	return d
+}
+
+// strings returns the values of a list.
+func (s *Spec) strings(name string) (all []string) {
+	for _, one := range s.settings[name] {
+		all = append(all, one.value.(string))
+	}
+	return all
+}
