@@ -17,6 +17,7 @@ const callTimeout = 10 * time.Second
 
 // The objects on the system bus.
 const (
+	busItself   = "org.freedesktop.DBus"
 	login       = "org.freedesktop.login1"
 	loginPath   = "/org/freedesktop/login1"
 	manager     = "org.freedesktop.login1.Manager"
@@ -197,10 +198,13 @@ func (h *Host) setDelay(lock *os.File) {
 	h.delay = lock
 }
 
-// relaySleeps reports sleeps until the connection is lost.
+// relaySleeps reports sleeps until the connection is lost. It takes the lock at its begin, when logind starts later, and
+// after each sleep.
 func (h *Host) relaySleeps(ctx context.Context, sleeps chan<- bool) {
 	conn, signals, err := h.subscribe(ctx, []dbus.MatchOption{
 		dbus.WithMatchObjectPath(loginPath), dbus.WithMatchInterface(manager), dbus.WithMatchMember("PrepareForSleep"),
+	}, []dbus.MatchOption{
+		dbus.WithMatchInterface(busItself), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, login),
 	})
 	if err != nil {
 		return
@@ -214,20 +218,25 @@ func (h *Host) relaySleeps(ctx context.Context, sleeps chan<- bool) {
 	}
 	takeDelay()
 	for s := range signals {
-		about, ok := false, len(s.Body) == 1
-		if ok {
-			about, ok = s.Body[0].(bool)
-		}
-		if !ok || s.Name != manager+".PrepareForSleep" {
-			continue
-		}
-		if !about {
-			takeDelay()
-		}
-		select {
-		case sleeps <- about:
-		case <-ctx.Done():
-			return
+		var about bool
+		var name, before, after string
+		switch s.Name {
+		case manager + ".PrepareForSleep":
+			if dbus.Store(s.Body, &about) != nil {
+				continue
+			}
+			if !about {
+				takeDelay()
+			}
+			select {
+			case sleeps <- about:
+			case <-ctx.Done():
+				return
+			}
+		case busItself + ".NameOwnerChanged":
+			if dbus.Store(s.Body, &name, &before, &after) == nil && name == login && after != "" {
+				takeDelay()
+			}
 		}
 	}
 }
