@@ -140,9 +140,9 @@ type fakeLogin struct {
 	taken chan *lock
 }
 
-func newLogin(b *privateBus) *fakeLogin {
+func newLogin(b *privateBus, deny string) *fakeLogin {
 	b.t.Helper()
-	l := &fakeLogin{taken: make(chan *lock, 100)}
+	l := &fakeLogin{deny: deny, taken: make(chan *lock, 100)}
 	l.conn = b.own(login, l, loginPath, manager)
 	return l
 }
@@ -185,7 +185,7 @@ func TestMeteredIsWhatNetworkManagerKnowsOrGuesses(t *testing.T) {
 
 func TestInhibitHoldsALockOfLogind(t *testing.T) {
 	b, h := startBus(t)
-	login := newLogin(b)
+	login := newLogin(b, "")
 	testkit.NoLeaks(t)
 	release, err := h.Inhibit(t.Context(), "a backup runs")
 	require.NoError(t, err)
@@ -204,8 +204,7 @@ func TestInhibitHoldsALockOfLogind(t *testing.T) {
 
 func TestInhibitOfAUserWithoutTheRightDelays(t *testing.T) {
 	b, h := startBus(t)
-	login := newLogin(b)
-	login.deny = "block"
+	login := newLogin(b, "block")
 	release, err := h.Inhibit(t.Context(), "why")
 	require.NoError(t, err)
 	taken := receive(t, login.taken).given(t)
@@ -270,7 +269,7 @@ func waitDelay(t *testing.T, h *Host, held bool) {
 
 func TestASleepIsAnnouncedAndDelayed(t *testing.T) {
 	b, h := startBus(t)
-	login := newLogin(b)
+	login := newLogin(b, "")
 	testkit.NoLeaks(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -303,7 +302,7 @@ func TestASleepIsAnnouncedAfterTheBusWasRestarted(t *testing.T) {
 	sleeps := h.Sleeps(t.Context())
 	b.stop()
 	b.start()
-	login := newLogin(b)
+	login := newLogin(b, "")
 	receive(t, login.taken)
 	require.NoError(t, login.conn.Emit(loginPath, manager+".PrepareForSleep", true))
 	require.True(t, receive(t, sleeps))
@@ -335,7 +334,7 @@ func TestPowerAndNetworkAreChanges(t *testing.T) {
 func TestALogindThatStartsLaterDelaysASleep(t *testing.T) {
 	b, h := startBus(t)
 	sleeps := h.Sleeps(t.Context())
-	login := newLogin(b)
+	login := newLogin(b, "")
 	receive(t, login.taken)
 	require.NoError(t, login.conn.Emit(loginPath, manager+".PrepareForSleep", true))
 	require.True(t, receive(t, sleeps))
