@@ -104,10 +104,15 @@ func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy) (Change, erro
 
 // ask sends one request and reads the answer, which must have a type.
 func (r Running) ask(ctx context.Context, q request, want string, answer any) error {
+	return ask(ctx, r.path, q, want, answer)
+}
+
+// ask sends one request to a socket and reads the answer, which must have a type.
+func ask(ctx context.Context, path string, q request, want string, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "unix", r.path)
+	c, err := dialer.DialContext(ctx, "unix", path)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 		return ErrGone
 	}

@@ -136,7 +136,7 @@ func TestAJobIsShownAndChanged(t *testing.T) {
 	j.stubborn = errors.New("it is a Sunday")
 	_, err = r.SetPolicy(t.Context(), iopolicy.Utility)
 	require.ErrorIs(t, err, ErrRefused)
-	require.ErrorContains(t, err, fmt.Sprintf("set policy of process %d: the job refused: it is a Sunday", os.Getpid()))
+	require.ErrorContains(t, err, fmt.Sprintf("set policy of process %d: refused: it is a Sunday", os.Getpid()))
 
 	stop()
 	stop()

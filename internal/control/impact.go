@@ -21,7 +21,7 @@ func (r Running) SetMaxImpact(ctx context.Context, percent float64) (Change, err
 	return c, nil
 }
 
-func (s *server) setImpact(percent float64) any {
+func (s *jobServer) setImpact(percent float64) any {
 	job, ok := s.job.(Budgeted)
 	if !ok {
 		return refuse("the I/O of this program passes no gate, so that its impact cannot be bounded")

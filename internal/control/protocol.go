@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // protocol is the version. It changes when an old program would misunderstand a new one; ignorable fields do not change
@@ -31,6 +32,10 @@ type request struct {
 	Policy  string `json:"policy,omitempty"`
 	// MaxImpact is in percent.
 	MaxImpact float64 `json:"max_impact,omitempty"`
+	// Job is a job of the service; "" for all.
+	Job string `json:"job,omitempty"`
+	// Until is the end of a pause; nil for one without end.
+	Until *time.Time `json:"until,omitempty"`
 }
 
 // refusal is the answer to a request that fails.
