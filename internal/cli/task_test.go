@@ -71,7 +71,7 @@ func TestAJobIsShownWithItsCounters(t *testing.T) {
 	require.EqualValues(t, 7, s.Status.FilesDone)
 	require.Equal(t, "standard", s.Status.Policies[0].Policy)
 
-	change, err := jobs[0].SetPolicy(t.Context(), iopolicy.Important)
+	change, err := jobs[0].SetPolicy(t.Context(), iopolicy.Important, 0)
 	require.NoError(t, err)
 	require.Equal(t, [2]string{"standard", "important"}, [2]string{change.Was, change.Policy})
 	require.Equal(t, iopolicy.Important, a.task.client.Policy())

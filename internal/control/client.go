@@ -92,11 +92,19 @@ func (r Running) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// SetPolicy changes the policy of a job.
-func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy) (Change, error) {
+// SetPolicy changes the policy of a job for a time in whole seconds, or until the next change if d is 0.
+func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy, d time.Duration) (Change, error) {
+	return r.change(ctx, request{Version: protocol, Request: setPolicy, Policy: p.String(), ForSeconds: uint64(d / time.Second)})
+}
+
+// ReturnPolicy ends the time of a policy that was set for a time. A job without one stays as it is.
+func (r Running) ReturnPolicy(ctx context.Context) (Change, error) {
+	return r.change(ctx, request{Version: protocol, Request: returnPolicy})
+}
+
+func (r Running) change(ctx context.Context, q request) (Change, error) {
 	var c Change
-	err := r.ask(ctx, request{Version: protocol, Request: setPolicy, Policy: p.String()}, "policy_change", &c)
-	if err != nil {
+	if err := r.ask(ctx, q, "policy_change", &c); err != nil {
 		return Change{}, fmt.Errorf("set policy of process %d: %w", r.PID, err)
 	}
 	return c, nil

@@ -24,13 +24,14 @@ const (
 	PauseJob   Action = "pause"
 	ResumeJob  Action = "resume"
 	Reload     Action = "reload"
+	Accelerate Action = "accelerate" // the policy of steps that start before Until is important until then
 )
 
 // Order is a request to the service.
 type Order struct {
 	Action Action
 	Job    string    // "": all jobs
-	Until  time.Time // end of a pause; zero: until it is resumed
+	Until  time.Time // end of a pause, zero: until it is resumed; end of an acceleration, zero: now
 }
 
 // ServeDaemon makes the socket of the service in dir, as Serve does for a job. do carries out an order and returns the
@@ -50,13 +51,13 @@ func answerOrder(q request, do func(Order) (event.Daemon, error)) any {
 	o := Order{Action: Action(q.Request), Job: q.Job}
 	switch o.Action {
 	case ShowStatus, StartJob, StopJob, ResumeJob, Reload:
-	case PauseJob:
+	case PauseJob, Accelerate:
 		if q.Until != nil {
 			o.Until = *q.Until
 		}
 	default:
-		return refuse("unknown request %q; there are %s, %s, %s, %s, %s and %s", q.Request, ShowStatus, StartJob, StopJob,
-			PauseJob, ResumeJob, Reload)
+		return refuse("unknown request %q; there are %s, %s, %s, %s, %s, %s and %s", q.Request, ShowStatus, StartJob, StopJob,
+			PauseJob, ResumeJob, Reload, Accelerate)
 	}
 	d, err := do(o)
 	if err != nil {

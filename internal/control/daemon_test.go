@@ -47,7 +47,7 @@ func TestServiceAnswersOrders(t *testing.T) {
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "ask the service: refused: no job none")
 	_, err = Daemon(dir).Do(t.Context(), Order{Action: "set-policy"})
-	require.ErrorContains(t, err, `unknown request "set-policy"; there are status, start, stop, pause, resume and reload`)
+	require.ErrorContains(t, err, `unknown request "set-policy"; there are status, start, stop, pause, resume, reload and accelerate`)
 
 	all, err := Jobs(dir)
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ func (s *jobServer) setImpact(percent float64) any {
 	}
 	s.change.Lock()
 	defer s.change.Unlock()
-	policy := s.job.Status().Policy
+	status := s.job.Status()
 	job.SetMaxImpact(percent / 100)
-	return s.changed(policy, policy, []string{fmt.Sprintf("Others may lose %g %% of their speed.", percent)})
+	return s.changed(status.Policy, status.Policy, status.PolicyUntil, []string{fmt.Sprintf("Others may lose %g %% of their speed.", percent)})
 }

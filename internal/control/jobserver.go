@@ -24,11 +24,16 @@ func (s *jobServer) answer(q request) any {
 		if err != nil {
 			return refuse("%v", err)
 		}
-		return s.setPolicy(p)
+		if q.ForSeconds > uint64(LongestTerm/time.Second) {
+			return refuse("%d seconds are more than a year; set the policy without a time", q.ForSeconds)
+		}
+		return s.setPolicy(func() ([]string, error) { return s.job.SetPolicy(p, time.Duration(q.ForSeconds)*time.Second) })
+	case returnPolicy:
+		return s.setPolicy(s.job.ReturnPolicy)
 	case setImpact:
 		return s.setImpact(q.MaxImpact)
 	}
-	return refuse("unknown request %q; there are %s, %s and %s", q.Request, askStatus, setPolicy, setImpact)
+	return refuse("unknown request %q; there are %s, %s, %s and %s", q.Request, askStatus, setPolicy, returnPolicy, setImpact)
 }
 
 // status completes the status of a job.
@@ -47,21 +52,22 @@ func (s *jobServer) status() Status {
 	return status
 }
 
-func (s *jobServer) setPolicy(p iopolicy.Policy) any {
+func (s *jobServer) setPolicy(change func() ([]string, error)) any {
 	s.change.Lock()
 	defer s.change.Unlock()
 	was := s.job.Status().Policy
-	notes, err := s.job.SetPolicy(p)
+	notes, err := change()
 	if err != nil {
 		return refuse("%v", err)
 	}
 	if notes == nil {
 		notes = []string{}
 	}
-	return s.changed(was, p.String(), notes)
+	now := s.job.Status()
+	return s.changed(was, now.Policy, now.PolicyUntil, notes)
 }
 
 // changed returns the answer to a successful request.
-func (s *jobServer) changed(was, policy string, notes []string) Change {
-	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was, Policy: policy, Notes: notes}
+func (s *jobServer) changed(was, policy string, until *time.Time, notes []string) Change {
+	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was, Policy: policy, Until: until, Notes: notes}
 }

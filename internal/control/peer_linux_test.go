@@ -45,6 +45,6 @@ func TestOtherUsersAreNotHeard(t *testing.T) {
 	}
 	require.Empty(t, j.changes)
 	require.NoError(t, os.Chmod(dir, 0o700))
-	_, err := only(t, dir).SetPolicy(t.Context(), 1)
+	_, err := only(t, dir).SetPolicy(t.Context(), 1, 0)
 	require.NoError(t, err)
 }
