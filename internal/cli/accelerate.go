@@ -17,7 +17,8 @@ func (a *app) accelerateCommand() *cobra.Command {
 	var process int
 	var off bool
 	term := options.DurationFlag{Value: time.Hour, Most: control.LongestTerm}
-	c := a.command(&cobra.Command{
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
 		Use:   "accelerate [flags]",
 		Short: "Let running jobs take precedence for an hour",
 		Long: `Changes all running jobs of this user, or that of --pid, to the policy important for --for. Then the policy that held before
@@ -28,11 +29,15 @@ are accelerated too.
 		Example: `  tidemark accelerate
   tidemark accelerate --for 20m --pid 1234
   tidemark accelerate --off`,
-	}, func(ctx context.Context, _ []string) error { return a.accelerate(ctx, process, term.Value, off) })
+	}, func(ctx context.Context, _ []string) error {
+		if off && c.Flags().Changed("for") {
+			return usagef("--for and --off exclude each other: choose one")
+		}
+		return a.accelerate(ctx, process, term.Value, off)
+	})
 	c.Flags().Var(options.PID(&process), "pid", "only the job with this process ID")
 	c.Flags().Var(&term, "for", "for how long")
 	c.Flags().BoolVar(&off, "off", false, "return to the policy of before now")
-	c.MarkFlagsMutuallyExclusive("for", "off")
 	return c
 }
 

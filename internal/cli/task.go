@@ -70,17 +70,21 @@ func (a *app) applyPolicy(use options.Use) {
 		}
 		t.process = process
 	}
-	p := a.spec.IO().Choose(use)
-	if t.term.Runs() {
-		t.term.Follow(p)
-		p = t.policy
-	}
-	for _, note := range t.hold(p) {
+	for _, note := range t.holdLasting(a.spec.IO().Choose(use)) {
 		a.print.Note(note)
 	}
 }
 
-// hold applies a policy. The I/O follows it even if the CPU priority cannot be changed.
+// holdLasting applies a policy, or makes it the one that follows the term that runs. t.mu is held.
+func (t *task) holdLasting(p iopolicy.Policy) (notes []string) {
+	if t.term.Runs() {
+		t.term.Follow(p)
+		p = t.policy
+	}
+	return t.hold(p)
+}
+
+// hold applies a policy. The I/O follows it even if the CPU priority cannot be changed. t.mu is held.
 func (t *task) hold(p iopolicy.Policy) (notes []string) {
 	t.policy = p
 	t.apply()

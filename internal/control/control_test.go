@@ -22,8 +22,12 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// TestMain lets the test be a job that is killed.
+// TestMain lets the test be a job that is killed, and a client of another user.
 func TestMain(m *testing.M) {
+	if path := os.Getenv("TIDEMARK_TEST_ASK"); path != "" {
+		fmt.Println(rawAsk(path))
+		return
+	}
 	if dir := os.Getenv("TIDEMARK_TEST_SERVE"); dir != "" {
 		if _, err := Serve(context.Background(), dir, &job{}); err != nil {
 			panic(err)
@@ -33,6 +37,22 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+// rawAsk sends requests without looking at the owner of the socket, and returns the error.
+func rawAsk(path string) error {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for _, request := range []string{`{"version":1,"request":"set-policy","policy":"important"}`, `{"version":1,"request":"stop"}`} {
+		if _, err = conn.Write([]byte(request + "\n")); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
 }
 
 // job obeys, unless it is stubborn.

@@ -20,13 +20,15 @@ func TestServiceAnswersOrders(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoDaemon, "no directory")
 
 	var got []Order
-	stop, err := ServeDaemon(t.Context(), dir, func(o Order) (event.Daemon, error) {
+	l := usualLimits()
+	l.connections = 100 // a connection counts for a moment after its client left
+	stop, err := serveDaemon(t.Context(), dir, func(o Order) (event.Daemon, error) {
 		got = append(got, o)
 		if o.Job == "none" {
 			return event.Daemon{}, errors.New("no job none")
 		}
 		return event.Daemon{PID: 7, Jobs: []event.DaemonJob{{Name: "home", State: "idle"}}}, nil
-	})
+	}, l)
 	require.NoError(t, err)
 	_, err = ServeDaemon(t.Context(), dir, nil)
 	require.ErrorIs(t, err, ErrDaemonRuns)
@@ -38,6 +40,7 @@ func TestServiceAnswersOrders(t *testing.T) {
 	for _, o := range []Order{
 		{Action: StartJob, Job: "home"}, {Action: StopJob}, {Action: PauseJob, Job: "home", Until: until},
 		{Action: PauseJob, Job: "home"}, {Action: ResumeJob, Job: "home"}, {Action: Reload},
+		{Action: Accelerate, Until: until}, {Action: Accelerate},
 	} {
 		_, err := Daemon(dir).Do(t.Context(), o)
 		require.NoError(t, err)
