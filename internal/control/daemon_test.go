@@ -20,13 +20,15 @@ func TestServiceAnswersOrders(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoDaemon, "no directory")
 
 	var got []Order
-	stop, err := ServeDaemon(t.Context(), dir, func(o Order) (event.Daemon, error) {
+	many := usualLimits()
+	many.connections = 100
+	stop, err := serveDaemon(t.Context(), dir, func(o Order) (event.Daemon, error) {
 		got = append(got, o)
 		if o.Job == "none" {
 			return event.Daemon{}, errors.New("no job none")
 		}
 		return event.Daemon{PID: 7, Jobs: []event.DaemonJob{{Name: "home", State: "idle"}}}, nil
-	})
+	}, many)
 	require.NoError(t, err)
 	_, err = ServeDaemon(t.Context(), dir, nil)
 	require.ErrorIs(t, err, ErrDaemonRuns)
