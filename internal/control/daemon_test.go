@@ -20,15 +20,15 @@ func TestServiceAnswersOrders(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoDaemon, "no directory")
 
 	var got []Order
-	l := usualLimits()
-	l.connections = 100 // a connection counts for a moment after its client left
+	many := usualLimits()
+	many.connections = 100
 	stop, err := serveDaemon(t.Context(), dir, func(o Order) (event.Daemon, error) {
 		got = append(got, o)
 		if o.Job == "none" {
 			return event.Daemon{}, errors.New("no job none")
 		}
 		return event.Daemon{PID: 7, Jobs: []event.DaemonJob{{Name: "home", State: "idle"}}}, nil
-	}, l)
+	}, many)
 	require.NoError(t, err)
 	_, err = ServeDaemon(t.Context(), dir, nil)
 	require.ErrorIs(t, err, ErrDaemonRuns)
