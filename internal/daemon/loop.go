@@ -33,9 +33,10 @@ type service struct {
 	power    *host.Power // of this round; nil: not asked yet
 	asleep   time.Time   // the machine is about to sleep, since; zero: it is awake
 	awake    func()      // ends the inhibition of sleep; nil: there is none
-	stopping bool        // the service ends
-	failed   []string    // jobs with a run that failed
-	unsaved  bool        // the last write of the state failed
+	faster   acceleration
+	stopping bool     // the service ends
+	failed   []string // jobs with a run that failed
+	unsaved  bool     // the last write of the state failed
 }
 
 // live is a job with its state.
@@ -158,6 +159,7 @@ func (s *service) loop(ctx context.Context) error {
 			s.notify("STOPPING=1")
 		}
 	}
+	s.accelerate(time.Time{})
 	s.leave()
 	if len(s.failed) > 0 && s.Once {
 		return fmt.Errorf("%w: %s", ErrFailed, strings.Join(s.failed, ", "))

@@ -48,6 +48,8 @@ func (s *service) carryOut(o control.Order) (event.Daemon, error) {
 	var err error
 	switch o.Action {
 	case control.ShowStatus:
+	case control.Accelerate:
+		s.accelerate(o.Until)
 	case control.Reload:
 		err = s.reloadNow()
 	case control.StartJob:

@@ -122,6 +122,7 @@ func (s *service) advance(j *live) {
 		return
 	}
 	r.process = p
+	s.hasten(step, p)
 	go func() {
 		result := p.Wait()
 		select {
