@@ -252,7 +252,7 @@ func (s *Status) repository() []show.Line {
 	if s.LastBackup == nil {
 		return []show.Line{{Text: "no backup of this machine to " + location + " is known"}}
 	}
-	lines := []show.Line{{Text: s.last("last backup to "+location, s.LastBackup)}}
+	lines := []show.Line{{Text: s.last("last backup", s.LastBackup) + ", to " + location}}
 	if text := provenText(&s.Proven); text != "" {
 		lines = append(lines, show.Line{Text: "last check: " + text})
 	}

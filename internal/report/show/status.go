@@ -18,11 +18,7 @@ func StatusLines(j *event.Job, watched bool, width int) []Line {
 	if v == nil {
 		return nil
 	}
-	paths := make([]string, len(j.Status.CurrentFiles))
-	for i, path := range j.Status.CurrentFiles {
-		paths[i] = strings.ReplaceAll(path, `\\`, `\`) // escaped by the job, and again for the terminal
-	}
-	return v.lines(width, paths)
+	return v.lines(width, j.Status.CurrentFiles)
 }
 
 // StatusLog is StatusLines in one line, for output that scrolls; "" without a status.
