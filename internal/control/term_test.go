@@ -1,6 +1,7 @@
 package control
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +18,21 @@ func TestATermEnds(t *testing.T) {
 		require.False(t, term.Expired())
 		ended, asked := make(chan time.Time, 1), 0
 		start := time.Now()
+		var mu sync.Mutex // of the job
+		mu.Lock()
 		term.Change(iopolicy.Throttle, 30*time.Minute, func() {
+			mu.Lock()
+			defer mu.Unlock()
 			if asked++; term.Expired() {
 				ended <- time.Now()
 			}
 		})
 		require.True(t, term.Runs())
 		require.Equal(t, start.Add(30*time.Minute).Round(0), *term.Until())
+		mu.Unlock()
 		require.Equal(t, 30*time.Minute, (<-ended).Sub(start))
+		mu.Lock()
+		defer mu.Unlock()
 		require.Equal(t, iopolicy.Throttle, term.Lasting())
 		require.Nil(t, term.Until())
 		require.Equal(t, 30, asked, "the clock is read each minute")
@@ -35,38 +43,54 @@ func TestATermEnds(t *testing.T) {
 func TestATermIsReplacedAndEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var term Term
+		var mu sync.Mutex // of the job
 		over := 0
 		expired := func() {
+			mu.Lock()
+			defer mu.Unlock()
 			if term.Expired() {
 				over++
 			}
 		}
-		term.Change(iopolicy.Throttle, time.Hour, expired)
+		change := func(held iopolicy.Policy, d time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			term.Change(held, d, expired)
+		}
+		check := func(ends int, lasting iopolicy.Policy, runs bool, why ...any) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			require.Equal(t, ends, over, why...)
+			require.Equal(t, lasting, term.Lasting(), why...)
+			require.Equal(t, runs, term.Runs(), why...)
+		}
+		change(iopolicy.Throttle, time.Hour)
 		time.Sleep(10 * time.Minute)
-		term.Change(iopolicy.Important, 2*time.Hour, expired)
-		require.Equal(t, iopolicy.Throttle, term.Lasting(), "the first one")
+		change(iopolicy.Important, 2*time.Hour)
+		check(0, iopolicy.Throttle, true, "what held before both returns")
 		time.Sleep(119 * time.Minute)
-		synctest.Wait()
-		require.Zero(t, over, "the end of the first term is none")
+		check(0, iopolicy.Throttle, true, "the end of the first term is none")
 		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		require.Equal(t, 1, over)
+		check(1, iopolicy.Throttle, false)
 
-		term.Change(iopolicy.Utility, time.Minute, expired)
+		change(iopolicy.Utility, time.Minute)
+		mu.Lock()
 		term.Follow(iopolicy.Standard)
+		mu.Unlock()
 		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		require.Equal(t, 2, over)
-		require.Equal(t, iopolicy.Standard, term.Lasting(), "what auto chose meanwhile")
+		check(2, iopolicy.Standard, false, "what auto chose meanwhile")
 
-		term.Change(iopolicy.Utility, time.Hour, expired)
-		term.Change(iopolicy.Important, 0, expired)
-		require.False(t, term.Runs(), "a change without a time ends it")
-		term.Change(iopolicy.Utility, time.Hour, expired)
+		change(iopolicy.Utility, time.Hour)
+		change(iopolicy.Important, 0)
+		check(2, iopolicy.Utility, false, "a change without a time ends it")
+		change(iopolicy.Utility, time.Hour)
+		mu.Lock()
 		term.End()
+		mu.Unlock()
 		time.Sleep(3 * time.Hour)
-		synctest.Wait()
-		require.Equal(t, 2, over)
+		check(2, iopolicy.Utility, false)
 	})
 }
 
