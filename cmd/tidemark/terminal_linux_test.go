@@ -322,3 +322,21 @@ func TestSetupKeepsThePasswordOfTheServer(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
+
+// The status is redrawn on a terminal until q or Ctrl-C, which is no failure, and leaves nothing.
+func TestStatusIsWatched(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("tidemark"); err != nil {
+		t.Skip("needs tidemark in PATH, which TestMain puts there")
+	}
+	home := t.TempDir()
+	for _, key := range []byte{'q', 3} {
+		s := onTerminal(t, home, "status", "--watch")
+		require.Contains(t, s.expect("q: quit"), "no job of this user is running")
+		s.expect("q: quit") // drawn again
+		_, err := s.master.Write([]byte{key})
+		require.NoError(t, err)
+		require.Equal(t, 0, s.end())
+		s.expect("\r\x1b\\[K\r\n\x1b\\[J\x1b\\[1A$") // taken away
+	}
+}

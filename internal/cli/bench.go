@@ -48,7 +48,7 @@ func (a *app) bench(ctx context.Context, c speedtest.Config) error {
 		pass = a.gate(nil, c.Dir)
 	}
 	c.Pass = func(p iopolicy.Policy) (*iopolicy.Pass, func()) {
-		notes, err := a.task.SetPolicy(p)
+		notes, err := a.task.SetPolicy(p, 0)
 		if err != nil {
 			notes = append(notes, err.Error())
 		}

@@ -225,6 +225,8 @@ func (a *app) commands() []maker {
 		{name: "rules", make: a.rulesCommand, rare: true},
 		{name: "options", make: a.optionsCommand, rare: true},
 		{name: "policy", make: a.policyCommand, rare: true},
+		{name: "status", make: a.statusCommand},
+		{name: "accelerate", make: a.accelerateCommand, rare: true},
 		{name: "tier", make: a.tierCommand},
 		{name: "run", make: a.runCommand, rare: true},
 		{name: "bench", make: a.benchCommand, rare: true},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +79,7 @@ func (a *app) prioritize(pid int, p iopolicy.Policy) error {
 
 // run runs a program.
 func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
-	job := &program{policy: p}
+	job := &program{policy: p, note: a.print.Note}
 	stop := func() {}
 	command := priority.Command{Argv: argv, Files: [3]*os.File{file(a.In), file(a.Out), file(a.Err)}}
 	command.Started = func(pid int, applied priority.Applied) error {
@@ -86,7 +87,7 @@ func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 			a.print.Note(note)
 		}
 		job.pid, job.known = pid, a.announce(pid, p)
-		stop, _ = a.serve(ctx, job, func() {})
+		stop, _ = a.serve(ctx, job, job.endTerm)
 		return nil
 	}
 	// The program handles signals itself: run passes them on and ends with the program.
@@ -132,19 +133,70 @@ type program struct {
 	known  *throttle.Announcement
 	mu     sync.Mutex
 	policy iopolicy.Policy
+	term   control.Term      // of the policy, if it was set for a time
+	note   func(text string) // reports the end of the term
 }
 
 // Status implements control.Job.
 func (p *program) Status() control.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return control.Status{Job: "run", Policy: p.policy.String()}
+	return control.Status{Job: "run", Policy: p.policy.String(), PolicyUntil: p.term.Until(), Command: shownCommand(os.Args)}
 }
 
 // SetPolicy implements control.Job.
-func (p *program) SetPolicy(to iopolicy.Policy) ([]string, error) {
+func (p *program) SetPolicy(to iopolicy.Policy, d time.Duration) ([]string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	held := p.policy
+	notes, err := p.hold(to)
+	if err == nil {
+		p.term.Change(held, d, p.expired)
+	}
+	return notes, err
+}
+
+// ReturnPolicy implements control.Job.
+func (p *program) ReturnPolicy() ([]string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.term.Runs() {
+		return nil, nil
+	}
+	notes, err := p.hold(p.term.Lasting())
+	if err == nil {
+		p.term.End()
+	}
+	return notes, err
+}
+
+// expired returns to the lasting policy when the term is over.
+func (p *program) expired() {
+	p.mu.Lock()
+	var notes []string
+	var err error
+	if p.term.Expired() {
+		notes, err = p.hold(p.term.Lasting())
+	}
+	policy := p.policy
+	p.mu.Unlock()
+	if err != nil {
+		notes = append(notes, "the policy is still "+policy.String()+": "+err.Error())
+	}
+	for _, note := range notes {
+		p.note(note)
+	}
+}
+
+// endTerm ends the term of the policy with the program.
+func (p *program) endTerm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.term.End()
+}
+
+// hold applies a policy.
+func (p *program) hold(to iopolicy.Policy) ([]string, error) {
 	applied, err := priority.ApplyTo(p.pid, to)
 	if err == nil {
 		p.policy = to

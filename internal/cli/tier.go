@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,21 +58,24 @@ func (a *app) tierSetCommand() *cobra.Command {
 	var process int
 	var all bool
 	var impact options.PercentFlag
+	term := options.DurationFlag{Most: control.LongestTerm}
 	c := a.command(&cobra.Command{
 		Use:   "set [flags] [POLICY]",
 		Short: "Change the policy of running jobs",
 		Long: `Changes the policy of the running job of this user to important, standard, utility or throttle. If several run, name one
 with --pid, or change all with --all.
 
-The change takes effect immediately, also for I/O that is waiting. --max-impact changes how much other processes may be slowed,
+The change takes effect immediately, also for I/O that is waiting. With --for, the policy that held before returns after that time;
+the next change of the policy without --for ends the time. --max-impact changes how much other processes may be slowed,
 with or without a policy. The exit code is 1 if no job runs, or if one could not be changed.`,
 		Example: `  tidemark tier set important
+  tidemark tier set important --for 30m
   tidemark tier set --pid 1234 throttle
   tidemark tier set --all --max-impact 20%`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: oneOf(grades()...),
 	}, func(ctx context.Context, args []string) error {
-		set, err := changeOf(args, impact)
+		set, err := changeOf(args, term.Value, impact)
 		if err != nil {
 			return err
 		}
@@ -85,25 +89,38 @@ with or without a policy. The exit code is 1 if no job runs, or if one could not
 		if len(jobs) > 1 && !all {
 			return severalJobs(jobs)
 		}
-		changes, err := each(jobs, func(j control.Running) (control.Change, error) { return set(ctx, j) })
-		for _, change := range changes {
-			err = errors.Join(a.print.Print(&output.PolicyChange{Change: change}), err)
-		}
-		if err == nil && len(changes) == 0 {
+		n, err := a.changeJobs(ctx, jobs, set)
+		if err == nil && n == 0 {
 			return noJob(process)
 		}
 		return err
 	})
 	c.Flags().Var(options.PID(&process), "pid", "the job with this process ID")
 	c.Flags().BoolVar(&all, allFlag, false, "all running jobs of this user")
+	c.Flags().Var(&term, "for", "for how long, such as 30m (default: until the next change)")
 	c.Flags().Var(&impact, "max-impact", "how much the jobs may slow other processes: a percentage")
 	return c
 }
 
+// changeJobs applies a change to jobs, and returns how many were changed.
+func (a *app) changeJobs(ctx context.Context, jobs []control.Running, set change) (n int, err error) {
+	changes, err := each(jobs, func(j control.Running) (control.Change, error) { return set(ctx, j) })
+	for _, c := range changes {
+		err = errors.Join(a.print.Print(&output.PolicyChange{Change: c}), err)
+	}
+	return len(changes), err
+}
+
+// change is a request to a job.
+type change func(context.Context, control.Running) (control.Change, error)
+
 // changeOf returns the change to apply to each job.
-func changeOf(args []string, impact options.PercentFlag) (func(context.Context, control.Running) (control.Change, error), error) {
+func changeOf(args []string, term time.Duration, impact options.PercentFlag) (change, error) {
 	if len(args) == 0 {
-		if !impact.Given {
+		switch {
+		case term != 0:
+			return nil, usagef("--for belongs to a policy: name one (%s)", strings.Join(grades(), ", "))
+		case !impact.Given:
 			return nil, usagef("name a policy (%s) or give --max-impact", strings.Join(grades(), ", "))
 		}
 		return func(ctx context.Context, j control.Running) (control.Change, error) {
@@ -115,7 +132,7 @@ func changeOf(args []string, impact options.PercentFlag) (func(context.Context, 
 		return nil, err
 	}
 	return func(ctx context.Context, j control.Running) (control.Change, error) {
-		c, err := j.SetPolicy(ctx, p)
+		c, err := j.SetPolicy(ctx, p, term)
 		if err != nil || !impact.Given {
 			return c, err
 		}

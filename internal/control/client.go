@@ -92,11 +92,19 @@ func (r Running) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// SetPolicy changes the policy of a job.
-func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy) (Change, error) {
+// SetPolicy changes the policy of a job for a time in whole seconds, or until the next change if d is 0.
+func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy, d time.Duration) (Change, error) {
+	return r.change(ctx, request{Version: protocol, Request: setPolicy, Policy: p.String(), ForSeconds: uint64(d / time.Second)})
+}
+
+// ReturnPolicy ends the time of a policy that was set for a time. A job without one stays as it is.
+func (r Running) ReturnPolicy(ctx context.Context) (Change, error) {
+	return r.change(ctx, request{Version: protocol, Request: returnPolicy})
+}
+
+func (r Running) change(ctx context.Context, q request) (Change, error) {
 	var c Change
-	err := r.ask(ctx, request{Version: protocol, Request: setPolicy, Policy: p.String()}, "policy_change", &c)
-	if err != nil {
+	if err := r.ask(ctx, q, "policy_change", &c); err != nil {
 		return Change{}, fmt.Errorf("set policy of process %d: %w", r.PID, err)
 	}
 	return c, nil
@@ -104,10 +112,15 @@ func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy) (Change, erro
 
 // ask sends one request and reads the answer, which must have a type.
 func (r Running) ask(ctx context.Context, q request, want string, answer any) error {
+	return ask(ctx, r.path, q, want, answer)
+}
+
+// ask sends one request to a socket and reads the answer, which must have a type.
+func ask(ctx context.Context, path string, q request, want string, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "unix", r.path)
+	c, err := dialer.DialContext(ctx, "unix", path)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 		return ErrGone
 	}

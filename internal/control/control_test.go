@@ -22,8 +22,12 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// TestMain lets the test be a job that is killed.
+// TestMain lets the test be a job that is killed, and a client of another user.
 func TestMain(m *testing.M) {
+	if path := os.Getenv("TIDEMARK_TEST_ASK"); path != "" {
+		fmt.Println(rawAsk(path))
+		return
+	}
 	if dir := os.Getenv("TIDEMARK_TEST_SERVE"); dir != "" {
 		if _, err := Serve(context.Background(), dir, &job{}); err != nil {
 			panic(err)
@@ -35,12 +39,29 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// rawAsk sends requests without looking at the owner of the socket, and returns the error.
+func rawAsk(path string) error {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for _, request := range []string{`{"version":1,"request":"set-policy","policy":"important"}`, `{"version":1,"request":"stop"}`} {
+		if _, err = conn.Write([]byte(request + "\n")); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}
+
 // job obeys, unless it is stubborn.
 type job struct {
 	mu       sync.Mutex
 	client   iopolicy.Policy
 	changes  []iopolicy.Policy
 	stubborn error
+	term     time.Duration // of the last change
 	notes    []string
 	status   Status
 }
@@ -53,13 +74,16 @@ func (j *job) Status() Status {
 	return s
 }
 
-func (j *job) SetPolicy(p iopolicy.Policy) ([]string, error) {
+// ReturnPolicy of a test job changes to throttle.
+func (j *job) ReturnPolicy() ([]string, error) { return j.SetPolicy(iopolicy.Throttle, 0) }
+
+func (j *job) SetPolicy(p iopolicy.Policy, d time.Duration) ([]string, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.stubborn != nil {
 		return nil, j.stubborn
 	}
-	j.client, j.changes = p, append(j.changes, p)
+	j.client, j.changes, j.term = p, append(j.changes, p), d
 	return j.notes, nil
 }
 
@@ -127,16 +151,16 @@ func TestAJobIsShownAndChanged(t *testing.T) {
 	want.Type, want.Version, want.PID, want.Command, want.Policy = "job", 1, os.Getpid(), os.Args, "throttle"
 	require.Equal(t, want, s)
 
-	c, err := r.SetPolicy(t.Context(), iopolicy.Important)
+	c, err := r.SetPolicy(t.Context(), iopolicy.Important, 0)
 	require.NoError(t, err)
 	require.Equal(t, Change{Type: "policy_change", Version: 1, PID: os.Getpid(), Was: "throttle", Policy: "important",
 		Notes: []string{"nice stays 10"}}, c)
 	require.Equal(t, []iopolicy.Policy{iopolicy.Important}, j.changes)
 
 	j.stubborn = errors.New("it is a Sunday")
-	_, err = r.SetPolicy(t.Context(), iopolicy.Utility)
+	_, err = r.SetPolicy(t.Context(), iopolicy.Utility, 0)
 	require.ErrorIs(t, err, ErrRefused)
-	require.ErrorContains(t, err, fmt.Sprintf("set policy of process %d: the job refused: it is a Sunday", os.Getpid()))
+	require.ErrorContains(t, err, fmt.Sprintf("set policy of process %d: refused: it is a Sunday", os.Getpid()))
 
 	stop()
 	stop()
@@ -168,7 +192,7 @@ func TestTwoJobs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	for _, r := range all {
-		_, err := r.SetPolicy(t.Context(), iopolicy.Utility)
+		_, err := r.SetPolicy(t.Context(), iopolicy.Utility, 0)
 		require.NoError(t, err)
 	}
 	require.Equal(t, []iopolicy.Policy{iopolicy.Utility}, a.changes)
@@ -293,7 +317,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		strings.Repeat("x", 1<<20):                                                     "a line of more than 4096 bytes",
 		`{"version":2,"request":"status"}` + "\n":                                      "it speaks version 1 of the protocol, and was asked in version 2",
 		`{"request":"status"}` + "\n":                                                  "was asked in version 0",
-		`{"version":1,"request":"die"}` + "\n":                                         `unknown request \"die\"; there are status, set-policy and set-max-impact`,
+		`{"version":1,"request":"die"}` + "\n":                                         `unknown request \"die\"; there are status, set-policy, return-policy and set-max-impact`,
 		`{"version":1,"request":"set-policy"}` + "\n":                                  "not an I/O policy",
 		`{"version":1,"request":"set-policy","policy":"sudo"}` + "\n":                  "not an I/O policy",
 		`{"version":1,"request":"set-policy","policy":["utility"]}` + "\n":             "malformed line",
@@ -385,7 +409,7 @@ func TestManyAtOnce(t *testing.T) {
 	for i := range 4 { // as many as are let in, with one to look for jobs
 		clients.Go(func() {
 			for range 25 {
-				c, err := r.SetPolicy(t.Context(), policies[i])
+				c, err := r.SetPolicy(t.Context(), policies[i], 0)
 				if err == nil {
 					changed <- c
 				}

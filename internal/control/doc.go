@@ -6,6 +6,8 @@
 //
 //	{"version":1,"request":"status"}                          -> {"message_type":"job","version":1,"pid":...}
 //	{"version":1,"request":"set-policy","policy":"utility"}   -> {"message_type":"policy_change","version":1,...}
+//	  with "for_seconds":1800 too, for that time
+//	{"version":1,"request":"return-policy"}                   -> {"message_type":"policy_change","version":1,...}
 //	{"version":1,"request":"set-max-impact","max_impact":20}  -> {"message_type":"policy_change","version":1,...}
 //	anything else                                             -> {"message_type":"refused","version":1,"message":"..."}
 //

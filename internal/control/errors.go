@@ -6,11 +6,15 @@ var (
 	// ErrDirectory: the path is not a directory, or other users own or can enter it.
 	ErrDirectory = errors.New("not a safe place for control sockets")
 	// ErrRefused: the job rejected the request.
-	ErrRefused = errors.New("the job refused")
+	ErrRefused = errors.New("refused")
 	// ErrAnswer: the answer is invalid, or missing.
-	ErrAnswer = errors.New("the job does not answer as it should")
+	ErrAnswer = errors.New("it does not answer as it should")
 	// ErrGone: the job has ended.
 	ErrGone = errors.New("the job has ended")
+	// ErrNoDaemon: no service of this user listens.
+	ErrNoDaemon = errors.New("the service is not running; start it with 'tidemark daemon', or see 'tidemark service'")
+	// ErrDaemonRuns: another process is the service of this user.
+	ErrDaemonRuns = errors.New("the service of this user is already running; 'tidemark status' shows it")
 	// errSyntax: a line is too long, or not JSON.
 	errSyntax = errors.New("malformed line")
 	// errStranger: the peer is another user.

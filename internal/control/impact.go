@@ -21,7 +21,7 @@ func (r Running) SetMaxImpact(ctx context.Context, percent float64) (Change, err
 	return c, nil
 }
 
-func (s *server) setImpact(percent float64) any {
+func (s *jobServer) setImpact(percent float64) any {
 	job, ok := s.job.(Budgeted)
 	if !ok {
 		return refuse("the I/O of this program passes no gate, so that its impact cannot be bounded")
@@ -31,7 +31,7 @@ func (s *server) setImpact(percent float64) any {
 	}
 	s.change.Lock()
 	defer s.change.Unlock()
-	policy := s.job.Status().Policy
+	status := s.job.Status()
 	job.SetMaxImpact(percent / 100)
-	return s.changed(policy, policy, []string{fmt.Sprintf("Others may lose %g %% of their speed.", percent)})
+	return s.changed(status.Policy, status.Policy, status.PolicyUntil, []string{fmt.Sprintf("Others may lose %g %% of their speed.", percent)})
 }

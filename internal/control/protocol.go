@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // protocol is the version. It changes when an old program would misunderstand a new one; ignorable fields do not change
@@ -20,17 +21,24 @@ const (
 
 // The requests.
 const (
-	askStatus = "status"
-	setPolicy = "set-policy"
-	setImpact = "set-max-impact"
+	askStatus    = "status"
+	setPolicy    = "set-policy"
+	returnPolicy = "return-policy"
+	setImpact    = "set-max-impact"
 )
 
 type request struct {
 	Version int    `json:"version"`
 	Request string `json:"request"`
 	Policy  string `json:"policy,omitempty"`
+	// ForSeconds is how long the policy holds; 0: until the next change.
+	ForSeconds uint64 `json:"for_seconds,omitempty"`
 	// MaxImpact is in percent.
 	MaxImpact float64 `json:"max_impact,omitempty"`
+	// Job is a job of the service; "" for all.
+	Job string `json:"job,omitempty"`
+	// Until is the end of a pause; nil for one without end.
+	Until *time.Time `json:"until,omitempty"`
 }
 
 // refusal is the answer to a request that fails.

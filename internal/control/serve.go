@@ -14,8 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // limits bound the resources of clients.
@@ -37,15 +35,26 @@ func Serve(ctx context.Context, dir string, job Job) (stop func(), err error) {
 }
 
 func serve(ctx context.Context, dir string, job Job, l limits) (func(), error) {
+	unique := make([]byte, 4)
+	if _, err := rand.Read(unique); err != nil {
+		return nil, fmt.Errorf("find a name for the control socket: %w", err)
+	}
+	name := prefix + strconv.Itoa(os.Getpid()) + "-" + hex.EncodeToString(unique)
+	s := &jobServer{job: job, start: time.Now()}
+	return serveAt(ctx, dir, name, s.answer, l)
+}
+
+// serveAt serves a socket of a name in dir, and answers each request with the value that answer returns for it.
+func serveAt(ctx context.Context, dir, name string, answer func(request) any, l limits) (func(), error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	listener, path, err := listen(dir)
+	listener, path, err := listen(dir, name)
 	if err != nil {
 		return nil, fmt.Errorf("make control socket: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &server{job: job, limits: l, start: time.Now(), slots: make(chan struct{}, l.connections)}
+	s := &server{reply: answer, limits: l, slots: make(chan struct{}, l.connections)}
 	s.tasks.Go(func() { s.accept(ctx, listener) })
 	closed := make(chan struct{})
 	go func() {
@@ -60,13 +69,8 @@ func serve(ctx context.Context, dir string, job Job, l limits) (func(), error) {
 
 // listen makes a socket that other users cannot reach, and renames it once it listens: a socket with the final name
 // that refuses connections is that of a dead process.
-func listen(dir string) (*net.UnixListener, string, error) {
-	unique := make([]byte, 4)
-	if _, err := rand.Read(unique); err != nil {
-		return nil, "", fmt.Errorf("find a name: %w", err)
-	}
-	name := strconv.Itoa(os.Getpid()) + "-" + hex.EncodeToString(unique)
-	early, path := filepath.Join(dir, unfinished+name), filepath.Join(dir, prefix+name)
+func listen(dir, name string) (*net.UnixListener, string, error) {
+	early, path := filepath.Join(dir, unfinished+name), filepath.Join(dir, name)
 	if longest := len(syscall.RawSockaddrUnix{}.Path) - 1; len(early) > longest {
 		return nil, "", fmt.Errorf("%w: the path %s is longer than the %d bytes a socket may have; set XDG_RUNTIME_DIR to a shorter one",
 			ErrDirectory, early, longest)
@@ -86,13 +90,12 @@ func listen(dir string) (*net.UnixListener, string, error) {
 	return listener, path, nil
 }
 
+// server serves the clients of one socket.
 type server struct {
-	job    Job
+	reply  func(request) any
 	limits limits
-	start  time.Time
 	slots  chan struct{}
 	tasks  sync.WaitGroup
-	change sync.Mutex // one change at a time, so that each reports its own
 }
 
 // accept takes connections until the listener is closed.
@@ -147,59 +150,13 @@ func (s *server) talk(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
+// answer answers requests of this version.
 func (s *server) answer(q request) any {
 	if q.Version != protocol {
 		return refuse("it speaks version %d of the protocol, and was asked in version %d; ask it with the program it runs",
 			protocol, q.Version)
 	}
-	switch q.Request {
-	case askStatus:
-		return s.status()
-	case setPolicy:
-		p, err := iopolicy.ParsePolicy(q.Policy)
-		if err != nil {
-			return refuse("%v", err)
-		}
-		return s.setPolicy(p)
-	case setImpact:
-		return s.setImpact(q.MaxImpact)
-	}
-	return refuse("unknown request %q; there are %s, %s and %s", q.Request, askStatus, setPolicy, setImpact)
-}
-
-// status completes the status of a job.
-func (s *server) status() Status {
-	status := s.job.Status()
-	status.Type, status.Version, status.PID = "job", protocol, os.Getpid()
-	if status.Command == nil {
-		status.Command = os.Args
-	}
-	if status.Start.IsZero() {
-		status.Start = s.start
-	}
-	if status.Sources == nil {
-		status.Sources = []string{}
-	}
-	return status
-}
-
-func (s *server) setPolicy(p iopolicy.Policy) any {
-	s.change.Lock()
-	defer s.change.Unlock()
-	was := s.job.Status().Policy
-	notes, err := s.job.SetPolicy(p)
-	if err != nil {
-		return refuse("%v", err)
-	}
-	if notes == nil {
-		notes = []string{}
-	}
-	return s.changed(was, p.String(), notes)
-}
-
-// changed returns the answer to a successful request.
-func (s *server) changed(was, policy string, notes []string) Change {
-	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was, Policy: policy, Notes: notes}
+	return s.reply(q)
 }
 
 // wait waits for d or the end of ctx.

@@ -10,7 +10,7 @@ import (
 )
 
 // OnSignal changes the policy of a job at each SIGUSR2: one step from throttle to utility, standard and important, and
-// then back to throttle. It reports each change to note. When ctx ends, SIGUSR2 is no longer caught.
+// then back to throttle. Like any change without a time, it ends the time of a policy that was set for one. It reports each change to note. When ctx ends, SIGUSR2 is no longer caught.
 func OnSignal(ctx context.Context, job Job, note func(text string)) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR2)
@@ -31,7 +31,7 @@ func OnSignal(ctx context.Context, job Job, note func(text string)) {
 func step(job Job, note func(string)) {
 	was := job.Status().Policy
 	p := next(was)
-	notes, err := job.SetPolicy(p)
+	notes, err := job.SetPolicy(p, 0)
 	if err != nil {
 		note("the policy is still " + was + ": " + err.Error())
 		return

@@ -1,9 +1,14 @@
 // Package daemon runs jobs by their schedules. Each step of a run is a child process of the same program, so that the
 // service itself stays small, and a step is seen and steered by the control socket that every job has.
+//
+// One goroutine, the loop, owns all state. It wakes when a step ends, the machine changes, an order comes or something
+// is due, and at least once a minute, since the clock may step.
 package daemon
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/host"
@@ -12,49 +17,102 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
+var (
+	// ErrLocked: another service uses the state folder.
+	ErrLocked = errors.New("another service of this user is running; 'tidemark status' shows it")
+	// ErrFailed: a run failed in a service that ends after its runs.
+	ErrFailed = errors.New("not every run succeeded")
+)
+
 // Clock is the time, so that tests can shorten it.
 type Clock interface {
+	// Now returns the wall clock without a monotonic part.
 	Now() time.Time
-	// After returns a channel that gets a value at t by the wall clock, however it steps meanwhile.
-	After(t time.Time) <-chan time.Time
+	// After returns a channel that gets a value after d. The time for which a machine sleeps may not count.
+	After(d time.Duration) <-chan time.Time
 }
 
-// Step is a command of a run.
+// Step is a command of a run: either arguments for this program, or a command of the user.
 type Step struct {
-	Name string // as in event.RunStep
-	Args []string
+	Name    string   // as in event.RunStep
+	Args    []string // for this program
+	Command string   // for the shell
+	Env     []string // for the shell, beside the environment of the service
+	Timeout time.Duration
+}
+
+// Result is how a step ended.
+type Result struct {
+	ExitCode int // 128 plus its number if a signal ended it
+	Message  string
+	Summary  json.RawMessage // as printed
+	Removed  int             // snapshots that a forget removed
 }
 
 // Process is a step that runs.
 type Process interface {
 	PID() int
 	// Wait returns how it ended. It is called once.
-	Wait() (event.RunStep, error)
-	Pause() error
-	Resume() error
-	// Stop asks it to end, and kills it with its children after a time.
+	Wait() Result
+	// Stop asks it to end, and kills it with its children after a time. It returns at once.
 	Stop()
 }
 
 // Runner starts steps.
 type Runner interface {
-	Start(ctx context.Context, j *job.Job, s Step, progress func(*event.Status)) (Process, error)
+	Start(s Step, progress func(*event.Status)) (Process, error)
 }
 
 // Machine is what the service sees of the machine.
 type Machine interface {
 	Power(ctx context.Context) host.Power
+	// Inhibit keeps the machine from sleeping until release is called.
 	Inhibit(ctx context.Context, why string) (release func(), err error)
+	// Sleeps yields true before the machine sleeps and false after.
+	Sleeps(ctx context.Context) <-chan bool
+	// Changes yields a value when a disk is mounted, or power or network change.
+	Changes(ctx context.Context) <-chan struct{}
+	// Mounted returns where the file system with a label is mounted.
+	Mounted(label string) (path string, ok bool)
 }
 
 // Config is what a service consists of.
 type Config struct {
 	OptionFile string
 	StateDir   string // where the service remembers what was run
-	RuntimeDir string // of the control socket
+	RuntimeDir string // of the control socket; "": without one
+	Host       string // name of this machine in snapshots
+	Once       bool   // run what is due, then end
 	Load       func() ([]*job.Job, error)
-	Clock      Clock
-	Runner     Runner
-	Machine    Machine
-	Sink       record.Sink
+	// Quiet reports whether t is in the quiet hours of a job, and when they end.
+	Quiet   func(j *job.Job, t time.Time) (until time.Time, quiet bool)
+	Uses    func(j *job.Job) Uses
+	Clock   Clock
+	Runner  Runner
+	Machine Machine
+	Sink    record.Sink
+	// Notify reports the state of the service to systemd, which wants a ping at least every Watchdog; 0: none.
+	Notify   func(state string)
+	Watchdog time.Duration
+	Reload   <-chan struct{} // asks to read the option file again
+}
+
+// Run runs the service until ctx ends; with Once, until nothing is due.
+func Run(ctx context.Context, c *Config) error {
+	unlock, err := lock(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s := newService(c)
+	if err := s.load(); err != nil {
+		return err
+	}
+	s.recover()
+	stop, err := s.serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return s.loop(ctx)
 }

@@ -175,14 +175,19 @@ func (t *Type) format(value any) string {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64) + "%"
 	case time.Duration:
-		text := v.String() // such as 5m0s, 2h0m0s
-		if strings.HasSuffix(text, "m0s") {
-			text = strings.TrimSuffix(text, "0s")
-		}
-		if strings.HasSuffix(text, "h0m") {
-			text = strings.TrimSuffix(text, "0m")
-		}
-		return text
+		return formatDuration(v)
 	}
 	return value.(string)
+}
+
+// formatDuration formats a time without units that are zero: "5m", "2h".
+func formatDuration(d time.Duration) string {
+	text := d.String() // such as 5m0s, 2h0m0s
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

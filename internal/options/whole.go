@@ -2,7 +2,9 @@ package options
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
+	"time"
 )
 
 // Whole is a flag value that is a whole number, 1 or more. pflag's own accepts any number, and its errors name
@@ -59,3 +61,33 @@ func (p *PercentFlag) String() string {
 
 // Type implements pflag.Value.
 func (p *PercentFlag) Type() string { return "percent" }
+
+// DurationFlag is a flag value that is a time, at least a second.
+type DurationFlag struct {
+	Value time.Duration // 0: not given
+	Most  time.Duration
+}
+
+// Set implements pflag.Value.
+func (d *DurationFlag) Set(text string) error {
+	value, err := parseDuration(text)
+	if err != nil {
+		return err
+	}
+	if value < time.Second || value > d.Most {
+		return fmt.Errorf("%w: %q is not a time from 1s to %s", ErrValue, text, formatDuration(d.Most))
+	}
+	d.Value = value
+	return nil
+}
+
+// String implements pflag.Value.
+func (d *DurationFlag) String() string {
+	if d.Value == 0 {
+		return ""
+	}
+	return formatDuration(d.Value)
+}
+
+// Type implements pflag.Value.
+func (d *DurationFlag) Type() string { return "duration" }

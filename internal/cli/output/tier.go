@@ -33,10 +33,21 @@ func (j *Jobs) Text(w io.Writer) error {
 				slept = append(slept, asleep(g, time.Since(s.Start)))
 			}
 		}
-		t.add(strconv.Itoa(s.PID), human.Printable(s.Policy), human.Clocked(time.Since(s.Start)), strings.Join(device, "\n"),
+		t.add(strconv.Itoa(s.PID), human.Printable(s.Policy)+ending(s.PolicyUntil), human.Clocked(time.Since(s.Start)), strings.Join(device, "\n"),
 			strings.Join(now, "\n"), strings.Join(slept, "\n"), human.Printable(strings.Join(s.Command, " ")))
 	}
 	return t.write(w)
+}
+
+// ending is when a policy ends that was set for a time: " until 15:04:05", with the day if it is another one.
+func ending(until *time.Time) string {
+	if until == nil {
+		return ""
+	}
+	if at := until.Local(); at.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		return " until " + at.Format(time.TimeOnly)
+	}
+	return " until " + day(*until)
 }
 
 // Events returns the jobs as they reported themselves.
@@ -74,12 +85,13 @@ type PolicyChange struct{ Change control.Change }
 // Text writes a line, and one for each thing that did not change with it.
 func (p *PolicyChange) Text(w io.Writer) error {
 	c := p.Change
-	line := fmt.Sprintf("process %d: %s, it was %s", c.PID, c.Policy, c.Was)
-	switch c.Was {
-	case c.Policy:
-		line = fmt.Sprintf("process %d: %s, as before", c.PID, c.Policy)
-	case "":
-		line = fmt.Sprintf("process %d: %s", c.PID, c.Policy)
+	policy := c.Policy + ending(c.Until)
+	line := fmt.Sprintf("process %d: %s, it was %s", c.PID, policy, c.Was)
+	switch {
+	case c.Was == c.Policy && c.Until == nil:
+		line = fmt.Sprintf("process %d: %s, as before", c.PID, policy)
+	case c.Was == c.Policy, c.Was == "":
+		line = fmt.Sprintf("process %d: %s", c.PID, policy)
 	}
 	_, err := fmt.Fprintln(w, human.Printable(line))
 	for _, note := range c.Notes {

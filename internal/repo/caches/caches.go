@@ -181,3 +181,27 @@ func Sweep(dir string) {
 		_ = os.RemoveAll(path)
 	}
 }
+
+// Find returns the folder of the cache of the repository at a location, "" if there is none. Of several, since a
+// repository may replace another at its location, it is the one used last. It reads one small file of each cache.
+func Find(dir, location string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for the cache of %s: %w", location, err)
+	}
+	found, used := "", time.Time{}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !e.IsDir() || !isRepository(e.Name()) || read(filepath.Join(path, openedName)) != location {
+			continue
+		}
+		info, err := os.Lstat(filepath.Join(path, openedName))
+		if err == nil && (found == "" || info.ModTime().After(used)) {
+			found, used = path, info.ModTime()
+		}
+	}
+	return found, nil
+}

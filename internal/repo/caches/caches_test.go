@@ -127,3 +127,29 @@ func TestInUse(t *testing.T) {
 	}
 	require.NoError(t, caches.Remove(free))
 }
+
+func TestFind(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	find := func(location string) string {
+		folder, err := caches.Find(dir, location)
+		require.NoError(t, err)
+		return folder
+	}
+	require.Empty(t, find("/srv"), "no folder")
+	first, second := made(t, dir, one, 40), made(t, dir, two, 10)
+	require.Empty(t, find("/srv"), "nothing says where they are")
+	caches.Opened(first, "/srv")
+	caches.Opened(second, "/mnt")
+	require.Equal(t, first, find("/srv"))
+	require.Equal(t, second, find("/mnt"))
+	require.Empty(t, find("/mn"))
+	caches.Opened(second, "/srv")
+	aged(t, first, 5)
+	require.Equal(t, second, find("/srv"), "the one that was used last")
+	aged(t, second, 6)
+	require.Equal(t, first, find("/srv"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	dir = filepath.Join(dir, "file")
+	_, err := caches.Find(dir, "/srv")
+	require.Error(t, err)
+}

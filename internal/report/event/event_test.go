@@ -75,7 +75,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"backup_version": BackupVersion{}, "filespace": FileSpace{}, "session": Session{},
 		"option_file": OptionFile{}, "setup": Setup{},
 		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "cache": Cache{}, "rule, decision": Rule{},
-		"option": Option{}, "version": Version{}, "manual": Manual{}, "job": Job{}, "policy_change": PolicyChange{},
+		"option": Option{}, "version": Version{}, "manual": Manual{}, "job": Job{}, "overview": Overview{}, "policy_change": PolicyChange{},
 		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{}, "impact of a gate": Impact{},
 	}
 	for heading, v := range types {

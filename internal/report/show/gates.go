@@ -10,23 +10,23 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// yieldingNow returns a line for each device on which the job yields now: to whom, and how fast it goes meanwhile. A
+// yielding returns a line for each device on which the job yields now: to whom, and how fast it goes meanwhile. A
 // further line names the command that makes it faster.
-func yieldingNow(t *report.Totals, s report.Speeds, width int) []string {
+func (v *view) yielding(width int) []string {
 	var lines []string
-	for i := range t.Gates {
-		g := &t.Gates[i]
-		if g.State == report.FullSpeed || i >= len(s.Stalled) {
+	for i := range v.gates {
+		g := &v.gates[i]
+		if g.State == report.FullSpeed || i >= len(v.speeds.Stalled) {
 			continue
 		}
 		parts := []string{"yielding to " + g.WhomNow()}
-		if s.Stalled[i] > 0 {
-			parts = append(parts, "asleep "+human.Share(s.Stalled[i]))
+		if v.speeds.Stalled[i] > 0 {
+			parts = append(parts, "asleep "+human.Share(v.speeds.Stalled[i]))
 		}
-		lines = append(lines, fit(width, append(parts, human.Speed(s.Bytes)+" meanwhile")))
+		lines = append(lines, fit(width, append(parts, human.Speed(v.speeds.Bytes)+" meanwhile")))
 	}
-	if len(lines) > 0 && t.PID != 0 {
-		lines = append(lines, fmt.Sprintf("  to go faster now: tidemark tier set important --pid %d", t.PID))
+	if len(lines) > 0 && v.pid != 0 {
+		lines = append(lines, fmt.Sprintf("  to go faster now: tidemark tier set important --pid %d", v.pid))
 	}
 	return lines
 }

@@ -57,45 +57,97 @@ func RunView(ctx context.Context, l *report.Ledger, p *Printer, every time.Durat
 	})
 }
 
+// view is what the progress view shows of a job: of this process from its ledger, or of another from its status.
+type view struct {
+	job      report.Job
+	phase    string
+	progress report.Progress
+	speeds   report.Speeds
+	elapsed  time.Duration
+	counts   bool // something is counted now
+	speed    speedKind
+	details  []string // further figures
+	moved    string   // what was done with the bytes of the speed
+	limits   report.Limits
+	gates    []report.Gate
+	pid      int // by which 'tidemark tier set' changes the job; 0: not at all
+}
+
+func viewOf(t *report.Totals, s report.Speeds) *view {
+	return &view{t.Job, t.Phase.String(), t.Progress(), s, t.Elapsed, t.Counts(), bothSpeeds, t.Details(), t.Moved(), t.Limits,
+		t.Gates, t.PID}
+}
+
+// speedKind is which speeds are known.
+type speedKind uint8
+
+const (
+	bothSpeeds speedKind = iota
+	speedNow
+	speedAverage
+)
+
+// speeds formats the present and the average speed, as far as they are known.
+func (k speedKind) speeds(format func(float64) string, now, average float64) (parts []string) {
+	if k != speedAverage {
+		parts = append(parts, format(now)+" now")
+	}
+	if k != speedNow {
+		parts = append(parts, format(average)+" on average")
+	}
+	return parts
+}
+
 // viewLines lays the view out for a terminal.
 func viewLines(t *report.Totals, s report.Speeds, paths []string, width, height int) []Line {
-	p := t.Progress()
-	head := []string{t.Phase.String()}
+	lines := viewOf(t, s).lines(width, paths)
+	return lines[:min(len(lines), max(1, height))]
+}
+
+// head is the phase, how much of it is done, and the time.
+func (v *view) head() []string {
+	p, head := v.progress, []string{v.phase}
+	if p.Known || p.Growing {
+		head = append(head, done(p))
+	}
+	if v.speeds.Left >= 0 {
+		head = append(head, left(p, v.speeds))
+	}
+	return append(head, human.Clocked(v.elapsed)+" elapsed")
+}
+
+// lines lays the view out, with some of the paths at which the job is.
+func (v *view) lines(width int, paths []string) []Line {
+	p, s := v.progress, v.speeds
 	objects, size := human.Count(p.Objects)+" "+p.Units(), human.Size(p.Bytes)
 	switch {
 	case p.Known:
-		head = append(head, done(p))
 		objects = fmt.Sprintf("%s of %s%s %s", human.Count(p.Objects), tilde(p), human.Count(p.ObjectsTotal), p.Units())
 		size = fmt.Sprintf("%s of %s%s", human.Size(p.Bytes), tilde(p), human.Size(p.BytesTotal))
 	case p.Growing:
-		head = append(head, done(p))
 		objects = fmt.Sprintf("%s of at least %s %s", human.Count(p.Objects), human.Count(p.ObjectsTotal), p.Units())
 		size = fmt.Sprintf("%s of at least %s (still counting)", human.Size(p.Bytes), human.Size(p.BytesTotal))
 	}
-	if s.Left >= 0 {
-		head = append(head, left(p, s))
-	}
-	head = append(head, human.Clocked(t.Elapsed)+" elapsed")
-	lines := []Line{{fit(width, head), Bold}}
+	lines := []Line{{fit(width, v.head()), Bold}}
 	plain := func(parts ...string) { lines = append(lines, Line{fit(width, parts), Plain}) }
 	switch {
-	case t.Counts():
-		plain(objects, human.Items(s.Items)+" now", human.Items(s.ItemsAverage)+" on average")
-		plain(append([]string{size}, t.Details()...)...)
-		plain(t.Moved()+" "+human.Size(p.Moved), human.Speed(s.Bytes)+" now", human.Speed(s.BytesAverage)+" on average")
-	case len(t.Details()) > 0:
-		plain(t.Details()...)
+	case v.counts:
+		plain(append([]string{objects}, v.speed.speeds(human.Items, s.Items, s.ItemsAverage)...)...)
+		plain(append([]string{size}, v.details...)...)
+		plain(append([]string{v.moved + " " + human.Size(p.Moved)}, v.speed.speeds(human.Speed, s.Bytes, s.BytesAverage)...)...)
+	case len(v.details) > 0:
+		plain(v.details...)
 	}
-	if words := doing(t, s); words != "" {
+	if words := v.doing(); words != "" {
 		lines = append(lines, Line{human.CutEnd(words, width), Plain})
 	}
-	for _, line := range yieldingNow(t, s, width) {
+	for _, line := range v.yielding(width) {
 		lines = append(lines, Line{human.CutEnd(line, width), Yellow})
 	}
 	for _, path := range paths[:min(len(paths), shownPaths)] {
 		lines = append(lines, Line{human.CutMiddle("  "+human.Printable(path), width), Plain})
 	}
-	return lines[:min(len(lines), max(1, height))]
+	return lines
 }
 
 // tilde marks an estimate.
@@ -123,7 +175,7 @@ func left(p report.Progress, s report.Speeds) string {
 }
 
 // doing says in words what the job does and what it waits for.
-func doing(t *report.Totals, s report.Speeds) string {
+func (v *view) doing() string {
 	wait := map[report.Resource]string{
 		report.Finding:    "looking for what changed; mostly waiting for names and attributes of files",
 		report.Reading:    "reading files; mostly waiting for the disk they are on",
@@ -132,14 +184,14 @@ func doing(t *report.Totals, s report.Speeds) string {
 		report.Writing:    "writing files; mostly waiting for the disk they are on",
 		report.Memory:     "waiting mostly for memory; --memory allows more",
 
-		report.TransferLimit: "transferring data" + limited(t.Limits),
+		report.TransferLimit: "transferring data" + limited(v.limits),
 	}
-	if t.Job != report.Backup {
+	if v.job != report.Backup {
 		wait[report.Finding] = "looking for what there is to do"
 		wait[report.Computing] = "decrypting and unpacking; the processors are the limit"
 		wait[report.Repository] = "reading the repository, and mostly waiting for it"
 	}
-	return wait[s.Limit]
+	return wait[v.speeds.Limit]
 }
 
 // fit joins as many parts as the width allows, so that no number is ever cut in two.

@@ -1,0 +1,275 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/proofs"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
+)
+
+// Status is the state of the service, the running jobs and the default repository.
+type Status struct {
+	event.Overview
+	Proven  proofs.Summary // of the default repository
+	Now     time.Time
+	Width   int  // in columns
+	Watched bool // it is asked every second, so that present speeds are known
+}
+
+// NewStatus returns the record of an overview.
+func NewStatus(o event.Overview, proven proofs.Summary, now time.Time) *Status {
+	const anyWidth = 1 << 16
+	return &Status{Overview: o, Proven: proven, Now: now, Width: anyWidth}
+}
+
+// Events returns the overview.
+func (s *Status) Events() []any {
+	o := s.Overview
+	o.Type = "overview"
+	if o.Jobs == nil {
+		o.Jobs = []event.Job{}
+	}
+	for _, e := range (&Proven{s.Proven}).Events() {
+		o.Proven = e.(*event.Proven)
+	}
+	return []any{&o}
+}
+
+// Text writes a block of lines for each job, and what is known of the repository.
+func (s *Status) Text(w io.Writer) error {
+	var b strings.Builder
+	for _, line := range s.Lines() {
+		b.WriteString(line.Text + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Lines lays it out in the width.
+func (s *Status) Lines() []show.Line {
+	var lines []show.Line
+	if s.Service != nil {
+		for i := range s.Service.Jobs {
+			lines = append(lines, s.serviceJob(&s.Service.Jobs[i])...)
+		}
+	}
+	others := 0
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; s.stepOf(j.PID) == nil {
+			others++
+			lines = append(lines, s.title(fmt.Sprintf("%s, process %d", j.Job, j.PID), where(j.Sources, j.Repository)))
+			lines = append(lines, s.running(j)...)
+		}
+	}
+	switch {
+	case s.Service == nil && others == 0:
+		lines = append(lines, show.Line{Text: "no job of this user is running"})
+	case s.Service != nil && len(s.Service.Jobs) == 0:
+		lines = append(lines, show.Line{Text: "the service has no jobs: see 'tidemark job'"})
+	}
+	if s.Service == nil {
+		lines = append(lines, s.repository()...)
+		lines = append(lines, show.Line{Text: "the service is not running"})
+	}
+	for _, problem := range s.problems() {
+		lines = append(lines, show.Line{Text: problem, Style: show.Yellow})
+	}
+	for i := range lines {
+		lines[i].Text = human.CutEnd(lines[i].Text, s.Width)
+	}
+	return lines
+}
+
+// Log returns a line for each job that runs, or one that says that none does, for output that scrolls.
+func (s *Status) Log() []string {
+	var lines []string
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		name := fmt.Sprintf("%s, process %d", j.Job, j.PID)
+		if of := s.stepOf(j.PID); of != nil {
+			name = human.Printable(of.Name) + ": " + of.Step
+		}
+		parts := []string{name + ": policy " + s.policy(j)}
+		if text := show.StatusLog(j); text != "" {
+			parts = append(parts, text)
+		}
+		lines = append(lines, strings.Join(parts, ", "))
+	}
+	if s.Service != nil {
+		for i := range s.Service.Jobs {
+			if j := &s.Service.Jobs[i]; j.State == "waiting" {
+				lines = append(lines, s.headline(j))
+			}
+		}
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "no job of this user is running")
+	}
+	return append(lines, s.problems()...)
+}
+
+// StatusLog is a Status in lines that scroll.
+type StatusLog struct{ *Status }
+
+// Text writes the lines with the time before each.
+func (s *StatusLog) Text(w io.Writer) error {
+	for _, line := range s.Log() {
+		if _, err := fmt.Fprintf(w, "%s %s\n", day(s.Now), line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// problems returns the problems, each in one line.
+func (s *Status) problems() (lines []string) {
+	for _, problem := range s.Problems {
+		lines = append(lines, human.Harmless(strings.ReplaceAll(problem, "\n", "; ")))
+	}
+	return lines
+}
+
+// title is the first line of a job: what it is, and as much of the sources and the repository as there is space for.
+func (s *Status) title(name, of string) show.Line {
+	if of != "" {
+		if space := s.Width - human.Columns(name) - 2; space > 0 {
+			name += ": " + human.CutMiddle(of, space)
+		}
+	}
+	return show.Line{Text: name, Style: show.Bold}
+}
+
+// where names sources and repository: "/home to /srv/backup".
+func where(sources []string, repository string) string {
+	shown := make([]string, len(sources))
+	for i, source := range sources {
+		shown[i] = human.Printable(source)
+	}
+	text := strings.Join(shown, " ")
+	if repository != "" {
+		text = strings.TrimSpace(text + " to " + human.Printable(repository))
+	}
+	return text
+}
+
+// running lists the progress and the policy of a job that runs.
+func (s *Status) running(j *event.Job) []show.Line {
+	const indent = "  "
+	lines := show.StatusLines(j, s.Watched, s.Width-len(indent))
+	if len(lines) == 0 { // a program, or a job that is only beginning
+		lines = append(lines, show.Line{Text: human.Printable(strings.Join(j.Command, " "))},
+			show.Line{Text: human.Clocked(s.Now.Sub(j.Start)) + " elapsed"})
+	}
+	lines = slices.Insert(lines, 1, show.Line{Text: "policy " + s.policy(j)})
+	for i := range lines {
+		lines[i].Text = indent + lines[i].Text
+		if lines[i].Style == show.Bold {
+			lines[i].Style = show.Plain // the title is bold
+		}
+	}
+	return lines
+}
+
+// policy is the policy of a job, and how long it holds.
+func (s *Status) policy(j *event.Job) string {
+	text := human.Printable(j.Policy)
+	if j.PolicyUntil != nil {
+		text += ending(j.PolicyUntil) + ", " + human.About(j.PolicyUntil.Sub(s.Now)) + " left"
+	}
+	return text
+}
+
+// serviceJob describes a job of the service.
+func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
+	style := show.Bold
+	if j.Failures > 0 {
+		style = show.Red
+	}
+	lines := []show.Line{{Text: s.headline(j), Style: style}}
+	plain := func(text string) { lines = append(lines, show.Line{Text: "  " + text}) }
+	plain(human.CutMiddle(where(j.Sources, j.Repository), s.Width-2))
+	for i := range s.Jobs {
+		if s.stepOf(s.Jobs[i].PID) == j {
+			lines = append(lines, s.running(&s.Jobs[i])...)
+		}
+	}
+	plain(s.last("last backup", j.LastBackup) + "; " + s.last("last proven", j.LastProven))
+	if j.Failures > 0 {
+		text := human.Plural(uint64(j.Failures), "run") + " failed"
+		if j.LastRun != nil && j.LastRun.Message != "" {
+			text += ": " + human.Printable(j.LastRun.Message)
+		}
+		lines = append(lines, show.Line{Text: "  " + text, Style: show.Red})
+	}
+	return lines
+}
+
+// headline is the state of a job of the service: "home: idle, next run 2026-11-24 02:30:00, in 17 h 30 min".
+func (s *Status) headline(j *event.DaemonJob) string {
+	text := human.Printable(j.Name) + ": " + human.Printable(j.State)
+	switch {
+	case j.Step != "":
+		text += ", " + human.Printable(j.Step)
+		if j.PID != 0 {
+			text += ", process " + strconv.Itoa(j.PID)
+		}
+	case j.PausedUntil != nil:
+		text += " until " + day(*j.PausedUntil)
+	}
+	if j.WaitsFor != "" {
+		text += ", waits for " + human.Printable(j.WaitsFor)
+	}
+	if j.Next != nil && j.State != "running" {
+		text += ", next run " + day(*j.Next)
+		if left := j.Next.Sub(s.Now); left > 0 {
+			text += ", in " + human.About(left)
+		}
+	}
+	return text
+}
+
+// last is when something was done last.
+func (s *Status) last(what string, at *time.Time) string {
+	if at == nil {
+		return what + " never"
+	}
+	return what + " " + day(*at) + ", " + human.About(s.Now.Sub(*at)) + " ago"
+}
+
+// repository describes the default repository, as this machine knows it.
+func (s *Status) repository() []show.Line {
+	if s.Repository == "" {
+		return nil
+	}
+	location := human.Printable(s.Repository)
+	if s.LastBackup == nil {
+		return []show.Line{{Text: "no backup of this machine to " + location + " is known"}}
+	}
+	lines := []show.Line{{Text: s.last("last backup", s.LastBackup) + ", to " + location}}
+	if text := provenText(&s.Proven); text != "" {
+		lines = append(lines, show.Line{Text: "last check: " + text})
+	}
+	if text := drillText(&s.Proven.Drill); text != "" {
+		lines = append(lines, show.Line{Text: "last sample: " + text})
+	}
+	return lines
+}
+
+// stepOf returns the job of the service with a step of a process, nil if there is none.
+func (s *Status) stepOf(pid int) *event.DaemonJob {
+	if s.Service == nil || pid == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(s.Service.Jobs, func(j event.DaemonJob) bool { return j.PID == pid })
+	if i < 0 {
+		return nil
+	}
+	return &s.Service.Jobs[i]
+}

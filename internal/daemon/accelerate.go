@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// socketPoll is the time between two looks for the socket of a step that starts.
+const socketPoll = 500 * time.Millisecond
+
+// acceleration is the time in which steps start with the policy important. Only the loop uses it.
+type acceleration struct {
+	until time.Time
+	ctx   context.Context // ends with it at the latest
+	end   func()          // nil: there is none
+}
+
+// accelerate accelerates the steps that start until a time, and those that run; a zero time ends that. Jobs that are
+// accelerated return by themselves, or when they are asked to.
+func (s *service) accelerate(until time.Time) {
+	if s.faster.end != nil {
+		s.faster.end()
+	}
+	s.faster = acceleration{}
+	if until.IsZero() {
+		return
+	}
+	ctx, end := context.WithDeadline(context.Background(), until)
+	s.faster = acceleration{until, ctx, end}
+	for _, j := range s.all() {
+		if j.run != nil && j.run.process != nil {
+			s.hasten(j.run.step, j.run.process)
+		}
+	}
+}
+
+// hasten accelerates a step of the time in which steps are accelerated, as soon as it has a socket.
+func (s *service) hasten(step Step, p Process) {
+	if s.faster.end == nil || step.Command != "" || s.RuntimeDir == "" {
+		return
+	}
+	go hasten(s.faster.ctx, s.RuntimeDir, p.PID(), s.faster.until)
+}
+
+// hasten sets the policy of a process until a time, once it has a socket. It ends with the process or ctx at the latest.
+func hasten(ctx context.Context, dir string, pid int, until time.Time) {
+	tick := time.NewTicker(socketPoll)
+	defer tick.Stop()
+	for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		jobs, err := control.Jobs(dir)
+		i := slices.IndexFunc(jobs, func(j control.Running) bool { return j.PID == pid })
+		if err == nil && i >= 0 {
+			if left := time.Until(until); left >= time.Second {
+				_, _ = jobs[i].SetPolicy(ctx, iopolicy.Important, left) // it may have ended
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// policyJob records its policy.
+type policyJob struct {
+	mu     sync.Mutex
+	policy iopolicy.Policy
+	term   time.Duration
+}
+
+func (j *policyJob) Status() control.Status {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return control.Status{Job: "backup", Policy: j.policy.String()}
+}
+
+func (j *policyJob) SetPolicy(p iopolicy.Policy, d time.Duration) ([]string, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.policy, j.term = p, d
+	return nil, nil
+}
+
+func (j *policyJob) ReturnPolicy() ([]string, error) { return nil, nil }
+
+func (j *policyJob) last() (iopolicy.Policy, time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.policy, j.term
+}
+
+// A step is accelerated although its socket appears later than the request, and no longer than was asked for.
+func TestAStepIsAcceleratedWhenItHasASocket(t *testing.T) {
+	base, err := os.MkdirTemp("", "daemon") // paths of sockets are short
+	require.NoError(t, err)
+	defer os.RemoveAll(base)
+	dir := filepath.Join(base, "run")
+	done := make(chan struct{})
+	go func() { defer close(done); hasten(t.Context(), dir, os.Getpid(), time.Now().Add(time.Hour)) }()
+	j := &policyJob{policy: iopolicy.Throttle}
+	stop, err := control.Serve(t.Context(), dir, j)
+	require.NoError(t, err)
+	defer stop()
+	<-done
+	policy, term := j.last()
+	require.Equal(t, iopolicy.Important, policy)
+	require.True(t, term > 0 && term <= time.Hour, term)
+
+	// It waits neither for a process that has ended nor after the time was ended.
+	short := exec.Command("true")
+	require.NoError(t, short.Run())
+	hasten(t.Context(), dir, short.Process.Pid, time.Now().Add(time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	hasten(ctx, dir, os.Getppid(), time.Now().Add(time.Hour))
+
+	// No step is accelerated after the time.
+	j = &policyJob{policy: iopolicy.Throttle}
+	stop()
+	stop, err = control.Serve(t.Context(), dir, j)
+	require.NoError(t, err)
+	defer stop()
+	hasten(t.Context(), dir, os.Getpid(), time.Now())
+	policy, _ = j.last()
+	require.Equal(t, iopolicy.Throttle, policy)
+}

@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/host"
+	"github.com/tidemark-backup/tidemark/internal/record"
+)
+
+// machinePower returns power and network, asked once a round.
+func (s *service) machinePower() host.Power {
+	if s.power == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		p := s.Machine.Power(ctx)
+		s.power = &p
+	}
+	return *s.power
+}
+
+// blocked returns why a job cannot run now; "" if it can. A run that a person started ignores what saves power, money
+// and quiet.
+func (s *service) blocked(j *live, now time.Time) string {
+	o := j.job.Spec.Job()
+	switch {
+	case j.Paused:
+		return "paused by hand"
+	case !s.asleep.IsZero():
+		return "the machine is about to sleep"
+	}
+	if o.DiskLabel != "" {
+		if _, ok := s.Machine.Mounted(o.DiskLabel); !ok {
+			return fmt.Sprintf("the disk %q is not mounted", o.DiskLabel)
+		}
+	}
+	if j.byHand() {
+		return ""
+	}
+	if until, quiet := s.Quiet(j.job, now); quiet {
+		return "quiet hours until " + until.Format("15:04")
+	}
+	if why := onBattery(o.OnBattery, s.machinePower()); why != "" {
+		return why
+	}
+	if o.OnMetered == "pause" && j.uses.Remote && s.machinePower().Metered {
+		return "the network is metered"
+	}
+	return ""
+}
+
+// byHand reports whether a person started the run.
+func (j *live) byHand() bool {
+	if j.run != nil {
+		return j.run.rec.Trigger == "hand"
+	}
+	return j.trigger == "hand"
+}
+
+// onBattery returns why a job with this option cannot run.
+func onBattery(option string, p host.Power) string {
+	if !p.OnBattery || option == "run" {
+		return ""
+	}
+	least, err := strconv.Atoi(strings.TrimSuffix(option, "%"))
+	switch {
+	case err != nil: // "pause"
+		return "the machine runs on battery"
+	case p.Charge < 0:
+		return "the machine runs on battery, and its charge is not known"
+	case p.Charge < least:
+		return fmt.Sprintf("the battery is below %d%%", least)
+	}
+	return ""
+}
+
+// wait reports why a due job does not start, once for each reason.
+func (s *service) wait(j *live, why string) {
+	if j.waits == why {
+		return
+	}
+	j.waits = why
+	s.send(&record.Event{Kind: record.Waiting, Job: j.job.Name, Text: why})
+}
+
+// startDue starts the jobs that are due and can run, in the order in which they became due. What an earlier one waits
+// for stays free for it.
+func (s *service) startDue(now time.Time) {
+	type claim struct {
+		uses *Uses
+		by   string
+	}
+	var claimed []claim
+	var queue []*live
+	for _, j := range s.all() {
+		switch {
+		case j.run != nil && j.run.process != nil:
+			claimed = append(claimed, claim{&j.uses, j.job.Name})
+		case j.run != nil || !j.due.IsZero():
+			queue = append(queue, j)
+		}
+	}
+	slices.SortStableFunc(queue, func(a, b *live) int { return a.due.Compare(b.due) })
+	for _, j := range queue {
+		s.examine(j)
+		if why := s.blocked(j, now); why != "" {
+			s.wait(j, why)
+			s.skip(j, now)
+			continue
+		}
+		var why string
+		for _, c := range claimed {
+			if what := c.uses.conflict(&j.uses); what != "" {
+				why = cmp.Or(why, fmt.Sprintf("job %s uses the same %s", c.by, what))
+			}
+		}
+		if why != "" {
+			s.wait(j, why)
+		} else if j.run == nil {
+			s.begin(j, now)
+		} else {
+			s.resume(j)
+		}
+		claimed = append(claimed, claim{&j.uses, j.job.Name})
+	}
+}
+
+// skip leaves a time of the schedule out if the disk is away and its return is no reason to run.
+func (s *service) skip(j *live, now time.Time) {
+	o := j.job.Spec.Job()
+	if j.run != nil || j.Paused || o.OnAppear || o.DiskLabel == "" || j.trigger == "hand" {
+		return
+	}
+	if _, mounted := s.Machine.Mounted(o.DiskLabel); !mounted {
+		s.drop(j, now)
+		s.save()
+	}
+}
+
+// drop gives up a run that has not begun; the schedule counts from now.
+func (s *service) drop(j *live, now time.Time) {
+	j.Began, j.Retry, j.Away, j.due, j.waits = now, nil, false, time.Time{}, ""
+}
+
+// suspendRuns stops the steps of runs that must not go on now; their work so far is kept.
+func (s *service) suspendRuns(now time.Time) {
+	for _, j := range s.all() {
+		if j.run == nil || j.run.process == nil || j.run.end != running {
+			continue
+		}
+		if why := s.blocked(j, now); why != "" && !j.run.mustRun() {
+			j.run.end = suspended
+			s.wait(j, why)
+			j.run.process.Stop()
+		}
+	}
+}
+
+// appeared lets the jobs whose target was away try again: a disk or the network has changed.
+func (s *service) appeared() {
+	now := s.Clock.Now()
+	for _, j := range s.jobs {
+		if j.run != nil || j.Retry == nil || !j.Away || !j.job.Spec.Job().OnAppear || j.LastRun == nil {
+			continue
+		}
+		// The first change of several comes before the disk can be used.
+		if soon := j.LastRun.End.Add(time.Minute); j.Retry.After(soon) {
+			j.Retry = &soon
+		}
+		if j.due.IsZero() && !j.Retry.After(now) {
+			j.due, j.trigger = now, "appeared"
+		}
+	}
+}

@@ -1,0 +1,411 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/host"
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// tick is the longest time between two looks at clock, option file and machine.
+const tick = time.Minute
+
+// service is a running service. Only the loop uses it.
+type service struct {
+	*Config
+	start  time.Time
+	jobs   []*live // in the order of the option file
+	left   []*live // their runs go on after they left the option file
+	state  state
+	stamp  stamp // of the option file that was read last
+	ended  chan ended
+	orders chan order
+	done   chan struct{} // closed when the loop ends
+
+	power    *host.Power // of this round; nil: not asked yet
+	asleep   time.Time   // the machine is about to sleep, since; zero: it is awake
+	awake    func()      // ends the inhibition of sleep; nil: there is none
+	faster   acceleration
+	stopping bool     // the service ends
+	failed   []string // jobs with a run that failed
+	unsaved  bool     // the last write of the state failed
+}
+
+// live is a job with its state.
+type live struct {
+	*memory
+	job     *job.Job
+	due     time.Time // since when the job is due; zero: it is not
+	trigger string    // why, as in event.Run
+	run     *run      // nil: none
+	waits   string    // why a due job does not start, as it was reported
+	uses    Uses
+	looking chan Uses // a look at uses that has not ended
+}
+
+// ended is a step that ended.
+type ended struct {
+	j      *live
+	result Result
+}
+
+func newService(c *Config) *service {
+	return &service{Config: c, start: c.Clock.Now(), ended: make(chan ended), orders: make(chan order),
+		done: make(chan struct{})}
+}
+
+// load reads the state and the option file.
+func (s *service) load() error {
+	trim(s.StateDir)
+	var problem error
+	if s.state, problem = readState(s.StateDir); problem != nil {
+		s.note("", problem.Error())
+	}
+	return s.reload()
+}
+
+// note sends a remark to the sink.
+func (s *service) note(job, text string) {
+	s.send(&record.Event{Kind: record.Note, Job: job, Text: text})
+}
+
+func (s *service) send(e *record.Event) {
+	e.At = s.Clock.Now()
+	s.Sink.Event(e)
+}
+
+// save writes the state. After a failure the service goes on, and reports it once.
+func (s *service) save() {
+	now := s.Clock.Now()
+	for name, m := range s.state.Jobs {
+		known := slices.ContainsFunc(s.jobs, func(j *live) bool { return j.memory == m })
+		if !known && m.Running == nil && now.Sub(m.Began) > forgotten {
+			delete(s.state.Jobs, name)
+		}
+	}
+	err := s.state.write(s.StateDir)
+	if err != nil && !s.unsaved {
+		s.note("", fmt.Sprintf("%v; after a restart the service may repeat runs", err))
+	}
+	s.unsaved = err != nil
+}
+
+// recover ends runs that a service began which was killed.
+func (s *service) recover() {
+	now := s.Clock.Now()
+	for _, j := range s.jobs {
+		if j.Running == nil {
+			continue
+		}
+		r := j.Running
+		r.End, r.Outcome, r.Message = now, "failed", "the service was killed while it ran"
+		j.Running, j.LastRun = nil, r
+		j.Failures++
+		again := now.Add(backoff(j.Failures))
+		j.Retry = &again
+		s.save()
+		s.send(&record.Event{Kind: record.Finished, Job: r.Job, Trigger: r.Trigger, Run: r})
+	}
+	s.save()
+}
+
+// loop runs jobs until ctx ends; with Once, until nothing can start.
+func (s *service) loop(ctx context.Context) error {
+	defer close(s.done)
+	signals, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes, sleeps := s.Machine.Changes(signals), s.Machine.Sleeps(signals)
+	s.notify("READY=1")
+	defer s.notify("STOPPING=1")
+	end := ctx.Done()
+	for {
+		s.round()
+		if !s.busy() && (s.stopping || s.Once) {
+			break
+		}
+		select {
+		case e := <-s.ended:
+			s.stepEnded(e.j, e.result)
+		case o := <-s.orders:
+			d, err := s.carryOut(o.Order)
+			o.answer <- answer{d, err}
+		case _, ok := <-changes:
+			if !ok {
+				changes = nil
+				continue
+			}
+			s.appeared()
+		case asleep, ok := <-sleeps:
+			if !ok {
+				sleeps = nil
+			}
+			s.asleep = time.Time{}
+			if ok && asleep {
+				s.asleep = s.Clock.Now()
+			}
+		case <-s.Config.Reload:
+			s.reloadNow()
+		case <-s.Clock.After(s.pause()):
+		case <-end:
+			end, s.stopping = nil, true
+			s.notify("STOPPING=1")
+		}
+	}
+	s.accelerate(time.Time{})
+	s.leave()
+	if len(s.failed) > 0 && s.Once {
+		return fmt.Errorf("%w: %s", ErrFailed, strings.Join(s.failed, ", "))
+	}
+	return nil
+}
+
+// round does all that is to be done now.
+func (s *service) round() {
+	now := s.Clock.Now()
+	s.power = nil
+	if s.Watchdog > 0 {
+		s.notify("WATCHDOG=1")
+	}
+	if !s.asleep.IsZero() && now.Sub(s.asleep) > 2*tick {
+		s.asleep = time.Time{} // the signal of its end was lost
+	}
+	if s.stopping {
+		s.stopAll()
+		return
+	}
+	s.reloadChanged()
+	s.endPauses(now)
+	s.notice(now)
+	s.suspendRuns(now)
+	s.startDue(now)
+	s.progress(now)
+	s.alert(now)
+	s.inhibit()
+	s.reportState()
+}
+
+func (s *service) notify(state string) {
+	if s.Notify != nil {
+		s.Notify(state)
+	}
+}
+
+// reportState shows in systemd what runs.
+func (s *service) reportState() {
+	var running []string
+	for _, j := range s.all() {
+		if j.run != nil && j.run.process != nil {
+			running = append(running, j.job.Name+" ("+j.run.step.Name+")")
+		}
+	}
+	text := fmt.Sprintf("STATUS=%d jobs, none runs", len(s.jobs))
+	if len(running) > 0 {
+		text = "STATUS=running: " + strings.Join(running, ", ")
+	}
+	s.notify(text)
+}
+
+// all returns the jobs, and those that left the option file while they run.
+func (s *service) all() []*live { return slices.Concat(s.jobs, s.left) }
+
+// busy reports whether a step runs.
+func (s *service) busy() bool {
+	return slices.ContainsFunc(s.all(), func(j *live) bool { return j.run != nil && j.run.process != nil })
+}
+
+// pause returns how long the loop may sleep.
+func (s *service) pause() time.Duration {
+	now := s.Clock.Now()
+	d := tick
+	if s.Watchdog > 0 {
+		d = min(d, s.Watchdog/2)
+	}
+	for _, j := range s.jobs {
+		if j.run == nil && j.due.IsZero() {
+			if at, _ := s.dueTime(j); at.After(now) {
+				d = min(d, at.Sub(now))
+			}
+		}
+		if j.Paused && j.PausedUntil.After(now) {
+			d = min(d, j.PausedUntil.Sub(now))
+		}
+	}
+	return max(d, time.Millisecond)
+}
+
+// inhibit keeps the machine awake while a step runs.
+func (s *service) inhibit() {
+	switch busy := s.busy(); {
+	case busy && s.awake == nil && s.asleep.IsZero():
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		release, err := s.Machine.Inhibit(ctx, "a backup runs")
+		if err != nil || release == nil {
+			release = func() {} // without logind nothing can be done about it
+		}
+		s.awake = release
+	case !busy && s.awake != nil:
+		s.awake()
+		s.awake = nil
+	}
+}
+
+// leave ends what waits, so that a later start runs it again.
+func (s *service) leave() {
+	for _, j := range s.all() {
+		if j.run != nil {
+			j.run.end = ending
+			s.finish(j)
+		}
+	}
+	s.inhibit()
+	s.save()
+}
+
+// alert reports jobs without a backup for too long.
+func (s *service) alert(now time.Time) {
+	for _, j := range s.jobs {
+		limit := j.job.Spec.Notify().AlertAfter
+		last := j.LastBackup
+		if last.IsZero() {
+			last = j.Since
+		}
+		if limit <= 0 || s.next(j).IsZero() || now.Sub(last) <= limit || now.Sub(j.Alerted) < day {
+			continue
+		}
+		j.Alerted = now
+		s.save()
+		text := "no backup since " + last.Format("2006-01-02 15:04")
+		if j.LastBackup.IsZero() {
+			text = "no backup since the service knows the job, " + last.Format("2006-01-02 15:04")
+		}
+		if state := s.describe(j, now); state.WaitsFor != "" {
+			text += "; it waits: " + state.WaitsFor
+		}
+		s.send(&record.Event{Kind: record.Silent, Job: j.job.Name, Text: text, Run: j.LastRun})
+	}
+}
+
+// serve serves the control socket. Without a folder for it, the service runs without one.
+func (s *service) serve(ctx context.Context) (stop func(), err error) {
+	if s.RuntimeDir == "" {
+		return func() {}, nil
+	}
+	return control.ServeDaemon(context.WithoutCancel(ctx), s.RuntimeDir, s.order) //nolint:wrapcheck // says what it is about
+}
+
+// stamp identifies a version of the option file.
+type stamp struct {
+	size     int64
+	modified time.Time
+	exists   bool
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{info.Size(), info.ModTime(), true}
+}
+
+// reload reads the option file. Runs go on with the options they began with.
+func (s *service) reload() error {
+	s.stamp = stampOf(s.OptionFile)
+	jobs, err := s.Load()
+	if err != nil {
+		return err //nolint:wrapcheck // names the file
+	}
+	now := s.Clock.Now()
+	old := s.jobs
+	s.jobs = nil
+	for _, one := range jobs {
+		i := slices.IndexFunc(s.allOf(old), func(j *live) bool { return j.job.Name == one.Name })
+		if i >= 0 {
+			j := s.allOf(old)[i]
+			if j.run == nil && j.job.Schedule.String() != one.Schedule.String() {
+				j.due = time.Time{}
+			}
+			j.job = one
+			s.jobs = append(s.jobs, j)
+			continue
+		}
+		m := s.state.Jobs[one.Name]
+		if m == nil {
+			m = &memory{Since: now, Began: now}
+			s.state.Jobs[one.Name] = m
+		}
+		s.jobs = append(s.jobs, &live{memory: m, job: one})
+	}
+	s.left = slices.DeleteFunc(s.allOf(old), func(j *live) bool { return j.run == nil || slices.Contains(s.jobs, j) })
+	s.send(&record.Event{Kind: record.Loaded, Text: fmt.Sprintf("%s: %d jobs", s.OptionFile, len(jobs))})
+	return nil
+}
+
+func (s *service) allOf(jobs []*live) []*live { return slices.Concat(jobs, s.left) }
+
+// reloadNow reads the option file; a file with a mistake is reported and changes nothing.
+func (s *service) reloadNow() error {
+	s.notify("RELOADING=1")
+	defer s.notify("READY=1")
+	err := s.reload()
+	if err != nil {
+		s.note("", fmt.Sprintf("the jobs stay as they were, since the option file cannot be used: %v", err))
+		return err
+	}
+	s.save()
+	return nil
+}
+
+// reloadChanged reads the option file if it is another one than was read.
+func (s *service) reloadChanged() {
+	if now := stampOf(s.OptionFile); now.exists && now != s.stamp {
+		_ = s.reloadNow() // it is reported
+	}
+}
+
+// describe returns the state of a job.
+func (s *service) describe(j *live, now time.Time) event.DaemonJob {
+	d := event.DaemonJob{Name: j.job.Name, Sources: j.job.Sources, Repository: j.job.Repository,
+		Schedule: j.job.Schedule.String(), State: "idle", LastRun: j.LastRun, Failures: j.Failures,
+		LastBackup: known(j.LastBackup), LastProven: known(j.LastProven)}
+	if d.Sources == nil {
+		d.Sources = []string{}
+	}
+	at, _ := s.dueTime(j)
+	d.Next = known(at)
+	switch {
+	case j.run != nil && j.run.process != nil:
+		d.State, d.Step, d.PID = "running", j.run.step.Name, j.run.process.PID()
+	case j.run != nil || !j.due.IsZero():
+		d.State, d.WaitsFor = "waiting", j.waits
+		if j.run == nil {
+			d.Next = known(j.due)
+		}
+	case j.Retry != nil:
+		d.State = "retrying"
+	}
+	if j.Paused {
+		d.PausedUntil = known(j.PausedUntil)
+		d.Next = nil
+		if d.State != "running" {
+			d.State, d.WaitsFor = "paused", ""
+		}
+	}
+	return d
+}
+
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,128 @@
+package daemon
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// Bounds of what is kept of the output of a step.
+const (
+	longestLine    = 1 << 20 // a longer line is dropped
+	longestSummary = 64 << 10
+	longestMessage = 1 << 10
+)
+
+// output reads what a step prints: lines of JSON, or text of a command of the user.
+type output struct {
+	progress func(*event.Status)
+
+	mu      sync.Mutex
+	line    []byte
+	long    bool // the line is dropped
+	summary json.RawMessage
+	failure string // message of exit_error
+	last    string // last other line
+	removed int
+}
+
+// Write implements io.Writer. It never fails: a step must not end because of what it prints.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := len(p)
+	for {
+		part, rest, found := bytes.Cut(p, []byte("\n"))
+		if len(o.line)+len(part) > longestLine {
+			o.long = true
+		}
+		if !o.long {
+			o.line = append(o.line, part...)
+		}
+		if !found {
+			return n, nil
+		}
+		o.take()
+		p = rest
+	}
+}
+
+// end takes a last line without an end.
+func (o *output) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.take()
+}
+
+// take uses the line that is complete.
+func (o *output) take() {
+	line := o.line
+	long := o.long
+	o.line, o.long = o.line[:0], false
+	if cap(line) > longestSummary {
+		o.line = nil // the next lines are short
+	}
+	if long || len(line) == 0 {
+		return
+	}
+	var head struct {
+		Type    string `json:"message_type"`
+		Message string `json:"message"`
+		Keep    bool   `json:"keep"`
+		Failed  bool   `json:"failed"`
+	}
+	if json.Unmarshal(line, &head) != nil || head.Type == "" {
+		o.last = shorten(strings.ToValidUTF8(string(line), "?"))
+		return
+	}
+	switch head.Type {
+	case "status":
+		var s event.Status
+		if json.Unmarshal(line, &s) == nil && o.progress != nil {
+			o.progress(&s)
+		}
+	case "summary", "drill":
+		if len(line) <= longestSummary {
+			o.summary = bytes.Clone(line)
+		}
+	case "exit_error":
+		o.failure = shorten(head.Message)
+	case "forget":
+		if !head.Keep && !head.Failed {
+			o.removed++
+		}
+	}
+}
+
+// fail sets the message of the failure.
+func (o *output) fail(message string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failure = message
+}
+
+// result returns what was printed.
+func (o *output) result(code int) Result {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r := Result{ExitCode: code, Summary: o.summary, Removed: o.removed}
+	if code != 0 {
+		r.Message = o.failure
+		if r.Message == "" {
+			r.Message = o.last
+		}
+	}
+	return r
+}
+
+// shorten bounds a message.
+func shorten(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > longestMessage {
+		text = strings.ToValidUTF8(text[:longestMessage], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,135 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// grace is how long a step may take to end when it is asked to, until it is killed.
+const grace = time.Minute
+
+// Children runs steps as child processes.
+type Children struct {
+	Program string   // this program
+	Environ []string // of the service
+}
+
+// child is a step that runs as a process with a process group of its own.
+type child struct {
+	cmd    *exec.Cmd
+	output *output
+	shell  bool
+	ended  chan struct{} // closed when it has ended
+	result Result        // valid then
+	stop   sync.Once
+}
+
+// Start starts a step. A step does not outlive the service: on Linux it gets a signal when the service dies.
+func (c *Children) Start(s Step, progress func(*event.Status)) (Process, error) {
+	p := &child{output: &output{progress: progress}, shell: s.Command != "", ended: make(chan struct{})}
+	if p.shell {
+		p.cmd = exec.Command("/bin/sh", "-c", s.Command)
+		p.cmd.Env = append(options.WithoutSecrets(withoutService(c.Environ)), s.Env...)
+	} else {
+		p.cmd = exec.Command(c.Program, s.Args...)
+		p.cmd.Env = withoutService(c.Environ)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output // one pipe, and one goroutine that reads it
+	p.cmd.SysProcAttr = processGroup()
+	p.cmd.WaitDelay = 5 * time.Second // for children that keep the pipe open
+	started := make(chan error)
+	go p.run(s.Timeout, started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.Name, err)
+	}
+	return p, nil
+}
+
+// run starts the process and waits for its end, on one thread: Linux sends the signal of a dead parent when the thread
+// ends that started the child.
+func (c *child) run(timeout time.Duration, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	if timeout > 0 {
+		late := time.AfterFunc(timeout, func() {
+			c.output.fail(fmt.Sprintf("it did not end within %s and was killed", timeout))
+			c.kill()
+		})
+		defer late.Stop()
+	}
+	err = c.cmd.Wait()
+	c.output.end()
+	c.result = c.output.result(exitCode(c.cmd.ProcessState))
+	if c.result.Message == "" && c.cmd.ProcessState == nil {
+		c.result.Message = err.Error()
+	}
+	close(c.ended)
+}
+
+// exitCode returns the exit code of a process as a shell does.
+func exitCode(state *os.ProcessState) int {
+	if state == nil {
+		return exitCannotRun
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return exitSignal + int(status.Signal())
+	}
+	return state.ExitCode()
+}
+
+// PID implements Process.
+func (c *child) PID() int { return c.cmd.Process.Pid }
+
+// Wait implements Process.
+func (c *child) Wait() Result { <-c.ended; return c.result }
+
+// Stop implements Process. This program ends in an orderly way after one signal; a shell does not pass it on.
+func (c *child) Stop() {
+	c.stop.Do(func() {
+		if c.shell {
+			_ = syscall.Kill(-c.PID(), syscall.SIGTERM) // it may have ended
+		} else {
+			_ = c.cmd.Process.Signal(syscall.SIGTERM) // the same
+		}
+		go func() {
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			select {
+			case <-c.ended:
+			case <-timer.C:
+				c.kill()
+			}
+		}()
+	})
+}
+
+// kill ends the process and its children, unless it was waited for: then its number may be another's.
+func (c *child) kill() {
+	if err := c.cmd.Process.Signal(syscall.Signal(0)); !errors.Is(err, os.ErrProcessDone) {
+		_ = syscall.Kill(-c.PID(), syscall.SIGKILL)
+	}
+}
+
+// withoutService returns an environment without what systemd meant for the service only.
+func withoutService(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(line string) bool {
+		name, _, _ := strings.Cut(line, "=")
+		return slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"}, name)
+	})
+}

@@ -1,0 +1,157 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// order is an order from the control socket.
+type order struct {
+	control.Order
+	answer chan answer
+}
+
+type answer struct {
+	state event.Daemon
+	err   error
+}
+
+// errBusy: the loop did not answer in time.
+var errBusy = errors.New("the service is busy; try again")
+
+// order has the loop carry out an order.
+func (s *service) order(o control.Order) (event.Daemon, error) {
+	q := order{o, make(chan answer, 1)}
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	select {
+	case s.orders <- q:
+	case <-s.done:
+		return event.Daemon{}, errors.New("the service ends")
+	case <-timeout.C:
+		return event.Daemon{}, errBusy
+	}
+	a := <-q.answer // the loop answers each order it has taken
+	return a.state, a.err
+}
+
+// carryOut carries out an order and returns the state afterwards.
+func (s *service) carryOut(o control.Order) (event.Daemon, error) {
+	now := s.Clock.Now()
+	var err error
+	switch o.Action {
+	case control.ShowStatus:
+	case control.Accelerate:
+		s.accelerate(o.Until)
+	case control.Reload:
+		err = s.reloadNow()
+	case control.StartJob:
+		err = s.each(o, s.startByHand)
+	case control.StopJob:
+		err = s.each(o, s.stopByHand)
+	case control.PauseJob:
+		if !o.Until.IsZero() && !o.Until.After(now) {
+			return event.Daemon{}, fmt.Errorf("the pause would end at %s, which is over", o.Until.Format(time.DateTime))
+		}
+		err = s.each(o, func(j *live) error { j.Paused, j.PausedUntil = true, o.Until; return nil })
+	case control.ResumeJob:
+		err = s.each(o, resumeByHand)
+	}
+	if err != nil {
+		return event.Daemon{}, err
+	}
+	if o.Action != control.ShowStatus {
+		s.save()
+		s.round()
+	}
+	return s.status(), nil
+}
+
+// each applies an order to one job, or to all. Of all, those to which it does not apply are left out.
+func (s *service) each(o control.Order, do func(*live) error) error {
+	if s.stopping {
+		return errors.New("the service ends")
+	}
+	if o.Job == "" {
+		for _, j := range s.jobs {
+			_ = do(j) // it does not apply
+		}
+		return nil
+	}
+	var names []string
+	for _, j := range s.jobs {
+		if j.job.Name == o.Job {
+			return do(j)
+		}
+		names = append(names, j.job.Name)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("no job %q: there are no jobs", o.Job)
+	}
+	return fmt.Errorf("no job %q: there are %s", o.Job, strings.Join(names, ", "))
+}
+
+func (s *service) startByHand(j *live) error {
+	switch {
+	case j.Paused:
+		return fmt.Errorf("job %s is paused: 'tidemark job resume %s' first", j.job.Name, j.job.Name)
+	case j.run != nil && j.run.process != nil:
+		return fmt.Errorf("job %s is running already", j.job.Name)
+	case j.run != nil: // it goes on now
+		j.run.rec.Trigger = "hand"
+	default:
+		j.due, j.trigger = s.Clock.Now(), "hand"
+	}
+	return nil
+}
+
+func (s *service) stopByHand(j *live) error {
+	switch {
+	case j.run != nil && j.run.process != nil:
+		j.run.end = stopped
+		j.run.process.Stop()
+	case j.run != nil:
+		j.run.end = stopped
+		s.finish(j)
+	case !j.due.IsZero() || j.Retry != nil:
+		s.drop(j, s.Clock.Now())
+	default:
+		return fmt.Errorf("job %s does not run", j.job.Name)
+	}
+	return nil
+}
+
+func resumeByHand(j *live) error {
+	if !j.Paused {
+		return fmt.Errorf("job %s is not paused", j.job.Name)
+	}
+	j.Paused, j.PausedUntil = false, time.Time{}
+	return nil
+}
+
+// endPauses ends pauses whose time is over.
+func (s *service) endPauses(now time.Time) {
+	for _, j := range s.jobs {
+		if j.Paused && !j.PausedUntil.IsZero() && !j.PausedUntil.After(now) {
+			_ = resumeByHand(j) // it is paused
+			s.save()
+		}
+	}
+}
+
+// status returns the state of the service.
+func (s *service) status() event.Daemon {
+	now := s.Clock.Now()
+	d := event.Daemon{PID: os.Getpid(), Start: s.start, Options: s.OptionFile, Jobs: []event.DaemonJob{}}
+	for _, j := range slices.Concat(s.jobs, s.left) {
+		d.Jobs = append(d.Jobs, s.describe(j, now))
+	}
+	return d
+}

@@ -1,0 +1,301 @@
+package daemon
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// endReason is why the step of a run was asked to end.
+type endReason uint8
+
+const (
+	running   endReason = iota // it was not
+	suspended                  // it goes on later
+	stopped                    // by hand
+	ending                     // the service ends
+)
+
+// The exit codes of docs/exit-codes.md that matter here.
+const (
+	exitFailed     = 1
+	exitIncomplete = 3
+	exitNoRepo     = 10
+	exitCannotRun  = 126
+	exitSignal     = 128 // or more: a signal ended it, or it was interrupted
+)
+
+// progressEvery is the time between two reports of progress.
+const progressEvery = 5 * time.Minute
+
+// run is a run that has begun.
+type run struct {
+	rec       event.Run
+	job       *job.Job // with the options it began with
+	at        int      // index of the step in stepNames
+	step      Step
+	stepStart time.Time
+	process   Process // nil between two steps, and while the run waits
+	status    atomic.Pointer[event.Status]
+	told      time.Time // progress was reported
+	end       endReason
+	cut       bool   // the backup was interrupted
+	backup    int    // exit code of the backup; -1: none has ended
+	failure   string // why the run failed; "": it did not
+	away      bool   // the target could not be reached
+	retry     bool
+}
+
+// stepNames are the steps of a run in their order.
+func stepNames() []string {
+	return []string{"before-command", "backup", "after-command", "forget", "prune", "check", "drill", "failure-command"}
+}
+
+// saved reports whether the backup made a snapshot.
+func (r *run) saved() bool { return r.backup == 0 || r.backup == exitIncomplete }
+
+// mustRun reports whether the step must not be interrupted: a command of the user leaves things half done.
+func (r *run) mustRun() bool { return r.step.Command != "" }
+
+// copy returns the record for others to keep.
+func (r *run) copy() *event.Run {
+	c := r.rec
+	c.Steps = slices.Clone(r.rec.Steps)
+	return &c
+}
+
+// begin begins the run of a job that is due.
+func (s *service) begin(j *live, now time.Time) {
+	if strings.HasPrefix(j.waits, "the disk ") {
+		j.trigger = "appeared"
+	}
+	id := now.UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
+	r := &run{job: j.job, backup: -1, told: now, rec: event.Run{Type: "run", Version: 1, ID: id, Job: j.job.Name,
+		Trigger: j.trigger, Start: now, Steps: []event.RunStep{}}}
+	j.run, j.Running, j.Began, j.Retry, j.waits = r, &r.rec, now, nil, ""
+	s.save()
+	s.send(&record.Event{Kind: record.Started, Job: j.job.Name, Trigger: j.trigger, Run: r.copy()})
+	s.advance(j)
+}
+
+// resume continues a run that waited.
+func (s *service) resume(j *live) {
+	j.run.end, j.waits = running, ""
+	s.send(&record.Event{Kind: record.Resumed, Job: j.job.Name})
+	s.advance(j)
+}
+
+// advance starts the next step of a run, or ends the run, or lets it wait.
+func (s *service) advance(j *live) {
+	r := j.run
+	now := s.Clock.Now()
+	step, ok := s.nextStep(j, now)
+	if r.end == suspended && step.Name != "after-command" {
+		if r.cut { // what the commands of the user have undone is done again
+			r.at, r.cut = 0, false
+		}
+		return
+	}
+	if !ok {
+		s.finish(j)
+		return
+	}
+	if why := s.blocked(j, now); why != "" && r.end == running && (step.Command == "" || step.Name == "before-command") {
+		r.end = suspended
+		s.wait(j, why)
+		return
+	}
+	r.step, r.stepStart, r.told = step, now, now
+	r.status.Store(nil)
+	p, err := s.Runner.Start(step, r.status.Store)
+	if err != nil {
+		s.stepEnded(j, Result{ExitCode: exitCannotRun, Message: err.Error()})
+		return
+	}
+	r.process = p
+	s.hasten(step, p)
+	go func() {
+		result := p.Wait()
+		select {
+		case s.ended <- ended{j, result}:
+		case <-s.done:
+		}
+	}()
+}
+
+// nextStep returns the first step from r.at on that is to be done.
+func (s *service) nextStep(j *live, now time.Time) (Step, bool) {
+	r := j.run
+	for names := stepNames(); r.at < len(names); r.at++ {
+		name := names[r.at]
+		over := r.end == stopped || r.end == ending
+		if s.wanted(j, name, now) && (!over || name == "after-command") {
+			return s.step(j, name), true
+		}
+	}
+	return Step{}, false
+}
+
+// wanted reports whether a step is to be done.
+func (s *service) wanted(j *live, name string, now time.Time) bool {
+	r, o := j.run, j.run.job.Spec.Job()
+	since := func(last time.Time, every time.Duration) bool {
+		return r.saved() && every > 0 && now.Sub(last) >= every/10*9 // steps before it take more or less time
+	}
+	switch name {
+	case "before-command":
+		return o.Hooks.Before != ""
+	case "backup":
+		return r.failure == ""
+	case "after-command":
+		return o.Hooks.After != "" && (r.backup >= 0 || r.cut)
+	case "forget":
+		return r.saved() && o.Keep != "all"
+	case "prune":
+		return j.Unused && since(j.Pruned, o.PruneEvery)
+	case "check":
+		return since(j.Checked, o.CheckEvery)
+	case "drill":
+		return since(j.Drilled, o.DrillEvery)
+	}
+	return o.Hooks.Failure != "" && r.failure != ""
+}
+
+// stepEnded records how the step of a run ended, and goes on with the run.
+func (s *service) stepEnded(j *live, result Result) {
+	r, now := j.run, s.Clock.Now()
+	r.process = nil
+	if len(result.Summary) > 0 && !json.Valid(result.Summary) {
+		result.Summary = nil
+	}
+	r.rec.Steps = append(r.rec.Steps, event.RunStep{Step: r.step.Name, Start: r.stepStart, End: now,
+		ExitCode: result.ExitCode, Message: result.Message, Summary: result.Summary})
+	switch cut := r.end != running && result.ExitCode >= exitSignal && r.step.Command == ""; {
+	case !cut:
+		s.judge(j, result)
+		r.at++
+	case r.step.Name == "backup":
+		r.cut = true
+		r.at++
+	}
+	s.save()
+	s.send(&record.Event{Kind: record.StepEnded, Job: j.job.Name, Step: r.step.Name, Run: r.copy()})
+	s.advance(j)
+}
+
+// judge draws the conclusions from a step that was not interrupted.
+func (s *service) judge(j *live, result Result) {
+	r, now, began := j.run, s.Clock.Now(), j.run.stepStart
+	code := result.ExitCode
+	message := cmp.Or(result.Message, fmt.Sprintf("it ended with code %d", code))
+	var summary struct {
+		Snapshot string `json:"snapshot_id"`
+		Pending  bool   `json:"pending"`
+	}
+	if len(result.Summary) > 0 {
+		_ = json.Unmarshal(result.Summary, &summary) // what cannot be read stays zero
+	}
+	failed := code != 0
+	switch r.step.Name {
+	case "backup":
+		r.backup, r.rec.Snapshot = code, summary.Snapshot
+		if failed = !r.saved(); !failed {
+			j.LastBackup, j.Alerted = now, time.Time{}
+		}
+		if code == exitIncomplete {
+			r.rec.Message = message
+		}
+		r.away = code == exitNoRepo || code == exitFailed && j.uses.Remote
+		// Without a reason that lasts, it may succeed soon.
+		r.retry = r.away || code >= exitSignal || code == exitFailed && r.rec.Trigger != "retry"
+	case "forget":
+		j.Unused = j.Unused || result.Removed > 0
+	case "prune":
+		j.Pruned = began
+		j.Unused = failed || summary.Pending
+	case "check", "drill":
+		switch reached := code != exitNoRepo && code < exitSignal; {
+		case !reached: // it is due in the next run
+		case r.step.Name == "check":
+			j.Checked = began
+		default:
+			j.Drilled = began
+		}
+		if !failed {
+			j.LastProven = now
+		}
+	}
+	if failed && r.failure == "" {
+		r.failure = r.step.Name + ": " + message
+	}
+}
+
+// finish ends a run.
+func (s *service) finish(j *live) {
+	r, now := j.run, s.Clock.Now()
+	r.rec.End = now
+	switch {
+	case r.end == stopped:
+		r.rec.Outcome, r.rec.Message = "stopped", "stopped by hand"
+	case r.end == ending || r.end == suspended:
+		r.rec.Outcome, r.rec.Message = "stopped", "the service ended"
+		j.Retry = &now // at its next start
+	case r.failure != "":
+		r.rec.Outcome, r.rec.Message = "failed", r.failure
+		j.Failures++
+		if r.retry {
+			again := now.Add(backoff(j.Failures))
+			j.Retry = &again
+		}
+		s.failed = append(s.failed, j.job.Name)
+	default:
+		r.rec.Outcome = "done"
+		if r.backup == exitIncomplete {
+			r.rec.Outcome = "incomplete"
+		}
+		j.Failures = 0
+	}
+	j.Away = r.away && j.Retry != nil
+	j.run, j.Running, j.LastRun = nil, nil, r.copy()
+	j.due, j.trigger, j.waits = time.Time{}, "", ""
+	s.left = slices.DeleteFunc(s.left, func(other *live) bool { return other == j })
+	s.save()
+	s.send(&record.Event{Kind: record.Finished, Job: j.job.Name, Trigger: r.rec.Trigger, Run: r.copy()})
+}
+
+// stopAll asks all steps to end, since the service ends.
+func (s *service) stopAll() {
+	for _, j := range s.all() {
+		if j.run == nil || j.run.process == nil {
+			continue
+		}
+		if j.run.end == running && j.run.step.Name != "after-command" {
+			j.run.process.Stop()
+		}
+		if j.run.end != stopped {
+			j.run.end = ending
+		}
+	}
+}
+
+// progress reports how far the steps are.
+func (s *service) progress(now time.Time) {
+	for _, j := range s.all() {
+		if j.run == nil || j.run.process == nil || now.Sub(j.run.told) < progressEvery {
+			continue
+		}
+		if status := j.run.status.Load(); status != nil {
+			j.run.told = now
+			s.send(&record.Event{Kind: record.Progress, Job: j.job.Name, Step: j.run.step.Name, Status: status})
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// stateVersion changes when an old program would misunderstand the state file.
+const stateVersion = 1
+
+// The files in the state folder.
+const (
+	stateFile   = "state.json"
+	damagedFile = "state.json.damaged"
+	lockFile    = "lock"
+)
+
+// forgotten is how long a job that left the option file is remembered.
+const forgotten = 400 * 24 * time.Hour
+
+// state is what the service remembers.
+type state struct {
+	Version int                `json:"version"`
+	Jobs    map[string]*memory `json:"jobs"`
+}
+
+// memory is what the service remembers of a job.
+type memory struct {
+	Since       time.Time  `json:"since"` // the service saw the job first
+	Began       time.Time  `json:"began"` // the last run began, or a time was skipped; the schedule counts from here
+	Retry       *time.Time `json:"retry,omitempty"`
+	Away        bool       `json:"away,omitempty"` // the last run did not reach the target
+	Failures    int        `json:"failures,omitempty"`
+	Running     *event.Run `json:"running,omitempty"` // a run that has not ended
+	LastRun     *event.Run `json:"last_run,omitempty"`
+	LastBackup  time.Time  `json:"last_backup,omitzero"`
+	LastProven  time.Time  `json:"last_proven,omitzero"`
+	Pruned      time.Time  `json:"pruned,omitzero"`
+	Checked     time.Time  `json:"checked,omitzero"`
+	Drilled     time.Time  `json:"drilled,omitzero"`
+	Unused      bool       `json:"unused,omitempty"` // a prune would find data to remove
+	Paused      bool       `json:"paused,omitempty"`
+	PausedUntil time.Time  `json:"paused_until,omitzero"` // zero: until it is resumed
+	Alerted     time.Time  `json:"alerted,omitzero"`      // silence was reported
+}
+
+// lock makes the state folder and takes its lock, which ends with the process at the latest.
+func lock(dir string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the state folder: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of the state folder: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		_ = f.Truncate(0) // the number is only for people
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+		return func() { _ = f.Close() }, nil
+	}
+	holder := make([]byte, 20)
+	n, _ := f.ReadAt(holder, 0)
+	_ = f.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%w (state folder %s, process %s)", ErrLocked, dir, strings.TrimSpace(string(holder[:n])))
+	}
+	return nil, fmt.Errorf("lock the state folder %s: %w", dir, err)
+}
+
+// readState reads the state file. A file that cannot be used is kept under another name; problem says why.
+func readState(dir string) (s state, problem error) {
+	empty := state{Version: stateVersion, Jobs: map[string]*memory{}}
+	path := filepath.Join(dir, stateFile)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return empty, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &s)
+	}
+	if err == nil && s.Version != stateVersion {
+		err = fmt.Errorf("it has version %d, this program knows version %d", s.Version, stateVersion)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s cannot be used: %w; it is kept as %s, and schedules count from now", path, err, damagedFile)
+		return empty, errors.Join(err, os.Rename(path, filepath.Join(dir, damagedFile)))
+	}
+	if s.Jobs == nil {
+		s.Jobs = empty.Jobs
+	}
+	for name, m := range s.Jobs {
+		if m == nil {
+			delete(s.Jobs, name)
+		}
+	}
+	return s, nil
+}
+
+// write replaces the state file.
+func (s *state) write(dir string) error {
+	content, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode the state: %w", err)
+	}
+	f, err := os.CreateTemp(dir, stateFile+".*")
+	if err != nil {
+		return fmt.Errorf("write the state: %w", err)
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, stateFile))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("write the state: %w", err)
+	}
+	return nil
+}
+
+// trim removes unfinished files of a service that was killed.
+func trim(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, stateFile+".*"))
+	for _, path := range left {
+		if filepath.Base(path) != damagedFile {
+			_ = os.Remove(path)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"strconv"
+)
+
+// drillFiles is how many files a restore drill restores.
+const drillFiles = 20
+
+// step returns a step of the run of a job.
+func (s *service) step(j *live, name string) Step {
+	r := j.run
+	hooks := r.job.Spec.Job().Hooks
+	switch name {
+	case "before-command":
+		return s.hook(j, name, hooks.Before)
+	case "after-command":
+		return s.hook(j, name, hooks.After)
+	case "failure-command":
+		return s.hook(j, name, hooks.Failure)
+	}
+	return Step{Name: name, Args: s.args(j, name)}
+}
+
+// args returns the arguments of a step for this program.
+func (s *service) args(j *live, name string) []string {
+	r := j.run
+	o := r.job.Spec.Job()
+	command := name
+	if name == "drill" {
+		command = "check"
+	}
+	args := []string{command, "--option-file", r.job.File, "--json"}
+	if r.job.Server != "" {
+		args = append(args, "--server-name", r.job.Server)
+	}
+	if name != "backup" && r.job.Spec.IO().Auto {
+		args = append(args, "--policy", "throttle") // nobody waits for it; a backup chooses by itself
+	}
+	switch name {
+	case "forget":
+		// Other machines and jobs may use the same repository, with policies of their own.
+		args = append(args, "--keep", o.Keep, "--host", s.Host)
+		for _, source := range r.job.Sources {
+			args = append(args, "--path", source)
+		}
+	case "check":
+		if c := r.job.Spec.Cache(); c.Enabled && c.Dir != "" {
+			args = append(args, "--read-data-rolling", strconv.Itoa(o.CheckParts))
+		} else { // without a cache it is not known what was read when
+			args = append(args, "--read-data-subset", strconv.FormatFloat(100/float64(o.CheckParts), 'f', 3, 64)+"%")
+		}
+	case "drill":
+		args = append(args, "--restore-sample", strconv.Itoa(drillFiles))
+	}
+	return args
+}
+
+// hook returns a command of the user as a step.
+func (s *service) hook(j *live, name, command string) Step {
+	r := j.run
+	env := []string{"TIDEMARK_JOB=" + r.job.Name, "TIDEMARK_TRIGGER=" + r.rec.Trigger}
+	if r.backup >= 0 {
+		env = append(env, "TIDEMARK_EXIT_CODE="+strconv.Itoa(r.backup), "TIDEMARK_SNAPSHOT="+r.rec.Snapshot)
+	}
+	if r.failure != "" {
+		env = append(env, "TIDEMARK_MESSAGE="+r.failure)
+	}
+	return Step{Name: name, Command: command, Env: env, Timeout: r.job.Spec.Job().Hooks.Timeout}
+}
