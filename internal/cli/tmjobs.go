@@ -95,7 +95,8 @@ func (a *app) tmStartCommand() *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   "startbackup [flags]",
 		Short: "Start a backup",
-		Long: `Starts all jobs of the service. With --block it waits until they have ended; the exit code is 1 if one of them failed.
+		Long: `Starts all jobs of the service. With --block it waits until they have ended; the exit code is 1 if one of them failed, and 3 if
+one lacks some files.
 
 If the service does not run, --block backs up the DOMAIN of the option file in this process; the exit codes are those of backup.`,
 	}, func(ctx context.Context, _ []string) error {
@@ -141,19 +142,24 @@ func (a *app) startJobs(ctx context.Context, s control.Service, before *event.Da
 	}
 	for {
 		var failed []string
-		waits := false
+		waits, incomplete := false, false
 		for _, j := range now.Jobs {
 			switch {
 			case runID(&j) == last[j.Name] || j.State == "running" || j.State == "waiting":
 				waits = waits || j.State != "paused"
+			case j.LastRun.Outcome == "incomplete":
+				incomplete = true
 			case j.LastRun.Outcome != "done":
 				failed = append(failed, j.Name+": "+j.LastRun.Message)
 			}
 		}
-		if !waits && len(failed) > 0 {
+		switch {
+		case waits:
+		case len(failed) > 0:
 			return fmt.Errorf("not all jobs ended well: %s", strings.Join(failed, "; "))
-		}
-		if !waits {
+		case incomplete:
+			return errIncomplete
+		default:
 			return nil
 		}
 		select {

@@ -28,19 +28,19 @@ type DifferenceSum struct {
 
 // UniqueSize is a line of `tidemark tm uniquesize`.
 type UniqueSize struct {
-	Type         string `json:"message_type"`            // "unique_size"
-	Snapshot     string `json:"snapshot_id"`             //
+	Type         string `json:"message_type"` // "unique_size"
+	Snapshot     string `json:"snapshot_id"`
 	Stored       uint64 `json:"total_size"`              // compressed and encrypted bytes that only this snapshot needs
 	Uncompressed uint64 `json:"total_uncompressed_size"` // before compression
 }
 
 // Destination is what `tidemark tm destinationinfo` prints.
 type Destination struct {
-	Type     string `json:"message_type"`  // "destination"
-	Name     string `json:"name"`          // last part of the location
-	Kind     string `json:"kind"`          // `Local` or `Network`
-	Location string `json:"location"`      // folder or address
-	ID       string `json:"repository_id"` //
+	Type     string `json:"message_type"` // "destination"
+	Name     string `json:"name"`         // last part of the location
+	Kind     string `json:"kind"`         // `Local` or `Network`
+	Location string `json:"location"`     // folder or address
+	ID       string `json:"repository_id"`
 }
 
 // Stopping is a backup that `tidemark tm stopbackup` asked to end.
