@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -29,14 +28,15 @@ func (a *app) tmCommand() *cobra.Command {
 
     REPOSITORY/HOST/2026-11-23-081500.backup
 
-Where a command takes a SNAPSHOT, write such a name, its last part, or what other commands of tidemark take. Commands of tmutil
-that are not in the list are answered with the command that does the same.`,
+Where a command takes a SNAPSHOT, write such a name, its last part, or what other commands of tidemark take. Commands
+of tmutil that are not in the list are answered with the command that does the same.`,
 		Example: `  tidemark tm listbackups
   tidemark tm compare
   tidemark tm uniquesize 2026-11-23-081500.backup`,
 	}, "a command of the list", a.tmListCommand("listbackups", "List the snapshots of this machine", false),
 		a.tmListCommand("latestbackup", "Print the newest snapshot of this machine", true), a.tmCompareCommand(),
-		a.tmDriftCommand(), a.tmUniqueCommand(), a.tmExcludedCommand(), a.tmExclusionCommand("addexclusion", "Exclude paths", true),
+		a.tmDriftCommand(), a.tmUniqueCommand(), a.tmExcludedCommand(),
+		a.tmExclusionCommand("addexclusion", "Exclude paths", true),
 		a.tmExclusionCommand("removeexclusion", "Remove exclusions that addexclusion has added", false), a.tmStartCommand(),
 		a.tmStopCommand(), a.tmStatusCommand(), a.tmDestinationCommand())
 }
@@ -51,8 +51,11 @@ func xmlFlag(c *cobra.Command) *bool {
 	return c.Flags().BoolP("xml", "X", false, "print an XML property list")
 }
 
-// tmBackups returns the snapshots of a host, "" for this machine, oldest first. unread counts those that cannot be read.
-func (a *app) tmBackups(ctx context.Context, r *repo.Repository, host string) (list []tm.Backup, unread uint64, err error) {
+// tmBackups returns the snapshots of a host, "" for this machine, oldest first. unread counts those that cannot be
+// read.
+func (a *app) tmBackups(ctx context.Context, r *repo.Repository, host string) (
+	list []tm.Backup, unread uint64, err error,
+) {
 	if host == "" {
 		host = hostName()
 	}
@@ -75,9 +78,9 @@ func (a *app) tmListCommand(name, short string, latest bool) *cobra.Command {
 			case err != nil:
 				return err
 			case latest && unread > 0:
-				return errors.New("the newest snapshot is uncertain, since not all can be read: 'tidemark tm listbackups' lists the others")
+				return errUncertain
 			case latest && len(list) == 0:
-				return errors.New("there is no snapshot of this host: 'tidemark backup' makes one")
+				return errNoBackups
 			case latest:
 				list = list[len(list)-1:]
 			}
@@ -118,45 +121,51 @@ func (a *app) tmDriftCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "calculatedrift [flags] [REPOSITORY/HOST]",
 		Short: "Show how much changed from each snapshot to the next",
-		Long: `Compares each snapshot of a machine with the one before of the same paths. The sizes are those of files, before deduplication and
-compression.`,
+		Long: `Compares each snapshot of a machine with the one before of the same paths. The sizes are those of files, before
+deduplication and compression.`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(ctx context.Context, args []string) error {
 		if len(args) == 1 {
 			*host = path.Base(args[0])
 		}
-		return a.withRepository(ctx, func(r *repo.Repository) error {
-			list, _, err := a.tmBackups(ctx, r, *host)
-			if err != nil {
-				return err
-			}
-			drift := &tm.Drift{}
-			before := map[string]tm.Backup{} // by paths
-			for _, b := range list {
-				paths := strings.Join(b.Snapshot.Sources, "\x00")
-				if was, ok := before[paths]; ok {
-					step := tm.Comparison{From: was.ID, To: b.ID, Title: was.Name + " - " + b.Name}
-					_, err := browse.Diff(ctx, r, was.Snapshot.Tree, b.Snapshot.Tree, browse.DiffOptions{Metadata: true}, func(c browse.Change) error {
-						if d := tm.NewDifference(c, tm.Usual|tm.Data); d != nil {
-							step.Add(d)
-						}
-						return nil
-					})
-					if err != nil {
-						return err
-					}
-					if err := a.print.Print(&step); err != nil {
-						return err
-					}
-					drift.Steps = append(drift.Steps, step)
-				}
-				before[paths] = b
-			}
-			return a.print.Print(drift)
-		})
+		return a.withRepository(ctx, func(r *repo.Repository) error { return a.tmDrift(ctx, r, *host) })
 	}, options.GroupPolicy)
 	host = hostFlag(c)
 	return c
+}
+
+// tmDrift compares each snapshot of a host with the one before of the same paths.
+func (a *app) tmDrift(ctx context.Context, r *repo.Repository, host string) error {
+	list, _, err := a.tmBackups(ctx, r, host)
+	if err != nil {
+		return err
+	}
+	drift := &tm.Drift{}
+	before := map[string]tm.Backup{} // by paths
+	for _, b := range list {
+		paths := strings.Join(b.Snapshot.Sources, "\x00")
+		was, ok := before[paths]
+		before[paths] = b
+		if !ok {
+			continue
+		}
+		step := tm.Comparison{From: was.ID, To: b.ID, Title: was.Name + " - " + b.Name}
+		opt := browse.DiffOptions{Metadata: true}
+		_, err := browse.Diff(ctx, r, was.Snapshot.Tree, b.Snapshot.Tree, opt, func(c browse.Change) error {
+			if d := tm.NewDifference(c, tm.Usual|tm.Data); d != nil {
+				step.Add(d)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.print.Print(&step); err != nil {
+			return err
+		}
+		drift.Steps = append(drift.Steps, step)
+	}
+	return a.print.Print(drift)
 }
 
 func (a *app) tmUniqueCommand() *cobra.Command {
@@ -164,8 +173,9 @@ func (a *app) tmUniqueCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "uniquesize [flags] SNAPSHOT...",
 		Short: "Show how much space only one snapshot uses",
-		Long: `Shows for each snapshot the size of the data that no other snapshot needs, as it is stored: compressed and encrypted. Removing the
-snapshot and pruning all unused data frees about that much. Data that is stored together with other data counts in proportion.
+		Long: `Shows for each snapshot the size of the data that no other snapshot needs, as it is stored: compressed and
+encrypted. Removing the snapshot and pruning all unused data frees about that much. Data that is stored together with
+other data counts in proportion.
 
 All trees of the repository are read. What several snapshots share counts for none of them.`,
 		Args:              cobra.MinimumNArgs(1),

@@ -53,10 +53,11 @@ func TestServiceStartsAndStopsBackups(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	run := func(args ...string) (code int, out, errs string) {
 		var o, e bytes.Buffer
-		code = Run(t.Context(), Process{Args: append([]string{"tm"}, args...), Out: &o, Err: &e, Env: func(name string) (string, bool) {
+		env := func(name string) (string, bool) {
 			value, ok := map[string]string{"XDG_RUNTIME_DIR": dir, "HOME": dir}[name]
 			return value, ok
-		}})
+		}
+		code = Run(t.Context(), Process{Args: append([]string{"tm"}, args...), Out: &o, Err: &e, Env: env})
 		return code, o.String(), e.String()
 	}
 	serve := func(f *fakeService) {
@@ -66,7 +67,8 @@ func TestServiceStartsAndStopsBackups(t *testing.T) {
 		t.Cleanup(stop)
 	}
 	next := time.Date(2026, 11, 23, 8, 15, 0, 0, time.UTC)
-	f := &fakeService{outcome: "done", job: event.DaemonJob{State: "idle", Next: &next, LastRun: &event.Run{ID: "1", Outcome: "failed"}}}
+	last := &event.Run{ID: "1", Outcome: "failed"}
+	f := &fakeService{outcome: "done", job: event.DaemonJob{State: "idle", Next: &next, LastRun: last}}
 	serve(f)
 	code, out, errs := run("status")
 	require.Zero(t, code, errs)

@@ -38,16 +38,16 @@ func (a *app) tmCompareCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "compare [flags] [SNAPSHOT | PATH | SNAPSHOT SNAPSHOT | SNAPSHOT[:/PATH] PATH]",
 		Short: "Compare a snapshot with this machine, or two snapshots",
-		Long: `Compares the newest snapshot of this machine with the files that are there now. A SNAPSHOT stands for the newest one, and a PATH
-limits the comparison to what lies there. Two snapshots are compared with each other. A line is
+		Long: `Compares the newest snapshot of this machine with the files that are there now. A SNAPSHOT stands for the
+newest one, and a PATH limits the comparison to what lies there. Two snapshots are compared with each other. A line is
 
     +  added      -  removed      !  changed, with the properties that differ
 
-with the size of the file: the new one, or the old one of a removed file. The last lines add up these sizes. What the rules exclude
-counts as not there, unless -E is given.
+with the size of the file: the new one, or the old one of a removed file. The last lines add up these sizes. What the
+rules exclude counts as not there, unless -E is given.
 
-Without flags that choose properties, sizes, modification times, modes, owners and link targets count, and between two snapshots
-the content too. Times of folders do not count. -d reads files whose size is unchanged.`,
+Without flags that choose properties, sizes, modification times, modes, owners and link targets count, and between two
+snapshots the content too. Times of folders do not count. -d reads files whose size is unchanged.`,
 		Example: `  tidemark tm compare
   tidemark tm compare -d ~/photos
   tidemark tm compare 2026-11-22-081500.backup 2026-11-23-081500.backup`,
@@ -94,9 +94,9 @@ func (t *tmCompare) run(ctx context.Context, args []string) error {
 		case len(args) == 2:
 			return usagef("compare: name a snapshot first: %q is a path", args[0])
 		case unread > 0:
-			return errors.New("the newest snapshot is uncertain, since not all can be read: name one; 'tidemark tm listbackups' lists them")
+			return errUncertain
 		case len(list) == 0:
-			return errors.New("there is no snapshot of this host: 'tidemark backup' makes one")
+			return errNoBackups
 		default:
 			old = list[len(list)-1]
 		}
@@ -117,7 +117,7 @@ func (t *tmCompare) run(ctx context.Context, args []string) error {
 // isPath reports whether an argument of compare is a path on this machine, and no snapshot.
 func isPath(arg string) bool {
 	_, _, named, _ := tm.Find(nil, arg)
-	return !named && (filepath.IsAbs(arg) || arg == "." || arg == ".." || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../"))
+	return !named && (filepath.IsAbs(arg) || strings.HasPrefix(arg+"/", "./") || strings.HasPrefix(arg+"/", "../"))
 }
 
 func (t *tmCompare) finish() error {
@@ -151,7 +151,9 @@ func (t *tmCompare) show(c browse.Change, want tm.Property, root string) error {
 }
 
 // snapshots compares a snapshot with a second one.
-func (t *tmCompare) snapshots(ctx context.Context, r *repo.Repository, old tm.Backup, sub string, list []tm.Backup, second string) error {
+func (t *tmCompare) snapshots(ctx context.Context, r *repo.Repository, old tm.Backup, sub string, list []tm.Backup,
+	second string,
+) error {
 	other, otherSub, err := t.tmFind(ctx, r, list, second)
 	if err != nil {
 		return err
@@ -175,7 +177,8 @@ func (t *tmCompare) snapshots(ctx context.Context, r *repo.Repository, old tm.Ba
 	}
 	root := filepath.Join(base, otherSub)
 	want := t.choose.Properties(tm.Usual | tm.Data)
-	_, err = browse.Diff(ctx, r, sides[0].Subtree, sides[1].Subtree, browse.DiffOptions{Metadata: true}, func(c browse.Change) error {
+	opt := browse.DiffOptions{Metadata: true}
+	_, err = browse.Diff(ctx, r, sides[0].Subtree, sides[1].Subtree, opt, func(c browse.Change) error {
 		c.Path = filepath.Join(root, c.Path)
 		return t.show(c, want, root)
 	})
@@ -219,35 +222,34 @@ func (t *tmCompare) live(ctx context.Context, r *repo.Repository, old tm.Backup,
 		if len(args) == 0 && strings.Trim(sub, "/") != "" {
 			only = place
 		}
-		inside := only == source || underPath(only, source)
-		if slices.ContainsFunc(old.Snapshot.Sources, func(other string) bool { return underPath(source, other) }) ||
-			!inside && !underPath(source, only) {
+		inside := tm.Within(only, source)
+		part := slices.ContainsFunc(old.Snapshot.Sources, func(other string) bool {
+			return source != other && tm.Within(source, other)
+		})
+		if part || !inside && !tm.Within(source, only) {
 			continue
 		}
 		compared = true
-		part := source
+		limit := source
 		if inside {
-			part = only
+			limit = only
 		}
 		in := "/" + strings.TrimPrefix(strings.TrimPrefix(source, strings.TrimSuffix(bases[i], "/")), "/")
-		if err := t.pair(ctx, r, l, old, in, source, part); err != nil {
+		if err := t.pair(ctx, r, l, old, in, source, limit); err != nil {
 			return err
 		}
 	}
 	if !compared {
-		return usagef("%s is not in the snapshot, which has %s", human.Printable(only), human.Printable(strings.Join(old.Snapshot.Sources, ", ")))
+		return usagef("%s is not in the snapshot, which has %s", human.Printable(only),
+			human.Printable(strings.Join(old.Snapshot.Sources, ", ")))
 	}
 	return nil
 }
 
-// underPath reports whether a clean path lies below another.
-func underPath(path, above string) bool {
-	return path != above && strings.HasPrefix(path, strings.TrimSuffix(above, "/")+"/")
-}
-
 // pair compares the object sub of a snapshot with that at source, as far as it lies at only. A source that the snapshot
 // lacks was excluded.
-func (t *tmCompare) pair(ctx context.Context, r *repo.Repository, l *tm.Live, old tm.Backup, sub, source, only string) error {
+func (t *tmCompare) pair(ctx context.Context, r *repo.Repository, l *tm.Live, old tm.Backup, sub, source, only string,
+) error {
 	n, err := browse.Resolve(ctx, r, old.Snapshot.Tree, sub)
 	if errors.Is(err, browse.ErrNotFound) && source != only {
 		return nil

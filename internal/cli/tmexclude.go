@@ -27,8 +27,8 @@ func (a *app) tmExcludedCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "isexcluded [flags] PATH...",
 		Short: "Show whether the rules in effect exclude paths",
-		Long: `Shows whether a backup of the DOMAIN of the option file, or of any folder if there is none, excludes paths. 'tidemark rules explain'
-names the rule.`,
+		Long: `Shows whether a backup of the DOMAIN of the option file, or of any folder if there is none, excludes paths.
+'tidemark rules explain' names the rule.`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(_ context.Context, args []string) error {
 		sources, err := a.domain()
@@ -45,7 +45,8 @@ names the rule.`,
 			if err != nil {
 				return err
 			}
-			all.List = append(all.List, tm.Excluded{Path: d.Subject, Excluded: d.Decision.Verdict == rules.Exclude, Event: d.Events()[0]})
+			excluded := d.Decision.Verdict == rules.Exclude
+			all.List = append(all.List, tm.Excluded{Path: d.Subject, Excluded: excluded, Event: d.Events()[0]})
 		}
 		if *xml {
 			return a.print.Print(all)
@@ -72,10 +73,10 @@ func decide(set *rules.Set, sources []string, path string) (*output.Decision, er
 	if len(sources) > 0 {
 		source = ""
 		for _, one := range sources { // the innermost source counts
-			if (path == one || underPath(path, one)) && len(one) > len(source) {
+			if tm.Within(path, one) && len(one) > len(source) {
 				source = one
 			}
-			above = above || underPath(one, path)
+			above = above || tm.Within(one, path)
 		}
 	}
 	d := &output.Decision{Subject: path}
@@ -103,8 +104,8 @@ func (a *app) tmExclusionCommand(name, short string, add bool) *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   name + " [flags] PATH...",
 		Short: short,
-		Long: short + ` by lines of the option file; all other lines stay. An exclusion is that of the path: it does not move with the object, also
-without -p. 'tidemark options' prints which option file is in effect.`,
+		Long: short + ` by lines of the option file; all other lines stay. An exclusion is that of the path: it does not move
+with the object, also without -p. 'tidemark options' prints which option file is in effect.`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(_ context.Context, args []string) error { return a.tmExclude(c.Flags(), args, add) })
 	ownShorthand(c, "password-file")
@@ -198,8 +199,10 @@ func (a *app) checkExclusion(flags *pflag.FlagSet, file string, content []byte, 
 	if r := d.Decision.Rule; r != nil {
 		rule = fmt.Sprintf("the rule %q of %s", r.Text, r.Origin)
 	}
+	does := "excludes"
 	if excluded {
-		return fmt.Errorf("%s: %s includes it: change that rule; nothing was written", human.Printable(path), human.Printable(rule))
+		does = "includes"
 	}
-	return fmt.Errorf("%s: %s excludes it: change that rule; nothing was written", human.Printable(path), human.Printable(rule))
+	return fmt.Errorf("%s: %s %s it: change that rule; nothing was written", human.Printable(path),
+		human.Printable(rule), does)
 }

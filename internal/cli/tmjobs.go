@@ -83,7 +83,8 @@ func (a *app) tmDestinationCommand() *cobra.Command {
 		if id == "" {
 			return fmt.Errorf("open repository at %s: %w", at, repo.ErrNoRepository)
 		}
-		return a.print.Print(&tm.Destination{Name: path.Base(at.String()), ID: id, Network: at.OnShare(), Location: at.String(), XML: *xml})
+		return a.print.Print(&tm.Destination{Name: path.Base(at.String()), ID: id, Network: at.OnShare(),
+			Location: at.String(), XML: *xml})
 	}, options.GroupPolicy)
 	xml = xmlFlag(c)
 	return c
@@ -95,10 +96,11 @@ func (a *app) tmStartCommand() *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   "startbackup [flags]",
 		Short: "Start a backup",
-		Long: `Starts all jobs of the service. With --block it waits until they have ended; the exit code is 1 if one of them failed, and 3 if
-one lacks some files.
+		Long: `Starts all jobs of the service. With --block it waits until they have ended; the exit code is 1 if one of them
+failed, and 3 if one lacks some files.
 
-If the service does not run, --block backs up the DOMAIN of the option file in this process; the exit codes are those of backup.`,
+If the service does not run, --block backs up the DOMAIN of the option file in this process; the exit codes are those of
+backup.`,
 	}, func(ctx context.Context, _ []string) error {
 		s, d, err := a.service(ctx)
 		if err != nil {
@@ -145,7 +147,7 @@ func (a *app) startJobs(ctx context.Context, s control.Service, before *event.Da
 		waits, incomplete := false, false
 		for _, j := range now.Jobs {
 			switch {
-			case runID(&j) == last[j.Name] || j.State == "running" || j.State == "waiting":
+			case runID(&j) == last[j.Name] || busy(j):
 				waits = waits || j.State != "paused"
 			case j.LastRun.Outcome == "incomplete":
 				incomplete = true
@@ -173,6 +175,9 @@ func (a *app) startJobs(ctx context.Context, s control.Service, before *event.Da
 	}
 }
 
+// busy reports whether a job runs, or soon will.
+func busy(j event.DaemonJob) bool { return j.State == "running" || j.State == "waiting" }
+
 // runID returns the ID of the last run of a job, "" for none.
 func runID(j *event.DaemonJob) string {
 	if j.LastRun == nil {
@@ -186,15 +191,15 @@ func (a *app) tmStopCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "stopbackup [flags]",
 		Short: "Stop the backup that runs",
-		Long: `Asks the backup of this user that runs to end. What it has stored is not sent again. Jobs of the service are stopped by the
-service.`,
+		Long: `Asks the backup of this user that runs to end. What it has stored is not sent again. Jobs of the service are
+stopped by the service.`,
 	}, func(ctx context.Context, _ []string) error {
 		if process == 0 {
 			s, d, err := a.service(ctx)
 			if err != nil {
 				return err
 			}
-			if d != nil && slices.ContainsFunc(d.Jobs, func(j event.DaemonJob) bool { return j.State == "running" || j.State == "waiting" }) {
+			if d != nil && slices.ContainsFunc(d.Jobs, busy) {
 				_, err := s.Do(ctx, control.Order{Action: control.StopJob})
 				return err
 			}

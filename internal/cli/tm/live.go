@@ -95,12 +95,12 @@ type liveDir struct {
 }
 
 // counts reports whether a path is at or below the part that is compared; passed, whether it leads there.
-func (w *liveWalk) counts(path string) bool { return within(path, w.only) }
+func (w *liveWalk) counts(path string) bool { return Within(path, w.only) }
 
-func (w *liveWalk) passed(path string) bool { return within(w.only, path) }
+func (w *liveWalk) passed(path string) bool { return Within(w.only, path) }
 
-// within reports whether a clean absolute path is at or below another.
-func within(path, above string) bool {
+// Within reports whether a clean absolute path is at or below another.
+func Within(path, above string) bool {
 	return path == above || strings.HasPrefix(path, strings.TrimSuffix(above, "/")+"/")
 }
 
@@ -349,7 +349,8 @@ func (w *liveWalk) stat(parent *localfs.Dir, name string) (*live, error) {
 		return nil, err
 	}
 	st := &new.st
-	new.Node = tree.Node{Name: name, Type: st.Type, Mode: st.Mode, UID: st.UID, GID: st.GID, ModTime: st.Mtime, Changed: st.Ctime}
+	new.Node = tree.Node{Name: name, Type: st.Type, Mode: st.Mode, UID: st.UID, GID: st.GID, ModTime: st.Mtime,
+		Changed: st.Ctime}
 	switch st.Type {
 	case tree.File:
 		new.Size = st.Size

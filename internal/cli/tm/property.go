@@ -36,7 +36,8 @@ const (
 
 // Strings returns the properties in tmutil's words.
 func (p Property) Strings() (all []string) {
-	for i, word := range []string{"size", "data", "mtime", "crtime", "mode", "uid", "gid", "flags", "acl", "xattr", "target", "type"} {
+	words := []string{"size", "data", "mtime", "crtime", "mode", "uid", "gid", "flags", "acl", "xattr", "target", "type"}
+	for i, word := range words {
 		if p&(1<<i) != 0 {
 			all = append(all, word)
 		}
@@ -91,5 +92,7 @@ func split(list []tree.Xattr) (lists, other map[string]string) {
 
 // isACL reports whether an attribute is an access control list; the last name is that of a list of macOS.
 func isACL(name string) bool {
-	return slices.Contains([]string{"system.posix_acl_access", "system.posix_acl_default", "system.nfs4_acl", "tidemark.acl"}, name)
+	return slices.Contains([]string{
+		"system.posix_acl_access", "system.posix_acl_default", "system.nfs4_acl", "tidemark.acl",
+	}, name)
 }

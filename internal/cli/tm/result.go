@@ -108,7 +108,7 @@ func (d *Difference) dict() Dict {
 
 // printableXML returns a path that XML can hold: unchanged unless it contains control characters or is not UTF-8.
 func printableXML(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == '\uFFFD' || r == '\uFFFE' || r == '\uFFFF' }) {
+	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r >= '\uFFFD' && r <= '\uFFFF' }) {
 		return human.Printable(path)
 	}
 	return path
@@ -147,8 +147,8 @@ func (c *Comparison) Text(w io.Writer) error {
 	if c.Title != "" {
 		title = human.Printable(c.Title) + "\n"
 	}
-	_, err := fmt.Fprintf(w, "%s%s\nAdded:         %s\nRemoved:       %s\nChanged:       %s\n\n", title, strings.Repeat("-", 37),
-		size(c.Added.Bytes), size(c.Removed.Bytes), size(c.Changed.Bytes))
+	_, err := fmt.Fprintf(w, "%s%s\nAdded:         %s\nRemoved:       %s\nChanged:       %s\n\n", title,
+		strings.Repeat("-", 37), size(c.Added.Bytes), size(c.Removed.Bytes), size(c.Changed.Bytes))
 	return err
 }
 
@@ -199,7 +199,9 @@ func (d *Drift) Text(w io.Writer) error {
 		mean.Changed.Bytes += d.Steps[i].Changed.Bytes
 	}
 	n := uint64(max(1, len(d.Steps)))
-	mean.Added.Bytes, mean.Removed.Bytes, mean.Changed.Bytes = mean.Added.Bytes/n, mean.Removed.Bytes/n, mean.Changed.Bytes/n
+	mean.Added.Bytes /= n
+	mean.Removed.Bytes /= n
+	mean.Changed.Bytes /= n
 	return mean.Text(w)
 }
 

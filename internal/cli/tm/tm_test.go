@@ -68,11 +68,12 @@ func parse(t *testing.T, text []byte) any {
 func TestXMLIsReadBack(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, WriteXML(&b, Dict{
-		{"b", `<&>"'`}, {"a", []Dict{{{"n", uint64(1 << 60)}}, {}}}, {"t", true}, {"f", false}, {"r", 0.25}, {"i", -3}, {"<k>", Dict{}},
+		{"b", `<&>"'`}, {"a", []Dict{{{"n", uint64(1 << 60)}}, {}}}, {"t", true}, {"f", false}, {"r", 0.25}, {"i", -3},
+		{"<k>", Dict{}},
 	}))
 	require.Equal(t, map[string]any{
-		"b": `string <&>"'`, "a": []any{map[string]any{"n": "integer 1152921504606846976"}, map[string]any{}}, "t": true, "f": false,
-		"r": "real 0.25", "i": "integer -3", "<k>": map[string]any{},
+		"b": `string <&>"'`, "a": []any{map[string]any{"n": "integer 1152921504606846976"}, map[string]any{}}, "t": true,
+		"f": false, "r": "real 0.25", "i": "integer -3", "<k>": map[string]any{},
 	}, parse(t, b.Bytes()))
 }
 
@@ -92,8 +93,10 @@ func TestPathsInXML(t *testing.T) {
 
 func TestTextOfPropertyLists(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, WriteText(&b, Dict{{"Running", true}, {"Progress", Dict{{"Percent", 0.5}, {"bytes", 12}}}, {"At", `a "b"`}}))
-	require.Equal(t, "{\n    At = \"a \\\"b\\\"\";\n    Progress =     {\n        Percent = \"0.5\";\n        bytes = 12;\n    };\n"+
+	progress := Dict{{"Percent", 0.5}, {"bytes", 12}}
+	require.NoError(t, WriteText(&b, Dict{{"Running", true}, {"Progress", progress}, {"At", `a "b"`}}))
+	require.Equal(t, "{\n    At = \"a \\\"b\\\"\";\n"+
+		"    Progress =     {\n        Percent = \"0.5\";\n        bytes = 12;\n    };\n"+
 		"    Running = 1;\n}\n", b.String())
 }
 
@@ -108,9 +111,12 @@ func TestStatus(t *testing.T) {
 	}
 	var b bytes.Buffer
 	require.NoError(t, s.Text(&b))
-	for _, line := range []string{"Backup session status:\n{\n    BackupPhase = Copying;\n", `    DateOfStateChange = "2026-11-23 08:15:00 +0000";`,
-		`    DestinationMountPoint = "/mnt/a b";`, `    NextBackup = "2026-11-23 09:15:00 +0000";`, "        TimeRemaining = 30;",
-		`        Percent = "0.25";`, "    Running = 1;"} {
+	for _, line := range []string{
+		"Backup session status:\n{\n    BackupPhase = Copying;\n", `    DateOfStateChange = "2026-11-23 08:15:00 +0000";`,
+		`    DestinationMountPoint = "/mnt/a b";`, `    NextBackup = "2026-11-23 09:15:00 +0000";`,
+		"        TimeRemaining = 30;",
+		`        Percent = "0.25";`, "    Running = 1;",
+	} {
 		require.Contains(t, b.String(), line)
 	}
 	s.XML = true
@@ -134,8 +140,10 @@ func TestDestination(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0B", 1023: "1023B", 1024: "1.0K", 1536: "1.5K", 1<<20 - 1: "1.0M", 1 << 20: "1.0M",
-		5 << 30: "5.0G", 1 << 62: "4.0E"} {
+	for n, want := range map[uint64]string{
+		0: "0B", 1023: "1023B", 1024: "1.0K", 1536: "1.5K", 1<<20 - 1: "1.0M", 1 << 20: "1.0M",
+		5 << 30: "5.0G", 1 << 62: "4.0E",
+	} {
 		require.Equal(t, want, size(n))
 	}
 }
@@ -146,7 +154,8 @@ func backupOf(id byte, host string, at time.Time) Backup {
 
 func TestNamesOfBackups(t *testing.T) {
 	at := time.Date(2026, 11, 23, 8, 15, 0, 0, time.Local)
-	list := []Backup{backupOf(1, "a", at), backupOf(2, "b", at), backupOf(3, "b", at), backupOf(4, "c/d", at.Add(time.Second))}
+	next := at.Add(time.Second)
+	list := []Backup{backupOf(1, "a", at), backupOf(2, "b", at), backupOf(3, "b", at), backupOf(4, "c/d", next)}
 	Distinguish("/mnt/r/", list)
 	require.Equal(t, "/mnt/r/a/2026-11-23-081500.backup", list[0].Path)
 	require.Equal(t, "/mnt/r/b/2026-11-23-081500-"+list[1].ID.Short()+".backup", list[1].Path)
@@ -172,7 +181,8 @@ func TestNamesOfBackups(t *testing.T) {
 }
 
 func TestProperties(t *testing.T) {
-	a := tree.Node{Type: tree.File, Size: 1, Mode: 0o644, Born: &tree.Time{Sec: 1}, Xattrs: []tree.Xattr{{Name: "user.x", Value: []byte("1")}}}
+	attribute := tree.Xattr{Name: "user.x", Value: []byte("1")}
+	a := tree.Node{Type: tree.File, Size: 1, Mode: 0o644, Born: &tree.Time{Sec: 1}, Xattrs: []tree.Xattr{attribute}}
 	for want, change := range map[Property]func(*tree.Node){
 		Size:     func(n *tree.Node) { n.Size = 2 },
 		Modified: func(n *tree.Node) { n.ModTime.Sec = 9 },
@@ -213,7 +223,9 @@ func TestProperties(t *testing.T) {
 	require.Zero(t, letters, "each property has a letter")
 
 	c = Choice{Depth: 2, Ignore: []string{"tmp"}}
-	for path, out := range map[string]bool{"/r/a": false, "/r/a/b": false, "/r/a/b/c": true, "/r/tmp": true, "/r/tmp/a": true, "/r/tmp2": false} {
+	for path, out := range map[string]bool{
+		"/r/a": false, "/r/a/b": false, "/r/a/b/c": true, "/r/tmp": true, "/r/tmp/a": true, "/r/tmp2": false,
+	} {
 		require.Equal(t, out, c.LeavesOut(path, "/r"), path)
 	}
 }

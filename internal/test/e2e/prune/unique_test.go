@@ -69,7 +69,7 @@ func TestUnique(t *testing.T) {
 	_, err := p.Prune(opt)
 	require.NoError(t, err)
 	freed := before - kit.BytesOf(t, p.Store, store.Pack)
-	require.InEpsilon(t, together[len(ids)-1].Stored, freed, 0.25, "the rest is tables of packs, and frames that are compressed again")
+	require.InEpsilon(t, together[len(ids)-1].Stored, freed, 0.25, "the rest is tables of packs and new frames")
 
 	err = p.With(func(r *repo.Repository) error {
 		_, err := prune.Unique(t.Context(), r, prune.Options{}, slices.Clone(ids))
