@@ -41,6 +41,8 @@ var (
 	errUncertain = errors.New("the newest snapshot is uncertain, since some cannot be read: name one by its ID")
 	// errNoBackups: this machine has no snapshot.
 	errNoBackups = errors.New("there is no snapshot of this host: 'tidemark backup' makes one")
+	// errBinary: binary data would be shown on a terminal.
+	errBinary = errors.New("binary data on a terminal: name a file with --target, or pipe the output to another program")
 	// errNoMatch: no object matches the file specification of a command of IBM's client.
 	errNoMatch = errors.New("no files matching search criteria were found")
 )
