@@ -70,7 +70,7 @@ Options: -subdir, -optfile, -servername; for backups -filelist, -absolute, -asno
 -virtualnodename; for restore and query backup -pitdate, -pittime, -filesonly, -dirsonly; for query backup -inactive; for
 restore -latest, -replace, -ifnewer, -preservepath; the options of the option file; and tidemark's flags with two dashes. A
 backup includes subdirectories unless -subdir=no is given, restore and query only with -subdir=yes. Without -replace=all a
-restore keeps existing files.
+restore keeps existing files; -replace=prompt asks once.
 
 Return codes: 0 success; 4 some files were not processed; 8 no file matches; 12 failure.`
 
