@@ -135,6 +135,9 @@ func joinValues(root *cobra.Command, args []string) (all []string) {
 	flags := root.PersistentFlags()
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
+		if arg == "--" {
+			return append(all, args[i:]...)
+		}
 		if len(arg) == 2 && arg[0] == '-' {
 			if f := flags.ShorthandLookup(arg[1:]); f != nil {
 				arg = "--" + f.Name
