@@ -55,8 +55,8 @@ keep() {
 	t capture-pane -p $colors -t s "$@" >"$file"
 }
 
-# slow makes a backup of these few files take some seconds.
-slow='--policy important --compression max --compressors 1'
+# slow makes a backup of these few files take some seconds, on a fast machine and on a slow one.
+slow='--policy important --limit-upload 120K'
 
 screen first
 run "tidemark init >/dev/null 2>&1; clear; tidemark backup $slow documents"

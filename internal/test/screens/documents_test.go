@@ -14,6 +14,7 @@ import (
 func masked(line string) string {
 	for _, m := range [][2]string{
 		{`^snapshot [0-9a-f]{8}`, "snapshot ID"}, {` on \S+ \([a-z]+\)`, " on DISK"}, {`(, )?(about|more than) .* left`, ""},
+		{`; limited to .* up$`, ""},
 		{`[0-9][0-9.,:]*`, "N"}, {`N ([KMGT]i)?B\b`, "N B"}, {`N (min|s)( N s)?\b`, "N s"}, {`(~|at most )N`, "N"},
 		{`^(reading|scanning|hashing|storing|writing|waiting|comparing|counting|sending|uploading).*`, "ACTIVITY"},
 		{`^yielding to .* on DISK.*`, "yielding to PROGRAM on DISK"},

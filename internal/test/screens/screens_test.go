@@ -56,11 +56,11 @@ func (s screens) lines(name string) []string {
 // running: what there is to see while a job runs.
 func (s screens) running() {
 	first := strings.Join(s.lines("first-running"), "\n")
-	require.Regexp(s.t, `(?m)^backing up, (~|at most )?[0-9.]+ % done, (about|more than) .* left, 00:00:\d\d elapsed$`, first)
+	require.Regexp(s.t, `(?m)^(backing up|waiting for uploads), (~|at most )?[0-9.]+ % done, (about|more than) .* left, 00:00:\d\d elapsed$`, first)
 	require.Regexp(s.t, `(?m)^read .*/s now`, first)
-	require.Regexp(s.t, `(?m)^hashing and compressing; the processors are the limit$`, first)
+	require.Regexp(s.t, `(?m)^[a-z].*; limited to 120.00 KiB/s up$`, first)
 	require.Equal(s.t, 1, strings.Count(first, "elapsed"), "one frame is on the screen")
-	require.Equal(s.t, 1, strings.Count(strings.Join(s.lines("resized-running"), "\n"), "backing up,"), "one frame")
+	require.Equal(s.t, 1, strings.Count(strings.Join(s.lines("resized-running"), "\n"), " % done"), "one frame")
 	yielding := strings.Join(s.lines("yielding"), "\n")
 	require.Regexp(s.t, `(?m)^yielding to .+ on .+, (.*/s meanwhile|asleep .*%)`, yielding)
 	require.Regexp(s.t, `(?m)^  to go faster now: tidemark tier set important --pid \d+$`, yielding)
