@@ -117,8 +117,9 @@ func (s *Spec) FileOf(name string) string {
 	return one.origin[:max(0, strings.LastIndexByte(one.origin, ':'))] // "file:line"
 }
 
-// Server returns the stanza of the option file that --server-name names; "" without the option.
-func (s *Spec) Server() string { return s.string("server-name") }
+// Server returns the stanza of the option file that is in effect: the one of --server-name, of DEFAULTSERVER, or the
+// first; "" if the file has none.
+func (s *Spec) Server() string { return s.server }
 
 // SourceSnapshot is how the sources are read from a snapshot of their file system.
 type SourceSnapshot struct {
