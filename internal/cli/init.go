@@ -28,7 +28,7 @@ func (a *app) initCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "init",
 		Short: "Create a repository",
-		Long: `Creates a repository at the location of --repo, or at the default location.
+		Long: `Creates a repository at the location of --repo, or at the default location. The folder above that of --repo must exist.
 
 The passphrase or key file that the options name opens it. Without one, init asks for a passphrase; if there is no terminal, or
 the passphrase is empty, it creates a key file for this machine in ~/.config/tidemark/keys, which later commands find
@@ -84,6 +84,9 @@ func (a *app) dryRunInit(ctx context.Context) error {
 	if err := a.requireNone(ctx, at); err != nil {
 		return err
 	}
+	if err := a.requireParent(); err != nil {
+		return err
+	}
 	if !at.OnShare() { // on a share, only a write shows whether it is allowed
 		if err := writable(at.Folder); err != nil {
 			return fmt.Errorf("create repository at %s: %w", at, err)
@@ -130,7 +133,25 @@ func writable(path string) error {
 // create creates the repository and shows its recovery key. ask allows a question for a passphrase; like is the
 // repository whose master key it gets, nil for a new key.
 func (a *app) create(ctx context.Context, ask bool, like *repo.Repository) (*repo.Repository, error) {
+	if err := a.requireParent(); err != nil {
+		return nil, err
+	}
 	return a.createWith(ctx, ask, like, a.reveal)
+}
+
+// requireParent fails if the folder above a named repository in a local folder does not exist. It may be on a disk that
+// is not mounted, and the repository would fill the disk of the system instead.
+func (a *app) requireParent() error {
+	at, err := a.location()
+	if err != nil || at.OnShare() || !a.spec.Repository().Named {
+		return err
+	}
+	parent := filepath.Dir(at.Folder)
+	if _, err := os.Stat(parent); !errors.Is(err, fs.ErrNotExist) {
+		return nil // a repository that cannot be created is reported by what creates it
+	}
+	return fmt.Errorf("create repository at %s: there is no folder %s: mount the disk that has it, or make it with "+
+		"'mkdir -p %[2]s'", at, human.Printable(parent))
 }
 
 // reveal shows a new repository and its recovery key.
