@@ -105,14 +105,17 @@ func (c *calendar) wall(t time.Time) (first time.Time) {
 	return first
 }
 
-// maxZones bounds the changes of the clock that Next looks at: two a year, for searchYears.
-const maxZones = 2*searchYears + 2
+// maxPeriods bounds the periods that Next looks at: those between two changes of the clock and ends of years.
+const maxPeriods = 5 * searchYears
 
 // Next implements Schedule. It looks at one period between two changes of the clock after another.
 func (c *calendar) Next(t time.Time) time.Time {
 	at, after := t, reading(t)
-	for range maxZones {
+	for range maxPeriods {
 		begin, end := at.ZoneBounds()
+		if !end.IsZero() && !end.After(at) { // Go 1.26 ends a leap year a day early
+			end = at.Add(24 * time.Hour)
+		}
 		offset := offsetOf(at)
 		if c.fixed && !begin.IsZero() {
 			// Readings of the period before are not repeated.
