@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/tm"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/setup"
@@ -129,21 +130,21 @@ func (a *app) tmExclude(flags *pflag.FlagSet, paths []string, add bool) error {
 	if file == "" {
 		file = options.UserFile(a.Env)
 	}
-	before, err := setup.ReadRegular(file)
+	before, err := optionfile.ReadRegular(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the option file: %w", err)
 	}
 	now := before
-	all := &setup.File{Path: file, Content: before}
+	all := &optionfile.File{Path: file, Content: before}
 	for _, path := range paths {
 		path, err := filepath.Abs(path)
 		if err != nil {
 			return fmt.Errorf("find path: %w", err)
 		}
 		line := options.Setting{Keyword: exclusionKeyword, Value: setup.EscapeGlob(path), List: true}
-		change := setup.Remove
+		change := optionfile.Remove
 		if add {
-			change = setup.Edit
+			change = optionfile.Edit
 		}
 		f, err := change(file, now, a.server(flags), []options.Setting{line})
 		if err != nil {
@@ -159,14 +160,8 @@ func (a *app) tmExclude(flags *pflag.FlagSet, paths []string, add bool) error {
 	}
 	if len(all.Changes) > 0 {
 		all.New = now
-		kept, err := all.Save()
-		if err != nil {
+		if err := all.Save(); err != nil { // the other command undoes this one, so no copy is needed
 			return err
-		}
-		if kept != "" { // the other command undoes this one, so no copy is needed
-			if err := os.Remove(kept); err != nil {
-				return fmt.Errorf("write the option file: %w", err)
-			}
 		}
 	}
 	return a.print.Print(&tm.Silent{Record: &output.Changes{File: all}})
