@@ -81,15 +81,27 @@ func (s *service) begin(j *live, now time.Time) {
 	id := now.UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
 	r := &run{job: j.job, backup: -1, told: now, rec: event.Run{Type: "run", Version: 1, ID: id, Job: j.job.Name,
 		Trigger: j.trigger, Start: now, Steps: []event.RunStep{}}}
-	j.run, j.Running, j.Began, j.Retry, j.waits = r, &r.rec, now, nil, ""
+	j.run, j.Running, j.Retry, j.waits = r, &r.rec, nil, ""
+	j.count(j.due) // after a small step back of the clock, it is in the future
+	j.count(now)
 	s.save()
 	s.send(&record.Event{Kind: record.Started, Job: j.job.Name, Trigger: j.trigger, Run: r.copy()})
 	s.advance(j)
 }
 
+// count has the schedule count from t, unless it counts from a later time.
+func (m *memory) count(t time.Time) {
+	if t.After(m.Began) {
+		m.Began = t
+	}
+}
+
 // resume continues a run that waited.
 func (s *service) resume(j *live) {
 	j.run.end, j.waits = running, ""
+	if j.run.backup < 0 {
+		j.count(s.Clock.Now()) // the backup begins only now
+	}
 	s.send(&record.Event{Kind: record.Resumed, Job: j.job.Name})
 	s.advance(j)
 }
