@@ -153,7 +153,7 @@ func (s *service) suspendRuns(now time.Time) {
 		if j.run == nil || j.run.process == nil || j.run.end != running {
 			continue
 		}
-		if why := s.blocked(j, now); why != "" && !j.run.mustRun() {
+		if why := s.blocked(j, now); why != "" {
 			j.run.end = suspended
 			s.wait(j, why)
 			j.run.process.Stop()

@@ -32,13 +32,11 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
-// Step is a command of a run: either arguments for this program, or a command of the user.
+// Step is a command of a run.
 type Step struct {
-	Name    string   // as in event.RunStep
-	Args    []string // for this program
-	Command string   // for the shell
-	Env     []string // for the shell, beside the environment of the service
-	Timeout time.Duration
+	Name  string        // as in event.RunStep
+	Args  []string      // for this program
+	Grace time.Duration // for an orderly end, before it is killed
 }
 
 // Result is how a step ended.

@@ -110,13 +110,13 @@ func TestServiceRepeatsARunThatWasKilled(t *testing.T) {
 
 func TestServiceThatEndsKeepsTheRunForItsNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, makeJob(t, "home", hourly(), "AFTERCOMMAND after"))
+		w := newWorld(t, makeJob(t, "home", hourly()))
 		w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} }
 		stop := w.begin()
 		time.Sleep(15 * time.Minute)
 		require.NoError(t, stop())
 		require.Equal(t, []string{"home schedule stopped"}, w.runs())
-		require.Equal(t, []string{"home backup", "after after-command"}, w.started())
+		require.Equal(t, []string{"home backup"}, w.started())
 		stop = w.begin()
 		synctest.Wait()
 		require.Equal(t, []string{"home backup"}, w.started())
@@ -167,15 +167,10 @@ func TestServiceWaitsAndSuspends(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				j := makeJob(t, "home", hourly(), append(c.lines, "BEFORECOMMAND before", "AFTERCOMMAND after")...)
+				j := makeJob(t, "home", hourly(), c.lines...)
 				j.Repository = "smb://nas/share"
 				w := newWorld(t, j)
-				w.result = func(s Step) (time.Duration, Result) {
-					if s.Command != "" {
-						return time.Second, Result{}
-					}
-					return 9 * time.Minute, Result{}
-				}
+				w.result = func(Step) (time.Duration, Result) { return 9 * time.Minute, Result{} }
 				locked := func(f func(*world)) { w.mu.Lock(); f(w); w.mu.Unlock() }
 				locked(c.block)
 				s, stop := w.orders()
@@ -185,17 +180,16 @@ func TestServiceWaitsAndSuspends(t *testing.T) {
 				require.Equal(t, c.why, only(t, s).WaitsFor)
 				locked(c.free)
 				time.Sleep(2 * time.Minute)
-				require.Equal(t, []string{"before before-command", "home backup"}, w.started())
+				require.Equal(t, []string{"home backup"}, w.started())
 				require.Equal(t, "running", only(t, s).State)
 				require.Equal(t, 1, w.held)
 				locked(c.block)
 				time.Sleep(2 * time.Minute)
 				require.Equal(t, "waiting", only(t, s).State)
-				require.Equal(t, []string{"after after-command"}, w.started(), "nothing stays half done")
 				require.Zero(t, w.held)
 				locked(c.free)
 				time.Sleep(15 * time.Minute)
-				require.Equal(t, []string{"before before-command", "home backup", "after after-command"}, w.started())
+				require.Equal(t, []string{"home backup"}, w.started())
 				require.Equal(t, "idle", only(t, s).State)
 				var kinds []record.Kind
 				for _, e := range w.take() {
@@ -434,25 +428,6 @@ func TestStepsOfARun(t *testing.T) {
 		require.Equal(t, "failed", only(t, s).LastRun.Outcome)
 		require.Equal(t, "check: damaged", only(t, s).LastRun.Message)
 		require.Equal(t, "abc", only(t, s).LastRun.Snapshot, "the snapshot stays")
-		require.NoError(t, stop())
-	})
-}
-
-func TestCommandsOfTheUser(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, makeJob(t, "home", daily(), "BEFORECOMMAND before", "AFTERCOMMAND after", "FAILURECOMMAND alarm"))
-		w.result = func(s Step) (time.Duration, Result) {
-			if s.Name == "backup" {
-				return time.Minute, Result{ExitCode: 12}
-			}
-			return 0, Result{}
-		}
-		stop := w.begin()
-		time.Sleep(4 * time.Hour)
-		require.Equal(t, []string{"before before-command", "home backup", "after after-command", "alarm failure-command"}, w.started())
-		w.result = func(s Step) (time.Duration, Result) { return 0, Result{ExitCode: 1} }
-		time.Sleep(day)
-		require.Equal(t, []string{"before before-command", "alarm failure-command"}, w.started(), "no backup")
 		require.NoError(t, stop())
 	})
 }

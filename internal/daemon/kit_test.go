@@ -193,7 +193,7 @@ func (w *world) Start(s Step, progress func(*event.Status)) (Process, error) {
 	w.call()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	name := s.Command
+	name := ""
 	for i, arg := range s.Args {
 		if arg == "--server-name" {
 			name = s.Args[i+1]
