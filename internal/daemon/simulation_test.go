@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,7 @@ func settled(r *event.Run) bool {
 func (m *simulation) Event(e *record.Event) {
 	m.mu.Lock()
 	m.look()
+	m.trace("%s kind %d %s %s %+v", e.Job, e.Kind, e.Trigger, e.Text, e.Run)
 	switch e.Kind {
 	case record.Started, record.Resumed:
 		m.begun[e.Job], m.latest[e.Job], m.open[e.Job] = m.wall(), m.high, true
@@ -86,6 +88,11 @@ func (m *simulation) schedule(name string) every {
 		}
 	}
 	panic(name)
+}
+
+// trace logs what happens, to be shown when the test fails.
+func (m *simulation) trace(format string, a ...any) {
+	m.t.Logf("%s %s: "+format, slices.Concat([]any{time.Now().Format("02 15:04:05"), m.wall().Format("02 15:04:05")}, a)...)
 }
 
 // look follows the wall clock.
@@ -142,6 +149,9 @@ func (m *simulation) keepRunning(ctx context.Context) {
 			return
 		}
 		m.kills++
+		m.mu.Lock()
+		m.trace("killed, starts again in %s", pause)
+		m.mu.Unlock()
 		time.Sleep(pause)
 	}
 }
@@ -167,6 +177,7 @@ func (m *simulation) disturb() (next time.Duration) {
 		m.loadErr = []error{nil, errors.New("a mistake")}[r.IntN(2)]
 		poke(m.reloads)
 	}
+	m.trace("away %t, power %v, load error %v, killed after %d calls", m.away, m.power, m.loadErr, m.calls)
 	return time.Duration(r.IntN(3600)) * time.Second
 }
 
