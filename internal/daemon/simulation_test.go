@@ -228,7 +228,10 @@ func simulate(t *testing.T, seed uint64) {
 		if m.away {
 			return takes / 100, Result{ExitCode: exitNoRepo}
 		}
-		return takes, Result{ExitCode: []int{0, 0, 0, 0, 0, 0, 0, exitIncomplete, 12, 137}[m.random.IntN(10)]}
+		if m.calm.IsZero() && m.random.IntN(8) == 0 {
+			return takes, Result{ExitCode: 137}
+		}
+		return takes, Result{ExitCode: []int{0, 0, 0, 0, exitIncomplete, 12}[m.random.IntN(6)]}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
