@@ -82,13 +82,11 @@ type Config struct {
 	Host       string // name of this machine in snapshots
 	Once       bool   // run what is due, then end
 	Load       func() ([]*job.Job, error)
-	// Quiet reports whether t is in the quiet hours of a job, and when they end.
-	Quiet   func(j *job.Job, t time.Time) (until time.Time, quiet bool)
-	Uses    func(j *job.Job) Uses
-	Clock   Clock
-	Runner  Runner
-	Machine Machine
-	Sink    record.Sink
+	Uses       func(j *job.Job) Uses
+	Clock      Clock
+	Runner     Runner
+	Machine    Machine
+	Sink       record.Sink
 	// Notify reports the state of the service to systemd, which wants a ping at least every Watchdog; 0: none.
 	Notify   func(state string)
 	Watchdog time.Duration

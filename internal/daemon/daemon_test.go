@@ -157,9 +157,6 @@ func TestServiceWaitsAndSuspends(t *testing.T) {
 			func(w *world) { w.power = host.Power{} }, "the machine runs on battery"},
 		"low battery": {[]string{"ONBATTERY 50%"}, func(w *world) { w.power = host.Power{OnBattery: true, Charge: 49} },
 			func(w *world) { w.power = host.Power{OnBattery: true, Charge: 50} }, "the battery is below 50%"},
-		"quiet hours": {nil, func(w *world) {
-			w.quiet = func(t time.Time) (time.Time, bool) { return t.Truncate(time.Hour).Add(time.Hour), true }
-		}, func(w *world) { w.quiet = nil }, "quiet hours until 01:00"},
 		"disk": {[]string{"DISKLABEL Blue"}, func(w *world) { w.mounted["Blue"] = false },
 			func(w *world) { w.mounted["Blue"] = true }, `the disk "Blue" is not mounted`},
 		"metered": {nil, func(w *world) { w.power = host.Power{Metered: true} },
@@ -203,6 +200,23 @@ func TestServiceWaitsAndSuspends(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestServiceKeepsQuietHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", hourly(), "QUIETHOURS 00:15-01:30"))
+		w.result = func(Step) (time.Duration, Result) { return 20 * time.Minute, Result{} }
+		s, stop := w.orders()
+		time.Sleep(20 * time.Minute)
+		require.Equal(t, []string{"home backup"}, w.started())
+		require.Equal(t, "quiet hours until Sat 01:30", only(t, s).WaitsFor)
+		time.Sleep(69 * time.Minute)
+		require.Empty(t, w.started())
+		time.Sleep(22 * time.Minute)
+		require.Equal(t, []string{"home backup"}, w.started())
+		require.Equal(t, []string{"home schedule done"}, w.runs())
+		require.NoError(t, stop())
+	})
 }
 
 func TestServiceSleepsWithTheMachine(t *testing.T) {

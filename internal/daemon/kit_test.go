@@ -74,7 +74,6 @@ type world struct {
 	result  func(s Step) (time.Duration, Result)
 	power   host.Power
 	mounted map[string]bool
-	quiet   func(time.Time) (time.Time, bool)
 	loadErr error
 	changes chan struct{}
 	reloads chan struct{}
@@ -91,12 +90,7 @@ func newWorld(t testing.TB, jobs ...*job.Job) *world {
 		mounted: map[string]bool{}, changes: make(chan struct{}, 1), reloads: make(chan struct{}, 1), sleeps: make(chan bool), running: map[string]bool{}}
 	w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{} }
 	w.config = &Config{OptionFile: "/nosuch/options", StateDir: w.dir, Host: "here", Load: w.load, Clock: w, Runner: w,
-		Machine: w, Sink: w, Quiet: func(_ *job.Job, t time.Time) (time.Time, bool) {
-			if w.quiet == nil {
-				return time.Time{}, false
-			}
-			return w.quiet(t)
-		}, Uses: func(j *job.Job) Uses {
+		Machine: w, Sink: w, Uses: func(j *job.Job) Uses {
 			return Uses{Repository: j.Repository, Remote: strings.HasPrefix(j.Repository, "smb:")}
 		}}
 	w.config.Reload = w.reloads

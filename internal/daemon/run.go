@@ -154,7 +154,7 @@ func (r *run) wants(m *memory, name string, now time.Time) bool {
 	}
 	switch name {
 	case "forget":
-		return r.saved() && o.Keep != "all"
+		return r.saved() && !strings.EqualFold(o.Keep, "all")
 	case "prune":
 		return m.Unused && since(m.Pruned, o.PruneEvery)
 	case "check":
