@@ -32,6 +32,15 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
+// SystemClock is the clock of the machine.
+type SystemClock struct{}
+
+// Now implements Clock.
+func (SystemClock) Now() time.Time { return time.Now().Round(0) }
+
+// After implements Clock.
+func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
 // Step is a command of a run.
 type Step struct {
 	Name  string        // as in event.RunStep

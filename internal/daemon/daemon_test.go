@@ -30,7 +30,7 @@ func TestServiceRunsEachTimeOnce(t *testing.T) {
 		require.NoError(t, stop())
 		require.Equal(t, []string{"home backup", "home backup", "home backup"}, w.started())
 		require.Equal(t, []string{"home schedule done", "home schedule done", "home schedule done"}, w.runs())
-		require.Zero(t, w.held)
+		require.Zero(t, w.inhibited())
 
 		time.Sleep(3 * time.Hour) // without the service
 		stop = w.begin()
@@ -62,7 +62,7 @@ func TestServiceTriesAgainWhileTheTargetIsAway(t *testing.T) {
 		}
 		require.Equal(t, []int{1, 2, 4, 8, 16, 32, 60, 60, 60, 60}, pauses)
 
-		w.result = func(Step) (time.Duration, Result) { return 0, Result{} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 0, Result{} } })
 		w.take()
 		w.changes <- struct{}{}
 		synctest.Wait()
@@ -79,7 +79,7 @@ func TestServiceDoesNotRepeatWhatStaysWrong(t *testing.T) {
 	for code, want := range map[int]int{12: 1, 2: 1, 1: 2, 137: 11} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, makeJob(t, "home", daily()))
-			w.result = func(Step) (time.Duration, Result) { return 0, Result{ExitCode: code} }
+			w.set(func() { w.result = func(Step) (time.Duration, Result) { return 0, Result{ExitCode: code} } })
 			stop := w.begin()
 			time.Sleep(8 * time.Hour)
 			require.NoError(t, stop())
@@ -91,7 +91,7 @@ func TestServiceDoesNotRepeatWhatStaysWrong(t *testing.T) {
 func TestServiceRepeatsARunThatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly()))
-		w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} } })
 		stop := w.begin()
 		time.Sleep(15 * time.Minute)
 		w.killAfter(0)
@@ -111,7 +111,7 @@ func TestServiceRepeatsARunThatWasKilled(t *testing.T) {
 func TestServiceThatEndsKeepsTheRunForItsNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly()))
-		w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} } })
 		stop := w.begin()
 		time.Sleep(15 * time.Minute)
 		require.NoError(t, stop())
@@ -167,8 +167,8 @@ func TestServiceWaitsAndSuspends(t *testing.T) {
 				j := makeJob(t, "home", hourly(), c.lines...)
 				j.Repository = "smb://nas/share"
 				w := newWorld(t, j)
-				w.result = func(Step) (time.Duration, Result) { return 9 * time.Minute, Result{} }
-				locked := func(f func(*world)) { w.mu.Lock(); f(w); w.mu.Unlock() }
+				w.set(func() { w.result = func(Step) (time.Duration, Result) { return 9 * time.Minute, Result{} } })
+				locked := func(f func(*world)) { w.set(func() { f(w) }) }
 				locked(c.block)
 				s, stop := w.orders()
 				time.Sleep(12 * time.Minute)
@@ -179,11 +179,11 @@ func TestServiceWaitsAndSuspends(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				require.Equal(t, []string{"home backup"}, w.started())
 				require.Equal(t, "running", only(t, s).State)
-				require.Equal(t, 1, w.held)
+				require.Equal(t, 1, w.inhibited())
 				locked(c.block)
 				time.Sleep(2 * time.Minute)
 				require.Equal(t, "waiting", only(t, s).State)
-				require.Zero(t, w.held)
+				require.Zero(t, w.inhibited())
 				locked(c.free)
 				time.Sleep(15 * time.Minute)
 				require.Equal(t, []string{"home backup"}, w.started())
@@ -205,7 +205,7 @@ func TestServiceWaitsAndSuspends(t *testing.T) {
 func TestServiceKeepsQuietHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly(), "QUIETHOURS 00:15-01:30"))
-		w.result = func(Step) (time.Duration, Result) { return 20 * time.Minute, Result{} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 20 * time.Minute, Result{} } })
 		s, stop := w.orders()
 		time.Sleep(20 * time.Minute)
 		require.Equal(t, []string{"home backup"}, w.started())
@@ -222,13 +222,13 @@ func TestServiceKeepsQuietHours(t *testing.T) {
 func TestServiceSleepsWithTheMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly()))
-		w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} } })
 		s, stop := w.orders()
 		time.Sleep(15 * time.Minute)
 		w.sleeps <- true
 		synctest.Wait()
 		require.Equal(t, "the machine is about to sleep", only(t, s).WaitsFor)
-		require.Zero(t, w.held)
+		require.Zero(t, w.inhibited())
 		w.jump(8 * time.Hour)
 		w.sleeps <- false
 		time.Sleep(11 * time.Minute)
@@ -246,7 +246,7 @@ func TestServiceSkipsATimeWithoutTheDisk(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly(), "DISKLABEL Blue", "ONAPPEAR no"))
 		stop := w.begin()
 		time.Sleep(30 * time.Minute)
-		w.mounted["Blue"] = true
+		w.set(func() { w.mounted["Blue"] = true })
 		w.changes <- struct{}{}
 		time.Sleep(30 * time.Minute)
 		require.Empty(t, w.runs())
@@ -261,7 +261,7 @@ func TestRunsThatShareARepositoryTakeTurns(t *testing.T) {
 		a, b, c := makeJob(t, "a", hourly()), makeJob(t, "b", every{time.Hour, 11 * time.Minute}), makeJob(t, "c", hourly())
 		b.Repository = a.Repository
 		w := newWorld(t, a, b, c)
-		w.result = func(Step) (time.Duration, Result) { return 5 * time.Minute, Result{} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 5 * time.Minute, Result{} } })
 		s, stop := w.orders()
 		time.Sleep(12 * time.Minute)
 		d, err := s.order(control.Order{Action: control.ShowStatus})
@@ -277,7 +277,7 @@ func TestRunsThatShareARepositoryTakeTurns(t *testing.T) {
 func TestOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly()))
-		w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} } })
 		s, stop := w.orders()
 		do := func(a control.Action, want string) {
 			t.Helper()
@@ -292,7 +292,7 @@ func TestOrders(t *testing.T) {
 		require.EqualError(t, err, `no job "x": there are home`)
 		do(control.StopJob, "job home does not run")
 		do(control.ResumeJob, "job home is not paused")
-		w.power = host.Power{OnBattery: true, Charge: 20}
+		w.set(func() { w.power = host.Power{OnBattery: true, Charge: 20} })
 		do(control.StartJob, "")
 		do(control.StartJob, "running already")
 		require.Equal(t, "backup", only(t, s).Step)
@@ -303,7 +303,7 @@ func TestOrders(t *testing.T) {
 		require.Equal(t, []string{"home hand stopped"}, w.runs())
 		require.Equal(t, "idle", only(t, s).State)
 
-		w.power = host.Power{}
+		w.set(func() { w.power = host.Power{} })
 		do(control.StartJob, "")
 		do(control.PauseJob, "")
 		synctest.Wait()
@@ -356,7 +356,7 @@ func TestReload(t *testing.T) {
 			w.loadErr, w.jobs = err, jobs
 		}
 		change("1", nil, a)
-		w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 10 * time.Minute, Result{} } })
 		s, stop := w.orders()
 		time.Sleep(12 * time.Minute)
 		require.Equal(t, []string{"a backup"}, w.started())
@@ -393,7 +393,9 @@ func TestReload(t *testing.T) {
 func TestSilenceIsReportedOnceADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly(), "ALERTAFTER 72h"))
-		w.result = func(Step) (time.Duration, Result) { return 0, Result{ExitCode: 12, Message: "no"} }
+		w.set(func() {
+			w.result = func(Step) (time.Duration, Result) { return 0, Result{ExitCode: 12, Message: "no"} }
+		})
 		silent := func() (n int) {
 			for _, e := range w.take() {
 				if e.Kind == record.Silent {
@@ -413,7 +415,7 @@ func TestSilenceIsReportedOnceADay(t *testing.T) {
 		require.Zero(t, silent(), "a restart does not repeat it")
 		time.Sleep(48 * time.Hour)
 		require.Equal(t, 2, silent())
-		w.result = func(Step) (time.Duration, Result) { return 0, Result{} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 0, Result{} } })
 		time.Sleep(48 * time.Hour)
 		require.Zero(t, silent())
 		require.NoError(t, stop())
@@ -426,17 +428,17 @@ func TestStepsOfARun(t *testing.T) {
 		j := makeJob(t, "home", daily(), "KEEPSNAPSHOTS time-machine", "CHECKEVERY 24h", "DRILLEVERY 72h", "PRUNEEVERY 24h")
 		w := newWorld(t, j)
 		results := map[string]Result{"backup": {Summary: json.RawMessage(`{"message_type":"summary","snapshot_id":"abc"}`)}}
-		w.result = func(s Step) (time.Duration, Result) { return time.Minute, results[s.Name] }
+		w.set(func() { w.result = func(s Step) (time.Duration, Result) { return time.Minute, results[s.Name] } })
 		s, stop := w.orders()
 		time.Sleep(4 * time.Hour)
 		require.Equal(t, []string{"home backup", "home forget", "home check", "home drill"}, w.started())
 		require.Equal(t, "abc", only(t, s).LastRun.Snapshot)
 		require.NotNil(t, only(t, s).LastProven)
-		results["forget"] = Result{Removed: 2}
+		w.set(func() { results["forget"] = Result{Removed: 2} })
 		time.Sleep(day)
 		require.Equal(t, []string{"home backup", "home forget", "home prune", "home check"}, w.started(), "something can be pruned")
-		results["forget"] = Result{}
-		results["check"] = Result{ExitCode: 1, Message: "damaged"}
+		w.set(func() { results["forget"] = Result{} })
+		w.set(func() { results["check"] = Result{ExitCode: 1, Message: "damaged"} })
 		time.Sleep(day)
 		require.Equal(t, []string{"home backup", "home forget", "home check"}, w.started())
 		require.Equal(t, "failed", only(t, s).LastRun.Outcome)
@@ -458,10 +460,10 @@ func TestOnceRunsWhatIsDue(t *testing.T) {
 		require.NoError(t, w.run(t.Context()))
 		require.Equal(t, []string{"a backup", "b backup"}, w.started())
 		time.Sleep(day)
-		w.result = func(Step) (time.Duration, Result) { return 0, Result{ExitCode: 12} }
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 0, Result{ExitCode: 12} } })
 		require.ErrorIs(t, w.run(t.Context()), ErrFailed)
 		time.Sleep(day)
-		w.power = host.Power{OnBattery: true}
+		w.set(func() { w.power = host.Power{OnBattery: true} })
 		w.started()
 		require.NoError(t, w.run(t.Context()))
 		require.Empty(t, w.started())

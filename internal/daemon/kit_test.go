@@ -152,8 +152,21 @@ func (w *world) Power(context.Context) host.Power {
 
 func (w *world) Inhibit(context.Context, string) (func(), error) {
 	w.call()
-	w.held++
-	return func() { w.held-- }, nil
+	w.set(func() { w.held++ })
+	return func() { w.set(func() { w.held-- }) }, nil
+}
+
+// inhibited returns how many inhibitions of sleep there are.
+func (w *world) inhibited() (n int) {
+	w.set(func() { n = w.held })
+	return n
+}
+
+// set changes the world while a service runs.
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
 }
 
 func (w *world) Sleeps(context.Context) <-chan bool      { return w.sleeps }
