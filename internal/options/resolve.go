@@ -149,6 +149,7 @@ func (r *resolver) file(flags *pflag.FlagSet) {
 		r.problems = append(r.problems, err)
 		return
 	}
+	r.spec.server = parsed.Stanza(name)
 	for _, l := range lines {
 		r.apply(l)
 	}

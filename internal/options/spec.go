@@ -14,6 +14,7 @@ type Spec struct {
 	settings   map[string][]setting // by option name; a list has any number
 	statements []statement
 	file       string
+	server     string // stanza of the file; "": it has none
 
 	domain       []string // file systems of a backup by DOMAIN; nil for others
 	domainOrigin string

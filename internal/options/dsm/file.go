@@ -123,6 +123,22 @@ func (f *File) Server() string {
 	return f.stanzas[0].name
 }
 
+// Stanza returns the name of the stanza that Lines uses for name, as the file writes it; "" if there is none.
+func (f *File) Stanza(name string) string {
+	if name == "" && f.fallback != nil {
+		name, _ = f.fallback.Value() // Lines reports the error
+	}
+	if name == "" {
+		return f.Server()
+	}
+	for _, s := range f.stanzas {
+		if strings.EqualFold(s.name, name) {
+			return s.name
+		}
+	}
+	return name
+}
+
 func (l *Line) fail(err error) error { return &Error{l.Origin, err} }
 
 // Lines returns the effective lines: those before the first stanza, then those of the stanza called name, or else of
