@@ -21,6 +21,7 @@ import (
 type forgetFlags struct {
 	filter  filterFlags
 	policy  forget.Policy // but for its tags
+	words   string        // the policy in words; "" for none
 	tagged  filterFlags   // of this, only tags
 	groupBy string
 	dryRun  bool
@@ -32,6 +33,7 @@ type forgetFlags struct {
 func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	f.filter.register(flags)
 	registerKeep(flags, &f.policy)
+	flags.StringVar(&f.words, "keep", "", `policy in words; time-machine, or such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`)
 	flags.Var(&f.tagged.tags, keepTag, "keep those with all tags of the list a,b; '' keeps those without tags; "+
 		"repeatable")
 	flags.StringVarP(&f.groupBy, "group-by", "g", "host,paths", "apply it to each group; a list of host, paths, tags")
@@ -68,12 +70,15 @@ The data of removed snapshots stays in the repository until 'tidemark prune' or 
 snapshot was removed, since an earlier prune may have left data for later.`,
 		Example: `  tidemark forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --prune
   tidemark forget --dry-run --keep-within 3m
+  tidemark forget --keep time-machine
   tidemark forget 4f3a90b1`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) error {
-		p := f.policy
-		p.Tags = f.tagged.filter().Tags
+		p, err := f.rules(c.Flags())
+		if err != nil {
+			return err
+		}
 		switch {
 		case len(args) > 0 && !p.Empty():
 			return usagef("name snapshots or give a policy, not both: named snapshots are removed regardless of any policy")
@@ -98,6 +103,23 @@ snapshot was removed, since an earlier prune may have left data for later.`,
 	}, options.GroupPolicy)
 	f.register(c.Flags())
 	return c
+}
+
+// rules returns the policy of the flags.
+func (f *forgetFlags) rules(flags *pflag.FlagSet) (forget.Policy, error) {
+	p := f.policy
+	p.Tags = f.tagged.filter().Tags
+	switch {
+	case !flags.Changed("keep"):
+		return p, nil
+	case keepGiven(flags):
+		return p, usagef("--keep and the other --keep options exclude each other: choose one")
+	}
+	words, err := forget.ParsePolicy(f.words)
+	if err != nil {
+		return p, usagef("--keep: %w", err)
+	}
+	return *words, nil
 }
 
 func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []groupKey, refs []string) (err error) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -63,16 +62,11 @@ func (c *keepCount) String() string {
 func (c *keepCount) Type() string { return "n" }
 
 func (c *keepCount) Set(text string) error {
-	if text == "unlimited" {
-		*c = -1
-		return nil
+	n, err := forget.ParseCount(text)
+	if err == nil {
+		*c = keepCount(n)
 	}
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return fmt.Errorf("%q: write a number, or unlimited", text)
-	}
-	*c = keepCount(n)
-	return nil
+	return err //nolint:wrapcheck // it names the text
 }
 
 // keepPeriod is a span of calendar time.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/setup"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
@@ -114,10 +115,10 @@ func (s *setupRun) run(ctx context.Context) error {
 // checkFiles refuses an option file and a file for the recovery key that exist and are not regular files, before the
 // options are read.
 func (s *setupRun) checkFiles() error {
-	if _, _, err := options.Resolve(s.flags, s.Env, setup.ReadRegular); errors.Is(err, setup.ErrNotRegular) {
+	if _, _, err := options.Resolve(s.flags, s.Env, optionfile.ReadRegular); errors.Is(err, optionfile.ErrNotRegular) {
 		return &usageError{err}
 	}
-	if err := setup.Regular(s.recovery.file); s.recovery.file != "" && err != nil {
+	if err := optionfile.Regular(s.recovery.file); s.recovery.file != "" && err != nil {
 		return usagef("--recovery-key-file: %w", err)
 	}
 	return nil
@@ -345,21 +346,21 @@ func (s *setupRun) test(ctx context.Context) error {
 
 // edit returns the option file in effect with the answers. A file that this user cannot write, as that of root in /etc,
 // becomes a new one in the home directory. filled reports whether the file in effect is not empty.
-func (s *setupRun) edit() (f *setup.File, filled bool, err error) {
+func (s *setupRun) edit() (f *optionfile.File, filled bool, err error) {
 	path, content := s.spec.File(), []byte(nil)
 	if path != "" {
-		if content, err = setup.ReadRegular(path); err != nil {
+		if content, err = optionfile.ReadRegular(path); err != nil {
 			return nil, false, fmt.Errorf("read the option file: %w", err)
 		}
 	}
-	f, err = setup.Edit(path, content, s.server(), setup.Settings(s.result.Answers, s.spec.Given()))
+	f, err = optionfile.Edit(path, content, s.server(), setup.Settings(s.result.Answers, s.spec.Given()))
 	filled = len(content) > 0
 	if err != nil || len(f.Changes) == 0 {
 		return f, filled, err
 	}
 	if path == "" || unix.Access(path, unix.W_OK) != nil {
 		if f.Path = options.UserFile(s.Env); f.Path != path {
-			f.Fresh()
+			f.Fresh("setup")
 		}
 	}
 	return f, filled, nil
@@ -371,7 +372,7 @@ func (s *setupRun) checkResult() error {
 	if err != nil {
 		return err
 	}
-	if err := setup.Regular(f.Path); err != nil {
+	if err := optionfile.Regular(f.Path); err != nil {
 		return usagef("write the option file: %w", err)
 	}
 	inEffect := s.spec.File()
@@ -411,7 +412,7 @@ func (s *setupRun) writeFile(ctx context.Context) error {
 			}
 		}
 	}
-	s.result.Copy, err = f.Save()
+	s.result.Copy, err = f.SaveWithCopy()
 	s.result.File, s.result.Written = f.Path, err == nil
 	return err
 }

@@ -20,4 +20,6 @@ var (
 	// ErrUnread: some snapshots could not be read, so the policy does not apply to them.
 	ErrUnread = errors.New("could not be read, and no policy drops what cannot be read: 'tidemark check' says what is wrong, " +
 		"and 'tidemark forget' with an ID drops it all the same")
+	// ErrPolicy: a policy in words is malformed.
+	ErrPolicy = errors.New("invalid policy")
 )

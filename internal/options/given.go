@@ -85,6 +85,33 @@ func ParseFile(path string, content []byte, server string) ([]FileLine, error) {
 	return all, nil
 }
 
+// Stanza is the place of a stanza in an option file.
+type Stanza = dsm.Stanza
+
+// Stanzas returns the stanzas of an option file in their order.
+func Stanzas(path string, content []byte) ([]Stanza, error) {
+	parsed, err := dsm.Parse(path, content, vocabulary(Table()))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file and the line
+	}
+	return parsed.Stanzas(), nil
+}
+
+// LineKeyword returns the keyword of the lines of an option file, as in FileLine, for a keyword or the name of an option;
+// "" for other words.
+func LineKeyword(word string) string {
+	for _, o := range Table() {
+		if words := o.Keywords(); o.Name == strings.ToLower(strings.TrimPrefix(word, "--")) && len(words) > 0 {
+			return strings.ToUpper(words[0])
+		}
+	}
+	lines, err := ParseFile("", []byte(word+" x"), "")
+	if err != nil || len(lines) != 1 {
+		return ""
+	}
+	return lines[0].Keyword
+}
+
 // keywordsOf returns the options of a table by their keywords, in upper case.
 func keywordsOf(table []Option) map[string]*Option {
 	all := make(map[string]*Option)

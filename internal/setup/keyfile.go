@@ -6,30 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 )
-
-// Regular returns ErrNotRegular if path exists and is not a regular file. Symbolic links are followed.
-func Regular(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err //nolint:wrapcheck // it names the path
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s: %w", path, ErrNotRegular)
-	}
-	return nil
-}
-
-// ReadRegular reads a file, and fails with ErrNotRegular before it opens anything else: a pipe blocks, and a device may
-// have no end.
-func ReadRegular(path string) ([]byte, error) {
-	if err := Regular(path); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path) //nolint:wrapcheck // it names the path
-}
 
 // KeyFile is an empty file for a recovery key.
 type KeyFile struct {
@@ -43,7 +22,7 @@ func Reserve(path string) (*KeyFile, error) {
 		return nil, nil
 	}
 	k := &KeyFile{made: true}
-	err := Regular(path)
+	err := optionfile.Regular(path)
 	if err == nil {
 		k.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
@@ -59,7 +38,7 @@ func Reserve(path string) (*KeyFile, error) {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = ErrNotRegular
+		err = optionfile.ErrNotRegular
 	case info.Size() > 0:
 		err = errors.New("it exists and is not empty: name another file")
 	default:
@@ -73,7 +52,7 @@ func Reserve(path string) (*KeyFile, error) {
 
 // Write writes the key, flushes it and closes the file.
 func (k *KeyFile) Write(key string) error {
-	if err := finish(k.file, []byte(key+"\n")); err != nil {
+	if err := optionfile.Finish(k.file, []byte(key+"\n")); err != nil {
 		return fmt.Errorf("write the recovery key to %s: %w", k.file.Name(), err)
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 )
 
 // What is not a regular file is neither opened nor changed: opening a pipe would block.
@@ -18,13 +20,13 @@ func TestNotRegular(t *testing.T) {
 	for _, path := range []string{pipe, link, dir} {
 		before, err := os.Stat(path)
 		require.NoError(t, err)
-		require.ErrorIs(t, Regular(path), ErrNotRegular)
-		_, err = ReadRegular(path)
-		require.ErrorIs(t, err, ErrNotRegular)
+		require.ErrorIs(t, optionfile.Regular(path), optionfile.ErrNotRegular)
+		_, err = optionfile.ReadRegular(path)
+		require.ErrorIs(t, err, optionfile.ErrNotRegular)
 		_, err = Reserve(path)
-		require.ErrorIs(t, err, ErrNotRegular)
-		_, err = (&File{Path: path, New: []byte("x\n")}).Save()
-		require.ErrorIs(t, err, ErrNotRegular)
+		require.ErrorIs(t, err, optionfile.ErrNotRegular)
+		_, err = (&optionfile.File{Path: path, New: []byte("x\n")}).SaveWithCopy()
+		require.ErrorIs(t, err, optionfile.ErrNotRegular)
 		after, err := os.Stat(path)
 		require.NoError(t, err)
 		require.Equal(t, before.Mode(), after.Mode(), path)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/drill"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/setup"
@@ -88,7 +89,7 @@ func (s *Setup) Events() []any {
 }
 
 // Changes are the lines of an option file that change.
-type Changes struct{ *setup.File }
+type Changes struct{ *optionfile.File }
 
 // Text shows them.
 func (c *Changes) Text(w io.Writer) error {

@@ -26,8 +26,23 @@ type File struct {
 
 // stanza holds the lines of one server name.
 type stanza struct {
-	name  string
-	lines []Line
+	name        string
+	lines       []Line
+	first, last int // numbers of its SERVERNAME line and of its last line that is no comment
+}
+
+// Stanza is the place of a stanza in a file.
+type Stanza struct {
+	Name        string
+	First, Last int // numbers of its SERVERNAME line and of its last line that is no comment, from 1
+}
+
+// Stanzas returns the stanzas in their order.
+func (f *File) Stanzas() (all []Stanza) {
+	for _, s := range f.stanzas {
+		all = append(all, Stanza{s.name, s.first, s.last})
+	}
+	return all
 }
 
 // Parse reads an option file; path is for origins. The error lists every bad line, in all stanzas.
@@ -51,7 +66,7 @@ func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
 			if name, err = l.Value(); err == nil && name == "" {
 				err = l.fail(fmt.Errorf("%w: SERVERNAME needs a name", ErrSyntax))
 			}
-			f.stanzas = append(f.stanzas, stanza{name: name})
+			f.stanzas = append(f.stanzas, stanza{name: name, first: number})
 			current = &f.stanzas[len(f.stanzas)-1].lines
 		case l.Keyword == defaultServer:
 			f.fallback = &l
@@ -60,6 +75,9 @@ func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
 		}
 		if err != nil {
 			problems = append(problems, err)
+		}
+		if n := len(f.stanzas); n > 0 {
+			f.stanzas[n-1].last = number
 		}
 	}
 	return f, errors.Join(problems...)

@@ -84,13 +84,16 @@ func exceptions() []exception {
 		},
 		{"internal/manual", []string{"os.MkdirAll", "os.WriteFile"}, "writes the manual and makes its folder"},
 		{
-			"internal/setup", []string{
-				"os.Stat", "os.ReadDir", "os.ReadFile", "os.OpenFile", "os.MkdirAll", "os.CreateTemp", "os.Rename", "os.Remove",
+			"internal/setup", []string{"os.Stat", "os.ReadDir", "os.ReadFile", "os.OpenFile", "os.MkdirAll", "os.Remove"},
+			"looks at mounted disks and their labels before there is a job, and writes the file of a recovery key",
+		},
+		{
+			"internal/options/optionfile", []string{
+				"os.Stat", "os.ReadFile", "os.OpenFile", "os.MkdirAll", "os.CreateTemp", "os.Rename", "os.Remove",
 				"filepath.EvalSymlinks",
 			},
-			"looks at mounted disks and their labels before there is a job, and replaces the option file",
+			"replaces the option file",
 		},
-		{"internal/job", nil, "reads and replaces the option file"},
 		{"internal/record", nil, "the service's record, in its state folder"},
 		{"internal/daemon", nil, "what the service remembers, in its state folder, and its socket in the runtime directory"},
 		{"internal/host", nil, "reads /proc and /sys"},

@@ -1,0 +1,77 @@
+package forget
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// policyExamples ends errors about policies.
+const policyExamples = `write time-machine, or pairs such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`
+
+// timeMachine keeps the newest of each hour of a day, of each day of a month, and of each week before that.
+func timeMachine() *Policy {
+	return &Policy{
+		Recent: Spans[Period]{Hourly: Period{Hours: 24}, Daily: Period{Months: 1}},
+		Newest: Spans[int]{Weekly: -1},
+	}
+}
+
+// ParsePolicy reads a policy in words: time-machine, or pairs of a rule and its number or time.
+func ParsePolicy(text string) (*Policy, error) {
+	fields := strings.Fields(strings.ToLower(text))
+	if len(fields) == 1 && fields[0] == "time-machine" {
+		return timeMachine(), nil
+	}
+	if len(fields) == 0 || len(fields)%2 != 0 {
+		return nil, fmt.Errorf("%w %q: %s", ErrPolicy, text, policyExamples)
+	}
+	p := &Policy{}
+	for i := 0; i < len(fields); i += 2 {
+		if err := p.set(fields[i], fields[i+1]); err != nil {
+			return nil, fmt.Errorf("%w %q: %s %s: %w", ErrPolicy, text, fields[i], fields[i+1], err)
+		}
+	}
+	if p.Empty() {
+		return nil, fmt.Errorf("%w %q: it keeps nothing: %s", ErrPolicy, text, policyExamples)
+	}
+	return p, nil
+}
+
+// set sets the rule of a name.
+func (p *Policy) set(name, value string) (err error) {
+	if name == "within" {
+		p.Within, err = ParsePeriod(value)
+		return err
+	}
+	counts := map[string]*int{
+		"last": &p.Last, "hourly": &p.Newest.Hourly, "daily": &p.Newest.Daily, "weekly": &p.Newest.Weekly,
+		"monthly": &p.Newest.Monthly, "yearly": &p.Newest.Yearly,
+	}
+	if n := counts[name]; n != nil {
+		*n, err = ParseCount(value)
+		return err
+	}
+	periods := map[string]*Period{
+		"within-hourly": &p.Recent.Hourly, "within-daily": &p.Recent.Daily, "within-weekly": &p.Recent.Weekly,
+		"within-monthly": &p.Recent.Monthly, "within-yearly": &p.Recent.Yearly,
+	}
+	if period := periods[name]; period != nil {
+		*period, err = ParsePeriod(value)
+		return err
+	}
+	return errors.New(policyExamples)
+}
+
+// ParseCount reads a number of snapshots; -1: unlimited.
+func ParseCount(text string) (int, error) {
+	if text == "unlimited" {
+		return -1, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("%q: write a number, or unlimited", text)
+	}
+	return int(n), nil
+}

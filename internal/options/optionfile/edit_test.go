@@ -1,0 +1,156 @@
+package optionfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+)
+
+func some() []options.Setting {
+	return []options.Setting{{Keyword: "REPOSITORY", Value: "/mnt/disk/r"}, {Keyword: "POLICY", Value: "utility"},
+		{Keyword: "DOMAIN", Value: "/home/ann", List: true}, {Keyword: "DOMAIN", Value: "/my dir", List: true},
+		{Keyword: "EXCLUDEPATTERN", Value: "*.o", List: true}, {Keyword: "EXCLUDECACHES", Value: "yes"}}
+}
+
+// effective is what an option file says, in its order.
+func effective(t *testing.T, content, server string) (all []string) {
+	t.Helper()
+	lines, err := options.ParseFile("x.opt", []byte(content), server)
+	require.NoError(t, err)
+	for _, l := range lines {
+		all = append(all, l.Keyword+" "+strings.Join(l.Values, "|"))
+	}
+	return all
+}
+
+func TestEdit(t *testing.T) {
+	for what, c := range map[string]struct{ before, server, after string }{
+		"new": {"", "", `REPOSITORY /mnt/disk/r
+POLICY utility
+DOMAIN /home/ann "/my dir"
+EXCLUDEPATTERN *.o
+EXCLUDECACHES yes
+`},
+		"other lines and comments stay": {`# mine
+policy throttle
+Compression max
+repository "/old place"
+excludep *.tmp
+
+* the end
+`, "", `# mine
+POLICY utility
+Compression max
+REPOSITORY /mnt/disk/r
+excludep *.tmp
+DOMAIN /home/ann "/my dir"
+EXCLUDEPATTERN *.o
+EXCLUDECACHES yes
+
+* the end
+`},
+		"the last line counts": {"POLICY utility\nPOLICY throttle\n", "", `POLICY utility
+POLICY utility
+REPOSITORY /mnt/disk/r
+DOMAIN /home/ann "/my dir"
+EXCLUDEPATTERN *.o
+EXCLUDECACHES yes
+`},
+		"sources are replaced together": {"DOMAIN /a\nDOMAIN /b\nEXCLUDECACHES on", "", `DOMAIN /home/ann "/my dir"
+EXCLUDECACHES yes
+REPOSITORY /mnt/disk/r
+POLICY utility
+EXCLUDEPATTERN *.o
+`},
+		"only the stanza in effect": {"POLICY throttle\nSERVERNAME one\n  POLICY standard\nSERVERNAME two\n  POLICY important\n", "two",
+			"POLICY throttle\nSERVERNAME one\n  POLICY standard\nSERVERNAME two\nPOLICY utility\n" + `REPOSITORY /mnt/disk/r
+DOMAIN /home/ann "/my dir"
+EXCLUDEPATTERN *.o
+EXCLUDECACHES yes
+`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			before := strings.ReplaceAll(c.before, "excludep ", "excludepattern ")
+			f, err := Edit("x.opt", []byte(before), c.server, some())
+			require.NoError(t, err)
+			require.Equal(t, strings.ReplaceAll(c.after, "excludep ", "excludepattern "), string(f.New))
+			require.NotEmpty(t, f.Changes)
+			now := effective(t, string(f.New), c.server)
+			for _, want := range []string{"REPOSITORY /mnt/disk/r", "POLICY utility", "DOMAIN /home/ann|/my dir", "EXCLUDEPATTERN *.o",
+				"EXCLUDECACHES yes"} {
+				require.Contains(t, now, want)
+			}
+
+			again, err := Edit("x.opt", f.New, c.server, some())
+			require.NoError(t, err)
+			require.Empty(t, again.Changes, "a second run changes nothing")
+			require.Equal(t, string(f.New), string(again.New))
+		})
+	}
+}
+
+// An empty stanza at the end still gets the lines: they must be in effect.
+func TestEditEmptyStanza(t *testing.T) {
+	for _, content := range []string{"SERVERNAME one\n", "POLICY auto\nSERVERNAME one\n", "SERVERNAME one\nSERVERNAME two\nPOLICY auto\n"} {
+		f, err := Edit("x.opt", []byte(content), "", some())
+		require.NoError(t, err)
+		require.Contains(t, effective(t, string(f.New), ""), "REPOSITORY /mnt/disk/r", content)
+		require.Contains(t, effective(t, string(f.New), ""), "POLICY utility", content)
+	}
+}
+
+func TestEditRefuses(t *testing.T) {
+	for _, value := range []string{"a\nb", `a "b' c`} {
+		_, err := Edit("x.opt", nil, "", []options.Setting{{Keyword: "REPOSITORY", Value: value}})
+		require.ErrorIs(t, err, ErrQuotes)
+	}
+	_, err := Edit("x.opt", []byte("NOSUCHWORD 1\n"), "", some())
+	require.ErrorContains(t, err, "x.opt:1")
+}
+
+func TestSaveKeepsCopies(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "new", "tidemark.opt")
+	f := &File{Path: path, New: []byte("POLICY auto\n")}
+	f.Fresh("setup")
+	copied, err := f.SaveWithCopy()
+	require.NoError(t, err)
+	require.Empty(t, copied)
+	first, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "* Written by 'tidemark setup'. 'tidemark options' prints what is in effect.\nPOLICY auto\n", string(first))
+
+	link := filepath.Join(dir, "link.opt")
+	require.NoError(t, os.Symlink(path, link))
+	require.NoError(t, os.Chmod(path, 0o640))
+	before := first
+	for n := range 3 {
+		now := []byte(strings.Repeat("x", n))
+		copied, err = (&File{Path: link, Content: before, New: now}).SaveWithCopy()
+		require.NoError(t, err)
+		kept, err := os.ReadFile(copied)
+		require.NoError(t, err)
+		require.Equal(t, before, kept)
+		before = now
+	}
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSymlink, "the link stays")
+	info, err = os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
+	names, err := filepath.Glob(filepath.Join(dir, "new", "*"))
+	require.NoError(t, err)
+	require.Len(t, names, 4, "the file and three copies, and no temporary file")
+
+	_, err = (&File{Path: path, Content: []byte("as it was shown"), New: []byte("y")}).SaveWithCopy()
+	require.ErrorIs(t, err, ErrChanged)
+	now, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "xx", string(now))
+}

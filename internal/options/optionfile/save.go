@@ -1,0 +1,125 @@
+package optionfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Fresh makes the file one that does not exist yet, with the same new content. command is the name of the command that
+// writes it.
+func (f *File) Fresh(command string) {
+	if len(f.Content) == 0 {
+		header := "* Written by 'tidemark " + command + "'. 'tidemark options' prints what is in effect.\n"
+		f.New = append([]byte(header), f.New...)
+	}
+	f.Content = nil
+}
+
+// SaveWithCopy writes the file, and keeps a copy of the one that was there. It returns the path of the copy, "" for none.
+func (f *File) SaveWithCopy() (backup string, err error) { return f.save(true) }
+
+// Save writes the file. One that has changed since it was read stays as it is.
+func (f *File) Save() error {
+	_, err := f.save(false)
+	return err
+}
+
+func (f *File) save(copied bool) (backup string, err error) {
+	path := f.Path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // a link to the file stays
+	}
+	mode := fs.FileMode(0o600)
+	was, err := ReadRegular(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return "", fmt.Errorf("write the option file: %w", err)
+		}
+	case err != nil:
+		return "", fmt.Errorf("write the option file: %w", err)
+	case !bytes.Equal(was, f.Content):
+		return "", ErrChanged
+	default:
+		if info, err := os.Stat(path); err == nil {
+			mode = info.Mode().Perm()
+		}
+		if !copied {
+			break
+		}
+		if backup, err = keep(path, was, mode); err != nil {
+			return "", fmt.Errorf("keep a copy of the option file: %w", err)
+		}
+	}
+	if err := Replace(path, f.New, mode); err != nil {
+		return backup, fmt.Errorf("write the option file: %w", err)
+	}
+	return backup, nil
+}
+
+// keep writes a copy beside the file, under a name that is free.
+func keep(path string, content []byte, mode fs.FileMode) (string, error) {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("%s.%d", path, n)
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return name, Finish(f, content)
+	}
+}
+
+// Replace writes a file under another name, flushes it, and renames it.
+func Replace(path string, content []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tidemark-*.tmp")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(f.Chmod(mode), Finish(f, content))
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// Finish writes a file, flushes it and closes it.
+func Finish(f *os.File, content []byte) error {
+	_, err := f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Regular returns ErrNotRegular if path exists and is not a regular file. Symbolic links are followed.
+func Regular(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err //nolint:wrapcheck // it names the path
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: %w", path, ErrNotRegular)
+	}
+	return nil
+}
+
+// ReadRegular reads a file, and fails with ErrNotRegular before it opens anything else: a pipe blocks, and a device may
+// have no end.
+func ReadRegular(path string) ([]byte, error) {
+	if err := Regular(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path) //nolint:wrapcheck // it names the path
+}
