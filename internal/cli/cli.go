@@ -226,6 +226,7 @@ func (a *app) commands() []maker {
 		{name: "options", make: a.optionsCommand, rare: true},
 		{name: "policy", make: a.policyCommand, rare: true},
 		{name: "tier", make: a.tierCommand},
+		{name: "log", make: a.logCommand},
 		{name: "run", make: a.runCommand, rare: true},
 		{name: "bench", make: a.benchCommand, rare: true},
 		{name: "target", make: a.targetCommand, rare: true},
