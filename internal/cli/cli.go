@@ -220,6 +220,8 @@ func (a *app) commands() []maker {
 		{name: "rewrite", make: a.rewriteCommand, rare: true},
 		{name: "copy", make: a.copyCommand, rare: true},
 		{name: "repair", make: a.repairCommand, rare: true},
+		{name: "daemon", make: a.daemonCommand},
+		{name: "job", make: a.jobCommand},
 		{name: "key", make: a.keyCommand},
 		{name: "cache", make: a.cacheCommand, rare: true},
 		{name: "rules", make: a.rulesCommand, rare: true},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,6 +107,10 @@ func since(text string, now time.Time) (time.Time, error) {
 
 // serviceDir returns the folder in which the service of this user keeps its state.
 func (a *app) serviceDir() (string, error) {
+	if dir, _ := a.Env("STATE_DIRECTORY"); filepath.IsAbs(dir) { // by systemd; a list
+		first, _, _ := strings.Cut(dir, ":")
+		return first, nil
+	}
 	if dir, _ := a.Env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "tidemark"), nil
 	}

@@ -77,6 +77,8 @@ type Machine interface {
 	Inhibit(ctx context.Context, why string) (release func(), err error)
 	// Sleeps yields true before the machine sleeps and false after.
 	Sleeps(ctx context.Context) <-chan bool
+	// Ready lets the machine sleep after Sleeps has yielded true.
+	Ready()
 	// Changes yields a value when a disk is mounted, or power or network change.
 	Changes(ctx context.Context) <-chan struct{}
 	// Mounted returns where the file system with a label is mounted.

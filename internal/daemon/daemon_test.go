@@ -229,6 +229,7 @@ func TestServiceSleepsWithTheMachine(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, "the machine is about to sleep", only(t, s).WaitsFor)
 		require.Zero(t, w.inhibited())
+		w.set(func() { require.NotZero(t, w.ready) })
 		w.jump(8 * time.Hour)
 		w.sleeps <- false
 		time.Sleep(11 * time.Minute)

@@ -81,6 +81,7 @@ type world struct {
 	events  []record.Event
 	steps   []string // "job step"
 	running map[string]bool
+	ready   int // calls of Ready
 	held    int // inhibitions of sleep
 	most    int // steps at the same time
 }
@@ -170,6 +171,7 @@ func (w *world) set(change func()) {
 }
 
 func (w *world) Sleeps(context.Context) <-chan bool      { return w.sleeps }
+func (w *world) Ready()                                  { w.set(func() { w.ready++ }) }
 func (w *world) Changes(context.Context) <-chan struct{} { return w.changes }
 
 func (w *world) Mounted(label string) (string, bool) {
