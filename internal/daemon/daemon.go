@@ -32,13 +32,20 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
-// Step is a command of a run: either arguments for this program, or a command of the user.
+// SystemClock is the clock of the machine.
+type SystemClock struct{}
+
+// Now implements Clock.
+func (SystemClock) Now() time.Time { return time.Now().Round(0) }
+
+// After implements Clock.
+func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// Step is a command of a run.
 type Step struct {
-	Name    string   // as in event.RunStep
-	Args    []string // for this program
-	Command string   // for the shell
-	Env     []string // for the shell, beside the environment of the service
-	Timeout time.Duration
+	Name  string        // as in event.RunStep
+	Args  []string      // for this program
+	Grace time.Duration // for an orderly end, before it is killed
 }
 
 // Result is how a step ended.
@@ -70,6 +77,8 @@ type Machine interface {
 	Inhibit(ctx context.Context, why string) (release func(), err error)
 	// Sleeps yields true before the machine sleeps and false after.
 	Sleeps(ctx context.Context) <-chan bool
+	// Ready lets the machine sleep after Sleeps has yielded true.
+	Ready()
 	// Changes yields a value when a disk is mounted, or power or network change.
 	Changes(ctx context.Context) <-chan struct{}
 	// Mounted returns where the file system with a label is mounted.
@@ -84,13 +93,11 @@ type Config struct {
 	Host       string // name of this machine in snapshots
 	Once       bool   // run what is due, then end
 	Load       func() ([]*job.Job, error)
-	// Quiet reports whether t is in the quiet hours of a job, and when they end.
-	Quiet   func(j *job.Job, t time.Time) (until time.Time, quiet bool)
-	Uses    func(j *job.Job) Uses
-	Clock   Clock
-	Runner  Runner
-	Machine Machine
-	Sink    record.Sink
+	Uses       func(j *job.Job) Uses
+	Clock      Clock
+	Runner     Runner
+	Machine    Machine
+	Sink       record.Sink
 	// Notify reports the state of the service to systemd, which wants a ping at least every Watchdog; 0: none.
 	Notify   func(state string)
 	Watchdog time.Duration

@@ -256,6 +256,9 @@ func (s *service) inhibit() {
 		s.awake()
 		s.awake = nil
 	}
+	if !s.asleep.IsZero() && !s.busy() {
+		s.Machine.Ready()
+	}
 }
 
 // leave ends what waits, so that a later start runs it again.

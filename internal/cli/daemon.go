@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/daemon"
+	"github.com/tidemark-backup/tidemark/internal/host"
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/notify"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
+)
+
+func (a *app) daemonCommand() *cobra.Command {
+	var once bool
+	c := a.command(&cobra.Command{
+		Use:   "daemon [flags]",
+		Short: "Run the jobs of the option file by their schedules",
+		Long: `Runs the service in the foreground until a signal ends it. Each stanza of the option file with a SCHEDULE line is a job. 'tidemark
+status' shows what it does, 'tidemark job' starts, stops and pauses jobs, and 'tidemark log' shows what was done.
+
+A change of the option file takes effect within a minute, or at SIGHUP; a file with a mistake is reported and changes nothing.
+
+--once runs what is due and ends, for cron: run it every few minutes. Its exit code is 1 if a run failed.`,
+		Example: `  tidemark daemon
+  tidemark daemon --once`,
+	}, func(ctx context.Context, _ []string) error { return a.daemon(ctx, once) })
+	c.Flags().BoolVar(&once, "once", false, "run what is due, then end")
+	return c
+}
+
+// jobList is the jobs that were read last.
+type jobList struct {
+	mu   sync.Mutex
+	jobs []*job.Job
+}
+
+func (l *jobList) set(jobs []*job.Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.jobs = jobs
+}
+
+// notify returns where a job reports.
+func (l *jobList) notify(name string) options.Notify {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j, err := job.Find(l.jobs, name); err == nil {
+		return j.Spec.Notify()
+	}
+	return options.Notify{}
+}
+
+func (a *app) daemon(ctx context.Context, once bool) (err error) {
+	file := a.spec.File()
+	if file == "" {
+		return usagef("there is no option file: 'tidemark setup' writes one, and 'tidemark job add' adds a job")
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return fmt.Errorf("find the option file: %w", err)
+	}
+	state, err := a.serviceDir()
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	runtime, err := a.runtimeDir()
+	if errors.Is(err, shared.ErrNoRuntimeDir) {
+		a.print.Note("'tidemark status' and 'tidemark job' cannot reach this service: " + err.Error())
+	} else if err != nil {
+		return err
+	}
+	list := &jobList{}
+	sink, end, err := a.sinks(state, runtime, list)
+	if err != nil {
+		return err
+	}
+	defer end()
+	watchdog, err := systemd.SdWatchdogEnabled(false)
+	if err != nil {
+		return fmt.Errorf("read the watchdog's interval: %w", err)
+	}
+	reload := make(chan struct{}, 1)
+	defer onHangup(reload)()
+	err = daemon.Run(ctx, &daemon.Config{
+		OptionFile: file, StateDir: state, RuntimeDir: runtime, Host: hostName(), Once: once,
+		Load: func() ([]*job.Job, error) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("read the option file: %w", err)
+			}
+			jobs, err := job.Load(file, content, a.Env, os.ReadFile)
+			if err != nil {
+				return nil, &usageError{err}
+			}
+			list.set(jobs)
+			return jobs, nil
+		},
+		Uses: daemon.Examine, Clock: daemon.SystemClock{}, Machine: host.New(), Sink: sink, Reload: reload,
+		Runner: &daemon.Children{Program: program, Environ: os.Environ()},
+		Notify: notifySystemd, Watchdog: watchdog,
+	})
+	return err
+}
+
+// notifySystemd reports a state to systemd, if it is asked for.
+func notifySystemd(state string) {
+	if state == systemd.SdNotifyReloading {
+		state += "\n" + systemd.SdNotifyMonotonicUsec()
+	}
+	_, _ = systemd.SdNotify(false, state) // systemd is missing, or notices it by itself
+}
+
+// onHangup sends a value at each SIGHUP until stop is called.
+func onHangup(to chan<- struct{}) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-signals:
+				select {
+				case to <- struct{}{}:
+				default: // one is under way
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(signals); close(done) }
+}
+
+// sinks returns what records and reports the events of the service, until end is called.
+func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end func(), err error) {
+	var closers []func() error
+	end = func() {
+		for _, one := range closers {
+			_ = one() // nothing listens any more
+		}
+	}
+	log, err := record.Open(state, a.print.Note)
+	if err != nil {
+		return nil, nil, err
+	}
+	closers = append(closers, log.Close)
+	sinks := []record.Sink{log}
+	if stream, _ := a.Env("JOURNAL_STREAM"); stream == "" {
+		sinks = append(sinks, a)
+	}
+	var past []event.Run
+	last := map[string]string{}
+	for run, err := range record.Runs(state, record.Filter{}) {
+		if err != nil {
+			a.print.Note(err.Error())
+			break
+		}
+		past = append(past, run)
+		last[run.Job] = run.Outcome
+	}
+	var failed []string
+	for name, outcome := range last {
+		if outcome == "failed" {
+			failed = append(failed, name)
+		}
+	}
+	own := a.spec.Notify()
+	if system, err := notify.OpenLog(own.Syslog); err != nil {
+		a.print.Note(err.Error())
+	} else if system != nil {
+		sinks, closers = append(sinks, system), append(closers, system.Close)
+	}
+	if own.MetricsFile != "" || own.MetricsAt != "" {
+		metrics, err := notify.NewMetrics(notify.MetricsConfig{File: own.MetricsFile, Address: own.MetricsAt,
+			Next: nextRuns(runtime), Warn: a.print.Note}, past)
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		sinks, closers = append(sinks, metrics), append(closers, metrics.Close)
+	}
+	people := notify.New(notify.Config{Of: list.notify, Log: log, Host: hostName(), FailedBefore: failed})
+	return record.Join(append(sinks, people)...), func() { _ = people.Close(); end() }, nil
+}
+
+// nextRuns returns a function that asks the service in a folder for the next run of each job.
+func nextRuns(runtime string) func() map[string]time.Time {
+	if runtime == "" {
+		return nil
+	}
+	return func() map[string]time.Time {
+		all := map[string]time.Time{}
+		d, err := control.Daemon(runtime).Status(context.Background())
+		if err != nil {
+			return nil
+		}
+		for _, j := range d.Jobs {
+			var next time.Time
+			if j.Next != nil {
+				next = *j.Next
+			}
+			all[j.Name] = next
+		}
+		return all
+	}
+}
+
+// Event implements record.Sink: it prints the line of an event.
+func (a *app) Event(e *record.Event) {
+	if line, ok := record.Line(e); ok {
+		text := line.Text
+		if line.Job != "" {
+			text = line.Job + ": " + text
+		}
+		a.print.Note(text)
+	}
+}

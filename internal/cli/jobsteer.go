@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/control"
+)
+
+// steerCommands are the verbs of the command job that the running service carries out.
+func (a *app) steerCommands() []*cobra.Command {
+	return []*cobra.Command{
+		a.steerCommand(control.StartJob, "Run a job now",
+			`Runs a job now, also in quiet hours, on battery and on a metered network. It waits for a run that uses the same disk or
+repository, and for its disk.`),
+		a.steerCommand(control.StopJob, "Stop the run of a job until its next time",
+			`Stops the run of a job, or the wait for one. What was stored is kept; the next run is that of the schedule.`),
+		a.pauseCommand(),
+		a.steerCommand(control.ResumeJob, "End the pause of a job",
+			`Ends the pause of a job. A run that the pause has stopped goes on; a time that was missed is caught up with one run.`),
+	}
+}
+
+// steerCommand is a verb for one job, or for all with a flag.
+func (a *app) steerCommand(action control.Action, short, long string) *cobra.Command {
+	var all bool
+	c := a.command(&cobra.Command{
+		Use:     string(action) + " [flags] [NAME]",
+		Short:   short,
+		Long:    long,
+		Example: "  tidemark job " + string(action) + " home",
+		Args:    cobra.MaximumNArgs(1),
+	}, func(ctx context.Context, args []string) error {
+		return a.steer(ctx, control.Order{Action: action}, args, all)
+	})
+	c.Flags().BoolVar(&all, allFlag, false, "all jobs to which it applies")
+	return c
+}
+
+func (a *app) pauseCommand() *cobra.Command {
+	var all bool
+	var until string
+	var span time.Duration
+	c := a.command(&cobra.Command{
+		Use:   "pause [flags] [NAME]",
+		Short: "Pause a job",
+		Long: `Pauses a job until 'tidemark job resume', or until a time. A run stops in an orderly way, and goes on after the pause; what was
+stored is kept. The pause outlasts a restart of the service.`,
+		Example: `  tidemark job pause home
+  tidemark job pause --all --for 2h
+  tidemark job pause --until '2026-12-24 18:00' home`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(ctx context.Context, args []string) error {
+		o := control.Order{Action: control.PauseJob}
+		switch {
+		case until != "" && span != 0:
+			return usagef("--until and --for exclude each other: choose one")
+		case span < 0:
+			return usagef("--for %s: give a positive duration", span)
+		case span > 0:
+			o.Until = time.Now().Add(span)
+		case until != "":
+			at, err := parseTime(until)
+			if err != nil {
+				return usagef("--until: %w", err)
+			}
+			o.Until = at
+		}
+		return a.steer(ctx, o, args, all)
+	})
+	c.Flags().BoolVar(&all, allFlag, false, "all jobs")
+	c.Flags().StringVar(&until, "until", "", "end of the pause, such as '2006-01-02 15:04'")
+	c.Flags().DurationVar(&span, "for", 0, "length of the pause, such as 2h")
+	return c
+}
+
+// steer sends an order to the service.
+func (a *app) steer(ctx context.Context, o control.Order, args []string, all bool) error {
+	switch {
+	case all && len(args) > 0:
+		return usagef("--all and a name exclude each other: choose one")
+	case !all && len(args) == 0:
+		return usagef("name a job, or give --all; 'tidemark status' shows the jobs")
+	case !all:
+		if o.Job = args[0]; o.Job == "" {
+			return usagef("the name of the job is empty")
+		}
+	}
+	dir, err := a.runtimeDir()
+	if err != nil {
+		return err
+	}
+	d, err := control.Daemon(dir).Do(ctx, o)
+	if err != nil {
+		return err
+	}
+	return a.print.Print(&output.Steered{Daemon: d, Job: o.Job})
+}

@@ -1,0 +1,85 @@
+package output
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+const logTime = "2006-01-02 15:04:05"
+
+// LogLine is a line of the service's log.
+type LogLine struct{ event.Log }
+
+// Text writes time, job and text.
+func (l *LogLine) Text(w io.Writer) error {
+	text := human.Harmless(l.Log.Text)
+	if l.Job != "" {
+		text = human.Printable(l.Job) + ": " + text
+	}
+	_, err := fmt.Fprintf(w, "%s %s\n", l.Time.Local().Format(logTime), text)
+	return err
+}
+
+// Events returns the line.
+func (l *LogLine) Events() []any { return []any{&l.Log} }
+
+// Runs are runs of the service.
+type Runs struct{ List []event.Run }
+
+// Text writes a table.
+func (r *Runs) Text(w io.Writer) error {
+	if len(r.List) == 0 {
+		_, err := io.WriteString(w, "no run is recorded\n")
+		return err
+	}
+	t := table{head: []string{"Start", "Job", "Trigger", "Outcome", "Took>", "Files>", "Read>", "Stored>", "Message"}}
+	for i := range r.List {
+		run := &r.List[i]
+		files, read, stored := "", "", ""
+		for k := range run.Steps {
+			if f, ok := record.FiguresOf(&run.Steps[k]); ok {
+				files, read, stored = human.Count(f.Files), human.Size(f.Read), human.Size(f.Stored)
+			}
+		}
+		t.add(run.Start.Local().Format(logTime), human.Printable(run.Job), human.Printable(run.Trigger),
+			human.Printable(run.Outcome), human.Span(run.End.Sub(run.Start)), files, read, stored, human.Harmless(run.Message))
+	}
+	return t.write(w)
+}
+
+// Events returns the runs.
+func (r *Runs) Events() (all []any) {
+	for i := range r.List {
+		all = append(all, &r.List[i])
+	}
+	return all
+}
+
+// NotifyTests are the results of test messages.
+type NotifyTests struct{ List []event.NotifyTest }
+
+// Text writes a line for each way.
+func (n *NotifyTests) Text(w io.Writer) error {
+	for _, r := range n.List {
+		result := "sent"
+		if r.Error != "" {
+			result = "failed: " + human.Harmless(r.Error)
+		}
+		if _, err := fmt.Fprintf(w, "%s to %s: %s\n", r.Way, human.Printable(r.To), result); err != nil {
+			return fmt.Errorf("write result: %w", err)
+		}
+	}
+	return nil
+}
+
+// Events returns the results.
+func (n *NotifyTests) Events() (all []any) {
+	for i := range n.List {
+		all = append(all, &n.List[i])
+	}
+	return all
+}

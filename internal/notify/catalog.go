@@ -1,0 +1,87 @@
+package notify
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// catalog has the descriptions of the metrics. docs/monitoring.md lists them.
+type catalog struct {
+	success, run, next, proven, took, running, failures *prometheus.Desc
+	files, read, stored, yielded                        *prometheus.Desc
+}
+
+func newCatalog() *catalog {
+	of := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("tidemark_job_"+name, help, []string{"job"}, nil)
+	}
+	return &catalog{
+		success:  of("last_success_timestamp_seconds", "End of the last run with a snapshot and no failed step."),
+		run:      of("last_run_timestamp_seconds", "End of the last run."),
+		next:     of("next_run_timestamp_seconds", "Next run."),
+		proven:   of("last_proven_timestamp_seconds", "End of the last check or drill without a fault."),
+		took:     of("last_run_duration_seconds", "Duration of the last run."),
+		running:  of("running", "1 while the job runs, otherwise 0."),
+		failures: of("failures_total", "Runs that failed."),
+		files:    of("last_backup_files", "Files in the last snapshot."),
+		read:     of("last_backup_read_bytes", "Bytes that the last backup read from the sources."),
+		stored:   of("last_backup_stored_bytes", "Bytes by which the last backup enlarged the repository."),
+		yielded:  of("last_backup_yielded_seconds", "Time by which yielding prolonged the last backup, as estimated."),
+	}
+}
+
+// Describe sends the descriptions of all metrics.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	s := m.series
+	for _, d := range []*prometheus.Desc{s.success, s.run, s.next, s.proven, s.took, s.running, s.failures, s.files, s.read,
+		s.stored, s.yielded} {
+		out <- d
+	}
+}
+
+// Collect sends the metrics of all jobs.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	var next map[string]time.Time
+	if m.next != nil {
+		next = m.next()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range next {
+		m.job(name)
+	}
+	for name, j := range m.jobs {
+		s := m.series
+		gauge := func(d *prometheus.Desc, v float64) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, name)
+		}
+		at := func(d *prometheus.Desc, t time.Time) {
+			if !t.IsZero() {
+				gauge(d, float64(t.UnixMilli())/1000)
+			}
+		}
+		at(s.success, j.success)
+		at(s.run, j.run)
+		at(s.next, next[name])
+		at(s.proven, j.proven)
+		gauge(s.running, oneIf(j.running))
+		out <- prometheus.MustNewConstMetric(s.failures, prometheus.CounterValue, float64(j.failures), name)
+		if !j.run.IsZero() {
+			gauge(s.took, j.took.Seconds())
+		}
+		if f := j.backup; f != nil {
+			gauge(s.files, float64(f.Files))
+			gauge(s.read, float64(f.Read))
+			gauge(s.stored, float64(f.Stored))
+			gauge(s.yielded, f.Yielded.Seconds())
+		}
+	}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,169 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// Metrics is a sink that keeps metrics for Prometheus. They are written to a file, served at an address, or both.
+type Metrics struct {
+	mu       sync.Mutex
+	jobs     map[string]*jobMetrics
+	next     func() map[string]time.Time
+	series   *catalog
+	registry *prometheus.Registry
+	write    *queue[string] // paths to write to; nil: none
+	path     string
+	listener net.Listener // nil: none
+	server   *http.Server
+	warn     func(text string)
+	broken   bool
+}
+
+// jobMetrics is what is measured of a job. Zero values are not known and not exported.
+type jobMetrics struct {
+	run, success, proven time.Time
+	took                 time.Duration
+	backup               *record.Figures
+	failures             uint64
+	running              bool
+}
+
+// MetricsConfig is what Metrics consist of.
+type MetricsConfig struct {
+	File, Address string                      // "": none
+	Next          func() map[string]time.Time // the next run by job, of all jobs; nil: not known
+	Warn          func(text string)           // gets a message when the file begins to be unwritable
+}
+
+// NewMetrics returns metrics that begin with the runs of a record. They are served and written from now on.
+func NewMetrics(c MetricsConfig, past []event.Run) (*Metrics, error) {
+	m := &Metrics{jobs: map[string]*jobMetrics{}, next: c.Next, series: newCatalog(), registry: prometheus.NewRegistry(),
+		path: c.File, warn: c.Warn}
+	for i := range past {
+		m.job(past[i].Job).ended(&past[i])
+	}
+	if err := m.registry.Register(m); err != nil {
+		return nil, fmt.Errorf("register the metrics: %w", err)
+	}
+	if c.Address != "" {
+		if err := m.listen(c.Address); err != nil {
+			return nil, err
+		}
+	}
+	if c.File != "" {
+		m.write = newQueue(1, func(_ context.Context, path string) { m.toFile(path) })
+		m.write.put(c.File)
+	}
+	return m, nil
+}
+
+// Event counts e. The file is written at the start and the end of runs, and with each progress.
+func (m *Metrics) Event(e *record.Event) {
+	m.mu.Lock()
+	switch {
+	case e.Kind == record.Started:
+		m.job(e.Job).running = true
+	case e.Kind == record.Finished && e.Run != nil:
+		m.job(e.Job).ended(e.Run)
+	}
+	m.mu.Unlock()
+	if m.write != nil {
+		m.write.put(m.path) // a full queue will write the newest values too
+	}
+}
+
+// job returns the metrics of a job. The caller holds the lock, or is the only user.
+func (m *Metrics) job(name string) *jobMetrics {
+	if m.jobs[name] == nil {
+		m.jobs[name] = &jobMetrics{}
+	}
+	return m.jobs[name]
+}
+
+func (j *jobMetrics) ended(r *event.Run) {
+	j.running, j.run, j.took = false, r.End, r.End.Sub(r.Start)
+	switch r.Outcome {
+	case record.Failed:
+		j.failures++
+	case record.Done, record.Incomplete:
+		j.success = r.End
+	}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		if f, ok := record.FiguresOf(s); ok {
+			j.backup = &f
+		}
+		if s.ExitCode == 0 && (s.Step == "check" || s.Step == "drill") {
+			j.proven = s.End
+		}
+	}
+}
+
+// listen serves the metrics at an address, and nothing else.
+func (m *Metrics) listen(address string) (err error) {
+	network, at := "tcp", address
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		network, at = "unix", path
+		removeStale(path)
+	}
+	if m.listener, err = net.Listen(network, at); err != nil {
+		return fmt.Errorf("serve metrics: %w; choose another METRICSLISTEN", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: once}))
+	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: once, ReadTimeout: once, WriteTimeout: 2 * once, MaxHeaderBytes: 16 << 10}
+	go func() { _ = m.server.Serve(m.listener) }() // ends with Close
+	return nil
+}
+
+// removeStale removes a socket at which no process listens.
+func removeStale(path string) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSocket {
+		return
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		_ = c.Close() // it is in use: listening will fail
+		return
+	}
+	_ = os.Remove(path) // listening fails if it stays
+}
+
+// toFile replaces the file.
+func (m *Metrics) toFile(path string) {
+	err := prometheus.WriteToTextfile(path, m.registry)
+	if err != nil && !m.broken && m.warn != nil {
+		m.warn(fmt.Sprintf("metrics cannot be written: %v", err))
+	}
+	m.broken = err != nil
+}
+
+// Close stops serving and writes the file a last time.
+func (m *Metrics) Close() error {
+	var err error
+	if m.server != nil {
+		err = m.server.Close()
+	}
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	if m.write != nil {
+		m.write.put(m.path)
+		m.write.close(closing)
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+package record
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// Filter selects lines of the record.
+type Filter struct {
+	Job   string    // "": all, and those of the service
+	Since time.Time // zero: all
+	Last  int       // the newest of these; 0: all
+}
+
+// Read yields the lines of the log in a folder, oldest first. It needs no lock: a line that is being written, or was cut
+// by a crash, is skipped. A folder without a record has no lines.
+func Read(dir string, f Filter) iter.Seq2[event.Log, error] {
+	return read(filepath.Join(dir, logName), f, ofLog)
+}
+
+// Runs yields the runs in a folder, as Read does.
+func Runs(dir string, f Filter) iter.Seq2[event.Run, error] {
+	return read(filepath.Join(dir, runsName), f, func(r *event.Run) (string, time.Time) { return r.Job, r.End })
+}
+
+func ofLog(l *event.Log) (job string, at time.Time) { return l.Job, l.Time }
+
+// Follow yields the lines of Read and then each new line, until ctx ends. It looks for them at each value of tick.
+func Follow(ctx context.Context, dir string, f Filter, tick <-chan time.Time) iter.Seq2[event.Log, error] {
+	return func(yield func(event.Log, error) bool) {
+		c := &cursor{path: filepath.Join(dir, logName)}
+		defer c.close()
+		for ; ; f.Last = 0 {
+			for line, err := range selected(c, f, ofLog) {
+				if !yield(line, err) || err != nil {
+					return
+				}
+			}
+			select {
+			case <-tick:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func read[T any](path string, f Filter, of func(*T) (string, time.Time)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		c := &cursor{path: path}
+		defer c.close()
+		selected(c, f, of)(yield)
+	}
+}
+
+// selected yields what f selects of the lines behind the cursor.
+func selected[T any](c *cursor, f Filter, of func(*T) (string, time.Time)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var last []T // a ring, next is its oldest element
+		next := 0
+		err := c.lines(func(line []byte) bool {
+			var v T
+			if json.Unmarshal(line, &v) != nil {
+				return true
+			}
+			job, at := of(&v)
+			switch {
+			case at.IsZero() || f.Job != "" && job != f.Job || at.Before(f.Since):
+			case f.Last == 0:
+				return yield(v, nil)
+			case len(last) < f.Last:
+				last = append(last, v)
+			default:
+				last[next] = v
+				next = (next + 1) % f.Last
+			}
+			return true
+		})
+		for i := range last {
+			if !yield(last[(next+i)%len(last)], nil) {
+				return
+			}
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			var none T
+			yield(none, fmt.Errorf("read the record: %w", err))
+		}
+	}
+}
+
+// cursor is a position in a series of files. It keeps its file open, so that the file is found after it was renamed.
+type cursor struct {
+	path string
+	file *os.File // nil: before the oldest file
+	at   int64
+}
+
+// lines calls do with each complete line behind the cursor, until it returns false, and moves the cursor.
+func (c *cursor) lines(do func(line []byte) bool) error {
+	files, err := openAll(c.path)
+	if err != nil {
+		return err
+	}
+	start := 0
+	for i, f := range files {
+		if c.file != nil && same(f, c.file) {
+			start = i
+		}
+	}
+	defer func() {
+		for _, f := range files {
+			if f != c.file {
+				_ = f.Close() // only read
+			}
+		}
+	}()
+	for i, f := range files[start:] {
+		if i > 0 || c.file == nil || !same(f, c.file) {
+			c.at = 0
+		}
+		c.close()
+		c.file = f
+		if err := c.rest(do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest calls do with the complete lines of the file behind the cursor.
+func (c *cursor) rest(do func(line []byte) bool) error {
+	in := bufio.NewReaderSize(io.NewSectionReader(c.file, c.at, 1<<62), 64<<10)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c.at += int64(len(line))
+		if !do(line) {
+			return errEnough
+		}
+	}
+}
+
+func (c *cursor) close() {
+	if c.file != nil {
+		_ = c.file.Close() // only read
+		c.file = nil
+	}
+}
+
+// openAll opens the files of a series and returns them oldest first. They are opened newest first: a file that is
+// renamed meanwhile is found twice and not missed.
+func openAll(path string) (files []*os.File, err error) {
+	for i := 0; i <= kept; i++ {
+		f, err := os.Open(numbered(path, i))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			closeAll(files)
+			return nil, err
+		}
+		if len(files) > 0 && same(f, files[0]) {
+			_ = f.Close() // only read
+			continue
+		}
+		files = append([]*os.File{f}, files...)
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close() // only read
+	}
+}
+
+func same(a, b *os.File) bool {
+	x, err := a.Stat()
+	y, err2 := b.Stat()
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}

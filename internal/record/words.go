@@ -1,0 +1,206 @@
+package record
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// version is that of the lines of the record.
+const version = 1
+
+// The levels of a line of the log.
+const (
+	info    = "info"
+	warning = "warning"
+	failure = "error"
+)
+
+// The outcomes of a run, as in event.Run.
+const (
+	Done       = "done"
+	Incomplete = "incomplete"
+	Failed     = "failed"
+	Stopped    = "stopped"
+)
+
+// String returns the kind as in event.Log.
+func (k Kind) String() string {
+	return [...]string{"started", "progress", "step", "finished", "waiting", "resumed", "note", "loaded", "silent"}[k]
+}
+
+// Line returns the line of the log for e, in one line of text. The words of a backup are those of Time Machine's log.
+// ok is false if e has no line.
+func Line(e *Event) (line event.Log, ok bool) {
+	level, text := words(e)
+	if text == "" {
+		return event.Log{}, false
+	}
+	line = event.Log{Type: "log", Version: version, Time: e.At, Job: e.Job, Kind: e.Kind.String(), Level: level,
+		Text: strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")}
+	if e.Run != nil && e.Kind != Silent {
+		line.Run = e.Run.ID
+	}
+	return line, true
+}
+
+func words(e *Event) (level, text string) {
+	switch e.Kind {
+	case Started:
+		return info, starting(e.Trigger)
+	case Progress:
+		return info, progress(e)
+	case StepEnded:
+		return stepEnded(e)
+	case Finished:
+		return finished(e.Run)
+	case Waiting:
+		return info, "Backup is waiting: " + e.Text
+	case Resumed:
+		return info, "Backup goes on" + after(e.Text)
+	case Loaded:
+		return info, "Read the options: " + e.Text
+	case Silent:
+		return failure, "No backup for too long: " + e.Text
+	}
+	return warning, e.Text
+}
+
+// after returns text as the end of a sentence.
+func after(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+func starting(trigger string) string {
+	switch trigger {
+	case "hand":
+		return "Starting manual backup"
+	case "missed":
+		return "Starting automatic backup: a scheduled time was missed"
+	case "appeared":
+		return "Starting automatic backup: the destination is back"
+	case "retry":
+		return "Starting automatic backup: the last one failed"
+	}
+	return "Starting automatic backup"
+}
+
+// progress formats "12.0 % done, 34.00 MiB/s, about 8 min left".
+func progress(e *Event) string {
+	s := e.Status
+	if s == nil {
+		return ""
+	}
+	parts := []string{human.Count(s.FilesDone) + " " + cmp.Or(s.Unit, "files") + " done"}
+	if s.PercentDone > 0 {
+		parts[0] = human.Percent(s.PercentDone) + " done"
+	}
+	parts = append(parts, human.Speed(s.BytesPerSecond))
+	if s.SecondsRemaining != nil {
+		parts = append(parts, "about "+human.About(time.Duration(*s.SecondsRemaining)*time.Second)+" left")
+	}
+	text := strings.Join(parts, ", ")
+	if e.Step != "backup" {
+		text = e.Step + ": " + text
+	}
+	return text
+}
+
+// stepEnded describes the last step of a run. A backup that failed has no line: the end of its run has one.
+func stepEnded(e *Event) (level, text string) {
+	if e.Run == nil || len(e.Run.Steps) == 0 {
+		return info, ""
+	}
+	s := &e.Run.Steps[len(e.Run.Steps)-1]
+	took := " in " + human.Span(s.End.Sub(s.Start))
+	if s.Step == "backup" {
+		f, ok := FiguresOf(s)
+		if !ok {
+			return info, ""
+		}
+		return info, "Completed backup: " + f.words() + took + f.yielded()
+	}
+	if s.ExitCode != 0 {
+		return warning, s.Step + " failed: " + cmp.Or(s.Message, fmt.Sprintf("exit code %d", s.ExitCode))
+	}
+	var sum struct {
+		Freed *int64 `json:"bytes_freed"`
+		Bytes struct {
+			Verified uint64 `json:"verified"`
+		} `json:"bytes"`
+	}
+	_ = json.Unmarshal(s.Summary, &sum) // without figures, the line has none
+	switch s.Step {
+	case "check":
+		return info, "Destination checked: " + human.Size(sum.Bytes.Verified) + " read back without a fault" + took
+	case "prune":
+		if sum.Freed != nil {
+			return info, "Completed prune: " + human.Size(uint64(max(0, *sum.Freed))) + " freed" + took
+		}
+	}
+	return info, "Completed " + s.Step + took
+}
+
+func finished(r *event.Run) (level, text string) {
+	if r == nil {
+		return info, ""
+	}
+	switch r.Outcome {
+	case Failed:
+		return failure, "Backup failed: " + cmp.Or(r.Message, "no reason is known")
+	case Stopped:
+		return warning, "Backup stopped" + after(r.Message)
+	case Incomplete:
+		return warning, "Finished, and some files are missing in the snapshot" + after(r.Message)
+	}
+	return info, "Finished after " + human.Span(r.End.Sub(r.Start))
+}
+
+// Figures are the numbers of a backup.
+type Figures struct {
+	Files, Read, Stored uint64        // files in the snapshot; bytes from sources; growth of the repository
+	Took, Yielded       time.Duration // Yielded: estimate of how much longer it took because it yielded
+}
+
+// FiguresOf returns the figures of a backup from its summary; ok is false if it has none.
+func FiguresOf(s *event.RunStep) (f Figures, ok bool) {
+	var sum struct {
+		Files   *uint64  `json:"total_files_processed"`
+		Stored  uint64   `json:"data_added_packed"`
+		Seconds float64  `json:"total_duration"`
+		Without *float64 `json:"seconds_without_yielding"`
+		Bytes   struct {
+			Read uint64 `json:"read"`
+		} `json:"bytes"`
+	}
+	if s.Step != "backup" || json.Unmarshal(s.Summary, &sum) != nil || sum.Files == nil {
+		return Figures{}, false
+	}
+	f = Figures{Files: *sum.Files, Read: sum.Bytes.Read, Stored: sum.Stored, Took: seconds(sum.Seconds)}
+	if sum.Without != nil {
+		f.Yielded = max(0, f.Took-seconds(*sum.Without))
+	}
+	return f, true
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func (f Figures) words() string {
+	return human.Plural(f.Files, "file") + ", " + human.Size(f.Read) + " read, " + human.Size(f.Stored) + " stored"
+}
+
+// yielded returns ", yielded 4 %", the share of the time that the backup would not have taken alone.
+func (f Figures) yielded() string {
+	if f.Took <= 0 || f.Yielded <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", yielded %.0f %%", 100*f.Yielded.Seconds()/f.Took.Seconds())
+}

@@ -1,0 +1,37 @@
+package event
+
+import "time"
+
+// Log is a line of the service's log.
+type Log struct {
+	Type    string    `json:"message_type"` // "log"
+	Version int       `json:"version"`      // of the record: 1
+	Time    time.Time `json:"time"`
+	Job     string    `json:"job,omitempty"`
+	Run     string    `json:"run,omitempty"` // ID
+	// `started`, `progress`, `step`, `finished`, `waiting`, `resumed`, `note`, `loaded` or `silent`
+	Kind  string `json:"kind"`
+	Level string `json:"level"` // `info`, `warning` or `error`
+	Text  string `json:"text"`
+}
+
+// Notification is the body of the request to a webhook.
+type Notification struct {
+	Type string `json:"message_type"` // "notification"
+	// `failed`, `silent` (no backup succeeded for too long), `recovered` or `test`
+	Kind string    `json:"kind"`
+	Host string    `json:"host"`
+	Job  string    `json:"job"`
+	Time time.Time `json:"time"`
+	Text string    `json:"text"`
+	Run  *Run      `json:"run,omitempty"` // the last that ended
+}
+
+// NotifyTest is the result of a test message.
+type NotifyTest struct {
+	Type  string `json:"message_type"` // "notify_test"
+	Job   string `json:"job"`
+	Way   string `json:"way"` // `mail`, `webhook`, `healthcheck` or `desktop`
+	To    string `json:"to"`  // without secrets
+	Error string `json:"error,omitempty"`
+}
