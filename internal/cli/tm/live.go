@@ -45,7 +45,12 @@ func (l *Live) Compare(ctx context.Context, source string, old *tree.Node, only 
 		if err != nil {
 			return fmt.Errorf("open source: %w", err)
 		}
-		return w.directory(ctx, liveDir{dir: d, path: "/", state: state}, old.Subtree)
+		st, err := d.Fstat()
+		if err != nil {
+			d.Release()
+			return fmt.Errorf("open source: %w", err)
+		}
+		return w.directory(ctx, liveDir{dir: d, path: "/", state: state, dev: st.Dev}, old.Subtree)
 	}
 	parent, err := io.OpenSearchable(filepath.Dir(source))
 	if errors.Is(err, fs.ErrNotExist) {
