@@ -221,6 +221,7 @@ func (a *app) commands() []maker {
 		{name: "copy", make: a.copyCommand, rare: true},
 		{name: "repair", make: a.repairCommand, rare: true},
 		{name: "key", make: a.keyCommand},
+		{name: "job", make: a.jobCommand},
 		{name: "cache", make: a.cacheCommand, rare: true},
 		{name: "rules", make: a.rulesCommand, rare: true},
 		{name: "options", make: a.optionsCommand, rare: true},
