@@ -223,6 +223,7 @@ func (a *app) commands() []maker {
 		{name: "daemon", make: a.daemonCommand},
 		{name: "job", make: a.jobCommand},
 		{name: "key", make: a.keyCommand},
+		{name: "job", make: a.jobCommand},
 		{name: "cache", make: a.cacheCommand, rare: true},
 		{name: "rules", make: a.rulesCommand, rare: true},
 		{name: "options", make: a.optionsCommand, rare: true},

@@ -1,11 +1,166 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
 
 func (a *app) jobCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{
 		Use:   "job",
-		Short: "Start, stop and pause the jobs of the service",
-		Long:  `Starts, stops and pauses the jobs of the running service of this user. 'tidemark status' shows them.`,
-	}, "start, stop, pause, resume or test-notify", append(a.steerCommands(), a.jobTestNotifyCommand())...)
+		Short: "Define and steer the jobs of the service",
+		Long: `A job is a backup by a schedule. It is a stanza of the option file: SERVERNAME with its name, and the lines below it. The lines
+before the first stanza apply to all jobs. The commands that change a stanza keep all other lines and comments.
+
+The running service obeys 'start', 'stop', 'pause' and 'resume'. 'tidemark status' shows its jobs.`,
+	}, "add, list, show, edit, remove, import, start, stop, pause, resume or test-notify", append([]*cobra.Command{
+		a.jobAddCommand(), a.jobListCommand(), a.jobShowCommand(), a.jobEditCommand(), a.jobRemoveCommand(), a.jobImportCommand(),
+		a.jobTestNotifyCommand(),
+	}, a.steerCommands()...)...)
+}
+
+// jobGroups are the groups of options that the stanza of a job can have, beside those that all commands have.
+func jobGroups() []options.Group {
+	return []options.Group{
+		options.GroupJob, options.GroupNotify, options.GroupPolicy, options.GroupParallel, options.GroupTransfer,
+		options.GroupCompression, options.GroupReading, options.GroupSelection,
+	}
+}
+
+// jobEditor returns the editor of the option file in effect. Without one, it is the user's, which is made.
+func (a *app) jobEditor() (*job.Editor, error) {
+	e := &job.Editor{Path: a.spec.File(), Env: a.Env, Read: os.ReadFile}
+	if e.Path == "" {
+		e.Path = options.UserFile(a.Env)
+		return e, nil
+	}
+	path, err := filepath.Abs(e.Path)
+	if err != nil {
+		return nil, fmt.Errorf("find the option file: %w", err)
+	}
+	e.Path = path
+	e.Content, err = optionfile.ReadRegular(path)
+	if errors.Is(err, optionfile.ErrNotRegular) {
+		return nil, &usageError{err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the option file: %w", err)
+	}
+	return e, nil
+}
+
+// definedJobs returns the jobs of the option file in effect.
+func (a *app) definedJobs() ([]*job.Job, string, error) {
+	if a.spec.File() == "" {
+		return nil, "", nil
+	}
+	e, err := a.jobEditor()
+	if err != nil {
+		return nil, "", err
+	}
+	all, err := job.Load(e.Path, e.Content, e.Env, e.Read)
+	if err != nil {
+		return nil, "", &usageError{err}
+	}
+	return all, e.Path, nil
+}
+
+// namedJob returns one of them.
+func (a *app) namedJob(name string) (*job.Job, error) {
+	all, _, err := a.definedJobs()
+	if err != nil {
+		return nil, err
+	}
+	j, err := job.Find(all, name)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return j, nil
+}
+
+// jobNames completes the names of jobs.
+func (a *app) jobNames(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	if len(args) == 0 && a.resolve(c) == nil {
+		all, _, _ := a.definedJobs() // a shell has no place for an error
+		for _, j := range all {
+			names = append(names, j.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// jobSettings returns the lines of a job for flags and paths. With all, the keys and logons of the environment are among
+// them, which the service does not have.
+func (a *app) jobSettings(flags *pflag.FlagSet, paths []string, all bool) ([]options.Setting, error) {
+	given := a.spec.Given()
+	if !all {
+		var keywords []string
+		flags.Visit(func(f *pflag.Flag) { keywords = append(keywords, options.LineKeyword(f.Name)) })
+		given = slices.DeleteFunc(given, func(s options.Setting) bool { return !slices.Contains(keywords, s.Keyword) })
+	}
+	for i := range given {
+		if given[i].Keyword == options.LineKeyword("repo") {
+			at, err := a.location()
+			if err != nil {
+				return nil, err
+			}
+			given[i].Value = at.String()
+		}
+	}
+	for _, path := range paths {
+		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
+			return nil, &usageError{err}
+		}
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("find source %s: %w", path, err)
+		}
+		if _, err := os.Lstat(absolute); missing(err) {
+			a.print.Note(fmt.Sprintf("warning: source %s does not exist now", human.Printable(absolute)))
+		}
+		given = append(given, options.Setting{Keyword: "DOMAIN", Value: absolute, List: true})
+	}
+	return given, nil
+}
+
+// saveJobs shows the changes of the option file and writes it.
+func (a *app) saveJobs(f *optionfile.File) error {
+	if len(f.Content) == 0 {
+		f.Fresh("job")
+	}
+	if err := f.Save(); errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: run the command as the owner of the file, or name another one with --option-file", err)
+	} else if err != nil {
+		return err
+	}
+	return a.print.Report(&output.Changes{File: f})
+}
+
+// showJob prints a job as it is after a change.
+func (a *app) showJob(f *optionfile.File, name string) error {
+	all, err := job.Load(f.Path, f.New, a.Env, os.ReadFile)
+	if err != nil {
+		a.print.Note("warning: the option file has other jobs that are not valid: " + err.Error())
+		return nil
+	}
+	j, err := job.Find(all, name)
+	if err != nil {
+		return err
+	}
+	return a.print.Print(&output.DefinedJobs{List: []*job.Job{j}, File: f.Path, Now: time.Now()})
 }

@@ -20,6 +20,11 @@ type Editor struct {
 // Add adds a job. In a file without stanzas, the lines that are there become the job Default, so that they do not apply
 // to both.
 func (e *Editor) Add(name string, settings []options.Setting) (*optionfile.File, error) {
+	return e.add(name, nil, settings)
+}
+
+// add adds a job with lines, and with settings in effect.
+func (e *Editor) add(name string, lines []string, settings []options.Setting) (*optionfile.File, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
@@ -31,7 +36,7 @@ func (e *Editor) Add(name string, settings []options.Setting) (*optionfile.File,
 		return nil, fmt.Errorf("%w: the option file has SERVERNAME %s: change it with 'tidemark job edit %[2]s', or choose another name",
 			ErrExists, name)
 	}
-	content = optionfile.WithStanza(content, name)
+	content = optionfile.WithStanza(content, name, lines...)
 	added, err := stanza(e.Path, content, name)
 	if err != nil {
 		return nil, err

@@ -28,13 +28,13 @@ func Load(path string, content []byte, env options.Env, read options.ReadFile) (
 	var problems []error
 	seen := map[string]bool{}
 	for _, s := range stanzas {
-		if folded := strings.ToLower(s.Name); seen[folded] {
+		folded := strings.ToLower(s.Name)
+		if seen[folded] {
 			problems = append(problems, fmt.Errorf("%w: %s:%d: there are several jobs %q: rename one; upper and lower case are the same",
 				ErrName, path, s.First, s.Name))
 			continue
-		} else {
-			seen[folded] = true
 		}
+		seen[folded] = true
 		one, err := load(path, content, s, env, read)
 		if err != nil {
 			problems = append(problems, err)

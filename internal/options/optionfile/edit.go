@@ -87,13 +87,13 @@ func RemoveStanza(path string, content []byte, stanza options.Stanza) *File {
 	return &File{Path: path, Content: content, Changes: e.changes, New: e.result()}
 }
 
-// WithStanza returns the content with an empty stanza at the end, after a blank line.
-func WithStanza(content []byte, name string) []byte {
+// WithStanza returns the content with a stanza at the end, after a blank line.
+func WithStanza(content []byte, name string, lines ...string) []byte {
 	text := strings.TrimRight(string(content), "\n")
 	if text != "" {
 		text += "\n\n"
 	}
-	return []byte(text + "SERVERNAME " + name + "\n")
+	return []byte(text + strings.Join(append([]string{"SERVERNAME " + name}, lines...), "\n") + "\n")
 }
 
 func newEditor(content []byte) *editor {

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) jobAddCommand() *cobra.Command {
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
+		Use:   "add [flags] NAME [PATH...]",
+		Short: "Add a job to the option file",
+		Long: `Adds a job, with a line for each flag and DOMAIN with the paths. --schedule is required; the repository and the paths are too,
+unless the lines before the first stanza have them. The job is checked before the file changes.
+
+In an option file without stanzas, the lines that are there become the job 'default'.`,
+		Example: `  tidemark job add home --schedule hourly --repo /mnt/disk/backup --keep time-machine ~
+  tidemark job add nas --schedule 'daily 02:30' --repo smb://me@nas/backup --password-file /etc/tidemark/pass /srv /etc`,
+		Args: cobra.MinimumNArgs(1),
+	}, func(_ context.Context, args []string) error {
+		e, err := a.jobEditor()
+		if err != nil {
+			return err
+		}
+		settings, err := a.jobSettings(c.Flags(), args[1:], true)
+		if err != nil {
+			return err
+		}
+		f, err := e.Add(args[0], settings)
+		if err != nil {
+			return &usageError{err}
+		}
+		if err := a.saveJobs(f); err != nil {
+			return err
+		}
+		if a.spec.Keys().Password != "" || a.spec.Share().Password != "" {
+			a.print.Note("warning: the service does not get the passwords of this environment: " +
+				"add them with 'tidemark job edit --password-file' or --smb-password-file")
+		}
+		return a.showJob(f, args[0])
+	}, jobGroups()...)
+	return c
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
+)
+
+func (a *app) jobImportCommand() *cobra.Command {
+	var name string
+	var timeMachine bool
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
+		Use:   "import [flags] [FILE]",
+		Short: "Make jobs of another program's configuration",
+		Long: `Makes a job of each stanza of an option file of IBM's client (dsm.sys, dsm.opt), with its DOMAIN and its rules. Options without
+meaning here are left out and listed. Flags apply to each job; --repo is required unless the file has REPOSITORY. Without
+--schedule a job is started by hand.
+
+--from-time-machine makes one job of the settings of Time Machine (macOS only, not tested there yet): hourly, with its excluded paths.`,
+		Example: `  tidemark job import /opt/tivoli/tsm/client/ba/bin/dsm.sys --repo /mnt/disk/backup --schedule 'daily 02:30'
+  tidemark job import --from-time-machine --repo smb://me@nas/backup`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(ctx context.Context, args []string) error {
+		var found []*job.Imported
+		var err error
+		switch {
+		case timeMachine == (len(args) > 0):
+			return usagef("name an option file such as dsm.sys, or give --from-time-machine; not both")
+		case timeMachine:
+			found, err = fromTimeMachine(ctx, name)
+		default:
+			found, err = fromOptionFile(args[0], name)
+		}
+		if err != nil {
+			return err
+		}
+		settings, err := a.jobSettings(c.Flags(), nil, true)
+		if err != nil {
+			return err
+		}
+		return a.importJobs(found, settings)
+	}, jobGroups()...)
+	c.Flags().StringVar(&name, "name", "", "name of the job; for a file with one stanza or none")
+	c.Flags().BoolVar(&timeMachine, "from-time-machine", false, "make a job of the settings of Time Machine; macOS only")
+	return c
+}
+
+// importJobs adds jobs to the option file, and reports what has no meaning.
+func (a *app) importJobs(found []*job.Imported, settings []options.Setting) error {
+	e, err := a.jobEditor()
+	if err != nil {
+		return err
+	}
+	next, err := e.Import(found, settings)
+	if err != nil {
+		return &usageError{err}
+	}
+	f := &optionfile.File{Path: e.Path, Content: e.Content, New: next.Content}
+	for _, one := range found {
+		f.Changes = append(f.Changes, optionfile.Change{New: "SERVERNAME " + one.Name})
+		for _, line := range one.Lines {
+			f.Changes = append(f.Changes, optionfile.Change{New: line})
+		}
+	}
+	if err := a.saveJobs(f); err != nil {
+		return err
+	}
+	for _, one := range found {
+		for _, note := range one.Notes {
+			a.print.Note(fmt.Sprintf("job %s: %s", one.Name, note))
+		}
+		if err := a.showJob(f, one.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fromOptionFile returns the jobs of an option file of IBM's client.
+func fromOptionFile(path, name string) ([]*job.Imported, error) {
+	content, err := optionfile.ReadRegular(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the option file to import: %w", err)
+	}
+	found, err := job.ImportOptions(path, content, name, os.ReadFile)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return found, nil
+}
+
+// fromTimeMachine returns the job of the settings of Time Machine.
+func fromTimeMachine(ctx context.Context, name string) ([]*job.Imported, error) {
+	if runtime.GOOS != "darwin" {
+		return nil, usagef("--from-time-machine needs macOS: run it on the Mac, or name an option file to import")
+	}
+	settings, err := outputOf(ctx, "defaults", "export", "/Library/Preferences/com.apple.TimeMachine", "-")
+	if err != nil {
+		return nil, err
+	}
+	destinations, err := outputOf(ctx, "tmutil", "destinationinfo", "-X")
+	if err != nil {
+		return nil, err
+	}
+	t, err := job.ParseTimeMachine(settings, destinations)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		name = "time-machine"
+	}
+	return []*job.Imported{t.Job(name)}, nil
+}
+
+// outputOf returns what a program prints.
+func outputOf(ctx context.Context, program string, args ...string) ([]byte, error) {
+	c := exec.CommandContext(ctx, program, args...)
+	c.Env = options.WithoutSecrets(os.Environ())
+	out, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask macOS for the settings of Time Machine with %s: %w; allow the terminal full disk access", program, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,128 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// DefinedJobs lists the jobs of an option file.
+type DefinedJobs struct {
+	List []*job.Job
+	File string // "" for none
+	Now  time.Time
+}
+
+// Text writes a table.
+func (d *DefinedJobs) Text(w io.Writer) error {
+	if len(d.List) == 0 {
+		where := "there is no option file"
+		if d.File != "" {
+			where = "there is no job in " + human.Printable(d.File)
+		}
+		_, err := fmt.Fprintf(w, "%s: 'tidemark job add' makes one\n", where)
+		return err
+	}
+	t := table{head: []string{"Job", "Schedule", "Next", "Repository", "Sources"}}
+	for _, j := range d.List {
+		next := "-"
+		if times := nextTimes(j, d.Now, 1); len(times) > 0 {
+			next = times[0].Format(dateMinute)
+		}
+		t.add(j.Name, human.Printable(j.Schedule.String()), next, human.Printable(j.Repository), human.Printable(strings.Join(j.Sources, " ")))
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\noption file: %s\n", human.Printable(d.File))
+	return err
+}
+
+// Events returns a record for each job.
+func (d *DefinedJobs) Events() []any {
+	var all []any
+	for _, j := range d.List {
+		all = append(all, definition(j, d.Now, 1))
+	}
+	return all
+}
+
+// dateMinute is the layout of a time of a schedule.
+const dateMinute = "2006-01-02 15:04"
+
+// DefinedJob is one job of an option file.
+type DefinedJob struct {
+	*job.Job
+	Now time.Time
+}
+
+// shownTimes is how many times of a schedule are shown.
+const shownTimes = 5
+
+// Text writes the job, its next times, and its options.
+func (d *DefinedJob) Text(w io.Writer) error {
+	var next, sources []string
+	for _, at := range nextTimes(d.Job, d.Now, shownTimes) {
+		next = append(next, at.Format(dateMinute+" Mon -0700"))
+	}
+	if len(next) == 0 {
+		next = []string{"none; start it by hand"}
+	}
+	for _, source := range d.Sources {
+		sources = append(sources, human.Printable(source))
+	}
+	const indent = "\n              "
+	if _, err := fmt.Fprintf(w, "job %s\n  schedule    %s\n  next        %s\n  sources     %s\n  repository  %s\n  options     %s\n\n", d.Name,
+		human.Printable(d.Schedule.String()), strings.Join(next, indent), strings.Join(sources, indent),
+		human.Printable(d.Repository), human.Printable(d.File)); err != nil {
+		return err
+	}
+	t := table{head: []string{"Option", "Value", "From"}}
+	for _, one := range shownOptions(d.Spec) {
+		t.add(one.Name, human.Printable(one.Value), human.Printable(one.Origin))
+	}
+	return t.write(w)
+}
+
+// Events returns the record.
+func (d *DefinedJob) Events() []any {
+	record := definition(d.Job, d.Now, shownTimes)
+	for _, one := range shownOptions(d.Spec) {
+		record.Options = append(record.Options, event.Option{Type: "option", Name: one.Name, Value: one.Value, Source: one.Origin})
+	}
+	return []any{record}
+}
+
+// shownOptions returns the options that are set, and those of the service that have a value.
+func shownOptions(spec *options.Spec) []options.Effective {
+	service := map[string]bool{}
+	for _, o := range options.Table() {
+		service[o.Name] = o.Group == options.GroupJob || o.Group == options.GroupNotify
+	}
+	return slices.DeleteFunc(spec.Effective(), func(one options.Effective) bool {
+		return one.Origin == "default" && (!service[one.Name] || one.Value == "")
+	})
+}
+
+func definition(j *job.Job, now time.Time, times int) *event.JobDefinition {
+	return &event.JobDefinition{
+		Type: "job_definition", Name: j.Name, File: j.File, Sources: j.Sources, Repository: j.Repository,
+		Schedule: j.Schedule.String(), Next: nextTimes(j, now, times),
+	}
+}
+
+// nextTimes returns the next n times of the schedule; fewer if it has no more.
+func nextTimes(j *job.Job, now time.Time, n int) []time.Time {
+	all := []time.Time{}
+	for at := j.Schedule.Next(now); len(all) < n && !at.IsZero(); at = j.Schedule.Next(at) {
+		all = append(all, at)
+	}
+	return all
+}

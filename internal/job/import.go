@@ -1,0 +1,123 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+)
+
+// Imported is a job of another program's configuration.
+type Imported struct {
+	Name  string
+	Lines []string // of its stanza
+	Notes []string // what has no meaning here
+}
+
+// lists reports whether a line has one of the keywords.
+func (i *Imported) lists(keyword string) bool {
+	return slices.ContainsFunc(i.Lines, func(line string) bool { return keywordOf(line) == keyword })
+}
+
+// ImportOptions returns the stanzas of an option file of IBM's client as jobs. For a dsm.opt, the lines of its server in
+// the dsm.sys beside it come first. A file without stanzas is one job, called name.
+func ImportOptions(path string, content []byte, name string, read options.ReadFile) ([]*Imported, error) {
+	stanzas, err := options.Stanzas(path, content)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file and the line
+	}
+	var before []part
+	if strings.EqualFold(filepath.Base(path), "dsm.opt") {
+		if before, err = beside(path, read); err != nil {
+			return nil, err
+		}
+	}
+	if len(stanzas) == 0 {
+		stanzas = []options.Stanza{{}}
+	}
+	var all []*Imported
+	for _, s := range stanzas {
+		one := &Imported{Name: s.Name}
+		if name != "" && len(stanzas) == 1 || one.Name == "" {
+			one.Name = name
+		}
+		if one.Name == "" {
+			return nil, fmt.Errorf("%w: %s has no SERVERNAME line: name the job with --name", ErrName, path)
+		}
+		for _, p := range before {
+			if err := one.take(p, s.Name); err != nil {
+				return nil, err
+			}
+		}
+		if err := one.take(part{path, content}, s.Name); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// part is an option file.
+type part struct {
+	path    string
+	content []byte
+}
+
+// beside returns the dsm.sys beside a dsm.opt; none if it is missing.
+func beside(path string, read options.ReadFile) ([]part, error) {
+	p := part{path: filepath.Join(filepath.Dir(path), "dsm.sys")}
+	var err error
+	p.content, err = read(p.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return []part{p}, err
+}
+
+// take adds the lines of a file that are in effect for a server.
+func (i *Imported) take(p part, server string) error {
+	lines, err := options.ParseFile(p.path, p.content, server)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the file and the line
+	}
+	text := strings.Split(string(p.content), "\n")
+	for _, l := range lines {
+		line := strings.TrimSpace(text[l.Number-1])
+		_, option, hint := options.Keyword(l.Keyword)
+		switch {
+		case option != "" || rules.IsStatement(l.Keyword):
+			i.Lines = append(i.Lines, line)
+		case hint != "":
+			i.Notes = append(i.Notes, fmt.Sprintf("%s has no meaning here: %s", l.Keyword, hint))
+		default:
+			i.Notes = append(i.Notes, l.Keyword+" has no meaning here")
+		}
+	}
+	return nil
+}
+
+// Import adds the jobs to the content of the option file. settings apply to each of them. A job without a schedule gets
+// SCHEDULE never.
+func (e *Editor) Import(jobs []*Imported, settings []options.Setting) (*Editor, error) {
+	next := *e
+	for _, one := range jobs {
+		all := settings
+		given := func(s options.Setting) bool { return s.Keyword == scheduleKeyword }
+		if !slices.ContainsFunc(settings, given) && !one.lists(scheduleKeyword) {
+			all = append(slices.Clip(settings), options.Setting{Keyword: scheduleKeyword, Value: "never"})
+			one.Notes = append(one.Notes, "it has no schedule and gets SCHEDULE never; 'tidemark job edit "+one.Name+
+				" --schedule' sets one")
+		}
+		f, err := next.add(one.Name, one.Lines, all)
+		if err != nil {
+			return nil, err
+		}
+		next.Content = f.New
+	}
+	return &next, nil
+}
