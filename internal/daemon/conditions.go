@@ -5,11 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/host"
+	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/record"
 )
 
@@ -42,8 +41,9 @@ func (s *service) blocked(j *live, now time.Time) string {
 	if j.byHand() {
 		return ""
 	}
-	if until, quiet := s.Quiet(j.job, now); quiet {
-		return "quiet hours until " + until.Format("15:04")
+	quiet, _ := job.ParseQuiet(o.QuietHours) // Load has checked it, and the state of power
+	if until := quiet.Until(now); !until.IsZero() {
+		return "quiet hours until " + until.Format("Mon 15:04")
 	}
 	if why := onBattery(o.OnBattery, s.machinePower()); why != "" {
 		return why
@@ -64,19 +64,14 @@ func (j *live) byHand() bool {
 
 // onBattery returns why a job with this option cannot run.
 func onBattery(option string, p host.Power) string {
-	if !p.OnBattery || option == "run" {
-		return ""
-	}
-	least, err := strconv.Atoi(strings.TrimSuffix(option, "%"))
+	least, _ := job.ParseBattery(option)
 	switch {
-	case err != nil: // "pause"
+	case !p.OnBattery || least.Allows(p.Charge) || least.Allows(0):
+		return ""
+	case !least.Allows(100):
 		return "the machine runs on battery"
-	case p.Charge < 0:
-		return "the machine runs on battery, and its charge is not known"
-	case p.Charge < least:
-		return fmt.Sprintf("the battery is below %d%%", least)
 	}
-	return ""
+	return fmt.Sprintf("the battery is below %d%%", least)
 }
 
 // wait reports why a due job does not start, once for each reason.
@@ -153,7 +148,7 @@ func (s *service) suspendRuns(now time.Time) {
 		if j.run == nil || j.run.process == nil || j.run.end != running {
 			continue
 		}
-		if why := s.blocked(j, now); why != "" && !j.run.mustRun() {
+		if why := s.blocked(j, now); why != "" {
 			j.run.end = suspended
 			s.wait(j, why)
 			j.run.process.Stop()

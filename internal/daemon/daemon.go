@@ -32,13 +32,11 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
-// Step is a command of a run: either arguments for this program, or a command of the user.
+// Step is a command of a run.
 type Step struct {
-	Name    string   // as in event.RunStep
-	Args    []string // for this program
-	Command string   // for the shell
-	Env     []string // for the shell, beside the environment of the service
-	Timeout time.Duration
+	Name  string        // as in event.RunStep
+	Args  []string      // for this program
+	Grace time.Duration // for an orderly end, before it is killed
 }
 
 // Result is how a step ended.
@@ -84,13 +82,11 @@ type Config struct {
 	Host       string // name of this machine in snapshots
 	Once       bool   // run what is due, then end
 	Load       func() ([]*job.Job, error)
-	// Quiet reports whether t is in the quiet hours of a job, and when they end.
-	Quiet   func(j *job.Job, t time.Time) (until time.Time, quiet bool)
-	Uses    func(j *job.Job) Uses
-	Clock   Clock
-	Runner  Runner
-	Machine Machine
-	Sink    record.Sink
+	Uses       func(j *job.Job) Uses
+	Clock      Clock
+	Runner     Runner
+	Machine    Machine
+	Sink       record.Sink
 	// Notify reports the state of the service to systemd, which wants a ping at least every Watchdog; 0: none.
 	Notify   func(state string)
 	Watchdog time.Duration

@@ -16,7 +16,7 @@ const (
 	longestMessage = 1 << 10
 )
 
-// output reads what a step prints: lines of JSON, or text of a command of the user.
+// output reads what a step prints: lines of JSON.
 type output struct {
 	progress func(*event.Status)
 
@@ -25,7 +25,7 @@ type output struct {
 	long    bool // the line is dropped
 	summary json.RawMessage
 	failure string // message of exit_error
-	last    string // last other line
+	last    string // last line that is no JSON, such as that of a crash
 	removed int
 }
 
@@ -95,13 +95,6 @@ func (o *output) take() {
 			o.removed++
 		}
 	}
-}
-
-// fail sets the message of the failure.
-func (o *output) fail(message string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.failure = message
 }
 
 // result returns what was printed.

@@ -12,12 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
-
-// grace is how long a step may take to end when it is asked to, until it is killed.
-const grace = time.Minute
 
 // Children runs steps as child processes.
 type Children struct {
@@ -29,7 +25,7 @@ type Children struct {
 type child struct {
 	cmd    *exec.Cmd
 	output *output
-	shell  bool
+	grace  time.Duration
 	ended  chan struct{} // closed when it has ended
 	result Result        // valid then
 	stop   sync.Once
@@ -37,19 +33,14 @@ type child struct {
 
 // Start starts a step. A step does not outlive the service: on Linux it gets a signal when the service dies.
 func (c *Children) Start(s Step, progress func(*event.Status)) (Process, error) {
-	p := &child{output: &output{progress: progress}, shell: s.Command != "", ended: make(chan struct{})}
-	if p.shell {
-		p.cmd = exec.Command("/bin/sh", "-c", s.Command)
-		p.cmd.Env = append(options.WithoutSecrets(withoutService(c.Environ)), s.Env...)
-	} else {
-		p.cmd = exec.Command(c.Program, s.Args...)
-		p.cmd.Env = withoutService(c.Environ)
-	}
+	p := &child{output: &output{progress: progress}, grace: s.Grace, ended: make(chan struct{})}
+	p.cmd = exec.Command(c.Program, s.Args...)
+	p.cmd.Env = withoutService(c.Environ)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output // one pipe, and one goroutine that reads it
 	p.cmd.SysProcAttr = processGroup()
 	p.cmd.WaitDelay = 5 * time.Second // for children that keep the pipe open
 	started := make(chan error)
-	go p.run(s.Timeout, started)
+	go p.run(started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Name, err)
 	}
@@ -58,20 +49,13 @@ func (c *Children) Start(s Step, progress func(*event.Status)) (Process, error) 
 
 // run starts the process and waits for its end, on one thread: Linux sends the signal of a dead parent when the thread
 // ends that started the child.
-func (c *child) run(timeout time.Duration, started chan<- error) {
+func (c *child) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := c.cmd.Start()
 	started <- err
 	if err != nil {
 		return
-	}
-	if timeout > 0 {
-		late := time.AfterFunc(timeout, func() {
-			c.output.fail(fmt.Sprintf("it did not end within %s and was killed", timeout))
-			c.kill()
-		})
-		defer late.Stop()
 	}
 	err = c.cmd.Wait()
 	c.output.end()
@@ -99,16 +83,12 @@ func (c *child) PID() int { return c.cmd.Process.Pid }
 // Wait implements Process.
 func (c *child) Wait() Result { <-c.ended; return c.result }
 
-// Stop implements Process. This program ends in an orderly way after one signal; a shell does not pass it on.
+// Stop implements Process. One signal has a command end in an orderly way.
 func (c *child) Stop() {
 	c.stop.Do(func() {
-		if c.shell {
-			_ = syscall.Kill(-c.PID(), syscall.SIGTERM) // it may have ended
-		} else {
-			_ = c.cmd.Process.Signal(syscall.SIGTERM) // the same
-		}
+		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		go func() {
-			timer := time.NewTimer(grace)
+			timer := time.NewTimer(c.grace)
 			defer timer.Stop()
 			select {
 			case <-c.ended:

@@ -48,7 +48,6 @@ type run struct {
 	status    atomic.Pointer[event.Status]
 	told      time.Time // progress was reported
 	end       endReason
-	cut       bool   // the backup was interrupted
 	backup    int    // exit code of the backup; -1: none has ended
 	failure   string // why the run failed; "": it did not
 	away      bool   // the target could not be reached
@@ -57,14 +56,11 @@ type run struct {
 
 // stepNames are the steps of a run in their order.
 func stepNames() []string {
-	return []string{"before-command", "backup", "after-command", "forget", "prune", "check", "drill", "failure-command"}
+	return []string{"backup", "forget", "prune", "check", "drill"}
 }
 
 // saved reports whether the backup made a snapshot.
 func (r *run) saved() bool { return r.backup == 0 || r.backup == exitIncomplete }
-
-// mustRun reports whether the step must not be interrupted: a command of the user leaves things half done.
-func (r *run) mustRun() bool { return r.step.Command != "" }
 
 // copy returns the record for others to keep.
 func (r *run) copy() *event.Run {
@@ -81,15 +77,27 @@ func (s *service) begin(j *live, now time.Time) {
 	id := now.UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
 	r := &run{job: j.job, backup: -1, told: now, rec: event.Run{Type: "run", Version: 1, ID: id, Job: j.job.Name,
 		Trigger: j.trigger, Start: now, Steps: []event.RunStep{}}}
-	j.run, j.Running, j.Began, j.Retry, j.waits = r, &r.rec, now, nil, ""
+	j.run, j.Running, j.Retry, j.waits = r, &r.rec, nil, ""
+	j.count(j.due) // after a small step back of the clock, it is in the future
+	j.count(now)
 	s.save()
 	s.send(&record.Event{Kind: record.Started, Job: j.job.Name, Trigger: j.trigger, Run: r.copy()})
 	s.advance(j)
 }
 
+// count has the schedule count from t, unless it counts from a later time.
+func (m *memory) count(t time.Time) {
+	if t.After(m.Began) {
+		m.Began = t
+	}
+}
+
 // resume continues a run that waited.
 func (s *service) resume(j *live) {
 	j.run.end, j.waits = running, ""
+	if j.run.backup < 0 {
+		j.count(s.Clock.Now()) // the backup begins only now
+	}
 	s.send(&record.Event{Kind: record.Resumed, Job: j.job.Name})
 	s.advance(j)
 }
@@ -99,17 +107,13 @@ func (s *service) advance(j *live) {
 	r := j.run
 	now := s.Clock.Now()
 	step, ok := s.nextStep(j, now)
-	if r.end == suspended && step.Name != "after-command" {
-		if r.cut { // what the commands of the user have undone is done again
-			r.at, r.cut = 0, false
-		}
-		return
-	}
-	if !ok {
+	switch why := s.blocked(j, now); {
+	case r.end == stopped || r.end == ending || !ok:
 		s.finish(j)
 		return
-	}
-	if why := s.blocked(j, now); why != "" && r.end == running && (step.Command == "" || step.Name == "before-command") {
+	case r.end == suspended:
+		return
+	case why != "":
 		r.end = suspended
 		s.wait(j, why)
 		return
@@ -136,38 +140,30 @@ func (s *service) advance(j *live) {
 func (s *service) nextStep(j *live, now time.Time) (Step, bool) {
 	r := j.run
 	for names := stepNames(); r.at < len(names); r.at++ {
-		name := names[r.at]
-		over := r.end == stopped || r.end == ending
-		if s.wanted(j, name, now) && (!over || name == "after-command") {
+		if name := names[r.at]; r.wants(j.memory, name, now) {
 			return s.step(j, name), true
 		}
 	}
 	return Step{}, false
 }
 
-// wanted reports whether a step is to be done.
-func (s *service) wanted(j *live, name string, now time.Time) bool {
-	r, o := j.run, j.run.job.Spec.Job()
+// wants reports whether a step is to be done.
+func (r *run) wants(m *memory, name string, now time.Time) bool {
+	o := r.job.Spec.Job()
 	since := func(last time.Time, every time.Duration) bool {
 		return r.saved() && every > 0 && now.Sub(last) >= every/10*9 // steps before it take more or less time
 	}
 	switch name {
-	case "before-command":
-		return o.Hooks.Before != ""
-	case "backup":
-		return r.failure == ""
-	case "after-command":
-		return o.Hooks.After != "" && (r.backup >= 0 || r.cut)
 	case "forget":
-		return r.saved() && o.Keep != "all"
+		return r.saved() && !strings.EqualFold(o.Keep, "all")
 	case "prune":
-		return j.Unused && since(j.Pruned, o.PruneEvery)
+		return m.Unused && since(m.Pruned, o.PruneEvery)
 	case "check":
-		return since(j.Checked, o.CheckEvery)
+		return since(m.Checked, o.CheckEvery)
 	case "drill":
-		return since(j.Drilled, o.DrillEvery)
+		return since(m.Drilled, o.DrillEvery)
 	}
-	return o.Hooks.Failure != "" && r.failure != ""
+	return r.backup < 0 && r.failure == ""
 }
 
 // stepEnded records how the step of a run ended, and goes on with the run.
@@ -179,12 +175,8 @@ func (s *service) stepEnded(j *live, result Result) {
 	}
 	r.rec.Steps = append(r.rec.Steps, event.RunStep{Step: r.step.Name, Start: r.stepStart, End: now,
 		ExitCode: result.ExitCode, Message: result.Message, Summary: result.Summary})
-	switch cut := r.end != running && result.ExitCode >= exitSignal && r.step.Command == ""; {
-	case !cut:
+	if cut := r.end != running && result.ExitCode >= exitSignal; !cut {
 		s.judge(j, result)
-		r.at++
-	case r.step.Name == "backup":
-		r.cut = true
 		r.at++
 	}
 	s.save()
@@ -278,9 +270,7 @@ func (s *service) stopAll() {
 		if j.run == nil || j.run.process == nil {
 			continue
 		}
-		if j.run.end == running && j.run.step.Name != "after-command" {
-			j.run.process.Stop()
-		}
+		j.run.process.Stop()
 		if j.run.end != stopped {
 			j.run.end = ending
 		}

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"hash/fnv"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
@@ -16,16 +15,9 @@ const (
 	day = 24 * time.Hour
 )
 
-// jitter returns how much later than its schedule a job starts. It is fixed for a job and a machine, and at most half a
-// period.
+// jitter returns how much later than its schedule a job starts: at most half a period.
 func jitter(j *job.Job, host string, period time.Duration) time.Duration {
-	most := min(j.Spec.Job().Jitter, period/2)
-	if most <= 0 {
-		return 0
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(host + "\x00" + j.Name)) // never fails
-	return time.Duration(h.Sum64() % uint64(most)).Truncate(time.Second)
+	return job.Jitter(host, j.Name, min(j.Spec.Job().Jitter, period/2)).Truncate(time.Second)
 }
 
 // period returns the time between two runs after t; a day if there are not two.

@@ -2,24 +2,22 @@ package daemon
 
 import (
 	"strconv"
+	"time"
 )
 
 // drillFiles is how many files a restore drill restores.
 const drillFiles = 20
 
+// stopTime is how long a step may take to end in an orderly way, without the command after a backup.
+const stopTime = time.Minute
+
 // step returns a step of the run of a job.
 func (s *service) step(j *live, name string) Step {
-	r := j.run
-	hooks := r.job.Spec.Job().Hooks
-	switch name {
-	case "before-command":
-		return s.hook(j, name, hooks.Before)
-	case "after-command":
-		return s.hook(j, name, hooks.After)
-	case "failure-command":
-		return s.hook(j, name, hooks.Failure)
+	step := Step{Name: name, Args: s.args(j, name), Grace: stopTime}
+	if hooks := j.run.job.Spec.Job().Hooks; name == "backup" && hooks.After != "" {
+		step.Grace += hooks.Timeout
 	}
-	return Step{Name: name, Args: s.args(j, name)}
+	return step
 }
 
 // args returns the arguments of a step for this program.
@@ -54,17 +52,4 @@ func (s *service) args(j *live, name string) []string {
 		args = append(args, "--restore-sample", strconv.Itoa(drillFiles))
 	}
 	return args
-}
-
-// hook returns a command of the user as a step.
-func (s *service) hook(j *live, name, command string) Step {
-	r := j.run
-	env := []string{"TIDEMARK_JOB=" + r.job.Name, "TIDEMARK_TRIGGER=" + r.rec.Trigger}
-	if r.backup >= 0 {
-		env = append(env, "TIDEMARK_EXIT_CODE="+strconv.Itoa(r.backup), "TIDEMARK_SNAPSHOT="+r.rec.Snapshot)
-	}
-	if r.failure != "" {
-		env = append(env, "TIDEMARK_MESSAGE="+r.failure)
-	}
-	return Step{Name: name, Command: command, Env: env, Timeout: r.job.Spec.Job().Hooks.Timeout}
 }
