@@ -48,7 +48,7 @@ func (s *service) hasten(p Process) {
 	go hasten(s.faster.ctx, s.RuntimeDir, p.PID(), s.faster.until)
 }
 
-// hasten sets the policy of a process until a time, once it has a socket. It ends with the process or ctx at the latest.
+// hasten sets the policy of a process until a time, once it has a socket. It ends with the process or ctx.
 func hasten(ctx context.Context, dir string, pid int, until time.Time) {
 	tick := time.NewTicker(socketPoll)
 	defer tick.Stop()

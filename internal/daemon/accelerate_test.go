@@ -95,10 +95,11 @@ func TestStepsAreAcceleratedOnOrder(t *testing.T) {
 	require.NoError(t, err)
 	defer stop()
 	s := &service{Config: &Config{RuntimeDir: dir}}
+	important := func() bool { p, _ := j.last(); return p == iopolicy.Important }
 	s.hasten(thisProcess{}) // without an order: nothing
 	s.accelerate(time.Now().Add(time.Hour))
 	s.hasten(thisProcess{})
-	require.Eventually(t, func() bool { p, _ := j.last(); return p == iopolicy.Important }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, important, 30*time.Second, 10*time.Millisecond)
 	ctx := s.faster.ctx
 	s.accelerate(time.Time{})
 	require.Error(t, ctx.Err(), "what still waits for a socket ends")
@@ -106,6 +107,6 @@ func TestStepsAreAcceleratedOnOrder(t *testing.T) {
 	_, err = j.SetPolicy(iopolicy.Utility, 0)
 	require.NoError(t, err)
 	s.accelerate(time.Now().Add(time.Hour)) // a step that runs, which the order may have missed
-	require.Eventually(t, func() bool { p, _ := j.last(); return p == iopolicy.Important }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, important, 30*time.Second, 10*time.Millisecond)
 	s.accelerate(time.Time{})
 }
