@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/backup/read"
 	"github.com/tidemark-backup/tidemark/internal/backup/save"
+	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -76,7 +77,7 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 		c = &j.children[f.slot]
 		f.slot++
 		if c.gone {
-			j.compared.Racy = true
+			f.gone(e, old, same)
 			return false, nil
 		}
 	}
@@ -88,7 +89,7 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 	} else {
 		r := &j.reading.Results[i]
 		if r.Gone {
-			j.compared.Racy = true
+			f.gone(e, old, same)
 			return false, nil
 		}
 		f.describe(i, r, n)
@@ -108,6 +109,28 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 		j.compared.Racy = true // the next backup must check it, whatever its times are
 	}
 	return true, nil
+}
+
+// gone leaves out an entry that vanished before it was read, and takes it out of those that were compared.
+func (f *finisher) gone(e *scan.Entry, old *tree.Node, same bool) {
+	f.job.compared.Racy = true
+	group := &f.ledger.Others
+	switch e.Type {
+	case tree.File:
+		group = &f.ledger.Files
+	case tree.Dir:
+		group = &f.ledger.Dirs
+	}
+	const less = ^uint64(0)
+	switch {
+	case same:
+		group.Unmodified.Add(less)
+		f.ledger.Objects.Unchanged.Add(less)
+	case old != nil:
+		group.Changed.Add(less)
+	default:
+		group.New.Add(less)
+	}
 }
 
 // Rejected drops the attributes of a node that are too large. A node that is invalid is left out, so that it does not cost

@@ -44,8 +44,8 @@ func eachChunk(ctx context.Context, load tree.Load, n *tree.Node, visit func(tre
 	return nil
 }
 
-// writeContent writes the content of a file, holes as zeros. The error wraps ErrNoContent if the snapshot has none.
-func writeContent(ctx context.Context, r Reader, n *tree.Node, w io.Writer) error {
+// WriteContent writes the content of a file, holes as zeros. The error wraps ErrNoContent if the snapshot has none.
+func WriteContent(ctx context.Context, r Reader, n *tree.Node, w io.Writer) error {
 	if !hasContent(n) {
 		return ErrNoContent
 	}

@@ -46,7 +46,7 @@ func DumpAs(ctx context.Context, r Reader, root format.ID, sub string, a Archive
 	at := clean(sub)
 	switch n.Type {
 	case tree.File:
-		if err := writeContent(ctx, r, n, w); err != nil {
+		if err := WriteContent(ctx, r, n, w); err != nil {
 			return fmt.Errorf("write %s: %w", at, err)
 		}
 		return nil

@@ -32,6 +32,7 @@ type backupFlags struct {
 	label      labelFlags
 	parent     parentFlags
 	dryRun     bool
+	noHooks    bool
 	lists      pathLists
 	stream     streamFlags
 	repository repositoryFlags
@@ -68,6 +69,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.parent.ref, "parent", "", "compare with this snapshot (default: the newest of the same host and paths)")
 	flags.BoolVarP(&f.parent.comparing.Force, "force", "f", false, "read all files, also those unchanged since the parent snapshot")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything except write")
+	flags.BoolVar(&f.noHooks, "no-hooks", false, "run no commands before and after the backup; --dry-run runs none either")
 	flags.BoolVar(&f.parent.skipUnchanged, "skip-if-unchanged", false, "create no snapshot if nothing has changed since the parent")
 	flags.BoolVar(&f.parent.comparing.IgnoreInode, "ignore-inode", false, "do not take a file for changed because its inode number differs")
 	flags.BoolVar(&f.parent.comparing.IgnoreCtime, "ignore-ctime", false, "do not take a file for changed because its ctime differs")
@@ -79,8 +81,8 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.repository.measure, "check-destination", false, "measure the write speed of the repository's disk or share first")
 	flags.BoolVar(&f.repository.make, "init", false, "create the repository if it does not exist; the default one always is")
 	help.Topic(flags, options.TopicWhere, "init", "check-destination")
-	help.Rare(flags, "host", "time", "description", "parent", "force", "skip-if-unchanged", "ignore-inode", "ignore-ctime",
-		"stdin-filename", "check-destination")
+	help.Rare(flags, "host", "time", "description", "parent", "force", "no-hooks", "skip-if-unchanged", "ignore-inode",
+		"ignore-ctime", "stdin-filename", "check-destination")
 }
 
 func (a *app) backupCommand() *cobra.Command {
@@ -110,10 +112,16 @@ Exit code 3: the snapshot was created, but some objects could not be backed up. 
 	return c
 }
 
-func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err error) {
+// backup makes a snapshot, between the commands of the option file.
+func (a *app) backup(ctx context.Context, f *backupFlags, args []string) error {
+	return a.withHooks(ctx, f, func() (string, error) { return a.makeSnapshot(ctx, f, args) })
+}
+
+// makeSnapshot makes a snapshot and returns its ID, also with an error; "" if none was saved.
+func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (snapshot string, err error) {
 	job, err := a.backupJob(ctx, f, args)
 	if err != nil {
-		return err
+		return "", err
 	}
 	a.task.sources = job.Label.Sources
 	a.setParallel(job)
@@ -129,19 +137,19 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 	job.Bulk.End = func() { a.task.setBrief(true) }
 	r, err := a.openOrCreate(ctx, f)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if err := a.prepareTarget(ctx, f, r.ID()); err != nil {
-		return err
+		return "", err
 	}
 	if job.Stdin == nil {
 		// The cache must exist before it can be excluded under all its names.
 		if _, err := r.CacheFile(); err != nil {
-			return err
+			return "", err
 		}
 		if err := a.protect(&job.Source); err != nil {
-			return err
+			return "", err
 		}
 		for _, rule := range job.Source.Rules.List() {
 			job.Label.Rules = append(job.Label.Rules, rule.String())
@@ -162,24 +170,27 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) (err er
 	}
 	stop()
 	if err != nil {
-		return err
+		return "", err
+	}
+	if !out.ID.IsZero() {
+		snapshot = out.ID.String()
 	}
 	skipped := out.ID.IsZero() && !f.dryRun
 	end := &output.Backup{Ledger: l, ID: out.ID, DryRun: f.dryRun, Skipped: skipped, Mended: out.Mended,
 		Full: a.spec.Output().Full}
 	if err := a.print.Report(end); err != nil {
-		return err
+		return snapshot, err
 	}
 	if err := a.reread(ctx, r, job, out); err != nil {
-		return err
+		return snapshot, err
 	}
 	if !f.dryRun {
 		a.remind(r.ID(), job.Label.Sources)
 	}
 	if out.Failed {
-		return fmt.Errorf("%w, see above; the snapshot holds everything else", errIncomplete)
+		return snapshot, fmt.Errorf("%w, see above; the snapshot holds everything else", errIncomplete)
 	}
-	return nil
+	return snapshot, nil
 }
 
 // openOrCreate opens the repository, or creates it on first use.

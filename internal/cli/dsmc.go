@@ -70,7 +70,7 @@ Options: -subdir, -optfile, -servername; for backups -filelist, -absolute, -asno
 -virtualnodename; for restore and query backup -pitdate, -pittime, -filesonly, -dirsonly; for query backup -inactive; for
 restore -latest, -replace, -ifnewer, -preservepath; the options of the option file; and tidemark's flags with two dashes. A
 backup includes subdirectories unless -subdir=no is given, restore and query only with -subdir=yes. Without -replace=all a
-restore keeps existing files.
+restore keeps existing files; -replace=prompt asks once.
 
 Return codes: 0 success; 4 some files were not processed; 8 no file matches; 12 failure.`
 
@@ -135,6 +135,9 @@ func joinValues(root *cobra.Command, args []string) (all []string) {
 	flags := root.PersistentFlags()
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
+		if arg == "--" {
+			return append(all, args[i:]...)
+		}
 		if len(arg) == 2 && arg[0] == '-' {
 			if f := flags.ShorthandLookup(arg[1:]); f != nil {
 				arg = "--" + f.Name

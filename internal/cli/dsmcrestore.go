@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/dsmc"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -91,6 +92,9 @@ func (a *app) dsmcRestore(ctx context.Context, command *dsmc.Command) error {
 	if f.overwrite, keeps, err = overwriteOf(command); err != nil {
 		return err
 	}
+	if f.dsmc.prompt = keeps && command.Options["replace"] != ""; f.dsmc.prompt && unlock.OpenTerminal(a.Err) == nil {
+		return usagef("dsmc: -replace=prompt: there is no terminal to ask on: write -replace=all or -replace=no")
+	}
 	taken, spec := false, specs[0]
 	f.dsmc.take = func(at string, typ tree.Type) (take, enter bool) {
 		take, enter = takes(spec, deep(command), at, typ)
@@ -110,7 +114,7 @@ func (a *app) dsmcRestore(ctx context.Context, command *dsmc.Command) error {
 	if err == nil && !taken {
 		return errNoMatch
 	}
-	if err == nil && keeps && f.dsmc.kept > 0 {
+	if err == nil && keeps && !f.dsmc.prompt && f.dsmc.kept > 0 {
 		a.print.Note(fmt.Sprintf("%s kept: -replace=all replaces them", human.Plural(f.dsmc.kept, "existing object")))
 	}
 	return err
@@ -130,7 +134,7 @@ func overwriteOf(command *dsmc.Command) (overwrite string, keeps bool, err error
 	case "", "prompt", "p":
 		return "never", true, nil
 	}
-	return "", false, usagef("dsmc: -replace: write all, yes, no or prompt; prompt keeps existing files")
+	return "", false, usagef("dsmc: -replace: write all, yes, no or prompt")
 }
 
 // dsmcChoose returns the newest snapshot that covers a specification and has the object or its directory; with -latest

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -28,6 +30,8 @@ cannot store is reported on standard error. A file whose content is not in the s
 the backup, is left out of the archive and reported, and the exit code is 1.
 
 A tar archive contains ACLs in the form of GNU tar and bsdtar (extract with --acls), and sparse files in the form of GNU tar.
+
+On a terminal only text is shown: an archive or a binary file is refused. Name a file with --target, or use a pipe.
 
 The file of --target is replaced when the output is complete; until then it stays as it is.`,
 		Example: `  tidemark dump latest /home/ann/notes.txt
@@ -69,6 +73,9 @@ The file of --target is replaced when the output is complete; until then it stay
 		err = a.into(target, func(w io.Writer) error {
 			return browse.DumpAs(ctx, r, found.Snapshot.Tree, sub, as, w)
 		})
+		if errors.Is(err, errBinary) {
+			return &usageError{errBinary}
+		}
 		if err == nil && missing > 0 {
 			err = fmt.Errorf("the snapshot lacks the content of %s: the archive holds everything else", human.Plural(missing, "object"))
 		}
@@ -84,6 +91,9 @@ The file of --target is replaced when the output is complete; until then it stay
 // is complete. A device or a pipe is written in place.
 func (a *app) into(target string, write func(io.Writer) error) error {
 	if target == "" {
+		if f, ok := a.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			return buffered(&textOnly{to: a.Out}, write)
+		}
 		return buffered(a.Out, write)
 	}
 	was, err := os.Stat(target)
@@ -115,6 +125,20 @@ func (a *app) into(target string, write func(io.Writer) error) error {
 		err = errors.Join(err, os.Remove(part))
 	}
 	return err
+}
+
+// textOnly is a Writer for a terminal. It fails with errBinary if the first bytes are not text.
+type textOnly struct {
+	to    io.Writer
+	begun bool
+}
+
+func (t *textOnly) Write(p []byte) (int, error) {
+	if !t.begun && bytes.IndexByte(p, 0) >= 0 {
+		return 0, errBinary
+	}
+	t.begun = true
+	return t.to.Write(p) //nolint:wrapcheck // the caller says what was written
 }
 
 func buffered(to io.Writer, write func(io.Writer) error) error {

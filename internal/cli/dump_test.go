@@ -101,3 +101,17 @@ func TestDumpOfWhatTheSnapshotLacks(t *testing.T) {
 		require.NotZero(t, size, "what there is, is there")
 	}
 }
+
+// Binary data does not reach a terminal, whatever its length; text does, and what comes after it.
+func TestDumpOfBinaryDataOnATerminal(t *testing.T) {
+	for _, long := range []int{1, 1 << 20} {
+		var out bytes.Buffer
+		write := func(text []byte) error {
+			return buffered(&textOnly{to: &out}, func(w io.Writer) error { _, err := w.Write(text); return err })
+		}
+		require.ErrorIs(t, write(bytes.Repeat([]byte("a\x00"), long)), errBinary)
+		require.Zero(t, out.Len())
+		require.NoError(t, write(bytes.Repeat([]byte("ab"), long)))
+		require.Equal(t, 2*long, out.Len())
+	}
+}

@@ -37,6 +37,12 @@ var (
 	errDegraded = errors.New("the target is usable")
 	// errUnfit: the target is not suitable for a repository.
 	errUnfit = errors.New("the target is not usable")
+	// errUncertain: a snapshot that cannot be read may be the newest one.
+	errUncertain = errors.New("the newest snapshot is uncertain, since some cannot be read: name one by its ID")
+	// errNoBackups: this machine has no snapshot.
+	errNoBackups = errors.New("there is no snapshot of this host: 'tidemark backup' makes one")
+	// errBinary: binary data would be shown on a terminal.
+	errBinary = errors.New("binary data on a terminal: name a file with --target, or pipe the output to another program")
 	// errNoMatch: no object matches the file specification of a command of IBM's client.
 	errNoMatch = errors.New("no files matching search criteria were found")
 )

@@ -41,6 +41,7 @@ type dsmcRestore struct {
 	choose func(context.Context, *repo.Repository) (found repo.Listed, sub string, err error) // in place of an argument
 	take   func(at string, typ tree.Type) (take, enter bool)                                  // in place of patterns
 	kept   uint64                                                                             // objects left as they were
+	prompt bool                                                                               // ask before objects are replaced
 }
 
 // someFailed: objects could not be restored.
@@ -145,7 +146,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	if f.byName {
 		to.Owners = restore.OwnersByName(found.Snapshot)
 	}
-	if err := a.confirmReplacing(ctx, r, what, to, f); err != nil {
+	if err := a.confirmReplacing(ctx, r, what, &to, f); err != nil {
 		return err
 	}
 	l := report.NewJob(report.Restore, time.Now)
@@ -216,8 +217,13 @@ func (f *restoreFlags) find(ctx context.Context, r *repo.Repository, argument st
 }
 
 // confirmReplacing asks, at a terminal, before objects are replaced that were changed after the snapshot. --overwrite
-// answers ahead.
-func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to restore.Target, f *restoreFlags) error {
+// answers ahead. With -replace=prompt of IBM's client it asks before any is replaced, and a no keeps them.
+func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to *restore.Target,
+	f *restoreFlags,
+) error {
+	if f.dsmc.prompt {
+		return a.promptReplacing(ctx, r, what, to)
+	}
 	if f.answered || f.dryRun || a.spec.Output().JSON {
 		return nil
 	}
@@ -225,7 +231,7 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 	if terminal == nil {
 		return nil
 	}
-	found, err := restore.Look(ctx, r, what, to)
+	found, err := restore.Look(ctx, r, what, *to)
 	if err != nil || found.Newer == 0 {
 		return context.Cause(ctx) // the restore reports other errors
 	}
@@ -241,6 +247,27 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 	if err == nil && !yes {
 		err = errors.New("nothing was restored: --overwrite never keeps what exists, if-newer what has a later " +
 			"modification time than in the snapshot, and always replaces it")
+	}
+	return err
+}
+
+// promptReplacing asks whether existing objects are replaced.
+func (a *app) promptReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to *restore.Target) error {
+	terminal := unlock.OpenTerminal(a.Err)
+	if terminal == nil {
+		return errors.New("there is no terminal to ask on any more: nothing was restored")
+	}
+	asked := *to
+	asked.Overwrite, asked.DryRun = restore.Always, true
+	look := report.NewJob(report.Restore, time.Now)
+	found, err := restore.Run(ctx, r, what, asked, restore.Parallel{Workers: 1}, look)
+	if err != nil || found.Replaced.Objects == 0 {
+		return context.Cause(ctx) // the restore reports other errors
+	}
+	question := human.Plural(found.Replaced.Objects, "existing object") + " would be replaced. Replace?"
+	yes, err := terminal.Confirm(ctx, question)
+	if yes {
+		to.Overwrite = restore.Always
 	}
 	return err
 }

@@ -151,16 +151,16 @@ func (s *setupRun) readFile() (err error) {
 	if err != nil {
 		return fmt.Errorf("read the option file: %w", err)
 	}
-	s.current, err = options.ParseFile(s.spec.File(), content, s.server())
+	s.current, err = options.ParseFile(s.spec.File(), content, s.server(s.flags))
 	return err
 }
 
 // server returns the name of the stanza in use, "" for the usual one.
-func (s *setupRun) server() string {
-	if f := s.flags.Lookup("server-name"); f != nil && f.Changed {
+func (a *app) server(flags *pflag.FlagSet) string {
+	if f := flags.Lookup("server-name"); f != nil && f.Changed {
 		return f.Value.String()
 	}
-	name, _ := s.Env("TIDEMARK_SERVER_NAME")
+	name, _ := a.Env("TIDEMARK_SERVER_NAME")
 	return name
 }
 
@@ -352,7 +352,7 @@ func (s *setupRun) edit() (f *setup.File, filled bool, err error) {
 			return nil, false, fmt.Errorf("read the option file: %w", err)
 		}
 	}
-	f, err = setup.Edit(path, content, s.server(), setup.Settings(s.result.Answers, s.spec.Given()))
+	f, err = setup.Edit(path, content, s.server(s.flags), setup.Settings(s.result.Answers, s.spec.Given()))
 	filled = len(content) > 0
 	if err != nil || len(f.Changes) == 0 {
 		return f, filled, err

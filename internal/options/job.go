@@ -1,6 +1,9 @@
 package options
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // jobOptions describe a job of the service: when it runs, what it keeps, and whom it notifies. They stand in the option
 // file, one stanza for each job; lines before the first stanza apply to all jobs. `tidemark job add` has a flag for each.
@@ -104,6 +107,18 @@ func (s *Spec) Job() Job {
 		Hooks: Hooks{s.string("before-command"), s.string("after-command"), s.string("failure-command"), s.duration("hook-timeout")},
 	}
 }
+
+// FileOf returns the option file whose line sets an option; "" if none does.
+func (s *Spec) FileOf(name string) string {
+	one := s.get(name)
+	if one.level != fromFile {
+		return ""
+	}
+	return one.origin[:max(0, strings.LastIndexByte(one.origin, ':'))] // "file:line"
+}
+
+// Server returns the stanza of the option file that --server-name names; "" without the option.
+func (s *Spec) Server() string { return s.string("server-name") }
 
 // SourceSnapshot is how the sources are read from a snapshot of their file system.
 type SourceSnapshot struct {

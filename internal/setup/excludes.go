@@ -21,12 +21,12 @@ func Excludes(home, system string, sources []string) []string {
 	}
 	var all []string
 	for _, name := range names {
-		all = append(all, filepath.Join(escapeGlob(home), name))
+		all = append(all, filepath.Join(EscapeGlob(home), name))
 	}
 	return all
 }
 
-// escapeGlob quotes the characters that have a meaning in a pattern.
-func escapeGlob(path string) string {
+// EscapeGlob quotes the characters that have a meaning in a pattern.
+func EscapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

@@ -69,6 +69,24 @@ func Edit(path string, content []byte, server string, settings []options.Setting
 	return f, nil
 }
 
+// Remove returns the file without the lines in effect that say exactly one of settings. All others stay.
+func Remove(path string, content []byte, server string, settings []options.Setting) (*File, error) {
+	lines, err := options.ParseFile(path, content, server)
+	if err != nil {
+		return nil, fmt.Errorf("read the option file: %w", err)
+	}
+	e := &editor{text: strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")}
+	e.at = len(e.text)
+	for _, l := range lines {
+		if slices.ContainsFunc(settings, func(s options.Setting) bool {
+			return s.Keyword == l.Keyword && slices.Equal(l.Values, []string{s.Value})
+		}) {
+			e.remove(l.Number)
+		}
+	}
+	return &File{Path: path, Content: content, New: e.result(), Changes: e.changes}, nil
+}
+
 // statement reports whether a line is neither blank nor a comment.
 func statement(line string) bool {
 	line = strings.TrimSpace(line)

@@ -22,8 +22,11 @@ import (
 const (
 	// replacements is how often a file is replaced while another store reads it.
 	replacements = 100
-	// replaceTimeout bounds that on slow targets.
-	replaceTimeout = 10 * time.Second
+	// replaceTimeout bounds that on slow targets, after leastReplacements: a disk with an arm flushes 6 a second, and
+	// each of these flushes is in the way of all others who use it.
+	replaceTimeout = time.Second
+	// leastReplacements is how often a file is replaced however long that takes.
+	leastReplacements = 5
 	// sharePause is the wait between reads on a share, whose server refuses to replace a file that is open.
 	sharePause = 5 * time.Millisecond
 	// versionSize is the size of the files that replace each other, in bytes: more than a block.
@@ -134,7 +137,7 @@ func (p *prober) rename(st store.Store) error {
 func (p *prober) replace(st store.Store, name store.Name) (done int, fault, err error) {
 	begin := time.Now()
 	back := make([]byte, len(version(0)))
-	for i := 1; i <= replacements && (i <= 2 || time.Since(begin) < replaceTimeout); i++ {
+	for i := 1; i <= replacements && (i <= leastReplacements || time.Since(begin) < replaceTimeout); i++ {
 		if err := st.Put(p.ctx, name, version(i)); err != nil {
 			if interrupted(err) || errors.Is(err, store.ErrNoSpace) || p.ctx.Err() != nil {
 				return done, nil, err

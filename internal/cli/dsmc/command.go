@@ -100,7 +100,11 @@ func refused() []string {
 func Parse(args []string, lookup Lookup) (*Command, error) {
 	c := &Command{Options: map[string]string{}}
 	var options []string
-	for _, arg := range args {
+	for i, arg := range args {
+		if arg == "--" { // what follows are file specifications
+			c.Args = append(c.Args, args[i+1:]...)
+			break
+		}
 		if strings.HasPrefix(arg, "-") && len(arg) > 1 {
 			options = append(options, arg)
 		} else {

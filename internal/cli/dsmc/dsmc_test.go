@@ -57,6 +57,10 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, &Command{Name: "query backup", Args: []string{"/a b/*"},
 		Options: map[string]string{"inactive": "yes", "subdir": "yes", "pitdate": "01/31/2024"},
 		Flags:   []string{"--resource-utilization=5", "--json", "--quiet"}, Ignored: []string{"PASSWORD"}}, c)
+	c, err = Parse([]string{"i", "-quiet", "--", "-x", "--", "--json"}, lookup)
+	require.NoError(t, err)
+	require.Equal(t, &Command{Name: "incremental", Args: []string{"-x", "--", "--json"}, Options: map[string]string{},
+		Flags: []string{"--quiet"}}, c, "what follows -- are names")
 	for line, want := range map[string]string{
 		"i -pick": "-pick is not supported by incremental", "restore /a -inactive": "-inactive is not supported by restore",
 		"i -replace=all": "not supported", "i -subdir": "write it as -subdir=VALUE", "q ba -inactive=yes": "without a value",

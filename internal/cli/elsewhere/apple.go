@@ -2,34 +2,34 @@ package elsewhere
 
 // tmutilCommands lists the verbs of Time Machine's tmutil.
 const tmutilCommands = `
-addexclusion | --exclude; --exclude-time-machine | exclusions that tmutil has set on files apply
+addexclusion | tm addexclusion; --exclude; --exclude-time-machine | exclusions that tmutil has set on files apply
 associatedisk | | snapshots record paths, not disks
-calculatedrift | diff | compares two snapshots
-compare | diff | compares two snapshots
+calculatedrift | tm calculatedrift
+compare | tm compare; diff
 delete | forget; prune | forget removes snapshots, prune frees their space
 deleteinprogress | prune | removes what an interrupted backup left
 deletelocalsnapshots | | tidemark makes no local snapshots of the file system
-destinationinfo | options; target check
+destinationinfo | tm destinationinfo; options; target check
 disable | | remove the cron line or timer that starts the backup
 enable | | start the backup by cron, launchd or a systemd timer
 inheritbackup | --host | all machines share a repository
-isexcluded | rules explain
-latestbackup | snapshots --latest
-listbackups | snapshots
+isexcluded | tm isexcluded; rules explain
+latestbackup | tm latestbackup; snapshots --latest
+listbackups | tm listbackups; snapshots
 listlocalsnapshotdates | snapshots
 listlocalsnapshots | snapshots
 localsnapshot | backup
 machinedirectory | snapshots --host
 removedestination | | change the repository in the option file
-removeexclusion | rules list | remove the rule from the option file
+removeexclusion | tm removeexclusion
 restore | restore
 setdestination | setup; --repo | setup finds disks and shares, and makes the first backup
 snapshot | backup
-startbackup | backup
-status | tier show
-stopbackup | tier show | shows the process; press Ctrl-C or send it SIGTERM: the next run continues
+startbackup | tm startbackup; backup
+status | tm status; tier show
+stopbackup | tm stopbackup | or press Ctrl-C: the next run continues
 thinlocalsnapshots | forget
-uniquesize | stats --mode
+uniquesize | tm uniquesize
 verifychecksums | check --read-data
 version | version
 `

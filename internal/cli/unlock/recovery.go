@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/setup"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
@@ -102,13 +103,8 @@ func (s *Sources) Unnamed(id string) []string {
 	if _, err := os.Lstat(s.machineFile(id)); err == nil {
 		return nil
 	}
-	all, _ := filepath.Glob(filepath.Join(escape(s.Machine), "new-*.key")) // the pattern is valid
+	all, _ := filepath.Glob(filepath.Join(setup.EscapeGlob(s.Machine), "new-*.key")) // the pattern is valid
 	return all
-}
-
-// escape quotes the characters of a path that have a meaning in a pattern.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // Name gives such a key file the name under which it is found for a repository.

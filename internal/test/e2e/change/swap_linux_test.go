@@ -23,6 +23,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // gate blocks each process that opens the file until then has run: the kernel breaks a lease for that. This is the
@@ -134,12 +135,19 @@ func filesSwapped(t *testing.T, dir string) {
 	gate(t, at("gate"), func() { swapErr = swap() })
 	e := kit.NewEngine(t, nil)
 	e.Parallel = kit.Parallel(1, 1, 2)
-	made, _, err := e.Backup(e.Job(src))
+	made, totals, err := e.Backup(e.Job(src))
 	require.NoError(t, err)
 	require.NoError(t, swapErr)
 	require.Empty(t, e.Failures())
 	nodes := e.Objects(made.Snapshot.Tree, src)
 	kit.RequireNoSecret(t, nodes)
+	files := uint64(0)
+	for _, n := range nodes {
+		if n.Type == tree.File {
+			files++
+		}
+	}
+	require.Equal(t, files, totals.Files.New, "what was replaced or has vanished does not count as new")
 	for _, name := range []string{"link", "fifo", "socket", "directory", "vanished", "big vanished", "first"} {
 		require.NotContains(t, nodes, name)
 	}

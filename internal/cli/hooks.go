@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/hook"
+	"github.com/tidemark-backup/tidemark/internal/job"
+)
+
+// withHooks runs a backup between the commands of the option file. backup returns the ID of the snapshot, "" if there
+// is none.
+func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snapshot string, err error)) error {
+	set := a.spec.Job().Hooks
+	if f.noHooks || f.dryRun || set.Before+set.After+set.Failure == "" {
+		_, err := backup()
+		return err
+	}
+	at, err := a.location()
+	if err != nil {
+		return err
+	}
+	env := map[string]string{"TIDEMARK_JOB": a.spec.Server(), "TIDEMARK_REPOSITORY": at.String()}
+	if env["TIDEMARK_JOB"] == "" {
+		env["TIDEMARK_JOB"] = job.Default
+	}
+	command := func(line, option string) hook.Command {
+		return hook.Command{Line: line, Timeout: set.Timeout, Env: env, OptionFile: a.spec.FileOf(option)}
+	}
+	err = hook.Around(ctx, hook.Commands{
+		Before: command(set.Before, hook.Before), After: command(set.After, hook.After),
+		Failure: command(set.Failure, hook.Failure), Ended: a.noteHook,
+	}, func() hook.Outcome {
+		snapshot, err := backup()
+		return hook.Outcome{Word: outcomeWord(ctx, err), Snapshot: snapshot, Err: err}
+	})
+	if errors.Is(err, hook.ErrUnsafe) {
+		return &usageError{err}
+	}
+	return err
+}
+
+// outcomeWord returns the outcome of a backup by its error.
+func outcomeWord(ctx context.Context, err error) string {
+	switch {
+	case err == nil:
+		return hook.Done
+	case ctx.Err() != nil:
+		return hook.Stopped
+	case errors.Is(err, errIncomplete):
+		return hook.Incomplete
+	}
+	return hook.Failed
+}
+
+// noteHook prints the output of a command, and the error of one whose failure does not end the program.
+func (a *app) noteHook(step string, r hook.Result, err error) {
+	if text := strings.TrimSpace(string(r.Output)); text != "" {
+		if r.Truncated {
+			text = "...\n" + text
+		}
+		a.print.Note(step + ": " + text)
+	}
+	if err != nil && step == hook.Failure {
+		a.warnAlways(err.Error())
+	}
+}

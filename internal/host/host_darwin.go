@@ -1,0 +1,88 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+)
+
+const (
+	mountPoll   = 10 * time.Second // between two looks at the mount table
+	callTimeout = 10 * time.Second // of pmset
+)
+
+// Host is this machine.
+type Host struct{}
+
+// New returns this machine.
+func New() *Host { return &Host{} }
+
+// Power returns the state of the power supply. macOS has no public call that says whether a network is metered.
+func (h *Host) Power(ctx context.Context) Power {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "/usr/bin/pmset", "-g", "batt").Output()
+	if err != nil {
+		return Power{Charge: -1}
+	}
+	return powerOf(string(out))
+}
+
+// Inhibit keeps the machine awake until release is called or this process ends. A closed lid lets it sleep all the
+// same. release may be called twice.
+func (h *Host) Inhibit(context.Context, string) (release func(), err error) {
+	cmd := exec.Command("/usr/bin/caffeinate", "-i", "-w", strconv.Itoa(os.Getpid()))
+	if err := cmd.Start(); err != nil {
+		return func() {}, fmt.Errorf("keep the machine awake: %w", err)
+	}
+	return sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}), nil
+}
+
+// Sleeps returns a channel that gets nothing: macOS announces a sleep only to programs with an event loop.
+func (h *Host) Sleeps(context.Context) <-chan bool { return make(chan bool) }
+
+// Ready does nothing, since Sleeps delays no sleep.
+func (h *Host) Ready() {}
+
+// Mounted returns where the volume with a name is mounted.
+func (h *Host) Mounted(label string) (path string, ok bool) {
+	path = "/Volumes/" + label
+	return path, slices.Contains(mountPoints(), path)
+}
+
+// Changes returns a channel that gets a value when the mounts changed since the last value was received.
+func (h *Host) Changes(ctx context.Context) <-chan struct{} {
+	changes := make(chan struct{}, 1)
+	go func() {
+		for before := mountPoints(); pause(ctx, mountPoll); {
+			now := mountPoints()
+			if !slices.Equal(before, now) {
+				signal(changes)
+			}
+			before = now
+		}
+	}()
+	return changes
+}
+
+// mountPoints returns the sorted mount points.
+func mountPoints() (paths []string) {
+	all, err := localfs.Mounts()
+	if err != nil {
+		return nil
+	}
+	for _, m := range all {
+		paths = append(paths, m.Path)
+	}
+	return paths
+}

@@ -1,0 +1,203 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+)
+
+// patience is how long a test waits for what happens at once on a machine that is not busy.
+const patience = time.Minute
+
+func TestMain(m *testing.M) { os.Exit(testkit.RunWithOwnMounts(m)) }
+
+// supplies is a fake folder of power supplies: files by supply.
+type supplies map[string]map[string]string
+
+// hostWith returns a host with power supplies and without a bus.
+func hostWith(t *testing.T, all supplies) *Host {
+	t.Helper()
+	h := New()
+	h.supplies, h.labels, h.bus = t.TempDir(), t.TempDir(), "unix:path=/nonexistent/bus"
+	for name, files := range all {
+		dir := filepath.Join(h.supplies, name)
+		require.NoError(t, os.Mkdir(dir, 0o755))
+		for file, text := range files {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o644))
+		}
+	}
+	return h
+}
+
+func battery(status, capacity string) map[string]string {
+	return map[string]string{"type": "Battery", "present": "1", "status": status, "capacity": capacity}
+}
+
+func energy(status, now, full string) map[string]string {
+	return map[string]string{"type": "Battery", "status": status, "energy_now": now, "energy_full": full, "capacity": "1"}
+}
+
+func mains(online string) map[string]string {
+	return map[string]string{"type": "Mains", "online": online}
+}
+
+func TestPowerOfFakeSupplies(t *testing.T) {
+	mouse := map[string]string{"type": "Battery", "scope": "Device", "status": "Discharging", "capacity": "7"}
+	empty := map[string]string{"type": "Battery", "present": "0", "status": "Discharging", "capacity": "3"}
+	for name, c := range map[string]struct {
+		all  supplies
+		want Power
+	}{
+		"a server":               {nil, Power{Charge: -1}},
+		"mains only":             {supplies{"AC": mains("1")}, Power{Charge: -1}},
+		"plugged in":             {supplies{"AC": mains("1"), "BAT0": battery("Charging", "40")}, Power{Charge: 40}},
+		"full":                   {supplies{"AC": mains("1"), "BAT0": battery("Full", "100")}, Power{Charge: 100}},
+		"unplugged":              {supplies{"AC": mains("0"), "BAT0": battery("Discharging", "40")}, Power{true, 40, false}},
+		"not charging":           {supplies{"AC": mains("0"), "BAT0": battery("Not charging", "80")}, Power{Charge: 80}},
+		"a charger that is weak": {supplies{"usb": {"type": "USB", "online": "1"}, "BAT0": battery("Discharging", "40")}, Power{Charge: 40}},
+		"a mouse":                {supplies{"hid": mouse, "AC": mains("1")}, Power{Charge: -1}},
+		"a mouse and a battery":  {supplies{"hid": mouse, "BAT0": battery("Discharging", "60")}, Power{true, 60, false}},
+		"a bay without battery":  {supplies{"BAT1": empty, "BAT0": battery("Full", "100")}, Power{Charge: 100}},
+		"two batteries": {
+			supplies{"BAT0": energy("Unknown", "0", "24000000"), "BAT1": energy("Discharging", "72000000", "72000000")},
+			Power{true, 75, false},
+		},
+		"two batteries, one without energy": {
+			supplies{"BAT0": energy("Discharging", "10", "20"), "BAT1": battery("Unknown", "90")}, Power{true, 70, false},
+		},
+		"a UPS on mains": {supplies{"ups": {"type": "UPS", "status": "Charging", "capacity": "90"}}, Power{Charge: -1}},
+		"a UPS on battery": {
+			supplies{"ups": {"type": "UPS", "status": "Discharging", "capacity": "55"}, "AC": mains("1"), "BAT0": battery("Full", "100")},
+			Power{true, 55, false},
+		},
+		"nonsense": {
+			supplies{"BAT0": {"type": "Battery", "status": "Discharging", "capacity": "many", "energy_full": "0"}, "x": {}},
+			Power{true, -1, false},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, hostWith(t, c.all).Power(t.Context()))
+		})
+	}
+	h := hostWith(t, nil)
+	h.supplies = "/nonexistent"
+	require.Equal(t, Power{Charge: -1}, h.Power(t.Context()))
+}
+
+func TestAFileSystemIsFoundByItsLabel(t *testing.T) {
+	h := hostWith(t, nil)
+	devices := t.TempDir()
+	for device, label := range map[string]string{"sdb1": `Backup\x20Disk`, "dm-0": `a\x2fb`, "sdc1": `loose`, "sdd1": `Zürich`} {
+		require.NoError(t, os.WriteFile(filepath.Join(devices, device), nil, 0o600))
+		require.NoError(t, os.Symlink(filepath.Join(devices, device), filepath.Join(h.labels, label)))
+	}
+	require.NoError(t, os.Symlink(filepath.Join(devices, "gone"), filepath.Join(h.labels, "gone")))
+	require.NoError(t, os.Symlink("dm-0", filepath.Join(devices, "mapper")))
+	at := func(path, device string, whole bool) localfs.Mount {
+		return localfs.Mount{Path: path, Source: filepath.Join(devices, device), Local: whole}
+	}
+	table := []localfs.Mount{
+		{Path: "/proc", Source: "proc"}, at("/bind", "sdb1", false), at("/media/me/Backup Disk", "sdb1", true),
+		at("/mnt/a", "mapper", true), at("/srv/zh", "sdd1", false),
+	}
+	h.mounts = func() ([]localfs.Mount, error) { return table, nil }
+	for label, want := range map[string]string{
+		"Backup Disk": "/media/me/Backup Disk", "a/b": "/mnt/a", "Zürich": "/srv/zh", "loose": "", "gone": "", "": "",
+		`Backup\x20Disk`: "", "other": "",
+	} {
+		path, ok := h.Mounted(label)
+		require.Equal(t, want, path, label)
+		require.Equal(t, want != "", ok, label)
+	}
+	h.mounts = func() ([]localfs.Mount, error) { return nil, os.ErrPermission }
+	_, ok := h.Mounted("a/b")
+	require.False(t, ok)
+	h.labels = "/nonexistent"
+	_, ok = h.Mounted("a/b")
+	require.False(t, ok)
+	require.Equal(t, `a\x2`, unescapeLabel(`a\x2`))
+	require.Equal(t, `a\xzz`, unescapeLabel(`a\xzz`))
+}
+
+// receive waits for a value of a channel.
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+func TestAMountIsAChange(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	at := t.TempDir()
+	testkit.NoLeaks(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	changes := hostWith(t, nil).Changes(ctx)
+	mounted := 0
+	t.Cleanup(func() {
+		for range mounted {
+			_ = unix.Unmount(at, unix.MNT_DETACH)
+		}
+	})
+	// A change before the table is watched is not reported, so the first one is repeated.
+	for done := false; !done; {
+		err := unix.Mount("tidemark", at, "tmpfs", 0, "")
+		if errors.Is(err, unix.EPERM) {
+			t.Skip("needs the right to mount")
+		}
+		require.NoError(t, err)
+		mounted++
+		require.Less(t, mounted, 1000)
+		select {
+		case <-changes:
+			done = true
+		case <-time.After(patience / 1000):
+		}
+	}
+	for ; mounted > 0; mounted-- {
+		for len(changes) > 0 { // of an earlier one
+			<-changes
+		}
+		require.NoError(t, unix.Unmount(at, 0))
+		receive(t, changes)
+	}
+}
+
+func TestChangesAreCoalesced(t *testing.T) {
+	changes := make(chan struct{}, 1)
+	for range 3 {
+		signal(changes)
+	}
+	receive(t, changes)
+	require.Empty(t, changes)
+}
+
+func TestReachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	h := New()
+	require.True(t, h.Reachable(t.Context(), l.Addr().String()))
+	require.NoError(t, l.Close())
+	require.False(t, h.Reachable(t.Context(), l.Addr().String()))
+	require.False(t, h.Reachable(t.Context(), "no port"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.False(t, h.Reachable(ctx, "192.0.2.1:445"))
+}
