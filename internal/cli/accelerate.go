@@ -21,11 +21,13 @@ func (a *app) accelerateCommand() *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   "accelerate [flags]",
 		Short: "Let running jobs take precedence for an hour",
-		Long: `Changes all running jobs of this user, or that of --pid, to the policy important for --for. Then the policy that held before
-returns: it is short for 'tidemark tier set --all important --for 1h'. Without --pid, steps of the service that start within the time
-are accelerated too.
+		Long: `Changes all running jobs of this user, or that of --pid, to the policy important for --for.
+Then the policy that held before returns: it is short for
+'tidemark tier set --all important --for 1h'. Without --pid, steps of the service that start within
+the time are accelerated too.
 
---off ends the time at once. The exit code is 1 if no job runs, and no service either, or if a job could not be changed.`,
+--off ends the time at once. The exit code is 1 if no job runs, and no service either, or if a job
+could not be changed.`,
 		Example: `  tidemark accelerate
   tidemark accelerate --for 20m --pid 1234
   tidemark accelerate --off`,

@@ -141,7 +141,8 @@ type program struct {
 func (p *program) Status() control.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return control.Status{Job: "run", Policy: p.policy.String(), PolicyUntil: p.term.Until(), Command: shownCommand(os.Args)}
+	return control.Status{Job: "run", Policy: p.policy.String(), PolicyUntil: p.term.Until(),
+		Command: shownCommand(os.Args)}
 }
 
 // SetPolicy implements control.Job.

@@ -33,11 +33,13 @@ func (a *app) statusCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "status [flags] [NAME]",
 		Short: "Show the service, the running jobs and the last backup",
-		Long: `Shows each job of the service, or the one of that name: what it does or waits for, its progress, and the last and the next run.
-Other running jobs of this user are shown too. Without the service, it shows the running jobs, and when the default repository got its
-last backup from this machine. No repository is opened.
+		Long: `Shows each job of the service, or the one of that name: what it does or waits for, its progress,
+and the last and the next run. Other running jobs of this user are shown too. Without the service,
+it shows the running jobs, and when the default repository got its last backup from this machine. No
+repository is opened.
 
---watch repeats this until q or Ctrl-C: in place on a terminal, otherwise in lines every 5 seconds, with --json every second.`,
+--watch repeats this until q or Ctrl-C: in place on a terminal, otherwise in lines every 5 seconds,
+with --json every second.`,
 		Example: `  tidemark status
   tidemark status --watch home`,
 		Args: cobra.MaximumNArgs(1),
@@ -206,8 +208,8 @@ func (a *app) watchStatus(ctx context.Context, name string) error {
 	return failed
 }
 
-// keys calls quit when a person presses q or Ctrl-C, until restore is called. Without a terminal on standard input it does
-// nothing: Ctrl-C is a signal then.
+// keys calls quit when a person presses q or Ctrl-C, until restore is called. Without a terminal on standard input it
+// does nothing: Ctrl-C is a signal then.
 func (a *app) keys(quit func()) (restore func()) {
 	f, ok := a.In.(*os.File)
 	if !ok {

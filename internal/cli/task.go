@@ -204,7 +204,8 @@ func (t *task) expired() {
 	var notes []string
 	if t.term.Expired() {
 		notes = t.hold(t.term.Lasting())
-		notes = append([]string{"the policy is " + t.policy.String() + " again, it was " + was.String() + " for a time"}, notes...)
+		text := "the policy is " + t.policy.String() + " again, it was " + was.String() + " for a time"
+		notes = append([]string{text}, notes...)
 	}
 	t.mu.Unlock()
 	for _, note := range notes {

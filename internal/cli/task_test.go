@@ -200,10 +200,12 @@ func TestAPolicyReturnsToWhatHeldBefore(t *testing.T) {
 }
 
 func TestCommandsAreShownWithoutSecrets(t *testing.T) {
-	require.Equal(t, []string{"tidemark", "backup", "--password-command", "***", "--smb-password-command=***", "-passwordcommand=***",
-		"--password-file", "/f", "--repo", "smb://***@nas/x", "--", "mysqldump", "--password=***", "--all"},
+	require.Equal(t, []string{"tidemark", "backup", "--password-command", "***", "--smb-password-command=***",
+		"-passwordcommand=***", "--password-file", "/f", "--repo", "smb://***@nas/x", "--",
+		"mysqldump", "--password=***", "--all"},
 		shownCommand([]string{"tidemark", "backup", "--password-command", "echo S3", "--smb-password-command=echo S3",
-			"-passwordcommand=echo S3", "--password-file", "/f", "--repo", "smb://me:S3@nas/x", "--", "mysqldump", "--password=S3", "--all"}))
+			"-passwordcommand=echo S3", "--password-file", "/f", "--repo", "smb://me:S3@nas/x", "--", "mysqldump",
+			"--password=S3", "--all"}))
 }
 
 // A person who watches a job sees the speed of the last seconds, and one who asks once in a while that since the start.

@@ -65,9 +65,10 @@ func (a *app) tierSetCommand() *cobra.Command {
 		Long: `Changes the policy of the running job of this user to important, standard, utility or throttle. If several run, name one
 with --pid, or change all with --all.
 
-The change takes effect immediately, also for I/O that is waiting. With --for, the policy that held before returns after that time;
-the next change of the policy without --for ends the time. --max-impact changes how much other processes may be slowed,
-with or without a policy. The exit code is 1 if no job runs, or if one could not be changed.`,
+The change takes effect immediately, also for I/O that is waiting. With --for, the policy that held
+before returns after that time; the next change of the policy without --for ends the time.
+--max-impact changes how much other processes may be slowed, with or without a policy. The exit code
+is 1 if no job runs, or if one could not be changed.`,
 		Example: `  tidemark tier set important
   tidemark tier set important --for 30m
   tidemark tier set --pid 1234 throttle

@@ -94,7 +94,8 @@ func (r Running) Status(ctx context.Context) (Status, error) {
 
 // SetPolicy changes the policy of a job for a time in whole seconds, or until the next change if d is 0.
 func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy, d time.Duration) (Change, error) {
-	return r.change(ctx, request{Version: protocol, Request: setPolicy, Policy: p.String(), ForSeconds: uint64(d / time.Second)})
+	q := request{Version: protocol, Request: setPolicy, Policy: p.String(), ForSeconds: uint64(d / time.Second)}
+	return r.change(ctx, q)
 }
 
 // ReturnPolicy ends the time of a policy that was set for a time. A job without one stays as it is.

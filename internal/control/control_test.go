@@ -46,7 +46,9 @@ func rawAsk(path string) error {
 		return err
 	}
 	defer conn.Close()
-	for _, request := range []string{`{"version":1,"request":"set-policy","policy":"important"}`, `{"version":1,"request":"stop"}`} {
+	for _, request := range []string{
+		`{"version":1,"request":"set-policy","policy":"important"}`, `{"version":1,"request":"stop"}`,
+	} {
 		if _, err = conn.Write([]byte(request + "\n")); err != nil {
 			return err
 		}

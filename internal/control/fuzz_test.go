@@ -23,7 +23,8 @@ func FuzzRequest(f *testing.F) {
 		`{"version":1,"request":"set-policy","policy":"utility","for_seconds":60}` + "\n",
 		`{"version":1,"request":"set-policy","policy":"utility","for_seconds":-1}` + "\n",
 		`{"version":1,"request":"set-policy","policy":"utility","for_seconds":18446744073709551615}` + "\n",
-		`{"version":1,"request":"return-policy"}` + "\n", `{"version":1,"request":"set-max-impact","max_impact":1e308}` + "\n",
+		`{"version":1,"request":"return-policy"}` + "\n",
+		`{"version":1,"request":"set-max-impact","max_impact":1e308}` + "\n",
 		`{"version":1,"request":"pause","job":"a","until":"2026-11-23T00:00:00Z"}` + "\n",
 		`{"version":1,"request":"accelerate","until":"x"}` + "\n", strings.Repeat("[", requestLine) + "\n",
 	} {

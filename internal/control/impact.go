@@ -33,5 +33,6 @@ func (s *jobServer) setImpact(percent float64) any {
 	defer s.change.Unlock()
 	status := s.job.Status()
 	job.SetMaxImpact(percent / 100)
-	return s.changed(status.Policy, status.Policy, status.PolicyUntil, []string{fmt.Sprintf("Others may lose %g %% of their speed.", percent)})
+	return s.changed(status.Policy, status.Policy, status.PolicyUntil,
+		[]string{fmt.Sprintf("Others may lose %g %% of their speed.", percent)})
 }

@@ -33,7 +33,8 @@ func (s *jobServer) answer(q request) any {
 	case setImpact:
 		return s.setImpact(q.MaxImpact)
 	}
-	return refuse("unknown request %q; there are %s, %s, %s and %s", q.Request, askStatus, setPolicy, returnPolicy, setImpact)
+	return refuse("unknown request %q; there are %s, %s, %s and %s", q.Request, askStatus, setPolicy, returnPolicy,
+		setImpact)
 }
 
 // status completes the status of a job.
@@ -69,5 +70,6 @@ func (s *jobServer) setPolicy(change func() ([]string, error)) any {
 
 // changed returns the answer to a successful request.
 func (s *jobServer) changed(was, policy string, until *time.Time, notes []string) Change {
-	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was, Policy: policy, Until: until, Notes: notes}
+	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was, Policy: policy, Until: until,
+		Notes: notes}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// OnSignal changes the policy of a job at each SIGUSR2: one step from throttle to utility, standard and important, and
-// then back to throttle. Like any change without a time, it ends the time of a policy that was set for one. It reports each change to note. When ctx ends, SIGUSR2 is no longer caught.
+// OnSignal changes the policy of a job at each SIGUSR2: one step from throttle to utility, standard and important,
+// and then back to throttle. Like any change without a time, it ends the time of a policy that was set for one. It
+// reports each change to note. When ctx ends, SIGUSR2 is no longer caught.
 func OnSignal(ctx context.Context, job Job, note func(text string)) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR2)

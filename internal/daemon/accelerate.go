@@ -35,20 +35,20 @@ func (s *service) accelerate(until time.Time) {
 	s.faster = acceleration{until, ctx, end}
 	for _, j := range s.all() {
 		if j.run != nil && j.run.process != nil {
-			s.hasten(j.run.step, j.run.process)
+			s.hasten(j.run.process)
 		}
 	}
 }
 
 // hasten accelerates a step of the time in which steps are accelerated, as soon as it has a socket.
-func (s *service) hasten(step Step, p Process) {
-	if s.faster.end == nil || step.Command != "" || s.RuntimeDir == "" {
+func (s *service) hasten(p Process) {
+	if s.faster.end == nil || s.RuntimeDir == "" {
 		return
 	}
 	go hasten(s.faster.ctx, s.RuntimeDir, p.PID(), s.faster.until)
 }
 
-// hasten sets the policy of a process until a time, once it has a socket. It ends with the process or ctx at the latest.
+// hasten sets the policy of a process until a time, once it has a socket. It ends with the process or ctx.
 func hasten(ctx context.Context, dir string, pid int, until time.Time) {
 	tick := time.NewTicker(socketPoll)
 	defer tick.Stop()

@@ -78,3 +78,35 @@ func TestAStepIsAcceleratedWhenItHasASocket(t *testing.T) {
 	policy, _ = j.last()
 	require.Equal(t, iopolicy.Throttle, policy)
 }
+
+// thisProcess is a step that is this test.
+type thisProcess struct{ Process }
+
+func (thisProcess) PID() int { return os.Getpid() }
+
+// The service accelerates steps from the order until its end.
+func TestStepsAreAcceleratedOnOrder(t *testing.T) {
+	base, err := os.MkdirTemp("", "daemon") // paths of sockets are short
+	require.NoError(t, err)
+	defer os.RemoveAll(base)
+	dir := filepath.Join(base, "run")
+	j := &policyJob{policy: iopolicy.Throttle}
+	stop, err := control.Serve(t.Context(), dir, j)
+	require.NoError(t, err)
+	defer stop()
+	s := &service{Config: &Config{RuntimeDir: dir}}
+	important := func() bool { p, _ := j.last(); return p == iopolicy.Important }
+	s.hasten(thisProcess{}) // without an order: nothing
+	s.accelerate(time.Now().Add(time.Hour))
+	s.hasten(thisProcess{})
+	require.Eventually(t, important, 30*time.Second, 10*time.Millisecond)
+	ctx := s.faster.ctx
+	s.accelerate(time.Time{})
+	require.Error(t, ctx.Err(), "what still waits for a socket ends")
+	s.jobs = []*live{{run: &run{process: thisProcess{}}}}
+	_, err = j.SetPolicy(iopolicy.Utility, 0)
+	require.NoError(t, err)
+	s.accelerate(time.Now().Add(time.Hour)) // a step that runs, which the order may have missed
+	require.Eventually(t, important, 30*time.Second, 10*time.Millisecond)
+	s.accelerate(time.Time{})
+}

@@ -126,7 +126,7 @@ func (s *service) advance(j *live) {
 		return
 	}
 	r.process = p
-	s.hasten(step, p)
+	s.hasten(p)
 	go func() {
 		result := p.Wait()
 		select {

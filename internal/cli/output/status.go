@@ -224,7 +224,7 @@ func (s *Status) headline(j *event.DaemonJob) string {
 		text += " until " + day(*j.PausedUntil)
 	}
 	if j.WaitsFor != "" {
-		text += ", waits for " + human.Printable(j.WaitsFor)
+		text += " (" + human.Printable(j.WaitsFor) + ")"
 	}
 	if j.Next != nil && j.State != "running" {
 		text += ", next run " + day(*j.Next)

@@ -35,7 +35,9 @@ func observed(now time.Time) event.Overview {
 		Service: &event.Daemon{Type: "daemon", Version: 1, PID: 3, Jobs: []event.DaemonJob{
 			job("home", "idle", func(j *event.DaemonJob) { j.Next = minutes(now, 90) }),
 			job("mail", "running", func(j *event.DaemonJob) { j.Step, j.PID, j.Next = "backup", 7, minutes(now, 5) }),
-			job("disk", "waiting", func(j *event.DaemonJob) { j.WaitsFor, j.Next = "the disk TIDE", minutes(now, -5) }),
+			job("disk", "waiting", func(j *event.DaemonJob) {
+				j.WaitsFor, j.Next = "the disk TIDE is not mounted", minutes(now, -5)
+			}),
 			job("nas", "retrying", func(j *event.DaemonJob) {
 				j.Next, j.Failures, j.LastProven = minutes(now, 4), 2, nil
 				j.LastRun = &event.Run{Message: "backup: nas is away\x1b"}
@@ -43,8 +45,10 @@ func observed(now time.Time) event.Overview {
 			job("old", "paused", func(j *event.DaemonJob) { j.PausedUntil, j.LastBackup = minutes(now, 30), nil }),
 		}},
 		Jobs: []event.Job{
-			{Type: "job", PID: 7, Job: "backup", Policy: "important", PolicyUntil: minutes(now, 10), Start: now, Status: progress},
-			{Type: "job", PID: 9, Job: "run", Policy: "utility", Start: now.Add(-time.Minute), Command: []string{"tidemark", "run", "make\x1b"}},
+			{Type: "job", PID: 7, Job: "backup", Policy: "important", PolicyUntil: minutes(now, 10), Start: now,
+				Status: progress},
+			{Type: "job", PID: 9, Job: "run", Policy: "utility", Start: now.Add(-time.Minute),
+				Command: []string{"tidemark", "run", "make\x1b"}},
 		},
 	}
 }
@@ -60,7 +64,7 @@ func TestStatusOfTheService(t *testing.T) {
 		"  backing up, ~25.0 % done, 00:01:40 elapsed\n"+
 		"  policy important"+ending(minutes(now, 10))+", 10 min left\n"+
 		"  10 of ~40 items, 0.10 items/s on average\n  100 B of ~400 B, sent 0 B\n  read 0 B, 0 B/s on average\n"+last+
-		"disk: waiting, waits for the disk TIDE, next run "+at(-5)+"\n"+place+last+
+		"disk: waiting (the disk TIDE is not mounted), next run "+at(-5)+"\n"+place+last+
 		"nas: retrying, next run "+at(4)+", in 4 min\n"+place+
 		"  last backup "+at(-120)+", 2 h 00 min ago; last proven never\n  2 runs failed: backup: nas is away\\x1b\n"+
 		"old: paused until "+at(30)+"\n"+place+"  last backup never; last proven "+at(-60)+", 1 h 00 min ago\n"+
@@ -78,7 +82,8 @@ func TestStatusOfTheService(t *testing.T) {
 
 func TestStatusWithoutTheService(t *testing.T) {
 	now := time.Now()
-	s := NewStatus(event.Overview{Repository: "/srv/\x1b", Problems: []string{"process 7:\nno \x1b answer"}}, proofs.Summary{}, now)
+	o := event.Overview{Repository: "/srv/\x1b", Problems: []string{"process 7:\nno \x1b answer"}}
+	s := NewStatus(o, proofs.Summary{}, now)
 	require.Equal(t, "no job of this user is running\nno backup of this machine to /srv/\\x1b is known\n"+
 		"the service is not running\nprocess 7:; no \\x1b answer\n", text(t, s))
 	s.LastBackup, s.Problems = minutes(now, -5), nil
@@ -121,5 +126,6 @@ func TestPoliciesForATime(t *testing.T) {
 	require.Equal(t, "process 7: important until "+day(far)+", it was throttle\n", text(t, change))
 	change.Change.Was = "important"
 	require.Equal(t, "process 7: important until "+day(far)+"\n", text(t, change))
-	require.Contains(t, text(t, &Jobs{List: []event.Job{{PID: 7, Policy: "important", PolicyUntil: &soon, Start: time.Now()}}}), "important until ")
+	running := event.Job{PID: 7, Policy: "important", PolicyUntil: &soon, Start: time.Now()}
+	require.Contains(t, text(t, &Jobs{List: []event.Job{running}}), "important until ")
 }

@@ -33,7 +33,8 @@ func (j *Jobs) Text(w io.Writer) error {
 				slept = append(slept, asleep(g, time.Since(s.Start)))
 			}
 		}
-		t.add(strconv.Itoa(s.PID), human.Printable(s.Policy)+ending(s.PolicyUntil), human.Clocked(time.Since(s.Start)), strings.Join(device, "\n"),
+		t.add(strconv.Itoa(s.PID), human.Printable(s.Policy)+ending(s.PolicyUntil),
+			human.Clocked(time.Since(s.Start)), strings.Join(device, "\n"),
 			strings.Join(now, "\n"), strings.Join(slept, "\n"), human.Printable(strings.Join(s.Command, " ")))
 	}
 	return t.write(w)

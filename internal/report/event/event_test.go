@@ -76,7 +76,8 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"option_file": OptionFile{}, "setup": Setup{}, "difference": Difference{}, "comparison": Comparison{},
 		"unique_size": UniqueSize{}, "destination": Destination{}, "stopping": Stopping{},
 		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "cache": Cache{}, "rule, decision": Rule{},
-		"option": Option{}, "version": Version{}, "manual": Manual{}, "job": Job{}, "overview": Overview{}, "policy_change": PolicyChange{},
+		"option": Option{}, "version": Version{}, "manual": Manual{}, "job": Job{},
+		"overview": Overview{}, "policy_change": PolicyChange{},
 		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{}, "impact of a gate": Impact{},
 	}
 	for heading, v := range types {

@@ -54,8 +54,8 @@ func viewOfStatus(j *event.Job, watched bool) *view {
 		t.Step.Number = 1
 	}
 	t.Bytes.Transferred, t.Bytes.Fetched = s.BytesTransferred, s.BytesTransferred
-	v := &view{job: t.Job, phase: t.Phase.String(), elapsed: time.Duration(s.SecondsElapsed) * time.Second, counts: t.Counts(),
-		details: t.Details(), moved: t.Moved(), pid: j.PID}
+	v := &view{job: t.Job, phase: t.Phase.String(), elapsed: time.Duration(s.SecondsElapsed) * time.Second,
+		counts: t.Counts(), details: t.Details(), moved: t.Moved(), pid: j.PID}
 	if t.Job == report.Backup {
 		v.details = v.details[1:] // the status has no figure of new data
 	}

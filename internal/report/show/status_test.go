@@ -26,7 +26,8 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 		Expected: report.Expected{Objects: 1000, Bytes: 4 << 20}}
 	backup.Objects.Inspected, backup.Bytes.Inspected, backup.Bytes.Wanted, backup.Bytes.Read = 500, 2<<20, 2<<20, 1<<20
 	backup.Bytes.Transferred = 1 << 20
-	backup.Gates = []report.Gate{{Device: "sda", Medium: "ssd", State: report.Waiting, Blamed: []report.Culprit{{PID: 42, Name: "fio"}}}}
+	backup.Gates = []report.Gate{{Device: "sda", Medium: "ssd", State: report.Waiting,
+		Blamed: []report.Culprit{{PID: 42, Name: "fio"}}}}
 	restore := &report.Totals{Job: report.Restore, Phase: report.Restoring, Elapsed: 50 * time.Second,
 		Expected: report.Expected{Objects: 10, Bytes: 1 << 20, Exact: true}}
 	restore.Objects.Restored, restore.Bytes.Restored, restore.Bytes.Fetched = 5, 1<<19, 1<<18
@@ -36,8 +37,9 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 	for name, totals := range map[string]*report.Totals{"backup": backup, "restore": restore, "growing": growing} {
 		totals.PID = 7
 		p := totals.Progress()
-		s := report.Speeds{Bytes: 3e6, Items: 7, Left: 90 * time.Second, WaitingFor: report.Reading.String(), Limit: report.Reading,
-			Stalled: make([]float64, len(totals.Gates)), BytesAverage: report.PerSecond(p.Moved, totals.Elapsed),
+		s := report.Speeds{Bytes: 3e6, Items: 7, Left: 90 * time.Second, WaitingFor: report.Reading.String(),
+			Limit: report.Reading, Stalled: make([]float64, len(totals.Gates)),
+			BytesAverage: report.PerSecond(p.Moved, totals.Elapsed),
 			ItemsAverage: report.PerSecond(p.Objects, totals.Elapsed)}
 		want := strings.ReplaceAll(joined(viewLines(totals, s, []string{"/a\x1b\\b"}, 200, 50)), "new 0 B, ", "")
 		got := joined(StatusLines(seenElsewhere(totals, s), true, 200))
@@ -46,9 +48,11 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 	}
 	lines := joined(StatusLines(seenElsewhere(backup, report.Speeds{Bytes: 3e6, Items: 7, Left: -1}), false, 200))
 	require.NotContains(t, lines, " now,", "one observation says nothing about the last seconds")
-	require.Contains(t, lines, "yielding to fio 42 on sda (ssd), 2.86 MiB/s meanwhile\n  to go faster now: tidemark tier set important --pid 7")
+	require.Contains(t, lines, "yielding to fio 42 on sda (ssd), 2.86 MiB/s meanwhile\n"+
+		"  to go faster now: tidemark tier set important --pid 7")
 	require.Equal(t, "backing up, ~25.0 % done, 00:01:40 elapsed, 2.86 MiB/s now, 10.24 KiB/s on average, "+
-		"yielding to fio 42 on sda (ssd), 2.86 MiB/s meanwhile", StatusLog(seenElsewhere(backup, report.Speeds{Bytes: 3e6, Left: -1})))
+		"yielding to fio 42 on sda (ssd), 2.86 MiB/s meanwhile",
+		StatusLog(seenElsewhere(backup, report.Speeds{Bytes: 3e6, Left: -1})))
 	require.Empty(t, StatusLines(&event.Job{Job: "run"}, true, 80))
 	require.Empty(t, StatusLog(&event.Job{Job: "run"}))
 }
@@ -56,10 +60,11 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 // The step of a job may have begun later than the job: it has no average. A phase that counts nothing has no figures.
 func TestStatusLinesOfSteps(t *testing.T) {
 	prune := &report.Totals{Job: report.Prune, Phase: report.Repacking, Elapsed: 100 * time.Second}
-	prune.Step = report.StepTotals{Course: report.Course{Unit: "packs", Units: 10, Bytes: 1 << 20, Exact: true}, Number: 2, Done: 5, Moved: 1 << 19}
+	packs := report.Course{Unit: "packs", Units: 10, Bytes: 1 << 20, Exact: true}
+	prune.Step = report.StepTotals{Course: packs, Number: 2, Done: 5, Moved: 1 << 19}
 	require.Equal(t, "repacking half-empty packs, 50.0 % done, 00:01:40 elapsed\n5 of 10 packs, 2.00 items/s now\n"+
-		"512.00 KiB of 1.00 MiB\nrepacked 512.00 KiB, 1.00 MiB/s now", joined(StatusLines(
-		&event.Job{Job: "prune", Status: event.NewStatus(prune, report.Speeds{Bytes: 1 << 20, Items: 2, Left: -1}, nil)}, false, 200)))
+		"512.00 KiB of 1.00 MiB\nrepacked 512.00 KiB, 1.00 MiB/s now\n"+`  /a\x1b\\b`, joined(StatusLines(
+		seenElsewhere(prune, report.Speeds{Bytes: 1 << 20, Items: 2, Left: -1}), false, 200)))
 	prune.Phase, prune.Step = report.Listing, report.StepTotals{}
 	require.Equal(t, "reading index and lists, 00:01:40 elapsed", joined(StatusLines(
 		&event.Job{Job: "prune", Status: event.NewStatus(prune, report.Speeds{Left: -1}, nil)}, false, 200)))

@@ -74,8 +74,8 @@ type view struct {
 }
 
 func viewOf(t *report.Totals, s report.Speeds) *view {
-	return &view{t.Job, t.Phase.String(), t.Progress(), s, t.Elapsed, t.Counts(), bothSpeeds, t.Details(), t.Moved(), t.Limits,
-		t.Gates, t.PID}
+	return &view{t.Job, t.Phase.String(), t.Progress(), s, t.Elapsed, t.Counts(), bothSpeeds, t.Details(), t.Moved(),
+		t.Limits, t.Gates, t.PID}
 }
 
 // speedKind is which speeds are known.
@@ -134,7 +134,8 @@ func (v *view) lines(width int, paths []string) []Line {
 	case v.counts:
 		plain(append([]string{objects}, v.speed.speeds(human.Items, s.Items, s.ItemsAverage)...)...)
 		plain(append([]string{size}, v.details...)...)
-		plain(append([]string{v.moved + " " + human.Size(p.Moved)}, v.speed.speeds(human.Speed, s.Bytes, s.BytesAverage)...)...)
+		rates := v.speed.speeds(human.Speed, s.Bytes, s.BytesAverage)
+		plain(append([]string{v.moved + " " + human.Size(p.Moved)}, rates...)...)
 	case len(v.details) > 0:
 		plain(v.details...)
 	}
