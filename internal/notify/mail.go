@@ -28,7 +28,8 @@ const (
 // mailer sends mails.
 type mailer struct {
 	sendmail func() (path string, err error)
-	tls      *tls.Config // nil: certificates of the system
+	tls      *tls.Config         // nil: certificates of the system
+	implicit func(port int) bool // whether TLS begins with the first byte; nil: implicitTLS
 }
 
 // send sends a mail through the SMTP server of the options, or else by sendmail.
@@ -93,7 +94,7 @@ func (s *mailer) client(o *options.Mail) (*mail.Client, error) {
 		config.ServerName = host
 		settings = append(settings, mail.WithTLSConfig(config))
 	}
-	if port == portTLS {
+	if s.implicit != nil && s.implicit(port) || s.implicit == nil && implicitTLS(port) {
 		settings = append(settings, mail.WithSSL())
 	}
 	if o.User != "" {
@@ -106,6 +107,9 @@ func (s *mailer) client(o *options.Mail) (*mail.Client, error) {
 	}
 	return mail.NewClient(host, settings...)
 }
+
+// implicitTLS reports whether a server speaks TLS from the first byte at a port.
+func implicitTLS(port int) bool { return port == portTLS }
 
 // address splits host:port; without a port it is that for users.
 func address(server string) (host string, port int, err error) {
