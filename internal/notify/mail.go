@@ -95,13 +95,16 @@ func (s *mailer) client(o *options.Mail) (c *mail.Client, hangUp func(), err err
 	}
 	config.ServerName = host
 	direct := s.implicit != nil && s.implicit(port) || s.implicit == nil && implicitTLS(port)
-	hangUp = func() {}
+	var used net.Conn
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err == nil {
-			hangUp = func() { _ = conn.Close() } // the mail was accepted or not before
-		}
+		used = conn
 		return conn, err
+	}
+	hangUp = func() {
+		if used != nil {
+			_ = used.Close() // the mail was accepted or not before
+		}
 	}
 	settings := []mail.Option{mail.WithPort(port), mail.WithTimeout(once), mail.WithTLSConfig(config)}
 	if direct { // with a dial function, the client takes the connection for plain text
@@ -118,7 +121,7 @@ func (s *mailer) client(o *options.Mail) (c *mail.Client, hangUp func(), err err
 			mail.WithUsername(o.User), mail.WithPassword(password))
 	}
 	c, err = mail.NewClient(host, settings...)
-	return c, func() { hangUp() }, err
+	return c, hangUp, err
 }
 
 // implicitTLS reports whether a server speaks TLS from the first byte at a port.
