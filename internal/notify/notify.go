@@ -5,6 +5,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -153,7 +154,10 @@ func (s senders) test(ctx context.Context, o *options.Notify, m event.Notificati
 			continue
 		}
 		result := event.NotifyTest{Type: "notify_test", Job: m.Job, Way: way, To: receiver(o, way)}
-		if err := s[way](ctx, o, &m); err != nil {
+		switch err := s[way](ctx, o, &m); {
+		case errors.Is(err, errDesktop):
+			result.Skipped = err.Error()
+		case err != nil:
 			result.Error = err.Error()
 		}
 		all = append(all, result)
