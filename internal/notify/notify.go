@@ -46,8 +46,7 @@ type Config struct {
 	Of   func(job string) options.Notify // options of a job
 	Log  record.Sink                     // gets a note when a way begins to fail; it must be safe for concurrent use
 	Host string                          // name of this machine
-	// FailedBefore are the jobs whose last run failed: their next success is reported.
-	FailedBefore []string
+	Past []event.Run                     // runs of the record, oldest first: the first success after a failure is reported
 }
 
 // Notifier is a sink that notifies people.
@@ -71,8 +70,10 @@ func New(c Config) *Notifier { return newNotifier(c, newSenders()) }
 func newNotifier(c Config, s senders) *Notifier {
 	n := &Notifier{config: c, senders: s, failing: map[string]bool{}, queues: map[string]*queue[delivery]{},
 		errors: map[string]*complaints{}}
-	for _, job := range c.FailedBefore {
-		n.failing[job] = true
+	for i := range c.Past {
+		if r := &c.Past[i]; r.Outcome != record.Stopped {
+			n.failing[r.Job] = r.Outcome == record.Failed
+		}
 	}
 	for way, send := range s {
 		errs := &complaints{log: c.Log, way: way, failed: map[string]bool{}}
