@@ -82,7 +82,7 @@ func (e *Editor) Change(name string, settings []options.Setting, unset []string)
 		keyword := options.LineKeyword(word)
 		if keyword == "" {
 			return nil, fmt.Errorf("%w: --unset %q: it is no keyword; 'tidemark job show %s' lists the lines of the job",
-				options.ErrValue, word, s.Name)
+				options.ErrValue, word, name)
 		}
 		words = append(words, keyword)
 	}
@@ -95,7 +95,7 @@ func (e *Editor) Change(name string, settings []options.Setting, unset []string)
 			return nil, fmt.Errorf("%w: --unset %s: the job has no such line of its own", options.ErrValue, word)
 		}
 	}
-	return e.checked(f, s.Name)
+	return e.checked(f, name)
 }
 
 // keywordOf returns the keyword of a line.
@@ -131,8 +131,10 @@ func (e *Editor) checked(f *optionfile.File, name string) (*optionfile.File, err
 	}
 	for _, s := range jobs {
 		if strings.EqualFold(s.Name, name) {
-			_, err := load(e.Path, f.New, s, e.Env, e.Read)
-			return f, err
+			if _, err := load(e.Path, f.New, s, e.Env, e.Read); err != nil {
+				return nil, err
+			}
+			return f, nil
 		}
 	}
 	return nil, fmt.Errorf("%w: job %s has no schedule: add --schedule, such as --schedule 'daily 02:30', or --schedule never",

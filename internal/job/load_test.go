@@ -101,9 +101,8 @@ func TestAddChangeRemoveKeepOtherLines(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, two+"\n", string(f.New))
 
-	f, err = editor(two).Change("home", []options.Setting{set("SCHEDULE", "never"), set("KEEPSNAPSHOTS", "all")}, []string{"domain"})
-	require.ErrorIs(t, err, ErrIncomplete, "its only sources were removed")
-	require.NotNil(t, f)
+	_, err = editor(two).Change("home", nil, []string{"domain"})
+	require.ErrorContains(t, err, "it has no sources")
 
 	f, err = editor(two).Change("home", []options.Setting{set("SCHEDULE", "never"), set("KEEPSNAPSHOTS", "all")}, nil)
 	require.NoError(t, err)
@@ -163,7 +162,9 @@ func TestAddDividesFile(t *testing.T) {
 	f, err = editor(one).Remove(Default)
 	require.NoError(t, err)
 	require.Equal(t, "* mine\nREPOSITORY /r\nDOMAIN /home\n", string(f.New))
-	f, err = editor(one).Change(Default, []options.Setting{set("SCHEDULE", "never")}, []string{"domain"})
-	require.ErrorIs(t, err, ErrIncomplete)
-	require.NotNil(t, f)
+	_, err = editor(one).Change(Default, nil, []string{"domain"})
+	require.ErrorContains(t, err, "it has no sources")
+	f, err = editor(one).Change(Default, []options.Setting{set("SCHEDULE", "never")}, nil)
+	require.NoError(t, err)
+	require.Equal(t, "* mine\nREPOSITORY /r\nDOMAIN /home\nSCHEDULE never\n", string(f.New))
 }
