@@ -33,8 +33,8 @@ func (e *Editor) add(name string, lines []string, settings []options.Setting) (*
 		return nil, err
 	}
 	if _, err := stanza(e.Path, content, name); err == nil {
-		return nil, fmt.Errorf("%w: the option file has SERVERNAME %s: change it with 'tidemark job edit %[2]s', or choose another name",
-			ErrExists, name)
+		return nil, fmt.Errorf("%w: the option file has SERVERNAME %s: change it with 'tidemark job edit %[2]s', "+
+			"or choose another name", ErrExists, name)
 	}
 	content = optionfile.WithStanza(content, name, lines...)
 	added, err := stanza(e.Path, content, name)
@@ -81,8 +81,8 @@ func (e *Editor) Change(name string, settings []options.Setting, unset []string)
 	for _, word := range unset {
 		keyword := options.LineKeyword(word)
 		if keyword == "" {
-			return nil, fmt.Errorf("%w: --unset %q: it is no keyword; 'tidemark job show %s' lists the lines of the job",
-				options.ErrValue, word, s.Name)
+			return nil, fmt.Errorf("%w: --unset %q: it is no keyword; 'tidemark job show %s' lists the options",
+				options.ErrValue, word, name)
 		}
 		words = append(words, keyword)
 	}
@@ -91,11 +91,12 @@ func (e *Editor) Change(name string, settings []options.Setting, unset []string)
 		return nil, err //nolint:wrapcheck // it says what is wrong
 	}
 	for _, word := range words {
-		if !slices.ContainsFunc(f.Changes, func(c optionfile.Change) bool { return c.Old != "" && keywordOf(c.Old) == word }) {
+		removed := func(c optionfile.Change) bool { return c.Old != "" && keywordOf(c.Old) == word }
+		if !slices.ContainsFunc(f.Changes, removed) {
 			return nil, fmt.Errorf("%w: --unset %s: the job has no such line of its own", options.ErrValue, word)
 		}
 	}
-	return e.checked(f, s.Name)
+	return e.checked(f, name)
 }
 
 // keywordOf returns the keyword of a line.
@@ -117,7 +118,8 @@ func (e *Editor) Remove(name string) (*optionfile.File, error) {
 	}
 	f := optionfile.RemoveStanza(e.Path, e.Content, s)
 	if _, err := options.ParseFile(e.Path, f.New, ""); err != nil {
-		return nil, fmt.Errorf("the line DEFAULTSERVER names the job %s: change or remove that line first: %w", s.Name, err)
+		return nil, fmt.Errorf("the line DEFAULTSERVER names the job %s: change or remove that line first: %w",
+			s.Name, err)
 	}
 	return f, nil
 }
@@ -131,12 +133,14 @@ func (e *Editor) checked(f *optionfile.File, name string) (*optionfile.File, err
 	}
 	for _, s := range jobs {
 		if strings.EqualFold(s.Name, name) {
-			_, err := load(e.Path, f.New, s, e.Env, e.Read)
-			return f, err
+			if _, err := load(e.Path, f.New, s, e.Env, e.Read); err != nil {
+				return nil, err
+			}
+			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: job %s has no schedule: add --schedule, such as --schedule 'daily 02:30', or --schedule never",
-		ErrIncomplete, name)
+	return nil, fmt.Errorf("%w: job %s has no schedule: add --schedule, such as --schedule 'daily 02:30' or "+
+		"--schedule never", ErrIncomplete, name)
 }
 
 // stanza returns the stanza of a name; for Default in a file without stanzas, the whole file.

@@ -40,7 +40,8 @@ func TestLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, jobs, 2, "a stanza without a schedule is no job")
 	home, nas := jobs[0], jobs[1]
-	require.Equal(t, []string{"home", "home", "/x.opt", "/mnt/disk/backup"}, []string{home.Name, home.Server, home.File, home.Repository})
+	require.Equal(t, []string{"home", "home", "/x.opt", "/mnt/disk/backup"},
+		[]string{home.Name, home.Server, home.File, home.Repository})
 	require.Equal(t, []string{"/home"}, home.Sources)
 	require.Equal(t, "hourly", home.Schedule.String())
 	require.Equal(t, "time-machine", home.Spec.Job().Keep, "lines before the first stanza apply to all")
@@ -62,11 +63,13 @@ func TestLoad(t *testing.T) {
 // TestLoadListsEveryMistake has one mistake in each job.
 func TestLoadListsEveryMistake(t *testing.T) {
 	const good = "\nDOMAIN /a\nREPOSITORY /r\nSCHEDULE hourly\n"
-	_, err := opens("SERVERNAME a" + good + "SCHEDULE often\nSERVERNAME b" + good + "KEEPSNAPSHOTS most\nSERVERNAME c" + good +
-		"QUIETHOURS 9-17\nSERVERNAME d" + good + "ONBATTERY 5\nSERVERNAME e\nSCHEDULE hourly\nDOMAIN /x\nSERVERNAME f\nSCHEDULE hourly\n" +
-		"REPOSITORY /r\nSERVERNAME A" + good + "SERVERNAME \"g h\"" + good + "SERVERNAME i" + good + "POLICY fast\n")
+	_, err := opens("SERVERNAME a" + good + "SCHEDULE often\nSERVERNAME b" + good + "KEEPSNAPSHOTS most\n" +
+		"SERVERNAME c" + good + "QUIETHOURS 9-17\nSERVERNAME d" + good + "ONBATTERY 5\n" +
+		"SERVERNAME e\nSCHEDULE hourly\nDOMAIN /x\nSERVERNAME f\nSCHEDULE hourly\nREPOSITORY /r\nSERVERNAME A" + good +
+		"SERVERNAME \"g h\"" + good + "SERVERNAME i" + good + "POLICY fast\n")
 	for _, want := range []string{"job a: invalid schedule", "job b: invalid policy", "job c: invalid quiet hours",
-		"job d: invalid value of on-battery", "job e: incomplete job: it has no repository: add a line such as REPOSITORY",
+		"job d: invalid value of on-battery",
+		"job e: incomplete job: it has no repository: add a line such as REPOSITORY",
 		"job f: incomplete job: it has no sources: add a line such as DOMAIN", `there are several jobs "A"`,
 		`invalid name of a job "g h"`, "job i: read options", `"fast" is none of`} {
 		require.ErrorContains(t, err, want)
@@ -91,8 +94,11 @@ func set(keyword, value string) options.Setting {
 	return options.Setting{Keyword: keyword, Value: value}
 }
 
+// etc is the line DOMAIN /etc.
+func etc() options.Setting { return options.Setting{Keyword: "DOMAIN", Value: "/etc", List: true} }
+
 func TestAddChangeRemoveKeepOtherLines(t *testing.T) {
-	f, err := editor(two).Add("etc", []options.Setting{set("SCHEDULE", "weekly sun 03:00"), {Keyword: "DOMAIN", Value: "/etc", List: true}})
+	f, err := editor(two).Add("etc", []options.Setting{set("SCHEDULE", "weekly sun 03:00"), etc()})
 	require.NoError(t, err)
 	require.Equal(t, two+"\nSERVERNAME etc\nSCHEDULE \"weekly sun 03:00\"\nDOMAIN /etc\n", string(f.New))
 	require.Equal(t, two, string(f.Content), "what is there is compared before it is replaced")
@@ -101,9 +107,8 @@ func TestAddChangeRemoveKeepOtherLines(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, two+"\n", string(f.New))
 
-	f, err = editor(two).Change("home", []options.Setting{set("SCHEDULE", "never"), set("KEEPSNAPSHOTS", "all")}, []string{"domain"})
-	require.ErrorIs(t, err, ErrIncomplete, "its only sources were removed")
-	require.NotNil(t, f)
+	_, err = editor(two).Change("home", nil, []string{"domain"})
+	require.ErrorContains(t, err, "it has no sources")
 
 	f, err = editor(two).Change("home", []options.Setting{set("SCHEDULE", "never"), set("KEEPSNAPSHOTS", "all")}, nil)
 	require.NoError(t, err)
@@ -125,21 +130,27 @@ KEEPSNAPSHOTS all
 }
 
 func TestEditRefuses(t *testing.T) {
+	type edited = func(e *Editor) (*optionfile.File, error)
+	add := func(name string) edited { return func(e *Editor) (*optionfile.File, error) { return e.Add(name, nil) } }
+	unset := func(name, word string) edited {
+		return func(e *Editor) (*optionfile.File, error) { return e.Change(name, nil, []string{word}) }
+	}
+	schedule := func(e *Editor) (*optionfile.File, error) {
+		return e.Change("nas", []options.Setting{set("SCHEDULE", "x")}, nil)
+	}
 	for what, c := range map[string]struct {
-		do   func(e *Editor) (*optionfile.File, error)
+		do   edited
 		want error
 	}{
-		"a name with a blank":  {func(e *Editor) (*optionfile.File, error) { return e.Add("a b", nil) }, ErrName},
-		"a name that is there": {func(e *Editor) (*optionfile.File, error) { return e.Add("HOME", nil) }, ErrExists},
-		"no schedule":          {func(e *Editor) (*optionfile.File, error) { return e.Add("x", nil) }, ErrIncomplete},
-		"a wrong schedule": {func(e *Editor) (*optionfile.File, error) {
-			return e.Change("nas", []options.Setting{set("SCHEDULE", "x")}, nil)
-		}, ErrSchedule},
-		"no such job":           {func(e *Editor) (*optionfile.File, error) { return e.Change("x", nil, nil) }, ErrNoJob},
+		"a name with a blank":   {add("a b"), ErrName},
+		"a name that is there":  {add("HOME"), ErrExists},
+		"no schedule":           {add("x"), ErrIncomplete},
+		"a wrong schedule":      {schedule, ErrSchedule},
+		"no such job":           {unset("x", "domain"), ErrNoJob},
 		"no job to remove":      {func(e *Editor) (*optionfile.File, error) { return e.Remove("x") }, ErrNoJob},
-		"an unknown keyword":    {func(e *Editor) (*optionfile.File, error) { return e.Change("nas", nil, []string{"frob"}) }, options.ErrValue},
-		"a line of all jobs":    {func(e *Editor) (*optionfile.File, error) { return e.Change("nas", nil, []string{"keep"}) }, options.ErrValue},
-		"a schedule is removed": {func(e *Editor) (*optionfile.File, error) { return e.Change("nas", nil, []string{"schedule"}) }, ErrIncomplete},
+		"an unknown keyword":    {unset("nas", "frob"), options.ErrValue},
+		"a line of all jobs":    {unset("nas", "keep"), options.ErrValue},
+		"a schedule is removed": {unset("nas", "schedule"), ErrIncomplete},
 	} {
 		_, err := c.do(editor(two))
 		require.ErrorIs(t, err, c.want, what)
@@ -151,19 +162,21 @@ func TestEditRefuses(t *testing.T) {
 // The lines of a file without stanzas must not apply to a second job too.
 func TestAddDividesFile(t *testing.T) {
 	const one = "* mine\nREPOSITORY /r\nDOMAIN /home\nSCHEDULE hourly\n"
-	f, err := editor(one).Add("etc", []options.Setting{set("SCHEDULE", "never"), set("REPOSITORY", "/q"), {Keyword: "DOMAIN", Value: "/etc", List: true}})
+	f, err := editor(one).Add("etc", []options.Setting{set("SCHEDULE", "never"), set("REPOSITORY", "/q"), etc()})
 	require.NoError(t, err)
 	jobs, err := opens(string(f.New))
 	require.NoError(t, err)
 	require.Len(t, jobs, 2)
-	require.Equal(t, []string{Default, "/r", "/home", "etc", "/q", "/etc"},
-		[]string{jobs[0].Name, jobs[0].Repository, jobs[0].Sources[0], jobs[1].Name, jobs[1].Repository, jobs[1].Sources[0]})
-	require.Len(t, jobs[1].Sources, 1)
+	require.Equal(t, []string{Default, "/r", "etc", "/q"},
+		[]string{jobs[0].Name, jobs[0].Repository, jobs[1].Name, jobs[1].Repository})
+	require.Equal(t, [][]string{{"/home"}, {"/etc"}}, [][]string{jobs[0].Sources, jobs[1].Sources})
 
 	f, err = editor(one).Remove(Default)
 	require.NoError(t, err)
 	require.Equal(t, "* mine\nREPOSITORY /r\nDOMAIN /home\n", string(f.New))
-	f, err = editor(one).Change(Default, []options.Setting{set("SCHEDULE", "never")}, []string{"domain"})
-	require.ErrorIs(t, err, ErrIncomplete)
-	require.NotNil(t, f)
+	_, err = editor(one).Change(Default, nil, []string{"domain"})
+	require.ErrorContains(t, err, "it has no sources")
+	f, err = editor(one).Change(Default, []options.Setting{set("SCHEDULE", "never")}, nil)
+	require.NoError(t, err)
+	require.Equal(t, "* mine\nREPOSITORY /r\nDOMAIN /home\nSCHEDULE never\n", string(f.New))
 }
