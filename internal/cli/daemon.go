@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -152,8 +153,8 @@ func onHangup(to chan<- struct{}) (stop func()) {
 // sinks returns what records and reports the events of the service, until end is called.
 func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end func(), err error) {
 	var closers []func() error
-	end = func() {
-		for _, one := range closers {
+	closeAll := func() {
+		for _, one := range slices.Backward(closers) {
 			_ = one() // nothing listens any more
 		}
 	}
@@ -192,13 +193,14 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		metrics, err := notify.NewMetrics(notify.MetricsConfig{File: own.MetricsFile, Address: own.MetricsAt,
 			Next: nextRuns(runtime), Warn: a.print.Note}, past)
 		if err != nil {
-			end()
+			closeAll()
 			return nil, nil, err
 		}
 		sinks, closers = append(sinks, metrics), append(closers, metrics.Close)
 	}
 	people := notify.New(notify.Config{Of: list.notify, Log: log, Host: hostName(), FailedBefore: failed})
-	return record.Join(append(sinks, people)...), func() { _ = people.Close(); end() }, nil
+	closers = append(closers, people.Close)
+	return record.Join(append(sinks, people)...), closeAll, nil
 }
 
 // nextRuns returns a function that asks the service in a folder for the next run of each job.
