@@ -31,10 +31,12 @@ func (a *app) daemonCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "daemon [flags]",
 		Short: "Run the jobs of the option file by their schedules",
-		Long: `Runs the service in the foreground until a signal ends it. Each stanza of the option file with a SCHEDULE line is a job. 'tidemark
-status' shows what it does, 'tidemark job' starts, stops and pauses jobs, and 'tidemark log' shows what was done.
+		Long: `Runs the service in the foreground until a signal ends it. Each stanza of the option file with a SCHEDULE line
+is a job. 'tidemark status' shows what the service does, 'tidemark job' starts, stops and pauses jobs, and 'tidemark log'
+shows what was done.
 
-A change of the option file takes effect within a minute, or at SIGHUP; a file with a mistake is reported and changes nothing.
+A change of the option file takes effect within a minute, or at SIGHUP; a file with a mistake is reported and changes
+nothing.
 
 --once runs what is due and ends, for cron: run it every few minutes. Its exit code is 1 if a run failed.`,
 		Example: `  tidemark daemon

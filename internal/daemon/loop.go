@@ -302,7 +302,8 @@ func (s *service) serve(ctx context.Context) (stop func(), err error) {
 	if s.RuntimeDir == "" {
 		return func() {}, nil
 	}
-	return control.ServeDaemon(context.WithoutCancel(ctx), s.RuntimeDir, s.order) //nolint:wrapcheck // says what it is about
+	ctx = context.WithoutCancel(ctx) // orders are answered until the last step has ended
+	return control.ServeDaemon(ctx, s.RuntimeDir, s.order) //nolint:wrapcheck // says what it is about
 }
 
 // stamp identifies a version of the option file.
