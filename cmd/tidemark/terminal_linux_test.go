@@ -133,6 +133,9 @@ func (s *session) questions(folder, disk string) {
 	s.expect("How gently")
 	s.expect("Number or name \\[1\\]: ")
 	s.enter("utility")
+	s.expect("How often")
+	s.expect("Number, time or schedule \\[hourly\\]: ")
+	s.enter("3")
 }
 
 func TestSetupAtTerminal(t *testing.T) {
@@ -211,6 +214,8 @@ func TestSetupAtTerminal(t *testing.T) {
 	s.enter("y")
 	s.expect("Number or name \\[4\\]: ")
 	s.enter("throttle")
+	s.expect("Number, time or schedule \\[hourly\\]: ")
+	s.enter("3")
 	s.expect("- POLICY utility\\s+\\+ POLICY throttle")
 	s.expect("A copy is kept. \\[Y/n\\]: ")
 	s.enter("n")

@@ -60,16 +60,9 @@ func (a *app) importJobs(found []*job.Imported, settings []options.Setting) erro
 	if err != nil {
 		return err
 	}
-	next, err := e.Import(found, settings)
+	f, err := e.Import(found, settings)
 	if err != nil {
 		return &usageError{err}
-	}
-	f := &optionfile.File{Path: e.Path, Content: e.Content, New: next.Content}
-	for _, one := range found {
-		f.Changes = append(f.Changes, optionfile.Change{New: "SERVERNAME " + one.Name})
-		for _, line := range one.Lines {
-			f.Changes = append(f.Changes, optionfile.Change{New: line})
-		}
 	}
 	if err := a.saveJobs(f); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -50,8 +51,9 @@ func (a *app) setupCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "setup",
 		Short: "Set up backups: choose sources and a target, test it, and make the first backup",
-		Long: `Asks what to back up, where to and how gently. Then setup tests the target, creates the repository and its keys, writes the
-option file, makes the first backup, and proves it: one file is restored into a temporary folder and compared with the original.
+		Long: `Asks what to back up, where to, how gently and how often. Then setup tests the target, creates the repository and its keys,
+writes the option file, makes the first backup, and proves it: one file is restored into a temporary folder and compared with
+the original.
 
 Flags answer questions in advance. With --yes nothing is asked: --repo is required, and the other answers are those of the option
 file, or the proposals. All flags that are options are written to the option file.
@@ -63,8 +65,9 @@ Exit codes are those of backup: 3 if the first backup lacks some files.`,
 		PreRunE: func(*cobra.Command, []string) error { return s.checkFiles() },
 		Example: `  tidemark setup
   tidemark setup --yes --repo /mnt/disk --recovery-key-file /mnt/usb/key
-  tidemark setup --source ~ --source /etc --repo smb://me@nas/backup`,
-	}, func(ctx context.Context, _ []string) error { return s.run(ctx) }, options.GroupPolicy, options.GroupSelection)
+  tidemark setup --source ~ --source /etc --repo smb://me@nas/backup --schedule hourly`,
+	}, func(ctx context.Context, _ []string) error { return s.run(ctx) }, options.GroupPolicy, options.GroupSelection,
+		options.GroupJob)
 	s.flags = c.Flags()
 	c.Flags().StringArrayVar(&s.sources, "source", nil, "folder to back up; repeatable; default: the home folder")
 	c.Flags().StringVar(&s.recovery.file, "recovery-key-file", "", "write the recovery key to this new file; instead of showing it")
@@ -195,8 +198,18 @@ func (s *setupRun) answer(ctx context.Context) (err error) {
 		answers.Policy = io.Policy.String()
 	}
 	if s.dialog != nil && !s.flags.Changed("policy") {
-		answers.Policy, err = s.dialog.Policy(ctx, answers.Policy)
+		if answers.Policy, err = s.dialog.Policy(ctx, answers.Policy); err != nil {
+			return err
+		}
 	}
+	if s.dialog != nil && !s.flags.Changed("schedule") {
+		answers.Schedule, err = s.dialog.Schedule(ctx, s.spec.Job().Schedule, checkSchedule)
+	}
+	return err
+}
+
+func checkSchedule(text string) error {
+	_, err := job.ParseSchedule(text)
 	return err
 }
 
@@ -290,6 +303,9 @@ func (s *setupRun) settle(ctx context.Context, named bool, proposed string) erro
 func (s *setupRun) adopt() error {
 	answers := &s.result.Answers
 	given := [][2]string{{"repo", answers.Repository}, {"policy", answers.Policy}}
+	if answers.Schedule != "" && answers.Schedule != s.spec.Job().Schedule {
+		given = append(given, [2]string{"schedule", answers.Schedule})
+	}
 	for _, pattern := range answers.Exclude {
 		given = append(given, [2]string{"exclude", pattern})
 	}
@@ -388,6 +404,16 @@ func (s *setupRun) checkResult() error {
 	if _, _, err := spec.Rules(os.ReadFile, s.Env); err != nil {
 		return &usageError{err}
 	}
+	return s.checkJob(f)
+}
+
+// checkJob refuses wrong options of the service. Without a schedule there is no job.
+func (s *setupRun) checkJob(f *optionfile.File) error {
+	jobs, err := job.Load(f.Path, f.New, s.Env, os.ReadFile)
+	if err != nil {
+		return &usageError{err}
+	}
+	s.result.Scheduled = len(jobs) > 0
 	return nil
 }
 

@@ -45,6 +45,11 @@ func (e *Editor) add(name string, lines []string, settings []options.Setting) (*
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what is wrong
 	}
+	var changes []optionfile.Change
+	for _, line := range append([]string{"SERVERNAME " + name}, lines...) {
+		changes = append(changes, optionfile.Change{New: line})
+	}
+	f.Changes = append(changes, f.Changes...)
 	return e.checked(f, name)
 }
 

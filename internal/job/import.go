@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
@@ -103,21 +104,22 @@ func (i *Imported) take(p part, server string) error {
 
 // Import adds the jobs to the content of the option file. settings apply to each of them. A job without a schedule gets
 // SCHEDULE never.
-func (e *Editor) Import(jobs []*Imported, settings []options.Setting) (*Editor, error) {
+func (e *Editor) Import(jobs []*Imported, settings []options.Setting) (*optionfile.File, error) {
 	next := *e
+	all := &optionfile.File{Path: e.Path, Content: e.Content, New: e.Content}
+	given := func(s options.Setting) bool { return s.Keyword == scheduleKeyword }
 	for _, one := range jobs {
-		all := settings
-		given := func(s options.Setting) bool { return s.Keyword == scheduleKeyword }
+		lines := settings
 		if !slices.ContainsFunc(settings, given) && !one.lists(scheduleKeyword) {
-			all = append(slices.Clip(settings), options.Setting{Keyword: scheduleKeyword, Value: "never"})
+			lines = append(slices.Clip(settings), options.Setting{Keyword: scheduleKeyword, Value: "never"})
 			one.Notes = append(one.Notes, "it has no schedule and gets SCHEDULE never; 'tidemark job edit "+one.Name+
 				" --schedule' sets one")
 		}
-		f, err := next.add(one.Name, one.Lines, all)
+		f, err := next.add(one.Name, one.Lines, lines)
 		if err != nil {
 			return nil, err
 		}
-		next.Content = f.New
+		next.Content, all.New, all.Changes = f.New, f.New, append(all.Changes, f.Changes...)
 	}
-	return &next, nil
+	return all, nil
 }

@@ -28,7 +28,8 @@ const (
 // mailer sends mails.
 type mailer struct {
 	sendmail func() (path string, err error)
-	tls      *tls.Config // nil: certificates of the system
+	tls      *tls.Config         // nil: certificates of the system
+	implicit func(port int) bool // whether TLS begins with the first byte; nil: implicitTLS
 }
 
 // send sends a mail through the SMTP server of the options, or else by sendmail.
@@ -42,10 +43,11 @@ func (s *mailer) send(ctx context.Context, o *options.Notify, m *event.Notificat
 	if o.Mail.Server == "" {
 		return s.pipe(ctx, msg)
 	}
-	c, err := s.client(&o.Mail)
+	c, hangUp, err := s.client(&o.Mail)
 	if err != nil {
 		return err
 	}
+	defer hangUp() // the client leaves a connection open that it cannot use
 	if err := c.DialAndSendWithContext(ctx, msg); err != nil {
 		return fmt.Errorf("%s: %w", o.Mail.Server, err)
 	}
@@ -80,32 +82,50 @@ func sendingAddress(o *options.Mail, host string) string {
 	return name + "@" + host
 }
 
-// client returns a client of the server. Port 465 is TLS. Elsewhere STARTTLS is used: always with a user, otherwise if
+// client returns a client of the server, and a function that closes its connection. Port 465 is TLS. Elsewhere STARTTLS is used: always with a user, otherwise if
 // the server offers it.
-func (s *mailer) client(o *options.Mail) (*mail.Client, error) {
+func (s *mailer) client(o *options.Mail) (c *mail.Client, hangUp func(), err error) {
 	host, port, err := address(o.Server)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	settings := []mail.Option{mail.WithPort(port), mail.WithTimeout(once), mail.WithTLSPolicy(mail.TLSOpportunistic)}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.tls != nil {
-		config := s.tls.Clone()
-		config.ServerName = host
-		settings = append(settings, mail.WithTLSConfig(config))
+		config = s.tls.Clone()
 	}
-	if port == portTLS {
+	config.ServerName = host
+	direct := s.implicit != nil && s.implicit(port) || s.implicit == nil && implicitTLS(port)
+	var used net.Conn
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		used = conn
+		return conn, err
+	}
+	hangUp = func() {
+		if used != nil {
+			_ = used.Close() // the mail was accepted or not before
+		}
+	}
+	settings := []mail.Option{mail.WithPort(port), mail.WithTimeout(once), mail.WithTLSConfig(config)}
+	if direct { // with a dial function, the client takes the connection for plain text
 		settings = append(settings, mail.WithSSL())
+	} else {
+		settings = append(settings, mail.WithTLSPolicy(mail.TLSOpportunistic), mail.WithDialContextFunc(dial))
 	}
 	if o.User != "" {
 		password, err := firstLine(o.PasswordFile)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		settings = append(settings, mail.WithTLSPolicy(mail.TLSMandatory), mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover),
 			mail.WithUsername(o.User), mail.WithPassword(password))
 	}
-	return mail.NewClient(host, settings...)
+	c, err = mail.NewClient(host, settings...)
+	return c, hangUp, err
 }
+
+// implicitTLS reports whether a server speaks TLS from the first byte at a port.
+func implicitTLS(port int) bool { return port == portTLS }
 
 // address splits host:port; without a port it is that for users.
 func address(server string) (host string, port int, err error) {

@@ -53,7 +53,7 @@ func jobOptions() []Option {
 
 		{Name: "alert-after", Group: GroupNotify, Type: Type{Kind: Duration}, Default: "72h", Barred: NotEnv,
 			Help: "notify when no backup succeeded for this time; 0: never"},
-		{Name: "notify-desktop", Group: GroupNotify, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
+		{Name: "notify-desktop", Group: GroupNotify, Rare: true, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
 			Help: "notify on the desktop, if there is one"},
 		{Name: "notify-webhook", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
 			Help: "URL that gets a POST request with JSON on failure and on silence"},

@@ -19,6 +19,7 @@ type Answers struct {
 	Policy     string
 	Exclude    []string // patterns that are not in effect yet
 	Caches     bool     // exclude tagged cache folders
+	Schedule   string   // "": as the option file says
 }
 
 // Person answers questions.
@@ -271,6 +272,39 @@ func policies() []namedPolicy {
 		{"utility", "yields, and still finishes soon"},
 		{"throttle", "yields to all other programs"},
 	}
+}
+
+// Schedule asks how often the service backs up. current is the schedule of the option file, "" for none. check returns
+// why a schedule is not valid. The answer is "" if there is no schedule and none is wanted.
+func (d *Dialog) Schedule(ctx context.Context, current string, check func(string) error) (schedule string, err error) {
+	d.Person.Say("\nHow often\n  1  hourly\n  2  daily at a time, such as 02:30\n  3  by hand\n")
+	byHand, choice := "", "hourly"
+	if current != "" {
+		byHand, choice = "never", current
+	}
+	err = d.choose(ctx, "Number, time or schedule ["+human.Printable(choice)+"]: ", func(typed string) (string, error) {
+		switch typed {
+		case "":
+			schedule = choice
+		case "1":
+			schedule = "hourly"
+		case "2":
+			return "Type the time, such as 02:30.", nil
+		case "3", "by hand", "never":
+			schedule = byHand
+			return "", nil
+		default:
+			schedule = typed
+			if check("daily "+typed) == nil {
+				schedule = "daily " + typed
+			}
+		}
+		if err := check(schedule); err != nil {
+			return human.Printable(err.Error()), nil
+		}
+		return "", nil
+	})
+	return schedule, err
 }
 
 // Recovery asks for the last group of the recovery key. confirm compares it; right reports that it was right, and false

@@ -119,6 +119,27 @@ func TestAskPolicy(t *testing.T) {
 	require.ErrorIs(t, err, ErrAnswers)
 }
 
+func TestAskSchedule(t *testing.T) {
+	check := func(schedule string) error {
+		if schedule == "hourly" || schedule == "daily 02:30" || schedule == "weekly sun 03:00" {
+			return nil
+		}
+		return errors.New("write another")
+	}
+	for _, c := range []struct{ current, typed, want string }{
+		{"", "", "hourly"}, {"", "1", "hourly"}, {"", "02:30", "daily 02:30"}, {"", "weekly sun 03:00", "weekly sun 03:00"},
+		{"", "3", ""}, {"daily 02:30", "", "daily 02:30"}, {"daily 02:30", "3", "never"},
+	} {
+		d, _ := asked("2", "sometimes", c.typed)
+		got, err := d.Schedule(t.Context(), c.current, check)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, c.typed)
+	}
+	d, _ := asked("2", "4", "25:00", "x", "0")
+	_, err := d.Schedule(t.Context(), "", check)
+	require.ErrorIs(t, err, ErrAnswers)
+}
+
 func TestAskRecovery(t *testing.T) {
 	confirm := func(typed string) error {
 		if typed != "ABCD" {

@@ -34,6 +34,7 @@ type Setup struct {
 	Copy      string // of the earlier option file; "" for none
 	Confirmed bool   // the recovery key is not waiting for its confirmation
 	Plain     bool   // a backup without paths is one of the sources
+	Scheduled bool   // the option file has a job for the service
 	Snapshot  string // ID; "" for none
 	Proof     drill.Result
 	Proven    string // path of the restored file; "" for none
@@ -76,6 +77,9 @@ Setup is complete.
 Back up again with: %s
 `, strings.Join(sources, "\n              "), human.Printable(s.Repository), s.Policy, options, s.Snapshot[:min(8, len(s.Snapshot))],
 		s.proof(), again)
+	if s.Scheduled && err == nil {
+		_, err = io.WriteString(w, "Back up by the schedule with: tidemark service install\n")
+	}
 	return err
 }
 

@@ -69,7 +69,7 @@ func (s *Status) Lines() []show.Line {
 		}
 	}
 	switch {
-	case s.Service == nil && others == 0:
+	case s.Service == nil && others == 0 && len(s.Problems) == 0: // one that does not answer runs, too
 		lines = append(lines, show.Line{Text: "no job of this user is running"})
 	case s.Service != nil && len(s.Service.Jobs) == 0:
 		lines = append(lines, show.Line{Text: "the service has no jobs: see 'tidemark job'"})
@@ -109,7 +109,7 @@ func (s *Status) Log() []string {
 			}
 		}
 	}
-	if len(lines) == 0 {
+	if len(lines) == 0 && len(s.Problems) == 0 {
 		lines = append(lines, "no job of this user is running")
 	}
 	return append(lines, s.problems()...)

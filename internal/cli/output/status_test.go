@@ -84,9 +84,11 @@ func TestStatusWithoutTheService(t *testing.T) {
 	now := time.Now()
 	o := event.Overview{Repository: "/srv/\x1b", Problems: []string{"process 7:\nno \x1b answer"}}
 	s := NewStatus(o, proofs.Summary{}, now)
-	require.Equal(t, "no job of this user is running\nno backup of this machine to /srv/\\x1b is known\n"+
-		"the service is not running\nprocess 7:; no \\x1b answer\n", text(t, s))
+	require.Equal(t, "no backup of this machine to /srv/\\x1b is known\nthe service is not running\n"+
+		"process 7:; no \\x1b answer\n", text(t, s))
+	require.Equal(t, day(now)+" process 7:; no \\x1b answer\n", text(t, &StatusLog{s}))
 	s.LastBackup, s.Problems = minutes(now, -5), nil
+	require.Contains(t, text(t, s), "no job of this user is running\n")
 	s.Proven = proofs.Summary{Checked: now, Packs: 3, Since: now, Drill: proofs.Drill{At: now, Files: 2}}
 	got := text(t, s)
 	require.Contains(t, got, "last backup "+day(*s.LastBackup)+", 5 min ago, to /srv/\\x1b\n")

@@ -1,0 +1,169 @@
+package job
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
+)
+
+func noFile(string) ([]byte, error) { return nil, fs.ErrNotExist }
+func noEnv(string) (string, bool)   { return "", false }
+func editor(content string) *Editor { return &Editor{"/x.opt", []byte(content), noEnv, noFile} }
+func opens(content string) ([]*Job, error) {
+	return Load("/x.opt", []byte(content), noEnv, noFile)
+}
+
+const two = `* for all
+REPOSITORY /mnt/disk/backup
+KEEPSNAPSHOTS time-machine
+
+SERVERNAME home
+   SCHEDULE hourly
+   DOMAIN /home -/home/tmp
+* about the next
+SERVERNAME nas
+   SCHEDULE "daily 02:30"
+   DOMAIN /srv "/my data"
+   REPOSITORY smb://me@nas/backup
+
+SERVERNAME byhand
+   DOMAIN /etc
+`
+
+func TestLoad(t *testing.T) {
+	jobs, err := opens(two)
+	require.NoError(t, err)
+	require.Len(t, jobs, 2, "a stanza without a schedule is no job")
+	home, nas := jobs[0], jobs[1]
+	require.Equal(t, []string{"home", "home", "/x.opt", "/mnt/disk/backup"}, []string{home.Name, home.Server, home.File, home.Repository})
+	require.Equal(t, []string{"/home"}, home.Sources)
+	require.Equal(t, "hourly", home.Schedule.String())
+	require.Equal(t, "time-machine", home.Spec.Job().Keep, "lines before the first stanza apply to all")
+	require.Equal(t, "smb://me@nas/backup", nas.Repository)
+	require.Equal(t, []string{"/my data", "/srv"}, nas.Sources)
+	require.Equal(t, "daily 02:30", nas.Schedule.String())
+
+	jobs, err = opens("SCHEDULE never\nREPOSITORY /r\nDOMAIN /home\n")
+	require.NoError(t, err)
+	require.Len(t, jobs, 1)
+	require.Equal(t, Default, jobs[0].Name)
+	require.Empty(t, jobs[0].Server)
+
+	jobs, err = opens("REPOSITORY /r\n")
+	require.NoError(t, err)
+	require.Empty(t, jobs)
+}
+
+// TestLoadListsEveryMistake has one mistake in each job.
+func TestLoadListsEveryMistake(t *testing.T) {
+	const good = "\nDOMAIN /a\nREPOSITORY /r\nSCHEDULE hourly\n"
+	_, err := opens("SERVERNAME a" + good + "SCHEDULE often\nSERVERNAME b" + good + "KEEPSNAPSHOTS most\nSERVERNAME c" + good +
+		"QUIETHOURS 9-17\nSERVERNAME d" + good + "ONBATTERY 5\nSERVERNAME e\nSCHEDULE hourly\nDOMAIN /x\nSERVERNAME f\nSCHEDULE hourly\n" +
+		"REPOSITORY /r\nSERVERNAME A" + good + "SERVERNAME \"g h\"" + good + "SERVERNAME i" + good + "POLICY fast\n")
+	for _, want := range []string{"job a: invalid schedule", "job b: invalid policy", "job c: invalid quiet hours",
+		"job d: invalid value of on-battery", "job e: incomplete job: it has no repository: add a line such as REPOSITORY",
+		"job f: incomplete job: it has no sources: add a line such as DOMAIN", `there are several jobs "A"`,
+		`invalid name of a job "g h"`, "job i: read options", `"fast" is none of`} {
+		require.ErrorContains(t, err, want)
+	}
+	_, err = opens("SERVERNAME a\nNOSUCHWORD 1\n")
+	require.ErrorContains(t, err, "/x.opt:2")
+}
+
+func TestFind(t *testing.T) {
+	jobs, err := opens(two)
+	require.NoError(t, err)
+	j, err := Find(jobs, "NAS")
+	require.NoError(t, err)
+	require.Equal(t, "nas", j.Name)
+	_, err = Find(jobs, "x")
+	require.ErrorContains(t, err, "there are home, nas")
+	_, err = Find(nil, "x")
+	require.ErrorContains(t, err, "tidemark job add")
+}
+
+func set(keyword, value string) options.Setting {
+	return options.Setting{Keyword: keyword, Value: value}
+}
+
+func TestAddChangeRemoveKeepOtherLines(t *testing.T) {
+	f, err := editor(two).Add("etc", []options.Setting{set("SCHEDULE", "weekly sun 03:00"), {Keyword: "DOMAIN", Value: "/etc", List: true}})
+	require.NoError(t, err)
+	require.Equal(t, two+"\nSERVERNAME etc\nSCHEDULE \"weekly sun 03:00\"\nDOMAIN /etc\n", string(f.New))
+	require.Equal(t, two, string(f.Content), "what is there is compared before it is replaced")
+
+	f, err = editor(string(f.New)).Remove("ETC")
+	require.NoError(t, err)
+	require.Equal(t, two+"\n", string(f.New))
+
+	f, err = editor(two).Change("home", []options.Setting{set("SCHEDULE", "never"), set("KEEPSNAPSHOTS", "all")}, []string{"domain"})
+	require.ErrorIs(t, err, ErrIncomplete, "its only sources were removed")
+	require.NotNil(t, f)
+
+	f, err = editor(two).Change("home", []options.Setting{set("SCHEDULE", "never"), set("KEEPSNAPSHOTS", "all")}, nil)
+	require.NoError(t, err)
+	require.Equal(t, `* for all
+REPOSITORY /mnt/disk/backup
+KEEPSNAPSHOTS time-machine
+
+SERVERNAME home
+SCHEDULE never
+   DOMAIN /home -/home/tmp
+KEEPSNAPSHOTS all
+* about the next
+`+two[strings.Index(two, "SERVERNAME nas"):], string(f.New))
+
+	f, err = editor(two).Remove("home")
+	require.NoError(t, err)
+	require.NotContains(t, string(f.New), "home")
+	require.Contains(t, string(f.New), "KEEPSNAPSHOTS time-machine\n\n* about the next\nSERVERNAME nas\n")
+}
+
+func TestEditRefuses(t *testing.T) {
+	for what, c := range map[string]struct {
+		do   func(e *Editor) (*optionfile.File, error)
+		want error
+	}{
+		"a name with a blank":  {func(e *Editor) (*optionfile.File, error) { return e.Add("a b", nil) }, ErrName},
+		"a name that is there": {func(e *Editor) (*optionfile.File, error) { return e.Add("HOME", nil) }, ErrExists},
+		"no schedule":          {func(e *Editor) (*optionfile.File, error) { return e.Add("x", nil) }, ErrIncomplete},
+		"a wrong schedule": {func(e *Editor) (*optionfile.File, error) {
+			return e.Change("nas", []options.Setting{set("SCHEDULE", "x")}, nil)
+		}, ErrSchedule},
+		"no such job":           {func(e *Editor) (*optionfile.File, error) { return e.Change("x", nil, nil) }, ErrNoJob},
+		"no job to remove":      {func(e *Editor) (*optionfile.File, error) { return e.Remove("x") }, ErrNoJob},
+		"an unknown keyword":    {func(e *Editor) (*optionfile.File, error) { return e.Change("nas", nil, []string{"frob"}) }, options.ErrValue},
+		"a line of all jobs":    {func(e *Editor) (*optionfile.File, error) { return e.Change("nas", nil, []string{"keep"}) }, options.ErrValue},
+		"a schedule is removed": {func(e *Editor) (*optionfile.File, error) { return e.Change("nas", nil, []string{"schedule"}) }, ErrIncomplete},
+	} {
+		_, err := c.do(editor(two))
+		require.ErrorIs(t, err, c.want, what)
+	}
+	_, err := editor("DEFAULTSERVER home\n" + two).Remove("home")
+	require.ErrorContains(t, err, "change or remove that line first")
+}
+
+// The lines of a file without stanzas must not apply to a second job too.
+func TestAddDividesFile(t *testing.T) {
+	const one = "* mine\nREPOSITORY /r\nDOMAIN /home\nSCHEDULE hourly\n"
+	f, err := editor(one).Add("etc", []options.Setting{set("SCHEDULE", "never"), set("REPOSITORY", "/q"), {Keyword: "DOMAIN", Value: "/etc", List: true}})
+	require.NoError(t, err)
+	jobs, err := opens(string(f.New))
+	require.NoError(t, err)
+	require.Len(t, jobs, 2)
+	require.Equal(t, []string{Default, "/r", "/home", "etc", "/q", "/etc"},
+		[]string{jobs[0].Name, jobs[0].Repository, jobs[0].Sources[0], jobs[1].Name, jobs[1].Repository, jobs[1].Sources[0]})
+	require.Len(t, jobs[1].Sources, 1)
+
+	f, err = editor(one).Remove(Default)
+	require.NoError(t, err)
+	require.Equal(t, "* mine\nREPOSITORY /r\nDOMAIN /home\n", string(f.New))
+	f, err = editor(one).Change(Default, []options.Setting{set("SCHEDULE", "never")}, []string{"domain"})
+	require.ErrorIs(t, err, ErrIncomplete)
+	require.NotNil(t, f)
+}

@@ -1,0 +1,128 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// backupRun is a run with a backup that yielded for 20 of 80 seconds, and a check.
+func backupRun() *event.Run {
+	steps := []event.RunStep{
+		{Step: "backup", Start: noon().Add(-time.Minute), End: noon(), Summary: json.RawMessage(`{"total_files_processed":1234,` +
+			`"data_added_packed":120,"total_duration":80,"seconds_without_yielding":60,"bytes":{"read":5600}}`)},
+		{Step: "check", Start: noon(), End: noon().Add(time.Second)},
+	}
+	return &event.Run{Job: "home", Outcome: record.Done, Start: noon().Add(-time.Minute), End: noon().Add(2 * time.Second), Steps: steps}
+}
+
+// values parses the text format into values by name, of job home, and fails for other labels.
+func values(t *testing.T, text io.Reader) map[string]float64 {
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(text)
+	require.NoError(t, err)
+	all := map[string]float64{}
+	for name, f := range families {
+		for _, m := range f.Metric {
+			if len(m.Label) == 1 && m.Label[0].GetName() == "job" && m.Label[0].GetValue() == "home" {
+				all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return all
+}
+
+func TestMetricsFollowTheConventions(t *testing.T) {
+	m, err := NewMetrics(MetricsConfig{}, []event.Run{*backupRun()})
+	require.NoError(t, err)
+	problems, err := testutil.GatherAndLint(m.registry)
+	require.NoError(t, err)
+	require.Equal(t, []promlint.Problem(nil), problems)
+}
+
+func TestMetricsFileHasWhatHappened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tidemark.prom")
+	next := func() map[string]time.Time { return map[string]time.Time{"home": noon().Add(time.Hour), "new": {}} }
+	m, err := NewMetrics(MetricsConfig{File: path, Next: next, Warn: func(text string) { t.Error(text) }}, []event.Run{*ended(record.Failed).Run})
+	require.NoError(t, err)
+	m.Event(&record.Event{Kind: record.Started, Job: "home"})
+	m.Event(&record.Event{Kind: record.Finished, Job: "home", Run: backupRun()})
+	m.Event(&record.Event{Kind: record.Started, Job: "home"})
+	require.NoError(t, m.Close())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	unix := float64(noon().Unix())
+	require.Equal(t, map[string]float64{
+		"tidemark_job_last_success_timestamp_seconds": unix + 2,
+		"tidemark_job_last_run_timestamp_seconds":     unix + 2,
+		"tidemark_job_next_run_timestamp_seconds":     unix + 3600,
+		"tidemark_job_last_proven_timestamp_seconds":  unix + 1,
+		"tidemark_job_last_run_duration_seconds":      62,
+		"tidemark_job_running":                        1,
+		"tidemark_job_failures_total":                 1,
+		"tidemark_job_last_backup_files":              1234,
+		"tidemark_job_last_backup_read_bytes":         5600,
+		"tidemark_job_last_backup_stored_bytes":       120,
+		"tidemark_job_last_backup_yielded_seconds":    20,
+	}, values(t, strings.NewReader(string(text))))
+	require.Contains(t, string(text), `tidemark_job_running{job="new"} 0`)
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, left, 1, "no temporary file stays")
+}
+
+func TestUnwritableMetricsFileIsReportedOnce(t *testing.T) {
+	var warnings []string
+	m, err := NewMetrics(MetricsConfig{File: "/does/not/exist/x.prom", Warn: func(text string) { warnings = append(warnings, text) }}, nil)
+	require.NoError(t, err)
+	m.Event(&record.Event{Kind: record.Started, Job: "home"})
+	require.NoError(t, m.Close())
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "metrics cannot be written")
+}
+
+func TestMetricsAreServed(t *testing.T) {
+	stale := filepath.Join(t.TempDir(), "metrics")
+	old, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
+	require.NoError(t, err)
+	old.SetUnlinkOnClose(false)
+	require.NoError(t, old.Close())
+	for _, address := range []string{"127.0.0.1:0", "unix:" + stale} {
+		m, err := NewMetrics(MetricsConfig{Address: address}, []event.Run{*backupRun()})
+		require.NoError(t, err)
+		at := m.listener.Addr()
+		client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, at.Network(), at.String())
+			}}}
+		answer, err := client.Get("http://tidemark/metrics")
+		require.NoError(t, err)
+		require.Equal(t, 1234.0, values(t, answer.Body)["tidemark_job_last_backup_files"])
+		require.NoError(t, answer.Body.Close())
+		answer, err = client.Get("http://tidemark/debug/pprof/")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNotFound, answer.StatusCode)
+		require.NoError(t, answer.Body.Close())
+		_, err = NewMetrics(MetricsConfig{Address: strings.Replace(address, "127.0.0.1:0", at.String(), 1)}, nil)
+		require.ErrorContains(t, err, "choose another METRICSLISTEN", "two services cannot share it")
+		require.NoError(t, m.Close())
+	}
+	_, err = NewMetrics(MetricsConfig{Address: "nonsense"}, nil)
+	require.ErrorContains(t, err, "serve metrics")
+}
