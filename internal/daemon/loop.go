@@ -302,7 +302,7 @@ func (s *service) serve(ctx context.Context) (stop func(), err error) {
 	if s.RuntimeDir == "" {
 		return func() {}, nil
 	}
-	ctx = context.WithoutCancel(ctx) // orders are answered until the last step has ended
+	ctx = context.WithoutCancel(ctx)                       // orders are answered until the last step has ended
 	return control.ServeDaemon(ctx, s.RuntimeDir, s.order) //nolint:wrapcheck // says what it is about
 }
 
