@@ -371,6 +371,21 @@ func TestReload(t *testing.T) {
 		require.Equal(t, []string{"a schedule done"}, w.runs())
 		require.Equal(t, "b", only(t, s).Name)
 
+		_, err = s.order(control.Order{Action: control.StartJob, Job: "B"})
+		require.NoError(t, err)
+		_, err = s.order(control.Order{Action: control.PauseJob})
+		require.NoError(t, err)
+		synctest.Wait()
+		change("12345", nil, a)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"b hand stopped"}, w.runs(), "a run that waits ends with its job")
+		change("12", nil, b)
+		time.Sleep(2 * time.Minute)
+		_, err = s.order(control.Order{Action: control.ResumeJob})
+		require.NoError(t, err)
+		time.Sleep(30 * time.Minute)
+		w.take()
+
 		change("123", errors.New("line 3 is wrong"), a)
 		time.Sleep(2 * time.Minute)
 		var notes []string

@@ -350,6 +350,12 @@ func (s *service) reload() error {
 		s.jobs = append(s.jobs, &live{memory: m, job: one})
 	}
 	s.left = slices.DeleteFunc(s.allOf(old), func(j *live) bool { return j.run == nil || slices.Contains(s.jobs, j) })
+	for _, j := range slices.Clone(s.left) {
+		if j.run.process == nil { // it waits, and no order could name it
+			j.run.end = stopped
+			s.finish(j)
+		}
+	}
 	s.send(&record.Event{Kind: record.Loaded, Text: fmt.Sprintf("%s: %d jobs", s.OptionFile, len(jobs))})
 	return nil
 }
