@@ -385,7 +385,7 @@ func (s *service) reloadChanged() {
 // describe returns the state of a job.
 func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 	d := event.DaemonJob{Name: j.job.Name, Sources: j.job.Sources, Repository: j.job.Repository,
-		Schedule: j.job.Schedule.String(), State: "idle", LastRun: j.LastRun, Failures: j.Failures,
+		Schedule: j.job.Schedule.String(), State: "idle", LastRun: brief(j.LastRun), Failures: j.Failures,
 		LastBackup: known(j.LastBackup), LastProven: known(j.LastProven)}
 	if d.Sources == nil {
 		d.Sources = []string{}
@@ -411,6 +411,19 @@ func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 		}
 	}
 	return d
+}
+
+// brief returns a run without the summaries of its steps: an answer with many of them would be too long.
+func brief(r *event.Run) *event.Run {
+	if r == nil {
+		return nil
+	}
+	short := *r
+	short.Steps = slices.Clone(r.Steps)
+	for i := range short.Steps {
+		short.Steps[i].Summary = nil
+	}
+	return &short
 }
 
 func known(t time.Time) *time.Time {
