@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,7 +47,17 @@ func TestNotificationsOfAJobAreTried(t *testing.T) {
 	require.NotContains(t, out, "S3CRET")
 
 	_, err = testNotify(t, options, "quiet")
-	require.ErrorContains(t, err, "job quiet notifies nobody: set NOTIFYMAIL")
+	require.ErrorContains(t, err, "job quiet has no way to notify: set NOTIFYMAIL")
 	_, err = testNotify(t, options, "absent")
 	require.ErrorContains(t, err, "no SERVERNAME absent")
+}
+
+func TestMissingDesktopIsNoFailedMessage(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("looks for the session bus of Linux")
+	}
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/does/not/exist")
+	out, err := testNotify(t, "SERVERNAME desk\nNOTIFYDESKTOP yes\n", "desk")
+	require.ErrorContains(t, err, "job desk has no way to notify")
+	require.Equal(t, "desktop to this desktop: skipped: this user has no desktop session here\n", out)
 }

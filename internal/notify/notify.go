@@ -5,6 +5,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -45,8 +46,7 @@ type Config struct {
 	Of   func(job string) options.Notify // options of a job
 	Log  record.Sink                     // gets a note when a way begins to fail; it must be safe for concurrent use
 	Host string                          // name of this machine
-	// FailedBefore are the jobs whose last run failed: their next success is reported.
-	FailedBefore []string
+	Past []event.Run                     // runs of the record, oldest first: the first success after a failure is reported
 }
 
 // Notifier is a sink that notifies people.
@@ -70,8 +70,10 @@ func New(c Config) *Notifier { return newNotifier(c, newSenders()) }
 func newNotifier(c Config, s senders) *Notifier {
 	n := &Notifier{config: c, senders: s, failing: map[string]bool{}, queues: map[string]*queue[delivery]{},
 		errors: map[string]*complaints{}}
-	for _, job := range c.FailedBefore {
-		n.failing[job] = true
+	for i := range c.Past {
+		if r := &c.Past[i]; r.Outcome != record.Stopped {
+			n.failing[r.Job] = r.Outcome == record.Failed
+		}
 	}
 	for way, send := range s {
 		errs := &complaints{log: c.Log, way: way, failed: map[string]bool{}}
@@ -153,7 +155,10 @@ func (s senders) test(ctx context.Context, o *options.Notify, m event.Notificati
 			continue
 		}
 		result := event.NotifyTest{Type: "notify_test", Job: m.Job, Way: way, To: receiver(o, way)}
-		if err := s[way](ctx, o, &m); err != nil {
+		switch err := s[way](ctx, o, &m); {
+		case errors.Is(err, errDesktop):
+			result.Skipped = err.Error()
+		case err != nil:
 			result.Error = err.Error()
 		}
 		all = append(all, result)

@@ -93,7 +93,8 @@ func TestFailureSilenceAndRecoveryAreReported(t *testing.T) {
 	require.Equal(t, []string{"webhook failed Backup failed: disk full", "webhook recovered Backups succeed again",
 		"webhook silent No backup for too long: 3 days"}, got())
 
-	n = newNotifier(Config{Of: of(options.Notify{Webhook: "https://x"}), Log: &collector{}, FailedBefore: []string{"home"}}, s)
+	n = newNotifier(Config{Of: of(options.Notify{Webhook: "https://x"}), Log: &collector{}, Past: []event.Run{
+		*ended(record.Done).Run, *ended(record.Failed).Run, *ended(record.Stopped).Run}}, s)
 	n.Event(ended(record.Done))
 	require.NoError(t, n.Close())
 	require.Equal(t, []string{"webhook recovered Backups succeed again"}, got(), "the failure was before the service started")

@@ -164,8 +164,22 @@ func (c *cursor) close() {
 }
 
 // openAll opens the files of a series and returns them oldest first. They are opened newest first: a file that is
-// renamed meanwhile is found twice and not missed.
-func openAll(path string) (files []*os.File, err error) {
+// renamed meanwhile is found twice and not missed. If another file became the newest, it begins again.
+func openAll(path string) ([]*os.File, error) {
+	for {
+		newest, _ := os.Stat(path) // the zero value is no file
+		files, err := openEach(path)
+		if err != nil {
+			return nil, err
+		}
+		if now, _ := os.Stat(path); os.SameFile(newest, now) || newest == nil && now == nil {
+			return files, nil
+		}
+		closeAll(files)
+	}
+}
+
+func openEach(path string) (files []*os.File, err error) {
 	for i := 0; i <= kept; i++ {
 		f, err := os.Open(numbered(path, i))
 		if errors.Is(err, fs.ErrNotExist) {

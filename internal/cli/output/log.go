@@ -66,7 +66,10 @@ type NotifyTests struct{ List []event.NotifyTest }
 func (n *NotifyTests) Text(w io.Writer) error {
 	for _, r := range n.List {
 		result := "sent"
-		if r.Error != "" {
+		switch {
+		case r.Skipped != "":
+			result = "skipped: " + r.Skipped
+		case r.Error != "":
 			result = "failed: " + human.Harmless(r.Error)
 		}
 		if _, err := fmt.Fprintf(w, "%s to %s: %s\n", r.Way, human.Printable(r.To), result); err != nil {

@@ -34,4 +34,6 @@ type NotifyTest struct {
 	Way   string `json:"way"` // `mail`, `webhook`, `healthcheck` or `desktop`
 	To    string `json:"to"`  // without secrets
 	Error string `json:"error,omitempty"`
+	// why nothing was sent, which is no failure: the user has no desktop
+	Skipped string `json:"skipped,omitempty"`
 }

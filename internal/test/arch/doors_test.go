@@ -84,7 +84,7 @@ func exceptions() []exception {
 		},
 		{"internal/manual", []string{"os.MkdirAll", "os.WriteFile"}, "writes the manual and makes its folder"},
 		{
-			"internal/setup", []string{"os.Stat", "os.ReadDir", "os.ReadFile", "os.OpenFile", "os.MkdirAll", "os.Remove"},
+			"internal/setup", []string{"os.Stat", "os.ReadDir", "filepath.EvalSymlinks", "os.OpenFile", "os.MkdirAll", "os.Remove"},
 			"looks at mounted disks and their labels before there is a job, and writes the file of a recovery key",
 		},
 		{
