@@ -221,7 +221,6 @@ func (a *app) commands() []maker {
 		{name: "copy", make: a.copyCommand, rare: true},
 		{name: "repair", make: a.repairCommand, rare: true},
 		{name: "daemon", make: a.daemonCommand},
-		{name: "job", make: a.jobCommand},
 		{name: "key", make: a.keyCommand},
 		{name: "job", make: a.jobCommand},
 		{name: "cache", make: a.cacheCommand, rare: true},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -30,10 +31,12 @@ func (a *app) daemonCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "daemon [flags]",
 		Short: "Run the jobs of the option file by their schedules",
-		Long: `Runs the service in the foreground until a signal ends it. Each stanza of the option file with a SCHEDULE line is a job. 'tidemark
-status' shows what it does, 'tidemark job' starts, stops and pauses jobs, and 'tidemark log' shows what was done.
+		Long: `Runs the service in the foreground until a signal ends it. Each stanza of the option file with a SCHEDULE line
+is a job. 'tidemark status' shows what the service does, 'tidemark job' starts, stops and pauses jobs, and 'tidemark log'
+shows what was done.
 
-A change of the option file takes effect within a minute, or at SIGHUP; a file with a mistake is reported and changes nothing.
+A change of the option file takes effect within a minute, or at SIGHUP; a file with a mistake is reported and changes
+nothing.
 
 --once runs what is due and ends, for cron: run it every few minutes. Its exit code is 1 if a run failed.`,
 		Example: `  tidemark daemon
@@ -152,8 +155,8 @@ func onHangup(to chan<- struct{}) (stop func()) {
 // sinks returns what records and reports the events of the service, until end is called.
 func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end func(), err error) {
 	var closers []func() error
-	end = func() {
-		for _, one := range closers {
+	closeAll := func() {
+		for _, one := range slices.Backward(closers) {
 			_ = one() // nothing listens any more
 		}
 	}
@@ -167,20 +170,12 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		sinks = append(sinks, a)
 	}
 	var past []event.Run
-	last := map[string]string{}
 	for run, err := range record.Runs(state, record.Filter{}) {
 		if err != nil {
 			a.print.Note(err.Error())
 			break
 		}
 		past = append(past, run)
-		last[run.Job] = run.Outcome
-	}
-	var failed []string
-	for name, outcome := range last {
-		if outcome == "failed" {
-			failed = append(failed, name)
-		}
 	}
 	own := a.spec.Notify()
 	if system, err := notify.OpenLog(own.Syslog); err != nil {
@@ -192,13 +187,14 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		metrics, err := notify.NewMetrics(notify.MetricsConfig{File: own.MetricsFile, Address: own.MetricsAt,
 			Next: nextRuns(runtime), Warn: a.print.Note}, past)
 		if err != nil {
-			end()
+			closeAll()
 			return nil, nil, err
 		}
 		sinks, closers = append(sinks, metrics), append(closers, metrics.Close)
 	}
-	people := notify.New(notify.Config{Of: list.notify, Log: log, Host: hostName(), FailedBefore: failed})
-	return record.Join(append(sinks, people)...), func() { _ = people.Close(); end() }, nil
+	people := notify.New(notify.Config{Of: list.notify, Log: log, Host: hostName(), Past: past})
+	closers = append(closers, people.Close)
+	return record.Join(append(sinks, people)...), closeAll, nil
 }
 
 // nextRuns returns a function that asks the service in a folder for the next run of each job.

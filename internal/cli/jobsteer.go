@@ -14,13 +14,14 @@ import (
 func (a *app) steerCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.steerCommand(control.StartJob, "Run a job now",
-			`Runs a job now, also in quiet hours, on battery and on a metered network. It waits for a run that uses the same disk or
-repository, and for its disk.`),
+			`Runs a job now, also in quiet hours, on battery and on a metered network. It waits for a run that uses the same
+disk or repository, and for its disk.`),
 		a.steerCommand(control.StopJob, "Stop the run of a job until its next time",
 			`Stops the run of a job, or the wait for one. What was stored is kept; the next run is that of the schedule.`),
 		a.pauseCommand(),
 		a.steerCommand(control.ResumeJob, "End the pause of a job",
-			`Ends the pause of a job. A run that the pause has stopped goes on; a time that was missed is caught up with one run.`),
+			`Ends the pause of a job. A run that the pause has stopped goes on. A time that was missed is caught up with one
+run.`),
 	}
 }
 
@@ -47,8 +48,8 @@ func (a *app) pauseCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "pause [flags] [NAME]",
 		Short: "Pause a job",
-		Long: `Pauses a job until 'tidemark job resume', or until a time. A run stops in an orderly way, and goes on after the pause; what was
-stored is kept. The pause outlasts a restart of the service.`,
+		Long: `Pauses a job until 'tidemark job resume', or until a time. A run stops in an orderly way, and goes on after the
+pause; what was stored is kept. The pause outlasts a restart of the service.`,
 		Example: `  tidemark job pause home
   tidemark job pause --all --for 2h
   tidemark job pause --until '2026-12-24 18:00' home`,

@@ -35,7 +35,8 @@ func TestServiceAnswersOrders(t *testing.T) {
 
 	d, err := Daemon(dir).Status(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, event.Daemon{Type: "daemon", Version: 1, PID: 7, Jobs: []event.DaemonJob{{Name: "home", State: "idle"}}}, d)
+	jobs := []event.DaemonJob{{Name: "home", State: "idle"}}
+	require.Equal(t, event.Daemon{Type: "daemon", Version: 1, PID: 7, Jobs: jobs}, d)
 	until := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for _, o := range []Order{
 		{Action: StartJob, Job: "home"}, {Action: StopJob}, {Action: PauseJob, Job: "home", Until: until},
@@ -50,7 +51,8 @@ func TestServiceAnswersOrders(t *testing.T) {
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "ask the service: refused: no job none")
 	_, err = Daemon(dir).Do(t.Context(), Order{Action: "set-policy"})
-	require.ErrorContains(t, err, `unknown request "set-policy"; there are status, start, stop, pause, resume, reload and accelerate`)
+	require.ErrorContains(t, err,
+		`unknown request "set-policy"; there are status, start, stop, pause, resume, reload and accelerate`)
 
 	all, err := Jobs(dir)
 	require.NoError(t, err)

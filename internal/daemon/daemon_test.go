@@ -331,6 +331,40 @@ func TestOrders(t *testing.T) {
 	})
 }
 
+// systemd hears what the service does: the loop itself sends the pings.
+func TestServiceReportsToSystemd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", hourly()))
+		var said []string
+		w.config.Notify = func(state string) { w.set(func() { said = append(said, state) }) }
+		count := func(state string) (n int) {
+			w.set(func() {
+				for _, one := range said {
+					if one == state {
+						n++
+					}
+				}
+				said = nil
+			})
+			return n
+		}
+		w.config.Watchdog = 20 * time.Second
+		w.result = func(Step) (time.Duration, Result) { return 2 * time.Minute, Result{} }
+		s, stop := w.orders()
+		synctest.Wait()
+		require.Equal(t, 1, count("READY=1"))
+		time.Sleep(10 * time.Minute)
+		require.InDelta(t, 60, count("WATCHDOG=1"), 5)
+		time.Sleep(time.Minute)
+		require.NotZero(t, count("STATUS=running: home (backup)"))
+		_, err := s.order(control.Order{Action: control.Reload})
+		require.NoError(t, err)
+		require.Equal(t, 1, count("RELOADING=1"))
+		require.NoError(t, stop())
+		require.NotZero(t, count("STOPPING=1"))
+	})
+}
+
 func TestPauseOutlivesTheService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly()))
@@ -370,6 +404,21 @@ func TestReload(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, []string{"a schedule done"}, w.runs())
 		require.Equal(t, "b", only(t, s).Name)
+
+		_, err = s.order(control.Order{Action: control.StartJob, Job: "B"})
+		require.NoError(t, err)
+		_, err = s.order(control.Order{Action: control.PauseJob})
+		require.NoError(t, err)
+		synctest.Wait()
+		change("12345", nil, a)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"b hand stopped"}, w.runs(), "a run that waits ends with its job")
+		change("12", nil, b)
+		time.Sleep(2 * time.Minute)
+		_, err = s.order(control.Order{Action: control.ResumeJob})
+		require.NoError(t, err)
+		time.Sleep(30 * time.Minute)
+		w.take()
 
 		change("123", errors.New("line 3 is wrong"), a)
 		time.Sleep(2 * time.Minute)
@@ -435,9 +484,15 @@ func TestStepsOfARun(t *testing.T) {
 		require.Equal(t, []string{"home backup", "home forget", "home check", "home drill"}, w.started())
 		require.Equal(t, "abc", only(t, s).LastRun.Snapshot)
 		require.NotNil(t, only(t, s).LastProven)
+		require.Nil(t, only(t, s).LastRun.Steps[0].Summary, "an answer has a limit")
+		for _, e := range w.take() {
+			if e.Kind == record.Finished {
+				require.NotEmpty(t, e.Run.Steps[0].Summary)
+			}
+		}
 		w.set(func() { results["forget"] = Result{Removed: 2} })
 		time.Sleep(day)
-		require.Equal(t, []string{"home backup", "home forget", "home prune", "home check"}, w.started(), "something can be pruned")
+		require.Equal(t, []string{"home backup", "home forget", "home prune", "home check"}, w.started(), "there is unused data")
 		w.set(func() { results["forget"] = Result{} })
 		w.set(func() { results["check"] = Result{ExitCode: 1, Message: "damaged"} })
 		time.Sleep(day)

@@ -44,7 +44,8 @@ func (never) String() string           { return "never" }
 // makeJob returns a job with the lines of an option file.
 func makeJob(t testing.TB, name string, s job.Schedule, lines ...string) *job.Job {
 	t.Helper()
-	text := strings.Join(append([]string{"SCHEDULEJITTER 0", "CHECKEVERY 0", "DRILLEVERY 0", "ALERTAFTER 0"}, lines...), "\n")
+	plain := []string{"SCHEDULEJITTER 0", "CHECKEVERY 0", "DRILLEVERY 0", "ALERTAFTER 0"}
+	text := strings.Join(append(plain, lines...), "\n")
 	env := func(variable string) (string, bool) {
 		if variable == "TIDEMARK_OPTIONS" {
 			return "/options", true
@@ -88,7 +89,8 @@ type world struct {
 
 func newWorld(t testing.TB, jobs ...*job.Job) *world {
 	w := &world{t: t, dir: filepath.Join(testkit.RamDir(t), "state"), jobs: jobs, calls: -1, dead: make(chan struct{}),
-		mounted: map[string]bool{}, changes: make(chan struct{}, 1), reloads: make(chan struct{}, 1), sleeps: make(chan bool), running: map[string]bool{}}
+		mounted: map[string]bool{}, changes: make(chan struct{}, 1), reloads: make(chan struct{}, 1),
+		sleeps: make(chan bool), running: map[string]bool{}}
 	w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{} }
 	w.config = &Config{OptionFile: "/nosuch/options", StateDir: w.dir, Host: "here", Load: w.load, Clock: w, Runner: w,
 		Machine: w, Sink: w, Uses: func(j *job.Job) Uses {

@@ -302,7 +302,8 @@ func (s *service) serve(ctx context.Context) (stop func(), err error) {
 	if s.RuntimeDir == "" {
 		return func() {}, nil
 	}
-	return control.ServeDaemon(context.WithoutCancel(ctx), s.RuntimeDir, s.order) //nolint:wrapcheck // says what it is about
+	ctx = context.WithoutCancel(ctx)                       // orders are answered until the last step has ended
+	return control.ServeDaemon(ctx, s.RuntimeDir, s.order) //nolint:wrapcheck // says what it is about
 }
 
 // stamp identifies a version of the option file.
@@ -349,6 +350,12 @@ func (s *service) reload() error {
 		s.jobs = append(s.jobs, &live{memory: m, job: one})
 	}
 	s.left = slices.DeleteFunc(s.allOf(old), func(j *live) bool { return j.run == nil || slices.Contains(s.jobs, j) })
+	for _, j := range slices.Clone(s.left) {
+		if j.run.process == nil { // it waits, and no order could name it
+			j.run.end = stopped
+			s.finish(j)
+		}
+	}
 	s.send(&record.Event{Kind: record.Loaded, Text: fmt.Sprintf("%s: %d jobs", s.OptionFile, len(jobs))})
 	return nil
 }
@@ -378,7 +385,7 @@ func (s *service) reloadChanged() {
 // describe returns the state of a job.
 func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 	d := event.DaemonJob{Name: j.job.Name, Sources: j.job.Sources, Repository: j.job.Repository,
-		Schedule: j.job.Schedule.String(), State: "idle", LastRun: j.LastRun, Failures: j.Failures,
+		Schedule: j.job.Schedule.String(), State: "idle", LastRun: brief(j.LastRun), Failures: j.Failures,
 		LastBackup: known(j.LastBackup), LastProven: known(j.LastProven)}
 	if d.Sources == nil {
 		d.Sources = []string{}
@@ -404,6 +411,19 @@ func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 		}
 	}
 	return d
+}
+
+// brief returns a run without the summaries of its steps: an answer with many of them would be too long.
+func brief(r *event.Run) *event.Run {
+	if r == nil {
+		return nil
+	}
+	short := *r
+	short.Steps = slices.Clone(r.Steps)
+	for i := range short.Steps {
+		short.Steps[i].Summary = nil
+	}
+	return &short
 }
 
 func known(t time.Time) *time.Time {

@@ -108,8 +108,9 @@ func (c *child) kill() {
 
 // withoutService returns an environment without what systemd meant for the service only.
 func withoutService(environ []string) []string {
+	own := []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"}
 	return slices.DeleteFunc(slices.Clone(environ), func(line string) bool {
 		name, _, _ := strings.Cut(line, "=")
-		return slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"}, name)
+		return slices.Contains(own, name)
 	})
 }

@@ -85,13 +85,15 @@ func beService() {
 }
 
 func children() *Children {
-	return &Children{Program: os.Args[0], Environ: append(os.Environ(), "TIDEMARK_TEST_CHILD=step", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1")}
+	environ := append(os.Environ(), "TIDEMARK_TEST_CHILD=step", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1")
+	return &Children{Program: os.Args[0], Environ: environ}
 }
 
 func start(t *testing.T, way string, grace time.Duration) (p Process, status chan *event.Status) {
 	t.Helper()
 	status = make(chan *event.Status, 1)
-	p, err := children().Start(Step{Name: "backup", Args: []string{way}, Grace: grace}, func(s *event.Status) { status <- s })
+	step := Step{Name: "backup", Args: []string{way}, Grace: grace}
+	p, err := children().Start(step, func(s *event.Status) { status <- s })
 	require.NoError(t, err)
 	return p, status
 }
@@ -167,7 +169,10 @@ func TestServiceRunsRealSteps(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, w.config) }()
 	var runs []string
-	require.Eventually(t, func() bool { runs = append(runs, w.runs()...); return len(runs) > 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		runs = append(runs, w.runs()...)
+		return len(runs) > 1
+	}, 30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "home schedule done", runs[0])
 	cancel()
 	require.NoError(t, <-ended)

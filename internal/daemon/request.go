@@ -87,7 +87,7 @@ func (s *service) each(o control.Order, do func(*live) error) error {
 	}
 	var names []string
 	for _, j := range s.jobs {
-		if j.job.Name == o.Job {
+		if strings.EqualFold(j.job.Name, o.Job) {
 			return do(j)
 		}
 		names = append(names, j.job.Name)

@@ -248,7 +248,9 @@ func (s *service) finish(j *live) {
 			again := now.Add(backoff(j.Failures))
 			j.Retry = &again
 		}
-		s.failed = append(s.failed, j.job.Name)
+		if s.Once {
+			s.failed = append(s.failed, j.job.Name)
+		}
 	default:
 		r.rec.Outcome = "done"
 		if r.backup == exitIncomplete {

@@ -11,7 +11,8 @@ const (
 	longestPause = time.Hour
 	// late is the delay from which a run counts as missed.
 	late = 5 * time.Minute
-	// day bounds how far in the future a remembered time can be before it counts as now, and how often silence is reported.
+	// day bounds how far in the future a remembered time can be before it counts as now, and how often silence is
+	// reported.
 	day = 24 * time.Hour
 )
 
@@ -51,11 +52,12 @@ func backoff(failures int) time.Duration {
 	return min(pause, longestPause)
 }
 
-// correct replaces times of the future, which a clock that stepped back has left. A time less than a period ahead stays,
-// so that a small step back repeats no run.
+// correct replaces times of the future, which a clock that stepped back has left. A time less than a period ahead
+// stays, so that a small step back repeats no run.
 func (m *memory) correct(s job.Schedule, now time.Time) {
 	limit := now.Add(min(period(s, now), day))
-	for _, t := range []*time.Time{&m.Since, &m.Began, &m.LastBackup, &m.LastProven, &m.Pruned, &m.Checked, &m.Drilled, &m.Alerted} {
+	for _, t := range []*time.Time{&m.Since, &m.Began, &m.LastBackup, &m.LastProven, &m.Pruned, &m.Checked, &m.Drilled,
+		&m.Alerted} {
 		if t.After(limit) {
 			*t = now
 		}

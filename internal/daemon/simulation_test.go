@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -92,7 +91,8 @@ func (m *simulation) schedule(name string) every {
 
 // trace logs what happens, to be shown when the test fails.
 func (m *simulation) trace(format string, a ...any) {
-	m.t.Logf("%s %s: "+format, slices.Concat([]any{time.Now().Format("02 15:04:05"), m.wall().Format("02 15:04:05")}, a)...)
+	times := []any{time.Now().Format("02 15:04:05"), m.wall().Format("02 15:04:05")}
+	m.t.Logf("%s %s: "+format, append(times, a...)...)
 }
 
 // look follows the wall clock.
@@ -220,8 +220,8 @@ func simulate(t *testing.T, seed uint64) {
 	hour := makeJob(t, "hourly", hourly())
 	hour.Repository = often.Repository
 	m := &simulation{world: newWorld(t, often, hour, makeJob(t, "daily", daily(), "SCHEDULEJITTER 1h")),
-		random: rand.New(rand.NewPCG(seed, 0)), begun: map[string]time.Time{}, latest: map[string]time.Time{}, open: map[string]bool{},
-		served: map[string]time.Time{}, spare: map[string]bool{}}
+		random: rand.New(rand.NewPCG(seed, 0)), begun: map[string]time.Time{}, latest: map[string]time.Time{},
+		open: map[string]bool{}, served: map[string]time.Time{}, spare: map[string]bool{}}
 	m.config.Sink, m.config.Runner = m, m
 	m.result = func(Step) (time.Duration, Result) {
 		takes := time.Duration(m.random.IntN(1200)) * time.Second

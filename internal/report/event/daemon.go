@@ -23,7 +23,7 @@ type DaemonJob struct {
 	Schedule   string   `json:"schedule"`
 	// `idle`, `running`, `waiting` (due, and something is in the way), `retrying` or `paused` (by hand)
 	State string `json:"state"`
-	// of a running job: `before-command`, `backup`, `forget`, `prune`, `check`, `drill`, `after-command`
+	// of a running job: `backup`, `forget`, `prune`, `check`, `drill`
 	Step        string     `json:"step,omitempty"`
 	PID         int        `json:"pid,omitempty"`         // of the step, as a job of `tidemark tier`
 	WaitsFor    string     `json:"waits_for,omitempty"`   // in words
