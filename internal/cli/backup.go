@@ -79,7 +79,8 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 		"if it fails, no snapshot is created")
 	flags.StringVar(&f.stream.name, "stdin-filename", "stdin", "path of that file in the snapshot")
 	flags.BoolVar(&f.repository.measure, "check-destination", false, "measure the write speed of the repository's disk or share first")
-	flags.BoolVar(&f.repository.make, "init", false, "create the repository if it does not exist; the folder above it must; the default one always is")
+	flags.BoolVar(&f.repository.make, "init", false,
+		"create the repository if it does not exist; the folder above it must; the default one always is")
 	help.Topic(flags, options.TopicWhere, "init", "check-destination")
 	help.Rare(flags, "host", "time", "description", "parent", "force", "no-hooks", "skip-if-unchanged", "ignore-inode",
 		"ignore-ctime", "stdin-filename", "check-destination")

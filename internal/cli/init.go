@@ -28,7 +28,8 @@ func (a *app) initCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "init",
 		Short: "Create a repository",
-		Long: `Creates a repository at the location of --repo, or at the default location. The folder above that of --repo must exist.
+		Long: `Creates a repository at the location of --repo, or at the default location. The folder above that of --repo
+must exist.
 
 The passphrase or key file that the options name opens it. Without one, init asks for a passphrase; if there is no terminal, or
 the passphrase is empty, it creates a key file for this machine in ~/.config/tidemark/keys, which later commands find

@@ -23,12 +23,14 @@ func (a *app) jobCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{
 		Use:   "job",
 		Short: "Define and steer the jobs of the service",
-		Long: `A job is a backup by a schedule. It is a stanza of the option file: SERVERNAME with its name, and the lines below it. The lines
+		Long: `A job is a backup by a schedule. It is a stanza of the option file: SERVERNAME with its name, and the lines
+below it. The lines
 before the first stanza apply to all jobs. The commands that change a stanza keep all other lines and comments.
 
 The running service obeys 'start', 'stop', 'pause' and 'resume'. 'tidemark status' shows its jobs.`,
 	}, "add, list, show, edit, remove, import, start, stop, pause, resume or test-notify", append([]*cobra.Command{
-		a.jobAddCommand(), a.jobListCommand(), a.jobShowCommand(), a.jobEditCommand(), a.jobRemoveCommand(), a.jobImportCommand(),
+		a.jobAddCommand(), a.jobListCommand(), a.jobShowCommand(), a.jobEditCommand(), a.jobRemoveCommand(),
+		a.jobImportCommand(),
 		a.jobTestNotifyCommand(),
 	}, a.steerCommands()...)...)
 }
@@ -104,8 +106,8 @@ func (a *app) jobNames(c *cobra.Command, args []string, _ string) ([]cobra.Compl
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// jobSettings returns the lines of a job for flags and paths. With all, the keys and logons of the environment are among
-// them, which the service does not have.
+// jobSettings returns the lines of a job for flags and paths. With all, the keys and logons of the environment are
+// among them, which the service does not have.
 func (a *app) jobSettings(flags *pflag.FlagSet, paths []string, all bool) ([]options.Setting, error) {
 	given := a.spec.Given()
 	if !all {

@@ -11,12 +11,12 @@ func (a *app) jobAddCommand() *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   "add [flags] NAME [PATH...]",
 		Short: "Add a job to the option file",
-		Long: `Adds a job, with a line for each flag and DOMAIN with the paths. --schedule is required; the repository and the paths are too,
-unless the lines before the first stanza have them. The job is checked before the file changes.
+		Long: `Adds a job, with a line for each flag and DOMAIN with the paths. --schedule is required; the repository and
+the paths are too, unless the lines before the first stanza have them. The job is checked before the file changes.
 
 In an option file without stanzas, the lines that are there become the job 'default'.`,
 		Example: `  tidemark job add home --schedule hourly --repo /mnt/disk/backup --keep time-machine ~
-  tidemark job add nas --schedule 'daily 02:30' --repo smb://me@nas/backup --password-file /etc/tidemark/pass /srv /etc`,
+  tidemark job add nas --schedule hourly --repo smb://me@nas/backup --key-file /etc/tidemark/key /srv`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(_ context.Context, args []string) error {
 		e, err := a.jobEditor()

@@ -23,10 +23,12 @@ func (a *app) jobEditCommand() *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   "edit [flags] NAME [PATH...]",
 		Short: "Change a job, by flags or in an editor",
-		Long: `Changes the lines of a job: each flag replaces the line of its option, and paths replace DOMAIN. A flag that can be given several
+		Long: `Changes the lines of a job: each flag replaces the line of its option, and paths replace DOMAIN. A flag that
+can be given several
 times adds a line. --unset removes the lines of an option; then its default or the line before the first stanza applies.
 
-Without flags and paths, the option file is opened in the editor that VISUAL or EDITOR names. The result is checked before it
+Without flags and paths, the option file is opened in the editor that VISUAL or EDITOR names. The result is checked
+before it
 replaces the file.`,
 		Example: `  tidemark job edit home --schedule 'daily 02:30,14:30'
   tidemark job edit home --unset quiet-hours

@@ -13,7 +13,8 @@ func (a *app) jobRemoveCommand() *cobra.Command {
 	return a.command(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove a job from the option file; its repository is kept",
-		Long: `Removes the stanza of a job. Its repository and snapshots are kept. The job 'default' of an option file without stanzas loses its
+		Long: `Removes the stanza of a job. Its repository and snapshots are kept. The job 'default' of an option file
+without stanzas loses its
 schedule only.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.jobNames,

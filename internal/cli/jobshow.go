@@ -13,7 +13,8 @@ func (a *app) jobShowCommand() *cobra.Command {
 	return a.command(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a job: its next five times and its options with their origins",
-		Long: `Shows the options of a job that are set, and those of the service. The times are those of the schedule: a run starts up to
+		Long: `Shows the options of a job that are set, and those of the service. The times are those of the schedule: a run
+starts up to
 --jitter later, and waits for its conditions.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.jobNames,

@@ -19,7 +19,8 @@ func (a *app) jobTestNotifyCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "test-notify [flags] NAME",
 		Short: "Send a test message in each way that a job has",
-		Long: `Sends a test message by mail, to the webhook, to the healthcheck and to the desktop, as far as the options of the job name them, and
+		Long: `Sends a test message by mail, to the webhook, to the healthcheck and to the desktop, as far as the options of
+the job name them, and
 prints the results. The exit code is 1 if one failed.`,
 		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, args []string) error { return a.testNotify(ctx, args[0]) })

@@ -30,8 +30,8 @@ func (a *app) logCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "log [flags]",
 		Short: "Show what the service did",
-		Long: `Shows the log of the service of this user, oldest first, or its runs as a table. It reads files in the state folder, so the service
-does not have to run.
+		Long: `Shows the log of the service of this user, oldest first, or its runs as a table. It reads files in the state
+folder, so the service does not have to run.
 
 --since takes a duration before now, such as 2h, or a time, such as 2006-01-02 or "2006-01-02 15:04".`,
 		Example: `  tidemark log --since 24h

@@ -34,7 +34,8 @@ func TestNotificationsOfAJobAreTried(t *testing.T) {
 	status := http.StatusOK
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	defer s.Close()
-	options := "NOTIFYDESKTOP no\nSERVERNAME home\nNOTIFYWEBHOOK " + s.URL + "/S3CRET?S3CRET\nSERVERNAME quiet\nREPOSITORY /x\n"
+	options := "NOTIFYDESKTOP no\nSERVERNAME home\nNOTIFYWEBHOOK " + s.URL +
+		"/S3CRET?S3CRET\nSERVERNAME quiet\nREPOSITORY /x\n"
 	out, err := testNotify(t, options, "home")
 	require.NoError(t, err)
 	require.Equal(t, "webhook to "+s.URL+": sent\n", out)

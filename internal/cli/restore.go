@@ -252,7 +252,8 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 }
 
 // promptReplacing asks whether existing objects are replaced.
-func (a *app) promptReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to *restore.Target) error {
+func (a *app) promptReplacing(ctx context.Context, r *repo.Repository, what restore.Selection,
+	to *restore.Target) error {
 	terminal := unlock.OpenTerminal(a.Err)
 	if terminal == nil {
 		return errors.New("there is no terminal to ask on any more: nothing was restored")

@@ -17,7 +17,8 @@ import (
 )
 
 func TestACommandRunsInTheRootFolderWithoutInput(t *testing.T) {
-	r, err := Run(t.Context(), Command{Line: "pwd; cat; echo oops >&2; echo $MINE", Env: map[string]string{"MINE": "a\x00b"}})
+	r, err := Run(t.Context(), Command{Line: "pwd; cat; echo oops >&2; echo $MINE",
+		Env: map[string]string{"MINE": "a\x00b"}})
 	require.NoError(t, err)
 	require.Equal(t, "/\noops\na\\x00b\n", string(r.Output))
 	require.Zero(t, r.ExitCode)
@@ -67,7 +68,8 @@ func TestTheEndOfALongOutputIsKept(t *testing.T) {
 	require.True(t, r.Truncated)
 	require.Len(t, r.Output, maxOutput)
 	require.True(t, bytes.HasSuffix(r.Output, []byte("xxend")))
-	long, err := Run(t.Context(), Command{Line: "printf %s \"$LONG\"", Env: map[string]string{"LONG": strings.Repeat("ü", 1<<20)}})
+	long, err := Run(t.Context(), Command{Line: "printf %s \"$LONG\"", Env: map[string]string{"LONG": strings.Repeat("ü",
+		1<<20)}})
 	require.NoError(t, err)
 	require.Equal(t, strings.Repeat("ü", maxValue/2), string(long.Output))
 }
@@ -192,7 +194,8 @@ func TestAroundRunsTheCommandsByTheOutcome(t *testing.T) {
 			require.NoError(t, os.WriteFile(log, nil, 0o600))
 			reported := 0
 			err := Around(t.Context(), Commands{
-				Before: Command{Line: note + c.before}, After: Command{Line: note + c.after}, Failure: Command{Line: note + c.failure},
+				Before: Command{Line: note + c.before}, After: Command{Line: note + c.after}, Failure: Command{Line: note +
+					c.failure},
 				Ended: func(string, Result, error) { reported++ },
 			}, func() Outcome {
 				_, err := Run(t.Context(), Command{Line: "echo backup >> " + log})
@@ -227,8 +230,9 @@ func TestTheAfterCommandRunsAfterASignal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var steps []string
 	c := Commands{
-		Before: Command{Line: "exit 0"}, After: Command{Line: `test "$TIDEMARK_OUTCOME" = stopped`}, Failure: Command{Line: "exit 0"},
-		Ended: func(step string, _ Result, err error) { steps = append(steps, fmt.Sprint(step, " ", err)) },
+		Before: Command{Line: "exit 0"}, After: Command{Line: `test "$TIDEMARK_OUTCOME" = stopped`},
+		Failure: Command{Line: "exit 0"},
+		Ended:   func(step string, _ Result, err error) { steps = append(steps, fmt.Sprint(step, " ", err)) },
 	}
 	require.ErrorIs(t, Around(ctx, c, func() Outcome {
 		cancel()

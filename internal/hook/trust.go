@@ -15,8 +15,8 @@ import (
 // maxLinks is how many symbolic links a path may have, as in Linux.
 const maxLinks = 40
 
-// Check returns an error that wraps ErrUnsafe if this is a process of root, and another user can change the command: its
-// option file, its program if the line begins with the path of one, or a folder above them.
+// Check returns an error that wraps ErrUnsafe if this is a process of root, and another user can change the command:
+// its option file, its program if the line begins with the path of one, or a folder above them.
 func (c *Command) Check() error {
 	if os.Geteuid() != 0 || c.Line == "" {
 		return nil

@@ -45,7 +45,8 @@ func TestRootRunsNothingThatOthersCanChange(t *testing.T) {
 	}
 	both := func(text string) {
 		t.Helper()
-		for _, c := range []Command{{Line: "echo ran", OptionFile: file}, {Line: "echo ran", OptionFile: link}, {Line: link}} {
+		for _, c := range []Command{{Line: "echo ran", OptionFile: file}, {Line: "echo ran", OptionFile: link},
+			{Line: link}} {
 			err := ran(c)
 			if text == "" {
 				require.NoError(t, err)

@@ -47,7 +47,8 @@ func (h *Host) connect(ctx context.Context) (*dbus.Conn, error) {
 func call(ctx context.Context, conn *dbus.Conn, of, at, method string, args []any, results ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := conn.Object(of, dbus.ObjectPath(at)).CallWithContext(ctx, method, dbus.FlagNoAutoStart, args...).Store(results...)
+	err := conn.Object(of, dbus.ObjectPath(at)).CallWithContext(ctx, method, dbus.FlagNoAutoStart,
+		args...).Store(results...)
 	if err != nil {
 		return fmt.Errorf("call %s: %w", method, err)
 	}
@@ -104,7 +105,8 @@ func inhibit(ctx context.Context, conn *dbus.Conn, why, mode string) (*os.File, 
 
 // denied reports whether a call failed because this user may not make it.
 func denied(err error) bool {
-	return named(err, "org.freedesktop.DBus.Error.AccessDenied", "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired")
+	return named(err, "org.freedesktop.DBus.Error.AccessDenied",
+		"org.freedesktop.DBus.Error.InteractiveAuthorizationRequired")
 }
 
 // absent reports whether a call failed because the service does not run on this machine.
@@ -198,8 +200,8 @@ func (h *Host) setDelay(lock *os.File) {
 	h.delay = lock
 }
 
-// relaySleeps reports sleeps until the connection is lost. It takes the lock at its begin, when logind starts later, and
-// after each sleep.
+// relaySleeps reports sleeps until the connection is lost. It takes the lock at its begin, when logind starts later,
+// and after each sleep.
 func (h *Host) relaySleeps(ctx context.Context, sleeps chan<- bool) {
 	conn, signals, err := h.subscribe(ctx, []dbus.MatchOption{
 		dbus.WithMatchObjectPath(loginPath), dbus.WithMatchInterface(manager), dbus.WithMatchMember("PrepareForSleep"),

@@ -190,7 +190,8 @@ func TestInhibitHoldsALockOfLogind(t *testing.T) {
 	release, err := h.Inhibit(t.Context(), "a backup runs")
 	require.NoError(t, err)
 	taken := receive(t, login.taken).given(t)
-	require.Equal(t, []string{"sleep", "tidemark", "a backup runs", "block"}, []string{taken.what, taken.who, taken.why, taken.mode})
+	require.Equal(t, []string{"sleep", "tidemark", "a backup runs", "block"}, []string{taken.what, taken.who, taken.why,
+		taken.mode})
 	taken.held(t)
 	child := exec.Command("sleep", "1000") // gets no copy of the lock
 	require.NoError(t, child.Start())

@@ -113,8 +113,8 @@ func (h *Host) Changes(ctx context.Context) <-chan struct{} {
 	return changes
 }
 
-// watchMounts reports each change of the mount table until ctx ends. The kernel reports it once to each open file, as an
-// exceptional condition. The file is not opened by os.Open: the poller of the runtime would take these reports.
+// watchMounts reports each change of the mount table until ctx ends. The kernel reports it once to each open file, as
+// an exceptional condition. The file is not opened by os.Open: the poller of the runtime would take these reports.
 func watchMounts(ctx context.Context, changes chan<- struct{}) {
 	table, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -58,16 +58,17 @@ func TestPowerOfFakeSupplies(t *testing.T) {
 		all  supplies
 		want Power
 	}{
-		"a server":               {nil, Power{Charge: -1}},
-		"mains only":             {supplies{"AC": mains("1")}, Power{Charge: -1}},
-		"plugged in":             {supplies{"AC": mains("1"), "BAT0": battery("Charging", "40")}, Power{Charge: 40}},
-		"full":                   {supplies{"AC": mains("1"), "BAT0": battery("Full", "100")}, Power{Charge: 100}},
-		"unplugged":              {supplies{"AC": mains("0"), "BAT0": battery("Discharging", "40")}, Power{true, 40, false}},
-		"not charging":           {supplies{"AC": mains("0"), "BAT0": battery("Not charging", "80")}, Power{Charge: 80}},
-		"a charger that is weak": {supplies{"usb": {"type": "USB", "online": "1"}, "BAT0": battery("Discharging", "40")}, Power{Charge: 40}},
-		"a mouse":                {supplies{"hid": mouse, "AC": mains("1")}, Power{Charge: -1}},
-		"a mouse and a battery":  {supplies{"hid": mouse, "BAT0": battery("Discharging", "60")}, Power{true, 60, false}},
-		"a bay without battery":  {supplies{"BAT1": empty, "BAT0": battery("Full", "100")}, Power{Charge: 100}},
+		"a server":     {nil, Power{Charge: -1}},
+		"mains only":   {supplies{"AC": mains("1")}, Power{Charge: -1}},
+		"plugged in":   {supplies{"AC": mains("1"), "BAT0": battery("Charging", "40")}, Power{Charge: 40}},
+		"full":         {supplies{"AC": mains("1"), "BAT0": battery("Full", "100")}, Power{Charge: 100}},
+		"unplugged":    {supplies{"AC": mains("0"), "BAT0": battery("Discharging", "40")}, Power{true, 40, false}},
+		"not charging": {supplies{"AC": mains("0"), "BAT0": battery("Not charging", "80")}, Power{Charge: 80}},
+		"a charger that is weak": {supplies{"usb": {"type": "USB", "online": "1"}, "BAT0": battery("Discharging", "40")},
+			Power{Charge: 40}},
+		"a mouse":               {supplies{"hid": mouse, "AC": mains("1")}, Power{Charge: -1}},
+		"a mouse and a battery": {supplies{"hid": mouse, "BAT0": battery("Discharging", "60")}, Power{true, 60, false}},
+		"a bay without battery": {supplies{"BAT1": empty, "BAT0": battery("Full", "100")}, Power{Charge: 100}},
 		"two batteries": {
 			supplies{"BAT0": energy("Unknown", "0", "24000000"), "BAT1": energy("Discharging", "72000000", "72000000")},
 			Power{true, 75, false},
@@ -77,7 +78,8 @@ func TestPowerOfFakeSupplies(t *testing.T) {
 		},
 		"a UPS on mains": {supplies{"ups": {"type": "UPS", "status": "Charging", "capacity": "90"}}, Power{Charge: -1}},
 		"a UPS on battery": {
-			supplies{"ups": {"type": "UPS", "status": "Discharging", "capacity": "55"}, "AC": mains("1"), "BAT0": battery("Full", "100")},
+			supplies{"ups": {"type": "UPS", "status": "Discharging", "capacity": "55"}, "AC": mains("1"),
+				"BAT0": battery("Full", "100")},
 			Power{true, 55, false},
 		},
 		"nonsense": {
@@ -97,7 +99,8 @@ func TestPowerOfFakeSupplies(t *testing.T) {
 func TestAFileSystemIsFoundByItsLabel(t *testing.T) {
 	h := hostWith(t, nil)
 	devices := t.TempDir()
-	for device, label := range map[string]string{"sdb1": `Backup\x20Disk`, "dm-0": `a\x2fb`, "sdc1": `loose`, "sdd1": `Zürich`} {
+	for device, label := range map[string]string{"sdb1": `Backup\x20Disk`, "dm-0": `a\x2fb`, "sdc1": `loose`,
+		"sdd1": `Zürich`} {
 		require.NoError(t, os.WriteFile(filepath.Join(devices, device), nil, 0o600))
 		require.NoError(t, os.Symlink(filepath.Join(devices, device), filepath.Join(h.labels, label)))
 	}

@@ -25,8 +25,8 @@ func (i *Imported) lists(keyword string) bool {
 	return slices.ContainsFunc(i.Lines, func(line string) bool { return keywordOf(line) == keyword })
 }
 
-// ImportOptions returns the stanzas of an option file of IBM's client as jobs. For a dsm.opt, the lines of its server in
-// the dsm.sys beside it come first. A file without stanzas is one job, called name.
+// ImportOptions returns the stanzas of an option file of IBM's client as jobs. For a dsm.opt, the lines of its server
+// in the dsm.sys beside it come first. A file without stanzas is one job, called name.
 func ImportOptions(path string, content []byte, name string, read options.ReadFile) ([]*Imported, error) {
 	stanzas, err := options.Stanzas(path, content)
 	if err != nil {

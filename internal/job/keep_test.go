@@ -36,7 +36,8 @@ func TestParseKeep(t *testing.T) {
 			require.Equal(t, []string{"--keep", text}, KeepArgs(text))
 		}
 	}
-	for _, text := range []string{"", "most", "last", "last many", "last -1", "daily 3 within 0h", "last 0", "sometimes 3", "time-machine 1"} {
+	for _, text := range []string{"", "most", "last", "last many", "last -1", "daily 3 within 0h", "last 0",
+		"sometimes 3", "time-machine 1"} {
 		_, err := ParseKeep(text)
 		require.ErrorIs(t, err, forget.ErrPolicy, text)
 		require.Empty(t, KeepArgs(text))
@@ -44,7 +45,8 @@ func TestParseKeep(t *testing.T) {
 }
 
 func FuzzParseKeep(f *testing.F) {
-	for _, text := range []string{"all", "time-machine", "last 3 hourly 24 daily 30 weekly 520 within 36h", "within-yearly 3y2m"} {
+	for _, text := range []string{"all", "time-machine", "last 3 hourly 24 daily 30 weekly 520 within 36h",
+		"within-yearly 3y2m"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -92,7 +92,8 @@ func load(path string, content []byte, s options.Stanza, env options.Env, read o
 }
 
 // resolve returns the options that a command with --option-file and --server-name gets.
-func resolve(path string, content []byte, server string, env options.Env, read options.ReadFile) (*options.Spec, error) {
+func resolve(path string, content []byte, server string, env options.Env, read options.ReadFile) (*options.Spec,
+	error) {
 	flags := pflag.NewFlagSet("job", pflag.ContinueOnError)
 	options.Register(flags, options.GroupRepository)
 	err := flags.Set("option-file", path)
@@ -168,7 +169,8 @@ func CheckName(name string) error {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
 	})
 	if name == "" || bad >= 0 || name[0] == '-' || name[0] == '.' || len(name) > 64 {
-		return fmt.Errorf("%w %q: write up to 64 letters, digits, - _ and . such as home; - and . do not begin one", ErrName, name)
+		return fmt.Errorf("%w %q: write up to 64 letters, digits, - _ and . such as home; - and . do not begin one",
+			ErrName, name)
 	}
 	return nil
 }

@@ -71,8 +71,10 @@ func TestNext(t *testing.T) {
 
 func TestParseScheduleRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "it is empty", "sometimes": `write hourly, "daily 02:30"`, "daily": "write the time too", "daily 25:00": "00:00 to 23:59",
-		"daily 24:00": "00:00 to 23:59", "daily 2:3": "00:00 to 23:59", "daily 02:30,": "00:00 to 23:59", "weekly 03:00": "day and the time",
+		"": "it is empty", "sometimes": `write hourly, "daily 02:30"`, "daily": "write the time too",
+		"daily 25:00": "00:00 to 23:59",
+		"daily 24:00": "00:00 to 23:59", "daily 2:3": "00:00 to 23:59", "daily 02:30,": "00:00 to 23:59",
+		"weekly 03:00":          "day and the time",
 		"weekly caturday 03:00": "write sunday, monday", "0 0 30 2 *": "there is no such day", "61 * * * *": "write hourly",
 		"* * * *": "write hourly", "TZ=UTC * * * *": "write hourly", "@daily": "write hourly", "hourly 10": "write hourly",
 	} {
@@ -83,7 +85,8 @@ func TestParseScheduleRefuses(t *testing.T) {
 }
 
 func FuzzParseSchedule(f *testing.F) {
-	for _, text := range []string{"hourly", "daily 02:30,14:30", "weekly sun 03:00", "*/5 1-3 1,15 jan mon", "never", "0 0 30 2 *"} {
+	for _, text := range []string{"hourly", "daily 02:30,14:30", "weekly sun 03:00", "*/5 1-3 1,15 jan mon", "never",
+		"0 0 30 2 *"} {
 		f.Add(text, int64(1774746000))
 	}
 	f.Fuzz(func(t *testing.T, text string, sec int64) {

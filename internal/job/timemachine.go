@@ -56,7 +56,8 @@ func (t *TimeMachine) Job(name string) *Imported {
 			i.Notes = append(i.Notes, fmt.Sprintf("the excluded path %q cannot stand in an option file: exclude it by a pattern", path))
 			continue
 		}
-		i.Lines = append(i.Lines, `EXCLUDEPATTERN "`+strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)+`"`)
+		i.Lines = append(i.Lines, `EXCLUDEPATTERN "`+strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`,
+			`\[`).Replace(path)+`"`)
 	}
 	for _, where := range t.Destinations {
 		i.Notes = append(i.Notes, "Time Machine backs up to "+where+"; the job uses --repo")

@@ -48,8 +48,9 @@ func TestQuietUntil(t *testing.T) {
 func TestParseQuietRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "such as", "work": "is no day", "9-17": "is no day", "09:00": "are no hours", "09:00-25:00": "are no hours",
-		"mon-fri 09:00-17:30 x": "such as", "mon-fry": "is no day", "09:00-09:00": "are no hours", "24:00-01:00": "are no hours",
-		"mon-sun": "no time for a run", "00:00-24:00": "no time for a run",
+		"mon-fri 09:00-17:30 x": "such as", "mon-fry": "is no day", "09:00-09:00": "are no hours",
+		"24:00-01:00": "are no hours",
+		"mon-sun":     "no time for a run", "00:00-24:00": "no time for a run",
 	} {
 		_, err := ParseQuiet([]string{text})
 		require.ErrorIs(t, err, ErrQuiet, text)
@@ -75,7 +76,8 @@ func FuzzParseQuiet(f *testing.F) {
 }
 
 func TestParseBattery(t *testing.T) {
-	for text, charges := range map[string][2]int{"pause": {100, 101}, "run": {-1, 0}, "50%": {49, 50}, "PAUSE": {100, 101}, "100%": {99, 100}} {
+	for text, charges := range map[string][2]int{"pause": {100, 101}, "run": {-1, 0}, "50%": {49, 50}, "PAUSE": {100,
+		101}, "100%": {99, 100}} {
 		b, err := ParseBattery(text)
 		require.NoError(t, err)
 		require.False(t, b.Allows(charges[0]), text)

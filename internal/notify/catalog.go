@@ -34,7 +34,8 @@ func newCatalog() *catalog {
 // Describe sends the descriptions of all metrics.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	s := m.series
-	for _, d := range []*prometheus.Desc{s.success, s.run, s.next, s.proven, s.took, s.running, s.failures, s.files, s.read,
+	for _, d := range []*prometheus.Desc{s.success, s.run, s.next, s.proven, s.took, s.running, s.failures, s.files,
+		s.read,
 		s.stored, s.yielded} {
 		out <- d
 	}

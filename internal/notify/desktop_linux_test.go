@@ -16,7 +16,8 @@ import (
 type desk struct{ shown chan [3]string }
 
 // Notify is the method of org.freedesktop.Notifications.
-func (d *desk) Notify(app string, _ uint32, _, title, text string, _ []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
+func (d *desk) Notify(app string, _ uint32, _, title, text string, _ []string, _ map[string]dbus.Variant,
+	_ int32) (uint32, *dbus.Error) {
 	d.shown <- [3]string{app, title, text}
 	return 1, nil
 }

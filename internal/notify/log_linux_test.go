@@ -15,8 +15,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
-// listenAt returns the datagrams that arrive at a path below /run, where an empty file system hides what the machine has.
-// Only processes with the mounts of these tests see it.
+// listenAt returns the datagrams that arrive at a path below /run, where an empty file system hides what the machine
+// has. Only processes with the mounts of these tests see it.
 func listenAt(t *testing.T, path string) func() string {
 	testkit.RequireRoot(t)
 	if out, err := exec.Command("mount", "-t", "tmpfs", "tmpfs", "/run").CombinedOutput(); err != nil {
@@ -45,7 +45,8 @@ func TestLogGoesToTheJournal(t *testing.T) {
 	log.Event(&record.Event{At: noon(), Kind: record.Loaded, Text: "two jobs"})
 	require.NoError(t, log.Close())
 	fields := strings.Split(strings.TrimSpace(next()), "\n")
-	require.ElementsMatch(t, []string{"PRIORITY=3", "MESSAGE=home: Backup failed: disk full", "TIDEMARK_JOB=home", "TIDEMARK_RUN=r1",
+	require.ElementsMatch(t, []string{"PRIORITY=3", "MESSAGE=home: Backup failed: disk full", "TIDEMARK_JOB=home",
+		"TIDEMARK_RUN=r1",
 		"SYSLOG_IDENTIFIER=tidemark"}, fields)
 	require.ElementsMatch(t, []string{"PRIORITY=6", "MESSAGE=Read the options: two jobs", "SYSLOG_IDENTIFIER=tidemark"},
 		strings.Split(strings.TrimSpace(next()), "\n"))

@@ -82,8 +82,8 @@ func sendingAddress(o *options.Mail, host string) string {
 	return name + "@" + host
 }
 
-// client returns a client of the server, and a function that closes its connection. Port 465 is TLS. Elsewhere STARTTLS is used: always with a user, otherwise if
-// the server offers it.
+// client returns a client of the server, and a function that closes its connection. Port 465 is TLS. Elsewhere
+// STARTTLS is used: always with a user, otherwise if the server offers it.
 func (s *mailer) client(o *options.Mail) (c *mail.Client, hangUp func(), err error) {
 	host, port, err := address(o.Server)
 	if err != nil {

@@ -114,7 +114,8 @@ func (s *smtpServer) serve(c net.Conn) {
 }
 
 func mailOptions(server string) *options.Notify {
-	return &options.Notify{Mail: options.Mail{To: []string{"me@example.org", "you@example.org"}, From: "box@example.org", Server: server}}
+	return &options.Notify{Mail: options.Mail{To: []string{"me@example.org", "you@example.org"}, From: "box@example.org",
+		Server: server}}
 }
 
 func requireMail(t *testing.T, lines []string) {
@@ -143,7 +144,8 @@ func TestMailWithoutTLS(t *testing.T) {
 
 func TestMailWithSTARTTLSAndPassword(t *testing.T) {
 	s, roots := newSMTP(t, &smtpServer{startTLS: true, login: login("me", "S3CRET")}, false)
-	require.NoError(t, (&mailer{tls: roots}).send(t.Context(), withPassword(t, mailOptions(s.address), "S3CRET"), message()))
+	require.NoError(t, (&mailer{tls: roots}).send(t.Context(), withPassword(t, mailOptions(s.address), "S3CRET"),
+		message()))
 	lines := <-s.mails
 	require.Contains(t, lines, "STARTTLS")
 	requireMail(t, lines)
@@ -191,7 +193,8 @@ func TestMistakesInMailOptions(t *testing.T) {
 func TestMailBySendmail(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "sendmail")
-	script := "#!/bin/sh\n[ -z \"$TIDEMARK_PASSWORD\" ] || exit 9\necho \"$@\" > " + dir + "/args\ncat > " + dir + "/mail\n"
+	script := "#!/bin/sh\n[ -z \"$TIDEMARK_PASSWORD\" ] || exit 9\necho \"$@\" > " + dir + "/args\ncat > " + dir +
+		"/mail\n"
 	require.NoError(t, os.WriteFile(program, []byte(script), 0o755))
 	t.Setenv("TIDEMARK_PASSWORD", "S3CRET")
 	m := &mailer{sendmail: func() (string, error) { return program, nil }}

@@ -124,8 +124,10 @@ func (m *Metrics) listen(address string) (err error) {
 		return fmt.Errorf("serve metrics: %w; choose another METRICSLISTEN", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: once}))
-	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: once, ReadTimeout: once, WriteTimeout: 2 * once, MaxHeaderBytes: 16 << 10}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4,
+		Timeout: once}))
+	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: once, ReadTimeout: once, WriteTimeout: 2 * once,
+		MaxHeaderBytes: 16 << 10}
 	go func() { _ = m.server.Serve(m.listener) }() // ends with Close
 	return nil
 }

@@ -25,11 +25,13 @@ import (
 // backupRun is a run with a backup that yielded for 20 of 80 seconds, and a check.
 func backupRun() *event.Run {
 	steps := []event.RunStep{
-		{Step: "backup", Start: noon().Add(-time.Minute), End: noon(), Summary: json.RawMessage(`{"total_files_processed":1234,` +
-			`"data_added_packed":120,"total_duration":80,"seconds_without_yielding":60,"bytes":{"read":5600}}`)},
+		{Step: "backup", Start: noon().Add(-time.Minute), End: noon(),
+			Summary: json.RawMessage(`{"total_files_processed":1234,` +
+				`"data_added_packed":120,"total_duration":80,"seconds_without_yielding":60,"bytes":{"read":5600}}`)},
 		{Step: "check", Start: noon(), End: noon().Add(time.Second)},
 	}
-	return &event.Run{Job: "home", Outcome: record.Done, Start: noon().Add(-time.Minute), End: noon().Add(2 * time.Second), Steps: steps}
+	return &event.Run{Job: "home", Outcome: record.Done, Start: noon().Add(-time.Minute),
+		End: noon().Add(2 * time.Second), Steps: steps}
 }
 
 // values parses the text format into values by name, of job home, and fails for other labels.
@@ -59,7 +61,8 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 func TestMetricsFileHasWhatHappened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tidemark.prom")
 	next := func() map[string]time.Time { return map[string]time.Time{"home": noon().Add(time.Hour), "new": {}} }
-	m, err := NewMetrics(MetricsConfig{File: path, Next: next, Warn: func(text string) { t.Error(text) }}, []event.Run{*ended(record.Failed).Run})
+	m, err := NewMetrics(MetricsConfig{File: path, Next: next, Warn: func(text string) { t.Error(text) }},
+		[]event.Run{*ended(record.Failed).Run})
 	require.NoError(t, err)
 	m.Event(&record.Event{Kind: record.Started, Job: "home"})
 	m.Event(&record.Event{Kind: record.Finished, Job: "home", Run: backupRun()})
@@ -89,7 +92,8 @@ func TestMetricsFileHasWhatHappened(t *testing.T) {
 
 func TestUnwritableMetricsFileIsReportedOnce(t *testing.T) {
 	var warnings []string
-	m, err := NewMetrics(MetricsConfig{File: "/does/not/exist/x.prom", Warn: func(text string) { warnings = append(warnings, text) }}, nil)
+	m, err := NewMetrics(MetricsConfig{File: "/does/not/exist/x.prom",
+		Warn: func(text string) { warnings = append(warnings, text) }}, nil)
 	require.NoError(t, err)
 	m.Event(&record.Event{Kind: record.Started, Job: "home"})
 	require.NoError(t, m.Close())

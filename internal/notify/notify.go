@@ -1,6 +1,6 @@
-// Package notify reports failures and silence to people: by mail, webhook, desktop and healthcheck pings. It also writes
-// the log of the service to the journal or to syslog, and metrics for Prometheus. Each receiver has a goroutine and a
-// bounded queue, so that one that does not answer never delays the service.
+// Package notify reports failures and silence to people: by mail, webhook, desktop and healthcheck pings. It also
+// writes the log of the service to the journal or to syslog, and metrics for Prometheus. Each receiver has a goroutine
+// and a bounded queue, so that one that does not answer never delays the service.
 package notify
 
 import (
@@ -174,7 +174,8 @@ type senders map[string]sender
 
 func newSenders() senders {
 	w := &web{client: newClient(), pause: pause}
-	return senders{Mail: (&mailer{sendmail: findSendmail}).send, Webhook: w.post, Healthcheck: w.ping, Desktop: notifyDesktop}
+	return senders{Mail: (&mailer{sendmail: findSendmail}).send, Webhook: w.post, Healthcheck: w.ping,
+		Desktop: notifyDesktop}
 }
 
 func uses(o *options.Notify, way string) bool {
@@ -223,13 +224,15 @@ func (c *complaints) report(job string, at time.Time, err error) {
 
 // subject is the first line of a message.
 func subject(m *event.Notification) string {
-	what := map[string]string{failed: "backup failed", silent: "no backup for too long", recovered: "backups succeed again",
-		test: "test message"}[m.Kind]
+	what := map[string]string{failed: "backup failed", silent: "no backup for too long",
+		recovered: "backups succeed again",
+		test:      "test message"}[m.Kind]
 	return fmt.Sprintf("tidemark: %s on %s: %s", m.Job, m.Host, what)
 }
 
 // text is the body of a message for people.
 func text(m *event.Notification) string {
-	return fmt.Sprintf("%s\n\nJob:  %s\nHost: %s\nTime: %s\n\n'tidemark log --job %s' shows more.\n", m.Text, m.Job, m.Host,
+	return fmt.Sprintf("%s\n\nJob:  %s\nHost: %s\nTime: %s\n\n'tidemark log --job %s' shows more.\n", m.Text, m.Job,
+		m.Host,
 		m.Time.Format(time.RFC1123Z), m.Job)
 }

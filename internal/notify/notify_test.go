@@ -46,12 +46,14 @@ func (c *collector) all() []string {
 }
 
 func ended(outcome string) *record.Event {
-	return &record.Event{At: noon(), Kind: record.Finished, Job: "home", Run: &event.Run{ID: "r1", Job: "home", Outcome: outcome,
+	return &record.Event{At: noon(), Kind: record.Finished, Job: "home", Run: &event.Run{ID: "r1", Job: "home",
+		Outcome: outcome,
 		Message: "disk full", Start: noon().Add(-time.Minute), End: noon()}}
 }
 
 func message() *event.Notification {
-	return &event.Notification{Type: "notification", Kind: failed, Host: "box", Job: "home", Time: noon(), Text: "Backup failed: x"}
+	return &event.Notification{Type: "notification", Kind: failed, Host: "box", Job: "home", Time: noon(),
+		Text: "Backup failed: x"}
 }
 
 // recorder returns senders that record what they are given, and what they recorded.
@@ -83,7 +85,8 @@ func of(o options.Notify) func(string) options.Notify {
 func TestFailureSilenceAndRecoveryAreReported(t *testing.T) {
 	s, got := recorder(Webhook)
 	n := newNotifier(Config{Of: of(options.Notify{Webhook: "https://x"}), Log: &collector{}, Host: "box"}, s)
-	for _, outcome := range []string{record.Done, record.Failed, record.Failed, record.Stopped, record.Failed, record.Incomplete,
+	for _, outcome := range []string{record.Done, record.Failed, record.Failed, record.Stopped, record.Failed,
+		record.Incomplete,
 		record.Done} {
 		n.Event(ended(outcome))
 	}
@@ -97,7 +100,8 @@ func TestFailureSilenceAndRecoveryAreReported(t *testing.T) {
 		*ended(record.Done).Run, *ended(record.Failed).Run, *ended(record.Stopped).Run}}, s)
 	n.Event(ended(record.Done))
 	require.NoError(t, n.Close())
-	require.Equal(t, []string{"webhook recovered Backups succeed again"}, got(), "the failure was before the service started")
+	require.Equal(t, []string{"webhook recovered Backups succeed again"}, got(),
+		"the failure was before the service started")
 }
 
 func TestHealthcheckGetsEveryRun(t *testing.T) {
@@ -152,7 +156,8 @@ func server(t *testing.T, handle http.HandlerFunc) (*httptest.Server, *web, *ato
 func TestWebhookGetsJSON(t *testing.T) {
 	var got event.Notification
 	s, w, _ := server(t, func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/json" && r.URL.RawQuery == "key=S3CRET" {
+		if r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/json" &&
+			r.URL.RawQuery == "key=S3CRET" {
 			_ = json.NewDecoder(r.Body).Decode(&got)
 		}
 	})
@@ -222,7 +227,8 @@ func TestSecretsOfURLsAreInNoError(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	host := strings.TrimPrefix(gone.URL, "http://")
-	for _, url := range []string{"http://user:S3CRET@" + host, gone.URL + "/S3CRET", gone.URL + "?token=S3CRET", bad.URL + "/?S3CRET",
+	for _, url := range []string{"http://user:S3CRET@" + host, gone.URL + "/S3CRET", gone.URL + "?token=S3CRET",
+		bad.URL + "/?S3CRET",
 		"ftp://S3CRET@x", "http://S3CRET:%zz@x/", ":S3CRET", "http://[S3CRET"} {
 		o := &options.Notify{Webhook: url, Healthcheck: url}
 		for _, err := range []error{w.post(t.Context(), o, message()), w.ping(t.Context(), o, message())} {
@@ -236,7 +242,8 @@ func TestSecretsOfURLsAreInNoError(t *testing.T) {
 func TestHealthcheckPings(t *testing.T) {
 	paths := make(chan string, 9)
 	s, w, _ := server(t, func(_ http.ResponseWriter, r *http.Request) { paths <- r.Method + " " + r.URL.String() })
-	for kind, want := range map[string]string{started: "GET /id/start?a=b", done: "GET /id?a=b", failed: "GET /id/fail?a=b", test: "GET /id?a=b"} {
+	for kind, want := range map[string]string{started: "GET /id/start?a=b", done: "GET /id?a=b",
+		failed: "GET /id/fail?a=b", test: "GET /id?a=b"} {
 		m := message()
 		m.Kind = kind
 		require.NoError(t, w.ping(t.Context(), &options.Notify{Healthcheck: s.URL + "/id?a=b"}, m))
@@ -247,7 +254,8 @@ func TestHealthcheckPings(t *testing.T) {
 func TestTestReportsEachWay(t *testing.T) {
 	s, _ := recorder(Mail, Desktop)
 	s[Webhook] = func(context.Context, *options.Notify, *event.Notification) error { return errors.New("no route") }
-	o := &options.Notify{Desktop: true, Webhook: "https://u:S3CRET@hooks.example/S3CRET", Mail: options.Mail{To: []string{"a@x", "b@x"}}}
+	o := &options.Notify{Desktop: true, Webhook: "https://u:S3CRET@hooks.example/S3CRET",
+		Mail: options.Mail{To: []string{"a@x", "b@x"}}}
 	require.Equal(t, []event.NotifyTest{
 		{Type: "notify_test", Job: "home", Way: Mail, To: "a@x, b@x"},
 		{Type: "notify_test", Job: "home", Way: Webhook, To: "https://hooks.example", Error: "no route"},

@@ -105,7 +105,8 @@ func (w *web) try(ctx context.Context, method string, u *url.URL, body []byte) (
 		return false, nil
 	}
 	again = answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests
-	return again, fmt.Errorf("%s answered %d %s", hidden(u.String()), answer.StatusCode, http.StatusText(answer.StatusCode))
+	return again, fmt.Errorf("%s answered %d %s", hidden(u.String()), answer.StatusCode,
+		http.StatusText(answer.StatusCode))
 }
 
 // final reports whether an error of a redirect ended a request.

@@ -97,8 +97,8 @@ func Stanzas(path string, content []byte) ([]Stanza, error) {
 	return parsed.Stanzas(), nil
 }
 
-// LineKeyword returns the keyword of the lines of an option file, as in FileLine, for a keyword or the name of an option;
-// "" for other words.
+// LineKeyword returns the keyword of the lines of an option file, as in FileLine, for a keyword or the name of an
+// option; "" for other words.
 func LineKeyword(word string) string {
 	for _, o := range Table() {
 		if words := o.Keywords(); o.Name == strings.ToLower(strings.TrimPrefix(word, "--")) && len(words) > 0 {

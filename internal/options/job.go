@@ -51,7 +51,7 @@ func jobOptions() []Option {
 		{Name: "snapshot-end-command", Group: GroupReading, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
 			Help: "command that removes the snapshot of the path in TIDEMARK_SOURCE, mounted at TIDEMARK_SNAPSHOT"},
 
-		{Name: "alert-after", Group: GroupNotify, Type: Type{Kind: Duration}, Default: "72h", Barred: NotEnv,
+		{Name: "alert-after", Group: GroupNotify, Rare: true, Type: Type{Kind: Duration}, Default: "72h", Barred: NotEnv,
 			Help: "notify when no backup succeeded for this time; 0: never"},
 		{Name: "notify-desktop", Group: GroupNotify, Rare: true, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
 			Help: "notify on the desktop, if there is one"},

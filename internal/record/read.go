@@ -23,8 +23,8 @@ type Filter struct {
 	Last  int       // the newest of these; 0: all
 }
 
-// Read yields the lines of the log in a folder, oldest first. It needs no lock: a line that is being written, or was cut
-// by a crash, is skipped. A folder without a record has no lines.
+// Read yields the lines of the log in a folder, oldest first. It needs no lock: a line that is being written, or was
+// cut by a crash, is skipped. A folder without a record has no lines.
 func Read(dir string, f Filter) iter.Seq2[event.Log, error] {
 	return read(filepath.Join(dir, logName), f, ofLog)
 }

@@ -44,12 +44,14 @@ func TestRecordIsReadBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "tidemark")
 	require.Empty(t, texts(t, dir, Filter{}), "a folder that does not exist")
 	r := open(t, dir)
-	run := &event.Run{ID: "r1", Job: "home", Start: day(2), End: day(3), Outcome: Failed, Message: "no\nspace", Steps: []event.RunStep{}}
+	run := &event.Run{ID: "r1", Job: "home", Start: day(2), End: day(3), Outcome: Failed, Message: "no\nspace",
+		Steps: []event.RunStep{}}
 	r.Event(&Event{At: day(1), Kind: Loaded, Text: "two jobs"})
 	r.Event(&Event{At: day(2), Kind: Started, Job: "home", Trigger: "schedule", Run: run})
 	r.Event(&Event{At: day(3), Kind: Finished, Job: "home", Run: run})
 	r.Event(note(4, "web", "later"))
-	require.Equal(t, []string{"Read the options: two jobs", "Starting automatic backup", "Backup failed: no; space", "later"},
+	require.Equal(t, []string{"Read the options: two jobs", "Starting automatic backup", "Backup failed: no; space",
+		"later"},
 		texts(t, dir, Filter{}))
 	require.Equal(t, []string{"Starting automatic backup", "Backup failed: no; space"}, texts(t, dir, Filter{Job: "home"}))
 	require.Equal(t, []string{"Backup failed: no; space", "later"}, texts(t, dir, Filter{Since: day(3)}))
@@ -199,12 +201,14 @@ func TestWordsOfTheLog(t *testing.T) {
 		"12.0 % done, 34.00 MiB/s, about 8 min left": {Kind: Progress, Step: "backup",
 			Status: &event.Status{PercentDone: 0.12, BytesPerSecond: 34 << 20, SecondsRemaining: &left}},
 		"prune: 7 packs done, 0 B/s": {Kind: Progress, Step: "prune", Status: &event.Status{FilesDone: 7, Unit: "packs"}},
-		"Completed backup: 1,234 files, 5.00 GiB read, 120.00 MiB stored in 3 min 12 s, yielded 25 %": step("backup", 0, string(summary)),
+		"Completed backup: 1,234 files, 5.00 GiB read, 120.00 MiB stored in 3 min 12 s, yielded 25 %": step("backup", 0,
+			string(summary)),
 		"":                               step("backup", 1, ""),
 		"prune failed: why":              step("prune", 1, ""),
 		"Completed forget in 3 min 12 s": step("forget", 0, "[]"),
-		"Completed prune: 1.00 KiB freed in 3 min 12 s":                         step("prune", 0, `{"bytes_freed":1024}`),
-		"Destination checked: 2.00 KiB read back without a fault in 3 min 12 s": step("check", 0, `{"bytes":{"verified":2048}}`),
+		"Completed prune: 1.00 KiB freed in 3 min 12 s": step("prune", 0, `{"bytes_freed":1024}`),
+		"Destination checked: 2.00 KiB read back without a fault in 3 min 12 s": step("check", 0,
+			`{"bytes":{"verified":2048}}`),
 		"Backup failed: why":                                        run(Failed),
 		"Backup stopped: why":                                       run(Stopped),
 		"Finished after 60 min 00 s":                                run(Done),

@@ -36,7 +36,8 @@ func (d *DefinedJobs) Text(w io.Writer) error {
 		if times := nextTimes(j, d.Now, 1); len(times) > 0 {
 			next = times[0].Format(dateMinute)
 		}
-		t.add(j.Name, human.Printable(j.Schedule.String()), next, human.Printable(j.Repository), human.Printable(strings.Join(j.Sources, " ")))
+		t.add(j.Name, human.Printable(j.Schedule.String()), next, human.Printable(j.Repository),
+			human.Printable(strings.Join(j.Sources, " ")))
 	}
 	if err := t.write(w); err != nil {
 		return err
@@ -95,7 +96,8 @@ func (d *DefinedJob) Text(w io.Writer) error {
 func (d *DefinedJob) Events() []any {
 	record := definition(d.Job, d.Now, shownTimes)
 	for _, one := range shownOptions(d.Spec) {
-		record.Options = append(record.Options, event.Option{Type: "option", Name: one.Name, Value: one.Value, Source: one.Origin})
+		record.Options = append(record.Options, event.Option{Type: "option", Name: one.Name, Value: one.Value,
+			Source: one.Origin})
 	}
 	return []any{record}
 }

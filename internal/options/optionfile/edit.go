@@ -42,7 +42,8 @@ func Edit(path string, content []byte, server string, settings []options.Setting
 
 // EditStanza returns the file without the lines of a stanza whose keywords are in unset, and with settings in it. The
 // lines of others, and those before the first stanza, stay.
-func EditStanza(path string, content []byte, stanza options.Stanza, settings []options.Setting, unset []string) (*File, error) {
+func EditStanza(path string, content []byte, stanza options.Stanza, settings []options.Setting,
+	unset []string) (*File, error) {
 	lines, err := options.ParseFile(path, content, stanza.Name)
 	if err != nil {
 		return nil, fmt.Errorf("read the option file: %w", err)

@@ -81,7 +81,8 @@ EXCLUDECACHES yes
 			require.Equal(t, strings.ReplaceAll(c.after, "excludep ", "excludepattern "), string(f.New))
 			require.NotEmpty(t, f.Changes)
 			now := effective(t, string(f.New), c.server)
-			for _, want := range []string{"REPOSITORY /mnt/disk/r", "POLICY utility", "DOMAIN /home/ann|/my dir", "EXCLUDEPATTERN *.o",
+			for _, want := range []string{"REPOSITORY /mnt/disk/r", "POLICY utility", "DOMAIN /home/ann|/my dir",
+				"EXCLUDEPATTERN *.o",
 				"EXCLUDECACHES yes"} {
 				require.Contains(t, now, want)
 			}
@@ -96,7 +97,8 @@ EXCLUDECACHES yes
 
 // An empty stanza at the end still gets the lines: they must be in effect.
 func TestEditEmptyStanza(t *testing.T) {
-	for _, content := range []string{"SERVERNAME one\n", "POLICY auto\nSERVERNAME one\n", "SERVERNAME one\nSERVERNAME two\nPOLICY auto\n"} {
+	for _, content := range []string{"SERVERNAME one\n", "POLICY auto\nSERVERNAME one\n",
+		"SERVERNAME one\nSERVERNAME two\nPOLICY auto\n"} {
 		f, err := Edit("x.opt", []byte(content), "", some())
 		require.NoError(t, err)
 		require.Contains(t, effective(t, string(f.New), ""), "REPOSITORY /mnt/disk/r", content)
@@ -123,7 +125,8 @@ func TestSaveKeepsCopies(t *testing.T) {
 	require.Empty(t, copied)
 	first, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, "* Written by 'tidemark setup'. 'tidemark options' prints what is in effect.\nPOLICY auto\n", string(first))
+	require.Equal(t, "* Written by 'tidemark setup'. 'tidemark options' prints what is in effect.\nPOLICY auto\n",
+		string(first))
 
 	link := filepath.Join(dir, "link.opt")
 	require.NoError(t, os.Symlink(path, link))

@@ -19,7 +19,8 @@ func (f *File) Fresh(command string) {
 	f.Content = nil
 }
 
-// SaveWithCopy writes the file, and keeps a copy of the one that was there. It returns the path of the copy, "" for none.
+// SaveWithCopy writes the file, and keeps a copy of the one that was there. It returns the path of the copy, "" for
+// none.
 func (f *File) SaveWithCopy() (backup string, err error) { return f.save(true) }
 
 // Save writes the file. One that has changed since it was read stays as it is.
