@@ -170,20 +170,12 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		sinks = append(sinks, a)
 	}
 	var past []event.Run
-	last := map[string]string{}
 	for run, err := range record.Runs(state, record.Filter{}) {
 		if err != nil {
 			a.print.Note(err.Error())
 			break
 		}
 		past = append(past, run)
-		last[run.Job] = run.Outcome
-	}
-	var failed []string
-	for name, outcome := range last {
-		if outcome == "failed" {
-			failed = append(failed, name)
-		}
 	}
 	own := a.spec.Notify()
 	if system, err := notify.OpenLog(own.Syslog); err != nil {
@@ -200,7 +192,7 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		}
 		sinks, closers = append(sinks, metrics), append(closers, metrics.Close)
 	}
-	people := notify.New(notify.Config{Of: list.notify, Log: log, Host: hostName(), FailedBefore: failed})
+	people := notify.New(notify.Config{Of: list.notify, Log: log, Host: hostName(), Past: past})
 	closers = append(closers, people.Close)
 	return record.Join(append(sinks, people)...), closeAll, nil
 }
