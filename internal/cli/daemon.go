@@ -32,8 +32,8 @@ func (a *app) daemonCommand() *cobra.Command {
 		Use:   "daemon [flags]",
 		Short: "Run the jobs of the option file by their schedules",
 		Long: `Runs the service in the foreground until a signal ends it. Each stanza of the option file with a SCHEDULE line
-is a job. 'tidemark status' shows what the service does, 'tidemark job' starts, stops and pauses jobs, and 'tidemark log'
-shows what was done.
+is a job. 'tidemark status' shows what the service does, 'tidemark job' starts, stops and pauses jobs, and 'tidemark
+log' shows what was done.
 
 A change of the option file takes effect within a minute, or at SIGHUP; a file with a mistake is reported and changes
 nothing.

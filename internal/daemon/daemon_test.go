@@ -492,7 +492,8 @@ func TestStepsOfARun(t *testing.T) {
 		}
 		w.set(func() { results["forget"] = Result{Removed: 2} })
 		time.Sleep(day)
-		require.Equal(t, []string{"home backup", "home forget", "home prune", "home check"}, w.started(), "there is unused data")
+		require.Equal(t, []string{"home backup", "home forget", "home prune", "home check"},
+			w.started(), "there is unused data")
 		w.set(func() { results["forget"] = Result{} })
 		w.set(func() { results["check"] = Result{ExitCode: 1, Message: "damaged"} })
 		time.Sleep(day)
