@@ -1,0 +1,120 @@
+package service_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/service"
+)
+
+// systemctl puts a program of this name in PATH and returns the file in which it records its calls.
+func systemctl(t *testing.T, script string) (calls string) {
+	t.Helper()
+	dir := t.TempDir()
+	calls = filepath.Join(dir, "calls")
+	text := "#!/bin/sh\necho \"$*\" >>'" + calls + "'\n" + script
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "systemctl"), []byte(text), 0o755))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return calls
+}
+
+func unit(t *testing.T, c service.Config) string {
+	t.Helper()
+	text, err := c.Unit()
+	require.NoError(t, err)
+	return text
+}
+
+func config() service.Config {
+	return service.Config{System: true, Program: "/usr/bin/tidemark", OptionFile: "/etc/a %$\"b.opt", Writable: []string{"/srv/b c"}}
+}
+
+func TestUnitQuotesPathsAndRefusesControlCharacters(t *testing.T) {
+	text := unit(t, config())
+	require.Contains(t, text, `ExecStart="/usr/bin/tidemark" daemon --option-file "/etc/a %%$$\"b.opt"`+"\n")
+	require.Contains(t, text, "ReadWritePaths=\"-/srv/b c\"\n")
+	c := config()
+	c.OptionFile = "/etc/a\nExecStartPre=/bin/x"
+	_, err := c.Unit()
+	require.ErrorContains(t, err, "control characters")
+	c.OptionFile = "relative"
+	_, err = c.Unit()
+	require.ErrorContains(t, err, "absolute")
+}
+
+func TestUnitRestrictsWhatTheJobsAllow(t *testing.T) {
+	c := config()
+	c.Removable = true
+	require.Contains(t, unit(t, c), "ProtectSystem=full\n")
+	require.NotContains(t, unit(t, c), "ReadWritePaths")
+	c.Commands = true
+	require.NotContains(t, unit(t, c), "NoNewPrivileges")
+	c = config()
+	c.System = false
+	require.NotContains(t, unit(t, c), "ProtectSystem")
+	require.Contains(t, unit(t, c), "WantedBy=default.target")
+}
+
+func TestSystemdAcceptsTheUnit(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("needs systemd-analyze")
+	}
+	c := config()
+	c.Program = "/bin/true"
+	path := filepath.Join(t.TempDir(), "tidemark.service")
+	require.NoError(t, os.WriteFile(path, []byte(unit(t, c)), 0o644))
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "tidemark.service:")
+}
+
+func TestInstallTwiceChangesOnceAndUninstallRemovesIt(t *testing.T) {
+	calls := systemctl(t, "")
+	s := &service.Systemd{Folder: filepath.Join(t.TempDir(), "new", "user"), User: true}
+	text := unit(t, config())
+	changed, err := s.Install(t.Context(), text)
+	require.NoError(t, err)
+	require.True(t, changed)
+	changed, err = s.Install(t.Context(), text)
+	require.NoError(t, err)
+	require.False(t, changed)
+	found, err := s.Uninstall(t.Context())
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NoFileExists(t, s.Path())
+	found, err = s.Uninstall(t.Context())
+	require.NoError(t, err)
+	require.False(t, found)
+	content, err := os.ReadFile(calls)
+	require.NoError(t, err)
+	once := "--user daemon-reload\n--user enable --now tidemark.service\n"
+	require.Equal(t, once+once+"--user disable --now tidemark.service\n--user daemon-reload\n", string(content))
+}
+
+func TestAForeignUnitIsKept(t *testing.T) {
+	systemctl(t, "")
+	s := &service.Systemd{Folder: t.TempDir()}
+	require.NoError(t, os.WriteFile(s.Path(), []byte("[Service]\n"), 0o644))
+	_, err := s.Install(t.Context(), unit(t, config()))
+	require.ErrorIs(t, err, service.ErrForeign)
+	_, err = s.Uninstall(t.Context())
+	require.ErrorIs(t, err, service.ErrForeign)
+	require.FileExists(t, s.Path())
+}
+
+func TestStateIsThatOfSystemd(t *testing.T) {
+	systemctl(t, "echo UnitFileState=enabled; echo ActiveState=active; echo SubState=running; echo ActiveEnterTimestamp=Mon\n")
+	s := &service.Systemd{Folder: t.TempDir()}
+	state, err := s.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, service.State{Path: s.Path(), Enabled: "enabled", Active: "active", Sub: "running", Since: "Mon"}, state)
+	systemctl(t, "echo 'System has not been booted with systemd as init system' >&2; exit 1\n")
+	_, err = s.State(t.Context())
+	require.ErrorIs(t, err, service.ErrNoSystemd)
+	require.True(t, strings.Contains(err.Error(), "cron"))
+}
