@@ -15,8 +15,8 @@ func (a *app) jobAddCommand() *cobra.Command {
 the paths are too, unless the lines before the first stanza have them. The job is checked before the file changes.
 
 In an option file without stanzas, the lines that are there become the job 'default'.`,
-		Example: `  tidemark job add home --schedule hourly --repo /mnt/disk/backup --keep time-machine ~
-  tidemark job add nas --schedule hourly --repo smb://me@nas/backup --key-file /etc/tidemark/key /srv`,
+		Example: `  tidemark job add home --schedule hourly --repo /mnt/disk/backup ~
+  tidemark job add nas --schedule hourly --repo smb://me@nas/backup /srv`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(_ context.Context, args []string) error {
 		e, err := a.jobEditor()

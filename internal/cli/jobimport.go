@@ -28,7 +28,7 @@ Without --schedule a job is started by hand.
 
 --from-time-machine makes one job of the settings of Time Machine (macOS only, not tested there yet): hourly, with its
 excluded paths.`,
-		Example: `  tidemark job import /opt/tivoli/tsm/client/ba/bin/dsm.sys --repo /mnt/disk/backup --schedule 'daily 02:30'
+		Example: `  tidemark job import dsm.sys --repo /mnt/disk/backup --schedule hourly
   tidemark job import --from-time-machine --repo smb://me@nas/backup`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(ctx context.Context, args []string) error {
