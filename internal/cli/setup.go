@@ -66,7 +66,7 @@ Exit codes are those of backup: 3 if the first backup lacks some files.`,
 		PreRunE: func(*cobra.Command, []string) error { return s.checkFiles() },
 		Example: `  tidemark setup
   tidemark setup --yes --repo /mnt/disk --recovery-key-file /mnt/usb/key
-  tidemark setup --source ~ --source /etc --repo smb://me@nas/backup --schedule hourly`,
+  tidemark setup --source ~ --repo smb://me@nas/backup --schedule hourly`,
 	}, func(ctx context.Context, _ []string) error { return s.run(ctx) }, options.GroupPolicy, options.GroupSelection,
 		options.GroupJob)
 	s.flags = c.Flags()
