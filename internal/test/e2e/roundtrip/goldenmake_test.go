@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,7 +29,7 @@ func updateGolden(t *testing.T) {
 	require.NoError(t, os.RemoveAll(goldenSource))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(goldenSource)) })
 	require.NoError(t, os.RemoveAll(filepath.Join(goldenDir, "tree")))
-	testkit.Write(t, filepath.Join(goldenDir, "tree"), plainTree())
+	testkit.Write(t, filepath.Join(goldenDir, "tree"), plainFiles())
 	for name, fill := range makers() {
 		kept := filepath.Join(goldenDir, name)
 		require.NoError(t, os.RemoveAll(kept))
@@ -44,16 +45,29 @@ func updateGolden(t *testing.T) {
 	}
 }
 
-// plainTree is what version control keeps exactly: files, directories and symbolic links.
+// plainTree holds files, directories and symbolic links.
 func plainTree() testkit.Dir {
+	tree := plainFiles()
+	maps.Copy(tree, plainLinks())
+	return tree
+}
+
+// plainLinks is the part of plainTree that archives and some clones of this project do not keep.
+func plainLinks() testkit.Dir {
+	return testkit.Dir{
+		"link":     testkit.Symlink{Target: "folder/deeper/leaf"},
+		"dangling": testkit.Symlink{Target: "not/there"},
+	}
+}
+
+// plainFiles is the part of plainTree that testdata keeps.
+func plainFiles() testkit.Dir {
 	return testkit.Dir{
 		"empty":     testkit.File{},
 		"small.txt": testkit.File{Data: []byte("kept inside its directory\n")},
 		"text.txt":  testkit.File{Data: testkit.Text(1, 20_000)},
 		"noise.bin": testkit.File{Data: testkit.Noise(2, 10_000)},
 		"run.sh":    testkit.File{Data: []byte("#!/bin/sh\necho restored\n"), Mode: 0o755},
-		"link":      testkit.Symlink{Target: "folder/deeper/leaf"},
-		"dangling":  testkit.Symlink{Target: "not/there"},
 		"folder": testkit.Dir{
 			"copy.txt": testkit.File{Data: testkit.Text(1, 20_000)}, "deeper": testkit.Dir{"leaf": testkit.File{Data: []byte("leaf\n")}},
 		},
