@@ -137,8 +137,9 @@ bench-picture:          ## the picture of the README: records a backup that yiel
 screens:                ## what a person sees in a terminal, captured and tested: bin/screens; needs tmux and a quiet machine
 	TIDEMARK_SCREENS=$(CURDIR)/bin/screens $(GO) test -count 1 -v ./internal/test/screens
 
-docs:                   ## docs/cli and bin/man, from the commands; the tables of docs/json.md
+docs:                   ## docs/cli and bin/man, from the commands; the tables of docs/json.md; docs/packages.md
 	$(GO) test ./internal/report/event -run TestTablesAreCurrent -update
+	$(GO) test ./internal/test/arch -run TestPackagesPageIsCurrent -update
 	$(GO) run ./cmd/tidemark man markdown docs/cli
 	$(GO) run ./cmd/tidemark man roff bin/man
 
