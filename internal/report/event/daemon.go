@@ -9,30 +9,30 @@ import (
 type Daemon struct {
 	Type    string      `json:"message_type"` // "daemon"
 	Version int         `json:"version"`      // of the protocol
-	PID     int         `json:"pid"`
-	Start   time.Time   `json:"start"`
-	Options string      `json:"option_file"`
-	Jobs    []DaemonJob `json:"jobs"`
+	PID     int         `json:"pid"`          // of the service
+	Start   time.Time   `json:"start"`        // of the service
+	Options string      `json:"option_file"`  // path
+	Jobs    []DaemonJob `json:"jobs"`         // list of *jobs of the service*
 }
 
 // DaemonJob is a job of the service.
 type DaemonJob struct {
-	Name       string   `json:"name"`
-	Sources    []string `json:"sources"`
+	Name       string   `json:"name"`       // of the stanza
+	Sources    []string `json:"sources"`    // absolute paths
 	Repository string   `json:"repository"` // location
-	Schedule   string   `json:"schedule"`
+	Schedule   string   `json:"schedule"`   // as in the option file
 	// `idle`, `running`, `waiting` (due, and something is in the way), `retrying` or `paused` (by hand)
 	State string `json:"state"`
 	// of a running job: `backup`, `forget`, `prune`, `check`, `drill`
 	Step        string     `json:"step,omitempty"`
-	PID         int        `json:"pid,omitempty"`         // of the step, as a job of `tidemark tier`
-	WaitsFor    string     `json:"waits_for,omitempty"`   // in words
-	Next        *time.Time `json:"next,omitempty"`        // next run; none while paused
-	LastRun     *Run       `json:"last_run,omitempty"`    // that ended
-	LastBackup  *time.Time `json:"last_backup,omitempty"` // end of the last run with a snapshot
-	LastProven  *time.Time `json:"last_proven,omitempty"` // end of the last check or drill without a fault
-	Failures    int        `json:"failures"`              // runs that failed since the last that did not
-	PausedUntil *time.Time `json:"paused_until,omitempty"`
+	PID         int        `json:"pid,omitempty"`          // of the step, as a job of `tidemark tier`
+	WaitsFor    string     `json:"waits_for,omitempty"`    // in words
+	Next        *time.Time `json:"next,omitempty"`         // next run; none while paused
+	LastRun     *Run       `json:"last_run,omitempty"`     // as `run`: the last that ended
+	LastBackup  *time.Time `json:"last_backup,omitempty"`  // end of the last run with a snapshot
+	LastProven  *time.Time `json:"last_proven,omitempty"`  // end of the last check or drill without a fault
+	Failures    int        `json:"failures"`               // runs that failed since the last that did not
+	PausedUntil *time.Time `json:"paused_until,omitempty"` // end of a pause with an end
 }
 
 // Run is the record of one run of a job.
@@ -40,25 +40,25 @@ type Run struct {
 	Type    string `json:"message_type"` // "run"
 	Version int    `json:"version"`      // of the record: 1
 	ID      string `json:"id"`           // unique in the record
-	Job     string `json:"job"`
+	Job     string `json:"job"`          // name
 	// `schedule`, `missed` (caught up), `appeared` (its target), `retry` or `hand`
 	Trigger string    `json:"trigger"`
-	Start   time.Time `json:"start"`
-	End     time.Time `json:"end"`
+	Start   time.Time `json:"start"` // of the first step
+	End     time.Time `json:"end"`   // of the last step
 	// `done`, `incomplete` (a snapshot without some objects), `failed`, `stopped` (by hand or because the service ended)
 	Outcome  string    `json:"outcome"`
 	Message  string    `json:"message,omitempty"`  // why it is not `done`
 	Snapshot string    `json:"snapshot,omitempty"` // ID
-	Steps    []RunStep `json:"steps"`
+	Steps    []RunStep `json:"steps"`              // list of *steps*
 }
 
 // RunStep is one command of a run.
 type RunStep struct {
-	Step     string    `json:"step"` // as in the state of a job
-	Start    time.Time `json:"start"`
-	End      time.Time `json:"end"`
-	ExitCode int       `json:"exit_code"`
-	Message  string    `json:"message,omitempty"`
+	Step     string    `json:"step"`              // as in *jobs of the service*
+	Start    time.Time `json:"start"`             // of its process
+	End      time.Time `json:"end"`               // of its process
+	ExitCode int       `json:"exit_code"`         // see [exit codes](exit-codes.md)
+	Message  string    `json:"message,omitempty"` // why it failed
 	// what the command printed as its summary, unchanged
 	Summary json.RawMessage `json:"summary,omitempty"`
 }

@@ -4,8 +4,8 @@ import "time"
 
 // JobDefinition is a job of an option file.
 type JobDefinition struct {
-	Type       string      `json:"message_type"` // "job_definition"
-	Name       string      `json:"name"`
+	Type       string      `json:"message_type"`      // "job_definition"
+	Name       string      `json:"name"`              // of the stanza
 	File       string      `json:"option_file"`       // path
 	Sources    []string    `json:"sources"`           // absolute paths
 	Repository string      `json:"repository"`        // location
