@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
@@ -140,8 +142,8 @@ func (a *app) jobSettings(flags *pflag.FlagSet, paths []string, all bool) ([]opt
 	return given, nil
 }
 
-// saveJobs shows the changes of the option file and writes it.
-func (a *app) saveJobs(f *optionfile.File) error {
+// saveJobs shows the changes of the option file, writes it, and tells a service that uses it.
+func (a *app) saveJobs(ctx context.Context, f *optionfile.File) error {
 	if len(f.Content) == 0 {
 		f.Fresh("job")
 	}
@@ -150,7 +152,24 @@ func (a *app) saveJobs(f *optionfile.File) error {
 	} else if err != nil {
 		return err
 	}
+	a.reloadService(ctx, f.Path)
 	return a.print.Report(&output.Changes{File: f})
+}
+
+// reloadService makes a running service read its option file. Without one there is nothing to do, and a service that does
+// not answer looks at its file each minute.
+func (a *app) reloadService(ctx context.Context, path string) {
+	dir, err := a.runtimeDir()
+	if err != nil {
+		return
+	}
+	s := control.Daemon(dir)
+	if d, err := s.Status(ctx); err != nil || d.Options != path {
+		return
+	}
+	if _, err := s.Do(ctx, control.Order{Action: control.Reload}); err != nil {
+		a.print.Note(fmt.Sprintf("warning: the service keeps its jobs: %v", err))
+	}
 }
 
 // showJob prints a job as it is after a change.

@@ -18,7 +18,7 @@ In an option file without stanzas, the lines that are there become the job 'defa
 		Example: `  tidemark job add home --schedule hourly --repo /mnt/disk/backup ~
   tidemark job add nas --schedule hourly --repo smb://me@nas/backup /srv`,
 		Args: cobra.MinimumNArgs(1),
-	}, func(_ context.Context, args []string) error {
+	}, func(ctx context.Context, args []string) error {
 		e, err := a.jobEditor()
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ In an option file without stanzas, the lines that are there become the job 'defa
 		if err != nil {
 			return &usageError{err}
 		}
-		if err := a.saveJobs(f); err != nil {
+		if err := a.saveJobs(ctx, f); err != nil {
 			return err
 		}
 		if a.spec.Keys().Password != "" || a.spec.Share().Password != "" {

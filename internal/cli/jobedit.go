@@ -53,7 +53,7 @@ replaces the file.`,
 		}
 		if len(f.Changes) == 0 {
 			a.print.Note("the job is so already: nothing was changed")
-		} else if err := a.saveJobs(f); err != nil {
+		} else if err := a.saveJobs(ctx, f); err != nil {
 			return err
 		}
 		return a.showJob(f, args[0])
@@ -94,6 +94,7 @@ func (a *app) editJobs(ctx context.Context, e *job.Editor, name string) error {
 	if err := f.Save(); err != nil {
 		return fmt.Errorf("the edited text is in %s: %w", path, err)
 	}
+	a.reloadService(ctx, f.Path)
 	return os.RemoveAll(dir)
 }
 

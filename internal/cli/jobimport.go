@@ -49,7 +49,7 @@ excluded paths.`,
 		if err != nil {
 			return err
 		}
-		return a.importJobs(found, settings)
+		return a.importJobs(ctx, found, settings)
 	}, jobGroups()...)
 	c.Flags().StringVar(&name, "name", "", "name of the job; for a file with one stanza or none")
 	c.Flags().BoolVar(&timeMachine, "from-time-machine", false, "make a job of the settings of Time Machine; macOS only")
@@ -57,7 +57,7 @@ excluded paths.`,
 }
 
 // importJobs adds jobs to the option file, and reports what has no meaning.
-func (a *app) importJobs(found []*job.Imported, settings []options.Setting) error {
+func (a *app) importJobs(ctx context.Context, found []*job.Imported, settings []options.Setting) error {
 	e, err := a.jobEditor()
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (a *app) importJobs(found []*job.Imported, settings []options.Setting) erro
 	if err != nil {
 		return &usageError{err}
 	}
-	if err := a.saveJobs(f); err != nil {
+	if err := a.saveJobs(ctx, f); err != nil {
 		return err
 	}
 	for _, one := range found {

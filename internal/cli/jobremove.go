@@ -18,7 +18,7 @@ without stanzas loses its
 schedule only.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.jobNames,
-	}, func(_ context.Context, args []string) error {
+	}, func(ctx context.Context, args []string) error {
 		e, err := a.jobEditor()
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ schedule only.`,
 		if err != nil {
 			return &usageError{err}
 		}
-		if err := a.saveJobs(f); err != nil {
+		if err := a.saveJobs(ctx, f); err != nil {
 			return err
 		}
 		a.print.Note(kept)

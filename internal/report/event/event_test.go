@@ -80,7 +80,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"overview": Overview{}, "policy_change": PolicyChange{}, "daemon": Daemon{}, "Jobs of the service": DaemonJob{},
 		"run": Run{}, "Steps of a run": RunStep{}, "log": Log{}, "notification": Notification{}, "notify_test": NotifyTest{},
 		"job_definition": JobDefinition{},
-		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{}, "impact of a gate": Impact{},
+		"policies":       PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{}, "impact of a gate": Impact{},
 	}
 	for heading, v := range types {
 		require.Contains(t, tables, heading)
