@@ -235,7 +235,7 @@ func TestSetupAsksForPassphraseOnce(t *testing.T) {
 	t.Parallel()
 	home, source, disk := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "disk")
 	require.NoError(t, os.WriteFile(filepath.Join(source, "file"), []byte("content"), 0o600))
-	args := []string{"setup", "--source", source, "--repo", disk, "--policy", "important", "--exclude-caches=no"}
+	args := []string{"setup", "--source", source, "--repo", disk, "--policy", "important", "--schedule", "never", "--exclude-caches=no"}
 	for _, run := range []string{"New passphrase .*: ", "Passphrase or recovery key .*: "} {
 		s := onTerminal(t, home, args...)
 		s.expect(run)
@@ -268,6 +268,10 @@ func TestSetupAsksAgain(t *testing.T) {
 	s := onTerminal(t, home, "setup", "--source", source, "--exclude-caches=no", "--policy", "important")
 	s.expect("share/path.*: ")
 	s.enter("/proc")
+	s.expect("schedule \\[hourly\\]: ")
+	s.enter("daily")
+	s.expect("schedule .*: ")
+	s.enter("daily 02:30")
 	s.expect("the target is not usable")
 	s.expect("share/path.*: ")
 	s.enter(disk)
@@ -297,7 +301,7 @@ func TestSetupKeepsThePasswordOfTheServer(t *testing.T) {
 	home, source := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(source, "file"), []byte("content"), 0o600))
 	address := fmt.Sprintf("smb://%s@127.0.0.1:%d/%s/here", server.User, server.Port, smbtest.Share)
-	s := onTerminal(t, home, "setup", "--source", source, "--policy", "important", "--exclude-caches=no")
+	s := onTerminal(t, home, "setup", "--source", source, "--policy", "important", "--exclude-caches=no", "--schedule", "never")
 	s.expect("share/path.*: ")
 	s.enter(address)
 	s.expect("Password of .*: ")
