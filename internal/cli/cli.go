@@ -227,6 +227,7 @@ func (a *app) commands() []maker {
 		{name: "rules", make: a.rulesCommand, rare: true},
 		{name: "options", make: a.optionsCommand, rare: true},
 		{name: "policy", make: a.policyCommand, rare: true},
+		{name: "service", make: a.serviceCommand},
 		{name: "status", make: a.statusCommand},
 		{name: "accelerate", make: a.accelerateCommand, rare: true},
 		{name: "tier", make: a.tierCommand},

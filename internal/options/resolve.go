@@ -203,14 +203,27 @@ func (r *resolver) expanded(o *Option, text string) string {
 	return text
 }
 
-// home replaces a leading "~/". A shell does so on a command line, but not in --repo=~/x and not in a variable.
+// home replaces a leading "~/", and in a service of systemd $CREDENTIALS_DIRECTORY. A shell does so on a command line, but not in --repo=~/x and not in a variable.
 func (r *resolver) home(path string) string {
 	if rest, ok := strings.CutPrefix(path+"/", "~/"); ok {
 		if home, ok := r.env("HOME"); ok && home != "" {
 			return filepath.Join(home, rest)
 		}
 	}
+	if dir, ok := r.env(credentialsDir); ok && filepath.IsAbs(dir) {
+		if name, ok := Credential(path); ok {
+			return filepath.Join(dir, name)
+		}
+	}
 	return path
+}
+
+// credentialsDir is the variable by which systemd tells a service where its secrets are.
+const credentialsDir = "CREDENTIALS_DIRECTORY"
+
+// Credential returns the name in a path such as $CREDENTIALS_DIRECTORY/name, which only the service can open.
+func Credential(path string) (name string, ok bool) {
+	return strings.CutPrefix(path, "$"+credentialsDir+"/")
 }
 
 // locate reads the effective option file: the named one, which must exist, or the first in the default paths. Without a

@@ -1,6 +1,9 @@
 package service_test
 
 import (
+	"encoding/xml"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/service"
 )
 
@@ -73,6 +78,71 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	require.NotContains(t, string(out), "tidemark.service:")
 }
 
+func TestPropertyListIsXMLAndQuotes(t *testing.T) {
+	l := &service.Launchd{Folder: "/Library/LaunchDaemons"}
+	c := &service.Config{System: true, Program: "/usr/local/bin/tidemark", OptionFile: "/etc/a & <b>.opt"}
+	text, err := l.Text(c)
+	require.NoError(t, err)
+	var words []string
+	inside := ""
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		switch token := token.(type) {
+		case xml.StartElement:
+			inside = token.Name.Local
+		case xml.EndElement:
+			inside = ""
+		case xml.CharData:
+			if inside == "string" || inside == "key" {
+				words = append(words, string(token))
+			}
+		}
+	}
+	require.Subset(t, words, []string{"Label", "/usr/local/bin/tidemark", "daemon", "--option-file", "/etc/a & <b>.opt"})
+	c.Program = "tidemark"
+	_, err = l.Text(c)
+	require.ErrorIs(t, err, service.ErrPath)
+}
+
+func TestConfigIsWhatTheJobsNeed(t *testing.T) {
+	text := `METRICSFILE /var/lib/metrics/t.prom
+SERVERNAME a
+SCHEDULE hourly
+DOMAIN /home
+REPOSITORY /backup/a
+PASSWORDFILE $CREDENTIALS_DIRECTORY/a
+SERVERNAME b
+SCHEDULE never
+DOMAIN /home
+REPOSITORY smb://me@nas/backup
+SMBPASSWORDFILE $CREDENTIALS_DIRECTORY/nas
+`
+	env := func(string) (string, bool) { return "", false }
+	all, err := job.Load("/etc/opt", []byte(text), env, os.ReadFile)
+	require.NoError(t, err)
+	mounts := []localfs.Mount{{Path: "/"}, {Path: "/back"}}
+	c := config()
+	c.Writable = nil
+	for _, j := range all {
+		c.Add(j, mounts)
+	}
+	require.Subset(t, c.Writable, []string{"/backup/a", "/var/lib/metrics"})
+	require.Equal(t, []string{"a", "nas"}, c.Credentials)
+	require.False(t, c.Removable)
+	require.False(t, c.Commands)
+	require.Contains(t, unit(t, c), "LoadCredential=\"a:/etc/credstore/a\"\nLoadCredential=\"nas:/etc/credstore/nas\"\n")
+	c.Add(all[0], append(mounts, localfs.Mount{Path: "/backup"}))
+	require.True(t, c.Removable)
+	all, err = job.Load("/etc/opt", []byte(strings.Replace(text, "SCHEDULE never", "SCHEDULE never\nAFTERCOMMAND true", 1)), env, os.ReadFile)
+	require.NoError(t, err)
+	c.Add(all[1], mounts)
+	require.True(t, c.Commands)
+}
+
 func TestInstallTwiceChangesOnceAndUninstallRemovesIt(t *testing.T) {
 	calls := systemctl(t, "")
 	s := &service.Systemd{Folder: filepath.Join(t.TempDir(), "new", "user"), User: true}
@@ -112,7 +182,7 @@ func TestStateIsThatOfSystemd(t *testing.T) {
 	s := &service.Systemd{Folder: t.TempDir()}
 	state, err := s.State(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, service.State{Path: s.Path(), Enabled: "enabled", Active: "active", Sub: "running", Since: "Mon"}, state)
+	require.Equal(t, service.State{Manager: "systemd", Path: s.Path(), Enabled: "enabled", Active: "active", Sub: "running", Since: "Mon"}, state)
 	systemctl(t, "echo 'System has not been booted with systemd as init system' >&2; exit 1\n")
 	_, err = s.State(t.Context())
 	require.ErrorIs(t, err, service.ErrNoSystemd)

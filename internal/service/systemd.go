@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,35 +13,24 @@ import (
 // unitName is the name of the unit.
 const unitName = "tidemark.service"
 
-// ErrNoSystemd means that there is no systemd, or that it does not answer.
-var ErrNoSystemd = errors.New("systemd is not available: run 'tidemark daemon --once' every few minutes by cron")
-
-// ErrForeign means that the unit was written by something else.
-var ErrForeign = errors.New("it was not written by 'tidemark service install': move it away first")
-
-// Systemd is a service manager.
+// Systemd is the service manager of most Linux systems.
 type Systemd struct {
 	Folder string // of units
 	User   bool   // the manager of the user
 }
 
-// State is the state of the service as systemd reports it.
-type State struct {
-	Path      string
-	Installed bool
-	Enabled   string // such as "enabled"
-	Active    string // such as "active"
-	Sub       string // such as "running"
-	Since     string // "" if it does not run
-}
-
 // Path returns the file of the unit.
 func (s *Systemd) Path() string { return filepath.Join(s.Folder, unitName) }
+
+func (s *Systemd) file() file { return file{s.Path(), unitHead} }
+
+// Text returns the unit.
+func (s *Systemd) Text(c *Config) (string, error) { return c.Unit() }
 
 // Install writes the unit and starts the service. changed is false if the unit was the same; the service is then started
 // if it does not run.
 func (s *Systemd) Install(ctx context.Context, unit string) (changed bool, err error) {
-	before, err := s.read()
+	before, err := s.file().read()
 	if err != nil {
 		return false, err
 	}
@@ -50,7 +38,7 @@ func (s *Systemd) Install(ctx context.Context, unit string) (changed bool, err e
 		return false, ErrNoSystemd
 	}
 	if before != unit {
-		if err := s.write(unit); err != nil {
+		if err := s.file().write(unit); err != nil {
 			return false, fmt.Errorf("write the unit: %w", err)
 		}
 	}
@@ -68,7 +56,7 @@ func (s *Systemd) Install(ctx context.Context, unit string) (changed bool, err e
 
 // Uninstall stops the service and removes the unit. found is false if there is none.
 func (s *Systemd) Uninstall(ctx context.Context) (found bool, err error) {
-	before, err := s.read()
+	before, err := s.file().read()
 	if err != nil || before == "" {
 		return false, err
 	}
@@ -84,8 +72,8 @@ func (s *Systemd) Uninstall(ctx context.Context) (found bool, err error) {
 
 // State asks systemd for the state of the service.
 func (s *Systemd) State(ctx context.Context) (State, error) {
-	state := State{Path: s.Path()}
-	before, err := s.read()
+	state := State{Manager: "systemd", Path: s.Path()}
+	before, err := s.file().read()
 	if err != nil {
 		return state, err
 	}
@@ -111,42 +99,6 @@ func (s *Systemd) State(ctx context.Context) (State, error) {
 		state.Since = ""
 	}
 	return state, nil
-}
-
-// read returns the unit; "" if there is none.
-func (s *Systemd) read() (string, error) {
-	content, err := os.ReadFile(s.Path())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("read the unit: %w", err)
-	case !strings.HasPrefix(string(content), marker):
-		return "", fmt.Errorf("%s: %w", s.Path(), ErrForeign)
-	}
-	return string(content), nil
-}
-
-// write replaces the unit in one step.
-func (s *Systemd) write(unit string) (err error) {
-	if err := os.MkdirAll(s.Folder, 0o755); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(s.Folder, ".tidemark-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	_, err = file.WriteString(unit)
-	err = errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), s.Path())
 }
 
 // call runs systemctl.

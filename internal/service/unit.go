@@ -2,33 +2,20 @@ package service
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// marker is the first line of a unit that Install may replace and Uninstall may remove.
-const marker = "# Written by 'tidemark service install'; it is replaced without notice.\n"
-
-// Config is what a unit is made from.
-type Config struct {
-	System     bool     // for the system; otherwise for the user
-	Program    string   // absolute
-	OptionFile string   // absolute
-	Writable   []string // local repositories and caches; absolute
-	Removable  bool     // a repository is on a disk that may be unmounted
-	Commands   bool     // a job runs commands, which may need any right
-}
+// unitHead is how a unit begins that Install may replace and Uninstall may remove.
+const unitHead = "# " + written + "\n"
 
 // Unit returns the unit of systemd.
 func (c *Config) Unit() (string, error) {
-	for _, path := range append([]string{c.Program, c.OptionFile}, c.Writable...) {
-		if !filepath.IsAbs(path) || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return "", fmt.Errorf("%q cannot stand in a unit: use an absolute path without control characters", path)
-		}
+	if err := c.check(); err != nil {
+		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(marker + `[Unit]
+	b.WriteString(unitHead + `[Unit]
 Description=Tidemark backup
 Documentation=man:tidemark-daemon(1)
 StartLimitIntervalSec=10min
@@ -58,6 +45,9 @@ RuntimeDirectoryMode=0700
 RuntimeDirectoryPreserve=yes
 Environment=HOME=/root XDG_CACHE_HOME=/var/cache TMPDIR=/var/cache/tidemark
 `)
+	}
+	for _, name := range c.Credentials {
+		fmt.Fprintf(&b, "LoadCredential=%s\n", quote(name+":"+credentialStore+"/"+name, false))
 	}
 	c.protect(&b)
 	target := "default.target"

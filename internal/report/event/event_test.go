@@ -79,8 +79,8 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"option": Option{}, "version": Version{}, "manual": Manual{}, "job": Job{},
 		"overview": Overview{}, "policy_change": PolicyChange{}, "daemon": Daemon{}, "Jobs of the service": DaemonJob{},
 		"run": Run{}, "Steps of a run": RunStep{}, "log": Log{}, "notification": Notification{}, "notify_test": NotifyTest{},
-		"job_definition": JobDefinition{},
-		"policies":       PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{}, "impact of a gate": Impact{},
+		"job_definition": JobDefinition{}, "service": Service{},
+		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{}, "impact of a gate": Impact{},
 	}
 	for heading, v := range types {
 		require.Contains(t, tables, heading)

@@ -1,0 +1,80 @@
+package service
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
+)
+
+// credentialStore is where systemd finds the secrets of services.
+const credentialStore = "/etc/credstore"
+
+// Config is what the definition of the service is made from.
+type Config struct {
+	System      bool     // for the system; otherwise for the user
+	Program     string   // absolute
+	OptionFile  string   // absolute
+	Writable    []string // local repositories, caches and files of metrics; absolute
+	Credentials []string // names of secrets in credentialStore
+	Removable   bool     // a repository is on a disk that may be unmounted
+	Commands    bool     // a job runs commands, which may need any right
+}
+
+// Add takes over what a job needs.
+func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
+	if at, err := location.Parse(j.Repository); err == nil && !at.OnShare() {
+		c.Writable = append(c.Writable, at.Folder)
+		c.Removable = c.Removable || mountOf(at.Folder, mounts) != "/"
+	}
+	if j.Spec.FileOf("cache-dir") != "" {
+		c.Writable = append(c.Writable, j.Spec.Cache().Dir)
+	}
+	notify := j.Spec.Notify()
+	if notify.MetricsFile != "" {
+		c.Writable = append(c.Writable, filepath.Dir(notify.MetricsFile))
+	}
+	if address, ok := strings.CutPrefix(notify.MetricsAt, "unix:"); ok {
+		c.Writable = append(c.Writable, filepath.Dir(address))
+	}
+	hooks, keys, share, snapshot := j.Spec.Job().Hooks, j.Spec.Keys(), j.Spec.Share(), j.Spec.SourceSnapshot()
+	c.Commands = c.Commands || hooks.Before+hooks.After+hooks.Failure+keys.PasswordCommand+share.PasswordCommand != "" ||
+		snapshot.Kind != "off" || len(notify.Mail.To) > 0 && notify.Mail.Server == ""
+	for _, path := range []string{keys.PasswordFile, keys.KeyFile, share.PasswordFile, share.Credentials, notify.Mail.PasswordFile} {
+		if name, ok := options.Credential(path); ok && !slices.Contains(c.Credentials, name) {
+			c.Credentials = append(c.Credentials, name)
+		}
+	}
+}
+
+// mountOf returns the mount point of a path.
+func mountOf(path string, mounts []localfs.Mount) string {
+	longest := "/"
+	for _, m := range mounts {
+		if strings.HasPrefix(path+"/", strings.TrimSuffix(m.Path, "/")+"/") && len(m.Path) > len(longest) {
+			longest = m.Path
+		}
+	}
+	return longest
+}
+
+// check refuses what cannot stand in a definition.
+func (c *Config) check() error {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	for _, path := range append([]string{c.Program, c.OptionFile}, c.Writable...) {
+		if !filepath.IsAbs(path) || strings.ContainsFunc(path, control) {
+			return fmt.Errorf("%q: %w", path, ErrPath)
+		}
+	}
+	for _, name := range c.Credentials {
+		if strings.ContainsFunc(name, control) || strings.ContainsAny(name, "/:") {
+			return fmt.Errorf("credential %q: use a name without slashes, colons and control characters", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
+)
+
+// Manager starts the service at boot or at login, and again after a failure.
+type Manager interface {
+	// Path returns the file of the definition of the service.
+	Path() string
+	// Text returns the definition.
+	Text(c *Config) (string, error)
+	// Install writes the definition and starts the service. changed is false if the definition was the same.
+	Install(ctx context.Context, text string) (changed bool, err error)
+	// Uninstall stops the service and removes the definition. found is false if there is none.
+	Uninstall(ctx context.Context) (found bool, err error)
+	// State returns the state of the service.
+	State(ctx context.Context) (State, error)
+}
+
+// State is the state of the service as its manager reports it.
+type State struct {
+	Manager   string // "systemd" or "launchd"
+	Path      string // of the definition
+	Installed bool
+	Enabled   string // such as "enabled"
+	Active    string // such as "active"; "" if unknown
+	Sub       string // such as "running"
+	Since     string // "" if it does not run
+}
+
+// New returns the manager of this system, for the system or for the user of env.
+func New(system bool, env options.Env) (Manager, error) {
+	home, _ := env("HOME")
+	config, _ := env("XDG_CONFIG_HOME")
+	if !system && !filepath.IsAbs(home) {
+		return nil, errors.New("HOME is not set: set it to the home directory")
+	}
+	if !filepath.IsAbs(config) {
+		config = filepath.Join(home, ".config")
+	}
+	switch {
+	case runtime.GOOS == "darwin" && system:
+		return &Launchd{Folder: "/Library/LaunchDaemons"}, nil
+	case runtime.GOOS == "darwin":
+		return &Launchd{Folder: filepath.Join(home, "Library", "LaunchAgents"), User: true}, nil
+	case system:
+		return &Systemd{Folder: "/etc/systemd/system"}, nil
+	}
+	return &Systemd{Folder: filepath.Join(config, "systemd", "user"), User: true}, nil
+}
+
+// EndsAtLogout returns the name of the user whose service ends when the last session ends; "" if it goes on.
+func EndsAtLogout() string {
+	u, err := user.Current()
+	if err != nil || runtime.GOOS != "linux" {
+		return ""
+	}
+	if _, err := os.Lstat(filepath.Join("/var/lib/systemd/linger", u.Username)); err == nil {
+		return ""
+	}
+	return u.Username
+}
