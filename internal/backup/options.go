@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"time"
+
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/backup/read"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
@@ -20,6 +22,17 @@ type Source struct {
 	// Rotational reports whether the device behind a pass is rotational, as far as is known by now; nil: none is. It is
 	// called for each batch.
 	Rotational func(pass *iopolicy.Pass) bool
+	// Copied is a time before the snapshots of file systems were made from which the sources are read (Pick.ReadFrom); zero:
+	// none is.
+	Copied time.Time
+}
+
+// seen returns the clock by which the walk tells which timestamps are too new to show a later change.
+func (s *Source) seen(now func() time.Time) func() time.Time {
+	if s.Copied.IsZero() {
+		return now
+	}
+	return func() time.Time { return s.Copied }
 }
 
 // Options of the stages.

@@ -144,12 +144,17 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	if err := a.prepareTarget(ctx, f, r.ID()); err != nil {
 		return "", err
 	}
+	own, thaw, err := a.freeze(ctx, f, job)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, thaw()) }()
 	if job.Stdin == nil {
 		// The cache must exist before it can be excluded under all its names.
 		if _, err := r.CacheFile(); err != nil {
 			return "", err
 		}
-		if err := a.protect(&job.Source); err != nil {
+		if err := a.protect(&job.Source, own...); err != nil {
 			return "", err
 		}
 		for _, rule := range job.Source.Rules.List() {
@@ -166,6 +171,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		l.Fail(path, "find source", errNoSource)
 	}
 	out, err := backup.Make(ctx, r, *job, l)
+	_ = thaw() // the deferred call returns its error
 	if err == nil {
 		l.Phase(report.Done)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -301,7 +302,18 @@ func (l *realNames) setEntry(d *Directory, e *Entry, at int) (rules.Verdict, err
 	}
 	e.Set(st)
 	e.Mount = st.Dev != d.Dev
+	if verdict == rules.Include && !e.excluded && l.walk.opt.Copied && nested(d, st) &&
+		set.Mount(filepath.Join(d.place(), e.Name), false) != rules.NotEntered {
+		return 0, errNested
+	}
 	return verdict, nil
+}
+
+// nested reports whether a directory stands for a subvolume that a snapshot of btrfs does not contain: such an empty
+// directory has the inode number 2 (BTRFS_EMPTY_SUBVOL_DIR_OBJECTID), and no other one.
+func nested(d *Directory, st *localfs.Stat) bool {
+	const emptySubvolume = 2
+	return st.Type == tree.Dir && st.Ino == emptySubvolume && d.FS.Type == "btrfs"
 }
 
 // sticky reads the extended attribute by which macOS excludes an object from backups.
