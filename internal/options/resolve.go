@@ -203,7 +203,8 @@ func (r *resolver) expanded(o *Option, text string) string {
 	return text
 }
 
-// home replaces a leading "~/", and in a service of systemd $CREDENTIALS_DIRECTORY. A shell does so on a command line, but not in --repo=~/x and not in a variable.
+// home replaces a leading "~/", and in a service of systemd $CREDENTIALS_DIRECTORY. A shell does so on a command line, but
+// not in --repo=~/x and not in a variable.
 func (r *resolver) home(path string) string {
 	if rest, ok := strings.CutPrefix(path+"/", "~/"); ok {
 		if home, ok := r.env("HOME"); ok && home != "" {

@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,16 +13,13 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
-// credentialStore is where systemd finds the secrets of services.
-const credentialStore = "/etc/credstore"
-
 // Config is what the definition of the service is made from.
 type Config struct {
 	System      bool     // for the system; otherwise for the user
 	Program     string   // absolute
 	OptionFile  string   // absolute
 	Writable    []string // local repositories, caches and files of metrics; absolute
-	Credentials []string // names of secrets in credentialStore
+	Credentials []string // names of secrets in the folder credstore
 	Removable   bool     // a repository is on a disk that may be unmounted
 	Commands    bool     // a job runs commands, which may need any right
 }
@@ -72,8 +70,8 @@ func (c *Config) check() error {
 		}
 	}
 	for _, name := range c.Credentials {
-		if strings.ContainsFunc(name, control) || strings.ContainsAny(name, "/:") {
-			return fmt.Errorf("credential %q: use a name without slashes, colons and control characters", name)
+		if !regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`).MatchString(name) {
+			return fmt.Errorf("credential %q: use a name of letters, digits, dots and hyphens", name)
 		}
 	}
 	return nil

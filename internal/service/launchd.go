@@ -39,6 +39,9 @@ func (l *Launchd) Text(c *Config) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
 	}
+	if len(c.Credentials) > 0 {
+		return "", errors.New("launchd keeps no secrets: write the path of the file instead of $CREDENTIALS_DIRECTORY")
+	}
 	var b strings.Builder
 	b.WriteString(plistHead + "<plist version=\"1.0\">\n<dict>\n\t<key>Label</key>\n\t<string>" + label + `</string>
 	<key>ProgramArguments</key>

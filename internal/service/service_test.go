@@ -50,6 +50,12 @@ func TestUnitQuotesPathsAndRefusesControlCharacters(t *testing.T) {
 	c.OptionFile = "relative"
 	_, err = c.Unit()
 	require.ErrorContains(t, err, "absolute")
+	c = config()
+	for _, name := range []string{"", "..", "a:b", "a b", `a"`, "a%n", "a\nb", "../a"} {
+		c.Credentials = []string{"good.name-1_2", name}
+		_, err = c.Unit()
+		require.ErrorContains(t, err, "credential", name)
+	}
 }
 
 func TestUnitRestrictsWhatTheJobsAllow(t *testing.T) {
@@ -103,6 +109,9 @@ func TestPropertyListIsXMLAndQuotes(t *testing.T) {
 		}
 	}
 	require.Subset(t, words, []string{"Label", "/usr/local/bin/tidemark", "daemon", "--option-file", "/etc/a & <b>.opt"})
+	c.Credentials = []string{"home"}
+	_, err = l.Text(c)
+	require.ErrorContains(t, err, "$CREDENTIALS_DIRECTORY")
 	c.Program = "tidemark"
 	_, err = l.Text(c)
 	require.ErrorIs(t, err, service.ErrPath)
@@ -134,7 +143,7 @@ SMBPASSWORDFILE $CREDENTIALS_DIRECTORY/nas
 	require.Equal(t, []string{"a", "nas"}, c.Credentials)
 	require.False(t, c.Removable)
 	require.False(t, c.Commands)
-	require.Contains(t, unit(t, c), "LoadCredential=\"a:/etc/credstore/a\"\nLoadCredential=\"nas:/etc/credstore/nas\"\n")
+	require.Contains(t, unit(t, c), "LoadCredential=a:%E/credstore/a\nLoadCredential=nas:%E/credstore/nas\n")
 	c.Add(all[0], append(mounts, localfs.Mount{Path: "/backup"}))
 	require.True(t, c.Removable)
 	all, err = job.Load("/etc/opt", []byte(strings.Replace(text, "SCHEDULE never", "SCHEDULE never\nAFTERCOMMAND true", 1)), env, os.ReadFile)

@@ -47,7 +47,8 @@ Environment=HOME=/root XDG_CACHE_HOME=/var/cache TMPDIR=/var/cache/tidemark
 `)
 	}
 	for _, name := range c.Credentials {
-		fmt.Fprintf(&b, "LoadCredential=%s\n", quote(name+":"+credentialStore+"/"+name, false))
+		// Not quoted: systemd takes quotes for a part of the path. %E is /etc, or the user's folder of settings.
+		fmt.Fprintf(&b, "LoadCredential=%s:%%E/credstore/%s\n", name, name)
 	}
 	c.protect(&b)
 	target := "default.target"
