@@ -38,7 +38,7 @@ func (s *service) args(j *live, name string) []string {
 	switch name {
 	case "forget":
 		// Other machines and jobs may use the same repository, with policies of their own.
-		args = append(args, "--keep", o.Keep, "--host", s.Host)
+		args = append(args, "--keep", o.Keep, "--host", s.Host, "--exact-paths")
 		for _, source := range r.job.Sources {
 			args = append(args, "--path", source)
 		}
