@@ -20,7 +20,7 @@ import (
 
 type forgetFlags struct {
 	filter  filterFlags
-	exact   bool // filter.paths are all paths of a snapshot
+	exact   bool          // filter.paths are all paths of a snapshot
 	policy  forget.Policy // but for its tags
 	words   string        // the policy in words; "" for none
 	tagged  filterFlags   // of this, only tags
