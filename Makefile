@@ -41,7 +41,7 @@ LDFLAGS = -s -w -buildid= -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(CO
 ARCH    ?= $(shell $(GO) env GOARCH)
 OUT     ?= bin/packages
 
-.PHONY: build release share package packages reproduce test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-auto bench-picture screens docs cover
+.PHONY: build release share package packages reproduce test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-auto bench-picture screens systemd docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
@@ -136,6 +136,9 @@ bench-picture:          ## the picture of the README: records a backup that yiel
 
 screens:                ## what a person sees in a terminal, captured and tested: bin/screens; needs tmux and a quiet machine
 	TIDEMARK_SCREENS=$(CURDIR)/bin/screens $(GO) test -count 1 -v ./internal/test/screens
+
+systemd:                ## the service under a real systemd, in namespaces; needs root and debootstrap
+	.ci/systemd
 
 docs:                   ## docs/cli and bin/man, from the commands; the tables of docs/json.md; docs/packages.md
 	$(GO) test ./internal/report/event -run TestTablesAreCurrent -update
