@@ -124,20 +124,28 @@ func (e *Editor) Remove(name string) (*optionfile.File, error) {
 	return f, nil
 }
 
-// checked returns the file if a job in it is valid.
+// checked returns the file if a job in it is valid, also beside the other ones.
 func (e *Editor) checked(f *optionfile.File, name string) (*optionfile.File, error) {
 	f.Content = e.Content
 	jobs, err := defined(e.Path, f.New)
 	if err != nil {
 		return nil, err
 	}
+	var valid []*Job
+	found := false
 	for _, s := range jobs {
-		if strings.EqualFold(s.Name, name) {
-			if _, err := load(e.Path, f.New, s, e.Env, e.Read); err != nil {
-				return nil, err
-			}
-			return f, nil
+		one, err := load(e.Path, f.New, s, e.Env, e.Read)
+		named := strings.EqualFold(s.Name, name)
+		if named && err != nil {
+			return nil, err
 		}
+		found = found || named
+		if err == nil {
+			valid = append(valid, one)
+		}
+	}
+	if found {
+		return f, rivals(valid)
 	}
 	return nil, fmt.Errorf("%w: job %s has no schedule: add --schedule, such as --schedule 'daily 02:30' or "+
 		"--schedule never", ErrIncomplete, name)

@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func Load(path string, content []byte, env options.Env, read options.ReadFile) (
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	return all, nil
+	return all, rivals(all)
 }
 
 // defined returns the stanzas that are jobs. For a file without stanzas, it is one without a place.
@@ -77,7 +78,7 @@ func load(path string, content []byte, s options.Stanza, env options.Env, read o
 	if err := CheckName(s.Name); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", path, max(s.First, 1), err)
 	}
-	j := &Job{Name: s.Name, File: path}
+	j := &Job{Name: s.Name, File: path, Content: content}
 	if s.First > 0 {
 		j.Server = s.Name
 	}
@@ -115,12 +116,36 @@ func resolve(path string, content []byte, server string, env options.Env, read o
 // options checks the options of the service.
 func (j *Job) options() error {
 	o := j.Spec.Job()
-	var errs [4]error
+	var errs [6]error
 	j.Schedule, errs[0] = ParseSchedule(o.Schedule)
 	_, errs[1] = ParseKeep(o.Keep)
 	_, errs[2] = ParseQuiet(o.QuietHours)
 	_, errs[3] = ParseBattery(o.OnBattery)
+	n := j.Spec.Notify()
+	errs[4], errs[5] = checkURL("healthcheck", n.Healthcheck), checkURL("notify-webhook", n.Webhook)
 	return errors.Join(errs[:]...)
+}
+
+// checkURL refuses what cannot be requested.
+func checkURL(option, text string) error {
+	if u, err := url.Parse(text); text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		return fmt.Errorf("%s: write a URL such as https://host/path", option)
+	}
+	return nil
+}
+
+// rivals refuses jobs that would remove each other's snapshots.
+func rivals(all []*Job) error {
+	for i, a := range all {
+		for _, b := range all[:i] {
+			keep, other := a.Spec.Job().Keep, b.Spec.Job().Keep
+			if a.Repository == b.Repository && slices.Equal(a.Sources, b.Sources) && !strings.EqualFold(keep, other) {
+				return fmt.Errorf("%w: the jobs %s and %s have the same sources and repository, so each would remove snapshots of the "+
+					"other: give both the same KEEPSNAPSHOTS", ErrRivals, b.Name, a.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // places finds the sources and the repository.

@@ -180,3 +180,27 @@ func TestAddDividesFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "* mine\nREPOSITORY /r\nDOMAIN /home\nSCHEDULE never\n", string(f.New))
 }
+
+func TestJobsThatWouldRemoveEachOthersSnapshots(t *testing.T) {
+	text := "SERVERNAME a\nSCHEDULE hourly\nDOMAIN /a\nREPOSITORY /r\nKEEPSNAPSHOTS all\nSERVERNAME b\nSCHEDULE daily 02:30\n" +
+		"DOMAIN /a\nREPOSITORY /r\nKEEPSNAPSHOTS time-machine\n"
+	text = strings.Replace(text, "daily 02:30", "never", 1)
+	_, err := Load("/opt", []byte(text), noEnv, noFile)
+	require.ErrorIs(t, err, ErrRivals)
+	require.ErrorContains(t, err, "a and b")
+	for _, other := range []string{strings.Replace(text, "KEEPSNAPSHOTS all", "KEEPSNAPSHOTS time-machine", 1),
+		strings.Replace(text, "DOMAIN /a", "DOMAIN /b", 1), strings.Replace(text, "REPOSITORY /r", "REPOSITORY /q", 1)} {
+		_, err := Load("/opt", []byte(other), noEnv, noFile)
+		require.NoError(t, err)
+	}
+}
+
+func TestAddressesOfNotifications(t *testing.T) {
+	for line, valid := range map[string]bool{
+		"HEALTHCHECK https://hc.example.org/x": true, "NOTIFYWEBHOOK http://127.0.0.1:1/": true,
+		"HEALTHCHECK x": false, "HEALTHCHECK file:///etc/passwd": false, "NOTIFYWEBHOOK ftp://x/y": false, "NOTIFYWEBHOOK http://": false,
+	} {
+		_, err := Load("/opt", []byte("SCHEDULE hourly\nDOMAIN /a\nREPOSITORY /r\n"+line+"\n"), noEnv, noFile)
+		require.Equal(t, valid, err == nil, "%s: %v", line, err)
+	}
+}
