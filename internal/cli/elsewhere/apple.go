@@ -10,8 +10,8 @@ delete | forget; prune | forget removes snapshots, prune frees their space
 deleteinprogress | prune | removes what an interrupted backup left
 deletelocalsnapshots | | tidemark makes no local snapshots of the file system
 destinationinfo | tm destinationinfo; options; target check
-disable | | remove the cron line or timer that starts the backup
-enable | | start the backup by cron, launchd or a systemd timer
+disable | service uninstall | or job pause, for some time
+enable | service install
 inheritbackup | --host | all machines share a repository
 isexcluded | tm isexcluded; rules explain
 latestbackup | tm latestbackup; snapshots --latest
