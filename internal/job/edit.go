@@ -158,11 +158,19 @@ func stanza(path string, content []byte, name string) (options.Stanza, error) {
 		return options.Stanza{}, err //nolint:wrapcheck // it names the file and the line
 	}
 	var names []string
+	var found []options.Stanza
 	for _, s := range stanzas {
 		if strings.EqualFold(s.Name, name) {
-			return s, nil
+			found = append(found, s)
 		}
 		names = append(names, s.Name)
+	}
+	if len(found) > 1 {
+		return options.Stanza{}, fmt.Errorf("%w: %s has several stanzas %s, in lines %d and %d: rename one", ErrName, path, name,
+			found[0].First, found[1].First)
+	}
+	if len(found) == 1 {
+		return found[0], nil
 	}
 	jobs, err := defined(path, content)
 	if err == nil && len(jobs) == 1 && jobs[0].First == 0 && strings.EqualFold(name, Default) {

@@ -3,7 +3,6 @@ package job
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,36 +115,12 @@ func resolve(path string, content []byte, server string, env options.Env, read o
 // options checks the options of the service.
 func (j *Job) options() error {
 	o := j.Spec.Job()
-	var errs [6]error
+	var errs [4]error
 	j.Schedule, errs[0] = ParseSchedule(o.Schedule)
 	_, errs[1] = ParseKeep(o.Keep)
 	_, errs[2] = ParseQuiet(o.QuietHours)
 	_, errs[3] = ParseBattery(o.OnBattery)
-	n := j.Spec.Notify()
-	errs[4], errs[5] = checkURL("healthcheck", n.Healthcheck), checkURL("notify-webhook", n.Webhook)
-	return errors.Join(errs[:]...)
-}
-
-// checkURL refuses what cannot be requested.
-func checkURL(option, text string) error {
-	if u, err := url.Parse(text); text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		return fmt.Errorf("%s: write a URL such as https://host/path", option)
-	}
-	return nil
-}
-
-// rivals refuses jobs that would remove each other's snapshots.
-func rivals(all []*Job) error {
-	for i, a := range all {
-		for _, b := range all[:i] {
-			keep, other := a.Spec.Job().Keep, b.Spec.Job().Keep
-			if a.Repository == b.Repository && slices.Equal(a.Sources, b.Sources) && !strings.EqualFold(keep, other) {
-				return fmt.Errorf("%w: the jobs %s and %s have the same sources and repository, so each would remove snapshots of the "+
-					"other: give both the same KEEPSNAPSHOTS", ErrRivals, b.Name, a.Name)
-			}
-		}
-	}
-	return nil
+	return errors.Join(append(errs[:], checkNotify(j.Spec.Notify()))...)
 }
 
 // places finds the sources and the repository.
