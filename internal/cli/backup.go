@@ -144,7 +144,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	if err := a.prepareTarget(ctx, f, r.ID()); err != nil {
 		return "", err
 	}
-	own, thaw, err := a.freeze(ctx, f, job)
+	thaw, err := a.freeze(ctx, f, job)
 	if err != nil {
 		return "", err
 	}
@@ -154,7 +154,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		if _, err := r.CacheFile(); err != nil {
 			return "", err
 		}
-		if err := a.protect(&job.Source, own...); err != nil {
+		if err := a.protect(&job.Source); err != nil {
 			return "", err
 		}
 		for _, rule := range job.Source.Rules.List() {

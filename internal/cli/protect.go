@@ -15,18 +15,14 @@ import (
 type identity struct{ dev, ino uint64 }
 
 // protect excludes the repository and the cache from the backup: by path, and by device and inode, so that neither
-// another name nor a bind mount includes them, and folders that hold snapshots of file systems. It also compiles the
-// rules.
-func (a *app) protect(src *backup.Source, snapshots ...string) error {
+// another name nor a bind mount includes them. It also compiles the rules.
+func (a *app) protect(src *backup.Source) error {
 	at, err := a.location()
 	if err != nil {
 		return err
 	}
 	known := map[identity]bool{}
 	var protected []options.Protected
-	for _, folder := range snapshots {
-		protected = append(protected, options.Protected{Path: folder, Why: "snapshots of the file system"})
-	}
 	for _, own := range []options.Protected{{Path: at.Folder, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
 		if own.Path == "" {
 			continue

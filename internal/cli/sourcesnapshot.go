@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/hook"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/sourcesnap"
 )
@@ -18,45 +21,54 @@ const (
 	snapshotEnd   = "snapshot-end-command"
 )
 
-// freeze has the sources of a job read from snapshots of their file systems, if that is wanted. own are the folders that hold
-// snapshots; end removes these, and its error concerns only them.
-func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (own []string, end func() error, err error) {
+// freeze has the sources of a job read from snapshots of their file systems, if that is wanted. end removes the
+// snapshots, and its error concerns only them.
+func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (end func() error, err error) {
 	end = func() error { return nil }
 	kind := a.spec.SourceSnapshot().Kind
 	if kind == sourcesnap.Off || job.Stdin != nil {
-		return nil, end, nil
+		return end, nil
 	}
 	if kind == sourcesnap.Hook && (f.dryRun || f.noHooks) {
 		a.print.Note("the sources are read live: --dry-run and --no-hooks run no " + snapshotBegin)
-		return nil, end, nil
+		return end, nil
 	}
 	maker, err := a.snapshotMaker(kind)
 	switch {
 	case errors.Is(err, sourcesnap.ErrSystem) && kind == sourcesnap.Auto:
 		a.print.Note("the sources are read live: this system has no snapshots of file systems that tidemark can make")
-		return nil, end, nil
+		return end, nil
 	case errors.Is(err, sourcesnap.ErrSystem):
-		return nil, end, usagef("--source-snapshot %s: %w", kind, err)
+		return end, usagef("--source-snapshot %s: %w", kind, err)
 	case err != nil:
-		return nil, end, err
+		return end, err
 	}
 	s, err := sourcesnap.Take(ctx, maker, job.Label.Sources, kind == sourcesnap.Auto)
 	if errors.Is(err, hook.ErrUnsafe) {
-		return nil, end, &usageError{err}
+		return end, &usageError{err}
 	} else if err != nil && kind != sourcesnap.Hook {
 		err = fmt.Errorf("%w; --source-snapshot auto reads such sources live", err)
 	}
 	if err != nil {
-		return nil, end, err
+		return end, err
 	}
 	for _, note := range s.Notes {
 		a.print.Note(human.Printable(note))
 	}
-	if s.Any() {
-		job.Source.Copied = s.Since
-		job.Source.Root.ReadFrom(s.Place)
+	end = sync.OnceValue(func() error { return s.Close(context.WithoutCancel(ctx)) })
+	if !s.Any() {
+		return end, nil
 	}
-	return s.Own(), sync.OnceValue(func() error { return s.Close(context.WithoutCancel(ctx)) }), nil
+	mounts, err := localfs.Mounts()
+	if err != nil {
+		return end, errors.Join(fmt.Errorf("list the mounts: %w", err), end())
+	}
+	job.Source.Frozen = backup.NewFrozen(s.Since)
+	for _, source := range job.Label.Sources {
+		noteMounts(job.Source.Frozen, source, mounts)
+	}
+	job.Source.Root.ReadFrom(s.Place)
+	return end, nil
 }
 
 // snapshotMaker returns what makes the snapshots of file systems.
@@ -91,4 +103,14 @@ func (a *app) snapshotMaker(kind string) (sourcesnap.Maker, error) {
 		}
 	}
 	return c, nil
+}
+
+// noteMounts notes what is mounted below a source. The path of the source may have links, that of a mount has none.
+func noteMounts(f *backup.Frozen, source string, mounts []localfs.Mount) {
+	real := resolve(source)
+	for i := range mounts {
+		if rest, below := strings.CutPrefix(mounts[i].Path, strings.TrimSuffix(real, "/")+"/"); below && rest != "" {
+			f.Mount(filepath.Join(source, rest))
+		}
+	}
 }

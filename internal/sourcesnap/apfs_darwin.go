@@ -94,9 +94,6 @@ func command(ctx context.Context, name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Own implements Maker.
-func (a *apfs) Own() []string { return nil }
-
 // Close implements Maker. A folder with a snapshot that cannot be unmounted stays.
 func (a *apfs) Close(ctx context.Context) (err error) {
 	for volume, at := range a.mounted {

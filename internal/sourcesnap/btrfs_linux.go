@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -81,7 +82,8 @@ func (b *btrfs) Make(_ context.Context, source string) (place string, err error)
 	if err != nil {
 		return "", err //nolint:wrapcheck // it names the paths
 	}
-	return filepath.Join(s.folder.Name(), s.name, rest), nil
+	// By the descriptor, since who owns the subvolume can replace the folder that holds this one.
+	return filepath.Join("/proc/self/fd", strconv.Itoa(int(s.folder.Fd())), s.name, rest), nil
 }
 
 // subvolumeOf returns the root of the subvolume of a path without links.
@@ -114,70 +116,96 @@ func subvolumeOf(path string) (root string, err error) {
 }
 
 // snapshot makes a snapshot of a subvolume. It removes those of backups that were killed.
-func snapshot(root string) (s *subvolume, err error) {
-	all := filepath.Join(root, btrfsFolder)
-	if err := removeStale(all); err != nil {
-		return nil, fmt.Errorf("remove the snapshot of a backup that was killed: %w", err)
-	}
+func snapshot(root string) (*subvolume, error) {
 	subvol, err := os.Open(root)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the path
 	}
 	defer func() { _ = subvol.Close() }()
-	const attempts = 3 // another backup that ends at this moment may remove a folder that is not locked yet
+	all, err := makeFolder(subvol, btrfsFolder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = all.Close() }()
+	if err := removeStale(all); err != nil {
+		return nil, fmt.Errorf("remove the snapshot of a backup that was killed: %w", err)
+	}
+	name := filepath.Base(root)
+	if name == "/" {
+		name = "root"
+	}
+	const attempts = 5 // another backup that starts at this moment may lock or remove a folder that is not locked yet
 	for range attempts {
-		s, err = snapshotIn(filepath.Join(all, rand.Text()), subvol, filepath.Base(root))
-		if !errors.Is(err, fs.ErrNotExist) {
+		s, err2 := snapshotIn(all, subvol, name)
+		if err = err2; !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EWOULDBLOCK) {
 			return s, err
 		}
 	}
 	return nil, err
 }
 
-// snapshotIn makes a snapshot in a folder of its own.
-func snapshotIn(path string, of *os.File, name string) (*subvolume, error) {
-	if name == "/" {
-		name = "root"
+// makeFolder opens a folder in another one, which it makes if there is none. Folders that others may change are refused:
+// the owner of a subvolume could lead root to other files.
+func makeFolder(in *os.File, name string) (*os.File, error) {
+	path := filepath.Join(in.Name(), name)
+	if err := unix.Mkdirat(int(in.Fd()), name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, &fs.PathError{Op: "mkdir", Path: path, Err: err}
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, err //nolint:wrapcheck // it names the path
-	}
-	folder, err := lock(path)
+	f, err := openFolder(in, name)
 	if err != nil {
-		return nil, errors.Join(err, remove(path))
+		return nil, err
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &st)
+	if err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0) {
+		err = errors.New("it is not a folder that a backup has made: move it away")
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, &fs.PathError{Op: "use", Path: path, Err: err}
+	}
+	return f, nil
+}
+
+// openFolder opens a folder in another one, and follows no link.
+func openFolder(in *os.File, name string) (*os.File, error) {
+	path := filepath.Join(in.Name(), name)
+	fd, err := unix.Openat(int(in.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// snapshotIn makes a snapshot in a new folder in all.
+func snapshotIn(all, of *os.File, name string) (*subvolume, error) {
+	own := rand.Text()
+	folder, err := makeFolder(all, own)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(folder); err != nil {
+		return nil, errors.Join(err, folder.Close(), remove(all, own))
 	}
 	args := volArgs2{fd: int64(of.Fd()), flags: readOnly}
 	copy(args.name[:len(args.name)-1], name)
 	if err := ioctl(folder, snapCreate, unsafe.Pointer(&args)); err != nil {
-		_ = folder.Close()
-		return nil, errors.Join(fmt.Errorf("make a snapshot in %s: %w", path, err), remove(path))
+		return nil, errors.Join(fmt.Errorf("make a snapshot in %s: %w", folder.Name(), err), folder.Close(), remove(all, own))
 	}
 	return &subvolume{folder, name}, nil
 }
 
-// lock opens a folder and locks it, as long as this process lives or until it is closed.
-func lock(path string) (*os.File, error) {
-	folder, err := os.Open(path)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the path
-	}
+// lock locks a folder as long as this process lives, or until it is closed.
+func lock(folder *os.File) error {
 	if err := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = folder.Close()
-		return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
+		return &fs.PathError{Op: "lock", Path: folder.Name(), Err: err}
 	}
-	return folder, nil
+	return nil
 }
 
 // removeStale removes the snapshots of backups that have ended without removing them.
-func removeStale(all string) error {
-	info, err := os.Lstat(all)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil || !info.IsDir() {
-		return errors.Join(err, fmt.Errorf("%s is not a folder that a backup has made: move it away", all))
-	}
-	list, err := os.ReadDir(all)
+func removeStale(all *os.File) error {
+	list, err := all.ReadDir(0)
 	if err != nil {
 		return err //nolint:wrapcheck // it names the path
 	}
@@ -185,49 +213,57 @@ func removeStale(all string) error {
 		if !e.IsDir() {
 			continue
 		}
-		folder, err := lock(filepath.Join(all, e.Name()))
-		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
-			continue // in use, or just removed
-		}
-		if err != nil {
-			return err
-		}
-		names, err := folder.Readdirnames(0)
-		for _, name := range names {
-			err = errors.Join(err, destroy(folder, name))
-		}
-		if err = errors.Join(err, folder.Close(), remove(folder.Name())); err != nil {
+		if err := removeOne(all, e.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
+// removeOne removes the folder of a backup that has ended, with its snapshots.
+func removeOne(all *os.File, name string) (err error) {
+	folder, err := openFolder(all, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }()
+	if err := lock(folder); errors.Is(err, unix.EWOULDBLOCK) {
+		return nil // in use
+	} else if err != nil {
+		return err
+	}
+	names, err := folder.Readdirnames(0)
+	for _, one := range names {
+		err = errors.Join(err, destroy(folder, one))
+	}
+	return errors.Join(err, remove(all, name))
+}
+
 // destroy removes a snapshot. Whatever is not a read-only subvolume stays.
 func destroy(folder *os.File, name string) error {
-	path := filepath.Join(folder.Name(), name)
-	subvol, err := os.Open(path)
+	subvol, err := openFolder(folder, name)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the path
+		return err
 	}
 	var flags uint64
 	err = ioctl(subvol, subvolGetFlags, unsafe.Pointer(&flags))
 	_ = subvol.Close()
 	if err != nil || flags&readOnly == 0 {
-		return errors.Join(err, fmt.Errorf("%s is not a read-only snapshot: remove it by hand", path))
+		return errors.Join(err, fmt.Errorf("%s is not a read-only snapshot: remove it by hand", subvol.Name()))
 	}
 	var args volArgs
 	copy(args.name[:len(args.name)-1], name)
 	if err := ioctl(folder, snapDestroy, unsafe.Pointer(&args)); err != nil {
-		return fmt.Errorf("remove the snapshot %s: %w", path, err)
+		return fmt.Errorf("remove the snapshot %s: %w", subvol.Name(), err)
 	}
 	return nil
 }
 
-// remove removes the folder of a backup.
-func remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err //nolint:wrapcheck // it names the path
+// remove removes the empty folder of a backup.
+func remove(all *os.File, name string) error {
+	err := unix.Unlinkat(int(all.Fd()), name, unix.AT_REMOVEDIR)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "rmdir", Path: filepath.Join(all.Name(), name), Err: err}
 	}
 	return nil
 }
@@ -239,19 +275,25 @@ func ioctl(f *os.File, request uint, args unsafe.Pointer) error {
 	return nil
 }
 
-// Own implements Maker.
-func (b *btrfs) Own() (all []string) {
-	for root := range b.made {
-		all = append(all, filepath.Join(root, btrfsFolder))
-	}
-	return all
-}
-
 // Close implements Maker.
 func (b *btrfs) Close(context.Context) (err error) {
 	for root, s := range b.made {
-		err = errors.Join(err, destroy(s.folder, s.name), s.folder.Close(), remove(s.folder.Name()))
+		err = errors.Join(err, s.close())
 		delete(b.made, root)
 	}
 	return err
+}
+
+// close removes a snapshot and its folder.
+func (s *subvolume) close() error {
+	defer func() { _ = s.folder.Close() }()
+	if err := destroy(s.folder, s.name); err != nil {
+		return err
+	}
+	all, err := openFolder(s.folder, "..")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = all.Close() }()
+	return remove(all, filepath.Base(s.folder.Name()))
 }

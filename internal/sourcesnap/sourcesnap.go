@@ -24,8 +24,6 @@ const (
 type Maker interface {
 	// Make returns where a source is in a snapshot of its file system. Sources of one file system share a snapshot.
 	Make(ctx context.Context, source string) (place string, err error)
-	// Own returns the folders that Make has made in the file systems of sources.
-	Own() []string
 	// Close removes the snapshots.
 	Close(ctx context.Context) error
 }
@@ -116,9 +114,6 @@ func (s *Snapshots) Place(source string) string {
 // Any reports whether there is a snapshot.
 func (s *Snapshots) Any() bool { return len(s.at) > 0 }
 
-// Own returns folders in the file systems of the sources that hold snapshots, and do not belong to a backup.
-func (s *Snapshots) Own() []string { return s.maker.Own() }
-
 // Close removes the snapshots.
 func (s *Snapshots) Close(ctx context.Context) error {
 	if err := s.maker.Close(ctx); err != nil {
@@ -148,9 +143,6 @@ func (c *Commands) Make(ctx context.Context, source string) (place string, err e
 	c.made = append(c.made, [2]string{source, place})
 	return place, err
 }
-
-// Own implements Maker.
-func (c *Commands) Own() []string { return nil }
 
 // Close implements Maker.
 func (c *Commands) Close(ctx context.Context) (err error) {

@@ -40,6 +40,7 @@ type Directory struct {
 	door    localfs.IOContext       // through which it was opened by that path
 	pass    *iopolicy.Pass          // of the device of a directory that was opened by its name
 	handles map[string]*localfs.Dir // of picked entries that lie in another directory than dir
+	mounted map[string]bool         // names of mount points in it, if it is read from a snapshot of its file system
 	picks   map[string]*Pick
 	state   *rules.DirState
 	slab    *slab // of Entries; nil: they are not reused

@@ -13,9 +13,6 @@ import (
 var (
 	// errNotFound: the directory is damaged, or the name has no form in the character set of the mount.
 	errNotFound = errors.New("its directory lists it, but there is nothing of that name")
-	// errNested: a snapshot of btrfs has an empty directory in place of a subvolume.
-	errNested = errors.New("it is a subvolume, which is not part of the snapshot of the file system: " +
-		"back it up as a source of another job, and exclude it here")
 	// errThere replaces an error that says a directory vanished, if it did not.
 	errThere = errors.New("it is there, but cannot be opened")
 )

@@ -44,13 +44,8 @@ func frozen(t *testing.T, job *backup.Job) *sourcesnap.Snapshots {
 	s, err := sourcesnap.Take(t.Context(), maker, job.Label.Sources, false)
 	require.NoError(t, err)
 	require.True(t, s.Any())
-	job.Source.Copied = s.Since
+	job.Source.Frozen = backup.NewFrozen(s.Since)
 	job.Source.Root.ReadFrom(s.Place)
-	b := rules.NewBuilder()
-	for _, folder := range s.Own() {
-		b.Protect(folder, "snapshots")
-	}
-	job.Source.Rules = b.Compile()
 	return s
 }
 
@@ -143,39 +138,98 @@ func TestBackupsOfSnapshotsAreIncremental(t *testing.T) {
 	requireNoSnapshot(t, at)
 }
 
-// A snapshot has an empty folder in place of a subvolume. That must not look like the end of its files.
-func TestNestedSubvolumeIsReported(t *testing.T) {
+// A snapshot has an empty folder in place of a subvolume, and of what is mounted. Both are read live instead.
+func TestSubvolumesAndMountsBelowASourceAreReadLive(t *testing.T) {
 	at := onBtrfs(t)
-	require.NoError(t, os.Mkdir(filepath.Join(at, "src"), 0o700))
-	out, err := exec.Command("btrfs", "subvolume", "create", filepath.Join(at, "src", "nested")).CombinedOutput()
+	src := filepath.Join(at, "src")
+	testkit.Write(t, src, testkit.Dir{"a": testkit.Dir{"mount": testkit.Dir{}}, "f": testkit.File{Data: []byte("f")}})
+	out, err := exec.Command("btrfs", "subvolume", "create", filepath.Join(src, "nested")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.NoError(t, os.WriteFile(filepath.Join(at, "src", "nested", "file"), []byte("x"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(src, "nested", "file"), []byte("x"), 0o600))
+	mount := filepath.Join(src, "a", "mount")
+	require.NoError(t, unix.Mount("tmpfs", mount, "tmpfs", 0, "size=1m"))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(mount, unix.MNT_DETACH)) })
+	testkit.Write(t, filepath.Join(mount, "deep"), testkit.Dir{"file": testkit.File{Data: []byte("y")}})
+
 	e := kit.NewEngine(t, mem.New())
-	job := e.Job(filepath.Join(at, "src"))
+	for range 2 { // the second time with what the first remembers
+		job := e.Job(src)
+		s := frozen(t, &job)
+		job.Source.Frozen.Mount(mount)
+		_, totals, err := e.Backup(job)
+		require.NoError(t, err)
+		require.NoError(t, s.Close(t.Context()))
+		require.Empty(t, e.Failures())
+		require.EqualValues(t, 3, totals.Objects.Files)
+	}
+	e.RequireRestored(src)
+
+	// Not with one file system, as without a snapshot.
+	b := rules.NewBuilder()
+	b.Flag(rules.OneSystem, "test")
+	for _, freeze := range []bool{false, true} {
+		job := e.Job(src)
+		job.Source.Rules = b.Compile()
+		end := func() {}
+		if freeze {
+			s := frozen(t, &job)
+			job.Source.Rules = b.Compile()
+			job.Source.Frozen.Mount(mount)
+			end = func() { require.NoError(t, s.Close(t.Context())) }
+		}
+		_, totals, err := e.Backup(job)
+		require.NoError(t, err)
+		end()
+		require.EqualValues(t, 1, totals.Objects.Files, freeze)
+		require.Empty(t, e.Failures())
+	}
+
+	// The subvolume as a source of its own.
+	job := e.Job(filepath.Join(src, "nested"))
 	s := frozen(t, &job)
 	_, totals, err := e.Backup(job)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, totals.Objects.Failed)
-	require.Contains(t, strings.Join(e.Failures(), "\n"), "it is a subvolume")
-
-	b := rules.NewBuilder()
-	require.NoError(t, b.Exclude("nested", false, "test"))
-	job = e.Job(filepath.Join(at, "src"))
-	job.Source.Copied = s.Since
-	job.Source.Root.ReadFrom(s.Place)
-	job.Source.Rules = b.Compile()
-	_, totals, err = e.Backup(job)
-	require.NoError(t, err)
-	require.Zero(t, totals.Objects.Failed)
-	require.NoError(t, s.Close(t.Context()))
-
-	// The subvolume as a source of its own.
-	job = e.Job(filepath.Join(at, "src", "nested"))
-	s = frozen(t, &job)
-	_, totals, err = e.Backup(job)
-	require.NoError(t, err)
 	require.NoError(t, s.Close(t.Context()))
 	require.EqualValues(t, 1, totals.Objects.Files)
+}
+
+// A backup that reads the live file system has no snapshot of another one in it.
+func TestSnapshotsOfOtherBackupsAreNotBackedUp(t *testing.T) {
+	at := onBtrfs(t)
+	require.NoError(t, os.WriteFile(filepath.Join(at, "file"), []byte("x"), 0o600))
+	e := kit.NewEngine(t, mem.New())
+	other := e.Job(at)
+	s := frozen(t, &other)
+	_, totals, err := e.Backup(e.Job(at))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, totals.Objects.Files)
+	require.EqualValues(t, 1, totals.Objects.Excluded)
+	require.NoError(t, s.Close(t.Context()))
+}
+
+// Who owns a subvolume cannot lead root to other files by a link or a folder of his own.
+func TestForeignFolderIsNotUsedForSnapshots(t *testing.T) {
+	at := onBtrfs(t)
+	elsewhere, folder := filepath.Join(at, "elsewhere"), filepath.Join(at, ".tidemark-snapshot")
+	require.NoError(t, os.Mkdir(elsewhere, 0o700))
+	take := func() error {
+		maker, err := sourcesnap.New(sourcesnap.Btrfs)
+		require.NoError(t, err)
+		_, err = sourcesnap.Take(t.Context(), maker, []string{at}, false)
+		return err
+	}
+	require.NoError(t, os.Symlink("elsewhere", folder))
+	require.ErrorIs(t, take(), unix.ENOTDIR)
+	require.NoError(t, os.Remove(folder))
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	require.NoError(t, os.Chown(folder, 1, 1))
+	require.ErrorContains(t, take(), "move it away")
+	require.NoError(t, os.Chown(folder, 0, 0))
+	require.NoError(t, os.Chmod(folder, 0o770))
+	require.ErrorContains(t, take(), "move it away")
+	left, err := os.ReadDir(elsewhere)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // The snapshot of a backup that was killed is removed by the next one; that of one that runs is not.
