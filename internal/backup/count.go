@@ -75,7 +75,7 @@ func (p *pipeline) count(ctx context.Context, root *scan.Pick) {
 	counted := make(chan error, 1)
 	go func() {
 		counted <- scan.Walk(ctx, root, scan.Options{
-			Workers: 1, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: report.New(p.deps.now), Now: p.deps.now, Gate: p.src.Gate,
+			Workers: 1, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: report.New(p.deps.now), Now: p.deps.now, Gate: p.src.Gate, Mounted: p.src.mounted(),
 		}, &c)
 	}()
 	tick := time.NewTicker(countInterval)

@@ -1,6 +1,9 @@
 package backup
 
 import (
+	"path/filepath"
+	"time"
+
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/backup/read"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
@@ -20,6 +23,44 @@ type Source struct {
 	// Rotational reports whether the device behind a pass is rotational, as far as is known by now; nil: none is. It is
 	// called for each batch.
 	Rotational func(pass *iopolicy.Pass) bool
+	Frozen     *Frozen // nil: all sources are read live
+}
+
+// Frozen describes snapshots of file systems from which the sources are read (Pick.ReadFrom).
+type Frozen struct {
+	Since   time.Time // before they were made
+	mounted map[string]map[string]bool
+}
+
+// Mount notes a mount point below a source: what is mounted there is not in the snapshot and is read live. The path begins
+// with that of the source.
+func (f *Frozen) Mount(path string) {
+	parent := filepath.Dir(path)
+	if f.mounted[parent] == nil {
+		f.mounted[parent] = map[string]bool{}
+	}
+	f.mounted[parent][filepath.Base(path)] = true
+}
+
+// NewFrozen returns the description of snapshots that were made after a time.
+func NewFrozen(since time.Time) *Frozen {
+	return &Frozen{Since: since, mounted: map[string]map[string]bool{}}
+}
+
+// mounted returns the mount points that matter to the walk.
+func (s *Source) mounted() map[string]map[string]bool {
+	if s.Frozen == nil {
+		return nil
+	}
+	return s.Frozen.mounted
+}
+
+// seen returns the clock by which the walk tells which timestamps are too new to show a later change.
+func (s *Source) seen(now func() time.Time) func() time.Time {
+	if s.Frozen == nil {
+		return now
+	}
+	return func() time.Time { return s.Frozen.Since }
 }
 
 // Options of the stages.

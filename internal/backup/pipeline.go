@@ -197,8 +197,8 @@ func (p *pipeline) run(ctx context.Context) error {
 
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
-		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.deps.ledger, Now: p.deps.now,
-		Gate: p.src.Gate,
+		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.deps.ledger,
+		Now: p.src.seen(p.deps.now), Gate: p.src.Gate, Mounted: p.src.mounted(),
 	}
 	v := &visitor{p}
 	if p.deps.cache.KeepsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {

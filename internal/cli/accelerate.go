@@ -40,7 +40,7 @@ could not be changed.`,
 	c.Flags().Var(options.PID(&process), "pid", "only the job with this process ID")
 	c.Flags().Var(&term, "for", "for how long")
 	c.Flags().BoolVar(&off, "off", false, "return to the policy of before now")
-	return c
+	return lenient(c)
 }
 
 func (a *app) accelerate(ctx context.Context, process int, term time.Duration, off bool) error {

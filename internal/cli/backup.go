@@ -144,6 +144,11 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	if err := a.prepareTarget(ctx, f, r.ID()); err != nil {
 		return "", err
 	}
+	thaw, err := a.freeze(ctx, f, job)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, thaw()) }()
 	if job.Stdin == nil {
 		// The cache must exist before it can be excluded under all its names.
 		if _, err := r.CacheFile(); err != nil {
@@ -166,6 +171,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		l.Fail(path, "find source", errNoSource)
 	}
 	out, err := backup.Make(ctx, r, *job, l)
+	_ = thaw() // the deferred call returns its error
 	if err == nil {
 		l.Phase(report.Done)
 	}

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
@@ -70,7 +72,7 @@ func Run(ctx context.Context, p Process) int {
 		a.hintVariables()
 	}
 	if err != nil && message(err) != "" {
-		a.print.Fail(a.code(err), message(err))
+		a.print.Fail(a.code(err), message(err), errors.Is(err, store.ErrNoSpace))
 	}
 	return a.code(err)
 }

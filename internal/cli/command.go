@@ -2,13 +2,18 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
+	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/daemon"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
@@ -45,7 +50,16 @@ func (a *app) resolve(c *cobra.Command) error {
 	if err := checkLocalFlags(c.Flags()); err != nil {
 		return &usageError{err}
 	}
-	spec, warnings, err := options.Resolve(c.Flags(), a.Env, os.ReadFile)
+	read, err := a.optionReader(c.Flags())
+	if err != nil {
+		return err
+	}
+	spec, warnings, err := options.Resolve(c.Flags(), a.Env, read)
+	if err != nil && c.Annotations[withoutFile] != "" {
+		// What steers the service must work while the file has a mistake.
+		warnings = append(warnings, options.Warning{Origin: "options", Text: "the option file is not used: " + err.Error()})
+		spec, _, err = options.Resolve(c.Flags(), a.Env, func(string) ([]byte, error) { return nil, nil })
+	}
 	if err != nil {
 		return err
 	}
@@ -69,6 +83,43 @@ func (a *app) resolve(c *cobra.Command) error {
 	}
 	a.boundMemory()
 	return nil
+}
+
+// withoutFile is the annotation of commands that go on without an option file that cannot be used.
+const withoutFile = "without-file"
+
+// lenient marks such a command.
+func lenient(c *cobra.Command) *cobra.Command {
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[withoutFile] = "yes"
+	return c
+}
+
+// optionReader returns what reads option files. A step of the service gets the content of its own from the service, once.
+func (a *app) optionReader(flags *pflag.FlagSet) (options.ReadFile, error) {
+	text, ok := a.Env(daemon.OptionsVariable)
+	named := flags.Lookup("option-file")
+	if !ok || named == nil || !named.Changed {
+		return os.ReadFile, nil
+	}
+	number, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return nil, usagef("%s=%q: it is for steps of the service only: unset it", daemon.OptionsVariable, text)
+	}
+	pipe := os.NewFile(uintptr(number), "options of the service")
+	content, err := io.ReadAll(pipe)
+	err = errors.Join(err, pipe.Close(), os.Unsetenv(daemon.OptionsVariable))
+	if err != nil {
+		return nil, fmt.Errorf("read the options of the service: %w", err)
+	}
+	return func(path string) ([]byte, error) {
+		if path == named.Value.String() {
+			return content, nil
+		}
+		return os.ReadFile(path)
+	}, nil
 }
 
 // use makes options those of the run.

@@ -20,6 +20,7 @@ import (
 
 type forgetFlags struct {
 	filter  filterFlags
+	exact   bool          // filter.paths are all paths of a snapshot
 	policy  forget.Policy // but for its tags
 	words   string        // the policy in words; "" for none
 	tagged  filterFlags   // of this, only tags
@@ -32,6 +33,7 @@ type forgetFlags struct {
 
 func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	f.filter.register(flags)
+	flags.BoolVar(&f.exact, "exact-paths", false, "with --path: leave out snapshots that have other paths, too")
 	registerKeep(flags, &f.policy)
 	flags.StringVar(&f.words, "keep", "", `policy in words; time-machine, or such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`)
 	flags.Var(&f.tagged.tags, keepTag, "keep those with all tags of the list a,b; '' keeps those without tags; "+
@@ -41,7 +43,7 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "remove nothing, report what would be removed")
 	flags.BoolVar(&f.prune, "prune", false, "prune afterwards; also if no snapshot was removed")
 	f.after.limits(flags)
-	help.Rare(flags, "by-stored-time", "max-unused", "exclusive", keepTag)
+	help.Rare(flags, "exact-paths", "by-stored-time", "max-unused", "exclusive", keepTag)
 }
 
 // minRemovePrefix is the minimum length of an ID prefix that removes a snapshot. Reading one needs only a unique
@@ -91,6 +93,9 @@ snapshot was removed, since an earlier prune may have left data for later.`,
 			if len(ref) < minRemovePrefix {
 				return usagef("%q: to remove a snapshot write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref, minRemovePrefix)
 			}
+		}
+		if f.exact && len(f.filter.paths) == 0 {
+			return usagef("--exact-paths needs --path: name the paths")
 		}
 		by, err := parseGroupBy(f.groupBy)
 		if err != nil {
@@ -171,7 +176,9 @@ func (a *app) pruneAfter(ctx context.Context, r *repo.Repository, f *forgetFlags
 func (a *app) evaluated(ctx context.Context, r *repo.Repository, f *forgetFlags, p forget.Policy, by []groupKey) (
 	groups []output.ForgottenGroup, unread uint64, err error,
 ) {
-	list, unread, err := a.readable(ctx, r, f.filter.filter())
+	chosen := f.filter.filter()
+	chosen.Exact = f.exact
+	list, unread, err := a.readable(ctx, r, chosen)
 	now := time.Now()
 	for _, g := range groupSnapshots(list, by) {
 		var members []repo.Listed

@@ -38,7 +38,7 @@ func (a *app) steerCommand(action control.Action, short, long string) *cobra.Com
 		return a.steer(ctx, control.Order{Action: action}, args, all)
 	})
 	c.Flags().BoolVar(&all, allFlag, false, "all jobs to which it applies")
-	return c
+	return lenient(c)
 }
 
 func (a *app) pauseCommand() *cobra.Command {
@@ -75,7 +75,7 @@ pause; what was stored is kept. The pause outlasts a restart of the service.`,
 	c.Flags().BoolVar(&all, allFlag, false, "all jobs")
 	c.Flags().StringVar(&until, "until", "", "end of the pause, such as '2006-01-02 15:04'")
 	c.Flags().DurationVar(&span, "for", 0, "length of the pause, such as 2h")
-	return c
+	return lenient(c)
 }
 
 // steer sends an order to the service.

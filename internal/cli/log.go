@@ -44,7 +44,7 @@ folder, so the service does not have to run.
 	flags.IntVar(&f.Last, "last", 0, "only the newest of these (default: all)")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with new lines, until Ctrl-C")
 	flags.BoolVar(&f.runs, "runs", false, "one line for each run")
-	return c
+	return lenient(c)
 }
 
 func (a *app) showLog(ctx context.Context, f *logFlags) (err error) {

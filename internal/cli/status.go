@@ -58,7 +58,7 @@ with --json every second.`,
 		return a.print.Print(s)
 	})
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "repeat until q or Ctrl-C")
-	return c
+	return lenient(c)
 }
 
 // status asks the service and the running jobs.

@@ -29,7 +29,7 @@ standard, important, and throttle again).`,
 }
 
 func (a *app) tierShowCommand() *cobra.Command {
-	return a.command(&cobra.Command{
+	return lenient(a.command(&cobra.Command{
 		Use:   "show",
 		Short: "List the running jobs of this user with their policies and devices",
 	}, func(ctx context.Context, _ []string) error {
@@ -39,7 +39,7 @@ func (a *app) tierShowCommand() *cobra.Command {
 		}
 		all, err := each(jobs, func(j control.Running) (control.Status, error) { return j.Status(ctx) })
 		return errors.Join(a.print.Print(&output.Jobs{List: all}), err)
-	})
+	}))
 }
 
 // grades are the policies that a job can have, in order of priority.
@@ -100,7 +100,7 @@ is 1 if no job runs, or if one could not be changed.`,
 	c.Flags().BoolVar(&all, allFlag, false, "all running jobs of this user")
 	c.Flags().Var(&term, "for", "for how long, such as 30m (default: until the next change)")
 	c.Flags().Var(&impact, "max-impact", "how much the jobs may slow other processes: a percentage")
-	return c
+	return lenient(c)
 }
 
 // changeJobs applies a change to jobs, and returns how many were changed.

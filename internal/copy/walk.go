@@ -2,6 +2,7 @@ package copy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -24,7 +25,7 @@ func nodes(ctx context.Context, load tree.Load, id format.ID) iter.Seq2[*tree.No
 			}
 			return nil
 		})
-		if _, stopped := err.(stopWalk); err != nil && !stopped {
+		if err != nil && !errors.As(err, new(stopWalk)) {
 			yield(nil, err)
 		}
 	}
@@ -47,7 +48,7 @@ func chunksOf(ctx context.Context, load tree.Load, c *tree.Content) iter.Seq2[tr
 			}
 			return nil
 		})
-		if _, stopped := err.(stopWalk); err != nil && !stopped {
+		if err != nil && !errors.As(err, new(stopWalk)) {
 			yield(tree.Chunk{}, err)
 		}
 	}

@@ -43,9 +43,10 @@ func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d
 
 // Step is a command of a run.
 type Step struct {
-	Name  string        // as in event.RunStep
-	Args  []string      // for this program
-	Grace time.Duration // for an orderly end, before it is killed
+	Name    string        // as in event.RunStep
+	Args    []string      // for this program
+	Options []byte        // what the option file contained when it was read; nil: it is read again
+	Grace   time.Duration // for an orderly end, before it is killed
 }
 
 // Result is how a step ended.
@@ -54,6 +55,7 @@ type Result struct {
 	Message  string
 	Summary  json.RawMessage // as printed
 	Removed  int             // snapshots that a forget removed
+	Full     bool            // it failed for lack of space in the repository
 }
 
 // Process is a step that runs.

@@ -505,6 +505,57 @@ func TestStepsOfARun(t *testing.T) {
 	})
 }
 
+// A full repository gets room by its policy and a prune, and the backup is tried again.
+func TestFullRepositoryIsForgottenAndPruned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", daily(), "KEEPSNAPSHOTS time-machine", "CHECKEVERY 0s", "DRILLEVERY 0s",
+			"PRUNEEVERY 24h"))
+		full := true
+		w.set(func() {
+			w.result = func(s Step) (time.Duration, Result) {
+				switch {
+				case s.Name == "backup" && full:
+					return time.Minute, Result{ExitCode: 1, Message: "no space left", Full: true}
+				case s.Name == "forget" && full:
+					return time.Minute, Result{Removed: 3}
+				case s.Name == "prune":
+					full = false
+				}
+				return time.Minute, Result{}
+			}
+		})
+		s, stop := w.orders()
+		time.Sleep(4 * time.Hour)
+		require.Equal(t, []string{"home backup", "home forget", "home prune", "home backup", "home forget"}, w.started())
+		require.Equal(t, "done", only(t, s).LastRun.Outcome)
+		require.NoError(t, stop())
+	})
+}
+
+// A command after the backup that fails makes the run fail, but there is a backup.
+func TestSnapshotCountsThoughTheRunFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", daily(), "KEEPSNAPSHOTS time-machine", "CHECKEVERY 0s", "DRILLEVERY 0s"))
+		w.set(func() {
+			w.result = func(s Step) (time.Duration, Result) {
+				if s.Name != "backup" {
+					return time.Minute, Result{}
+				}
+				return time.Minute, Result{ExitCode: 1, Message: "after-command: exit code 1",
+					Summary: json.RawMessage(`{"message_type":"summary","snapshot_id":"abc"}`)}
+			}
+		})
+		s, stop := w.orders()
+		time.Sleep(4 * time.Hour)
+		require.Equal(t, []string{"home backup", "home forget"}, w.started(), "it is not made again")
+		j := only(t, s)
+		require.NotNil(t, j.LastBackup)
+		require.Equal(t, "failed", j.LastRun.Outcome)
+		require.Equal(t, "backup: after-command: exit code 1", j.LastRun.Message)
+		require.NoError(t, stop())
+	})
+}
+
 func TestOnceRunsWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := makeJob(t, "a", daily()), makeJob(t, "b", daily())

@@ -35,12 +35,6 @@ func (e every) Next(t time.Time) time.Time {
 
 func (e every) String() string { return fmt.Sprintf("every %s at %s", e.period, e.offset) }
 
-// never is a schedule without times.
-type never struct{}
-
-func (never) Next(time.Time) time.Time { return time.Time{} }
-func (never) String() string           { return "never" }
-
 // makeJob returns a job with the lines of an option file.
 func makeJob(t testing.TB, name string, s job.Schedule, lines ...string) *job.Job {
 	t.Helper()

@@ -27,6 +27,7 @@ type output struct {
 	failure string // message of exit_error
 	last    string // last line that is no JSON, such as that of a crash
 	removed int
+	full    bool
 }
 
 // Write implements io.Writer. It never fails: a step must not end because of what it prints.
@@ -73,6 +74,7 @@ func (o *output) take() {
 		Message string `json:"message"`
 		Keep    bool   `json:"keep"`
 		Failed  bool   `json:"failed"`
+		Reason  string `json:"reason"`
 	}
 	if json.Unmarshal(line, &head) != nil || head.Type == "" {
 		o.last = shorten(strings.ToValidUTF8(string(line), "?"))
@@ -89,7 +91,7 @@ func (o *output) take() {
 			o.summary = bytes.Clone(line)
 		}
 	case "exit_error":
-		o.failure = shorten(head.Message)
+		o.failure, o.full = shorten(head.Message), head.Reason == event.NoSpace
 	case "forget":
 		if !head.Keep && !head.Failed {
 			o.removed++
@@ -101,7 +103,7 @@ func (o *output) take() {
 func (o *output) result(code int) Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r := Result{ExitCode: code, Summary: o.summary, Removed: o.removed}
+	r := Result{ExitCode: code, Summary: o.summary, Removed: o.removed, Full: o.full}
 	if code != 0 {
 		r.Message = o.failure
 		if r.Message == "" {

@@ -39,12 +39,39 @@ func (c *Children) Start(s Step, progress func(*event.Status)) (Process, error) 
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output // one pipe, and one goroutine that reads it
 	p.cmd.SysProcAttr = processGroup()
 	p.cmd.WaitDelay = 5 * time.Second // for children that keep the pipe open
+	if s.Options != nil {
+		end, err := p.pass(s.Options)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", s.Name, err)
+		}
+		defer end()
+	}
 	started := make(chan error)
 	go p.run(started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Name, err)
 	}
 	return p, nil
+}
+
+// OptionsVariable names the descriptor from which a step reads the option file, so that a mistake that comes into the file
+// does no harm before it is noticed.
+const OptionsVariable = "TIDEMARK_OPTIONS_FD"
+
+// pass has the process read the options from a pipe. end is called when it has started, or could not be.
+func (c *child) pass(content []byte) (end func(), err error) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller says what for
+	}
+	const first = 3 // of ExtraFiles, behind the standard streams
+	c.cmd.ExtraFiles = []*os.File{from}
+	c.cmd.Env = append(c.cmd.Env, fmt.Sprintf("%s=%d", OptionsVariable, first))
+	go func() {
+		_, _ = to.Write(content) // a process that has ended does not read it
+		_ = to.Close()
+	}()
+	return func() { _ = from.Close() }, nil
 }
 
 // run starts the process and waits for its end, on one thread: Linux sends the signal of a dead parent when the thread

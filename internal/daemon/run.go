@@ -51,6 +51,7 @@ type run struct {
 	backup    int    // exit code of the backup; -1: none has ended
 	failure   string // why the run failed; "": it did not
 	away      bool   // the target could not be reached
+	full      bool   // the backup failed for lack of space, which a forget and a prune may make
 	retry     bool
 }
 
@@ -59,8 +60,10 @@ func stepNames() []string {
 	return []string{"backup", "forget", "prune", "check", "drill"}
 }
 
-// saved reports whether the backup made a snapshot.
-func (r *run) saved() bool { return r.backup == 0 || r.backup == exitIncomplete }
+// saved reports whether the backup made a snapshot, whatever failed afterwards.
+func (r *run) saved() bool {
+	return r.backup == 0 || r.backup == exitIncomplete || r.rec.Snapshot != ""
+}
 
 // copy returns the record for others to keep.
 func (r *run) copy() *event.Run {
@@ -155,9 +158,9 @@ func (r *run) wants(m *memory, name string, now time.Time) bool {
 	}
 	switch name {
 	case "forget":
-		return r.saved() && !strings.EqualFold(o.Keep, "all")
+		return (r.saved() || r.full) && !strings.EqualFold(o.Keep, "all")
 	case "prune":
-		return m.Unused && since(m.Pruned, o.PruneEvery)
+		return m.Unused && (since(m.Pruned, o.PruneEvery) || r.full && o.PruneEvery > 0)
 	case "check":
 		return since(m.Checked, o.CheckEvery)
 	case "drill":
@@ -200,15 +203,17 @@ func (s *service) judge(j *live, result Result) {
 	switch r.step.Name {
 	case "backup":
 		r.backup, r.rec.Snapshot = code, summary.Snapshot
-		if failed = !r.saved(); !failed {
+		failed = code != 0 && code != exitIncomplete
+		if r.saved() {
 			j.LastBackup, j.Alerted = now, time.Time{}
 		}
+		r.full = result.Full
 		if code == exitIncomplete {
 			r.rec.Message = message
 		}
-		r.away = code == exitNoRepo || code == exitFailed && j.uses.Remote
+		r.away = code == exitNoRepo || code == exitFailed && j.uses.Remote && !r.full && !r.saved()
 		// Without a reason that lasts, it may succeed soon.
-		r.retry = r.away || code >= exitSignal || code == exitFailed && r.rec.Trigger != "retry"
+		r.retry = !r.saved() && (r.away || code >= exitSignal || code == exitFailed && r.rec.Trigger != "retry")
 	case "forget":
 		j.Unused = j.Unused || result.Removed > 0
 	case "prune":

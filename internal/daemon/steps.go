@@ -13,7 +13,7 @@ const stopTime = time.Minute
 
 // step returns a step of the run of a job.
 func (s *service) step(j *live, name string) Step {
-	step := Step{Name: name, Args: s.args(j, name), Grace: stopTime}
+	step := Step{Name: name, Args: s.args(j, name), Options: j.run.job.Content, Grace: stopTime}
 	if hooks := j.run.job.Spec.Job().Hooks; name == "backup" && hooks.After != "" {
 		step.Grace += hooks.Timeout
 	}
@@ -38,7 +38,7 @@ func (s *service) args(j *live, name string) []string {
 	switch name {
 	case "forget":
 		// Other machines and jobs may use the same repository, with policies of their own.
-		args = append(args, "--keep", o.Keep, "--host", s.Host)
+		args = append(args, "--keep", o.Keep, "--host", s.Host, "--exact-paths")
 		for _, source := range r.job.Sources {
 			args = append(args, "--path", source)
 		}

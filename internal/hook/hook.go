@@ -97,7 +97,7 @@ func run(ctx context.Context, c Command, grace time.Duration) (Result, error) {
 		}
 	case <-ctx.Done():
 		endGroup(cmd.Process.Pid, grace)
-		<-ended
+		<-ended //nolint:errcheck // it ended by a signal
 		err = context.Cause(ctx)
 	}
 	result := Result{ExitCode: cmd.ProcessState.ExitCode(), Output: out.last, Truncated: out.lost}

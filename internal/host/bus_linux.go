@@ -61,7 +61,7 @@ func (h *Host) metered(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	var value dbus.Variant
 	if err := call(ctx, conn, network, networkPath, properties+".Get", []any{network, "Metered"}, &value); err != nil {
 		return false
@@ -78,7 +78,7 @@ func (h *Host) Inhibit(ctx context.Context, why string) (release func(), err err
 	if err != nil {
 		return func() {}, nil //nolint:nilerr // no bus, no sleep
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	lock, err := inhibit(ctx, conn, why, "block")
 	if denied(err) {
 		lock, err = inhibit(ctx, conn, why, "delay")
@@ -167,7 +167,7 @@ func (h *Host) relayProperties(ctx context.Context, changes chan<- struct{}) {
 	if err != nil {
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	for s := range signals {
 		if s.Name == properties+".PropertiesChanged" {
 			signal(changes)
@@ -211,7 +211,7 @@ func (h *Host) relaySleeps(ctx context.Context, sleeps chan<- bool) {
 	if err != nil {
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	takeDelay := func() {
 		lock, err := inhibit(ctx, conn, "end a backup in good order", "delay")
 		if err == nil {

@@ -134,7 +134,7 @@ func watchMounts(ctx context.Context, changes chan<- struct{}) {
 		ready := []unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}, {Fd: int32(ends[0]), Events: unix.POLLIN}}
 		_, err := unix.Poll(ready, -1)
 		switch {
-		case err == unix.EINTR: //nolint:errorlint // a plain number
+		case err == unix.EINTR:
 		case err != nil || ready[1].Revents != 0:
 			return
 		default:

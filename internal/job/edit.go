@@ -124,20 +124,28 @@ func (e *Editor) Remove(name string) (*optionfile.File, error) {
 	return f, nil
 }
 
-// checked returns the file if a job in it is valid.
+// checked returns the file if a job in it is valid, also beside the other ones.
 func (e *Editor) checked(f *optionfile.File, name string) (*optionfile.File, error) {
 	f.Content = e.Content
 	jobs, err := defined(e.Path, f.New)
 	if err != nil {
 		return nil, err
 	}
+	var valid []*Job
+	found := false
 	for _, s := range jobs {
-		if strings.EqualFold(s.Name, name) {
-			if _, err := load(e.Path, f.New, s, e.Env, e.Read); err != nil {
-				return nil, err
-			}
-			return f, nil
+		one, err := load(e.Path, f.New, s, e.Env, e.Read)
+		named := strings.EqualFold(s.Name, name)
+		if named && err != nil {
+			return nil, err
 		}
+		found = found || named
+		if err == nil {
+			valid = append(valid, one)
+		}
+	}
+	if found {
+		return f, rivals(valid)
 	}
 	return nil, fmt.Errorf("%w: job %s has no schedule: add --schedule, such as --schedule 'daily 02:30' or "+
 		"--schedule never", ErrIncomplete, name)
@@ -150,11 +158,19 @@ func stanza(path string, content []byte, name string) (options.Stanza, error) {
 		return options.Stanza{}, err //nolint:wrapcheck // it names the file and the line
 	}
 	var names []string
+	var found []options.Stanza
 	for _, s := range stanzas {
 		if strings.EqualFold(s.Name, name) {
-			return s, nil
+			found = append(found, s)
 		}
 		names = append(names, s.Name)
+	}
+	if len(found) > 1 {
+		return options.Stanza{}, fmt.Errorf("%w: %s has several stanzas %s, in lines %d and %d: rename one", ErrName, path, name,
+			found[0].First, found[1].First)
+	}
+	if len(found) == 1 {
+		return found[0], nil
 	}
 	jobs, err := defined(path, content)
 	if err == nil && len(jobs) == 1 && jobs[0].First == 0 && strings.EqualFold(name, Default) {

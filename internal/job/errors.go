@@ -13,6 +13,8 @@ var (
 	ErrName = errors.New("invalid name of a job")
 	// ErrIncomplete: a job lacks sources or a repository.
 	ErrIncomplete = errors.New("incomplete job")
+	// ErrRivals: jobs with different policies have the same snapshots.
+	ErrRivals = errors.New("jobs in conflict")
 	// ErrNoJob: there is no job of that name.
 	ErrNoJob = errors.New("no such job")
 	// ErrExists: there is a job of that name.

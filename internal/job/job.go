@@ -17,6 +17,7 @@ const Default = "default"
 type Job struct {
 	Name       string
 	File       string   // the option file
+	Content    []byte   // of the option file
 	Server     string   // value of --server-name; "" for Default
 	Sources    []string // absolute
 	Repository string   // location, as text

@@ -13,11 +13,3 @@ func ParseKeep(text string) (*forget.Policy, error) {
 	}
 	return forget.ParsePolicy(text) //nolint:wrapcheck // it names the text and says what to write
 }
-
-// KeepArgs returns the flags of `tidemark forget` for a valid text; none: nothing is to be removed.
-func KeepArgs(text string) []string {
-	if p, err := ParseKeep(text); err != nil || p == nil {
-		return nil
-	}
-	return []string{"--keep", text}
-}

@@ -45,7 +45,7 @@ func Load(path string, content []byte, env options.Env, read options.ReadFile) (
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	return all, nil
+	return all, rivals(all)
 }
 
 // defined returns the stanzas that are jobs. For a file without stanzas, it is one without a place.
@@ -77,7 +77,7 @@ func load(path string, content []byte, s options.Stanza, env options.Env, read o
 	if err := CheckName(s.Name); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", path, max(s.First, 1), err)
 	}
-	j := &Job{Name: s.Name, File: path}
+	j := &Job{Name: s.Name, File: path, Content: content}
 	if s.First > 0 {
 		j.Server = s.Name
 	}
@@ -120,7 +120,7 @@ func (j *Job) options() error {
 	_, errs[1] = ParseKeep(o.Keep)
 	_, errs[2] = ParseQuiet(o.QuietHours)
 	_, errs[3] = ParseBattery(o.OnBattery)
-	return errors.Join(errs[:]...)
+	return errors.Join(append(errs[:], checkNotify(j.Spec.Notify()))...)
 }
 
 // places finds the sources and the repository.

@@ -2,6 +2,7 @@ package job
 
 import (
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
@@ -179,4 +180,50 @@ func TestAddDividesFile(t *testing.T) {
 	f, err = editor(one).Change(Default, []options.Setting{set("SCHEDULE", "never")}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "* mine\nREPOSITORY /r\nDOMAIN /home\nSCHEDULE never\n", string(f.New))
+}
+
+func TestJobsThatWouldRemoveEachOthersSnapshots(t *testing.T) {
+	text := "SERVERNAME a\nSCHEDULE hourly\nDOMAIN /a\nREPOSITORY /r\nKEEPSNAPSHOTS all\nSERVERNAME b\nSCHEDULE daily 02:30\n" +
+		"DOMAIN /a\nREPOSITORY /r\nKEEPSNAPSHOTS time-machine\n"
+	text = strings.Replace(text, "daily 02:30", "never", 1)
+	_, err := Load("/opt", []byte(text), noEnv, noFile)
+	require.ErrorIs(t, err, ErrRivals)
+	require.ErrorContains(t, err, "a and b")
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(dir+"/r", 0o700))
+	require.NoError(t, os.Symlink("r", dir+"/link"))
+	for _, pair := range [][2]string{{dir + "/r", dir + "/link"}, {"smb://h/s/x", "SMB://H/s/x"}} {
+		named := strings.Replace(text, "REPOSITORY /r", "REPOSITORY "+pair[0], 1)
+		_, err := Load("/opt", []byte(strings.Replace(named, "REPOSITORY /r\n", "REPOSITORY "+pair[1]+"\n", 1)), noEnv, noFile)
+		require.ErrorIs(t, err, ErrRivals, pair[1])
+	}
+	same := strings.Replace(text, "KEEPSNAPSHOTS all", "KEEPSNAPSHOTS \"last 3\"", 1)
+	for _, other := range []string{strings.Replace(same, "time-machine", "\"last  3\"", 1),
+		strings.Replace(text, "KEEPSNAPSHOTS all", "KEEPSNAPSHOTS time-machine", 1),
+		strings.Replace(text, "DOMAIN /a", "DOMAIN /b", 1), strings.Replace(text, "REPOSITORY /r", "REPOSITORY /q", 1)} {
+		_, err := Load("/opt", []byte(other), noEnv, noFile)
+		require.NoError(t, err)
+	}
+}
+
+func TestAddressesOfNotifications(t *testing.T) {
+	for line, valid := range map[string]bool{
+		"HEALTHCHECK https://hc.example.org/x": true, "NOTIFYWEBHOOK http://127.0.0.1:1/": true,
+		"METRICSLISTEN foo": false, "METRICSLISTEN unix:rel": false, "METRICSLISTEN :9712": true, "METRICSLISTEN unix:/run/x": true,
+		"MAILSERVER mail:99999": false, "MAILSERVER mail:587": true, "MAILSERVER mail": true, "NOTIFYMAIL \"x@y, z\"": false,
+		"NOTIFYMAIL me@example.org": true, "NOTIFYMAIL root": false, "METRICSFILE rel.prom": false,
+		"HEALTHCHECK x": false, "HEALTHCHECK file:///etc/passwd": false, "NOTIFYWEBHOOK ftp://x/y": false, "NOTIFYWEBHOOK http://": false,
+	} {
+		_, err := Load("/opt", []byte("SCHEDULE hourly\nDOMAIN /a\nREPOSITORY /r\n"+line+"\n"), noEnv, noFile)
+		require.Equal(t, valid, err == nil, "%s: %v", line, err)
+	}
+}
+
+func TestStanzasWithOneNameAreNotEdited(t *testing.T) {
+	e := editor("SERVERNAME Home\nSCHEDULE hourly\nDOMAIN /a\nREPOSITORY /r\nSERVERNAME HOME\nSCHEDULE never\n")
+	_, err := e.Remove("home")
+	require.ErrorIs(t, err, ErrName)
+	require.ErrorContains(t, err, "lines 1 and 5")
+	_, err = e.Change("home", nil, []string{"SCHEDULE"})
+	require.ErrorIs(t, err, ErrName)
 }

@@ -125,6 +125,7 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close closes the file.
 func (f *File) Close() error {
 	if err := f.close(); err != nil {
 		return fmt.Errorf("close file: %w", err)

@@ -23,6 +23,7 @@ type IOContext struct {
 // directory. A nil Gates returns nil.
 type Gates func(dir *Dir, path string) *iopolicy.Pass
 
+// Pass returns the pass for a path or an open directory.
 func (g Gates) Pass(dir *Dir, path string) *iopolicy.Pass {
 	if g == nil {
 		return nil

@@ -21,6 +21,7 @@ type Maker struct {
 	masked atomic.Uint32 // permission bits that new objects do not get
 }
 
+// NewMaker returns a maker of objects with the properties of what.
 func NewMaker(what ApplyOptions) *Maker {
 	m := &Maker{what: what}
 	m.owner.Store(ownerOf(uint32(unix.Geteuid()), uint32(unix.Getegid())))

@@ -46,10 +46,11 @@ type jobMetrics struct {
 type MetricsConfig struct {
 	File, Address string                      // "": none
 	Next          func() map[string]time.Time // the next run by job, of all jobs; nil: not known
-	Warn          func(text string)           // gets a message when the file begins to be unwritable
+	Warn          func(text string)           // gets a message when they cannot be served, or not written
 }
 
-// NewMetrics returns metrics that begin with the runs of a record. They are served and written from now on.
+// NewMetrics returns metrics that begin with the runs of a record. They are served and written from now on. An address
+// that cannot be used is only a warning: the backups go on.
 func NewMetrics(c MetricsConfig, past []event.Run) (*Metrics, error) {
 	m := &Metrics{jobs: map[string]*jobMetrics{}, next: c.Next, series: newCatalog(), registry: prometheus.NewRegistry(),
 		path: c.File, warn: c.Warn}
@@ -60,8 +61,8 @@ func NewMetrics(c MetricsConfig, past []event.Run) (*Metrics, error) {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
 	if c.Address != "" {
-		if err := m.listen(c.Address); err != nil {
-			return nil, err
+		if err := m.listen(c.Address); err != nil && m.warn != nil {
+			m.warn(err.Error() + "; backups go on without it")
 		}
 	}
 	if c.File != "" {

@@ -123,10 +123,24 @@ func TestMetricsAreServed(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusNotFound, answer.StatusCode)
 		require.NoError(t, answer.Body.Close())
-		_, err = NewMetrics(MetricsConfig{Address: strings.Replace(address, "127.0.0.1:0", at.String(), 1)}, nil)
-		require.ErrorContains(t, err, "choose another METRICSLISTEN", "two services cannot share it")
+		refused(t, strings.Replace(address, "127.0.0.1:0", at.String(), 1)) // two services cannot share it
 		require.NoError(t, m.Close())
 	}
-	_, err = NewMetrics(MetricsConfig{Address: "nonsense"}, nil)
-	require.ErrorContains(t, err, "serve metrics")
+	refused(t, "nonsense")
+}
+
+// refused checks that an address that cannot be served is a warning, and that the file is written nevertheless.
+func refused(t *testing.T, address string) {
+	t.Helper()
+	var warnings []string
+	file := filepath.Join(t.TempDir(), "tidemark.prom")
+	m, err := NewMetrics(MetricsConfig{Address: address, File: file, Warn: func(text string) {
+		warnings = append(warnings, text)
+	}}, []event.Run{*backupRun()})
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	require.FileExists(t, file)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "serve metrics")
+	require.Contains(t, warnings[0], "choose another METRICSLISTEN; backups go on without it")
 }

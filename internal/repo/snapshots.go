@@ -40,6 +40,7 @@ type Listed struct {
 type Filter struct {
 	Hosts []string   // made on one of these hosts
 	Paths []string   // having all of these among its sources
+	Exact bool       // and no source that is not in Paths
 	Tags  [][]string // having all tags of one of these lists; an empty list stands for snapshots without tags
 }
 
@@ -52,6 +53,9 @@ func (f Filter) Match(s *snapshot.Snapshot) bool {
 		if !slices.Contains(s.Sources, path) {
 			return false
 		}
+	}
+	if f.Exact && slices.ContainsFunc(s.Sources, func(source string) bool { return !slices.Contains(f.Paths, source) }) {
+		return false
 	}
 	return len(f.Tags) == 0 || slices.ContainsFunc(f.Tags, func(list []string) bool {
 		if len(list) == 0 || len(list) == 1 && list[0] == "" {

@@ -53,6 +53,8 @@ func TestSnapshotsAndLatest(t *testing.T) {
 		"hosts":       {repo.Filter{Hosts: []string{"a", "b"}}, c},
 		"path":        {repo.Filter{Hosts: []string{"a"}, Paths: []string{"/home"}}, a},
 		"paths":       {repo.Filter{Paths: []string{"/home", "/etc"}}, a},
+		"exact":       {repo.Filter{Paths: []string{"/home"}, Exact: true}, c},
+		"exact pair":  {repo.Filter{Paths: []string{"/etc", "/home"}, Exact: true}, a},
 		"tag":         {repo.Filter{Tags: [][]string{{"daily"}}}, b},
 		"both tags":   {repo.Filter{Tags: [][]string{{"daily", "good"}}}, a},
 		"either list": {repo.Filter{Tags: [][]string{{"daily", "good"}, {""}}}, c},

@@ -14,7 +14,7 @@ import (
 func (r *Reader) large(ctx context.Context, d *Dir, handle *localfs.Dir, i uint32) error {
 	s, e := r.stage, &d.Entries[i]
 	r.clock.Current(func() string { return d.path(i) })
-	f, err := handle.OpenFile(e.Name)
+	f, err := openAgain(handle, e, func() (*localfs.File, error) { return handle.OpenFile(e.Name) })
 	var state openResult
 	if err != nil {
 		state = s.openFailed(d, handle, i, err)

@@ -52,7 +52,7 @@ func (r *Reader) readAgain(ctx context.Context, b *Batch, o *opened, w *localfs.
 	e, s := &b.dir.Entries[o.entry], r.stage
 	r.files.Done(o.file)
 	o.file = nil
-	f, err := r.files.Open(b.handle, e.Name, localfs.Known{})
+	f, err := openAgain(b.handle, e, func() (*localfs.File, error) { return r.files.Open(b.handle, e.Name, localfs.Known{}) })
 	if err != nil {
 		return s.openFailed(b.dir, b.handle, o.entry, err), false
 	}
@@ -72,6 +72,20 @@ func (r *Reader) readAgain(ctx context.Context, b *Batch, o *opened, w *localfs.
 		w.Facts, w.FactsErr = f.Facts()
 	}
 	return o.state, true
+}
+
+// openAgain opens e once more if its name was missing and has returned: a name may be removed and given to the same file
+// again. A file system that goes on to contradict itself is reported.
+func openAgain(handle *localfs.Dir, e *scan.Entry, open func() (*localfs.File, error)) (*localfs.File, error) {
+	const attempts = 3
+	f, err := open()
+	for range attempts - 1 {
+		if !errors.Is(err, localfs.ErrVanished) || handle.Gone(e.Name, e.Type, e.Ino) {
+			break
+		}
+		f, err = open()
+	}
+	return f, err
 }
 
 // openFailed records a file that could not be opened, with the attributes that can be read by its name.

@@ -215,7 +215,9 @@ func (r *Reader) open(ctx context.Context, b *Batch, i uint32, p *Piece, rest *r
 			}
 		}(len(r.group))
 	}
-	f, err := r.files.Open(b.handle, e.Name, r.stage.known(b.dir, e))
+	f, err := openAgain(b.handle, e, func() (*localfs.File, error) {
+		return r.files.Open(b.handle, e.Name, r.stage.known(b.dir, e))
+	})
 	if !first && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
 		return false, nil
 	}

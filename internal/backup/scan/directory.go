@@ -36,9 +36,11 @@ type Directory struct {
 	own     stamp                   // of the root
 	above   *localfs.Dir            // in which it lies
 	way     string                  // the path by which the root and directories on the path to sources were opened
+	named   string                  // the path of the user for these; way may lie in a snapshot of a file system
 	door    localfs.IOContext       // through which it was opened by that path
 	pass    *iopolicy.Pass          // of the device of a directory that was opened by its name
 	handles map[string]*localfs.Dir // of picked entries that lie in another directory than dir
+	mounted map[string]bool         // names of mount points in it, if it is read from a snapshot of its file system
 	picks   map[string]*Pick
 	state   *rules.DirState
 	slab    *slab // of Entries; nil: they are not reused
@@ -123,10 +125,10 @@ func (d *Directory) AppendPath(dst []byte) []byte {
 	return append(dst, d.Name...)
 }
 
-// place returns the path of d on this machine.
+// place returns the path of d on this machine, as the user knows it.
 func (d *Directory) place() string {
 	if d.way != "" {
-		return d.way
+		return d.named
 	}
 	if p := d.Parent.picks[d.Name]; p != nil {
 		return p.Path

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -213,6 +214,9 @@ func (l *realNames) sort() string {
 // stat fills d.Entries from the names, and returns how many the rules exclude. It returns false if the walk ends, or if the
 // status of a cached name could not be read.
 func (l *realNames) stat(d *Directory, text string, cached bool) (excluded int, ok bool) {
+	if l.walk.opt.Mounted != nil {
+		d.mounted = l.walk.opt.Mounted[absolute(d)]
+	}
 	d.slab = l.walk.slabs.of(len(l.names))
 	entries := d.slab.entries
 	names := len(l.order)
@@ -299,9 +303,60 @@ func (l *realNames) setEntry(d *Directory, e *Entry, at int) (rules.Verdict, err
 	if verdict != rules.Exclude && l.walk.needs.TimeMachine {
 		verdict = l.sticky(d, e.Name, st.Type)
 	}
+	if verdict != rules.Exclude && st.Type == tree.Dir && ownFolder(d, e.Name) {
+		verdict = rules.Exclude
+	}
 	e.Set(st)
 	e.Mount = st.Dev != d.Dev
+	if verdict == rules.Include && !e.excluded && l.walk.opt.Mounted != nil && absent(d, e, st) {
+		return verdict, l.walk.live(d, e)
+	}
 	return verdict, nil
+}
+
+// absent reports whether a snapshot of a file system does not contain what is at the place of e: another file system is
+// mounted there, or it is a subvolume of btrfs, which is an empty directory with the inode number 2 in a snapshot
+// (BTRFS_EMPTY_SUBVOL_DIR_OBJECTID).
+func absent(d *Directory, e *Entry, st *localfs.Stat) bool {
+	const emptySubvolume = 2
+	return d.mounted[e.Name] || st.Ino == emptySubvolume && st.Type == tree.Dir && d.FS.Type == "btrfs"
+}
+
+// ownFolder reports whether a directory holds the snapshots that other backups read (package sourcesnap): one of this name
+// in the root of a subvolume of btrfs, which has the inode number 256 (BTRFS_FIRST_FREE_OBJECTID).
+func ownFolder(d *Directory, name string) bool {
+	const rootInode = 256
+	return name == ".tidemark-snapshot" && d.Ino == rootInode && d.FS.Type == "btrfs"
+}
+
+// absolute returns the absolute path of d, as the user knows it.
+func absolute(d *Directory) string {
+	path, err := filepath.Abs(d.place())
+	if err != nil {
+		return d.place()
+	}
+	return path
+}
+
+// live has e read at its own place, not in the snapshot from which d is read.
+func (w *walk) live(d *Directory, e *Entry) error {
+	parent := d.place()
+	above, err := w.door(parent).OpenSearchable(parent)
+	if err != nil {
+		return err
+	}
+	w.opened(above)
+	var now localfs.Stat
+	if err := above.Lstat(e.Name, &now); err != nil {
+		return err
+	}
+	if d.handles == nil {
+		d.handles = map[string]*localfs.Dir{}
+	}
+	d.handles[e.Name] = above
+	e.Set(&now)
+	e.Mount = true
+	return nil
 }
 
 // sticky reads the extended attribute by which macOS excludes an object from backups.

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,27 @@ type Pick struct {
 	Path     string // on this machine; relative to the working directory if not absolute
 	Children []*Pick
 
-	state *rules.DirState // of a source, when it is found
+	copied string          // where a source is read instead, with the same name; "": at Path
+	state  *rules.DirState // of a source, when it is found
 }
+
+// ReadFrom has each source read from the place that copy returns for its path, such as a snapshot of its file system. The last
+// component of both must be the same, except for the root of the tree. "" leaves the source as it is.
+func (p *Pick) ReadFrom(copy func(path string) string) {
+	for _, c := range p.Children {
+		c.ReadFrom(copy)
+	}
+	if p.Children == nil {
+		p.copied = copy(p.Path)
+	}
+}
+
+// place returns where p is read.
+func (p *Pick) place() string { return cmp.Or(p.copied, p.Path) }
 
 // Copy returns a copy of the tree of sources for another walk at the same time.
 func (p *Pick) Copy() *Pick {
-	out := &Pick{Name: p.Name, Path: p.Path}
+	out := &Pick{Name: p.Name, Path: p.Path, copied: p.copied}
 	for _, c := range p.Children {
 		out.Children = append(out.Children, c.Copy())
 	}
@@ -145,18 +161,18 @@ func (p *Pick) sort() {
 
 // pick visits a directory on the path to sources, or the source that is the root itself.
 func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *worker) error {
-	d.door = w.door(p.Path)
+	d.door = w.door(p.place())
 	d.pass = d.door.Pass
 	open := d.door.OpenDir
 	if p.Children != nil {
 		open = d.door.OpenSearchable
 	}
-	dir, err := open(p.Path)
+	dir, err := open(p.place())
 	if err != nil {
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}
 	defer dir.Release()
-	d.dir, d.way = dir, p.Path
+	d.dir, d.way, d.named = dir, p.place(), p.Path
 	if err := w.cross(d); err != nil {
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}
@@ -184,7 +200,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *worker) error
 // walk goes on.
 func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
 	in := d.dir
-	if parent := filepath.Dir(c.Path); filepath.Join(p.Path, c.Name) != c.Path {
+	if parent := filepath.Dir(c.place()); filepath.Join(p.Path, c.Name) != c.place() {
 		other, err := w.door(parent).OpenSearchable(parent)
 		if err != nil {
 			return w.missedSource(d, c.Name, err)

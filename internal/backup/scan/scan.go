@@ -43,6 +43,10 @@ type Options struct {
 	// enters. The context of Walk also ends I/O on a directory that is retained after it. Nil: no gates.
 	Gate  localfs.Gates
 	Cache NameCache // of earlier walks; nil: none
+	// Mounted are the names of mount points below the sources by the path of their directory, if sources are read from
+	// snapshots of their file systems (Pick.ReadFrom); otherwise nil. What is mounted there is not in the snapshots and is
+	// read live, as are subvolumes.
+	Mounted map[string]map[string]bool
 }
 
 // Walk visits the tree below root and returns after all of it, or after the first error.

@@ -52,7 +52,7 @@ func Redraw(events string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	all, err := read(f)
 	if err != nil {
 		return nil, err

@@ -67,4 +67,10 @@ func (j *JSON) Watch(ctx context.Context, l *report.Ledger) func() {
 }
 
 // Fail writes the exit_error event.
-func (j *JSON) Fail(code int, text string) { _ = j.err.Write(event.NewExit(code, address.Mask(text))) }
+func (j *JSON) Fail(code int, text string, full bool) {
+	e := event.NewExit(code, address.Mask(text))
+	if full {
+		e.Reason = event.NoSpace
+	}
+	_ = j.err.Write(e)
+}

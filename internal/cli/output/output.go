@@ -37,6 +37,6 @@ type Printer interface {
 	Show(text string)
 	// Watch shows the progress and the issues of a job until stop is called.
 	Watch(ctx context.Context, l *report.Ledger) (stop func())
-	// Fail writes why the program ends with a code other than 0. It is the last call.
-	Fail(code int, text string)
+	// Fail writes why the program ends with a code other than 0; full: the repository has no room. It is the last call.
+	Fail(code int, text string, full bool)
 }

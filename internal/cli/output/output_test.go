@@ -80,7 +80,7 @@ func TestJSONKeepsStandardOutputClean(t *testing.T) {
 	p := NewJSON(&out, &errs, false)
 	p.Note("careful")
 	p.Show("block")
-	p.Fail(12, "wrong key")
+	p.Fail(12, "wrong key", false)
 	require.Empty(t, out.String())
 	require.Equal(t, 2, strings.Count(errs.String(), "\n"))
 	require.NoError(t, p.Print(&Created{ID: "0123456789", Place: "/x", RecoveryKey: "K"}))
@@ -94,6 +94,6 @@ func TestQuiet(t *testing.T) {
 	require.NoError(t, p.Report(&Created{ID: "0123456789"}))
 	require.Empty(t, out.String()+errs.String())
 	p.Show("recovery key")
-	p.Fail(1, "broken")
+	p.Fail(1, "broken", false)
 	require.Equal(t, "recovery keytidemark: broken\n", errs.String())
 }

@@ -123,6 +123,6 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 }
 
 // Fail writes the one line that a command ends with.
-func (t *Text) Fail(_ int, text string) {
+func (t *Text) Fail(_ int, text string, _ bool) {
 	fmt.Fprintln(t.err, show.Bad(t.page(), "tidemark: "+human.Harmless(address.Mask(text))))
 }

@@ -169,7 +169,14 @@ type Exit struct {
 	Type    string `json:"message_type"` // "exit_error"
 	Code    int    `json:"code"`         // exit code
 	Message string `json:"message"`      // cause and remedy
+	// `no space`: the repository has no room
+	Reason string `json:"reason,omitempty"`
 }
 
+// NoSpace is the reason of a command that failed because the repository has no room.
+const NoSpace = "no space"
+
 // NewExit returns the event of a command that ends with code.
-func NewExit(code int, message string) *Exit { return &Exit{"exit_error", code, message} }
+func NewExit(code int, message string) *Exit {
+	return &Exit{Type: "exit_error", Code: code, Message: message}
+}

@@ -102,6 +102,7 @@ func exceptions() []exception {
 		{"internal/service", nil, "writes the units of systemd and launchd"},
 		{"internal/notify", nil, "reads a password file"},
 		{"internal/hook", nil, "looks at who may write a command before it is run"},
+		{"internal/job", []string{"filepath.EvalSymlinks"}, "compares the repositories of two jobs"},
 		{"internal/sourcesnap", nil, "makes and removes snapshots of file systems"},
 		{"internal/cli", nil, "reads option files, password files and key files, and asks at the terminal"},
 	}

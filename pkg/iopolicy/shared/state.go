@@ -230,7 +230,7 @@ func (s *State) refresh(now int64) {
 // fault in m means that the file was truncated: the process continues without it. Other panics continue.
 func (s *State) recoverFault(m *mapping, was bool) {
 	debug.SetPanicOnFault(was)
-	cause := recover()
+	cause := recover() //nolint:revive // this method is deferred
 	if cause == nil {
 		return
 	}

@@ -94,7 +94,8 @@ func (s *Source) text(length int) []byte {
 			for i := range word {
 				word[i] = "etaoinshrdlucmfwypvbgkjqxz_."[s.random.Uint64()%28]
 			}
-			s.words = append(s.words, append(word, " \n\t("[s.random.Uint64()%4]))
+			word = append(word, " \n\t("[s.random.Uint64()%4]) //nolint:makezero // the end of the word
+			s.words = append(s.words, word)
 		}
 	}
 	out := s.buffer[:0]

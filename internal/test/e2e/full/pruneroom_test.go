@@ -24,6 +24,7 @@ type narrow struct {
 	store.Store
 	mu    sync.Mutex
 	space int64 // left
+	least int64 // that was left at any time
 }
 
 func (n *narrow) Put(ctx context.Context, name store.Name, data []byte) error {
@@ -37,6 +38,7 @@ func (n *narrow) Put(ctx context.Context, name store.Name, data []byte) error {
 		return store.ErrNoSpace
 	}
 	n.space -= need
+	n.least = min(n.least, n.space)
 	return n.Store.Put(ctx, name, data)
 }
 
@@ -47,6 +49,18 @@ func (n *narrow) Delete(ctx context.Context, name store.Name) error {
 		n.space += info.Size
 	}
 	return n.Store.Delete(ctx, name)
+}
+
+// most returns how much space a prune takes before it frees any, on a disk that has enough.
+func most(t *testing.T, p *kit.Pruned, opt prune.Options) int64 {
+	t.Helper()
+	const enough = 1 << 30
+	c := p.Copied(t)
+	n := &narrow{Store: c.Store, space: enough, least: enough}
+	c.Store = n
+	_, err := c.Prune(opt)
+	require.NoError(t, err)
+	return enough - n.least
 }
 
 // TestPruneOnAFullDisk: if space runs out, prune first deletes unused packs, then retries the repacking.
@@ -71,12 +85,14 @@ func TestPruneOnAFullDisk(t *testing.T) {
 	require.NotZero(t, least.Repacked.Packs)
 	require.NotContains(t, strings.Join(said, "\n"), "the disk is full")
 
-	for _, space := range []int64{12_000, 30_000, 100_000} {
+	for _, share := range []int64{10, 4, 2} {
 		p, before, inner, res, err := build(t, trash), int64(0), store.Store(nil), (*prune.Result)(nil), error(nil)
+		space := int64(0)
 		// One layout of packs in about forty leaves less than an index segment needs when the first attempt fails. Then prune
 		// says that it needs space, and nothing is lost. Another layout does not.
 		for range 3 {
 			before, inner = kit.BytesOf(t, p.Store, store.Pack), p.Store
+			space = max(12_000, most(t, p, opt)/share) // an index segment needs some
 			p.Store = &narrow{Store: inner, space: space}
 			said = nil
 			res, err = p.Prune(opt)
@@ -87,6 +103,7 @@ func TestPruneOnAFullDisk(t *testing.T) {
 			p.RequireWhole("after a prune without space")
 			p = build(t, trash)
 		}
+		t.Logf("space for %d bytes", space)
 		require.NoError(t, err, "space for %d bytes", space)
 		require.Contains(t, strings.Join(said, "\n"), "the disk is full")
 		require.NotZero(t, res.Repacked.Packs)

@@ -114,5 +114,5 @@ func TestUnchangedBackupCost(t *testing.T) {
 	fixed, total := cost(few), cost(many)
 	perDir := (float64(total) - float64(fixed)) / ((many - few) / 50)
 	t.Logf("%.1f allocations a directory", perDir)
-	require.Less(t, perDir, 5.0)
+	require.Less(t, perDir, 10.0, "1 to 2; up to 5 under the race detector, which empties pools; one for each file would be 50")
 }

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/hook"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/sourcesnap"
+)
+
+// The names of the commands, as options.
+const (
+	snapshotBegin = "snapshot-command"
+	snapshotEnd   = "snapshot-end-command"
+)
+
+// freeze has the sources of a job read from snapshots of their file systems, if that is wanted. end removes the
+// snapshots, and its error concerns only them.
+func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (end func() error, err error) {
+	end = func() error { return nil }
+	kind := a.spec.SourceSnapshot().Kind
+	if kind == sourcesnap.Off || job.Stdin != nil {
+		return end, nil
+	}
+	if kind == sourcesnap.Hook && (f.dryRun || f.noHooks) {
+		a.print.Note("the sources are read live: --dry-run and --no-hooks run no " + snapshotBegin)
+		return end, nil
+	}
+	maker, err := a.snapshotMaker(kind)
+	switch {
+	case errors.Is(err, sourcesnap.ErrSystem) && kind == sourcesnap.Auto:
+		a.print.Note("the sources are read live: this system has no snapshots of file systems that tidemark can make")
+		return end, nil
+	case errors.Is(err, sourcesnap.ErrSystem):
+		return end, usagef("--source-snapshot %s: %w", kind, err)
+	case err != nil:
+		return end, err
+	}
+	s, err := sourcesnap.Take(ctx, maker, job.Label.Sources, kind == sourcesnap.Auto)
+	if errors.Is(err, hook.ErrUnsafe) {
+		return end, &usageError{err}
+	} else if err != nil && kind != sourcesnap.Hook {
+		err = fmt.Errorf("%w; --source-snapshot auto reads such sources live", err)
+	}
+	if err != nil {
+		return end, err
+	}
+	for _, note := range s.Notes {
+		a.print.Note(human.Printable(note))
+	}
+	end = sync.OnceValue(func() error { return s.Close(context.WithoutCancel(ctx)) })
+	if !s.Any() {
+		return end, nil
+	}
+	mounts, err := localfs.Mounts()
+	if err != nil {
+		return end, errors.Join(fmt.Errorf("list the mounts: %w", err), end())
+	}
+	job.Source.Frozen = backup.NewFrozen(s.Since)
+	for _, source := range job.Label.Sources {
+		noteMounts(job.Source.Frozen, source, mounts)
+	}
+	job.Source.Root.ReadFrom(s.Place)
+	return end, nil
+}
+
+// snapshotMaker returns what makes the snapshots of file systems.
+func (a *app) snapshotMaker(kind string) (sourcesnap.Maker, error) {
+	if kind != sourcesnap.Hook {
+		return sourcesnap.New(kind) //nolint:wrapcheck // the caller says what for
+	}
+	set := a.spec.SourceSnapshot()
+	if set.Begin == "" {
+		return nil, usagef("--source-snapshot hook needs --%s", snapshotBegin)
+	}
+	run := func(ctx context.Context, line, option, source, place string) (string, error) {
+		r, err := hook.Run(ctx, hook.Command{
+			Line: line, Timeout: a.spec.Job().Hooks.Timeout, OptionFile: a.spec.FileOf(option),
+			Env: map[string]string{"TIDEMARK_SOURCE": source, "TIDEMARK_SNAPSHOT": place},
+		})
+		if err != nil {
+			err = fmt.Errorf("%s: %w", option, err)
+		}
+		if option == snapshotEnd || err != nil {
+			a.noteHook(option, r, nil)
+		}
+		return string(r.Output), err
+	}
+	c := &sourcesnap.Commands{Begin: func(ctx context.Context, source string) (string, error) {
+		return run(ctx, set.Begin, snapshotBegin, source, "")
+	}}
+	if set.End != "" {
+		c.End = func(ctx context.Context, source, place string) error {
+			_, err := run(ctx, set.End, snapshotEnd, source, place)
+			return err
+		}
+	}
+	return c, nil
+}
+
+// noteMounts notes what is mounted below a source. The path of the source may have links, that of a mount has none.
+func noteMounts(f *backup.Frozen, source string, mounts []localfs.Mount) {
+	real := resolve(source)
+	for i := range mounts {
+		if rest, below := strings.CutPrefix(mounts[i].Path, strings.TrimSuffix(real, "/")+"/"); below && rest != "" {
+			f.Mount(filepath.Join(source, rest))
+		}
+	}
+}

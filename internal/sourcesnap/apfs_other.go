@@ -1,0 +1,5 @@
+//go:build !darwin
+
+package sourcesnap
+
+func newAPFS() (Maker, error) { return nil, ErrSystem }

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package sourcesnap
+
+func newBtrfs() (Maker, error) { return nil, ErrSystem }
