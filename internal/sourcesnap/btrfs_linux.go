@@ -83,7 +83,24 @@ func (b *btrfs) Make(_ context.Context, source string) (place string, err error)
 		return "", err //nolint:wrapcheck // it names the paths
 	}
 	// By the descriptor, since who owns the subvolume can replace the folder that holds this one.
-	return filepath.Join("/proc/self/fd", strconv.Itoa(int(s.folder.Fd())), s.name, rest), nil
+	place = filepath.Join("/proc/self/fd", strconv.Itoa(int(s.folder.Fd())), s.name, rest)
+	return place, sameInode(source, place)
+}
+
+// sameInode refuses a place that shows another object than the source. A snapshot keeps inode numbers; but where a folder of
+// the same subvolume is mounted over another one, the path of the source leads to the latter.
+func sameInode(source, place string) error {
+	var st, copied unix.Stat_t
+	if err := unix.Lstat(source, &st); err != nil {
+		return &fs.PathError{Op: "lstat", Path: source, Err: err}
+	}
+	if err := unix.Lstat(place, &copied); err != nil {
+		return fmt.Errorf("%w: a folder is mounted over a part of its path: %w", ErrFileSystem, err)
+	}
+	if st.Ino != copied.Ino {
+		return fmt.Errorf("%w: a folder is mounted over a part of its path", ErrFileSystem)
+	}
+	return nil
 }
 
 // subvolumeOf returns the root of the subvolume of a path without links.

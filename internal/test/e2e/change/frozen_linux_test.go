@@ -207,6 +207,34 @@ func TestSnapshotsOfOtherBackupsAreNotBackedUp(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
+// Where a folder of the same subvolume is mounted over another one, the snapshot has the latter at the path of the source.
+func TestFolderMountedOverTheSourceIsNotReadFromTheSnapshot(t *testing.T) {
+	at := onBtrfs(t)
+	testkit.Write(t, at, testkit.Dir{
+		"a": testkit.Dir{"file": testkit.File{Data: []byte("x")}, "sub": testkit.Dir{"deep": testkit.File{Data: []byte("y")}}},
+		"b": testkit.Dir{"m": testkit.Dir{"sub": testkit.Dir{}}},
+	})
+	mount := filepath.Join(at, "b", "m")
+	require.NoError(t, unix.Mount(filepath.Join(at, "a"), mount, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(mount, unix.MNT_DETACH)) })
+	for _, source := range []string{mount, filepath.Join(mount, "sub"), filepath.Join(mount, "file")} {
+		for _, optional := range []bool{false, true} {
+			maker, err := sourcesnap.New(sourcesnap.Btrfs)
+			require.NoError(t, err)
+			s, err := sourcesnap.Take(t.Context(), maker, []string{source}, optional)
+			if !optional {
+				require.ErrorIs(t, err, sourcesnap.ErrFileSystem, source)
+				continue
+			}
+			require.NoError(t, err)
+			require.False(t, s.Any(), "it is read live")
+			require.Len(t, s.Notes, 1)
+			require.NoError(t, s.Close(t.Context()))
+		}
+	}
+	requireNoSnapshot(t, at)
+}
+
 // Who owns a subvolume cannot lead root to other files by a link or a folder of his own.
 func TestForeignFolderIsNotUsedForSnapshots(t *testing.T) {
 	at := onBtrfs(t)
