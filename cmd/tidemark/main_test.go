@@ -16,12 +16,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/cli"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	main := func() { os.Exit(cli.Main()) }
-	testscript.Main(m, map[string]func(){"tidemark": main, "dsmc": main})
+	testscript.Main(together{m}, map[string]func(){"tidemark": main, "dsmc": main})
 }
+
+// together runs the scripts side by side: many of them wait.
+type together struct{ *testing.M }
+
+func (m together) Run() int { return testkit.RunTogether(m.M, 6) }
 
 // TestScript runs testdata/script: one script for each promise of the documentation.
 func TestScript(t *testing.T) {

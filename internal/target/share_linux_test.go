@@ -60,6 +60,7 @@ func probeShare(t *testing.T, s *smbtest.Server, o smb.Options, now func() time.
 
 // TestShares probes servers as people have them.
 func TestShares(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		server   smbtest.Config
 		options  smb.Options
@@ -186,6 +187,7 @@ func TestShareOpenToGuests(t *testing.T) {
 }
 
 func TestMeasureShare(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	before := names(t, s.Folder)
 	st := share(t, s, s.Port, smb.Options{Verify: smb.VerifyFull})
@@ -224,6 +226,7 @@ func calls(st *smb.Store) map[string]func(ctx context.Context) error {
 
 // A run that is cancelled at any moment leaves nothing behind.
 func TestShareCancelled(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings()})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Important))
@@ -251,6 +254,7 @@ func TestShareCancelled(t *testing.T) {
 // A connection that breaks during a probe is made again, as in a backup, and nothing is left behind. Requests count
 // from the first one that writes: the removal of stale folders before it ignores errors.
 func TestShareConnectionBreaks(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	requests := []int64{9, 333, 1, 2, 22, 40}
 	for _, n := range requests[:testkit.Rounds(1, 2, len(requests))] {
@@ -277,6 +281,7 @@ func TestShareConnectionBreaks(t *testing.T) {
 
 // A server that is gone for good ends the probes soon. The next probe removes what is left a day later.
 func TestShareServerDies(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	line := smbtest.NewProxy(t, s.Addr(), 0)
 	st := share(t, s, line.Port, smb.Options{})
@@ -304,6 +309,7 @@ func TestShareServerDies(t *testing.T) {
 
 // Probes beside a repository do not change it.
 func TestShareWithRepository(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	st := share(t, s, s.Port, smb.Options{})
 	all := []store.Name{{Kind: store.Config}, {Kind: store.Pack, ID: strings.Repeat("ab", 32)}, {Kind: store.Lease, ID: "0"}}

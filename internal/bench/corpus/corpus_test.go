@@ -30,7 +30,7 @@ func state(t *testing.T, root string) map[string][sha256.Size]byte {
 
 func specs(t *testing.T) []Spec {
 	return []Spec{
-		{Kind: Tiny, Seed: 1, Scale: 0.003},
+		{Kind: Tiny, Seed: 1, Scale: 0.0005},
 		{Kind: Mixed, Seed: 1, Scale: 0.003},
 		{Kind: Source, Seed: 1, Scale: 0.003, Roots: []string{trees(t)}},
 	}

@@ -101,6 +101,7 @@ func temps(t *testing.T, folder string) []string {
 
 // TestServerKilledAndRestarted: the run continues by itself, with any request in flight.
 func TestServerKilledAndRestarted(t *testing.T) {
+	t.Parallel()
 	for _, strict := range []string{"yes", "no"} {
 		t.Run("strict sync "+strict, func(t *testing.T) {
 			s := smbtest.Start(t, smbtest.Config{Share: []string{"strict sync = " + strict}})
@@ -153,6 +154,7 @@ func TestOneSessionKilled(t *testing.T) {
 // TestIdleSessionsEndedByTheServer is what "deadtime" and a restart in good order do: the server closes connections on
 // which nothing is under way.
 func TestIdleSessionsEndedByTheServer(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	st := create(t, target(s, ""), smb.Options{Sessions: 2, Patience: smb.Patience{Outage: -1}})
 	var w writer
@@ -277,6 +279,7 @@ func through(p *smbtest.Proxy, s *smbtest.Server) smb.Target {
 // TestDroppedRenameAnswer: the answer never comes and the connection stays. The deadline ends the wait; the file is not
 // sent again.
 func TestDroppedRenameAnswer(t *testing.T) {
+	t.Parallel()
 	for _, verify := range []smb.Verify{smb.VerifyTrailer, smb.VerifyOff} {
 		s := smbtest.Start(t, smbtest.Config{})
 		p := smbtest.NewProxy(t, s.Addr(), 0)
@@ -322,6 +325,7 @@ func TestLostRemoval(t *testing.T) {
 
 // TestTornWrites: a server that writes less than it reports is detected before Put returns.
 func TestTornWrites(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	for _, c := range []struct {
@@ -376,6 +380,7 @@ func hold(d time.Duration) { time.Sleep(d) }
 // TestShortOutagesOnASlowLine: each attempt to store a file takes longer than an outage may, since the line is slow,
 // and the connection breaks during several requests. The server is away only for moments, so the operation continues.
 func TestShortOutagesOnASlowLine(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	const pieces, breaks, slow = 10, 3, 150 * time.Millisecond
@@ -398,6 +403,7 @@ func TestShortOutagesOnASlowLine(t *testing.T) {
 // TestNothingReadIsNoProof: a server that keeps half of a piece, and answers with nothing when it is asked for it, has
 // not proven that it has it.
 func TestNothingReadIsNoProof(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Verify: smb.VerifyFull})

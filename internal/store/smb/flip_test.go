@@ -43,6 +43,7 @@ func protections() map[string]smb.Protection {
 // TestChangedBits: a bit of a request or of an answer is changed on the way. Put still stores the file with the sent
 // content, and no error mentions permissions.
 func TestChangedBits(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	data := storetest.Pattern(2<<20+300_000, 5)
 	commands := map[string]uint16{
@@ -87,6 +88,7 @@ func TestChangedBits(t *testing.T) {
 // session begins is changed. What begins a session carries no signature, so that the server may take the password for a
 // wrong one.
 func TestChangedBitsOfALogon(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	for way, protection := range protections() {
 		if protection == smb.AsOffered {

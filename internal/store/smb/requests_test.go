@@ -93,6 +93,7 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 // TestEndOfReadingBlocksNoRequest: Put and Get return although the server never confirms the close of the files that
 // they have read.
 func TestEndOfReadingBlocksNoRequest(t *testing.T) {
+	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Sessions: 1, Patience: smb.Patience{Request: 5 * time.Second, Outage: -1}})

@@ -28,6 +28,7 @@ type box struct {
 }
 
 func TestEncryptionAndSigning(t *testing.T) {
+	t.Parallel()
 	try(t, map[string]box{
 		"SMB 3.00 only, encryption on this side": {
 			smbtest.Config{Global: []string{"server max protocol = SMB3_00", "server min protocol = SMB3_00"}},
@@ -55,6 +56,7 @@ func TestEncryptionAndSigning(t *testing.T) {
 }
 
 func TestDialectsAndSettingsOfRealBoxes(t *testing.T) {
+	t.Parallel()
 	try(t, map[string]box{
 		"SMB 2.02 only":       {server: smbtest.Config{Global: []string{"server max protocol = SMB2_02"}}},
 		"SMB 2.10 only":       {server: smbtest.Config{Global: []string{"server max protocol = SMB2_10"}}},

@@ -32,7 +32,7 @@ func digest(t *testing.T, root string) (lines map[string]string) {
 }
 
 func TestSameSeedSameTree(t *testing.T) {
-	shape := Shape{Files: 3000, Seed: 7}
+	shape := Shape{Files: 1000, Seed: 7}
 	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	made, err := shape.Make(t.Context(), a)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestSameSeedSameTree(t *testing.T) {
 	require.Equal(t, lines, digest(t, b))
 	require.Len(t, lines, int(made.Objects()))
 
-	other, err := Shape{Files: 3000, Seed: 8}.Make(t.Context(), filepath.Join(t.TempDir(), "c"))
+	other, err := Shape{Files: 1000, Seed: 8}.Make(t.Context(), filepath.Join(t.TempDir(), "c"))
 	require.NoError(t, err)
 	require.NotEqual(t, made.Bytes, other.Bytes)
 
@@ -58,7 +58,7 @@ func TestSameSeedSameTree(t *testing.T) {
 		}
 	}
 	require.Equal(t, changed, differ)
-	require.InDelta(t, 30, changed, 20)
+	require.InDelta(t, 10, changed, 8)
 
 	_, err = shape.Make(t.Context(), a)
 	require.ErrorIs(t, err, fs.ErrExist)

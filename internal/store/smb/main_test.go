@@ -1,0 +1,10 @@
+package smb_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/tidemark-backup/tidemark/internal/testkit"
+)
+
+func TestMain(m *testing.M) { os.Exit(testkit.RunTogether(m, 6)) }
