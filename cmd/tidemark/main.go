@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/tidemark-backup/tidemark/internal/cli"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
-func main() { os.Exit(cli.Main()) }
+func main() { os.Exit(cli.Main(keyfile.DefaultParams())) }

@@ -17,10 +17,13 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
 func TestMain(m *testing.M) {
-	main := func() { os.Exit(cli.Main()) }
+	main := func() {
+		os.Exit(cli.Main(keyfile.Params{Time: 1, MemoryKiB: keyfile.MinMemoryPerThread, Threads: 1})) // 0.5 s less for each passphrase
+	}
 	testscript.Main(together{m}, map[string]func(){"tidemark": main, "dsmc": main})
 }
 

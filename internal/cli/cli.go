@@ -26,6 +26,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
 // Process is the environment of the program.
@@ -34,17 +35,19 @@ type Process struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      options.Env
+	Stretch  keyfile.Params // argon2id work of a new passphrase; zero: keyfile.DefaultParams
 }
 
-// Main runs the program and returns its exit code.
-func Main() int {
+// Main runs the program and returns its exit code. New passphrases are stretched by argon2id with that work: the
+// program takes keyfile.DefaultParams, its tests take less.
+func Main(stretch keyfile.Params) int {
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
 	args := os.Args[1:]
 	if filepath.Base(os.Args[0]) == dsmcName {
 		args = append([]string{dsmcName}, args...)
 	}
-	return Run(ctx, Process{Args: args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv})
+	return Run(ctx, Process{Args: args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Stretch: stretch})
 }
 
 // Run executes one command and returns the exit code.

@@ -99,7 +99,7 @@ func (a *app) dryRunInit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create repository at %s: %w", at, err)
 	}
-	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Secrets: secrets.Secrets, Recovery: true, Label: label(),
+	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Secrets: secrets.Secrets, Params: a.Stretch, Recovery: true, Label: label(),
 		Chunker: chunking(), Open: repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}}})
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (a *app) createWith(ctx context.Context, ask bool, like *repo.Repository, r
 		secrets.Discard()
 		return nil, fmt.Errorf("create repository at %s: %w", at, err)
 	}
-	r, made, err := repo.Init(ctx, st, repo.InitOptions{Secrets: secrets.Secrets, Recovery: true,
+	r, made, err := repo.Init(ctx, st, repo.InitOptions{Secrets: secrets.Secrets, Params: a.Stretch, Recovery: true,
 		Label: label(), Chunker: chunking(), Open: a.openOptions(), Like: like})
 	if err != nil {
 		secrets.Discard()

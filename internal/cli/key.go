@@ -71,7 +71,7 @@ func (a *app) keyAddCommand() *cobra.Command {
 				}
 				return a.print.Print(&output.DryRun{Would: "add a " + secret.Method.String()})
 			}
-			id, err := r.AddSlot(ctx, secret, label(), keyfile.Params{})
+			id, err := r.AddSlot(ctx, secret, label(), a.Stretch)
 			if err != nil {
 				return err
 			}
