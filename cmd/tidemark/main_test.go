@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) {
 	main := func() {
-		os.Exit(cli.Main(keyfile.Params{Time: 1, MemoryKiB: keyfile.MinMemoryPerThread, Threads: 1})) // 0.5 s less for each passphrase
+		// 0.5 s less for each passphrase
+		os.Exit(cli.Main(keyfile.Params{Time: 1, MemoryKiB: keyfile.MinMemoryPerThread, Threads: 1}))
 	}
 	testscript.Main(together{m}, map[string]func(){"tidemark": main, "dsmc": main})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
-// TestSetupKilledAnywhere kills setup after a while, in each round a bit later, and runs it again: then the repository has
-// one proven snapshot, the option file is whole, and the key in the file opens the repository on another machine.
+// TestSetupKilledAnywhere kills setup after a while, in each round a bit later, and runs it again: then the repository
+// has one proven snapshot, the option file is whole, and the key in the file opens the repository on another machine.
 func TestSetupKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("tidemark"); err != nil {
@@ -33,7 +33,8 @@ func TestSetupKilledAnywhere(t *testing.T) {
 		}
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "src"), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "src/file"), []byte("content"), 0o600))
-		setup := []string{"setup", "--yes", "--repo", "disk/repo", "--source", "src", "--policy", "important", "--recovery-key-file", "key.txt"}
+		setup := []string{"setup", "--yes", "--repo", "disk/repo", "--source", "src", "--policy", "important",
+			"--recovery-key-file", "key.txt"}
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "disk"), 0o700))
 
 		ctx, cancel := context.WithTimeout(t.Context(), whole*time.Duration(round+1)/time.Duration(rounds))

@@ -45,7 +45,8 @@ func onTerminal(t *testing.T, home string, args ...string) *session {
 	cmd := exec.Command("tidemark", args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+t.TempDir(), "TERM=xterm", "TIDEMARK_REPOSITORY=", "TZ=UTC")
+	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+t.TempDir(), "TERM=xterm",
+		"TIDEMARK_REPOSITORY=", "TZ=UTC")
 	require.NoError(t, cmd.Start())
 	s := &session{t: t, master: master, ended: make(chan error, 1)}
 	go s.read()
@@ -235,7 +236,8 @@ func TestSetupAsksForPassphraseOnce(t *testing.T) {
 	t.Parallel()
 	home, source, disk := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "disk")
 	require.NoError(t, os.WriteFile(filepath.Join(source, "file"), []byte("content"), 0o600))
-	args := []string{"setup", "--source", source, "--repo", disk, "--policy", "important", "--schedule", "never", "--exclude-caches=no"}
+	args := []string{"setup", "--source", source, "--repo", disk, "--policy", "important", "--schedule", "never",
+		"--exclude-caches=no"}
 	for _, run := range []string{"New passphrase .*: ", "Passphrase or recovery key .*: "} {
 		s := onTerminal(t, home, args...)
 		s.expect(run)
@@ -301,7 +303,8 @@ func TestSetupKeepsThePasswordOfTheServer(t *testing.T) {
 	home, source := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(source, "file"), []byte("content"), 0o600))
 	address := fmt.Sprintf("smb://%s@127.0.0.1:%d/%s/here", server.User, server.Port, smbtest.Share)
-	s := onTerminal(t, home, "setup", "--source", source, "--policy", "important", "--exclude-caches=no", "--schedule", "never")
+	s := onTerminal(t, home, "setup", "--source", source, "--policy", "important", "--exclude-caches=no",
+		"--schedule", "never")
 	s.expect("share/path.*: ")
 	s.enter(address)
 	s.expect("Password of .*: ")

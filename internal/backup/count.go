@@ -15,13 +15,13 @@ const (
 	countDelay = 4 * time.Second
 	// countInterval is the time between two reports of a count.
 	countInterval = 250 * time.Millisecond
-	// countRate is how many objects a count takes in a second for each processor. An object costs some 2.5 µs, so that is 2 %
-	// of the processors.
+	// countRate is how many objects a count takes in a second for each processor. An object costs some 2.5 µs, so that is
+	// 2 % of the processors.
 	countRate = 8000
 )
 
-// counter counts objects and bytes for the estimate of a first backup, which has no parent to take them from. The scan of the
-// backup is no help: it waits for the readers.
+// counter counts objects and bytes for the estimate of a first backup, which has no parent to take them from. The scan
+// of the backup is no help: it waits for the readers.
 //
 // One worker walks the sources with the same rules and gates. It reads what the scan reads later, which is then in the
 // kernel's caches. Its failures are those of the scan, so it reports none.
@@ -62,8 +62,8 @@ func (c *counter) Entry(*scan.Directory, string, error) {}
 // Excluded does nothing.
 func (c *counter) Excluded(*scan.Directory, int) {}
 
-// count counts the sources until it has all of them, or until ctx ends because the scan does. Its ledger keeps what it does
-// out of the report.
+// count counts the sources until it has all of them, or until ctx ends because the scan does. Its ledger keeps what it
+// does out of the report.
 func (p *pipeline) count(ctx context.Context, root *scan.Pick) {
 	select {
 	case <-ctx.Done():
@@ -75,7 +75,8 @@ func (p *pipeline) count(ctx context.Context, root *scan.Pick) {
 	counted := make(chan error, 1)
 	go func() {
 		counted <- scan.Walk(ctx, root, scan.Options{
-			Workers: 1, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: report.New(p.deps.now), Now: p.deps.now, Gate: p.src.Gate, Mounted: p.src.mounted(),
+			Workers: 1, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: report.New(p.deps.now), Now: p.deps.now, Gate: p.src.Gate,
+			Mounted: p.src.mounted(),
 		}, &c)
 	}()
 	tick := time.NewTicker(countInterval)

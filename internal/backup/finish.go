@@ -49,8 +49,8 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 	return nil
 }
 
-// finisher makes the nodes of one directory: it reuses the old node of an unchanged entry, and joins what was scanned and
-// read of any other.
+// finisher makes the nodes of one directory: it reuses the old node of an unchanged entry, and joins what was scanned
+// and read of any other.
 type finisher struct {
 	ledger *report.Ledger
 	job    *job
@@ -133,8 +133,8 @@ func (f *finisher) gone(e *scan.Entry, old *tree.Node, same bool) {
 	}
 }
 
-// Rejected drops the attributes of a node that are too large. A node that is invalid is left out, so that it does not cost
-// the others their place in the snapshot.
+// Rejected drops the attributes of a node that are too large. A node that is invalid is left out, so that it does not
+// cost the others their place in the snapshot.
 func (f *finisher) Rejected(n *tree.Node, reason error) (again bool) {
 	f.job.compared.Racy = true
 	path := f.job.dir.Join(n.Name)
@@ -171,8 +171,8 @@ func (f *finisher) describe(i int, r *read.Result, n *tree.Node) {
 	}
 }
 
-// countContent counts a new or changed object as backed up, or as updated if only its metadata differs. A file that was read
-// because its timestamps were not safe, and is what it was, counts as unchanged.
+// countContent counts a new or changed object as backed up, or as updated if only its metadata differs. A file that was
+// read because its timestamps were not safe, and is what it was, counts as unchanged.
 func (f *finisher) countContent(n, old *tree.Node) {
 	if n.Outcome >= tree.Skipped {
 		f.failed(n, old)

@@ -33,7 +33,8 @@ type damage struct {
 type foundDamage struct{ packs []format.ID }
 
 func (e *foundDamage) Error() string {
-	return fmt.Sprintf("%d packs of the repository are missing or damaged; the backup begins again without them", len(e.packs))
+	return fmt.Sprintf("%d packs of the repository are missing or damaged; the backup begins again without them",
+		len(e.packs))
 }
 
 // add takes the damage from the error of a pass, and reports whether it was new, so that another pass may succeed.
@@ -118,5 +119,6 @@ func (f *search) found(s *repo.Session) error {
 // vouching drops the snapshots that were made without acknowledging a damage mark: their directories in the cache may
 // need lost blobs.
 func vouching(s *repo.Session, listed []repo.Listed) []repo.Listed {
-	return slices.DeleteFunc(slices.Clone(listed), func(l repo.Listed) bool { return l.Snapshot == nil || s.Suspect(l.Snapshot) })
+	return slices.DeleteFunc(slices.Clone(listed),
+		func(l repo.Listed) bool { return l.Snapshot == nil || s.Suspect(l.Snapshot) })
 }

@@ -32,8 +32,8 @@ type Frozen struct {
 	mounted map[string]map[string]bool
 }
 
-// Mount notes a mount point below a source: what is mounted there is not in the snapshot and is read live. The path begins
-// with that of the source.
+// Mount notes a mount point below a source: what is mounted there is not in the snapshot and is read live. The path
+// begins with that of the source.
 func (f *Frozen) Mount(path string) {
 	parent := filepath.Dir(path)
 	if f.mounted[parent] == nil {
@@ -96,7 +96,8 @@ func ParseOrder(word string) (Order, error) { return read.ParseOrder(word) }
 
 // digest digests the options that affect the content of a tree.
 func (s *Source) digest() compare.Digest {
-	return compare.OptionsDigest(uint8(s.Reading.Serialization), s.Reading.AccessTime, s.Comparing.IgnoreInode, s.Comparing.IgnoreCtime)
+	return compare.OptionsDigest(uint8(s.Reading.Serialization), s.Reading.AccessTime, s.Comparing.IgnoreInode,
+		s.Comparing.IgnoreCtime)
 }
 
 // Parallel sets the number of goroutines of each stage. Within a range, the run finds the best number while it goes on.

@@ -16,7 +16,8 @@ type owners struct {
 	groups map[uint32]bool
 }
 
-// addEntries adds the owners of a directory's entries. Runs of the same owner, which are the rule, cost a comparison each.
+// addEntries adds the owners of a directory's entries. Runs of the same owner, which are the rule, cost a comparison
+// each.
 func (s *owners) addEntries(entries []scan.Entry) {
 	var uid, gid uint32
 	for i := range entries {

@@ -11,11 +11,12 @@
 //	                            └─► save.Tree: nodes ► tree pages ─┴─► tree ID ► the parent's job ► … ► root ► snapshot
 //
 // The stages do not call one another. This package hands their results on: visitor.go from scan to compare and read,
-// process.go from read to save, finish.go from all of them to save. compare and read work on scan.Directory and scan.Entry.
+// process.go from read to save, finish.go from all of them to save. compare and read work on scan.Directory and
+// scan.Entry.
 //
 // A unit of work is a directory, a batch of small files, or about a mebibyte of a large one, never a single small file.
-// Each stage waits only for the ones after it: a worker for the session, a reader for a buffer, the walk for room in the
-// channel of batches. So the waits form no circle.
+// Each stage waits only for the ones after it: a worker for the session, a reader for a buffer, the walk for room in
+// the channel of batches. So the waits form no circle.
 package backup
 
 import (
@@ -92,8 +93,8 @@ const (
 	otherOpens = 64
 )
 
-// run walks the sources, stores what the repository lacks, and returns the tree of the whole. The session is left flushed
-// of everything this run added.
+// run walks the sources, stores what the repository lacks, and returns the tree of the whole. The session is left
+// flushed of everything this run added.
 func run(ctx context.Context, d deps, src Source, par Parallel, parent Parent) (*result, error) {
 	p, err := newPipeline(d, src, par, parent)
 	if err != nil {

@@ -50,7 +50,8 @@ func (p *pool) leave() bool {
 	return true
 }
 
-// receive calls do with work from a channel until the channel is closed, do fails, or the calling worker of p is surplus.
+// receive calls do with work from a channel until the channel is closed, do fails, or the calling worker of p is
+// surplus.
 func receive[T any](from <-chan T, p *pool, do func(T) error) error {
 	for !p.leave() {
 		work, ok := next(from, p)

@@ -58,9 +58,9 @@ type rereadState struct {
 	Cut  bootState
 }
 
-// bootState is the re-read of what a power cut before the last boot may have damaged. A file system can lose power after
-// it wrote the data of a file and before it wrote the inode: then the file has new data and its old times. Those files
-// were being written to shortly before, so most of them have a time in the window of the last run.
+// bootState is the re-read of what a power cut before the last boot may have damaged. A file system can lose power
+// after it wrote the data of a file and before it wrote the inode: then the file has new data and its old times. Those
+// files were being written to shortly before, so most of them have a time in the window of the last run.
 type bootState struct {
 	Window reread.Window // files with a time in it are read first; zero: none are left to read
 	After  []byte        // the path at which the last walk through them ended
@@ -71,9 +71,9 @@ type bootState struct {
 // pending reports whether files of the window are left to read.
 func (b *bootState) pending() bool { return !b.Window.Until.IsZero() }
 
-// note records a run that started at start under boot, and begins a window if the machine has been booted since the last
-// run. An earlier window that is not read yet becomes part of it. Of the runs within one rereadPause only the first is
-// recorded, so that frequent runs do not write to the cache; it reports whether there is something to write.
+// note records a run that started at start under boot, and begins a window if the machine has been booted since the
+// last run. An earlier window that is not read yet becomes part of it. Of the runs within one rereadPause only the
+// first is recorded, so that frequent runs do not write to the cache; it reports whether there is something to write.
 func (s *rereadState) note(boot sysinfo.Boot, start, now time.Time, daily uint64) (changed bool) {
 	if boot.Known() && s.Boot.Known() && boot.ID != s.Boot.ID && !s.Runs[0].IsZero() {
 		from := s.Runs[1]
@@ -107,8 +107,8 @@ func (s *rereadState) note(boot sysinfo.Boot, start, now time.Time, daily uint64
 // with it. The share belongs to the time since the last one; the first run only begins to count. After a new boot the
 // re-read begins with the files that a power cut may have changed without a trace, and takes bootFactor daily shares.
 //
-// The old content of a file that differs is kept by another snapshot of the same tree, which no policy of forget drops. The
-// next backup reads the file whatever its times are. The result is nil if there was nothing to do.
+// The old content of a file that differs is kept by another snapshot of the same tree, which no policy of forget drops.
+// The next backup reads the file whatever its times are. The result is nil if there was nothing to do.
 func Again(ctx context.Context, r *repo.Repository, job *Job, out *Outcome, opt RereadOptions) (*Reread, error) {
 	if opt.Days <= 0 || out.ID.IsZero() || job.Stdin != nil || job.NoMemory {
 		return nil, nil
@@ -174,7 +174,8 @@ func (s *share) load(opt RereadOptions) error {
 		return err
 	}
 	ahead := s.now.Add(time.Duration(opt.Days) * day)
-	if json.Unmarshal(kept, &s.state) != nil || s.state.Paid.IsZero() || s.state.Paid.After(ahead) { // the clock was set back
+	// the clock was set back
+	if json.Unmarshal(kept, &s.state) != nil || s.state.Paid.IsZero() || s.state.Paid.After(ahead) {
 		s.first, s.state = true, rereadState{Paid: s.now}
 	}
 	start := s.out.Snapshot.Start
@@ -194,8 +195,8 @@ func (s *share) save() error {
 	return s.cache.SetValue("reread "+s.job.cacheKey(), kept)
 }
 
-// read spends the ordinary share that is due and the extra budget of a new boot: first on the window of the boot, then on
-// the ordinary walk.
+// read spends the ordinary share that is due and the extra budget of a new boot: first on the window of the boot, then
+// on the ordinary walk.
 func (s *share) read() error {
 	due := min(s.now.Sub(s.state.Paid), s.cycle)
 	if due < rereadPause {
@@ -267,11 +268,13 @@ func (s *share) protect() error {
 }
 
 // protect saves a snapshot of the same tree that forget drops only by its ID.
-func protect(ctx context.Context, r *repo.Repository, job *Job, out *Outcome, differing []string) (id format.ID, err error) {
+func protect(ctx context.Context, r *repo.Repository, job *Job, out *Outcome, differing []string) (id format.ID,
+	err error) {
 	sn := *out.Snapshot
 	sn.Parent = out.ID
 	sn.Tags = append(slices.Clone(sn.Tags), repo.Protected)
-	sn.Description = fmt.Sprintf("old content of %d files that changed without a new change time: %q", len(differing), differing[0])
+	sn.Description = fmt.Sprintf("old content of %d files that changed without a new change time: %q", len(differing),
+		differing[0])
 	opt := repo.SessionOptions{Holder: job.Session.Holder}
 	err = r.WithSession(ctx, opt, func(ctx context.Context, s *repo.Session) error {
 		reliable, err := s.FilterParents(ctx)

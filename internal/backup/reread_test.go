@@ -25,7 +25,8 @@ func TestWindowOfABoot(t *testing.T) {
 	require.False(t, s.Cut.pending())
 
 	require.True(t, run(boot(2, 140), 148))
-	require.Equal(t, bootState{Window: reread.Window{From: at(100), Until: at(140)}, Extra: 3 * daily, Ends: at(172)}, s.Cut)
+	require.Equal(t, bootState{Window: reread.Window{From: at(100), Until: at(140)}, Extra: 3 * daily, Ends: at(172)},
+		s.Cut)
 
 	s.Cut.After = []byte("half way")
 	require.True(t, run(boot(2, 140), 171))
@@ -44,7 +45,8 @@ func TestWindowOfABoot(t *testing.T) {
 	require.Equal(t, boot(3, 180), s.Boot, "and the boot of the run before stays")
 	require.False(t, s.Cut.pending())
 	require.True(t, run(sysinfo.Boot{ID: [16]byte{4}}, 185))
-	require.Equal(t, reread.Window{From: at(181), Until: at(185)}, s.Cut.Window, "a boot at an unknown time ends at the run")
+	require.Equal(t, reread.Window{From: at(181), Until: at(185)}, s.Cut.Window,
+		"a boot at an unknown time ends at the run")
 
 	s = rereadState{Boot: boot(1, 0), Runs: [2]time.Time{at(100)}}
 	require.True(t, run(boot(2, 110), 120))

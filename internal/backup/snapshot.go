@@ -146,7 +146,8 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		}
 	}
 	if !job.NoMemory && job.Stdin == nil {
-		if d.cache, err = compare.OpenCache(r, vouching(s, listed), known.evidence != nil, sysinfo.ThisBoot().ID, l); err != nil {
+		d.cache, err = compare.OpenCache(r, vouching(s, listed), known.evidence != nil, sysinfo.ThisBoot().ID, l)
+		if err != nil {
 			return err
 		}
 		defer d.cache.Discard()
@@ -202,7 +203,8 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 // filterParents drops the snapshots whose trees the session must not reuse: those that were forgotten since they were
 // listed, since their packs may be removed, and those that may need packs that a prune removes. If the parent is among
 // them, it chooses another one.
-func (job *Job) filterParents(ctx context.Context, s *repo.Session, listed []repo.Listed, parent *repo.Listed, out *Outcome,
+func (job *Job) filterParents(ctx context.Context, s *repo.Session, listed []repo.Listed, parent *repo.Listed,
+	out *Outcome,
 	l *report.Ledger,
 ) ([]repo.Listed, *repo.Listed, error) {
 	reliable, err := s.FilterParents(ctx)
@@ -215,8 +217,8 @@ func (job *Job) filterParents(ctx context.Context, s *repo.Session, listed []rep
 	if parent == nil || reliable(parent.ID, parent.Snapshot) {
 		return rest, parent, nil
 	}
-	l.Note("", "compare", fmt.Errorf("snapshot %s is not used as parent: it was removed just now, a prune has not checked it yet, or its "+
-		"writer did not renew its lease in time before it was published", parent.ID.Short()))
+	l.Note("", "compare", fmt.Errorf("snapshot %s is not used as parent: it was removed just now, a prune has not "+
+		"checked it yet, or its writer did not renew its lease in time before it was published", parent.ID.Short()))
 	out.Parent, out.Snapshot.Parent = format.ID{}, format.ID{}
 	if parent = job.newest(rest); parent != nil && job.Parent.Ref == "" {
 		out.Parent, out.Snapshot.Parent = parent.ID, parent.ID

@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
-// visitor receives the walk, on the goroutines of the walk: it has each directory compared, and queues what must be read.
+// visitor receives the walk, on the goroutines of the walk: it has each directory compared, and queues what must be
+// read.
 type visitor struct{ flow *pipeline }
 
 // Entry records an object whose status could not be read.
@@ -77,8 +78,8 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	return j.End(ctx)
 }
 
-// notListed records a directory that could not be opened or read to its end. As with files, a missing one is no failure,
-// unless it is a source.
+// notListed records a directory that could not be opened or read to its end. As with files, a missing one is no
+// failure, unless it is a source.
 func (p *pipeline) notListed(j *job) {
 	d := j.dir
 	below := d.Parent != nil && !d.Parent.Picked

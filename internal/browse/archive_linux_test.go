@@ -38,7 +38,8 @@ func extracted(t *testing.T, r *repo.Repository, d dir, program ...string) strin
 }
 
 // extractors are the programs that archives are made for.
-var extractors = map[string][]string{"GNU tar": {"tar", "--acls", "--numeric-owner"}, "libarchive": {"bsdtar", "--acls", "--numeric-owner"}}
+var extractors = map[string][]string{"GNU tar": {"tar", "--acls", "--numeric-owner"},
+	"libarchive": {"bsdtar", "--acls", "--numeric-owner"}}
 
 func acl(entries ...[3]uint32) []byte {
 	p := binary.LittleEndian.AppendUint32(nil, 2)
@@ -54,10 +55,14 @@ func acl(entries ...[3]uint32) []byte {
 func TestTarKeepsACLs(t *testing.T) {
 	testkit.RequireRoot(t)
 	const none = 1<<32 - 1
-	access := acl([3]uint32{1, 6, none}, [3]uint32{2, 7, 4711}, [3]uint32{4, 4, none}, [3]uint32{8, 6, 12345}, [3]uint32{0x10, 7, none}, [3]uint32{0x20, 1, none})
-	inherited := acl([3]uint32{1, 7, none}, [3]uint32{2, 5, 4711}, [3]uint32{4, 0, none}, [3]uint32{0x10, 5, none}, [3]uint32{0x20, 0, none})
-	file := &tree.Node{Type: tree.File, Mode: 0o671, Links: 1, Xattrs: []tree.Xattr{{Name: "system.posix_acl_access", Value: access}}}
-	sub := &tree.Node{Type: tree.Dir, Mode: 0o750, Links: 2, Xattrs: []tree.Xattr{{Name: "system.posix_acl_default", Value: inherited}}}
+	access := acl([3]uint32{1, 6, none}, [3]uint32{2, 7, 4711}, [3]uint32{4, 4, none}, [3]uint32{8, 6, 12345},
+		[3]uint32{0x10, 7, none}, [3]uint32{0x20, 1, none})
+	inherited := acl([3]uint32{1, 7, none}, [3]uint32{2, 5, 4711}, [3]uint32{4, 0, none}, [3]uint32{0x10, 5, none},
+		[3]uint32{0x20, 0, none})
+	file := &tree.Node{Type: tree.File, Mode: 0o671, Links: 1,
+		Xattrs: []tree.Xattr{{Name: "system.posix_acl_access", Value: access}}}
+	sub := &tree.Node{Type: tree.Dir, Mode: 0o750, Links: 2,
+		Xattrs: []tree.Xattr{{Name: "system.posix_acl_default", Value: inherited}}}
 	r := initialise(t)
 	sub.Subtree = save(t, r, dir{})
 	for name, program := range extractors {

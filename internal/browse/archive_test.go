@@ -21,7 +21,8 @@ import (
 
 func metadata() dir {
 	linked := func() *tree.Node {
-		return &tree.Node{Type: tree.File, Mode: 0o600, Links: 2, Inode: 42, Size: 3, Content: tree.Content{Inline: []byte("abc")}}
+		return &tree.Node{Type: tree.File, Mode: 0o600, Links: 2, Inode: 42, Size: 3,
+			Content: tree.Content{Inline: []byte("abc")}}
 	}
 	return dir{"top": dir{
 		"file": &tree.Node{Type: tree.File, Mode: 0o4755, UID: 1000, GID: 3_000_000_000, Links: 1, Size: 5,
@@ -138,12 +139,13 @@ func TestArchiveOfOddities(t *testing.T) {
 	large := func(name string, n int) tree.Xattr { return tree.Xattr{Name: name, Value: stored.Noise(1, n)} }
 	odd := func() dir {
 		return dir{
-			"attributes": &tree.Node{Type: tree.File, Links: 1, Xattrs: []tree.Xattr{large("user.a", 700_000), large("user.b", 400_000), large("user.c", 10)}},
-			"device":     &tree.Node{Type: tree.CharDevice, Links: 1, Device: 14<<32 | 16_000_000},
-			"born":       &tree.Node{Type: tree.File, Links: 1, ModTime: tree.Time{Sec: 1}},
-			"before":     &tree.Node{Type: tree.File, Links: 1, ModTime: tree.Time{Sec: -86400}},
-			"partial":    &tree.Node{Type: tree.Dir, Links: 2, Outcome: tree.Unreadable, Subtree: format.ID{}},
-			"z":          []byte("the last"),
+			"attributes": &tree.Node{Type: tree.File, Links: 1,
+				Xattrs: []tree.Xattr{large("user.a", 700_000), large("user.b", 400_000), large("user.c", 10)}},
+			"device":  &tree.Node{Type: tree.CharDevice, Links: 1, Device: 14<<32 | 16_000_000},
+			"born":    &tree.Node{Type: tree.File, Links: 1, ModTime: tree.Time{Sec: 1}},
+			"before":  &tree.Node{Type: tree.File, Links: 1, ModTime: tree.Time{Sec: -86400}},
+			"partial": &tree.Node{Type: tree.Dir, Links: 2, Outcome: tree.Unreadable, Subtree: format.ID{}},
+			"z":       []byte("the last"),
 		}
 	}
 	r := initialise(t)
@@ -152,7 +154,8 @@ func TestArchiveOfOddities(t *testing.T) {
 	d["partial"].(*tree.Node).Subtree = empty
 	for _, packing := range []browse.Packing{browse.Tar, browse.Zip} {
 		out, left := &bytes.Buffer{}, map[string]error{}
-		a := browse.Archive{Packing: packing, Left: func(path string, err error) { left[path] = errors.Join(left[path], err) }}
+		a := browse.Archive{Packing: packing,
+			Left: func(path string, err error) { left[path] = errors.Join(left[path], err) }}
 		require.NoError(t, browse.DumpAs(t.Context(), r, save(t, r, d), "/", a, out))
 		require.ErrorIs(t, left["/partial"], browse.ErrPartial)
 		require.ErrorIs(t, left["/attributes"], browse.ErrNotRepresentable)

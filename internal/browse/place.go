@@ -80,8 +80,8 @@ func Base(ctx context.Context, r Reader, root format.ID, sources []string) (stri
 	return bases[0], nil
 }
 
-// Locate returns the path in the tree of an object that a user names by that path, or by its path on the machine. A path
-// that leads nowhere is returned unchanged.
+// Locate returns the path in the tree of an object that a user names by that path, or by its path on the machine. A
+// path that leads nowhere is returned unchanged.
 func Locate(ctx context.Context, r Reader, root format.ID, sources []string, sub string) (string, error) {
 	_, err := Resolve(ctx, r, root, sub)
 	if err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrNotDir) {

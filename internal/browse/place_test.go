@@ -49,10 +49,12 @@ func TestLocate(t *testing.T) {
 			map[string]string{"/home/ann/docs/a": "/a", "/home/ann/docs/docs/b": "/docs/b", "/home/ann/docs": "/"},
 		},
 		"several": {
-			[]string{"a/x", "b", "srv/data/y"}, []string{"/home/ann/a", "/home/b", "/srv/data"}, []string{"/home/ann", "/home", "/"},
+			[]string{"a/x", "b", "srv/data/y"}, []string{"/home/ann/a", "/home/b", "/srv/data"},
+			[]string{"/home/ann", "/home", "/"},
 			map[string]string{"/home/ann/a/x": "/a/x", "/home/b": "/b", "/srv/data/y": "/srv/data/y", "/home/a/x": "/a/x"},
 		},
-		"gone": {[]string{"a"}, []string{"/home/b"}, []string{"/home/b"}, map[string]string{"/home/b": "/", "/home/c": "/home/c"}},
+		"gone": {[]string{"a"}, []string{"/home/b"}, []string{"/home/b"},
+			map[string]string{"/home/b": "/", "/home/c": "/home/c"}},
 		"none": {[]string{"a"}, nil, []string{}, map[string]string{"/a": "/a", "/b": "/b"}},
 	} {
 		t.Run(name, func(t *testing.T) {

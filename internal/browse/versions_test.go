@@ -15,8 +15,10 @@ import (
 func TestVersions(t *testing.T) {
 	r := initialise(t)
 	trees := []format.ID{
-		save(t, r, dir{"home": dir{"a": []byte("1"), "b": []byte("1"), "d": dir{"x": []byte("1")}}, "etc": dir{"c": []byte("1")}}),
-		save(t, r, dir{"home": dir{"a": []byte("2"), "b": []byte("1"), "d": dir{"x": []byte("1"), "y": []byte("1")}}, "etc": dir{"c": []byte("1")}}),
+		save(t, r, dir{"home": dir{"a": []byte("1"), "b": []byte("1"), "d": dir{"x": []byte("1")}},
+			"etc": dir{"c": []byte("1")}}),
+		save(t, r, dir{"home": dir{"a": []byte("2"), "b": []byte("1"), "d": dir{"x": []byte("1"), "y": []byte("1")}},
+			"etc": dir{"c": []byte("1")}}),
 		save(t, r, dir{"home": dir{"b": []byte("1"), "d": dir{"x": []byte("2")}}}), // of /home only
 		save(t, r, dir{"home": dir{"a": []byte("1"), "b": []byte("1"), "d": dir{"x": []byte("2")}}}),
 	}
@@ -40,8 +42,10 @@ func TestVersions(t *testing.T) {
 	}
 	require.Equal(t, []string{"/home/a 3-3 true", "/home/b 0-3 true"}, versions(browse.VersionQuery{Dir: "/home"}))
 	require.Equal(t, []string{"/home/a 3-3 true", "/home/a 1-1 false", "/home/a 0-0 false", "/home/b 0-3 true",
-		"/home/d/x 2-3 true", "/home/d/x 0-1 false", "/home/d/y 1-1 false"}, versions(browse.VersionQuery{Dir: "/home", Enter: true, Inactive: true}))
-	require.Equal(t, []string{"/etc/c 0-1 true"}, versions(browse.VersionQuery{Dir: "/etc"}), "later snapshots do not cover it")
+		"/home/d/x 2-3 true", "/home/d/x 0-1 false", "/home/d/y 1-1 false"},
+		versions(browse.VersionQuery{Dir: "/home", Enter: true, Inactive: true}))
+	require.Equal(t, []string{"/etc/c 0-1 true"}, versions(browse.VersionQuery{Dir: "/etc"}),
+		"later snapshots do not cover it")
 	require.Empty(t, versions(browse.VersionQuery{Dir: "/nowhere"}))
 	require.Empty(t, versions(browse.VersionQuery{Dir: "/home/a/x"}))
 }

@@ -131,15 +131,16 @@ func (a *attribution) node(ctx context.Context, n *tree.Node, path string) (lost
 		err = a.chunks(n.Content.Chunks, path, &lost)
 		return lost, err
 	}
-	err = reach.EachListPage(ctx, a.loader(path, &lost), n.Content.List, func(id format.ID, pg *tree.ListPage, err error) error {
-		if err != nil {
-			return a.unreadable(ctx, id, path, err, &lost)
-		}
-		if p := a.found.Why(id, nil); p != nil {
-			a.need(p, path, &lost)
-		}
-		return a.chunks(pg.Chunks, path, &lost)
-	})
+	err = reach.EachListPage(ctx, a.loader(path, &lost), n.Content.List,
+		func(id format.ID, pg *tree.ListPage, err error) error {
+			if err != nil {
+				return a.unreadable(ctx, id, path, err, &lost)
+			}
+			if p := a.found.Why(id, nil); p != nil {
+				a.need(p, path, &lost)
+			}
+			return a.chunks(pg.Chunks, path, &lost)
+		})
 	return lost, err
 }
 

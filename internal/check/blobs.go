@@ -63,7 +63,8 @@ func (e *frameError) Error() string { return e.err.Error() }
 func (e *frameError) Unwrap() error { return e.err }
 
 // load reads a blob from the target, not from the cache of trees, and compares it with its ID.
-func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, in blobindex.PackInfo, at *reach.Place) ([]byte, error) {
+func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, in blobindex.PackInfo,
+	at *reach.Place) ([]byte, error) {
 	raw, err := b.frames.get(frameKey{in.ID, at.Offset}, func() ([]byte, error) {
 		raw, _, err := b.r.ReadFrame(ctx, in, at.Offset, at.Sealed)
 		return raw, err

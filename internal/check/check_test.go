@@ -282,7 +282,8 @@ func TestSubsetsCoverEverything(t *testing.T) {
 
 func TestParseSubset(t *testing.T) {
 	for text, want := range map[string]check.Subset{
-		"5%": {Percent: 5}, "0.5%": {Percent: 0.5}, "100%": {Percent: 100}, "3/10": {Part: 3, Of: 10}, "1/1": {Part: 1, Of: 1},
+		"5%": {Percent: 5}, "0.5%": {Percent: 0.5}, "100%": {Percent: 100}, "3/10": {Part: 3, Of: 10},
+		"1/1":  {Part: 1, Of: 1},
 		"500M": {Bytes: 500 << 20}, "2g": {Bytes: 2 << 30}, "17": {Bytes: 17}, " 1T ": {Bytes: 1 << 40},
 	} {
 		got, err := check.ParseSubset(text)
@@ -329,6 +330,7 @@ func TestWithoutKey(t *testing.T) {
 func TestRepeatedContent(t *testing.T) {
 	st := mem.New()
 	r := stored.Init(t, st)
-	stored.Save(t, r, 1, dir{"zeros": bytes.Repeat([]byte{1}, 64*stored.ChunkSize), "same": bytes.Repeat([]byte{1}, 64*stored.ChunkSize)})
+	stored.Save(t, r, 1, dir{"zeros": bytes.Repeat([]byte{1}, 64*stored.ChunkSize),
+		"same": bytes.Repeat([]byte{1}, 64*stored.ChunkSize)})
 	require.True(t, run(t, st, check.Options{ReadData: true}).OK())
 }

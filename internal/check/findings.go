@@ -163,8 +163,9 @@ func (b *findings) Unneeded(all bool) {
 		}
 	}
 	if marked > 0 {
-		b.res.Notes = append(b.res.Notes, fmt.Sprintf("packs that are marked as damaged, and whose lost data no snapshot needs; "+
-			"'tidemark prune' removes them: %d", marked))
+		b.res.Notes = append(b.res.Notes,
+			fmt.Sprintf("packs that are marked as damaged, and whose lost data no snapshot needs; "+
+				"'tidemark prune' removes them: %d", marked))
 	}
 	for _, lost := range b.packs {
 		if slices.Contains(b.quiet, lost.problem) {
@@ -179,8 +180,9 @@ func (b *findings) Unneeded(all bool) {
 		}
 	}
 	if count > 0 {
-		b.res.Notes = append(b.res.Notes, fmt.Sprintf("packs in the index that are missing and that no snapshot needs: %d; their "+
-			"data was stored again, or no snapshot of it was saved", count))
+		b.res.Notes = append(b.res.Notes,
+			fmt.Sprintf("packs in the index that are missing and that no snapshot needs: %d; their "+
+				"data was stored again, or no snapshot of it was saved", count))
 	}
 }
 

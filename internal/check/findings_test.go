@@ -110,7 +110,8 @@ func TestWholeNeverWaits(t *testing.T) {
 
 // TestAdviceOnMarks: a prune takes a damaged mark away, and does not touch one that it cannot understand.
 func TestAdviceOnMarks(t *testing.T) {
-	for err, want := range map[error]string{format.ErrCorrupt: "tidemark prune", format.ErrUnsupported: "update this one"} {
+	for err, want := range map[error]string{format.ErrCorrupt: "tidemark prune",
+		format.ErrUnsupported: "update this one"} {
 		p := Problem{Kind: Mark, Err: fmt.Errorf("mark: %w", err)}
 		require.Contains(t, p.advice(), want)
 	}

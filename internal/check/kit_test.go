@@ -27,7 +27,8 @@ func sample(t *testing.T) (st *mem.Store, old, new format.ID) {
 	for i := range 40 {
 		many[fmt.Sprintf("f%03d", i)] = stored.Noise(100+uint64(i), 200)
 	}
-	home := dir{"photos": photos, "big.img": stored.Noise(3, 40*stored.ChunkSize), "many": many, "notes": stored.Noise(4, 700)}
+	home := dir{"photos": photos, "big.img": stored.Noise(3, 40*stored.ChunkSize), "many": many,
+		"notes": stored.Noise(4, 700)}
 	old = stored.Save(t, r, 1, dir{"home": home}).ID
 	home["notes"] = stored.Noise(5, 800)
 	new = stored.Save(t, r, 2, dir{"home": home}).ID

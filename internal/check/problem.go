@@ -88,7 +88,8 @@ func (p *Problem) advice() string {
 	case Key:
 		return "open the repository with another key, add a new one with 'tidemark key add', and remove this one"
 	case Index:
-		return "nothing is lost by this: the next 'tidemark backup', or 'tidemark repair index', makes this part of the index again from the packs"
+		return "nothing is lost by this: the next 'tidemark backup', or 'tidemark repair index', makes this part of the " +
+			"index again from the packs"
 	case Snapshot:
 		return fromCopy + "; other snapshots are not affected; 'tidemark repair snapshots --drop' removes it"
 	case Mark:

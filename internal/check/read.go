@@ -81,7 +81,8 @@ func (c *checker) readData(ctx context.Context) error {
 		return waitErr
 	}
 	if c.now.gone > 0 {
-		c.found.Note("packs that a prune removed before they were read, so that what took their place was not: %d", c.now.gone)
+		c.found.Note("packs that a prune removed before they were read, so that what took their place was not: %d",
+			c.now.gone)
 	}
 	return err
 }

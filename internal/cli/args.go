@@ -85,8 +85,9 @@ func findCertain(ctx context.Context, r *repo.Repository, argument string, f rep
 		names[i] = id.Short()
 	}
 	older, at := found.ID.Short(), time.Unix(found.Snapshot.Time.Sec, 0).Format(time.DateTime)
-	return found, "", fmt.Errorf("the latest snapshot is uncertain, and nothing was written: %s cannot be read and may be "+
-		"newer than %s of %s. To use %[2]s, name it instead of latest; to remove the unreadable one, tidemark forget %[4]s",
+	return found, "", fmt.Errorf("the latest snapshot is uncertain, and nothing was written: %s cannot be read "+
+		"and may be newer than %s of %s. To use %[2]s, name it instead of latest; to remove the unreadable one, tidemark "+
+		"forget %[4]s",
 		strings.Join(names, ", "), older, at, strings.Join(names, " "))
 }
 

@@ -66,19 +66,25 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.label.host, "host", "H", "", "host name to record in the snapshot (default: of this machine)")
 	flags.StringVar(&f.label.time, "time", "", "time to record in the snapshot, as 2006-01-02 15:04:05 (default: now)")
 	flags.StringVar(&f.label.note, "description", "", "free text to record in the snapshot")
-	flags.StringVar(&f.parent.ref, "parent", "", "compare with this snapshot (default: the newest of the same host and paths)")
-	flags.BoolVarP(&f.parent.comparing.Force, "force", "f", false, "read all files, also those unchanged since the parent snapshot")
+	flags.StringVar(&f.parent.ref, "parent", "",
+		"compare with this snapshot (default: the newest of the same host and paths)")
+	flags.BoolVarP(&f.parent.comparing.Force, "force", "f", false,
+		"read all files, also those unchanged since the parent snapshot")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything except write")
 	flags.BoolVar(&f.noHooks, "no-hooks", false, "run no commands before and after the backup; --dry-run runs none either")
-	flags.BoolVar(&f.parent.skipUnchanged, "skip-if-unchanged", false, "create no snapshot if nothing has changed since the parent")
-	flags.BoolVar(&f.parent.comparing.IgnoreInode, "ignore-inode", false, "do not take a file for changed because its inode number differs")
-	flags.BoolVar(&f.parent.comparing.IgnoreCtime, "ignore-ctime", false, "do not take a file for changed because its ctime differs")
+	flags.BoolVar(&f.parent.skipUnchanged, "skip-if-unchanged", false,
+		"create no snapshot if nothing has changed since the parent")
+	flags.BoolVar(&f.parent.comparing.IgnoreInode, "ignore-inode", false,
+		"do not take a file for changed because its inode number differs")
+	flags.BoolVar(&f.parent.comparing.IgnoreCtime, "ignore-ctime", false,
+		"do not take a file for changed because its ctime differs")
 	f.lists.register(flags)
 	flags.BoolVar(&f.stream.stdin, "stdin", false, "back up standard input as one file")
 	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "back up the output of a command, the arguments; "+
 		"if it fails, no snapshot is created")
 	flags.StringVar(&f.stream.name, "stdin-filename", "stdin", "path of that file in the snapshot")
-	flags.BoolVar(&f.repository.measure, "check-destination", false, "measure the write speed of the repository's disk or share first")
+	flags.BoolVar(&f.repository.measure, "check-destination", false,
+		"measure the write speed of the repository's disk or share first")
 	flags.BoolVar(&f.repository.make, "init", false,
 		"create the repository if it does not exist; the folder above it must; the default one always is")
 	help.Topic(flags, options.TopicWhere, "init", "check-destination")
@@ -93,8 +99,8 @@ func (a *app) backupCommand() *cobra.Command {
 		Short: "Back up files and directories",
 		Long: `Creates a snapshot of the paths. Only new and changed data is stored.
 
-If no repository is named and none exists at the default place, one is created there, with a key file for this machine and a
-recovery key that is shown once. The first run needs no configuration.
+If no repository is named and none exists at the default place, one is created there, with a key file for this machine
+and a recovery key that is shown once. The first run needs no configuration.
 
 Without PATH, the file systems of DOMAIN in the option file are backed up, each without those mounted below it.
 
@@ -222,8 +228,9 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 		return nil, usagef("--tag: the tag is empty: leave it out for a snapshot without tags")
 	}
 	job := &backup.Job{
-		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note, System: system(),
-			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
+		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note,
+			System: system(),
+			UID:    uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
 		Parent:        backup.ParentChoice{Ref: f.parent.ref},
 		SkipUnchanged: f.parent.skipUnchanged,
 		NoMemory:      !a.spec.Cache().Enabled,
@@ -364,7 +371,8 @@ func linkWithSlash(path string) error {
 	if err != nil {
 		target = "its target"
 	}
-	return fmt.Errorf("source %q is a symbolic link: name %s to back up what it points to, or %s for the link itself", path, target, clean)
+	return fmt.Errorf("source %q is a symbolic link: name %s to back up what it points to, or %s for the link itself",
+		path, target, clean)
 }
 
 // below reports whether an absolute path lies below a source.

@@ -21,12 +21,13 @@ func (a *app) benchCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure the speed of this machine and a disk at each I/O policy",
-		Long: `Measures the steps of a backup, on one processor and on all: compressing, encrypting and decrypting, hashing, and finding cut
-points. Then measures the disk of a directory: writing and flushing a file, reading it in order and at random offsets. The two
-files take up to 64 MiB each, and 144 MiB must be free; they are removed at the end, also after an interrupt.
+		Long: `Measures the steps of a backup, on one processor and on all: compressing, encrypting and decrypting, hashing,
+and finding cut points. Then measures the disk of a directory: writing and flushing a file, reading it in order and at
+random offsets. The two files take up to 64 MiB each, and 144 MiB must be free; they are removed at the end, also after
+an interrupt.
 
-Without --policy (or with auto) it measures important, standard, utility and throttle in turn. On an idle machine the rates
-should hardly differ: any difference is what the policy costs when there is no other I/O to yield to.`,
+Without --policy (or with auto) it measures important, standard, utility and throttle in turn. On an idle machine the
+rates should hardly differ: any difference is what the policy costs when there is no other I/O to yield to.`,
 		Example: `  tidemark bench
   tidemark bench --policy throttle --path /srv --seconds 10
   tidemark bench --path ''`,
@@ -34,7 +35,8 @@ should hardly differ: any difference is what the policy costs when there is no o
 		return a.bench(ctx, speedtest.Config{Dir: dir, Time: time.Duration(seconds) * time.Second})
 	}, options.GroupPolicy)
 	c.Flags().StringVar(&dir, "path", ".", "measure the disk of this directory; empty: no disk")
-	c.Flags().Var(&options.Whole{N: &seconds, Want: "write a number of seconds, at least 1"}, "seconds", "approximate time to measure each policy, in seconds")
+	c.Flags().Var(&options.Whole{N: &seconds, Want: "write a number of seconds, at least 1"}, "seconds",
+		"approximate time to measure each policy, in seconds")
 	return c
 }
 

@@ -22,18 +22,19 @@ func (a *app) cacheCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "cache [flags]",
 		Short: "List the local caches, and remove old ones",
-		Long: `Lists the caches of all repositories on this machine, with the place where each repository was opened last. A cache can be
-removed at any time: the next run makes a new one, which takes time.
+		Long: `Lists the caches of all repositories on this machine, with the place where each repository was opened last. A
+cache can be removed at any time: the next run makes a new one, which takes time.
 
---cleanup removes those that were not used for --max-age days. --gone also removes those whose repository was in a local folder
-that is not there now; it may be on a disk that is not connected. A cache in use is never removed.`,
+--cleanup removes those that were not used for --max-age days. --gone also removes those whose repository was in a local
+folder that is not there now; it may be on a disk that is not connected. A cache in use is never removed.`,
 		Example: `  tidemark cache
   tidemark cache --cleanup --max-age 90`,
 	}, func(context.Context, []string) error { return a.cache(f) })
 	c.Flags().BoolVar(&f.cleanup, "cleanup", false, "remove old caches")
 	c.Flags().UintVar(&f.maxAge, "max-age", 30, "days without use after which a cache is old")
 	c.Flags().BoolVar(&f.gone, "gone", false, "with --cleanup: also remove the caches of repositories that are not there")
-	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "with --cleanup: remove nothing, only report what would be removed")
+	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false,
+		"with --cleanup: remove nothing, only report what would be removed")
 	return c
 }
 

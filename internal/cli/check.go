@@ -30,19 +30,20 @@ func (a *app) checkCommand() *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   "check [flags]",
 		Short: "Check the repository for damage",
-		Long: `Checks that every snapshot can be read and that all data it needs exists. --read-data also reads all data back and verifies
-it.
+		Long: `Checks that every snapshot can be read and that all data it needs exists. --read-data also reads all data back
+and verifies it.
 
---read-data-subset reads part of it: a random share (5%), a fixed part (3/10: ten runs with 1/10 to 10/10 read everything
-once), or an amount (500M). --read-data-rolling 7 reads the seventh that was read longest ago, so that seven runs read
-everything; the cache folder remembers which packs were read when, and 'tidemark snapshots' shows it.
+--read-data-subset reads part of it: a random share (5%), a fixed part (3/10: ten runs with 1/10 to 10/10 read
+everything once), or an amount (500M). --read-data-rolling 7 reads the seventh that was read longest ago, so that seven
+runs read everything; the cache folder remembers which packs were read when, and 'tidemark snapshots' shows it.
 
---restore-sample 20 (or 0.1%) restores that many files, chosen at random from the newest snapshots, into a temporary folder in
-TMPDIR. Each is compared with its hashes, and byte by byte with the file on this machine if that is unchanged since the
-backup. The folder is removed afterwards. The sample uses the I/O policy throttle unless --policy names another.
+--restore-sample 20 (or 0.1%) restores that many files, chosen at random from the newest snapshots, into a temporary
+folder in TMPDIR. Each is compared with its hashes, and byte by byte with the file on this machine if that is unchanged
+since the backup. The folder is removed afterwards. The sample uses the I/O policy throttle unless --policy names
+another.
 
---without-key needs no key, so the machine that stores the repository can run it: it compares every stored file with the hash
-in its name. It cannot detect a missing file.
+--without-key needs no key, so the machine that stores the repository can run it: it compares every stored file with the
+hash in its name. It cannot detect a missing file.
 
 The check changes one thing in the repository: a mark file names the damaged packs, and the next backup from any machine
 stores what it needs of them again. 'tidemark repair' handles the rest.`,
@@ -75,10 +76,13 @@ stores what it needs of them again. 'tidemark repair' handles the rest.`,
 	}, options.GroupPolicy)
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read all data back")
 	c.Flags().StringVar(&f.subset, "read-data-subset", "", "read part of the data back: 5%, 3/10 or 500M")
-	c.Flags().Uint64Var(&f.rolling, "read-data-rolling", 0, "read back the part that was read longest ago; n runs read everything")
-	c.Flags().StringVar(&f.sample, "restore-sample", "", "restore this many files and compare them; 20, or 0.1%, into a temporary folder")
+	c.Flags().Uint64Var(&f.rolling, "read-data-rolling", 0,
+		"read back the part that was read longest ago; n runs read everything")
+	c.Flags().StringVar(&f.sample, "restore-sample", "",
+		"restore this many files and compare them; 20, or 0.1%, into a temporary folder")
 	c.Flags().Uint64Var(&f.seed, "restore-sample-seed", 0, "choose the files by this seed; default: at random")
-	c.Flags().BoolVar(&f.withoutKey, "without-key", false, "compare stored files with the hashes in their names; needs no key")
+	c.Flags().BoolVar(&f.withoutKey, "without-key", false,
+		"compare stored files with the hashes in their names; needs no key")
 	c.Flags().IntVar(&f.parallel, "parallel", 0, "stored files checked at the same time; default 4")
 	return c
 }
@@ -102,7 +106,8 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	case given > 1:
 		return usagef("--read-data, --read-data-subset and --read-data-rolling exclude each other: choose one")
 	case f.withoutKey && given > 0:
-		return usagef("--without-key reads every stored file already: leave out --read-data, --read-data-subset and --read-data-rolling")
+		return usagef("--without-key reads every stored file already: leave out --read-data, --read-data-subset and " +
+			"--read-data-rolling")
 	case f.rolling > 0 && !a.caches():
 		return usagef("--read-data-rolling remembers in the cache folder what was read: leave out --no-cache, or name " +
 			"a folder with --cache-dir")
@@ -124,7 +129,8 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		err = errors.Join(err, a.print.Report(end))
 	}
 	if err == nil && !result.OK() {
-		err = fmt.Errorf("the repository is damaged: %s found", human.Plural(uint64(len(result.Problems))+result.More, "problem"))
+		err = fmt.Errorf("the repository is damaged: %s found",
+			human.Plural(uint64(len(result.Problems))+result.More, "problem"))
 	}
 	return err
 }

@@ -254,5 +254,5 @@ const rootHelp = `tidemark backs up directory trees into an encrypted, deduplica
     tidemark snapshots                      list the snapshots
     tidemark restore latest --target DIR    restore the newest one
 
-Exit codes: 0 success; 1 failure; 2 wrong usage; 3 a snapshot was created but some files failed; 10 no repository; 12 wrong
-key; 130 interrupted.`
+Exit codes: 0 success; 1 failure; 2 wrong usage; 3 a snapshot was created but some files failed; 10 no repository; 12
+wrong key; 130 interrupted.`

@@ -147,10 +147,14 @@ func TestVersionHasNoMoreOptionsThanItNeeds(t *testing.T) {
 	root := a.treeFor([]string{"version"})
 	have := 0
 	root.PersistentFlags().VisitAll(func(*pflag.Flag) { have++ })
-	root.Commands()[0].Flags().VisitAll(func(f *pflag.Flag) { require.NotNil(t, root.PersistentFlags().Lookup(f.Name), f.Name) })
+	root.Commands()[0].Flags().VisitAll(func(f *pflag.Flag) {
+		require.NotNil(t, root.PersistentFlags().Lookup(f.Name),
+			f.Name)
+	})
 	want := 1 // --all
 	for _, o := range options.Table() {
-		global := []options.Group{options.GroupRepository, options.GroupKeys, options.GroupShare, options.GroupCache, options.GroupOutput}
+		global := []options.Group{options.GroupRepository, options.GroupKeys, options.GroupShare, options.GroupCache,
+			options.GroupOutput}
 		if o.Barred&options.NotFlag == 0 && slices.Contains(global, o.Group) {
 			want++
 		}

@@ -97,7 +97,8 @@ func lenient(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// optionReader returns what reads option files. A step of the service gets the content of its own from the service, once.
+// optionReader returns what reads option files. A step of the service gets the content of its own from the service,
+// once.
 func (a *app) optionReader(flags *pflag.FlagSet) (options.ReadFile, error) {
 	text, ok := a.Env(daemon.OptionsVariable)
 	named := flags.Lookup("option-file")
@@ -155,5 +156,6 @@ const (
 
 // boundMemory limits the heap, so that the garbage collector works harder near the limit.
 func (a *app) boundMemory() {
-	a.ballast = sysinfo.LimitHeap(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers + int64(runtime.NumCPU())*perProcessor)
+	a.ballast = sysinfo.LimitHeap(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers +
+		int64(runtime.NumCPU())*perProcessor)
 }

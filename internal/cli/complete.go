@@ -86,8 +86,9 @@ func (a *app) offerSnapshots(c *cobra.Command) []cobra.Completion {
 	offers := []cobra.Completion{cobra.CompletionWithDesc("latest", "the newest snapshot")}
 	for _, s := range slices.Backward(all) {
 		if s.Err == nil {
-			offers = append(offers, cobra.CompletionWithDesc(s.ID.Short(), time.Unix(s.Snapshot.Time.Sec, 0).Format("2006-01-02 15:04")+
-				" "+human.Printable(s.Snapshot.Host)+" "+human.Printable(strings.Join(s.Snapshot.Sources, " "))))
+			offers = append(offers, cobra.CompletionWithDesc(s.ID.Short(),
+				time.Unix(s.Snapshot.Time.Sec, 0).Format("2006-01-02 15:04")+
+					" "+human.Printable(s.Snapshot.Host)+" "+human.Printable(strings.Join(s.Snapshot.Sources, " "))))
 		}
 	}
 	return offers

@@ -27,15 +27,15 @@ func (a *app) copyCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "copy [flags] --from-repo REPOSITORY [SNAPSHOT...]",
 		Short: "Copy snapshots from another repository into this one",
-		Long: `Copies snapshots from the repository of --from-repo into the repository of --repo: all, those that --host, --path and --tag
-select, or those that are named. Each copy records its original, so a later run skips it.
+		Long: `Copies snapshots from the repository of --from-repo into the repository of --repo: all, those that --host,
+--path and --tag select, or those that are named. Each copy records its original, so a later run skips it.
 
-Files are not chunked again. If both repositories have the same master key ('tidemark init --same-key'), data keeps its IDs;
-otherwise each chunk gets a new ID. Each snapshot is compared with the one copied before it, so a later copy costs about as
-much as has changed. For that, keep the snapshot that was copied last in the source.
+Files are not chunked again. If both repositories have the same master key ('tidemark init --same-key'), data keeps its
+IDs; otherwise each chunk gets a new ID. Each snapshot is compared with the one copied before it, so a later copy costs
+about as much as has changed. For that, keep the snapshot that was copied last in the source.
 
-An interrupted copy continues when it is started again: stored data is not sent again. A snapshot that is damaged in the source
-is not copied; the others are, and the exit code is 1.`,
+An interrupted copy continues when it is started again: stored data is not sent again. A snapshot that is damaged in the
+source is not copied; the others are, and the exit code is 1.`,
 		Example: `  tidemark copy --repo /mnt/usb/backup --from-repo smb://me@nas/backup/laptop
   tidemark copy --repo /mnt/usb/backup --from-repo /srv/backup --host mail`,
 		Args: cobra.ArbitraryArgs,

@@ -25,8 +25,8 @@ func (a *app) diffCommand() *cobra.Command {
     U  metadata changed (with --metadata)
     ?  content changed, size and times equal: damage, or on purpose
 
-The last lines count what was added and removed. The data there is what only one of the two needs: each chunk and tree is
-counted once (after deduplication), before compression.`,
+The last lines count what was added and removed. The data there is what only one of the two needs: each chunk and tree
+is counted once (after deduplication), before compression.`,
 		Example:           "  tidemark diff 1f3a latest",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.snapshotArgs(2),
@@ -49,7 +49,8 @@ counted once (after deduplication), before compression.`,
 		}
 		return a.print.Report(&output.DiffStats{From: ids[0], To: ids[1], Stats: stats})
 	}, options.GroupPolicy)
-	c.Flags().BoolVar(&metadata, "metadata", false, "also show objects that differ only in owner, mode, times or attributes")
+	c.Flags().BoolVar(&metadata, "metadata", false,
+		"also show objects that differ only in owner, mode, times or attributes")
 	return c
 }
 

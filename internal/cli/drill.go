@@ -29,7 +29,8 @@ func parseSample(text string) (opt drill.Options, err error) {
 		return opt, err
 	}
 	if opt.Files, err = strconv.ParseUint(text, 10, 64); err != nil || opt.Files == 0 || opt.Files > drill.MaxFiles {
-		err = usagef("--restore-sample %q: write a number of files from 1 to %d, or a share of them as 0.1%%", text, drill.MaxFiles)
+		err = usagef("--restore-sample %q: write a number of files from 1 to %d, or a share of them as 0.1%%", text,
+			drill.MaxFiles)
 	}
 	return opt, err
 }

@@ -54,8 +54,8 @@ func (a *app) code(err error) int {
 	return exitCode(err)
 }
 
-const dsmcHelp = `Understands commands of IBM's backup-archive client with their abbreviations, and so does the program when it is called by the
-name dsmc:
+const dsmcHelp = `Understands commands of IBM's backup-archive client with their abbreviations, and so does the program
+when it is called by the name dsmc:
 
     incremental [FILESPEC...]          back up the paths, or the DOMAIN of the option file (default: ALL-LOCAL)
     selective FILESPEC...              the same, reading every file again
@@ -66,11 +66,11 @@ name dsmc:
     query session                      show the repository
     query options, query inclexcl      as 'tidemark options' and 'tidemark rules list'
 
-Options: -subdir, -optfile, -servername; for backups -filelist, -absolute, -asnodename; for restore and query -dateformat,
--virtualnodename; for restore and query backup -pitdate, -pittime, -filesonly, -dirsonly; for query backup -inactive; for
-restore -latest, -replace, -ifnewer, -preservepath; the options of the option file; and tidemark's flags with two dashes. A
-backup includes subdirectories unless -subdir=no is given, restore and query only with -subdir=yes. Without -replace=all a
-restore keeps existing files; -replace=prompt asks once.
+Options: -subdir, -optfile, -servername; for backups -filelist, -absolute, -asnodename; for restore and query
+-dateformat, -virtualnodename; for restore and query backup -pitdate, -pittime, -filesonly, -dirsonly; for query backup
+-inactive; for restore -latest, -replace, -ifnewer, -preservepath; the options of the option file; and tidemark's flags
+with two dashes. A backup includes subdirectories unless -subdir=no is given, restore and query only with -subdir=yes.
+Without -replace=all a restore keeps existing files; -replace=prompt asks once.
 
 Return codes: 0 success; 4 some files were not processed; 8 no file matches; 12 failure.`
 
@@ -299,7 +299,8 @@ func (a *app) absoluteOnly(ctx context.Context, r *repo.Repository, list []outpu
 		}
 	}
 	if left := len(list) - len(kept); left > 0 {
-		a.print.Note(human.Plural(uint64(left), "snapshot") + " of relative paths left out: 'tidemark ls' and 'tidemark restore' read them")
+		a.print.Note(human.Plural(uint64(left), "snapshot") +
+			" of relative paths left out: 'tidemark ls' and 'tidemark restore' read them")
 	}
 	return kept, nil
 }
@@ -360,6 +361,7 @@ func (a *app) dsmcSession(ctx context.Context, command *dsmc.Command) error {
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.Session{Server: at.String(), Node: dsmcHost(command), User: userName(), Version: "tidemark " + version()})
+		return a.print.Print(&output.Session{Server: at.String(), Node: dsmcHost(command), User: userName(),
+			Version: "tidemark " + version()})
 	})
 }

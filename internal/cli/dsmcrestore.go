@@ -48,7 +48,8 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 		}
 		first := true
 		for _, s := range specs {
-			q := browse.VersionQuery{Dir: s.Dir, Match: matcher(s, command), Enter: deep(command), Inactive: command.Options["inactive"] != ""}
+			q := browse.VersionQuery{Dir: s.Dir, Match: matcher(s, command), Enter: deep(command),
+				Inactive: command.Options["inactive"] != ""}
 			err := browse.Versions(ctx, r, dated, q, func(v browse.Version) error {
 				record := &output.FileVersion{Version: v, Stored: stored[v.First], Layout: layout, First: first}
 				first = false
@@ -75,7 +76,8 @@ func matcher(s dsmc.Spec, command *dsmc.Command) func(at string, n *tree.Node) b
 
 // wanted reports whether -filesonly and -dirsonly allow a type.
 func wanted(command *dsmc.Command, typ tree.Type) bool {
-	return (command.Options["filesonly"] == "" || typ != tree.Dir) && (command.Options["dirsonly"] == "" || typ == tree.Dir)
+	return (command.Options["filesonly"] == "" || typ != tree.Dir) &&
+		(command.Options["dirsonly"] == "" || typ == tree.Dir)
 }
 
 // dsmcRestore restores the objects of a file specification.
@@ -139,14 +141,16 @@ func overwriteOf(command *dsmc.Command) (overwrite string, keeps bool, err error
 
 // dsmcChoose returns the newest snapshot that covers a specification and has the object or its directory; with -latest
 // the newest that has it. A specification of a directory is returned as that of its contents.
-func (a *app) dsmcChoose(ctx context.Context, r *repo.Repository, s dsmc.Spec, command *dsmc.Command) (dsmc.Spec, repo.Listed, error) {
+func (a *app) dsmcChoose(ctx context.Context, r *repo.Repository, s dsmc.Spec, command *dsmc.Command) (dsmc.Spec,
+	repo.Listed, error) {
 	list, err := a.dsmcSnapshots(ctx, r, command)
 	if err != nil {
 		return s, repo.Listed{}, err
 	}
 	at, covered := s.Path(), false
 	for _, one := range slices.Backward(list) {
-		if !slices.ContainsFunc(one.Snapshot.Sources, func(source string) bool { return at == path.Clean(source) || below(at, source) }) {
+		if !slices.ContainsFunc(one.Snapshot.Sources,
+			func(source string) bool { return at == path.Clean(source) || below(at, source) }) {
 			continue
 		}
 		covered = true
@@ -172,8 +176,8 @@ func (a *app) dsmcChoose(ctx context.Context, r *repo.Repository, s dsmc.Spec, c
 	if covered {
 		return s, repo.Listed{}, errNoMatch
 	}
-	return s, repo.Listed{}, fmt.Errorf("%w: no backup of host %s covers %s: 'dsmc query filespace' lists what was backed up, and "+
-		"-virtualnodename=HOST names another host", errNoMatch, dsmcHost(command), human.Printable(at))
+	return s, repo.Listed{}, fmt.Errorf("%w: no backup of host %s covers %s: 'dsmc query filespace' lists what was "+
+		"backed up, and -virtualnodename=HOST names another host", errNoMatch, dsmcHost(command), human.Printable(at))
 }
 
 // takes is the selection of a restore: whether an object is restored, and whether the restore descends into it.
@@ -198,8 +202,8 @@ func destination(s dsmc.Spec, command *dsmc.Command) (target, sub string, err er
 	}
 	target = command.Args[1]
 	if !s.Wild && !strings.HasSuffix(target, "/") {
-		return "", "", usagef("dsmc: end the destination %q with a slash: a file keeps its name; 'tidemark dump --target FILE' writes it "+
-			"under another one", target)
+		return "", "", usagef("dsmc: end the destination %q with a slash: a file keeps its name; 'tidemark dump --target "+
+			"FILE' writes it under another one", target)
 	}
 	switch kept := strings.ToLower(command.Options["preservepath"]); {
 	case strings.HasPrefix(kept, "c"): // complete

@@ -25,11 +25,12 @@ func (a *app) dumpCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "dump [flags] SNAPSHOT[:/PATH] [PATH]",
 		Short: "Write a file, or a directory as an archive, to standard output",
-		Long: `Writes a file of a snapshot to standard output, or a directory as an archive with everything in it. What the archive format
-cannot store is reported on standard error. A file whose content is not in the snapshot, because it could not be read during
-the backup, is left out of the archive and reported, and the exit code is 1.
+		Long: `Writes a file of a snapshot to standard output, or a directory as an archive with everything in it. What the
+archive format cannot store is reported on standard error. A file whose content is not in the snapshot, because it could
+not be read during the backup, is left out of the archive and reported, and the exit code is 1.
 
-A tar archive contains ACLs in the form of GNU tar and bsdtar (extract with --acls), and sparse files in the form of GNU tar.
+A tar archive contains ACLs in the form of GNU tar and bsdtar (extract with --acls), and sparse files in the form of GNU
+tar.
 
 On a terminal only text is shown: an archive or a binary file is refused. Name a file with --target, or use a pipe.
 
@@ -77,7 +78,8 @@ The file of --target is replaced when the output is complete; until then it stay
 			return &usageError{errBinary}
 		}
 		if err == nil && missing > 0 {
-			err = fmt.Errorf("the snapshot lacks the content of %s: the archive holds everything else", human.Plural(missing, "object"))
+			err = fmt.Errorf("the snapshot lacks the content of %s: the archive holds everything else",
+				human.Plural(missing, "object"))
 		}
 		return err
 	}, options.GroupPolicy)

@@ -73,7 +73,8 @@ func TestDumpOfWhatTheSnapshotLacks(t *testing.T) {
 	r := stored.Init(t, st)
 	stored.Save(t, r, 1, stored.Dir{
 		"whole": stored.Dir{"f": []byte("f")},
-		"file":  stored.Dir{"f": []byte("f"), "gone": &tree.Node{Type: tree.File, Links: 1, Size: 3, Outcome: tree.Unreadable}},
+		"file": stored.Dir{"f": []byte("f"),
+			"gone": &tree.Node{Type: tree.File, Links: 1, Size: 3, Outcome: tree.Unreadable}},
 	})
 	key := filepath.Join(dir, "key")
 	text, secret, err := keyfile.NewSecretFile()
@@ -84,9 +85,11 @@ func TestDumpOfWhatTheSnapshotLacks(t *testing.T) {
 	dump := func(path, form string) (code int, reported string, size int64) {
 		var errs bytes.Buffer
 		to := filepath.Join(dir, "archive")
-		code = Run(t.Context(), Process{Out: io.Discard, Err: &errs, Env: func(string) (string, bool) { return "", false }, Args: []string{
-			"dump", "--quiet", "--no-cache", "-r", st.Location(), "--key-file", key, "--archive", form, "--target", to, "latest:" + path,
-		}})
+		code = Run(t.Context(), Process{Out: io.Discard, Err: &errs, Env: func(string) (string, bool) { return "", false },
+			Args: []string{
+				"dump", "--quiet", "--no-cache", "-r", st.Location(), "--key-file", key, "--archive", form, "--target", to,
+				"latest:" + path,
+			}})
 		info, err := os.Lstat(to)
 		require.NoError(t, err)
 		require.NoError(t, os.Remove(to))

@@ -18,7 +18,8 @@ import (
 // anywhere reports whether a command at or below c has a flag.
 func anywhere(c *cobra.Command, name string) bool {
 	c.InheritedFlags()
-	return c.Flags().Lookup(name) != nil || slices.ContainsFunc(c.Commands(), func(sub *cobra.Command) bool { return anywhere(sub, name) })
+	return c.Flags().Lookup(name) != nil ||
+		slices.ContainsFunc(c.Commands(), func(sub *cobra.Command) bool { return anywhere(sub, name) })
 }
 
 // exists reports whether an answer names a command with its flags, a flag or an environment variable.
@@ -141,7 +142,8 @@ func TestSingleDashes(t *testing.T) {
 }
 
 func TestScanReadsArgumentsAsPflagDoes(t *testing.T) {
-	for _, line := range []string{"a b", "-v a", "-s x a", "-sx a", "-vs x a", "-vsx a", "--str x a", "--str=x a", "--bool a", "-- -v a", "a - b"} {
+	for _, line := range []string{"a b", "-v a", "-s x a", "-sx a", "-vs x a", "-vsx a", "--str x a", "--str=x a",
+		"--bool a", "-- -v a", "a - b"} {
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		flags.StringP("str", "s", "", "")
 		flags.BoolP("bool", "v", false, "")

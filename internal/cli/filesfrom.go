@@ -21,7 +21,8 @@ func (l *pathLists) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&l.patterns, "files-from", nil,
 		"read paths from a file, one per line; globs are expanded, # starts a comment, - is standard input")
 	flags.StringArrayVar(&l.verbatim, "files-from-verbatim", nil, "the same, but each line is taken literally")
-	flags.StringArrayVar(&l.raw, "files-from-raw", nil, "the same, but paths are taken literally and end with a NUL byte, as from find -print0")
+	flags.StringArrayVar(&l.raw, "files-from-raw", nil,
+		"the same, but paths are taken literally and end with a NUL byte, as from find -print0")
 	help.Rare(flags, "files-from-verbatim", "files-from-raw")
 }
 

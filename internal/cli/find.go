@@ -74,8 +74,9 @@ func (a *app) findCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "find [flags] PATTERN...",
 		Short: "Find files in snapshots by name",
-		Long: `Finds objects whose name matches one of the patterns, in all snapshots or in selected ones. A pattern with a slash is matched
-against the end of the path; a pattern that starts with a slash, against the whole path. ** matches any number of names.`,
+		Long: `Finds objects whose name matches one of the patterns, in all snapshots or in selected ones. A pattern with a
+slash is matched against the end of the path; a pattern that starts with a slash, against the whole path. ** matches any
+number of names.`,
 		Example: `  tidemark find '*.key'
   tidemark find --snapshot latest --newest 2024-12-31 /home/ann/**/report.odt`,
 		Args: cobra.MinimumNArgs(1),
@@ -145,7 +146,8 @@ func (a *app) selectSnapshots(ctx context.Context, r *repo.Repository, refs []st
 }
 
 // readable returns the snapshots that match the filter and the number of unreadable ones, and notes each of these.
-func (a *app) readable(ctx context.Context, r *repo.Repository, filter repo.Filter) (list []output.Snapshot, unread uint64,
+func (a *app) readable(ctx context.Context, r *repo.Repository, filter repo.Filter) (list []output.Snapshot,
+	unread uint64,
 	err error,
 ) {
 	all, err := r.Snapshots(ctx)

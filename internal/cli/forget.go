@@ -35,11 +35,13 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	f.filter.register(flags)
 	flags.BoolVar(&f.exact, "exact-paths", false, "with --path: leave out snapshots that have other paths, too")
 	registerKeep(flags, &f.policy)
-	flags.StringVar(&f.words, "keep", "", `policy in words; time-machine, or such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`)
+	flags.StringVar(&f.words, "keep", "",
+		`policy in words; time-machine, or such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`)
 	flags.Var(&f.tagged.tags, keepTag, "keep those with all tags of the list a,b; '' keeps those without tags; "+
 		"repeatable")
 	flags.StringVarP(&f.groupBy, "group-by", "g", "host,paths", "apply it to each group; a list of host, paths, tags")
-	flags.BoolVar(&f.stored, "by-stored-time", false, "use the time at which the target stored a snapshot, not the time recorded in it")
+	flags.BoolVar(&f.stored, "by-stored-time", false,
+		"use the time at which the target stored a snapshot, not the time recorded in it")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "remove nothing, report what would be removed")
 	flags.BoolVar(&f.prune, "prune", false, "prune afterwards; also if no snapshot was removed")
 	f.after.limits(flags)
@@ -58,18 +60,20 @@ func (a *app) forgetCommand() *cobra.Command {
 		Short: "Remove snapshots by a policy, or by their IDs",
 		Long: `Removes the snapshots that no --keep option keeps, for each host and set of paths separately.
 
---host, --path and --tag select the snapshots that the policy applies to; all others stay. The newest snapshot of a group is never removed. Snapshots dated in the future (wrong clock) are kept and do not count towards any limit. Snapshots with
-the tag 'protected' are kept too: a backup creates one when files changed on disk without a new change time.
+--host, --path and --tag select the snapshots that the policy applies to; all others stay. The newest snapshot of a
+group is never removed. Snapshots dated in the future (wrong clock) are kept and do not count towards any limit.
+Snapshots with the tag 'protected' are kept too: a backup creates one when files changed on disk without a new change
+time.
 
---by-stored-time uses the time at which the target stored a snapshot, not the time recorded in it. It is for repositories to
-which untrusted clients may add: they can record any time in a snapshot. Use it with --keep-daily, --keep-within and the like;
---keep-last counts snapshots, so such a client could push the good ones out.
+--by-stored-time uses the time at which the target stored a snapshot, not the time recorded in it. It is for
+repositories to which untrusted clients may add: they can record any time in a snapshot. Use it with --keep-daily,
+--keep-within and the like; --keep-last counts snapshots, so such a client could push the good ones out.
 
-Snapshots named by their IDs are removed regardless of any policy, including the last one and damaged ones. If a snapshot cannot
-be read, a policy keeps it and applies to the others; nothing is pruned, and the exit code is 1.
+Snapshots named by their IDs are removed regardless of any policy, including the last one and damaged ones. If a
+snapshot cannot be read, a policy keeps it and applies to the others; nothing is pruned, and the exit code is 1.
 
-The data of removed snapshots stays in the repository until 'tidemark prune' or --prune deletes it. --prune also prunes if no
-snapshot was removed, since an earlier prune may have left data for later.`,
+The data of removed snapshots stays in the repository until 'tidemark prune' or --prune deletes it. --prune also prunes
+if no snapshot was removed, since an earlier prune may have left data for later.`,
 		Example: `  tidemark forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --prune
   tidemark forget --dry-run --keep-within 3m
   tidemark forget --keep time-machine
@@ -91,7 +95,8 @@ snapshot was removed, since an earlier prune may have left data for later.`,
 		}
 		for _, ref := range args {
 			if len(ref) < minRemovePrefix {
-				return usagef("%q: to remove a snapshot write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref, minRemovePrefix)
+				return usagef("%q: to remove a snapshot write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref,
+					minRemovePrefix)
 			}
 		}
 		if f.exact && len(f.filter.paths) == 0 {

@@ -35,7 +35,8 @@ func (a *app) gates() *throttle.Manager {
 		places = append(places[:len(places):len(places)], state)
 	}
 	manager, err := throttle.Open(throttle.Config{
-		Client: t.client, Settings: io.Settings, Medium: io.Medium, Runtime: runtime, State: state, Blame: io.Blame, Idle: foreign.Idle(),
+		Client: t.client, Settings: io.Settings, Medium: io.Medium, Runtime: runtime, State: state, Blame: io.Blame,
+		Idle:    foreign.Idle(),
 		Devices: a.devices,
 	}, places...)
 	if err != nil { // the options allow only valid media

@@ -31,7 +31,8 @@ func parseGroupBy(text string) ([]groupKey, error) {
 		if word == "" {
 			continue
 		}
-		i := slices.IndexFunc(groupKeys(), func(k groupKey) bool { return strings.TrimSuffix(k.word, "s") == strings.TrimSuffix(word, "s") })
+		i := slices.IndexFunc(groupKeys(),
+			func(k groupKey) bool { return strings.TrimSuffix(k.word, "s") == strings.TrimSuffix(word, "s") })
 		if i < 0 {
 			return nil, fmt.Errorf("--group-by %q: choose from host, paths and tags", word)
 		}

@@ -18,13 +18,15 @@ func snapshotOf(host string, sources ...string) output.Snapshot {
 func TestSnapshotsAreGrouped(t *testing.T) {
 	by, err := parseGroupBy("host,paths")
 	require.NoError(t, err)
-	list := []output.Snapshot{snapshotOf("a\x1b[31m", "/x"), snapshotOf("b", "/x, /y"), snapshotOf("b", "/y", "/x"), snapshotOf("b", "/x", "/y"), snapshotOf("b", "/x\xff")}
+	list := []output.Snapshot{snapshotOf("a\x1b[31m", "/x"), snapshotOf("b", "/x, /y"), snapshotOf("b", "/y", "/x"),
+		snapshotOf("b", "/x", "/y"), snapshotOf("b", "/x\xff")}
 	groups := groupSnapshots(list, by)
 	var titles []string
 	for _, g := range groups {
 		titles = append(titles, g.Heading)
 	}
-	require.Equal(t, []string{`host a\x1b[31m; paths /x`, "host b; paths /x, /y", "host b; paths /x, /y", `host b; paths /x\xff`}, titles)
+	require.Equal(t, []string{`host a\x1b[31m; paths /x`, "host b; paths /x, /y", "host b; paths /x, /y",
+		`host b; paths /x\xff`}, titles)
 	require.Len(t, groups[2].List, 2)
 	require.Equal(t, []string{"/y", "/x"}, list[2].Snapshot.Sources, "the snapshot is as it was")
 

@@ -31,15 +31,16 @@ func (a *app) initCommand() *cobra.Command {
 		Long: `Creates a repository at the location of --repo, or at the default location. The folder above that of --repo
 must exist.
 
-The passphrase or key file that the options name opens it. Without one, init asks for a passphrase; if there is no terminal, or
-the passphrase is empty, it creates a key file for this machine in ~/.config/tidemark/keys, which later commands find
-there. A recovery key is shown once; it opens the repository on any machine. Print it.
+The passphrase or key file that the options name opens it. Without one, init asks for a passphrase; if there is no
+terminal, or the passphrase is empty, it creates a key file for this machine in ~/.config/tidemark/keys, which later
+commands find there. A recovery key is shown once; it opens the repository on any machine. Print it.
 
 --key-file creates the key file if it does not exist.
 
---same-key takes the master key and the chunking parameters from the repository of --from-repo. Equal data then has the same
-IDs in both: 'tidemark copy' between them reads and writes less, and data that is both copied and backed up directly is stored
-once. Passphrases and key files stay separate. A user who can open either repository has the master key of both.`,
+--same-key takes the master key and the chunking parameters from the repository of --from-repo. Equal data then has the
+same IDs in both: 'tidemark copy' between them reads and writes less, and data that is both copied and backed up
+directly is stored once. Passphrases and key files stay separate. A user who can open either repository has the master
+key of both.`,
 		Example: `  tidemark init
   tidemark init --repo /mnt/disk/backup --password-file ~/secret
   tidemark init --repo smb://me@nas/backup --smb-password-file ~/nas-password`,
@@ -99,7 +100,8 @@ func (a *app) dryRunInit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create repository at %s: %w", at, err)
 	}
-	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Secrets: secrets.Secrets, Params: a.Stretch, Recovery: true, Label: label(),
+	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Secrets: secrets.Secrets, Params: a.Stretch, Recovery: true,
+		Label:   label(),
 		Chunker: chunking(), Open: repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}}})
 	if err != nil {
 		return err
@@ -220,7 +222,8 @@ func (a *app) requireNone(ctx context.Context, at location.Location) error {
 		return fmt.Errorf("create repository at %s: %w", at, err)
 	}
 	if other := foreignEntry(at); other != "" {
-		a.print.Note(fmt.Sprintf("warning: %s holds other files, such as %s: better give the repository its own folder", at, other))
+		a.print.Note(fmt.Sprintf("warning: %s holds other files, such as %s: better give the repository its own folder", at,
+			other))
 	}
 	return nil
 }
@@ -251,7 +254,8 @@ func foreignEntry(at location.Location) string {
 func (a *app) inMemory(ctx context.Context) (*repo.Repository, error) {
 	opt := a.openOptions()
 	opt.Cache.Temporary, opt.Cache.Dir = true, ""
-	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Recovery: true, Label: label(), Chunker: chunking(), Open: opt})
+	r, _, err := repo.Init(ctx, mem.New(),
+		repo.InitOptions{Recovery: true, Label: label(), Chunker: chunking(), Open: opt})
 	return r, err
 }
 

@@ -156,8 +156,8 @@ func (a *app) saveJobs(ctx context.Context, f *optionfile.File) error {
 	return a.print.Report(&output.Changes{File: f})
 }
 
-// reloadService makes a running service read its option file. Without one there is nothing to do, and a service that does
-// not answer looks at its file each minute.
+// reloadService makes a running service read its option file. Without one there is nothing to do, and a service that
+// does not answer looks at its file each minute.
 func (a *app) reloadService(ctx context.Context, path string) {
 	dir, err := a.runtimeDir()
 	if err != nil {

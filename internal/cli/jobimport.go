@@ -122,7 +122,8 @@ func outputOf(ctx context.Context, program string, args ...string) ([]byte, erro
 	c.Env = options.WithoutSecrets(os.Environ())
 	out, err := c.Output()
 	if err != nil {
-		return nil, fmt.Errorf("ask macOS for the settings of Time Machine with %s: %w; allow the terminal full disk access", program, err)
+		return nil, fmt.Errorf("ask macOS for the settings of Time Machine with %s: %w; allow the terminal full disk access",
+			program, err)
 	}
 	return out, nil
 }

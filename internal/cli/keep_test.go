@@ -19,7 +19,8 @@ func parseKeep(args ...string) (p forget.Policy, given bool, err error) {
 
 // TestEachKeepFlagSetsItsField gives each flag another value.
 func TestEachKeepFlagSetsItsField(t *testing.T) {
-	p, given, err := parseKeep("--keep-last", "1", "--keep-hourly=2", "--keep-daily=3", "--keep-weekly=4", "--keep-monthly=5",
+	p, given, err := parseKeep("--keep-last", "1", "--keep-hourly=2", "--keep-daily=3", "--keep-weekly=4",
+		"--keep-monthly=5",
 		"--keep-yearly=unlimited", "--keep-within=1h", "--keep-within-hourly=2h", "--keep-within-daily=3d",
 		"--keep-within-weekly=1w", "--keep-within-monthly=5m", "--keep-within-yearly=6y1d")
 	require.NoError(t, err)

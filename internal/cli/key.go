@@ -18,9 +18,10 @@ func (a *app) keyCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{
 		Use:   "key",
 		Short: "List, add and remove the keys that open the repository",
-		Long: `Several keys can open a repository: passphrases, key files, and one recovery key. None of them encrypts the data itself, so
-adding or removing one rewrites nothing.`,
-	}, "list, add, remove or recovery", a.keyListCommand(), a.keyAddCommand(), a.keyRemoveCommand(), a.keyRecoveryCommand())
+		Long: `Several keys can open a repository: passphrases, key files, and one recovery key. None of them encrypts the
+data itself, so adding or removing one rewrites nothing.`,
+	}, "list, add, remove or recovery", a.keyListCommand(), a.keyAddCommand(), a.keyRemoveCommand(),
+		a.keyRecoveryCommand())
 }
 
 // withRepository calls do with the opened repository.
@@ -134,8 +135,8 @@ func (a *app) keyRecoveryCommand() *cobra.Command {
 
 To use a recovery key, enter it in place of a passphrase.
 
-Until a recovery key is confirmed, each backup of the machine that showed it ends with a reminder. --confirm asks for the last
-group of the key, or reads it from standard input. It changes nothing in the repository.`,
+Until a recovery key is confirmed, each backup of the machine that showed it ends with a reminder. --confirm asks for
+the last group of the key, or reads it from standard input. It changes nothing in the repository.`,
 		Example: `  tidemark key recovery
   tidemark key recovery --confirm`,
 	}, func(ctx context.Context, _ []string) error {

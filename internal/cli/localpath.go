@@ -46,7 +46,8 @@ func checkLocalArguments(c *cobra.Command, args []string) error {
 // checkLocalSource refuses an address as the source of a backup. A path that does not exist and may contain a password
 // is refused too: the report of missing sources would print it.
 func checkLocalSource(path string) error {
-	const instead = "only local folders are backed up: mount the share and name its folder, or put ./ before the name of a local folder"
+	const instead = "only local folders are backed up: mount the share and name its folder, or put ./ before the name " +
+		"of a local folder"
 	if address.Is(path) {
 		return fmt.Errorf("one of the sources is the address of a share: %s", instead)
 	}
@@ -54,7 +55,8 @@ func checkLocalSource(path string) error {
 		return nil
 	}
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("one of the sources does not exist and looks like an address with a password, so it is not printed: %s", instead)
+		return fmt.Errorf("one of the sources does not exist and looks like an address with a password, so it is not "+
+			"printed: %s", instead)
 	}
 	return nil
 }
@@ -90,6 +92,6 @@ func checkLocalOptions(files []options.File) error {
 }
 
 func notLocal(what string) error {
-	return fmt.Errorf("%s: the value is the address of a share, and a local path is needed: only --repo takes an address; "+
-		"mount the share and name its folder, or put ./ before the name of a local folder", what)
+	return fmt.Errorf("%s: the value is the address of a share, and a local path is needed: only --repo takes "+
+		"an address; mount the share and name its folder, or put ./ before the name of a local folder", what)
 }

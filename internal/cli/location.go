@@ -25,7 +25,8 @@ import (
 func (a *app) location() (location.Location, error) {
 	text := a.spec.Repository().Location
 	if text == "" {
-		return location.Location{}, usagef("name a repository with --repo or TIDEMARK_REPOSITORY: this user has no home directory")
+		return location.Location{}, usagef("name a repository with --repo or TIDEMARK_REPOSITORY: this user has no " +
+			"home directory")
 	}
 	return parseLocation(text)
 }

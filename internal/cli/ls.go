@@ -18,8 +18,8 @@ func (a *app) lsCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "ls [flags] SNAPSHOT[:/PATH] [DIR...]",
 		Short: "List the contents of a snapshot",
-		Long: `Lists all objects in a snapshot, or in directories of it. For a directory named after the snapshot, only its direct entries are
-listed unless --recursive is given.
+		Long: `Lists all objects in a snapshot, or in directories of it. For a directory named after the snapshot, only its
+direct entries are listed unless --recursive is given.
 
 --long shows mode, owners, size and time, and for a file that changed while it was read, how the backup handled it.`,
 		Example: `  tidemark ls latest

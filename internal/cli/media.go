@@ -19,10 +19,12 @@ func (a *app) setParallel(job *backup.Job) {
 	}
 	allowed := sysinfo.AllowedCPUs()
 	cpu := sysinfo.WholeCPUs(allowed)
-	par := a.spec.Parallel(cpu, options.Media{Source: medium(a.devices, a.spec.IO().Medium, sources...), Target: a.targetMedium()})
+	par := a.spec.Parallel(cpu, options.Media{Source: medium(a.devices, a.spec.IO().Medium, sources...),
+		Target: a.targetMedium()})
 	w := &par.Workers
-	most := priority.Cap(a.spec.IO().Choose(options.LaterBackup), priority.Workers{Scanners: w.Scanners, Readers: w.Readers,
-		Compressors: w.Compressors, Uploads: w.Uploads}, cpu)
+	most := priority.Cap(a.spec.IO().Choose(options.LaterBackup),
+		priority.Workers{Scanners: w.Scanners, Readers: w.Readers,
+			Compressors: w.Compressors, Uploads: w.Uploads}, cpu)
 	w.Scanners, w.Readers, w.Compressors, w.Uploads = most.Scanners, most.Readers, most.Compressors, most.Uploads
 	a.letWait(w.Scanners, cpu)
 	job.Parallel = poolSizes(par)
@@ -40,12 +42,12 @@ func (a *app) setParallel(job *backup.Job) {
 	job.Session.Tuning.Segment = max(1, int(a.spec.Transfer().CommitBytes/session.PackSize))
 }
 
-// letWait lets as many threads wait inside calls, for a disk that looks for inodes, as there are scanners, while others go
-// on. The scheduler takes a processor's place from a thread that waits only after it has looked, 20 µs later at best, and
-// a disk answers in a hundred: with no more places than processors, a cold walk had both idle half of the time, and a first
-// backup took 15 to 25 % longer. What runs at once is for the kernel to decide. Where a quota leaves the program fewer
-// processors than there are, these count: more threads would use it up sooner in each period, and then all stand still.
-// GOMAXPROCS in the environment stays what it is.
+// letWait lets as many threads wait inside calls, for a disk that looks for inodes, as there are scanners, while others
+// go on. The scheduler takes a processor's place from a thread that waits only after it has looked, 20 µs later at
+// best, and a disk answers in a hundred: with no more places than processors, a cold walk had both idle half of the
+// time, and a first backup took 15 to 25 % longer. What runs at once is for the kernel to decide. Where a quota leaves
+// the program fewer processors than there are, these count: more threads would use it up sooner in each period, and
+// then all stand still. GOMAXPROCS in the environment stays what it is.
 func (a *app) letWait(scanners, cpu int) {
 	if _, chosen := a.Env("GOMAXPROCS"); !chosen {
 		runtime.GOMAXPROCS(places(scanners, cpu, runtime.GOMAXPROCS(0)))
@@ -56,8 +58,8 @@ func (a *app) letWait(scanners, cpu int) {
 // processor, so that the garbage collector, which takes a quarter of them, does not fill a small machine.
 func places(scanners, cpu, now int) int { return max(now, min(scanners+cpu, 5*cpu)) }
 
-// frameSize returns how many bytes of file data are compressed checkParallel: up to 4 MiB, as long as all compressors use at
-// most a quarter of the memory for data in transit. Each holds a frame and as much history.
+// frameSize returns how many bytes of file data are compressed checkParallel: up to 4 MiB, as long as all compressors
+// use at most a quarter of the memory for data in transit. Each holds a frame and as much history.
 func frameSize(par options.Parallel) int {
 	size := 4 << 20
 	for size > 1<<20 && int64(2*size*par.Workers.Compressors) > par.Memory/4 {

@@ -14,7 +14,8 @@ func TestMedium(t *testing.T) {
 	require.Equal(t, device.Unknown, medium(device.NewFinder(), "auto"))
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-	require.Equal(t, device.Unknown, medium(device.NewFinder(), "auto", filepath.Join(dir, "file", "below a file")), "no reason to give up")
+	require.Equal(t, device.Unknown, medium(device.NewFinder(), "auto", filepath.Join(dir, "file", "below a file")),
+		"no reason to give up")
 	if info, err := device.Of("/dev/shm"); err != nil || info.Medium != device.Memory {
 		t.Skip("needs a file system in memory at /dev/shm")
 	}

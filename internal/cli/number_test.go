@@ -15,12 +15,13 @@ func called(ctx context.Context, t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	home := t.TempDir()
 	var out, said bytes.Buffer
-	code := Run(ctx, Process{Args: args, In: &bytes.Buffer{}, Out: &out, Err: &said, Env: func(name string) (string, bool) {
-		if name == "HOME" || name == "XDG_RUNTIME_DIR" {
-			return home, true
-		}
-		return "", false
-	}})
+	code := Run(ctx, Process{Args: args, In: &bytes.Buffer{}, Out: &out, Err: &said,
+		Env: func(name string) (string, bool) {
+			if name == "HOME" || name == "XDG_RUNTIME_DIR" {
+				return home, true
+			}
+			return "", false
+		}})
 	return code, said.String()
 }
 
@@ -50,5 +51,6 @@ func TestInterruptedMeasuringCannotContinue(t *testing.T) {
 	require.Equal(t, exitInterrupted, code)
 	require.Contains(t, said, "interrupted; the results so far are valid")
 	require.NotContains(t, said, "run the same command again")
-	require.Contains(t, message(fmt.Errorf("store: %w", errors.Join(errInterrupted, context.DeadlineExceeded))), "again to continue")
+	require.Contains(t, message(fmt.Errorf("store: %w", errors.Join(errInterrupted, context.DeadlineExceeded))),
+		"again to continue")
 }

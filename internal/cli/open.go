@@ -129,8 +129,9 @@ func (a *app) warnAlways(text string) {
 
 func (a *app) openOptions() repo.OpenOptions {
 	c := a.spec.Cache()
-	opt := repo.OpenOptions{Cache: repo.CacheOptions{Dir: c.Dir, Temporary: !c.Enabled || c.Dir == ""}, Notify: a.print.Note,
-		Warn: a.warnAlways, Gate: a.gate}
+	opt := repo.OpenOptions{Cache: repo.CacheOptions{Dir: c.Dir, Temporary: !c.Enabled || c.Dir == ""},
+		Notify: a.print.Note,
+		Warn:   a.warnAlways, Gate: a.gate}
 	at, err := a.location()
 	if c.MaxNamed || err == nil && isRemote(at, a.devices) {
 		opt.Cache.TreeFrames = c.MaxBytes

@@ -14,8 +14,8 @@ func (a *app) optionsCommand() *cobra.Command {
 	return a.command(&cobra.Command{
 		Use:   "options",
 		Short: "Print the options in effect and where each comes from",
-		Long: `Prints every option with its value and its origin: a flag, the environment, a line of the option file, or the default. Flags
-override the environment, and the environment overrides the file. Secrets are not shown.`,
+		Long: `Prints every option with its value and its origin: a flag, the environment, a line of the option file, or the
+default. Flags override the environment, and the environment overrides the file. Secrets are not shown.`,
 	}, func(context.Context, []string) error {
 		a.hintVariables()
 		// Rules are options too: report malformed ones.

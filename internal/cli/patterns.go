@@ -24,7 +24,8 @@ type patternLists struct{ exact, folded, exactFiles, foldedFiles []string }
 
 func (p *patternFlags) register(flags *pflag.FlagSet) {
 	for name, lists := range map[string]*patternLists{"include": &p.include, "exclude": &p.exclude} {
-		what := map[string]string{"include": "restore only", "exclude": "do not restore"}[name] + " objects that match the pattern"
+		what := map[string]string{"include": "restore only", "exclude": "do not restore"}[name] +
+			" objects that match the pattern"
 		lists.register(flags, name, what)
 	}
 }
@@ -52,8 +53,8 @@ type singlePattern struct {
 	matched    atomic.Bool
 }
 
-// Take reports whether an object is restored, and whether the restore enters it. Patterns match its path in the snapshot
-// and its path on the machine.
+// Take reports whether an object is restored, and whether the restore enters it. Patterns match its path in the
+// snapshot and its path on the machine.
 func (s *selection) Take(at string, typ tree.Type) (take, enter bool) {
 	take, enter = s.takeAt(at, typ)
 	if s.base == "" || s.base == "/" {
@@ -96,10 +97,11 @@ func (p *patternFlags) compile(env options.Env) (*selection, error) {
 		return nil, usagef("--include and --exclude exclude each other: choose one")
 	case include != nil:
 		within := p.include.reach()
-		return &selection{include: true, patterns: p.include.single("include"), take: func(at string, typ tree.Type) (bool, bool) {
-			take := matches(include, at, typ)
-			return take, take || within(at)
-		}}, nil
+		return &selection{include: true, patterns: p.include.single("include"),
+			take: func(at string, typ tree.Type) (bool, bool) {
+				take := matches(include, at, typ)
+				return take, take || within(at)
+			}}, nil
 	case exclude != nil:
 		return &selection{patterns: p.exclude.single("exclude"), take: func(at string, typ tree.Type) (bool, bool) {
 			take := !matches(exclude, at, typ)
@@ -167,8 +169,9 @@ func matches(set *rules.Set, at string, typ tree.Type) bool {
 	return set.Explain(rules.Query{Path: at, Type: typ}).Verdict == rules.Exclude
 }
 
-// reach returns a function that reports whether an object below a directory may match. It compares the directory with the
-// names before the first wildcard of each anchored pattern; with a pattern of another kind the answer is always yes.
+// reach returns a function that reports whether an object below a directory may match. It compares the directory with
+// the names before the first wildcard of each anchored pattern; with a pattern of another kind the answer is always
+// yes.
 func (l *patternLists) reach() func(dir string) bool {
 	if len(l.folded)+len(l.exactFiles)+len(l.foldedFiles) > 0 {
 		return func(string) bool { return true }

@@ -23,7 +23,8 @@ func (a *app) protect(src *backup.Source) error {
 	}
 	known := map[identity]bool{}
 	var protected []options.Protected
-	for _, own := range []options.Protected{{Path: at.Folder, Why: "the repository"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
+	for _, own := range []options.Protected{{Path: at.Folder, Why: "the repository"},
+		{Path: a.spec.Cache().Dir, Why: "the cache"}} {
 		if own.Path == "" {
 			continue
 		}

@@ -46,9 +46,11 @@ type pruneFlags struct {
 
 // limits registers the flags that forget --prune has too.
 func (f *pruneFlags) limits(flags *pflag.FlagSet) {
-	flags.StringVar(&f.maxUnused, "max-unused", "5%", "how much unused data may stay; 5%, 200M (MB if no unit is given) or unlimited")
-	flags.BoolVar(&f.exclusive, "exclusive", false, "no other process uses the repository, or has in the last hour; does not wait on "+
-		"mounted shares, and prunes although the file system may list folders with minutes of delay (rclone, sshfs)")
+	flags.StringVar(&f.maxUnused, "max-unused", "5%",
+		"how much unused data may stay; 5%, 200M (MB if no unit is given) or unlimited")
+	flags.BoolVar(&f.exclusive, "exclusive", false,
+		"no other process uses the repository, or has in the last hour; does not wait on "+
+			"mounted shares, and prunes although the file system may list folders with minutes of delay (rclone, sshfs)")
 }
 
 func (f *pruneFlags) options(a *app) (prune.Options, error) {
@@ -72,12 +74,13 @@ func (a *app) pruneCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "prune [flags]",
 		Short: "Delete data that no snapshot needs",
-		Long: `Deletes the data that no snapshot needs after 'tidemark forget' removed some. A pack of which nothing is needed is deleted.
-Packs that are partly needed are repacked, the emptiest first, until no more than --max-unused of the repository is unused.
+		Long: `Deletes the data that no snapshot needs after 'tidemark forget' removed some. A pack of which nothing is needed
+is deleted. Packs that are partly needed are repacked, the emptiest first, until no more than --max-unused of the
+repository is unused.
 
-Backups may run at the same time, on this machine and on others. Unused data is first only marked. The same run deletes it if
-no other process is writing to the repository; otherwise a later run does, once every backup that started before the mark has
-ended. A backup that died counts as ended after 45 minutes.
+Backups may run at the same time, on this machine and on others. Unused data is first only marked. The same run deletes
+it if no other process is writing to the repository; otherwise a later run does, once every backup that started before
+the mark has ended. A backup that died counts as ended after 45 minutes.
 
 If any data that a snapshot needs is missing or damaged, nothing is deleted.`,
 		Example: `  tidemark prune --dry-run

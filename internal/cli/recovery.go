@@ -63,7 +63,8 @@ func (a *app) confirmRecovery(ctx context.Context) error {
 // noteWithoutRecovery notes that the repository has no recovery key, and ends the reminder of one.
 func (a *app) noteWithoutRecovery(ctx context.Context, r *repo.Repository) {
 	slots, err := r.Slots(ctx)
-	if err != nil || slices.ContainsFunc(slots, func(s repo.Slot) bool { return s.Slot == nil || s.Slot.Method == keyfile.Recovery }) {
+	if err != nil || slices.ContainsFunc(slots,
+		func(s repo.Slot) bool { return s.Slot == nil || s.Slot.Method == keyfile.Recovery }) {
 		return
 	}
 	if err := a.secrets().Pending(r.ID()).Remove(); err != nil {

@@ -18,8 +18,9 @@ func (a *app) repairCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{
 		Use:   "repair",
 		Short: "Repair a damaged repository",
-		Long: `Repairs damage that 'tidemark check' finds. First restore the damaged files from a copy of the repository if there is one, and
-run 'tidemark backup' of every source: it stores again everything that still exists. That recovers the most. Then use:
+		Long: `Repairs damage that 'tidemark check' finds. First restore the damaged files from a copy of the repository if
+there is one, and run 'tidemark backup' of every source: it stores again everything that still exists. That recovers the
+most. Then use:
 
     tidemark repair index      when the index is damaged or lacks packs
     tidemark repair packs      to save what is readable in damaged packs, and to list the lost files
@@ -51,7 +52,8 @@ func (a *app) printLosses(losses *repair.Losses, advice string) error {
 	if losses.Count() == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s of snapshots %s lost: %s", human.Plural(losses.Count(), "object"), areOrIs(losses.Count()), advice)
+	return fmt.Errorf("%s of snapshots %s lost: %s", human.Plural(losses.Count(), "object"),
+		areOrIs(losses.Count()), advice)
 }
 
 func areOrIs(n uint64) string {

@@ -19,9 +19,9 @@ func (a *app) repairIndexCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "index [flags]",
 		Short: "Rebuild the index from the packs",
-		Long: `Compares the index with the table in each pack, and writes new index files for packs that the index lacks or describes wrongly,
-and for those of damaged index files. A pack whose own table is damaged is read frame by frame. Packs that the index names and
-that are missing or truncated are marked: the next backup stores what it needs of them again.
+		Long: `Compares the index with the table in each pack, and writes new index files for packs that the index lacks or
+describes wrongly, and for those of damaged index files. A pack whose own table is damaged is read frame by frame. Packs
+that the index names and that are missing or truncated are marked: the next backup stores what it needs of them again.
 
 The next 'tidemark prune' removes replaced index files.`,
 		Example: `  tidemark repair index --dry-run`,

@@ -17,11 +17,12 @@ func (a *app) repairPacksCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "packs [flags] [ID...]",
 		Short: "Save the readable data of damaged packs",
-		Long: `Reads the packs that are marked as missing or damaged ('tidemark check --read-data' finds and marks them), stores their readable
-data in new packs, and lists the lost files of each snapshot. IDs, or prefixes of IDs, select some of the packs.
+		Long: `Reads the packs that are marked as missing or damaged ('tidemark check --read-data' finds and marks them),
+stores their readable data in new packs, and lists the lost files of each snapshot. IDs, or prefixes of IDs, select some
+of the packs.
 
-A damaged pack stays in quarantine: no backup relies on it, 'tidemark check' reports it, and 'tidemark prune' removes it once no
-snapshot needs data that only this pack has. The exit code is 1 if data is lost.`,
+A damaged pack stays in quarantine: no backup relies on it, 'tidemark check' reports it, and 'tidemark prune' removes it
+once no snapshot needs data that only this pack has. The exit code is 1 if data is lost.`,
 		Example: `  tidemark check --read-data
   tidemark repair packs --dry-run`,
 		Args: cobra.ArbitraryArgs,

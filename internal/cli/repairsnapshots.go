@@ -18,12 +18,13 @@ func (a *app) repairSnapshotsCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "snapshots [flags]",
 		Short: "Replace snapshots that lost files",
-		Long: `Searches all snapshots for lost data, and replaces each affected snapshot by a new one with the same time, host, tags and paths.
-In the new snapshot lost files keep their names and are marked as not readable; everything else is unchanged. Readable data of
-damaged packs is stored again. The original is removed only after the new snapshot was read back.
+		Long: `Searches all snapshots for lost data, and replaces each affected snapshot by a new one with the same time,
+host, tags and paths. In the new snapshot lost files keep their names and are marked as not readable; everything else is
+unchanged. Readable data of damaged packs is stored again. The original is removed only after the new snapshot was read
+back.
 
-A snapshot that cannot be read at all stays unless --drop is given. Run 'tidemark backup' of every source first: data that it
-stores again is not lost.`,
+A snapshot that cannot be read at all stays unless --drop is given. Run 'tidemark backup' of every source first: data
+that it stores again is not lost.`,
 		Example: `  tidemark repair snapshots --dry-run
   tidemark repair snapshots --drop`,
 	}, func(ctx context.Context, _ []string) error {

@@ -41,7 +41,8 @@ type dsmcRestore struct {
 	choose func(context.Context, *repo.Repository) (found repo.Listed, sub string, err error) // in place of an argument
 	take   func(at string, typ tree.Type) (take, enter bool)                                  // in place of patterns
 	kept   uint64                                                                             // objects left as they were
-	prompt bool                                                                               // ask before objects are replaced
+	// ask before objects are replaced
+	prompt bool
 }
 
 // someFailed: objects could not be restored.
@@ -52,10 +53,11 @@ func (f *restoreFlags) register(flags *pflag.FlagSet) {
 	f.patterns.register(flags)
 	flags.StringVarP(&f.target, "target", "t", "", "directory to restore to; / restores to the original places")
 	flags.StringVar(&f.overwrite, "overwrite", "always", "existing files: always, if-changed, if-newer or never; "+
-		"always replaces all whose content differs, if-changed those whose size or time differ, if-newer those that are newer in "+
-		"the snapshot")
+		"always replaces all whose content differs, if-changed those whose size or time differ, if-newer those that "+
+		"are newer in the snapshot")
 	flags.BoolVar(&f.remove, "delete", false, "remove objects that are not in the snapshot; in restored directories only")
-	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything except write; --verbose reports for each object what would be done and why")
+	flags.BoolVarP(&f.dryRun, "dry-run", "n", false,
+		"do everything except write; --verbose reports for each object what would be done and why")
 	flags.BoolVar(&f.verify, "verify", false, "read all files back after writing them")
 	flags.BoolVar(&f.byName, "by-name", false, "restore owners by name; default: by number")
 	flags.BoolVar(&f.sparse, "sparse", true, "holes are never written")
@@ -70,22 +72,23 @@ func (a *app) restoreCommand() *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   "restore [flags] SNAPSHOT[:/PATH] --target DIR",
 		Short: "Restore a snapshot, or part of it",
-		Long: `Restores a snapshot to a directory. With a path, the contents of that directory are restored directly into the target.
+		Long: `Restores a snapshot to a directory. With a path, the contents of that directory are restored directly into the
+target.
 
-Existing files are replaced if their content differs. At a terminal, restore asks first if some of them changed after the
-snapshot was made; --overwrite answers ahead. The end reports how many were replaced.
+Existing files are replaced if their content differs. At a terminal, restore asks first if some of them changed after
+the snapshot was made; --overwrite answers ahead. The end reports how many were replaced.
 
-All data is verified before it is written. An interrupted restore continues when it is started again: files that are already
-equal are not written again.
+All data is verified before it is written. An interrupted restore continues when it is started again: files that are
+already equal are not written again.
 
-If a snapshot cannot be read, it may be the newest one. Then "latest" is an error, so that older data does not replace newer
-files unnoticed; the message names the newest readable snapshot, whose ID works.
+If a snapshot cannot be read, it may be the newest one. Then "latest" is an error, so that older data does not replace
+newer files unnoticed; the message names the newest readable snapshot, whose ID works.
 
---delete removes nothing from directories above the backed-up paths: if only /home/ann was backed up, the rest of /home stays.
-Files that a rule excluded from the backup are not in the snapshot, so --delete removes them.
+--delete removes nothing from directories above the backed-up paths: if only /home/ann was backed up, the rest of /home
+stays. Files that a rule excluded from the backup are not in the snapshot, so --delete removes them.
 
-Metadata that the target cannot store, such as owners when you are not root, is no failure: it is counted and reported at the
-end, and for each object with --verbose.`,
+Metadata that the target cannot store, such as owners when you are not root, is no failure: it is counted and reported
+at the end, and for each object with --verbose.`,
 		Example: `  tidemark restore latest --target /tmp/back
   tidemark restore 1f3a:/home/ann/docs --target ~/docs --include '*.tex'
   tidemark restore latest --target / --overwrite if-changed`,
@@ -190,8 +193,10 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 }
 
 // of returns what the selection s, which may be nil, takes of a path in a snapshot.
-func (s *selection) of(ctx context.Context, r *repo.Repository, found *repo.Listed, sub string) (what restore.Selection, err error) {
-	what = restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources, Made: found.Snapshot.Time}
+func (s *selection) of(ctx context.Context, r *repo.Repository, found *repo.Listed,
+	sub string) (what restore.Selection, err error) {
+	what = restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources,
+		Made: found.Snapshot.Time}
 	if s == nil {
 		return what, nil
 	}
@@ -283,8 +288,8 @@ func (a *app) noteUnmatched(s *selection, restored uint64) {
 	}
 }
 
-// recordDamage marks the packs that a restore could not read, so that the next backup stores what it needs of them again.
-// A failure is only a note: a restore works from a read-only repository.
+// recordDamage marks the packs that a restore could not read, so that the next backup stores what it needs of them
+// again. A failure is only a note: a restore works from a read-only repository.
 func (a *app) recordDamage(ctx context.Context, r *repo.Repository, result *restore.Result, err error) {
 	var packs []format.ID
 	var lost *repo.PackError

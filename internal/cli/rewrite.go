@@ -38,18 +38,19 @@ func (a *app) rewriteCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "rewrite [flags] [SNAPSHOT...]",
 		Short: "Exclude files from existing snapshots",
-		Long: `Saves copies of the named snapshots, or of all that match --host, --path and --tag, without the objects that match the patterns.
-Patterns are those of 'tidemark backup', and match paths as 'tidemark ls' shows them. Snapshots without such an object stay as
-they are. A copy has the time, host, paths and tags of its original and shares its data.
+		Long: `Saves copies of the named snapshots, or of all that match --host, --path and --tag, without the objects that
+match the patterns. Patterns are those of 'tidemark backup', and match paths as 'tidemark ls' shows them. Snapshots
+without such an object stay as they are. A copy has the time, host, paths and tags of its original and shares its data.
 
-The originals stay unless --forget is given; then each is removed after its copy was read back. The data of the left-out files
-stays in the repository until then, and until the next 'tidemark prune'. An interrupted run loses nothing; start it again to
-finish it.`,
+The originals stay unless --forget is given; then each is removed after its copy was read back. The data of the left-out
+files stays in the repository until then, and until the next 'tidemark prune'. An interrupted run loses nothing; start
+it again to finish it.`,
 		Example: `  tidemark rewrite --dry-run --exclude '*.iso'
   tidemark rewrite --forget --exclude /home/ann/.cache 4f3a90b1 9c1d22aa`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
-	}, func(ctx context.Context, args []string) error { return a.rewrite(ctx, f, args) }, options.GroupPolicy, options.GroupCompression)
+	}, func(ctx context.Context, args []string) error { return a.rewrite(ctx, f, args) }, options.GroupPolicy,
+		options.GroupCompression)
 	f.register(c.Flags())
 	return c
 }
@@ -72,7 +73,8 @@ func (a *app) rewrite(ctx context.Context, f *rewriteFlags, args []string) error
 		}, Each: func(e rewrite.Excluded) error {
 			return a.print.Print(&output.LeftOut{Excluded: e})
 		}}
-		res, err := rewrite.Exclude(ctx, r, chosen, what, rewrite.Options{DryRun: f.dryRun, Forget: f.forget, Session: a.brieflyWriting()})
+		res, err := rewrite.Exclude(ctx, r, chosen, what,
+			rewrite.Options{DryRun: f.dryRun, Forget: f.forget, Session: a.brieflyWriting()})
 		if err != nil {
 			return err
 		}
@@ -92,9 +94,10 @@ func (a *app) brieflyWriting() repo.SessionOptions {
 		Observer: &observer{ledger: l, note: a.print.Note}}
 }
 
-// chosen returns the named snapshots, each once, or all that match the filter. unread is an error if some of these cannot
-// be read.
-func (a *app) chosen(ctx context.Context, r *repo.Repository, refs []string, filter repo.Filter) (list []repo.Listed, unread, err error) {
+// chosen returns the named snapshots, each once, or all that match the filter. unread is an error if some of these
+// cannot be read.
+func (a *app) chosen(ctx context.Context, r *repo.Repository, refs []string, filter repo.Filter) (list []repo.Listed,
+	unread, err error) {
 	for _, ref := range refs {
 		found, sub, err := findCertain(ctx, r, ref, filter)
 		switch {

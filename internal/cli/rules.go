@@ -45,9 +45,9 @@ func (a *app) rulesExplainCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "explain [flags] PATH...",
 		Short: "Show which rule includes or excludes a path",
-		Long: `Shows the rule that includes or excludes a path in a backup with the same flags, environment and option file. The path need
-not exist: then rules for directories and rules for files both apply. Ignore files and marker files are read from the directory
-of --source downwards.`,
+		Long: `Shows the rule that includes or excludes a path in a backup with the same flags, environment and option file.
+The path need not exist: then rules for directories and rules for files both apply. Ignore files and marker files are
+read from the directory of --source downwards.`,
 		Example: "  tidemark rules explain --exclude '*.o' ~/src/main.o",
 		Args:    cobra.MinimumNArgs(1),
 	}, func(_ context.Context, args []string) error {

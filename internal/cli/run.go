@@ -24,18 +24,18 @@ func (a *app) runCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "run [flags] [--] COMMAND [ARGUMENT...]",
 		Short: "Run a program under an I/O policy, or apply one to a process",
-		Long: `Runs a program with the CPU priority and the disk scheduler priority of a policy. The exit code is that of the program; 127 if
-it does not exist, 126 if it cannot be run, and 128 plus the signal number if a signal ended it. 'tidemark tier' shows it and
-can change its policy.
+		Long: `Runs a program with the CPU priority and the disk scheduler priority of a policy. The exit code is that of the
+program; 127 if it does not exist, 126 if it cannot be run, and 128 plus the signal number if a signal ended it.
+'tidemark tier' shows it and can change its policy.
 
-The program gets the whole environment, including TIDEMARK_PASSWORD and TIDEMARK_SMB_PASSWORD, since it may be tidemark itself.
-Commands that a backup or a password option starts get it without these two.
+The program gets the whole environment, including TIDEMARK_PASSWORD and TIDEMARK_SMB_PASSWORD, since it may be tidemark
+itself. Commands that a backup or a password option starts get it without these two.
 
--p applies the policy to a running process: to its threads and its future children. Process 1 is refused, since all processes
-started later would inherit the policy.
+-p applies the policy to a running process: to its threads and its future children. Process 1 is refused, since all
+processes started later would inherit the policy.
 
-These priorities work for any program. Only jobs of tidemark itself also pause while other processes use the disk. Without
---policy (or with auto) the policy is utility.`,
+These priorities work for any program. Only jobs of tidemark itself also pause while other processes use the disk.
+Without --policy (or with auto) the policy is utility.`,
 		Example: `  tidemark run --policy throttle -- make -j8
   tidemark run --policy utility -p 1234`,
 		Args:        cobra.ArbitraryArgs,

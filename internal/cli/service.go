@@ -18,8 +18,8 @@ func (a *app) serviceCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{
 		Use:   "service",
 		Short: "Install the service in systemd or launchd",
-		Long: `Has systemd (Linux) or launchd (macOS) run 'tidemark daemon': as root for the system, otherwise for the user, without
-any other right. 'tidemark status' shows what the service does.`,
+		Long: `Has systemd (Linux) or launchd (macOS) run 'tidemark daemon': as root for the system, otherwise for the user,
+without any other right. 'tidemark status' shows what the service does.`,
 	}, "install, uninstall or status", a.serviceInstallCommand(), a.serviceUninstallCommand(), a.serviceStatusCommand())
 }
 
@@ -28,9 +28,9 @@ func (a *app) serviceInstallCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "install [flags]",
 		Short: "Start the service now and at boot or login",
-		Long: `Writes a unit of systemd or a property list of launchd, and starts the service. The jobs of the option file decide
-what it may do: on Linux, a service of the system writes only to the repositories, unless one is on a disk
-that may be unmounted, or a job runs commands. Run it again after a change of repositories or commands.`,
+		Long: `Writes a unit of systemd or a property list of launchd, and starts the service. The jobs of the option file
+decide what it may do: on Linux, a service of the system writes only to the repositories, unless one is on a disk that
+may be unmounted, or a job runs commands. Run it again after a change of repositories or commands.`,
 		Example: `  tidemark service install
   sudo tidemark service install --option-file /etc/tidemark/tidemark.opt
   tidemark service install --print`,

@@ -56,11 +56,11 @@ and its keys,
 writes the option file, makes the first backup, and proves it: one file is restored into a temporary folder and
 compared with the original.
 
-Flags answer questions in advance. With --yes nothing is asked: --repo is required, and the other answers are those of the option
-file, or the proposals. All flags that are options are written to the option file.
+Flags answer questions in advance. With --yes nothing is asked: --repo is required, and the other answers are those of
+the option file, or the proposals. All flags that are options are written to the option file.
 
-Setup can be interrupted and run again: it keeps the repository, the snapshots and the option file that exist. Before it changes an
-option file, it shows the changes and keeps a copy.
+Setup can be interrupted and run again: it keeps the repository, the snapshots and the option file that exist. Before it
+changes an option file, it shows the changes and keeps a copy.
 
 Exit codes are those of backup: 3 if the first backup lacks some files.`,
 		PreRunE: func(*cobra.Command, []string) error { return s.checkFiles() },
@@ -71,8 +71,10 @@ Exit codes are those of backup: 3 if the first backup lacks some files.`,
 		options.GroupJob)
 	s.flags = c.Flags()
 	c.Flags().StringArrayVar(&s.sources, "source", nil, "folder to back up; repeatable; default: the home folder")
-	c.Flags().StringVar(&s.recovery.file, "recovery-key-file", "", "write the recovery key to this new file; instead of showing it")
-	c.Flags().BoolVar(&s.recovery.confirmed, "recovery-confirmed", false, "the recovery key will be kept; do not ask for it")
+	c.Flags().StringVar(&s.recovery.file, "recovery-key-file", "",
+		"write the recovery key to this new file; instead of showing it")
+	c.Flags().BoolVar(&s.recovery.confirmed, "recovery-confirmed", false,
+		"the recovery key will be kept; do not ask for it")
 	c.Flags().BoolVarP(&s.yes, "yes", "y", false, "ask nothing; use the flags, the option file and the proposals")
 	return c
 }
@@ -278,8 +280,8 @@ func (s *setupRun) places(sources []string) []setup.Place {
 	return places
 }
 
-// settle adopts and checks the answers, and tests the target. If a target that a person chose is not usable, it asks for
-// another one; proposed is the location that it proposes.
+// settle adopts and checks the answers, and tests the target. If a target that a person chose is not usable, it asks
+// for another one; proposed is the location that it proposes.
 func (s *setupRun) settle(ctx context.Context, named bool, proposed string) error {
 	answers := &s.result.Answers
 	for n := 1; ; n++ {
@@ -339,7 +341,8 @@ func (s *setupRun) readBack() error {
 		return err
 	}
 	s.spec = spec
-	s.result.Plain = slices.Equal(slices.Sorted(slices.Values(spec.Domain())), slices.Sorted(slices.Values(s.result.Sources)))
+	s.result.Plain = slices.Equal(slices.Sorted(slices.Values(spec.Domain())),
+		slices.Sorted(slices.Values(s.result.Sources)))
 	return nil
 }
 

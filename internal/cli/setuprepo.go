@@ -171,8 +171,8 @@ func (s *setupRun) confirmEarlier(ctx context.Context, r *repo.Repository, pendi
 	return s.renew(ctx, r, pending)
 }
 
-// completeFile sees to it that the file for the recovery key has one, if an earlier run was interrupted before. The file
-// is empty then, or holds the key that is not confirmed yet.
+// completeFile sees to it that the file for the recovery key has one, if an earlier run was interrupted before. The
+// file is empty then, or holds the key that is not confirmed yet.
 func (s *setupRun) completeFile(ctx context.Context, r *repo.Repository, pending unlock.Pending) error {
 	content, err := os.ReadFile(s.recovery.file)
 	switch {
@@ -183,7 +183,8 @@ func (s *setupRun) completeFile(ctx context.Context, r *repo.Repository, pending
 	case s.unseen || pending.Exists() || err == nil && len(content) == 0:
 		return s.renew(ctx, r, pending)
 	case err != nil:
-		s.print.Note("no recovery key is written: the repository has one that was confirmed; 'tidemark key recovery' makes another")
+		s.print.Note("no recovery key is written: the repository has one that was confirmed; 'tidemark key recovery' " +
+			"makes another")
 	}
 	return nil
 }
@@ -214,8 +215,8 @@ func (s *setupRun) renew(ctx context.Context, r *repo.Repository, pending unlock
 	return s.confirm(ctx, pending)
 }
 
-// keepLogon offers to keep the password of the server that a person typed, for backups without a person. The option file
-// names its file.
+// keepLogon offers to keep the password of the server that a person typed, for backups without a person. The option
+// file names its file.
 func (s *setupRun) keepLogon(ctx context.Context) error {
 	folder := s.machineKeys()
 	if s.dialog == nil || s.logon == nil || !s.logon.Asked() || folder == "" {
@@ -268,7 +269,8 @@ func (s *setupRun) newest(ctx context.Context) (found *repo.Listed, err error) {
 		want := slices.Sorted(slices.Values(s.result.Sources))
 		for i := range all {
 			one := &all[i]
-			if one.Err == nil && one.Snapshot.Host == hostName() && slices.Equal(slices.Sorted(slices.Values(one.Snapshot.Sources)), want) {
+			if one.Err == nil && one.Snapshot.Host == hostName() &&
+				slices.Equal(slices.Sorted(slices.Values(one.Snapshot.Sources)), want) {
 				found = one
 			}
 		}

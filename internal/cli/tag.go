@@ -55,9 +55,9 @@ func (a *app) tagCommand() *cobra.Command {
 		Short: "Change the tags of snapshots",
 		Long: `Adds, removes or replaces tags of the named snapshots, or of all that match --host, --path and --tag.
 
-A snapshot is never modified: a new one with the other tags takes its place. Its ID changes; time, host, paths and contents
-stay. The original is removed only after the new snapshot was read back, so an interrupted run loses nothing; start it again
-to finish it.`,
+A snapshot is never modified: a new one with the other tags takes its place. Its ID changes; time, host, paths and
+contents stay. The original is removed only after the new snapshot was read back, so an interrupted run loses nothing;
+start it again to finish it.`,
 		Example: `  tidemark tag --add keep 4f3a90b1
   tidemark tag --remove nightly --add weekly --tag nightly --host nas
   tidemark tag --set '' latest`,

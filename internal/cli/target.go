@@ -28,13 +28,13 @@ func (a *app) targetCheckCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "check [flags] [PATH|smb://...]",
 		Short: "Test a folder or a share, and measure its write speed",
-		Long: `Tests in a folder what a repository relies on: whether a rename replaces a file atomically, whether flushing works, how names are
-treated, and whose clock dates the files. The result is safe, degraded or unfit, with the reasons and what to do about them.
-The folder may be on a share, mounted or named as smb://user@host/share/path. Without PATH, the
-location of the repository is tested.
+		Long: `Tests in a folder what a repository relies on: whether a rename replaces a file atomically, whether flushing
+works, how names are treated, and whose clock dates the files. The result is safe, degraded or unfit, with the reasons
+and what to do about them. The folder may be on a share, mounted or named as smb://user@host/share/path. Without PATH,
+the location of the repository is tested.
 
-Then it writes one file of 50 MB, and 500 files of 4 KB at the same time, flushes each, and prints the speed. All files are in a
-temporary folder, which is removed.
+Then it writes one file of 50 MB, and 500 files of 4 KB at the same time, flushes each, and prints the speed. All files
+are in a temporary folder, which is removed.
 
 Exit code 0: safe. 3: degraded, but a repository can be kept there. 1: not suitable, or the test failed.`,
 		Example: `  tidemark target check /mnt/nas/backup
@@ -109,8 +109,8 @@ func (a *app) shareOf(ctx context.Context, t smb.Target) (*smb.Store, error) {
 	}
 	st, err := a.connect(ctx, t, smb.Open)
 	if errors.Is(err, store.ErrNotExist) {
-		return nil, fmt.Errorf("check %s: %w: name one that is there, or the share alone; init makes the folder of a repository "+
-			"(%w)", t, target.ErrNotFolder, err)
+		return nil, fmt.Errorf("check %s: %w: name one that is there, or the share alone; init makes the folder of a "+
+			"repository (%w)", t, target.ErrNotFolder, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", t, err)

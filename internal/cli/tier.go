@@ -23,8 +23,8 @@ func (a *app) tierCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{
 		Use:   "tier",
 		Short: "Show and change the I/O policy of running jobs",
-		Long: `Shows and changes the I/O policy of running jobs. Jobs also react to SIGUSR2: each signal moves to the next policy (throttle, utility,
-standard, important, and throttle again).`,
+		Long: `Shows and changes the I/O policy of running jobs. Jobs also react to SIGUSR2: each signal moves to the next
+policy (throttle, utility, standard, important, and throttle again).`,
 	}, "show or set", a.tierShowCommand(), a.tierSetCommand())
 }
 
@@ -62,8 +62,8 @@ func (a *app) tierSetCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "set [flags] [POLICY]",
 		Short: "Change the policy of running jobs",
-		Long: `Changes the policy of the running job of this user to important, standard, utility or throttle. If several run, name one
-with --pid, or change all with --all.
+		Long: `Changes the policy of the running job of this user to important, standard, utility or throttle. If several run,
+name one with --pid, or change all with --all.
 
 The change takes effect immediately, also for I/O that is waiting. With --for, the policy that held
 before returns after that time; the next change of the policy without --for ends the time.
@@ -149,7 +149,8 @@ func severalJobs(jobs []control.Running) error {
 	for _, j := range jobs {
 		pids = append(pids, strconv.Itoa(j.PID))
 	}
-	return usagef("%d jobs are running (processes %s): name one with --pid, or change all with --all; 'tidemark tier show' lists them",
+	return usagef("%d jobs are running (processes %s): name one with --pid, or change all with --all; 'tidemark tier "+
+		"show' lists them",
 		len(jobs), strings.Join(pids, ", "))
 }
 

@@ -17,7 +17,8 @@ func exampleCommands() (root, key, add *cobra.Command) {
 	add.Flags().Bool("exact", false, "")
 	add.Flags().Float64("share", 0, "")
 	add.Flags().StringP("name", "n", "", "")
-	key.AddCommand(add, &cobra.Command{Use: "list", Run: nothing}, &cobra.Command{Use: "secret", Run: nothing, Hidden: true})
+	key.AddCommand(add, &cobra.Command{Use: "list", Run: nothing},
+		&cobra.Command{Use: "secret", Run: nothing, Hidden: true})
 	root.AddCommand(key, &cobra.Command{Use: "backup", Run: nothing})
 	return root, key, add
 }
@@ -28,7 +29,8 @@ func TestUnknownCommands(t *testing.T) {
 	require.EqualError(t, unknownCommand(root, []string{"kye"}), `unknown command "kye": did you mean key?`)
 	require.EqualError(t, unknownCommand(root, []string{"frobnicate"}), `unknown command "frobnicate"; see 'prog --help'`)
 	require.EqualError(t, unknownCommand(key, []string{"ad"}), `unknown command "ad": did you mean add?`)
-	require.EqualError(t, unknownCommand(key, []string{"frobnicate"}), `unknown command "frobnicate"; see 'prog key --help'`)
+	require.EqualError(t, unknownCommand(key, []string{"frobnicate"}),
+		`unknown command "frobnicate"; see 'prog key --help'`)
 	require.EqualError(t, unknownCommand(key, []string{"secrets"}), `unknown command "secrets"; see 'prog key --help'`)
 	require.EqualError(t, unknownCommand(add, []string{"x"}), `unknown command "x"; see 'prog key add --help'`)
 }

@@ -72,7 +72,8 @@ func serveAt(ctx context.Context, dir, name string, answer func(request) any, l 
 func listen(dir, name string) (*net.UnixListener, string, error) {
 	early, path := filepath.Join(dir, unfinished+name), filepath.Join(dir, name)
 	if longest := len(syscall.RawSockaddrUnix{}.Path) - 1; len(early) > longest {
-		return nil, "", fmt.Errorf("%w: the path %s is longer than the %d bytes a socket may have; set XDG_RUNTIME_DIR to a shorter one",
+		return nil, "", fmt.Errorf("%w: the path %s is longer than the %d bytes a socket may have; set XDG_RUNTIME_DIR to "+
+			"a shorter one",
 			ErrDirectory, early, longest)
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: early, Net: "unix"})

@@ -11,8 +11,8 @@ import (
 
 var (
 	// ErrOne: source and destination are the same repository.
-	ErrOne = errors.New("source and destination are one repository, or one is a copy of the other's files, which the local " +
-		"cache cannot distinguish; make the second one with 'tidemark init'")
+	ErrOne = errors.New("source and destination are one repository, or one is a copy of the other's files, which " +
+		"the local cache cannot distinguish; make the second one with 'tidemark init'")
 	// ErrFailed: snapshots were left out, for reasons that were reported.
 	ErrFailed = errors.New("not copied, see above; 'tidemark check' on the source shows what is damaged")
 

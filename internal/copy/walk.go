@@ -104,7 +104,8 @@ func (e earlierNode) same(n *tree.Node) bool {
 		return e.from.Subtree == n.Subtree
 	}
 	a, b := &n.Content, &e.from.Content
-	return n.Size == e.from.Size && a.List == b.List && slices.Equal(a.Chunks, b.Chunks) && slices.Equal(a.Inline, b.Inline)
+	return n.Size == e.from.Size && a.List == b.List && slices.Equal(a.Chunks, b.Chunks) &&
+		slices.Equal(a.Inline, b.Inline)
 }
 
 // below returns the subdirectories, for the next comparison.
@@ -117,7 +118,8 @@ func (e earlierNode) below() pair {
 
 // each visits the nodes of a folder with the nodes of the earlier snapshot under their names. The order of calls is
 // deterministic, so a second walk can use the results of a first one in order.
-func (t *transfer) each(ctx context.Context, id format.ID, earlier pair, visit func(*tree.Node, earlierNode) error) error {
+func (t *transfer) each(ctx context.Context, id format.ID, earlier pair,
+	visit func(*tree.Node, earlierNode) error) error {
 	was := newCursor(ctx, t.loadEarlier, earlier.from)
 	defer was.close()
 	is := was
@@ -143,7 +145,8 @@ func (t *transfer) each(ctx context.Context, id format.ID, earlier pair, visit f
 
 // eachChunk visits the chunks of a file. With each comes its ID in the copy if the earlier file had it at the same
 // offset; zero if unknown. Files that grow or are written in place keep most of their chunks there.
-func (t *transfer) eachChunk(ctx context.Context, n *tree.Node, e earlierNode, visit func(tree.Chunk, format.ID) error) error {
+func (t *transfer) eachChunk(ctx context.Context, n *tree.Node, e earlierNode,
+	visit func(tree.Chunk, format.ID) error) error {
 	a := newAligned(ctx, t, e)
 	defer a.close()
 	at := uint64(0)

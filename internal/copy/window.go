@@ -59,7 +59,8 @@ func (w *window) open(t *transfer) error {
 	}
 	w.workers = make(chan *worker, n)
 	for _, r := range readers {
-		w.workers <- &worker{reader: r, from: t.c.from.Keys().Hasher(), to: t.c.to.Keys().Hasher(), writer: t.s.Writer(pack.Data)}
+		w.workers <- &worker{reader: r, from: t.c.from.Keys().Hasher(), to: t.c.to.Keys().Hasher(),
+			writer: t.s.Writer(pack.Data)}
 	}
 	return nil
 }
@@ -154,7 +155,8 @@ func (w *window) plan(ctx context.Context) ([]piece, error) {
 		pieces[i] = piece{w.found[i].Loc, id, &w.made[i]}
 	}
 	slices.SortFunc(pieces, func(a, b piece) int {
-		return cmp.Or(cmp.Compare(a.loc.Pack, b.loc.Pack), cmp.Compare(a.loc.Offset, b.loc.Offset), cmp.Compare(a.loc.Skip, b.loc.Skip))
+		return cmp.Or(cmp.Compare(a.loc.Pack, b.loc.Pack), cmp.Compare(a.loc.Offset, b.loc.Offset),
+			cmp.Compare(a.loc.Skip, b.loc.Skip))
 	})
 	return pieces, nil
 }

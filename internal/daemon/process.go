@@ -54,8 +54,8 @@ func (c *Children) Start(s Step, progress func(*event.Status)) (Process, error) 
 	return p, nil
 }
 
-// OptionsVariable names the descriptor from which a step reads the option file, so that a mistake that comes into the file
-// does no harm before it is noticed.
+// OptionsVariable names the descriptor from which a step reads the option file, so that a mistake that comes into the
+// file does no harm before it is noticed.
 const OptionsVariable = "TIDEMARK_OPTIONS_FD"
 
 // pass has the process read the options from a pipe. end is called when it has started, or could not be.

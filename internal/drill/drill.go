@@ -53,8 +53,8 @@ type Result struct {
 }
 
 // errLive: the repository holds something else than the disk.
-var errLive = errors.New("the restored file differs from the file on this machine, whose size and times say that it is unchanged " +
-	"since the backup: one of the two is damaged, and the restored one has the bytes that were backed up")
+var errLive = errors.New("the restored file differs from the file on this machine, whose size and times say that it " +
+	"is unchanged since the backup: one of the two is damaged, and the restored one has the bytes that were backed up")
 
 // chosen is one file of the sample.
 type chosen struct {
@@ -138,7 +138,8 @@ func walk(ctx context.Context, r *repo.Repository, root format.ID, at string, vi
 }
 
 // walkUntil is walk until visit returns an error.
-func walkUntil(ctx context.Context, r *repo.Repository, root format.ID, at string, visit func(string, *tree.Node) error) error {
+func walkUntil(ctx context.Context, r *repo.Repository, root format.ID, at string,
+	visit func(string, *tree.Node) error) error {
 	return tree.Walk(ctx, r.LoadBlob, root, func(n *tree.Node) error {
 		switch {
 		case n.Type == tree.Dir:
@@ -171,7 +172,8 @@ func fitting(folder string, sample []chosen, res *Result) ([]chosen, error) {
 }
 
 // one restores the files of one snapshot and compares them.
-func one(ctx context.Context, r *repo.Repository, opt *Options, i int, files map[string]*chosen, to string, l *report.Ledger,
+func one(ctx context.Context, r *repo.Repository, opt *Options, i int, files map[string]*chosen, to string,
+	l *report.Ledger,
 	res *Result,
 ) error {
 	s := opt.Snapshots[i].Snapshot

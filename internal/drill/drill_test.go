@@ -42,7 +42,8 @@ func TestCompare(t *testing.T) {
 	_, err = compare(t.Context(), localfs.Gates(nil), restored, live, n)
 	require.ErrorIs(t, err, errLive)
 	for _, change := range []func(*tree.Node){
-		func(n *tree.Node) { n.ModTime.Nsec ^= 1 }, func(n *tree.Node) { n.Changed.Nsec ^= 1 }, func(n *tree.Node) { n.Size++ },
+		func(n *tree.Node) { n.ModTime.Nsec ^= 1 }, func(n *tree.Node) { n.Changed.Nsec ^= 1 },
+		func(n *tree.Node) { n.Size++ },
 		func(n *tree.Node) { n.Inode++ },
 	} {
 		other := *n

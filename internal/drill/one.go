@@ -24,8 +24,8 @@ const (
 var errEnough = errors.New("enough files")
 
 // One restores one file of the only snapshot of opt that is neither empty nor large, and compares it with the file on
-// this machine. A file that has changed since the backup is passed over for another one: if all have, Live is 0. path is
-// the file's in the snapshot, "" if there is none to restore.
+// this machine. A file that has changed since the backup is passed over for another one: if all have, Live is 0. path
+// is the file's in the snapshot, "" if there is none to restore.
 func One(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger) (res *Result, path string, err error) {
 	l.Phase(report.Planning)
 	res = &Result{}

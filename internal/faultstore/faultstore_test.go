@@ -23,7 +23,8 @@ func TestContractWithoutFault(t *testing.T) {
 // scenario does one operation of each sort and returns their errors in order.
 func scenario(t *testing.T, st store.Store) []error {
 	ctx := t.Context()
-	errs := []error{st.Put(ctx, one, []byte("abcd")), st.Put(ctx, two, []byte("efgh")), st.Get(ctx, one, 0, make([]byte, 2))}
+	errs := []error{st.Put(ctx, one, []byte("abcd")), st.Put(ctx, two, []byte("efgh")),
+		st.Get(ctx, one, 0, make([]byte, 2))}
 	_, err := st.Stat(ctx, one)
 	errs = append(errs, err, nil)
 	for _, err := range st.List(ctx, store.Pack) {
@@ -124,7 +125,8 @@ func TestListThatEndsInTheMiddle(t *testing.T) {
 	for _, id := range []string{"01", "02", "03", "04", "05"} {
 		require.NoError(t, inner.Put(t.Context(), store.Name{Kind: store.Pack, ID: id}, nil))
 	}
-	for effect, want := range map[faultstore.Effect]int{faultstore.Refuse: 0, faultstore.Partial: 2, faultstore.Unsure: 5} {
+	for effect, want := range map[faultstore.Effect]int{faultstore.Refuse: 0, faultstore.Partial: 2,
+		faultstore.Unsure: 5} {
 		st := faultstore.Wrap(inner, faultstore.Plan{At: 1, Ops: faultstore.List, Effect: effect})
 		n := 0
 		var last error

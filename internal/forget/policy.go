@@ -27,7 +27,8 @@ type Spans[T comparable] struct{ Hourly, Daily, Weekly, Monthly, Yearly T }
 
 // Empty reports whether the policy has no rule.
 func (p *Policy) Empty() bool {
-	return p.Last == 0 && p.Newest == Spans[int]{} && p.Within == Period{} && p.Recent == Spans[Period]{} && len(p.Tags) == 0
+	return p.Last == 0 && p.Newest == Spans[int]{} && p.Within == Period{} && p.Recent == Spans[Period]{} &&
+		len(p.Tags) == 0
 }
 
 // Period is a span of calendar time.

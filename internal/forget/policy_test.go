@@ -46,14 +46,16 @@ func TestPolicy(t *testing.T) {
 		policy Policy
 		want   string
 	}{
-		"last 2":    {Policy{Last: 2}, "2026-03-01 11:00|2026-03-01 10:30"},
-		"last all":  {Policy{Last: -1}, "2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 12:00|2026-01-05 12:00|2025-12-31 12:00|2024-06-01 12:00"},
+		"last 2": {Policy{Last: 2}, "2026-03-01 11:00|2026-03-01 10:30"},
+		"last all": {Policy{Last: -1}, "2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 " +
+			"12:00|2026-01-05 12:00|2025-12-31 12:00|2024-06-01 12:00"},
 		"hourly 2":  {Policy{Newest: Spans[int]{Hourly: 2}}, "2026-03-01 11:00|2026-03-01 10:30"},
 		"daily 3":   {Policy{Newest: Spans[int]{Daily: 3}}, "2026-03-01 11:00|2026-02-28 23:00|2026-02-27 12:00"},
 		"weekly 2":  {Policy{Newest: Spans[int]{Weekly: 2}}, "2026-03-01 11:00|2026-01-05 12:00"},
 		"monthly 3": {Policy{Newest: Spans[int]{Monthly: 3}}, "2026-03-01 11:00|2026-02-28 23:00|2026-01-05 12:00"},
 		"yearly 9":  {Policy{Newest: Spans[int]{Yearly: 9}}, "2026-03-01 11:00|2025-12-31 12:00|2024-06-01 12:00"},
-		"within 2d": {Policy{Within: Period{Days: 2}}, "2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 12:00"},
+		"within 2d": {Policy{Within: Period{Days: 2}},
+			"2026-03-01 11:00|2026-03-01 10:30|2026-03-01 10:00|2026-02-28 23:00|2026-02-27 12:00"},
 		"tag a":     {Policy{Tags: [][]string{{"a"}}}, "2026-02-28 23:00|2026-01-05 12:00"},
 		"tags a, b": {Policy{Tags: [][]string{{"a", "b"}}}, "2026-02-28 23:00"},
 		"two rules": {Policy{Last: 1, Newest: Spans[int]{Yearly: 2}}, "2026-03-01 11:00|2025-12-31 12:00"},
@@ -62,9 +64,10 @@ func TestPolicy(t *testing.T) {
 			Policy{Recent: Spans[Period]{Daily: Period{Days: 3}}},
 			"2026-03-01 11:00|2026-02-28 23:00|2026-02-27 12:00",
 		},
-		"hourly of 1h":  {Policy{Recent: Spans[Period]{Hourly: Period{Hours: 1}}}, "2026-03-01 11:00|2026-03-01 10:30"},
-		"weekly of 2w":  {Policy{Recent: Spans[Period]{Weekly: Period{Days: 14}}}, "2026-03-01 11:00"},
-		"monthly of 2m": {Policy{Recent: Spans[Period]{Monthly: Period{Months: 2}}}, "2026-03-01 11:00|2026-02-28 23:00|2026-01-05 12:00"},
+		"hourly of 1h": {Policy{Recent: Spans[Period]{Hourly: Period{Hours: 1}}}, "2026-03-01 11:00|2026-03-01 10:30"},
+		"weekly of 2w": {Policy{Recent: Spans[Period]{Weekly: Period{Days: 14}}}, "2026-03-01 11:00"},
+		"monthly of 2m": {Policy{Recent: Spans[Period]{Monthly: Period{Months: 2}}},
+			"2026-03-01 11:00|2026-02-28 23:00|2026-01-05 12:00"},
 		"yearly of 1y": {
 			Policy{Recent: Spans[Period]{Yearly: Period{Years: 1}}},
 			"2026-03-01 11:00|2025-12-31 12:00",
@@ -83,10 +86,12 @@ func TestPolicy(t *testing.T) {
 
 // TestReasons names each part of a policy that keeps a snapshot.
 func TestReasons(t *testing.T) {
-	p := Policy{Last: 1, Newest: Spans[int]{Daily: 1}, Within: Period{Days: 2}, Recent: Spans[Period]{Daily: Period{Days: 2}}}
+	p := Policy{Last: 1, Newest: Spans[int]{Daily: 1}, Within: Period{Days: 2},
+		Recent: Spans[Period]{Daily: Period{Days: 2}}}
 	var got []string
 	later := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
-	for _, v := range p.Apply([]repo.Listed{at("2026-03-01 10:00"), at("2026-02-28 10:00"), at("2026-02-28 09:00")}, later) {
+	for _, v := range p.Apply([]repo.Listed{at("2026-03-01 10:00"), at("2026-02-28 10:00"), at("2026-02-28 09:00")},
+		later) {
 		got = append(got, strings.Join(v.Reasons, " "))
 	}
 	require.Equal(t, []string{"last daily within-daily within", "within-daily within", "within"}, got)
@@ -122,7 +127,8 @@ func TestFutureDropsNothing(t *testing.T) {
 	}
 	near := reasons(t, Policy{Last: 1}, now, at("2026-03-02 11:00"), at("2026-03-01 10:00"))
 	require.Equal(t, []string{"last", ""}, near, "a clock that is not exact is no wrong one")
-	require.Equal(t, []string{"future", "future"}, reasons(t, Policy{Last: 1}, time.Unix(0, 0), of[0], of[1]), "the clock of this machine is the wrong one")
+	require.Equal(t, []string{"future", "future"}, reasons(t, Policy{Last: 1}, time.Unix(0, 0), of[0], of[1]),
+		"the clock of this machine is the wrong one")
 }
 
 // reasons returns why each snapshot is kept, newest first.

@@ -18,7 +18,8 @@ func TestForgedDates(t *testing.T) {
 	number := byte(0)
 	at := func(written, stored time.Time) repo.Listed {
 		number++
-		return repo.Listed{ID: format.ID{number}, Stored: stored, Snapshot: &snapshot.Snapshot{Time: tree.Time{Sec: written.Unix()}}}
+		return repo.Listed{ID: format.ID{number}, Stored: stored,
+			Snapshot: &snapshot.Snapshot{Time: tree.Time{Sec: written.Unix()}}}
 	}
 	kept := func(list []repo.Listed, p Policy, now time.Time) map[format.ID]bool {
 		out := map[format.ID]bool{}

@@ -16,12 +16,14 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
-// checkNotify refuses places of reports that cannot work, since a mistake would show only when something is to be reported.
+// checkNotify refuses places of reports that cannot work, since a mistake would show only when something is to be
+// reported.
 func checkNotify(n options.Notify) error {
 	errs := []error{checkURL("healthcheck", n.Healthcheck), checkURL("notify-webhook", n.Webhook)}
 	for _, to := range n.Mail.To {
 		if _, err := mail.ParseAddress(to); err != nil {
-			errs = append(errs, fmt.Errorf("notify-mail %q: write an address such as me@example.org or root@localhost; several in lines of their own", to))
+			errs = append(errs, fmt.Errorf("notify-mail %q: write an address such as me@example.org or root@localhost; "+
+				"several in lines of their own", to))
 		}
 	}
 	if _, port, err := net.SplitHostPort(n.Mail.Server); err == nil && !validPort(port) {
@@ -33,7 +35,8 @@ func checkNotify(n options.Notify) error {
 	path, isSocket := strings.CutPrefix(n.MetricsAt, "unix:")
 	_, port, err := net.SplitHostPort(n.MetricsAt)
 	if n.MetricsAt != "" && (isSocket && !filepath.IsAbs(path) || !isSocket && (err != nil || !validPort(port))) {
-		errs = append(errs, fmt.Errorf("metrics-listen %q: write an address such as 127.0.0.1:9712 or unix:/run/tidemark.metrics", n.MetricsAt))
+		errs = append(errs, fmt.Errorf("metrics-listen %q: write an address such as 127.0.0.1:9712 or "+
+			"unix:/run/tidemark.metrics", n.MetricsAt))
 	}
 	return errors.Join(errs...)
 }
@@ -61,8 +64,8 @@ func rivals(all []*Job) error {
 				continue
 			}
 			if repositoryOf(a) == repositoryOf(b) {
-				return fmt.Errorf("%w: the jobs %s and %s have the same sources and repository, so each would remove snapshots of the "+
-					"other: give both the same KEEPSNAPSHOTS", ErrRivals, b.Name, a.Name)
+				return fmt.Errorf("%w: the jobs %s and %s have the same sources and repository, so each would remove "+
+					"snapshots of the other: give both the same KEEPSNAPSHOTS", ErrRivals, b.Name, a.Name)
 			}
 		}
 	}

@@ -166,7 +166,8 @@ func stanza(path string, content []byte, name string) (options.Stanza, error) {
 		names = append(names, s.Name)
 	}
 	if len(found) > 1 {
-		return options.Stanza{}, fmt.Errorf("%w: %s has several stanzas %s, in lines %d and %d: rename one", ErrName, path, name,
+		return options.Stanza{}, fmt.Errorf("%w: %s has several stanzas %s, in lines %d and %d: rename one",
+			ErrName, path, name,
 			found[0].First, found[1].First)
 	}
 	if len(found) == 1 {

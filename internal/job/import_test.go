@@ -65,8 +65,10 @@ const skipPlist = `<?xml version="1.0" encoding="UTF-8"?>
 </dict></plist>`
 
 const destinationPlist = `<plist version="1.0"><dict><key>Destinations</key><array>
-	<dict><key>Kind</key><string>Local</string><key>MountPoint</key><string>/Volumes/TM</string><key>Name</key><string>TM</string></dict>
-	<dict><key>Kind</key><string>Network</string><key>Name</key><string>nas</string><key>URL</key><string>smb://nas/tm</string></dict>
+	<dict><key>Kind</key><string>Local</string><key>MountPoint</key><string>/Volumes/TM</string>
+		<key>Name</key><string>TM</string></dict>
+	<dict><key>Kind</key><string>Network</string><key>Name</key><string>nas</string>
+		<key>URL</key><string>smb://nas/tm</string></dict>
 </array></dict></plist>`
 
 func TestParseTimeMachine(t *testing.T) {

@@ -30,7 +30,8 @@ func Load(path string, content []byte, env options.Env, read options.ReadFile) (
 	for _, s := range stanzas {
 		folded := strings.ToLower(s.Name)
 		if seen[folded] {
-			problems = append(problems, fmt.Errorf("%w: %s:%d: there are several jobs %q: rename one; upper and lower case are the same",
+			problems = append(problems, fmt.Errorf("%w: %s:%d: there are several jobs %q: rename one; upper and lower case "+
+				"are the same",
 				ErrName, path, s.First, s.Name))
 			continue
 		}

@@ -183,7 +183,8 @@ func TestAddDividesFile(t *testing.T) {
 }
 
 func TestJobsThatWouldRemoveEachOthersSnapshots(t *testing.T) {
-	text := "SERVERNAME a\nSCHEDULE hourly\nDOMAIN /a\nREPOSITORY /r\nKEEPSNAPSHOTS all\nSERVERNAME b\nSCHEDULE daily 02:30\n" +
+	text := "SERVERNAME a\nSCHEDULE hourly\nDOMAIN /a\nREPOSITORY /r\nKEEPSNAPSHOTS all\nSERVERNAME b\nSCHEDULE " +
+		"daily 02:30\n" +
 		"DOMAIN /a\nREPOSITORY /r\nKEEPSNAPSHOTS time-machine\n"
 	text = strings.Replace(text, "daily 02:30", "never", 1)
 	_, err := Load("/opt", []byte(text), noEnv, noFile)
@@ -194,7 +195,8 @@ func TestJobsThatWouldRemoveEachOthersSnapshots(t *testing.T) {
 	require.NoError(t, os.Symlink("r", dir+"/link"))
 	for _, pair := range [][2]string{{dir + "/r", dir + "/link"}, {"smb://h/s/x", "SMB://H/s/x"}} {
 		named := strings.Replace(text, "REPOSITORY /r", "REPOSITORY "+pair[0], 1)
-		_, err := Load("/opt", []byte(strings.Replace(named, "REPOSITORY /r\n", "REPOSITORY "+pair[1]+"\n", 1)), noEnv, noFile)
+		_, err := Load("/opt", []byte(strings.Replace(named, "REPOSITORY /r\n", "REPOSITORY "+pair[1]+"\n", 1)),
+			noEnv, noFile)
 		require.ErrorIs(t, err, ErrRivals, pair[1])
 	}
 	same := strings.Replace(text, "KEEPSNAPSHOTS all", "KEEPSNAPSHOTS \"last 3\"", 1)
@@ -209,10 +211,13 @@ func TestJobsThatWouldRemoveEachOthersSnapshots(t *testing.T) {
 func TestAddressesOfNotifications(t *testing.T) {
 	for line, valid := range map[string]bool{
 		"HEALTHCHECK https://hc.example.org/x": true, "NOTIFYWEBHOOK http://127.0.0.1:1/": true,
-		"METRICSLISTEN foo": false, "METRICSLISTEN unix:rel": false, "METRICSLISTEN :9712": true, "METRICSLISTEN unix:/run/x": true,
-		"MAILSERVER mail:99999": false, "MAILSERVER mail:587": true, "MAILSERVER mail": true, "NOTIFYMAIL \"x@y, z\"": false,
+		"METRICSLISTEN foo": false, "METRICSLISTEN unix:rel": false, "METRICSLISTEN :9712": true,
+		"METRICSLISTEN unix:/run/x": true,
+		"MAILSERVER mail:99999":     false, "MAILSERVER mail:587": true, "MAILSERVER mail": true,
+		"NOTIFYMAIL \"x@y, z\"":     false,
 		"NOTIFYMAIL me@example.org": true, "NOTIFYMAIL root": false, "METRICSFILE rel.prom": false,
-		"HEALTHCHECK x": false, "HEALTHCHECK file:///etc/passwd": false, "NOTIFYWEBHOOK ftp://x/y": false, "NOTIFYWEBHOOK http://": false,
+		"HEALTHCHECK x": false, "HEALTHCHECK file:///etc/passwd": false, "NOTIFYWEBHOOK ftp://x/y": false,
+		"NOTIFYWEBHOOK http://": false,
 	} {
 		_, err := Load("/opt", []byte("SCHEDULE hourly\nDOMAIN /a\nREPOSITORY /r\n"+line+"\n"), noEnv, noFile)
 		require.Equal(t, valid, err == nil, "%s: %v", line, err)

@@ -10,7 +10,8 @@ import (
 )
 
 // Examples of schedules, for errors.
-const scheduleExamples = `write hourly, "daily 02:30", "weekly sunday 03:00", five fields of cron such as "30 2 * * 1-5", or never`
+const scheduleExamples = `write hourly, "daily 02:30", "weekly sunday 03:00", five fields of cron such as ` +
+	`"30 2 * * 1-5", or never`
 
 // searchYears bounds the search for the next time: 29 February may be eight years away, and on a weekday forty.
 const searchYears = 41
@@ -119,7 +120,8 @@ func (c *calendar) Next(t time.Time) time.Time {
 		offset := offsetOf(at)
 		if c.fixed && !begin.IsZero() {
 			// Readings of the period before are not repeated.
-			if repeated := reading(begin).Add(time.Duration(offsetOf(begin.Add(-1))-offset) * time.Second); repeated.After(after) {
+			repeated := reading(begin).Add(time.Duration(offsetOf(begin.Add(-1))-offset) * time.Second)
+			if repeated.After(after) {
 				after = repeated.Add(-1)
 			}
 		}

@@ -53,7 +53,8 @@ func (t *TimeMachine) Job(name string) *Imported {
 	}}
 	for _, path := range t.Skip {
 		if strings.ContainsAny(path, "\"\n\r") {
-			i.Notes = append(i.Notes, fmt.Sprintf("the excluded path %q cannot stand in an option file: exclude it by a pattern", path))
+			i.Notes = append(i.Notes, fmt.Sprintf("the excluded path %q cannot stand in an option file: exclude it by a "+
+				"pattern", path))
 			continue
 		}
 		i.Lines = append(i.Lines, `EXCLUDEPATTERN "`+strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`,

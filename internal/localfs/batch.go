@@ -13,8 +13,9 @@ import (
 const batchFiles = 64
 
 // limitedFiles is the maximum number of files read at once while the gate limits I/O. Eight files of 4 KiB take about
-// 0.22 ms of an SSD by the estimate of pkg/iopolicy (20 µs, and 2 µs per KiB), and eight of together 128 KiB, the largest
-// operation, 0.42 ms. One operation is never split by the gate, and with Settings.MaxImpact 0 it is a whole slot grant.
+// 0.22 ms of an SSD by the estimate of pkg/iopolicy (20 µs, and 2 µs per KiB), and eight of together 128 KiB, the
+// largest operation, 0.42 ms. One operation is never split by the gate, and with Settings.MaxImpact 0 it is a whole
+// slot grant.
 const limitedFiles = 8
 
 // Batch reads small files of a directory together by io_uring: the device gets all requests at once and can merge

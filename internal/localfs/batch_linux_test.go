@@ -42,7 +42,8 @@ type outcome struct {
 
 // readNamed opens the named files, lets something happen to them, and reads them together, expecting as much as expect
 // says of each. What is behind the buffer of a file must not be touched.
-func readNamed(t *testing.T, b *Batch, d *Dir, names []string, expect func(f *File) uint64, meanwhile func()) map[string]outcome {
+func readNamed(t *testing.T, b *Batch, d *Dir, names []string, expect func(f *File) uint64,
+	meanwhile func()) map[string]outcome {
 	t.Helper()
 	found, files, opened := map[string]outcome{}, []BatchFile(nil), []string(nil)
 	at := 0

@@ -176,7 +176,8 @@ func TestDirectReadsOfWhatChanged(t *testing.T) {
 	d, path := openTemp(t)
 	b := directly(t, d, path)
 	for was, is := range map[int]int{
-		100: 5000, 5000: 100, directUnit: directUnit + 1, directUnit - 1: directUnit, 7000: 0, 20: 100_000, 8192: 4096, 4097: 4096,
+		100: 5000, 5000: 100, directUnit: directUnit + 1, directUnit - 1: directUnit, 7000: 0, 20: 100_000,
+		8192: 4096, 4097: 4096,
 		maxDirectRead - 1: 4 * maxDirectRead, 300: 300,
 	} {
 		t.Run(fmt.Sprintf("%d to %d", was, is), func(t *testing.T) {
@@ -206,7 +207,8 @@ func TestDirectReadsAreMadeGood(t *testing.T) {
 	content := testkit.Noise(3, 6000)
 	for name, came := range map[string]ring.Read{
 		"nothing": {}, "an odd part": {N: 100}, "a block": {N: directUnit}, "all but a byte": {N: 5999}, "all": {N: 6000},
-		"EINTR": {Err: unix.EINTR}, "EAGAIN": {Err: unix.EAGAIN}, "EINVAL": {Err: unix.EINVAL}, "not asked": {Err: ring.ErrUnread},
+		"EINTR": {Err: unix.EINTR}, "EAGAIN": {Err: unix.EAGAIN}, "EINVAL": {Err: unix.EINVAL},
+		"not asked": {Err: ring.ErrUnread},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cold(t, path+"/f", content)

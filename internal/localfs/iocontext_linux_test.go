@@ -125,9 +125,12 @@ func methods() map[string]method {
 			d.LstatBatch("", []string{"f", "link"}, l)
 			return l.Errs[0]
 		}},
-		"Fstat":         {1, func(d *Dir) error { return ignored(d.Fstat()) }},
-		"FS":            {2, func(d *Dir) error { return ignored(d.FS()) }},
-		"Entries":       {2, func(d *Dir) error { return d.Entries(nil, func([]byte, tree.Type, uint64) error { return nil }) }},
+		"Fstat": {1, func(d *Dir) error { return ignored(d.Fstat()) }},
+		"FS":    {2, func(d *Dir) error { return ignored(d.FS()) }},
+		"Entries": {2, func(d *Dir) error {
+			return d.Entries(nil,
+				func([]byte, tree.Type, uint64) error { return nil })
+		}},
 		"Xattrs":        {1, func(d *Dir) error { return ignored(d.Xattrs("f", tree.File)) }},
 		"Flags":         {2, func(d *Dir) error { return ignored(d.Flags("f", tree.File)) }},
 		"Flags of self": {1, func(d *Dir) error { return ignored(d.Flags(".", tree.Dir)) }},
@@ -165,8 +168,9 @@ func methods() map[string]method {
 		dirs[name] = m
 	}
 	for name, call := range map[string]func(e *Entry) error{
-		"Open": func(e *Entry) error { return ignored(e.Open()) }, "Xattrs": func(e *Entry) error { return ignored(e.Xattrs()) },
-		"Apply": func(e *Entry) error { return failing(e.Apply(node, only)) }, "Unprotect": (*Entry).Unprotect,
+		"Open":   func(e *Entry) error { return ignored(e.Open()) },
+		"Xattrs": func(e *Entry) error { return ignored(e.Xattrs()) },
+		"Apply":  func(e *Entry) error { return failing(e.Apply(node, only)) }, "Unprotect": (*Entry).Unprotect,
 		"Link": func(e *Entry) error { return e.Link(e.dir, "g") },
 	} {
 		dirs["Entry."+name] = method{2, func(d *Dir) error { // one of them is Pin

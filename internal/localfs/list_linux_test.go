@@ -24,7 +24,8 @@ func TestListReadsWhatWasOpenedJustNow(t *testing.T) {
 	dir, err := OpenDir(path)
 	require.NoError(t, err)
 	defer dir.Release()
-	for what, read := range []func([]byte, func([]byte, tree.Type, uint64) error) error{dir.List, dir.Entries, dir.Entries} {
+	for what, read := range []func([]byte,
+		func([]byte, tree.Type, uint64) error) error{dir.List, dir.Entries, dir.Entries} {
 		var got []string
 		require.NoError(t, read(make([]byte, minDirBuf), func(name []byte, typ tree.Type, _ uint64) error {
 			require.Equal(t, tree.File, typ)

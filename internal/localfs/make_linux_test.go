@@ -202,7 +202,8 @@ func TestCallsOfANewFile(t *testing.T) {
 		log, err := os.ReadFile(out)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(log)) {
-			for _, call := range []string{" openat(", " pwrite64(", " utimensat(", " statx(", " close(", " fch", " ftruncate(", "xattr"} {
+			for _, call := range []string{" openat(", " pwrite64(", " utimensat(", " statx(", " close(", " fch",
+				" ftruncate(", "xattr"} {
 				if strings.Contains(line, call) && !strings.Contains(line, "resumed>") {
 					total++
 					break

@@ -23,7 +23,8 @@ func Mounts() ([]Mount, error) {
 func mountsOf(table []byte) (all []Mount) {
 	for line := range bytes.Lines(table) {
 		left, right, ok := bytes.Cut(line, []byte(" - "))
-		fields, kinds := strings.Fields(string(left)), strings.Split(strings.TrimSpace(string(right)), " ") // the source may be empty
+		// the source may be empty
+		fields, kinds := strings.Fields(string(left)), strings.Split(strings.TrimSpace(string(right)), " ")
 		if !ok || len(fields) < 6 {
 			continue
 		}

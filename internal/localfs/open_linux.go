@@ -38,8 +38,8 @@ func (h *host) release() {
 	}
 }
 
-// hasProc reports whether /proc/self/fd leads to our descriptors; fd is one of them. /proc may be missing in a chroot, or
-// belong to another namespace.
+// hasProc reports whether /proc/self/fd leads to our descriptors; fd is one of them. /proc may be missing in a chroot,
+// or belong to another namespace.
 func (h *host) hasProc(fd int) bool {
 	h.procOnce.Do(func() {
 		proc, err := openat(unix.AT_FDCWD, "/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)

@@ -24,7 +24,8 @@ func onImage(t *testing.T) string {
 	image, point := filepath.Join(t.TempDir(), "image"), t.TempDir()
 	write(t, image, "")
 	require.NoError(t, os.Truncate(image, 32<<20))
-	for _, args := range [][]string{{"mkfs.ext4", "-q", "-b", "4096", "-I", "256", "-O", "inline_data", image}, {"mount", "-o", "loop", image, point}} {
+	for _, args := range [][]string{{"mkfs.ext4", "-q", "-b", "4096", "-I", "256", "-O", "inline_data", image},
+		{"mount", "-o", "loop", image, point}} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Skipf("needs an ext4 image: %v: %v: %s", args, err, out)
 		}

@@ -64,9 +64,9 @@ func (d *Dir) Rename(old, new string) error {
 	return d.change("rename to", new, func() error { return unix.Renameat(d.fd, old, d.fd, new) })
 }
 
-// MoveNew is Rename into the directory to, which is d or another one on the same file system, but fails with fs.ErrExist
-// if new exists. A file system without such a call is checked first: there it replaces an object that is made between
-// check and rename.
+// MoveNew is Rename into the directory to, which is d or another one on the same file system, but fails with
+// fs.ErrExist if new exists. A file system without such a call is checked first: there it replaces an object that is
+// made between check and rename.
 func (d *Dir) MoveNew(to *Dir, old, new string) error {
 	if err := checkName(old); err != nil {
 		return wrap("rename", old, err)

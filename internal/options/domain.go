@@ -43,8 +43,8 @@ func (s *Spec) clone() *Spec {
 }
 
 // ForDomain returns the sources that DOMAIN names, and the options for their backup: each file system is backed up
-// without those mounted below it, unless they belong to the domain too. A domain of exclusions only is ALL-LOCAL without
-// them. An exclusion applies to all below it.
+// without those mounted below it, unless they belong to the domain too. A domain of exclusions only is ALL-LOCAL
+// without them. An exclusion applies to all below it.
 func (s *Spec) ForDomain(mounts []localfs.Mount) (*Spec, []string, error) {
 	other, settings := s.clone(), s.settings["domain"]
 	if len(settings) == 0 {
@@ -148,7 +148,8 @@ func checkDomainWord(word string) error {
 	case strings.HasPrefix(at, "/"), strings.HasPrefix(word, "~/"), upper == allLocal:
 		return nil
 	case slices.Contains([]string{"ALL-NFS", "ALL-LOFS", "ALL-AUTO-NFS", "ALL-AUTO-LOFS"}, upper):
-		return fmt.Errorf("%w: DOMAIN %s: file systems of other machines are backed up by their paths only: name each", ErrValue, word)
+		return fmt.Errorf("%w: DOMAIN %s: file systems of other machines are backed up by their paths only: name each",
+			ErrValue, word)
 	}
 	return fmt.Errorf("%w: DOMAIN %q: write the path of a file system, a path with a - before it to leave it out, or %s",
 		ErrValue, word, allLocal)

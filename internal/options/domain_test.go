@@ -43,7 +43,8 @@ func TestDomain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"/etc"}, sources, "the flag adds to the file, and an exclusion wins")
 
-	for _, text := range []string{"DOMAIN relative", "DOMAIN C:", "DOMAIN /home SYSTEMSTATE", "DOMAIN ALL-NFS", "DOMAIN", "DOMAIN '"} {
+	for _, text := range []string{"DOMAIN relative", "DOMAIN C:", "DOMAIN /home SYSTEMSTATE", "DOMAIN ALL-NFS", "DOMAIN",
+		"DOMAIN '"} {
 		_, _, err := file(text + "\n").resolve(t)
 		require.ErrorContains(t, err, "tidemark.opt:1", text)
 	}
@@ -68,8 +69,9 @@ func TestRulesOfADomain(t *testing.T) {
 		"/run": rules.Include, "/mnt/nas": rules.NotEntered, "/tmp": rules.NotEntered} {
 		require.Equal(t, want, set.Mount(path, false), path)
 	}
-	for path, want := range map[string]rules.Verdict{"/tmp": rules.Exclude, "/tmpx": rules.Include, `/home/a[b]*'"c`: rules.Exclude,
-		`/home/ab*'"c`: rules.Include, `/home/a[b]xx'"c`: rules.Include} {
+	for path, want := range map[string]rules.Verdict{"/tmp": rules.Exclude, "/tmpx": rules.Include,
+		`/home/a[b]*'"c`: rules.Exclude,
+		`/home/ab*'"c`:   rules.Include, `/home/a[b]xx'"c`: rules.Include} {
 		require.Equal(t, want, set.Explain(rules.Query{Path: path, Type: tree.Dir}).Verdict, path)
 	}
 	plain, _, err := spec.Rules(os.ReadFile, machine{}.lookup)
@@ -79,15 +81,18 @@ func TestRulesOfADomain(t *testing.T) {
 }
 
 func TestWarningsAreOneLine(t *testing.T) {
-	spec, warnings, err := file("NODENAME x\nTCPPORT 1\nCOMMMETHOD tcpip\nNODENAME y\nEXCLUDE /a/* KEEP\nEXCLUDE /b/* KEEP\n" +
+	spec, warnings, err := file("NODENAME x\nTCPPORT 1\nCOMMMETHOD tcpip\nNODENAME y\nEXCLUDE /a/* KEEP\nEXCLUDE " +
+		"/b/* KEEP\n" +
 		"EXCLUDE.ARCHIVE /c\n").resolve(t)
 	require.NoError(t, err)
-	require.Equal(t, []Warning{{"/etc/tidemark/tidemark.opt", "4 options have no meaning here and are ignored: NODENAME, TCPPORT, " +
-		"COMMMETHOD (name the place of the repository with REPOSITORY)"}}, warnings)
+	require.Equal(t, []Warning{{"/etc/tidemark/tidemark.opt",
+		"4 options have no meaning here and are ignored: NODENAME, TCPPORT, " +
+			"COMMMETHOD (name the place of the repository with REPOSITORY)"}}, warnings)
 	_, warnings, err = spec.Rules(os.ReadFile, machine{}.lookup)
 	require.NoError(t, err)
 	require.Equal(t, []Warning{{"include and exclude statements", `"KEEP" after the pattern has no meaning here ` +
-		"(/etc/tidemark/tidemark.opt:5 and 1 more), EXCLUDE.ARCHIVE has no meaning here (/etc/tidemark/tidemark.opt:7)"}}, warnings)
+		"(/etc/tidemark/tidemark.opt:5 and 1 more), EXCLUDE.ARCHIVE has no meaning here (/etc/tidemark/tidemark.opt:7)"}},
+		warnings)
 }
 
 // A dsm.opt names the stanza of the dsm.sys beside it, and its own lines come after those.

@@ -32,9 +32,9 @@ func OfVariable(name string) string {
 	return ""
 }
 
-// Keyword looks a word of an option file up, whole or shortened: the whole keyword in capitals, and the option it sets. For
-// an option of IBM's client without effect here, option is empty, and hint may name the replacement. keyword is empty
-// for other words.
+// Keyword looks a word of an option file up, whole or shortened: the whole keyword in capitals, and the option it sets.
+// For an option of IBM's client without effect here, option is empty, and hint may name the replacement. keyword is
+// empty for other words.
 func Keyword(word string) (keyword, option, hint string) {
 	table := Table()
 	own := keywordsOf(table)

@@ -7,7 +7,8 @@ import (
 )
 
 func TestWithoutSecrets(t *testing.T) {
-	environ := []string{"TIDEMARK_PASSWORD=a", "PATH=/bin", "TIDEMARK_SMB_PASSWORD=b=c", "TIDEMARK_PASSWORD_FILE=/f", "ODD"}
+	environ := []string{"TIDEMARK_PASSWORD=a", "PATH=/bin", "TIDEMARK_SMB_PASSWORD=b=c", "TIDEMARK_PASSWORD_FILE=/f",
+		"ODD"}
 	require.Equal(t, []string{"PATH=/bin", "TIDEMARK_PASSWORD_FILE=/f", "ODD"}, WithoutSecrets(environ))
 	require.Len(t, environ, 5)
 	for _, o := range Table() {

@@ -16,8 +16,8 @@ type Setting struct {
 	List    bool   // several lines with the keyword add up
 }
 
-// Given returns what the command line sets, and the keys and logons of the environment, as lines of an option file. Paths
-// are absolute. Output options and those that no file may set are left out.
+// Given returns what the command line sets, and the keys and logons of the environment, as lines of an option file.
+// Paths are absolute. Output options and those that no file may set are left out.
 func (s *Spec) Given() []Setting {
 	var all []Setting
 	for i := range s.table {

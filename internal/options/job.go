@@ -6,14 +6,17 @@ import (
 )
 
 // jobOptions describe a job of the service: when it runs, what it keeps, and whom it notifies. They stand in the option
-// file, one stanza for each job; lines before the first stanza apply to all jobs. `tidemark job add` has a flag for each.
+// file, one stanza for each job; lines before the first stanza apply to all jobs. `tidemark job add` has a flag for
+// each.
 func jobOptions() []Option {
 	list := Type{Kind: List}
 	return []Option{
 		{Name: "schedule", Group: GroupJob, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: `when the service runs the job; hourly, "daily 02:30", "weekly sunday 03:00", the five fields of cron, or never`},
-		{Name: "jitter", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "2m", Own: "SCHEDULEJITTER", Barred: NotEnv,
-			Help: "start up to this much later, by a time that is fixed for job and machine"},
+			Help: `when the service runs the job; hourly, "daily 02:30", "weekly sunday 03:00", the five fields of cron, ` +
+				`or never`},
+		{Name: "jitter", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "2m", Own: "SCHEDULEJITTER",
+			Barred: NotEnv,
+			Help:   "start up to this much later, by a time that is fixed for job and machine"},
 		{Name: "quiet-hours", Group: GroupJob, Rare: true, Type: list, Barred: NotEnv,
 			Help: "start nothing in these hours and pause what runs; such as 09:00-17:30 or mon-fri 09:00-17:30"},
 		{Name: "on-battery", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Default: "pause", Barred: NotEnv,
@@ -31,8 +34,9 @@ func jobOptions() []Option {
 			Help: "free space at most so often, and only when it pays; 0: never"},
 		{Name: "check-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "24h", Barred: NotEnv,
 			Help: "read back a part of the repository so often; 0: never"},
-		{Name: "check-parts", Group: GroupJob, Rare: true, Type: Type{Kind: Int, Min: 1, Max: 1000}, Default: "30", Barred: NotEnv,
-			Help: "number of checks that read back the whole repository"},
+		{Name: "check-parts", Group: GroupJob, Rare: true, Type: Type{Kind: Int, Min: 1, Max: 1000}, Default: "30",
+			Barred: NotEnv,
+			Help:   "number of checks that read back the whole repository"},
 		{Name: "drill-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "720h", Barred: NotEnv,
 			Help: "restore sampled files and compare them so often; 0: never"},
 		{Name: "before-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
@@ -104,7 +108,8 @@ func (s *Spec) Job() Job {
 		DiskLabel: s.string("disk-label"), OnMetered: s.string("on-metered"), Jitter: s.duration("jitter"),
 		QuietHours: s.strings("quiet-hours"), OnAppear: s.bool("on-appear"), PruneEvery: s.duration("prune-every"),
 		CheckEvery: s.duration("check-every"), DrillEvery: s.duration("drill-every"), CheckParts: int(s.int("check-parts")),
-		Hooks: Hooks{s.string("before-command"), s.string("after-command"), s.string("failure-command"), s.duration("hook-timeout")},
+		Hooks: Hooks{s.string("before-command"), s.string("after-command"), s.string("failure-command"),
+			s.duration("hook-timeout")},
 	}
 }
 

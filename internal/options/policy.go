@@ -13,7 +13,8 @@ func policyOptions() []Option {
 		{Name: "policy", Group: GroupPolicy, Default: "auto",
 			Type: Type{Kind: Choice, Choices: []string{"auto", "important", "standard", "utility", "throttle"}},
 			Help: "important, standard, utility, throttle or auto; " +
-				"important never yields its I/O, throttle yields to all other processes; auto is utility for the first backup of a source, throttle for later ones, and important for all else"},
+				"important never yields its I/O, throttle yields to all other processes; auto is utility for the first backup of " +
+				"a source, throttle for later ones, and important for all else"},
 		{Name: "max-impact", Group: GroupPolicy, Default: "5%", Type: Type{Kind: Percent},
 			Help: "how much others may be slowed; 0: one I/O per period, as in macOS"},
 		{Name: "medium", Group: GroupPolicy, Rare: true, Default: "auto",

@@ -63,7 +63,8 @@ func TestEveryNumberOfThePolicy(t *testing.T) {
 		require.NotEqual(t, defaults(), settings)
 		name, value, _ := strings.Cut(line, " ")
 		for _, m := range []machine{
-			file(line), file(strings.ToUpper(line)), file("debug." + line), file(name + ": " + value), file("debug." + name + ": " + value),
+			file(line), file(strings.ToUpper(line)), file("debug." + line), file(name + ": " + value),
+			file("debug." + name + ": " + value),
 			{env: map[string]string{"TIDEMARK_" + strings.ToUpper(name): value}},
 			{args: []string{"--" + strings.ReplaceAll(name, "_", "-") + "=" + value}},
 		} {
@@ -107,13 +108,15 @@ func TestPolicyListing(t *testing.T) {
 
 func TestWrongPolicies(t *testing.T) {
 	for text, want := range map[string]string{
-		"POLICY passive":                                `:1: policy: malformed value: "passive" is none of auto, important, standard, utility, throttle`,
-		"MAXIMPACT 101%":                                `"101%" is not a percentage from 0 to 100, such as 5%`,
-		"MAX-IMPACT no":                                 `"no" is not a percentage`,
-		"MEDIUM floppy":                                 `"floppy" is none of auto, ssd, hdd, remote, memory`,
-		"LOWPRI_THROTTLE_ENABLED 2":                     `"2" is neither yes nor no`,
-		"LOWPRI_THROTTLE_MAX_IOSIZE 1K":                 `lowpri_throttle_max_iosize cannot be "1024"; take a whole number from 4096 to`,
-		"LOWPRI_THROTTLE_TIER3_WINDOW_MSECS 9000000":    `lowpri_throttle_tier3_window_msecs cannot be "9000000"; take a whole number from 0 to`,
+		"POLICY passive": `:1: policy: malformed value: "passive" is none of auto, important, standard, ` +
+			`utility, throttle`,
+		"MAXIMPACT 101%":                `"101%" is not a percentage from 0 to 100, such as 5%`,
+		"MAX-IMPACT no":                 `"no" is not a percentage`,
+		"MEDIUM floppy":                 `"floppy" is none of auto, ssd, hdd, remote, memory`,
+		"LOWPRI_THROTTLE_ENABLED 2":     `"2" is neither yes nor no`,
+		"LOWPRI_THROTTLE_MAX_IOSIZE 1K": `lowpri_throttle_max_iosize cannot be "1024"; take a whole number from 4096 to`,
+		"LOWPRI_THROTTLE_TIER3_WINDOW_MSECS " +
+			"9000000": `lowpri_throttle_tier3_window_msecs cannot be "9000000"; take a whole number from 0 to`,
 		"LOWPRI_THROTTLE_TIER3_WINDOW_MSECS -1":         `cannot be "-1"; take a whole number from 0 to`,
 		"LOWPRI_THROTTLE_TIER1_IO_PERIOD_MSECS 5ms":     `"5ms" is not a whole number`,
 		"LOWPRI_THROTTLE_TIER1_IO_PERIOD_SSD_MSECS ten": `"ten" is not a whole number`,

@@ -203,8 +203,8 @@ func (r *resolver) expanded(o *Option, text string) string {
 	return text
 }
 
-// home replaces a leading "~/", and in a service of systemd $CREDENTIALS_DIRECTORY. A shell does so on a command line, but
-// not in --repo=~/x and not in a variable.
+// home replaces a leading "~/", and in a service of systemd $CREDENTIALS_DIRECTORY. A shell does so on a command line,
+// but not in --repo=~/x and not in a variable.
 func (r *resolver) home(path string) string {
 	if rest, ok := strings.CutPrefix(path+"/", "~/"); ok {
 		if home, ok := r.env("HOME"); ok && home != "" {
@@ -331,8 +331,9 @@ func (r *resolver) warnIgnored() {
 			}
 			parts = append(parts, part)
 		}
-		r.warnings = append(r.warnings, Warning{r.spec.file, fmt.Sprintf("%d options have no meaning here and are ignored: %s",
-			len(r.ignored), strings.Join(parts, ", "))})
+		r.warnings = append(r.warnings,
+			Warning{r.spec.file, fmt.Sprintf("%d options have no meaning here and are ignored: %s",
+				len(r.ignored), strings.Join(parts, ", "))})
 	}
 }
 

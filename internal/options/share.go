@@ -21,7 +21,8 @@ func shareOptions() []Option {
 				"fast cipher) or if-offered (as the server requires; if neither, each file is read back in full)"},
 		{Name: "verify-writes", Group: GroupShare, Rare: true, Default: "trailer",
 			Type: Type{Kind: Choice, Choices: []string{"trailer", "full", "off"}},
-			Help: "how much of a file is read back from an SMB share before the backup relies on it: trailer (size and end), full or off"},
+			Help: "how much of a file is read back from an SMB share before the backup relies on it: trailer (size and end), " +
+				"full or off"},
 	}
 }
 
@@ -45,7 +46,8 @@ func logons() []string {
 
 // Share returns the settings of the connection to a share.
 func (s *Spec) Share() Share {
-	out := Share{Encrypt: s.bool("smb-encrypt"), Sign: s.string("smb-sign") == "required", Verify: s.string("verify-writes")}
+	out := Share{Encrypt: s.bool("smb-encrypt"), Sign: s.string("smb-sign") == "required",
+		Verify: s.string("verify-writes")}
 	if s.bool("smb-kerberos") {
 		out.Kerberos = true
 		return out

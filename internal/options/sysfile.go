@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 )
 
-// linesOf returns the effective lines of an option file. As in IBM's client, the server that a dsm.opt names is a stanza
-// of the dsm.sys beside it, whose lines come first.
+// linesOf returns the effective lines of an option file. As in IBM's client, the server that a dsm.opt names is a
+// stanza of the dsm.sys beside it, whose lines come first.
 func (r *resolver) linesOf(path string, f *dsm.File, name, origin string) ([]dsm.Line, error) {
 	beside := filepath.Join(filepath.Dir(path), "dsm.sys")
 	if !strings.EqualFold(filepath.Base(path), "dsm.opt") {

@@ -10,7 +10,8 @@ const (
 
 // Table returns every option, in the order of the listing.
 func Table() []Option {
-	return slices.Concat(placeOptions(), shareOptions(), fromOptions(), cacheOptions(), policyOptions(), workOptions(), dataOptions(),
+	return slices.Concat(placeOptions(), shareOptions(), fromOptions(), cacheOptions(), policyOptions(), workOptions(),
+		dataOptions(),
 		selectionOptions(), jobOptions(), outputOptions())
 }
 
@@ -68,21 +69,25 @@ func workOptions() []Option {
 				"auto: by processors and disks"},
 		{Name: "scanners", Group: GroupParallel, Rare: true, Type: workers, Default: "auto",
 			Help: "directories scanned at the same time; auto: see resource-utilization"},
-		{Name: "readers", Group: GroupParallel, Rare: true, Type: workers, Default: "auto", Help: "files read at the same time"},
+		{Name: "readers", Group: GroupParallel, Rare: true, Type: workers, Default: "auto",
+			Help: "files read at the same time"},
 		{Name: "compressors", Group: GroupParallel, Rare: true, Type: workers, Default: "auto",
 			Help: "workers that chunk, hash and compress"},
-		{Name: "uploads", Group: GroupParallel, Rare: true, Type: workers, Default: "auto", Help: "packs uploaded at the same time"},
+		{Name: "uploads", Group: GroupParallel, Rare: true, Type: workers, Default: "auto",
+			Help: "packs uploaded at the same time"},
 		{Name: "memory", Group: GroupParallel, Rare: true, Type: Type{Kind: Size, Unit: mib, Min: 32 * mib, Max: 1 << 40},
 			Default: "96M", Help: "memory for data in transit, in MB if no unit is given"},
 
-		{Name: "txn-byte-limit", Group: GroupTransfer, Rare: true, Type: Type{Kind: Size, Unit: kib, Min: 300 * kib, Max: 1 << 45},
+		{Name: "txn-byte-limit", Group: GroupTransfer, Rare: true,
+			Type:    Type{Kind: Size, Unit: kib, Min: 300 * kib, Max: 1 << 45},
 			Default: "64M", TSM: TSM{Keyword: "TXNBytelimit", Default: "25600 (KB)"},
 			Help: "data between two commits of the index, in KB if no unit is given"},
 		{Name: "tcp-window-size", Group: GroupTransfer, Rare: true, Type: Type{Kind: Size, Unit: kib, Min: 0, Max: 64 * mib},
 			Topic: TopicShare, Default: "0", TSM: TSM{Keyword: "TCPWindowsize", Default: "63 (KB)"},
-			Help: "send and receive buffer of the TCP connection to a share, in KB if no unit is given; 0: as the operating system " +
-				"sets it"},
-		{Name: "tcp-buffer-size", Group: GroupTransfer, Rare: true, Type: Type{Kind: Size, Unit: kib, Min: kib, Max: 512 * kib},
+			Help: "send and receive buffer of the TCP connection to a share, in KB if no unit is given; 0: as the " +
+				"operating system sets it"},
+		{Name: "tcp-buffer-size", Group: GroupTransfer, Rare: true,
+			Type:  Type{Kind: Size, Unit: kib, Min: kib, Max: 512 * kib},
 			Topic: TopicShare, Default: "256K", TSM: TSM{Keyword: "TCPBuffsize", Default: "32 (KB)", Also: "TCPBUFSIZE"},
 			Own:  "TCPBUFFERSIZE",
 			Help: "how much one write hands to the TCP connection to a share, in KB if no unit is given"},
@@ -101,14 +106,16 @@ func dataOptions() []Option {
 			TSM: TSM{Keyword: "DEDUPLication", Default: "no"}, Barred: NotFlag,
 			Help: "store equal data once; always on, so no has no effect"},
 
-		{Name: "copy-serialization", Group: GroupReading, Rare: true, Default: "shared-dynamic", TSM: TSM{Default: "shrstatic"},
+		{Name: "copy-serialization", Group: GroupReading, Rare: true, Default: "shared-dynamic",
+			TSM: TSM{Default: "shrstatic"},
 			Type: Type{Kind: Choice, Choices: []string{"shared-static sharedstatic shrstatic", "static",
 				"shared-dynamic shareddynamic shrdynamic", "dynamic"}},
 			Help: "how to back up changing files: static, shared-static, shared-dynamic or dynamic"},
 		{Name: "changing-retries", Group: GroupReading, Rare: true, Type: Type{Kind: Int, Min: 0, Max: 4}, Default: "4",
 			TSM:  TSM{Keyword: "CHAngingretries", Default: "4"},
 			Help: "how often to reread a file that changed meanwhile (shared-static and shared-dynamic)"},
-		{Name: "with-atime", Group: GroupReading, Rare: true, Type: Type{Kind: Bool}, Default: "no", Help: "store access times"},
+		{Name: "with-atime", Group: GroupReading, Rare: true, Type: Type{Kind: Bool}, Default: "no",
+			Help: "store access times"},
 		{Name: "batch-reads", Group: GroupReading, Topic: TopicHowFast, Rare: true, Type: Type{Kind: Bool}, Default: "yes",
 			Help: "read the small files of a directory together (io_uring, Linux 5.19)"},
 		{Name: "direct-reads", Group: GroupReading, Topic: TopicHowFast, Rare: true, Type: Type{Kind: Bool}, Default: "yes",
@@ -177,8 +184,9 @@ func outputOptions() []Option {
 			Help: "print errors and results only; of a backup, the snapshot ID"},
 		{Name: "verbose", Short: "v", Group: GroupOutput, Type: Type{Kind: Count}, Default: "0",
 			Help: "print more: every remark about an object"},
-		{Name: "report", Group: GroupOutput, Rare: true, Type: Type{Kind: Choice, Choices: []string{"short", "full"}}, Default: "short",
-			Help: "report at the end: short or full (as in TSM)"},
+		{Name: "report", Group: GroupOutput, Rare: true, Type: Type{Kind: Choice, Choices: []string{"short", "full"}},
+			Default: "short",
+			Help:    "report at the end: short or full (as in TSM)"},
 		{Name: "progress-interval", Group: GroupOutput, Rare: true, Type: Type{Kind: Duration}, Default: "5m",
 			Help: "time between two lines of progress without a terminal"},
 	}

@@ -50,7 +50,8 @@ func FuzzParseSize(f *testing.F) {
 
 func TestDurations(t *testing.T) {
 	kind := Type{Kind: Duration}
-	for text, want := range map[string]time.Duration{"90": 90 * time.Second, "5m": 5 * time.Minute, "0": 0, "1.5h": 90 * time.Minute} {
+	for text, want := range map[string]time.Duration{"90": 90 * time.Second, "5m": 5 * time.Minute, "0": 0,
+		"1.5h": 90 * time.Minute} {
 		d, err := kind.parse(text)
 		require.NoError(t, err)
 		require.Equal(t, want, d)

@@ -109,7 +109,8 @@ func moment(s int64) time.Time {
 func (r *Record) header() []byte {
 	p := append(make([]byte, 0, headerSize+sumSize), magic...)
 	for _, n := range []uint64{
-		uint64(r.Turn), uint64(seconds(r.Checked)), r.Packs, r.Unproven, uint64(seconds(r.Since)), uint64(seconds(r.Drill.At)),
+		uint64(r.Turn), uint64(seconds(r.Checked)), r.Packs, r.Unproven, uint64(seconds(r.Since)),
+		uint64(seconds(r.Drill.At)),
 		r.Drill.Files, r.Drill.Live, r.Drill.Failed,
 	} {
 		p = binary.LittleEndian.AppendUint64(p, n)

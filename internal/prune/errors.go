@@ -4,17 +4,17 @@ import "errors"
 
 var (
 	// ErrDamaged: something that snapshots need is missing, so the unneeded packs are not known.
-	ErrDamaged = errors.New("nothing was removed, because something that snapshots need is missing or cannot be read; run " +
-		"'tidemark check' to see what, and 'tidemark forget' the snapshots that are beyond help by their ID")
+	ErrDamaged = errors.New("nothing was removed, because something that snapshots need is missing or cannot be " +
+		"read; run 'tidemark check' to see what, and 'tidemark forget' the snapshots that are beyond help by their ID")
 	// ErrBusy: another prune is running.
 	ErrBusy = errors.New("another prune is at work in this repository, or was cut off and still counts as at work, " +
 		"for 45 minutes at most; try again later")
 	// ErrLively: leases change faster than they are read.
 	ErrLively = errors.New("the leases of other writers change faster than they can be read; try again later")
 	// ErrLagging: listings may be of any age.
-	ErrLagging = errors.New("this kind of mounted file system may show folders as they were minutes ago, so prune cannot see who " +
-		"else uses the repository; prune where the repository is a local folder, or, while nothing else uses it and nothing " +
-		"has in the last hour, with '--exclusive'")
+	ErrLagging = errors.New("this kind of mounted file system may show folders as they were minutes ago, so prune " +
+		"cannot see who else uses the repository; prune where the repository is a local folder, or, while nothing else " +
+		"uses it and nothing has in the last hour, with '--exclusive'")
 	// ErrUnread: some packs that were to be repacked could not be read.
 	ErrUnread = errors.New("could not be read in whole and stayed; run 'tidemark check --read-data'")
 )

@@ -89,5 +89,6 @@ func (t *lock) release() {
 // ended reports whether a lease belongs to a prune of this machine that was killed. This holds for prunes only: a
 // server may still store the snapshot that a killed backup has sent, but a prune sends no snapshot.
 func (t *lock) ended(o *session.Other, host string) bool {
-	return slices.Contains(t.before, lease.WriterOf(o.Name.ID)) && o.Lease.Task == session.PruneTask && o.Lease.Host == host
+	return slices.Contains(t.before, lease.WriterOf(o.Name.ID)) && o.Lease.Task == session.PruneTask &&
+		o.Lease.Host == host
 }

@@ -36,7 +36,8 @@ func indexed(t testing.TB, packs, blobs int) *repo.Repository {
 	r, _, err := repo.Init(ctx, st, repo.InitOptions{
 		Secrets: []repo.Secret{{Method: keyfile.Passphrase, Value: []byte("x")}},
 		Params:  keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1},
-		Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max}, Open: repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}},
+		Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max},
+		Open:    repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })

@@ -65,7 +65,8 @@ type noted struct {
 }
 
 // openPlaces reads the index, the list of packs and the tables of packs that no segment names.
-func openPlaces(ctx context.Context, r *repo.Repository, l *report.Ledger, scratch string, doomed map[format.ID]struct{},
+func openPlaces(ctx context.Context, r *repo.Repository, l *report.Ledger, scratch string,
+	doomed map[format.ID]struct{},
 ) (_ *places, err error) {
 	p := &places{r: r, ledger: l, noted: make(map[string]noted), doomed: doomed}
 	p.index = reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks)

@@ -109,8 +109,8 @@ func inRounds(ctx context.Context, r *repo.Repository, opt Options, in round, al
 			return &store.Problem{
 				What:  "not enough space to repack packs of which only a part is needed",
 				Cause: store.Brief(short), Kinds: []error{short},
-				Do: "packs that are wholly unused were removed, unless other writers are running; free space and run it again, or " +
-					"allow more unused space with '--max-unused'",
+				Do: "packs that are wholly unused were removed, unless other writers are running; free space and run it " +
+					"again, or allow more unused space with '--max-unused'",
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func inRounds(ctx context.Context, r *repo.Repository, opt Options, in round, al
 func noRoom(what string, err error) error {
 	return &store.Problem{
 		What: what, Cause: store.Brief(err), Kinds: []error{err},
-		Do: "remove or move a file that is not tidemark's from that disk, or enlarge it, and run 'tidemark prune --max-unused " +
-			"unlimited'",
+		Do: "remove or move a file that is not tidemark's from that disk, or enlarge it, and run 'tidemark prune " +
+			"--max-unused unlimited'",
 	}
 }

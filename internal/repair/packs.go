@@ -97,7 +97,8 @@ func choose(ctx context.Context, r *repo.Repository, prefixes []string) (map[for
 }
 
 // tablesOf returns what is known of packs: by the index, or else by the packs themselves.
-func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]struct{}) (map[format.ID]*index.Pack, error) {
+func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]struct{}) (map[format.ID]*index.Pack,
+	error) {
 	tables := make(map[format.ID]*index.Pack)
 	err := eachSegment(ctx, r, func(s segment) error {
 		if s.err != nil {

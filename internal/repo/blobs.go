@@ -58,7 +58,8 @@ func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error)
 
 // LoadBlobBut is LoadBlob for a caller that could not open frame bad of pack p, with the reason why. That frame is not
 // read again.
-func (r *Repository) LoadBlobBut(ctx context.Context, id format.ID, p index.PackInfo, bad Span, why error) ([]byte, error) {
+func (r *Repository) LoadBlobBut(ctx context.Context, id format.ID, p index.PackInfo, bad Span,
+	why error) ([]byte, error) {
 	return r.load(ctx, id, func(ctx context.Context, id format.ID, at place) ([]byte, error) {
 		if at.pack == p && (Span{at.loc.Offset, at.loc.Sealed}) == bad {
 			return nil, why
@@ -67,7 +68,8 @@ func (r *Repository) LoadBlobBut(ctx context.Context, id format.ID, p index.Pack
 	})
 }
 
-func (r *Repository) load(ctx context.Context, id format.ID, from func(context.Context, format.ID, place) ([]byte, error)) (
+func (r *Repository) load(ctx context.Context, id format.ID,
+	from func(context.Context, format.ID, place) ([]byte, error)) (
 	[]byte, error,
 ) {
 	at, err := r.find(ctx, id)

@@ -35,7 +35,8 @@ func (e *effort) allows(s Slot) bool {
 	switch work := p.WorkKiB(); {
 	case s.Known:
 	case p.MemoryKiB > maxSlotMemoryKiB:
-		e.refuse(s.ID, fmt.Sprintf("it asks for %d MiB of memory, at most %d MiB are given", p.MemoryKiB>>10, maxSlotMemoryKiB>>10))
+		e.refuse(s.ID, fmt.Sprintf("it asks for %d MiB of memory, at most %d MiB are given", p.MemoryKiB>>10,
+			maxSlotMemoryKiB>>10))
 		return false
 	case work > e.workKiB:
 		e.refuse(s.ID, fmt.Sprintf("its %d passes over %d MiB would take too long", p.Time, p.MemoryKiB>>10))
@@ -60,6 +61,7 @@ func (e *effort) explain(err error) error {
 	if more := len(e.refused) - shown; more > 0 {
 		list += fmt.Sprintf(", and %d more", more)
 	}
-	return fmt.Errorf("%w; key slots that were not tried: %s: tidemark makes no such slots, so another program may have put them "+
-		"there: remove them from the folder keys of the repository, or use a key file or the recovery key", err, list)
+	return fmt.Errorf("%w; key slots that were not tried: %s: tidemark makes no such slots, so another program may "+
+		"have put them there: remove them from the folder keys of the repository, or use a key file or the recovery key",
+		err, list)
 }

@@ -20,7 +20,8 @@ func forge(t *testing.T, st store.Store, params keyfile.Params, label string) st
 	t.Helper()
 	master, err := seal.NewMasterKey()
 	require.NoError(t, err)
-	slot, err := keyfile.Wrap(master, keyfile.Passphrase, []byte("not yours"), keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1}, label, 1)
+	slot, err := keyfile.Wrap(master, keyfile.Passphrase, []byte("not yours"),
+		keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1}, label, 1)
 	require.NoError(t, err)
 	slot.Params = params // what is not authenticated before it was derived
 	raw := keyfile.Encode(slot)
@@ -32,7 +33,8 @@ func forge(t *testing.T, st store.Store, params keyfile.Params, label string) st
 func made(t *testing.T) store.Store {
 	t.Helper()
 	st := mem.New()
-	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Params: quick, Chunker: chunker})
+	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Params: quick,
+		Chunker: chunker})
 	require.NoError(t, err)
 	return st
 }

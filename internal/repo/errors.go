@@ -25,7 +25,8 @@ var (
 	// ErrLastKey: without this key slot the repository could not be opened again.
 	ErrLastKey = errors.New("this is the last key; add another one first")
 	// ErrKeyGone: another run concurrently removed the key slot that this run was opened with.
-	ErrKeyGone = errors.New("another run has just removed the key that opened the repository; 'tidemark key list' shows what is left")
+	ErrKeyGone = errors.New("another run has just removed the key that opened the repository; 'tidemark key list' shows " +
+		"what is left")
 	// errTaken: another program stored its config first.
 	errTaken = errors.New("another program made a repository at the same moment")
 	// ErrNoKey: no key slot matches.

@@ -60,7 +60,8 @@ func othersWait(ctx context.Context, st store.Store, own []format.ID) (wait time
 		}
 	}
 	theirs = slices.DeleteFunc(theirs, func(a store.Info) bool {
-		return !slices.ContainsFunc(ours, func(b store.Info) bool { return b.Modified.Sub(a.Modified).Abs() <= concurrentKeys })
+		return !slices.ContainsFunc(ours,
+			func(b store.Info) bool { return b.Modified.Sub(a.Modified).Abs() <= concurrentKeys })
 	})
 	byName := func(a, b store.Info) int { return strings.Compare(a.Name.ID, b.Name.ID) }
 	switch {

@@ -88,7 +88,7 @@ func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
 	if warn == nil {
 		warn = r.opt.Notify
 	}
-	warn(fmt.Sprintf("snapshots are missing that this machine saved and that no 'tidemark forget' removed: %s; either the target was "+
-		"set back to an older state, or another program deleted files: run 'tidemark check', and put the files back from a "+
-		"copy of the repository if there is one", strings.Join(names, ", ")))
+	warn(fmt.Sprintf("snapshots are missing that this machine saved and that no 'tidemark forget' removed: %s; either "+
+		"the target was set back to an older state, or another program deleted files: run 'tidemark check', and put the "+
+		"files back from a copy of the repository if there is one", strings.Join(names, ", ")))
 }

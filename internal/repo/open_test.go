@@ -353,8 +353,9 @@ func TestManyInitsAtOnce(t *testing.T) {
 				all.Go(func() {
 					st := &slow{inner, rand.New(rand.NewPCG(seed, uint64(i)))}
 					_, _, errs[i] = repo.Init(t.Context(), st, repo.InitOptions{
-						Secrets: []repo.Secret{passphrase(fmt.Sprint(i)), {Method: keyfile.KeyFile, Value: bytes.Repeat([]byte{byte(i)}, 32)}},
-						Params:  quick, Chunker: chunker,
+						Secrets: []repo.Secret{passphrase(fmt.Sprint(i)),
+							{Method: keyfile.KeyFile, Value: bytes.Repeat([]byte{byte(i)}, 32)}},
+						Params: quick, Chunker: chunker,
 					})
 				})
 			}
@@ -426,7 +427,8 @@ func TestInitOverwritesNothing(t *testing.T) {
 	inner := &meanwhile{Store: st, kind: store.Key}
 	var theirs *repo.Repository
 	inner.put = func() { theirs = initialise(t, st) }
-	_, _, err := repo.Init(t.Context(), inner, repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Params: quick, Chunker: chunker})
+	_, _, err := repo.Init(t.Context(), inner, repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Params: quick,
+		Chunker: chunker})
 	require.ErrorIs(t, err, repo.ErrExists)
 	require.Equal(t, theirs.ID(), fresh(t, st).ID())
 }

@@ -148,7 +148,8 @@ func holdsData(ctx context.Context, st store.Store) (bool, error) {
 	return false, nil
 }
 
-func newRepository(ctx context.Context, st store.Store, conf *config.Config, key unlocked, opt OpenOptions) *Repository {
+func newRepository(ctx context.Context, st store.Store, conf *config.Config, key unlocked,
+	opt OpenOptions) *Repository {
 	if opt.Notify == nil {
 		opt.Notify = func(string) {}
 	}

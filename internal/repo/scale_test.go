@@ -126,11 +126,13 @@ func BenchmarkOpenLargeIndex(b *testing.B) {
 	st, err := local.Create(filepath.Join(dir, "repo"), nil)
 	require.NoError(b, err)
 	counting := &counted{Store: st}
-	made, _, err := repo.Init(b.Context(), counting, repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunker: chunker})
+	made, _, err := repo.Init(b.Context(), counting,
+		repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunker: chunker})
 	require.NoError(b, err)
 	manyBlobs(b, counting, made.Keys(), *indexed)
 	require.NoError(b, made.Close())
-	opt := repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: filepath.Join(dir, "cache")}}
+	opt := repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()),
+		Cache: repo.CacheOptions{Dir: filepath.Join(dir, "cache")}}
 	open := func() *repo.Repository {
 		r, err := repo.Open(b.Context(), counting, opt)
 		require.NoError(b, err)

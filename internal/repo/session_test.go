@@ -312,7 +312,8 @@ func TestInterruptWritesTheIndex(t *testing.T) {
 	initialise(t, st)
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
-	r, err := repo.Open(ctx, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}})
+	r, err := repo.Open(ctx, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()),
+		Cache: repo.CacheOptions{Dir: dir}})
 	require.NoError(t, err)
 	opt, said := small(), &remarks{}
 	opt.Tuning.Segment, opt.Observer = 0, said // no segment before the end

@@ -329,7 +329,8 @@ func (r *Repository) RemoveSlot(ctx context.Context, prefix string) (format.ID, 
 	case err == nil:
 		return id, nil
 	case !errors.Is(err, store.ErrNotExist):
-		return format.ID{}, fmt.Errorf("key %s is removed; look whether the one that opened the repository is still there: %w",
+		return format.ID{}, fmt.Errorf("key %s is removed; look whether the one that opened the repository is "+
+			"still there: %w",
 			id.Short(), err)
 	case unread != nil:
 		return format.ID{}, fmt.Errorf("remove key %s: %w", id.Short(), ErrKeyGone)

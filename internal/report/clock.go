@@ -93,7 +93,8 @@ func (c *Clock) Current(path func() string) {
 // clockKey is the key of a worker's clock in a context.
 type clockKey struct{}
 
-// Within returns a context that leads to the clock, for what the worker calls and what cannot know its clock: see Visit.
+// Within returns a context that leads to the clock, for what the worker calls and what cannot know its clock: see
+// Visit.
 func (c *Clock) Within(ctx context.Context) context.Context {
 	return context.WithValue(ctx, clockKey{}, c)
 }

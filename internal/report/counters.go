@@ -59,8 +59,9 @@ type ComparedOf[T any] struct {
 
 // BytesOf counts bytes.
 type BytesOf[T any] struct {
-	Inspected   T `json:"inspected"`    // sum of the sizes of all files inspected
-	Wanted      T `json:"wanted"`       // of these, sizes of files that must be read; the estimate of the time left needs it
+	Inspected T `json:"inspected"` // sum of the sizes of all files inspected
+	// of these, sizes of files that must be read; the estimate of the time left needs it
+	Wanted      T `json:"wanted"`
 	Read        T `json:"read"`         // read from source files, retries included
 	Skipped     T `json:"skipped"`      // wanted but will not be read after all: holes, files that failed or shrank
 	Processed   T `json:"processed"`    // AfterDedup plus Trees, inside which tiny files are kept

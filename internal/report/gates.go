@@ -80,12 +80,13 @@ func (c Culprit) String() string {
 
 // Gate is what one device's gate has done with the job's I/O so far.
 type Gate struct {
-	Device  string // "sda", "//nas/share"
-	Medium  string // "ssd", "hdd", "remote"
-	Why     string // the evidence for it, a sentence
-	Policy  string // of the job, now
-	State   GateState
-	Charged uint64        // operations that were seen to reach the device: inside windows, where each takes a slot, all of them
+	Device string // "sda", "//nas/share"
+	Medium string // "ssd", "hdd", "remote"
+	Why    string // the evidence for it, a sentence
+	Policy string // of the job, now
+	State  GateState
+	// operations that were seen to reach the device: inside windows, where each takes a slot, all of them
+	Charged uint64
 	Asleep  TierTimes     // by tier of the sleeper, summed over sleepers: may exceed the time on the wall
 	Held    time.Duration // time on the wall in which the job slept and had no I/O on the device
 	Engaged time.Duration // time on the wall in which a window was open
@@ -120,8 +121,8 @@ func (g *Gate) GaveWay() bool { return g.Held > 0 || g.Asleep.Sum() > 0 }
 // Title is the device with its medium: "sda (ssd)".
 func (g *Gate) Title() string { return human.Device(g.Device, g.Medium) }
 
-// Whom names what the job yields to: "fio 1234 on sda (ssd)", "fio 1234 and 2 more on sda (ssd)", "other programs on sda
-// (ssd)".
+// Whom names what the job yields to: "fio 1234 on sda (ssd)", "fio 1234 and 2 more on sda (ssd)", "other programs on
+// sda (ssd)".
 func (g *Gate) Whom() string { return whom(g.Blamed) + " on " + g.Title() }
 
 // WhomNow is Whom of the latest scan of processes.
@@ -177,8 +178,8 @@ func (l *Ledger) Gates(ask func() []Gate) {
 	l.gates = ask
 }
 
-// SinceNow returns what ask returns, less what the gates have done until now. A run has used them before its elapsed time
-// began, for instance to make the repository.
+// SinceNow returns what ask returns, less what the gates have done until now. A run has used them before its elapsed
+// time began, for instance to make the repository.
 func SinceNow(ask func() []Gate) func() []Gate {
 	before := ask()
 	return func() []Gate { return GatesSince(ask(), before) }

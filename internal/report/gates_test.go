@@ -13,7 +13,8 @@ import (
 func TestGatesCountFromTheBeginningOfTheJob(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := New(func() time.Time { return now })
-	gate := Gate{Device: "sda", Held: 2 * time.Second, Engaged: 3 * time.Second, Asleep: TierTimes{3: 2 * time.Second}, Charged: 7}
+	gate := Gate{Device: "sda", Held: 2 * time.Second, Engaged: 3 * time.Second, Asleep: TierTimes{3: 2 * time.Second},
+		Charged: 7}
 	l.Gates(SinceNow(func() []Gate { return []Gate{gate} }))
 	now = now.Add(time.Second)
 	totals := l.Snapshot()

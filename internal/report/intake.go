@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Intake counts what a process reads from a repository, in the ledger of its job. Reads before the ledger exists, such as
-// those of the index, are added when it is attached. The zero value is ready to use.
+// Intake counts what a process reads from a repository, in the ledger of its job. Reads before the ledger exists, such
+// as those of the index, are added when it is attached. The zero value is ready to use.
 type Intake struct {
 	Limits  Limits                                       // of the transfers; set before Attach
 	Limited func() (held time.Duration, uploaded uint64) // see Ledger.Limit
@@ -33,8 +33,8 @@ func (i *Intake) Attach(l *Ledger) {
 	l.Packs.Fetched.Add(uint64(len(i.packs)))
 }
 
-// Begin starts a read. A worker whose clock is in ctx is in the stage Fetch until end is called; end takes the number of
-// bytes, 0 if the read failed, and the name of the pack that was read, "" for another file.
+// Begin starts a read. A worker whose clock is in ctx is in the stage Fetch until end is called; end takes the number
+// of bytes, 0 if the read failed, and the name of the pack that was read, "" for another file.
 func (i *Intake) Begin(ctx context.Context) (end func(pack string, n int)) {
 	leave, onClock := Visit(ctx, Fetch)
 	start := time.Now()

@@ -171,7 +171,8 @@ func (l *Ledger) Remarks() string {
 	return fmt.Sprintf("%s (%s); -v shows each", human.Plural(sum, "remark"), strings.Join(kinds, ", "))
 }
 
-// FirstFailures returns the first failures in at most so many lines. If there are more, the last line counts the others.
+// FirstFailures returns the first failures in at most so many lines. If there are more, the last line counts the
+// others.
 func (l *Ledger) FirstFailures(most int) []string {
 	var lines []string
 	all, _ := l.issues.counts()

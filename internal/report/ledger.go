@@ -123,8 +123,8 @@ func (l *Ledger) Expect(objects, bytes uint64) {
 	}
 }
 
-// Counted sets what a counting walk of the sources has found; ended: all of it. Nothing changes when the real scan is over
-// already.
+// Counted sets what a counting walk of the sources has found; ended: all of it. Nothing changes when the real scan is
+// over already.
 func (l *Ledger) Counted(objects, bytes uint64, ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,9 +10,10 @@ import (
 type PoolSizes struct {
 	Since                                time.Duration // from the start of the job
 	Readers, Compressors, Uploads, Level int
-	Bottleneck                           string  // "source", "processors" or "target"
-	Speed                                float64 // bytes per second, including those counted for each object besides its content
-	Starved, Blocked, Busy               float64 // shares, 0 to 1; see package tune
+	Bottleneck                           string // "source", "processors" or "target"
+	// bytes per second, including those counted for each object besides its content
+	Speed                  float64
+	Starved, Blocked, Busy float64 // shares, 0 to 1; see package tune
 }
 
 // mostSizes bounds the memory for a run of several days.

@@ -100,7 +100,8 @@ func TestLeftIsSilentWhenItWouldLie(t *testing.T) {
 func TestProgressOfJobs(t *testing.T) {
 	restore := Totals{Job: Restore, Expected: Expected{Objects: 10, Bytes: 1000, Exact: true}}
 	restore.Objects.Restored, restore.Objects.Kept, restore.Bytes.Restored = 3, 2, 250
-	require.Equal(t, Progress{Objects: 5, Bytes: 250, ObjectsTotal: 10, BytesTotal: 1000, Moved: 250, Known: true, Exact: true},
+	require.Equal(t, Progress{Objects: 5, Bytes: 250, ObjectsTotal: 10, BytesTotal: 1000, Moved: 250, Known: true,
+		Exact: true},
 		restore.Progress())
 	require.InDelta(t, 0.25, restore.Progress().Ratio(), 1e-9)
 
@@ -156,11 +157,12 @@ func TestMeterNamesWhatIsWaitedForNow(t *testing.T) {
 	require.Empty(t, s.WaitingFor)
 }
 
-// A job whose transfers are held by a limit waits for that, whatever stage its workers are in, and what waits to be stored
-// is neither done nor stored at the speed of reading.
+// A job whose transfers are held by a limit waits for that, whatever stage its workers are in, and what waits to be
+// stored is neither done nor stored at the speed of reading.
 func TestMeterNamesTheTransferLimit(t *testing.T) {
 	var m Meter
-	totals := &Totals{Phase: Scanning, Limits: Limits{Upload: 1e6}, Expected: Expected{Objects: 10, Bytes: 100e6, Exact: true}}
+	totals := &Totals{Phase: Scanning, Limits: Limits{Upload: 1e6},
+		Expected: Expected{Objects: 10, Bytes: 100e6, Exact: true}}
 	totals.Objects.Inspected, totals.Bytes.Inspected, totals.Bytes.Wanted = 10, 100e6, 100e6
 	totals.Bytes.Read, totals.Bytes.Compressed = 100e6, 50e6
 	s := run(&m, totals, 10*time.Second, func(t *Totals) {

@@ -136,7 +136,8 @@ func (p Phase) Key() string {
 		return "unknown"
 	}
 	return [phaseCount]string{"opening", "scanning", "uploading", "saving", "planning", "restoring", "finishing",
-		"checking", "verifying", "listing", "traversing", "repacking", "marking", "indexing", "removing", "copying", "done"}[p]
+		"checking", "verifying", "listing", "traversing", "repacking", "marking", "indexing", "removing",
+		"copying", "done"}[p]
 }
 
 // Resource is what can limit a job. A stage uses one; waiting for it counts for it too.
@@ -201,8 +202,8 @@ func (s Stage) Resource() Resource {
 func (s Stage) Waits() bool { return s >= WaitScan }
 
 // Bottleneck finds what held the workers up most: the resource that took the largest part of their time, by being used
-// or by being waited for. Idle time counts for nothing. The share is of all time but idle time, 0 to 1; without any such
-// time it is Nothing and 0.
+// or by being waited for. Idle time counts for nothing. The share is of all time but idle time, 0 to 1; without any
+// such time it is Nothing and 0.
 func (t StageTimes) Bottleneck() (r Resource, share float64) {
 	var by [resourceCount]float64
 	var sum float64
@@ -223,8 +224,8 @@ func (t StageTimes) Bottleneck() (r Resource, share float64) {
 	return r, by[r] / sum
 }
 
-// LimitedBy returns what held a job up most in a time: the transfer limits if they held transfers for at least half of it,
-// otherwise the bottleneck of the workers.
+// LimitedBy returns what held a job up most in a time: the transfer limits if they held transfers for at least half of
+// it, otherwise the bottleneck of the workers.
 func LimitedBy(stages StageTimes, limited, over time.Duration) Resource {
 	if limited > 0 && 2*limited >= over {
 		return TransferLimit

@@ -23,7 +23,8 @@ func (l *Ledger) WriteState(w io.Writer) error {
 	fmt.Fprintf(&b, "  %s; %s %s, average %s\n", human.Size(p.Bytes), t.Moved(), human.Size(p.Moved),
 		human.Rate(p.Moved, t.Running()))
 	if p.Known {
-		fmt.Fprintf(&b, "  %s of %s %s and %s\n", human.Percent(p.Ratio()), human.Count(p.ObjectsTotal), p.Units(), human.Size(p.BytesTotal))
+		fmt.Fprintf(&b, "  %s of %s %s and %s\n", human.Percent(p.Ratio()), human.Count(p.ObjectsTotal), p.Units(),
+			human.Size(p.BytesTotal))
 	}
 	if details := t.Details(); len(details) > 0 {
 		fmt.Fprintf(&b, "  %s\n", strings.Join(details, ", "))
@@ -79,8 +80,8 @@ func (t *Totals) Details() []string {
 	return parts
 }
 
-// OnSignal writes the state to w whenever the process gets the platform's signal for it (SIGUSR1; on macOS also SIGINFO,
-// which is ctrl-T), until ctx ends. It returns once the signal is being listened to.
+// OnSignal writes the state to w whenever the process gets the platform's signal for it (SIGUSR1; on macOS also
+// SIGINFO, which is ctrl-T), until ctx ends. It returns once the signal is being listened to.
 func OnSignal(ctx context.Context, l *Ledger, w io.Writer) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, stateSignals()...)

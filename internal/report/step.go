@@ -65,7 +65,8 @@ func (t *Totals) Counts() bool { return !t.Job.stepwise() || t.Step.Number > 0 }
 // progress is how far a step is.
 func (s *StepTotals) progress() Progress {
 	return Progress{
-		Objects: s.Done, Bytes: s.Moved, Moved: s.Moved, Unit: s.Unit, Exact: s.Exact, Known: s.Units > 0 && (s.Exact || s.Done <= s.Units),
+		Objects: s.Done, Bytes: s.Moved, Moved: s.Moved, Unit: s.Unit, Exact: s.Exact, Known: s.Units > 0 &&
+			(s.Exact || s.Done <= s.Units),
 		ObjectsTotal: max(s.Units, s.Done), BytesTotal: max(s.Bytes, s.Moved),
 	}
 }

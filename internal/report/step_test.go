@@ -29,7 +29,8 @@ func TestSteps(t *testing.T) {
 			reading.Did(2, 2000)
 			_, p, s = look()
 		}
-		require.Equal(t, Progress{Objects: 40, ObjectsTotal: 100, Bytes: 40_000, BytesTotal: 100_000, Moved: 40_000, Known: true,
+		require.Equal(t, Progress{Objects: 40, ObjectsTotal: 100, Bytes: 40_000, BytesTotal: 100_000, Moved: 40_000,
+			Known: true,
 			Exact: true, Unit: "index files"}, p)
 		require.InDelta(t, 2, s.Items, 1e-6)
 		require.InDelta(t, 2000, s.BytesAverage, 1e-6)

@@ -108,8 +108,8 @@ func groupByCase(names nameLister) (firstNames, error) {
 	return clashes, err
 }
 
-// requireListed returns an error if one of the kept names, which is true unless the listing had it, leads to an object all
-// the same. The listing spells that name differently, so nothing in the listing can be called superfluous.
+// requireListed returns an error if one of the kept names, which is true unless the listing had it, leads to an object
+// all the same. The listing spells that name differently, so nothing in the listing can be called superfluous.
 func requireListed(in *localfs.Dir, keep map[string]bool) error {
 	unlisted := map[string]bool{}
 	var st localfs.Stat

@@ -20,8 +20,8 @@ const (
 	maxCoalesced = 1 << 20
 	// maxWaitingWrites bounds the writes that wait for neighbours.
 	maxWaitingWrites = 256
-	// coalesceLookBack is how many of the newest writes a chunk is compared with. It matters if several files with the same
-	// content are restored from one frame.
+	// coalesceLookBack is how many of the newest writes a chunk is compared with. It matters if several files with the
+	// same content are restored from one frame.
 	coalesceLookBack = 8
 )
 
@@ -30,8 +30,8 @@ const (
 // empty.
 type writeCoalescer struct{ writes []coalescedWrite }
 
-// add appends n bytes at from of the frame, which belong at off of the file, to a neighbour or starts a new write. False:
-// there are too many writes; drain them first.
+// add appends n bytes at from of the frame, which belong at off of the file, to a neighbour or starts a new write.
+// False: there are too many writes; drain them first.
 func (c *writeCoalescer) add(f *file, off, from, n uint64) bool {
 	for i := len(c.writes) - 1; i >= max(0, len(c.writes)-coalesceLookBack); i-- {
 		w := &c.writes[i]

@@ -23,7 +23,8 @@ func TestCoalescedWritesAreAscending(t *testing.T) {
 	}
 	drain()
 	require.Len(t, got, 5)
-	for i, want := range []coalescedWrite{{a, 0, 50, 60, 1}, {b, 10, 60, 70, 1}, {a, 100, 0, 20, 2}, {a, 130, 20, 30, 1}, {a, 140, 40, 50, 1}} {
+	for i, want := range []coalescedWrite{{a, 0, 50, 60, 1}, {b, 10, 60, 70, 1}, {a, 100, 0, 20, 2}, {a, 130, 20, 30, 1},
+		{a, 140, 40, 50, 1}} {
 		require.Same(t, want.file, got[i].file)
 		require.Equal(t, want, got[i])
 	}
@@ -33,7 +34,8 @@ func TestCoalescedWritesAreAscending(t *testing.T) {
 		require.True(t, c.add(a, 100*i, 100*i, 1))
 	}
 	require.False(t, c.add(a, 100*maxWaitingWrites, 100*maxWaitingWrites, 1))
-	require.True(t, c.add(a, 100*(maxWaitingWrites-1)+1, 100*(maxWaitingWrites-1)+1, maxCoalesced), "a neighbour always fits")
+	require.True(t, c.add(a, 100*(maxWaitingWrites-1)+1, 100*(maxWaitingWrites-1)+1, maxCoalesced),
+		"a neighbour always fits")
 	drain()
 	require.Len(t, got, maxWaitingWrites)
 	require.True(t, c.add(a, 0, 0, maxCoalesced))

@@ -44,7 +44,8 @@ func chunksOf(f *file, raw []byte, off uint64, n int) (pieces []chunk) {
 	for i := range n {
 		from := i * each
 		pieces = append(pieces, chunk{
-			To: destination{file: f}, Off: off + uint64(from), Len: uint32(each), At: index.Loc{Skip: uint32(from), Len: uint32(each)},
+			To: destination{file: f}, Off: off + uint64(from), Len: uint32(each),
+			At: index.Loc{Skip: uint32(from), Len: uint32(each)},
 		})
 		f.chunksLeft.Add(1)
 	}

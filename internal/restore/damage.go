@@ -32,8 +32,8 @@ func explainUnreachable(err error) error {
 	return err
 }
 
-// damagedFrames remembers the frames that could not be opened. Later batches do not read them again, since a failing disk
-// may retry for a long time; they only look for other copies of the chunks. The zero value is empty.
+// damagedFrames remembers the frames that could not be opened. Later batches do not read them again, since a failing
+// disk may retry for a long time; they only look for other copies of the chunks. The zero value is empty.
 type damagedFrames struct {
 	mu     sync.Mutex
 	frames map[frameKey]*damagedFrame

@@ -45,7 +45,8 @@ func TestFramesAreNotOpenedForEveryBatch(t *testing.T) {
 		s := w.smalls.add(small{dir: d, name: fmt.Sprint(made)})
 		made++
 		at := index.Loc{Pack: 1, Offset: uint32(frame) * sealed, Sealed: sealed, Skip: uint32(blob) * length, Len: length}
-		w.chunks = append(w.chunks, chunk{ID: format.ID{1, byte(frame), byte(blob)}, At: at, Len: length, To: destination{small: s}})
+		w.chunks = append(w.chunks, chunk{ID: format.ID{1, byte(frame), byte(blob)}, At: at, Len: length,
+			To: destination{small: s}})
 	}
 	for frame := range rounds {
 		for blob := range perFrame {
@@ -89,7 +90,8 @@ func TestOpenFilesDoNotWait(t *testing.T) {
 		return p
 	}
 	kept := l.deferSmall([]chunk{
-		of(destination{small: &small{dir: d, name: "with"}}, 1), of(destination{file: &file{}}, 1), of(destination{small: &small{dir: d, name: "without"}}, 2),
+		of(destination{small: &small{dir: d, name: "with"}}, 1), of(destination{file: &file{}}, 1),
+		of(destination{small: &small{dir: d, name: "without"}}, 2),
 	})
 	require.Len(t, kept, 2)
 	require.Len(t, l.batch.chunks, 1)

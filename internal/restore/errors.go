@@ -37,7 +37,8 @@ var errTarget = errors.New("is a repository of backups, and a restore could dest
 var (
 	errMounted    = errors.New("another file system is mounted there: it is left alone")
 	errRepository = errors.New("it is a repository of backups, which no restore removes: remove it by hand if it is to go")
-	errKeyFile    = errors.New("it contains a key file of a repository, perhaps its only key: remove it by hand if it is to go")
+	errKeyFile    = errors.New("it contains a key file of a repository, perhaps its only key: remove it by hand if " +
+		"it is to go")
 	errSpelling   = errors.New("the file system lists it under another spelling: nothing is deleted in this directory")
 	errOnTheWay   = errors.New("this directory is only on the way to what was backed up: nothing else in it is deleted")
 	errNotEntered = errors.New("the file system that is mounted here is not in the snapshot: nothing in it is deleted")
@@ -51,7 +52,8 @@ var (
 
 // The snapshot or the repository lacks something.
 var (
-	errPartial   = errors.New("this directory could not be listed completely when it was backed up: entries may be missing")
+	errPartial = errors.New("this directory could not be listed completely when it was backed up: entries may " +
+		"be missing")
 	errNoContent = errors.New("its content could not be read when it was backed up: there is nothing to restore")
 	errWrongBlob = errors.New("the repository delivered other bytes than were backed up; nothing was written")
 	errLost      = errors.New("a part of its content is not in the repository any more")

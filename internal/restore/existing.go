@@ -94,9 +94,9 @@ func (j *job) removeExisting(d *dir, in *localfs.Dir, name string, st *localfs.S
 	return nil
 }
 
-// removeExtra removes entries of d that the snapshot does not have; keep has the names of the snapshot. It requires that
-// the snapshot knows all entries: the directory was listed completely, no part of it was excluded, and no other file
-// system was mounted there or is now.
+// removeExtra removes entries of d that the snapshot does not have; keep has the names of the snapshot. It requires
+// that the snapshot knows all entries: the directory was listed completely, no part of it was excluded, and no other
+// file system was mounted there or is now.
 func (w *walker) removeExtra(d *dir, keep map[string]bool) {
 	if d.incomplete {
 		return // reported by the walk

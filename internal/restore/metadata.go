@@ -47,7 +47,8 @@ func (o namedEntry) Xattrs() ([]tree.Xattr, error) { return o.dir.Xattrs(o.node.
 
 // compareMetadata returns the parts in which an object with status st differs from n. It ignores what the options skip,
 // and flags that are neither in n nor in the status. Unreadable attributes count as different.
-func compareMetadata(o metadataReader, n *tree.Node, st *localfs.Stat, what localfs.ApplyOptions) (differ metadataParts) {
+func compareMetadata(o metadataReader, n *tree.Node, st *localfs.Stat,
+	what localfs.ApplyOptions) (differ metadataParts) {
 	if !what.SkipOwner && (st.UID != n.UID || st.GID != n.GID) {
 		differ |= partOwner
 	}

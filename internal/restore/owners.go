@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
-// OwnersByName maps the user and group IDs of a snapshot to the IDs that the same names have on this machine. A name that
-// does not exist here keeps its ID.
+// OwnersByName maps the user and group IDs of a snapshot to the IDs that the same names have on this machine. A name
+// that does not exist here keeps its ID.
 func OwnersByName(s *snapshot.Snapshot) func(uid, gid uint32) (uint32, uint32) {
 	users := localIDs(s.Users, func(name string) (string, error) {
 		u, err := user.Lookup(name)

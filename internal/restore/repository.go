@@ -25,8 +25,8 @@ func isRepository(names []string) bool {
 // idDigits is the length of the ID of a repository in the name of a key file.
 const idDigits = 32
 
-// isKeyFile reports whether a file is named like a key file of this machine: by the ID of its repository. Without it, no
-// backup in that repository can be read.
+// isKeyFile reports whether a file is named like a key file of this machine: by the ID of its repository. Without it,
+// no backup in that repository can be read.
 func isKeyFile(name string) bool {
 	id, found := strings.CutSuffix(name, ".key")
 	return found && len(id) == idDigits && strings.Trim(id, "0123456789abcdef") == ""

@@ -96,7 +96,8 @@ func (w *walker) makeInPrivateDir(d *dir, in *localfs.Dir, n *tree.Node, l *link
 }
 
 // publish sets the metadata of the new object from/as, and then moves it to its name in d, open as in.
-func (w *walker) publish(d *dir, from *localfs.Dir, as string, in *localfs.Dir, n *tree.Node, l *link) ([]localfs.Problem, error) {
+func (w *walker) publish(d *dir, from *localfs.Dir, as string, in *localfs.Dir, n *tree.Node,
+	l *link) ([]localfs.Problem, error) {
 	e, err := from.Pin(as, n.Type)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,8 @@ func createTemp(in *localfs.Dir, temp string) (*localfs.Writer, error) {
 }
 
 // copyFile makes the file n with the content of another one, and returns the metadata that could not be set.
-func copyFile(from *localfs.File, in *localfs.Dir, n *tree.Node, what localfs.ApplyOptions) (ps []localfs.Problem, err error) {
+func copyFile(from *localfs.File, in *localfs.Dir, n *tree.Node, what localfs.ApplyOptions) (ps []localfs.Problem,
+	err error) {
 	temp := tempName(n.Name)
 	to, err := createTemp(in, temp)
 	if err != nil {

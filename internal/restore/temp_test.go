@@ -11,8 +11,10 @@ func TestNames(t *testing.T) {
 		require.True(t, isTempName(tempName(name)), "%q", name)
 	}
 	for _, name := range []string{
-		"", ".part", ".tidemark-.part", ".tidemark-notes.part", ".tidemark-0123456789abcde.part", ".tidemark-0123456789abcdef0.part",
-		".tidemark-0123456789ABCDEF.part", ".tidemark-0123456789abcdeg.part", ".tidemark-0123456789abcdef", "0123456789abcdef.part",
+		"", ".part", ".tidemark-.part", ".tidemark-notes.part", ".tidemark-0123456789abcde.part",
+		".tidemark-0123456789abcdef0.part",
+		".tidemark-0123456789ABCDEF.part", ".tidemark-0123456789abcdeg.part", ".tidemark-0123456789abcdef",
+		"0123456789abcdef.part",
 		"x.tidemark-0123456789abcdef.part", ".tidemark-0123456789abcdef.part.gz",
 	} {
 		require.False(t, isTempName(name), "%q", name)

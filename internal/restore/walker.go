@@ -196,7 +196,8 @@ func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, take, e
 	}
 	w.batch.cost += dirCost
 	at := d.pathOf(n)
-	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope, mount: n.Mount, incomplete: n.Outcome == tree.Unreadable}
+	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope, mount: n.Mount,
+		incomplete: n.Outcome == tree.Unreadable}
 	if n.Mount {
 		w.scopes++
 		sub.scope = w.scopes

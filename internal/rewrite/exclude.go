@@ -66,7 +66,8 @@ type Result struct {
 
 // Exclude replaces snapshots by ones without the objects that match. Directories without such an object keep their
 // trees.
-func Exclude(ctx context.Context, r *repo.Repository, chosen []repo.Listed, what Exclusion, opt Options) (*Result, error) {
+func Exclude(ctx context.Context, r *repo.Repository, chosen []repo.Listed, what Exclusion,
+	opt Options) (*Result, error) {
 	res := &Result{}
 	err := within(ctx, r, opt, func(ctx context.Context, w *writer) error {
 		x := &excluder{writer: w, what: what, sums: make(map[format.ID]Counts), whole: make(map[format.ID]struct{})}

@@ -1,6 +1,6 @@
 // Package rewrite puts changed snapshots in the place of others: with other tags (Tags), or without paths that match
-// patterns (Exclude). A snapshot is immutable, so a new one is published; time, host, paths and description stay, and it
-// names the original. An original is removed last, after every new snapshot was read back.
+// patterns (Exclude). A snapshot is immutable, so a new one is published; time, host, paths and description stay, and
+// it names the original. An original is removed last, after every new snapshot was read back.
 package rewrite
 
 import (
@@ -58,8 +58,8 @@ func within(ctx context.Context, r *repo.Repository, opt Options, do func(contex
 	})
 }
 
-// require makes sure that a new snapshot may refer to everything in l. Data that lies only in packs that are about to be
-// removed is stored again.
+// require makes sure that a new snapshot may refer to everything in l. Data that lies only in packs that are about to
+// be removed is stored again.
 func (w *writer) require(ctx context.Context, l *repo.Listed) error {
 	if w.reliable(l.ID, l.Snapshot) && !w.s.Suspect(l.Snapshot) {
 		return nil
@@ -92,8 +92,8 @@ func original(l *repo.Listed) format.ID {
 	return l.ID
 }
 
-// prove reads a new snapshot back. A tree that it shares with the original is not read, since the removal of the original
-// loses nothing of it.
+// prove reads a new snapshot back. A tree that it shares with the original is not read, since the removal of the
+// original loses nothing of it.
 func (w *writer) prove(ctx context.Context, c *Changed) error {
 	if c.Snapshot.Tree == c.Old.Snapshot.Tree {
 		_, err := w.to.ReadBack(ctx, c.New)

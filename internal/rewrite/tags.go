@@ -30,7 +30,8 @@ func (c *TagChange) apply(tags []string) []string {
 }
 
 // Tags replaces the snapshots whose tags change. It returns those; others stay as they are.
-func Tags(ctx context.Context, r *repo.Repository, chosen []repo.Listed, change TagChange, opt Options) (all []Changed, err error) {
+func Tags(ctx context.Context, r *repo.Repository, chosen []repo.Listed, change TagChange, opt Options) (all []Changed,
+	err error) {
 	if !change.Replace && len(change.Add)+len(change.Remove) == 0 {
 		return nil, ErrNoChange
 	}

@@ -206,7 +206,8 @@ func TestMarkers(t *testing.T) {
 	state, _ := set.Root("/s/d")
 	require.True(t, state.Control([]byte("tag")))
 	require.False(t, state.Control([]byte("x")))
-	next, problems := state.Load("/s/d", []string{"tag"}, func(string, int) ([]byte, error) { return nil, fs.ErrPermission })
+	next, problems := state.Load("/s/d", []string{"tag"},
+		func(string, int) ([]byte, error) { return nil, fs.ErrPermission })
 	require.Len(t, problems, 1)
 	require.ErrorIs(t, problems[0], fs.ErrPermission)
 	require.EqualError(t, problems[0], "read marker file /s/d/tag: permission denied")
@@ -220,7 +221,8 @@ func TestMarkers(t *testing.T) {
 // The cases follow gitignore(5).
 func TestIgnoreFiles(t *testing.T) {
 	files := disk{
-		"/s/.ti": "# comment\n*.o\n!keep.o\n/top\nbuild/\ndoc/*.txt\na/**\n**/deep/x\n\\#hash\n\\!bang\nblank\\ \ntrail   \n" +
+		"/s/.ti": "# comment\n*.o\n!keep.o\n/top\nbuild/\ndoc/*.txt\na/**\n**/deep/x\n\\#hash\n\\!bang\nblank\\ " +
+			"\ntrail   \n" +
 			"q/**/r\n[!x]yz\n",
 		"/s/sub/.ti": "!*.o\nlast.o\n/only\n",
 	}

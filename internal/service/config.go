@@ -43,7 +43,8 @@ func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
 	hooks, keys, share, snapshot := j.Spec.Job().Hooks, j.Spec.Keys(), j.Spec.Share(), j.Spec.SourceSnapshot()
 	c.Commands = c.Commands || hooks.Before+hooks.After+hooks.Failure+keys.PasswordCommand+share.PasswordCommand != "" ||
 		snapshot.Kind != "off" || len(notify.Mail.To) > 0 && notify.Mail.Server == ""
-	for _, path := range []string{keys.PasswordFile, keys.KeyFile, share.PasswordFile, share.Credentials, notify.Mail.PasswordFile} {
+	for _, path := range []string{keys.PasswordFile, keys.KeyFile, share.PasswordFile, share.Credentials,
+		notify.Mail.PasswordFile} {
 		if name, ok := options.Credential(path); ok && !slices.Contains(c.Credentials, name) {
 			c.Credentials = append(c.Credentials, name)
 		}

@@ -74,8 +74,8 @@ func (l *Launchd) Text(c *Config) (string, error) {
 	return b.String(), nil
 }
 
-// Install writes the property list and starts the service. changed is false if the list was the same; the service is then
-// started if it does not run.
+// Install writes the property list and starts the service. changed is false if the list was the same; the service is
+// then started if it does not run.
 func (l *Launchd) Install(ctx context.Context, text string) (changed bool, err error) {
 	before, err := l.file().read()
 	if err != nil {

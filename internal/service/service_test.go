@@ -36,7 +36,8 @@ func unit(t *testing.T, c service.Config) string {
 }
 
 func config() service.Config {
-	return service.Config{System: true, Program: "/usr/bin/tidemark", OptionFile: "/etc/a %$\"b.opt", Writable: []string{"/srv/b c"}}
+	return service.Config{System: true, Program: "/usr/bin/tidemark", OptionFile: "/etc/a %$\"b.opt",
+		Writable: []string{"/srv/b c"}}
 }
 
 func TestUnitQuotesPathsAndRefusesControlCharacters(t *testing.T) {
@@ -146,7 +147,8 @@ SMBPASSWORDFILE $CREDENTIALS_DIRECTORY/nas
 	require.Contains(t, unit(t, c), "LoadCredential=a:%E/credstore/a\nLoadCredential=nas:%E/credstore/nas\n")
 	c.Add(all[0], append(mounts, localfs.Mount{Path: "/backup"}))
 	require.True(t, c.Removable)
-	all, err = job.Load("/etc/opt", []byte(strings.Replace(text, "SCHEDULE never", "SCHEDULE never\nAFTERCOMMAND true", 1)), env, os.ReadFile)
+	all, err = job.Load("/etc/opt",
+		[]byte(strings.Replace(text, "SCHEDULE never", "SCHEDULE never\nAFTERCOMMAND true", 1)), env, os.ReadFile)
 	require.NoError(t, err)
 	c.Add(all[1], mounts)
 	require.True(t, c.Commands)
@@ -187,11 +189,13 @@ func TestAForeignUnitIsKept(t *testing.T) {
 }
 
 func TestStateIsThatOfSystemd(t *testing.T) {
-	systemctl(t, "echo UnitFileState=enabled; echo ActiveState=active; echo SubState=running; echo ActiveEnterTimestamp=Mon\n")
+	systemctl(t, "echo UnitFileState=enabled; echo ActiveState=active; echo SubState=running; echo "+
+		"ActiveEnterTimestamp=Mon\n")
 	s := &service.Systemd{Folder: t.TempDir()}
 	state, err := s.State(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, service.State{Manager: "systemd", Path: s.Path(), Enabled: "enabled", Active: "active", Sub: "running", Since: "Mon"}, state)
+	require.Equal(t, service.State{Manager: "systemd", Path: s.Path(), Enabled: "enabled", Active: "active",
+		Sub: "running", Since: "Mon"}, state)
 	systemctl(t, "echo 'System has not been booted with systemd as init system' >&2; exit 1\n")
 	_, err = s.State(t.Context())
 	require.ErrorIs(t, err, service.ErrNoSystemd)

@@ -27,8 +27,8 @@ func (s *Systemd) file() file { return file{s.Path(), unitHead} }
 // Text returns the unit.
 func (s *Systemd) Text(c *Config) (string, error) { return c.Unit() }
 
-// Install writes the unit and starts the service. changed is false if the unit was the same; the service is then started
-// if it does not run.
+// Install writes the unit and starts the service. changed is false if the unit was the same; the service is then
+// started if it does not run.
 func (s *Systemd) Install(ctx context.Context, unit string) (changed bool, err error) {
 	before, err := s.file().read()
 	if err != nil {

@@ -59,8 +59,8 @@ Environment=HOME=/root XDG_CACHE_HOME=/var/cache TMPDIR=/var/cache/tidemark
 	return b.String(), nil
 }
 
-// protect writes what restricts the service. Commands of jobs may need any right. There is no PrivateTmp, since a backup
-// of /tmp must see it. SCHED_IDLE and I/O priorities work with RestrictRealtime.
+// protect writes what restricts the service. Commands of jobs may need any right. There is no PrivateTmp, since a
+// backup of /tmp must see it. SCHED_IDLE and I/O priorities work with RestrictRealtime.
 func (c *Config) protect(b *strings.Builder) {
 	if c.Commands {
 		return

@@ -150,7 +150,8 @@ func (d *Dialog) Exclude(ctx context.Context, patterns []string) (bool, error) {
 }
 
 // Target asks where the repository is. current is the one in use, or the last resort.
-func (d *Dialog) Target(ctx context.Context, places []Place, current string, sources []string) (target string, err error) {
+func (d *Dialog) Target(ctx context.Context, places []Place, current string, sources []string) (target string,
+	err error) {
 	d.Person.Say("\nWhere to\n")
 	for i, p := range places {
 		d.Person.Say(fmt.Sprintf("%3d  %s\n     %s\n", i+1, human.Printable(p.Repository), p.Text()))
@@ -200,7 +201,8 @@ func (d *Dialog) onSameDisk(location string, sources []string) string {
 }
 
 // target reads an answer about the place of the repository.
-func (d *Dialog) target(ctx context.Context, typed string, places []Place, sources []string) (target, problem string, err error) {
+func (d *Dialog) target(ctx context.Context, typed string, places []Place, sources []string) (target, problem string,
+	err error) {
 	n, notNumber := strconv.Atoi(typed)
 	switch {
 	case typed == "":
@@ -310,16 +312,17 @@ func (d *Dialog) Schedule(ctx context.Context, current string, check func(string
 // Recovery asks for the last group of the recovery key. confirm compares it; right reports that it was right, and false
 // that the person will do it later.
 func (d *Dialog) Recovery(ctx context.Context, confirm func(typed string) error) (right bool, err error) {
-	err = d.choose(ctx, "Write the key down, then type its last group (Enter: later): ", func(typed string) (string, error) {
-		if typed == "" {
+	err = d.choose(ctx, "Write the key down, then type its last group (Enter: later): ",
+		func(typed string) (string, error) {
+			if typed == "" {
+				return "", nil
+			}
+			if err := confirm(typed); err != nil {
+				return err.Error(), nil
+			}
+			right = true
 			return "", nil
-		}
-		if err := confirm(typed); err != nil {
-			return err.Error(), nil
-		}
-		right = true
-		return "", nil
-	})
+		})
 	if errors.Is(err, ErrAnswers) {
 		return false, nil
 	}

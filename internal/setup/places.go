@@ -29,8 +29,8 @@ type Place struct {
 	Holds      bool   // there is a repository already
 }
 
-// Places returns the mounted disks and shares that this user can write to, the best ones first. A place on the disk of a
-// source comes last.
+// Places returns the mounted disks and shares that this user can write to, the best ones first. A place on the disk of
+// a source comes last.
 func Places(sys System, sources []string) ([]Place, error) {
 	mounts, err := sys.Mounts()
 	if err != nil {
@@ -90,7 +90,8 @@ func proposable(m localfs.Mount) bool {
 	if within(m.Path, "/run/media") || within(m.Path, "/var/run/media") {
 		return true
 	}
-	for _, system := range []string{"/boot", "/efi", "/usr", "/var", "/etc", "/nix", "/snap", "/proc", "/sys", "/dev", "/run", "/tmp",
+	for _, system := range []string{"/boot", "/efi", "/usr", "/var", "/etc", "/nix", "/snap", "/proc", "/sys", "/dev",
+		"/run", "/tmp",
 		"/System", "/private", "/Library"} {
 		if within(m.Path, system) {
 			return false

@@ -63,7 +63,8 @@ func (m *machine) Names(path string) ([]string, error) {
 }
 
 func disk(name string, medium device.Medium) device.Info {
-	return device.Info{Medium: medium, Key: name + "@1", Disks: []string{name}, Leaves: []device.Leaf{{Name: name, Seq: 1}}}
+	return device.Info{Medium: medium, Key: name + "@1", Disks: []string{name},
+		Leaves: []device.Leaf{{Name: name, Seq: 1}}}
 }
 
 // office is a machine with a system disk, a USB disk, a second partition, a share and what is mounted besides.
@@ -101,10 +102,13 @@ func TestPlacesAreOtherDisksFirst(t *testing.T) {
 	places, err := Places(m, []string{"/home/ann"})
 	require.NoError(t, err)
 	require.Equal(t, []Place{
-		{Point: "/mnt/nas", Repository: "/mnt/nas/tidemark", Name: "//nas/backup (share, cifs)", Free: 3 << 40, Total: 6 << 40},
-		{Point: "/srv/bind of the disk", Repository: "/srv/bind of the disk/tidemark", Name: `sdb1 "Backup Disk" (hdd, ext4)`, Free: 1 << 40,
+		{Point: "/mnt/nas", Repository: "/mnt/nas/tidemark", Name: "//nas/backup (share, cifs)", Free: 3 << 40,
+			Total: 6 << 40},
+		{Point: "/srv/bind of the disk", Repository: "/srv/bind of the disk/tidemark",
+			Name: `sdb1 "Backup Disk" (hdd, ext4)`, Free: 1 << 40,
 			Total: 2 << 40},
-		{Point: "/data", Repository: "/data/tidemark", Name: "sda3 (ssd, xfs)", Free: 9 << 40, Total: 18 << 40, SameDisk: "/home/ann"},
+		{Point: "/data", Repository: "/data/tidemark", Name: "sda3 (ssd, xfs)", Free: 9 << 40, Total: 18 << 40,
+			SameDisk: "/home/ann"},
 	}, places)
 	require.Equal(t, `sdb1 "Backup Disk" (hdd, ext4), 1.00 TiB free of 2.00 TiB`, places[1].Text())
 	for _, path := range m.looked {
@@ -168,7 +172,8 @@ func TestRepositoryOfTypedFolder(t *testing.T) {
 	m.names["/data/disk2"], m.names["/data/disk2/tidemark"] = []string{"tidemark"}, []string{"config", "keys"}
 	m.names["/data/other"] = []string{"config"} // as of another program
 	for folder, want := range map[string]string{
-		"/data/new": "/data/new", "/data/empty": "/data/empty", "/data/repo": "/data/repo", "/data/disk": "/data/disk/tidemark",
+		"/data/new": "/data/new", "/data/empty": "/data/empty", "/data/repo": "/data/repo",
+		"/data/disk":  "/data/disk/tidemark",
 		"/data/disk2": "/data/disk2/tidemark", "/data/other": "/data/other/tidemark",
 	} {
 		require.Equal(t, want, Repository(m, folder))
@@ -177,7 +182,8 @@ func TestRepositoryOfTypedFolder(t *testing.T) {
 
 func TestExcludesAreOfTheHomeFolder(t *testing.T) {
 	require.Contains(t, Excludes("/home/ann", "linux", []string{"/home/ann"}), "/home/ann/.cache")
-	require.Contains(t, Excludes("/home/ann", "linux", []string{"/"}), "/home/ann/.cache", "a source above the home folder")
+	require.Contains(t, Excludes("/home/ann", "linux", []string{"/"}), "/home/ann/.cache",
+		"a source above the home folder")
 	require.Contains(t, Excludes("/Users/ann", "darwin", []string{"/Users/ann"}), "/Users/ann/Library/Caches")
 	require.Empty(t, Excludes("/home/ann", "linux", []string{"/etc", "/home/ann/docs", "/home/annabel"}))
 	require.Empty(t, Excludes("", "linux", []string{"/"}))

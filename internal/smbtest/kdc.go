@@ -46,7 +46,8 @@ func StartKDC(t testing.TB) *KDC {
 	k.write("krb5.conf", "[libdefaults]", "default_realm = "+Realm, "dns_lookup_kdc = false", "dns_lookup_realm = false",
 		"rdns = false", "dns_canonicalize_hostname = false", "[realms]", Realm+" = {", "kdc = 127.0.0.1:"+port, "}")
 	// A PAC is added by Windows domains, and this KDC is none.
-	k.write("kdc.conf", "[kdcdefaults]", "kdc_listen = 127.0.0.1:"+port, "kdc_tcp_listen = 127.0.0.1:"+port, "[realms]", Realm+" = {",
+	k.write("kdc.conf", "[kdcdefaults]", "kdc_listen = 127.0.0.1:"+port, "kdc_tcp_listen = 127.0.0.1:"+port, "[realms]",
+		Realm+" = {",
 		"database_name = "+dir+"/principal", "key_stash_file = "+dir+"/stash", "acl_file = "+dir+"/acl", "disable_pac = true",
 		"supported_enctypes = aes256-cts:normal aes128-cts:normal", "}")
 	k.tool("", "kdb5_util", "create", "-s", "-P", "master", "-r", Realm)
@@ -106,6 +107,7 @@ func (k *KDC) Ticket(lifetime time.Duration) string {
 	me, err := user.Current()
 	require.NoError(k.t, err)
 	path := filepath.Join(k.t.TempDir(), "tickets")
-	k.tool(Password+"\n", "kinit", "-l", strconv.Itoa(int(lifetime.Seconds()))+"s", "-c", "FILE:"+path, me.Username+"@"+Realm)
+	k.tool(Password+"\n", "kinit", "-l", strconv.Itoa(int(lifetime.Seconds()))+"s", "-c", "FILE:"+path,
+		me.Username+"@"+Realm)
 	return path
 }

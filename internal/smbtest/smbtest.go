@@ -76,7 +76,8 @@ func Start(t testing.TB, c Config) *Server {
 	dir, err := os.MkdirTemp("", "smbtest") // a short path, because it contains sockets
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &Server{User: me.Username, Folder: c.Folder, Host: loopback, t: t, dir: dir, config: c, line: c.Line, Port: ownPort(t)}
+	s := &Server{User: me.Username, Folder: c.Folder, Host: loopback, t: t, dir: dir, config: c, line: c.Line,
+		Port: ownPort(t)}
 	if c.Line != nil {
 		s.Host = c.Line.Server
 	}
@@ -86,7 +87,8 @@ func Start(t testing.TB, c Config) *Server {
 	}
 	require.NoError(t, os.Mkdir(s.at("private"), 0o700))
 	s.Configure(c)
-	add := exec.Command(find("pdbedit"), "--configfile="+s.at("smb.conf"), "--create", "--user="+s.User, "--password-from-stdin")
+	add := exec.Command(find("pdbedit"), "--configfile="+s.at("smb.conf"), "--create", "--user="+s.User,
+		"--password-from-stdin")
 	add.Stdin = strings.NewReader(Password + "\n" + Password + "\n")
 	out, err := add.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// btrfsFolder holds the snapshots, in the root of the subvolume that they show. In it, each backup has a folder, which it locks
-// until it ends. It stays, so that the times of the root do not change with each backup.
+// btrfsFolder holds the snapshots, in the root of the subvolume that they show. In it, each backup has a folder, which
+// it locks until it ends. It stays, so that the times of the root do not change with each backup.
 const btrfsFolder = ".tidemark-snapshot"
 
 // rootInode is the inode number of the root of each subvolume (BTRFS_FIRST_FREE_OBJECTID).
@@ -87,8 +87,8 @@ func (b *btrfs) Make(_ context.Context, source string) (place string, err error)
 	return place, sameInode(source, place)
 }
 
-// sameInode refuses a place that shows another object than the source. A snapshot keeps inode numbers; but where a folder of
-// the same subvolume is mounted over another one, the path of the source leads to the latter.
+// sameInode refuses a place that shows another object than the source. A snapshot keeps inode numbers; but where a
+// folder of the same subvolume is mounted over another one, the path of the source leads to the latter.
 func sameInode(source, place string) error {
 	var st, copied unix.Stat_t
 	if err := unix.Lstat(source, &st); err != nil {
@@ -161,8 +161,8 @@ func snapshot(root string) (*subvolume, error) {
 	return nil, err
 }
 
-// makeFolder opens a folder in another one, which it makes if there is none. Folders that others may change are refused:
-// the owner of a subvolume could lead root to other files.
+// makeFolder opens a folder in another one, which it makes if there is none. Folders that others may change are
+// refused: the owner of a subvolume could lead root to other files.
 func makeFolder(in *os.File, name string) (*os.File, error) {
 	path := filepath.Join(in.Name(), name)
 	if err := unix.Mkdirat(int(in.Fd()), name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {

@@ -52,8 +52,8 @@ func New(kind string) (Maker, error) {
 }
 
 // Take makes the snapshots for some sources, which are absolute paths. A source that does not exist, or is a symbolic
-// link, is left out. With optional set, a source without a snapshot is read live, and a note says why; otherwise that is
-// an error, and no snapshot is left.
+// link, is left out. With optional set, a source without a snapshot is read live, and a note says why; otherwise that
+// is an error, and no snapshot is left.
 func Take(ctx context.Context, m Maker, sources []string, optional bool) (s *Snapshots, err error) {
 	s = &Snapshots{Since: time.Now(), maker: m, at: map[string]string{}}
 	defer func() {
@@ -102,7 +102,8 @@ func check(source string, is os.FileInfo, place string) error {
 	return nil
 }
 
-// Place returns where a source is in a snapshot; "" if it is read live. The path may be relative to the working directory.
+// Place returns where a source is in a snapshot; "" if it is read live. The path may be relative to the working
+// directory.
 func (s *Snapshots) Place(source string) string {
 	absolute, err := filepath.Abs(source)
 	if err != nil {

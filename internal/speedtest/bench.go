@@ -30,7 +30,8 @@ const (
 
 // String returns a few words for w.
 func (w What) String() string {
-	words := []string{"compress", "decompress", "hash", "chunk", "encrypt", "write and flush", "sequential read", "random 4 KiB read"}
+	words := []string{"compress", "decompress", "hash", "chunk", "encrypt", "write and flush", "sequential read",
+		"random 4 KiB read"}
 	if int(w) < len(words) {
 		return words[w]
 	}

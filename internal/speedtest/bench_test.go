@@ -63,7 +63,8 @@ func TestEverythingIsMeasuredAtEveryPolicyFromTheBestOn(t *testing.T) {
 	}
 	all, err := collect(t, t.Context(), c)
 	require.NoError(t, err)
-	require.Equal(t, []string{"begin important", "end important", "begin utility", "end utility", "begin throttle", "end throttle"}, events)
+	require.Equal(t, []string{"begin important", "end important", "begin utility", "end utility", "begin throttle",
+		"end throttle"}, events)
 	type kind struct {
 		policy iopolicy.Policy
 		what   What
@@ -72,7 +73,8 @@ func TestEverythingIsMeasuredAtEveryPolicyFromTheBestOn(t *testing.T) {
 	}
 	var want, got []kind
 	for _, p := range []iopolicy.Policy{iopolicy.Important, iopolicy.Utility, iopolicy.Throttle} {
-		for _, k := range []kind{{what: Compress, level: 1}, {what: Compress, level: 2}, {what: Decompress}, {what: Hash}, {what: Chunk}, {what: Seal}} {
+		for _, k := range []kind{{what: Compress, level: 1}, {what: Compress, level: 2}, {what: Decompress}, {what: Hash},
+			{what: Chunk}, {what: Seal}} {
 			want = append(want, kind{p, k.what, k.level, 1})
 			if n := runtime.GOMAXPROCS(0); n > 1 {
 				want = append(want, kind{p, k.what, k.level, n})

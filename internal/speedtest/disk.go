@@ -92,7 +92,8 @@ func (d *disk) close() {
 }
 
 // measure runs one measurement through a gate.
-func (d *disk) measure(ctx context.Context, pass *iopolicy.Pass, what What, runs int, share time.Duration) (samples, error) {
+func (d *disk) measure(ctx context.Context, pass *iopolicy.Pass, what What, runs int, share time.Duration) (samples,
+	error) {
 	var s samples
 	gated := localfs.IOContext{Ctx: ctx, Pass: pass}
 	dir, err := gated.OpenDir(d.path)
@@ -138,7 +139,8 @@ func (d *disk) write(ctx context.Context, dir *localfs.Dir, share time.Duration,
 	written := int64(0)
 	err = s.timed(func() (float64, int64, error) {
 		begin := time.Now()
-		for elapsed := time.Duration(0); written < d.most && (elapsed < share || written < least); elapsed = time.Since(begin) {
+		for elapsed := time.Duration(0); written < d.most &&
+			(elapsed < share || written < least); elapsed = time.Since(begin) {
 			if ctx.Err() != nil {
 				return 0, 0, context.Cause(ctx)
 			}
@@ -170,7 +172,8 @@ func (d *disk) write(ctx context.Context, dir *localfs.Dir, share time.Duration,
 
 // cold does one run on a file that is evicted before and after. Read-ahead pages in flight cannot be evicted until they
 // arrive, and the next run would find them.
-func (d *disk) cold(ctx context.Context, dir *localfs.Dir, s *samples, run func(*localfs.File) (float64, int64, error)) error {
+func (d *disk) cold(ctx context.Context, dir *localfs.Dir, s *samples,
+	run func(*localfs.File) (float64, int64, error)) error {
 	f, err := dir.OpenFile(d.names[0])
 	if err != nil {
 		return err

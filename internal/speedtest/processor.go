@@ -26,7 +26,8 @@ func (c *corpus) tasks(levels []int) []task {
 	for _, level := range levels {
 		all = append(all, task{Compress, level, func(worker int) (step, error) { return c.compress(worker, level) }})
 	}
-	return append(all, task{Decompress, 0, c.decompress}, task{Hash, 0, c.hash}, task{Chunk, 0, c.find}, task{Seal, 0, c.seal})
+	return append(all, task{Decompress, 0, c.decompress}, task{Hash, 0, c.hash}, task{Chunk, 0, c.find},
+		task{Seal, 0, c.seal})
 }
 
 // turns returns the frame numbers in turn, endlessly.
@@ -102,7 +103,8 @@ func (c *corpus) seal(worker int) (step, error) {
 			}
 		}
 		i := next()
-		return frameSize, builder.Append(&pack.Payload{Codec: pack.Stored, Blobs: c.cuts[i], Raw: frameSize, Data: c.frames[i]})
+		return frameSize, builder.Append(&pack.Payload{Codec: pack.Stored, Blobs: c.cuts[i], Raw: frameSize,
+			Data: c.frames[i]})
 	}, nil
 }
 

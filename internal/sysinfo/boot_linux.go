@@ -14,7 +14,8 @@ func ThisBoot() (b Boot) {
 		return Boot{}
 	}
 	digits := strings.ReplaceAll(strings.TrimSpace(string(text)), "-", "")
-	if n, err := hex.Decode(b.ID[:], []byte(digits[:min(len(digits), hex.EncodedLen(len(b.ID)))])); err != nil || n != len(b.ID) {
+	if n, err := hex.Decode(b.ID[:], []byte(digits[:min(len(digits), hex.EncodedLen(len(b.ID)))])); err != nil ||
+		n != len(b.ID) {
 		return Boot{}
 	}
 	if text, err = ReadFile("/proc/uptime"); err != nil {

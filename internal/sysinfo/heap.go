@@ -22,16 +22,17 @@ func CheckAddressSpace() error {
 	if runtime.GOOS != "linux" || unix.Getrlimit(unix.RLIMIT_AS, &limit) != nil || limit.Cur >= leastAddresses {
 		return nil
 	}
-	return fmt.Errorf("the address space is limited to %d MiB (ulimit -v), and at least %d MiB are needed, most of them only reserved: "+
-		"lift that limit; --memory, or MemoryMax= of systemd, bounds memory itself", limit.Cur>>20, leastAddresses>>20)
+	return fmt.Errorf("the address space is limited to %d MiB (ulimit -v), and at least %d MiB are needed, most of them "+
+		"only reserved: lift that limit; --memory, or MemoryMax= of systemd, bounds memory itself", limit.Cur>>20,
+		leastAddresses>>20)
 }
 
-// The ballast is allocated and never touched: it takes no memory, and the garbage collector counts it as in use. Sizes are
-// in bytes. A walk through unchanged directories keeps 2 MiB. For a million objects it ran a thousand collections without
-// ballast, a tenth of its processor time, and less than a hundred with it.
+// The ballast is allocated and never touched: it takes no memory, and the garbage collector counts it as in use. Sizes
+// are in bytes. A walk through unchanged directories keeps 2 MiB. For a million objects it ran a thousand collections
+// without ballast, a tenth of its processor time, and less than a hundred with it.
 //
-// It is allocated in pieces. Where an address was in use before, the runtime fills the new piece with zeros, which takes
-// memory: few of many pieces, but all of a single one.
+// It is allocated in pieces. Where an address was in use before, the runtime fills the new piece with zeros, which
+// takes memory: few of many pieces, but all of a single one.
 const (
 	ballastSize  = 64 << 20
 	ballastPiece = 1 << 20
@@ -44,11 +45,11 @@ const (
 )
 
 // LimitHeap makes the garbage collector work harder as the program approaches limit, in bytes. Nearly all memory in use
-// holds buffers without pointers, so frequent collections cost little: a first backup with 84 MiB in use collects at 96 MiB,
-// and takes no more processor time than when it collected at 106 or at 140.
+// holds buffers without pointers, so frequent collections cost little: a first backup with 84 MiB in use collects at 96
+// MiB, and takes no more processor time than when it collected at 106 or at 140.
 //
-// Ballast counts after one collection, which starts the collector's threads: as much work as listing snapshots. So it is
-// allocated after the first collection, and a command that ends before allocates none. The caller keeps the returned
+// Ballast counts after one collection, which starts the collector's threads: as much work as listing snapshots. So it
+// is allocated after the first collection, and a command that ends before allocates none. The caller keeps the returned
 // Ballast for as long as the process is to be bounded.
 func LimitHeap(limit int64) *Ballast {
 	b := &Ballast{}

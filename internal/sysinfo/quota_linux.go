@@ -21,8 +21,8 @@ func (host) Open(name string) (fs.File, error) {
 // ReadFile reads a file, by its path without the leading slash.
 func (host) ReadFile(name string) ([]byte, error) { return ReadFile("/" + name) }
 
-// quotaIn returns the smallest quota of this process's control group and of the groups around it. root has /proc and the
-// mounts of control groups. A file that cannot be read sets no limit here; the kernel still enforces it.
+// quotaIn returns the smallest quota of this process's control group and of the groups around it. root has /proc and
+// the mounts of control groups. A file that cannot be read sets no limit here; the kernel still enforces it.
 func quotaIn(root fs.FS) (limit float64, limited bool) {
 	groups := read(root, "proc/self/cgroup")
 	for line := range strings.Lines(read(root, "proc/self/mountinfo")) {
@@ -56,7 +56,8 @@ func group(mount, groups string) (dir, top string, ok bool) {
 	}
 	for line := range strings.Lines(groups) { // number:controllers:path
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) < 3 || controller == "" && parts[0]+parts[1] != "0" || controller != "" && !listed(parts[1], controller) {
+		if len(parts) < 3 || controller == "" && parts[0]+parts[1] != "0" || controller != "" &&
+			!listed(parts[1], controller) {
 			continue
 		}
 		top = strings.TrimPrefix(unescape(at[4]), "/")

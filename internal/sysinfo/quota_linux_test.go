@@ -29,31 +29,38 @@ func TestQuota(t *testing.T) {
 		{"of the group", "0::/a.slice/b\n", v2, map[string]string{"sys/fs/cgroup/a.slice/b/cpu.max": "40000 100000\n"}, 0.4},
 		{
 			"of the one around it", "0::/a.slice/b\n", v2,
-			map[string]string{"sys/fs/cgroup/a.slice/cpu.max": "150000 100000\n", "sys/fs/cgroup/a.slice/b/cpu.max": "max 100000\n"}, 1.5,
+			map[string]string{"sys/fs/cgroup/a.slice/cpu.max": "150000 100000\n",
+				"sys/fs/cgroup/a.slice/b/cpu.max": "max 100000\n"}, 1.5,
 		},
 		{
 			"the smallest", "0::/a/b/c\n", v2,
-			map[string]string{"sys/fs/cgroup/a/cpu.max": "20000 10000\n", "sys/fs/cgroup/a/b/cpu.max": "9000 10000", "sys/fs/cgroup/a/b/c/cpu.max": "30000 10000"}, 0.9,
+			map[string]string{"sys/fs/cgroup/a/cpu.max": "20000 10000\n", "sys/fs/cgroup/a/b/cpu.max": "9000 10000",
+				"sys/fs/cgroup/a/b/c/cpu.max": "30000 10000"}, 0.9,
 		},
 		{"of others", "0::/a\n", v2, map[string]string{"sys/fs/cgroup/b/cpu.max": "10000 100000\n"}, 0},
 		{
 			"version 1", "4:cpu,cpuacct:/x\n3:cpuset:/y\n0::/\n", v1other + v1 + v2,
-			map[string]string{"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us": "100000\n", "sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us": "50000\n"}, 2,
+			map[string]string{"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us": "100000\n",
+				"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us": "50000\n"}, 2,
 		},
 		{
 			"version 1 without a quota", "4:cpu,cpuacct:/x\n", v1,
-			map[string]string{"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us": "100000\n"}, 0,
+			map[string]string{"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us": "-1\n",
+				"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us": "100000\n"}, 0,
 		},
 		{
 			"a container, whose group is the root of the mount", "4:cpu:/docker/abc\n", bound,
-			map[string]string{"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "50000\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 0.5,
+			map[string]string{"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "50000\n",
+				"sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 0.5,
 		},
 		{
 			"a container that sees the group outside", "4:cpu:/\n", bound,
-			map[string]string{"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "50000\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 0.5,
+			map[string]string{"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "50000\n",
+				"sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 0.5,
 		},
 		{"a mount with spaces", "0::/a\n", spaces, map[string]string{"mnt/control groups/a/cpu.max": "70000 100000\n"}, 0.7},
-		{"damage", "0::/a\nx\n::\n", "1 2\n - \n- cgroup2\n" + v2, map[string]string{"sys/fs/cgroup/a/cpu.max": "a lot\n"}, 0},
+		{"damage", "0::/a\nx\n::\n", "1 2\n - \n- cgroup2\n" + v2, map[string]string{"sys/fs/cgroup/a/cpu.max": "a lot\n"},
+			0},
 		{"a period of nothing", "0::/a\n", v2, map[string]string{"sys/fs/cgroup/a/cpu.max": "1 0\n"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -186,7 +186,8 @@ func TestFlushIsJudgedByItsTime(t *testing.T) {
 		median time.Duration
 		medium device.Medium
 		want   Result
-	}{{time.Microsecond, device.SSD, Degraded}, {time.Millisecond, device.SSD, Good}, {time.Millisecond, device.Remote, Good}} {
+	}{{time.Microsecond, device.SSD, Degraded}, {time.Millisecond, device.SSD, Good},
+		{time.Millisecond, device.Remote, Good}} {
 		p := newProber(t.Context(), &Report{Device: device.Info{Medium: c.medium}}, Options{})
 		p.judgeFlush(c.median)
 		require.Equal(t, c.want, p.report.Probes[0].Result)

@@ -130,8 +130,9 @@ func TestFileSystems(t *testing.T) {
 			func(t *testing.T) string { return mount(t, "-t", "tmpfs", "tmpfs", "-o", "size=64m") },
 			"degraded because of file system", false,
 		},
-		"overlay":          {func(t *testing.T) string { return overlay(t, "") }, "safe", false},
-		"volatile overlay": {func(t *testing.T) string { return overlay(t, ",volatile") }, "degraded because of flush", false},
+		"overlay": {func(t *testing.T) string { return overlay(t, "") }, "safe", false},
+		"volatile overlay": {func(t *testing.T) string { return overlay(t, ",volatile") }, "degraded because of flush",
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, c.make(t))

@@ -229,8 +229,9 @@ func (p *prober) clock(st store.Store) error {
 		p.report.add("clock", Good, what, "")
 		return nil
 	}
-	p.report.add("clock", Degraded, what, "correct the wrong clock. No data is in danger: the leases of other machines are "+
-		"judged by the target's clock alone; snapshots bear the time of this machine")
+	p.report.add("clock", Degraded, what,
+		"correct the wrong clock. No data is in danger: the leases of other machines are "+
+			"judged by the target's clock alone; snapshots bear the time of this machine")
 	return nil
 }
 
@@ -285,8 +286,8 @@ func (p *prober) judgeFlush(median time.Duration) {
 }
 
 // serverFlush is what to know about flushes on a server.
-const serverFlush = "whether the server's disk flushes cannot be seen from here: set 'strict sync = yes' on Samba, and do not " +
-	"export by NFS with async"
+const serverFlush = "whether the server's disk flushes cannot be seen from here: set 'strict sync = yes' on Samba, " +
+	"and do not export by NFS with async"
 
 // shareFlush reports that the server acknowledged the flushes of the probes before.
 func (p *prober) shareFlush() error {

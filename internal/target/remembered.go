@@ -22,9 +22,9 @@ type remembered struct {
 	Verdict Verdict  `json:"verdict"`
 }
 
-// ProbeOnce probes the folder path of a repository, unless the same file system was mounted there at the last probe: then
-// the report is nil. cache is the cache folder of the repository, pass the I/O gate of path. If the result cannot be
-// remembered, ProbeOnce returns the report with an error.
+// ProbeOnce probes the folder path of a repository, unless the same file system was mounted there at the last probe:
+// then the report is nil. cache is the cache folder of the repository, pass the I/O gate of path. If the result cannot
+// be remembered, ProbeOnce returns the report with an error.
 func ProbeOnce(ctx context.Context, path, cache string, pass *iopolicy.Pass, devices *device.Finder) (*Report, error) {
 	now, err := mountOf(localfs.IOContext{Ctx: ctx, Pass: pass}, path, devices)
 	if err != nil {

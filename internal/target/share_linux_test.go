@@ -81,7 +81,8 @@ func TestShares(t *testing.T) {
 			sentence: "safe", evidence: map[string]string{"case": "are different files"},
 		},
 		"upper case": {
-			server:   smbtest.Config{Share: []string{"case sensitive = no", "preserve case = no", "short preserve case = no", "default case = upper"}},
+			server: smbtest.Config{Share: []string{"case sensitive = no", "preserve case = no", "short preserve case = no",
+				"default case = upper"}},
 			sentence: "safe", evidence: map[string]string{"write": "listed under its name", "case": "are one file"},
 		},
 		"SMB 2.1": {
@@ -92,23 +93,27 @@ func TestShares(t *testing.T) {
 			options: smb.Options{Protection: smb.AsOffered}, sentence: "safe",
 			evidence: map[string]string{"connection": "SMB 3.1.1 with 127.0.0.1, neither signed nor encrypted"},
 		},
-		"signed": {options: smb.Options{Protection: smb.Signed}, sentence: "safe", evidence: map[string]string{"connection": "each request signed"}},
+		"signed": {options: smb.Options{Protection: smb.Signed}, sentence: "safe",
+			evidence: map[string]string{"connection": "each request signed"}},
 		"encrypted": {
 			server:   smbtest.Config{Global: []string{"server smb encrypt = required"}},
 			sentence: "safe", evidence: map[string]string{"connection": "encrypted (AES-128-GCM)"},
 		},
 		"SMB 3.0, encrypted here": {
-			server: smbtest.Config{Global: []string{"server max protocol = SMB3_00"}}, options: smb.Options{Protection: smb.Encrypted},
+			server:   smbtest.Config{Global: []string{"server max protocol = SMB3_00"}},
+			options:  smb.Options{Protection: smb.Encrypted},
 			sentence: "safe", evidence: map[string]string{"connection": "SMB 3.0 with 127.0.0.1, encrypted (AES-128-CCM)"},
 		},
 		"fruit, as for Time Machine": {
 			server: smbtest.Config{Global: []string{"fruit:aapl = yes"}, Share: []string{
-				"vfs objects = fruit streams_xattr", "fruit:metadata = stream", "fruit:time machine = yes", "fruit:posix_rename = yes",
+				"vfs objects = fruit streams_xattr", "fruit:metadata = stream", "fruit:time machine = yes", "fruit:posix_rename " +
+					"= yes",
 			}},
 			sentence: "safe", evidence: map[string]string{"write": "read back"},
 		},
 		"clock ahead": {
-			sentence: "degraded because of clock", ahead: -2 * time.Hour, evidence: map[string]string{"clock": "2h0m0s ahead of"},
+			sentence: "degraded because of clock", ahead: -2 * time.Hour,
+			evidence: map[string]string{"clock": "2h0m0s ahead of"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -312,7 +317,8 @@ func TestShareWithRepository(t *testing.T) {
 	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	st := share(t, s, s.Port, smb.Options{})
-	all := []store.Name{{Kind: store.Config}, {Kind: store.Pack, ID: strings.Repeat("ab", 32)}, {Kind: store.Lease, ID: "0"}}
+	all := []store.Name{{Kind: store.Config}, {Kind: store.Pack, ID: strings.Repeat("ab", 32)},
+		{Kind: store.Lease, ID: "0"}}
 	for _, name := range all {
 		require.NoError(t, st.Put(t.Context(), name, []byte("what is kept")))
 	}

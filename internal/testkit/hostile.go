@@ -98,7 +98,8 @@ func hostileNames() Dir {
 		`"quoted"`, "'", "$HOME", "`id`", "~",
 		"#hash", "!bang", "a;b", "a|b", "a&b", "colon:name", "...", ".hidden", "..dots", "😀", "NFC \u00e9", "NFD e\u0301",
 		"upper", "UPPER", "\x01\x1b[31m", "\x7f", "con", "nul.txt", "trailing.", strings.Repeat("x", 255),
-		strings.Repeat("é", 127) + "x", strings.Repeat("\xfe", 255), "percent%s%n", "comma,equals=", "\u202egnp.exe", "\u200b",
+		strings.Repeat("é", 127) + "x", strings.Repeat("\xfe", 255), "percent%s%n", "comma,equals=",
+		"\u202egnp.exe", "\u200b",
 	} {
 		d[name] = File{Data: []byte(name)}
 	}

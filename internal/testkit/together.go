@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// RunTogether is m.Run for a TestMain of tests that mostly wait, for servers, outages or sleeps: it runs up to n parallel
-// tests at a time, where Go runs as many as there are processors. The flag -parallel overrides it.
+// RunTogether is m.Run for a TestMain of tests that mostly wait, for servers, outages or sleeps: it runs up to n
+// parallel tests at a time, where Go runs as many as there are processors. The flag -parallel overrides it.
 func RunTogether(m *testing.M, n int) (code int) {
 	flag.Parse()
 	asked := false

@@ -200,8 +200,10 @@ func (e *entry) report(p iopolicy.Policy) report.Gate {
 	s := e.gate.Stats()
 	medium, _, why := e.classifier.Medium()
 	g := report.Gate{
-		Device: s.Name, Medium: medium.String(), Why: why, Policy: p.String(), State: report.GateState(s.State), Charged: s.Charged,
-		Asleep: s.Asleep, Held: s.Held, Engaged: s.Engaged, Windows: s.Windows, Impact: report.Impact(s.Impact), Notes: e.notes,
+		Device: s.Name, Medium: medium.String(), Why: why, Policy: p.String(), State: report.GateState(s.State),
+		Charged: s.Charged,
+		Asleep:  s.Asleep, Held: s.Held, Engaged: s.Engaged, Windows: s.Windows, Impact: report.Impact(s.Impact),
+		Notes: e.notes,
 	}
 	if mode, why := e.watch.Mode(); mode != foreign.Blind && why != "" {
 		g.Notes = append(g.Notes[:len(g.Notes):len(g.Notes)], why)

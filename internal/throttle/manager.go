@@ -76,7 +76,8 @@ func (m *Manager) distinct(paths []string) int {
 		if err == nil {
 			info, err = device.Override(info, m.cfg.Medium)
 		}
-		if err == nil && info.Key != "" && !slices.ContainsFunc(found, func(i device.Info) bool { return device.Overlaps(i, info) }) {
+		if err == nil && info.Key != "" &&
+			!slices.ContainsFunc(found, func(i device.Info) bool { return device.Overlaps(i, info) }) {
 			found = append(found, info)
 		}
 	}
@@ -190,8 +191,8 @@ func (m *Manager) Rotational(pass *iopolicy.Pass) bool {
 	return false
 }
 
-// Device returns the name and the medium of the device behind a pass of m, as far as is known now; both are empty for no
-// gate.
+// Device returns the name and the medium of the device behind a pass of m, as far as is known now; both are empty for
+// no gate.
 func (m *Manager) Device(pass *iopolicy.Pass) (name, medium string) {
 	gate := pass.Gate()
 	for _, e := range m.all() {

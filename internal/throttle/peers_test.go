@@ -20,7 +20,8 @@ func TestPeersAreNamed(t *testing.T) {
 	want := []report.Culprit{{PID: 7, Name: "tidemark", Peer: true}, {PID: 8, Name: "make"}}
 	require.Equal(t, want, all)
 	require.Equal(t, want, now)
-	require.Equal(t, "another tidemark (7) and 1 more on sda (ssd)", (&report.Gate{Device: "sda", Medium: "ssd", Blamed: all}).Whom())
+	require.Equal(t, "another tidemark (7) and 1 more on sda (ssd)",
+		(&report.Gate{Device: "sda", Medium: "ssd", Blamed: all}).Whom())
 
 	// The scan of processes has bytes of one of them: it is listed once, and first.
 	top.collect(func() []foreign.TopProcess { return []foreign.TopProcess{{PID: 8, Name: "make", Bytes: 5}} })

@@ -139,7 +139,8 @@ func (t *topIO) list() (all, now []report.Culprit) {
 		}
 	}
 	for p, seen := range t.peers {
-		if time.Since(seen.at) < recently && !slices.ContainsFunc(now, func(c report.Culprit) bool { return c.PID == p.pid }) {
+		if time.Since(seen.at) < recently &&
+			!slices.ContainsFunc(now, func(c report.Culprit) bool { return c.PID == p.pid }) {
 			now = append(now, blame(p, 0))
 		}
 	}

@@ -49,7 +49,8 @@ func ofAnother(t *testing.T) string {
 	require.NoError(t, err)
 	t.Cleanup(func() { hold.Close() })
 	// Memory has no gate, unless its flag declares it a disk.
-	require.NoError(t, os.WriteFile(filepath.Join("/sys/block", filepath.Base(loop), "queue/rotational"), []byte("1"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join("/sys/block", filepath.Base(loop), "queue/rotational"),
+		[]byte("1"), 0o644))
 	tool("mkfs.ext4", "-q", loop)
 	point := t.TempDir()
 	tool("mount", loop, point)
@@ -180,7 +181,8 @@ func TestNumbers(t *testing.T) {
 // TestRotational: the kernel's flag holds, unless --medium replaces it.
 func TestRotational(t *testing.T) {
 	place := ofAnother(t)
-	for medium, turns := range map[string]bool{"": true, "auto": true, "hdd": true, "ssd": false, "remote": false, "memory": false} {
+	for medium, turns := range map[string]bool{"": true, "auto": true, "hdd": true, "ssd": false, "remote": false,
+		"memory": false} {
 		m := newManager(t, Config{Medium: medium}, place)
 		require.Equal(t, turns, m.Rotational(m.Path(place)), medium)
 		require.False(t, m.Rotational(nil))

@@ -73,7 +73,8 @@ func TestBusyProcessorsSoon(t *testing.T) {
 // TestShortRun: a run of a fraction of a second is left alone.
 func TestShortRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &live{at: time.Now(), plant: plant{seek: 1e9, disk: 1e9, cpus: 2, line: 1e9, wire: 1e9, random: rand.New(rand.NewPCG(1, 1))}}
+		l := &live{at: time.Now(), plant: plant{seek: 1e9, disk: 1e9, cpus: 2, line: 1e9, wire: 1e9,
+			random: rand.New(rand.NewPCG(1, 1))}}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(400*time.Millisecond, cancel)
 		Follow(ctx, New(Setting{8, 2, 1, 2}, everything), l)

@@ -136,7 +136,8 @@ func TestBusyProcessors(t *testing.T) {
 		tuner := New(Setting{8, 2, 2, 3}, everything)
 		next := func() Setting {
 			work := 30e6 * math.Exp(0.6*rng.NormFloat64()) // what is compressed three to one takes half as long as noise
-			return tuner.Next(Sample{Elapsed: time.Second, Work: work, Starved: 0.5 * rng.Float64(), Busy: 0.91 + 0.2*rng.Float64()})
+			return tuner.Next(Sample{Elapsed: time.Second, Work: work, Starved: 0.5 * rng.Float64(), Busy: 0.91 +
+				0.2*rng.Float64()})
 		}
 		for range sure - 1 {
 			require.Equal(t, 3, next().Level, "not before it is sure")

@@ -138,7 +138,8 @@ func TestCutsComeBackAfterAnInsertion(t *testing.T) {
 		for i := range got {
 			got[i] -= n
 		}
-		first := slices.IndexFunc(got, func(cut int) bool { _, found := slices.BinarySearch(want, cut); return found && cut > 0 })
+		first := slices.IndexFunc(got,
+			func(cut int) bool { _, found := slices.BinarySearch(want, cut); return found && cut > 0 })
 		require.GreaterOrEqual(t, first, 0)
 		require.Less(t, got[first], 40*1024, "cuts meet again within some chunks after %d bytes", n)
 		at, _ := slices.BinarySearch(want, got[first])

@@ -250,10 +250,12 @@ func (r *repository) restoreFile(ctx context.Context, content *tree.Content, pat
 func TestRestoreWithPkgAlone(t *testing.T) {
 	golden, tree := filepath.Join("..", "..", "testdata", "repos", "v1"), t.TempDir()
 	require.NoError(t, os.CopyFS(tree, os.DirFS(filepath.Join(golden, "tree"))))
-	for name, to := range map[string]string{"link": "folder/deeper/leaf", "dangling": "not/there"} { // some clones lack links
+	// some clones lack links
+	for name, to := range map[string]string{"link": "folder/deeper/leaf", "dangling": "not/there"} {
 		require.NoError(t, os.Symlink(to, filepath.Join(tree, name)))
 	}
-	for name, learn := range map[string]func(*repository) error{"index": (*repository).readIndex, "packs": (*repository).readPacks} {
+	for name, learn := range map[string]func(*repository) error{"index": (*repository).readIndex,
+		"packs": (*repository).readPacks} {
 		t.Run(name, func(t *testing.T) {
 			r, err := open(filepath.Join(golden, "passphrase"), []byte("correct horse"))
 			require.NoError(t, err)

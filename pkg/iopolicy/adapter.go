@@ -107,7 +107,8 @@ func cut(p []byte, bound int) []byte {
 }
 
 // pieces calls f for all of p, in operations as large as allowed. at is the offset of a piece in p.
-func pieces(ctx context.Context, pass *Pass, kind Kind, p []byte, f func(piece []byte, at int) (int, error)) (int, error) {
+func pieces(ctx context.Context, pass *Pass, kind Kind, p []byte, f func(piece []byte, at int) (int, error)) (int,
+	error) {
 	done := 0
 	for {
 		rest := p[done:]

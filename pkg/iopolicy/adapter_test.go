@@ -93,7 +93,8 @@ func TestAdaptersCannotBeBypassed(t *testing.T) {
 // every byte through the gate instead, in small operations inside a window.
 func TestCopyGoesThroughTheGate(t *testing.T) {
 	data := bytes.Repeat([]byte("tide"), 50_000)
-	for _, pass := range []*iopolicy.Pass{windowed(t), nil, iopolicy.New(iopolicy.Config{}).Pass(iopolicy.NewClient(iopolicy.Throttle))} {
+	for _, pass := range []*iopolicy.Pass{windowed(t), nil,
+		iopolicy.New(iopolicy.Config{}).Pass(iopolicy.NewClient(iopolicy.Throttle))} {
 		from, to := scratch(t), scratch(t)
 		require.NoError(t, os.WriteFile(from.Name(), data, 0o600))
 		source, target := iopolicy.NewFile(t.Context(), from, pass), iopolicy.NewFile(t.Context(), to, pass)

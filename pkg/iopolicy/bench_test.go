@@ -58,7 +58,8 @@ func BenchmarkPair(b *testing.B) {
 
 // BenchmarkPairInWindow is what a cached operation costs inside a window, with a meter that costs nothing.
 func BenchmarkPairInWindow(b *testing.B) {
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Metering: iopolicy.Metering{Meter: nothing{}}})
+	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(),
+		Metering: iopolicy.Metering{Meter: nothing{}}})
 	ctx := context.Background()
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 	held, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(ctx, iopolicy.Op{Certain: true})

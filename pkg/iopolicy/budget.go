@@ -191,7 +191,8 @@ func (g *Gate) exit(grant Grant, n, requests int, reached bool) {
 	b.lost += float64(part) * g.harm(now)
 	b.used += part
 	b.requests += max(requests, n/leastRequest)
-	if allowed := g.allowance(at, now); !g.spent && (b.over(allowed, g.span(at), g.medium) || b.uncounted(allowed, g.span(at), now)) {
+	if allowed := g.allowance(at, now); !g.spent &&
+		(b.over(allowed, g.span(at), g.medium) || b.uncounted(allowed, g.span(at), now)) {
 		g.spent, b.spentAt = true, now
 	}
 }

@@ -280,8 +280,10 @@ func TestTiersAlternate(t *testing.T) {
 func random(seed uint64) scene {
 	r := rand.New(rand.NewPCG(seed, 3))
 	some := func(n ...int) int { return n[r.IntN(len(n))] }
-	policies := []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle, iopolicy.Passive}
-	s := scene{settings: iopolicy.DefaultSettings(), medium: iopolicy.Medium(r.IntN(2)), metered: r.IntN(2) == 0, until: 3000}
+	policies := []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle,
+		iopolicy.Passive}
+	s := scene{settings: iopolicy.DefaultSettings(), medium: iopolicy.Medium(r.IntN(2)), metered: r.IntN(2) == 0,
+		until: 3000}
 	if r.IntN(4) == 0 {
 		for t := 1; t < iopolicy.Tiers; t++ {
 			s.settings.Window[t] = time.Duration(r.IntN(300)) * time.Millisecond
@@ -296,7 +298,8 @@ func random(seed uint64) scene {
 		w := worker{client: r.IntN(len(s.clients))}
 		pace, length := some(1, 3, 10, 60, 400), some(1, 4, 4, 30)
 		for range 1 + r.IntN(150) {
-			a := act{think: some(0, 0, r.IntN(pace+1), r.IntN(10*pace)), takes: some(0, 1, r.IntN(length+1), r.IntN(4*length)), kind: iopolicy.Kind(r.IntN(4))}
+			a := act{think: some(0, 0, r.IntN(pace+1), r.IntN(10*pace)), takes: some(0, 1, r.IntN(length+1), r.IntN(4*length)),
+				kind: iopolicy.Kind(r.IntN(4))}
 			a.certain = r.IntN(5) == 0
 			a.touches = a.takes > 0 && r.IntN(4) > 0 || a.kind == iopolicy.Write
 			w.acts = append(w.acts, a)

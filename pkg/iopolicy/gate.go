@@ -118,7 +118,8 @@ func waits(t Tier) bool { return t-1 < Tiers-1 }
 func New(cfg Config) *Gate {
 	g := &Gate{
 		cfg: cfg, epoch: time.Now(), slow: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium,
-		turn: Tiers - 1, looked: never, floor: never, armed: never, claimed: never, grantedAt: never, openUntil: never, heldSince: never,
+		turn: Tiers - 1, looked: never, floor: never, armed: never, claimed: never, grantedAt: never, openUntil: never,
+		heldSince: never,
 	}
 	g.ledger, _ = cfg.Peers.(SlotLedger)
 	g.budget.impact, g.budget.spentAt, g.budget.demand.at = cfg.Settings.MaxImpact, never, never

@@ -81,7 +81,8 @@ func TestArithmetic(t *testing.T) {
 // that I/O ended.
 func TestFullSpeedAgain(t *testing.T) {
 	for policy, most := range map[iopolicy.Policy][2]time.Duration{
-		iopolicy.Standard: {65 * ms, 30 * ms}, iopolicy.Utility: {185 * ms, 115 * ms}, iopolicy.Throttle: {700 * ms, 525 * ms},
+		iopolicy.Standard: {65 * ms, 30 * ms}, iopolicy.Utility: {185 * ms, 115 * ms},
+		iopolicy.Throttle: {700 * ms, 525 * ms},
 	} {
 		for medium, most := range most {
 			for phase := range 30 {
@@ -136,7 +137,8 @@ func TestBetterIODoesNotProlongASleep(t *testing.T) {
 }
 
 // inWindow returns a gate with an important operation on the device, and a client's pass that has been charged.
-func inWindow(t *testing.T, cfg iopolicy.Config, policy iopolicy.Policy) (gate *iopolicy.Gate, c *iopolicy.Client, pass *iopolicy.Pass) {
+func inWindow(t *testing.T, cfg iopolicy.Config, policy iopolicy.Policy) (gate *iopolicy.Gate, c *iopolicy.Client,
+	pass *iopolicy.Pass) {
 	cfg.Settings = iopolicy.DefaultSettings()
 	gate = iopolicy.New(cfg)
 	c = iopolicy.NewClient(policy)
@@ -441,7 +443,8 @@ func TestDoEndsAfterAPanic(t *testing.T) {
 
 // TestNothingIsAllocated at full speed, nor for what a cache answers inside a window.
 func TestNothingIsAllocated(t *testing.T) {
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Metering: iopolicy.Metering{Meter: nothing{}}, Watcher: quietWatcher{}})
+	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(),
+		Metering: iopolicy.Metering{Meter: nothing{}}, Watcher: quietWatcher{}})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 	one := func() { require.NoError(t, pair(t.Context(), pass)) }
 	require.Zero(t, testing.AllocsPerRun(1000, one))
@@ -456,7 +459,8 @@ func TestNothingIsAllocated(t *testing.T) {
 func TestHammer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &witness{interval: 3 * ms}
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: w, Metering: iopolicy.Metering{Meter: nothing{}}, Peers: &fakePeers{}})
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: w,
+			Metering: iopolicy.Metering{Meter: nothing{}}, Peers: &fakePeers{}})
 		var clients []*iopolicy.Client
 		for p := iopolicy.Important; p <= iopolicy.Passive; p++ {
 			clients = append(clients, iopolicy.NewClient(p))

@@ -12,7 +12,8 @@ import (
 )
 
 // looks makes n calls that take so long each, and returns how many of them each operation was.
-func looks(t testing.TB, ctx context.Context, p *iopolicy.Pass, s *iopolicy.Series, n int, takes time.Duration) (sizes []int) {
+func looks(t testing.TB, ctx context.Context, p *iopolicy.Pass, s *iopolicy.Series, n int,
+	takes time.Duration) (sizes []int) {
 	for n > 0 {
 		g, err := p.Begin(ctx, iopolicy.Op{Kind: iopolicy.Metadata})
 		require.NoError(t, err)
@@ -74,7 +75,8 @@ func TestSeriesInsideAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &bytesMeter{}
 		gate, _, pass := inWindow(t, iopolicy.Config{Metering: iopolicy.Metering{Meter: meter}}, iopolicy.Throttle)
-		free := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()}).Pass(iopolicy.NewClient(iopolicy.Throttle))
+		open := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
+		free := open.Pass(iopolicy.NewClient(iopolicy.Throttle))
 		s := &iopolicy.Series{Most: 16}
 		looks(t, t.Context(), free, s, 31, 0)
 		before := gate.Stats()

@@ -125,7 +125,8 @@ func (s *Settings) Set(name, value string) error {
 	for i, n := range numbers {
 		names[i] = n.name
 	}
-	return fmt.Errorf("%w: no setting is called %q; there are %s", ErrSetting, strings.TrimSpace(name), strings.Join(names, ", "))
+	return fmt.Errorf("%w: no setting is called %q; there are %s", ErrSetting, strings.TrimSpace(name),
+		strings.Join(names, ", "))
 }
 
 // All returns every setting, in the order in which they are printed. Durations are in whole milliseconds.

@@ -86,8 +86,9 @@ lowpri_throttle_tier2_window_msecs = 102`)))
 	require.Equal(t, 102*time.Millisecond, s.Window[2])
 	before := s
 	for text, want := range map[string]string{
-		"lowpri_throttle_enabled: 0\n\nnonsense":                    `line 3: not a setting of the I/O policy: "nonsense"; write "name: value"`,
-		"lowpri_throttle_enabled: 0\nno_such: 1":                    `line 2: not a setting of the I/O policy: no setting is called "no_such"`,
+		"lowpri_throttle_enabled: 0\n\nnonsense": `line 3: not a setting of the I/O policy: "nonsense"; write "name: value"`,
+		"lowpri_throttle_enabled: 0\nno_such: " +
+			"1": `line 2: not a setting of the I/O policy: no setting is called "no_such"`,
 		"lowpri_throttle_enabled: 0\n" + strings.Repeat("a", 1<<17): "read settings",
 	} {
 		require.ErrorContains(t, s.Load(strings.NewReader(text)), want)

@@ -17,10 +17,11 @@ type Watcher interface {
 // Moment is the gate's own I/O at a poll.
 type Moment struct {
 	At       time.Time
-	Inflight int    // own operations on the device now
-	Begun    uint64 // own operations begun so far; with Inflight 0 at two moments and Begun equal, the time between is a gap
-	Writing  int    // of Inflight: writes and syncs
-	Wrote    uint64 // own writes and syncs begun so far
+	Inflight int // own operations on the device now
+	// own operations begun so far; with Inflight 0 at two moments and Begun equal, the time between is a gap
+	Begun   uint64
+	Writing int    // of Inflight: writes and syncs
+	Wrote   uint64 // own writes and syncs begun so far
 	// Own counts bytes of metered operations that have ended, which are proven to be for this device.
 	Own Bytes
 }

@@ -335,7 +335,8 @@ func TestAttribute(t *testing.T) {
 			if attribute {
 				want.Read = 5000
 			}
-			require.NoError(t, do(t.Context(), gate.Pass(iopolicy.NewClient(iopolicy.Standard)), iopolicy.Op{Kind: iopolicy.Sync}, 0))
+			require.NoError(t, do(t.Context(), gate.Pass(iopolicy.NewClient(iopolicy.Standard)),
+				iopolicy.Op{Kind: iopolicy.Sync}, 0))
 			last := s.looks[len(s.looks)-1]
 			require.Equal(t, want, last.Own)
 			require.EqualValues(t, 6, last.Begun)
@@ -396,7 +397,8 @@ func TestPeersYield(t *testing.T) {
 		defer cancel()
 		var all sync.WaitGroup
 		all.Go(func() {
-			endless(ctx, gates[1].Pass(iopolicy.NewClient(iopolicy.Throttle)), 3*ms, func() { at[1] = append(at[1], time.Since(start)) })
+			endless(ctx, gates[1].Pass(iopolicy.NewClient(iopolicy.Throttle)), 3*ms,
+				func() { at[1] = append(at[1], time.Since(start)) })
 		})
 		synctest.Wait()
 		time.Sleep(1001 * ms)

@@ -13,9 +13,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Cache is the directory cache: digests and names of directories, kept between runs. An entry counts while a snapshot that
-// contains the directory's tree is in the repository; its names count only until the next boot. The cache only saves time:
-// when it cannot be read or written, mostly because a disk is full, the run goes on without it.
+// Cache is the directory cache: digests and names of directories, kept between runs. An entry counts while a snapshot
+// that contains the directory's tree is in the repository; its names count only until the next boot. The cache only
+// saves time: when it cannot be read or written, mostly because a disk is full, the run goes on without it.
 //
 // A nil Cache is empty. It is safe for concurrent use, except for Commit and Discard.
 type Cache struct {
@@ -29,8 +29,8 @@ type Cache struct {
 	refresh bool
 }
 
-// BootID identifies a boot. What happens to a file system while it is not mounted, or in a crash, need not change the times
-// of its directories. Zero: unknown, and no names are kept.
+// BootID identifies a boot. What happens to a file system while it is not mounted, or in a crash, need not change the
+// times of its directories. Zero: unknown, and no names are kept.
 type BootID [16]byte
 
 // bootTagSize is how much of a BootID stands before the names in the cache.
@@ -38,8 +38,8 @@ const bootTagSize = 8
 
 func (b *BootID) tag() []byte { return b[:bootTagSize] }
 
-// OpenCache opens the directory cache of a repository. Entries count for those of the listed snapshots that could be read.
-// If the cache cannot be used, it records a note and returns nil. With blank set, every Lookup misses.
+// OpenCache opens the directory cache of a repository. Entries count for those of the listed snapshots that could be
+// read. If the cache cannot be used, it records a note and returns nil. With blank set, every Lookup misses.
 func OpenCache(r *repo.Repository, listed []repo.Listed, blank bool, boot BootID, l *report.Ledger) (*Cache, error) {
 	cache, err := r.DirCache()
 	if err != nil || cache == nil {
@@ -117,8 +117,8 @@ func (c *Cache) Names(key Digest) []byte {
 	return h.Names
 }
 
-// Refresh reports whether the names of an unchanged directory are to be stored. That pays where one boot sees many runs, and
-// is a waste where each run has its own boot; so the first run after a boot leaves it to the second.
+// Refresh reports whether the names of an unchanged directory are to be stored. That pays where one boot sees many
+// runs, and is a waste where each run has its own boot; so the first run after a boot leaves it to the second.
 func (c *Cache) Refresh() bool { return c.usable() && c.refresh }
 
 // Store stores an entry and the names in the directory, if there are any to keep. Commit makes it valid.

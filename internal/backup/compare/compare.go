@@ -1,6 +1,6 @@
 // Package compare decides what is unchanged since the snapshot compared with: a whole directory by digests kept in the
-// directory cache, a single entry by the parent snapshot's tree of its directory. Dir.Unchanged and Dir.Finish are the only
-// places where a directory as a whole is found to be unchanged.
+// directory cache, a single entry by the parent snapshot's tree of its directory. Dir.Unchanged and Dir.Finish are the
+// only places where a directory as a whole is found to be unchanged.
 package compare
 
 import (
@@ -308,8 +308,8 @@ func (c *Comparer) Finish(d *Dir, n int, child func(i int) *format.ID) (subtree 
 	return subtree, d.cached.Tree, true
 }
 
-// subtree returns the subtree digest of d. Without subdirectories, now and when the same entries were digested before, it is
-// the cached one.
+// subtree returns the subtree digest of d. Without subdirectories, now and when the same entries were digested before,
+// it is the cached one.
 func (c *Comparer) subtree(d *Dir, n int, child func(i int) *format.ID) Digest {
 	if d.Clean && n == 0 {
 		return d.cached.Subtree

@@ -31,8 +31,8 @@ func Damaged(err error) bool {
 	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, store.ErrNotExist) || errors.Is(err, store.ErrShort)
 }
 
-// damagedTree handles a tree that cannot be read. With Parent.Damaged set it is recorded and the run goes on; otherwise the
-// run ends.
+// damagedTree handles a tree that cannot be read. With Parent.Damaged set it is recorded and the run goes on; otherwise
+// the run ends.
 func (c *Comparer) damagedTree(d *Dir, err error) error {
 	if !c.Parent.Damaged {
 		return fmt.Errorf("compare %s: %w: %w", d.Scanned.Path(), ErrOldTree, err)

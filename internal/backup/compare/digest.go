@@ -43,8 +43,8 @@ func parseCacheEntry(p []byte) (c CacheEntry, ok bool) {
 	return c, true
 }
 
-// OptionsDigest digests the options that affect the content of a tree: a digest made under other options must not match.
-// Rules are not among them: excluded entries are not digested, and the others stay valid when rules change.
+// OptionsDigest digests the options that affect the content of a tree: a digest made under other options must not
+// match. Rules are not among them: excluded entries are not digested, and the others stay valid when rules change.
 func OptionsDigest(serialization uint8, switches ...bool) Digest {
 	text := append([]byte("tidemark directory signature 1\x00"), serialization)
 	for _, on := range switches {
@@ -79,9 +79,9 @@ func (s *Digester) keep(buf []byte) {
 	}
 }
 
-// Key is the key of a directory in the cache: 96 bits of a digest of its path, behind a prefix of 32 bits that it shares
-// with the directories around it. The walk goes from neighbour to neighbour and so finds their keys in the same pages of
-// the cache; with random keys each lookup among 2.5 million directories would read another part of the file.
+// Key is the key of a directory in the cache: 96 bits of a digest of its path, behind a prefix of 32 bits that it
+// shares with the directories around it. The walk goes from neighbour to neighbour and so finds their keys in the same
+// pages of the cache; with random keys each lookup among 2.5 million directories would read another part of the file.
 func (s *Digester) Key(d *scan.Directory) Digest {
 	s.buf = append(s.buf[:0], s.options[:]...)
 	if d.Parent == nil {

@@ -26,7 +26,8 @@ func TestEveryFieldIsDigested(t *testing.T) {
 		Ctime: tree.Time{Sec: 8, Nsec: 9},
 	}
 	sign := func(name string, st localfs.Stat, change func(*scan.Directory)) Digest {
-		d := &scan.Directory{Entries: []scan.Entry{entry("a", localfs.Stat{Type: tree.Dir}), entry(name, st)}, Started: time.Unix(100, 0)}
+		d := &scan.Directory{Entries: []scan.Entry{entry("a", localfs.Stat{Type: tree.Dir}), entry(name, st)},
+			Started: time.Unix(100, 0)}
 		d.FS.StableInodes = true
 		if change != nil {
 			change(d)
@@ -87,7 +88,8 @@ func TestSubtreeDigestCoversEveryChild(t *testing.T) {
 func TestDigesterKeepsOnlyMemory(t *testing.T) {
 	big := &scan.Directory{Parent: &scan.Directory{}, Name: "big", Started: time.Unix(100, 0)}
 	for i := range 5000 { // more than maxKept
-		big.Entries = append(big.Entries, entry(fmt.Sprintf("name %4d of a directory that is large", i), localfs.Stat{Type: tree.File}))
+		big.Entries = append(big.Entries, entry(fmt.Sprintf("name %4d of a directory that is large", i),
+			localfs.Stat{Type: tree.File}))
 	}
 	small := &scan.Directory{Parent: big, Name: "small", Entries: big.Entries[:20], Started: time.Unix(100, 0)}
 	used := NewDigester(OptionsDigest(0))

@@ -7,7 +7,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// oldTree is the tree that a directory had in the snapshot compared with. A root that is not known is found on first use.
+// oldTree is the tree that a directory had in the snapshot compared with. A root that is not known is found on first
+// use.
 type oldTree struct {
 	find  func() (format.ID, tree.Time, error)
 	root  format.ID // zero: the directory was not there

@@ -6,7 +6,8 @@ import (
 )
 
 // Same reports whether e, inode number aside, is what node n describes, which a backup that began at start has stored.
-// Contents, attributes and ACLs need no comparison: a change of any of them sets ctime. With ignoreCtime, mtime decides.
+// Contents, attributes and ACLs need no comparison: a change of any of them sets ctime. With ignoreCtime, mtime
+// decides.
 func Same(e *scan.Entry, n *tree.Node, start tree.Time, ignoreCtime bool) bool {
 	if e.Type != n.Type || uint32(e.Mode) != n.Mode || e.UID != n.UID || e.GID != n.GID || e.ModTime() != n.ModTime {
 		return false

@@ -46,8 +46,8 @@ func (s *Stage) attributes(x *Extra, dir *localfs.Dir, name string, typ tree.Typ
 	return xattrErr, flagErr
 }
 
-// outOfReach reports whether flags could not be read for a reason that is no failure of its own: the directory is gone, or
-// may only be passed through. Contents missed for that reason have been recorded.
+// outOfReach reports whether flags could not be read for a reason that is no failure of its own: the directory is gone,
+// or may only be passed through. Contents missed for that reason have been recorded.
 func outOfReach(err error) bool {
 	return errors.Is(err, localfs.ErrVanished) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EBADF)
 }

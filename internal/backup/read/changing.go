@@ -68,8 +68,8 @@ type status struct {
 }
 
 // before returns the status of an open file before attempt number try. A file with an unsafe timestamp could be written
-// again, while it is read, without a new time; so the read waits until the timestamp is safe. The local clock decides only
-// whether to wait: afterwards the unchanged timestamp counts, since it may come from a server's clock.
+// again, while it is read, without a new time; so the read waits until the timestamp is safe. The local clock decides
+// only whether to wait: afterwards the unchanged timestamp counts, since it may come from a server's clock.
 func (s *Stage) before(ctx context.Context, f *localfs.File, d *Dir, i uint32, try int) (at status, err error) {
 	if at.Stat = *f.Opened(); try > 0 {
 		if at.Stat, err = f.Stat(); err != nil {
@@ -105,7 +105,8 @@ func (s *Stage) before(ctx context.Context, f *localfs.File, d *Dir, i uint32, t
 
 // judge compares a file before and after attempt number try, which read n bytes.
 func (o *Options) judge(before *status, after *localfs.Stat, n uint64, try int) outcome {
-	if !before.racy && before.Size == after.Size && n == after.Size && before.Mtime == after.Mtime && before.Ctime == after.Ctime {
+	if !before.racy && before.Size == after.Size && n == after.Size && before.Mtime == after.Mtime &&
+		before.Ctime == after.Ctime {
 		return unchanged
 	}
 	left := try < o.Retries

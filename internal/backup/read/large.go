@@ -127,8 +127,8 @@ func (a *attempt) read(ctx context.Context, size uint64) (covered uint64, err er
 	return covered, err
 }
 
-// extent reads n bytes from off and hands them on in pieces that end at cut points. When the file ends before, it returns
-// io.EOF and what there was.
+// extent reads n bytes from off and hands them on in pieces that end at cut points. When the file ends before, it
+// returns io.EOF and what there was.
 func (a *attempt) extent(ctx context.Context, off int64, n uint64) (got uint64, err error) {
 	a.carry = a.carry[:0]
 	for got < n {

@@ -12,22 +12,22 @@ import (
 )
 
 // links makes sure that a file with several names is read once per run. The first name that must be read reads it; the
-// others take its result, at once or when it is there. If the first name is gone or means another file by then, the next
-// one reads.
+// others take its result, at once or when it is there. If the first name is gone or means another file by then, the
+// next one reads.
 type links struct {
 	mu    sync.Mutex
 	files map[linkKey]*linked
 }
 
-// linkKey identifies a file among its names. An inode number can be used for another file once the last name of the first
-// is removed, even while the run goes on; so the key contains a time.
+// linkKey identifies a file among its names. An inode number can be used for another file once the last name of the
+// first is removed, even while the run goes on; so the key contains a time.
 type linkKey struct {
 	dev, ino uint64
 	time     tree.Time
 }
 
-// linkKeyOf returns the key of e, an entry on the file system of its directory. The time is the birth time, or where the
-// file system has none, the change time: then a file that changes during the run is read once for each time.
+// linkKeyOf returns the key of e, an entry on the file system of its directory. The time is the birth time, or where
+// the file system has none, the change time: then a file that changes during the run is read once for each time.
 func linkKeyOf(dev uint64, e *scan.Entry) linkKey {
 	if born, ok := e.Born(); ok {
 		return linkKey{dev, e.Ino, born}
@@ -51,8 +51,8 @@ type waiter struct {
 	entry uint32
 }
 
-// take copies the entry and the result of the name that was read: the file may have changed since this name was scanned,
-// and size and content must match.
+// take copies the entry and the result of the name that was read: the file may have changed since this name was
+// scanned, and size and content must match.
 func (w waiter) take(f *linked) {
 	w.dir.Results[w.entry] = *f.result
 	e := &w.dir.Entries[w.entry]
@@ -110,8 +110,8 @@ func (l *links) drop(f *linked) {
 	}
 }
 
-// next makes the first waiting name the one that reads. If there is none, the file is dropped, and the next name that is
-// scanned reads it.
+// next makes the first waiting name the one that reads. If there is none, the file is dropped, and the next name that
+// is scanned reads it.
 func (l *links) next(f *linked) (w waiter, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

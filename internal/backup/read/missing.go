@@ -29,8 +29,8 @@ func compareOpened(e *scan.Entry, f *localfs.File) openResult {
 }
 
 // known returns what the scan found out about e, so that opening it needs no status call. Of an entry on another file
-// system than its directory, the device is unknown. Where a changing file may be read once only, the times are withheld:
-// without a status call before the read, a change since the scan would look like a change during the read.
+// system than its directory, the device is unknown. Where a changing file may be read once only, the times are
+// withheld: without a status call before the read, a change since the scan would look like a change during the read.
 func (s *Stage) known(d *Dir, e *scan.Entry) localfs.Known {
 	if e.Mount {
 		return localfs.Known{}
@@ -41,18 +41,20 @@ func (s *Stage) known(d *Dir, e *scan.Entry) localfs.Known {
 	}
 }
 
-// stale reports whether a file that was opened without a status call is not the one that was scanned, has changed since,
-// or could not be read. What was read of it is not used.
+// stale reports whether a file that was opened without a status call is not the one that was scanned, has changed
+// since, or could not be read. What was read of it is not used.
 func stale(o *opened, w *localfs.BatchFile) bool {
 	return o.file.Presumed() && (w.Err != nil || w.FactsErr != nil || !o.file.Same(&w.Facts.Stat))
 }
 
 // readAgain opens a stale file with a status call and reads it. It returns false if the outcome is recorded already.
-func (r *Reader) readAgain(ctx context.Context, b *Batch, o *opened, w *localfs.BatchFile, p *Piece) (openResult, bool) {
+func (r *Reader) readAgain(ctx context.Context, b *Batch, o *opened, w *localfs.BatchFile,
+	p *Piece) (openResult, bool) {
 	e, s := &b.dir.Entries[o.entry], r.stage
 	r.files.Done(o.file)
 	o.file = nil
-	f, err := openAgain(b.handle, e, func() (*localfs.File, error) { return r.files.Open(b.handle, e.Name, localfs.Known{}) })
+	f, err := openAgain(b.handle, e,
+		func() (*localfs.File, error) { return r.files.Open(b.handle, e.Name, localfs.Known{}) })
 	if err != nil {
 		return s.openFailed(b.dir, b.handle, o.entry, err), false
 	}
@@ -74,8 +76,8 @@ func (r *Reader) readAgain(ctx context.Context, b *Batch, o *opened, w *localfs.
 	return o.state, true
 }
 
-// openAgain opens e once more if its name was missing and has returned: a name may be removed and given to the same file
-// again. A file system that goes on to contradict itself is reported.
+// openAgain opens e once more if its name was missing and has returned: a name may be removed and given to the same
+// file again. A file system that goes on to contradict itself is reported.
 func openAgain(handle *localfs.Dir, e *scan.Entry, open func() (*localfs.File, error)) (*localfs.File, error) {
 	const attempts = 3
 	f, err := open()
@@ -119,7 +121,8 @@ func (s *Stage) unopened(d *Dir, i uint32, handle *localfs.Dir, op string, err e
 	e, note := &d.Entries[i], ErrVanished
 	switch {
 	case errors.Is(err, localfs.ErrVanished):
-	case errors.Is(err, localfs.ErrNotRegular), e.Type == tree.Symlink && errors.Is(err, syscall.EINVAL): // not a link any more
+	case errors.Is(err, localfs.ErrNotRegular), e.Type == tree.Symlink && errors.Is(err, syscall.EINVAL):
+		// not a link any more
 		note = ErrReplaced
 	default:
 		s.unreadable(d, i, op, err)

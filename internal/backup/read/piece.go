@@ -36,7 +36,8 @@ func (p *Piece) content() (n uint64) {
 // Chunked reports whether a small file is cut into chunks; a smaller one is kept in its node.
 func (it Item) Chunked() bool { return it.Len > tree.MaxInline }
 
-// Stored takes the chunks of p, in their order, and ends what they complete. It returns how many small files have chunks.
+// Stored takes the chunks of p, in their order, and ends what they complete. It returns how many small files have
+// chunks.
 func (s *Stage) Stored(ctx context.Context, p *Piece, chunks []tree.Chunk) (chunked uint64, err error) {
 	if p.file == nil {
 		return s.storedSmall(ctx, p, chunks)

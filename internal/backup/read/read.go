@@ -73,8 +73,8 @@ func (r *Reader) Read(ctx context.Context, b *Batch) error {
 	return r.finishRest(ctx, b, &rest)
 }
 
-// many reads the first of some entries into one buffer: all of them, unless the gate begins to limit the size of reads. It
-// returns how many entries it read, and a piece if there is data to store.
+// many reads the first of some entries into one buffer: all of them, unless the gate begins to limit the size of reads.
+// It returns how many entries it read, and a piece if there is data to store.
 func (r *Reader) many(ctx context.Context, b *Batch, entries []uint32, rest *remainder) (int, *Piece, error) {
 	r.clock.Enter(report.WaitMemory)
 	buffers := r.stage.Memory.Buffers
@@ -99,8 +99,8 @@ func (r *Reader) many(ctx context.Context, b *Batch, entries []uint32, rest *rem
 	return n, p, nil
 }
 
-// few reads as much as the gate admits at once. While it waits at the gate it holds none of the buffers: there are fewer
-// of them than readers, and the readers of another device need them.
+// few reads as much as the gate admits at once. While it waits at the gate it holds none of the buffers: there are
+// fewer of them than readers, and the readers of another device need them.
 func (r *Reader) few(ctx context.Context, b *Batch, entries []uint32, rest *remainder) (int, *Piece, error) {
 	memory := &r.stage.Memory
 	own, err := memory.Scratch.Get(ctx)
@@ -133,8 +133,8 @@ func (r *Reader) begin(b *Batch, entries []uint32) {
 }
 
 // readGroup reads the first of some entries of a batch into p, at least one of them, and returns how many. Files are
-// opened one after the other and then read together: as many as can be in flight at once, or all, if they are read in the
-// order of their extents.
+// opened one after the other and then read together: as many as can be in flight at once, or all, if they are read in
+// the order of their extents.
 func (r *Reader) readGroup(ctx context.Context, b *Batch, entries []uint32, p *Piece, rest *remainder) (int, error) {
 	r.group, r.wholes = r.group[:0], r.wholes[:0]
 	r.started = scan.Moment(time.Now())
@@ -194,8 +194,8 @@ func (r *Reader) closeGroup() {
 	r.group = r.group[:0]
 }
 
-// open opens a small file and reserves room for it in p, or records why not. It returns false if there is no room for the
-// file in this group.
+// open opens a small file and reserves room for it in p, or records why not. It returns false if there is no room for
+// the file in this group.
 func (r *Reader) open(ctx context.Context, b *Batch, i uint32, p *Piece, rest *remainder) (bool, error) {
 	e, first := &b.dir.Entries[i], len(r.group) == 0
 	free := uint64(len(p.Buf) - p.Len)
@@ -251,8 +251,8 @@ func (r *Reader) open(ctx context.Context, b *Batch, i uint32, p *Piece, rest *r
 	return true, nil
 }
 
-// remainder is what a batch leaves to be read after its buffer is handed on: a reader that waits for a second buffer while
-// it holds one could wait for another reader that does the same.
+// remainder is what a batch leaves to be read after its buffer is handed on: a reader that waits for a second buffer
+// while it holds one could wait for another reader that does the same.
 type remainder struct {
 	grown   []uint32  // too large for a batch by now; each is a part of its directory
 	orphans []*linked // files that must be read by another of their names
@@ -273,7 +273,8 @@ func (r *Reader) finishRest(ctx context.Context, b *Batch, rest *remainder) erro
 }
 
 // finishEntry does what is left to do once a file was read or found to be unreadable. kept: it is part of a piece now.
-func (r *Reader) finishEntry(ctx context.Context, b *Batch, i uint32, state openResult, kept bool, rest *remainder) error {
+func (r *Reader) finishEntry(ctx context.Context, b *Batch, i uint32, state openResult, kept bool,
+	rest *remainder) error {
 	switch state {
 	case isLarge:
 		b.dir.Parts.Begin()

@@ -1,5 +1,5 @@
-// Package read reads the new and changed objects of directories: it opens files, reads them in batches or piece by piece,
-// notices changes while it reads, and reads a file with several names once.
+// Package read reads the new and changed objects of directories: it opens files, reads them in batches or piece by
+// piece, notices changes while it reads, and reads a file with several names once.
 package read
 
 import (
@@ -114,8 +114,8 @@ func (r *Result) extra() *Extra {
 // path returns the path of an entry inside the snapshot.
 func (d *Dir) path(i uint32) string { return d.Join(d.Entries[i].Name) }
 
-// fail records what could not be done with an object. A call that was not made because the run was cancelled says nothing
-// about the object; such a run ends without a snapshot.
+// fail records what could not be done with an object. A call that was not made because the run was cancelled says
+// nothing about the object; such a run ends without a snapshot.
 func (s *Stage) fail(path, op string, err error) {
 	if !errors.Is(err, localfs.ErrStopped) {
 		s.Ledger.Fail(path, op, err)

@@ -1,5 +1,5 @@
-// Package reread reads unchanged files again and compares them with the snapshot. A file that differs although its change
-// time is the same was changed without a trace, or its disk returns other bytes than were written.
+// Package reread reads unchanged files again and compares them with the snapshot. A file that differs although its
+// change time is the same was changed without a trace, or its disk returns other bytes than were written.
 //
 // The walk follows the tree of the snapshot from a cursor, so its memory is one page for each level.
 package reread

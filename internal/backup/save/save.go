@@ -1,5 +1,5 @@
-// Package save stores what was read: it cuts files into chunks, hashes them, adds those that the repository lacks to packs,
-// and builds trees.
+// Package save stores what was read: it cuts files into chunks, hashes them, adds those that the repository lacks to
+// packs, and builds trees.
 package save
 
 import (

@@ -32,8 +32,8 @@ func (e *OldTreeError) Error() string { return "follow the old tree: " + e.Err.E
 // Unwrap returns the failure.
 func (e *OldTreeError) Unwrap() error { return e.Err }
 
-// Tree builds the tree of a directory and returns its ID. It reads the old tree beside the entries, since both are sorted.
-// A zero old stands for none.
+// Tree builds the tree of a directory and returns its ID. It reads the old tree beside the entries, since both are
+// sorted. A zero old stands for none.
 func (s *Saver) Tree(ctx context.Context, load tree.Load, old format.ID, entries Entries) (format.ID, error) {
 	w := s.trees.get(s)
 	defer s.trees.put(w)
@@ -43,8 +43,8 @@ func (s *Saver) Tree(ctx context.Context, load tree.Load, old format.ID, entries
 // Flush puts the last, partly filled frames of trees into packs.
 func (s *Saver) Flush() error { return s.trees.flush() }
 
-// treeWriter makes tree pages. Any goroutine may finish a directory, so writers are lent: there are as many as directories
-// that are finished at the same time.
+// treeWriter makes tree pages. Any goroutine may finish a directory, so writers are lent: there are as many as
+// directories that are finished at the same time.
 type treeWriter struct {
 	saver   *Saver
 	builder *tree.Builder

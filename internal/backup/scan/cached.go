@@ -12,8 +12,8 @@ import (
 
 // NameCache has what earlier walks found. Several workers call its methods at once, each for another directory.
 type NameCache interface {
-	// Lookup returns the Listing that d had in an earlier walk since the last boot; nil if there is none. It is called before
-	// the names of d are read. The result may be in room, or in a larger buffer, which is returned.
+	// Lookup returns the Listing that d had in an earlier walk since the last boot; nil if there is none. It is called
+	// before the names of d are read. The result may be in room, or in a larger buffer, which is returned.
 	Lookup(d *Directory, room []byte) (listing, larger []byte)
 	// Unchanged reports whether the entries of d, names, times and all, are those of an earlier walk. If not, it is called
 	// again when another source of names has given other entries.
@@ -22,8 +22,8 @@ type NameCache interface {
 	Refresh() bool
 }
 
-// cachedNames takes the names in a directory from the cache and verifies each by its status. Where that shows something new,
-// the names are read.
+// cachedNames takes the names in a directory from the cache and verifies each by its status. Where that shows something
+// new, the names are read.
 type cachedNames struct {
 	disk    *realNames
 	cache   NameCache
@@ -40,8 +40,8 @@ type cachedNames struct {
 
 // begin lists a directory without subdirectories without opening it: if nothing is new there, it need not be open.
 //
-// Another directory, or a symbolic link, may have taken the place of d. Then the entries are not unchanged, unless they are
-// those of d, moved.
+// Another directory, or a symbolic link, may have taken the place of d. Then the entries are not unchanged, unless they
+// are those of d, moved.
 func (l *cachedNames) begin(d *Directory, mustOpen bool) bool {
 	l.asked = false
 	if mustOpen || !d.FS.Dated || l.disk.walk.needs.TimeMachine {
@@ -66,8 +66,8 @@ func (l *cachedNames) begin(d *Directory, mustOpen bool) bool {
 	return false
 }
 
-// lookup takes the names of d from the cache, sorted, if the stamp of d is the one in the listing. The names are unverified:
-// the status of each must be read.
+// lookup takes the names of d from the cache, sorted, if the stamp of d is the one in the listing. The names are
+// unverified: the status of each must be read.
 func (l *cachedNames) lookup(d *Directory) {
 	if l.asked {
 		return
@@ -158,8 +158,8 @@ func (l *cachedNames) unchanged(d *Directory) bool {
 // lostAndFound is where a file system check puts files, without setting the times of the directory.
 const lostAndFound = "lost+found"
 
-// keep sets d.Listing from the names that were read, if they can be trusted later: d was the same directory from the scan of
-// its parent until its names were read, and its timestamp is safe.
+// keep sets d.Listing from the names that were read, if they can be trusted later: d was the same directory from the
+// scan of its parent until its names were read, and its timestamp is safe.
 func (l *cachedNames) keep(d *Directory) {
 	if l.unchanged(d) && !l.cache.Refresh() || !d.FS.Dated || d.Name == lostAndFound {
 		return
@@ -195,7 +195,8 @@ func (d *Directory) stamp() stamp {
 	}
 	e := &d.Parent.Entries[d.Index]
 	return stamp{
-		mount: d.FS.Mount, dev: d.Dev, ino: d.Ino, size: e.Size, links: uint64(e.Links), modified: e.ModTime(), changed: e.Changed(),
+		mount: d.FS.Mount, dev: d.Dev, ino: d.Ino, size: e.Size, links: uint64(e.Links), modified: e.ModTime(),
+		changed: e.Changed(),
 	}
 }
 

@@ -219,7 +219,8 @@ func TestWrongNamesAreNotBelieved(t *testing.T) {
 				}
 				stamp := d.stamp()
 				var names []string
-				arena, ok := readListing(listed, &stamp, nil, func(off, n int, _ tree.Type, _ uint64) { names = append(names, fmt.Sprint(off, " ", n)) })
+				arena, ok := readListing(listed, &stamp, nil,
+					func(off, n int, _ tree.Type, _ uint64) { names = append(names, fmt.Sprint(off, " ", n)) })
 				require.True(t, ok)
 				for i, at := range names {
 					var off, n int

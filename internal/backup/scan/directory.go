@@ -47,8 +47,8 @@ type Directory struct {
 	spent   bool  // the visitor has called Recycle
 }
 
-// Dir returns the open directory that contains the named entry; nil if d could not be opened, or need not be because it is
-// unchanged. It is open during Visitor.Directory, and as long as it is retained.
+// Dir returns the open directory that contains the named entry; nil if d could not be opened, or need not be because it
+// is unchanged. It is open during Visitor.Directory, and as long as it is retained.
 func (d *Directory) Dir(name string) *localfs.Dir {
 	if h, ok := d.handles[name]; ok {
 		return h
@@ -97,8 +97,9 @@ func (d *Directory) reopenAbove() (*localfs.Dir, error) {
 	return d.Parent.Reopen()
 }
 
-// Recycle frees the memory of d.Entries for the entries of another directory. The caller must not keep pointers to them; it
-// may keep their names. A directory without subdirectories that is recycled inside Visitor.Directory is reused itself.
+// Recycle frees the memory of d.Entries for the entries of another directory. The caller must not keep pointers to
+// them; it may keep their names. A directory without subdirectories that is recycled inside Visitor.Directory is reused
+// itself.
 func (d *Directory) Recycle() {
 	d.Entries, d.spent = nil, true
 	if d.slab != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Entry is one object of a directory, packed: a directory of a million entries is in memory while it is worked on. What only
-// a changed object needs (access time, device number, attributes) is read later.
+// Entry is one object of a directory, packed: a directory of a million entries is in memory while it is worked on. What
+// only a changed object needs (access time, device number, attributes) is read later.
 type Entry struct {
 	Name     string
 	Ino      uint64

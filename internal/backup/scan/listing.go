@@ -8,11 +8,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// A listing holds the names in a directory as the directory cache keeps them: a checksum, the stamp of the directory, and
-// the names in the order of their bytes, each without the prefix it shares with the one before.
+// A listing holds the names in a directory as the directory cache keeps them: a checksum, the stamp of the directory,
+// and the names in the order of their bytes, each without the prefix it shares with the one before.
 
-// maxListing is the size in bytes of the longest listing. It holds some 4000 names; reading more of them from the directory
-// costs little beside the status of each.
+// maxListing is the size in bytes of the longest listing. It holds some 4000 names; reading more of them from the
+// directory costs little beside the status of each.
 const maxListing = 64 << 10
 
 // stamp identifies a state of a directory: its status, and the mount through which it was seen. On file systems with
@@ -22,8 +22,8 @@ type stamp struct {
 	modified, changed            tree.Time
 }
 
-// exact reports whether changed has fractions of a second. Without them it comes from a file system that has none, or from
-// the tool that made its image.
+// exact reports whether changed has fractions of a second. Without them it comes from a file system that has none, or
+// from the tool that made its image.
 func (s *stamp) exact() bool { return s.changed.Nsec != 0 }
 
 // append appends the stored form of s. None is a prefix of another one.
@@ -59,8 +59,8 @@ func (w *listingWriter) begin(s *stamp) {
 	w.last, w.ino, w.bad = w.last[:0], 0, false
 }
 
-// The first byte of a name: how many bytes it shares with the one before, above how many follow. With the largest value of
-// either, the rest of that number follows.
+// The first byte of a name: how many bytes it shares with the one before, above how many follow. With the largest value
+// of either, the rest of that number follows.
 const (
 	lengthBits = 4
 	lengthMost = 1<<lengthBits - 1
@@ -68,8 +68,8 @@ const (
 	typeBits = 3
 )
 
-// add adds the next name, in ascending order. Type and inode number are those in the directory; the walk uses them as hints.
-// 0 is a type that the directory does not contain.
+// add adds the next name, in ascending order. Type and inode number are those in the directory; the walk uses them as
+// hints. 0 is a type that the directory does not contain.
 func (w *listingWriter) add(name []byte, typ tree.Type, ino uint64) {
 	if w.bad {
 		return
@@ -104,8 +104,8 @@ func follows(last, name []byte) bool {
 		string(name) != "." && string(name) != ".."
 }
 
-// end returns the listing, valid until the next begin; nil if it is longer than maxListing, or has names that no directory
-// can contain.
+// end returns the listing, valid until the next begin; nil if it is longer than maxListing, or has names that no
+// directory can contain.
 func (w *listingWriter) end() []byte {
 	if w.bad || len(w.buf) > maxListing {
 		return nil
@@ -114,12 +114,13 @@ func (w *listingWriter) end() []byte {
 	return w.buf
 }
 
-// readListing reads the listing of a directory with the stamp s. It appends the names to arena and calls yield with the place
-// of each. It returns false if the listing has another stamp or is damaged; then what was yielded is void.
+// readListing reads the listing of a directory with the stamp s. It appends the names to arena and calls yield with the
+// place of each. It returns false if the listing has another stamp or is damaged; then what was yielded is void.
 func readListing(p []byte, s *stamp, arena []byte, yield func(off, n int, typ tree.Type, ino uint64)) ([]byte, bool) {
 	var room [96]byte
 	prefix := s.append(room[:0])
-	if len(p) < sumSize || !bytes.HasPrefix(p[sumSize:], prefix) || binary.LittleEndian.Uint32(p) != checksum(p[sumSize:]) {
+	if len(p) < sumSize || !bytes.HasPrefix(p[sumSize:], prefix) ||
+		binary.LittleEndian.Uint32(p) != checksum(p[sumSize:]) {
 		return arena, false
 	}
 	r := listingReader{p: p[sumSize+len(prefix):]}

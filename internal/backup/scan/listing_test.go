@@ -116,7 +116,8 @@ func TestListingsOfOtherDirectoriesAndTimesAreNotBelieved(t *testing.T) {
 	names := randomNames(rand.New(rand.NewPCG(4, 4)), 5)
 	p := writeNames(someStamp(), names)
 	for i, change := range []func(s *stamp){
-		func(s *stamp) { s.mount++ }, func(s *stamp) { s.dev++ }, func(s *stamp) { s.ino++ }, func(s *stamp) { s.size++ }, func(s *stamp) { s.links-- },
+		func(s *stamp) { s.mount++ }, func(s *stamp) { s.dev++ }, func(s *stamp) { s.ino++ }, func(s *stamp) { s.size++ },
+		func(s *stamp) { s.links-- },
 		func(s *stamp) { s.modified.Sec-- }, func(s *stamp) { s.modified.Nsec++ },
 		func(s *stamp) { s.changed.Sec++ }, func(s *stamp) { s.changed.Nsec-- },
 		func(s *stamp) { *s = stamp{} },

@@ -84,10 +84,11 @@ func (l *realNames) stillListed(d *Directory, entries []Entry, some []uint32) ([
 	return some, err
 }
 
-// openError returns why d could not be opened, given the error. The error says that d vanished, or is no directory, only if
-// that is so.
+// openError returns why d could not be opened, given the error. The error says that d vanished, or is no directory,
+// only if that is so.
 func (d *Directory) openError(err error) error {
-	if !errors.Is(err, localfs.ErrVanished) && !errors.Is(err, localfs.ErrNotDir) || d.above.Gone(d.Name, tree.Dir, d.Ino) {
+	if !errors.Is(err, localfs.ErrVanished) && !errors.Is(err, localfs.ErrNotDir) ||
+		d.above.Gone(d.Name, tree.Dir, d.Ino) {
 		return err
 	}
 	var errno syscall.Errno

@@ -97,10 +97,10 @@ func (l *realNames) relist(d *Directory) {
 	}
 }
 
-// fill fills the entries of d from the names, without those that are excluded. It reads their status in the order of their
-// inodes, since neighbours in the inode table are read together on a cold cache. With cached set, the names come from the
-// cache: fill then returns filled as false, and reports nothing to the visitor, once the status of one of them cannot be
-// read. mustOpen: d contains rules, which can be read only when it is open.
+// fill fills the entries of d from the names, without those that are excluded. It reads their status in the order of
+// their inodes, since neighbours in the inode table are read together on a cold cache. With cached set, the names come
+// from the cache: fill then returns filled as false, and reports nothing to the visitor, once the status of one of them
+// cannot be read. mustOpen: d contains rules, which can be read only when it is open.
 func (l *realNames) fill(d *Directory, text string, cached bool) (filled, mustOpen bool) {
 	problems, ok := l.loadRules(d, text)
 	if !ok {
@@ -119,8 +119,8 @@ func (l *realNames) fill(d *Directory, text string, cached bool) (filled, mustOp
 	return true, false
 }
 
-// loadRules loads the rules that files in d contain or cause by their presence. It returns false if there are some and d is
-// not open.
+// loadRules loads the rules that files in d contain or cause by their presence. It returns false if there are some and
+// d is not open.
 func (l *realNames) loadRules(d *Directory, text string) (problems []error, ok bool) {
 	var present []string
 	for _, pos := range l.order {
@@ -178,9 +178,9 @@ func (l *realNames) read(d *Directory, again bool) error {
 	return d.dir.List(l.dirents, yield)
 }
 
-// sort sets l.order to the order of the names, and returns the text that all names are parts of. Heads are sorted first;
-// only equal heads compare names. A name that was listed twice, which happens when it is removed and created again while a
-// large directory is read, counts once.
+// sort sets l.order to the order of the names, and returns the text that all names are parts of. Heads are sorted
+// first; only equal heads compare names. A name that was listed twice, which happens when it is removed and created
+// again while a large directory is read, counts once.
 func (l *realNames) sort() string {
 	text := string(l.arena)
 	l.order = l.order[:0]
@@ -211,8 +211,8 @@ func (l *realNames) sort() string {
 	return text
 }
 
-// stat fills d.Entries from the names, and returns how many the rules exclude. It returns false if the walk ends, or if the
-// status of a cached name could not be read.
+// stat fills d.Entries from the names, and returns how many the rules exclude. It returns false if the walk ends, or if
+// the status of a cached name could not be read.
 func (l *realNames) stat(d *Directory, text string, cached bool) (excluded int, ok bool) {
 	if l.walk.opt.Mounted != nil {
 		d.mounted = l.walk.opt.Mounted[absolute(d)]
@@ -228,7 +228,8 @@ func (l *realNames) stat(d *Directory, text string, cached bool) (excluded int, 
 			continue
 		}
 		order = append(order, position{n.ino, uint32(len(entries))})
-		entries = append(entries, Entry{Name: n.of(text), excluded: verdict == rules.NotEntered, needType: verdict == rules.NeedType})
+		entries = append(entries, Entry{Name: n.of(text), excluded: verdict == rules.NotEntered,
+			needType: verdict == rules.NeedType})
 	}
 	sortPositions(order)
 	l.order = order
@@ -322,8 +323,8 @@ func absent(d *Directory, e *Entry, st *localfs.Stat) bool {
 	return d.mounted[e.Name] || st.Ino == emptySubvolume && st.Type == tree.Dir && d.FS.Type == "btrfs"
 }
 
-// ownFolder reports whether a directory holds the snapshots that other backups read (package sourcesnap): one of this name
-// in the root of a subvolume of btrfs, which has the inode number 256 (BTRFS_FIRST_FREE_OBJECTID).
+// ownFolder reports whether a directory holds the snapshots that other backups read (package sourcesnap): one of this
+// name in the root of a subvolume of btrfs, which has the inode number 256 (BTRFS_FIRST_FREE_OBJECTID).
 func ownFolder(d *Directory, name string) bool {
 	const rootInode = 256
 	return name == ".tidemark-snapshot" && d.Ino == rootInode && d.FS.Type == "btrfs"

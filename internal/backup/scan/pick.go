@@ -25,8 +25,8 @@ type Pick struct {
 	state  *rules.DirState // of a source, when it is found
 }
 
-// ReadFrom has each source read from the place that copy returns for its path, such as a snapshot of its file system. The last
-// component of both must be the same, except for the root of the tree. "" leaves the source as it is.
+// ReadFrom has each source read from the place that copy returns for its path, such as a snapshot of its file system.
+// The last component of both must be the same, except for the root of the tree. "" leaves the source as it is.
 func (p *Pick) ReadFrom(copy func(path string) string) {
 	for _, c := range p.Children {
 		c.ReadFrom(copy)
@@ -55,14 +55,16 @@ var ErrNoSource = errors.New("nothing to back up: name at least one path")
 var errMissing = errors.New("there is no such file or directory: check the path")
 
 // ErrMixedDot: the contents of a directory and other sources are both to be the root of the snapshot.
-var ErrMixedDot = errors.New(`"." puts a directory's contents at the root of the snapshot, where there is no room for other sources: name it by its path`)
+var ErrMixedDot = errors.New(`"." puts a directory's contents at the root of the snapshot, ` +
+	`where there is no room for other sources: name it by its path`)
 
 // ErrClash: two different sources would be the same path in the snapshot.
-var ErrClash = errors.New("would have the same place in the snapshot as another source: name both by their absolute paths")
+var ErrClash = errors.New("would have the same place in the snapshot as another source: name both by their " +
+	"absolute paths")
 
-// Sources turns the paths that a user named into the tree of sources. An absolute path keeps all its components, a relative
-// one those that were given, without leading "..": "." stands for the contents of the working directory. A path below
-// another one is part of it.
+// Sources turns the paths that a user named into the tree of sources. An absolute path keeps all its components, a
+// relative one those that were given, without leading "..": "." stands for the contents of the working directory. A
+// path below another one is part of it.
 func Sources(paths []string) (*Pick, error) {
 	if len(paths) == 0 {
 		return nil, ErrNoSource
@@ -196,8 +198,8 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *worker) error
 	return w.announce(ctx, d, s)
 }
 
-// pickEntry adds the entry of a source, or of a directory on the path to one. A missing source is a failed entry, and the
-// walk goes on.
+// pickEntry adds the entry of a source, or of a directory on the path to one. A missing source is a failed entry, and
+// the walk goes on.
 func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
 	in := d.dir
 	if parent := filepath.Dir(c.place()); filepath.Join(p.Path, c.Name) != c.place() {
@@ -262,7 +264,8 @@ func (w *walk) source(p *Pick) (rules.Verdict, error) {
 	return decision.Verdict, nil
 }
 
-// statFollowing reads the status of a directory on the path to a source, and follows symbolic links, as opening it does.
+// statFollowing reads the status of a directory on the path to a source, and follows symbolic links, as opening it
+// does.
 func (w *walk) statFollowing(path string, st *localfs.Stat) error {
 	dir, err := w.door(path).OpenSearchable(path)
 	if err != nil {

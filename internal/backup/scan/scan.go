@@ -1,8 +1,8 @@
-// Package scan is the parallel walk: it lists directories, reads the status of their entries, and passes each directory to a
-// Visitor. Workers share one depth-first stack, so that memory is bounded by the depth of the tree times the number of
-// workers, also for huge directories and deep chains. Everything below a source is opened relative to its parent. Only a
-// directory whose names the NameCache has is not opened: the status of its entries is read by two components, its name and
-// theirs.
+// Package scan is the parallel walk: it lists directories, reads the status of their entries, and passes each directory
+// to a Visitor. Workers share one depth-first stack, so that memory is bounded by the depth of the tree times the
+// number of workers, also for huge directories and deep chains. Everything below a source is opened relative to its
+// parent. Only a directory whose names the NameCache has is not opened: the status of its entries is read by two
+// components, its name and theirs.
 package scan
 
 import (
@@ -39,8 +39,8 @@ type Options struct {
 	// Skip reports whether a directory is one whose contents never belong to a backup of themselves: the repository,
 	// the cache.
 	Skip func(dev, ino uint64) bool
-	// Gate returns the I/O gate of each source, of each directory on the path to one, and of each file system that the walk
-	// enters. The context of Walk also ends I/O on a directory that is retained after it. Nil: no gates.
+	// Gate returns the I/O gate of each source, of each directory on the path to one, and of each file system that the
+	// walk enters. The context of Walk also ends I/O on a directory that is retained after it. Nil: no gates.
 	Gate  localfs.Gates
 	Cache NameCache // of earlier walks; nil: none
 	// Mounted are the names of mount points below the sources by the path of their directory, if sources are read from
@@ -216,8 +216,8 @@ func (w *walk) enter(d *Directory) {
 	}
 }
 
-// mountedOver reports whether a file system was mounted on d after the scan of its parent, perhaps because d was opened: an
-// automounter mounts on access. Then every entry of d seems to be a mount.
+// mountedOver reports whether a file system was mounted on d after the scan of its parent, perhaps because d was
+// opened: an automounter mounts on access. Then every entry of d seems to be a mount.
 func (d *Directory) mountedOver() bool {
 	if len(d.Entries) == 0 || !d.Entries[0].Mount || d.Err != nil {
 		return false
@@ -253,7 +253,8 @@ func (w *walk) cross(d *Directory) error {
 	if d.Parent == nil {
 		d.own = d.stampOf(&st)
 	}
-	if source := d.Parent == nil || d.Parent.Picked; !source && w.opt.Rules.Mount(d.place(), d.FS.Pseudo) == rules.NotEntered {
+	if source := d.Parent == nil || d.Parent.Picked; !source &&
+		w.opt.Rules.Mount(d.place(), d.FS.Pseudo) == rules.NotEntered {
 		d.Excluded = true
 	}
 	return nil

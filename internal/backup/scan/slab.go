@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// The entries of an unchanged directory are needed for microseconds, so their memory is reused from directory to directory.
-// The size of a slab is a power of two.
+// The entries of an unchanged directory are needed for microseconds, so their memory is reused from directory to
+// directory. The size of a slab is a power of two.
 const (
 	smallestSlab = 3 // as a power of two
 	largestSlab  = 9 // of 512 entries, 48 KiB; more than that is left to the garbage collector

@@ -121,8 +121,8 @@ func (s *stack) pop() (task, bool) {
 	return t, true
 }
 
-// dirOf returns the open directory of a task, which the caller releases. A closed one is opened again, and kept open for the
-// other children.
+// dirOf returns the open directory of a task, which the caller releases. A closed one is opened again, and kept open
+// for the other children.
 func (s *stack) dirOf(t task) (*localfs.Dir, error) {
 	if t.dir != nil {
 		return t.dir, nil

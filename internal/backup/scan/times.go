@@ -14,9 +14,9 @@ const (
 	coarseGranularity = 2_000_000_000
 )
 
-// Safe reports whether any later change of an object whose ctime is changed shows in its ctime, given that the status was
-// read at the moment seen. A timestamp within the granularity before seen is not: the object could be changed again without
-// getting another one (git calls this racily clean).
+// Safe reports whether any later change of an object whose ctime is changed shows in its ctime, given that the status
+// was read at the moment seen. A timestamp within the granularity before seen is not: the object could be changed again
+// without getting another one (git calls this racily clean).
 func Safe(changed, seen tree.Time) bool {
 	slack := int64(Granularity)
 	if changed.Nsec == 0 {

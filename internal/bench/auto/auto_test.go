@@ -39,6 +39,7 @@ func TestRead(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	require.NoError(t, kit.Known("-only", kit.Words("target, source-rate"), places()))
-	require.ErrorContains(t, kit.Known("-only", kit.Words("target,disk"), places()), `-only "disk": there are target, processors-0.4`)
+	require.ErrorContains(t, kit.Known("-only", kit.Words("target,disk"), places()),
+		`-only "disk": there are target, processors-0.4`)
 	require.Equal(t, "auto", names()[0])
 }

@@ -47,7 +47,8 @@ func parseFlags(args []string) (settings, error) {
 	flags := flag.NewFlagSet("tidemark-bench auto", flag.ExitOnError)
 	flags.IntVar(&s.runs, "runs", 3, "rounds")
 	flags.StringVar(&s.tree, "tree", "", "what is backed up (default: golang.org/x in the cache of Go modules)")
-	flags.StringVar(&s.dir, "dir", "", "where repositories, caches and the slow disk are kept (default: the temporary directory)")
+	flags.StringVar(&s.dir, "dir", "",
+		"where repositories, caches and the slow disk are kept (default: the temporary directory)")
 	flags.StringVar(&s.into, "json", "", "also write all measurements to this file")
 	flags.StringVar(&s.program, "program", "", "a tidemark to measure (default: built from here)")
 	only := flags.String("only", "", "what is slow, with commas between (default: each in turn)")

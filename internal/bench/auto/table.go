@@ -20,7 +20,8 @@ func lines(records []record, slow string) (out []line) {
 		var seconds, processor, stored []float64
 		for i := range records {
 			if r := &records[i]; r.Slow == slow && r.Candidate == name {
-				seconds, processor, stored = append(seconds, r.Seconds), append(processor, r.Processor), append(stored, float64(r.Stored))
+				seconds, processor, stored = append(seconds, r.Seconds), append(processor, r.Processor), append(stored,
+					float64(r.Stored))
 			}
 		}
 		if len(seconds) > 0 {
@@ -48,7 +49,8 @@ func (b *bench) table(slow string) string {
 	var out strings.Builder
 	out.WriteString("| | s | of the best fixed | processor, s | stored, MB |\n|---|---|---|---|---|\n")
 	for _, l := range all {
-		fmt.Fprintf(&out, "| %s | %.1f | %.2f | %.1f | %.0f |\n", l.name, l.seconds, l.seconds/least, l.processor, l.stored/1e6)
+		fmt.Fprintf(&out, "| %s | %.1f | %.2f | %.1f | %.0f |\n", l.name, l.seconds, l.seconds/least, l.processor,
+			l.stored/1e6)
 	}
 	return out.String()
 }

@@ -163,7 +163,8 @@ func (w *writer) name(d *dice, k int, ending string) string {
 // textEnding returns the ending of a file of text.
 func textEnding(d *dice) string {
 	endings := [...]string{
-		".go", ".go", ".c", ".h", ".h", ".py", ".js", ".ts", ".json", ".json", ".yaml", ".md", ".txt", ".conf", ".html", ".rs",
+		".go", ".go", ".c", ".h", ".h", ".py", ".js", ".ts", ".json", ".json", ".yaml", ".md", ".txt", ".conf",
+		".html", ".rs",
 	}
 	return endings[d.below(len(endings))]
 }

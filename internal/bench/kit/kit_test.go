@@ -46,7 +46,8 @@ func TestTable(t *testing.T) {
 func TestWordsOfFlags(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, Words("a, b c,"))
 	require.NoError(t, Known("-only", Words("target"), []string{"target", "disk"}))
-	require.ErrorContains(t, Known("-only", Words("target,dusk"), []string{"target", "disk"}), `-only "dusk": there are target, disk`)
+	require.ErrorContains(t, Known("-only", Words("target,dusk"), []string{"target", "disk"}),
+		`-only "dusk": there are target, disk`)
 }
 
 func TestSave(t *testing.T) {

@@ -48,7 +48,8 @@ func TestWalkSeesEveryObjectOnce(t *testing.T) {
 func TestMeasureReportsResourcesOfAProgram(t *testing.T) {
 	p := place{home: t.TempDir(), out: t.TempDir()}
 	sh := peer{name: "sh", program: "sh", kind: &kind{env: func(place) []string { return []string{"WORD=kept"} }}}
-	u, err := measure(t.Context(), sh, p, []string{"-c", `test "$WORD" = kept && i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done`})
+	u, err := measure(t.Context(), sh, p,
+		[]string{"-c", `test "$WORD" = kept && i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done`})
 	require.NoError(t, err)
 	require.Positive(t, u.cpu())
 	require.Positive(t, u.Memory)
@@ -99,7 +100,8 @@ func TestWholeRound(t *testing.T) {
 		count[m.Peer+": "+m.What]++
 	}
 	require.Equal(t, map[string]int{
-		"tar: first": 2, "tar: repository, first": 2, "tar: next version": 2, "tar: repository, next": 2, "tar: restore": 2, "tar: check": 2,
+		"tar: first": 2, "tar: repository, first": 2, "tar: next version": 2, "tar: repository, next": 2, "tar: restore": 2,
+		"tar: check":   2,
 		"rsync: first": 2, "rsync: repository, first": 2, "rsync: unchanged, cold": 2, "rsync: unchanged, warm": 2,
 		"rsync: next version": 2, "rsync: repository, next": 2, "rsync: restore": 2,
 		"walk: unchanged, cold": 2, "walk: unchanged, warm": 2,

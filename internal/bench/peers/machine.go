@@ -27,8 +27,9 @@ type machine struct {
 // describe queries the system. Unknown fields stay empty.
 func describe(ctx context.Context, dir string, peers []peer) machine {
 	m := machine{
-		Time: time.Now().UTC().Format("2006-01-02 15:04"), Processors: runtime.NumCPU(), Load: load(), Versions: map[string]string{},
-		System: line(ctx, "uname", "-srm"), FileSystem: line(ctx, "stat", "-f", "-c", "%T", dir),
+		Time: time.Now().UTC().Format("2006-01-02 15:04"), Processors: runtime.NumCPU(), Load: load(),
+		Versions: map[string]string{},
+		System:   line(ctx, "uname", "-srm"), FileSystem: line(ctx, "stat", "-f", "-c", "%T", dir),
 		Processor: entry("/proc/cpuinfo", "model name"), Memory: entry("/proc/meminfo", "MemTotal"),
 	}
 	for _, t := range peers {

@@ -56,7 +56,8 @@ func Run(ctx context.Context, args []string) error {
 	only := flags.String("step", "", "only these: "+strings.Join(stepNames(), ", "))
 	flags.StringVar(&s.work, "work", "", "where repositories and restored trees go (default: the temporary directory)")
 	flags.StringVar(&s.made, "made", "", "keep data sets in this folder, and use those that are in it")
-	flags.StringVar(&s.unlock, "unlock", unlockPassphrase, "how tidemark's repository is opened: "+unlockPassphrase+" or "+unlockKeyFile)
+	flags.StringVar(&s.unlock, "unlock", unlockPassphrase,
+		"how tidemark's repository is opened: "+unlockPassphrase+" or "+unlockKeyFile)
 	extra := flags.String("flags", "--policy important", "options of tidemark's backup, restore and check")
 	flags.BoolVar(&s.cold, "cold", os.Geteuid() == 0, "drop the page cache before each step that is not warm; root only")
 	into := flags.String("json", "", "write all measurements to this file")

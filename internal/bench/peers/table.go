@@ -36,7 +36,8 @@ func (r *results) of(name string) *results {
 func (r *results) markdown() string {
 	var out strings.Builder
 	m := r.Machine
-	fmt.Fprintf(&out, "%s: %s, %d processors (%s), %s, %s; load %.1f when it began; %d rounds", m.Time, m.System, m.Processors,
+	fmt.Fprintf(&out, "%s: %s, %d processors (%s), %s, %s; load %.1f when it began; %d rounds", m.Time, m.System,
+		m.Processors,
 		m.Processor, m.Memory, m.FileSystem, m.Load, r.Rounds)
 	if r.Unlock != "" {
 		fmt.Fprintf(&out, "; %s opened by %s", base, r.Unlock)
@@ -81,7 +82,8 @@ func timed() []string {
 // absolute lays out seconds.
 func (r *results) absolute() string {
 	return r.table(timed(), func(all []measurement) string {
-		seconds, cpu := values(all, func(m measurement) float64 { return m.Seconds }), values(all, func(m measurement) float64 { return m.cpu() })
+		seconds, cpu := values(all, func(m measurement) float64 { return m.Seconds }), values(all,
+			func(m measurement) float64 { return m.cpu() })
 		return fmt.Sprintf("%s (%s)", short(kit.Median(seconds)), short(kit.Median(cpu)))
 	})
 }

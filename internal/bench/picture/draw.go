@@ -116,7 +116,8 @@ func (c *canvas) labels(r *run, backup, others *panel) {
 			break
 		}
 		settled := span{s.from + 1, s.to}
-		c.text(middle, backup.top+16, "middle", "#111111", "", fmt.Sprintf("yields: %.0f", mean(r.backup, settled)/backup.unit))
+		c.text(middle, backup.top+16, "middle", "#111111", "",
+			fmt.Sprintf("yields: %.0f", mean(r.backup, settled)/backup.unit))
 		c.text((c.x(from)+c.x(s.from))/2, backup.top+16, "middle", "#111111", "",
 			fmt.Sprintf("%.0f", mean(r.backup, span{from, s.from})/backup.unit))
 		from = s.to

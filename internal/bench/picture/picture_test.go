@@ -41,8 +41,8 @@ func TestPictureIsThatOfItsEvents(t *testing.T) {
 	}
 }
 
-// TestPictureShowsWhatItsTitleSays requires of the recorded run that the backup yields while the other program reads, is
-// back after it, and costs it little.
+// TestPictureShowsWhatItsTitleSays requires of the recorded run that the backup yields while the other program reads,
+// is back after it, and costs it little.
 func TestPictureShowsWhatItsTitleSays(t *testing.T) {
 	r, err := measure(recorded(t))
 	require.NoError(t, err)

@@ -303,8 +303,8 @@ func (b *bench) foregroundAlone(ctx context.Context, t *trial, round int) error 
 	return nil
 }
 
-// addForeground adds the results of a foreground in some spans to the values of a trial, and its latencies to those of other
-// rounds.
+// addForeground adds the results of a foreground in some spans to the values of a trial, and its latencies to those of
+// other rounds.
 func (b *bench) addForeground(
 	t *trial, round int, requests []rig.Request, spans []rig.Span, values map[string]float64,
 ) {

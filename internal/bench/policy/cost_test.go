@@ -78,7 +78,8 @@ func TestPhases(t *testing.T) {
 
 func TestStatusRows(t *testing.T) {
 	text := `{"message_type":"job","pid":7,"status":{"files_done":12,"gates":[{"device":"loop0","state":"waiting",` +
-		`"charged":3,"asleep_seconds":[0,0,0.5,1],"impact":{"turn_budget_seconds":0.0125}},{"device":"vda","state":"full_speed","charged":1,` +
+		`"charged":3,"asleep_seconds":[0,0,0.5,1],"impact":{"turn_budget_seconds":0.0125}},` +
+		`{"device":"vda","state":"full_speed","charged":1,` +
 		`"asleep_seconds":[0,0,0,0]}]}}` + "\nno JSON\n"
 	require.Equal(t, []string{"2.50,random,loop0,waiting,0.0125,3,1.500,12", "2.50,random,vda,full_speed,,1,0.000,12"},
 		statusRows([]byte(text), 2500*time.Millisecond, "random"))

@@ -81,8 +81,8 @@ func (b *bench) costTable() string {
 	return out + "\nForegrounds, and backups beside them:\n\n" + kit.Table([]string{
 		"foreground", "backup", "beside", "throughput", "kept", "p50 ms", "p99 ms", "requests", "p99 / alone",
 		"backup, s", "alone, s", "ratio",
-	}, rows...) + fmt.Sprintf("\nLatencies are of all rounds together; (few): of fewer than %d requests. kept: median of the "+
-		"ratios to alone, round by round.\n", enough)
+	}, rows...) + fmt.Sprintf("\nLatencies are of all rounds together; (few): of fewer than %d requests. kept: "+
+		"median of the ratios to alone, round by round.\n", enough)
 }
 
 // backupsAloneTable compares the candidates without a foreground.

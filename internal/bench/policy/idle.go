@@ -12,8 +12,8 @@ import (
 // patience is how long a backup may take that should take some seconds.
 const patience = 3 * time.Minute
 
-// idle measures a first and an unchanged backup by each candidate; and by those two that are compared more pollInterval, since
-// their difference should be hard to see.
+// idle measures a first and an unchanged backup by each candidate; and by those two that are compared more
+// pollInterval, since their difference should be hard to see.
 func (b *bench) idle(ctx context.Context) error {
 	two := []rig.Candidate{b.tidemark("off"), b.tidemark("throttle")}
 	if err := b.rehearse(ctx); err != nil {
@@ -113,5 +113,6 @@ func (b *bench) alarmsTable() string {
 				percent(b.Value(partIdle, name, step+" held"), 2)})
 		}
 	}
-	return kit.Table([]string{"policy", "backup", "asleep, of the run", "worst round", "standing still, of the run"}, rows...)
+	return kit.Table([]string{"policy", "backup", "asleep, of the run", "worst round", "standing still, of the run"},
+		rows...)
 }

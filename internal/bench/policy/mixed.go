@@ -127,8 +127,8 @@ func (s *statusSampler) run(ctx context.Context) {
 // mixedHead names the columns of a sample.
 const mixedHead = "seconds,foreground,device,state,turn_budget_seconds,charged,asleep_seconds,files_done"
 
-// statusRows makes rows of what tier show prints: one for each gate. turn_budget_seconds is empty where the job does not
-// report it.
+// statusRows makes rows of what tier show prints: one for each gate. turn_budget_seconds is empty where the job does
+// not report it.
 func statusRows(out []byte, at time.Duration, foreground string) (rows []string) {
 	for line := range strings.Lines(string(out)) {
 		var job struct {
@@ -164,5 +164,6 @@ func (b *bench) mixedText() string {
 	if len(b.samples) == 0 {
 		return ""
 	}
-	return "\nSlot grants beside a mixed foreground:\n\n```csv\n" + mixedHead + "\n" + strings.Join(b.samples, "\n") + "\n```\n"
+	return "\nSlot grants beside a mixed foreground:\n\n```csv\n" + mixedHead + "\n" + strings.Join(b.samples, "\n") +
+		"\n```\n"
 }

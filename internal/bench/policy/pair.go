@@ -116,7 +116,8 @@ func (b *bench) pairTable() string {
 		[]string{"alone, MiB of the source per s", value("upper alone MiB/s", 0), value("lower alone MiB/s", 0)},
 		[]string{"together, s", value("upper together", 2), "goes on afterwards"},
 		[]string{"together / alone", value("upper ratio", 2), ""},
-		[]string{"together, MiB of I/O per s", "", value("lower together MiB/s", 2) + " (at most " + digits(floor*largest) + ")"},
+		[]string{"together, MiB of I/O per s", "", value("lower together MiB/s", 2) + " (at most " +
+			digits(floor*largest) + ")"},
 		[]string{"together, asleep, s", value("upper asleep", 2), ""},
 		[]string{"together, part of the time in windows", "", percent(b.Value(partPair, name, "lower in windows"), 1)},
 		[]string{"operations at the device per s", "", value("lower per second", 1) + " (floor " + digits(floor) + ")"},

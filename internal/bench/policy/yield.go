@@ -46,7 +46,8 @@ func weight(all []rig.Submitted) (sum float64) {
 
 // between returns those of some requests from one moment to another.
 func between(all []rig.Submitted, from, to time.Time) []rig.Submitted {
-	return slices.DeleteFunc(slices.Clone(all), func(r rig.Submitted) bool { return r.At.Before(from) || !r.At.Before(to) })
+	return slices.DeleteFunc(slices.Clone(all),
+		func(r rig.Submitted) bool { return r.At.Before(from) || !r.At.Before(to) })
 }
 
 // last returns the last request at or after from that comes before the first gap; from itself if the gap begins there.
@@ -82,8 +83,8 @@ func (p pace) back(own []rig.Submitted, from time.Time, least float64) (time.Tim
 	return time.Time{}, false
 }
 
-// fullSpeed is the rate from which on a job is back: between that before the foreground came and that of its slot grants,
-// in the middle of a logarithmic scale. It is false if the one was less than three times the other.
+// fullSpeed is the rate from which on a job is back: between that before the foreground came and that of its slot
+// grants, in the middle of a logarithmic scale. It is false if the one was less than three times the other.
 func (p pace) fullSpeed(own []rig.Submitted, c burst) (float64, bool) {
 	before := weight(between(own, c.from.Add(-time.Second), c.from))
 	half := c.from.Add(c.to.Sub(c.from) / 2) // by then it has yielded

@@ -41,7 +41,8 @@ func makeImage(ctx context.Context, image string, files int) error {
 // mountImage mounts an image that makeImage made. Tables of inodes are not wiped in the background: a fresh file is all
 // zeros.
 func mountImage(ctx context.Context, image, at string) (*mounted, error) {
-	if out, err := exec.CommandContext(ctx, "mount", "-o", "loop,noatime,noinit_itable", image, at).CombinedOutput(); err != nil {
+	mount := exec.CommandContext(ctx, "mount", "-o", "loop,noatime,noinit_itable", image, at)
+	if out, err := mount.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mount ext4 image (this needs root; -image none does without): %w\n%s", err,
 			strings.TrimSpace(string(out)))
 	}

@@ -63,7 +63,8 @@ func parse(args []string) (settings, error) {
 	flags.StringVar(&s.policy, "policy", "important", "tidemark's I/O policy; important never yields")
 	flags.BoolVar(&s.keep, "keep", false, "leave everything there, mounted, and print where")
 	flags.StringVar(&s.grow, "grow", "", "only make the images, in this folder, for -grown")
-	flags.StringVar(&s.grown, "grown", "", "take the images that -grow made from this folder, on the same disk as -work; they are used up")
+	flags.StringVar(&s.grown, "grown", "",
+		"take the images that -grow made from this folder, on the same disk as -work; they are used up")
 	flags.Uint64Var(&s.seed, "seed", 1, "another seed makes another tree of the same shape")
 	_ = flags.Parse(args)
 	for _, word := range strings.Split(*files, ",") {

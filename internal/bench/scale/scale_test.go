@@ -55,11 +55,13 @@ func TestMeasuresASmallTree(t *testing.T) {
 		dir:      dir, tree: tree, shape: shape, result: scale{Tree: made},
 	}
 	b.walk = func(context.Context, int) error { // this program is a test and cannot be started as a walk
-		b.result.Steps = append(b.result.Steps, measurement{Step: stepWalk, Round: 1, Seconds: 1, CPU: 1, Objects: made.Objects()})
+		b.result.Steps = append(b.result.Steps, measurement{Step: stepWalk, Round: 1, Seconds: 1, CPU: 1,
+			Objects: made.Objects()})
 		return nil
 	}
 	require.NoError(t, b.steps(t.Context()))
-	require.Equal(t, []string{stepFirst, stepWalk, stepUnchanged, stepChanged, stepList, stepCheck, stepRestore, stepForget,
+	require.Equal(t, []string{stepFirst, stepWalk, stepUnchanged, stepChanged, stepList, stepCheck,
+		stepRestore, stepForget,
 		stepPrune},
 		stepNames(b.result))
 	e := b.result.Pruned

@@ -121,7 +121,8 @@ func (b *bench) steps(ctx context.Context) error {
 	if b.result.After, err = measureExtents(b.repo(), b.cache()); err != nil {
 		return err
 	}
-	err = b.each(ctx, []call{{stepForget, 0, []string{"forget", "--keep-last", "1"}}, {stepPrune, objects, []string{"prune"}}})
+	err = b.each(ctx, []call{{stepForget, 0, []string{"forget", "--keep-last", "1"}},
+		{stepPrune, objects, []string{"prune"}}})
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,8 @@ func (b *bench) do(ctx context.Context, step string, round int, objects uint64, 
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = b.dir, &out, &out
-	cmd.Env = append(os.Environ(), "HOME="+b.dir, "XDG_CONFIG_HOME="+filepath.Join(b.dir, "config"), "TIDEMARK_PASSWORD="+secret,
+	cmd.Env = append(os.Environ(), "HOME="+b.dir, "XDG_CONFIG_HOME="+filepath.Join(b.dir, "config"),
+		"TIDEMARK_PASSWORD="+secret,
 		"TIDEMARK_REPOSITORY="+b.repo(), "TIDEMARK_CACHE_DIR="+b.cache(),
 		"TIDEMARK_POLICY="+b.policy)
 	start := time.Now()

@@ -18,17 +18,20 @@ func table(s scale) string {
 		for _, m := range of(s, step) {
 			seconds, rate = append(seconds, m.Seconds), append(rate, m.rate())
 			cpu = append(cpu, m.CPU*1e6/float64(max(1, m.Objects)))
-			peak, anon, file = append(peak, mib(m.Memory.Peak)), append(anon, mib(m.Memory.Anon)), append(file, mib(m.Memory.File))
+			peak, anon, file = append(peak, mib(m.Memory.Peak)), append(anon, mib(m.Memory.Anon)), append(file,
+				mib(m.Memory.File))
 		}
-		fmt.Fprintf(&out, "%-20s %10.2f %12.0f %10.2f %9.0f %9.0f %9.0f\n", step, kit.Median(seconds), kit.Median(rate), kit.Median(cpu),
+		fmt.Fprintf(&out, "%-20s %10.2f %12.0f %10.2f %9.0f %9.0f %9.0f\n", step, kit.Median(seconds), kit.Median(rate),
+			kit.Median(cpu),
 			slices.Max(peak), slices.Max(anon), slices.Max(file))
 	}
 	fmt.Fprintf(&out, "unchanged against the serial walk: %.2f in time, %.2f in CPU\n", s.againstWalk(measurement.rate),
 		s.againstWalk(func(m measurement) float64 { return 1 / m.CPU }))
 	each := func(n int64) float64 { return float64(n) / float64(s.Tree.Files) }
 	e := s.Size
-	fmt.Fprintf(&out, "bytes per file: cache %.1f, metadata in the repository %.1f (trees %.1f, tables of packs %.1f, index %.1f; "+
-		"%.1f of them are contents of files of up to 60 bytes)\n", each(e.Cache), each(e.metadata()), each(e.Trees), each(e.Tables),
+	fmt.Fprintf(&out, "bytes per file: cache %.1f, metadata in the repository %.1f (trees %.1f, tables of packs %.1f, "+
+		"index %.1f; %.1f of them are contents of files of up to 60 bytes)\n", each(e.Cache), each(e.metadata()),
+		each(e.Trees), each(e.Tables),
 		each(e.Index), each(int64(s.Tree.Small)))
 	grown := func(a, b int64) float64 { return float64(b-a) / float64(max(1, s.Changed)) }
 	fmt.Fprintf(&out, "after the change: cache %.1f per file; metadata grew by %.0f bytes per changed file (%d changed)\n",
@@ -54,7 +57,8 @@ func (s scale) againstWalk(value func(measurement) float64) float64 {
 // curve shows how time, memory and sizes go with the number of files.
 func curve(all []scale) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "\n%-12s %11s %11s %11s %9s %11s %11s %11s %9s %9s\n", "files", "first", "unchanged", "walk", "ratio", "rss first",
+	fmt.Fprintf(&out, "\n%-12s %11s %11s %11s %9s %11s %11s %11s %9s %9s\n", "files", "first", "unchanged", "walk",
+		"ratio", "rss first",
 		"unchanged", "changed", "cache B", "meta B")
 	for _, s := range all {
 		line := func(step string, value func(measurement) float64) float64 {

@@ -58,7 +58,8 @@ func (b *bench) storeCounts(ctx context.Context, p *smbtest.Proxy) error {
 		}
 	}
 	for folder := range 0x100 {
-		if err := os.MkdirAll(filepath.Join(b.share.Folder, "counts", "packs", fmt.Sprintf("%02x", folder)), 0o700); err != nil {
+		at := filepath.Join(b.share.Folder, "counts", "packs", fmt.Sprintf("%02x", folder))
+		if err := os.MkdirAll(at, 0o700); err != nil {
 			return err
 		}
 	}
@@ -83,7 +84,8 @@ func (b *bench) count(p *smbtest.Proxy, name string, do func() error) error {
 	}
 	trips, took := c.roundTrips(), time.Since(began)
 	c.settle()
-	values := map[string]float64{"requests": float64(c.requests()), "round trips": float64(trips), "seconds": took.Seconds()}
+	values := map[string]float64{"requests": float64(c.requests()), "round trips": float64(trips),
+		"seconds": took.Seconds()}
 	for code, times := range c.each() {
 		values[code] = float64(times)
 	}

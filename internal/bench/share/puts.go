@@ -168,7 +168,8 @@ type candidate struct {
 }
 
 // turns runs each candidate once in each round, each time in another order, after a round that is not counted.
-func (b *bench) turns(ctx context.Context, part string, all []candidate, values func(time.Duration) map[string]float64) error {
+func (b *bench) turns(ctx context.Context, part string, all []candidate,
+	values func(time.Duration) map[string]float64) error {
 	for round := -1; round < b.runs; round++ {
 		for i := range all {
 			c := all[(i+max(round, 0))%len(all)]

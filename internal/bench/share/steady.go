@@ -56,11 +56,15 @@ func (b *bench) steadiness(ctx context.Context) error {
 			beside func(context.Context) error
 		}{
 			{"one request, nobody else", single, 1, nil},
-			{"one request, somebody reads 4 KiB every 15 ms", single, 1, func(ctx context.Context) error { return readLightly(ctx, read) }},
-			{"one request, somebody stores large files", single, 1, func(ctx context.Context) error { _, err := other(ctx); return err }},
+			{"one request, somebody reads 4 KiB every 15 ms", single, 1,
+				func(ctx context.Context) error { return readLightly(ctx, read) }},
+			{"one request, somebody stores large files", single, 1,
+				func(ctx context.Context) error { _, err := other(ctx); return err }},
 			{"backup, nobody else", pool, uploads, nil},
-			{"backup, somebody reads 4 KiB every 15 ms", pool, uploads, func(ctx context.Context) error { return readLightly(ctx, read) }},
-			{"backup, somebody stores large files", pool, uploads, func(ctx context.Context) error { _, err := other(ctx); return err }},
+			{"backup, somebody reads 4 KiB every 15 ms", pool, uploads,
+				func(ctx context.Context) error { return readLightly(ctx, read) }},
+			{"backup, somebody stores large files", pool, uploads,
+				func(ctx context.Context) error { _, err := other(ctx); return err }},
 		} {
 			c := watch(p, 0)
 			if err := beside(ctx, one.beside, func(ctx context.Context) error {

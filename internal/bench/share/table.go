@@ -75,7 +75,8 @@ func (b *bench) countsTable() string {
 }
 
 func (b *bench) steadinessTable() string {
-	lines := [][]string{{"", "p50, ms", "p90, ms", "worst window of the best", fmt.Sprintf("windows above %.1f times", strained)}}
+	lines := [][]string{{"", "p50, ms", "p90, ms", "worst window of the best",
+		fmt.Sprintf("windows above %.1f times", strained)}}
 	for _, name := range b.Cases(ofSteadiness) {
 		lines = append(lines, []string{
 			name, number(b.Value(ofSteadiness, name, "p50")), number(b.Value(ofSteadiness, name, "p90")),

@@ -53,7 +53,8 @@ func TestMain(m *testing.M) {
 
 // tiny returns the tree of tiny files.
 func tiny(tb testing.TB) *corpus.Set {
-	set, err := corpus.Make(tb.Context(), filepath.Join(dataDir(tb), "tiny"), corpus.Spec{Kind: corpus.Tiny, Seed: 1, Scale: tinyScale})
+	set, err := corpus.Make(tb.Context(), filepath.Join(dataDir(tb), "tiny"),
+		corpus.Spec{Kind: corpus.Tiny, Seed: 1, Scale: tinyScale})
 	require.NoError(tb, err)
 	return set
 }
@@ -61,7 +62,8 @@ func tiny(tb testing.TB) *corpus.Set {
 // large returns a folder with one file of each kind of content.
 func large(tb testing.TB) (dir string, size int64) {
 	dir = filepath.Join(dataDir(tb), "large")
-	files := map[string]func(seed uint64, n int) []byte{"text": corpus.Text, "machine": corpus.Machine, "noise": corpus.Noise}
+	files := map[string]func(seed uint64,
+		n int) []byte{"text": corpus.Text, "machine": corpus.Machine, "noise": corpus.Noise}
 	if _, err := os.Stat(dir); err == nil {
 		return dir, int64(len(files)) * largeFile
 	}
@@ -103,11 +105,13 @@ func newEngine(tb testing.TB) *engine {
 	require.NoError(tb, err)
 	secret := repo.Secret{Method: keyfile.KeyFile, Value: bytes.Repeat([]byte{7}, 32)}
 	e.open = repo.OpenOptions{
-		Unlock: repo.UnlockWith(secret), Cache: repo.CacheOptions{Dir: filepath.Join(dir, "cache")}, Gate: through(e.gates.cache),
+		Unlock: repo.UnlockWith(secret), Cache: repo.CacheOptions{Dir: filepath.Join(dir, "cache")},
+		Gate: through(e.gates.cache),
 	}
 	p := chunker.DefaultParams()
 	r, _, err := repo.Init(context.Background(), e.store, repo.InitOptions{
-		Secrets: []repo.Secret{secret}, Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max}, Open: e.open,
+		Secrets: []repo.Secret{secret}, Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max},
+		Open: e.open,
 	})
 	require.NoError(tb, err)
 	require.NoError(tb, r.Close())

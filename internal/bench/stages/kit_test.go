@@ -138,7 +138,8 @@ func sum(count map[string]float64, names []string) (n float64) {
 // idle reports whether a call belongs to the runtime: how often it is made depends on timing, not on the work.
 func idle(name string) bool {
 	switch name {
-	case "futex", "nanosleep", "sched_yield", "madvise", "mmap", "munmap", "mprotect", "tgkill", "getpid", "gettid", "clone",
+	case "futex", "nanosleep", "sched_yield", "madvise", "mmap", "munmap", "mprotect", "tgkill", "getpid",
+		"gettid", "clone",
 		"clone3", "restart_syscall", "sigaltstack", "prctl", "rseq", "set_robust_list", "epoll_pwait", "epoll_ctl",
 		"epoll_create1", "eventfd2", "timer_create", "timer_settime", "timer_delete", "sched_getaffinity", "clock_gettime",
 		"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "getrusage":
@@ -161,7 +162,8 @@ func trace(b *testing.B) (map[string]float64, error) {
 		return nil, err
 	}
 	defer said.Close()
-	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^$", "-test.bench="+strings.Join(parts, "/"), "-test.benchtime=1x")
+	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^$", "-test.bench="+strings.Join(parts, "/"),
+		"-test.benchtime=1x")
 	child.Env = append(os.Environ(), childVariable+"=yes", dataVariable+"="+dataDir(b))
 	child.ExtraFiles = []*os.File{say}
 	start, err := child.StdinPipe()

@@ -104,7 +104,8 @@ func segment(n int) *index.Segment {
 		}
 		frames = append(frames, frame)
 	}
-	return &index.Segment{Packs: []index.Pack{{ID: id(-1 - n), Size: packSize + frameSize, Table: pack.Table{Kind: pack.Data, Frames: frames}}}}
+	return &index.Segment{Packs: []index.Pack{{ID: id(-1 - n), Size: packSize + frameSize,
+		Table: pack.Table{Kind: pack.Data, Frames: frames}}}}
 }
 
 // BenchmarkDedup asks the local index whether blobs are known, a batch of a reader at a time, and enters new ones.
@@ -245,8 +246,10 @@ func BenchmarkTree(b *testing.B) {
 	nodes := make([]tree.Node, files)
 	for i := range nodes {
 		nodes[i] = tree.Node{
-			Name: fmt.Sprintf("some file %06d.txt", i), Type: tree.File, Mode: 0o644, UID: 1000, GID: 1000, Inode: uint64(i + 1<<20),
-			Links: 1, Size: uint64(1000 + i*7), ModTime: tree.Time{Sec: 1_700_000_000 + int64(i)}, Changed: tree.Time{Sec: 1_700_000_100},
+			Name: fmt.Sprintf("some file %06d.txt", i), Type: tree.File, Mode: 0o644, UID: 1000, GID: 1000,
+			Inode: uint64(i + 1<<20),
+			Links: 1, Size: uint64(1000 + i*7), ModTime: tree.Time{Sec: 1_700_000_000 + int64(i)},
+			Changed: tree.Time{Sec: 1_700_000_100},
 			Content: tree.Content{Chunks: []tree.Chunk{{ID: id(i), Len: uint64(1000 + i*7)}}},
 		}
 	}

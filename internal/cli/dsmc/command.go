@@ -28,14 +28,16 @@ func commands() []string {
 		"Query Backup", "Query Filespace", "Query SEssion", "Query Options", "Query INCLexcl", "Query ACcess",
 		"Query ARchive", "Query BACKUPSET", "Query GRoup", "Query IMage", "Query Mgmtclass", "Query Node", "Query Restore",
 		"Query SChedule", "Query SYSTEMInfo", "Query VM", "Help", "ARchive", "Backup GRoup", "Backup IMage", "Backup NAS",
-		"Backup VM", "Cancel Process", "Cancel Restore", "Delete ACcess", "Delete ARchive", "Delete BACKup", "Delete Filespace",
+		"Backup VM", "Cancel Process", "Cancel Restore", "Delete ACcess", "Delete ARchive", "Delete BACKup",
+		"Delete Filespace",
 		"Delete GRoup", "EXPire", "LOOP", "MACRO", "MONitor Process", "SCHedule", "SET Access", "SET Event", "SET Password",
 	}
 }
 
 // supported lists the commands that have an equivalent. Package elsewhere says what to use instead of the others.
 func supported() map[string]bool {
-	return map[string]bool{"incremental": true, "selective": true, "restore": true, "preview backup": true, "query backup": true,
+	return map[string]bool{"incremental": true, "selective": true, "restore": true, "preview backup": true,
+		"query backup":    true,
 		"query filespace": true, "query session": true, "query options": true, "query inclexcl": true, "help": true}
 }
 
@@ -81,8 +83,10 @@ func ownOptions() []option {
 	return []option{
 		{"SUbdir", backups + query + restore, true}, {"OPTFILE", "", true}, {"SErvername", "", true},
 		{"FILELIst", backups, true}, {"ABSOLUTE", backups, false}, {"ASNODEname", backups, true},
-		{"INActive", query, false}, {"LATest", restore, false}, {"PITDate", query + restore, true}, {"PITTime", query + restore, true},
-		{"FILESOnly", query + restore, false}, {"DIrsonly", query + restore, false}, {"DATEformat", query + restore + "query filespace", true},
+		{"INActive", query, false}, {"LATest", restore, false}, {"PITDate", query + restore, true},
+		{"PITTime", query + restore, true},
+		{"FILESOnly", query + restore, false}, {"DIrsonly", query + restore, false},
+		{"DATEformat", query + restore + "query filespace", true},
 		{"REPlace", restore, true}, {"IFNewer", restore, false}, {"PRESERvepath", restore, true},
 		{"VIRTUALNodename", query + restore + "query filespace query session", true},
 	}
@@ -90,7 +94,8 @@ func ownOptions() []option {
 
 // refused lists options that change what a command does and have no equivalent.
 func refused() []string {
-	return []string{"PIck", "INCRBYDate", "SNAPSHOTRoot", "FROMDate", "FROMTime", "TODate", "TOTime", "BACKUPSETName", "FROMOwner",
+	return []string{"PIck", "INCRBYDate", "SNAPSHOTRoot", "FROMDate", "FROMTime", "TODate", "TOTime", "BACKUPSETName",
+		"FROMOwner",
 		"FROMNode", "GROUPName", "IMAGETOfile", "DELetefiles", "INCRemental", "SNAPDiff", "JOURnal", "NOJournal", "MODE",
 		"V2archive", "ARCHMc", "CLASS", "INActive", "LATest", "FILESOnly", "DIrsonly", "REPlace", "IFNewer", "PRESERvepath",
 		"PITDate", "PITTime", "ABSOLUTE", "FILELIst", "SUbdir"}
@@ -116,11 +121,13 @@ func Parse(args []string, lookup Lookup) (*Command, error) {
 		return c, nil
 	}
 	if len(c.Args) == 0 {
-		return nil, fmt.Errorf("%w: name a command: there is no interactive mode; 'tidemark dsmc help' lists the commands", ErrUsage)
+		return nil, fmt.Errorf("%w: name a command: there is no interactive mode; 'tidemark dsmc help' lists the commands",
+			ErrUsage)
 	}
 	var n int
 	if c.Name, n = name(c.Args); n == 0 {
-		return nil, fmt.Errorf("%w: unknown command %q: 'tidemark dsmc help' lists the commands", ErrUsage, strings.Join(c.Args[:min(2, len(c.Args))], " "))
+		return nil, fmt.Errorf("%w: unknown command %q: 'tidemark dsmc help' lists the commands", ErrUsage,
+			strings.Join(c.Args[:min(2, len(c.Args))], " "))
 	}
 	c.Args = c.Args[n:]
 	for _, arg := range options {

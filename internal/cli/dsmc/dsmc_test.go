@@ -26,9 +26,11 @@ func lookup(word string) (keyword, option, hint string) {
 func TestCommandsAndTheirAbbreviations(t *testing.T) {
 	for line, want := range map[string]string{
 		"i": "incremental", "INCR": "incremental", "incremental /a": "incremental", "sel /a": "selective", "re /a": "",
-		"res /a": "restore", "rest /a": "restore", "RESTORE /a": "restore", "restart restore": "restart restore", "ret x": "retrieve",
-		"q b /a": "query backup", "q ba /a": "query backup", "query backup /a": "query backup", "q backupset x": "query backupset",
-		"q f": "query filespace", "q fi": "query filespace", "q se": "query session", "q sc": "query schedule",
+		"res /a": "restore", "rest /a": "restore", "RESTORE /a": "restore", "restart restore": "restart restore",
+		"ret x":  "retrieve",
+		"q b /a": "query backup", "q ba /a": "query backup", "query backup /a": "query backup",
+		"q backupset x": "query backupset",
+		"q f":           "query filespace", "q fi": "query filespace", "q se": "query session", "q sc": "query schedule",
 		"q incl": "query inclexcl", "q o": "query options", "q m": "query mgmtclass", "pre b /a": "preview backup",
 		"h": "help", "help": "help", "-help": "help", "ar /a": "archive", "sch": "schedule", "exp /a": "expire",
 		"b im /a": "backup image", "query": "", "q": "", "q zz": "", "se /a": "", "frobnicate": "", "": "",
@@ -52,7 +54,8 @@ func TestCommandsAndTheirAbbreviations(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	c, err := Parse([]string{"q", "-INAC", "ba", "-su=yes", "/a b/*", "-Resourceutilization=5", "--json", "-quiet", "-password=geheim", "-pitd=01/31/2024"}, lookup)
+	c, err := Parse([]string{"q", "-INAC", "ba", "-su=yes", "/a b/*", "-Resourceutilization=5", "--json", "-quiet",
+		"-password=geheim", "-pitd=01/31/2024"}, lookup)
 	require.NoError(t, err)
 	require.Equal(t, &Command{Name: "query backup", Args: []string{"/a b/*"},
 		Options: map[string]string{"inactive": "yes", "subdir": "yes", "pitdate": "01/31/2024"},
@@ -64,7 +67,8 @@ func TestOptions(t *testing.T) {
 	for line, want := range map[string]string{
 		"i -pick": "-pick is not supported by incremental", "restore /a -inactive": "-inactive is not supported by restore",
 		"i -replace=all": "not supported", "i -subdir": "write it as -subdir=VALUE", "q ba -inactive=yes": "without a value",
-		"i -frobnicate=geheim": "unknown option -frobnicate", "restore /a -fromdate=1": "not supported", "i -optfile=": "VALUE",
+		"i -frobnicate=geheim": "unknown option -frobnicate", "restore /a -fromdate=1": "not supported",
+		"i -optfile=":               "VALUE",
 		"restore /a -subdir=geheim": "-subdir: write yes or no",
 	} {
 		_, err := Parse(strings.Fields(line), lookup)
@@ -87,10 +91,13 @@ func TestOptions(t *testing.T) {
 
 func TestSpecs(t *testing.T) {
 	for text, want := range map[string]Spec{
-		"/home/ann/x": {"/home/ann", "x", false}, "/home/ann/": {"/home/ann", "*", true}, "/home/ann/*": {"/home/ann", "*", true},
-		"/home/ann/*.c": {"/home/ann", "*.c", true}, "/": {"/", "*", true}, "x": {"/wd", "x", false}, "*.c": {"/wd", "*.c", true},
-		".": {"/wd", "*", true}, "..": {"/", "*", true}, "sub/": {"/wd/sub", "*", true}, "{/home}/ann/x": {"/home/ann", "x", false},
-		"{/home}": {"/home", "*", true}, "{/}/etc/*": {"/etc", "*", true}, "/a//b": {"/a", "b", false},
+		"/home/ann/x": {"/home/ann", "x", false}, "/home/ann/": {"/home/ann", "*", true},
+		"/home/ann/*":   {"/home/ann", "*", true},
+		"/home/ann/*.c": {"/home/ann", "*.c", true}, "/": {"/", "*", true}, "x": {"/wd", "x", false},
+		"*.c": {"/wd", "*.c", true},
+		".":   {"/wd", "*", true}, "..": {"/", "*", true}, "sub/": {"/wd/sub", "*", true},
+		"{/home}/ann/x": {"/home/ann", "x", false},
+		"{/home}":       {"/home", "*", true}, "{/}/etc/*": {"/etc", "*", true}, "/a//b": {"/a", "b", false},
 	} {
 		s, err := ParseSpec(text, "/wd")
 		require.NoError(t, err, text)
@@ -127,7 +134,8 @@ func TestSources(t *testing.T) {
 }
 
 func TestMoments(t *testing.T) {
-	for _, c := range [][4]string{{"1", "01/31/2024", "13:05:06", "2024-01-31 13:05:06"}, {"", "01/31/2024", "", "2024-01-31 23:59:59"},
+	for _, c := range [][4]string{{"1", "01/31/2024", "13:05:06", "2024-01-31 13:05:06"},
+		{"", "01/31/2024", "", "2024-01-31 23:59:59"},
 		{"4", "31.01.2024", "1:02", "2024-01-31 01:02:00"}, {"7", "31/01/2024", "", "2024-01-31 23:59:59"},
 		{"2", "2024-01-31", "", "2024-01-31 23:59:59"}} {
 		layout, err := DateLayout(c[0])

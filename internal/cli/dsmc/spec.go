@@ -64,8 +64,8 @@ func (s *Spec) Sources(deep bool) ([]string, error) {
 	case !s.Wild, s.Name == "*":
 		return []string{s.Path()}, nil
 	case deep:
-		return nil, fmt.Errorf("%w: a pattern other than * with -subdir=yes is not supported: name the folder, and leave files "+
-			"out by EXCLUDE in the option file", ErrUsage)
+		return nil, fmt.Errorf("%w: a pattern other than * with -subdir=yes is not supported: name the folder, and "+
+			"leave files out by EXCLUDE in the option file", ErrUsage)
 	}
 	found, err := filepath.Glob(path.Join(globQuote(s.Dir), strings.NewReplacer(`\`, `\\`, "[", `\[`).Replace(s.Name)))
 	if err != nil {
@@ -84,7 +84,8 @@ func globQuote(text string) string {
 
 // DateLayout returns the layout of the -dateformat with a number; the first is IBM's default.
 func DateLayout(number string) (string, error) {
-	layouts := map[string]string{"": "01/02/2006", "1": "01/02/2006", "2": "02-01-2006", "3": "2006-01-02", "4": "02.01.2006",
+	layouts := map[string]string{"": "01/02/2006", "1": "01/02/2006", "2": "02-01-2006", "3": "2006-01-02",
+		"4": "02.01.2006",
 		"5": "2006.01.02", "6": "2006/01/02", "7": "02/01/2006"}
 	layout, ok := layouts[number]
 	if !ok {

@@ -9,9 +9,10 @@ import (
 // Row is a command, flag or environment variable of another program and its equivalent here.
 type Row struct {
 	Program string
-	Theirs  string   // "snapshot create", "--pack-size", "BORG_REPO"
-	Ours    []string // "backup", "check --read-data", "--time", "TIDEMARK_REPOSITORY"; several are alternatives; none: no equivalent
-	Note    string   // what differs, or why there is no equivalent
+	Theirs  string // "snapshot create", "--pack-size", "BORG_REPO"
+	// "backup", "check --read-data", "--time", "TIDEMARK_REPOSITORY"; several are alternatives; none: no equivalent
+	Ours []string
+	Note string // what differs, or why there is no equivalent
 }
 
 // Programs lists the other programs.
@@ -58,8 +59,8 @@ func rows(tables map[string]string) (all []Row) {
 	return all
 }
 
-// Command explains the longest beginning of words, with at least the number of words that is given, that is a command of
-// another program; "" if there is none. The other words may be arguments.
+// Command explains the longest beginning of words, with at least the number of words that is given, that is a command
+// of another program; "" if there is none. The other words may be arguments.
 func Command(words []string, least int) string {
 	all := Commands()
 	for n := min(len(words), longest(all)); n >= least; n-- {

@@ -99,7 +99,8 @@ func TestWidthOfHelp(t *testing.T) {
 func TestHelpOfAGroup(t *testing.T) {
 	c := example()
 	run := func(*cobra.Command, []string) {}
-	c.Parent().AddCommand(&cobra.Command{Use: "odd", Short: "Do odd things", Run: run, Annotations: map[string]string{help.RareCommand: "yes"}},
+	c.Parent().AddCommand(&cobra.Command{Use: "odd", Short: "Do odd things", Run: run,
+		Annotations: map[string]string{help.RareCommand: "yes"}},
 		&cobra.Command{Use: "man", Short: "Write pages", Run: run, Hidden: true})
 	short := text(t, c.Parent(), help.Style{Width: 80})
 	require.Contains(t, short, "Commands:\n  add  Add files\n\nMore commands: odd\n\nAll flags")

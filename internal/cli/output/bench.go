@@ -76,7 +76,8 @@ func (m *Measurement) Events() []any {
 		Device     string  `json:"device,omitempty"`
 		Medium     string  `json:"medium,omitempty"`
 	}{
-		"measurement", m.Policy.String(), strings.ReplaceAll(m.What.String(), " ", "_"), m.Level, m.CPUs, m.Rate, unit, m.Spread,
+		"measurement", m.Policy.String(), strings.ReplaceAll(m.What.String(), " ", "_"), m.Level, m.CPUs, m.Rate,
+		unit, m.Spread,
 		m.Runs, m.Wall.Seconds(), m.CPU.Seconds(), m.OffDevice, m.Device, m.Medium,
 	}}
 }

@@ -60,7 +60,8 @@ func (c *Caches) Text(w io.Writer) error {
 			return err
 		}
 	}
-	text := fmt.Sprintf("%s in %s, %s", human.Plural(uint64(len(c.List)), "cache"), human.Printable(c.Dir), human.Size(bytes))
+	text := fmt.Sprintf("%s in %s, %s", human.Plural(uint64(len(c.List)), "cache"), human.Printable(c.Dir),
+		human.Size(bytes))
 	switch {
 	case c.Cleanup:
 		text += fmt.Sprintf("; %s: %d, %s", would(c.DryRun, "removed"), removed, human.Size(freed))
@@ -77,8 +78,9 @@ func (c *Caches) Events() (all []any) {
 		one := &c.List[i]
 		path, _ := event.Escape(one.Path)
 		location, _ := event.Escape(one.Location)
-		all = append(all, &event.Cache{Type: "cache", Repository: one.Repository, Path: path, Location: location, Bytes: one.Bytes,
-			Used: one.Used, InUse: one.InUse, Gone: one.Gone, Removed: one.Removed})
+		all = append(all, &event.Cache{Type: "cache", Repository: one.Repository, Path: path, Location: location,
+			Bytes: one.Bytes,
+			Used:  one.Used, InUse: one.InUse, Gone: one.Gone, Removed: one.Removed})
 	}
 	return all
 }

@@ -107,7 +107,8 @@ func (c *Check) Text(w io.Writer) error {
 func (c *Check) verdict() string {
 	r := c.Result
 	if c.Halfway {
-		return fmt.Sprintf("the check is incomplete: the rest may be damaged; %s found so far", human.Plural(c.problems(), "problem"))
+		return fmt.Sprintf("the check is incomplete: the rest may be damaged; %s found so far",
+			human.Plural(c.problems(), "problem"))
 	}
 	looked := fmt.Sprintf("checked %s, %s", human.Plural(r.Snapshots, "snapshot"), human.Plural(r.Packs, "pack"))
 	if r.PacksRead > 0 {

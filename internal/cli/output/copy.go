@@ -18,7 +18,8 @@ type CopiedSnapshot struct {
 
 // Text writes a line.
 func (c *CopiedSnapshot) Text(w io.Writer) error {
-	what := c.Source.ID.Short() + " of " + printableList(c.Source.Snapshot.Sources, ", ") + " at " + stamp(c.Source.Snapshot.Time)
+	what := c.Source.ID.Short() + " of " + printableList(c.Source.Snapshot.Sources, ", ") + " at " +
+		stamp(c.Source.Snapshot.Time)
 	var err error
 	switch {
 	case c.Err != nil:
@@ -56,7 +57,8 @@ type Copied struct {
 // Text writes the sums.
 func (c *Copied) Text(w io.Writer) error {
 	r, t := c.Result, c.Ledger.Snapshot()
-	fmt.Fprintf(w, "%s: %s; copied earlier: %d; failed: %d\n", would(c.DryRun, "copied"), human.Plural(r.Copied, "snapshot"), r.There,
+	fmt.Fprintf(w, "%s: %s; copied earlier: %d; failed: %d\n", would(c.DryRun, "copied"),
+		human.Plural(r.Copied, "snapshot"), r.There,
 		r.Failed)
 	if r.SameKey {
 		fmt.Fprintln(w, "the repositories have the same master key: data kept its IDs")

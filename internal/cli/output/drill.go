@@ -23,10 +23,12 @@ func (d *Drilled) Text(w io.Writer) error {
 		verdict = human.Count(d.Failed) + " WRONG"
 	}
 	_, err := fmt.Fprintf(w, "restore sample: %s (%s) of %s restored and compared with their hashes; %s of them "+
-		"also compared with the unchanged file on this machine: %s (seed %d)\n", human.Plural(d.Files, "file"), human.Size(d.Bytes),
+		"also compared with the unchanged file on this machine: %s (seed %d)\n", human.Plural(d.Files, "file"),
+		human.Size(d.Bytes),
 		human.Plural(uint64(d.Snapshots), "snapshot"), human.Count(d.Live), verdict, d.Seed)
 	if err == nil && d.PassedOver > 0 {
-		_, err = fmt.Fprintf(w, "skipped for lack of space: %s; set TMPDIR to another folder\n", human.Plural(d.PassedOver, "file"))
+		_, err = fmt.Fprintf(w, "skipped for lack of space: %s; set TMPDIR to another folder\n",
+			human.Plural(d.PassedOver, "file"))
 	}
 	return err
 }

@@ -23,7 +23,8 @@ type FileVersion struct {
 // Text writes one line.
 func (v *FileVersion) Text(w io.Writer) error {
 	if v.First {
-		_, err := fmt.Fprintf(w, "%13s     %-25s  %-19s  %s %s\n%13s     %-25s  %-19s  %s %s\n", "Size", "Backup Date", "Mgmt Class",
+		_, err := fmt.Fprintf(w, "%13s     %-25s  %-19s  %s %s\n%13s     %-25s  %-19s  %s %s\n", "Size", "Backup Date",
+			"Mgmt Class",
 			"A/I", "File", "----", "-----------", "----------", "---", "----")
 		if err != nil {
 			return err
@@ -60,12 +61,14 @@ type FileSpaces struct {
 
 // Text writes a table.
 func (f *FileSpaces) Text(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%3s     %-22s  %-8s  %s\n%3s     %-22s  %-8s  %s\n", "#", "Last Incr Date", "Type", "File Space Name",
+	if _, err := fmt.Fprintf(w, "%3s     %-22s  %-8s  %s\n%3s     %-22s  %-8s  %s\n", "#", "Last Incr Date", "Type",
+		"File Space Name",
 		"---", "--------------", "----", "---------------"); err != nil {
 		return err
 	}
 	for i, s := range f.List {
-		_, err := fmt.Fprintf(w, "%3d     %-22s  %-8s  %s\n", i+1, s.Last.Format(f.Layout+" 15:04:05"), s.Type, human.Printable(s.Name))
+		_, err := fmt.Fprintf(w, "%3d     %-22s  %-8s  %s\n", i+1, s.Last.Format(f.Layout+" 15:04:05"), s.Type,
+			human.Printable(s.Name))
 		if err != nil {
 			return err
 		}
@@ -88,7 +91,8 @@ type Session struct{ Server, Node, User, Version string }
 
 // Text writes a line for each field.
 func (s *Session) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "Session Information\n\n  Server Name.............: %s\n  Server Type.............: tidemark repository\n"+
+	_, err := fmt.Fprintf(w, "Session Information\n\n  Server Name.............: %s\n  Server Type.............: "+
+		"tidemark repository\n"+
 		"  Node Name...............: %s\n  User Name...............: %s\n  Client Version..........: %s\n",
 		human.Printable(s.Server), human.Printable(s.Node), human.Printable(s.User), s.Version)
 	return err

@@ -62,7 +62,8 @@ func (f *Forgotten) Text(w io.Writer) error {
 				t.add(word, v.ID.Short(), "?", "cannot be read", "", "")
 				continue
 			}
-			t.add(word, v.ID.Short(), stamp(v.Snapshot.Time), human.Printable(v.Snapshot.Host), printableList(v.Snapshot.Tags, ","),
+			t.add(word, v.ID.Short(), stamp(v.Snapshot.Time), human.Printable(v.Snapshot.Host),
+				printableList(v.Snapshot.Tags, ","),
 				strings.Join(v.Reasons, ", "))
 		}
 		if len(g.Verdicts) > 0 {

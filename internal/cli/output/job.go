@@ -80,7 +80,8 @@ func (d *DefinedJob) Text(w io.Writer) error {
 		sources = append(sources, human.Printable(source))
 	}
 	const indent = "\n              "
-	if _, err := fmt.Fprintf(w, "job %s\n  schedule    %s\n  next        %s\n  sources     %s\n  repository  %s\n  options     %s\n\n", d.Name,
+	if _, err := fmt.Fprintf(w, "job %s\n  schedule    %s\n  next        %s\n  sources     %s\n  repository  %s\n  "+
+		"options     %s\n\n", d.Name,
 		human.Printable(d.Schedule.String()), strings.Join(next, indent), strings.Join(sources, indent),
 		human.Printable(d.Repository), human.Printable(d.File)); err != nil {
 		return err

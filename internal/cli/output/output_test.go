@@ -84,7 +84,8 @@ func TestJSONKeepsStandardOutputClean(t *testing.T) {
 	require.Empty(t, out.String())
 	require.Equal(t, 2, strings.Count(errs.String(), "\n"))
 	require.NoError(t, p.Print(&Created{ID: "0123456789", Place: "/x", RecoveryKey: "K"}))
-	require.JSONEq(t, `{"message_type":"initialized","id":"0123456789","repository":"/x","recovery_key":"K"}`, out.String())
+	require.JSONEq(t, `{"message_type":"initialized","id":"0123456789","repository":"/x","recovery_key":"K"}`,
+		out.String())
 }
 
 func TestQuiet(t *testing.T) {

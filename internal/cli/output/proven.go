@@ -23,7 +23,8 @@ func provenText(s *proofs.Summary) string {
 	case s.Unproven == s.Packs:
 		return fmt.Sprintf("none of %s packs was ever read back", human.Count(s.Packs))
 	case s.Unproven > 0:
-		return fmt.Sprintf("%s of %s packs were never read back; the others were intact at %s or later", human.Count(s.Unproven),
+		return fmt.Sprintf("%s of %s packs were never read back; the others were intact at %s or later",
+			human.Count(s.Unproven),
 			human.Count(s.Packs), day(s.Since))
 	}
 	return fmt.Sprintf("every pack (%s) was read back and intact at %s or later", human.Count(s.Packs), day(s.Since))
@@ -38,7 +39,8 @@ func drillText(d *proofs.Drill) string {
 	if d.Failed > 0 {
 		verdict = human.Count(d.Failed) + " WRONG"
 	}
-	return fmt.Sprintf("restored %s on %s as a sample, %s compared with the unchanged original: %s", human.Plural(d.Files, "file"),
+	return fmt.Sprintf("restored %s on %s as a sample, %s compared with the unchanged original: %s",
+		human.Plural(d.Files, "file"),
 		day(d.At), human.Count(d.Live), verdict)
 }
 

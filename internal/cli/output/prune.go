@@ -74,7 +74,8 @@ func (p *Pruned) facts() []string {
 	r := p.Result
 	var facts []string
 	if r.Repacked.Packs > 0 {
-		facts = append(facts, fmt.Sprintf("%s: %s, %s of it in use", p.verb("repacked", "would be repacked"), amount(r.Repacked),
+		facts = append(facts, fmt.Sprintf("%s: %s, %s of it in use", p.verb("repacked", "would be repacked"),
+			amount(r.Repacked),
 			human.Size(r.Rewritten)))
 	}
 	if r.Marked.Packs > 0 {
@@ -127,7 +128,8 @@ func (p *Pruned) waiting() []string {
 		}
 		quiet := human.Span(max(0, o.Quiet))
 		if o.Ended {
-			lines = append(lines, fmt.Sprintf("%s lost its connection %s ago, and its last writes may still arrive: %s", who, quiet,
+			lines = append(lines, fmt.Sprintf("%s lost its connection %s ago, and its last writes may still arrive: %s", who,
+				quiet,
 				later(p.DryRun, "45 minutes after that")))
 			continue
 		}
@@ -161,7 +163,8 @@ type balance struct {
 func writeBalance(b *strings.Builder, rows []balance) {
 	var name, packs, size int
 	for _, r := range rows {
-		name, packs, size = max(name, len(r.name)), max(packs, len(human.Count(r.Packs))), max(size, len(human.Count(r.Bytes)))
+		name, packs, size = max(name, len(r.name)), max(packs, len(human.Count(r.Packs))), max(size,
+			len(human.Count(r.Bytes)))
 	}
 	for _, r := range rows {
 		count := human.Count(r.Packs) + " packs"
@@ -187,10 +190,13 @@ func (p *Pruned) Events() []any {
 	s := &event.PruneSummary{
 		Type: "summary", DryRun: p.DryRun, Snapshots: r.Snapshots, PacksBefore: r.Before.Packs, BytesBefore: r.Before.Bytes,
 		PacksRemoved: r.Deleted.Packs, BytesRemoved: r.Deleted.Bytes, PacksKept: r.Kept().Packs, BytesKept: r.Kept().Bytes,
-		PacksWritten: r.Written.Packs, BytesWritten: r.Written.Bytes, PacksAfter: r.After().Packs, BytesAfter: r.After().Bytes,
-		IndexFreed: r.Index, BytesFreed: r.Freed, PacksPending: r.Pending.Packs, BytesPending: r.Pending.Bytes, PacksMarked: r.Marked.Packs,
+		PacksWritten: r.Written.Packs, BytesWritten: r.Written.Bytes, PacksAfter: r.After().Packs,
+		BytesAfter: r.After().Bytes,
+		IndexFreed: r.Index, BytesFreed: r.Freed, PacksPending: r.Pending.Packs, BytesPending: r.Pending.Bytes,
+		PacksMarked: r.Marked.Packs,
 		BytesMarked: r.Marked.Bytes, PacksRepacked: r.Repacked.Packs, BytesRepacked: r.Repacked.Bytes,
-		BytesRewritten: r.Rewritten, PacksRevived: r.Revived, PacksHeld: r.Held, PacksDamaged: r.Damaged, BytesUnused: r.Unused,
+		BytesRewritten: r.Rewritten, PacksRevived: r.Revived, PacksHeld: r.Held, PacksDamaged: r.Damaged,
+		BytesUnused:    r.Unused,
 		SecondsElapsed: uint64(t.Elapsed.Seconds()), Figures: event.NewFigures(&t),
 		Pending: len(r.Waiting) > 0 || r.Held > 0, Waiting: []string{},
 	}

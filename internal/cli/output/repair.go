@@ -112,7 +112,8 @@ func (p *RepairedPacks) Text(w io.Writer) error {
 
 // Events returns the summary.
 func (p *RepairedPacks) Events() []any {
-	s := &event.RepairPacksSummary{Type: "summary", DryRun: p.DryRun, Packs: []event.SalvagedPack{}, Lost: p.Result.Losses.Count()}
+	s := &event.RepairPacksSummary{Type: "summary", DryRun: p.DryRun, Packs: []event.SalvagedPack{},
+		Lost: p.Result.Losses.Count()}
 	for _, one := range p.Result.Packs {
 		s.Packs = append(s.Packs, event.SalvagedPack{ID: one.ID.String(), Missing: one.Missing, Frames: one.Frames,
 			Bad: one.Bad, Saved: one.Saved})

@@ -18,7 +18,8 @@ type Reread struct {
 
 // Text writes a line, and what to do about each file that differs.
 func (r *Reread) Text(w io.Writer) error {
-	text := fmt.Sprintf("reread %s (%s) in %s\n", human.Plural(r.Files, "unchanged file"), human.Size(r.Bytes), human.Span(r.Took))
+	text := fmt.Sprintf("reread %s (%s) in %s\n", human.Plural(r.Files, "unchanged file"), human.Size(r.Bytes),
+		human.Span(r.Took))
 	for _, err := range r.Unreadable {
 		text += fmt.Sprintf("warning: cannot reread an unchanged file: %s\n", human.Printable(err.Error()))
 	}
@@ -27,8 +28,8 @@ func (r *Reread) Text(w io.Writer) error {
 			"or the file is damaged\n", human.Printable("/"+path), r.Old.Short())
 	}
 	if len(r.Differing) > 0 {
-		text += fmt.Sprintf("Snapshot %s keeps the old content; the next backup stores the new one. Compare the two, then remove the old "+
-			"one with 'tidemark forget %s'.\n", r.Protected.Short(), r.Protected.Short())
+		text += fmt.Sprintf("Snapshot %s keeps the old content; the next backup stores the new one. Compare the two, then "+
+			"remove the old one with 'tidemark forget %s'.\n", r.Protected.Short(), r.Protected.Short())
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -36,7 +37,8 @@ func (r *Reread) Text(w io.Writer) error {
 
 // Events returns the record.
 func (r *Reread) Events() []any {
-	e := &event.Reread{Type: "reread", Files: r.Files, Bytes: r.Bytes, Seconds: r.Took.Seconds(), Unreadable: []string{}, Differing: []event.Path{}}
+	e := &event.Reread{Type: "reread", Files: r.Files, Bytes: r.Bytes, Seconds: r.Took.Seconds(), Unreadable: []string{},
+		Differing: []event.Path{}}
 	for _, err := range r.Unreadable {
 		e.Unreadable = append(e.Unreadable, err.Error())
 	}

@@ -15,8 +15,9 @@ import (
 
 func TestReread(t *testing.T) {
 	r := &Reread{Reread: &backup.Reread{
-		Files: 3, Bytes: 5000, Took: 2 * time.Second, Differing: []string{"home/x\n"}, Unreadable: []error{errors.New("bad sector")},
-		Protected: format.ID{2},
+		Files: 3, Bytes: 5000, Took: 2 * time.Second, Differing: []string{"home/x\n"},
+		Unreadable: []error{errors.New("bad sector")},
+		Protected:  format.ID{2},
 	}, Old: format.ID{1}}
 	var b strings.Builder
 	require.NoError(t, r.Text(&b))
@@ -27,6 +28,7 @@ func TestReread(t *testing.T) {
 	line, err := json.Marshal(r.Events()[0])
 	require.NoError(t, err)
 	require.JSONEq(t, `{"message_type":"reread","files":3,"bytes":5000,"seconds":2,"unreadable":["bad sector"],
-		"differing":[{"path":"/home/x\n"}],"old_snapshot":"`+r.Old.String()+`","protected_snapshot":"`+r.Protected.String()+`"}`,
+		"differing":[{"path":"/home/x\n"}],"old_snapshot":"`+r.Old.String()+
+		`","protected_snapshot":"`+r.Protected.String()+`"}`,
 		string(line))
 }

@@ -21,7 +21,8 @@ func replaced(c *rewrite.Changed) string {
 
 // changedEvent returns the record of a replaced snapshot.
 func changedEvent(c *rewrite.Changed, dry bool) *event.ChangedSnapshot {
-	e := &event.ChangedSnapshot{Type: "changed", DryRun: dry, Old: c.Old.ID.String(), Tags: append([]string{}, c.Snapshot.Tags...),
+	e := &event.ChangedSnapshot{Type: "changed", DryRun: dry, Old: c.Old.ID.String(),
+		Tags:  append([]string{}, c.Snapshot.Tags...),
 		Files: c.Left.Files, Dirs: c.Left.Dirs, Others: c.Left.Others, Bytes: c.Left.Bytes}
 	if !c.New.IsZero() {
 		e.New = c.New.String()
@@ -56,7 +57,8 @@ func (t *Tagged) Events() (all []any) {
 	for i := range t.List {
 		all = append(all, changedEvent(&t.List[i], t.DryRun))
 	}
-	return append(all, &event.RewriteSummary{Type: "summary", DryRun: t.DryRun, Changed: uint64(len(t.List)), Forgotten: !t.DryRun})
+	return append(all, &event.RewriteSummary{Type: "summary", DryRun: t.DryRun, Changed: uint64(len(t.List)),
+		Forgotten: !t.DryRun})
 }
 
 // LeftOut is an object that a rewrite leaves out.
@@ -79,7 +81,8 @@ func (l *LeftOut) Text(w io.Writer) error {
 
 // Events returns the record.
 func (l *LeftOut) Events() []any {
-	return []any{&event.LeftOut{Type: "excluded", Snapshot: l.Snapshot.String(), Path: event.NewPath(l.Path), Files: l.Files, Dirs: l.Dirs,
+	return []any{&event.LeftOut{Type: "excluded", Snapshot: l.Snapshot.String(), Path: event.NewPath(l.Path),
+		Files: l.Files, Dirs: l.Dirs,
 		Others: l.Others, Bytes: l.Bytes}}
 }
 
@@ -94,10 +97,12 @@ func (r *Rewritten) Text(w io.Writer) error {
 	var b strings.Builder
 	for i := range r.Result.Changed {
 		c := &r.Result.Changed[i]
-		fmt.Fprintf(&b, "%s: %s %s, %s\n", replaced(c), would(r.DryRun, "left out:"), human.Plural(c.Left.Objects(), "object"),
+		fmt.Fprintf(&b, "%s: %s %s, %s\n", replaced(c), would(r.DryRun, "left out:"),
+			human.Plural(c.Left.Objects(), "object"),
 			human.Size(c.Left.Bytes))
 	}
-	fmt.Fprintf(&b, "%s: %d of %s", would(r.DryRun, "rewritten"), len(r.Result.Changed), human.Plural(r.Result.Snapshots, "snapshot"))
+	fmt.Fprintf(&b, "%s: %d of %s", would(r.DryRun, "rewritten"), len(r.Result.Changed),
+		human.Plural(r.Result.Snapshots, "snapshot"))
 	switch {
 	case len(r.Result.Changed) == 0 || r.DryRun:
 	case r.Forget:

@@ -42,7 +42,8 @@ type Decision struct {
 
 // Text writes the verdict and the rule.
 func (d *Decision) Text(w io.Writer) error {
-	verdict := map[rules.Verdict]string{rules.Exclude: "excluded", rules.NotEntered: "included, but nothing in it"}[d.Decision.Verdict]
+	verdict := map[rules.Verdict]string{rules.Exclude: "excluded",
+		rules.NotEntered: "included, but nothing in it"}[d.Decision.Verdict]
 	if verdict == "" {
 		verdict = "included"
 	}

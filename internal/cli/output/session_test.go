@@ -34,7 +34,8 @@ func TestFullReportsNameQuietDevices(t *testing.T) {
 		require.NotContains(t, one, "sda")
 	}
 	for _, one := range text(true) {
-		require.Contains(t, one, "\nThe job never yielded on sda.\nOthers used sda, and the job did not sleep:\n  windows open ")
+		require.Contains(t, one, "\nThe job never yielded on sda.\nOthers used sda, and the job did not sleep:\n  "+
+			"windows open ")
 	}
 	gate.Held = time.Millisecond
 	for _, one := range text(true) {

@@ -75,7 +75,8 @@ Setup is complete.
   snapshot    %s
   proof       %s
 Back up again with: %s
-`, strings.Join(sources, "\n              "), human.Printable(s.Repository), s.Policy, options, s.Snapshot[:min(8, len(s.Snapshot))],
+`, strings.Join(sources, "\n              "), human.Printable(s.Repository), s.Policy, options,
+		s.Snapshot[:min(8, len(s.Snapshot))],
 		s.proof(), again)
 	if s.Scheduled && err == nil {
 		_, err = io.WriteString(w, "Back up by the schedule with: tidemark service install\n")
@@ -86,8 +87,9 @@ Back up again with: %s
 // Events returns the record.
 func (s *Setup) Events() []any {
 	return []any{&event.Setup{
-		Type: "setup", Sources: s.Sources, Repository: s.Repository, ID: s.ID, Policy: s.Policy, File: s.File, Written: s.Written,
-		Copy: s.Copy, Confirmed: s.Confirmed, Snapshot: s.Snapshot, Proven: s.Proven, Bytes: s.Proof.Bytes,
+		Type: "setup", Sources: s.Sources, Repository: s.Repository, ID: s.ID, Policy: s.Policy, File: s.File,
+		Written: s.Written,
+		Copy:    s.Copy, Confirmed: s.Confirmed, Snapshot: s.Snapshot, Proven: s.Proven, Bytes: s.Proof.Bytes,
 		Compared: s.Proof.Live > 0,
 	}}
 }

@@ -72,7 +72,8 @@ func (s *Stats) repository(b *strings.Builder) {
 
 // Events returns the record.
 func (s *Stats) Events() []any {
-	return []any{&event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots, FileCount: s.Files + s.Dirs + s.Others,
+	return []any{&event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots, FileCount: s.Files +
+		s.Dirs + s.Others,
 		RestoreSize: s.Bytes, BlobCount: s.Blobs, Uncompressed: s.uncompressed(), Stored: s.Stored, Ratio: s.Ratio(),
 		Packs: s.Data.Packs + s.Trees.Packs}}
 }

@@ -31,8 +31,8 @@ type Text struct {
 	colors   struct{ out, err bool } // of each stream: a terminal, and colours are wanted
 }
 
-// NewText returns a printer on standard output and standard error. If the latter is a terminal, progress is shown there,
-// and what goes to a terminal on out scrolls above it.
+// NewText returns a printer on standard output and standard error. If the latter is a terminal, progress is shown
+// there, and what goes to a terminal on out scrolls above it.
 func NewText(out, err io.Writer, opt TextOptions) *Text {
 	t := &Text{out: out, err: err, opt: opt}
 	o, ok := out.(*os.File)

@@ -37,7 +37,8 @@ func TestJobsAreATable(t *testing.T) {
 	}})
 	lines := strings.Split(got, "\n")
 	require.Regexp(t, `^ +PID  Policy +Running  Device +Now +Asleep +Command$`, lines[0])
-	require.Regexp(t, `^ +7  throttle  01:02:0\d  sda \(ssd\) +waiting, for fio\S+ 42 and 1 more  62 %  +tidemark backup /home/a`, lines[2])
+	require.Regexp(t, `^ +7  throttle  01:02:0\d  sda \(ssd\) +waiting, for fio\S+ 42 and 1 more  62 %  +`+
+		`tidemark backup /home/a`, lines[2])
 	require.Regexp(t, `^ +//nas/share \(remote\)  full speed +never$`, lines[3])
 	require.Regexp(t, `^31234  utility   00:00:0\d +tidemark run make$`, lines[4])
 	require.NotContains(t, got, "\x1b", "a name cannot steer the terminal")
@@ -63,10 +64,12 @@ func TestPolicyReadsLikeSysctl(t *testing.T) {
 }
 
 func TestMeasurementsHaveUnits(t *testing.T) {
-	got := text(t, &Measurement{Result: speedtest.Result{Policy: iopolicy.Utility, What: speedtest.Compress, Level: 2, CPUs: 2, Rate: 123.4e6,
+	got := text(t, &Measurement{Result: speedtest.Result{Policy: iopolicy.Utility, What: speedtest.Compress, Level: 2,
+		CPUs: 2, Rate: 123.4e6,
 		Spread: 0.06}, First: true})
 	require.Regexp(t, `^utility\n  compress, level 2 +2 processors +123\.40 MB/s  \+- 3 %\n$`, got)
 	got = text(t, &Measurement{Result: speedtest.Result{What: speedtest.ReadAtRandom, CPUs: 1, Rate: 999, OffDevice: true},
 		Device: "vda", Medium: "ssd"})
-	require.Regexp(t, `^  random 4 KiB read +vda \(ssd\) +999\S* reads/s  \+- 0 %  \(from memory or another machine, not from a disk\)\n$`, got)
+	require.Regexp(t, `^  random 4 KiB read +vda \(ssd\) +999\S* reads/s  \+- 0 %  `+
+		`\(from memory or another machine, not from a disk\)\n$`, got)
 }

@@ -165,7 +165,8 @@ func syncDir(path string) error {
 	return nil
 }
 
-// Added returns the secret of a key slot that is added: the one the options of the new key name, or one typed at the terminal.
+// Added returns the secret of a key slot that is added: the one the options of the new key name, or one typed at the
+// terminal.
 func (s *Sources) Added(ctx context.Context) (repo.Secret, error) {
 	if s.Keys.KeyFile != "" {
 		secret, err := s.readOrMakeKeyFile(s.Keys.KeyFile)

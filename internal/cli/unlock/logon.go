@@ -16,8 +16,8 @@ import (
 var ErrNoLogon = errors.New("no password for the server and no terminal to ask on; give it with --smb-password-file, " +
 	"--smb-password-command, --smb-credentials or TIDEMARK_SMB_PASSWORD")
 
-// Logon finds the password for the server of a share: the one that the options name, or what a person types. It is found
-// once and then kept, for those who connect several times. It is for one goroutine.
+// Logon finds the password for the server of a share: the one that the options name, or what a person types. It is
+// found once and then kept, for those who connect several times. It is for one goroutine.
 type Logon struct {
 	Share   options.Share
 	Tickets smb.Tickets // where they are, if Share says that they count
@@ -53,7 +53,8 @@ func (l *Logon) find(ctx context.Context, t smb.Target) (smb.Secret, error) {
 	if l.Share.Credentials != "" {
 		return readCredentials(l.Share.Credentials)
 	}
-	k := options.Keys{Password: l.Share.Password, PasswordFile: l.Share.PasswordFile, PasswordCommand: l.Share.PasswordCommand}
+	k := options.Keys{Password: l.Share.Password, PasswordFile: l.Share.PasswordFile,
+		PasswordCommand: l.Share.PasswordCommand}
 	text, err := secretText(ctx, k)
 	if errors.Is(err, ErrEmpty) {
 		return smb.Secret{}, errors.New("the password for the server is empty; look at --smb-password-file and " +

@@ -81,7 +81,8 @@ func TestLogonIsAskedForOnceUntilForgotten(t *testing.T) {
 		require.True(t, l.Asked())
 		l.Forget()
 	}
-	require.Equal(t, []string{`Password of HOME\me on the server nas: `, `Password of HOME\me on the server nas: `}, asker.shown)
+	require.Equal(t, []string{`Password of HOME\me on the server nas: `, `Password of HOME\me on the server nas: `},
+		asker.shown)
 	_, err := l.Secret(t.Context(), nas())
 	require.ErrorContains(t, err, "asked once more")
 	_, err = (&Logon{Asker: failing{}}).Secret(t.Context(), nas())

@@ -15,8 +15,8 @@ import (
 )
 
 // ErrOtherKey: a typed group is not the last one of the recovery key.
-var ErrOtherKey = errors.New("this is not the last group of the recovery key; if the key is lost, make a new one with " +
-	"'tidemark key recovery'")
+var ErrOtherKey = errors.New("this is not the last group of the recovery key; if the key is lost, make a new " +
+	"one with 'tidemark key recovery'")
 
 // ErrNotPending: this machine has no recovery key that waits for its confirmation.
 var ErrNotPending = errors.New("no unconfirmed recovery key is recorded on this machine: nothing to confirm")

@@ -23,8 +23,9 @@ import (
 )
 
 // ErrNoSecret: there is no secret to try, and no terminal to ask for one.
-var ErrNoSecret = errors.New("no key of this machine opens it and there is no terminal to ask on; give a passphrase or " +
-	"the recovery key with --password-file, --password-command or TIDEMARK_PASSWORD, or a key file with --key-file")
+var ErrNoSecret = errors.New("no key of this machine opens it and there is no terminal to ask on; give a " +
+	"passphrase or the recovery key with --password-file, --password-command or TIDEMARK_PASSWORD, or a key file with " +
+	"--key-file")
 
 // ErrEmpty: a passphrase is empty.
 var ErrEmpty = errors.New("the passphrase is empty")

@@ -70,7 +70,8 @@ func TestEditDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "xbc", 1}, {"kitten", "sitting", 3}} {
+	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "xbc", 1},
+		{"kitten", "sitting", 3}} {
 		require.Equal(t, c.want, editDistance(c.a, c.b), "%s %s", c.a, c.b)
 		require.Equal(t, c.want, editDistance(c.b, c.a))
 	}

@@ -67,7 +67,8 @@ REPOSITORY /mnt/disk/r
 POLICY utility
 EXCLUDEPATTERN *.o
 `},
-		"only the stanza in effect": {"POLICY throttle\nSERVERNAME one\n  POLICY standard\nSERVERNAME two\n  POLICY important\n", "two",
+		"only the stanza in effect": {"POLICY throttle\nSERVERNAME one\n  POLICY standard\nSERVERNAME two\n  POLICY " +
+			"important\n", "two",
 			"POLICY throttle\nSERVERNAME one\n  POLICY standard\nSERVERNAME two\nPOLICY utility\n" + `REPOSITORY /mnt/disk/r
 DOMAIN /home/ann "/my dir"
 EXCLUDEPATTERN *.o

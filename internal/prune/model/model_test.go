@@ -142,11 +142,12 @@ var worlds = map[string]bounds{
 
 // wideWorlds are not: what is not visited in time is left out, and said.
 var wideWorlds = map[string]bounds{
-	"clock steps":  {writers: 1, prunes: 2, steps: 2, crashes: 1, forgets: 1},
-	"lost lease":   {writers: 2, prunes: 2, ticks: 2, tickLength: 4, crashes: 1, forgets: 1, parents: true, repack: true},
-	"lagging":      {writers: 2, prunes: 1, ticks: 3, forgets: 2, lag: true, parents: true},
-	"late":         {writers: 2, prunes: 1, ticks: 5, crashes: 1, late: 2, forgets: 1, parents: true},
-	"all together": {writers: 2, prunes: 2, ticks: 4, crashes: 2, late: 1, forgets: 3, parents: true, repack: true, lag: true},
+	"clock steps": {writers: 1, prunes: 2, steps: 2, crashes: 1, forgets: 1},
+	"lost lease":  {writers: 2, prunes: 2, ticks: 2, tickLength: 4, crashes: 1, forgets: 1, parents: true, repack: true},
+	"lagging":     {writers: 2, prunes: 1, ticks: 3, forgets: 2, lag: true, parents: true},
+	"late":        {writers: 2, prunes: 1, ticks: 5, crashes: 1, late: 2, forgets: 1, parents: true},
+	"all together": {writers: 2, prunes: 2, ticks: 4, crashes: 2, late: 1, forgets: 3, parents: true,
+		repack: true, lag: true},
 }
 
 const (

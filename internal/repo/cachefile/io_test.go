@@ -32,7 +32,8 @@ func segmentOf(i uint32) (id format.ID, seg *fmtindex.Segment) {
 func TestTransactionsPassTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
-		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
+			cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
 		c := newBoth(f)
 		defer func() { require.NoError(t, c.Close()) }()
@@ -61,7 +62,8 @@ func TestTransactionsPassTheGate(t *testing.T) {
 func TestPrefetchPassesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
-		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
+			cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
 		c := newBoth(f)
 		defer func() { require.NoError(t, c.Close()) }()

@@ -39,7 +39,8 @@ func dirKey(i int) (key [16]byte) {
 func TestSpillWaitsWithoutTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
-		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
+			cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
 		c, blobs := New(f), index.NewFileIndex(f)
 		_ = blobs
@@ -109,7 +110,8 @@ func TestCalledOffWritesChangeNothing(t *testing.T) {
 		}
 		require.ErrorIs(t, b.Commit(format.ID{1}), cachefile.ErrStopped)
 		require.NoError(t, b.Discard())
-		_, err = cachefile.Open(filepath.Join(t.TempDir(), "other.db"), repo, cachefile.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
+		_, err = cachefile.Open(filepath.Join(t.TempDir(), "other.db"), repo,
+			cachefile.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
 		require.ErrorIs(t, err, cachefile.ErrStopped)
 		require.NoError(t, c.Close())
 		// An Open that is cancelled does not take the file for one to be replaced.

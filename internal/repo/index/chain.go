@@ -140,7 +140,8 @@ func (c *chain) drop(g *generation, why error) {
 	}
 	c.reported = true
 	if damaged {
-		c.note("the local cache cannot be read and is removed: this run uses a temporary one, and the next run rebuilds it: %v", why)
+		c.note("the local cache cannot be read and is removed: this run uses a temporary one, and the next run rebuilds "+
+			"it: %v", why)
 		return
 	}
 	c.note("the local cache in %s cannot be written: this run continues, but saves nothing to it; free space there, or "+

@@ -11,8 +11,8 @@ var (
 	ErrNoRoom = errors.New("there is no disk space for the index of this repository, and it is too large for memory: " +
 		"free space in the cache folder, or choose another with --cache-dir")
 	// ErrForgotten: the cache was dropped during the run, and with it the list of packs that were known at its start.
-	ErrForgotten = errors.New("the local cache was lost during this run, so that it is not known on which packs it relies: " +
-		"run it again")
+	ErrForgotten = errors.New("the local cache was lost during this run, so that it is not known on which packs " +
+		"it relies: run it again")
 
 	// errDropped: the cache was dropped. The index must be read again before the lookup is repeated.
 	errDropped = errors.New("the local cache was dropped")

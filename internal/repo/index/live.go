@@ -49,8 +49,8 @@ func (l Live) retry(query func() error) error {
 // noteFull notes once that blobs are left out.
 func (x *Index) noteFull() {
 	if x.chain.full() && !x.fullReported.Swap(true) {
-		x.note("there is no disk space for the index of this repository, and memory holds %d blobs: data beyond those is stored "+
-			"again", x.chain.limit)
+		x.note("there is no disk space for the index of this repository, and memory holds %d blobs: data beyond those "+
+			"is stored again", x.chain.limit)
 	}
 }
 

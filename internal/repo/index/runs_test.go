@@ -395,8 +395,8 @@ func TestEachTransactionRemovesOneRun(t *testing.T) {
 	}))
 }
 
-// mayContain returns false only if the index does not contain the blob. It reads only filters in memory, and returns true if it
-// cannot decide: after an error, or because the filters of the longest runs exceed maxFilters.
+// mayContain returns false only if the index does not contain the blob. It reads only filters in memory, and returns
+// true if it cannot decide: after an error, or because the filters of the longest runs exceed maxFilters.
 func (x *sortedRuns) mayContain(id format.ID) bool {
 	filters, err := x.loadedFilters()
 	if err != nil {

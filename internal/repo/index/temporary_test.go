@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// TestNumbersOfBlobs: each blob has the number that its place in the table of its pack gives it, the newest place counts,
-// and the pack is found from the number.
+// TestNumbersOfBlobs: each blob has the number that its place in the table of its pack gives it, the newest place
+// counts, and the pack is found from the number.
 func TestNumbersOfBlobs(t *testing.T) {
 	dir := t.TempDir()
 	x, err := OpenTemporary(dir, cachefile.IOContext{})
@@ -52,7 +52,8 @@ func TestNumbersOfBlobs(t *testing.T) {
 			for _, b := range f.Blobs {
 				var found [1]Found
 				require.NoError(t, x.Lookup([]format.ID{b.ID}, found[:]))
-				require.Equal(t, Found{Loc: Loc{Pack: n, Offset: f.Offset, Sealed: f.Sealed, Skip: skip, Len: b.Len}, OK: true}, found[0])
+				require.Equal(t, Found{Loc: Loc{Pack: n, Offset: f.Offset, Sealed: f.Sealed, Skip: skip, Len: b.Len}, OK: true},
+					found[0])
 				require.False(t, seen[n])
 				seen[n] = true
 				info, err := x.PackOf(n)

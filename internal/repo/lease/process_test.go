@@ -33,7 +33,8 @@ func TestEnded(t *testing.T) {
 	require.True(t, Ended(cache, "ab"))
 	require.True(t, Ended(cache, "ab"), "asking changes nothing")
 
-	for name, text := range map[string]string{"another boot": "x" + string(text), "half written": string(text[:10]), "empty": ""} {
+	for name, text := range map[string]string{"another boot": "x" + string(text), "half written": string(text[:10]),
+		"empty": ""} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		require.False(t, Ended(cache, "ab"), name)
 	}

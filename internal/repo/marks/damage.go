@@ -37,7 +37,8 @@ func PutDamage(ctx context.Context, st store.Store, keys *seal.Keys, host string
 // Record marks those of the packs as damaged that no damage mark names yet, and returns their number. If packs is
 // empty, it stands for blobs in no pack: Record puts an empty mark unless one exists. The next backup then examines
 // every parent snapshot that has not acknowledged the mark.
-func Record(ctx context.Context, st store.Store, keys *seal.Keys, host string, packs []format.ID) (recorded int, err error) {
+func Record(ctx context.Context, st store.Store, keys *seal.Keys, host string, packs []format.ID) (recorded int,
+	err error) {
 	known, _, err := Read(ctx, st, keys)
 	if err != nil {
 		return 0, err

@@ -82,7 +82,8 @@ func tombstones(ctx context.Context, st store.Store) (infos []store.Info, err er
 
 // WithoutTombstone returns those of the snapshots that no tombstone names. It reads the newest tombstones first, and no
 // more than it needs. A damaged tombstone names nothing.
-func WithoutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshots []format.ID) ([]format.ID, error) {
+func WithoutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshots []format.ID) ([]format.ID,
+	error) {
 	infos, err := tombstones(ctx, st)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ import (
 func emptyIndex(t testing.TB, ranks int) *Index {
 	t.Helper()
 	dir := t.TempDir()
-	x := NewIndex(func() (*blobindex.Temporary, error) { return blobindex.OpenTemporary(dir, cachefile.IOContext{}) }, ranks)
+	x := NewIndex(func() (*blobindex.Temporary, error) { return blobindex.OpenTemporary(dir, cachefile.IOContext{}) },
+		ranks)
 	t.Cleanup(func() { require.NoError(t, x.Close()) })
 	return x
 }

@@ -93,9 +93,10 @@ func (s *Session) FilterParents(ctx context.Context) (func(format.ID, *snapshot.
 	}
 	return func(id format.ID, sn *snapshot.Snapshot) bool {
 		published, ok := there[id]
-		return ok && !PublishedLate(sn, published, s.opt.Tuning.Expiry) && !slices.ContainsFunc(s.marks, func(m marks.Mark) bool {
-			_, looked := slices.BinarySearchFunc(m.Checked, id, format.ID.Compare)
-			return !m.Damaged && !looked && !slices.Contains(sn.Acknowledged, m.ID)
-		})
+		return ok && !PublishedLate(sn, published, s.opt.Tuning.Expiry) &&
+			!slices.ContainsFunc(s.marks, func(m marks.Mark) bool {
+				_, looked := slices.BinarySearchFunc(m.Checked, id, format.ID.Compare)
+				return !m.Damaged && !looked && !slices.Contains(sn.Acknowledged, m.ID)
+			})
 	}, nil
 }

@@ -190,7 +190,8 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 
 // prove reads back from the target what the policy requires, unless the store has done so.
 func (s *Session) prove(name store.Name, data []byte, want *pack.Table) error {
-	if s.opt.Verify == VerifyOff || s.opt.Verify == VerifyTrailer && store.Proves(s.st) && trailer(data, want) <= store.ProvenEnd {
+	if s.opt.Verify == VerifyOff || s.opt.Verify == VerifyTrailer && store.Proves(s.st) &&
+		trailer(data, want) <= store.ProvenEnd {
 		return nil
 	}
 	info, err := s.st.Stat(s.ctx, name)

@@ -27,7 +27,8 @@ func resident(t *testing.T, buf []byte) (n int) {
 	buf = buf[skip : skip+(len(buf)-skip)/page*page]
 	present := make([]byte, len(buf)/page)
 	// mincore reports pages that were never there as absent.
-	_, _, errno := unix.Syscall(unix.SYS_MINCORE, reflect.ValueOf(buf).Pointer(), uintptr(len(buf)), reflect.ValueOf(present).Pointer())
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, reflect.ValueOf(buf).Pointer(), uintptr(len(buf)),
+		reflect.ValueOf(present).Pointer())
 	runtime.KeepAlive(buf)
 	require.Zero(t, errno)
 	for _, p := range present {
@@ -40,7 +41,8 @@ func resident(t *testing.T, buf []byte) (n int) {
 func TestOnlyWholePagesAreLetGo(t *testing.T) {
 	page := os.Getpagesize()
 	all := make([]byte, 16*page)
-	for _, cut := range [][2]int{{0, 16 * page}, {1, 16*page - 1}, {page / 2, 5 * page / 2}, {100, 200}, {page - 1, page + 1}, {0, 0}} {
+	for _, cut := range [][2]int{{0, 16 * page}, {1, 16*page - 1}, {page / 2, 5 * page / 2}, {100, 200},
+		{page - 1, page + 1}, {0, 0}} {
 		copy(all, bytes.Repeat([]byte{7}, len(all)))
 		part := all[cut[0]:cut[1]]
 		letGo(part)

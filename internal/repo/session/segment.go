@@ -105,6 +105,7 @@ func (s *Session) remember(packs []index.Pack) {
 		err = s.to.Index.Merge(id, seg)
 	}
 	if err != nil {
-		s.opt.Observer.Note(fmt.Sprintf("%d packs that are stored are not in any index, and may be sent again: %v", len(packs), err))
+		s.opt.Observer.Note(fmt.Sprintf("%d packs that are stored are not in any index, and may be sent again: %v",
+			len(packs), err))
 	}
 }

@@ -76,7 +76,8 @@ type Status struct {
 	BytesPerSecond   float64 `json:"bytes_per_second"`  // speed in the last 5 s
 	ItemsPerSecond   float64 `json:"items_per_second"`
 	ErrorCount       uint64  `json:"error_count"` // events so far
-	// bottleneck in the last 5 s: `scanning`, `reading`, `computing`, `the repository`, `writing`, `memory` or `the transfer limit`
+	// bottleneck in the last 5 s: `scanning`, `reading`, `computing`, `the repository`, `writing`, `memory` or `the
+	// transfer limit`
 	WaitingFor   string   `json:"waiting_for,omitempty"`
 	CurrentFiles []string `json:"current_files,omitempty"` // paths being processed
 	Yielding

@@ -68,7 +68,8 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"lost": Lost{}, "reread": Reread{},
 		"changed": ChangedSnapshot{}, "excluded": LeftOut{}, "summary of a tag or rewrite": RewriteSummary{},
 		"summary of a repair of the index": RepairIndexSummary{}, "summary of a repair of packs": RepairPacksSummary{},
-		"salvaged": SalvagedPack{}, "summary of a repair of snapshots": RepairSnapshotsSummary{}, "replaced": ReplacedSnapshot{},
+		"salvaged": SalvagedPack{}, "summary of a repair of snapshots": RepairSnapshotsSummary{},
+		"replaced":               ReplacedSnapshot{},
 		"Figures":                Figures{},
 		"objects of the figures": report.ObjectsOf[uint64]{}, "bytes of the figures": report.BytesOf[uint64]{},
 		"initialized": Initialized{}, "snapshot": Snapshot{}, "node, match": Node{}, "change": Change{}, "would": Would{},
@@ -80,7 +81,8 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"overview": Overview{}, "policy_change": PolicyChange{}, "daemon": Daemon{}, "Jobs of the service": DaemonJob{},
 		"run": Run{}, "Steps of a run": RunStep{}, "log": Log{}, "notification": Notification{}, "notify_test": NotifyTest{},
 		"job_definition": JobDefinition{}, "service": Service{},
-		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{}, "impact of a gate": Impact{},
+		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{},
+		"impact of a gate": Impact{},
 	}
 	for heading, v := range types {
 		require.Contains(t, tables, heading)
@@ -160,7 +162,8 @@ func TestStatus(t *testing.T) {
 	totals.Bytes.Transferred = 123
 	s := report.Speeds{Bytes: 100.5, Items: 7, Left: 29500 * time.Millisecond, WaitingFor: "reading"}
 	require.JSONEq(t, `{"message_type":"status","phase":"scanning","seconds_elapsed":90,"seconds_remaining":30,
-		"percent_done":0.25,"totals":"estimated","total_files":1000,"files_done":500,"total_bytes":4000,"bytes_done":1000,"bytes_read":500,
+		"percent_done":0.25,"totals":"estimated","total_files":1000,"files_done":500,"total_bytes":4000,"bytes_done":1000,
+		"bytes_read":500,
 		"bytes_transferred":123,"bytes_per_second":100.5,"items_per_second":7,"error_count":2,"waiting_for":"reading",
 		"current_files":["/a","/\\xff"]}`, encode(t, NewStatus(totals, s, []string{"/a", "/\xff"})))
 
@@ -198,7 +201,8 @@ func TestSummaries(t *testing.T) {
 	require.NotContains(t, got, "dry_run")
 
 	require.NotContains(t, encode(t, NewBackupSummary(totals, "", true)), "snapshot_id")
-	require.Contains(t, encode(t, NewRestoreSummary(&report.Totals{Job: report.Restore, Notes: 4}, true)), `"remark_count":4`)
+	require.Contains(t, encode(t, NewRestoreSummary(&report.Totals{Job: report.Restore, Notes: 4}, true)),
+		`"remark_count":4`)
 	require.Contains(t, encode(t, NewCheckSummary(&report.Totals{Job: report.Check}, nil)), `"broken_packs":[]`)
 }
 
@@ -208,8 +212,9 @@ func gated() *report.Totals {
 		Elapsed:  49 * time.Second,
 		Policies: []report.PolicySpan{{Policy: "throttle"}, {Policy: "important", Since: 32500 * time.Millisecond}},
 		Gates: []report.Gate{{
-			Device: "s\xffa", Medium: "ssd", Why: "The data lies on sda.", Policy: "throttle", State: report.Waiting, Charged: 1480,
-			Asleep: report.TierTimes{3: 37500 * time.Millisecond}, Held: 36 * time.Second, Engaged: 24500 * time.Millisecond,
+			Device: "s\xffa", Medium: "ssd", Why: "The data lies on sda.", Policy: "throttle", State: report.Waiting,
+			Charged: 1480,
+			Asleep:  report.TierTimes{3: 37500 * time.Millisecond}, Held: 36 * time.Second, Engaged: 24500 * time.Millisecond,
 			Windows: [report.Tiers]uint64{124, 0, 1, 0},
 			Blamed:  []report.Culprit{{PID: 1234, Name: "fi\xff", Bytes: 4096}}, Notes: []string{"a\xff"},
 		}, {Device: "sdb", Medium: "hdd"}},
@@ -231,7 +236,8 @@ func TestGatesInEvents(t *testing.T) {
 	require.True(t, strings.HasSuffix(encode(t, NewRestoreSummary(totals, false)), want))
 
 	totals.Gates = totals.Gates[1:]
-	require.NotContains(t, encode(t, NewCheckSummary(totals, nil)), "seconds_without_yielding", "the job yielded to no process")
+	require.NotContains(t, encode(t, NewCheckSummary(totals, nil)), "seconds_without_yielding",
+		"the job yielded to no process")
 	totals.Gates, totals.Policies = nil, nil
 	line := encode(t, NewBackupSummary(totals, "", false))
 	require.NotContains(t, line, "gates")
@@ -241,7 +247,8 @@ func TestGatesInEvents(t *testing.T) {
 func TestPoolSizesInTheSummary(t *testing.T) {
 	totals := &report.Totals{PoolSizes: []report.PoolSizes{
 		{Readers: 8, Compressors: 2, Uploads: 2, Level: 2},
-		{Since: 3 * time.Second, Readers: 8, Compressors: 2, Uploads: 2, Level: 1, Bottleneck: "processors", Speed: 3e7, Busy: 0.5},
+		{Since: 3 * time.Second, Readers: 8, Compressors: 2, Uploads: 2, Level: 1, Bottleneck: "processors",
+			Speed: 3e7, Busy: 0.5},
 	}}
 	require.Contains(t, encode(t, NewBackupSummary(totals, "", false)),
 		`"workers":[{"since_seconds":0,"readers":8,"compressors":2,"uploads":2,"compression_level":2},`+

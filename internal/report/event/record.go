@@ -20,8 +20,8 @@ func NewPath(path string) Path {
 	return Path{text, raw}
 }
 
-// Escape returns path itself and nil if it is valid UTF-8. If not, text has every byte that is not UTF-8 as \xNN and every
-// backslash doubled, and raw holds the exact bytes, which encoding/json writes in base64.
+// Escape returns path itself and nil if it is valid UTF-8. If not, text has every byte that is not UTF-8 as \xNN and
+// every backslash doubled, and raw holds the exact bytes, which encoding/json writes in base64.
 func Escape(path string) (text string, raw []byte) {
 	if utf8.ValidString(path) {
 		return path, nil
@@ -29,8 +29,8 @@ func Escape(path string) (text string, raw []byte) {
 	return human.EscapeInvalid(path), []byte(path)
 }
 
-// Moment is a time as RFC 3339 can hold it, in years of four digits wherever on Earth: an earlier or later one becomes the first
-// or the last. sec counts from 1970.
+// Moment is a time as RFC 3339 can hold it, in years of four digits wherever on Earth: an earlier or later one becomes
+// the first or the last. sec counts from 1970.
 func Moment(sec int64, nsec uint32) time.Time {
 	first := time.Date(0, 1, 2, 0, 0, 0, 0, time.UTC)
 	last := time.Date(9999, 12, 30, 23, 59, 59, 999_999_999, time.UTC)

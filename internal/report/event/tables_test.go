@@ -73,8 +73,8 @@ type row struct {
 	optional bool // absent without a value
 }
 
-// rowsOf returns the rows of a struct. Figures, which have a table of their own, are left out; other embedded structs are
-// looked into.
+// rowsOf returns the rows of a struct. Figures, which have a table of their own, are left out; other embedded structs
+// are looked into.
 func rowsOf(types map[string]*ast.StructType, s *ast.StructType) (rows []row) {
 	for _, f := range s.Fields.List {
 		if len(f.Names) == 0 {

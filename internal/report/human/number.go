@@ -39,8 +39,8 @@ func Clocked(d time.Duration) string {
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// About formats an estimate of time as coarsely as an estimate deserves: "5 s", "40 s", "7 min", "2 h 35 min", "3 d 4 h".
-// It rounds up, so it never says zero.
+// About formats an estimate of time as coarsely as an estimate deserves: "5 s", "40 s", "7 min", "2 h 35 min", "3 d 4
+// h". It rounds up, so it never says zero.
 func About(d time.Duration) string {
 	up := func(step time.Duration) time.Duration { return (max(d, 1) + step - 1) / step * step }
 	switch {
@@ -111,8 +111,8 @@ func Speed(perSecond float64) string {
 // Items formats objects per second, with the two decimals of Time Machine.
 func Items(perSecond float64) string { return Grouped(perSecond) + " items/s" }
 
-// Megabytes formats bytes per second in decimal megabytes, as Time Machine's log does, so that its lines and ours can be
-// compared without converting.
+// Megabytes formats bytes per second in decimal megabytes, as Time Machine's log does, so that its lines and ours can
+// be compared without converting.
 func Megabytes(perSecond float64) string { return Grouped(perSecond/1e6) + " MB/s" }
 
 // Grouped formats v, which must not be negative, with two decimals and commas.

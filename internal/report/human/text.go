@@ -15,8 +15,8 @@ func Printable(path string) string {
 	return escape(path, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// Device names a device with its medium, "vda (ssd)", the same everywhere. An empty name is that of a device that could not
-// be found out.
+// Device names a device with its medium, "vda (ssd)", the same everywhere. An empty name is that of a device that could
+// not be found out.
 func Device(name, medium string) string {
 	if name == "" {
 		name = "unknown device"
@@ -46,8 +46,8 @@ func Harmless(text string) string {
 	return b.String()
 }
 
-// EscapeInvalid returns path with every byte that is not UTF-8 as \xNN and every backslash doubled: valid UTF-8 from which
-// the bytes can be read off.
+// EscapeInvalid returns path with every byte that is not UTF-8 as \xNN and every backslash doubled: valid UTF-8 from
+// which the bytes can be read off.
 func EscapeInvalid(path string) string {
 	return escape(path, func(rune) bool { return false })
 }
@@ -74,8 +74,8 @@ func escape(path string, hide func(rune) bool) string {
 	return b.String()
 }
 
-// columns returns how many columns of a terminal r takes, r being one that prints. Wide characters of East Asian scripts
-// and emoji take two, combining marks none; that is exact enough to keep a line from wrapping.
+// columns returns how many columns of a terminal r takes, r being one that prints. Wide characters of East Asian
+// scripts and emoji take two, combining marks none; that is exact enough to keep a line from wrapping.
 func columns(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me):

@@ -107,7 +107,8 @@ func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
 		}
 	}
 	if g.Turns > 0 {
-		fmt.Fprintf(b, "  Others used it %.0f %% of the time. This job slowed them by at most %.1f %%; yielding cost it %s.\n",
+		fmt.Fprintf(b, "  Others used it %.0f %% of the time. This job slowed them by at most %.1f %%; yielding "+
+			"cost it %s.\n",
 			100*min(1, g.Engaged.Seconds()/max(elapsed.Seconds(), 1e-9)), 100*g.Slowed(), human.Span(g.Held))
 	}
 	for _, c := range g.Blamed {

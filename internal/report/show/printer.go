@@ -1,5 +1,6 @@
-// Package show writes a report.Ledger for people: the progress view on a terminal, the log lines where there is none, and
-// the report at the end of a job. It reads the ledger and adds nothing to it, and it never decides where its output goes.
+// Package show writes a report.Ledger for people: the progress view on a terminal, the log lines where there is none,
+// and the report at the end of a job. It reads the ledger and adds nothing to it, and it never decides where its output
+// goes.
 package show
 
 import (
@@ -103,9 +104,9 @@ func (p *Printer) Show(lines []Line) {
 // Clear takes the block away.
 func (p *Printer) Clear() { p.Show(nil) }
 
-// erase returns what takes the block off the screen. The cursor is and stays at the start of its first line: a terminal that
-// becomes narrower wraps lines below it. The first line is erased by itself, because tmux moves what is erased together with
-// the first line of the screen to the scrollback.
+// erase returns what takes the block off the screen. The cursor is and stays at the start of its first line: a terminal
+// that becomes narrower wraps lines below it. The first line is erased by itself, because tmux moves what is erased
+// together with the first line of the screen to the scrollback.
 func (p *Printer) erase() string {
 	if len(p.shown) == 0 {
 		return ""
@@ -114,14 +115,15 @@ func (p *Printer) erase() string {
 	return "\r" + eraseLine + "\r\n" + eraseBelow + fmt.Sprintf(cursorUp, 1)
 }
 
-// draw returns what puts lines on the screen and moves the cursor to the start of the first. Lines do not wrap, even if the
-// terminal became narrower a moment ago.
+// draw returns what puts lines on the screen and moves the cursor to the start of the first. Lines do not wrap, even if
+// the terminal became narrower a moment ago.
 func (p *Printer) draw(lines []Line) string {
 	width, height := p.size()
 	lines = lines[:min(len(lines), max(1, height-1))]
 	cut, painted := make([]Line, len(lines)), make([]string, len(lines))
 	for i, line := range lines {
-		cut[i] = Line{human.CutEnd(line.Text, max(1, width-1)), line.Style} // one less: the last column makes some terminals wrap
+		// one less: the last column makes some terminals wrap
+		cut[i] = Line{human.CutEnd(line.Text, max(1, width-1)), line.Style}
 		painted[i] = cut[i].Text
 		if p.colors {
 			painted[i] = line.Style.paint(cut[i].Text)

@@ -216,7 +216,8 @@ func writeTable(b *strings.Builder, title string, total time.Duration, n int, at
 // in.
 func Bottleneck(t *report.Totals) string {
 	if g, share := t.StoodStill(); g != nil {
-		return fmt.Sprintf("Bottleneck: yielding to %s. The job was stalled for %.0f %% of the elapsed time.", g.Whom(), share*100)
+		return fmt.Sprintf("Bottleneck: yielding to %s. The job was stalled for %.0f %% of the elapsed time.",
+			g.Whom(), share*100)
 	}
 	r, share := t.Stages.Bottleneck()
 	var what, hint string

@@ -55,12 +55,15 @@ func shortRows(t *report.Totals) []string {
 	case report.Backup:
 		rows = append(rows, "files:  "+compared(t.Files)+", "+human.Count(t.Failures)+" failed")
 		others := report.ComparedOf[uint64]{
-			New: t.Dirs.New + t.Others.New, Changed: t.Dirs.Changed + t.Others.Changed, Unmodified: t.Dirs.Unmodified + t.Others.Unmodified,
+			New: t.Dirs.New + t.Others.New, Changed: t.Dirs.Changed + t.Others.Changed, Unmodified: t.Dirs.Unmodified +
+				t.Others.Unmodified,
 		}
 		rows = append(rows, "others: "+compared(others)+" (directories, links)",
-			fmt.Sprintf("data:   %s inspected, %s read, %s stored", human.Size(b.Inspected), human.Size(b.Read), human.Size(b.Stored)))
+			fmt.Sprintf("data:   %s inspected, %s read, %s stored", human.Size(b.Inspected), human.Size(b.Read),
+				human.Size(b.Stored)))
 	case report.Restore:
-		rows = append(rows, fmt.Sprintf("data:   %s restored, %s written, %s fetched", human.Size(b.Restored), human.Size(b.Written),
+		rows = append(rows, fmt.Sprintf("data:   %s restored, %s written, %s fetched", human.Size(b.Restored),
+			human.Size(b.Written),
 			human.Size(b.Fetched)))
 	case report.Check:
 		if b.Verified > 0 {
@@ -72,7 +75,8 @@ func shortRows(t *report.Totals) []string {
 }
 
 func compared(c report.ComparedOf[uint64]) string {
-	return fmt.Sprintf("%s new, %s changed, %s unchanged", human.Count(c.New), human.Count(c.Changed), human.Count(c.Unmodified))
+	return fmt.Sprintf("%s new, %s changed, %s unchanged", human.Count(c.New), human.Count(c.Changed),
+		human.Count(c.Unmodified))
 }
 
 // limited returns the limits of the transfer rates, "" if there are none.

@@ -38,7 +38,8 @@ func TestShortReportOfManyFailures(t *testing.T) {
 			l.Note("/y", "set owner", errors.New("no"))
 			totals := l.Snapshot()
 			page := &Page{Colors: true}
-			require.NoError(t, WriteShort(page, l, &totals, Short{Lead: "done", Facts: strings.Split("fact"+strings.Repeat("\nfact", facts), "\n")}))
+			require.NoError(t, WriteShort(page, l, &totals,
+				Short{Lead: "done", Facts: strings.Split("fact"+strings.Repeat("\nfact", facts), "\n")}))
 			text := page.String()
 			require.LessOrEqual(t, strings.Count(text, "\n"), 8)
 			require.Contains(t, text, "time: ")

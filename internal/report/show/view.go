@@ -44,8 +44,8 @@ func Resized() (resized <-chan os.Signal, stop func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
-// RunView keeps a progress view on the terminal until ctx ends, then takes it away. It is redrawn every so often, and at
-// once when resized receives a signal.
+// RunView keeps a progress view on the terminal until ctx ends, then takes it away. It is redrawn every so often, and
+// at once when resized receives a signal.
 func RunView(ctx context.Context, l *report.Ledger, p *Printer, every time.Duration, resized <-chan os.Signal) {
 	defer p.Clear()
 	var m report.Meter

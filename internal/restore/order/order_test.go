@@ -25,7 +25,8 @@ func randomChunks(rng *rand.Rand, count, inline, lost int) []Chunk[int] {
 		default:
 			p.ID = format.ID{1, byte(rng.IntN(200))}
 			p.At = index.Loc{
-				Pack: uint32(rng.IntN(3)), Offset: 48 + uint32(rng.IntN(6))*300_000, Sealed: 250_000, Skip: uint32(p.ID[1]) * 100, Len: 100,
+				Pack: uint32(rng.IntN(3)), Offset: 48 + uint32(rng.IntN(6))*300_000, Sealed: 250_000, Skip: uint32(p.ID[1]) * 100,
+				Len: 100,
 			}
 			p.Len = p.At.Len
 		}
@@ -103,7 +104,8 @@ func TestSparseFramesWait(t *testing.T) {
 			}
 		}
 		var put []Chunk[int]
-		kept := Defer(slices.Clone(all), func(p *Chunk[int]) bool { return p.To != hasty }, func(p Chunk[int]) { put = append(put, p) })
+		kept := Defer(slices.Clone(all), func(p *Chunk[int]) bool { return p.To != hasty },
+			func(p Chunk[int]) { put = append(put, p) })
 		seen := map[int]bool{}
 		check := func(p *Chunk[int], waits bool) {
 			require.False(t, seen[p.To])

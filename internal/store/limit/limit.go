@@ -39,8 +39,8 @@ type Limiter struct {
 	slept    time.Duration
 }
 
-// Progress returns how long at least one transfer has slept, and how many bytes were uploaded at a limited rate, including
-// those of unfinished files. Both are 0 for a nil Limiter.
+// Progress returns how long at least one transfer has slept, and how many bytes were uploaded at a limited rate,
+// including those of unfinished files. Both are 0 for a nil Limiter.
 func (l *Limiter) Progress() (held time.Duration, uploaded uint64) {
 	if l == nil {
 		return 0, 0

@@ -127,7 +127,10 @@ func TestLeaseIsNotDelayed(t *testing.T) {
 		st := limit.Wrap(inner, limit.New(limit.Rates{Upload: 4 << 10}))
 		ended := make(chan time.Duration)
 		go func() {
-			ended <- elapsed(t, func() error { return st.Put(t.Context(), store.Name{Kind: store.Pack, ID: "ab"}, make([]byte, mib)) })
+			ended <- elapsed(t, func() error {
+				return st.Put(t.Context(), store.Name{Kind: store.Pack, ID: "ab"},
+					make([]byte, mib))
+			})
 		}()
 		time.Sleep(time.Minute)
 		require.Zero(t, elapsed(t, func() error {
@@ -185,7 +188,8 @@ func (s *torn) Put(ctx context.Context, name store.Name, data []byte) error {
 	return s.Store.Put(ctx, name, data) //nolint:wrapcheck // of the test
 }
 
-// TestProgress requires that time in which several transfers sleep counts once, and that both figures grow within a file.
+// TestProgress requires that time in which several transfers sleep counts once, and that both figures grow within a
+// file.
 func TestProgress(t *testing.T) {
 	inner, err := local.Create(t.TempDir(), nil)
 	require.NoError(t, err)

@@ -86,8 +86,8 @@ func (s *Store) verify(root int) error {
 		return s.configMissing(err)
 	}
 	if config != was.config {
-		return s.lost(fmt.Errorf("%s does not hold the config file that was there when this run began: another file system is "+
-			"mounted there, or a copy lies there", s.root))
+		return s.lost(fmt.Errorf("%s does not hold the config file that was there when this run began: another file "+
+			"system is mounted there, or a copy lies there", s.root))
 	}
 	packs, err := folderAt(root, store.Pack.Folder(), was.stable)
 	if errors.Is(err, fs.ErrNotExist) && (was.packs == folderID{} || was.packs.dev == was.config.dev) {
@@ -97,8 +97,8 @@ func (s *Store) verify(root int) error {
 		return nil
 	}
 	if err == nil && was.packs != (folderID{}) && packs != was.packs {
-		return s.lost(fmt.Errorf("the pack folder in %s is not the one that was there when this run began: another file system "+
-			"is mounted there, or a copy lies there", s.root))
+		return s.lost(fmt.Errorf("the pack folder in %s is not the one that was there when this run began: another "+
+			"file system is mounted there, or a copy lies there", s.root))
 	}
 	return s.configMissing(err)
 }

@@ -270,7 +270,8 @@ func TestCopyMovedIntoPlace(t *testing.T) {
 				root := filepath.Join(point, "repo")
 				st := ready(t, root)
 				path := map[string]string{
-					"the repository": root, "the config": filepath.Join(root, "config"), "the folder of packs": filepath.Join(root, "packs"),
+					"the repository": root, "the config": filepath.Join(root, "config"),
+					"the folder of packs": filepath.Join(root, "packs"),
 				}[what]
 				away := filepath.Join(point, "away")
 				out, err := exec.Command("cp", "-a", path, path+".copy").CombinedOutput()

@@ -27,7 +27,8 @@ func TestWhatIsFlushed(t *testing.T) {
 		_, after := gate.Syncs()
 		return int(after - before)
 	}
-	for _, kind := range []store.Kind{store.Lease, store.Pack, store.Snapshot, store.Index, store.Key, store.Mark, store.Config} {
+	for _, kind := range []store.Kind{store.Lease, store.Pack, store.Snapshot, store.Index, store.Key, store.Mark,
+		store.Config} {
 		name := store.Name{Kind: kind, ID: "ab"}
 		if kind == store.Config {
 			name.ID = ""

@@ -200,7 +200,8 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, fs.ErrNotExist): // the folder itself was removed
-			return fmt.Errorf("%w: the folder was removed while it was read: %v", store.ErrTemporary, err) //nolint:errorlint // no file is missing
+			// nolint:errorlint // no file is missing
+			return fmt.Errorf("%w: the folder was removed while it was read: %v", store.ErrTemporary, err)
 		default:
 			return err
 		}

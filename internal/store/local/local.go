@@ -168,7 +168,8 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off > math.MaxInt64-int64(len(p)) {
 		return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 	}
-	if name.Kind == store.Pack && len(p) >= large && s.cold.check(name.ID, func() bool { return !mostlyCached(f, off, len(p)) }) {
+	if name.Kind == store.Pack && len(p) >= large &&
+		s.cold.check(name.ID, func() bool { return !mostlyCached(f, off, len(p)) }) {
 		defer dropRange(f, off, len(p))
 	}
 	r, piece := &reader{f: f}, store.PieceOf(ctx, store.Download, step)

@@ -122,8 +122,10 @@ func TestForeignFilesAreLeftOut(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Snapshot, ID: "ab"}, []byte("x")))
 	id := pack(0xab).ID
 	for _, p := range []string{
-		"packs/ab/.DS_Store", "packs/ab/" + strings.ToUpper(id), "packs/" + id, "packs/zz/" + id, "packs/ab/" + local.TempPrefix + "1",
-		"packs/cd/" + id, "packs/ab/cd" + id[2:], "packs/ab/" + id + "0", "snapshots/" + local.TempPrefix + "0", "snapshots/ab~",
+		"packs/ab/.DS_Store", "packs/ab/" + strings.ToUpper(id), "packs/" + id, "packs/zz/" + id, "packs/ab/" +
+			local.TempPrefix + "1",
+		"packs/cd/" + id, "packs/ab/cd" + id[2:], "packs/ab/" + id + "0", "snapshots/" + local.TempPrefix + "0",
+		"snapshots/ab~",
 		"snapshots/ff/ff", "leases/desktop.ini",
 	} {
 		path := filepath.Join(root, p)
@@ -163,7 +165,8 @@ func TestShortReadNamesTheSize(t *testing.T) {
 func TestMissingFoldersAreEmptyAndComeBack(t *testing.T) {
 	st, root := create(t)
 	require.NoError(t, st.Put(t.Context(), config, nil))
-	kept := func(kind store.Kind) bool { return kind == store.Config || kind == store.Snapshot } // see TestFolderOfSnapshotsIsMissing
+	// see TestFolderOfSnapshotsIsMissing
+	kept := func(kind store.Kind) bool { return kind == store.Config || kind == store.Snapshot }
 	for kind := range store.Kinds() {
 		if !kept(kind) {
 			require.NoError(t, os.RemoveAll(filepath.Join(root, kind.Folder())))
@@ -374,7 +377,8 @@ func TestExplain(t *testing.T) {
 		err := st.Explain(&os.PathError{Op: "write", Path: "/x", Err: errno})
 		require.ErrorIs(t, err, errno)
 		for _, sentinel := range []error{
-			store.ErrNotExist, store.ErrNoSpace, store.ErrDenied, store.ErrGone, store.ErrTemporary, store.ErrShort, store.ErrName,
+			store.ErrNotExist, store.ErrNoSpace, store.ErrDenied, store.ErrGone, store.ErrTemporary, store.ErrShort,
+			store.ErrName,
 		} {
 			expected := false
 			for _, w := range want {

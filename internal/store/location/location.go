@@ -48,13 +48,14 @@ func Parse(text string) (Location, error) {
 		}
 		return Location{}, fmt.Errorf("repository %s://...: %s", scheme, supported)
 	case plainShare(text) != "":
-		return Location{}, fmt.Errorf("the repository looks like the address of a share: write it as smb://user@%s, or with one "+
-			"slash at its beginning if it is a local folder", plainShare(text))
+		return Location{}, fmt.Errorf("the repository looks like the address of a share: write it as smb://user@%s, "+
+			"or with one slash at its beginning if it is a local folder", plainShare(text))
 	case shareNotation(text):
-		return Location{}, fmt.Errorf("the repository looks like the address of a share: write it as smb://user@host/share/path, " +
-			"or put ./ before the name of a local folder")
+		return Location{}, fmt.Errorf("the repository looks like the address of a share: write it as " +
+			"smb://user@host/share/path, or put ./ before the name of a local folder")
 	case otherBackend(text) != "":
-		return Location{}, fmt.Errorf("repository %s:...: %s; put ./ before the name of a local folder", otherBackend(text), supported)
+		return Location{}, fmt.Errorf("repository %s:...: %s; put ./ before the name of a local folder",
+			otherBackend(text), supported)
 	default:
 		text = strings.TrimPrefix(text, "local:")
 	}
@@ -65,8 +66,8 @@ func Parse(text string) (Location, error) {
 	return Location{Folder: path}, nil
 }
 
-// shareNotation reports whether text is another usual notation for a share. As a folder it would be created on the local
-// disk, and printed with the password in it.
+// shareNotation reports whether text is another usual notation for a share. As a folder it would be created on the
+// local disk, and printed with the password in it.
 func shareNotation(text string) bool {
 	lower := strings.ToLower(text)
 	return strings.HasPrefix(lower, "smb:") || strings.HasPrefix(lower, "cifs:") || strings.HasPrefix(text, `\\`) ||

@@ -33,7 +33,8 @@ type Result struct {
 	Err   error
 }
 
-// Observer is called before each operation, from any goroutine. The function that it returns, if any, is called after it.
+// Observer is called before each operation, from any goroutine. The function that it returns, if any, is called after
+// it.
 type Observer func(ctx context.Context, op Operation) (end func(Result))
 
 // Store is a decorator that reports operations. Above retry it sees those of the engine, below it those of the target.

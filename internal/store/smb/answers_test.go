@@ -345,8 +345,9 @@ func TestEmptyMountPointIsNoRepository(t *testing.T) {
 		of      []string
 		later   []int64
 	}{
-		"repo": {smbtest.Pass, []string{"put a pack", "get", "stat", "list packs", "list snapshots", "delete"}, []int64{1, 2, 3, 4, 5, 1000}},
-		"":     {smbtest.Cut, []string{"put a pack", "stat", "list packs"}, []int64{7, 1000}},
+		"repo": {smbtest.Pass, []string{"put a pack", "get", "stat", "list packs", "list snapshots", "delete"},
+			[]int64{1, 2, 3, 4, 5, 1000}},
+		"": {smbtest.Cut, []string{"put a pack", "stat", "list packs"}, []int64{7, 1000}},
 	} {
 		t.Run(cmp.Or(folder, "the share"), func(t *testing.T) {
 			t.Parallel()
@@ -411,7 +412,8 @@ func (h *shelf) strikeDisk(st *smb.Store, o operation, verdict smbtest.Verdict, 
 // be taken for an answer. It is none for the others.
 func TestCalledOffByAnother(t *testing.T) {
 	h := newShelf(t, "")
-	st, err := smb.Open(t.Context(), through(h.proxy, h.server), smb.Options{Protection: smb.AsOffered, Sessions: 1, Credentials: password(smbtest.Password)})
+	st, err := smb.Open(t.Context(), through(h.proxy, h.server),
+		smb.Options{Protection: smb.AsOffered, Sessions: 1, Credentials: password(smbtest.Password)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
 	smb.Settle(st)

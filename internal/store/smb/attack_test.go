@@ -283,7 +283,8 @@ func TestDroppedRenameAnswer(t *testing.T) {
 	for _, verify := range []smb.Verify{smb.VerifyTrailer, smb.VerifyOff} {
 		s := smbtest.Start(t, smbtest.Config{})
 		p := smbtest.NewProxy(t, s.Addr(), 0)
-		st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Verify: verify, Patience: smb.Patience{Request: time.Second}})
+		st := create(t, through(p, s),
+			smb.Options{Protection: smb.AsOffered, Verify: verify, Patience: smb.Patience{Request: time.Second}})
 		var writes, dropped atomic.Int64
 		p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
 			if f.Is(smbtest.Write, true) {
@@ -384,7 +385,8 @@ func TestShortOutagesOnASlowLine(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	const pieces, breaks, slow = 10, 3, 150 * time.Millisecond
-	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 1, Patience: smb.Patience{Outage: pieces * slow / 2}})
+	st := create(t, through(p, s),
+		smb.Options{Protection: smb.AsOffered, Sessions: 1, Patience: smb.Patience{Outage: pieces * slow / 2}})
 	var writes, broken atomic.Int64
 	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
 		if !f.Is(smbtest.Write, true) {
@@ -484,7 +486,8 @@ var errEnough = errors.New("enough")
 
 // endedEarly stores a file, for a job that ends at the first frame that matches; the server tears the file if tear is
 // set.
-func endedEarly(t *testing.T, p *smbtest.Proxy, st store.Store, name store.Name, data []byte, so func(*smbtest.Frame) bool, tear bool) error {
+func endedEarly(t *testing.T, p *smbtest.Proxy, st store.Store, name store.Name, data []byte,
+	so func(*smbtest.Frame) bool, tear bool) error {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -510,7 +513,8 @@ func endedEarly(t *testing.T, p *smbtest.Proxy, st store.Store, name store.Name,
 func TestServerSilent(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Patience: smb.Patience{Request: time.Second, Outage: -1}})
+	st := create(t, through(p, s),
+		smb.Options{Protection: smb.AsOffered, Patience: smb.Patience{Request: time.Second, Outage: -1}})
 	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
 	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Drop })
 	_, err := st.Stat(t.Context(), pack(1))
@@ -540,7 +544,8 @@ func TestEcho(t *testing.T) {
 		}
 		return smbtest.Pass
 	})
-	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Patience: smb.Patience{Idle: 50 * time.Millisecond}})
+	st := create(t, through(p, s),
+		smb.Options{Protection: smb.AsOffered, Patience: smb.Patience{Idle: 50 * time.Millisecond}})
 	<-echoed
 	<-echoed
 	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
@@ -606,13 +611,18 @@ func TestRefusals(t *testing.T) {
 		want []error
 		says string
 	}{
-		"wrong password":      {at(plain, same), wrong, []error{smb.ErrLogon}, "check the user"},
-		"unknown user":        {at(plain, func(t *smb.Target) { t.User = "nobody-here" }), wrong, []error{smb.ErrLogon}, "nobody-here"},
-		"taken for a guest":   {at(s, same), wrong, []error{smb.ErrLogon}, "as a guest"},
-		"unknown share":       {at(plain, func(t *smb.Target) { t.Share = "absent" }), smbtest.Password, []error{store.ErrGone}, `no share "absent"`},
-		"unknown host":        {at(plain, func(t *smb.Target) { t.Host = "nas.invalid" }), smbtest.Password, []error{store.ErrGone}, "nas.invalid"},
-		"nobody listens":      {at(plain, func(t *smb.Target) { t.Port = 1 }), smbtest.Password, []error{store.ErrGone, store.ErrTemporary}, "switch on sharing by SMB"},
-		"folder is not there": {at(plain, func(t *smb.Target) { t.Path = "not/there" }), smbtest.Password, []error{store.ErrNotExist}, ""},
+		"wrong password": {at(plain, same), wrong, []error{smb.ErrLogon}, "check the user"},
+		"unknown user": {at(plain, func(t *smb.Target) { t.User = "nobody-here" }), wrong, []error{smb.ErrLogon},
+			"nobody-here"},
+		"taken for a guest": {at(s, same), wrong, []error{smb.ErrLogon}, "as a guest"},
+		"unknown share": {at(plain, func(t *smb.Target) { t.Share = "absent" }), smbtest.Password,
+			[]error{store.ErrGone}, `no share "absent"`},
+		"unknown host": {at(plain, func(t *smb.Target) { t.Host = "nas.invalid" }), smbtest.Password,
+			[]error{store.ErrGone}, "nas.invalid"},
+		"nobody listens": {at(plain, func(t *smb.Target) { t.Port = 1 }), smbtest.Password,
+			[]error{store.ErrGone, store.ErrTemporary}, "switch on sharing by SMB"},
+		"folder is not there": {at(plain, func(t *smb.Target) { t.Path = "not/there" }), smbtest.Password,
+			[]error{store.ErrNotExist}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := smb.Open(t.Context(), c.at, smb.Options{Credentials: password(c.pass)})

@@ -84,7 +84,8 @@ func (s *Store) refusal(err error) *store.Problem {
 		}
 	case session.StatusWriteProtected:
 		return &store.Problem{
-			What: where + " is read-only", Do: "allow writing: on the share, and to the server's disk", Kinds: []error{store.ErrDenied},
+			What: where + " is read-only", Do: "allow writing: on the share, and to the server's disk",
+			Kinds: []error{store.ErrDenied},
 		}
 	case session.StatusNetworkAccessDenied:
 		return &store.Problem{

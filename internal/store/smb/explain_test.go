@@ -29,10 +29,12 @@ func TestSentences(t *testing.T) {
 		"the connection to nas was lost (EOF): check that it is up and reachable, " + kept: {
 			fmt.Errorf("%w: %w", session.ErrDropped, io.EOF), store.ErrGone,
 		},
-		"no space left on the disk of smb://me@nas/backup/laptop (An operation failed because the disk was full): free some space, with 'tidemark forget --prune' for example, or give it a larger disk, " + kept: {
+		"no space left on the disk of smb://me@nas/backup/laptop (An operation failed because the disk was full): free " +
+			"some space, with 'tidemark forget --prune' for example, or give it a larger disk, " + kept: {
 			code(session.StatusDiskFull), store.ErrNoSpace,
 		},
-		"access to smb://me@nas/backup/laptop is denied (permission denied): let this user read and write there: on the share, and in the folder on the server's disk": {
+		"access to smb://me@nas/backup/laptop is denied (permission denied): let this user read and write there: on the " +
+			"share, and in the folder on the server's disk": {
 			&fs.PathError{Op: "open", Path: "x", Err: os.ErrPermission}, store.ErrDenied,
 		},
 	} {
@@ -44,12 +46,18 @@ func TestSentences(t *testing.T) {
 	}
 	// In brackets stands the library's name of the status, which may change.
 	for status, want := range map[uint32][2]string{
-		session.StatusQuotaExceeded:         {"the quota of this user is used up at smb://me@nas/backup/laptop", "raise it on the server, or free some space, with 'tidemark forget --prune' for example, " + kept},
-		session.StatusWriteProtected:        {"smb://me@nas/backup/laptop is read-only", "allow writing: on the share, and to the server's disk"},
-		session.StatusBadNetworkName:        {"the repository is not at smb://me@nas/backup/laptop any more", "check that the server still has the share, and its disk, " + kept},
-		session.StatusDeviceNotReady:        {"the repository is not at smb://me@nas/backup/laptop any more", "check that the server still has the share, and its disk, " + kept},
-		session.StatusNetworkAccessDenied:   {"this user may not use the share of smb://me@nas/backup/laptop", "allow it on the server"},
-		session.StatusSharingViolation:      {"another program has a file open in smb://me@nas/backup/laptop", "end it (an antivirus, an indexer, a cloud client), " + kept},
+		session.StatusQuotaExceeded: {"the quota of this user is used up at smb://me@nas/backup/laptop",
+			"raise it on the server, or free some space, with 'tidemark forget --prune' for example, " + kept},
+		session.StatusWriteProtected: {"smb://me@nas/backup/laptop is read-only",
+			"allow writing: on the share, and to the server's disk"},
+		session.StatusBadNetworkName: {"the repository is not at smb://me@nas/backup/laptop any more",
+			"check that the server still has the share, and its disk, " + kept},
+		session.StatusDeviceNotReady: {"the repository is not at smb://me@nas/backup/laptop any more",
+			"check that the server still has the share, and its disk, " + kept},
+		session.StatusNetworkAccessDenied: {"this user may not use the share of smb://me@nas/backup/laptop",
+			"allow it on the server"},
+		session.StatusSharingViolation: {"another program has a file open in smb://me@nas/backup/laptop",
+			"end it (an antivirus, an indexer, a cloud client), " + kept},
 		session.StatusInsufficientResources: {"nas has too much to do", "wait a little, " + kept},
 	} {
 		err := s.explain(t.Context(), nil, code(status))
@@ -59,7 +67,8 @@ func TestSentences(t *testing.T) {
 		require.Equal(t, want[1], p.Do)
 		require.Regexp(t, `^[^:]*(smb://)?[^:]* \([^()\\]+\): `, err.Error(), "nothing of paths or calls")
 	}
-	require.EqualError(t, store.Brief(fmt.Errorf("put: %w", s.explain(t.Context(), nil, fmt.Errorf("%w: %w", session.ErrDropped, io.EOF)))),
+	require.EqualError(t, store.Brief(fmt.Errorf("put: %w",
+		s.explain(t.Context(), nil, fmt.Errorf("%w: %w", session.ErrDropped, io.EOF)))),
 		"the connection to nas was lost (EOF)")
 	plain := errors.New("x")
 	require.Equal(t, plain, store.Brief(plain))

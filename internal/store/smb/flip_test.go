@@ -47,7 +47,8 @@ func TestChangedBits(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	data := storetest.Pattern(2<<20+300_000, 5)
 	commands := map[string]uint16{
-		"create": smbtest.Create, "write": smbtest.Write, "flush": smbtest.Flush, "rename": smbtest.SetInfo, "read": smbtest.Read,
+		"create": smbtest.Create, "write": smbtest.Write, "flush": smbtest.Flush, "rename": smbtest.SetInfo,
+		"read":  smbtest.Read,
 		"close": closeFile,
 	}
 	step := testkit.Rounds(3, 2, 1)

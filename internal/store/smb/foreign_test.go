@@ -25,7 +25,8 @@ func TestServersThatAreNone(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 		}, "is not an SMB server"},
 		"an SSH server": {func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.9\r\n") }, "is not an SMB server"},
-		"small frames":  {func(c net.Conn) { _, _ = c.Write(append([]byte{0, 0, 0, 100}, make([]byte, 100)...)) }, "is not an SMB server"},
+		"small frames": {func(c net.Conn) { _, _ = c.Write(append([]byte{0, 0, 0, 100}, make([]byte, 100)...)) },
+			"is not an SMB server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +44,8 @@ func TestServersThatAreNone(t *testing.T) {
 					}()
 				}
 			}()
-			_, err = smb.Open(t.Context(), smb.Target{User: "me", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, Share: "x"},
+			_, err = smb.Open(t.Context(), smb.Target{User: "me", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port,
+				Share: "x"},
 				smb.Options{Credentials: password("p"), Patience: smb.Patience{Request: 500 * time.Millisecond}})
 			require.ErrorContains(t, err, c.says)
 			require.ErrorIs(t, err, store.ErrGone)

@@ -26,7 +26,8 @@ func TestKerberos(t *testing.T) {
 	k := smbtest.StartKDC(t)
 	s := smbtest.Start(t, smbtest.Config{Global: k.Server()})
 	cache := k.Ticket(time.Hour)
-	for name, o := range map[string]smb.Options{"plain": {Protection: smb.AsOffered}, "default": {}, "signed": {Protection: smb.Signed}, "encrypted": {Protection: smb.Encrypted}} {
+	for name, o := range map[string]smb.Options{"plain": {Protection: smb.AsOffered}, "default": {},
+		"signed": {Protection: smb.Signed}, "encrypted": {Protection: smb.Encrypted}} {
 		t.Run(name, func(t *testing.T) {
 			at := target(s, name)
 			at.Host, at.User = "localhost", ""
@@ -70,18 +71,22 @@ func TestKerberosRefused(t *testing.T) {
 		tickets smb.Tickets
 		says    string
 	}{
-		"no file":         {s, nil, smb.Tickets{Cache: "/no/such/file"}, "there are no Kerberos tickets in /no/such/file"},
-		"spoilt file":     {s, nil, smb.Tickets{Cache: spoilt}, fmt.Sprintf("there is no Kerberos ticket of %q in %s", s.User, spoilt)},
+		"no file": {s, nil, smb.Tickets{Cache: "/no/such/file"}, "there are no Kerberos tickets in /no/such/file"},
+		"spoilt file": {s, nil, smb.Tickets{Cache: spoilt},
+			fmt.Sprintf("there is no Kerberos ticket of %q in %s", s.User, spoilt)},
 		"empty file":      {s, nil, smb.Tickets{Cache: empty}, "get a ticket with 'kinit'"},
 		"expired":         {s, nil, smb.Tickets{Cache: short}, "has expired: get a ticket with 'kinit'"},
 		"of a keyring":    {s, nil, smb.Tickets{Cache: "KEYRING:persistent:0"}, "of the kind KEYRING: cannot be read"},
 		"of another user": {s, func(t *smb.Target) { t.User = "other" }, smb.Tickets{Cache: good}, `and not of "other"`},
-		"an address":      {s, func(t *smb.Target) { t.Host = "127.0.0.1" }, smb.Tickets{Cache: good}, "knows servers by name"},
+		"an address": {s, func(t *smb.Target) { t.Host = "127.0.0.1" }, smb.Tickets{Cache: good},
+			"knows servers by name"},
 		"unknown server": {
-			s, func(t *smb.Target) { t.Host = "localhost.localdomain" }, smb.Tickets{Cache: good}, "there is no ticket for cifs/localhost.localdomain",
+			s, func(t *smb.Target) { t.Host = "localhost.localdomain" }, smb.Tickets{Cache: good}, "there is no ticket for " +
+				"cifs/localhost.localdomain",
 		},
 		"a server without Kerberos": {
-			stranger, nil, smb.Tickets{Cache: good}, "the server refused the Kerberos ticket: see whether localhost is a member of the realm",
+			stranger, nil, smb.Tickets{Cache: good},
+			"the server refused the Kerberos ticket: see whether localhost is a member of the realm",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

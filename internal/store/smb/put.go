@@ -90,7 +90,8 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
 }
 
 // upload leaves a complete, flushed and closed temporary file, and returns the session that wrote it.
-func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp string, writer *session.Session, err error) {
+func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp string, writer *session.Session,
+	err error) {
 	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
 		f, at, err := s.createTemp(ctx, h, path.Dir(s.kindPath(name)))
 		if err != nil {
@@ -176,7 +177,8 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		asked = asked || errors.Is(err, session.ErrDropped)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return cmp.Or(s.checkPresent(ctx, h, err), fmt.Errorf("%w: the temporary file was removed before it got its name", ErrTorn))
+			return cmp.Or(s.checkPresent(ctx, h, err),
+				fmt.Errorf("%w: the temporary file was removed before it got its name", ErrTorn))
 		case errors.Is(err, fs.ErrPermission):
 			// Servers also return this while another program reads the file to be replaced.
 			if waited.IsZero() {
@@ -233,7 +235,8 @@ func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) e
 }
 
 // verifyStored opens the file under its final name and compares it with data. A file that differs is removed.
-func (s *Store) verifyStored(ctx context.Context, writer *session.Session, name store.Name, data []byte, in *sharedLock) error {
+func (s *Store) verifyStored(ctx context.Context, writer *session.Session, name store.Name, data []byte,
+	in *sharedLock) error {
 	if s.verify == VerifyOff {
 		return s.flushName(ctx, name)
 	}

@@ -50,13 +50,15 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 		{"open", func(*smb.Store) error { return nil }, map[uint16]int{smbtest.Create: 1, closeFile: 1}},
 		{
 			"put, the folder is new", func(st *smb.Store) error { return st.Put(t.Context(), pack(1), small) },
-			map[uint16]int{smbtest.Create: 4, smbtest.Write: 1, smbtest.Flush: 2, smbtest.SetInfo: 1, smbtest.Read: 1, closeFile: 4},
+			map[uint16]int{smbtest.Create: 4, smbtest.Write: 1, smbtest.Flush: 2, smbtest.SetInfo: 1, smbtest.Read: 1,
+				closeFile: 4},
 		},
 		{
 			"put", func(st *smb.Store) error {
 				return st.Put(t.Context(), store.Name{Kind: store.Index, ID: "01"}, large)
 			},
-			map[uint16]int{smbtest.Create: 3, smbtest.Write: 4, smbtest.Flush: 2, smbtest.SetInfo: 1, smbtest.Read: 1, closeFile: 3},
+			map[uint16]int{smbtest.Create: 3, smbtest.Write: 4, smbtest.Flush: 2, smbtest.SetInfo: 1, smbtest.Read: 1,
+				closeFile: 3},
 		},
 		{
 			"get", func(st *smb.Store) error {
@@ -68,7 +70,8 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			a := asked{n: map[uint16]int{}}
 			p.Filter(a.look)
-			st, err := smb.Open(t.Context(), through(p, s), smb.Options{Protection: smb.Signed, Credentials: password(smbtest.Password)})
+			st, err := smb.Open(t.Context(), through(p, s),
+				smb.Options{Protection: smb.Signed, Credentials: password(smbtest.Password)})
 			require.NoError(t, err)
 			if c.what != "open" {
 				smb.Settle(st) // what the first Put of a store does besides belongs to no file
@@ -96,7 +99,8 @@ func TestEndOfReadingBlocksNoRequest(t *testing.T) {
 	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Sessions: 1, Patience: smb.Patience{Request: 5 * time.Second, Outage: -1}})
+	st := create(t, through(p, s),
+		smb.Options{Protection: smb.Signed, Sessions: 1, Patience: smb.Patience{Request: 5 * time.Second, Outage: -1}})
 	for name, do := range map[string]func() error{
 		"put": func() error { return st.Put(t.Context(), pack(1), []byte("x")) },
 		"get": func() error { return st.Get(t.Context(), pack(2), 0, make([]byte, 1)) },
@@ -130,7 +134,8 @@ func TestEndOfReadingBlocksNoRequest(t *testing.T) {
 func TestReplacingWaitsForReaders(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Sessions: 1, Patience: smb.Patience{Request: time.Second}})
+	st := create(t, through(p, s),
+		smb.Options{Protection: smb.Signed, Sessions: 1, Patience: smb.Patience{Request: time.Second}})
 	lease := store.Name{Kind: store.Lease, ID: "01"}
 	require.NoError(t, st.Put(t.Context(), lease, []byte("x")))
 	smb.Settle(st)

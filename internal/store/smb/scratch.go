@@ -34,7 +34,8 @@ const (
 // Scratch makes a temporary folder in the folder of the Store, calls use with its name, and removes it with its
 // contents, also after ctx has ended. open returns an empty store in a folder next to it, on the same sessions and the
 // same gate. Scratch folders of programs that were killed are removed after a day by the clock of the server.
-func (s *Store) Scratch(ctx context.Context, use func(name string, open func(name string) store.Store) error) (err error) {
+func (s *Store) Scratch(ctx context.Context,
+	use func(name string, open func(name string) store.Store) error) (err error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
 	name := scratchPrefix + hex.EncodeToString(random[:])

@@ -47,8 +47,9 @@ func TestEncryptionAndSigning(t *testing.T) {
 		"SMB 2.02, as it comes":        {server: smbtest.Config{Global: []string{"server max protocol = SMB2_02"}}},
 		"no encryption, no signatures": {options: smb.Options{Protection: smb.AsOffered}},
 		"encryption on this side":      {smbtest.Config{}, smb.Options{Protection: smb.Encrypted}, true},
-		"signing mandatory":            {server: smbtest.Config{Global: []string{"server signing = mandatory"}}, options: smb.Options{Protection: smb.Signed}},
-		"signing on this side":         {options: smb.Options{Protection: smb.Signed}},
+		"signing mandatory": {server: smbtest.Config{Global: []string{"server signing = mandatory"}},
+			options: smb.Options{Protection: smb.Signed}},
+		"signing on this side": {options: smb.Options{Protection: smb.Signed}},
 		"SMB 2.10, signing on this side": {
 			smbtest.Config{Global: []string{"server max protocol = SMB2_10"}}, smb.Options{Protection: smb.Signed}, false,
 		},
@@ -61,16 +62,21 @@ func TestDialectsAndSettingsOfRealBoxes(t *testing.T) {
 		"SMB 2.02 only":       {server: smbtest.Config{Global: []string{"server max protocol = SMB2_02"}}},
 		"SMB 2.10 only":       {server: smbtest.Config{Global: []string{"server max protocol = SMB2_10"}}},
 		"case sensitive = no": {server: smbtest.Config{Share: []string{"case sensitive = no"}}, encrypted: true},
-		"upper case":          {server: smbtest.Config{Share: []string{"case sensitive = no", "preserve case = no", "default case = upper"}}, encrypted: true},
+		"upper case": {server: smbtest.Config{Share: []string{"case sensitive = no", "preserve case = no",
+			"default case = upper"}}, encrypted: true},
 		"fruit, as for Time Machine": {server: smbtest.Config{
 			Global: []string{"fruit:aapl = yes"},
 			Share: []string{
-				"vfs objects = fruit streams_xattr", "fruit:metadata = stream", "fruit:time machine = yes", "fruit:model = MacSamba",
-				"fruit:posix_rename = yes", "fruit:veto_appledouble = no", "fruit:nfs_aces = no", "fruit:wipe_intentionally_left_blank_rfork = yes",
+				"vfs objects = fruit streams_xattr", "fruit:metadata = stream", "fruit:time machine = yes", "fruit:model " +
+					"= MacSamba",
+				"fruit:posix_rename = yes", "fruit:veto_appledouble = no", "fruit:nfs_aces = " +
+					"no", "fruit:wipe_intentionally_left_blank_rfork = yes",
 			},
 		}, encrypted: true},
-		"names mangled": {server: smbtest.Config{Share: []string{"mangled names = yes", "mangling method = hash2"}}, options: smb.Options{Protection: smb.AsOffered}},
-		"few credits":   {server: smbtest.Config{Global: []string{"smb2 max credits = 16", "smb2 max write = 65536", "smb2 max read = 65536"}}, encrypted: true},
+		"names mangled": {server: smbtest.Config{Share: []string{"mangled names = yes", "mangling method = hash2"}},
+			options: smb.Options{Protection: smb.AsOffered}},
+		"few credits": {server: smbtest.Config{Global: []string{"smb2 max credits = 16", "smb2 max write = 65536",
+			"smb2 max read = 65536"}}, encrypted: true},
 	})
 }
 
@@ -244,9 +250,10 @@ func TestStaleTemporaryFilesAreSwept(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for address, want := range map[string]smb.Target{
-		"smb://anna@nas/backup":                 {User: "anna", Host: "nas", Port: 445, Share: "backup"},
-		"smb://nas/backup/":                     {Host: "nas", Port: 445, Share: "backup"},
-		"smb://WORK;anna@nas:4450/b/a/c":        {Domain: "WORK", User: "anna", Host: "nas", Port: 4450, Share: "b", Path: "a/c"},
+		"smb://anna@nas/backup": {User: "anna", Host: "nas", Port: 445, Share: "backup"},
+		"smb://nas/backup/":     {Host: "nas", Port: 445, Share: "backup"},
+		"smb://WORK;anna@nas:4450/b/a/c": {Domain: "WORK", User: "anna", Host: "nas", Port: 4450, Share: "b",
+			Path: "a/c"},
 		"smb://a%40b@[fe80::1]/My%20Share/x%20": {},
 		"smb://a%40b@[fe80::1]/My%20Share/x%20y": {
 			User: "a@b", Host: "fe80::1", Port: 445, Share: "My Share", Path: "x y",
@@ -269,14 +276,16 @@ func TestParse(t *testing.T) {
 	}
 	for _, address := range []string{
 		"", "nas", "/mnt/nas", "smb:/nas/x", "smb://", "smb://nas", "smb://nas/", "smb:///share", "smb://u@nas:0/s",
-		"smb://u@nas:99999/s", "smb://u@nas:x/s", "smb://u@nas/s/../x", `smb://u@nas/s/a\b`, "smb://u@nas/s/a:b", "smb://u@nas/s?x",
+		"smb://u@nas:99999/s", "smb://u@nas:x/s", "smb://u@nas/s/../x", `smb://u@nas/s/a\b`, "smb://u@nas/s/a:b",
+		"smb://u@nas/s?x",
 		"smb://u@nas/s#x", "smb://u@nas/s/%00", "smb://u@nas/s/a.", "sftp://u@nas/s", "smb://u@na s/x",
 	} {
 		_, err := smb.Parse(address)
 		require.ErrorIs(t, err, smb.ErrTarget, address)
 	}
 	for _, address := range []string{
-		"smb://u:hunter2@nas/s", "smb://u:hunter2@nas:x/s", "smb://D;u:hunter2@nas/s", "smb://u:hunter2@/s", "smb://:hunter2@nas/s",
+		"smb://u:hunter2@nas/s", "smb://u:hunter2@nas:x/s", "smb://D;u:hunter2@nas/s", "smb://u:hunter2@/s",
+		"smb://:hunter2@nas/s",
 		"smb://u:hunt%zz@er2@nas/s", "smb://u:12/hunter2@nas/s", "smb://u:1/hunt/er2@nas/s", "smb://u/hunter2@nas/s",
 		"smb://u@x:12/hunter2@nas/s", "smb://u%3ahunter2@nas/s", "smb://u%25hunter2@nas/s", "smb://D;u%3ahunter2@nas/s",
 		"smb://nas:445/s/hunter2@x", "smb://u:@nas/hunter2", "smb://[u:hunter2@nas/s",

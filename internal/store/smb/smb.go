@@ -66,12 +66,13 @@ type Store struct {
 	pool        *session.Pool
 	outage      *store.Outage
 	locks       fileLocks
-	unprotected atomic.Bool                 // a file was written by a session that neither signs nor encrypts
-	known       atomic.Bool                 // the config file was seen: its absence means that the disk of the share is gone
-	witness     atomic.Pointer[fs.FileInfo] // the config file at first; nil: not seen yet
-	swept       atomic.Bool                 // the removal of stale temporary files has begun
-	fans        [256]atomic.Bool            // pack folders that exist
-	background  sync.WaitGroup              // see inBackground
+	unprotected atomic.Bool // a file was written by a session that neither signs nor encrypts
+	// the config file was seen: its absence means that the disk of the share is gone
+	known      atomic.Bool
+	witness    atomic.Pointer[fs.FileInfo] // the config file at first; nil: not seen yet
+	swept      atomic.Bool                 // the removal of stale temporary files has begun
+	fans       [256]atomic.Bool            // pack folders that exist
+	background sync.WaitGroup              // see inBackground
 
 	mu      sync.Mutex
 	orphans []string // temporary files that could not be removed yet
@@ -92,7 +93,8 @@ func Create(ctx context.Context, t Target, o Options) (*Store, error) {
 	return begin(ctx, t, o, "create repository folder", (*Store).build)
 }
 
-func begin(ctx context.Context, t Target, o Options, what string, first func(*Store, context.Context, *session.Hold) error) (
+func begin(ctx context.Context, t Target, o Options, what string,
+	first func(*Store, context.Context, *session.Hold) error) (
 	*Store, error,
 ) {
 	s, err := newStore(ctx, t, o)
@@ -121,7 +123,8 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		}
 	}
 	if t.User == "" && secret.User == "" && secret.Tickets == nil {
-		return nil, fmt.Errorf("%w: name the user: smb://user@%s/... (guest, if the share is open to anybody)", ErrTarget, t.Host)
+		return nil, fmt.Errorf("%w: name the user: smb://user@%s/... (guest, if the share is open to anybody)",
+			ErrTarget, t.Host)
 	}
 	if o.Sessions <= 0 {
 		o.Sessions = 4
@@ -140,8 +143,9 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	}
 	l := session.Login{
 		Host: t.Host, Port: t.Port, Share: t.Share, User: t.User, Domain: t.Domain, Password: secret.Password,
-		Tickets: secret.Tickets, Protection: o.Protection, Inflight: o.Inflight, Patience: o.Patience.Request, Idle: o.Patience.Idle,
-		TCP: o.TCP,
+		Tickets: secret.Tickets, Protection: o.Protection, Inflight: o.Inflight, Patience: o.Patience.Request,
+		Idle: o.Patience.Idle,
+		TCP:  o.TCP,
 	}
 	if secret.User != "" {
 		l.User = secret.User
@@ -150,8 +154,9 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		l.Domain = secret.Domain
 	}
 	return &Store{
-		target: t, inflight: o.Inflight, requests: o.Inflight * o.Sessions, verify: o.Verify, pass: o.Pass, patience: o.Patience,
-		outage: &store.Outage{}, pool: session.NewPool(l, o.Sessions),
+		target: t, inflight: o.Inflight, requests: o.Inflight * o.Sessions, verify: o.Verify, pass: o.Pass,
+		patience: o.Patience,
+		outage:   &store.Outage{}, pool: session.NewPool(l, o.Sessions),
 	}, nil
 }
 

@@ -23,7 +23,8 @@ func exceptions() []exception {
 		{"internal/localfs", nil, "door 1: sources and targets of a restore"},
 		{"internal/store/local", nil, "door 2: the files of a repository"},
 		{
-			"internal/repo/cachefile", []string{"os.MkdirAll", "os.Remove", "os.CreateTemp", "os.OpenFile", "os.Lstat", "bbolt.Open"},
+			"internal/repo/cachefile", []string{"os.MkdirAll", "os.Remove", "os.CreateTemp", "os.OpenFile", "os.Lstat",
+				"bbolt.Open"},
 			"bbolt maps its file into memory, which no door can stand in front of",
 		},
 		{"internal/store/location", []string{"os.Lstat"}, "distinguishes a local folder from the address of a share"},
@@ -59,7 +60,8 @@ func exceptions() []exception {
 		},
 		{"internal/repo/caches", nil, "lists and removes the cache folders of this machine"},
 		{"internal/repo/published", []string{"os.MkdirAll", "os.OpenFile"}, "a small record in the cache folder"},
-		{"internal/prune", []string{"os.OpenFile"}, "locks a file in the cache folder, so that the next prune knows when this one is over"},
+		{"internal/prune", []string{"os.OpenFile"},
+			"locks a file in the cache folder, so that the next prune knows when this one is over"},
 		{
 			"internal/repo/lease", []string{"os.MkdirAll", "os.OpenFile", "os.ReadDir", "os.Remove", "os.Readlink"},
 			"locks a file in the cache folder, so that a prune knows which writers of this machine are over",
@@ -70,7 +72,8 @@ func exceptions() []exception {
 		},
 		{
 			"pkg/iopolicy/shared", []string{
-				"os.ReadFile", "unix.Mkdir", "unix.Open", "unix.Openat", "unix.Unlinkat", "unix.Renameat", "unix.Lstat", "unix.Stat",
+				"os.ReadFile", "unix.Mkdir", "unix.Open", "unix.Openat", "unix.Unlinkat", "unix.Renameat", "unix.Lstat",
+				"unix.Stat",
 			},
 			"maps files of the runtime directory, which is memory, and asks procfs who lives",
 		},

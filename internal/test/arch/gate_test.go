@@ -204,7 +204,8 @@ func TestDoorsPassTheGate(t *testing.T) {
 }
 
 func TestGateLawFindsUngatedCalls(t *testing.T) {
-	guarded := guardedPackage{"internal/door", []string{"begin"}, []string{"once"}, map[string]string{"Free: unix.Fsync": "why"}}
+	guarded := guardedPackage{"internal/door", []string{"begin"}, []string{"once"},
+		map[string]string{"Free: unix.Fsync": "why"}}
 	check := func(body string) []string {
 		return ungated([]*file{parse(t, "internal/door/x.go", `package door
 			import ("golang.org/x/sys/unix"; "os")
@@ -282,7 +283,8 @@ func pastTheGate(files []*file, allowed []freeDoor) []string {
 					note(f, n.Pos(), "Ungated")
 				}
 			case *ast.CompositeLit:
-				if sel, ok := n.Type.(*ast.SelectorExpr); ok && from(sel.X, localfs) && sel.Sel.Name == "IOContext" && !namesPass(n) {
+				if sel, ok := n.Type.(*ast.SelectorExpr); ok && from(sel.X, localfs) && sel.Sel.Name == "IOContext" &&
+					!namesPass(n) {
 					note(f, n.Pos(), "IOContext")
 				}
 			case *ast.CallExpr:
@@ -331,12 +333,14 @@ func TestPastTheGateLawFindsThem(t *testing.T) {
 	allowed := []freeDoor{{"internal/throttle/device", "OpenDir", "why"}}
 	used := at("internal/throttle/device/x.go", "localfs.OpenDir(``)")
 	for _, good := range []string{
-		"localfs.IOContext{Ctx: ctx, Pass: pass}.OpenDir(``)", "localfs.IOContext{ctx, pass}.OpenSearchable(``)", "local.Open(``, pass)",
+		"localfs.IOContext{Ctx: ctx, Pass: pass}.OpenDir(``)", "localfs.IOContext{ctx, pass}.OpenSearchable(``)",
+		"local.Open(``, pass)",
 	} {
 		require.Empty(t, pastTheGate([]*file{used, at("internal/backup/scan/x.go", good)}, allowed), good)
 	}
 	for _, bad := range []string{
-		"localfs.OpenDir(``)", "use(localfs.OpenSearchable)", "localfs.IOContext{}.OpenDir(``)", "localfs.IOContext{Ctx: ctx}.OpenDir(``)",
+		"localfs.OpenDir(``)", "use(localfs.OpenSearchable)", "localfs.IOContext{}.OpenDir(``)",
+		"localfs.IOContext{Ctx: ctx}.OpenDir(``)",
 		"localfs.IOContext{Ctx: ctx, Pass: nil}.OpenDir(``)", "local.Open(``, nil)", "local.Create(``, nil)", "dir.Ungated()",
 	} {
 		require.Len(t, pastTheGate([]*file{used, at("internal/backup/scan/x.go", bad)}, allowed), 1, bad)

@@ -68,7 +68,8 @@ func unfinished(files []*file) []string {
 
 func TestNothingIsPutOff(t *testing.T) {
 	none(t, unfinished(sources(t)))
-	require.Equal(t, []string{"a.md:2: TO" + "DO"}, unfinished([]*file{text("a.md", "fine, mktemp fileXXXXXX\nTO"+"DO: more")}))
+	require.Equal(t, []string{"a.md:2: TO" + "DO"},
+		unfinished([]*file{text("a.md", "fine, mktemp fileXXXXXX\nTO"+"DO: more")}))
 }
 
 // unexplained finds skipped tests without a reason, and tests that wait for time to pass: such a wait needs a name and
@@ -245,6 +246,7 @@ func overweight(files []*file) []string {
 
 func TestBudgetsAreKept(t *testing.T) {
 	none(t, overweight(goFiles(sources(t), false)))
-	long := "package a\nfunc f() {\n" + strings.Repeat("g()\n", 520) + "}\ntype I interface { A(); B(); C(); D(); E(); F(); G() }\n"
+	long := "package a\nfunc f() {\n" + strings.Repeat("g()\n", 520) +
+		"}\ntype I interface { A(); B(); C(); D(); E(); F(); G() }\n"
 	require.Len(t, overweight([]*file{parse(t, "a/a.go", long)}), 3)
 }

@@ -39,7 +39,8 @@ func TestGuidesAgreeWithTheAnswers(t *testing.T) {
 			require.NotNil(t, row, "%s: %s", name, line)
 			require.True(t, slices.ContainsFunc(row.Ours, func(ours string) bool {
 				command, _, _ := strings.Cut(ours, " -")
-				return strings.HasPrefix(found[3]+" ", command+" ") || strings.HasPrefix(ours, "-") && strings.Contains(found[3], ours)
+				return strings.HasPrefix(found[3]+" ", command+" ") || strings.HasPrefix(ours, "-") &&
+					strings.Contains(found[3], ours)
 			}), "%s: %s: the answer is %q", name, line, row.Ours)
 		}
 	}

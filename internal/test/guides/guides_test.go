@@ -126,7 +126,8 @@ func (m *machine) run(t *testing.T, line string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 	home := filepath.Join(m.dir, "home")
 	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + home + "/run"}
+	cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" +
+		home + "/run"}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -271,7 +272,8 @@ func TestFirstBackupOfTheReadme(t *testing.T) {
 }
 
 func TestCommandsAreFound(t *testing.T) {
-	text := "| restic | tidemark |\n|---|---|\n| `restic x` | `tidemark ls latest`, `tidemark stats` |\n| `y` | missing |\n\n" +
+	text := "| restic | tidemark |\n|---|---|\n| `restic x` | `tidemark ls latest`, `tidemark stats` |\n| `y` | " +
+		"missing |\n\n" +
 		"| a | b |\n|---|---|\n| `tidemark no` | `tidemark no` |\n\n```\ntidemark backup ~   # all\nother\n```\ntidemark no\n"
 	require.Equal(t, []command{{"a.md:3", "tidemark ls latest"}, {"a.md:3", "tidemark stats"}}, rows("a.md", text))
 	require.Equal(t, []command{{"a.md:11", "tidemark backup ~"}}, blocks("a.md", text))

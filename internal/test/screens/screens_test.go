@@ -56,7 +56,8 @@ func (s screens) lines(name string) []string {
 // running: what there is to see while a job runs.
 func (s screens) running() {
 	first := strings.Join(s.lines("first-running"), "\n")
-	require.Regexp(s.t, `(?m)^(backing up|waiting for uploads), (~|at most )?[0-9.]+ % done, (about|more than) .* left, 00:00:\d\d elapsed$`, first)
+	require.Regexp(s.t, `(?m)^(backing up|waiting for uploads), (~|at most )?[0-9.]+ % done, `+
+		`(about|more than) .* left, 00:00:\d\d elapsed$`, first)
 	require.Regexp(s.t, `(?m)^read .*/s now`, first)
 	require.Regexp(s.t, `(?m)^[a-z].*; limited to 120.00 KiB/s up$`, first)
 	require.Equal(s.t, 1, strings.Count(first, "elapsed"), "one frame is on the screen")

@@ -28,8 +28,9 @@ func boxes() map[string]box {
 	global := func(lines ...string) smbtest.Config { return smbtest.Config{Global: lines} }
 	share := func(lines ...string) smbtest.Config { return smbtest.Config{Share: lines} }
 	return map[string]box{
-		"SMB 2.10 only":             {server: global("server min protocol = SMB2_10", "server max protocol = SMB2_10")},
-		"more: SMB 2.10 and signed": {server: global("server max protocol = SMB2_10", "server signing = mandatory"), options: smb.Options{Protection: smb.Signed}},
+		"SMB 2.10 only": {server: global("server min protocol = SMB2_10", "server max protocol = SMB2_10")},
+		"more: SMB 2.10 and signed": {server: global("server max protocol = SMB2_10", "server signing = mandatory"),
+			options: smb.Options{Protection: smb.Signed}},
 		"SMB 3.1.1, encryption required": {
 			server: global("server min protocol = SMB3_11", "server smb encrypt = required"), sealed: true,
 		},
@@ -40,20 +41,24 @@ func boxes() map[string]box {
 		"signing mandatory":   {server: global("server signing = mandatory"), options: smb.Options{Protection: smb.Signed}},
 		"case sensitive = no": {server: share("case sensitive = no"), sealed: true},
 		"upper case": {
-			server: share("case sensitive = no", "preserve case = no", "short preserve case = no", "default case = upper"), upper: true, sealed: true,
+			server: share("case sensitive = no", "preserve case = no", "short preserve case = no",
+				"default case = upper"), upper: true, sealed: true,
 		},
-		"names mangled": {server: share("mangled names = yes", "mangling method = hash2", "mangle prefix = 6"), options: smb.Options{Protection: smb.AsOffered}},
+		"names mangled": {server: share("mangled names = yes", "mangling method = hash2", "mangle prefix = 6"),
+			options: smb.Options{Protection: smb.AsOffered}},
 		"fruit, as for Time Machine": {server: smbtest.Config{
 			Global: []string{"fruit:aapl = yes", "ea support = yes"},
 			Share: []string{
-				"vfs objects = fruit streams_xattr", "fruit:metadata = stream", "fruit:resource = stream", "fruit:time machine = yes",
+				"vfs objects = fruit streams_xattr", "fruit:metadata = stream", "fruit:resource = stream", "fruit:time " +
+					"machine = yes",
 				"fruit:time machine max size = 50G", "fruit:model = TimeCapsule8,119", "fruit:posix_rename = yes",
 				"fruit:veto_appledouble = no", "fruit:nfs_aces = no", "fruit:wipe_intentionally_left_blank_rfork = yes",
 				"fruit:delete_empty_adfiles = yes", "durable handles = yes", "kernel oplocks = no", "kernel share modes = no",
 				"posix locking = no",
 			},
 		}, sealed: true},
-		"few credits": {server: global("smb2 max credits = 16", "smb2 max write = 65536", "smb2 max read = 65536"), sealed: true},
+		"few credits": {server: global("smb2 max credits = 16", "smb2 max write = 65536", "smb2 max read = 65536"),
+			sealed: true},
 		"more: no leases, no async": {server: smbtest.Config{
 			Global: []string{"smb2 leases = no", "aio read size = 0", "aio write size = 0"},
 			Share:  []string{"oplocks = no", "strict locking = yes"},

@@ -159,7 +159,8 @@ func (m *machine) requireResumed(job backup.Job) *backup.Outcome {
 		require.Equal(m.t, 1, n, "blob %s was sent again", id.Short())
 	}
 	_, all := m.st.promises(store.Pack)
-	m.t.Logf("%d packs with %d KiB were acknowledged before, %d of them in vain; %d KiB were sent to finish, %d KiB were read",
+	m.t.Logf("%d packs with %d KiB were acknowledged before, %d of them in vain; %d KiB were sent to finish, %d "+
+		"KiB were read",
 		acked, size>>10, len(stored), (all-size)>>10, totals.Bytes.Read>>10)
 	return out
 }

@@ -154,7 +154,8 @@ func TestHoleInTheMiddle(t *testing.T) {
 // gets its name. holes counts them. The end of the pack reaches into its last mebibyte.
 func punched(t *testing.T, m *machine, p *smbtest.Proxy, onDisk bool) (holes func() int) {
 	t.Helper()
-	l := &liar{claims: map[[2]uint64]uint32{}, first: func(f *smbtest.Frame) bool { return len(f.Data) > 1<<20 && f.Offset() == 0 }}
+	l := &liar{claims: map[[2]uint64]uint32{},
+		first: func(f *smbtest.Frame) bool { return len(f.Data) > 1<<20 && f.Offset() == 0 }}
 	if !onDisk {
 		p.Filter(l.judge)
 		return l.count

@@ -21,7 +21,8 @@ func TestAppendOnlyShare(t *testing.T) {
 	t.Parallel()
 	smbtest.NeedModule(t, "worm")
 	const grace = 5 * time.Second
-	s := smbtest.Start(t, smbtest.Config{Folder: ramDir(t), Share: []string{"vfs objects = worm", "worm:grace_period = 5"}})
+	s := smbtest.Start(t, smbtest.Config{Folder: ramDir(t),
+		Share: []string{"vfs objects = worm", "worm:grace_period = 5"}})
 	src := filepath.Join(ramDir(t), "src")
 	written(t, src, 1, map[string]int{"a": 700_000, "deep/b": 300})
 	settle()

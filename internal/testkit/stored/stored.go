@@ -58,7 +58,8 @@ func Init(t testing.TB, st store.Store) *repo.Repository {
 // Open opens a repository that may be damaged, until the test ends.
 func Open(t testing.TB, st store.Store) (*repo.Repository, error) {
 	t.Helper()
-	r, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(Secret()), Cache: repo.CacheOptions{Temporary: true}})
+	r, err := repo.Open(t.Context(), st,
+		repo.OpenOptions{Unlock: repo.UnlockWith(Secret()), Cache: repo.CacheOptions{Temporary: true}})
 	if err == nil {
 		t.Cleanup(func() { require.NoError(t, r.Close()) })
 	}

@@ -92,8 +92,9 @@ func (c *Classifier) classify() {
 	if found == HDD {
 		act = "wait for an arm"
 	}
-	c.current.Store(&classification{found, true, fmt.Sprintf("Random reads %s: half of %d took less than %v, their transfer not counted.",
-		act, sampleWindow, median.Truncate(precision)+precision)})
+	c.current.Store(&classification{found, true,
+		fmt.Sprintf("Random reads %s: half of %d took less than %v, their transfer not counted.",
+			act, sampleWindow, median.Truncate(precision)+precision)})
 }
 
 // Medium returns the class and one English sentence with its reason. decided is false until there is more than weak

@@ -121,7 +121,8 @@ func TestHysteresis(t *testing.T) {
 
 func TestStrongEvidenceStands(t *testing.T) {
 	for _, info := range []Info{
-		{Medium: SSD, Why: "a"}, {Medium: HDD, Why: "b"}, {Medium: Remote, Why: "c"}, {Medium: Memory}, {Medium: Unknown, Why: "d"},
+		{Medium: SSD, Why: "a"}, {Medium: HDD, Why: "b"}, {Medium: Remote, Why: "c"}, {Medium: Memory},
+		{Medium: Unknown, Why: "d"},
 	} {
 		c := NewClassifier(info)
 		add(c, 10*sampleWindow, 9*ms, 4<<10)

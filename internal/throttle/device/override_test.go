@@ -25,7 +25,8 @@ func TestParseMedium(t *testing.T) {
 
 func TestPolicyColumns(t *testing.T) {
 	for m, want := range map[Medium]iopolicy.Medium{
-		SSD: iopolicy.SSD, HDD: iopolicy.HDD, Remote: iopolicy.HDD, Unknown: iopolicy.HDD, Memory: iopolicy.HDD, 77: iopolicy.HDD,
+		SSD: iopolicy.SSD, HDD: iopolicy.HDD, Remote: iopolicy.HDD, Unknown: iopolicy.HDD, Memory: iopolicy.HDD,
+		77: iopolicy.HDD,
 	} {
 		require.Equal(t, want, m.Policy())
 	}

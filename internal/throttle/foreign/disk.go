@@ -48,7 +48,8 @@ type diskDetector struct {
 
 // newDiskDetector takes a first sample, the base of all later ones.
 func newDiskDetector(src source, opt Options, interval time.Duration, fs string) (*diskDetector, error) {
-	l := &diskDetector{src: src, peerProcs: newPeerProcesses(), opt: opt, interval: interval, writes: newWrites(fs, max(1, len(opt.Stats)))}
+	l := &diskDetector{src: src, peerProcs: newPeerProcesses(), opt: opt, interval: interval,
+		writes: newWrites(fs, max(1, len(opt.Stats)))}
 	l.gapState.limit = drained * interval
 	g, err := l.sample(iopolicy.Moment{At: time.Now()})
 	if err != nil {
@@ -248,7 +249,8 @@ func (l *diskDetector) lower(g *sample, gap bool) {
 		return
 	}
 	arrived := g.dev.Inflight == 0 || gap && l.gapState.late
-	if arrived && gap && g.own.Read == l.last.own.Read && g.away.Read == l.last.away.Read && g.peers.Read == l.last.peers.Read &&
+	if arrived && gap && g.own.Read == l.last.own.Read && g.away.Read == l.last.away.Read &&
+		g.peers.Read == l.last.peers.Read &&
 		g.At.Sub(l.last.At) >= l.interval/4 { // shorter than half a forced gap
 		l.reads.Lower(g.low())
 		l.helpers.Lower(g.lowAlone())
@@ -269,7 +271,8 @@ func (l *diskDetector) lower(g *sample, gap bool) {
 
 // inflight reports whether foreign requests are in flight, which only a gap shows.
 func (l *diskDetector) inflight(g *sample, gap bool) bool {
-	return gap && l.gapState.calm && g.dev.Inflight > 0 && g.own.Faults == l.last.own.Faults && g.peers.Alive == 0 && !l.writes.mayWrite(g)
+	return gap && l.gapState.calm && g.dev.Inflight > 0 && g.own.Faults == l.last.own.Faults && g.peers.Alive == 0 &&
+		!l.writes.mayWrite(g)
 }
 
 // writesSeen reports whether there were foreign writes or flushes since the last call.

@@ -78,7 +78,8 @@ func TestMeterCountsAsTheDeviceDoes(t *testing.T) {
 			defer src.close()
 			g := &turnstile{w: &Watcher{}, every: time.Hour}
 			for _, name := range []string{"buffered", "direct", "small"} {
-				for faults := src.own().Faults - 1; faults != src.own().Faults; { // for want of memory, pages of this program are read again
+				// for want of memory, pages of this program are read again
+				for faults := src.own().Faults - 1; faults != src.own().Faults; {
 					faults = src.own().Faults
 					d.chill(t)
 					before := d.counters(t)
@@ -103,7 +104,8 @@ func (d disk) settle(t *testing.T) {
 	src, err := openDisks([]string{d.stat})
 	require.NoError(t, err)
 	defer src.close()
-	require.Eventually(t, func() bool { c, err := src.device(); return err == nil && c.Inflight == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { c, err := src.device(); return err == nil && c.Inflight == 0 }, time.Minute,
+		time.Millisecond)
 }
 
 // selfIO returns read_bytes of this process.
@@ -111,7 +113,8 @@ func selfIO(t *testing.T) uint64 {
 	var rest, read uint64
 	text, err := os.ReadFile("/proc/self/io")
 	require.NoError(t, err)
-	_, err = fmt.Sscanf(string(text), "rchar: %d\nwchar: %d\nsyscr: %d\nsyscw: %d\nread_bytes: %d", &rest, &rest, &rest, &rest, &read)
+	_, err = fmt.Sscanf(string(text), "rchar: %d\nwchar: %d\nsyscr: %d\nsyscw: %d\nread_bytes: %d", &rest, &rest, &rest,
+		&rest, &read)
 	require.NoError(t, err)
 	return read
 }
@@ -176,7 +179,8 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 					threads, seen, times, atOnce, all, truth, written)
 				require.GreaterOrEqual(t, seen, with.least, "those that are missing were noticed together with the next")
 				require.LessOrEqual(t, all, truth+written, "own reads are not foreign")
-				require.GreaterOrEqual(t, all, truth*uint64(with.least)/100, "what came together with pages of the test itself may be lost")
+				require.GreaterOrEqual(t, all, truth*uint64(with.least)/100,
+					"what came together with pages of the test itself may be lost")
 			}
 		})
 	}

@@ -320,19 +320,22 @@ func TestRules(t *testing.T) {
 			s.Flushes += 2
 			require.True(s.t, s.foreign(5*sec))
 		}},
-		"a mirror writes twice and reads what it likes": {fs: "ext4", opt: Options{Stats: []string{"stat"}}, do: func(s *scene) {
-			s.write(iopolicy.Write, 1<<20, 2<<20, 0)
-			s.fake.Counters.Read += 64 << 10
-			require.False(s.t, s.foreign(5*ms))
-		}},
-		"other devices are proven": {opt: Options{Own: Own{Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }}}, do: func(s *scene) {
-			s.l.opt.Elsewhere = func() iopolicy.Bytes { return iopolicy.Bytes{Read: 1 << 20} }
-			s.begin(iopolicy.Read)
-			s.fake.Process.Read += 1 << 20
-			s.fake.Counters.Read += 512
-			require.True(s.t, s.foreign(5*ms))
-		}},
-		"with other devices a gap asks for no sums": {opt: Options{Own: Own{Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }}}, do: func(s *scene) {
+		"a mirror writes twice and reads what it likes": {fs: "ext4", opt: Options{Stats: []string{"stat"}},
+			do: func(s *scene) {
+				s.write(iopolicy.Write, 1<<20, 2<<20, 0)
+				s.fake.Counters.Read += 64 << 10
+				require.False(s.t, s.foreign(5*ms))
+			}},
+		"other devices are proven": {opt: Options{Own: Own{Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }}},
+			do: func(s *scene) {
+				s.l.opt.Elsewhere = func() iopolicy.Bytes { return iopolicy.Bytes{Read: 1 << 20} }
+				s.begin(iopolicy.Read)
+				s.fake.Process.Read += 1 << 20
+				s.fake.Counters.Read += 512
+				require.True(s.t, s.foreign(5*ms))
+			}},
+		"with other devices a gap asks for no " +
+			"sums": {opt: Options{Own: Own{Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }}}, do: func(s *scene) {
 			require.False(s.t, s.foreign(5*ms))
 			s.fake.Process.Read += 64 << 20 // not attributed yet
 			s.fake.Counters.Read += 512
@@ -589,7 +592,8 @@ func TestAsksForAGapWhenOwnRequestsHideOthers(t *testing.T) {
 }
 
 func TestBlindWatcher(t *testing.T) {
-	for _, info := range []device.Info{{Medium: device.Memory}, {Medium: device.SSD, FS: "ext4"}, {Medium: device.Remote, FS: "9p"}} {
+	for _, info := range []device.Info{{Medium: device.Memory}, {Medium: device.SSD, FS: "ext4"},
+		{Medium: device.Remote, FS: "9p"}} {
 		w := Watch(info, Options{})
 		mode, why := w.Mode()
 		require.Equal(t, Blind, mode)

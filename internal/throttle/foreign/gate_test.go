@@ -143,12 +143,13 @@ func (s *street) gate(w *Watcher) *iopolicy.Gate {
 // and then yields for as long as they are there.
 func TestHiddenProcessIsFoundInTime(t *testing.T) {
 	for name, tr := range map[string]traits{
-		"own pages from another disk":                    {workers: 4, debt: 1 << 20, foreign: 10 * ms},
-		"ever more of them":                              {workers: 4, leak: 64 << 10, foreign: 10 * ms},
-		"ever more, and a disk that is never idle":       {workers: 4, leak: 64 << 10, foreign: ms, ceaseless: true},
-		"another process reads for this one":             {workers: 4, hidden: true, foreign: 10 * ms},
-		"and never pauses":                               {workers: 4, hidden: true, foreign: ms, ceaseless: true},
-		"and never pauses, and read-ahead is in the way": {workers: 4, hidden: true, ahead: 8 * ms, foreign: ms, ceaseless: true},
+		"own pages from another disk":              {workers: 4, debt: 1 << 20, foreign: 10 * ms},
+		"ever more of them":                        {workers: 4, leak: 64 << 10, foreign: 10 * ms},
+		"ever more, and a disk that is never idle": {workers: 4, leak: 64 << 10, foreign: ms, ceaseless: true},
+		"another process reads for this one":       {workers: 4, hidden: true, foreign: 10 * ms},
+		"and never pauses":                         {workers: 4, hidden: true, foreign: ms, ceaseless: true},
+		"and never pauses, and read-ahead is in the way": {workers: 4, hidden: true, ahead: 8 * ms, foreign: ms,
+			ceaseless: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

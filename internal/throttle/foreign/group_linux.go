@@ -58,7 +58,8 @@ func ownGroup(procs, cgroups string) string {
 	}
 	var dir string
 	for line := range strings.Lines(string(text)) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok && name != "/" && !strings.HasSuffix(name, " (deleted)") {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok && name != "/" &&
+			!strings.HasSuffix(name, " (deleted)") {
 			dir = filepath.Join(cgroups, name)
 		}
 	}
@@ -66,7 +67,8 @@ func ownGroup(procs, cgroups string) string {
 		return ""
 	}
 	on, err := sysinfo.ReadFile(filepath.Join(dir, "cgroup.controllers"))
-	if words := strings.Fields(string(on)); err != nil || !slices.Contains(words, "io") || !slices.Contains(words, "memory") {
+	if words := strings.Fields(string(on)); err != nil || !slices.Contains(words, "io") ||
+		!slices.Contains(words, "memory") {
 		return ""
 	}
 	members, err := sysinfo.ReadFile(filepath.Join(dir, "cgroup.procs"))

@@ -61,7 +61,8 @@ func strangerDoes(what, path string, n, at int64) error {
 		}
 		return f.Sync()
 	case "child": // its child reads
-		cmd := exec.Command("dd", "if="+path, "of=/dev/null", "bs=4096", "iflag=direct", fmt.Sprint("count=", n/4096), fmt.Sprint("skip=", at/4096))
+		cmd := exec.Command("dd", "if="+path, "of=/dev/null", "bs=4096", "iflag=direct", fmt.Sprint("count=", n/4096),
+			fmt.Sprint("skip=", at/4096))
 		return cmd.Run()
 	}
 	return fmt.Errorf("%q is not known", what)
@@ -118,7 +119,8 @@ func (s *stranger) moved() uint64 {
 	var rest, read uint64
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", s.pid))
 	require.NoError(s.t, err)
-	_, err = fmt.Sscanf(string(text), "rchar: %d\nwchar: %d\nsyscr: %d\nsyscw: %d\nread_bytes: %d", &rest, &rest, &rest, &rest, &read)
+	_, err = fmt.Sscanf(string(text), "rchar: %d\nwchar: %d\nsyscr: %d\nsyscw: %d\nread_bytes: %d", &rest, &rest, &rest,
+		&rest, &read)
 	require.NoError(s.t, err)
 	return read
 }
@@ -212,7 +214,8 @@ func (d disk) fill(t *testing.T, mib, small int) {
 
 // chill mounts the disk again, which empties the caches, and waits until the device has been idle for a while.
 func (d disk) chill(t *testing.T) {
-	require.Eventually(t, func() bool { return exec.Command("umount", d.dir).Run() == nil }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return exec.Command("umount", d.dir).Run() == nil }, time.Minute,
+		50*time.Millisecond)
 	run(t, "mount", "-t", d.fs, "-o", mountOptions(d.fs), d.dev, d.dir)
 	before, since := "", time.Now()
 	for time.Since(since) < 200*time.Millisecond {
@@ -341,7 +344,8 @@ func (g *turnstile) poll(now bool) {
 		g.seen++
 		g.seenTotal++
 		if l, ok := g.w.detector.(*diskDetector); ok && len(g.quarrels) < 5 {
-			g.quarrels = append(g.quarrels, fmt.Sprintf("%+v by %d bytes; %+v; top %d low %d; %+v", s, l.foreign, m, l.reads.Top(), l.last.low(), l.writes.commit))
+			g.quarrels = append(g.quarrels, fmt.Sprintf("%+v by %d bytes; %+v; top %d low %d; %+v", s, l.foreign, m,
+				l.reads.Top(), l.last.low(), l.writes.commit))
 		}
 	}
 }

@@ -82,7 +82,8 @@ func TestMount(t *testing.T) {
 		var now traffic
 		var own iopolicy.Bytes
 		closed := false
-		j, err := newMountDetector(func() (traffic, error) { return now, nil }, func() iopolicy.Bytes { return own }, func() { closed = true })
+		j, err := newMountDetector(func() (traffic, error) { return now, nil }, func() iopolicy.Bytes { return own },
+			func() { closed = true })
 		require.NoError(t, err)
 		m := iopolicy.Moment{}
 		foreign := func(after time.Duration) bool {
@@ -155,7 +156,8 @@ func TestGroup(t *testing.T) {
 		d, err := openDisks([]string{filepath.Join(root, "disk/stat")})
 		require.NoError(t, err)
 		t.Cleanup(d.close)
-		return openGroup(d, Options{Stats: []string{filepath.Join(root, "disk/stat")}}, filepath.Join(root, "proc"), filepath.Join(root, "cg"))
+		return openGroup(d, Options{Stats: []string{filepath.Join(root, "disk/stat")}}, filepath.Join(root, "proc"),
+			filepath.Join(root, "cg"))
 	}
 	g := try(nil)
 	require.NotNil(t, g)
@@ -188,15 +190,17 @@ func TestIdle(t *testing.T) {
 		sessions map[string]string
 		idle     bool
 	}{
-		"no user is logged in":   {nil, false},
-		"a greeter waits":        {map[string]string{"c1": "CLASS=greeter\nTYPE=wayland\n"}, true},
-		"a desktop":              {map[string]string{"2": "UID=1000\nCLASS=user\nTYPE=wayland\nSTATE=active\n"}, false},
-		"a terminal in use":      {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/0\nSTATE=active\n"}, false},
-		"a terminal left alone":  {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/1\nSTATE=active\n"}, true},
-		"one of two":             {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/1\n", "3": "CLASS=user\nTYPE=tty\nTTY=pts/0\n"}, false},
+		"no user is logged in":  {nil, false},
+		"a greeter waits":       {map[string]string{"c1": "CLASS=greeter\nTYPE=wayland\n"}, true},
+		"a desktop":             {map[string]string{"2": "UID=1000\nCLASS=user\nTYPE=wayland\nSTATE=active\n"}, false},
+		"a terminal in use":     {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/0\nSTATE=active\n"}, false},
+		"a terminal left alone": {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/1\nSTATE=active\n"}, true},
+		"one of two": {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/1\n",
+			"3": "CLASS=user\nTYPE=tty\nTTY=pts/0\n"}, false},
 		"a terminal that is not": {map[string]string{"2": "CLASS=user\nTYPE=tty\nTTY=pts/9\n"}, false},
 		"cron":                   {map[string]string{"2": "CLASS=user\nTYPE=unspecified\n"}, false},
-		"has logged out":         {map[string]string{"2": "CLASS=user\nTYPE=x11\nSTATE=closing\n", "c1": "CLASS=greeter\n"}, true},
+		"has logged out": {map[string]string{"2": "CLASS=user\nTYPE=x11\nSTATE=closing\n", "c1": "CLASS=greeter\n"},
+			true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +219,8 @@ func TestIdle(t *testing.T) {
 }
 
 func TestStatisticsThatAreOff(t *testing.T) {
-	root := tree(t, map[string]string{"sdx/stat": "1 2 3 4 5 6 7 8 9 10 11\n", "sdx/queue/iostats": "0\n", "sdy/stat": "nonsense"})
+	root := tree(t, map[string]string{"sdx/stat": "1 2 3 4 5 6 7 8 9 10 11\n", "sdx/queue/iostats": "0\n",
+		"sdy/stat": "nonsense"})
 	for name, says := range map[string]string{"sdx": "iostats", "sdy": "not the statistics", "sdz": "no such file"} {
 		w := Watch(device.Info{Medium: device.HDD}, Options{Stats: []string{filepath.Join(root, name, "stat")}})
 		mode, why := w.Mode()

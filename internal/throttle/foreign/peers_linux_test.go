@@ -12,7 +12,8 @@ import (
 
 // TestRealProcesses starts a shell that starts another program.
 func TestRealProcesses(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "sleep 1000 & read x; dd if=/dev/zero of=\"$1\" bs=1M count=2 conv=fsync 2>/dev/null </dev/null; read x", "sh", t.TempDir()+"/file")
+	cmd := exec.Command("sh", "-c", "sleep 1000 & read x; dd if=/dev/zero of=\"$1\" bs=1M count=2 conv=fsync "+
+		"2>/dev/null </dev/null; read x", "sh", t.TempDir()+"/file")
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -31,13 +32,15 @@ func TestRealProcesses(t *testing.T) {
 	defer c.close()
 	require.Eventually(t, func() bool { return len(children(cmd.Process.Pid, nil)) == 1 }, time.Minute, time.Millisecond)
 	require.Contains(t, children(os.Getpid(), nil), cmd.Process.Pid)
-	require.Zero(t, c.poll([]Peer{{PID: cmd.Process.Pid, Start: start + 1}}, time.Now()).Alive, "another process with its number")
+	require.Zero(t, c.poll([]Peer{{PID: cmd.Process.Pid, Start: start + 1}}, time.Now()).Alive,
+		"another process with its number")
 	peers := []Peer{{PID: cmd.Process.Pid, Start: start}}
 	require.Equal(t, 1, c.poll(peers, time.Now()).Alive)
 	var b topProcesses
 	require.Empty(t, b.update(time.Now(), 0, peers))
 	in.Write([]byte("\n"))
-	require.Eventually(t, func() bool { return c.poll(peers, time.Now()).Dirtied >= 2<<20 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.poll(peers, time.Now()).Dirtied >= 2<<20 }, time.Minute,
+		10*time.Millisecond)
 	for _, top := range b.update(time.Now().Add(scanInterval), 0, peers) {
 		require.NotEqual(t, os.Getpid(), top.PID)
 		require.False(t, top.PID == cmd.Process.Pid && top.Bytes >= 1<<20, "it has not moved what its child has: %+v", top)

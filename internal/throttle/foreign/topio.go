@@ -151,7 +151,8 @@ func (b *topProcesses) updateFrom(now time.Time, foreign uint64, peers []Peer, a
 }
 
 // pick returns the processes with most I/O that may use the device, and the sums of those and of kernel threads.
-func (b *topProcesses) pick(after map[int]usage, peers []Peer, all processTable) (found []TopProcess, sum, byKernel uint64) {
+func (b *topProcesses) pick(after map[int]usage, peers []Peer, all processTable) (found []TopProcess, sum,
+	byKernel uint64) {
 	var risen []int
 	for pid, u := range after {
 		switch {

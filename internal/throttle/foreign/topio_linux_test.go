@@ -30,11 +30,13 @@ func (f fakeProc) write(text string, path ...string) {
 
 func (f fakeProc) process(pid, name string, flags, faults, start, total uint64, threads map[string]uint64) {
 	counters := func(bytes uint64) string {
-		return fmt.Sprintf("rchar: 77\nwchar: 7\nsyscr: 1\nsyscw: 1\nread_bytes: %d\nwrite_bytes: 512\ncancelled_write_bytes: 0\n", bytes-512)
+		return fmt.Sprintf("rchar: 77\nwchar: 7\nsyscr: 1\nsyscw: 1\nread_bytes: %d\nwrite_bytes: "+
+			"512\ncancelled_write_bytes: 0\n", bytes-512)
 	}
 	f.write(name+"\n", pid, "comm")
 	f.write(counters(total), pid, "io")
-	f.write(fmt.Sprintf("%s (%s) S 1 1 1 0 -1 %d 100 %d 0 0 1 1 0 0 20 0 1 0 %d 0 0\n", pid, name, flags, faults, start), pid, "stat")
+	f.write(fmt.Sprintf("%s (%s) S 1 1 1 0 -1 %d 100 %d 0 0 1 1 0 0 20 0 1 0 %d 0 0\n", pid, name, flags, faults, start),
+		pid, "stat")
 	require.NoError(f.t, os.RemoveAll(filepath.Join(f.root, pid, "task")))
 	for tid, bytes := range threads {
 		f.write(counters(bytes), pid, "task", tid, "io")

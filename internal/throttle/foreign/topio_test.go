@@ -54,14 +54,16 @@ func TestBlame(t *testing.T) {
 	}, ask(time.Second, 5500, busy, nil))
 
 	// Less was seen at the device: then the kernel's bytes are those of the others once more.
-	require.Equal(t, []TopProcess{fio, {Name: kernel, Bytes: 50}}, ask(time.Second, 6450, map[int]usage{2: {rose: 900}, 90: {rose: 400, kernel: true}}, nil))
+	require.Equal(t, []TopProcess{fio, {Name: kernel, Bytes: 50}},
+		ask(time.Second, 6450, map[int]usage{2: {rose: 900}, 90: {rose: 400, kernel: true}}, nil))
 
 	// A process marked offDevice does not count towards maxNamed until it opens something here. A process with nothing
 	// open stays as it was.
 	moved := map[int]usage{2: {rose: 900}, 4: {rose: 5000}}
 	require.Equal(t, []TopProcess{fio}, ask(time.Second, 6450, moved, map[int]location{2: onDevice, 4: offDevice}))
 	require.Equal(t, []TopProcess{fio}, ask(time.Second, 6450, moved, nil))
-	require.Equal(t, []TopProcess{{PID: 4, Name: "rsync", Bytes: 5000}}, ask(time.Second, 6450, moved, map[int]location{2: offDevice, 4: onDevice}))
+	require.Equal(t, []TopProcess{{PID: 4, Name: "rsync", Bytes: 5000}},
+		ask(time.Second, 6450, moved, map[int]location{2: offDevice, 4: onDevice}))
 	require.Empty(t, ask(time.Second, 6450, map[int]usage{4: {}}, nil))
 }
 
@@ -78,16 +80,23 @@ func TestOwnRise(t *testing.T) {
 		fresh bool
 		want  uint64
 	}{
-		"a child was waited for":              {now: usage{start: 5, total: 9000, threads: th(100, 200), faults: 8, settled: true}},
-		"and it has moved something itself":   {now: usage{start: 5, total: 9000, threads: th(130, 200), faults: 8, settled: true}, want: 30},
-		"a thread ended":                      {now: usage{start: 5, total: 1500, threads: th(110), faults: 7, settled: true}, want: 500},
-		"a thread and a child ended":          {now: usage{start: 5, total: 1500, threads: th(110), faults: 8, settled: true}, want: 10},
+		"a child was waited for": {now: usage{start: 5, total: 9000, threads: th(100, 200), faults: 8,
+			settled: true}},
+		"and it has moved something itself": {now: usage{start: 5, total: 9000, threads: th(130, 200), faults: 8,
+			settled: true}, want: 30},
+		"a thread ended": {now: usage{start: 5, total: 1500, threads: th(110), faults: 7,
+			settled: true}, want: 500},
+		"a thread and a child ended": {now: usage{start: 5, total: 1500, threads: th(110), faults: 8,
+			settled: true}, want: 10},
 		"a child was waited for meanwhile":    {now: usage{start: 5, total: 9000, threads: th(100, 207), faults: 7}, want: 7},
 		"a thread has the number of another":  {now: usage{start: 5, total: 1500, threads: th(100, 20), faults: 8}, want: 20},
 		"a process has the number of another": {now: usage{start: 6, total: 60, threads: th(60), settled: true}, want: 60},
-		"it has just been born":               {now: usage{start: 5, total: 70, threads: th(20), settled: true}, fresh: true, want: 70},
-		"and has waited for a child":          {now: usage{start: 5, total: 70, threads: th(20), faults: 9, settled: true}, fresh: true, want: 20},
-		"cancelled writes":                    {now: usage{start: 5, total: 900, threads: th(100, 200), faults: 7, settled: true}},
+		"it has just been born": {now: usage{start: 5, total: 70, threads: th(20), settled: true},
+			fresh: true, want: 70},
+		"and has waited for a child": {now: usage{start: 5, total: 70, threads: th(20), faults: 9, settled: true},
+			fresh: true, want: 20},
+		"cancelled writes": {now: usage{start: 5, total: 900, threads: th(100, 200), faults: 7,
+			settled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := c.now

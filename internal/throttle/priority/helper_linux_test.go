@@ -28,7 +28,8 @@ import (
 const role = "TIDEMARK_PRIORITY_ROLE"
 
 func TestMain(m *testing.M) {
-	roles := map[string]func() int{"apply": playApply, "idle": playIdle, "run": playRun, "trap": playTrap, "shell": playShell,
+	roles := map[string]func() int{"apply": playApply, "idle": playIdle, "run": playRun, "trap": playTrap,
+		"shell": playShell,
 		"reach": playReach, "leave": playLeave}
 	if play := roles[os.Getenv(role)]; play != nil {
 		os.Exit(play())
@@ -47,7 +48,8 @@ func becomePlain() error {
 		return err
 	}
 	for tid := range threads {
-		if err := errors.Join(setSched(tid, unix.SCHED_NORMAL), setIO(tid, ioNone), unix.Setpriority(unix.PRIO_PROCESS, tid, 0)); err != nil {
+		if err := errors.Join(setSched(tid, unix.SCHED_NORMAL), setIO(tid, ioNone),
+			unix.Setpriority(unix.PRIO_PROCESS, tid, 0)); err != nil {
 			return fmt.Errorf("give thread %d ordinary priority: %w", tid, err)
 		}
 	}

@@ -119,7 +119,8 @@ func exitCode(err error) int {
 func forwarded() []os.Signal {
 	var out []os.Signal
 	for _, s := range []os.Signal{
-		unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT,
+		unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGTSTP,
+		unix.SIGCONT,
 	} {
 		if !signal.Ignored(s) {
 			out = append(out, s)

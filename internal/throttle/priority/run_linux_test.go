@@ -144,10 +144,11 @@ func TestRunFromAnUnprivilegedUser(t *testing.T) {
 func TestStartedCanRefuse(t *testing.T) {
 	refusal := errors.New("no space in the register")
 	var pid int
-	exit, err := Run(t.Context(), iopolicy.Utility, Command{Argv: []string{"sleep", "1000"}, Started: func(child int, _ Applied) error {
-		pid = child
-		return refusal
-	}})
+	exit, err := Run(t.Context(), iopolicy.Utility,
+		Command{Argv: []string{"sleep", "1000"}, Started: func(child int, _ Applied) error {
+			pid = child
+			return refusal
+		}})
 	require.ErrorIs(t, err, refusal)
 	require.Equal(t, 1, exit)
 	require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH, "it has ended and was waited for")
@@ -193,7 +194,8 @@ func wrapped(t *testing.T) *running {
 
 func TestSignalsAreHandedOn(t *testing.T) {
 	r := wrapped(t)
-	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGQUIT, unix.SIGUSR2, unix.SIGWINCH, unix.SIGCONT} {
+	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGQUIT, unix.SIGUSR2, unix.SIGWINCH,
+		unix.SIGCONT} {
 		if signal.Ignored(s) {
 			continue // and so by every child: the tests were started by nohup, say
 		}
@@ -213,7 +215,8 @@ func TestSignalsAreHandedOn(t *testing.T) {
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	signal.Ignore(unix.SIGHUP)
 	defer signal.Reset(unix.SIGHUP)
-	output, exit, err := into(t, iopolicy.Utility, Command{Argv: []string{"sh", "-c", `kill -HUP $$; kill -HUP $PPID; echo alive`}})
+	output, exit, err := into(t, iopolicy.Utility,
+		Command{Argv: []string{"sh", "-c", `kill -HUP $$; kill -HUP $PPID; echo alive`}})
 	require.NoError(t, err)
 	require.Zero(t, exit)
 	require.Equal(t, "alive\n", output)

@@ -160,7 +160,8 @@ func split(p []byte) (body []byte, version uint32, err error) {
 	}
 	r := wire.NewReader(p)
 	if got := r.Take(len(magic)); string(got) != magic {
-		return nil, 0, fmt.Errorf("not the config of a tidemark repository, but of another program's (restic, Borg), or a damaged one: %w", format.ErrCorrupt)
+		return nil, 0, fmt.Errorf("not the config of a tidemark repository, but of another program's (restic, Borg), or a "+
+			"damaged one: %w", format.ErrCorrupt)
 	}
 	version = r.Uint32()
 	if version > Version {

@@ -60,8 +60,8 @@ func Encode(dst []byte, s *Segment) []byte {
 	return dst
 }
 
-// sizeHint is about how many bytes s is encoded in, and seldom less. A segment of 64 Ki blobs that grew as it was appended
-// to would take three times its size.
+// sizeHint is about how many bytes s is encoded in, and seldom less. A segment of 64 Ki blobs that grew as it was
+// appended to would take three times its size.
 func (s *Segment) sizeHint() int {
 	n := headerSize + 2*wire.MaxUvarint + len(s.Supersedes)*format.IDSize
 	for i := range s.Packs {

@@ -146,7 +146,8 @@ func TestDecodeAllocations(t *testing.T) {
 // A long segment is written into memory that is taken once.
 func TestEncodeAllocations(t *testing.T) {
 	s := randomSegment(rand.New(rand.NewPCG(9, 9)), 100)
-	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { Encode(nil, s) }), 3.0, "the bytes, and the orders of packs and of what is superseded")
+	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { Encode(nil, s) }), 3.0,
+		"the bytes, and the orders of packs and of what is superseded")
 	plain := Encode(nil, s)
 	require.Less(t, cap(plain), len(plain)*5/4)
 }

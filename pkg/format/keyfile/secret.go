@@ -151,7 +151,8 @@ func LastGroup(text string) (string, error) {
 		return "", err
 	}
 	if len(symbols) != checkSymbols && len(symbols) != recoverySymbols+checkSymbols {
-		return "", fmt.Errorf("read the last group of a recovery key: %d characters instead of %d: %w", len(symbols), checkSymbols,
+		return "", fmt.Errorf("read the last group of a recovery key: %d characters instead of %d: %w", len(symbols),
+			checkSymbols,
 			ErrMistyped)
 	}
 	return string(symbols[len(symbols)-checkSymbols:]), nil

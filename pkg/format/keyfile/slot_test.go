@@ -309,7 +309,8 @@ func craft(version, method byte, flags uint16, fields func(*wire.Fields)) []byte
 func TestWriteOnlySlotsNeedANewerProgram(t *testing.T) {
 	_, err := Decode(craft(1, byte(PublicKey), 0, func(*wire.Fields) {}))
 	require.ErrorIs(t, err, format.ErrUnsupported)
-	require.EqualError(t, err, "read key slot: write-only key: written by a newer version of tidemark; update this program")
+	require.EqualError(t, err, "read key slot: write-only key: written by a newer version of tidemark; update "+
+		"this program")
 	text, err := os.ReadFile("SPEC.md")
 	require.NoError(t, err)
 	require.Contains(t, string(text), fmt.Sprintf("Method %d, `%s`, is reserved", PublicKey, PublicKey))

@@ -42,7 +42,8 @@ func TestGoldenAcknowledging(t *testing.T) {
 func TestLeaseExtremes(t *testing.T) {
 	for _, l := range []*Lease{
 		{ID: ID{1}},
-		{ID: ID{1}, PID: math.MaxUint32, Renewal: math.MaxUint32, Started: math.MinInt64, Heartbeat: math.MaxInt64, Host: "\xff"},
+		{ID: ID{1}, PID: math.MaxUint32, Renewal: math.MaxUint32, Started: math.MinInt64, Heartbeat: math.MaxInt64,
+			Host: "\xff"},
 	} {
 		got, err := Decode(Encode(l))
 		require.NoError(t, err)

@@ -74,13 +74,15 @@ func (d *Decompressor) OpenFrame(o *Opener, offset uint32, sealed, dst []byte) (
 
 // OpenFrameInPlace is OpenFrame for a caller that no longer needs sealed: it is decrypted in place, which saves the
 // memory for its body and a copy. The content of sealed is undefined afterwards, also after an error.
-func (d *Decompressor) OpenFrameInPlace(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
+func (d *Decompressor) OpenFrameInPlace(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32,
+	err error) {
 	return d.openInto(o, offset, sealed, sealed[min(FrameHeaderSize, len(sealed)):], dst, false)
 }
 
 // OpenFrameWithin is OpenFrameInPlace for a caller that keeps sealed as long as raw. Uncompressed data is not copied:
 // raw then lies in sealed (its capacity ends there). Otherwise raw lies in dst if that suffices.
-func (d *Decompressor) OpenFrameWithin(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32, err error) {
+func (d *Decompressor) OpenFrameWithin(o *Opener, offset uint32, sealed, dst []byte) (raw []byte, lens []uint32,
+	err error) {
 	return d.openInto(o, offset, sealed, sealed[min(FrameHeaderSize, len(sealed)):], dst, true)
 }
 

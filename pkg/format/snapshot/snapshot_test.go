@@ -122,7 +122,8 @@ func TestSnapshotBeforePrune(t *testing.T) {
 	got, err := Decode(spectest.Vector(t, "before-prune"))
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	require.Equal(t, spectest.Vector(t, "before-prune"), Encode(want), "a snapshot without acknowledged marks keeps its bytes")
+	require.Equal(t, spectest.Vector(t, "before-prune"), Encode(want),
+		"a snapshot without acknowledged marks keeps its bytes")
 }
 
 // TestFullIsFull keeps the golden vector and the tests below honest when a field is added.

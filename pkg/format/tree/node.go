@@ -88,7 +88,8 @@ func (n *Node) Object() Object {
 		p = binary.LittleEndian.AppendUint64(append(p, c.Chunks[i].ID[:]...), c.Chunks[i].Len)
 	}
 	return Object{
-		inode: n.Inode, size: n.Size, device: n.Device, typ: n.Type, modified: n.ModTime.normal(), changed: n.Changed.normal(),
+		inode: n.Inode, size: n.Size, device: n.Device, typ: n.Type, modified: n.ModTime.normal(),
+		changed: n.Changed.normal(),
 		content: sha256.Sum256(p),
 	}
 }

@@ -26,7 +26,8 @@ func OpenDisks(stats ...string) (*Disks, error) {
 	}
 	d := &Disks{}
 	for _, name := range stats {
-		if on, err := os.ReadFile(filepath.Join(filepath.Dir(name), "queue/iostats")); err == nil && strings.TrimSpace(string(on)) == "0" {
+		if on, err := os.ReadFile(filepath.Join(filepath.Dir(name), "queue/iostats")); err == nil &&
+			strings.TrimSpace(string(on)) == "0" {
 			d.Close()
 			return nil, fmt.Errorf("%s/queue/iostats is 0; write 1 to it", filepath.Dir(name))
 		}

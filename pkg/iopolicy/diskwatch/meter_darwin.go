@@ -32,7 +32,8 @@ type rusageInfo struct {
 
 func (m processMeter) Submitted() iopolicy.Bytes {
 	var info rusageInfo
-	_, _, errno := unix.Syscall6(procInfo, callPIDRusage, uintptr(m.pid), rusageInfoV2, 0, uintptr(unsafe.Pointer(&info)), 0)
+	_, _, errno := unix.Syscall6(procInfo, callPIDRusage, uintptr(m.pid), rusageInfoV2, 0, uintptr(unsafe.Pointer(&info)),
+		0)
 	if errno == 0 {
 		return iopolicy.Bytes{Read: info.read, Written: info.written}
 	}

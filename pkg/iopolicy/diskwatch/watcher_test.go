@@ -139,7 +139,8 @@ func TestDiskThatIsReplaced(t *testing.T) {
 
 func TestStatFile(t *testing.T) {
 	var c Counters
-	const line = "    5046      123   412345     1234     6789      321   987654     5678        3     4321     6912        7        0      800        1       42       11\n"
+	const line = "    5046      123   412345     1234     6789      321   987654     5678        3     4321     6912    " +
+		"    7        0      800        1       42       11\n"
 	require.NoError(t, c.add([]byte(line)))
 	require.Equal(t, Counters{412345 * 512, 987654 * 512, 5046, 6789, 42, 3, 4321 * ms}, c)
 	require.NoError(t, c.add([]byte("1 2 3 4 5 6 7 8 9 10 11\n")), "Linux before 4.18")

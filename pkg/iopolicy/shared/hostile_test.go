@@ -169,8 +169,10 @@ func TestUnsafePlacesAreRefused(t *testing.T) {
 		do   func(t *testing.T, dir, file string)
 		says string
 	}{
-		{"directory that others may read", func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o750)) }, "chmod 0700"},
-		{"file that others may write", func(t *testing.T, _, file string) { require.NoError(t, os.Chmod(file, 0o622)) }, "chmod 0600"},
+		{"directory that others may read", func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o750)) },
+			"chmod 0700"},
+		{"file that others may write", func(t *testing.T, _, file string) { require.NoError(t, os.Chmod(file, 0o622)) },
+			"chmod 0600"},
 		{"link for a directory", func(t *testing.T, dir, _ string) {
 			require.NoError(t, os.Rename(dir, dir+".real"))
 			require.NoError(t, os.Symlink(dir+".real", dir))
@@ -183,7 +185,8 @@ func TestUnsafePlacesAreRefused(t *testing.T) {
 			require.NoError(t, os.Rename(file, dir+"/real"))
 			require.NoError(t, os.Symlink("real", file))
 		}, "remove it"},
-		{"second name", func(t *testing.T, dir, file string) { require.NoError(t, os.Link(file, dir+"/other")) }, "remove it"},
+		{"second name", func(t *testing.T, dir, file string) { require.NoError(t, os.Link(file, dir+"/other")) },
+			"remove it"},
 		{"directory for a file", func(t *testing.T, _, file string) {
 			require.NoError(t, os.Remove(file))
 			require.NoError(t, os.Mkdir(file, 0o700))

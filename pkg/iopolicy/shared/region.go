@@ -24,10 +24,11 @@ const (
 
 // Kinds of a slot.
 const (
-	free      = iota
-	gate      // a process with a gate, which holds the lock
-	announced // another process, by one that holds the lock: the slot cannot be reassigned while its announcer may change it
-	bound     // another process, as long as that is alive
+	free = iota
+	gate // a process with a gate, which holds the lock
+	// another process, by one that holds the lock: the slot cannot be reassigned while its announcer may change it
+	announced
+	bound // another process, as long as that is alive
 )
 
 // region is the file in memory; see doc.go.
@@ -92,7 +93,8 @@ func (p *slot) owner() (o owner, ok bool) {
 	o = owner{pid: p.pid.Load(), started: p.started.Load(), generation: g}
 	word := p.kind.Load()
 	o.kind, o.policy = word&255, iopolicy.Policy(word>>8)
-	return o, g&1 == 0 && g == p.generation.Load() && o.kind != free && word>>8 <= uint64(iopolicy.Passive) && o.pid > 0 && o.pid <= math.MaxInt32
+	return o, g&1 == 0 && g == p.generation.Load() && o.kind != free && word>>8 <= uint64(iopolicy.Passive) &&
+		o.pid > 0 && o.pid <= math.MaxInt32
 }
 
 // setPolicy changes only the policy.

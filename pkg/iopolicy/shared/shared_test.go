@@ -567,7 +567,8 @@ func TestFileName(t *testing.T) {
 	require.Equal(t, "sda_12-", strings.SplitAfter(fileName("sda/12"), "-")[0])
 	seen := map[string]bool{}
 	for _, key := range []string{
-		"sda@12", "sda_12", "sda/12", "remote:cifs:nas", "../../etc/passwd", "..", ".", "-", "a\x00b", "\xff", "Ärger", strings.Repeat("long", 100),
+		"sda@12", "sda_12", "sda/12", "remote:cifs:nas", "../../etc/passwd", "..", ".", "-", "a\x00b", "\xff", "Ärger",
+		strings.Repeat("long", 100),
 	} {
 		name := fileName(key)
 		require.Regexp(t, `^[A-Za-z0-9_][A-Za-z0-9_.@-]*-[0-9a-f]{16}\.v1$`, name, "%q", key)

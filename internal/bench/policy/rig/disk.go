@@ -69,7 +69,8 @@ func MakeDisk(ctx context.Context, dir string, size int64) (_ *Disk, err error) 
 		}
 	}()
 	if _, err := Command(ctx, "fallocate", "-l", strconv.FormatInt(size, 10), d.image); err != nil {
-		return nil, fmt.Errorf("%w; is there room for %d GiB? -dir names another place, -size makes it smaller", err, size>>30)
+		return nil, fmt.Errorf("%w; is there room for %d GiB? -dir names another place, -size makes it smaller",
+			err, size>>30)
 	}
 	return d, d.bind(ctx, "")
 }
@@ -106,7 +107,8 @@ func (d *Disk) bind(ctx context.Context, rotational string) (err error) {
 	}
 	d.device = strings.TrimSpace(string(out))
 	queue := filepath.Join("/sys/block", d.Name(), "queue")
-	if dio, err := sysinfo.ReadFile(filepath.Join("/sys/block", d.Name(), "loop/dio")); err != nil || strings.TrimSpace(string(dio)) != "1" {
+	if dio, err := sysinfo.ReadFile(filepath.Join("/sys/block", d.Name(), "loop/dio")); err != nil ||
+		strings.TrimSpace(string(dio)) != "1" {
 		return fmt.Errorf("the file system below %s does not let a loop device pass its page cache by; take another "+
 			"place with -dir", d.image)
 	}
@@ -115,7 +117,8 @@ func (d *Disk) bind(ctx context.Context, rotational string) (err error) {
 			return err
 		}
 	}
-	if _, err := Command(ctx, "mkfs.ext4", "-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", d.device); err != nil {
+	const options = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
+	if _, err := Command(ctx, "mkfs.ext4", "-q", "-E", options, d.device); err != nil {
 		return err
 	}
 	_, err = Command(ctx, "mount", d.device, d.root)

@@ -27,7 +27,8 @@ func Loads() []Load {
 	const s = time.Second
 	return []Load{
 		{"random 4 KiB reads", []string{"--rw=randread", "--bs=4k", "--direct=1"}, 16 * s / 10, "IOPS"},
-		{"20 random reads per second", []string{"--rw=randread", "--bs=4k", "--direct=1", "--rate_iops=20"}, 28 * s / 10, "IOPS"},
+		{"20 random reads per second", []string{"--rw=randread", "--bs=4k", "--direct=1", "--rate_iops=20"},
+			28 * s / 10, "IOPS"},
 		{"sequential reads", []string{"--rw=read", "--bs=128k", "--direct=1"}, 12 * s / 10, "MiB/s"},
 		{"4 KiB writes with fsync", []string{"--rw=randwrite", "--bs=4k", "--fsync=1"}, 16 * s / 10, "IOPS"},
 	}

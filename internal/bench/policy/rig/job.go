@@ -52,7 +52,8 @@ func Tidemark(program, policy, medium string, more ...string) Candidate {
 	} else {
 		argv = append(argv, "--policy", policy)
 	}
-	return Candidate{Name: policy, Tool: "tidemark", Argv: append(argv, more...), Init: []string{program, "init", "--quiet"}}
+	return Candidate{Name: policy, Tool: "tidemark", Argv: append(argv, more...),
+		Init: []string{program, "init", "--quiet"}}
 }
 
 // Peers returns other tools with the commands of their documentation, and the names of those that are not installed.

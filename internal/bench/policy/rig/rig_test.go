@@ -44,7 +44,8 @@ func TestParseFio(t *testing.T) {
 }
 
 func TestParseIO(t *testing.T) {
-	require.Equal(t, uint64(4096+8192), parseIO("rchar: 1\nwchar: 2\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n"))
+	require.Equal(t, uint64(4096+8192),
+		parseIO("rchar: 1\nwchar: 2\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n"))
 	require.Zero(t, parseIO(""))
 }
 
@@ -68,7 +69,8 @@ func TestEventsOfGates(t *testing.T) {
 			Elapsed: time.Duration(s) * time.Second,
 			Gates: []report.Gate{
 				{Device: "vda", Charged: 3},
-				{Device: "sda", Charged: charged, Engaged: time.Duration(s) * time.Second, Asleep: report.TierTimes{3: time.Duration(2*s) * time.Second}},
+				{Device: "sda", Charged: charged, Engaged: time.Duration(s) * time.Second,
+					Asleep: report.TierTimes{3: time.Duration(2*s) * time.Second}},
 			},
 		}
 	}
@@ -205,7 +207,8 @@ func TestWorksBesideABackup(t *testing.T) {
 
 func TestParseTrace(t *testing.T) {
 	boot := time.Unix(1000, 0)
-	r, ok, err := parseTrace("        tidemark-812     [001] .....  4711.000321: block_bio_queue: 7,0 RA 1234 + 8 [tidemark]", boot)
+	r, ok, err := parseTrace("        tidemark-812     [001] .....  4711.000321: block_bio_queue: 7,0 RA 1234 + 8 "+
+		"[tidemark]", boot)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.WithinDuration(t, boot.Add(4711*time.Second+321*time.Microsecond), r.At, time.Microsecond)

@@ -131,8 +131,10 @@ func compile(ctx context.Context, dir string) (job, error) {
 func sqlite(ctx context.Context, dir string) (job, error) {
 	const rows = 450_000
 	file := filepath.Join(dir, "data.db")
-	once := exec.CommandContext(ctx, "sqlite3", file, fmt.Sprintf(`CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, v BLOB);
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < %d) INSERT INTO t SELECT i, i*7919%%1000, randomblob(400)
+	once := exec.CommandContext(ctx, "sqlite3", file, fmt.Sprintf(`
+CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, v BLOB);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < %d)
+INSERT INTO t SELECT i, i*7919%%1000, randomblob(400)
 FROM n;`, rows))
 	var script strings.Builder
 	script.WriteString("PRAGMA synchronous=FULL;\nPRAGMA mmap_size=0;\n")

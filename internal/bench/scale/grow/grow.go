@@ -192,7 +192,8 @@ type file struct {
 }
 
 func (s Shape) file(dir, i int) file {
-	words := [...]string{"cache", "chapter", "config", "draft", "entry", "image", "index", "invoice", "letter", "log", "message",
+	words := [...]string{"cache", "chapter", "config", "draft", "entry", "image", "index", "invoice", "letter",
+		"log", "message",
 		"module", "note", "page", "record", "report", "table", "test", "thumb", "view"}
 	kinds := [...]string{"txt", "xml", "json", "h", "py", "tmp", "eml", "cfg", "idx", "lock"}
 	rng := rand.New(rand.NewPCG(s.Seed, mix(s.Seed, 3, dir, i)))

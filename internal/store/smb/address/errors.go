@@ -11,6 +11,6 @@ var (
 
 	// errPassword: the address contains a password.
 	errPassword = fmt.Errorf("%w: it holds a password, which others could read in the list of processes; leave it "+
-		"out, and give it by --smb-password-file, --smb-password-command or TIDEMARK_SMB_PASSWORD, or at the prompt (an @ in "+
-		"the name of a folder is written %%40)", ErrTarget)
+		"out, and give it by --smb-password-file, --smb-password-command or TIDEMARK_SMB_PASSWORD, or at the "+
+		"prompt (an @ in the name of a folder is written %%40)", ErrTarget)
 )

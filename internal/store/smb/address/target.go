@@ -73,7 +73,8 @@ func Parse(text string) (Target, error) {
 func holdsPassword(rest string) bool {
 	authority, _, _ := strings.Cut(rest, "/")
 	last := strings.LastIndexByte(rest, '@')
-	return last >= 0 && (strings.Contains(rest[:last], ":") || strings.Count(rest, "@") > 1 || !strings.Contains(authority, "@"))
+	return last >= 0 && (strings.Contains(rest[:last], ":") || strings.Count(rest, "@") > 1 ||
+		!strings.Contains(authority, "@"))
 }
 
 // checkName rejects names that no server accepts for a folder, or that mean another folder.

@@ -147,7 +147,8 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	switch {
 	case errors.Is(err, ErrInsecure):
 		return &store.Problem{
-			What: err.Error(), Cause: &silent{err}, Do: fmt.Sprintf("allow SMB 3 and encryption on %s, or do without --smb-encrypt", l.Host),
+			What: err.Error(), Cause: &silent{err},
+			Do: fmt.Sprintf("allow SMB 3 and encryption on %s, or do without --smb-encrypt", l.Host),
 		}
 	case errors.Is(err, errForeign):
 		return &store.Problem{
@@ -157,35 +158,38 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	case errors.Is(err, errStalled):
 		return &store.Problem{
 			What: fmt.Sprintf("%s takes connections on port %d and does not answer", l.Host, l.Port), Cause: &silent{err},
-			Do:    "see whether its SMB service hangs, whether its disk has to start, and whether the port is that of SMB (445), " + again,
+			Do: "see whether its SMB service hangs, whether its disk has to start, and whether the port is that of SMB " +
+				"(445), " + again,
 			Kinds: []error{store.ErrTemporary, store.ErrGone},
 		}
 	case unsigned(err):
 		return &store.Problem{
 			What: "the answers of " + l.Host + " are not signed, or were changed on the way", Cause: &silent{err},
-			Do: "run the command again; if that does not help, let the server sign (Samba: server signing = auto), or accept what is neither signed " +
-				"nor encrypted with --smb-sign if-offered",
+			Do: "run the command again; if that does not help, let the server sign (Samba: server signing = auto), or accept " +
+				"what is neither signed nor encrypted with --smb-sign if-offered",
 			Kinds: []error{store.ErrTemporary, store.ErrGone},
 		}
 	case errors.Is(err, ErrLogon) && strings.EqualFold(l.User, "guest"):
 		return &store.Problem{
-			What: "the server lets " + l.User + " in as a guest only, and guests can neither sign nor encrypt", Cause: &silent{err},
-			Do: "name a user with a password; or, with --smb-sign if-offered and without --smb-encrypt, accept that anybody on the " +
-				"network can change what is sent, and each file is read back",
+			What:  "the server lets " + l.User + " in as a guest only, and guests can neither sign nor encrypt",
+			Cause: &silent{err},
+			Do: "name a user with a password; or, with --smb-sign if-offered and without --smb-encrypt, accept that " +
+				"anybody on the network can change what is sent, and each file is read back",
 			Kinds: []error{ErrLogon, ErrInsecure},
 		}
 	case errors.Is(err, ErrLogon):
 		return &store.Problem{
 			What: err.Error(), Cause: &silent{err},
-			Do: fmt.Sprintf("check the user %q, or write smb://guest@... and add --smb-sign if-offered if guests are meant", l.User),
+			Do: fmt.Sprintf("check the user %q, or write smb://guest@... and add --smb-sign if-offered if guests are meant",
+				l.User),
 		}
 	}
 	status := w.status.Load()
 	if l.Tickets != nil && status != 0 && status != statusMoreProcessing {
 		return &store.Problem{
 			What: "the server refused the Kerberos ticket", Cause: &silent{err},
-			Do: fmt.Sprintf("see whether %s is a member of the realm, takes Kerberos as cifs/%[1]s, knows the user, and has the right "+
-				"time; or log on with a password", l.Host),
+			Do: fmt.Sprintf("see whether %s is a member of the realm, takes Kerberos as cifs/%[1]s, knows the user, and has "+
+				"the right time; or log on with a password", l.Host),
 			Kinds: []error{ErrLogon},
 		}
 	}

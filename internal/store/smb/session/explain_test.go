@@ -33,22 +33,28 @@ func TestSentences(t *testing.T) {
 		err   error
 		kinds []error
 	}{
-		"nas refuses connections on port 445: switch on sharing by SMB there, or correct the port, and run the command again": {
+		"nas refuses connections on port 445: switch on sharing by SMB there, or correct the port, and run the " +
+			"command again": {
 			unreachable(t.Context(), l, dialling(os.NewSyscallError("connect", syscall.ECONNREFUSED))), gone,
 		},
-		"there is no way to nas (no route to host): see whether it is switched on, and this machine on its network, and run the command again": {
+		"there is no way to nas (no route to host): see whether it is switched on, and this machine on its network, and " +
+			"run the command again": {
 			unreachable(t.Context(), l, dialling(os.NewSyscallError("connect", syscall.EHOSTUNREACH))), gone,
 		},
-		"nas does not answer on port 445: see whether it is switched on, on this network, and not behind a firewall, and run the command again": {
+		"nas does not answer on port 445: see whether it is switched on, on this network, and not behind a firewall, and " +
+			"run the command again": {
 			unreachable(t.Context(), l, dialling(context.DeadlineExceeded)), gone,
 		},
 		`there is no host "nas": correct the name, or write its address instead`: {
 			unreachable(t.Context(), l, dialling(&net.DNSError{Err: "no such host", Name: "nas", IsNotFound: true})), gone,
 		},
-		"the address of nas could not be resolved (server misbehaving): see whether this machine is on the network, or write the address instead of the name, and run the command again": {
-			unreachable(t.Context(), l, dialling(&net.DNSError{Err: "server misbehaving", Name: "nas", IsTemporary: true})), gone,
+		"the address of nas could not be resolved (server misbehaving): see whether this machine is on the network, or " +
+			"write the address instead of the name, and run the command again": {
+			unreachable(t.Context(), l, dialling(&net.DNSError{Err: "server misbehaving", Name: "nas", IsTemporary: true})),
+			gone,
 		},
-		"nas cannot be reached on port 445 (permission denied): see whether it is switched on, on this network, and shares files by SMB, and run the command again": {
+		"nas cannot be reached on port 445 (permission denied): see whether it is switched on, on this network, and shares " +
+			"files by SMB, and run the command again": {
 			unreachable(t.Context(), l, dialling(os.NewSyscallError("connect", syscall.EACCES))), gone,
 		},
 		`the server refused the logon: check the user "me", the password and the domain for nas`: {
@@ -57,16 +63,21 @@ func TestSentences(t *testing.T) {
 		`the server refused the logon: the password of "me" has expired; set a new one on nas`: {
 			login(StatusPasswordExpired, errors.New("expected status")), []error{ErrLogon},
 		},
-		`the server refused the logon: the account "me" is locked after too many wrong passwords; unlock it on nas, or wait`: {
+		`the server refused the logon: the account "me" is locked after too many wrong passwords; ` +
+			`unlock it on nas, or wait`: {
 			login(StatusAccountLockedOut, errors.New("expected status")), []error{ErrLogon},
 		},
-		`the server refused the logon: it would let anybody in: check the user "me", or write smb://guest@... and add --smb-sign if-offered if guests are meant`: {
+		`the server refused the logon: it would let anybody in: check the user "me", ` +
+			`or write smb://guest@... and add --smb-sign if-offered if guests are meant`: {
 			login(0, fmt.Errorf("%w: it would let anybody in", ErrLogon)), []error{ErrLogon},
 		},
-		"the connection is not as secure as required: no cipher: allow SMB 3 and encryption on nas, or do without --smb-encrypt": {
+		"the connection is not as secure as required: no cipher: allow SMB 3 and encryption on nas, or do without " +
+			"--smb-encrypt": {
 			login(0, fmt.Errorf("%w: no cipher", ErrInsecure)), []error{ErrInsecure},
 		},
-		"the answers of nas are not signed, or were changed on the way: run the command again; if that does not help, let the server sign (Samba: server signing = auto), or accept what is neither signed nor encrypted with --smb-sign if-offered": {
+		"the answers of nas are not signed, or were changed on the way: run the command again; if that does not help, let " +
+			"the server sign (Samba: server signing = auto), or accept what is neither signed nor encrypted with --smb-sign " +
+			"if-offered": {
 			login(0, &mountError{&smb2.InvalidResponseError{Message: "packet failed signature verification"}}), gone,
 		},
 		"nas broke off the logon (EOF): see whether it speaks SMB 2 or later on port 445, and run the command again": {
@@ -75,13 +86,15 @@ func TestSentences(t *testing.T) {
 		"what listens on port 445 of nas is not an SMB server: correct the port (without one it is 445), or the host": {
 			login(0, errForeign), gone,
 		},
-		"nas takes connections on port 445 and does not answer: see whether its SMB service hangs, whether its disk has to start, and whether the port is that of SMB (445), and run the command again": {
+		"nas takes connections on port 445 and does not answer: see whether its SMB service hangs, whether its disk has to " +
+			"start, and whether the port is that of SMB (445), and run the command again": {
 			login(0, context.DeadlineExceeded), gone,
 		},
 		`nas has no share "backup" now: check its name, and whether its disk is connected`: {
 			login(0, &mountError{code(StatusBadNetworkName)}), []error{store.ErrGone},
 		},
-		`the user "me" may not use the share "backup" of nas: allow it on the server; where the server demands encryption, let it offer SMB 3 as well`: {
+		`the user "me" may not use the share "backup" of nas: allow it on the server; ` +
+			`where the server demands encryption, let it offer SMB 3 as well`: {
 			login(0, &mountError{os.ErrPermission}), []error{store.ErrDenied},
 		},
 		`nas did not open the share "backup" (EOF): look at the log of the server, and run the command again`: {

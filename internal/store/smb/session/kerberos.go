@@ -36,7 +36,8 @@ const (
 // initiator holds a ticket for the server.
 func (t *Tickets) initiator(ctx context.Context, l Login) (smb2.Initiator, error) {
 	if net.ParseIP(l.Host) != nil {
-		return nil, unticketed(nil, "Kerberos knows servers by name, and not as "+l.Host, "write the name of the server in the address")
+		return nil, unticketed(nil, "Kerberos knows servers by name, and not as "+l.Host,
+			"write the name of the server in the address")
 	}
 	c, err := t.client(l)
 	if err != nil {
@@ -67,7 +68,8 @@ func (t *Tickets) initiator(ctx context.Context, l Login) (smb2.Initiator, error
 			Kinds: []error{store.ErrTemporary, store.ErrGone},
 		}
 	}
-	return nil, unticketed(err, "there is no ticket for "+name, "see whether the server is known by that name in "+c.Credentials.Realm())
+	return nil, unticketed(err, "there is no ticket for "+name,
+		"see whether the server is known by that name in "+c.Credentials.Realm())
 }
 
 // client reads configuration and tickets.
@@ -140,7 +142,8 @@ func (t *Tickets) config(realm string) (*config.Config, error) {
 		conf.LibDefaults.DNSLookupKDC = true
 	case errors.As(err, &odd):
 	case err != nil:
-		return nil, unticketed(err, "the configuration of Kerberos cannot be read from "+path, "mend it, or name another in KRB5_CONFIG")
+		return nil, unticketed(err, "the configuration of Kerberos cannot be read from "+path,
+			"mend it, or name another in KRB5_CONFIG")
 	}
 	if conf.LibDefaults.DefaultRealm == "" {
 		conf.LibDefaults.DefaultRealm = realm

@@ -16,7 +16,8 @@ import (
 // system's are left.
 func TestBuffersOfTheConnection(t *testing.T) {
 	server := smbtest.Start(t, smbtest.Config{})
-	login := Login{Host: server.Host, Port: server.Port, Share: smbtest.Share, User: server.User, Password: smbtest.Password,
+	login := Login{Host: server.Host, Port: server.Port, Share: smbtest.Share, User: server.User,
+		Password: smbtest.Password,
 		Inflight: 2, Patience: 10 * time.Second, Idle: time.Minute}
 	usual := sizes(t, login)
 	for _, size := range []int{16 << 10, 63 << 10, 100 << 10} {
@@ -42,7 +43,8 @@ func TestBuffersThatAreNotGranted(t *testing.T) {
 	require.NoError(t, err)
 	defer listener.Close()
 	granted := 0
-	conn, err := TCP{Window: 1 << 30, Reduced: func(n int) { granted = n }}.connect(context.Background(), listener.Addr().String())
+	conn, err := TCP{Window: 1 << 30, Reduced: func(n int) { granted = n }}.connect(context.Background(),
+		listener.Addr().String())
 	require.NoError(t, err)
 	defer conn.Close()
 	send, receive, err := buffers(conn)

@@ -57,8 +57,8 @@ func requireNoSnapshot(t *testing.T, at string) {
 	require.Empty(t, left)
 }
 
-// A file that moves from a folder that is not listed yet to one that was is lost to a backup of the live file system, and
-// to no backup of a snapshot.
+// A file that moves from a folder that is not listed yet to one that was is lost to a backup of the live file system,
+// and to no backup of a snapshot.
 func TestFileThatMovesDuringABackupIsInTheSnapshot(t *testing.T) {
 	at := onBtrfs(t)
 	for _, freeze := range []bool{false, true} {
@@ -207,11 +207,13 @@ func TestSnapshotsOfOtherBackupsAreNotBackedUp(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-// Where a folder of the same subvolume is mounted over another one, the snapshot has the latter at the path of the source.
+// Where a folder of the same subvolume is mounted over another one, the snapshot has the latter at the path of the
+// source.
 func TestFolderMountedOverTheSourceIsNotReadFromTheSnapshot(t *testing.T) {
 	at := onBtrfs(t)
 	testkit.Write(t, at, testkit.Dir{
-		"a": testkit.Dir{"file": testkit.File{Data: []byte("x")}, "sub": testkit.Dir{"deep": testkit.File{Data: []byte("y")}}},
+		"a": testkit.Dir{"file": testkit.File{Data: []byte("x")},
+			"sub": testkit.Dir{"deep": testkit.File{Data: []byte("y")}}},
 		"b": testkit.Dir{"m": testkit.Dir{"sub": testkit.Dir{}}},
 	})
 	mount := filepath.Join(at, "b", "m")

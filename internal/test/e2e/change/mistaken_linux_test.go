@@ -36,7 +36,8 @@ func TestFileThatWasAwayIsReadWhenItIsBack(t *testing.T) {
 	e := kit.NewEngine(t, nil)
 	e.Parallel = kit.Parallel(1, 1, 1)
 	hidden := make(chan error, 1)
-	gate(t, filepath.Join(src, "gate"), func() { hidden <- unix.Mount(fifo, filepath.Join(src, "hidden"), "", unix.MS_BIND, "") })
+	gate(t, filepath.Join(src, "gate"),
+		func() { hidden <- unix.Mount(fifo, filepath.Join(src, "hidden"), "", unix.MS_BIND, "") })
 	made, _, err := e.Backup(e.Job(src))
 	require.NoError(t, err)
 	require.NoError(t, <-hidden)
@@ -140,8 +141,8 @@ func TestFilesThatShareAnInodeNumber(t *testing.T) {
 }
 
 // TestInodeNumberUsedAgain: a file of several names, not all of them in the source, is read, and removed while the
-// backup continues; its inode number passes to a new file of two names, which is met later. It keeps its own content, in
-// the snapshot and when it is restored.
+// backup continues; its inode number passes to a new file of two names, which is met later. It keeps its own content,
+// in the snapshot and when it is restored.
 func TestInodeNumberUsedAgain(t *testing.T) {
 	mkfs := testkit.RequireTool(t, "mkfs.ext4")
 	dir := testkit.RamDir(t)
@@ -192,7 +193,8 @@ func TestInodeNumberUsedAgain(t *testing.T) {
 	_, err = e.Restore(src, kit.Target(dst))
 	require.NoError(t, err)
 	require.Empty(t, e.Failures())
-	for name, want := range map[string]string{"a/old, too": "of the old file", "z/new": "of the new file", "z/new, too": "of the new file"} {
+	for name, want := range map[string]string{"a/old, too": "of the old file", "z/new": "of the new file",
+		"z/new, too": "of the new file"} {
 		data, err := os.ReadFile(filepath.Join(dst, name))
 		require.NoError(t, err)
 		require.Equal(t, want, string(data), name)

@@ -27,7 +27,8 @@ func readAgain(e *kit.Engine, job backup.Job, out *backup.Outcome, now time.Time
 }
 
 // readAgainAfter is readAgain on a machine that was booted as boot describes.
-func readAgainAfter(e *kit.Engine, job backup.Job, out *backup.Outcome, now time.Time, boot sysinfo.Boot) (again *backup.Reread) {
+func readAgainAfter(e *kit.Engine, job backup.Job, out *backup.Outcome, now time.Time,
+	boot sysinfo.Boot) (again *backup.Reread) {
 	e.T.Helper()
 	require.NoError(e.T, e.With(func(r *repo.Repository) (err error) {
 		again, err = backup.Again(context.Background(), r, &job, out, backup.RereadOptions{Days: 90, Now: now, Boot: boot})

@@ -93,13 +93,16 @@ func filesSwapped(t *testing.T, dir string) {
 	src, out := filepath.Join(dir, "src"), kit.Outside(t, dir)
 	at := func(name string) string { return filepath.Join(src, name) }
 	victims := map[string]string{}
-	for _, name := range []string{"link", "fifo", "socket", "directory", "vanished", "other", "device", "sub/grown", "grown", "shrunk"} {
+	for _, name := range []string{"link", "fifo", "socket", "directory", "vanished", "other", "device", "sub/grown",
+		"grown", "shrunk"} {
 		victims[name] = strings.Repeat(name, 40)
 	}
-	victims["big vanished"], victims["first"], victims["former"] = strings.Repeat("v", 400_000), "one of three names", "read by its other name"
+	victims["big vanished"], victims["first"],
+		victims["former"] = strings.Repeat("v", 400_000), "one of three names", "read by its other name"
 	victims["big former"] = strings.Repeat("former", 100_000)
 	behind(t, src, "gate", victims)
-	for first, names := range map[string][]string{"first": {"later", "sub/later"}, "former": {"x former"}, "big former": {"x big former"}} {
+	for first, names := range map[string][]string{"first": {"later", "sub/later"}, "former": {"x former"},
+		"big former": {"x big former"}} {
 		for _, name := range names {
 			require.NoError(t, os.Link(at(first), at(name)))
 		}
@@ -154,7 +157,8 @@ func filesSwapped(t *testing.T, dir string) {
 	for name, want := range map[string]string{
 		"gate": "gate", "other": "another file of this name", "former": "replaced", "big former": "replaced too",
 		"x former": victims["former"], "x big former": victims["big former"], "later": victims["first"],
-		"sub/later": victims["first"], "grown": strings.Repeat("g", 3<<20), "shrunk": "shr", "sub/grown": victims["sub/grown"],
+		"sub/later": victims["first"], "grown": strings.Repeat("g", 3<<20), "shrunk": "shr",
+		"sub/grown": victims["sub/grown"],
 	} {
 		require.Contains(t, nodes, name)
 		require.Equal(t, uint64(len(want)), nodes[name].Size, name)
@@ -176,7 +180,8 @@ func TestDirectoriesSwappedBetweenScanAndOpen(t *testing.T) {
 	src, out := filepath.Join(dir, "src"), kit.Outside(t, dir)
 	at := func(name string) string { return filepath.Join(src, name) }
 	kit.Written(t, src, map[string]string{
-		"a/f": "a", "to link/f": "l", "to root/f": "r", "to file/f": "f", "vanished/sub/f": "v", "moved/sub/f": "m", "z/f": "z",
+		"a/f": "a", "to link/f": "l", "to root/f": "r", "to file/f": "f", "vanished/sub/f": "v",
+		"moved/sub/f": "m", "z/f": "z",
 	})
 	kit.Settle()
 	var swapped atomic.Bool

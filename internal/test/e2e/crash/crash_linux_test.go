@@ -105,7 +105,8 @@ func TestWorkOfKilledBackupIsReused(t *testing.T) {
 		job.Session.DryRun = cache == "kept"
 		_, totals, err := e.Backup(job)
 		require.NoError(t, err)
-		require.Less(t, totals.Bytes.AfterDedup, uint64(size-150*(128<<10)), "with the cache %s, what was stored is stored again", cache)
+		require.Less(t, totals.Bytes.AfterDedup, uint64(size-150*(128<<10)),
+			"with the cache %s, what was stored is stored again", cache)
 	}
 	e.RequireSound()
 	e.RequireRestored(src)
@@ -159,7 +160,8 @@ func crashRestore(t *testing.T, how restore.Overwrite) {
 	dir := testkit.RamDir(t)
 	src, out := filepath.Join(dir, "src"), filepath.Join(dir, "out")
 	testkit.Write(t, src, testkit.Random(5, 400, true))
-	kit.Written(t, src, map[string]string{"big": string(testkit.Noise(3, 6<<20)), "one chunk": string(testkit.Noise(4, 60_000))})
+	kit.Written(t, src, map[string]string{"big": string(testkit.Noise(3, 6<<20)),
+		"one chunk": string(testkit.Noise(4, 60_000))})
 	require.NoError(t, os.Link(filepath.Join(src, "big"), filepath.Join(src, "another name")))
 	for i := range 1000 { // a kill falls among them more often than not
 		pipe := filepath.Join(src, fmt.Sprint("pipe ", i))

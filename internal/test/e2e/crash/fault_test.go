@@ -30,7 +30,8 @@ func TestEveryStoreOperationFails(t *testing.T) {
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(11, 60, true))
 	kit.Settle()
-	effects := []faultstore.Effect{faultstore.Refuse, faultstore.Silent, faultstore.Unsure, faultstore.Torn, faultstore.Corrupt}
+	effects := []faultstore.Effect{faultstore.Refuse, faultstore.Silent, faultstore.Unsure, faultstore.Torn,
+		faultstore.Corrupt}
 	stride := testkit.Rounds(15, 5, 1)
 	for i, effect := range effects {
 		t.Run(fmt.Sprintf("effect %d", effect), func(t *testing.T) {
@@ -72,8 +73,8 @@ func failOne(t *testing.T, src string, plan faultstore.Plan) bool {
 	return true
 }
 
-// requireClean requires that a structure check finds nothing, or, where the store itself broke its promise and left half
-// a file behind, nothing that any snapshot needs.
+// requireClean requires that a structure check finds nothing, or, where the store itself broke its promise and left
+// half a file behind, nothing that any snapshot needs.
 func requireClean(e *kit.Engine, torn bool) {
 	e.T.Helper()
 	require.NoError(e.T, e.With(func(r *repo.Repository) error {

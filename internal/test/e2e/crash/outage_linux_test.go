@@ -49,7 +49,9 @@ func TestTargetAwayBeforeTheIndex(t *testing.T) {
 	kit.Settle()
 
 	account := &keeper{inner, map[store.Name]bool{}}
-	e.Store = faultstore.Wrap(account, faultstore.Plan{At: 2 + stored, Ops: faultstore.Put, Sticky: true, Err: store.ErrGone}) // the first is the lease
+	// the first is the lease
+	e.Store = faultstore.Wrap(account, faultstore.Plan{At: 2 + stored, Ops: faultstore.Put, Sticky: true,
+		Err: store.ErrGone})
 	out, _, err := e.Backup(job)
 	require.ErrorIs(t, err, store.ErrGone)
 	require.Nil(t, out)
@@ -59,7 +61,8 @@ func TestTargetAwayBeforeTheIndex(t *testing.T) {
 	e.Store = inner
 	_, totals, err := e.Backup(job)
 	require.NoError(t, err)
-	require.Less(t, totals.Bytes.AfterDedup, uint64(4<<20-(stored-1)*job.Session.Tuning.DataPack), "what was stored is stored again")
+	require.Less(t, totals.Bytes.AfterDedup, uint64(4<<20-(stored-1)*job.Session.Tuning.DataPack),
+		"what was stored is stored again")
 	e.RequireSound()
 	e.RequireRestored(src)
 	_, totals, err = e.Backup(job)

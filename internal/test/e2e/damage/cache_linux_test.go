@@ -93,8 +93,8 @@ func (k *cacheKit) mustBackup() string {
 	return k.reported()
 }
 
-// requireWhole requires that the newest snapshot is complete and the repository sound, as a machine finds it that has no
-// cache at all.
+// requireWhole requires that the newest snapshot is complete and the repository sound, as a machine finds it that has
+// no cache at all.
 func (k *cacheKit) requireWhole() {
 	k.T.Helper()
 	had := k.Open
@@ -134,7 +134,8 @@ func TestCacheSpoiledBetweenRuns(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T, *cacheKit, []byte) {}, true},
 		{"gone", func(t *testing.T, k *cacheKit, _ []byte) { require.NoError(t, os.Remove(k.file())) }, true},
-		{"folder gone", func(t *testing.T, k *cacheKit, _ []byte) { require.NoError(t, os.RemoveAll(k.Open.Cache.Dir)) }, true},
+		{"folder gone", func(t *testing.T, k *cacheKit, _ []byte) { require.NoError(t, os.RemoveAll(k.Open.Cache.Dir)) },
+			true},
 		{"empty", overwrite(func([]byte) []byte { return nil }), true},
 		{"zeros", overwrite(func(p []byte) []byte { return make([]byte, len(p)) }), false},
 		{"a part", overwrite(func(p []byte) []byte { return p[:5*4096] }), false},
@@ -249,7 +250,8 @@ func TestCacheSpoiledInARun(t *testing.T) {
 	}{
 		{"cut to nothing", func(t *testing.T, file string) { require.NoError(t, os.Truncate(file, 0)) }, false},
 		{"cut to the head", func(t *testing.T, file string) { require.NoError(t, os.Truncate(file, 8192)) }, false},
-		{"zeros behind the head", func(t *testing.T, file string) { scribble(t, file, 8192, func(p []byte) { clear(p) }) }, false},
+		{"zeros behind the head", func(t *testing.T, file string) { scribble(t, file, 8192, func(p []byte) { clear(p) }) },
+			false},
 		{"noise behind the head", func(t *testing.T, file string) {
 			scribble(t, file, 8192, func(p []byte) { copy(p, testkit.Noise(3, len(p))) })
 		}, false},

@@ -105,7 +105,8 @@ func TestEveryByte(t *testing.T) {
 func flipped(p *kit.Pruned, t *testing.T, f flip) bool {
 	t.Helper()
 	what := fmt.Sprintf("%s, byte %d", f.name, f.at)
-	d := &kit.Pruned{Engine: &kit.Engine{T: t, Store: kit.CopyOf(t, p.Store), Parallel: p.Parallel, Open: p.Open}, Src: p.Src}
+	d := &kit.Pruned{Engine: &kit.Engine{T: t, Store: kit.CopyOf(t, p.Store), Parallel: p.Parallel, Open: p.Open},
+		Src: p.Src}
 	require.NoError(t, d.Store.Put(context.Background(), f.name, faultstore.Flip(kit.Load(t, p.Store, f.name), f.at)))
 	var found *check.Result
 	err := d.With(func(r *repo.Repository) (err error) {

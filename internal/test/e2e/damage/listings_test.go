@@ -90,14 +90,16 @@ func everyWork(t *testing.T) map[string]work {
 			return fmt.Sprintf("%d %v %v %v", res.Snapshots, res.Before, res.Deleted, res.Repacked), nil
 		},
 		"check": inRepository(func(r *repo.Repository) (string, error) {
-			found, err := check.Run(ctx, r, check.Options{ReadData: true, Scratch: t.TempDir()}, report.NewJob(report.Check, time.Now))
+			found, err := check.Run(ctx, r, check.Options{ReadData: true, Scratch: t.TempDir()},
+				report.NewJob(report.Check, time.Now))
 			if err != nil {
 				return "", err
 			}
 			if !found.OK() {
 				return "", fmt.Errorf("it finds %v", found.Problems[0].Err)
 			}
-			return fmt.Sprintf("%d %d %d %d %d %d", found.Snapshots, found.Segments, found.Packs, found.Trees, found.Blobs, found.PacksRead), nil
+			return fmt.Sprintf("%d %d %d %d %d %d", found.Snapshots, found.Segments, found.Packs, found.Trees, found.Blobs,
+				found.PacksRead), nil
 		}),
 		"restore": func(p *kit.Pruned) (string, error) {
 			dst, err := os.MkdirTemp(p.Dir, "out")
@@ -144,7 +146,8 @@ func TestNoCommandBelievesAPartOfAList(t *testing.T) {
 	base.Snapshot(3)
 	base.Snapshot(4)
 	half := base.Copied(t) // a prune that was cut off when it began to remove packs
-	half.Store = faultstore.Wrap(half.Store, faultstore.Plan{At: 1, Ops: faultstore.Delete, Kind: store.Pack, Sticky: true})
+	half.Store = faultstore.Wrap(half.Store, faultstore.Plan{At: 1, Ops: faultstore.Delete, Kind: store.Pack,
+		Sticky: true})
 	_, err := half.Prune(kit.SmallPrune())
 	require.ErrorIs(t, err, faultstore.ErrInjected)
 	half.Store = unfaulted(half)
@@ -291,7 +294,8 @@ func TestKeysThatCannotBeReadAreNotPassedOver(t *testing.T) {
 			require.NotErrorIs(t, err, repo.ErrWrongKey)
 		} else {
 			p.Open.Unlock = repo.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: recovery})
-			require.ErrorIs(t, p.With(func(*repo.Repository) error { return nil }), repo.ErrWrongKey, "get %d: the old key still opens it", at)
+			require.ErrorIs(t, p.With(func(*repo.Repository) error { return nil }), repo.ErrWrongKey,
+				"get %d: the old key still opens it", at)
 		}
 		if !faulty.Fired() {
 			require.Greater(t, at, 3)

@@ -76,7 +76,8 @@ func TestOlderPacksComeBack(t *testing.T) {
 
 	known := e.Open
 	for name, open := range map[string]repo.OpenOptions{
-		"with the cache": known, "with a new cache": kit.OpenOptions(testkit.RamDir(t)), "without": {Unlock: known.Unlock, Cache: repo.CacheOptions{Temporary: true}},
+		"with the cache": known, "with a new cache": kit.OpenOptions(testkit.RamDir(t)),
+		"without": {Unlock: known.Unlock, Cache: repo.CacheOptions{Temporary: true}},
 	} {
 		counted := &readings{Store: e.Store, count: map[store.Name]int{}}
 		c := *e
@@ -93,7 +94,8 @@ func TestOlderPacksComeBack(t *testing.T) {
 	e.RequireSound()
 	e.RequireEverySnapshotReadable(src)
 
-	p := &kit.Pruned{Engine: &kit.Engine{T: t, Store: kit.CopyOf(t, e.Store), Parallel: e.Parallel, Open: kit.OpenOptions(testkit.RamDir(t))}}
+	p := &kit.Pruned{Engine: &kit.Engine{T: t, Store: kit.CopyOf(t, e.Store), Parallel: e.Parallel,
+		Open: kit.OpenOptions(testkit.RamDir(t))}}
 	_, err = p.Prune(prune.Options{})
 	require.NoError(t, err)
 	p.RequireSound()

@@ -400,7 +400,8 @@ func TestRepairDropsWhatCannotBeRead(t *testing.T) {
 func TestRepairOfAnUnreachableTarget(t *testing.T) {
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true
-	kit.Written(t, base.Src, map[string]string{"listed": string(testkit.Noise(3, 4_000_000))}) // too many chunks for its node
+	// too many chunks for its node
+	kit.Written(t, base.Src, map[string]string{"listed": string(testkit.Noise(3, 4_000_000))})
 	kit.Settle()
 	job := base.SmallJob()
 	job.Session.Tuning.Frame = 1 << 10 // the list is in another frame than the directories

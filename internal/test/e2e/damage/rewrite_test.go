@@ -49,7 +49,8 @@ func addTag(p *kit.Pruned) error {
 func leaveOut(p *kit.Pruned, pattern string, opt rewrite.Options) (res *rewrite.Result, err error) {
 	b := rules.NewBuilder()
 	require.NoError(p.T, b.Exclude(pattern, false, "--exclude"))
-	what := rewrite.Exclusion{Rules: b.Compile(), Base: func(context.Context, *repo.Listed) (string, error) { return "/", nil }}
+	what := rewrite.Exclusion{Rules: b.Compile(),
+		Base: func(context.Context, *repo.Listed) (string, error) { return "/", nil }}
 	err = change(p, func(r *repo.Repository, all []repo.Listed) (err error) {
 		res, err = rewrite.Exclude(context.Background(), r, all, what, opt)
 		return err
@@ -201,8 +202,8 @@ func TestRewriteKeepsTheRest(t *testing.T) {
 	require.Equal(t, 2, kit.Count(t, p.Store, store.Snapshot), "what would be empty stays")
 }
 
-// TestChangedSnapshotsNeedWhatIsThere: a snapshot that lost data is not replaced. Data that lies in packs that are marked
-// and can be read is stored again, so the packs may go.
+// TestChangedSnapshotsNeedWhatIsThere: a snapshot that lost data is not replaced. Data that lies in packs that are
+// marked and can be read is stored again, so the packs may go.
 func TestChangedSnapshotsNeedWhatIsThere(t *testing.T) {
 	mark := func(p *kit.Pruned, kind pack.Kind) {
 		require.NoError(t, p.With(func(r *repo.Repository) error {

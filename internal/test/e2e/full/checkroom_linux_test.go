@@ -33,7 +33,8 @@ func TestCheckWithoutSpaceInTheCacheFolder(t *testing.T) {
 	require.NoError(t, err)
 	run := func() (found *check.Result, err error) {
 		err = e.With(func(r *repo.Repository) error {
-			found, err = check.Run(context.Background(), r, check.Options{ReadData: true, Scratch: filepath.Join(small, "cache")},
+			found, err = check.Run(context.Background(), r,
+				check.Options{ReadData: true, Scratch: filepath.Join(small, "cache")},
 				report.NewJob(report.Check, time.Now))
 			return err
 		})

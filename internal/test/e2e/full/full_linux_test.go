@@ -53,7 +53,8 @@ func TestFullRepositoryDisk(t *testing.T) {
 		listed, err := r.Snapshots(context.Background())
 		require.Len(t, listed, 1)
 		require.NoError(t, err)
-		return browse.List(context.Background(), r, listed[0].Snapshot.Tree, src, true, func(string, *tree.Node) error { return nil })
+		return browse.List(context.Background(), r, listed[0].Snapshot.Tree, src, true,
+			func(string, *tree.Node) error { return nil })
 	}))
 	e.RequireReadable(first.ID.String(), src)
 
@@ -67,7 +68,8 @@ func TestFullRepositoryDisk(t *testing.T) {
 
 // TestFullCacheDisk: the cache is disposable, so a backup continues without it.
 func TestFullCacheDisk(t *testing.T) {
-	for _, c := range []struct{ name, size string }{{"full from the start", "200k"}, {"no room for the index", "200k"}, {"no room for directories", "400k"}} {
+	for _, c := range []struct{ name, size string }{{"full from the start", "200k"}, {"no room for the index", "200k"},
+		{"no room for directories", "400k"}} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := testkit.RamDir(t)
 			disk, src := filepath.Join(dir, "disk"), filepath.Join(dir, "src")

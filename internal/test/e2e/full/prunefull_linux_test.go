@@ -26,14 +26,16 @@ func filledDisk(t *testing.T, megabytes string) (p *kit.Pruned, disk string) {
 	kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size="+megabytes+"m")
 	st, err := local.Create(filepath.Join(disk, "repo"), nil)
 	require.NoError(t, err)
-	p = &kit.Pruned{Engine: kit.NewEngine(t, st), Src: filepath.Join(dir, "src"), Dir: dir, Contents: map[format.ID]string{}, Few: true}
+	p = &kit.Pruned{Engine: kit.NewEngine(t, st), Src: filepath.Join(dir, "src"), Dir: dir,
+		Contents: map[format.ID]string{}, Few: true}
 	require.NoError(t, os.Mkdir(filepath.Join(disk, "cache"), 0o700))
 	p.Open.Cache.Dir = filepath.Join(disk, "cache")
 	require.NoError(t, os.MkdirAll(p.Src, 0o755))
 	for i := uint64(0); ; i++ {
 		name := string(rune('a' + i))
 		require.NoError(t, os.RemoveAll(filepath.Join(p.Src, "large")))
-		kit.Written(t, p.Src, map[string]string{"large": string(testkit.Noise(i, 1_400_000)), name: string(testkit.Noise(100+i, 350_000))})
+		kit.Written(t, p.Src, map[string]string{"large": string(testkit.Noise(i, 1_400_000)),
+			name: string(testkit.Noise(100+i, 350_000))})
 		kit.Settle()
 		made, _, err := p.Backup(p.Job(p.Src))
 		if err != nil {

@@ -26,7 +26,8 @@ import (
 )
 
 func Parallel(scanners, readers, workers int) backup.Parallel {
-	return backup.Parallel{Scanners: scanners, Readers: backup.Range{Start: readers}, Workers: backup.Range{Start: workers}}
+	return backup.Parallel{Scanners: scanners, Readers: backup.Range{Start: readers},
+		Workers: backup.Range{Start: workers}}
 }
 
 // Engine is a repository with everything a test does to it.

@@ -104,7 +104,8 @@ func Main(m *testing.M) {
 // Again is a command that runs the same test in another process, in another role, and ends with this one.
 func Again(t testing.TB, role string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", append([]string{"-test.run=^" + t.Name() + "$", "-test.v"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", append([]string{"-test.run=^" + t.Name() + "$", "-test.v"},
+		args...)...)
 	if runtime.GOOS != "linux" {
 		cmd.Path = os.Args[0]
 	}

@@ -177,7 +177,8 @@ func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
 		if err == nil {
 			p.Keep(out.ID)
 		} else {
-			require.True(t, errors.Is(err, session.ErrLeaseLost) || errors.Is(err, store.ErrNotExist) || errors.Is(err, session.ErrReplaced), "%v", err)
+			require.True(t, errors.Is(err, session.ErrLeaseLost) || errors.Is(err, store.ErrNotExist) ||
+				errors.Is(err, session.ErrReplaced), "%v", err)
 			failed++
 		}
 		p.RequireWhole(fmt.Sprintf("stopped before step %d of %d", n, *count))
@@ -193,12 +194,13 @@ func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
 func TestOnePruneAtATime(t *testing.T) {
 	p := kit.BesideBase(t)
 	require.NoError(t, p.With(func(r *repo.Repository) error {
-		return r.WithSession(context.Background(), repo.SessionOptions{Holder: repo.Holder{Task: "prune", Host: "other"}}, func(context.Context, *repo.Session) error {
-			_, err := p.Prune(kit.SmallPrune())
-			require.ErrorIs(t, err, prune.ErrBusy)
-			require.ErrorContains(t, err, "other")
-			return nil
-		})
+		return r.WithSession(context.Background(), repo.SessionOptions{Holder: repo.Holder{Task: "prune", Host: "other"}},
+			func(context.Context, *repo.Session) error {
+				_, err := p.Prune(kit.SmallPrune())
+				require.ErrorIs(t, err, prune.ErrBusy)
+				require.ErrorContains(t, err, "other")
+				return nil
+			})
 	}))
 	_, err := p.Prune(kit.SmallPrune())
 	require.NoError(t, err)

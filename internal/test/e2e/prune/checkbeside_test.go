@@ -21,7 +21,8 @@ import (
 
 // checkBeside checks, with other work done before its n-th operation on the store, and counts these, and how often it
 // looked: each look begins with a list of the snapshots.
-func checkBeside(p *kit.Pruned, n int, do func(st store.Store)) (found *check.Result, l *report.Ledger, operations, looks int) {
+func checkBeside(p *kit.Pruned, n int, do func(st store.Store)) (found *check.Result, l *report.Ledger, operations,
+	looks int) {
 	p.T.Helper()
 	inner := p.Store
 	var mu sync.Mutex

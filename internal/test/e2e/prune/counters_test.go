@@ -64,7 +64,8 @@ func TestPruneCountersAddUp(t *testing.T) {
 	require.Positive(t, res.Freed)
 	require.Equal(t, plan.Deleted, res.Deleted, "as was foretold")
 	require.NotZero(t, plan.Written.Bytes)
-	for _, phase := range []report.Phase{report.Listing, report.Following, report.Planning, report.Repacking, report.Indexing,
+	for _, phase := range []report.Phase{report.Listing, report.Following, report.Planning, report.Repacking,
+		report.Indexing,
 		report.Removing} {
 		require.NotZero(t, totals.Phases[phase], phase.String())
 	}

@@ -51,7 +51,8 @@ func TestCrashWhilePruning(t *testing.T) {
 	dir := testkit.RamDir(t)
 	st, err := local.Create(filepath.Join(dir, "repo"), nil)
 	require.NoError(t, err)
-	p := &kit.Pruned{Engine: kit.NewEngine(t, st), Src: filepath.Join(dir, "src"), Dir: dir, Contents: map[format.ID]string{}, Few: true}
+	p := &kit.Pruned{Engine: kit.NewEngine(t, st), Src: filepath.Join(dir, "src"), Dir: dir,
+		Contents: map[format.ID]string{}, Few: true}
 	require.NoError(t, os.MkdirAll(p.Src, 0o755))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "cache"), 0o700))
 	p.Open.Cache.Dir = filepath.Join(dir, "cache")

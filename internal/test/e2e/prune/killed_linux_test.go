@@ -36,7 +36,8 @@ func TestPruneAfterAKilledBackup(t *testing.T) {
 	dir := testkit.RamDir(t)
 	st, err := local.Create(filepath.Join(dir, "repo"), nil)
 	require.NoError(t, err)
-	p := &kit.Pruned{Engine: kit.NewEngine(t, st), Src: filepath.Join(dir, "src"), Dir: dir, Contents: map[format.ID]string{}, Few: true}
+	p := &kit.Pruned{Engine: kit.NewEngine(t, st), Src: filepath.Join(dir, "src"), Dir: dir,
+		Contents: map[format.ID]string{}, Few: true}
 	p.Open.Cache.Dir = filepath.Join(dir, "cache")
 	require.NoError(t, os.MkdirAll(p.Open.Cache.Dir, 0o700))
 	kit.Written(t, p.Src, map[string]string{"small": "small"})

@@ -72,7 +72,8 @@ func TestPruneBehindListingsThatLag(t *testing.T) {
 			}
 		}()
 		<-begun
-		share := &remembering{Store: inner, keeps: keeps, lists: map[store.Kind][]store.Info{}, since: map[store.Kind]time.Time{}}
+		share := &remembering{Store: inner, keeps: keeps, lists: map[store.Kind][]store.Info{},
+			since: map[store.Kind]time.Time{}}
 		p.Store = &onMark{share, func() {
 			close(marked)
 			<-published
@@ -90,7 +91,8 @@ func TestPruneBehindListingsThatLag(t *testing.T) {
 		p.Store = inner
 		require.NoError(t, err)
 		err = p.With(func(r *repo.Repository) error {
-			found, err := check.Run(t.Context(), r, check.Options{ReadData: true, Scratch: t.TempDir()}, report.NewJob(report.Check, time.Now))
+			found, err := check.Run(t.Context(), r, check.Options{ReadData: true, Scratch: t.TempDir()},
+				report.NewJob(report.Check, time.Now))
 			if err == nil && !found.OK() {
 				err = errors.New("damaged")
 			}

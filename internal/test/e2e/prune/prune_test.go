@@ -120,7 +120,8 @@ func TestPruneRefusesDamage(t *testing.T) {
 			if err != nil && !errors.Is(err, prune.ErrDamaged) && !errors.Is(err, prune.ErrUnread) {
 				require.ErrorIs(t, err, format.ErrCorrupt, "%s", name)
 			}
-			require.Equal(t, before, lostPaths(damaged), "a prune of a damaged repository loses nothing more: %s, cut to %d", name, cut)
+			require.Equal(t, before, lostPaths(damaged), "a prune of a damaged repository loses nothing more: %s, cut to %d",
+				name, cut)
 		}
 	}
 }

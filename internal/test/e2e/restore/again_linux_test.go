@@ -42,8 +42,9 @@ func closedFolders(t *testing.T, src string) {
 			"fifo":     testkit.Fifo{},
 			"fifo too": testkit.Hardlink{To: "ro/fifo"},
 			"socket":   testkit.Socket{},
-			"sub":      testkit.With{Mode: 0o555, Of: testkit.Dir{"a too": testkit.Hardlink{To: "ro/a"}, "file": testkit.File{Data: []byte("f")}}},
-			"hollow":   testkit.With{Mode: 0o555, Of: testkit.Dir{}},
+			"sub": testkit.With{Mode: 0o555,
+				Of: testkit.Dir{"a too": testkit.Hardlink{To: "ro/a"}, "file": testkit.File{Data: []byte("f")}}},
+			"hollow": testkit.With{Mode: 0o555, Of: testkit.Dir{}},
 		}},
 	})
 }
@@ -59,7 +60,8 @@ func states(t *testing.T, dir string) (lines []string) {
 		if err := syscall.Lstat(path, &st); err != nil {
 			return err
 		}
-		lines = append(lines, fmt.Sprintf("%s ino %d mode %o owner %d:%d links %d modified %d changed %d", path, st.Ino, st.Mode,
+		lines = append(lines, fmt.Sprintf("%s ino %d mode %o owner %d:%d links %d modified %d changed %d", path,
+			st.Ino, st.Mode,
 			st.Uid, st.Gid, st.Nlink, st.Mtim.Nano(), st.Ctim.Nano()))
 		return nil
 	}))
@@ -87,7 +89,8 @@ func TestRestoreAgainChangesNothing(t *testing.T) {
 	kit.Settle() // so that a change would show
 	for i, rule := range []string{"always", "if-changed", "if-newer", "never"} {
 		for _, dry := range []bool{true, false} {
-			totals, err := e.Restore(src, restore.Target{Path: dst, Overwrite: restore.Overwrite(i), DryRun: dry, Delete: true, Verify: true})
+			totals, err := e.Restore(src, restore.Target{Path: dst, Overwrite: restore.Overwrite(i), DryRun: dry, Delete: true,
+				Verify: true})
 			require.NoError(t, err, rule)
 			require.Empty(t, e.Ledger.Issues(), rule)
 			require.Equal(t, before, states(t, dst), rule)
@@ -203,7 +206,8 @@ func TestClosedFoldersStayClosed(t *testing.T) {
 	require.True(t, met.Load(), "it had been opened")
 	require.Equal(t, []os.FileMode{0o111, 0o555}, modes())
 	e.Store = inner
-	only := restore.Selection{Sub: src, Take: func(path string, typ tree.Type) (bool, bool) { return strings.HasSuffix(path, "big"), true }}
+	only := restore.Selection{Sub: src,
+		Take: func(path string, typ tree.Type) (bool, bool) { return strings.HasSuffix(path, "big"), true }}
 	require.NoError(t, e.RestorePart(t.Context(), only, restore.Target{Path: dst, Verify: true}))
 	require.Empty(t, e.Failures())
 	require.Equal(t, []os.FileMode{0o111, 0o755}, modes(), "the folder on the way stays as it is")
@@ -242,7 +246,8 @@ func TestRestoreCountsWhatItMakes(t *testing.T) {
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
 	testkit.Write(t, src, testkit.Dir{
-		"d": testkit.Dir{"f": testkit.File{Data: []byte("f")}, "l": testkit.Hardlink{To: "d/f"}, "s": testkit.Symlink{Target: "f"}},
+		"d": testkit.Dir{"f": testkit.File{Data: []byte("f")}, "l": testkit.Hardlink{To: "d/f"},
+			"s": testkit.Symlink{Target: "f"}},
 		"e": testkit.Dir{"g": testkit.File{Data: []byte("g")}},
 	})
 	kit.Settle()
@@ -272,7 +277,8 @@ func TestRestoreCountsWhatItMakes(t *testing.T) {
 		{"nothing", func() {}, 0},
 		{"mode of a folder", func() { require.NoError(t, os.Chmod(filepath.Join(dst, "e"), 0o700)) }, 1},
 		{"mode of a file", func() { require.NoError(t, os.Chmod(filepath.Join(dst, "e/g"), 0o600)) }, 1},
-		{"a file is gone", func() { require.NoError(t, os.Remove(filepath.Join(dst, "e/g"))) }, 2}, // and the time of its folder
+		// and the time of its folder
+		{"a file is gone", func() { require.NoError(t, os.Remove(filepath.Join(dst, "e/g"))) }, 2},
 		{"a name is gone", func() { require.NoError(t, os.Remove(filepath.Join(dst, "d/l"))) }, 2},
 		{"a link is gone", func() { require.NoError(t, os.Remove(filepath.Join(dst, "d/s"))) }, 2},
 		{"all is gone", func() { require.NoError(t, os.RemoveAll(dst)) }, 6},

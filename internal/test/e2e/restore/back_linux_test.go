@@ -75,7 +75,8 @@ func TestDeleteLeavesTheWayToSources(t *testing.T) {
 			}
 			require.FileExists(t, filepath.Join(dst, c.place, "f"))
 			require.Equal(t, !c.root, exists(filepath.Join(dst, "mine")))
-			require.Equal(t, !c.root, exists(filepath.Join(dst, "way/mine")) && exists(filepath.Join(dst, filepath.Dir(filepath.Join("/", c.place)), "beside")))
+			require.Equal(t, !c.root, exists(filepath.Join(dst, "way/mine")) &&
+				exists(filepath.Join(dst, filepath.Dir(filepath.Join("/", c.place)), "beside")))
 			if !c.root {
 				require.Contains(t, remarks(e), "only on the way")
 			}
@@ -139,7 +140,8 @@ func TestNamesThatCollideOnTheTarget(t *testing.T) {
 	disk := foldingDisk(t)
 	src := filepath.Join(testkit.RamDir(t), "src")
 	kit.Written(t, src, map[string]string{
-		"Makefile": "one", "makefile": "the other", "Big": string(testkit.Noise(1, 3<<20)), "big": string(testkit.Noise(2, 3<<20)),
+		"Makefile": "one", "makefile": "the other", "Big": string(testkit.Noise(1, 3<<20)),
+		"big":   string(testkit.Noise(2, 3<<20)),
 		"Dir/f": "1", "dir/f": "2", "alone": "alone", "Sub/A/x": "x", "sub/a/y": "y",
 	})
 	kit.Settle()
@@ -154,7 +156,8 @@ func TestNamesThatCollideOnTheTarget(t *testing.T) {
 				_, err = e.Restore(src, restore.Target{Path: dst, Delete: remove, Overwrite: restore.Overwrite(i % 4)})
 				require.NoError(t, err)
 				reported := strings.Join(e.Failures(), "\n")
-				for _, name := range []string{"/makefile:", "/big:", "/dir:", "/sub:"} { // of two under way at once, the first to be whole
+				// of two under way at once, the first to be whole
+				for _, name := range []string{"/makefile:", "/big:", "/dir:", "/sub:"} {
 					require.Contains(t, strings.ToLower(reported), name, "%s, round %d, %s", dst, i, rule)
 				}
 				require.Len(t, e.Failures(), 4, "%s, round %d, %s:\n%s", dst, i, rule, reported)
@@ -179,8 +182,9 @@ func TestDeleteRefusesOtherSpellings(t *testing.T) {
 	_, _, err := e.Backup(e.Job(src))
 	require.NoError(t, err)
 	dst := filepath.Join(disk, "dst")
-	kit.Written(t, dst, map[string]string{"readme": "read me", "dot": "dot", "changed": "old", "DIR/f": "f", "DIR/extra": "x",
-		"extra": "x", "dir2/x": "x"})
+	kit.Written(t, dst, map[string]string{"readme": "read me", "dot": "dot", "changed": "old", "DIR/f": "f",
+		"DIR/extra": "x",
+		"extra":     "x", "dir2/x": "x"})
 	for range 2 {
 		_, err = e.Restore(src, restore.Target{Path: dst, Delete: true})
 		require.NoError(t, err)
@@ -278,6 +282,7 @@ func restoreStored(e *kit.Engine, d stored.Dir, to restore.Target) {
 	r := stored.Init(e.T, mem.New())
 	saved := stored.Save(e.T, r, 0, d)
 	e.Ledger = report.NewJob(report.Restore, time.Now)
-	_, err := restore.Run(e.T.Context(), r, restore.Selection{Tree: saved.Tree}, to, restore.Parallel{Workers: 2}, e.Ledger)
+	_, err := restore.Run(e.T.Context(), r, restore.Selection{Tree: saved.Tree}, to, restore.Parallel{Workers: 2},
+		e.Ledger)
 	require.NoError(e.T, err)
 }

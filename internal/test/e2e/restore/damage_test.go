@@ -77,7 +77,8 @@ func (s *spoiled) Get(ctx context.Context, name store.Name, off int64, p []byte)
 // case the read was at fault. It is not read again for each file or window. Each file is reported once, and all others
 // are restored.
 func TestDamagedFrameIsReadTwice(t *testing.T) {
-	for name, fail := range map[string]error{"flipped": nil, "unreadable": errors.New("input/output error"), "gone": store.ErrNotExist} {
+	for name, fail := range map[string]error{"flipped": nil, "unreadable": errors.New("input/output error"),
+		"gone": store.ErrNotExist} {
 		t.Run(name, func(t *testing.T) {
 			dir := testkit.RamDir(t)
 			src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")

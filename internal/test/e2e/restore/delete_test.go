@@ -71,12 +71,14 @@ func TestDeleteSparesKeyFiles(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(src, "extra.key"))
 }
 
-// TestRestoreIntoFolderWithNamesOfRepository: a repository has a file "config", so a folder of that name is no sign of one.
+// TestRestoreIntoFolderWithNamesOfRepository: a repository has a file "config", so a folder of that name is no sign of
+// one.
 func TestRestoreIntoFolderWithNamesOfRepository(t *testing.T) {
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
 	e := kit.NewEngine(t, mem.New())
-	for _, name := range []string{"config", "keys", "packs", "snapshots", "sub/config", "sub/keys", "sub/packs", "sub/snapshots"} {
+	for _, name := range []string{"config", "keys", "packs", "snapshots", "sub/config", "sub/keys", "sub/packs",
+		"sub/snapshots"} {
 		kit.Written(t, src, map[string]string{name + "/f": "saved"})
 		kit.Written(t, dst, map[string]string{name + "/f": "other content"})
 	}
@@ -115,13 +117,15 @@ func TestRestoreSparesRepositories(t *testing.T) {
 	require.NoError(t, os.Symlink(filepath.Join(at, "keys"), filepath.Join(dir, "link")))
 	before := testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{})
 
-	for _, target := range []string{at, at + "/", at + "/packs", at + "/not/yet/there", dir + "/link", dir + "/link/../none"} {
+	for _, target := range []string{at, at + "/", at + "/packs", at + "/not/yet/there", dir + "/link", dir +
+		"/link/../none"} {
 		for _, remove := range []bool{false, true} {
 			_, err = e.Restore(src, restore.Target{Path: target, Delete: remove})
 			require.ErrorContains(t, err, at+" is a repository of backups", target)
 		}
 	}
-	require.Equal(t, before, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}), "nothing was written")
+	require.Equal(t, before, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}),
+		"nothing was written")
 	for _, remove := range []bool{false, true} {
 		for _, dry := range []bool{true, false} {
 			_, err = e.Restore(src, restore.Target{Path: dst, Delete: remove, DryRun: dry})

@@ -71,7 +71,8 @@ func inTheWay(kind, path, outside string) error {
 	return fmt.Errorf("no kind %q", kind)
 }
 
-var kindsInTheWay = []string{"older file", "newer file", "read-only file", "dir", "full dir", "link to file", "link to dir",
+var kindsInTheWay = []string{"older file", "newer file", "read-only file", "dir", "full dir", "link to file",
+	"link to dir",
 	"dead link", "hard link", "fifo", "socket"}
 
 // TestEverythingInTheWayOfEverything restores each kind of object onto each other kind, under each rule. Nothing
@@ -208,7 +209,8 @@ func TestTargetSwappedWhileRestoring(t *testing.T) {
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	t.Cleanup(func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) })
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 512, Max: limit.Max})) // 128 directories
-	for i := range 400 {                                                                           // more directories than are kept open
+	// more directories than are kept open
+	for i := range 400 {
 		kit.Written(t, src, map[string]string{fmt.Sprintf("d%03d/f", i): string(testkit.Noise(uint64(i), 3000))})
 	}
 	kit.Settle()
@@ -218,7 +220,8 @@ func TestTargetSwappedWhileRestoring(t *testing.T) {
 	var swapped atomic.Bool
 	inner := e.Store
 	e.Store = &kit.OnGet{Store: inner, OnPack: func() {
-		if _, err := os.Lstat(filepath.Join(dst, "d399")); err == nil && !swapped.Swap(true) { // all are made, none has content
+		// all are made, none has content
+		if _, err := os.Lstat(filepath.Join(dst, "d399")); err == nil && !swapped.Swap(true) {
 			for i := range 400 {
 				path := filepath.Join(dst, fmt.Sprintf("d%03d", i))
 				require.NoError(t, os.Rename(path, path+".moved"))
@@ -239,7 +242,8 @@ func TestTargetSwappedWhileRestoring(t *testing.T) {
 func TestRestoreSelection(t *testing.T) {
 	dir := testkit.RamDir(t)
 	src := filepath.Join(dir, "src")
-	kit.Written(t, src, map[string]string{"a/x.txt": "1", "a/y.bin": "2", "b/c/z.txt": "3", "b/w.bin": "4", "e/only.bin": "5"})
+	kit.Written(t, src, map[string]string{"a/x.txt": "1", "a/y.bin": "2", "b/c/z.txt": "3", "b/w.bin": "4",
+		"e/only.bin": "5"})
 	kit.Settle()
 	e := kit.NewEngine(t, nil)
 	_, _, err := e.Backup(e.Job(src))
@@ -254,12 +258,14 @@ func TestRestoreSelection(t *testing.T) {
 		there  []string // before
 		want   []string // after
 	}{
-		{"all", restore.Selection{Sub: src}, false, nil, []string{"a/x.txt", "a/y.bin", "b/c/z.txt", "b/w.bin", "e/only.bin"}},
+		{"all", restore.Selection{Sub: src}, false, nil,
+			[]string{"a/x.txt", "a/y.bin", "b/c/z.txt", "b/w.bin", "e/only.bin"}},
 		{"a directory", restore.Selection{Sub: src + "/b"}, false, nil, []string{"c/z.txt", "w.bin"}},
 		{"a file", restore.Selection{Sub: src + "/b/c/z.txt"}, false, nil, []string{"z.txt"}},
 		{"by name", restore.Selection{Sub: src, Take: suffix(".txt")}, false, nil, []string{"a/x.txt", "b/c/z.txt"}},
 		{"nothing", restore.Selection{Sub: src, Take: suffix(".none")}, false, nil, nil},
-		{"beside others", restore.Selection{Sub: src + "/a"}, false, []string{"mine", "sub/mine"}, []string{"mine", "sub/mine", "x.txt", "y.bin"}},
+		{"beside others", restore.Selection{Sub: src + "/a"}, false, []string{"mine", "sub/mine"},
+			[]string{"mine", "sub/mine", "x.txt", "y.bin"}},
 		{"delete", restore.Selection{Sub: src + "/a"}, true, []string{"mine", "sub/deep/mine"}, []string{"x.txt", "y.bin"}},
 		{"delete what the filter takes", restore.Selection{Sub: src + "/a", Take: suffix(".txt")}, true,
 			[]string{"mine", "old.txt"}, []string{"mine", "x.txt"}},

@@ -68,7 +68,8 @@ func TestLookFindsWhatChangedLater(t *testing.T) {
 	require.Equal(t, found.Newer, look(restore.Target{Path: dst, Overwrite: restore.IfChanged}).Newer)
 	require.Zero(t, look(restore.Target{Path: dst, Overwrite: restore.Never}).Newer)
 	require.Equal(t, uint64(1), look(restore.Target{Path: dst, Overwrite: restore.IfNewer}).Newer, "old")
-	require.Equal(t, before, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}), "nothing was changed")
+	require.Equal(t, before, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}),
+		"nothing was changed")
 }
 
 // write makes files below dir, each with its own path as content.

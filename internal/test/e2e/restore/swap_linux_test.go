@@ -114,7 +114,8 @@ func swapper(kind, dir, out, name string, stop *atomic.Bool) (all []foreign, swa
 // unless it was compared and replaced as a whole.
 func TestRestoreGivesAwayNothingOfRoot(t *testing.T) {
 	testkit.RequireRoot(t)
-	for _, kind := range []string{"file", "large file", "symlink", "fifo", "new symlink", "new fifo", "directory", "link"} {
+	for _, kind := range []string{"file", "large file", "symlink", "fifo", "new symlink", "new fifo",
+		"directory", "link"} {
 		t.Run(kind, func(t *testing.T) { swapWhileRestoring(t, kind) })
 	}
 }

@@ -149,7 +149,8 @@ func TestTooManyAttributesAreReportedEachTime(t *testing.T) {
 	testkit.RequireRoot(t)
 	src := filepath.Join(testkit.RamDir(t), "src") // file systems in memory set no limit to trusted attributes
 	testkit.Write(t, src, testkit.Dir{
-		"file": testkit.File{Data: []byte("f")}, "link": testkit.Symlink{Target: "x"}, "dir": testkit.Dir{"in": testkit.File{}},
+		"file": testkit.File{Data: []byte("f")}, "link": testkit.Symlink{Target: "x"},
+		"dir": testkit.Dir{"in": testkit.File{}},
 	})
 	const most = 140
 	name := func(i int) string { return fmt.Sprintf("trusted.%d", i) }

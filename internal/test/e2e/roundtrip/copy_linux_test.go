@@ -54,7 +54,8 @@ func smallPacks() repo.SessionOptions {
 }
 
 // copyTo copies all snapshots, and reports what became of each.
-func copyTo(e *kit.Engine, to *kit.Engine, session repo.SessionOptions) (res *copy.Result, each []copy.Snapshot, err error) {
+func copyTo(e *kit.Engine, to *kit.Engine, session repo.SessionOptions) (res *copy.Result, each []copy.Snapshot,
+	err error) {
 	e.T.Helper()
 	err = e.With(func(from *repo.Repository) error {
 		return to.With(func(dst *repo.Repository) error {
@@ -129,7 +130,8 @@ func TestCopy(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, name == "one key", res.SameKey)
 			require.EqualValues(t, 3, res.Copied)
-			require.Less(t, gets.packs.Load()-before, uint64(copiedFile()+14<<20), "the large file is read about once for three snapshots")
+			require.Less(t, gets.packs.Load()-before, uint64(copiedFile()+14<<20),
+				"the large file is read about once for three snapshots")
 			require.Len(t, each, 3)
 			to.RequireSound()
 			requireCopied(e, to, each)
@@ -192,7 +194,8 @@ func TestCopyIsResumed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inner := to.Store
 			const stored = 8
-			to.Store = faultstore.Wrap(inner, faultstore.Plan{At: 2 + stored, Ops: faultstore.Put, Sticky: true, Err: store.ErrGone})
+			to.Store = faultstore.Wrap(inner, faultstore.Plan{At: 2 + stored, Ops: faultstore.Put, Sticky: true,
+				Err: store.ErrGone})
 			_, each, err := copyTo(e, to, smallPacks())
 			require.ErrorIs(t, err, store.ErrGone)
 			require.Empty(t, each, "trouble with the destination is no damage of the source")

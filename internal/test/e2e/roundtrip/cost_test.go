@@ -106,7 +106,8 @@ func TestUnchangedBackupCost(t *testing.T) {
 			require.NoError(t, err)
 			runtime.ReadMemStats(&after)
 			require.Empty(t, e.Failures())
-			require.LessOrEqual(t, ledger.Trees.New, uint64(strings.Count(dir, "/")), "unchanged, but for folders on the way, in which others work")
+			require.LessOrEqual(t, ledger.Trees.New, uint64(strings.Count(dir, "/")),
+				"unchanged, but for folders on the way, in which others work")
 			least = min(least, after.Mallocs-before.Mallocs)
 		}
 		return least
@@ -114,5 +115,6 @@ func TestUnchangedBackupCost(t *testing.T) {
 	fixed, total := cost(few), cost(many)
 	perDir := (float64(total) - float64(fixed)) / ((many - few) / 50)
 	t.Logf("%.1f allocations a directory", perDir)
-	require.Less(t, perDir, 10.0, "1 to 2; up to 5 under the race detector, which empties pools; one for each file would be 50")
+	require.Less(t, perDir, 10.0, "1 to 2; up to 5 under the race detector, which empties pools; one for each file "+
+		"would be 50")
 }

@@ -32,8 +32,8 @@ func (h *held) Put(ctx context.Context, name store.Name, data []byte) error {
 	return h.Store.Put(ctx, name, data)
 }
 
-// TestFirstBackupCounts: a first backup knows how much there is long before it has read it, without what the rules exclude. One
-// with a parent takes the parent's totals.
+// TestFirstBackupCounts: a first backup knows how much there is long before it has read it, without what the rules
+// exclude. One with a parent takes the parent's totals.
 func TestFirstBackupCounts(t *testing.T) {
 	testkit.NoLeaks(t)
 	const files, excluded, size = 12000, 500, 8192
@@ -69,7 +69,8 @@ func TestFirstBackupCounts(t *testing.T) {
 		totals := e.Ledger.Snapshot()
 		return totals.Expected
 	}
-	require.Eventually(t, func() bool { return expected().Bytes == files*size && !expected().Growing }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return expected().Bytes == files*size && !expected().Growing }, 20*time.Second,
+		10*time.Millisecond)
 	require.False(t, expected().Exact, "the scan waits for the store, so this was counted")
 	totals := e.Ledger.Snapshot()
 	require.Less(t, totals.Objects.Inspected, uint64(files))

@@ -22,8 +22,9 @@ func TestWithoutPermission(t *testing.T) {
 	testkit.NoLeaks(t)
 	src := filepath.Join(testkit.TempDir(t), "src")
 	testkit.Write(t, src, testkit.Dir{
-		"good":       testkit.File{Data: []byte("good")},
-		"closed":     testkit.With{Of: testkit.File{Data: []byte("x")}, Mode: testkit.ModeNone, Xattrs: map[string]string{"user.a": "b"}},
+		"good": testkit.File{Data: []byte("good")},
+		"closed": testkit.With{Of: testkit.File{Data: []byte("x")}, Mode: testkit.ModeNone,
+			Xattrs: map[string]string{"user.a": "b"}},
 		"big closed": testkit.File{Data: testkit.Noise(1, 400_000), Mode: 0o200},
 		"dir":        testkit.With{Of: testkit.Dir{"hidden": testkit.File{Data: []byte("x")}}, Mode: testkit.ModeNone},
 		"no search":  testkit.With{Of: testkit.Dir{"known by name": testkit.File{Data: []byte("x")}}, Mode: 0o400},

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 )
 
-// A backup by DOMAIN has each of its file systems, nested or not, and of others mounted below only the mount point. What
-// DOMAIN leaves out is missing.
+// A backup by DOMAIN has each of its file systems, nested or not, and of others mounted below only the mount point.
+// What DOMAIN leaves out is missing.
 func TestDomainHasItsFileSystems(t *testing.T) {
 	base := t.TempDir()
 	root, home := filepath.Join(base, "root"), filepath.Join(base, "home")
@@ -27,8 +27,9 @@ func TestDomainHasItsFileSystems(t *testing.T) {
 	}
 	at := func(names ...string) string { return filepath.Join(append([]string{root}, names...)...) }
 	file := filepath.Join(base, "dsm.opt")
-	require.NoError(t, os.WriteFile(file, []byte("REPOSITORY "+base+"/repository\nDOMAIN "+root+" "+at("in", "deep")+" "+at("in")+
-		" "+at("other", "between")+"\nDOMAIN -"+at("out")+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("REPOSITORY "+base+"/repository\nDOMAIN "+root+" "+at("in", "deep")+" "+at("in")+
+			" "+at("other", "between")+"\nDOMAIN -"+at("out")+"\n"), 0o600))
 	env := map[string]string{"HOME": home}
 	run := func(args ...string) (string, int) {
 		var out, errs bytes.Buffer
@@ -41,7 +42,8 @@ func TestDomainHasItsFileSystems(t *testing.T) {
 		require.Zero(t, code, text)
 		listing, code := run("ls", "latest")
 		require.Zero(t, code, listing)
-		for _, path := range []string{at("file"), at("in", "file"), at("in", "deep", "file"), at("folder"), at("other"), at("other", "between", "file")} {
+		for _, path := range []string{at("file"), at("in", "file"), at("in", "deep", "file"), at("folder"), at("other"),
+			at("other", "between", "file")} {
 			require.Contains(t, listing, path+"\n")
 		}
 		for _, path := range []string{at("out"), at("out", "file")} {

@@ -251,7 +251,8 @@ func TestWhatIsThereAndCannotBeHad(t *testing.T) {
 func TestNameThatCannotBeKept(t *testing.T) {
 	const file = unix.S_IFREG | 0o644
 	long := strings.Repeat("n", tree.MaxName+1)
-	s := mountOdd(t, map[string]*oddFile{"a": {mode: file, data: "a"}, long: {mode: file, data: "long"}, "z": {mode: file, data: "z"}})
+	s := mountOdd(t, map[string]*oddFile{"a": {mode: file, data: "a"}, long: {mode: file, data: "long"},
+		"z": {mode: file, data: "z"}})
 	e := kit.NewEngine(t, nil)
 	for range 2 {
 		made, _, err := e.Backup(e.Job(s.point))
@@ -269,8 +270,9 @@ func TestNameThatCannotBeKept(t *testing.T) {
 func TestNamesListedTwice(t *testing.T) {
 	const file = unix.S_IFREG | 0o644
 	s := mountOdd(t, map[string]*oddFile{
-		"a": {mode: file, data: "a"}, "twice": {mode: file, data: "2", listed: 2}, "a long name, twice": {mode: file, data: "l", listed: 2},
-		"a long name": {mode: file, data: "a long name"}, "z": {mode: unix.S_IFDIR | 0o755, listed: 3},
+		"a": {mode: file, data: "a"}, "twice": {mode: file, data: "2", listed: 2},
+		"a long name, twice": {mode: file, data: "l", listed: 2},
+		"a long name":        {mode: file, data: "a long name"}, "z": {mode: unix.S_IFDIR | 0o755, listed: 3},
 	})
 	e := kit.NewEngine(t, nil)
 	for range 2 {

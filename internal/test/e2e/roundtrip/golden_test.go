@@ -82,7 +82,8 @@ func TestGoldenTreeIsWhatComesBack(t *testing.T) {
 	require.NoError(t, os.CopyFS(g.repo, os.DirFS(filepath.Join(goldenDir, "passphrase"))))
 	out := filepath.Join(testkit.RamDir(t), "out")
 	g.run(nil, "restore", "latest:"+goldenSource+"/tree", "--target", out)
-	clone := testkit.AspectMode | testkit.AspectOwner | testkit.AspectMtime | testkit.AspectDirMtime // differ in every clone
+	// differ in every clone
+	clone := testkit.AspectMode | testkit.AspectOwner | testkit.AspectMtime | testkit.AspectDirMtime
 	tree := filepath.Join(testkit.RamDir(t), "tree")
 	require.NoError(t, os.CopyFS(tree, os.DirFS(filepath.Join(goldenDir, "tree"))))
 	testkit.Write(t, tree, plainLinks())

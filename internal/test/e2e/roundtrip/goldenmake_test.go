@@ -69,7 +69,8 @@ func plainFiles() testkit.Dir {
 		"noise.bin": testkit.File{Data: testkit.Noise(2, 10_000)},
 		"run.sh":    testkit.File{Data: []byte("#!/bin/sh\necho restored\n"), Mode: 0o755},
 		"folder": testkit.Dir{
-			"copy.txt": testkit.File{Data: testkit.Text(1, 20_000)}, "deeper": testkit.Dir{"leaf": testkit.File{Data: []byte("leaf\n")}},
+			"copy.txt": testkit.File{Data: testkit.Text(1, 20_000)},
+			"deeper":   testkit.Dir{"leaf": testkit.File{Data: []byte("leaf\n")}},
 		},
 		"Größe 😀":    testkit.File{Data: []byte("a name in UTF-8\n")},
 		"with space": testkit.File{Data: []byte("a name with a space\n")},
@@ -103,7 +104,8 @@ func everyObject() testkit.Dir {
 		"char device":  testkit.With{Of: testkit.Device{Major: 1, Minor: 3}, Mode: 0o666, Mtime: at},
 		"block device": testkit.With{Of: testkit.Device{Block: true, Major: 7, Minor: 300}, Mode: 0o660, Mtime: at},
 		"owner":        testkit.With{Of: testkit.File{}, Owner: &testkit.Owner{UID: 12345, GID: 54321}, Mtime: at},
-		"attributes":   testkit.With{Of: testkit.File{}, Xattrs: map[string]string{"user.note": "kept", "user.empty": ""}, Mtime: at},
+		"attributes": testkit.With{Of: testkit.File{}, Xattrs: map[string]string{"user.note": "kept", "user.empty": ""},
+			Mtime: at},
 		"acl": testkit.With{
 			Of: testkit.File{Data: []byte("x")}, Mtime: at,
 			Xattrs: map[string]string{"system.posix_acl_access": testkit.PosixACL(12345, 6)},

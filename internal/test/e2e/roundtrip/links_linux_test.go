@@ -52,7 +52,8 @@ func TestManyNames(t *testing.T) {
 func TestLinksAcrossSources(t *testing.T) {
 	dir := testkit.RamDir(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	kit.Written(t, dir, map[string]string{"a/x": string(testkit.Noise(1, 300_000)), "b/y": "other", "c/out": "shared with outside"})
+	kit.Written(t, dir, map[string]string{"a/x": string(testkit.Noise(1, 300_000)), "b/y": "other",
+		"c/out": "shared with outside"})
 	require.NoError(t, os.Link(at("a/x"), at("b/x")))
 	require.NoError(t, os.Link(at("a/x"), at("b/x2")))
 	require.NoError(t, os.Link(at("c/out"), at("a/in")))
@@ -169,7 +170,8 @@ func TestLinkThatCannotBeMade(t *testing.T) {
 	_, err = e.Restore(src, restore.Target{Path: out, Verify: true})
 	require.NoError(t, err)
 	require.Empty(t, e.Failures())
-	require.Empty(t, testkit.Compare(context.Background(), src, out, testkit.CompareOptions{Ignore: testkit.AspectHardlinks}))
+	require.Empty(t, testkit.Compare(context.Background(), src, out,
+		testkit.CompareOptions{Ignore: testkit.AspectHardlinks}))
 	require.Len(t, e.Ledger.Issues(), 2, "each copy is reported")
 
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "a")))
@@ -253,7 +255,8 @@ func TestFileNamedLikeAnUnfinishedOne(t *testing.T) {
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
 	const name = ".tidemark-f7d2f8b46dc004c5.part"
-	kit.Written(t, src, map[string]string{name: "left by a killed restore", "big": string(testkit.Noise(1, 300_000)), "small": "x"})
+	kit.Written(t, src, map[string]string{name: "left by a killed restore", "big": string(testkit.Noise(1, 300_000)),
+		"small": "x"})
 	kit.Settle()
 	e := kit.NewEngine(t, nil)
 	_, _, err := e.Backup(e.Job(src))

@@ -27,7 +27,8 @@ func TestWritesThroughAMappingAreNotMissed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src := testkit.TempDir(t)
 			var files []*kit.Mapped
-			for name, size := range map[string]int{"small": 8 << 10, "small too": 9 << 10, "medium": 100 << 10, "large": 3 << 20} {
+			for name, size := range map[string]int{"small": 8 << 10, "small too": 9 << 10, "medium": 100 << 10,
+				"large": 3 << 20} {
 				files = append(files, kit.MapFile(t, filepath.Join(src, name), size))
 			}
 			require.NoError(t, os.Link(filepath.Join(src, "small"), filepath.Join(src, "another name")))

@@ -36,7 +36,8 @@ func TestMounts(t *testing.T) {
 		hasNot []string
 	}{
 		{"pseudo file systems skipped", []rules.Kind{rules.Pseudo},
-			[]string{"f", "d/f", "other", "other/f", "other/second name", "proc", "bound/f"}, []string{"proc/self", "proc/1", "proc/version"}},
+			[]string{"f", "d/f", "other", "other/f", "other/second name", "proc", "bound/f"},
+			[]string{"proc/self", "proc/1", "proc/version"}},
 		{"one file system", []rules.Kind{rules.Pseudo, rules.OneSystem},
 			[]string{"f", "d/f", "other", "proc", "bound/f"}, []string{"other/f", "proc/version"}},
 	} {

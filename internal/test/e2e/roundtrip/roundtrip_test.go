@@ -25,7 +25,8 @@ func TestHostileTreeComesBack(t *testing.T) {
 	src := filepath.Join(testkit.TempDir(t), "src")
 	opt := testkit.HostileOptions{}
 	if !testkit.Long() {
-		opt = testkit.HostileOptions{Entries: testkit.Rounds(300, 800, 0), Depth: testkit.Rounds(40, 100, 0), SparseSize: 1 << 30}
+		opt = testkit.HostileOptions{Entries: testkit.Rounds(300, 800, 0), Depth: testkit.Rounds(40, 100, 0),
+			SparseSize: 1 << 30}
 	}
 	testkit.Hostile(t, src, opt)
 	writeOut(t, src)
@@ -88,7 +89,8 @@ func TestEveryChangeIsSeen(t *testing.T) {
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Dir{
 		"a": testkit.File{Data: []byte("first")}, "big": testkit.File{Data: testkit.Noise(1, 3<<20)},
-		"d": testkit.Dir{"x": testkit.File{Data: []byte("x")}, "e": testkit.Dir{"y": testkit.File{Data: testkit.Text(2, 5000)}}},
+		"d": testkit.Dir{"x": testkit.File{Data: []byte("x")},
+			"e": testkit.Dir{"y": testkit.File{Data: testkit.Text(2, 5000)}}},
 		"l": testkit.Symlink{Target: "a"}, "h": testkit.Hardlink{To: "big"},
 	})
 	kit.Settle()
@@ -109,7 +111,8 @@ func TestEveryChangeIsSeen(t *testing.T) {
 		"directory for a file": func() error { return replace(at("a")) },
 		"hard link gone":       func() error { return os.Remove(at("h")) },
 	}
-	for _, name := range []string{"nothing", "content, same size", "content deep", "append", "mode", "mode of a directory", "new file",
+	for _, name := range []string{"nothing", "content, same size", "content deep", "append", "mode",
+		"mode of a directory", "new file",
 		"new directory", "removed", "removed directory", "renamed", "directory for a file", "hard link gone"} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := e.Backup(e.Job(src))

@@ -22,7 +22,8 @@ func TestSourcesAsWritten(t *testing.T) {
 	dir := testkit.RamDir(t)
 	testkit.Write(t, dir, testkit.Dir{
 		"w": testkit.Dir{
-			"a":     testkit.Dir{"b": testkit.Dir{"f": testkit.File{Data: []byte("abf")}}, "g": testkit.File{Data: []byte("ag")}},
+			"a": testkit.Dir{"b": testkit.Dir{"f": testkit.File{Data: []byte("abf")}},
+				"g": testkit.File{Data: []byte("ag")}},
 			"link":  testkit.Symlink{Target: "a"},
 			"plain": testkit.File{Data: []byte("plain")},
 		},
@@ -102,7 +103,8 @@ func TestSourcesThatClash(t *testing.T) {
 	t.Chdir(filepath.Join(dir, "w"))
 	top := "/" + strings.Split(dir, "/")[1]
 	for _, paths := range [][]string{
-		{"a", "../a"}, {"../a", "a"}, {"a/f", "../a"}, {"../a", "a/f"}, {"../a/f", "a"}, {top, top[1:]}, {top + "/x", top[1:]},
+		{"a", "../a"}, {"../a", "a"}, {"a/f", "../a"}, {"../a", "a/f"}, {"../a/f", "a"}, {top, top[1:]},
+		{top + "/x", top[1:]},
 	} {
 		_, err := scan.Sources(paths)
 		require.ErrorIs(t, err, scan.ErrClash, "%q", paths)

@@ -21,7 +21,8 @@ import (
 func TestTreesDoNotDependOnHowFilesAreRead(t *testing.T) {
 	shapes := map[string]func(t *testing.T, src string){
 		"hostile": func(t *testing.T, src string) {
-			testkit.Hostile(t, src, testkit.HostileOptions{Entries: testkit.Rounds(100, 250, 1000), Depth: 20, SparseSize: 16 << 20})
+			testkit.Hostile(t, src, testkit.HostileOptions{Entries: testkit.Rounds(100, 250, 1000), Depth: 20,
+				SparseSize: 16 << 20})
 		},
 		"one directory": func(t *testing.T, src string) {
 			for i := range testkit.Rounds(400, 700, 1500) {

@@ -38,7 +38,8 @@ func restoreTo(g *kit.Guarded, ctx context.Context, dst string, verify bool) err
 			return err
 		}
 		to := restore.Target{Path: dst, Verify: verify, Gate: g.To(g.Source)}
-		_, err = restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: g.Src}, to, restore.Parallel{Workers: 2}, g.Ledger)
+		_, err = restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: g.Src}, to,
+			restore.Parallel{Workers: 2}, g.Ledger)
 		return err
 	})
 }
@@ -218,7 +219,8 @@ func TestGatesReceiveEveryByte(t *testing.T) {
 		sum(&after)
 		ownRead, ownWritten := nowRead-read, nowWritten-written
 		reportedRead, reportedWritten := int64(after.Read-before.Read), int64(after.Written-before.Written)
-		t.Logf("%s: read %d, reported %d; written %d, reported %d", step.what, ownRead, reportedRead, ownWritten, reportedWritten)
+		t.Logf("%s: read %d, reported %d; written %d, reported %d", step.what, ownRead, reportedRead, ownWritten,
+			reportedWritten)
 		// Outside the gates, a process reads the tables of mounts and users, and the heads of its cache file. Its runtime
 		// writes 8 bytes to wake itself, and "go test" keeps a log of what is opened by name, 4 KiB at a time.
 		require.InDelta(t, ownRead, reportedRead, 64<<10, step.what)
