@@ -296,7 +296,7 @@ func TestSetupAsksAgain(t *testing.T) {
 	require.Contains(t, string(content), "\nREPOSITORY "+disk+"\n")
 }
 
-// The password of a server that a person types is kept for later backups, which nobody attends.
+// The password of a server that a person types is kept for later backups, which run unattended.
 func TestSetupKeepsThePasswordOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := smbtest.Start(t, smbtest.Config{})

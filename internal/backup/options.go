@@ -55,7 +55,7 @@ func (s *Source) mounted() map[string]map[string]bool {
 	return s.Frozen.mounted
 }
 
-// seen returns the clock by which the walk tells which timestamps are too new to show a later change.
+// seen returns the clock by which the walk decides which timestamps are too new to show a later change.
 func (s *Source) seen(now func() time.Time) func() time.Time {
 	if s.Frozen == nil {
 		return now

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// attribute records which paths of which snapshots need lost data. This second walk runs only after damage was found.
+// attribute records the paths and snapshots that need lost data. This second walk runs only after damage was found.
 // It visits each intact directory once.
 func (c *checker) attribute(ctx context.Context) error {
 	if !c.found.AnyLost() {

@@ -145,7 +145,7 @@ func TestTruncateAnyPack(t *testing.T) {
 	}
 }
 
-// damagedPaths damages each pack in turn, at that share of its length, and returns which paths of which snapshots the
+// damagedPaths damages each pack in turn, at that share of its length, and returns the paths and snapshots the
 // check reports as lost.
 func damagedPaths(t *testing.T, st store.Store, at float64) map[string][]string {
 	t.Helper()

@@ -142,7 +142,7 @@ func (a *app) jobSettings(flags *pflag.FlagSet, paths []string, all bool) ([]opt
 	return given, nil
 }
 
-// saveJobs shows the changes of the option file, writes it, and tells a service that uses it.
+// saveJobs shows the changes of the option file, writes it, and notifies a service that uses it.
 func (a *app) saveJobs(ctx context.Context, f *optionfile.File) error {
 	if len(f.Content) == 0 {
 		f.Fresh("job")

@@ -21,7 +21,7 @@ func (o *observer) Sealed(_ pack.Kind, _, _, sealed int) {
 
 // Stored counts a file that reached the target.
 func (o *observer) Stored(kind store.Kind, size int, took time.Duration) {
-	o.ledger.Book(report.Store, took)
+	o.ledger.AddTime(report.Store, took)
 	o.ledger.Bytes.Stored.Add(uint64(size))
 	o.ledger.Bytes.Transferred.Add(uint64(size))
 	if kind == store.Pack {
@@ -31,8 +31,8 @@ func (o *observer) Stored(kind store.Kind, size int, took time.Duration) {
 
 // Waited moves the time that a worker was blocked by the store from the stage of its clock, Compress, to WaitStore.
 func (o *observer) Waited(took time.Duration) {
-	o.ledger.Book(report.WaitStore, took)
-	o.ledger.Book(report.Compress, -took)
+	o.ledger.AddTime(report.WaitStore, took)
+	o.ledger.AddTime(report.Compress, -took)
 }
 
 // Note prints a note.

@@ -152,7 +152,7 @@ func TestStepsDoNotOutliveTheService(t *testing.T) {
 	require.Eventually(t, func() bool { return !lives(pid) }, 30*time.Second, 10*time.Millisecond)
 }
 
-// lives reports whether a process runs; one that nobody waits for does not.
+// lives reports whether a process runs; one that has ended and is not waited for does not.
 func lives(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "stat"))
 	return err == nil && !strings.Contains(string(stat), ") Z ")

@@ -46,7 +46,7 @@ type run struct {
 	stepStart time.Time
 	process   Process // nil between two steps, and while the run waits
 	status    atomic.Pointer[event.Status]
-	told      time.Time // progress was reported
+	reported  time.Time // when progress was reported last
 	end       endReason
 	backup    int    // exit code of the backup; -1: none has ended
 	failure   string // why the run failed; "": it did not
@@ -78,7 +78,7 @@ func (s *service) begin(j *live, now time.Time) {
 		j.trigger = "appeared"
 	}
 	id := now.UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
-	r := &run{job: j.job, backup: -1, told: now, rec: event.Run{Type: "run", Version: 1, ID: id, Job: j.job.Name,
+	r := &run{job: j.job, backup: -1, reported: now, rec: event.Run{Type: "run", Version: 1, ID: id, Job: j.job.Name,
 		Trigger: j.trigger, Start: now, Steps: []event.RunStep{}}}
 	j.run, j.Running, j.Retry, j.waits = r, &r.rec, nil, ""
 	j.count(j.due) // after a small step back of the clock, it is in the future
@@ -121,7 +121,7 @@ func (s *service) advance(j *live) {
 		s.wait(j, why)
 		return
 	}
-	r.step, r.stepStart, r.told = step, now, now
+	r.step, r.stepStart, r.reported = step, now, now
 	r.status.Store(nil)
 	p, err := s.Runner.Start(step, r.status.Store)
 	if err != nil {
@@ -287,11 +287,11 @@ func (s *service) stopAll() {
 // progress reports how far the steps are.
 func (s *service) progress(now time.Time) {
 	for _, j := range s.all() {
-		if j.run == nil || j.run.process == nil || now.Sub(j.run.told) < progressEvery {
+		if j.run == nil || j.run.process == nil || now.Sub(j.run.reported) < progressEvery {
 			continue
 		}
 		if status := j.run.status.Load(); status != nil {
-			j.run.told = now
+			j.run.reported = now
 			s.send(&record.Event{Kind: record.Progress, Job: j.job.Name, Step: j.run.step.Name, Status: status})
 		}
 	}

@@ -136,7 +136,7 @@ func (m *simulation) keepRunning(ctx context.Context) {
 		m.up = false
 		for name, open := range m.open {
 			if r := left.Jobs[name]; open && r.Running == nil && r.LastRun != nil && settled(r.LastRun) {
-				m.served[name] = m.begun[name] // it ended, and nobody has heard of it
+				m.served[name] = m.begun[name] // it ended, and the service has not seen it
 			} else if open {
 				m.spare[name] = true
 			}

@@ -33,7 +33,7 @@ func (s *service) args(j *live, name string) []string {
 		args = append(args, "--server-name", r.job.Server)
 	}
 	if name != "backup" && r.job.Spec.IO().Auto {
-		args = append(args, "--policy", "throttle") // nobody waits for it; a backup chooses by itself
+		args = append(args, "--policy", "throttle") // it is not urgent; a backup chooses by itself
 	}
 	switch name {
 	case "forget":

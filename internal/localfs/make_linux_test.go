@@ -174,7 +174,7 @@ func TestMakerIsCutInsideAWindow(t *testing.T) {
 }
 
 // A new file takes five calls: create, write, set times, stat, close.
-func TestCallsOfANewFile(t *testing.T) {
+func TestCallsOfNewFiles(t *testing.T) {
 	const role, files = "TIDEMARK_LOCALFS_TEST_FILES", 1000
 	if count, err := strconv.Atoi(os.Getenv(role)); err == nil {
 		d, _ := openTemp(t)
@@ -217,7 +217,7 @@ func TestCallsOfANewFile(t *testing.T) {
 	require.InDelta(t, 5, perFile, 0.05)
 }
 
-func TestAllocationsOfANewFile(t *testing.T) {
+func TestAllocationsOfNewFiles(t *testing.T) {
 	d, _ := openTemp(t)
 	m := NewMaker(ApplyOptions{})
 	n := owned("", tree.File, 0o644)

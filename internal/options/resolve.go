@@ -219,7 +219,7 @@ func (r *resolver) home(path string) string {
 	return path
 }
 
-// credentialsDir is the variable by which systemd tells a service where its secrets are.
+// credentialsDir is the variable in which systemd passes the folder of its secrets to a service.
 const credentialsDir = "CREDENTIALS_DIRECTORY"
 
 // Credential returns the name in a path such as $CREDENTIALS_DIRECTORY/name, which only the service can open.

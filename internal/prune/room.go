@@ -78,7 +78,7 @@ func onDisk(ctx context.Context, r *repo.Repository, opt Options, in *round) (re
 	return res, begun, err
 }
 
-// inRounds removes unused packs, and then repacks in rounds, each of which is a complete prune. short is the error of
+// inRounds removes unused packs, and then repacks in rounds; each round is a complete prune. short is the error of
 // the attempt without rounds.
 func inRounds(ctx context.Context, r *repo.Repository, opt Options, in round, all *Result, short error) error {
 	in.atMost = min(max(all.Written.Bytes, leastInRound), mostInRound)

@@ -16,8 +16,8 @@ const (
 	// maxSlotMemoryKiB is the memory of one slot: four times that of keyfile.DefaultParams, about as much as a backup
 	// takes.
 	maxSlotMemoryKiB = 256 << 10
-	// maxWorkKiB is the sum over all slots of passes times memory: that of 16 slots with keyfile.DefaultParams, each of
-	// which takes about a tenth of a second.
+	// maxWorkKiB is the sum over all slots of passes times memory: that of 16 slots with keyfile.DefaultParams. Each
+	// takes about a tenth of a second.
 	maxWorkKiB = 16 * 3 * (64 << 10)
 )
 

@@ -100,7 +100,7 @@ func (c *Clock) Within(ctx context.Context) context.Context {
 }
 
 // Visit puts the worker of ctx's clock into stage s until leave is called, once. If ctx has no clock, or another
-// goroutine of the same worker is visiting, ok is false and the caller has to Book its time.
+// goroutine of the same worker is visiting, ok is false and the caller has to add its time with AddTime.
 func Visit(ctx context.Context, s Stage) (leave func(), ok bool) {
 	c, ok := ctx.Value(clockKey{}).(*Clock)
 	if !ok || !c.visited.CompareAndSwap(false, true) {
@@ -182,9 +182,9 @@ func (l *Ledger) CurrentPaths() []string {
 	return paths
 }
 
-// Book adds time that something without a clock measured. A negative time corrects what a clock adds to the wrong
+// AddTime adds time that something without a clock measured. A negative time corrects what a clock adds to the wrong
 // stage.
-func (l *Ledger) Book(s Stage, took time.Duration) {
+func (l *Ledger) AddTime(s Stage, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended[s] += took

@@ -59,8 +59,8 @@ func (s GateState) Key() string {
 	return "unknown"
 }
 
-// Culprit is a process that used a device.
-type Culprit struct {
+// Process is a process that used a device.
+type Process struct {
 	PID   int
 	Name  string // from the system: any bytes
 	Bytes uint64 // that it moved while it was watched
@@ -68,7 +68,7 @@ type Culprit struct {
 }
 
 // String returns the program with its process ID, "fio 1234"; "another tidemark (1234)" for a peer.
-func (c Culprit) String() string {
+func (c Process) String() string {
 	switch {
 	case c.Peer:
 		return fmt.Sprintf("another tidemark (%d)", c.PID)
@@ -92,8 +92,8 @@ type Gate struct {
 	Engaged time.Duration // time on the wall in which a window was open
 	Windows [Tiers]uint64 // opened, by the tier of the process that opened them
 	Impact                // what the job costs others while a window is open
-	Blamed  []Culprit     // known processes that opened them, by bytes
-	Current []Culprit     // of these, the ones that used the device in the last seconds
+	Blamed  []Process     // known processes that opened them, by bytes
+	Current []Process     // of these, the ones that used the device in the last seconds
 	Notes   []string      // what the user should know about how the device is watched, each a sentence
 }
 
@@ -114,9 +114,9 @@ func (g *Gate) Slowed() float64 {
 	return min(1, g.Lost.Seconds()/g.Engaged.Seconds())
 }
 
-// GaveWay reports whether a worker slept at the gate. An open window is not enough: the job may have had no I/O
+// Yielded reports whether a worker slept at the gate. An open window is not enough: the job may have had no I/O
 // meanwhile.
-func (g *Gate) GaveWay() bool { return g.Held > 0 || g.Asleep.Sum() > 0 }
+func (g *Gate) Yielded() bool { return g.Held > 0 || g.Asleep.Sum() > 0 }
 
 // Title is the device with its medium: "sda (ssd)".
 func (g *Gate) Title() string { return human.Device(g.Device, g.Medium) }
@@ -133,7 +133,7 @@ func (g *Gate) WhomNow() string {
 	return whom(g.Current) + " on " + g.Title()
 }
 
-func whom(all []Culprit) string {
+func whom(all []Process) string {
 	if len(all) == 0 {
 		return "other programs"
 	}
@@ -229,9 +229,9 @@ func (t *Totals) Policy() string {
 	return b.String()
 }
 
-// GaveWay reports whether the job slept at any gate.
-func (t *Totals) GaveWay() bool {
-	return slices.ContainsFunc(t.Gates, func(g Gate) bool { return g.GaveWay() })
+// Slept reports whether the job slept at any gate.
+func (t *Totals) Slept() bool {
+	return slices.ContainsFunc(t.Gates, func(g Gate) bool { return g.Yielded() })
 }
 
 // leastAwake: a job that did not sleep for one part of so many can be estimated to have needed that part.

@@ -18,7 +18,7 @@ func TestGatesCountFromTheBeginningOfTheJob(t *testing.T) {
 	l.Gates(SinceNow(func() []Gate { return []Gate{gate} }))
 	now = now.Add(time.Second)
 	totals := l.Snapshot()
-	require.False(t, totals.GaveWay(), "the job itself has not slept")
+	require.False(t, totals.Slept(), "the job itself has not slept")
 	at, _ := totals.StoodStill()
 	require.Nil(t, at)
 	gate.Held += 800 * time.Millisecond
@@ -118,10 +118,10 @@ func TestWithout(t *testing.T) {
 		return took
 	}
 	require.Equal(t, 49*time.Second, without())
-	require.False(t, totals.GaveWay())
+	require.False(t, totals.Slept())
 	totals.Gates = []Gate{{Held: 10 * time.Second}, {Held: 37 * time.Second}, {}}
 	require.Equal(t, 12*time.Second, without())
-	require.True(t, totals.GaveWay())
+	require.True(t, totals.Slept())
 	totals.Gates[0].Held = time.Minute // of a gate that was opened before the job began
 	_, ok := totals.Without()
 	require.False(t, ok)
@@ -130,25 +130,25 @@ func TestWithout(t *testing.T) {
 	require.False(t, ok, "4 s of 49 s are nothing to rely on")
 }
 
-func TestGaveWay(t *testing.T) {
+func TestYielded(t *testing.T) {
 	for _, g := range []Gate{{Held: 1}, {Asleep: TierTimes{3: 1}}} {
-		require.True(t, g.GaveWay())
+		require.True(t, g.Yielded())
 	}
-	require.False(t, (&Gate{Engaged: 1, Windows: [Tiers]uint64{1}}).GaveWay(), "no operation slept")
+	require.False(t, (&Gate{Engaged: 1, Windows: [Tiers]uint64{1}}).Yielded(), "no operation slept")
 	// An important job opens windows for others and never yields itself.
-	require.False(t, (&Gate{Windows: [Tiers]uint64{5}, Charged: 1}).GaveWay())
+	require.False(t, (&Gate{Windows: [Tiers]uint64{5}, Charged: 1}).Yielded())
 }
 
 func TestTextsOfAGate(t *testing.T) {
 	g := Gate{Device: "sda", Medium: "ssd"}
 	require.Equal(t, "other programs on sda (ssd)", g.Whom())
-	g.Blamed = []Culprit{{PID: 1234, Name: "fio"}}
+	g.Blamed = []Process{{PID: 1234, Name: "fio"}}
 	require.Equal(t, "fio 1234 on sda (ssd)", g.Whom())
 	require.Equal(t, "fio 1234 on sda (ssd)", g.WhomNow())
-	g.Current = []Culprit{{PID: 77, Name: "tidemark-12", Peer: true}}
+	g.Current = []Process{{PID: 77, Name: "tidemark-12", Peer: true}}
 	require.Equal(t, "another tidemark (77) on sda (ssd)", g.WhomNow())
-	require.Equal(t, "the kernel on sda", (&Gate{Device: "sda", Blamed: []Culprit{{Name: "the kernel"}}}).Whom())
-	g.Blamed = append(g.Blamed, Culprit{}, Culprit{})
+	require.Equal(t, "the kernel on sda", (&Gate{Device: "sda", Blamed: []Process{{Name: "the kernel"}}}).Whom())
+	g.Blamed = append(g.Blamed, Process{}, Process{})
 	g.Blamed[0].Name = "f\x1b[2J"
 	require.Equal(t, `f\x1b[2J 1234 and 2 more on sda (ssd)`, g.Whom())
 	require.Equal(t, "unknown device (medium unknown)", (&Gate{Medium: "unknown"}).Title())

@@ -27,7 +27,7 @@ func (i *Intake) Attach(l *Ledger) {
 	i.ledger = l
 	l.Limit(i.Limits, i.Limited)
 	if i.timed = l.Snapshot().Job != Backup; i.timed {
-		l.Book(Fetch, i.took)
+		l.AddTime(Fetch, i.took)
 	}
 	l.Bytes.Fetched.Add(i.bytes)
 	l.Packs.Fetched.Add(uint64(len(i.packs)))
@@ -67,7 +67,7 @@ func (i *Intake) add(pack string, n uint64, took time.Duration) {
 	}
 	i.ledger.Bytes.Fetched.Add(n)
 	if i.timed {
-		i.ledger.Book(Fetch, took)
+		i.ledger.AddTime(Fetch, took)
 	}
 	if first {
 		i.ledger.Packs.Fetched.Add(1)

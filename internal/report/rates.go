@@ -177,7 +177,7 @@ func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 // left estimates the time to the end, in seconds: the longer of two, since inspecting and moving data overlap. Objects
 // still to be inspected pass at the speed of late. Bytes still to be moved are, in a backup, those known to be new
 // plus, of what has not been inspected, the part that was new in what has; they pass at the speed at which bytes moved
-// while there were any. So a tree of which 1 % changed is not waited for as if all of it had to be read.
+// while there were any. So a tree with 1 % of changes is not waited for as if all of it had to be read.
 func (m *Meter) left(t *Totals, p Progress) time.Duration {
 	if !p.Known && !p.Growing || t.Running() < estimateAfter || t.Phase == Done {
 		return -1

@@ -56,7 +56,7 @@ func (l *Ledger) WriteState(w io.Writer) error {
 // line is what the gate does now, and has done.
 func (g *Gate) line() string {
 	line := fmt.Sprintf("%s: %s", g.Title(), g.State)
-	if g.GaveWay() {
+	if g.Yielded() {
 		line += fmt.Sprintf("; yielded for %s to %s", human.Span(g.Held), g.Whom())
 	}
 	return line

@@ -47,7 +47,7 @@ func (s *Set) Root(source string) (*DirState, Decision) {
 	return state, decision
 }
 
-// slash is the state of "/", which has no name. Patterns such as "/" and "/..." match it.
+// slash is the state of the root, which has no name. Patterns such as "/" and "/..." match it.
 func (s *Set) slash() (*DirState, Decision) {
 	reached := reach(&s.trie.root, nil)
 	folded := reach(&s.folded.root, nil)

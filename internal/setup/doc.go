@@ -1,4 +1,4 @@
-// Package setup decides what a first configuration consists of: which folders are proposed, which mounted disks and
+// Package setup decides the contents of a first configuration: which folders are proposed, which mounted disks and
 // shares can hold the repository, what they protect against, and which lines of the option file change. A Dialog asks a
 // person for it.
 //

@@ -222,8 +222,8 @@ func TestConcurrentUse(t *testing.T) {
 	require.EqualValues(t, 400, m.Gates()[0].Stats().Moved.Written)
 }
 
-// TestPolicyOfANewDevice: the policy changes while a device is added. The others receive the latest policy.
-func TestPolicyOfANewDevice(t *testing.T) {
+// TestPolicyOfNewDevices: the policy changes while a device is added. The others receive the latest policy.
+func TestPolicyOfNewDevices(t *testing.T) {
 	m := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtimeDir(t)})
 	for i := range 200 {
 		p := []iopolicy.Policy{iopolicy.Important, iopolicy.Throttle}[i%2]

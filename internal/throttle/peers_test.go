@@ -17,7 +17,7 @@ func TestPeersAreNamed(t *testing.T) {
 	top.meet([]foreign.Peer{{PID: 7, Tier: 1}, {PID: 8, Tier: 2}, {PID: 9, Tier: 3}, {PID: 10, Tier: 1, Passive: true}},
 		[report.Tiers]uint64{1: 4, 2: 1}, func(pid int) string { return names[pid] })
 	all, now := top.list()
-	want := []report.Culprit{{PID: 7, Name: "tidemark", Peer: true}, {PID: 8, Name: "make"}}
+	want := []report.Process{{PID: 7, Name: "tidemark", Peer: true}, {PID: 8, Name: "make"}}
 	require.Equal(t, want, all)
 	require.Equal(t, want, now)
 	require.Equal(t, "another tidemark (7) and 1 more on sda (ssd)",
@@ -26,7 +26,7 @@ func TestPeersAreNamed(t *testing.T) {
 	// The scan of processes has bytes of one of them: it is listed once, and first.
 	top.collect(func() []foreign.TopProcess { return []foreign.TopProcess{{PID: 8, Name: "make", Bytes: 5}} })
 	all, now = top.list()
-	want = []report.Culprit{{PID: 8, Name: "make", Bytes: 5}, {PID: 7, Name: "tidemark", Peer: true}}
+	want = []report.Process{{PID: 8, Name: "make", Bytes: 5}, {PID: 7, Name: "tidemark", Peer: true}}
 	require.Equal(t, want, all)
 	require.Equal(t, want, now)
 

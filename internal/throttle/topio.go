@@ -116,14 +116,14 @@ func (t *topIO) meet(peers []foreign.Peer, windows [report.Tiers]uint64, name fu
 
 // list returns the processes with the most bytes; groups without a process ID come last. now are those seen in the last
 // seconds.
-func (t *topIO) list() (all, now []report.Culprit) {
+func (t *topIO) list() (all, now []report.Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	met := maps.Clone(t.peers)
-	blame := func(p process, bytes uint64) report.Culprit {
+	blame := func(p process, bytes uint64) report.Process {
 		peer := t.peers[p]
 		delete(met, p)
-		return report.Culprit{PID: p.pid, Name: p.name, Bytes: bytes, Peer: peer.tidemark}
+		return report.Process{PID: p.pid, Name: p.name, Bytes: bytes, Peer: peer.tidemark}
 	}
 	for p, bytes := range t.moved {
 		if bytes > 0 {
@@ -140,7 +140,7 @@ func (t *topIO) list() (all, now []report.Culprit) {
 	}
 	for p, seen := range t.peers {
 		if time.Since(seen.at) < recently &&
-			!slices.ContainsFunc(now, func(c report.Culprit) bool { return c.PID == p.pid }) {
+			!slices.ContainsFunc(now, func(c report.Process) bool { return c.PID == p.pid }) {
 			now = append(now, blame(p, 0))
 		}
 	}
@@ -148,14 +148,14 @@ func (t *topIO) list() (all, now []report.Culprit) {
 }
 
 // most sorts processes and returns the first.
-func most(all []report.Culprit) []report.Culprit {
-	unnamed := func(c report.Culprit) int {
+func most(all []report.Process) []report.Process {
+	unnamed := func(c report.Process) int {
 		if c.PID == 0 {
 			return 1
 		}
 		return 0
 	}
-	slices.SortFunc(all, func(a, b report.Culprit) int {
+	slices.SortFunc(all, func(a, b report.Process) int {
 		return cmp.Or(cmp.Compare(unnamed(a), unnamed(b)), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PID, b.PID))
 	})
 	return all[:min(len(all), maxNamed)]

@@ -237,7 +237,7 @@ func (g *Gate) issue(p *Pass, op Op, at Tier, state State, now int64) Grant {
 	g.lanes[at].begun.Add(1)
 	g.announce(grant)
 	if op.Certain {
-		g.book(grant, grant.began)
+		g.chargeGrant(grant, grant.began)
 	}
 	g.accountStall(now)
 	return grant
@@ -262,7 +262,7 @@ func (g *Gate) slowPath(grant Grant) Grant {
 	g.announce(grant)
 	if grant.mark&certain != 0 {
 		g.mu.Lock()
-		g.book(grant, grant.began)
+		g.chargeGrant(grant, grant.began)
 		g.mu.Unlock()
 	}
 	if g.cfg.Attribute && g.cfg.Meter != nil {
@@ -309,8 +309,8 @@ func (g Grant) meter() Grant {
 	return g
 }
 
-// book opens the window of a certain operation and charges it. g.mu is held.
-func (g *Gate) book(grant Grant, at int64) {
+// chargeGrant opens the window of a certain operation and charges it. g.mu is held.
+func (g *Gate) chargeGrant(grant Grant, at int64) {
 	tier := grant.mark.lane()
 	if tier == passive || at == untimed {
 		return

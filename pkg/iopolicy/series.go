@@ -3,7 +3,7 @@ package iopolicy
 import "time"
 
 // further is the additional time that each further call of a series may take before it must have waited for a device.
-// The first call has the time of a single operation, most of which allows for interrupts; a cached look-up takes less
+// The first call has the time of a single operation, mostly an allowance for interrupts; a cached look-up takes less
 // than a microsecond.
 const further = int64(2 * time.Microsecond)
 

@@ -17,7 +17,7 @@ type Record interface {
 	Events() []any
 }
 
-// Brief is a Record of which --quiet leaves a line.
+// Brief is a Record that --quiet shortens to a line.
 type Brief interface {
 	Record
 	Brief() string // the line; "" for none

@@ -60,11 +60,11 @@ func (j *Jobs) Events() []any {
 	return all
 }
 
-// gateState describes what a gate does now, and because of which process.
+// gateState describes what a gate does now, and the process that causes it.
 func gateState(g *event.Gate) string {
 	text := strings.ReplaceAll(g.State, "_", " ")
 	if len(g.Blamed) > 0 && g.State != report.FullSpeed.Key() {
-		text += ", for " + report.Culprit{PID: g.Blamed[0].PID, Name: g.Blamed[0].Name, Peer: g.Blamed[0].Peer}.String()
+		text += ", for " + report.Process{PID: g.Blamed[0].PID, Name: g.Blamed[0].Name, Peer: g.Blamed[0].Peer}.String()
 		if more := len(g.Blamed) - 1; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}

@@ -27,8 +27,8 @@ func TestJobsAreATable(t *testing.T) {
 	state := &event.Status{}
 	state.Gates = []event.Gate{
 		{Device: "sda", Medium: "ssd", State: "waiting", Asleep: [4]float64{3: 9000}, Held: 3723 * 0.62,
-			Blamed: []event.Culprit{{PID: 42, Name: "fio\x1b"}, {PID: 43, Name: "make"}}},
-		{Device: "//nas/share", Medium: "remote", State: "full_speed", Blamed: []event.Culprit{{PID: 42, Name: "fio"}}},
+			Blamed: []event.Process{{PID: 42, Name: "fio\x1b"}, {PID: 43, Name: "make"}}},
+		{Device: "//nas/share", Medium: "remote", State: "full_speed", Blamed: []event.Process{{PID: 42, Name: "fio"}}},
 	}
 	got := text(t, &Jobs{List: []control.Status{
 		{PID: 7, Policy: "throttle", Start: time.Now().Add(-3723 * time.Second), Status: state,

@@ -81,7 +81,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"overview": Overview{}, "policy_change": PolicyChange{}, "daemon": Daemon{}, "Jobs of the service": DaemonJob{},
 		"run": Run{}, "Steps of a run": RunStep{}, "log": Log{}, "notification": Notification{}, "notify_test": NotifyTest{},
 		"job_definition": JobDefinition{}, "service": Service{},
-		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Culprit{},
+		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Process{},
 		"impact of a gate": Impact{},
 	}
 	for heading, v := range types {
@@ -216,7 +216,7 @@ func gated() *report.Totals {
 			Charged: 1480,
 			Asleep:  report.TierTimes{3: 37500 * time.Millisecond}, Held: 36 * time.Second, Engaged: 24500 * time.Millisecond,
 			Windows: [report.Tiers]uint64{124, 0, 1, 0},
-			Blamed:  []report.Culprit{{PID: 1234, Name: "fi\xff", Bytes: 4096}}, Notes: []string{"a\xff"},
+			Blamed:  []report.Process{{PID: 1234, Name: "fi\xff", Bytes: 4096}}, Notes: []string{"a\xff"},
 		}, {Device: "sdb", Medium: "hdd"}},
 	}
 }

@@ -22,8 +22,8 @@ type Gate struct {
 	Share   float64               `json:"yielding_share"`   // ratio
 	Windows [report.Tiers]uint64  `json:"windows"`          // list: windows opened; other processes are tier 0
 	Impact  *Impact               `json:"impact,omitempty"` // below
-	Blamed  []Culprit             `json:"blamed,omitempty"`
-	Current []Culprit             `json:"blamed_now,omitempty"` // as blamed, of the last 5 s
+	Blamed  []Process             `json:"blamed,omitempty"`
+	Current []Process             `json:"blamed_now,omitempty"` // as blamed, of the last 5 s
 	Notes   []string              `json:"notes,omitempty"`      // limitations
 }
 
@@ -36,8 +36,8 @@ type Impact struct {
 	Rate   float64 `json:"others_io_per_second"` // 0 if unknown
 }
 
-// Culprit is a process that used a device.
-type Culprit struct {
+// Process is a process that used a device.
+type Process struct {
 	PID   int    `json:"pid"` // process
 	Name  string `json:"name"`
 	Bytes uint64 `json:"bytes"`              // its I/O
@@ -83,10 +83,10 @@ func NewGate(g *report.Gate, elapsed time.Duration) Gate {
 	return out
 }
 
-func processes(all []report.Culprit) (out []Culprit) {
+func processes(all []report.Process) (out []Process) {
 	for _, c := range all {
 		name, _ := Escape(c.Name)
-		out = append(out, Culprit{PID: c.PID, Name: name, Bytes: c.Bytes, Peer: c.Peer})
+		out = append(out, Process{PID: c.PID, Name: name, Bytes: c.Bytes, Peer: c.Peer})
 	}
 	return out
 }
@@ -99,7 +99,7 @@ func yielding(t *report.Totals) Yielding {
 	for i := range t.Gates {
 		y.Gates = append(y.Gates, NewGate(&t.Gates[i], t.Elapsed))
 	}
-	if without, ok := t.Without(); ok && t.GaveWay() {
+	if without, ok := t.Without(); ok && t.Slept() {
 		seconds := without.Seconds()
 		y.Without = &seconds
 	}

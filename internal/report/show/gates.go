@@ -82,12 +82,12 @@ func gateRows(g *report.Gate) []gateRow {
 // writeGates writes, for each device on which the job yielded or that has notes, what happened there, and how long the
 // job would have taken without yielding.
 func writeGates(b *strings.Builder, t *report.Totals) {
-	gave := t.GaveWay()
-	if policy := t.Policy(); gave && policy != "" {
+	slept := t.Slept()
+	if policy := t.Policy(); slept && policy != "" {
 		fmt.Fprintf(b, "\nI/O policy: %s.\n", policy)
 	}
 	for i := range t.Gates {
-		if g := &t.Gates[i]; g.GaveWay() || len(g.Notes) > 0 {
+		if g := &t.Gates[i]; g.Yielded() || len(g.Notes) > 0 {
 			writeGate(b, g, t.Elapsed)
 		}
 	}
@@ -98,7 +98,7 @@ func writeGates(b *strings.Builder, t *report.Totals) {
 }
 
 func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
-	if !g.GaveWay() {
+	if !g.Yielded() {
 		fmt.Fprintf(b, "\nYielding on %s: never.\n", g.Title())
 	} else {
 		fmt.Fprintf(b, "\nYielding on %s:\n", g.Title())
@@ -120,7 +120,7 @@ func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
 }
 
 // process returns the name and the number of a process.
-func process(c report.Culprit) string {
+func process(c report.Process) string {
 	if c.PID == 0 {
 		return human.Printable(c.Name)
 	}
@@ -131,7 +131,7 @@ func process(c report.Culprit) string {
 // line that lists them, and the windows that were open.
 func WriteUndisturbed(w io.Writer, t *report.Totals) error {
 	var b strings.Builder
-	if policy := t.Policy(); len(t.Gates) > 0 && !t.GaveWay() {
+	if policy := t.Policy(); len(t.Gates) > 0 && !t.Slept() {
 		if policy != "" {
 			fmt.Fprintf(&b, "I/O policy: %s. ", policy)
 		}
@@ -143,7 +143,7 @@ func WriteUndisturbed(w io.Writer, t *report.Totals) error {
 	}
 	for i := range t.Gates {
 		g := &t.Gates[i]
-		if g.GaveWay() || g.Engaged == 0 {
+		if g.Yielded() || g.Engaged == 0 {
 			continue
 		}
 		fmt.Fprintf(&b, "Others used %s, and the job did not sleep:\n", g.Title())

@@ -23,7 +23,7 @@ func gated() *report.Totals {
 				Device: "sda", Medium: "ssd", State: report.Waiting, Charged: 1480,
 				Asleep: report.TierTimes{2: 500 * time.Millisecond, 3: 74 * time.Second}, Held: 37 * time.Second,
 				Engaged: 24500 * time.Millisecond, Windows: [report.Tiers]uint64{0: 124, 2: 1},
-				Blamed: []report.Culprit{{PID: 1234, Name: "fio", Bytes: 12 << 20}, {PID: 7, Name: "a\nb", Bytes: 512}},
+				Blamed: []report.Process{{PID: 1234, Name: "fio", Bytes: 12 << 20}, {PID: 7, Name: "a\nb", Bytes: 512}},
 			},
 			{Device: "sdb", Medium: "hdd"},
 			{Device: "fuse.x", Notes: []string{"The device behind fuse.x cannot be told."}},

@@ -129,9 +129,9 @@ func gateOf(g *event.Gate) report.Gate {
 	return out
 }
 
-func processesOf(all []event.Culprit) (out []report.Culprit) {
+func processesOf(all []event.Process) (out []report.Process) {
 	for _, c := range all {
-		out = append(out, report.Culprit{PID: c.PID, Name: c.Name, Bytes: c.Bytes, Peer: c.Peer})
+		out = append(out, report.Process{PID: c.PID, Name: c.Name, Bytes: c.Bytes, Peer: c.Peer})
 	}
 	return out
 }

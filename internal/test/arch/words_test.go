@@ -40,16 +40,14 @@ func refusedWords() []refusedWord {
 		{`anew`, "again, repacked", 0},
 		{`of which`, "a sentence of its own", 0},
 		{`somebody`, "name the component or program", 0},
-		{`nobody`, "name the component or program (the user nobody is fine)", 0},
+		{`nobody`, "name the component or program (these are the user nobody)", 9},
 		{`whoever`, "name the component or program", 0},
 		{`told|tells?|telling`, "report, record, return", 0},
 		{`(?:gives?|giving|gave) way`, "yield", 0},
-		{`verdicts?`, "classification, outcome", 0},
 		{`census`, "temporary blob index", 0},
 		{`lulls?`, "idle gap", 0},
 		{`brisk`, "say what is fast", 0},
 		{`culprits?`, "top I/O process", 0},
-		{`rooms?`, "package, space", 0},
 		{`writes? down|books?|booked`, "record", 0},
 	}
 }
