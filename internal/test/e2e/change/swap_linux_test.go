@@ -247,7 +247,7 @@ func TestSwapStorm(t *testing.T) {
 	defer cancel()
 	e := kit.NewEngine(t, nil)
 	e.Parallel = kit.Parallel(4, 4, 2)
-	for i := range 40 {
+	for i := range testkit.Rounds(10, 15, 40) {
 		before := rounds.Load()
 		made, _, err := e.BackupCtx(ctx, e.Job(src))
 		require.NoError(t, err)

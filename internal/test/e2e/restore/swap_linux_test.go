@@ -152,7 +152,8 @@ func swapWhileRestoring(t *testing.T, kind string) {
 	e := kit.NewEngine(t, nil)
 	_, _, err := e.Backup(e.Job(src))
 	require.NoError(t, err)
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+	long := time.Duration(testkit.Rounds(100, 250, 1000)) * time.Millisecond
+	for end := time.Now().Add(long); time.Now().Before(end); {
 		require.NoError(t, os.RemoveAll(dst))
 		require.NoError(t, os.RemoveAll(out))
 		require.NoError(t, os.Mkdir(out, 0o700))
