@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/bench/policy"
 	"github.com/tidemark-backup/tidemark/internal/bench/scale"
 	"github.com/tidemark-backup/tidemark/internal/bench/share"
-	"github.com/tidemark-backup/tidemark/internal/bench/walk"
 )
 
 const usage = `usage: tidemark-bench COMMAND [flags]
@@ -37,7 +36,7 @@ func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
 		"peers": peers.Run, "policy": policy.Run, "scale": scale.Run, "share": share.Run, "auto": auto.Run,
 		"picture":       picture.Run,
-		peers.StartWord: peers.Start, walk.Word: walk.Print, // in processes of their own
+		peers.StartWord: peers.Start, kit.Word: kit.Print, // in processes of their own
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return fmt.Errorf("name a command\n\n%s", usage)

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/restore/order"
 )
 
 // batch is a part of the work that is planned as a whole: large enough that most frames are opened once, and bounded in
@@ -37,7 +36,7 @@ const (
 
 // chunk is one chunk of one file. For a small file it is the whole content; content that is stored in the tree needs no
 // read.
-type chunk = order.Chunk[destination]
+type chunk = Chunk[destination]
 
 // destination is the file that a chunk belongs to: one of the two.
 type destination struct {
@@ -112,7 +111,7 @@ func (w *walker) addChunk(ctx context.Context, p chunk) error {
 // packRead is the work that one worker does at once.
 type packRead struct {
 	batch *batch
-	order.PackRead[destination]
+	PackRead[destination]
 }
 
 // planReads turns batches into pack reads.
@@ -126,7 +125,7 @@ func (j *job) planReads(ctx context.Context, batches <-chan *batch, reads chan<-
 		if err := put.awaitBatch(ctx); err != nil {
 			return err
 		}
-		if err := submitReads(ctx, order.Split(put.deferSmall(all), workers), w, reads); err != nil {
+		if err := submitReads(ctx, Split(put.deferSmall(all), workers), w, reads); err != nil {
 			return err
 		}
 		if put.batch.full() {
@@ -142,7 +141,7 @@ func (j *job) planReads(ctx context.Context, batches <-chan *batch, reads chan<-
 }
 
 // submitReads hands the reads of a batch to the workers. After the last one the batch returns to its free list.
-func submitReads(ctx context.Context, cut []order.PackRead[destination], w *batch, reads chan<- packRead) error {
+func submitReads(ctx context.Context, cut []PackRead[destination], w *batch, reads chan<- packRead) error {
 	if len(cut) == 0 {
 		w.done()
 		return nil
@@ -166,8 +165,8 @@ func (w *batch) done() {
 
 // locateChunks looks up all chunks of the batch and sorts them. Chunks that the repository does not have are failures.
 func (j *job) locateChunks(ctx context.Context, w *batch) ([]chunk, error) {
-	if err := order.Locate(ctx, j.repo, w.chunks); err != nil {
+	if err := Locate(ctx, j.repo, w.chunks); err != nil {
 		return nil, err
 	}
-	return order.Arrange(w.chunks, func(p *chunk) { j.failChunk(p, fmt.Errorf("chunk %s: %w", p.ID, errLost)) }), nil
+	return Arrange(w.chunks, func(p *chunk) { j.failChunk(p, fmt.Errorf("chunk %s: %w", p.ID, errLost)) }), nil
 }

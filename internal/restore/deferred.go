@@ -2,8 +2,6 @@ package restore
 
 import (
 	"context"
-
-	"github.com/tidemark-backup/tidemark/internal/restore/order"
 )
 
 // deferred collects small files from frames that their batch needs little of: mostly copies of files that were restored
@@ -41,15 +39,15 @@ func (l *deferred) flush(ctx context.Context, reads chan<- packRead, workers int
 	for i := range w.chunks {
 		w.chunks[i].To.small.dir.deferring = false
 	}
-	order.Sort(w.chunks)
-	return submitReads(ctx, order.Split(w.chunks, workers), w, reads)
+	Sort(w.chunks)
+	return submitReads(ctx, Split(w.chunks, workers), w, reads)
 }
 
 // deferSmall removes the deferrable small files from sorted chunks and returns the others. Chunks of large files are
 // never deferred, since these files stay open until all their chunks are written. Deferred entries are copied, because
 // their batch is reused.
 func (l *deferred) deferSmall(all []chunk) []chunk {
-	return order.Defer(all, func(p *chunk) bool { return p.To.small != nil }, l.add)
+	return Defer(all, func(p *chunk) bool { return p.To.small != nil }, l.add)
 }
 
 // add defers one small file.

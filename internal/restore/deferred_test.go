@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
-	"github.com/tidemark-backup/tidemark/internal/restore/order"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -56,9 +55,9 @@ func TestFramesAreNotOpenedForEveryBatch(t *testing.T) {
 			add(old, rng.IntN(perFrame))
 		}
 		naive += frame + 1
-		order.Sort(w.chunks)
+		Sort(w.chunks)
 		require.NoError(t, l.awaitBatch(t.Context()))
-		require.NoError(t, submitReads(t.Context(), order.Split(l.deferSmall(w.chunks), 4), w, runs))
+		require.NoError(t, submitReads(t.Context(), Split(l.deferSmall(w.chunks), 4), w, runs))
 		drain()
 		w = <-home
 		require.Empty(t, w.chunks, "deferred chunks do not hold the batch")

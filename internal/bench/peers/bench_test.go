@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidemark-backup/tidemark/internal/bench/corpus"
 
-	"github.com/tidemark-backup/tidemark/internal/bench/walk"
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 )
 
 // TestMain makes this program start what is measured.
 func TestMain(m *testing.M) {
-	own := map[string]func(context.Context, []string) error{StartWord: Start, walk.Word: walk.Print}
+	own := map[string]func(context.Context, []string) error{StartWord: Start, kit.Word: kit.Print}
 	if len(os.Args) > 1 && own[os.Args[1]] != nil {
 		if err := own[os.Args[1]](context.Background(), os.Args[2:]); err != nil {
 			panic(err)
@@ -38,10 +38,10 @@ func TestWalkSeesEveryObjectOnce(t *testing.T) {
 	set, err := corpus.Make(t.Context(), filepath.Join(t.TempDir(), "set"), corpus.Spec{Kind: corpus.Tiny, Scale: 0.001})
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink("gone", filepath.Join(set.Root(), "link")))
-	n, err := walk.Count(set.Root())
+	n, err := kit.Count(set.Root())
 	require.NoError(t, err)
 	require.Equal(t, set.Objects+1, n)
-	_, err = walk.Count(filepath.Join(set.Root(), "gone"))
+	_, err = kit.Count(filepath.Join(set.Root(), "gone"))
 	require.Error(t, err)
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidemark-backup/tidemark/internal/bench/walk"
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 )
 
 // place is the working folder of one program. It is not shared, and is removed after a round.
@@ -77,7 +77,7 @@ func kinds() []kind {
 	}, kind{
 		name: "walk", // this program, which only walks the tree
 		backup: func(_ place, _, tree string) []string {
-			return []string{walk.Word, tree}
+			return []string{kit.Word, tree}
 		},
 	})
 }

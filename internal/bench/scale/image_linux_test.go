@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/bench/scale/grow"
-
-	"github.com/tidemark-backup/tidemark/internal/bench/walk"
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 )
 
 // grownImage makes a small image as -grow does, and returns the settings and the folder in which it is kept.
@@ -23,13 +21,13 @@ func grownImage(t *testing.T) (s settings, folder string) {
 	if err := s.growAll(t.Context()); err != nil {
 		t.Skipf("no image can be mounted here: %v", err)
 	}
-	return s, kept(s.grow, grow.Shape{Files: 200, Seed: 1})
+	return s, kept(s.grow, Shape{Files: 200, Seed: 1})
 }
 
 // TestHolderOfAnImageIsNamed: the error for a failed unmount names the process that holds the image.
 func TestHolderOfAnImageIsNamed(t *testing.T) {
 	s, _ := grownImage(t)
-	tree := planted{dir: t.TempDir(), shape: grow.Shape{Files: 200, Seed: 1}}
+	tree := planted{dir: t.TempDir(), shape: Shape{Files: 200, Seed: 1}}
 	require.NoError(t, tree.take(t.Context(), s.grow))
 	t.Cleanup(func() { require.NoError(t, tree.unmount()) })
 	held, err := os.Open(tree.root())
@@ -48,18 +46,18 @@ func TestAMountedImageIsNotTaken(t *testing.T) {
 	at := filepath.Join(folder, "tree")
 	still, err := mountImage(t.Context(), filepath.Join(folder, "image"), at)
 	require.NoError(t, err)
-	there, err := walk.Count(at)
+	there, err := kit.Count(at)
 	require.NoError(t, err)
-	tree := planted{dir: t.TempDir(), shape: grow.Shape{Files: 200, Seed: 1}}
+	tree := planted{dir: t.TempDir(), shape: Shape{Files: 200, Seed: 1}}
 	require.ErrorContains(t, tree.take(t.Context(), s.grow), "umount it")
-	after, err := walk.Count(at)
+	after, err := kit.Count(at)
 	require.NoError(t, err)
 	require.Equal(t, there, after)
 
 	require.NoError(t, still.unmount())
 	require.NoError(t, tree.take(t.Context(), s.grow))
 	require.NoDirExists(t, folder)
-	again, err := walk.Count(filepath.Join(tree.dir, "tree"))
+	again, err := kit.Count(filepath.Join(tree.dir, "tree"))
 	require.NoError(t, err)
 	require.Equal(t, there, again)
 	require.NoError(t, tree.unmount())

@@ -31,7 +31,6 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
-	"github.com/tidemark-backup/tidemark/internal/bench/scale/grow"
 )
 
 // settings are the flags.
@@ -141,7 +140,7 @@ func measureScale(ctx context.Context, s settings, dir string, files int) (resul
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return scale{}, err
 	}
-	t := planted{dir: dir, shape: grow.Shape{Files: files, Seed: s.seed}}
+	t := planted{dir: dir, shape: Shape{Files: files, Seed: s.seed}}
 	if !s.keep {
 		defer func() {
 			if err = errors.Join(err, t.unmount()); !errors.Is(err, errMounted) {

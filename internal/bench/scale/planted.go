@@ -9,15 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-
-	"github.com/tidemark-backup/tidemark/internal/bench/scale/grow"
 )
 
 // planted is a generated tree of files, in an image or in a folder.
 type planted struct {
 	dir    string // holds the image and the place where it is mounted
-	shape  grow.Shape
-	made   grow.Made
+	shape  Shape
+	made   Made
 	mount  *mounted // nil: none
 	inside bool     // an image
 }
@@ -77,14 +75,14 @@ func (t *planted) open(ctx context.Context) (err error) {
 }
 
 // kept returns where growAll keeps the image of one size.
-func kept(folder string, shape grow.Shape) string {
+func kept(folder string, shape Shape) string {
 	return filepath.Join(folder, fmt.Sprintf("%d-%d", shape.Files, shape.Seed))
 }
 
 // growAll makes images, and keeps their descriptions beside them.
 func (s *settings) growAll(ctx context.Context) error {
 	for _, n := range s.files {
-		t := planted{shape: grow.Shape{Files: n, Seed: s.seed}}
+		t := planted{shape: Shape{Files: n, Seed: s.seed}}
 		t.dir = kept(s.grow, t.shape)
 		if err := os.MkdirAll(t.dir, 0o755); err != nil {
 			return err

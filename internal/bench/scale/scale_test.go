@@ -10,19 +10,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/bench/scale/grow"
-
-	"github.com/tidemark-backup/tidemark/internal/bench/walk"
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 )
 
 func TestWalkCountsWhatWasMade(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "tree")
-	made, err := grow.Shape{Files: 2000, Seed: 1}.Make(t.Context(), root)
+	made, err := Shape{Files: 2000, Seed: 1}.Make(t.Context(), root)
 	require.NoError(t, err)
-	n, err := walk.Count(root)
+	n, err := kit.Count(root)
 	require.NoError(t, err)
 	require.Equal(t, made.Objects(), uint64(n)+1, "the root is not counted")
-	_, err = walk.Count(filepath.Join(root, "nowhere"))
+	_, err = kit.Count(filepath.Join(root, "nowhere"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -47,7 +45,7 @@ func TestMeasuresASmallTree(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../cmd/tidemark").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	tree := filepath.Join(dir, "tree")
-	shape := grow.Shape{Files: 2000, Seed: 1}
+	shape := Shape{Files: 2000, Seed: 1}
 	made, err := shape.Make(t.Context(), tree)
 	require.NoError(t, err)
 	b := &bench{

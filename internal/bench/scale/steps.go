@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
-	"github.com/tidemark-backup/tidemark/internal/bench/scale/grow"
-	"github.com/tidemark-backup/tidemark/internal/bench/walk"
 )
 
 // secret opens the repository. Stretching it is part of each start of the program.
@@ -36,7 +34,7 @@ const sampleFiles = 1000
 
 // scale is all that was measured at one size.
 type scale struct {
-	Tree    grow.Made     `json:"tree"`
+	Tree    Made          `json:"tree"`
 	Steps   []measurement `json:"steps"`
 	Changed int           `json:"changed_files"`
 	Size    extents       `json:"after_first"`
@@ -61,7 +59,7 @@ func (m measurement) rate() float64 { return float64(m.Objects) / m.Seconds }
 type bench struct {
 	settings
 	dir, tree string
-	shape     grow.Shape
+	shape     Shape
 	walk      func(ctx context.Context, round int) error // runs and records a serial walk
 	result    scale
 }
@@ -98,7 +96,7 @@ func (b *bench) steps(ctx context.Context) error {
 	sample := b.shape.Sample(sampleFiles)
 	at := "latest:" + filepath.Join(b.tree, sample)
 	out := filepath.Join(b.dir, "out")
-	inSample, err := walk.Count(filepath.Join(b.tree, sample))
+	inSample, err := kit.Count(filepath.Join(b.tree, sample))
 	if err != nil {
 		return err
 	}
@@ -111,7 +109,7 @@ func (b *bench) steps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	restored, err := walk.Count(out)
+	restored, err := kit.Count(out)
 	if err != nil {
 		return err
 	}
@@ -153,7 +151,7 @@ func (b *bench) walkTree(ctx context.Context, round int) error {
 	if err != nil {
 		return err
 	}
-	return b.do(ctx, stepWalk, round, b.result.Tree.Objects(), self, walk.Word, b.tree)
+	return b.do(ctx, stepWalk, round, b.result.Tree.Objects(), self, kit.Word, b.tree)
 }
 
 // tidemark runs the program that is measured.

@@ -1,4 +1,4 @@
-package walk
+package kit
 
 import (
 	"bytes"

@@ -1,6 +1,7 @@
-// Package order sorts the chunks of a restore so that each frame is read and opened once, in the order of the packs,
+// This file sorts the chunks of a restore so that each frame is read and opened once, in the order of the packs,
 // and splits them into reads for several workers.
-package order
+
+package restore
 
 import (
 	"cmp"

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package walk
+package kit
 
 import (
 	"fmt"

@@ -1,6 +1,6 @@
-package walk
+package kit
 
 import "golang.org/x/sys/unix"
 
 // fstatat is the number of the call.
-const fstatat = unix.SYS_FSTATAT
+const fstatat = unix.SYS_NEWFSTATAT

@@ -1,6 +1,7 @@
-// Package walk counts the objects of a tree in the simplest way: it opens and lists one directory after the other and
+// This file counts the objects of a tree in the simplest way: it opens and lists one directory after the other and
 // stats each entry once. Other programs are compared with it, so it allocates nothing for an entry.
-package walk
+
+package kit
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package grow
+package scale
 
 import (
 	"crypto/sha256"

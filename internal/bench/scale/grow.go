@@ -1,4 +1,4 @@
-// Package grow makes the tree of tidemark-bench scale from a seed: always the same names, contents and times,
+// This file makes the tree of tidemark-bench scale from a seed: always the same names, contents and times,
 // regardless of the number of goroutines.
 //
 // Directories form a tree in which each has up to eight below it, filled level by level. A fifth of them hold no file,
@@ -6,7 +6,8 @@
 // bytes, one in twenty up to 4 KiB, and 35 % of the non-empty ones share their content with many others. Files in half
 // of the directories have times of whole seconds from years ago, like unpacked ones; a quarter carry times to the
 // nanosecond; the rest keep the time of their creation.
-package grow
+
+package scale
 
 import (
 	"context"

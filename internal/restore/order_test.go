@@ -1,4 +1,4 @@
-package order
+package restore
 
 import (
 	"math/rand/v2"
