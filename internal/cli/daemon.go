@@ -103,7 +103,11 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	reload := make(chan struct{}, 1)
 	defer onHangup(reload)()
 	err = daemon.Run(ctx, &daemon.Config{
-		OptionFile: file, StateDir: state, RuntimeDir: runtime, Host: hostName(), Once: once,
+		Places: daemon.Places{OptionFile: file, StateDir: state, RuntimeDir: runtime},
+		World: daemon.World{Clock: daemon.SystemClock{}, Machine: host.New(), Sink: sink,
+			Runner: &daemon.Children{Program: program, Environ: os.Environ()}},
+		Supervisor: daemon.Supervisor{Notify: notifySystemd, Watchdog: watchdog},
+		Host:       hostName(), Once: once, Uses: daemon.Examine, Reload: reload,
 		Load: func() ([]*job.Job, error) {
 			content, err := os.ReadFile(file)
 			if err != nil {
@@ -116,9 +120,6 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 			list.set(jobs)
 			return jobs, nil
 		},
-		Uses: daemon.Examine, Clock: daemon.SystemClock{}, Machine: host.New(), Sink: sink, Reload: reload,
-		Runner: &daemon.Children{Program: program, Environ: os.Environ()},
-		Notify: notifySystemd, Watchdog: watchdog,
 	})
 	return err
 }

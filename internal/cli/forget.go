@@ -19,16 +19,21 @@ import (
 )
 
 type forgetFlags struct {
-	filter  filterFlags
-	exact   bool          // filter.paths are all paths of a snapshot
+	filter filterFlags
+	exact  bool // filter.paths are all paths of a snapshot
+	keepFlags
+	dryRun bool
+	prune  bool
+	after  pruneFlags
+}
+
+// keepFlags are the options that decide what stays.
+type keepFlags struct {
 	policy  forget.Policy // but for its tags
 	words   string        // the policy in words; "" for none
 	tagged  filterFlags   // of this, only tags
 	groupBy string
-	dryRun  bool
 	stored  bool
-	prune   bool
-	after   pruneFlags
 }
 
 func (f *forgetFlags) register(flags *pflag.FlagSet) {

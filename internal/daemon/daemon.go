@@ -89,21 +89,36 @@ type Machine interface {
 
 // Config is what a service consists of.
 type Config struct {
+	Places
+	World
+	Supervisor
+	Host   string // name of this machine in snapshots
+	Once   bool   // run what is due, then end
+	Load   func() ([]*job.Job, error)
+	Uses   func(j *job.Job) Uses
+	Reload <-chan struct{} // asks to read the option file again
+}
+
+// Places are the files and folders of a service.
+type Places struct {
 	OptionFile string
 	StateDir   string // where the service remembers what was run
 	RuntimeDir string // of the control socket; "": without one
-	Host       string // name of this machine in snapshots
-	Once       bool   // run what is due, then end
-	Load       func() ([]*job.Job, error)
-	Uses       func(j *job.Job) Uses
-	Clock      Clock
-	Runner     Runner
-	Machine    Machine
-	Sink       record.Sink
-	// Notify reports the state of the service to systemd, which wants a ping at least every Watchdog; 0: none.
+}
+
+// World is everything outside the service that it calls: tests have one of their own.
+type World struct {
+	Clock   Clock
+	Runner  Runner
+	Machine Machine
+	Sink    record.Sink
+}
+
+// Supervisor is systemd. Notify reports the state of the service to it; nil: there is none. It wants a ping at least
+// every Watchdog; 0: none.
+type Supervisor struct {
 	Notify   func(state string)
 	Watchdog time.Duration
-	Reload   <-chan struct{} // asks to read the option file again
 }
 
 // Run runs the service until ctx ends; with Once, until nothing is due.

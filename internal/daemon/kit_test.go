@@ -86,8 +86,8 @@ func newWorld(t testing.TB, jobs ...*job.Job) *world {
 		mounted: map[string]bool{}, changes: make(chan struct{}, 1), reloads: make(chan struct{}, 1),
 		sleeps: make(chan bool), running: map[string]bool{}}
 	w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{} }
-	w.config = &Config{OptionFile: "/nosuch/options", StateDir: w.dir, Host: "here", Load: w.load, Clock: w, Runner: w,
-		Machine: w, Sink: w, Uses: func(j *job.Job) Uses {
+	w.config = &Config{Places: Places{OptionFile: "/nosuch/options", StateDir: w.dir},
+		World: World{Clock: w, Runner: w, Machine: w, Sink: w}, Host: "here", Load: w.load, Uses: func(j *job.Job) Uses {
 			return Uses{Repository: j.Repository, Remote: strings.HasPrefix(j.Repository, "smb:")}
 		}}
 	w.config.Reload = w.reloads
