@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/service"
 )
 
@@ -115,6 +116,15 @@ func (a *app) installService(ctx context.Context, only bool) error {
 
 // serviceConfig returns what the service needs for the jobs of the option file.
 func (a *app) serviceConfig() (*service.Config, error) {
+	// Names of secrets stay names: the folder is that of the service, also where the shell has one of its own.
+	env := a.Env
+	a.Env = func(name string) (string, bool) {
+		if name == options.CredentialsDir {
+			return "", false
+		}
+		return env(name)
+	}
+	defer func() { a.Env = env }()
 	all, path, err := a.definedJobs()
 	if err != nil {
 		return nil, err

@@ -211,7 +211,7 @@ func (r *resolver) home(path string) string {
 			return filepath.Join(home, rest)
 		}
 	}
-	if dir, ok := r.env(credentialsDir); ok && filepath.IsAbs(dir) {
+	if dir, ok := r.env(CredentialsDir); ok && filepath.IsAbs(dir) {
 		if name, ok := Credential(path); ok {
 			return filepath.Join(dir, name)
 		}
@@ -219,12 +219,12 @@ func (r *resolver) home(path string) string {
 	return path
 }
 
-// credentialsDir is the variable in which systemd passes the folder of its secrets to a service.
-const credentialsDir = "CREDENTIALS_DIRECTORY"
+// CredentialsDir is the variable in which systemd passes the folder of its secrets to a service.
+const CredentialsDir = "CREDENTIALS_DIRECTORY"
 
 // Credential returns the name in a path such as $CREDENTIALS_DIRECTORY/name, which only the service can open.
 func Credential(path string) (name string, ok bool) {
-	return strings.CutPrefix(path, "$"+credentialsDir+"/")
+	return strings.CutPrefix(path, "$"+CredentialsDir+"/")
 }
 
 // locate reads the effective option file: the named one, which must exist, or the first in the default paths. Without a
