@@ -514,7 +514,7 @@ func TestServerSilent(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	st := create(t, through(p, s),
-		smb.Options{Protection: smb.AsOffered, Patience: smb.Patience{Request: time.Second, Outage: -1}})
+		smb.Options{Protection: smb.AsOffered, Patience: smb.Patience{Request: 3 * time.Second, Outage: -1}})
 	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
 	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Drop })
 	_, err := st.Stat(t.Context(), pack(1))

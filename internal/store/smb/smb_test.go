@@ -2,6 +2,7 @@ package smb_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -22,7 +23,9 @@ func password(p string) func(context.Context) (smb.Secret, error) {
 	return func(context.Context) (smb.Secret, error) { return smb.Secret{Password: p}, nil }
 }
 
-// create makes a repository folder on a server. Unset patience is short, so that a test fails soon.
+// create makes a repository folder on a server. Unset patience is short, so that a test fails soon. The first
+// connection is tried again: a store has no patience with it, and a busy server may need more than the short time of a
+// test.
 func create(t testing.TB, at smb.Target, o smb.Options) *smb.Store {
 	t.Helper()
 	if o.Credentials == nil {
@@ -31,7 +34,13 @@ func create(t testing.TB, at smb.Target, o smb.Options) *smb.Store {
 	if o.Patience.Outage == 0 {
 		o.Patience.Outage = 20 * time.Second
 	}
-	st, err := smb.Create(t.Context(), at, o)
+	var st *smb.Store
+	var err error
+	for range 10 {
+		if st, err = smb.Create(t.Context(), at, o); !errors.Is(err, store.ErrGone) {
+			break
+		}
+	}
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st

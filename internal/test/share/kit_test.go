@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"hash/fnv"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
@@ -63,13 +65,20 @@ func through(p *smbtest.Proxy, s *smbtest.Server) smb.Target {
 	return to
 }
 
-// connect opens the existing repository with the password.
+// connect begins a store with the password. The first connection is tried again: a store has no patience with it, and
+// a busy server may need more than the short time of a test.
 func connect(t testing.TB, to smb.Target, o smb.Options,
 	begin func(context.Context, smb.Target, smb.Options) (*smb.Store, error),
 ) *smb.Store {
 	t.Helper()
 	o.Credentials = func(context.Context) (smb.Secret, error) { return smb.Secret{Password: smbtest.Password}, nil }
-	st, err := begin(t.Context(), to, o)
+	var st *smb.Store
+	var err error
+	for range 10 {
+		if st, err = begin(t.Context(), to, o); !errors.Is(err, store.ErrGone) {
+			break
+		}
+	}
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st

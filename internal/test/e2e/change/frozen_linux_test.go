@@ -108,6 +108,7 @@ func TestFileThatMovesDuringABackupIsInTheSnapshot(t *testing.T) {
 
 // Each snapshot has another device number, and the same inode numbers and times.
 func TestBackupsOfSnapshotsAreIncremental(t *testing.T) {
+	t.Parallel()
 	at := onBtrfs(t)
 	testkit.Write(t, filepath.Join(at, "src"), testkit.Random(7, 60, true))
 	kit.Settle()
@@ -140,6 +141,7 @@ func TestBackupsOfSnapshotsAreIncremental(t *testing.T) {
 
 // A snapshot has an empty folder in place of a subvolume, and of what is mounted. Both are read live instead.
 func TestSubvolumesAndMountsBelowASourceAreReadLive(t *testing.T) {
+	t.Parallel()
 	at := onBtrfs(t)
 	src := filepath.Join(at, "src")
 	testkit.Write(t, src, testkit.Dir{"a": testkit.Dir{"mount": testkit.Dir{}}, "f": testkit.File{Data: []byte("f")}})

@@ -144,6 +144,7 @@ func TestFilesThatShareAnInodeNumber(t *testing.T) {
 // backup continues; its inode number passes to a new file of two names, which is met later. It keeps its own content,
 // in the snapshot and when it is restored.
 func TestInodeNumberUsedAgain(t *testing.T) {
+	t.Parallel()
 	mkfs := testkit.RequireTool(t, "mkfs.ext4")
 	dir := testkit.RamDir(t)
 	image, disk := filepath.Join(dir, "image"), filepath.Join(dir, "disk")

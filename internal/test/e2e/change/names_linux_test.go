@@ -107,6 +107,7 @@ func (m *mess) change(t *testing.T) {
 // TestChangesBesideRememberedNames: names change between runs, just before the next or long before. The next run finds
 // each change.
 func TestChangesBesideRememberedNames(t *testing.T) {
+	t.Parallel()
 	rounds := testkit.Rounds(4, 6, 12)
 	for seed := range uint64(testkit.Rounds(1, 2, 3)) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -139,6 +140,7 @@ func TestChangesBesideRememberedNames(t *testing.T) {
 
 // TestMoreNamesThanAreRemembered: a directory of more names than are remembered, and one of nearly as many.
 func TestMoreNamesThanAreRemembered(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	for dir, n := range map[string]int{"many": 100_000, "some": 3000} {
 		require.NoError(t, os.MkdirAll(filepath.Join(src, dir), 0o755))
@@ -160,6 +162,7 @@ func TestMoreNamesThanAreRemembered(t *testing.T) {
 
 // TestMountsOverRememberedNames: another file system is mounted and unmounted in a directory whose names are cached.
 func TestMountsOverRememberedNames(t *testing.T) {
+	t.Parallel()
 	testkit.RequireRoot(t)
 	src := filepath.Join(testkit.RamDir(t), "src")
 	kit.Written(t, src, map[string]string{"sub/f": "f", "sub/g": "g", "other/f": "f"})
@@ -179,6 +182,7 @@ func TestMountsOverRememberedNames(t *testing.T) {
 
 // TestDamagedMemoryOfNames flips bits in everything that is remembered of directories.
 func TestDamagedMemoryOfNames(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(11, 400, true))
 	kit.Settle()

@@ -40,6 +40,7 @@ func readAgainAfter(e *kit.Engine, job backup.Job, out *backup.Outcome, now time
 // On tmpfs the kernel does not report dirty pages, so a write through a mapping leaves no trace at all. The periodic
 // reread finds it. The next snapshot then has the new content, and forget keeps the old one.
 func TestMissedWritesAreFoundByReadingAgain(t *testing.T) {
+	t.Parallel()
 	src := testkit.RamDir(t)
 	kit.Written(t, src, map[string]string{"a/other": string(testkit.Noise(1, 5000)), "tiny": "tiny", "z/last": "last"})
 	m := kit.MapFile(t, filepath.Join(src, "mfile"), 300<<10)
@@ -102,6 +103,7 @@ func TestMissedWritesAreFoundByReadingAgain(t *testing.T) {
 
 // The shares of the runs of one cycle cover each file, and a share is in proportion to the time since the last one.
 func TestEveryFileIsReadAgainInTime(t *testing.T) {
+	t.Parallel()
 	src := testkit.RamDir(t)
 	files := map[string]string{}
 	for i := range 300 {
@@ -134,6 +136,7 @@ func TestEveryFileIsReadAgainInTime(t *testing.T) {
 // In the first day after a boot, four shares are spent: first on the search for files with a time in the window of the
 // boot, here without a result, and then on the ordinary walk.
 func TestFourSharesAreReadAfterABoot(t *testing.T) {
+	t.Parallel()
 	src := testkit.RamDir(t)
 	files := map[string]string{}
 	const count, size = 810, 100 // ten files in each daily share: a tenth of the 90 days is reserve
@@ -164,6 +167,7 @@ func TestFourSharesAreReadAfterABoot(t *testing.T) {
 // run after a boot reads such files at once, although nothing is due; a file that was left alone before the boot is not
 // read.
 func TestFilesWrittenBeforeABootAreReadAtOnce(t *testing.T) {
+	t.Parallel()
 	src := testkit.RamDir(t)
 	files := map[string]string{}
 	for i := range 200 {

@@ -83,6 +83,7 @@ func behind(t *testing.T, dir, first string, contents map[string]string) {
 // TestFilesSwappedBetweenScanAndRead turns files into something else after they were scanned and before they are
 // opened: in memory, and on a disk, where small files are not looked at again before they are read.
 func TestFilesSwappedBetweenScanAndRead(t *testing.T) {
+	t.Parallel()
 	for place, dir := range map[string]string{"memory": testkit.RamDir(t), "disk": t.TempDir()} {
 		t.Run(place, func(t *testing.T) { filesSwapped(t, dir) })
 	}
@@ -175,6 +176,7 @@ func filesSwapped(t *testing.T, dir string) {
 // TestDirectoriesSwappedBetweenScanAndOpen does the same to directories: they are opened relative to their parent and
 // never through a link.
 func TestDirectoriesSwappedBetweenScanAndOpen(t *testing.T) {
+	t.Parallel()
 	testkit.NoLeaks(t)
 	dir := testkit.RamDir(t)
 	src, out := filepath.Join(dir, "src"), kit.Outside(t, dir)
@@ -225,6 +227,7 @@ func TestDirectoriesSwappedBetweenScanAndOpen(t *testing.T) {
 // TestSwapStorm turns names into everything they can be while backups run over them. Nothing may be followed, hung on,
 // or fail the backup, and nothing from outside may get in.
 func TestSwapStorm(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, out := filepath.Join(dir, "src"), kit.Outside(t, dir)
 	kit.Written(t, src, map[string]string{"steady/f": "steady"})

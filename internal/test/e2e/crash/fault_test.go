@@ -26,6 +26,7 @@ import (
 // TestEveryStoreOperationFails fails each operation of a second backup once, in every way, and requires a wrapped error
 // or a good snapshot, no leak, and that the first snapshot still comes back.
 func TestEveryStoreOperationFails(t *testing.T) {
+	t.Parallel()
 	testkit.NoLeaks(t)
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(11, 60, true))
@@ -91,6 +92,7 @@ func requireClean(e *kit.Engine, torn bool) {
 // TestFlippedByteNeverReachesAFile flips bits all over the repository, one at a time, and restores: either the result
 // is exact, or the damage is reported; wrong bytes are never written.
 func TestFlippedByteNeverReachesAFile(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	tree := testkit.Random(21, 25, true)
 	testkit.Write(t, src, tree)
@@ -115,6 +117,7 @@ func TestFlippedByteNeverReachesAFile(t *testing.T) {
 
 // TestTruncatedEmptyOrMissingFileIsReported does worse to each file.
 func TestTruncatedEmptyOrMissingFileIsReported(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(22, 25, true))
 	kit.Settle()
@@ -157,6 +160,7 @@ func requireExactOrReported(e *kit.Engine, src, what string) {
 // TestLostPackIsMadeUpFor removes each pack in turn. A backup that reads everything stores its contents again, and
 // afterwards all snapshots are whole, the old one too.
 func TestLostPackIsMadeUpFor(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(testkit.TempDir(t), "src")
 	testkit.Write(t, src, testkit.Random(23, 40, true))
 	kit.Settle()

@@ -122,6 +122,7 @@ func (s *beforePut) Put(ctx context.Context, name store.Name, data []byte) error
 // TestCacheSpoiledBetweenRuns damages the cache between runs. The next run makes a complete snapshot, and the one after
 // that has a cache again.
 func TestCacheSpoiledBetweenRuns(t *testing.T) {
+	t.Parallel()
 	overwrite := func(change func([]byte) []byte) func(*testing.T, *cacheKit, []byte) {
 		return func(t *testing.T, k *cacheKit, sound []byte) {
 			require.NoError(t, os.WriteFile(k.file(), change(append([]byte(nil), sound...)), 0o600))
@@ -185,6 +186,7 @@ func TestCacheSpoiledBetweenRuns(t *testing.T) {
 
 // TestCacheOfAnother: the cache of another repository, and an older one of this, are distinguished from the right one.
 func TestCacheOfAnother(t *testing.T) {
+	t.Parallel()
 	k, other := newCacheKit(t, 500), newCacheKit(t, 700)
 	k.mustBackup()
 	other.mustBackup()
@@ -243,6 +245,7 @@ func TestCacheWithoutRights(t *testing.T) {
 // TestCacheSpoiledInARun: in the middle of a run the cache is cut, overwritten, or loses its name. The snapshot is made
 // all the same.
 func TestCacheSpoiledInARun(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		spoil func(t *testing.T, file string)
@@ -356,6 +359,7 @@ func freeOf(t *testing.T, dir string) uint64 {
 // TestCacheDiskDies: in the middle of a run the disk of the cache answers nothing but errors of input and output any
 // more.
 func TestCacheDiskDies(t *testing.T) {
+	t.Parallel()
 	testkit.RequireRoot(t)
 	const goingDown = 0x8004587d // EXT4_IOC_SHUTDOWN
 	dir := testkit.RamDir(t)
@@ -399,6 +403,7 @@ func TestCacheDiskDies(t *testing.T) {
 
 // TestCacheFlippedBits: bits flip anywhere in the cache. No run fails, and no snapshot lacks anything.
 func TestCacheFlippedBits(t *testing.T) {
+	t.Parallel()
 	k := newCacheKit(t, 1500)
 	k.mustBackup()
 	k.more(1500, 1600)
@@ -435,6 +440,7 @@ func TestCacheFlippedBits(t *testing.T) {
 // TestCacheHeldByAStoppedProcess: another process holds the cache and does not move. A run waits for it no longer than
 // a moment, and makes do.
 func TestCacheHeldByAStoppedProcess(t *testing.T) {
+	t.Parallel()
 	k := newCacheKit(t, 300)
 	k.mustBackup()
 	file, err := os.OpenFile(k.file(), os.O_RDWR, 0)
@@ -476,6 +482,7 @@ func TestIndexTooLargeForMemory(t *testing.T) {
 // TestTwoRunsAtOnceOnOneDamagedCache: each of them finds the damage, one replaces the file, and none takes the name
 // from the other's.
 func TestTwoRunsAtOnceOnOneDamagedCache(t *testing.T) {
+	t.Parallel()
 	k := newCacheKit(t, 800)
 	k.mustBackup()
 	require.NoError(t, os.Truncate(k.file(), 40<<10))

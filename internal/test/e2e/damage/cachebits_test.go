@@ -18,6 +18,7 @@ import (
 // TestRestoreWithDamagedCache: the local cache names packs by numbers that it does not know any more, or lost its
 // blobs. Everything is restored, and the cache is gone afterwards.
 func TestRestoreWithDamagedCache(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []string{"packs", "runs"} {
 		t.Run(lost, func(t *testing.T) {
 			src := testkit.RamDir(t)

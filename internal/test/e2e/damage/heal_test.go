@@ -26,6 +26,7 @@ import (
 // prune then rewrites the segment of the damaged pack, because another pack that it names goes. The damaged copy must
 // not become current again: that would lose the healed one.
 func TestHealedCopyStaysTheOneThatCounts(t *testing.T) {
+	t.Parallel()
 	limits := []prune.Limit{{None: true}, {Percent: 5}}[:testkit.Rounds(1, 1, 2)]
 	for _, limit := range limits {
 		t.Run(fmt.Sprintf("%+v", limit), func(t *testing.T) {
@@ -101,6 +102,7 @@ func (noSpace) Put(context.Context, store.Name, []byte) error { return store.Err
 // TestPruneWithoutSpaceToBegin: a writer without the space to announce itself reports a remedy, and the remedy is not
 // to prune.
 func TestPruneWithoutSpaceToBegin(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	p.Forget(p.Snapshot(1))
 	p.Snapshot(2)
@@ -118,6 +120,7 @@ func TestPruneWithoutSpaceToBegin(t *testing.T) {
 
 // TestPruneBesideAPipe: something else in the place of the file that prunes lock keeps none from its work.
 func TestPruneBesideAPipe(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	p.Forget(p.Snapshot(1))
 	p.Snapshot(2)

@@ -107,6 +107,7 @@ func segments(p *kit.Pruned) []store.Name {
 // TestRepairIndex damages the index in every way. It is rebuilt from the packs. A dry run reports the same and changes
 // nothing, and the next repair finishes one that was killed at any step.
 func TestRepairIndex(t *testing.T) {
+	t.Parallel()
 	for name, damage := range damagedIndexes() {
 		t.Run(name, func(t *testing.T) {
 			base := kit.NewPruned(t, mem.New())
@@ -144,6 +145,7 @@ func TestRepairIndex(t *testing.T) {
 
 // TestRepairIndexNamesMissingPacks: each run names a missing pack, until a backup has stored its blobs again.
 func TestRepairIndexNamesMissingPacks(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	p.Few = true
 	p.Snapshot(1)
@@ -290,6 +292,7 @@ func named(p *kit.Pruned, losses *repair.Losses) (names []string) {
 // names exactly what is lost. It replaces the snapshots by others that a check finds whole, and a prune removes the
 // damaged packs.
 func TestRepairWithoutTheSource(t *testing.T) {
+	t.Parallel()
 	p := lossy(t)
 	whole, lost := restorable(p)
 	require.NotEmpty(t, whole)
@@ -346,6 +349,7 @@ func requireMended(p *kit.Pruned, whole, lost []string, what string) {
 
 // TestRepairIsKilled: a repair of packs and snapshots is killed at each of its steps, and the next one finishes it.
 func TestRepairIsKilled(t *testing.T) {
+	t.Parallel()
 	base := lossy(t)
 	whole, lost := restorable(base)
 	base.Open.Cache.Temporary = true
@@ -378,6 +382,7 @@ func TestRepairIsKilled(t *testing.T) {
 // TestRepairDropsWhatCannotBeRead: a snapshot with a damaged record, or without its root, stays until the user asks for
 // its removal.
 func TestRepairDropsWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	p.Few = true
 	bad := p.Snapshot(1)
@@ -398,6 +403,7 @@ func TestRepairDropsWhatCannotBeRead(t *testing.T) {
 // TestRepairOfAnUnreachableTarget: each pack of trees is marked and none is damaged. A read of one that fails since the
 // target is unreachable ends the repair. It never makes a file count as lost.
 func TestRepairOfAnUnreachableTarget(t *testing.T) {
+	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true
 	// too many chunks for its node

@@ -73,6 +73,7 @@ func byTime(p *kit.Pruned) map[tree.Time][]repo.Listed {
 // TestChangedSnapshotsAreKilled: the target dies at each step of a change of tags and of a rewrite. No snapshot is lost
 // at any step, and the next run finishes the change.
 func TestChangedSnapshotsAreKilled(t *testing.T) {
+	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true
 	base.Snapshot(1)
@@ -205,6 +206,7 @@ func TestRewriteKeepsTheRest(t *testing.T) {
 // TestChangedSnapshotsNeedWhatIsThere: a snapshot that lost data is not replaced. Data that lies in packs that are
 // marked and can be read is stored again, so the packs may go.
 func TestChangedSnapshotsNeedWhatIsThere(t *testing.T) {
+	t.Parallel()
 	mark := func(p *kit.Pruned, kind pack.Kind) {
 		require.NoError(t, p.With(func(r *repo.Repository) error {
 			var ids []format.ID

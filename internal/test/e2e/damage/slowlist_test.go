@@ -41,6 +41,7 @@ func (s slowLists) List(ctx context.Context, kind store.Kind) iter.Seq2[store.In
 // TestLostPacksAreFoundBesideTheBackup: the listing of the packs takes longer than the backup. What it finds lost is
 // stored again all the same, before the snapshot is saved.
 func TestLostPacksAreFoundBesideTheBackup(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	p.Few = true
 	p.Snapshot(1)

@@ -24,6 +24,7 @@ import (
 // TestFullRepositoryDisk: a backup onto a full disk fails with advice and harms nothing; everything that only reads
 // works on the full disk; and with space again the next backup works.
 func TestFullRepositoryDisk(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	disk, src := filepath.Join(dir, "disk"), filepath.Join(dir, "src")
 	kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size=8m")
@@ -68,6 +69,7 @@ func TestFullRepositoryDisk(t *testing.T) {
 
 // TestFullCacheDisk: the cache is disposable, so a backup continues without it.
 func TestFullCacheDisk(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, size string }{{"full from the start", "200k"}, {"no room for the index", "200k"},
 		{"no room for directories", "400k"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -96,6 +98,7 @@ func TestFullCacheDisk(t *testing.T) {
 
 // TestFullRestoreTarget: a restore onto a full disk ends with advice, leaves no half files, and can be continued.
 func TestFullRestoreTarget(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	disk, src := filepath.Join(dir, "disk"), filepath.Join(dir, "src")
 	kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size=4m")
@@ -124,6 +127,7 @@ func TestFullRestoreTarget(t *testing.T) {
 
 // TestCancelledRestore leaves neither half files nor anything open.
 func TestCancelledRestore(t *testing.T) {
+	t.Parallel()
 	testkit.NoLeaks(t)
 	src := testkit.RamDir(t)
 	for i := range 30 {

@@ -64,6 +64,7 @@ func forgetOlder(p *kit.Pruned) {
 // TestPruneOfADiskThatBackupsFilled: partly needed packs are repacked, although there is no space for all of them, nor
 // for one full pack.
 func TestPruneOfADiskThatBackupsFilled(t *testing.T) {
+	t.Parallel()
 	p, _ := filledDisk(t, "24")
 	forgetOlder(p)
 	before := kit.BytesOf(t, p.Store, store.Pack)
@@ -78,6 +79,7 @@ func TestPruneOfADiskThatBackupsFilled(t *testing.T) {
 // TestPruneOfADiskThatOthersFilled: other files have taken the space that backups left. What the forgotten snapshots
 // took is enough for a prune that writes no pack, and the temporary index goes elsewhere.
 func TestPruneOfADiskThatOthersFilled(t *testing.T) {
+	t.Parallel()
 	p, disk := filledDisk(t, "24")
 	ballast := kit.Fill(t, disk)
 	forgetOlder(p)
@@ -99,6 +101,7 @@ func TestPruneOfADiskThatOthersFilled(t *testing.T) {
 
 // TestPruneWhereTheCacheIsFull: the disk of the cache has no space for the lock of prune and for the temporary index.
 func TestPruneWhereTheCacheIsFull(t *testing.T) {
+	t.Parallel()
 	p := kit.BesideBase(t)
 	scratch := filepath.Join(testkit.RamDir(t), "scratch")
 	kit.Mount(t, "tmpfs", "tmpfs", scratch, 0, "size=64k")

@@ -65,6 +65,7 @@ func most(t *testing.T, p *kit.Pruned, opt prune.Options) int64 {
 
 // TestPruneOnAFullDisk: if space runs out, prune first deletes unused packs, then retries the repacking.
 func TestPruneOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	const trash = 900_000
 	build := func(t *testing.T, trashed int) *kit.Pruned {
 		p := kit.NewPruned(t, mem.New())
@@ -144,6 +145,7 @@ func (l leaseOnly) Put(ctx context.Context, name store.Name, data []byte) error 
 
 // TestPruneOnADiskWithoutAnySpace: not even an index segment can be written.
 func TestPruneOnADiskWithoutAnySpace(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	p.Forget(p.Snapshot(1))
 	p.Snapshot(2)
@@ -179,6 +181,7 @@ func (f *fewPacks) Put(ctx context.Context, name store.Name, data []byte) error 
 // TestPruneDeletesItsUnusedPacks: a prune that ran out of space while repacking leaves less than there was. It also
 // leaves nothing that keeps the next prune, with space, from removing all there is to remove.
 func TestPruneDeletesItsUnusedPacks(t *testing.T) {
+	t.Parallel()
 	opt := kit.SmallPrune()
 	opt.MaxUnused = prune.Limit{Bytes: 0}
 	opt.Session.Tuning.Segment = 100 // no segment is full, which would be put there and then

@@ -88,10 +88,11 @@ const roleVariable = "TIDEMARK_ENGINE_TEST_ROLE"
 // Role is what this process was started for by another process of the same test; empty in the first one.
 func Role() string { return os.Getenv(roleVariable) }
 
-// Main ends a process that has a role together with its parent, however the parent ends. Otherwise a process that makes
-// backups for ever would never stop.
+// Main runs the tests of a package of this folder. It ends a process that has a role together with its parent, however
+// the parent ends. Otherwise a process that makes backups for ever would never stop.
 func Main(m *testing.M) {
-	flag.Parse()
+	testkit.CollectLess()
+	testkit.Together(4)
 	if Role() != "" {
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)

@@ -76,6 +76,7 @@ func at(inner store.Store, n int, do func()) (st *steps, count *int) {
 
 // TestBackupBetweenAnyTwoStepsOfPrune makes a whole backup before each step of a prune.
 func TestBackupBetweenAnyTwoStepsOfPrune(t *testing.T) {
+	t.Parallel()
 	base := kit.BesideBase(t)
 	for n := 1; ; n += testkit.Rounds(5, 3, 1) {
 		p := base.Copied(t)
@@ -109,6 +110,7 @@ func countMarks(t *testing.T, st store.Store) int { return kit.Count(t, st, stor
 // of a backup that relies on data which no snapshot needs. The cache of the backup vouches for folders of snapshots
 // that are forgotten meanwhile.
 func TestPruneBetweenAnyTwoStepsOfBackup(t *testing.T) {
+	t.Parallel()
 	base := kit.BesideBase(t)
 	for n := 1; ; n += testkit.Rounds(5, 3, 1) {
 		p := base.Copied(t)
@@ -149,6 +151,7 @@ func TestPruneBetweenAnyTwoStepsOfBackup(t *testing.T) {
 // TestExpiredWriterPublishesNothingThatIsGone stops a backup before each of its steps until its lease expires, and
 // meanwhile prunes the packs that it relies on: it fails, or its snapshot is whole.
 func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
+	t.Parallel()
 	base := kit.BesideBase(t)
 	failed := 0
 	for n := 1; ; n += testkit.Rounds(3, 2, 1) {
@@ -192,6 +195,7 @@ func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
 
 // TestOnePruneAtATime: the second one is refused, and nothing happens to the first.
 func TestOnePruneAtATime(t *testing.T) {
+	t.Parallel()
 	p := kit.BesideBase(t)
 	require.NoError(t, p.With(func(r *repo.Repository) error {
 		return r.WithSession(context.Background(), repo.SessionOptions{Holder: repo.Holder{Task: "prune", Host: "other"}},
@@ -210,6 +214,7 @@ func TestOnePruneAtATime(t *testing.T) {
 // TestMarkWaitsForOlderWriters: prune removes nothing while a writer is at work that began before the mark. The packs
 // that this writer has come to need are revived, and the next prune removes the others.
 func TestMarkWaitsForOlderWriters(t *testing.T) {
+	t.Parallel()
 	p := kit.BesideBase(t)
 	inner := p.Store
 	packs := kit.Count(t, inner, store.Pack)
@@ -270,6 +275,7 @@ func TestMarkWaitsForOlderWriters(t *testing.T) {
 // TestForgottenBeforeTheLease: a backup lists snapshots, and before it puts its lease the one it would compare with is
 // forgotten and pruned, and the cache still vouches for its folders.
 func TestForgottenBeforeTheLease(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	only := p.Snapshot(1)
 	inner := p.Store
@@ -304,6 +310,7 @@ func TestForgottenBeforeTheLease(t *testing.T) {
 // continues at once and removes the lease. A lease of another machine, or under another name, counts as active, and so
 // does that of a prune that continues.
 func TestKilledPruneDoesNotBlockThisMachine(t *testing.T) {
+	t.Parallel()
 	base := kit.BesideBase(t)
 	cut := func(t *testing.T) (*kit.Pruned, prune.Options) {
 		for at := 1; ; at++ { // until it is cut off just after it has put its lease
@@ -398,6 +405,7 @@ func (a *ahead) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 // TestLeaseOfTheFutureEnds: what a writer that was killed has left when the clock of the target was wrong keeps prunes
 // from removing anything as long as any other lease, and not until the time comes that it is of.
 func TestLeaseOfTheFutureEnds(t *testing.T) {
+	t.Parallel()
 	for _, task := range []string{"", session.PruneTask} {
 		p := kit.BesideBase(t)
 		var left store.Name

@@ -69,6 +69,7 @@ func pruneAlone(p *kit.Pruned, st store.Store, limit prune.Limit) {
 // TestCheckWithAPruneBetweenAnyTwoSteps makes a whole prune, which moves packs, before each step of a check that reads
 // all data: a moved pack is no damage.
 func TestCheckWithAPruneBetweenAnyTwoSteps(t *testing.T) {
+	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true
 	base.Forget(base.Snapshot(1))
@@ -104,6 +105,7 @@ func TestCheckWithAPruneBetweenAnyTwoSteps(t *testing.T) {
 
 // TestCheckBesideAPruneFindsDamage: that packs were moved hides nothing that is damaged.
 func TestCheckBesideAPruneFindsDamage(t *testing.T) {
+	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true
 	base.Forget(base.Snapshot(1))

@@ -14,6 +14,7 @@ import (
 
 // An unreadable mark blocks backups, as they cannot determine which packs are doomed. Only a prune removes it.
 func TestPruneTakesADamagedMarkAway(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p := kit.NewPruned(t, mem.New())
 	first := p.Snapshot(1)
@@ -43,6 +44,7 @@ func TestPruneTakesADamagedMarkAway(t *testing.T) {
 
 // A damaged segment that others have replaced blocks nothing, and goes with the next prune.
 func TestPrunePassesOverADamagedSegmentThatIsReplaced(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p := kit.NewPruned(t, mem.New())
 	first := p.Snapshot(1)

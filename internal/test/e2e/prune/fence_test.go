@@ -85,6 +85,7 @@ func (k killedAtMark) packless(ctx context.Context) bool {
 // prune takes the backup for dead, and removes packs that it relies on. The prune is killed before it ends, and the
 // clock steps back. The backup then publishes no snapshot that lacks data.
 func TestFenceBeforeClockSteps(t *testing.T) {
+	t.Parallel()
 	base := kit.BesideBase(t)
 	failed := 0
 	for n := 1; ; n += testkit.Rounds(3, 2, 1) {
@@ -122,6 +123,7 @@ func TestFenceBeforeClockSteps(t *testing.T) {
 // TestPruneNamesALateSnapshot: a writer was taken for dead, and then died before it could take its snapshot back. That
 // snapshot keeps a prune from removing anything. The prune reports which snapshot it is, and a remedy.
 func TestPruneNamesALateSnapshot(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	first, second := p.Snapshot(1), p.Snapshot(2)
 	p.Store = &stepped{Store: p.Store, dated: map[store.Name]time.Duration{

@@ -19,6 +19,7 @@ import (
 // back at once. One that has another cache folder, as on another machine, or a target on which a snapshot of the dead
 // backup may still arrive, waits.
 func TestPruneAfterAKilledBackup(t *testing.T) {
+	t.Parallel()
 	if dir := kit.Role(); dir != "" {
 		e := kit.OpenEngine(t, dir)
 		stored := 0

@@ -51,6 +51,7 @@ func (r *remembering) List(ctx context.Context, kind store.Kind) iter.Seq2[store
 // TestPruneBehindListingsThatLag: a backup that does not know of a mark ends after the mark was put. The prune sees
 // that the backup has ended, but would not see its snapshot in a listing that the system has kept.
 func TestPruneBehindListingsThatLag(t *testing.T) {
+	t.Parallel()
 	const keeps = 400 * time.Millisecond
 	for _, settle := range []time.Duration{0, keeps} {
 		p := kit.BesideBase(t)

@@ -26,6 +26,7 @@ import (
 
 // TestPruneFreesSpace: the rest is about as large as a repository that never had anything else.
 func TestPruneFreesSpace(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	var ids []format.ID
 	for i := range uint64(6) {
@@ -82,6 +83,7 @@ func TestPruneFreesSpace(t *testing.T) {
 
 // TestPruneOfEverything: a repository without snapshots becomes empty, and can be used again.
 func TestPruneOfEverything(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	id := p.Snapshot(1)
 	p.Forget(id)
@@ -95,6 +97,7 @@ func TestPruneOfEverything(t *testing.T) {
 
 // TestPruneRefusesDamage: with anything missing, nothing is removed.
 func TestPruneRefusesDamage(t *testing.T) {
+	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	old, _ := p.Snapshot(1), p.Snapshot(2)
 	p.Forget(old)
@@ -147,6 +150,7 @@ func lostPaths(e *kit.Engine) string {
 // way every third. In each case all snapshots restore exactly. They do so too after the next prune, which finishes the
 // work.
 func TestEveryOperationOfPruneFails(t *testing.T) {
+	t.Parallel()
 	ways := []struct {
 		name        string
 		effect      faultstore.Effect

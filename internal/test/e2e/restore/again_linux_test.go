@@ -71,6 +71,7 @@ func states(t *testing.T, dir string) (lines []string) {
 // TestRestoreAgainChangesNothing: an equal object stays unchanged under every rule, and is counted as such, for root
 // and for other users.
 func TestRestoreAgainChangesNothing(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
 	closedFolders(t, src)
@@ -107,6 +108,7 @@ func TestRestoreAgainChangesNothing(t *testing.T) {
 // TestRestoreIntoClosedFolders: a user other than root has folders without write permission, and restores everything
 // into them, whatever has become of their contents.
 func TestRestoreIntoClosedFolders(t *testing.T) {
+	t.Parallel()
 	if kit.AsNobody(t) {
 		return
 	}
@@ -171,6 +173,7 @@ func TestRestoreIntoClosedFolders(t *testing.T) {
 // TestClosedFoldersStayClosed: a folder that was opened for a restore has its permissions back when that is over, also
 // when it was cancelled, and when they are not the restore's business.
 func TestClosedFoldersStayClosed(t *testing.T) {
+	t.Parallel()
 	if kit.AsNobody(t) {
 		return
 	}
@@ -243,6 +246,7 @@ func TestLinkedFileOfAnotherUser(t *testing.T) {
 
 // TestRestoreCountsWhatItMakes: of the existing objects, only changed ones count as restored.
 func TestRestoreCountsWhatItMakes(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
 	testkit.Write(t, src, testkit.Dir{

@@ -137,6 +137,7 @@ func foldingDaemon(t *testing.T, image, disk string) {
 // TestNamesThatCollideOnTheTarget: one of two files takes the place of the other. The restore reports that each time,
 // also when the directory was there already.
 func TestNamesThatCollideOnTheTarget(t *testing.T) {
+	t.Parallel()
 	disk := foldingDisk(t)
 	src := filepath.Join(testkit.RamDir(t), "src")
 	kit.Written(t, src, map[string]string{
@@ -174,6 +175,7 @@ func TestNamesThatCollideOnTheTarget(t *testing.T) {
 // TestDeleteRefusesOtherSpellings: a listing can spell a file of the snapshot differently. Then it does not show which
 // entries are superfluous, and nothing is deleted in that directory.
 func TestDeleteRefusesOtherSpellings(t *testing.T) {
+	t.Parallel()
 	disk := foldingDisk(t)
 	src := filepath.Join(testkit.RamDir(t), "src")
 	kit.Written(t, src, map[string]string{"README": "read me", "dot.": "dot", "Changed": "new", "Dir/f": "f"})

@@ -42,6 +42,7 @@ func (s *stretchesRead) Get(ctx context.Context, name store.Name, off int64, p [
 // TestRestoreReadsEachFrameOnce: files that share their content with others far away, and one that is in many frames,
 // are restored without reading any byte of a pack twice.
 func TestRestoreReadsEachFrameOnce(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	src := filepath.Join(dir, "src")
 	files := map[string]string{"d05/large": string(testkit.Noise(9, 3<<20)), "d07/empty": "", "d07/in the tree": "tiny"}
@@ -76,6 +77,7 @@ func TestRestoreReadsEachFrameOnce(t *testing.T) {
 // TestForeignWritesIntoNewDirectories: an object that appears in a directory after the restore made it, and before the
 // restore writes the files in it, stays as it is under every rule, and is reported.
 func TestForeignWritesIntoNewDirectories(t *testing.T) {
+	t.Parallel()
 	for i, rule := range []string{"always", "if-changed", "if-newer", "never"} {
 		t.Run(rule, func(t *testing.T) {
 			dir := testkit.RamDir(t)

@@ -78,6 +78,7 @@ var kindsInTheWay = []string{"older file", "newer file", "read-only file", "dir"
 // TestEverythingInTheWayOfEverything restores each kind of object onto each other kind, under each rule. Nothing
 // outside the target changes. An object is either unchanged, equal to the snapshot, or reported.
 func TestEverythingInTheWayOfEverything(t *testing.T) {
+	t.Parallel()
 	for i, rule := range []string{"always", "if-changed", "if-newer", "never"} {
 		for _, remove := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, delete %v", rule, remove), func(t *testing.T) {
@@ -175,6 +176,7 @@ func requireOutcome(t *testing.T, how restore.Overwrite, remove bool, kind, way,
 
 // TestLinkInTargetIsNotFollowed puts links to directories outside where a restore wants to go deeper.
 func TestLinkInTargetIsNotFollowed(t *testing.T) {
+	t.Parallel()
 	for i, rule := range []string{"always", "if-changed", "if-newer", "never"} {
 		t.Run(rule, func(t *testing.T) {
 			dir := testkit.RamDir(t)
@@ -240,6 +242,7 @@ func TestTargetSwappedWhileRestoring(t *testing.T) {
 // TestRestoreSelection restores parts: a path, a file, the result of a filter; and removes objects only inside that
 // part.
 func TestRestoreSelection(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	src := filepath.Join(dir, "src")
 	kit.Written(t, src, map[string]string{"a/x.txt": "1", "a/y.bin": "2", "b/c/z.txt": "3", "b/w.bin": "4",
@@ -307,6 +310,7 @@ func filesBelow(t *testing.T, dir string) (names []string) {
 // TestDeleteSparesFilesBeingWritten: the walk through a directory is at its end, and looks for what does not belong
 // there, while a file of it is being written under its temporary name.
 func TestDeleteSparesFilesBeingWritten(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
 	for i := range 8200 { // several windows: what comes after the first is on its way long before the walk is at its end
@@ -324,7 +328,7 @@ func TestDeleteSparesFilesBeingWritten(t *testing.T) {
 	inner := e.Store
 	var met atomic.Bool
 	e.Store = &kit.OnGet{Store: inner, OnPack: func() {
-		for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); kit.Settle() {
+		for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); kit.Settle() {
 			parts, err := filepath.Glob(filepath.Join(dst, ".tidemark-*"))
 			require.NoError(t, err)
 			_, err = os.Lstat(filepath.Join(dst, "extra"))

@@ -74,6 +74,7 @@ func attributed() testkit.Dir {
 // TestUnreadAttributesAreReadAgain: attributes and flags that could not be read, although nothing changes, are what
 // every later backup tries again; the one that can read them heals the snapshot, and the next has nothing to do.
 func TestUnreadAttributesAreReadAgain(t *testing.T) {
+	t.Parallel()
 	if what, dir, ok := strings.Cut(kit.Role(), " "); ok {
 		backUpWithout(t, what, dir)
 		return
@@ -146,6 +147,7 @@ func backUpWithout(t *testing.T, what, dir string) {
 
 // TestTooManyAttributesAreReportedEachTime: attributes that a node cannot hold are no less missing the second time.
 func TestTooManyAttributesAreReportedEachTime(t *testing.T) {
+	t.Parallel()
 	testkit.RequireRoot(t)
 	src := filepath.Join(testkit.RamDir(t), "src") // file systems in memory set no limit to trusted attributes
 	testkit.Write(t, src, testkit.Dir{

@@ -119,6 +119,7 @@ func copiedFile() int { return 12 << copiedShift() }
 func copiedShift() int { return testkit.Rounds(20, 20, 22) }
 
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	src := testkit.RamDir(t)
 	e := kit.NewEngine(t, &countedGets{Store: mem.New()})
 	history(e, src)
@@ -184,6 +185,7 @@ func requireCopied(e *kit.Engine, to *kit.Engine, each []copy.Snapshot) {
 
 // TestCopyIsResumed: what a run stored before the destination went away is not sent again by the next.
 func TestCopyIsResumed(t *testing.T) {
+	t.Parallel()
 	src := testkit.RamDir(t)
 	e := kit.NewEngine(t, nil)
 	kit.Written(t, src, map[string]string{"big": string(testkit.Noise(1, 4<<20))})
@@ -213,6 +215,7 @@ func TestCopyIsResumed(t *testing.T) {
 
 // TestCopyOfDamage: a snapshot with lost data in the source repository is not copied, and others are.
 func TestCopyOfDamage(t *testing.T) {
+	t.Parallel()
 	for _, one := range []bool{true, false} {
 		t.Run(fmt.Sprintf("one key %v", one), func(t *testing.T) {
 			src, other := testkit.RamDir(t), testkit.RamDir(t)
@@ -250,6 +253,7 @@ func TestCopyOfDamage(t *testing.T) {
 // TestCopyHealsWithoutTheEarlierCopy: the pages of an earlier copy cannot be read; the next snapshot is copied as a
 // whole.
 func TestCopyHealsWithoutTheEarlierCopy(t *testing.T) {
+	t.Parallel()
 	src := testkit.RamDir(t)
 	e, to := kit.NewEngine(t, nil), kit.NewEngine(t, nil)
 	kit.Written(t, src, map[string]string{"a/f": string(testkit.Noise(1, 100<<10)), "b/g": "g"})
@@ -284,6 +288,7 @@ func TestCopyIntoItself(t *testing.T) {
 // TestCrashWhileCopying kills copies at random moments. After every kill the destination is sound, and the next run
 // copies the rest.
 func TestCrashWhileCopying(t *testing.T) {
+	t.Parallel()
 	if kit.Role() != "" {
 		e, to := kit.OpenEngine(t, kit.Role()), kit.OpenEngine(t, filepath.Join(kit.Role(), "second"))
 		fmt.Println(kit.Ready)

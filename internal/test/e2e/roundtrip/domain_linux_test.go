@@ -17,6 +17,7 @@ import (
 // A backup by DOMAIN has each of its file systems, nested or not, and of others mounted below only the mount point.
 // What DOMAIN leaves out is missing.
 func TestDomainHasItsFileSystems(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	root, home := filepath.Join(base, "root"), filepath.Join(base, "home")
 	for _, fs := range []string{"", "in", "in/deep", "other", "out", "other/between"} {

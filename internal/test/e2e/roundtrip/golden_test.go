@@ -75,6 +75,7 @@ func TestGoldenRepositories(t *testing.T) {
 // TestGoldenTreeIsWhatComesBack compares what the repository passphrase restores with the tree beside it: the list,
 // which the same build wrote, is not the only witness.
 func TestGoldenTreeIsWhatComesBack(t *testing.T) {
+	t.Parallel()
 	if *update {
 		t.Skip("the repositories are being written")
 	}

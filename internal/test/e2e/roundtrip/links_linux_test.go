@@ -19,6 +19,7 @@ import (
 
 // TestManyNames: ten thousand names of one file, in many directories, cost one reading, and come back as one file.
 func TestManyNames(t *testing.T) {
+	t.Parallel()
 	const names, dirs = 10_000, 40
 	src := testkit.RamDir(t)
 	data := testkit.Noise(1, 5000) // comparing reads it ten thousand times
@@ -76,6 +77,7 @@ func TestLinksAcrossSources(t *testing.T) {
 // TestLinkCountRace: links are made and removed while backups run. Each snapshot is sound, its files are whole, and a
 // quiet one is exact.
 func TestLinkCountRace(t *testing.T) {
+	t.Parallel()
 	src := testkit.RamDir(t)
 	want := string(testkit.Noise(1, 20_000))
 	kit.Written(t, src, map[string]string{"a/file": want, "b/f": "b", "c/f": "c"})
@@ -156,6 +158,7 @@ func TestTargetWithoutHardLinks(t *testing.T) {
 
 // TestLinkThatCannotBeMade: the names of a file lie on two file systems of the target, so that the second is a copy.
 func TestLinkThatCannotBeMade(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, out := filepath.Join(dir, "src"), filepath.Join(dir, "out")
 	big := string(testkit.Noise(1, 3<<20))
@@ -187,6 +190,7 @@ func TestLinkThatCannotBeMade(t *testing.T) {
 // TestLinksBesideAForeignFile: a rule keeps the existing object under the first name of a file. The other names then
 // belong to the file in the snapshot, not to that object. If the object is that very file, they become names of it.
 func TestLinksBesideAForeignFile(t *testing.T) {
+	t.Parallel()
 	dir := testkit.RamDir(t)
 	src := filepath.Join(dir, "src")
 	kit.Written(t, src, map[string]string{"a": "backed up", "large": string(testkit.Noise(1, 300_000))})

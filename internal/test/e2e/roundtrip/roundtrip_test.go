@@ -21,6 +21,7 @@ import (
 )
 
 func TestHostileTreeComesBack(t *testing.T) {
+	t.Parallel()
 	testkit.NoLeaks(t)
 	src := filepath.Join(testkit.TempDir(t), "src")
 	opt := testkit.HostileOptions{}
@@ -45,6 +46,7 @@ func TestHostileTreeComesBack(t *testing.T) {
 }
 
 func TestRestoreOfBackupIsTheIdentity(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(testkit.Rounds(2, 4, 12)) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			src := filepath.Join(testkit.RamDir(t), "src")
@@ -60,6 +62,7 @@ func TestRestoreOfBackupIsTheIdentity(t *testing.T) {
 }
 
 func TestTreeIsIndependentOfParallelismAndCache(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(7, 2000, true))
 	kit.Settle()
@@ -86,6 +89,7 @@ func TestTreeIsIndependentOfParallelismAndCache(t *testing.T) {
 // TestEveryChangeIsSeen changes one thing at a time, and compares the tree of an incremental backup with that of one
 // that looks at everything.
 func TestEveryChangeIsSeen(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Dir{
 		"a": testkit.File{Data: []byte("first")}, "big": testkit.File{Data: testkit.Noise(1, 3<<20)},
@@ -152,6 +156,7 @@ func replace(path string) error {
 // TestSameTickChangeIsSeen changes a file in the tick of the kernel's clock in which it was backed up, again and again:
 // size and times are equal, only the content differs.
 func TestSameTickChangeIsSeen(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	require.NoError(t, os.MkdirAll(src, 0o755))
 	e := kit.NewEngine(t, nil)
@@ -170,6 +175,7 @@ func TestSameTickChangeIsSeen(t *testing.T) {
 }
 
 func TestStandardInput(t *testing.T) {
+	t.Parallel()
 	e := kit.NewEngine(t, nil)
 	data := append(testkit.Text(3, 5<<20), testkit.Noise(4, 3<<20)...)
 	job := backup.Job{Label: backup.Label{Host: "test", Sources: []string{"/dump.sql"}}, Parallel: e.Parallel,
@@ -198,6 +204,7 @@ type failing struct{}
 func (failing) Read([]byte) (int, error) { return 0, fmt.Errorf("the command died") }
 
 func TestLocalRepositoryOnDisk(t *testing.T) {
+	t.Parallel()
 	testkit.NoLeaks(t)
 	st, err := local.Create(filepath.Join(t.TempDir(), "repo"), nil)
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 // What is stored does not depend on whether small files are read one after the other or together, nor in which order:
 // neither of a hostile tree, nor of links, nor of files that only one of several users may read.
 func TestTreesDoNotDependOnHowFilesAreRead(t *testing.T) {
+	t.Parallel()
 	shapes := map[string]func(t *testing.T, src string){
 		"hostile": func(t *testing.T, src string) {
 			testkit.Hostile(t, src, testkit.HostileOptions{Entries: testkit.Rounds(100, 250, 1000), Depth: 20,
@@ -112,6 +113,7 @@ func chill(t *testing.T, root string) {
 // The gate of the source hears of the same bytes whether they are read one file after the other or together, in fewer
 // operations.
 func TestGatesReceiveBatches(t *testing.T) {
+	t.Parallel()
 	files := map[string]int{}
 	for i := range 400 {
 		files[fmt.Sprintf("%d/f%d", i%4, i)] = 1 + 20*i

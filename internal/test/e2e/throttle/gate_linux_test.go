@@ -331,7 +331,8 @@ func TestMountsHaveTheirOwnGates(t *testing.T) {
 	require.NoError(t, g.MakeBackup(t.Context(), job))
 	require.Empty(t, g.Failures())
 	require.EqualValues(t, 200_000, inner.Stats().Moved.Read)
-	require.EqualValues(t, 100_000, g.Source.Stats().Moved.Read)
+	// The probe for a page in the cache reads one byte, and finds it where the kernel still holds the file.
+	require.Contains(t, []uint64{100_000, 100_001}, g.Source.Stats().Moved.Read)
 	require.Equal(t, 1, asked[g.Src], "each source once")
 	require.Equal(t, 1, asked[filepath.Join(g.Src, "other")], "each mount once")
 	require.NotContains(t, asked, filepath.Join(g.Src, "proc"), "what is not entered has no gate")
