@@ -29,6 +29,7 @@ func TestShare(t *testing.T) {
 		}
 		return smbtest.Pass
 	})
+	scriptsInMemory(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/share",
 		Setup: func(env *testscript.Env) error {

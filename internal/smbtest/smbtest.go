@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
 const (
@@ -73,7 +74,7 @@ func Start(t testing.TB, c Config) *Server {
 	}
 	me, err := user.Current()
 	require.NoError(t, err)
-	dir, err := os.MkdirTemp("", "smbtest") // a short path, because it contains sockets
+	dir, err := os.MkdirTemp(testkit.Memory(), "smbtest") // a short path, because it contains sockets
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &Server{User: me.Username, Folder: c.Folder, Host: loopback, t: t, dir: dir, config: c, line: c.Line,

@@ -65,10 +65,10 @@ func TempDir(t testing.TB) string {
 // wait for the journal of a disk. Every user may enter it.
 func RamDir(t testing.TB) string {
 	t.Helper()
-	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
+	if Memory() == "" {
 		return TempDir(t)
 	}
-	dir, err := os.MkdirTemp(memory, "tidemark-test-")
+	dir, err := os.MkdirTemp(Memory(), "tidemark-test-")
 	if err != nil {
 		return TempDir(t)
 	}
@@ -82,6 +82,14 @@ func RamDir(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// Memory is the folder of the in-memory file system; "" where the system has none.
+func Memory() string {
+	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
+		return ""
+	}
+	return memory
 }
 
 // RamDirBeside is another directory on the same kind of file system as dir, a RamDir or a TempDir.

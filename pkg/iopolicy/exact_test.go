@@ -231,6 +231,7 @@ func patterns() map[string][]act {
 
 // TestEveryTierMediumAndPattern: one, and several workers beside each pattern of foreground I/O.
 func TestEveryTierMediumAndPattern(t *testing.T) {
+	t.Parallel()
 	for name, foreground := range patterns() {
 		for _, medium := range []iopolicy.Medium{iopolicy.HDD, iopolicy.SSD} {
 			for _, policy := range []iopolicy.Policy{iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle} {
@@ -330,6 +331,7 @@ func random(seed uint64) scene {
 
 // TestRandomScenes: the times of all admitted I/O equal the rules', whatever happens.
 func TestRandomScenes(t *testing.T) {
+	t.Parallel()
 	scenes, waited := 200, 0
 	if testing.Short() {
 		scenes = 60

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
 // state returns a hash of every file below a folder.
@@ -39,7 +40,7 @@ func specs(t *testing.T) []Spec {
 // trees returns a folder of text, links and a folder that is passed over.
 func trees(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testkit.RamDir(t)
 	v := newWriter().voice(1)
 	for i := range 220 {
 		at := filepath.Join(dir, fmt.Sprint("d", i%20), fmt.Sprint("e", i%3))
@@ -62,7 +63,7 @@ func TestSameSeedMakesTheSameData(t *testing.T) {
 					of.Seed++
 				}
 				var err error
-				sets[i], err = Make(t.Context(), filepath.Join(t.TempDir(), "set"), of)
+				sets[i], err = Make(t.Context(), filepath.Join(testkit.RamDir(t), "set"), of)
 				require.NoError(t, err)
 			}
 			first := state(t, sets[0].Root())
@@ -91,7 +92,7 @@ func TestSameSeedMakesTheSameData(t *testing.T) {
 func TestNextVersionChangesWhatItSays(t *testing.T) {
 	for _, spec := range specs(t) {
 		t.Run(spec.Kind, func(t *testing.T) {
-			s, err := Make(t.Context(), filepath.Join(t.TempDir(), "set"), spec)
+			s, err := Make(t.Context(), filepath.Join(testkit.RamDir(t), "set"), spec)
 			require.NoError(t, err)
 			before := state(t, s.Root())
 			c, err := s.Next(t.Context())
@@ -199,7 +200,7 @@ func TestTextCompressesAsSourcesDo(t *testing.T) {
 }
 
 func TestTakesOnlyWhatWasAskedFor(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "set")
+	dir := filepath.Join(testkit.RamDir(t), "set")
 	spec := Spec{Kind: Tiny, Seed: 1, Scale: 0.0001}
 	made, err := Make(t.Context(), dir, spec)
 	require.NoError(t, err)
@@ -217,10 +218,10 @@ func TestTakesOnlyWhatWasAskedFor(t *testing.T) {
 	require.NoError(t, taken.save())
 	_, err = Make(t.Context(), dir, spec)
 	require.ErrorIs(t, err, ErrOther)
-	_, err = Make(t.Context(), filepath.Join(t.TempDir(), "x"), Spec{Kind: "huge", Scale: 1})
+	_, err = Make(t.Context(), filepath.Join(testkit.RamDir(t), "x"), Spec{Kind: "huge", Scale: 1})
 	require.ErrorIs(t, err, ErrKind)
-	_, err = Make(t.Context(), filepath.Join(t.TempDir(), "x"), Spec{Kind: Tiny})
+	_, err = Make(t.Context(), filepath.Join(testkit.RamDir(t), "x"), Spec{Kind: Tiny})
 	require.ErrorContains(t, err, "scale")
-	_, err = Make(t.Context(), filepath.Join(t.TempDir(), "x"), Spec{Kind: Source, Scale: 1})
+	_, err = Make(t.Context(), filepath.Join(testkit.RamDir(t), "x"), Spec{Kind: Source, Scale: 1})
 	require.ErrorContains(t, err, "name some")
 }

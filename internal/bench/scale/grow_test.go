@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
 // digest returns one line for each object: path, size, content, and the time where it was set.
@@ -33,7 +34,7 @@ func digest(t *testing.T, root string) (lines map[string]string) {
 
 func TestSameSeedSameTree(t *testing.T) {
 	shape := Shape{Files: 1000, Seed: 7}
-	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	a, b := filepath.Join(testkit.RamDir(t), "a"), filepath.Join(t.TempDir(), "b")
 	made, err := shape.Make(t.Context(), a)
 	require.NoError(t, err)
 	again, err := shape.Make(t.Context(), b)
@@ -44,7 +45,7 @@ func TestSameSeedSameTree(t *testing.T) {
 	require.Equal(t, lines, digest(t, b))
 	require.Len(t, lines, int(made.Objects()))
 
-	other, err := Shape{Files: 1000, Seed: 8}.Make(t.Context(), filepath.Join(t.TempDir(), "c"))
+	other, err := Shape{Files: 1000, Seed: 8}.Make(t.Context(), filepath.Join(testkit.RamDir(t), "c"))
 	require.NoError(t, err)
 	require.NotEqual(t, made.Bytes, other.Bytes)
 
@@ -98,7 +99,7 @@ func TestShape(t *testing.T) {
 
 func TestSampleIsInTheTree(t *testing.T) {
 	shape := Shape{Files: 5000, Seed: 3}
-	root := filepath.Join(t.TempDir(), "tree")
+	root := filepath.Join(testkit.RamDir(t), "tree")
 	_, err := shape.Make(t.Context(), root)
 	require.NoError(t, err)
 	sample := shape.Sample(100)

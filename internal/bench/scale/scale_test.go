@@ -11,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
 func TestWalkCountsWhatWasMade(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "tree")
+	root := filepath.Join(testkit.RamDir(t), "tree")
 	made, err := Shape{Files: 2000, Seed: 1}.Make(t.Context(), root)
 	require.NoError(t, err)
 	n, err := kit.Count(root)
@@ -40,7 +41,7 @@ func TestMeasuresASmallTree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs the whole program")
 	}
-	dir := t.TempDir()
+	dir := testkit.RamDir(t)
 	program := filepath.Join(dir, "tidemark")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../cmd/tidemark").CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -80,7 +80,7 @@ func TestBoxes(t *testing.T) {
 				smbtest.NeedModule(t, "fruit")
 				b.server.Folder = testkit.TempDir(t) // its file system keeps the attributes of Apple's metadata
 			} else {
-				b.server.Folder = ramDir(t)
+				b.server.Folder = testkit.RamDir(t)
 			}
 			s := smbtest.Start(t, b.server)
 			p := smbtest.NewProxy(t, s.Addr(), 0)
@@ -97,7 +97,7 @@ func TestBoxes(t *testing.T) {
 			if b.upper {
 				m.st.disk = "" // an index segment is looked at by way of the share alone
 			}
-			src := filepath.Join(ramDir(t), "src")
+			src := filepath.Join(testkit.RamDir(t), "src")
 			testkit.Write(t, src, testkit.Random(uint64(len(name)), 150, true))
 			written(t, src, 1, map[string]int{"large": 1 << 20})
 			settle()

@@ -52,7 +52,7 @@ const fullPacks = fullBytes / packSize
 // source makes a tree of about fullPacks packs.
 func source(t testing.TB) (src string) {
 	t.Helper()
-	src = filepath.Join(ramDir(t), "src")
+	src = filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(3, 60, true))
 	written(t, src, 11, map[string]int{"a": fullBytes / 2, "deep/er/b": fullBytes / 4, "deep/c": fullBytes / 4})
 	settle()
@@ -186,7 +186,7 @@ func (m *machine) finish(src string, first *backup.Outcome, r result, ended bool
 func begun(t *testing.T, c smbtest.Config, o smb.Options) (m *machine, p *smbtest.Proxy, first *backup.Outcome) {
 	t.Helper()
 	if c.Folder == "" {
-		c.Folder = ramDir(t)
+		c.Folder = testkit.RamDir(t)
 	}
 	if o.Protection == smb.Protected {
 		o.Protection = smb.Signed // so that the proxy sees what passes; an encrypted session makes the same requests
@@ -200,7 +200,7 @@ func begun(t *testing.T, c smbtest.Config, o smb.Options) (m *machine, p *smbtes
 // first makes a snapshot of a small tree.
 func (m *machine) first() *backup.Outcome {
 	m.t.Helper()
-	small := filepath.Join(ramDir(m.t), "small")
+	small := filepath.Join(testkit.RamDir(m.t), "small")
 	written(m.t, small, 1, map[string]int{"x": 200_000})
 	settle()
 	out, _ := m.requireBackup(m.job(small))

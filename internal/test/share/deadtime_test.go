@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
 // TestDeadtime: nothing goes out for so long, in the middle of a backup, that the server ends all connections. The
@@ -25,7 +26,7 @@ func TestDeadtime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := smbtest.Start(t, smbtest.Config{Folder: ramDir(t), Global: []string{"deadtime = 1"}})
+			s := smbtest.Start(t, smbtest.Config{Folder: testkit.RamDir(t), Global: []string{"deadtime = 1"}})
 			m := newMachine(t, s, at(s), smb.Options{Sessions: 2, Patience: patience})
 			first, src := m.first(), source(t)
 			done, release := m.standing(nil, moment{pack: 15}, m.job(src))

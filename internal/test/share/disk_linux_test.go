@@ -20,7 +20,7 @@ import (
 func disk(t *testing.T, size string) string {
 	t.Helper()
 	testkit.RequireRoot(t)
-	dir := filepath.Join(ramDir(t), "disk")
+	dir := filepath.Join(testkit.RamDir(t), "disk")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	if err := unix.Mount("tidemark-test", dir, "tmpfs", 0, "mode=700,size="+size); err != nil {
 		t.Skipf("needs the right to mount a small file system: %v", err)

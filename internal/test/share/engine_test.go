@@ -50,8 +50,8 @@ func TestEngine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := smbtest.Start(t, smbtest.Config{Folder: ramDir(t)})
-			src := filepath.Join(ramDir(t), "src")
+			s := smbtest.Start(t, smbtest.Config{Folder: testkit.RamDir(t)})
+			src := filepath.Join(testkit.RamDir(t), "src")
 			tree(t, src)
 			written(t, src, 1, map[string]int{"large": 3 << 20})
 			settle()
@@ -65,13 +65,13 @@ func TestEngine(t *testing.T) {
 // what they have is the same.
 func TestTwoMachines(t *testing.T) {
 	t.Parallel()
-	s := smbtest.Start(t, smbtest.Config{Folder: ramDir(t)})
+	s := smbtest.Start(t, smbtest.Config{Folder: testkit.RamDir(t)})
 	one := newMachine(t, s, at(s), smb.Options{})
 	two := one.another("two", smb.Options{Sessions: 2})
 	equal := map[string]int{"same/a": 2 << 20, "same/b": 700_000}
 	var sources []string
 	for i := range 2 {
-		src := filepath.Join(ramDir(t), "src")
+		src := filepath.Join(testkit.RamDir(t), "src")
 		written(t, src, 9, equal)
 		testkit.Write(t, filepath.Join(src, "tree"), testkit.Random(uint64(20+i), 200, true))
 		written(t, src, uint64(40+i), map[string]int{"own/x": 2 << 20, "own/y": 300})

@@ -32,24 +32,6 @@ import (
 // soak is how long the tests that get better with time go on finding other moments. Without it each takes a few.
 var soak = flag.Duration("soak", 0, "how long each test of moments goes on with further ones")
 
-// ramDir is a directory in memory where the system has one.
-func ramDir(t testing.TB) string {
-	t.Helper()
-	base := "/dev/shm"
-	if info, err := os.Stat(base); err != nil || !info.IsDir() {
-		base = ""
-	}
-	dir, err := os.MkdirTemp(base, "tidemark-share-")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_ = testkit.Unlock(dir)
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("remove %s: %v", dir, err)
-		}
-	})
-	return dir
-}
-
 // folder is where the repository lies on the share.
 const folder = "Home Backups/tidemark"
 
@@ -105,7 +87,7 @@ func newMachine(t testing.TB, s *smbtest.Server, to smb.Target, o smb.Options) *
 	m := &machine{t: t, server: s, host: "one", st: &witness{
 		Store: connect(t, to, o, smb.Create), disk: filepath.Join(s.Folder, filepath.FromSlash(folder)),
 	}}
-	m.open = repo.OpenOptions{Unlock: repo.UnlockWith(passphrase()), Cache: repo.CacheOptions{Dir: ramDir(t)}}
+	m.open = repo.OpenOptions{Unlock: repo.UnlockWith(passphrase()), Cache: repo.CacheOptions{Dir: testkit.RamDir(t)}}
 	p := chunker.DefaultParams()
 	r, _, err := repo.Init(t.Context(), m.st, repo.InitOptions{
 		Secrets: []repo.Secret{passphrase()}, Params: keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1}, Label: "test",
@@ -123,7 +105,8 @@ func (m *machine) another(host string, o smb.Options) *machine {
 	other := &machine{t: m.t, server: m.server, host: host, st: &witness{
 		Store: connect(m.t, at(m.server), o, smb.Open), keys: m.st.keys, disk: m.st.disk,
 	}}
-	other.open = repo.OpenOptions{Unlock: repo.UnlockWith(passphrase()), Cache: repo.CacheOptions{Dir: ramDir(m.t)}}
+	cache := repo.CacheOptions{Dir: testkit.RamDir(m.t)}
+	other.open = repo.OpenOptions{Unlock: repo.UnlockWith(passphrase()), Cache: cache}
 	return other
 }
 
@@ -184,7 +167,7 @@ func (m *machine) requireBackup(job backup.Job) (*backup.Outcome, report.Totals)
 // requireRestored restores dir of this host's newest snapshot and compares every byte and attribute with the original.
 func (m *machine) requireRestored(dir string) {
 	m.t.Helper()
-	dst := filepath.Join(ramDir(m.t), "out")
+	dst := filepath.Join(testkit.RamDir(m.t), "out")
 	l := report.NewJob(report.Restore, time.Now)
 	require.NoError(m.t, m.with(func(r *repo.Repository) error {
 		found, err := r.FindSnapshot(m.t.Context(), repo.Latest, repo.Filter{Hosts: []string{m.host}})
@@ -205,7 +188,7 @@ func (m *machine) check() *check.Result {
 	var found *check.Result
 	require.NoError(m.t, m.with(func(r *repo.Repository) (err error) {
 		l := report.NewJob(report.Check, time.Now)
-		found, err = check.Run(m.t.Context(), r, check.Options{ReadData: true, Scratch: ramDir(m.t)}, l)
+		found, err = check.Run(m.t.Context(), r, check.Options{ReadData: true, Scratch: testkit.RamDir(m.t)}, l)
 		return err
 	}))
 	return found

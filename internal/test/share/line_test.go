@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
 // outage is how long the network is down: longer than what a person notices, and long enough for TCP to have become
@@ -27,7 +28,7 @@ func TestNetworkDown(t *testing.T) {
 			t.Parallel()
 			moments(t, 7+uint64(len(name)), 2, fullPacks, func(t *testing.T, when moment) {
 				line := smbtest.NewLine(t)
-				s := smbtest.Start(t, smbtest.Config{Folder: ramDir(t), Line: line})
+				s := smbtest.Start(t, smbtest.Config{Folder: testkit.RamDir(t), Line: line})
 				m := newMachine(t, s, at(s), smb.Options{Patience: patience})
 				first, src := m.first(), source(t)
 				done := m.during(nil, when, m.job(src))

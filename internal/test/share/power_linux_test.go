@@ -27,7 +27,7 @@ func newJournalled(t *testing.T) *journalled {
 	t.Helper()
 	testkit.RequireRoot(t)
 	make4, mount := testkit.RequireTool(t, "mkfs.ext4"), testkit.RequireTool(t, "mount")
-	base := ramDir(t)
+	base := testkit.RamDir(t)
 	j := &journalled{t: t, image: filepath.Join(base, "image"), dir: filepath.Join(base, "disk")}
 	require.NoError(t, os.Mkdir(j.dir, 0o700))
 	require.NoError(t, os.WriteFile(j.image, nil, 0o600))

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/testkit"
 )
 
 // TestAppendOnlyShare: the recipe of docs/append-only.md. A client may add; what is older than the grace can be neither
@@ -21,9 +22,9 @@ func TestAppendOnlyShare(t *testing.T) {
 	t.Parallel()
 	smbtest.NeedModule(t, "worm")
 	const grace = 5 * time.Second
-	s := smbtest.Start(t, smbtest.Config{Folder: ramDir(t),
+	s := smbtest.Start(t, smbtest.Config{Folder: testkit.RamDir(t),
 		Share: []string{"vfs objects = worm", "worm:grace_period = 5"}})
-	src := filepath.Join(ramDir(t), "src")
+	src := filepath.Join(testkit.RamDir(t), "src")
 	written(t, src, 1, map[string]int{"a": 700_000, "deep/b": 300})
 	settle()
 	m := newMachine(t, s, at(s), smb.Options{})
