@@ -43,6 +43,7 @@ func TestScript(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("TZ", "UTC")
+			env.Setenv("TIDEMARK_POLICY", "important") // beside another busy program, others take far longer
 			env.Setenv("REPOSITORY", repository)
 			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/run")
 			return errors.Join(os.Mkdir(env.WorkDir+"/home", 0o700), os.Mkdir(env.WorkDir+"/run", 0o700))

@@ -37,6 +37,7 @@ func TestShare(t *testing.T) {
 			address := "smb://" + server.User + "@127.0.0.1:" + strconv.Itoa(server.Port)
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("TZ", "UTC")
+			env.Setenv("TIDEMARK_POLICY", "important")
 			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/run")
 			env.Setenv("USER", server.User)
 			env.Setenv("SERVER", address)

@@ -31,7 +31,8 @@ func TestDomainHasItsFileSystems(t *testing.T) {
 	require.NoError(t, os.WriteFile(file,
 		[]byte("REPOSITORY "+base+"/repository\nDOMAIN "+root+" "+at("in", "deep")+" "+at("in")+
 			" "+at("other", "between")+"\nDOMAIN -"+at("out")+"\n"), 0o600))
-	env := map[string]string{"HOME": home}
+	// Another policy would lower the processor priority of this process for good.
+	env := map[string]string{"HOME": home, "TIDEMARK_POLICY": "important"}
 	run := func(args ...string) (string, int) {
 		var out, errs bytes.Buffer
 		code := cli.Run(context.Background(), cli.Process{Args: append(args, "--option-file="+file), Out: &out, Err: &errs,
