@@ -83,7 +83,6 @@ func behind(t *testing.T, dir, first string, contents map[string]string) {
 // TestFilesSwappedBetweenScanAndRead turns files into something else after they were scanned and before they are
 // opened: in memory, and on a disk, where small files are not looked at again before they are read.
 func TestFilesSwappedBetweenScanAndRead(t *testing.T) {
-	t.Parallel()
 	for place, dir := range map[string]string{"memory": testkit.RamDir(t), "disk": t.TempDir()} {
 		t.Run(place, func(t *testing.T) { filesSwapped(t, dir) })
 	}
@@ -176,7 +175,6 @@ func filesSwapped(t *testing.T, dir string) {
 // TestDirectoriesSwappedBetweenScanAndOpen does the same to directories: they are opened relative to their parent and
 // never through a link.
 func TestDirectoriesSwappedBetweenScanAndOpen(t *testing.T) {
-	t.Parallel()
 	testkit.NoLeaks(t)
 	dir := testkit.RamDir(t)
 	src, out := filepath.Join(dir, "src"), kit.Outside(t, dir)

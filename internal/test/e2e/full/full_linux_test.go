@@ -98,7 +98,6 @@ func TestFullCacheDisk(t *testing.T) {
 
 // TestFullRestoreTarget: a restore onto a full disk ends with advice, leaves no half files, and can be continued.
 func TestFullRestoreTarget(t *testing.T) {
-	t.Parallel()
 	dir := testkit.RamDir(t)
 	disk, src := filepath.Join(dir, "disk"), filepath.Join(dir, "src")
 	kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size=4m")
@@ -127,7 +126,6 @@ func TestFullRestoreTarget(t *testing.T) {
 
 // TestCancelledRestore leaves neither half files nor anything open.
 func TestCancelledRestore(t *testing.T) {
-	t.Parallel()
 	testkit.NoLeaks(t)
 	src := testkit.RamDir(t)
 	for i := range 30 {

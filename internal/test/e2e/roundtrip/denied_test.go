@@ -16,7 +16,6 @@ import (
 // TestWithoutPermission backs up what this user may see only in part: each object that cannot be read is a failure and
 // is kept without content; everything else is kept as ever.
 func TestWithoutPermission(t *testing.T) {
-	t.Parallel()
 	if kit.AsNobody(t) {
 		return
 	}

@@ -21,7 +21,6 @@ import (
 )
 
 func TestHostileTreeComesBack(t *testing.T) {
-	t.Parallel()
 	testkit.NoLeaks(t)
 	src := filepath.Join(testkit.TempDir(t), "src")
 	opt := testkit.HostileOptions{}
@@ -204,7 +203,6 @@ type failing struct{}
 func (failing) Read([]byte) (int, error) { return 0, fmt.Errorf("the command died") }
 
 func TestLocalRepositoryOnDisk(t *testing.T) {
-	t.Parallel()
 	testkit.NoLeaks(t)
 	st, err := local.Create(filepath.Join(t.TempDir(), "repo"), nil)
 	require.NoError(t, err)
