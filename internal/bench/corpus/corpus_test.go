@@ -40,7 +40,7 @@ func specs(t *testing.T) []Spec {
 // trees returns a folder of text, links and a folder that is passed over.
 func trees(t *testing.T) string {
 	t.Helper()
-	dir := testkit.RamDir(t)
+	dir := filepath.Join(testkit.RamDir(t), "001") // the changes depend on this name
 	v := newWriter().voice(1)
 	for i := range 220 {
 		at := filepath.Join(dir, fmt.Sprint("d", i%20), fmt.Sprint("e", i%3))
