@@ -58,7 +58,7 @@ func (a *app) letWait(scanners, cpu int) {
 // processor, so that the garbage collector, which takes a quarter of them, does not fill a small machine.
 func places(scanners, cpu, now int) int { return max(now, min(scanners+cpu, 5*cpu)) }
 
-// frameSize returns how many bytes of file data are compressed checkParallel: up to 4 MiB, as long as all compressors
+// frameSize returns how many bytes of file data are compressed together: up to 4 MiB, as long as all compressors
 // use at most a quarter of the memory for data in transit. Each holds a frame and as much history.
 func frameSize(par options.Parallel) int {
 	size := 4 << 20

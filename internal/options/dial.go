@@ -19,8 +19,8 @@ type dialRow struct {
 	consumers int // move data
 }
 
-// dialRows is the table, by value; row 0 is "unset". At 1 a single session does the work of both. Rows 0, 1, 5 and 10
-// are in IBM's documentation; the others are from common knowledge among its users.
+// dialRows is IBM's table, by value. Row 0, IBM's default, is only for the documents. At 1 a single session does the
+// work of both. Rows 0, 1, 5 and 10 are in IBM's documentation; the others are not.
 func dialRows() [11]dialRow {
 	return [11]dialRow{
 		{2, 1, 1},

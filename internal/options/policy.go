@@ -95,7 +95,7 @@ func (s *Spec) numbers(refuse func(origin string, err error)) iopolicy.Settings 
 		o := &s.table[i]
 		one := s.get(o.Name)
 		if o.Sysctl == "" || one.value == nil || one.level == fromDefault {
-			continue // keeps the default of iopolicy.Default
+			continue // keeps the default of iopolicy.DefaultSettings
 		}
 		if err := set.Set(o.Sysctl, kernelNumber(one.value)); err != nil {
 			refuse(one.origin, err)

@@ -1,11 +1,13 @@
 // Package restore writes a snapshot, or a part of it, to a file system. The flow:
 //
 //	walker.go    walks the tree: makes directories and special objects, and adds the chunks of files to a batch
-//	batch.go     looks up the chunks of a batch, sorts them by pack and frame, and cuts them into pack reads (package
-//	order) deferred.go  collects small files from frames that their batch needs little of worker.go    reads: opens each
-//	frame once, compares each blob with its ID, and writes it to all its files small.go     makes a file of one chunk
-//	file.go      makes larger files: when the last chunk is written, sets size, metadata and name special.go   makes
-//	links, fifos, sockets and devices dir.go       sets the metadata of a directory after its last entry
+//	batch.go     looks up the chunks of a batch, sorts them by pack and frame, and cuts them into pack reads (order.go)
+//	deferred.go  collects small files from frames that their batch needs little of
+//	worker.go    reads: opens each frame once, compares each blob with its ID, and writes it to all its files
+//	small.go     makes a file of one chunk
+//	file.go      makes larger files: when the last chunk is written, sets size, metadata and name
+//	special.go   makes links, fifos, sockets and devices
+//	dir.go       sets the metadata of a directory after its last entry
 //
 // Existing objects are compared (compare.go, metadata.go), and kept if they are equal. While one batch is read and
 // written, the next one is planned. Data that does not match its ID is never written.

@@ -11,7 +11,7 @@
 //	state, decision := set.Root("/home")               // once per source
 //	for each name of the directory:                    // first pass, over the names alone
 //		if state.Control(name) { present = append(present, string(name)) }
-//	if len(present) > 0 { state, problems = state.Load(present, read) }
+//	if len(present) > 0 { state, problems = state.Load(dir, present, read) }
 //	for each name:                                     // second pass
 //		switch state.Name(name, typ) {                 // typ 0: unknown
 //		case rules.NeedType:                           // stat it, repeat with the type

@@ -18,8 +18,8 @@ const (
 	Pack                     // frames; two-level fan-out
 	Index                    // index segments
 	Snapshot                 // snapshots
-	Lease                    // the presence of writers; the only kind that is overwritten
-	Mark                     // packs that a prune is about to delete
+	Lease                    // the presence of writers; each renewal is a new file
+	Mark                     // packs that writers must not use, and removed snapshots
 )
 
 // Name identifies a stored file. ID is 1 to 64 lower-case hexadecimal digits, which is safe on shares that fold case.

@@ -22,8 +22,8 @@ const (
 )
 
 // Cap returns how many workers a job may use at most under a policy on a machine of cpu processors: w from Standard
-// on, and at most the ceilings below. They are where an idle machine gains nothing from more, so an undisturbed job
-// takes no longer. A number of 0 or less stays as it is.
+// on, and otherwise at most the ceilings above. They are where an idle machine gains nothing from more, so an
+// undisturbed job takes no longer. A number of 0 or less stays as it is.
 func Cap(p iopolicy.Policy, w Workers, cpu int) Workers {
 	if !lowers(p) {
 		return w

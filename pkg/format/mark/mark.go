@@ -12,7 +12,8 @@ import (
 )
 
 // Mark names packs that writers treat as absent if they start after it. They reuse trees only of snapshots that it
-// lists in Checked or that acknowledge it. A prune removes the packs that are unused when every other writer has ended.
+// lists in Checked or that acknowledge it. A prune removes those of them that no snapshot needs once every running
+// writer has acknowledged the mark.
 type Mark struct {
 	Packs   []format.ID // ascending, none twice
 	Created int64       // seconds since 1970-01-01T00:00:00Z, by the clock of the machine that pruned; for display
