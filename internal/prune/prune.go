@@ -1,7 +1,6 @@
 package prune
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -239,9 +238,8 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 // suspects adds to the error of missing data the snapshots that were published late. Another prune may have treated
 // their writers as dead, and the writers may have died before they deleted the snapshots.
 func (p *pruner) suspects(v *survey, err error) error {
-	expiry := cmp.Or(p.opt.Session.Tuning.Expiry, session.LeaseExpiry)
 	for i := range v.listed {
-		if l := &v.listed[i]; errors.Is(err, ErrDamaged) && session.PublishedLate(l.Snapshot, l.Stored, expiry) {
+		if l := &v.listed[i]; errors.Is(err, ErrDamaged) && session.PublishedLate(l.Snapshot, l.Stored) {
 			err = fmt.Errorf("%w; snapshot %s was published when its writer may have counted as dead, so it may lack what a "+
 				"prune removed: 'tidemark forget %s' drops it", err, l.ID.Short(), l.ID.Short())
 		}

@@ -23,8 +23,6 @@ import (
 type writerLease struct {
 	st       store.Store
 	keys     *seal.Keys
-	expiry   time.Duration
-	every    time.Duration
 	now      func() time.Time
 	announce func(lease string) error // may be nil
 	stop     context.CancelFunc
@@ -40,9 +38,8 @@ type writerLease struct {
 
 func newLease(st store.Store, keys *seal.Keys, opt Options) *writerLease {
 	return &writerLease{
-		st: st, keys: keys, expiry: opt.Tuning.Expiry, every: opt.Tuning.Heartbeat, now: opt.Tuning.Now,
-		announce: opt.Announce,
-		record:   lease.Lease{Host: opt.Host, PID: uint32(os.Getpid()), Task: opt.Task},
+		st: st, keys: keys, now: opt.Tuning.Now, announce: opt.Announce,
+		record: lease.Lease{Host: opt.Host, PID: uint32(os.Getpid()), Task: opt.Task},
 	}
 }
 
@@ -77,7 +74,7 @@ func (l *writerLease) start(ctx context.Context) error {
 
 func (l *writerLease) run(ctx context.Context) {
 	defer close(l.done)
-	tick := time.NewTicker(l.every)
+	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
 	for {
 		select {
@@ -131,7 +128,7 @@ func (l *writerLease) renewLocked(ctx context.Context) error {
 		l.stray = append(l.stray, name)
 		return fmt.Errorf("replace lease: %w", err)
 	}
-	if info.Modified.Sub(l.last) > l.expiry {
+	if info.Modified.Sub(l.last) > LeaseExpiry {
 		l.gaps++
 	}
 	l.name, l.last = name, info.Modified

@@ -66,14 +66,13 @@ func (s *Session) acknowledged() []format.ID {
 }
 
 // PublishedLate reports whether a snapshot was published when its writer may have been treated as dead. Such a snapshot
-// may lack data, and its writer may be about to delete it. published is the time of the snapshot on the target; expiry
-// is LeaseExpiry except in tests.
-func PublishedLate(sn *snapshot.Snapshot, published time.Time, expiry time.Duration) bool {
+// may lack data, and its writer may be about to delete it. published is the time of the snapshot on the target.
+func PublishedLate(sn *snapshot.Snapshot, published time.Time) bool {
 	if sn == nil || sn.Renewed == (tree.Time{}) {
 		return false
 	}
 	gap := published.Sub(time.Unix(sn.Renewed.Sec, int64(sn.Renewed.Nsec)))
-	return gap.Abs() > expiry/2
+	return gap.Abs() > LeaseExpiry/2
 }
 
 // FilterParents lists the snapshots and returns a function that reports whether a new snapshot may take over trees from
@@ -93,7 +92,7 @@ func (s *Session) FilterParents(ctx context.Context) (func(format.ID, *snapshot.
 	}
 	return func(id format.ID, sn *snapshot.Snapshot) bool {
 		published, ok := there[id]
-		return ok && !PublishedLate(sn, published, s.opt.Tuning.Expiry) &&
+		return ok && !PublishedLate(sn, published) &&
 			!slices.ContainsFunc(s.marks, func(m marks.Mark) bool {
 				_, looked := slices.BinarySearchFunc(m.Checked, id, format.ID.Compare)
 				return !m.Damaged && !looked && !slices.Contains(sn.Acknowledged, m.ID)

@@ -40,20 +40,21 @@ type Holder struct {
 
 // Tuning holds sizes and intervals that only tests and experiments change. Zero values mean the defaults.
 type Tuning struct {
-	Frame     int              // bytes of file data gathered before they are compressed: 4 MiB; of trees at most 1 MiB
-	DataPack  int              // bytes at which a pack of file data is complete: 16 MiB
-	TreePack  int              // bytes at which a pack of trees is complete: 4 MiB
-	Segment   int              // packs per index segment: 64
-	Interval  time.Duration    // longest time a stored pack waits for its index segment: 60 s
-	OpenPack  time.Duration    // longest time a pack is open before it is stored incomplete: 5 min
-	Heartbeat time.Duration    // how often the lease is renewed: 5 min
-	Expiry    time.Duration    // age after which a lease expires: LeaseExpiry
-	Now       func() time.Time // wall clock; time.Now
+	Frame    int              // bytes of file data gathered before they are compressed: 4 MiB; of trees at most 1 MiB
+	DataPack int              // bytes at which a pack of file data is complete: 16 MiB
+	TreePack int              // bytes at which a pack of trees is complete: 4 MiB
+	Segment  int              // packs per index segment: 64
+	Interval time.Duration    // longest time a stored pack waits for its index segment: 60 s
+	OpenPack time.Duration    // longest time a pack is open before it is stored incomplete: 5 min
+	Now      func() time.Time // wall clock; time.Now
 }
 
 // LeaseExpiry is how long a lease counts after its last renewal, by the clock of the target. It is six heartbeats, so a
 // target that is away for half an hour does not end a run.
-const LeaseExpiry = 30 * time.Minute
+const LeaseExpiry = 6 * heartbeat
+
+// heartbeat is how often a lease is renewed.
+const heartbeat = 5 * time.Minute
 
 // PackSize is at how many bytes a pack of file data is complete, unless Tuning overrides it.
 const PackSize = 16 << 20
@@ -75,7 +76,6 @@ const (
 	defaultTreePack  = 4 << 20
 	defaultInterval  = time.Minute
 	defaultOpenPack  = 5 * time.Minute
-	defaultHeartbeat = 5 * time.Minute
 )
 
 // Observer receives the events of a session. Its methods are called from many goroutines and must be quick.
@@ -117,8 +117,6 @@ func (o Options) withDefaults() Options {
 	t.Segment = orDefault(t.Segment, SegmentPacks)
 	t.Interval = orDefault(t.Interval, defaultInterval)
 	t.OpenPack = orDefault(t.OpenPack, defaultOpenPack)
-	t.Heartbeat = orDefault(t.Heartbeat, defaultHeartbeat)
-	t.Expiry = orDefault(t.Expiry, LeaseExpiry)
 	if t.Now == nil {
 		t.Now = time.Now
 	}

@@ -74,7 +74,7 @@ func (s *Session) readLeases(ctx context.Context) (others []Other, gone []store.
 	names := slices.SortedFunc(maps.Keys(found), func(a, b store.Name) int { return strings.Compare(b.ID, a.ID) })
 	for _, name := range names { // of each writer the last renewal first
 		o := Other{Name: name, Quiet: now.Sub(found[name].Modified)}
-		o.Alive = o.Quiet <= s.opt.Tuning.Expiry+s.opt.Tuning.Expiry/2
+		o.Alive = o.Quiet <= LeaseExpiry+LeaseExpiry/2
 		there, err := o.read(ctx, s)
 		if err != nil {
 			return nil, nil, err

@@ -156,26 +156,22 @@ func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
 	failed := 0
 	for n := 1; ; n += testkit.Rounds(3, 2, 1) {
 		p := base.Copied(t)
-		inner := p.Store
+		inner := newStepped(p.Store)
 		job := p.SmallJob()
-		job.Session.Tuning.Expiry, job.Session.Tuning.Heartbeat = 20*time.Millisecond, time.Hour
 		job.Session.Uploads = 1
 		st, count := at(inner, n, func() {
-			kit.Settle() // 60 ms: the lease has expired for every client
-			opt := kit.SmallPrune()
-			opt.Session.Tuning.Expiry, opt.Session.Tuning.Heartbeat = 20*time.Millisecond, time.Hour
-			for range 3 {
+			inner.step(2 * session.LeaseExpiry)
+			for range 2 { // the first puts a mark, the second removes the packs
 				other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
 				other.Open.Cache.Dir = t.TempDir()
-				// The prune itself may be slower than its lease.
-				if _, err := (&kit.Pruned{Engine: other}).Prune(opt); err != nil && !errors.Is(err, session.ErrLeaseLost) {
+				if _, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune()); err != nil {
 					t.Errorf("prune before step %d: %v", n, err)
 				}
 			}
 		})
 		p.Store = st
 		out, _, err := p.Backup(job)
-		p.Store = inner
+		p.Store = inner.Store
 		p.EndLeases()
 		if err == nil {
 			p.Keep(out.ID)
@@ -421,7 +417,8 @@ func TestLeaseOfTheFutureEnds(t *testing.T) {
 			})
 		}))
 		require.NoError(t, p.Store.Put(t.Context(), left, data))
-		p.Store = &ahead{Store: p.Store, name: left}
+		clock := newStepped(p.Store)
+		p.Store = &ahead{Store: clock, name: left}
 		res, err := p.Prune(kit.SmallPrune())
 		if task == "" {
 			require.NoError(t, err)
@@ -430,14 +427,8 @@ func TestLeaseOfTheFutureEnds(t *testing.T) {
 			require.ErrorIs(t, err, prune.ErrBusy)
 		}
 		require.Zero(t, res.Deleted.Packs)
-		kit.Settle() // longer than a lease lasts now
-		opt := kit.SmallPrune()
-		opt.Session.Tuning.Expiry = 20 * time.Millisecond
-		for range 5 { // which may be too short for the prune itself
-			if res, err = p.Prune(opt); !errors.Is(err, session.ErrLeaseLost) {
-				break
-			}
-		}
+		clock.step(2 * session.LeaseExpiry)
+		res, err = p.Prune(kit.SmallPrune())
 		require.NoError(t, err)
 		require.Empty(t, res.Waiting)
 		require.Zero(t, countMarks(t, p.Store))

@@ -26,6 +26,10 @@ type stepped struct {
 	dated map[store.Name]time.Duration
 }
 
+func newStepped(st store.Store) *stepped {
+	return &stepped{Store: st, dated: make(map[store.Name]time.Duration)}
+}
+
 func (s *stepped) step(to time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +94,7 @@ func TestFenceBeforeClockSteps(t *testing.T) {
 	failed := 0
 	for n := 1; ; n += testkit.Rounds(3, 2, 1) {
 		p := base.Copied(t)
-		inner := &stepped{Store: p.Store, dated: make(map[store.Name]time.Duration)}
+		inner := newStepped(p.Store)
 		st, count := at(inner, n, func() {
 			inner.step(2 * time.Hour)
 			defer inner.step(0)
