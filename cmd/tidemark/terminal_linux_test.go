@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 // session is a program on a terminal of its own.

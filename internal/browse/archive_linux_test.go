@@ -16,8 +16,8 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
-	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
-	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 

@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/check"
-	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 )
 
 // Whichever operation on the target fails, the check does not pass it over in silence. A listing

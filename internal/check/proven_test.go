@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/check"
-	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 )
 
 // disturbed is a store to which something happens while data is read from it: once before the first file is read, and

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/internal/testkit/stored"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // every is a schedule of one time in each period.

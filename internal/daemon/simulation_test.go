@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/host"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // simulation is a service among faults, and an oracle that computes from the schedules what has to run.

@@ -16,7 +16,7 @@ import (
 	"github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"

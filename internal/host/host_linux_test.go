@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // patience is how long a test waits for what happens at once on a machine that is not busy.

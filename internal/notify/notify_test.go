@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 const patience = 30 * time.Second

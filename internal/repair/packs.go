@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/amend"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/rewrite"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -42,7 +42,7 @@ func Packs(ctx context.Context, r *repo.Repository, prefixes []string, opt Optio
 		if err != nil {
 			return err
 		}
-		k := amend.NewKeeper(r, s)
+		k := rewrite.NewKeeper(r, s)
 		tables, err := tablesOf(ctx, r, chosen)
 		if err != nil {
 			return err
@@ -134,7 +134,8 @@ func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]stru
 }
 
 // salvage stores what can be read of a pack.
-func salvage(ctx context.Context, r *repo.Repository, k *amend.Keeper, id format.ID, p *index.Pack) (Salvaged, error) {
+func salvage(ctx context.Context, r *repo.Repository, k *rewrite.Keeper, id format.ID, p *index.Pack) (Salvaged,
+	error) {
 	one := Salvaged{ID: id}
 	if p == nil {
 		one.Missing = true
@@ -153,7 +154,7 @@ func salvage(ctx context.Context, r *repo.Repository, k *amend.Keeper, id format
 	info := blobindex.PackInfo{ID: id, Salt: p.Table.Salt, Kind: p.Table.Kind, Size: p.Size}
 	err = reader.Read(ctx, info, spans, func(i int, raw []byte, _ []uint32, err error) error {
 		if err != nil {
-			if !amend.IsDamage(err) {
+			if !rewrite.IsDamage(err) {
 				return err
 			}
 			one.Bad++
@@ -171,7 +172,7 @@ func salvage(ctx context.Context, r *repo.Repository, k *amend.Keeper, id format
 }
 
 // saveFrame stores the blobs of a frame that have their IDs, and reports whether all have.
-func saveFrame(k *amend.Keeper, kind pack.Kind, f *pack.Frame, raw []byte) (whole bool, err error) {
+func saveFrame(k *rewrite.Keeper, kind pack.Kind, f *pack.Frame, raw []byte) (whole bool, err error) {
 	whole = true
 	for _, b := range f.Blobs {
 		if uint64(b.Len) > uint64(len(raw)) {
@@ -190,7 +191,7 @@ func saveFrame(k *amend.Keeper, kind pack.Kind, f *pack.Frame, raw []byte) (whol
 }
 
 // findLosses follows all snapshots.
-func findLosses(ctx context.Context, r *repo.Repository, k *amend.Keeper, losses *Losses) error {
+func findLosses(ctx context.Context, r *repo.Repository, k *rewrite.Keeper, losses *Losses) error {
 	listed, err := r.Snapshots(ctx)
 	if err != nil {
 		return err

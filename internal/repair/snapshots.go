@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/amend"
+	"github.com/tidemark-backup/tidemark/internal/rewrite"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
@@ -40,8 +40,8 @@ func Snapshots(ctx context.Context, r *repo.Repository, opt SnapshotOptions) (*S
 		if err != nil {
 			return err
 		}
-		k := amend.NewKeeper(r, s)
-		m := &mender{k: k, opt: opt, res: res, to: amend.NewReplacer(r, k, listed), walker: newWalker(k, &res.Losses)}
+		k := rewrite.NewKeeper(r, s)
+		m := &mender{k: k, opt: opt, res: res, to: rewrite.NewReplacer(r, k, listed), walker: newWalker(k, &res.Losses)}
 		for i := range listed {
 			if err := m.one(ctx, &listed[i]); err != nil {
 				return fmt.Errorf("snapshot %s: %w", listed[i].ID.Short(), err)
@@ -58,10 +58,10 @@ func Snapshots(ctx context.Context, r *repo.Repository, opt SnapshotOptions) (*S
 
 // mender is one repair of snapshots under way.
 type mender struct {
-	k      *amend.Keeper
+	k      *rewrite.Keeper
 	opt    SnapshotOptions
 	res    *SnapshotsResult
-	to     *amend.Replacer
+	to     *rewrite.Replacer
 	walker *walker
 }
 

@@ -3,22 +3,22 @@ package repair
 import (
 	"context"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/amend"
+	"github.com/tidemark-backup/tidemark/internal/rewrite"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // walker follows snapshots, records what they have lost, and stores their trees without it.
 type walker struct {
-	*amend.Walker
-	k        *amend.Keeper
+	*rewrite.Walker
+	k        *rewrite.Keeper
 	snapshot format.ID // that is examined
 	losses   *Losses
 }
 
-func newWalker(k *amend.Keeper, losses *Losses) *walker {
+func newWalker(k *rewrite.Keeper, losses *Losses) *walker {
 	w := &walker{k: k, losses: losses}
-	w.Walker = amend.NewWalker(k, func(path string) { losses.add(w.snapshot, path) })
+	w.Walker = rewrite.NewWalker(k, func(path string) { losses.add(w.snapshot, path) })
 	return w
 }
 

@@ -11,12 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"

@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"

@@ -1,6 +1,13 @@
 // Package rewrite puts changed snapshots in the place of others: with other tags (Tags), or without paths that match
-// patterns (Exclude). A snapshot is immutable, so a new one is published; time, host, paths and description stay, and
-// it names the original. An original is removed last, after every new snapshot was read back.
+// patterns (Exclude); package repair uses it for snapshots without what is lost. A snapshot is immutable, so a new one
+// is published; time, host, paths and description stay, and it names the original. An original is removed last, after
+// every new snapshot was read back.
+//
+//	Keeper    which blobs a new snapshot may rely on; what must be stored again
+//	Walker    which objects of a tree have lost data
+//	Replacer  publish ──► prove ──► tombstone ──► remove
+//
+// A run that is killed leaves the old snapshot, the new one, or both. The next run finds the new one and goes on.
 package rewrite
 
 import (
@@ -8,7 +15,6 @@ import (
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/amend"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -33,9 +39,9 @@ type writer struct {
 	r        *repo.Repository
 	s        *repo.Session
 	opt      Options
-	keeper   *amend.Keeper
-	to       *amend.Replacer
-	whole    *amend.Walker
+	keeper   *Keeper
+	to       *Replacer
+	whole    *Walker
 	lost     []string // by the snapshot that whole examines
 	reliable func(format.ID, *snapshot.Snapshot) bool
 }
@@ -48,12 +54,12 @@ func within(ctx context.Context, r *repo.Repository, opt Options, do func(contex
 		if err != nil {
 			return err
 		}
-		w := &writer{r: r, s: s, opt: opt, keeper: amend.NewKeeper(r, s)}
+		w := &writer{r: r, s: s, opt: opt, keeper: NewKeeper(r, s)}
 		if w.reliable, err = s.FilterParents(ctx); err != nil {
 			return err
 		}
-		w.to = amend.NewReplacer(r, w.keeper, listed)
-		w.whole = amend.NewWalker(w.keeper, func(path string) { w.lost = append(w.lost, path) })
+		w.to = NewReplacer(r, w.keeper, listed)
+		w.whole = NewWalker(w.keeper, func(path string) { w.lost = append(w.lost, path) })
 		return do(ctx, w)
 	})
 }

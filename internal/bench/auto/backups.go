@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 // compare measures all candidates where one thing is slow.

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 // The rates of the slow resources.

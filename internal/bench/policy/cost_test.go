@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/bench/policy/rig"
+	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
-	"github.com/tidemark-backup/tidemark/internal/bench/policy/rig"
+	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 )
 
 // flags declares the flags of cost, turns and mixed, and returns a check that runs after parsing.

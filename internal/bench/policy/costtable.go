@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
-	"github.com/tidemark-backup/tidemark/internal/bench/policy/rig"
+	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 )
 
 // pooled returns quantiles in milliseconds over all rounds of a case, and of how many requests.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/bench/policy/rig"
+	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 )
 
 // phase is a part of a mixed foreground.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
-	"github.com/tidemark-backup/tidemark/internal/bench/policy/rig"
+	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 

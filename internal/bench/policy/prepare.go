@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/tidemark-backup/tidemark/internal/bench/policy/rig"
+	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 )
 
 // tidemark is a candidate under a policy, on the medium of this run.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 const secret = "correct horse battery staple"

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 const (

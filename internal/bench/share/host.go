@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 // host is where the share is, and what has to be taken away at the end.

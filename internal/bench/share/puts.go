@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 const (

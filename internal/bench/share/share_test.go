@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 // frame is one of connection 0.

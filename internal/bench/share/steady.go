@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/limit"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/internal/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/storetest"
 )
 
 const mib = 1 << 20

@@ -18,7 +18,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/internal/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/storetest"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 

@@ -20,12 +20,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
-	"github.com/tidemark-backup/tidemark/internal/storetest"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // shelf is a repository folder with known content. It reads the disk of the server directly.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(testkit.RunTogether(m, 6)) }

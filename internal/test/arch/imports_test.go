@@ -12,10 +12,7 @@ import (
 
 // testFolders hold code that only tests run. They may import anything but cmd. Only tests and each other import them.
 func testFolders() []string {
-	return []string{
-		"internal/testkit", "internal/test", "internal/storetest", "internal/faultstore", "internal/smbtest",
-		"pkg/format/internal/spectest",
-	}
+	return []string{"internal/test", "pkg/format/internal/spectest"}
 }
 
 // tools are the benchmarks. Only the program cmd/tidemark-bench imports them.
@@ -104,7 +101,7 @@ func TestImportLawFindsBreaches(t *testing.T) {
 		"pkg/format/x.go":         "internal/store",
 		"internal/store/x.go":     "internal/repo/session",
 		"internal/restore/x.go":   "internal/backup",
-		"internal/backup/x.go":    "internal/testkit",
+		"internal/backup/x.go":    "internal/test/testkit",
 		"internal/cli/x.go":       "internal/bench/peers",
 		"internal/unheard/x.go":   "pkg/format",
 		"internal/repo/object.go": "cmd/tidemark",
@@ -115,7 +112,7 @@ func TestImportLawFindsBreaches(t *testing.T) {
 	for at, imported := range map[string]string{
 		"internal/backup/x.go":          "internal/repo",
 		"internal/store/local/local.go": "internal/store",
-		"internal/backup/x_test.go":     "internal/testkit",
+		"internal/backup/x_test.go":     "internal/test/testkit",
 	} {
 		f := parse(t, at, "package x\nimport _ \""+module+"/"+imported+"\"\n")
 		require.Empty(t, upward([]*file{f}, floor), "%s imports %s", at, imported)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestDeadtime: nothing goes out for so long, in the middle of a backup, that the server ends all connections. The

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // outage is how long the network is down: longer than what a person notices, and long enough for TCP to have become

@@ -10,10 +10,10 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestAppendOnlyShare: the recipe of docs/append-only.md. A client may add; what is older than the grace can be neither

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 // The buffers of a session's connection are what was requested, read back from the kernel. Without a request the

@@ -21,7 +21,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestFileThatWasAwayIsReadWhenItIsBack: a file that was hidden between scan and read is missing from that snapshot.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // impatient counts reads of packs, and separately those without a cancellable context.

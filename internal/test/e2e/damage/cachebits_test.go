@@ -12,7 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestRestoreWithDamagedCache: the local cache names packs by numbers that it does not know any more, or lost its

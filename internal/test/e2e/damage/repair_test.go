@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/repair"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	sealed "github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -22,7 +21,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"

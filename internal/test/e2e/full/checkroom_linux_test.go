@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestCheckWithoutSpaceInTheCacheFolder: the temporary index does not fit there. The check reports that and uses the

@@ -16,7 +16,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // Killed runs the test again in a role, kills it after delay, and reports whether that was before it ended by itself.

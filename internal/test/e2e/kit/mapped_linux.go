@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // Mapped is a file. Its first page is mapped for writing.

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // stretchesRead records the reads of packs.

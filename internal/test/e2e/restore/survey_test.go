@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestLookFindsWhatChangedLater: Look reports the objects that a restore would replace although they changed after the

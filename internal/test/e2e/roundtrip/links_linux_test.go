@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestManyNames: ten thousand names of one file, in many directories, cost one reading, and come back as one file.

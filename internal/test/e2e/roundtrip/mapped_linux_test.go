@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
-	"github.com/tidemark-backup/tidemark/internal/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // A page that was dirty while it was read can be changed afterwards without a new change time. The next backup reads

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/bench/policy/rig/hdd"
+	"github.com/tidemark-backup/tidemark/internal/bench/rig/hdd"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 

@@ -1,4 +1,4 @@
-package amend
+package rewrite
 
 import (
 	"bytes"

@@ -1,12 +1,4 @@
-// Package amend puts new snapshots in the place of old ones: with other tags, without some paths, or without what is
-// lost. It stores the changed directories, publishes the new snapshot, proves it, and only then removes the old one.
-//
-//	Keeper    which blobs a new snapshot may rely on; what must be stored again
-//	Walker    which objects of a tree have lost data
-//	Replacer  publish ──► prove ──► tombstone ──► remove
-//
-// A run that is killed leaves the old snapshot, the new one, or both. The next run finds the new one and goes on.
-package amend
+package rewrite
 
 import (
 	"context"
