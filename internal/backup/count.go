@@ -64,7 +64,7 @@ func (c *counter) Excluded(*scan.Directory, int) {}
 
 // count counts the sources until it has all of them, or until ctx ends because the scan does. Its ledger keeps what it
 // does out of the report.
-func (p *pipeline) count(ctx context.Context, root *scan.Pick) {
+func (p *pipeline) count(ctx context.Context, root *scan.SourceTree) {
 	select {
 	case <-ctx.Done():
 		return

@@ -18,7 +18,7 @@ import (
 )
 
 // finish sets the tree of a job all of whose parts have ended.
-func (p *pipeline) finish(ctx context.Context, j *job) error {
+func (p *pipeline) finish(ctx context.Context, j *dirWork) error {
 	if stop := context.Cause(ctx); stop != nil {
 		return stop // entries that were not read for that reason look as if they were not there
 	}
@@ -53,7 +53,7 @@ func (p *pipeline) finish(ctx context.Context, j *job) error {
 // and read of any other.
 type finisher struct {
 	ledger *report.Ledger
-	job    *job
+	job    *dirWork
 	slot   int // of the next subdirectory
 	born   tree.Time
 	tally  report.Tally

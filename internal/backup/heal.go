@@ -110,15 +110,15 @@ func (f *search) found(s *repo.Session) error {
 	if err != nil {
 		return err
 	}
-	if packs := s.Unknown(lost); len(packs) > 0 {
+	if packs := s.ReliedOnLost(lost); len(packs) > 0 {
 		return &foundDamage{packs}
 	}
 	return nil
 }
 
-// vouching drops the snapshots that were made without acknowledging a damage mark: their directories in the cache may
-// need lost blobs.
-func vouching(s *repo.Session, listed []repo.Listed) []repo.Listed {
+// withoutSuspects drops the snapshots that were made without acknowledging a damage mark: their directories in the
+// cache may need lost blobs.
+func withoutSuspects(s *repo.Session, listed []repo.Listed) []repo.Listed {
 	return slices.DeleteFunc(slices.Clone(listed),
 		func(l repo.Listed) bool { return l.Snapshot == nil || s.Suspect(l.Snapshot) })
 }

@@ -65,7 +65,7 @@ func (s *Source) seen(now func() time.Time) func() time.Time {
 
 // Options of the stages.
 type (
-	Pick          = scan.Pick
+	Pick          = scan.SourceTree
 	Reading       = read.Options
 	Serialization = read.Serialization
 	Order         = read.Order
@@ -102,12 +102,12 @@ func (s *Source) digest() compare.Digest {
 
 // Parallel sets the number of goroutines of each stage. Within a range, the run finds the best number while it goes on.
 type Parallel struct {
-	Scanners int
-	Readers  Range
-	Workers  Range // that chunk, hash and compress
-	Uploads  Range // packs in flight; the zero value: what the session has
-	Level    Range // of compression, 1 to 4; the zero value: what the session has
-	Memory   int64 // bytes of the buffers for file data in flight; 0: what the workers need
+	Scanners    int
+	Readers     Range
+	Compressors Range // that chunk, hash and compress
+	Uploads     Range // packs in flight; the zero value: what the session has
+	Level       Range // of compression, 1 to 4; the zero value: what the session has
+	Memory      int64 // bytes of the buffers for file data in flight; 0: what the workers need
 	// Processors that the run may keep busy on average; 0: sysinfo.AllowedCPUs, which reads several files of the kernel.
 	Processors float64
 }

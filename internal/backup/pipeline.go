@@ -80,7 +80,7 @@ type pipeline struct {
 	memory  read.Memory
 	jobs    sync.Pool // of *job
 	owners  owners
-	root    *job
+	root    *dirWork
 	sources atomic.Int64 // that exist
 	work    atomic.Int64 // done by the workers, as tune.Sample counts it
 }
@@ -113,7 +113,7 @@ func run(ctx context.Context, d deps, src Source, par Parallel, parent Parent) (
 }
 
 func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
-	par.Scanners, par.Readers, par.Workers = max(1, par.Scanners), par.Readers.bounded(), par.Workers.bounded()
+	par.Scanners, par.Readers, par.Compressors = max(1, par.Scanners), par.Readers.bounded(), par.Compressors.bounded()
 	par.Readers = par.Readers.atMost(max(1, (localfs.MaxOpenFiles()-otherOpens)/readerOpens))
 	cfg, keys := d.repo.Config().Chunker, d.repo.Keys()
 	cutter, err := chunker.New(keys.ChunkerKey(), chunker.Params{Min: cfg.Min, Avg: cfg.Avg, Max: cfg.Max})
@@ -129,10 +129,10 @@ func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, er
 	p := &pipeline{
 		deps: d, src: src, par: par, parent: parent,
 		batches: make(chan *read.Batch, 2*par.Readers.Most),
-		pieces:  make(chan *read.Piece, par.Workers.Most),
+		pieces:  make(chan *read.Piece, par.Compressors.Most),
 	}
 	size := read.PieceSize + read.SmallFile + cutter.Max()
-	count := 2*par.Readers.Most + 2*par.Workers.Most
+	count := 2*par.Readers.Most + 2*par.Compressors.Most
 	if par.Memory > 0 {
 		count = min(count, int(par.Memory)/size)
 	}
@@ -159,7 +159,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	p.readers.start = func() { readers.Go(func() error { return p.reader(rctx) }) }
 	p.workers.start = func() { group.Go(func() error { return p.worker(ctx) }) }
 	p.readers.Resize(p.par.Readers.Start)
-	p.workers.Resize(p.par.Workers.Start)
+	p.workers.Resize(p.par.Compressors.Start)
 	watched, enough := context.WithCancel(ctx)
 	group.Go(func() error {
 		defer close(p.pieces)

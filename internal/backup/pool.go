@@ -10,7 +10,7 @@ import (
 // pool is the workers of one stage, whose number can change while they work.
 type pool struct {
 	start func()        // starts one worker, which calls receive; set before Resize
-	idle  tune.Standing // its workers, for want of work
+	idle  tune.WaitTime // its workers, for want of work
 
 	mu      sync.Mutex
 	running int

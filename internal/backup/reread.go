@@ -103,14 +103,15 @@ func (s *rereadState) note(boot sysinfo.Boot, start, now time.Time, daily uint64
 	return changed
 }
 
-// Again reads a share of the files of the snapshot of out again, such that each is read once in Days, and compares them
-// with it. The share belongs to the time since the last one; the first run only begins to count. After a new boot the
-// re-read begins with the files that a power cut may have changed without a trace, and takes bootFactor daily shares.
+// RereadShare reads a share of the files of the snapshot of out again, such that each is read once in Days, and
+// compares them with it. The share belongs to the time since the last one; the first run only begins to count. After a
+// new boot the re-read begins with the files that a power cut may have changed without a trace, and takes bootFactor
+// daily shares.
 //
 // The old content of a file that differs is kept by another snapshot of the same tree, which no policy of forget drops.
 // The next backup reads the file whatever its times are. The result is nil if there was nothing to do.
-func Again(ctx context.Context, r *repo.Repository, job *Job, out *Outcome, opt RereadOptions) (*Reread, error) {
-	if opt.Days <= 0 || out.ID.IsZero() || job.Stdin != nil || job.NoMemory {
+func RereadShare(ctx context.Context, r *repo.Repository, job *Job, out *Outcome, opt RereadOptions) (*Reread, error) {
+	if opt.Days <= 0 || out.ID.IsZero() || job.Stdin != nil || job.NoDirCache {
 		return nil, nil
 	}
 	cache, err := r.CacheFile()
@@ -302,7 +303,7 @@ func (job *Job) cacheKey() string {
 type differing map[string][]string
 
 func (job *Job) differing(cache *cachefile.File) differing {
-	if cache == nil || job.Stdin != nil || job.NoMemory {
+	if cache == nil || job.Stdin != nil || job.NoDirCache {
 		return nil
 	}
 	kept, err := cache.Value("differing " + job.cacheKey())

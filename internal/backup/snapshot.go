@@ -23,11 +23,11 @@ type Job struct {
 	Stdin    *Stdin // instead of Source: one file from a stream
 	Parallel Parallel
 	Parent   ParentChoice
-	Bulk     Bulk
+	Phases   Phases
 	Session  repo.SessionOptions
 
 	SkipUnchanged bool // save no snapshot when the tree is that of the parent
-	NoMemory      bool // neither use nor keep entries of the directory cache
+	NoDirCache    bool // neither use nor keep entries of the directory cache
 }
 
 // Label is the metadata of the snapshot.
@@ -59,8 +59,8 @@ type Outcome struct {
 	Mended   uint64 // unchanged files that were stored again because some of their blobs were lost
 }
 
-// Make makes one snapshot: it chooses the parent, runs the pipeline inside a session and saves.
-func Make(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*Outcome, error) {
+// Run makes one snapshot: it chooses the parent, runs the pipeline inside a session and saves.
+func Run(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*Outcome, error) {
 	start := time.Now()
 	l.Phase(report.Opening)
 	listed, err := r.Snapshots(ctx)
@@ -106,20 +106,20 @@ type findings struct {
 	first bool    // this host has no snapshot of these sources
 }
 
-// Bulk has the callbacks around the part of a backup that scans, reads and stores. Before and after that, a backup does
-// a few operations that a user waits for.
-type Bulk struct {
+// Phases has the callbacks around the part of a backup that scans, reads and stores. Before and after that, a backup
+// does a few operations that a user waits for.
+type Phases struct {
 	Begin func(first bool) // first: this host has no snapshot of these sources; nil: not called
 	End   func()           // nil: not called
 }
 
-func (b Bulk) begin(first bool) {
+func (b Phases) begin(first bool) {
 	if b.Begin != nil {
 		b.Begin(first)
 	}
 }
 
-func (b Bulk) end() {
+func (b Phases) end() {
 	if b.End != nil {
 		b.End()
 	}
@@ -145,8 +145,8 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 			Damaged: known.evidence != nil || s.Suspect(parent.Snapshot),
 		}
 	}
-	if !job.NoMemory && job.Stdin == nil {
-		d.cache, err = compare.OpenCache(r, vouching(s, listed), known.evidence != nil, sysinfo.ThisBoot().ID, l)
+	if !job.NoDirCache && job.Stdin == nil {
+		d.cache, err = compare.OpenCache(r, withoutSuspects(s, listed), known.evidence != nil, sysinfo.ThisBoot().ID, l)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		return err
 	}
 	d.differing = job.differing(cache)
-	job.Bulk.begin(p.first)
+	job.Phases.begin(p.first)
 	l.Phase(report.Scanning)
 	var found *result
 	if job.Stdin != nil {
@@ -181,7 +181,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	sn.Tree, sn.End = found.tree, scan.Moment(time.Now())
 	sn.Users, sn.Groups = found.users, found.groups
 	sn.Stats = stats(l.Snapshot(), s.Totals())
-	job.Bulk.end()
+	job.Phases.end()
 	l.Phase(report.Saving)
 	if job.SkipUnchanged && out.Same && !base.Damaged { // a new snapshot records that it acknowledges the damage marks
 		return nil

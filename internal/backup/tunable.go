@@ -34,7 +34,7 @@ func (t tunable) Apply(s tune.Setting, seen tune.Sample) {
 func (p *pipeline) tuner() *tune.Tuner {
 	uploads, level := p.par.Uploads, p.par.Level
 	if uploads.Most == 0 {
-		uploads.Start = p.deps.session.Uploads()
+		uploads.Start = p.deps.session.MaxUploads()
 	}
 	if level.Most == 0 {
 		level.Start = p.deps.session.Level()
@@ -45,7 +45,7 @@ func (p *pipeline) tuner() *tune.Tuner {
 	}
 	each := func(of func(Range) int) tune.Setting {
 		return tune.Setting{
-			Readers: of(p.par.Readers), Compressors: of(p.par.Workers), Uploads: of(uploads), Level: of(level),
+			Readers: of(p.par.Readers), Compressors: of(p.par.Compressors), Uploads: of(uploads), Level: of(level),
 		}
 	}
 	return tune.New(each(func(r Range) int { return r.Start }), tune.Bounds{

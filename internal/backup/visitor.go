@@ -27,27 +27,27 @@ func (v *visitor) Excluded(_ *scan.Directory, n int) {
 
 // Lookup returns the names that the directory cache has of d.
 func (v *visitor) Lookup(d *scan.Directory, room []byte) (names, larger []byte) {
-	return v.flow.compare.Lookup(&v.flow.newJob(d).compared, room)
+	return v.flow.compare.Lookup(&v.flow.newDirWork(d).compared, room)
 }
 
 // Unchanged reports whether the entries of d are those of its entry in the directory cache.
 func (v *visitor) Unchanged(d *scan.Directory) bool {
-	return v.flow.compare.Unchanged(&d.User.(*job).compared)
+	return v.flow.compare.Unchanged(&d.User.(*dirWork).compared)
 }
 
 // Refresh reports whether names of unchanged directories are to be stored.
-func (v *visitor) Refresh() bool { return v.flow.deps.cache.Refresh() }
+func (v *visitor) Refresh() bool { return v.flow.deps.cache.StoresNames() }
 
 // Directory compares one scanned directory with the parent snapshot and queues what must be read.
 func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *report.Clock) error {
 	defer clock.Enter(clock.Enter(report.Compare))
 	p := v.flow
-	j, ok := d.User.(*job)
+	j, ok := d.User.(*dirWork)
 	if !ok {
-		j = p.newJob(d)
+		j = p.newDirWork(d)
 	}
 	if d.Parent != nil {
-		j.parent = d.Parent.User.(*job)
+		j.parent = d.Parent.User.(*dirWork)
 		j.compared.Parent = &j.parent.compared
 	} else {
 		p.root = j
@@ -80,7 +80,7 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 
 // notListed records a directory that could not be opened or read to its end. As with files, a missing one is no
 // failure, unless it is a source.
-func (p *pipeline) notListed(j *job) {
+func (p *pipeline) notListed(j *dirWork) {
 	d := j.dir
 	below := d.Parent != nil && !d.Parent.Picked
 	switch {
@@ -97,7 +97,7 @@ func (p *pipeline) notListed(j *job) {
 }
 
 // readSelf reads the attributes of a new or changed directory, which its entry in the parent does not contain.
-func (p *pipeline) readSelf(j *job) {
+func (p *pipeline) readSelf(j *dirWork) {
 	if j.gone || j.parent == nil || j.parent.compared.States == nil || j.parent.compared.Reuses(j.dir.Index) {
 		return
 	}

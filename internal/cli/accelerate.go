@@ -51,7 +51,7 @@ func (a *app) accelerate(ctx context.Context, process int, term time.Duration, o
 	set := func(ctx context.Context, j control.Running) (control.Change, error) {
 		return j.SetPolicy(ctx, iopolicy.Important, term)
 	}
-	order := control.Order{Action: control.Accelerate}
+	order := control.Command{Action: control.Accelerate}
 	if off {
 		set = func(ctx context.Context, j control.Running) (control.Change, error) { return j.ReturnPolicy(ctx) }
 	} else {
@@ -75,7 +75,7 @@ func (a *app) accelerate(ctx context.Context, process int, term time.Duration, o
 }
 
 // orderService sends an order to the service, and reports whether there is one.
-func (a *app) orderService(ctx context.Context, o control.Order) (serves bool, err error) {
+func (a *app) orderService(ctx context.Context, o control.Command) (serves bool, err error) {
 	dir, err := a.runtimeDir()
 	if err != nil {
 		return false, fmt.Errorf("look for the service: %w", err)

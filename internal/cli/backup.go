@@ -133,7 +133,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	a.task.sources = job.Label.Sources
 	a.setParallel(job)
 	a.task.setBrief(true)
-	job.Bulk.Begin = func(first bool) {
+	job.Phases.Begin = func(first bool) {
 		use := options.LaterBackup
 		if first {
 			use = options.FirstBackup
@@ -141,7 +141,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		a.applyPolicy(use)
 		a.task.setBrief(false)
 	}
-	job.Bulk.End = func() { a.task.setBrief(true) }
+	job.Phases.End = func() { a.task.setBrief(true) }
 	r, err := a.openOrCreate(ctx, f)
 	if err != nil {
 		return "", err
@@ -176,7 +176,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	for _, path := range f.lost { // its parent is backed up, so nothing else would report it
 		l.Fail(path, "find source", errNoSource)
 	}
-	out, err := backup.Make(ctx, r, *job, l)
+	out, err := backup.Run(ctx, r, *job, l)
 	_ = thaw() // the deferred call returns its error
 	if err == nil {
 		l.Phase(report.Done)
@@ -233,7 +233,7 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 			UID:    uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
 		Parent:        backup.ParentChoice{Ref: f.parent.ref},
 		SkipUnchanged: f.parent.skipUnchanged,
-		NoMemory:      !a.spec.Cache().Enabled,
+		NoDirCache:    !a.spec.Cache().Enabled,
 	}
 	job.Session = repo.SessionOptions{
 		Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level), DryRun: f.dryRun,
@@ -272,11 +272,11 @@ func poolSizes(par options.Parallel) backup.Parallel {
 		return backup.Range{Start: n, Least: 1, Most: most}
 	}
 	return backup.Parallel{
-		Scanners: w.Scanners,
-		Readers:  limits(w.Readers, par.Named.Readers, 2*w.Readers),
-		Workers:  limits(w.Compressors, par.Named.Compressors, w.Compressors),
-		Uploads:  limits(w.Uploads, par.Named.Uploads, w.Uploads),
-		Memory:   par.Memory / 3,
+		Scanners:    w.Scanners,
+		Readers:     limits(w.Readers, par.Named.Readers, 2*w.Readers),
+		Compressors: limits(w.Compressors, par.Named.Compressors, w.Compressors),
+		Uploads:     limits(w.Uploads, par.Named.Uploads, w.Uploads),
+		Memory:      par.Memory / 3,
 	}
 }
 

@@ -167,7 +167,7 @@ func (a *app) reloadService(ctx context.Context, path string) {
 	if d, err := s.Status(ctx); err != nil || d.Options != path {
 		return
 	}
-	if _, err := s.Do(ctx, control.Order{Action: control.Reload}); err != nil {
+	if _, err := s.Do(ctx, control.Command{Action: control.Reload}); err != nil {
 		a.print.Note(fmt.Sprintf("warning: the service keeps its jobs: %v", err))
 	}
 }

@@ -35,7 +35,7 @@ func (a *app) steerCommand(action control.Action, short, long string) *cobra.Com
 		Example: "  tidemark job " + string(action) + " home",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(ctx context.Context, args []string) error {
-		return a.steer(ctx, control.Order{Action: action}, args, all)
+		return a.steer(ctx, control.Command{Action: action}, args, all)
 	})
 	c.Flags().BoolVar(&all, allFlag, false, "all jobs to which it applies")
 	return lenient(c)
@@ -55,7 +55,7 @@ pause; what was stored is kept. The pause outlasts a restart of the service.`,
   tidemark job pause --until '2026-12-24 18:00' home`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(ctx context.Context, args []string) error {
-		o := control.Order{Action: control.PauseJob}
+		o := control.Command{Action: control.PauseJob}
 		switch {
 		case until != "" && span != 0:
 			return usagef("--until and --for exclude each other: choose one")
@@ -79,7 +79,7 @@ pause; what was stored is kept. The pause outlasts a restart of the service.`,
 }
 
 // steer sends an order to the service.
-func (a *app) steer(ctx context.Context, o control.Order, args []string, all bool) error {
+func (a *app) steer(ctx context.Context, o control.Command, args []string, all bool) error {
 	switch {
 	case all && len(args) > 0:
 		return usagef("--all and a name exclude each other: choose one")

@@ -13,7 +13,7 @@ import (
 func (a *app) reread(ctx context.Context, r *repo.Repository, job *backup.Job, out *backup.Outcome) error {
 	a.task.yieldToAll()
 	defer a.task.setBrief(true) // the user waits for the repository to be closed
-	again, err := backup.Again(ctx, r, job, out, backup.RereadOptions{Days: a.spec.Reading().RereadDays})
+	again, err := backup.RereadShare(ctx, r, job, out, backup.RereadOptions{Days: a.spec.Reading().RereadDays})
 	if err != nil && ctx.Err() == nil {
 		a.print.Note(err.Error())
 	}

@@ -236,7 +236,7 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 	if terminal == nil {
 		return nil
 	}
-	found, err := restore.Look(ctx, r, what, *to)
+	found, err := restore.CountNewer(ctx, r, what, *to)
 	if err != nil || found.Newer == 0 {
 		return context.Cause(ctx) // the restore reports other errors
 	}

@@ -37,9 +37,9 @@ func TestStatusAsksTheService(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(base)) })
 	require.NoError(t, os.Chmod(base, 0o700))
 	var mu sync.Mutex
-	var orders []control.Order
+	var orders []control.Command
 	refused := error(nil)
-	do := func(o control.Order) (event.Daemon, error) {
+	do := func(o control.Command) (event.Daemon, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		orders = append(orders, o)
@@ -78,7 +78,7 @@ func TestStatusAsksTheService(t *testing.T) {
 	require.WithinRange(t, last.Until, before.Add(20*time.Minute), time.Now().Add(20*time.Minute))
 	_, _, code = ran(t, base, "accelerate", "--off")
 	require.Zero(t, code)
-	require.Equal(t, control.Order{Action: control.Accelerate}, orders[len(orders)-1])
+	require.Equal(t, control.Command{Action: control.Accelerate}, orders[len(orders)-1])
 	count := len(orders)
 	_, failed, code = ran(t, base, "accelerate", "--pid", "1")
 	require.Equal(t, 1, code)

@@ -42,14 +42,14 @@ func (a *app) tierShowCommand() *cobra.Command {
 	}))
 }
 
-// grades are the policies that a job can have, in order of priority.
-func grades() []string { return []string{"important", "standard", "utility", "throttle"} }
+// jobPolicies are the policies that a job can have, in order of priority.
+func jobPolicies() []string { return []string{"important", "standard", "utility", "throttle"} }
 
-// parseGrade parses one of grades.
-func parseGrade(word string) (iopolicy.Policy, error) {
+// parseJobPolicy parses one of jobPolicies.
+func parseJobPolicy(word string) (iopolicy.Policy, error) {
 	p, err := iopolicy.ParsePolicy(word)
-	if err != nil || !slices.Contains(grades(), p.String()) {
-		return p, usagef("policy %q: choose %s", word, strings.Join(grades(), ", "))
+	if err != nil || !slices.Contains(jobPolicies(), p.String()) {
+		return p, usagef("policy %q: choose %s", word, strings.Join(jobPolicies(), ", "))
 	}
 	return p, nil
 }
@@ -74,7 +74,7 @@ is 1 if no job runs, or if one could not be changed.`,
   tidemark tier set --pid 1234 throttle
   tidemark tier set --all --max-impact 20%`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: oneOf(grades()...),
+		ValidArgsFunction: oneOf(jobPolicies()...),
 	}, func(ctx context.Context, args []string) error {
 		set, err := changeOf(args, term.Value, impact)
 		if err != nil {
@@ -120,15 +120,15 @@ func changeOf(args []string, term time.Duration, impact options.PercentFlag) (ch
 	if len(args) == 0 {
 		switch {
 		case term != 0:
-			return nil, usagef("--for belongs to a policy: name one (%s)", strings.Join(grades(), ", "))
+			return nil, usagef("--for belongs to a policy: name one (%s)", strings.Join(jobPolicies(), ", "))
 		case !impact.Given:
-			return nil, usagef("name a policy (%s) or give --max-impact", strings.Join(grades(), ", "))
+			return nil, usagef("name a policy (%s) or give --max-impact", strings.Join(jobPolicies(), ", "))
 		}
 		return func(ctx context.Context, j control.Running) (control.Change, error) {
 			return j.SetMaxImpact(ctx, impact.Value)
 		}, nil
 	}
-	p, err := parseGrade(args[0])
+	p, err := parseJobPolicy(args[0])
 	if err != nil {
 		return nil, err
 	}

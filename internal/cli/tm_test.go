@@ -25,7 +25,7 @@ type fakeService struct {
 	job     event.DaemonJob
 }
 
-func (f *fakeService) do(o control.Order) (event.Daemon, error) {
+func (f *fakeService) do(o control.Command) (event.Daemon, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch o.Action {

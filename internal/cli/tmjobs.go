@@ -134,7 +134,7 @@ const pollEvery = time.Second
 
 // startJobs starts all jobs of the service, which was in the state before. With block it waits for the end of each.
 func (a *app) startJobs(ctx context.Context, s control.Service, before *event.Daemon, block bool) error {
-	now, err := s.Do(ctx, control.Order{Action: control.StartJob})
+	now, err := s.Do(ctx, control.Command{Action: control.StartJob})
 	if err != nil || !block {
 		return err
 	}
@@ -200,7 +200,7 @@ stopped by the service.`,
 				return err
 			}
 			if d != nil && slices.ContainsFunc(d.Jobs, busy) {
-				_, err := s.Do(ctx, control.Order{Action: control.StopJob})
+				_, err := s.Do(ctx, control.Command{Action: control.StopJob})
 				return err
 			}
 		}

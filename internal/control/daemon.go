@@ -27,8 +27,8 @@ const (
 	Accelerate Action = "accelerate" // the policy of steps that start before Until is important until then
 )
 
-// Order is a request to the service.
-type Order struct {
+// Command is a request to the service.
+type Command struct {
 	Action Action
 	Job    string    // "": all jobs
 	Until  time.Time // end of a pause, zero: until it is resumed; end of an acceleration, zero: now
@@ -36,19 +36,19 @@ type Order struct {
 
 // ServeDaemon makes the socket of the service in dir, as Serve does for a job. do carries out an order and returns the
 // state afterwards; several goroutines call it. The error is ErrDaemonRuns if another process serves there.
-func ServeDaemon(ctx context.Context, dir string, do func(Order) (event.Daemon, error)) (stop func(), err error) {
+func ServeDaemon(ctx context.Context, dir string, do func(Command) (event.Daemon, error)) (stop func(), err error) {
 	return serveDaemon(ctx, dir, do, usualLimits())
 }
 
-func serveDaemon(ctx context.Context, dir string, do func(Order) (event.Daemon, error), l limits) (func(), error) {
+func serveDaemon(ctx context.Context, dir string, do func(Command) (event.Daemon, error), l limits) (func(), error) {
 	if checkDir(dir) == nil && alive(filepath.Join(dir, daemonSocket)) {
 		return nil, ErrDaemonRuns
 	}
 	return serveAt(ctx, dir, daemonSocket, func(q request) any { return answerOrder(q, do) }, l)
 }
 
-func answerOrder(q request, do func(Order) (event.Daemon, error)) any {
-	o := Order{Action: Action(q.Request), Job: q.Job}
+func answerOrder(q request, do func(Command) (event.Daemon, error)) any {
+	o := Command{Action: Action(q.Request), Job: q.Job}
 	switch o.Action {
 	case ShowStatus, StartJob, StopJob, ResumeJob, Reload:
 	case PauseJob, Accelerate:
@@ -75,12 +75,12 @@ func Daemon(dir string) Service { return Service{filepath.Join(dir, daemonSocket
 
 // Status returns the state of the service. The error is ErrNoDaemon if it does not run.
 func (s Service) Status(ctx context.Context) (event.Daemon, error) {
-	return s.Do(ctx, Order{Action: ShowStatus})
+	return s.Do(ctx, Command{Action: ShowStatus})
 }
 
 // Do sends an order and returns the state afterwards. The error is ErrNoDaemon if the service does not run, and
 // ErrRefused if it rejects the order.
-func (s Service) Do(ctx context.Context, o Order) (event.Daemon, error) {
+func (s Service) Do(ctx context.Context, o Command) (event.Daemon, error) {
 	q := request{Version: protocol, Request: string(o.Action), Job: o.Job}
 	if !o.Until.IsZero() {
 		q.Until = &o.Until

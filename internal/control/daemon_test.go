@@ -19,10 +19,10 @@ func TestServiceAnswersOrders(t *testing.T) {
 	_, err := Daemon(dir).Status(t.Context())
 	require.ErrorIs(t, err, ErrNoDaemon, "no directory")
 
-	var got []Order
+	var got []Command
 	many := usualLimits()
 	many.connections = 100
-	stop, err := serveDaemon(t.Context(), dir, func(o Order) (event.Daemon, error) {
+	stop, err := serveDaemon(t.Context(), dir, func(o Command) (event.Daemon, error) {
 		got = append(got, o)
 		if o.Job == "none" {
 			return event.Daemon{}, errors.New("no job none")
@@ -38,7 +38,7 @@ func TestServiceAnswersOrders(t *testing.T) {
 	jobs := []event.DaemonJob{{Name: "home", State: "idle"}}
 	require.Equal(t, event.Daemon{Type: "daemon", Version: 1, PID: 7, Jobs: jobs}, d)
 	until := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	for _, o := range []Order{
+	for _, o := range []Command{
 		{Action: StartJob, Job: "home"}, {Action: StopJob}, {Action: PauseJob, Job: "home", Until: until},
 		{Action: PauseJob, Job: "home"}, {Action: ResumeJob, Job: "home"}, {Action: Reload},
 		{Action: Accelerate, Until: until}, {Action: Accelerate},
@@ -47,10 +47,10 @@ func TestServiceAnswersOrders(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, o, got[len(got)-1])
 	}
-	_, err = Daemon(dir).Do(t.Context(), Order{Action: StartJob, Job: "none"})
+	_, err = Daemon(dir).Do(t.Context(), Command{Action: StartJob, Job: "none"})
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "ask the service: refused: no job none")
-	_, err = Daemon(dir).Do(t.Context(), Order{Action: "set-policy"})
+	_, err = Daemon(dir).Do(t.Context(), Command{Action: "set-policy"})
 	require.ErrorContains(t, err,
 		`unknown request "set-policy"; there are status, start, stop, pause, resume, reload and accelerate`)
 
@@ -73,7 +73,7 @@ func TestServiceReplacesAStaleSocket(t *testing.T) {
 	require.NoError(t, old.Close())
 	_, err = Daemon(dir).Status(t.Context())
 	require.ErrorIs(t, err, ErrNoDaemon)
-	stop, err := ServeDaemon(t.Context(), dir, func(Order) (event.Daemon, error) { return event.Daemon{PID: 1}, nil })
+	stop, err := ServeDaemon(t.Context(), dir, func(Command) (event.Daemon, error) { return event.Daemon{PID: 1}, nil })
 	require.NoError(t, err)
 	defer stop()
 	d, err := Daemon(dir).Status(t.Context())
@@ -84,7 +84,7 @@ func TestServiceReplacesAStaleSocket(t *testing.T) {
 // A request that is no order never reaches the service.
 func TestServiceRefusesNonsense(t *testing.T) {
 	dir := place(t)
-	stop, err := ServeDaemon(t.Context(), dir, func(Order) (event.Daemon, error) {
+	stop, err := ServeDaemon(t.Context(), dir, func(Command) (event.Daemon, error) {
 		t.Error("an order was carried out")
 		return event.Daemon{}, nil
 	})

@@ -35,7 +35,7 @@ func FuzzRequest(f *testing.F) {
 		ofJob := (&jobServer{job: j}).answer
 		orders := 0
 		ofService := func(q request) any {
-			return answerOrder(q, func(o Order) (event.Daemon, error) {
+			return answerOrder(q, func(o Command) (event.Daemon, error) {
 				orders++
 				require.NotEmpty(t, o.Action)
 				return event.Daemon{}, nil

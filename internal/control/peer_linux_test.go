@@ -70,7 +70,10 @@ func TestAProgramOfAnotherUserIsRefused(t *testing.T) {
 	j := &job{}
 	begin(t, dir, j, usualLimits())
 	orders := 0
-	stop, err := ServeDaemon(t.Context(), dir, func(Order) (event.Daemon, error) { orders++; return event.Daemon{}, nil })
+	stop, err := ServeDaemon(t.Context(), dir, func(Command) (event.Daemon, error) {
+		orders++
+		return event.Daemon{}, nil
+	})
 	require.NoError(t, err)
 	defer stop()
 	for _, path := range []string{only(t, dir).path, filepath.Join(dir, daemonSocket)} {

@@ -305,7 +305,7 @@ func (w *world) orders() (*service, func() error) {
 // only returns the state of the only job.
 func only(t testing.TB, s *service) event.DaemonJob {
 	t.Helper()
-	d, err := s.order(control.Order{Action: control.ShowStatus})
+	d, err := s.order(control.Command{Action: control.ShowStatus})
 	require.NoError(t, err)
 	require.Len(t, d.Jobs, 1)
 	return d.Jobs[0]

@@ -135,7 +135,7 @@ func (s *service) loop(ctx context.Context) error {
 		case e := <-s.ended:
 			s.stepEnded(e.j, e.result)
 		case o := <-s.orders:
-			d, err := s.carryOut(o.Order)
+			d, err := s.carryOut(o.Command)
 			o.answer <- answer{d, err}
 		case _, ok := <-changes:
 			if !ok {

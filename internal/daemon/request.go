@@ -14,7 +14,7 @@ import (
 
 // order is an order from the control socket.
 type order struct {
-	control.Order
+	control.Command
 	answer chan answer
 }
 
@@ -27,7 +27,7 @@ type answer struct {
 var errBusy = errors.New("the service is busy; try again")
 
 // order has the loop carry out an order.
-func (s *service) order(o control.Order) (event.Daemon, error) {
+func (s *service) order(o control.Command) (event.Daemon, error) {
 	q := order{o, make(chan answer, 1)}
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -43,7 +43,7 @@ func (s *service) order(o control.Order) (event.Daemon, error) {
 }
 
 // carryOut carries out an order and returns the state afterwards.
-func (s *service) carryOut(o control.Order) (event.Daemon, error) {
+func (s *service) carryOut(o control.Command) (event.Daemon, error) {
 	now := s.Clock.Now()
 	var err error
 	switch o.Action {
@@ -75,7 +75,7 @@ func (s *service) carryOut(o control.Order) (event.Daemon, error) {
 }
 
 // each applies an order to one job, or to all. Of all, those to which it does not apply are left out.
-func (s *service) each(o control.Order, do func(*live) error) error {
+func (s *service) each(o control.Command, do func(*live) error) error {
 	if s.stopping {
 		return errors.New("the service ends")
 	}

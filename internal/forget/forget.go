@@ -39,7 +39,7 @@ func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped 
 	for i := range list {
 		ids[i] = list[i].ID
 	}
-	if err := r.Forgetting(ctx, ids); err != nil {
+	if err := r.RecordForget(ctx, ids); err != nil {
 		return nil, err
 	}
 	var failures []string

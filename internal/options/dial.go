@@ -14,9 +14,9 @@ type Workers struct {
 
 // dialRow is one row of IBM's table of RESOURCEUTILIZATION.
 type dialRow struct {
-	sessions  int // with the server
-	producers int // compare the source with the stored state
-	consumers int // move data
+	ibmSessions int // with the server
+	producers   int // compare the source with the stored state
+	consumers   int // move data
 }
 
 // dialRows is IBM's table, by value. Row 0, IBM's default, is only for the documents. At 1 a single session does the
@@ -43,13 +43,13 @@ type Media struct {
 	Target device.Medium
 }
 
-// Dial maps a value of RESOURCEUTILIZATION, 0 (unset) to 10, to workers on a machine of cpu processors. The media
+// WorkersFor maps a value of RESOURCEUTILIZATION, 0 (unset) to 10, to workers on a machine of cpu processors. The media
 // matter only if it is unset.
 //
 // IBM's producers correspond to scanners. IBM's consumers read, compress and send; here each of these steps has its own
 // workers: as many readers and uploads as consumers, and as many compressors, but not more than processors. At 1, where
 // IBM's client has one session for everything, each step has one worker.
-func Dial(value, cpu int, media Media) Workers {
+func WorkersFor(value, cpu int, media Media) Workers {
 	cpu = max(cpu, 1)
 	value = min(max(value, 0), 10)
 	row := dialRows()[value]

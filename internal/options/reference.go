@@ -23,10 +23,10 @@ func Reference() string {
 	b.WriteString(referenceDial)
 	for value, r := range dialRows() {
 		if value == 0 {
-			fmt.Fprintf(&b, "| unset | %d | %d | %d | by the machine |\n", r.sessions, r.producers, r.consumers)
+			fmt.Fprintf(&b, "| unset | %d | %d | %d | by the machine |\n", r.ibmSessions, r.producers, r.consumers)
 			continue
 		}
-		fmt.Fprintf(&b, "| %d | %d | %d | %d | %d |\n", value, r.sessions, r.producers, r.consumers, max(r.consumers, 1))
+		fmt.Fprintf(&b, "| %d | %d | %d | %d | %d |\n", value, r.ibmSessions, r.producers, r.consumers, max(r.consumers, 1))
 	}
 	return b.String()
 }

@@ -77,7 +77,7 @@ func TestDefaults(t *testing.T) {
 	spec := machine{}.spec(t)
 	require.Equal(t, Repository{"/home/me/.local/share/tidemark/repository", false}, spec.Repository())
 	require.Equal(t, Keys{}, spec.Keys())
-	require.Equal(t, Parallel{Dial(0, 6, Media{}), Workers{}, 0, 96 << 20}, spec.Parallel(6, Media{}))
+	require.Equal(t, Parallel{WorkersFor(0, 6, Media{}), Workers{}, 0, 96 << 20}, spec.Parallel(6, Media{}))
 	require.Equal(t, Transfer{64 << 20, 0, 256 << 10}, spec.Transfer())
 	require.Equal(t, Compression{2, true}, spec.Compression())
 	require.Equal(t, Reading{SharedDynamic, 4, false, true, true, "auto", true, 90}, spec.Reading())

@@ -143,7 +143,7 @@ type Parallel struct {
 // values.
 func (s *Spec) Parallel(cpu int, media Media) Parallel {
 	dial := int(s.int("resource-utilization"))
-	w := Dial(dial, cpu, media)
+	w := WorkersFor(dial, cpu, media)
 	var named Workers
 	for name, field := range map[string][2]*int{
 		"scanners": {&w.Scanners, &named.Scanners}, "readers": {&w.Readers, &named.Readers},

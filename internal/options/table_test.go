@@ -65,7 +65,7 @@ func TestKeywordsCanBeShortened(t *testing.T) {
 func TestDialAsDocumented(t *testing.T) {
 	for value, r := range dialRows() {
 		if value > 0 {
-			w := Dial(value, 64, Media{})
+			w := WorkersFor(value, 64, Media{})
 			require.Equal(t, []int{w.Scanners, w.Compressors, w.Uploads}, []int{r.producers, w.Readers, w.Readers})
 		}
 	}

@@ -70,23 +70,23 @@ func TestDurations(t *testing.T) {
 }
 
 func TestDial(t *testing.T) {
-	require.Equal(t, Workers{1, 1, 1, 1}, Dial(1, 8, Media{}))
-	require.Equal(t, Workers{2, 2, 2, 2}, Dial(5, 8, Media{}))
-	require.Equal(t, Workers{4, 4, 4, 4}, Dial(10, 8, Media{}))
-	require.Equal(t, Workers{4, 4, 1, 4}, Dial(10, 1, Media{}))
-	require.Equal(t, Workers{8, 16, 12, 4}, Dial(0, 12, Media{}))
-	require.Equal(t, Workers{8, 8, 1, 2}, Dial(0, 0, Media{}))
-	require.Equal(t, Dial(10, 4, Media{}), Dial(99, 4, Media{}))
-	require.Equal(t, Dial(0, 4, Media{}), Dial(-1, 4, Media{}))
+	require.Equal(t, Workers{1, 1, 1, 1}, WorkersFor(1, 8, Media{}))
+	require.Equal(t, Workers{2, 2, 2, 2}, WorkersFor(5, 8, Media{}))
+	require.Equal(t, Workers{4, 4, 4, 4}, WorkersFor(10, 8, Media{}))
+	require.Equal(t, Workers{4, 4, 1, 4}, WorkersFor(10, 1, Media{}))
+	require.Equal(t, Workers{8, 16, 12, 4}, WorkersFor(0, 12, Media{}))
+	require.Equal(t, Workers{8, 8, 1, 2}, WorkersFor(0, 0, Media{}))
+	require.Equal(t, WorkersFor(10, 4, Media{}), WorkersFor(99, 4, Media{}))
+	require.Equal(t, WorkersFor(0, 4, Media{}), WorkersFor(-1, 4, Media{}))
 	for value := 2; value <= 10; value++ {
-		less, more := Dial(value-1, 64, Media{}), Dial(value, 64, Media{})
+		less, more := WorkersFor(value-1, 64, Media{}), WorkersFor(value, 64, Media{})
 		require.GreaterOrEqual(t, more.Scanners, less.Scanners)
 		require.GreaterOrEqual(t, more.Readers, less.Readers)
 		require.GreaterOrEqual(t, more.Uploads, less.Uploads)
 	}
 	for value, row := range dialRows() {
 		if value != 1 { // there one session does both
-			require.LessOrEqual(t, row.producers+row.consumers, row.sessions, value)
+			require.LessOrEqual(t, row.producers+row.consumers, row.ibmSessions, value)
 		}
 	}
 	m := machine{args: []string{"--resource-utilization=3", "--readers=9", "--compressors=auto"}}
@@ -109,18 +109,18 @@ func TestDialByMedia(t *testing.T) {
 		{6, device.Remote, device.Remote, Workers{12, 8, 6, 4}},
 		{32, device.Remote, device.HDD, Workers{16, 8, 32, 1}},
 	} {
-		require.Equal(t, c.want, Dial(0, c.cpu, Media{c.source, c.target}), "%+v", c)
+		require.Equal(t, c.want, WorkersFor(0, c.cpu, Media{c.source, c.target}), "%+v", c)
 	}
 	media := []device.Medium{device.Unknown, device.Memory, device.SSD, device.Remote, device.HDD}
 	for _, source := range media {
 		for _, target := range media {
 			for value := 1; value <= 10; value++ {
-				require.Equal(t, Dial(value, 4, Media{}), Dial(value, 4, Media{source, target}), "a number is a number")
+				require.Equal(t, WorkersFor(value, 4, Media{}), WorkersFor(value, 4, Media{source, target}), "a number is a number")
 			}
 		}
 	}
 	for _, fast := range media[:3] {
-		require.Equal(t, Dial(0, 4, Media{}), Dial(0, 4, Media{fast, fast}))
+		require.Equal(t, WorkersFor(0, 4, Media{}), WorkersFor(0, 4, Media{fast, fast}))
 	}
 	m := machine{args: []string{"--readers=5"}}
 	require.Equal(t, Workers{2, 5, 4, 1}, m.spec(t).Parallel(4, Media{device.HDD, device.HDD}).Workers)

@@ -89,7 +89,7 @@ func TestEveryBlobHasAPlace(t *testing.T) {
 		s := &p.packs[p.find(id(uint64(i/blobs), 1))]
 		require.EqualValues(t, i%blobs, at.Number()-s.base)
 		require.Equal(t, i/blobs == 3, s.doomed)
-		require.Equal(t, i/blobs == 3, at.Rank() == spare)
+		require.Equal(t, i/blobs == 3, at.Rank() == rankOther)
 	}
 	for i := range p.packs {
 		require.EqualValues(t, blobs, seen.Count(p.packs[i].base, p.packs[i].blobs))

@@ -36,8 +36,8 @@ type packState struct {
 
 // The ranks of packs in the index of a prune. A blob that lies in packs of both counts in one that stays.
 const (
-	staying = iota // named by the index, and by no mark
-	spare          // the other existing packs
+	rankIndexed = iota // named by the index, and by no mark
+	rankOther          // the other existing packs
 	ranks
 )
 
@@ -287,14 +287,14 @@ func (p *places) enter(_ store.Info, seg *index.Segment) error {
 		if s.known || s.size != seg.Packs[i].Size {
 			continue
 		}
-		rank := staying
+		rank := rankIndexed
 		if s.doomed {
-			rank = spare
+			rank = rankOther
 		}
 		s.known = true
 		byRank[rank] = append(byRank[rank], seg.Packs[i])
 	}
-	return errors.Join(p.add(staying, byRank[staying]), p.add(spare, byRank[spare]))
+	return errors.Join(p.add(rankIndexed, byRank[rankIndexed]), p.add(rankOther, byRank[rankOther]))
 }
 
 // add adds packs to the index, and notes the numbers of their blobs.
@@ -341,7 +341,7 @@ func (p *places) enterStrays(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("pack %s: %w", s.id, err)
 		}
-		if err := p.add(spare, []index.Pack{{ID: s.id, Size: s.size, Table: t}}); err != nil {
+		if err := p.add(rankOther, []index.Pack{{ID: s.id, Size: s.size, Table: t}}); err != nil {
 			return err
 		}
 	}

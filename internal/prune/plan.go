@@ -166,7 +166,7 @@ func (p *pruner) foresee(ctx context.Context, v *survey, plan []int) error {
 		maps.Copy(gone, v.held)
 	}
 	v.reads(report.Planning, v.segments)
-	held, err := v.hold(ctx, gone, doomed, v.eachSegment)
+	held, err := v.holdBack(ctx, gone, doomed, v.eachSegment)
 	if err != nil {
 		return indexError(err)
 	}

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/lease"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/repo/writerlock"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	leasefile "github.com/tidemark-backup/tidemark/pkg/format/lease"
+	"github.com/tidemark-backup/tidemark/pkg/format/lease"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 )
 
@@ -48,7 +48,6 @@ type pruner struct {
 	res Result
 
 	round   round
-	lock    lock
 	revived map[format.ID]bool
 	met     map[format.ID]time.Time // when this prune first saw each mark
 	index   int64                   // bytes of removed index segments, less the bytes of those that replace them
@@ -58,11 +57,9 @@ type pruner struct {
 func once(ctx context.Context, r *repo.Repository, opt Options, in round) (res *Result, begun bool, err error) {
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
 	p := &pruner{
-		r: r, opt: opt, round: in, lock: takeLock(opt.Scratch),
+		r: r, opt: opt, round: in,
 		revived: make(map[format.ID]bool), met: make(map[format.ID]time.Time),
 	}
-	defer p.lock.release()
-	p.opt.Session.Announce = p.lock.write
 	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
 		return p.run(ctx)
@@ -87,16 +84,13 @@ func (p *pruner) run(ctx context.Context) error {
 	for _, o := range others {
 		if o.Alive && o.Lease.Task == session.PruneTask {
 			return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
-				max(0, o.Quiet).Round(time.Second))
+				max(0, o.SinceRenewal).Round(time.Second))
 		}
-	}
-	if p.lock.busy {
-		return ErrBusy
 	}
 	if err := p.s.DropDamagedMarks(ctx); err != nil {
 		return err
 	}
-	if err := p.first(ctx); err != nil {
+	if err := p.pass(ctx); err != nil {
 		return err
 	}
 	if p.opt.DryRun {
@@ -112,14 +106,15 @@ func (p *pruner) run(ctx context.Context) error {
 }
 
 // others returns the leases of other writers. Writers of this machine that were killed are not alive. For a backup this
-// holds only where a snapshot that it sent cannot appear after its death; the model has a test of that.
+// holds only where a snapshot that it sent cannot appear after its death; the model has a test of that. A prune sends
+// no snapshot.
 func (p *pruner) others(ctx context.Context) ([]session.Other, error) {
 	others, err := p.s.Others(ctx)
 	direct := store.EndsWithProcess(p.r.Store())
 	for i := range others {
 		o := &others[i]
-		gone := o.Alive && lease.Ended(p.r.CacheFolder(), leasefile.WriterOf(o.Name.ID))
-		if p.lock.ended(o, p.opt.Session.Host) || gone && direct {
+		gone := o.Alive && writerlock.Ended(p.r.CacheFolder(), lease.WriterOf(o.Name.ID))
+		if gone && (direct || o.Lease.Task == session.PruneTask) {
 			o.Alive = false
 		}
 		o.Ended = gone
@@ -145,9 +140,9 @@ func (p *pruner) writers(ctx context.Context) ([]session.Other, error) {
 	return nil, ErrLively
 }
 
-// first removes the packs of earlier marks, marks the packs that are not needed now, and removes these as well if every
+// pass removes the packs of earlier marks, marks the packs that are not needed now, and removes these as well if every
 // running writer acknowledges the new mark.
-func (p *pruner) first(ctx context.Context) error {
+func (p *pruner) pass(ctx context.Context) error {
 	v, err := p.survey(ctx)
 	if err != nil {
 		return err
@@ -223,7 +218,7 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	}
 	p.res.Snapshots = uint64(len(v.listed))
 	step.Did(p.res.Snapshots, 0)
-	if v.places, err = openPlaces(ctx, p.r, p.opt.Ledger, p.round.index, marks.DoomedBy(v.marks)); err != nil {
+	if v.places, err = openPlaces(ctx, p.r, p.opt.Ledger, p.round.index, marks.UnusableBy(v.marks)); err != nil {
 		return nil, indexError(err)
 	}
 	v.step = p.opt.Ledger.Step(report.Following, report.Course{Unit: "folders", Units: v.pages, Bytes: v.pageBytes})
@@ -315,7 +310,7 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 	if len(m.Packs) == 0 {
 		return nil
 	}
-	if err := p.s.Hold(ctx); err != nil {
+	if err := p.s.RenewOrFail(ctx); err != nil {
 		return err
 	}
 	_, err := marks.Put(ctx, p.r.Store(), p.r.Keys(), m)
@@ -326,7 +321,7 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 // while its clock was wrong. The writer of such a lease, if it is running, soon renews it itself.
 func (p *pruner) redate(ctx context.Context, others []session.Other) error {
 	for i := range others {
-		if p.opt.DryRun || others[i].Quiet > -session.LeaseExpiry {
+		if p.opt.DryRun || others[i].SinceRenewal > -session.LeaseExpiry {
 			continue
 		}
 		data, err := object.ReadFile(ctx, p.r.Store(), others[i].Name, -1)

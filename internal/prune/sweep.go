@@ -32,7 +32,7 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	p.res.Revived = uint64(len(p.revived))
 	if v.step = nil; p.opt.DryRun {
 		p.opt.Ledger.Phase(report.Planning)
-		now, held, err := v.release(ctx, removable)
+		now, held, err := v.splitRemovable(ctx, removable)
 		if err != nil {
 			return indexError(err)
 		}
@@ -129,7 +129,7 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) (_ []in
 	if err := v.list(ctx); err != nil {
 		return nil, nil, indexError(err)
 	}
-	if removable, held, err = v.release(ctx, removable); err != nil {
+	if removable, held, err = v.splitRemovable(ctx, removable); err != nil {
 		return nil, nil, indexError(err)
 	}
 	p.res.Held = uint64(len(held))
@@ -140,7 +140,7 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) (_ []in
 		}
 	}
 	old := v.superseded // left by a prune that was cut off
-	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.Hold}
+	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.RenewOrFail}
 	defer func() { p.index -= n.written }() // also after a failure
 	v.reads(report.Indexing, v.naming())
 	err = v.eachDoomed(ctx, func(info store.Info, seg *index.Segment) error {
@@ -156,7 +156,7 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) (_ []in
 	if err := n.put(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := p.s.Hold(ctx); err != nil {
+	if err := p.s.RenewOrFail(ctx); err != nil {
 		return nil, nil, err
 	}
 	for _, info := range old {
@@ -186,7 +186,7 @@ func (p *pruner) remove(ctx context.Context, v *survey, removable []int) error {
 	}
 	step := p.opt.Ledger.Step(report.Removing, c)
 	for part := range slices.Chunk(removable, removedAtOnce) {
-		if err := p.s.Hold(ctx); err != nil {
+		if err := p.s.RenewOrFail(ctx); err != nil {
 			return err
 		}
 		g, ctx := errgroup.WithContext(ctx)

@@ -123,7 +123,7 @@ func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.P
 	if err != nil {
 		return err
 	}
-	x.skip, x.damaged = marks.DoomedBy(all), marks.DamagedPacks(all)
+	x.skip, x.damaged = marks.UnusableBy(all), marks.DamagedPacks(all)
 	if err := eachSegment(ctx, x.r, x.enter); err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (x *indexer) put(ctx context.Context, p *index.Pack) error {
 	if len(x.seg.Packs)+len(x.seg.Supersedes) == 0 {
 		return nil
 	}
-	if err := x.session.Hold(ctx); err != nil {
+	if err := x.session.RenewOrFail(ctx); err != nil {
 		return err
 	}
 	data, id, err := object.Seal(x.r.Keys(), store.Index, index.Encode(nil, &x.seg))

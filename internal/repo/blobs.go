@@ -91,7 +91,7 @@ func (r *Repository) load(ctx context.Context, id format.ID,
 		}
 	}
 	if err != nil {
-		blob, err = r.loadSecond(ctx, id, at, err)
+		blob, err = r.loadFromFresh(ctx, id, at, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: at.pack.ID, Err: err})

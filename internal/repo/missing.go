@@ -15,11 +15,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Forgetting records that snapshots are about to be removed on purpose. It removes them from the record of this
+// RecordForget records that snapshots are about to be removed on purpose. It removes them from the record of this
 // machine, and leaves a tombstone for those that other machines may have published. It runs before the snapshots are
 // removed, so that no concurrent command reports one as missing. Without disk space for the tombstone, the snapshots
 // are forgotten all the same.
-func (r *Repository) Forgetting(ctx context.Context, snapshots []format.ID) error {
+func (r *Repository) RecordForget(ctx context.Context, snapshots []format.ID) error {
 	if len(snapshots) == 0 {
 		return nil
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
-	"github.com/tidemark-backup/tidemark/internal/repo/lease"
 	"github.com/tidemark-backup/tidemark/internal/repo/published"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/repo/writerlock"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
@@ -59,18 +59,13 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 		target.Index = overlay{known: live, added: dry}
 		target.Sync = r.index.SyncLocal
 	}
-	var here *lease.Presence
-	defer func() { here.End() }()
-	announce := opt.Announce
-	opt.Announce = func(name string) error {
-		here = lease.Announce(r.CacheFolder(), name)
-		if announce == nil {
-			return nil
-		}
-		return announce(name)
-	}
+	var here *writerlock.Lock
+	ended := false
+	defer func() { here.Release(ended) }()
+	opt.Announce = func(lease string) { here = writerlock.Take(r.CacheFolder(), lease) }
 	err := session.Run(ctx, target, opt, fn)
-	if err == nil && begun {
+	ended = err == nil
+	if ended && begun {
 		r.index.SetUnfinished(false)
 	}
 	return err

@@ -54,7 +54,7 @@ type unlocked struct {
 // loadSlots reads the key slots in the order in which they are tried. Random secrets come first, because each
 // passphrase takes a tenth of a second and much memory. Within each kind the known slot comes first, then the cheaper
 // ones. An unreadable slot does not stop the others. Beyond maxSlots slots are not read.
-func loadSlots(ctx context.Context, st store.Store, known string, e *effort) ([]Slot, error) {
+func loadSlots(ctx context.Context, st store.Store, known string, e *kdfBudget) ([]Slot, error) {
 	var slots []Slot
 	for info, err := range st.List(ctx, store.Key) {
 		if err != nil {
@@ -119,7 +119,7 @@ func loadSlot(ctx context.Context, st store.Store, info store.Info) (*keyfile.Sl
 
 // unlock tries the slots until one yields the master key that authenticates the config.
 func unlock(ctx context.Context, st store.Store, opt OpenOptions, conf []byte) (unlocked, error) {
-	spend := newEffort()
+	spend := newKDFBudget()
 	slots, err := loadSlots(ctx, st, opt.KnownSlot, spend)
 	if err != nil {
 		return unlocked{}, err
@@ -236,7 +236,7 @@ func storeSlot(ctx context.Context, st store.Store, raw []byte) (format.ID, erro
 // Slots lists the key slots, oldest first; unreadable ones come last. If the target is away or fails temporarily, the
 // error wraps store.ErrGone or store.ErrTemporary.
 func (r *Repository) Slots(ctx context.Context) ([]Slot, error) {
-	slots, err := loadSlots(ctx, r.st, r.opt.KnownSlot, newEffort())
+	slots, err := loadSlots(ctx, r.st, r.opt.KnownSlot, newKDFBudget())
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, p
 
 // CheckNew returns the error of AddSlot for a secret, without adding it.
 func (r *Repository) CheckNew(ctx context.Context, secret Secret) error {
-	spend := newEffort()
+	spend := newKDFBudget()
 	slots, err := loadSlots(ctx, r.st, r.current().String(), spend)
 	if err != nil {
 		return err

@@ -68,9 +68,9 @@ func (s *Survey) add(path string) {
 	}
 }
 
-// Look compares the status of existing objects with the selection, by the overwrite rule of the target. It reads no
-// file and changes nothing.
-func Look(ctx context.Context, r *repo.Repository, sel Selection, to Target) (*Survey, error) {
+// CountNewer compares the status of existing objects with the selection, by the overwrite rule of the target. It reads
+// no file and changes nothing.
+func CountNewer(ctx context.Context, r *repo.Repository, sel Selection, to Target) (*Survey, error) {
 	sel.Planned = nil
 	to.DryRun, to.Delete, to.Verify = true, false, false
 	j := &job{repo: r, sel: sel, to: to, ledger: report.NewJob(report.Restore, time.Now), survey: &Survey{}}

@@ -81,10 +81,10 @@ func (p *Replacer) Remove(ctx context.Context, ids ...format.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := p.k.s.Hold(ctx); err != nil {
+	if err := p.k.s.RenewOrFail(ctx); err != nil {
 		return err
 	}
-	if err := p.r.Forgetting(ctx, ids); err != nil {
+	if err := p.r.RecordForget(ctx, ids); err != nil {
 		return err
 	}
 	for _, id := range ids {

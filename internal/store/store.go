@@ -68,13 +68,13 @@ func EndsWithProcess(st Store) bool {
 	return ok && e.EndsWithProcess()
 }
 
-// ProvenEnd is how many bytes at the end of a file are compared by a store that Proves.
+// ProvenEnd is how many bytes at the end of a file are compared by a store that verifies.
 const ProvenEnd = 64 << 10
 
-// Proves reports whether a successful Put of st has verified the file: it read back the size and at least the last
+// VerifiesPut reports whether a successful Put of st has verified the file: it read back the size and at least the last
 // ProvenEnd bytes, and compared them with what was sent. The caller need not check again. A store implements it by a
-// method Proves() bool, which decorators forward; without that method the result is false.
-func Proves(st Store) bool {
-	p, ok := st.(interface{ Proves() bool })
-	return ok && p.Proves()
+// method VerifiesPut() bool, which decorators forward; without that method the result is false.
+func VerifiesPut(st Store) bool {
+	p, ok := st.(interface{ VerifiesPut() bool })
+	return ok && p.VerifiesPut()
 }

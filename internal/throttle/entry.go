@@ -46,7 +46,7 @@ func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *e
 		e.notes = append(e.notes, why+" The job yields only to other runs of tidemark.")
 	}
 	cfg := iopolicy.Config{
-		Name: info.Name(), Medium: info.Medium.Policy(), Settings: m.cfg.Settings,
+		Name: info.Name(), Medium: info.Medium.IOMedium(), Settings: m.cfg.Settings,
 		Watcher: attributingWatcher{e.watch, &e.topIO, e.cooperating}, Idle: m.cfg.Idle,
 		Metering: iopolicy.Metering{Meter: diskwatch.Meter(), Attribute: e.exact},
 	}
@@ -112,7 +112,7 @@ func (e *entry) publishPolicy(c *iopolicy.Client) {
 
 // spacing returns the least time between slots of different tiers on a medium.
 func (e *entry) spacing(m device.Medium) time.Duration {
-	if m.Policy() == iopolicy.SSD {
+	if m.IOMedium() == iopolicy.SSD {
 		return e.settings.PeriodSSD[1]
 	}
 	return e.settings.PeriodHDD[1]
@@ -189,7 +189,7 @@ func (e *entry) served(each time.Duration, bytes int) {
 // spacing would not agree on slots.
 func (e *entry) applyMedium() {
 	medium, _, _ := e.classifier.Medium()
-	e.gate.SetMedium(medium.Policy())
+	e.gate.SetMedium(medium.IOMedium())
 	if e.peers != nil {
 		e.peers.SetSpacing(e.spacing(medium))
 	}

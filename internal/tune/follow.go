@@ -23,15 +23,15 @@ type Counters struct {
 	Busy    time.Duration // of the available processors, divided by their number
 }
 
-// Plant is the system that a tuner controls. One goroutine calls its methods.
-type Plant interface {
+// Pipeline is the system that a tuner controls. One goroutine calls its methods.
+type Pipeline interface {
 	Counters() Counters
 	// Apply applies a setting; seen is the last sample, zero at the start.
 	Apply(s Setting, seen Sample)
 }
 
 // Follow lets t control a plant until ctx ends. If the bounds fix every value, it returns at once.
-func Follow(ctx context.Context, t *Tuner, p Plant) {
+func Follow(ctx context.Context, t *Tuner, p Pipeline) {
 	if t.bounds.Least == t.bounds.Most {
 		return
 	}

@@ -147,14 +147,14 @@ func (g *Gate) full(op Op) bool {
 }
 
 // reserve counts an operation as in flight in the slot grant. g.mu is held.
-func (g *Gate) reserve(w *way, op Op) {
+func (g *Gate) reserve(w *opState, op Op) {
 	w.cost = costOf(g.medium).estimate(op, g.cfg.Settings.MaxIOSize)
 	g.budget.load += w.cost
 }
 
 // enter begins an operation with a budget, on the goroutine that will do it: the time to wake that up is not device
 // time.
-func (g *Gate) enter(w *way) {
+func (g *Gate) enter(w *opState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &g.budget

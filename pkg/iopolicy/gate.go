@@ -147,7 +147,7 @@ func (g *Gate) Pass(c *Client) *Pass {
 		return nil
 	}
 	c.join(g)
-	return &Pass{g, c, way{gate: g}}
+	return &Pass{g, c, opState{gate: g}}
 }
 
 // admit changes the number of clients with policy p.

@@ -10,11 +10,11 @@ import (
 type Pass struct {
 	gate   *Gate
 	client *Client
-	plain  way // of operations that are neither metered nor budgeted
+	plain  opState // of operations that are neither metered nor budgeted
 }
 
-// way is the state of an operation that does not fit into a Grant.
-type way struct {
+// opState is the state of an operation that does not fit into a Grant.
+type opState struct {
 	gate    *Gate
 	before  Bytes
 	cost    int64 // estimated device time; 0: no budget
@@ -121,7 +121,7 @@ func (p *Pass) Do(ctx context.Context, op Op, f func(bound int) (int, error)) (i
 type Grant struct {
 	Max int // the largest I/O allowed, in bytes; 0: any
 
-	way   *way
+	way   *opState
 	began int64 // when the operation began; untimed
 	mark  mark  // the fourth word: five would be passed in memory
 }
@@ -287,11 +287,11 @@ func (g *Gate) announce(grant Grant) {
 }
 
 // borrow returns memory for the state of one operation.
-func (g *Gate) borrow() *way {
-	if w, ok := g.ways.Get().(*way); ok {
+func (g *Gate) borrow() *opState {
+	if w, ok := g.ways.Get().(*opState); ok {
 		return w
 	}
-	return &way{gate: g}
+	return &opState{gate: g}
 }
 
 // meter records what the thread has submitted so far, and locks the goroutine to it.

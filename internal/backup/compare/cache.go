@@ -117,9 +117,9 @@ func (c *Cache) Names(key Digest) []byte {
 	return h.Names
 }
 
-// Refresh reports whether the names of an unchanged directory are to be stored. That pays where one boot sees many
+// StoresNames reports whether the names of an unchanged directory are to be stored. That pays where one boot sees many
 // runs, and is a waste where each run has its own boot; so the first run after a boot leaves it to the second.
-func (c *Cache) Refresh() bool { return c.usable() && c.refresh }
+func (c *Cache) StoresNames() bool { return c.usable() && c.refresh }
 
 // Store stores an entry and the names in the directory, if there are any to keep. Commit makes it valid.
 func (c *Cache) Store(key Digest, entry *CacheEntry, names []byte) {

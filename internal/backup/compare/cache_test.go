@@ -52,23 +52,23 @@ func TestNamesCountUntilTheNextBoot(t *testing.T) {
 	}
 	m := open(one)
 	require.True(t, m.KeepsNames())
-	require.False(t, m.Refresh())
+	require.False(t, m.StoresNames())
 	m.Store(key, &memo, []byte("names"))
 	m.Commit(id)
 
 	m = open(one)
-	require.True(t, m.Refresh())
+	require.True(t, m.StoresNames())
 	require.Equal(t, "names", string(found(m)))
 	require.Equal(t, "names", string(m.Names(key)))
 	m.Discard()
 
 	m = open(two)
-	require.False(t, m.Refresh(), "it may be the only run of this boot")
+	require.False(t, m.StoresNames(), "it may be the only run of this boot")
 	require.Nil(t, found(m))
 	m.Commit(id)
 
 	m = open(two)
-	require.True(t, m.Refresh())
+	require.True(t, m.StoresNames())
 	require.Nil(t, found(m))
 	m.Store(key, &memo, []byte("names again"))
 	m.Commit(id)
@@ -78,7 +78,7 @@ func TestNamesCountUntilTheNextBoot(t *testing.T) {
 
 	m = open(BootID{})
 	require.False(t, m.KeepsNames())
-	require.False(t, m.Refresh())
+	require.False(t, m.StoresNames())
 	require.Nil(t, found(m))
 	m.Store(key, &memo, []byte("of no boot"))
 	m.Commit(id)

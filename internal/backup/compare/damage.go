@@ -14,7 +14,7 @@ import (
 // Session answers which blobs can be relied on.
 type Session interface {
 	Holds(ctx context.Context, ids []format.ID) (bool, error)
-	Exclude(packs ...format.ID)
+	StopUsing(packs ...format.ID)
 }
 
 // ErrOldTree: a tree of the snapshot compared with cannot be read.
@@ -46,7 +46,7 @@ func (c *Comparer) damagedTree(d *Dir, err error) error {
 func (c *Comparer) excludePack(err error) {
 	var lost *repo.PackError
 	if errors.As(err, &lost) {
-		c.Session.Exclude(lost.Pack)
+		c.Session.StopUsing(lost.Pack)
 	}
 }
 

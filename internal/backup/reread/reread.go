@@ -25,8 +25,8 @@ import (
 type Config struct {
 	Load   tree.Load
 	Hasher *seal.Hasher
-	Tree   format.ID  // of the snapshot
-	Root   *scan.Pick // where its sources lie
+	Tree   format.ID        // of the snapshot
+	Root   *scan.SourceTree // where its sources lie
 	Gate   localfs.Gates
 	Part   Part
 }
@@ -97,7 +97,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 }
 
 // pick walks the directory of the snapshot that p stands for.
-func (w *walker) pick(ctx context.Context, p *scan.Pick, root format.ID, at string, after []string) error {
+func (w *walker) pick(ctx context.Context, p *scan.SourceTree, root format.ID, at string, after []string) error {
 	if p.Children == nil {
 		dir := w.open(p.Path)
 		if dir == nil {

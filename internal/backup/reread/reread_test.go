@@ -20,7 +20,7 @@ func TestCursorOutlastsAWalkWithoutObjects(t *testing.T) {
 	found, err := Run(t.Context(), Config{
 		Load: func(context.Context, format.ID) ([]byte, error) { return nil, stop },
 		Tree: format.ID{1},
-		Root: &scan.Pick{Path: t.TempDir()},
+		Root: &scan.SourceTree{Path: t.TempDir()},
 		Part: Part{After: "a/b", Budget: 1, Until: time.Now().Add(time.Hour)},
 	})
 	require.ErrorIs(t, err, stop)

@@ -41,7 +41,7 @@ type Directory struct {
 	pass    *iopolicy.Pass          // of the device of a directory that was opened by its name
 	handles map[string]*localfs.Dir // of picked entries that lie in another directory than dir
 	mounted map[string]bool         // names of mount points in it, if it is read from a snapshot of its file system
-	picks   map[string]*Pick
+	picks   map[string]*SourceTree
 	state   *rules.DirState
 	slab    *slab // of Entries; nil: they are not reused
 	spent   bool  // the visitor has called Recycle

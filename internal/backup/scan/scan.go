@@ -50,7 +50,7 @@ type Options struct {
 }
 
 // Walk visits the tree below root and returns after all of it, or after the first error.
-func Walk(ctx context.Context, root *Pick, opt Options, v Visitor) error {
+func Walk(ctx context.Context, root *SourceTree, opt Options, v Visitor) error {
 	w := &walk{opt: opt, visitor: v, needs: opt.Rules.Needs(), stack: newStack()}
 	if w.opt.Now == nil {
 		w.opt.Now = time.Now
@@ -146,7 +146,7 @@ func (w *walk) work(ctx context.Context) error {
 	}
 }
 
-func (w *walk) root(ctx context.Context, root *Pick) error {
+func (w *walk) root(ctx context.Context, root *SourceTree) error {
 	d := &Directory{Name: "", Started: w.opt.Now()}
 	s := w.newWorker()
 	defer s.clock.Stop()

@@ -138,10 +138,10 @@ func (e *engine) backup(root string) {
 		Source: backup.Source{
 			Root: pick, Rules: rules.NewBuilder().Compile(), Reading: backup.Reading{Retries: 4}, Gate: through(e.gates.source),
 		},
-		Parallel: backup.Parallel{Scanners: 4, Readers: backup.Range{Start: 2}, Workers: backup.Range{Start: 2}},
+		Parallel: backup.Parallel{Scanners: 4, Readers: backup.Range{Start: 2}, Compressors: backup.Range{Start: 2}},
 	}
 	e.with(func(r *repo.Repository) error {
-		_, err := backup.Make(context.Background(), r, job, e.ledger)
+		_, err := backup.Run(context.Background(), r, job, e.ledger)
 		return err
 	})
 	require.Zero(e.tb, e.ledger.Snapshot().Failures)

@@ -126,7 +126,7 @@ func (p *Pruned) waiting() []string {
 		if o.Lease.Host != "" {
 			who = fmt.Sprintf("process %d on %s", o.Lease.PID, human.Printable(o.Lease.Host))
 		}
-		quiet := human.Span(max(0, o.Quiet))
+		quiet := human.Span(max(0, o.SinceRenewal))
 		if o.Ended {
 			lines = append(lines, fmt.Sprintf("%s lost its connection %s ago, and its last writes may still arrive: %s", who,
 				quiet,

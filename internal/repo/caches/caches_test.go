@@ -10,7 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/caches"
-	"github.com/tidemark-backup/tidemark/internal/repo/lease"
+	"github.com/tidemark-backup/tidemark/internal/repo/writerlock"
 )
 
 const (
@@ -111,9 +111,9 @@ func TestInUse(t *testing.T) {
 			return func() { require.NoError(t, db.Close()) }
 		},
 		"writer": func() func() {
-			p := lease.Announce(folder, "0123abcd")
-			require.NotNil(t, p)
-			return p.End
+			l := writerlock.Take(folder, "0123abcd")
+			require.NotNil(t, l)
+			return func() { l.Release(true) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (l locks) release() {
 
 // lock locks every file in a cache that a run locks, as far as it exists.
 func lock(path string) (held locks, err error) {
-	names := []string{"cache.db", "prune.lock"}
+	names := []string{"cache.db"}
 	writers, err := os.ReadDir(filepath.Join(path, "writers"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

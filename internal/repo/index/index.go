@@ -56,7 +56,7 @@ type Index struct {
 	syncMu   sync.Mutex
 	synced   bool // at least once
 	searched bool // since the last Sync, all sources were tried for a missing blob
-	second   second
+	second   freshIndex
 
 	presentOnly bool     // leave out packs that the target does not hold
 	absent      sync.Map // format.ID of each pack that was left out

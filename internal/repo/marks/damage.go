@@ -60,5 +60,5 @@ func Record(ctx context.Context, st store.Store, keys *seal.Keys, host string, p
 
 // DamagedPacks returns the packs that marks name as missing or damaged.
 func DamagedPacks(marks []Mark) map[format.ID]struct{} {
-	return DoomedBy(slices.DeleteFunc(slices.Clone(marks), func(m Mark) bool { return !m.Damaged }))
+	return UnusableBy(slices.DeleteFunc(slices.Clone(marks), func(m Mark) bool { return !m.Damaged }))
 }

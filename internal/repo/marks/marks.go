@@ -35,14 +35,14 @@ func All(ctx context.Context, st store.Store, keys *seal.Keys) ([]Mark, error) {
 	return marks, nil
 }
 
-// Damaged is a mark whose content is lost.
-type Damaged struct {
+// Unreadable is a mark whose content is lost.
+type Unreadable struct {
 	Name store.Name
 	Why  error // an ErrDamaged
 }
 
 // Read returns the marks by ascending ID, and those that are damaged. A writer must not continue beside a damaged one.
-func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, damaged []Damaged, err error) {
+func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, damaged []Unreadable, err error) {
 	var infos []store.Info
 	for info, err := range st.List(ctx, store.Mark) {
 		if err != nil {
@@ -59,7 +59,7 @@ func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, d
 		switch {
 		case errors.Is(err, store.ErrNotExist): // a prune has just removed it
 		case object.IsDamage(err):
-			damaged = append(damaged, Damaged{info.Name, fmt.Errorf("%w: %w", ErrDamaged, err)})
+			damaged = append(damaged, Unreadable{info.Name, fmt.Errorf("%w: %w", ErrDamaged, err)})
 		case err != nil:
 			return nil, nil, err
 		default:
@@ -88,11 +88,11 @@ func Doomed(ctx context.Context, st store.Store, keys *seal.Keys) (map[format.ID
 	if err != nil {
 		return nil, err
 	}
-	return DoomedBy(marks), nil
+	return UnusableBy(marks), nil
 }
 
-// DoomedBy returns the packs that the given marks name.
-func DoomedBy(marks []Mark) map[format.ID]struct{} {
+// UnusableBy returns the packs that the given marks name.
+func UnusableBy(marks []Mark) map[format.ID]struct{} {
 	doomed := make(map[format.ID]struct{})
 	for i := range marks {
 		for _, id := range marks[i].Packs {

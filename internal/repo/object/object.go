@@ -101,7 +101,7 @@ func Put(ctx context.Context, st store.Store, name store.Name, data []byte, prov
 	if err := st.Put(ctx, name, data); err != nil {
 		return fmt.Errorf("write %s: %w", name.Path(), err)
 	}
-	if !prove || (store.Proves(st) && len(data) <= store.ProvenEnd) {
+	if !prove || (store.VerifiesPut(st) && len(data) <= store.ProvenEnd) {
 		return nil
 	}
 	back, err := ReadFile(ctx, st, name, -1)

@@ -70,7 +70,7 @@ func TestLoadRefuses(t *testing.T) {
 	require.ErrorIs(t, err, format.ErrCorrupt, "before anything is allocated")
 }
 
-func TestPutProves(t *testing.T) {
+func TestPutVerifies(t *testing.T) {
 	data := []byte("some bytes")
 	name := object.Named(store.Key, seal.FileID(data))
 	for _, plan := range []faultstore.Plan{

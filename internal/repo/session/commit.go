@@ -85,6 +85,6 @@ func (g *segment) takeSince(before time.Time) []index.Pack {
 // begins calls Target.Unfinished before the first pack of the session is stored.
 func (s *Session) begins() {
 	if s.to.Unfinished != nil && !s.opt.DryRun && s.opt.Task != PruneTask {
-		s.marked.Do(s.to.Unfinished)
+		s.unfinishedOnce.Do(s.to.Unfinished)
 	}
 }

@@ -131,9 +131,9 @@ func (s *Session) Holds(ctx context.Context, ids []format.ID) (bool, error) {
 	return true, nil
 }
 
-// Exclude makes the session store the blobs of these unreadable packs again. Earlier results of Claim remain, so the
-// caller calls Unknown before it saves a snapshot.
-func (s *Session) Exclude(packs ...format.ID) {
+// StopUsing makes the session store the blobs of these unreadable packs again. Earlier results of Claim remain, so the
+// caller calls ReliedOnLost before it saves a snapshot.
+func (s *Session) StopUsing(packs ...format.ID) {
 	s.checkedMu.Lock()
 	defer s.checkedMu.Unlock()
 	for _, id := range packs {
@@ -145,9 +145,9 @@ func (s *Session) Exclude(packs ...format.ID) {
 	clear(s.checked)
 }
 
-// Unknown returns those of the lost packs that no mark obeyed by the session names, and all packs that were found
+// ReliedOnLost returns those of the lost packs that no mark obeyed by the session names, and all packs that were found
 // missing or unreadable after it began. A snapshot of this session could rely on them.
-func (s *Session) Unknown(lost []format.ID) []format.ID {
+func (s *Session) ReliedOnLost(lost []format.ID) []format.ID {
 	s.checkedMu.Lock()
 	defer s.checkedMu.Unlock()
 	packs := slices.Clone(s.excluded)

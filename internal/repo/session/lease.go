@@ -24,7 +24,7 @@ type writerLease struct {
 	st       store.Store
 	keys     *seal.Keys
 	now      func() time.Time
-	announce func(lease string) error // may be nil
+	announce func(lease string) // may be nil
 	stop     context.CancelFunc
 	done     chan struct{}
 
@@ -51,9 +51,7 @@ func (l *writerLease) start(ctx context.Context) error {
 	}
 	l.record.ID = id
 	if l.announce != nil {
-		if err := l.announce(l.record.ID.String()); err != nil {
-			return err
-		}
+		l.announce(l.record.ID.String())
 	}
 	l.record.Started = l.now().Unix()
 	name, err := l.put(ctx)

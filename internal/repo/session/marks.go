@@ -25,7 +25,7 @@ func (s *Session) DropDamagedMarks(ctx context.Context) error {
 		if s.opt.DryRun {
 			return m.Why
 		}
-		if err := s.Hold(ctx); err != nil {
+		if err := s.RenewOrFail(ctx); err != nil {
 			return err
 		}
 		if err := s.st.Delete(ctx, m.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
@@ -46,7 +46,7 @@ func (s *Session) acknowledge(ctx context.Context) error {
 		return fmt.Errorf("read marks: %w", err)
 	}
 	s.damagedMarks = damaged
-	s.marks, s.doomed = found, marks.DoomedBy(found)
+	s.marks, s.doomed = found, marks.UnusableBy(found)
 	if len(found) == 0 || s.opt.DryRun {
 		return nil
 	}

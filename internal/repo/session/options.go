@@ -34,8 +34,8 @@ type Holder struct {
 	Host string // shown to users as the machine that is writing
 	Task string // name of the task, if only one writer may run it at a time
 
-	// Announce receives the name of the lease before the lease is put; its error ends the session. It may be nil.
-	Announce func(lease string) error
+	// Announce receives the name of the lease before the lease is put. It may be nil.
+	Announce func(lease string)
 }
 
 // Tuning holds sizes and intervals that only tests and experiments change. Zero values mean the defaults.

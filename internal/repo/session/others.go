@@ -17,12 +17,12 @@ import (
 
 // Other is another writer, as its lease describes it.
 type Other struct {
-	Lease lease.Lease   // the last renewal; an unreadable one acknowledges nothing
-	Name  store.Name    // of the last renewal
-	Older []store.Name  // of earlier renewals that still exist
-	Quiet time.Duration // since it was last written, by the clock of the target; negative if that clock went back
-	Alive bool          // its writer must be treated as running
-	Ended bool          // its process is known to have ended; what it has sent to a server may still arrive
+	Lease        lease.Lease   // the last renewal; an unreadable one acknowledges nothing
+	Name         store.Name    // of the last renewal
+	Older        []store.Name  // of earlier renewals that still exist
+	SinceRenewal time.Duration // since it was last written, by the clock of the target; negative if that clock went back
+	Alive        bool          // its writer must be treated as running
+	Ended        bool          // its process is known to have ended; what it has sent to a server may still arrive
 }
 
 // Acknowledges reports whether the writer has acknowledged a mark.
@@ -33,7 +33,7 @@ func (o *Other) Acknowledges(id format.ID) bool { return slices.Contains(o.Lease
 // lease, so the returned leases were listed while it was valid. A dry run has no lease and uses the clock of this
 // machine.
 func (s *Session) Others(ctx context.Context) ([]Other, error) {
-	if err := s.Hold(ctx); err != nil {
+	if err := s.RenewOrFail(ctx); err != nil {
 		return nil, err
 	}
 	for try := 1; ; try++ {
@@ -73,8 +73,8 @@ func (s *Session) readLeases(ctx context.Context) (others []Other, gone []store.
 	}
 	names := slices.SortedFunc(maps.Keys(found), func(a, b store.Name) int { return strings.Compare(b.ID, a.ID) })
 	for _, name := range names { // of each writer the last renewal first
-		o := Other{Name: name, Quiet: now.Sub(found[name].Modified)}
-		o.Alive = o.Quiet <= LeaseExpiry+LeaseExpiry/2
+		o := Other{Name: name, SinceRenewal: now.Sub(found[name].Modified)}
+		o.Alive = o.SinceRenewal <= LeaseExpiry+LeaseExpiry/2
 		there, err := o.read(ctx, s)
 		if err != nil {
 			return nil, nil, err
@@ -90,7 +90,7 @@ func (s *Session) readLeases(ctx context.Context) (others []Other, gone []store.
 		}
 		others[last].Older = append(others[last].Older, name)
 		others[last].Alive = others[last].Alive || o.Alive
-		others[last].Quiet = min(others[last].Quiet, o.Quiet)
+		others[last].SinceRenewal = min(others[last].SinceRenewal, o.SinceRenewal)
 	}
 	slices.Reverse(others)
 	return others, gone, nil
@@ -135,9 +135,9 @@ func (s *Session) Fence(ctx context.Context, others []Other) (all bool, err erro
 	return all, nil
 }
 
-// Hold renews the lease, and fails with ErrLeaseLost if other writers may have treated this one as dead since it began.
-// A caller that removes files calls it before.
-func (s *Session) Hold(ctx context.Context) error {
+// RenewOrFail renews the lease, and fails with ErrLeaseLost if other writers may have treated this one as dead since it
+// began. A caller that removes files calls it before.
+func (s *Session) RenewOrFail(ctx context.Context) error {
 	if s.opt.DryRun {
 		return nil
 	}

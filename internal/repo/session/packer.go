@@ -190,7 +190,7 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 
 // prove reads back from the target what the policy requires, unless the store has done so.
 func (s *Session) prove(name store.Name, data []byte, want *pack.Table) error {
-	if s.opt.Verify == VerifyOff || s.opt.Verify == VerifyTrailer && store.Proves(s.st) &&
+	if s.opt.Verify == VerifyOff || s.opt.Verify == VerifyTrailer && store.VerifiesPut(s.st) &&
 		trailer(data, want) <= store.ProvenEnd {
 		return nil
 	}

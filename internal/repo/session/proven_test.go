@@ -15,7 +15,7 @@ import (
 // proving is a store that proves its files.
 type proving struct{ store.Store }
 
-func (proving) Proves() bool { return true }
+func (proving) VerifiesPut() bool { return true }
 
 // TestNothingIsProvenTwice: a session does not verify what the store has proven, unless everything is to be read back,
 // or the store has verified less than needed. Whether that pack still exists when a segment names it is a separate

@@ -68,8 +68,8 @@ type Session struct {
 	seg          segment
 	claims       *claims
 	lease        *writerLease
-	marks        []marks.Mark    // that prunes put before this session began, ascending
-	damagedMarks []marks.Damaged // of a prune
+	marks        []marks.Mark       // that prunes put before this session began, ascending
+	damagedMarks []marks.Unreadable // of a prune
 
 	checkedMu sync.Mutex
 	doomed    map[format.ID]struct{} // packs that marks name, and excluded ones
@@ -77,15 +77,15 @@ type Session struct {
 	excluded  []format.ID            // packs that were found missing or unreadable since the session began
 	unmarked  bool                   // of a dry run: there are doomed packs that no mark names
 
-	packers     [2]*packer
-	compressors compressors
-	uploads     *uploadSlots  // one per upload under way
-	blocked     tune.Standing // callers of FrameWriters
-	asks        questions     // buffers of Claim
-	failure     atomic.Pointer[failure]
-	totals      totals
-	files       storedFiles
-	marked      sync.Once // Target.Unfinished was called
+	packers        [2]*packer
+	compressors    compressors
+	uploads        *uploadSlots  // one per upload under way
+	blocked        tune.WaitTime // callers of FrameWriters
+	asks           questions     // buffers of Claim
+	failure        atomic.Pointer[failure]
+	totals         totals
+	files          storedFiles
+	unfinishedOnce sync.Once // Target.Unfinished was called
 
 	committing sync.Mutex // held while a segment is written that is no upload's
 }
@@ -142,8 +142,8 @@ func (s *Session) Adjust(uploads, level int) {
 	s.compressors.level.Store(int32(min(max(level, 0), pack.MaxLevel)))
 }
 
-// Uploads returns the maximum number of concurrent uploads.
-func (s *Session) Uploads() int { return s.opt.Uploads }
+// MaxUploads returns the maximum number of concurrent uploads.
+func (s *Session) MaxUploads() int { return s.opt.Uploads }
 
 // Level returns the current compression level.
 func (s *Session) Level() int { return int(s.compressors.level.Load()) }
@@ -303,7 +303,7 @@ func (s *Session) unusable(ctx context.Context, n uint32) (bool, error) {
 	s.checked[n] = doomed || gone
 	s.checkedMu.Unlock()
 	if gone && !doomed && !reported {
-		s.Exclude(info.ID)
+		s.StopUsing(info.ID)
 		s.opt.Observer.Note(fmt.Sprintf("pack %s is missing or cut off: what this backup needs of it is stored again; "+
 			"run 'tidemark check' to see what else it held", info.ID.Short()))
 	}

@@ -187,8 +187,8 @@ func (s *Store) Delete(ctx context.Context, name store.Name) error {
 	return s.inner.Delete(ctx, name) //nolint:wrapcheck // a decorator adds nothing
 }
 
-// Proves passes on to the inner store.
-func (s *Store) Proves() bool { return store.Proves(s.inner) }
+// VerifiesPut passes on to the inner store.
+func (s *Store) VerifiesPut() bool { return store.VerifiesPut(s.inner) }
 
 // EndsWithProcess passes on to the inner store.
 func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }

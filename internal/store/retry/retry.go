@@ -47,8 +47,8 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return s.do(ctx, "put", name.Path, func(int) error { return s.inner.Put(ctx, name, data) })
 }
 
-// Proves returns that of the inner store.
-func (s *Store) Proves() bool { return store.Proves(s.inner) }
+// VerifiesPut returns that of the inner store.
+func (s *Store) VerifiesPut() bool { return store.VerifiesPut(s.inner) }
 
 // EndsWithProcess returns that of the inner store.
 func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }

@@ -48,8 +48,8 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return nil
 }
 
-// Proves reports whether every Put verifies what it stored.
-func (s *Store) Proves() bool { return s.verify != VerifyOff }
+// VerifiesPut reports whether every Put verifies what it stored.
+func (s *Store) VerifiesPut() bool { return s.verify != VerifyOff }
 
 func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if err := name.Check(); err != nil {

@@ -60,10 +60,8 @@ func exceptions() []exception {
 		},
 		{"internal/repo/caches", nil, "lists and removes the cache folders of this machine"},
 		{"internal/repo/published", []string{"os.MkdirAll", "os.OpenFile"}, "a small record in the cache folder"},
-		{"internal/prune", []string{"os.OpenFile"},
-			"locks a file in the cache folder, so that the next prune knows when this one is over"},
 		{
-			"internal/repo/lease", []string{"os.MkdirAll", "os.OpenFile", "os.ReadDir", "os.Remove", "os.Readlink"},
+			"internal/repo/writerlock", []string{"os.MkdirAll", "os.OpenFile", "os.ReadDir", "os.Remove", "os.Readlink"},
 			"locks a file in the cache folder, so that a prune knows which writers of this machine are over",
 		},
 		{

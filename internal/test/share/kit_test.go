@@ -131,7 +131,7 @@ func (m *machine) job(dir string) backup.Job {
 	job := backup.Job{
 		Label:    backup.Label{Host: m.host, Sources: []string{dir}},
 		Source:   backup.Source{Root: pick, Rules: rules.NewBuilder().Compile(), Reading: backup.Reading{Retries: 4}},
-		Parallel: backup.Parallel{Scanners: 2, Readers: backup.Range{Start: 2}, Workers: backup.Range{Start: 2}},
+		Parallel: backup.Parallel{Scanners: 2, Readers: backup.Range{Start: 2}, Compressors: backup.Range{Start: 2}},
 	}
 	tune := &job.Session.Tuning
 	tune.DataPack, tune.TreePack, tune.Segment, tune.Frame = packSize, packSize/4, segment, packSize/4
@@ -148,7 +148,7 @@ const (
 func (m *machine) backup(ctx context.Context, job backup.Job) (out *backup.Outcome, totals report.Totals, err error) {
 	m.ledger = report.New(time.Now)
 	err = m.with(func(r *repo.Repository) error {
-		out, err = backup.Make(ctx, r, job, m.ledger)
+		out, err = backup.Run(ctx, r, job, m.ledger)
 		return err
 	})
 	return out, m.ledger.Snapshot(), err

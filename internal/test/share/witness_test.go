@@ -83,10 +83,10 @@ func (w *witness) Put(ctx context.Context, name store.Name, data []byte) error {
 	return err
 }
 
-// Proves passes on whether the share reads back what it is given, so that the engine does not do it once more.
-func (w *witness) Proves() bool {
-	p, ok := w.Store.(interface{ Proves() bool })
-	return ok && p.Proves()
+// VerifiesPut passes on whether the share reads back what it is given, so that the engine does not do it once more.
+func (w *witness) VerifiesPut() bool {
+	p, ok := w.Store.(interface{ VerifiesPut() bool })
+	return ok && p.VerifiesPut()
 }
 
 // wait outlasts a hold.

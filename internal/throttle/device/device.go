@@ -40,9 +40,9 @@ func (m Medium) String() string {
 	return fmt.Sprintf("medium %d", uint8(m))
 }
 
-// Policy returns the column of I/O periods for m. As in the kernel of macOS, only known solid state has the short
+// IOMedium returns the column of I/O periods for m. As in the kernel of macOS, only known solid state has the short
 // ones.
-func (m Medium) Policy() iopolicy.Medium {
+func (m Medium) IOMedium() iopolicy.Medium {
 	if m == SSD {
 		return iopolicy.SSD
 	}

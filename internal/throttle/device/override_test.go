@@ -28,6 +28,6 @@ func TestPolicyColumns(t *testing.T) {
 		SSD: iopolicy.SSD, HDD: iopolicy.HDD, Remote: iopolicy.HDD, Unknown: iopolicy.HDD, Memory: iopolicy.HDD,
 		77: iopolicy.HDD,
 	} {
-		require.Equal(t, want, m.Policy())
+		require.Equal(t, want, m.IOMedium())
 	}
 }

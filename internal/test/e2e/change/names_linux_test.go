@@ -24,7 +24,7 @@ func requireSeen(t *testing.T, e *kit.Engine, src, when string) {
 	require.NoError(t, err)
 	require.Zero(t, totals.Failures, when)
 	full := e.Job(src)
-	full.Source.Comparing.Force, full.NoMemory = true, true
+	full.Source.Comparing.Force, full.NoDirCache = true, true
 	all, _, err := e.Backup(full)
 	require.NoError(t, err)
 	require.Equal(t, e.Subtree(all, src), e.Subtree(out, src), when)

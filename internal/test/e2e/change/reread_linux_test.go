@@ -31,7 +31,8 @@ func readAgainAfter(e *kit.Engine, job backup.Job, out *backup.Outcome, now time
 	boot sysinfo.Boot) (again *backup.Reread) {
 	e.T.Helper()
 	require.NoError(e.T, e.With(func(r *repo.Repository) (err error) {
-		again, err = backup.Again(context.Background(), r, &job, out, backup.RereadOptions{Days: 90, Now: now, Boot: boot})
+		opt := backup.RereadOptions{Days: 90, Now: now, Boot: boot}
+		again, err = backup.RereadShare(context.Background(), r, &job, out, opt)
 		return err
 	}))
 	return again

@@ -168,7 +168,7 @@ func TestLostPackIsMadeUpFor(t *testing.T) {
 	// The source is the root of the snapshot: other processes may change the directories above it, and their attributes
 	// cannot be recovered.
 	job := e.Job(src)
-	job.Source.Root = &scan.Pick{Path: src}
+	job.Source.Root = &scan.SourceTree{Path: src}
 	job.Source.Comparing.Force = true
 	first, _, err := e.Backup(job)
 	require.NoError(t, err)

@@ -54,7 +54,7 @@ func TestForceHealsAbsentPacks(t *testing.T) {
 				e.Open.Cache.Dir = testkit.RamDir(t)
 			}
 			job := e.Job(src)
-			job.Source.Comparing.Force, job.NoMemory = true, !cache
+			job.Source.Comparing.Force, job.NoDirCache = true, !cache
 			_, _, err = e.Backup(job)
 			require.NoError(t, err)
 			require.Empty(t, e.Failures())

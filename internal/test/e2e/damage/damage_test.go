@@ -60,7 +60,7 @@ func parentDamaged(t *testing.T, harm func(*testing.T, store.Store, store.Name),
 	}
 	e.Open.Cache.Dir = copyOfCache(t, e.Open.Cache.Dir)
 	job := e.Job(src)
-	job.NoMemory = noMemory
+	job.NoDirCache = noMemory
 	made, _, err := e.Backup(job)
 	require.NoError(t, err)
 	require.Empty(t, e.Failures())

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/prune"
@@ -44,7 +43,7 @@ func TestHealedCopyStaysTheOneThatCounts(t *testing.T) {
 				kit.Settle()
 				job := p.Job(p.Src)
 				one := backup.Range{Start: 1}
-				job.Parallel = backup.Parallel{Scanners: 1, Readers: one, Workers: one} // folder a is stored before b
+				job.Parallel = backup.Parallel{Scanners: 1, Readers: one, Compressors: one} // folder a is stored before b
 				out, _, err := p.Backup(job)
 				require.NoError(t, err)
 				p.Keep(out.ID)
@@ -116,21 +115,6 @@ func TestPruneWithoutSpaceToBegin(t *testing.T) {
 		p.Store = inner
 	}
 	p.RequireRestorable("nothing was done", true)
-}
-
-// TestPruneBesideAPipe: something else in the place of the file that prunes lock keeps none from its work.
-func TestPruneBesideAPipe(t *testing.T) {
-	t.Parallel()
-	p := kit.NewPruned(t, mem.New())
-	p.Forget(p.Snapshot(1))
-	p.Snapshot(2)
-	opt := kit.SmallPrune()
-	opt.Scratch = t.TempDir()
-	require.NoError(t, unix.Mkfifo(filepath.Join(opt.Scratch, "prune.lock"), 0o600))
-	res, err := p.Prune(opt)
-	require.NoError(t, err)
-	require.NotZero(t, res.Deleted.Packs)
-	p.RequireWhole("after the prune")
 }
 
 // packOfTrees returns the only pack of trees.

@@ -27,7 +27,7 @@ import (
 
 func Parallel(scanners, readers, workers int) backup.Parallel {
 	return backup.Parallel{Scanners: scanners, Readers: backup.Range{Start: readers},
-		Workers: backup.Range{Start: workers}}
+		Compressors: backup.Range{Start: workers}}
 }
 
 // Engine is a repository with everything a test does to it.
@@ -107,7 +107,7 @@ func (e *Engine) BackupCtx(ctx context.Context, job backup.Job) (out *backup.Out
 	e.T.Helper()
 	e.Ledger = report.New(time.Now)
 	err = e.With(func(r *repo.Repository) error {
-		out, err = backup.Make(ctx, r, job, e.Ledger)
+		out, err = backup.Run(ctx, r, job, e.Ledger)
 		return err
 	})
 	return out, e.Ledger.Snapshot(), err

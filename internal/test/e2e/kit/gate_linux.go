@@ -80,7 +80,7 @@ func (g *Guarded) During(ctx context.Context, fn func(r *repo.Repository) error)
 func (g *Guarded) MakeBackup(ctx context.Context, job backup.Job) error {
 	g.Ledger = report.New(time.Now)
 	return g.During(ctx, func(r *repo.Repository) error {
-		_, err := backup.Make(ctx, r, job, g.Ledger)
+		_, err := backup.Run(ctx, r, job, g.Ledger)
 		return err
 	})
 }

@@ -33,7 +33,7 @@ func TestLookFindsWhatChangedLater(t *testing.T) {
 		require.NoError(t, e.With(func(r *repo.Repository) error {
 			s, err := r.FindSnapshot(context.Background(), repo.Latest, repo.Filter{})
 			require.NoError(t, err)
-			found, err = restore.Look(context.Background(), r, restore.Selection{
+			found, err = restore.CountNewer(context.Background(), r, restore.Selection{
 				Sub: src, Tree: s.Snapshot.Tree, Sources: s.Snapshot.Sources, Made: s.Snapshot.Time,
 			}, to)
 			return err

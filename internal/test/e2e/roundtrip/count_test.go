@@ -59,7 +59,7 @@ func TestFirstBackupCounts(t *testing.T) {
 	require.NoError(t, b.Exclude("*.o", false, "test"))
 	job.Source.Rules = b.Compile()
 	started, ended := make(chan struct{}), make(chan error, 1)
-	job.Bulk.Begin = func(bool) { close(started) }
+	job.Phases.Begin = func(bool) { close(started) }
 	go func() {
 		_, _, err := e.Backup(job)
 		ended <- err

@@ -21,7 +21,7 @@ func TestWritesThroughAMappingAreNotMissed(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*backup.Job){
 		"with the cache":    func(*backup.Job) {},
-		"without the cache": func(j *backup.Job) { j.NoMemory = true },
+		"without the cache": func(j *backup.Job) { j.NoDirCache = true },
 		"one by one":        func(j *backup.Job) { j.Source.Reading.Singly = true },
 		"by the page cache": func(j *backup.Job) { j.Source.Reading.Cached = true },
 	} {

@@ -72,7 +72,7 @@ func TestTreeIsIndependentOfParallelismAndCache(t *testing.T) {
 			for _, noMemory := range []bool{true, false} {
 				e.Parallel = par
 				job := e.Job(src)
-				job.Source.Comparing.Force, job.NoMemory = force, noMemory
+				job.Source.Comparing.Force, job.NoDirCache = force, noMemory
 				out, _, err := e.Backup(job)
 				require.NoError(t, err)
 				got := e.Subtree(out, src)

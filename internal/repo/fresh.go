@@ -10,14 +10,14 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// loadSecond retries a blob whose cached location failed, with the location in the second index. If that is the same or
-// unknown, the error is the first one.
-func (r *Repository) loadSecond(ctx context.Context, id format.ID, at place, first error) ([]byte, error) {
+// loadFromFresh retries a blob whose cached location failed, with the location in the fresh index. If that is the same
+// or unknown, the error is the first one.
+func (r *Repository) loadFromFresh(ctx context.Context, id format.ID, at place, first error) ([]byte, error) {
 	if !object.IsDamage(first) && !errors.Is(first, store.ErrNotExist) {
 		return nil, first
 	}
 	var now place
-	found, err := r.index.Second(ctx, func(in index.Source) (ok bool, err error) {
+	found, err := r.index.Fresh(ctx, func(in index.Source) (ok bool, err error) {
 		now, ok, err = lookUp(in, id)
 		return ok, err
 	})

@@ -12,14 +12,14 @@ import (
 // secondPack marks pack numbers of the second index. No repository has that many packs.
 const secondPack = 1 << 31
 
-// second is an index that is read again from the segments into a temporary file. Values of the local cache have
+// freshIndex is an index that is read again from the segments into a temporary file. Values of the local cache have
 // checksums, but bbolt pages do not, and a page with flipped bits makes a lookup miss blobs that exist. The cache
-// itself stays open, because sessions hold numbers of its packs; if the second index contains what the cache lacks, the
+// itself stays open, because sessions hold numbers of its packs; if the fresh index contains what the cache lacks, the
 // cache is stale and its file is removed at Close.
 //
-// The second index leaves out packs that the target does not hold. So it finds the older of two locations of a blob
+// The fresh index leaves out packs that the target does not hold. So it finds the older of two locations of a blob
 // when the pack of the newer one is gone, which the cache cannot. Index.syncMu guards what is not atomic.
-type second struct {
+type freshIndex struct {
 	needless bool // the cache was created in this run, from the same segments
 	missed   bool // a pack is not on the target, so it is not needless
 	tried    bool // once per run: with lost blobs, all segments would be read for each of them
@@ -28,21 +28,21 @@ type second struct {
 	ready    atomic.Pointer[Index] // index, when it is complete
 }
 
-// Second calls lookup with the second index, for a caller that found a location to be wrong. It returns false if the
+// Fresh calls lookup with the fresh index, for a caller that found a location to be wrong. It returns false if the
 // second index cannot know better than the cache.
-func (x *Index) Second(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
+func (x *Index) Fresh(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	if err := x.makeSecondLocked(ctx); err != nil {
 		return false, err
 	}
 	if other := x.second.ready.Load(); other != nil {
-		return lookup(secondSource{ctx: ctx, other: other})
+		return lookup(freshSource{ctx: ctx, other: other})
 	}
 	return false, nil
 }
 
-// lookupLocked calls lookup with the cache, and then with the second index if there is one.
+// lookupLocked calls lookup with the cache, and then with the fresh index if there is one.
 func (x *Index) lookupLocked(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
 	ok, err := lookup(x.chain)
 	for errors.Is(err, errDropped) {
@@ -57,7 +57,7 @@ func (x *Index) lookupLocked(ctx context.Context, lookup func(Source) (bool, err
 	if other == nil {
 		return false, nil
 	}
-	ok, err = lookup(secondSource{ctx: ctx, other: other, first: x})
+	ok, err = lookup(freshSource{ctx: ctx, other: other, first: x})
 	if ok && !other.leftOut() {
 		x.MarkStale()
 	}
@@ -89,15 +89,15 @@ func (x *Index) leftOut() (some bool) {
 	return some
 }
 
-// secondSource searches the second index for blobs that the first lookup did not find.
-type secondSource struct {
+// freshSource searches the fresh index for blobs that the first lookup did not find.
+type freshSource struct {
 	ctx   context.Context // of the search
 	other *Index
 	first *Index // marked stale if it lacks what is found; nil: the caller decides
 }
 
 // Lookup looks up those blobs that were not found before.
-func (b secondSource) Lookup(ids []format.ID, out []Found) error {
+func (b freshSource) Lookup(ids []format.ID, out []Found) error {
 	lacked, err := LookupRest(b.other.Live(b.ctx), ids, out, secondPack)
 	if err != nil || len(lacked) == 0 || b.first == nil {
 		return err
@@ -143,7 +143,7 @@ func LookupRest(in Source, ids []format.ID, out []Found, bits uint32) (added []f
 }
 
 // Pack returns a pack that Lookup named.
-func (b secondSource) Pack(n uint32) (PackInfo, error) { return b.other.chain.Pack(n &^ secondPack) }
+func (b freshSource) Pack(n uint32) (PackInfo, error) { return b.other.chain.Pack(n &^ secondPack) }
 
 // makeSecondLocked reads the second index, once and if it can know better.
 func (x *Index) makeSecondLocked(ctx context.Context) error {

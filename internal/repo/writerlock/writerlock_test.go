@@ -1,24 +1,21 @@
-package lease
+package writerlock
 
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestEnded: a writer has ended only if its own file is there, is not a copy, and can be locked. The lock of another
 // open file counts in one process too.
 func TestEnded(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("leases alone count here")
-	}
 	cache := t.TempDir()
 	file := filepath.Join(cache, folderName, "ab")
-	p := Announce(cache, "ab")
-	require.NotNil(t, p)
+	l := Take(cache, "ab")
+	require.NotNil(t, l)
 	require.False(t, Ended(cache, "ab"), "at work")
 	require.False(t, Ended(cache, "cd"), "unknown")
 	require.False(t, Ended("", "ab"))
@@ -29,7 +26,7 @@ func TestEnded(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(cache, folderName, "copy"), text, 0o600))
 	require.False(t, Ended(cache, "copy"), "a copy of the file is not locked by the writer")
 
-	require.NoError(t, p.file.Close()) // as when it is killed
+	require.NoError(t, l.file.Close()) // as when it is killed
 	require.True(t, Ended(cache, "ab"))
 	require.True(t, Ended(cache, "ab"), "asking changes nothing")
 
@@ -38,8 +35,14 @@ func TestEnded(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		require.False(t, Ended(cache, "ab"), name)
 	}
-	p = Announce(cache, "ef")
-	p.End()
+	require.NoError(t, unix.Mkfifo(filepath.Join(cache, folderName, "pipe"), 0o600))
+	require.False(t, Ended(cache, "pipe"))
+	require.Nil(t, Take(cache, "pipe"))
+	l = Take(cache, "ef")
+	l.Release(true)
 	require.NoFileExists(t, filepath.Join(cache, folderName, "ef"))
-	(*Presence)(nil).End()
+	l = Take(cache, "01")
+	l.Release(false)
+	require.True(t, Ended(cache, "01"), "its lease may still be there")
+	(*Lock)(nil).Release(true)
 }

@@ -1,6 +1,6 @@
-//go:build !linux
+//go:build !linux && !darwin
 
-package lease
+package writerlock
 
 // identity is not known here, so leases alone count.
 func identity() string { return "" }

@@ -10,11 +10,12 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// job is one directory on its way from scanned to stored. It ends when its batches and its subdirectories have ended.
-type job struct {
+// dirWork is one directory on its way from scanned to stored. It ends when its batches and its subdirectories have
+// ended.
+type dirWork struct {
 	flow   *pipeline
 	dir    *scan.Directory
-	parent *job
+	parent *dirWork
 
 	compared compare.Dir
 	reading  read.Dir   // unused when compared.Clean
@@ -34,11 +35,11 @@ type child struct {
 	gone       bool
 }
 
-// newJob returns the job of a scanned directory.
-func (p *pipeline) newJob(d *scan.Directory) *job {
-	j, ok := p.jobs.Get().(*job)
+// newDirWork returns the work on a scanned directory.
+func (p *pipeline) newDirWork(d *scan.Directory) *dirWork {
+	j, ok := p.jobs.Get().(*dirWork)
 	if !ok {
-		j = &job{}
+		j = &dirWork{}
 	}
 	j.flow, j.dir, j.compared.Scanned = p, d, d
 	d.User = j
@@ -46,10 +47,10 @@ func (p *pipeline) newJob(d *scan.Directory) *job {
 }
 
 // Begin adds a part to j, which ends it.
-func (j *job) Begin() { j.pending.Add(1) }
+func (j *dirWork) Begin() { j.pending.Add(1) }
 
 // End ends a part of j. The last part finishes j, and then each ancestor that has no other part left.
-func (j *job) End(ctx context.Context) error {
+func (j *dirWork) End(ctx context.Context) error {
 	for j != nil && j.pending.Add(-1) == 0 {
 		if !j.gone {
 			if err := j.flow.finish(ctx, j); err != nil {
@@ -67,7 +68,7 @@ func (j *job) End(ctx context.Context) error {
 }
 
 // release frees the memory of a finished job.
-func (j *job) release() {
+func (j *dirWork) release() {
 	if !j.compared.Clean {
 		j.compared.States, j.reading.Results, j.children, j.dir.Entries, j.dir.Listing = nil, nil, nil, nil, nil
 		return
@@ -79,6 +80,6 @@ func (j *job) release() {
 	}
 	// Most directories are unchanged and have no subdirectories. Only the caller refers to the job of such a one.
 	p := j.flow
-	*j = job{}
+	*j = dirWork{}
 	p.jobs.Put(j)
 }

@@ -21,16 +21,16 @@ const (
 	maxWorkKiB = 16 * 3 * (64 << 10)
 )
 
-// effort is the remaining budget for the slots of one opening, and the slots that were refused.
-type effort struct {
+// kdfBudget is the remaining budget for the slots of one opening, and the slots that were refused.
+type kdfBudget struct {
 	workKiB uint64
 	refused []string // each with the reason
 }
 
-func newEffort() *effort { return &effort{workKiB: maxWorkKiB} }
+func newKDFBudget() *kdfBudget { return &kdfBudget{workKiB: maxWorkKiB} }
 
 // allows reports whether a slot may be tried, and subtracts its cost.
-func (e *effort) allows(s Slot) bool {
+func (e *kdfBudget) allows(s Slot) bool {
 	p := s.Slot.Params
 	switch work := p.WorkKiB(); {
 	case s.Known:
@@ -47,12 +47,12 @@ func (e *effort) allows(s Slot) bool {
 	return true
 }
 
-func (e *effort) refuse(id format.ID, why string) {
+func (e *kdfBudget) refuse(id format.ID, why string) {
 	e.refused = append(e.refused, fmt.Sprintf("%s (%s)", id.Short(), why))
 }
 
 // explain adds to an error the slots that were not tried. It returns err unchanged if all were tried.
-func (e *effort) explain(err error) error {
+func (e *kdfBudget) explain(err error) error {
 	const shown = 3
 	if err == nil || len(e.refused) == 0 {
 		return err

@@ -1,6 +1,6 @@
-// Package lease detects writers of this machine that have ended. Each writer locks a file named like
+// Package writerlock detects writers of this machine that have ended. Each writer locks a file named like
 // its lease in the cache folder. The kernel releases the lock when the process ends, however it ends.
-package lease
+package writerlock
 
 import (
 	"errors"
@@ -21,11 +21,11 @@ const (
 	keptFor = 7 * 24 * time.Hour
 )
 
-// Presence is the locked file of a writer. A nil Presence does nothing.
-type Presence struct{ file *os.File }
+// Lock is the locked file of a writer. A nil Lock does nothing.
+type Lock struct{ file *os.File }
 
-// Announce locks a file for the writer with this lease. Where that is impossible, only the lease counts.
-func Announce(cache, lease string) *Presence {
+// Take locks a file for the writer with this lease. Where that is impossible, only the lease counts.
+func Take(cache, lease string) *Lock {
 	if cache == "" || identity() == "" {
 		return nil
 	}
@@ -38,9 +38,9 @@ func Announce(cache, lease string) *Presence {
 	if err != nil {
 		return nil
 	}
-	p := &Presence{f}
+	l := &Lock{f}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		p.End()
+		l.Release(true)
 		return nil
 	}
 	text, err := describe(f)
@@ -48,19 +48,22 @@ func Announce(cache, lease string) *Presence {
 		_, err = f.WriteString(text)
 	}
 	if err != nil {
-		p.End()
+		l.Release(true)
 		return nil
 	}
-	return p
+	return l
 }
 
-// End removes the file and releases the lock.
-func (p *Presence) End() {
-	if p == nil {
+// Release releases the lock. It removes the file if the lease is gone; otherwise the file shows that the writer of that
+// lease has ended.
+func (l *Lock) Release(gone bool) {
+	if l == nil {
 		return
 	}
-	_ = os.Remove(p.file.Name())
-	_ = p.file.Close()
+	if gone {
+		_ = os.Remove(l.file.Name())
+	}
+	_ = l.file.Close()
 }
 
 // Ended reports whether the writer with this lease was a process of this machine and has ended. It returns false if

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestStanding(t *testing.T) {
+func TestWaitTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s Standing
+		var s WaitTime
 		require.Zero(t, s.Time())
 		after := func(d time.Duration, do func()) { time.AfterFunc(d, do) }
 		after(1*time.Second, s.Begin)
@@ -31,9 +31,9 @@ func TestStanding(t *testing.T) {
 	})
 }
 
-func TestStandingTogether(t *testing.T) {
+func TestWaitTimeTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s Standing
+		var s WaitTime
 		var group sync.WaitGroup
 		for i := range 50 {
 			group.Go(func() {

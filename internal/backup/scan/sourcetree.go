@@ -14,12 +14,12 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
-// Pick is a node of the tree of sources. A pick without children is a source, backed up whole; one with children is a
-// directory on the path to sources, and only its children are backed up.
-type Pick struct {
+// SourceTree is a node of the tree of sources. One without children is a source, backed up whole; one with children is
+// a directory on the path to sources, and only its children are backed up.
+type SourceTree struct {
 	Name     string // inside the snapshot
 	Path     string // on this machine; relative to the working directory if not absolute
-	Children []*Pick
+	Children []*SourceTree
 
 	copied string          // where a source is read instead, with the same name; "": at Path
 	state  *rules.DirState // of a source, when it is found
@@ -27,7 +27,7 @@ type Pick struct {
 
 // ReadFrom has each source read from the place that copy returns for its path, such as a snapshot of its file system.
 // The last component of both must be the same, except for the root of the tree. "" leaves the source as it is.
-func (p *Pick) ReadFrom(copy func(path string) string) {
+func (p *SourceTree) ReadFrom(copy func(path string) string) {
 	for _, c := range p.Children {
 		c.ReadFrom(copy)
 	}
@@ -37,11 +37,11 @@ func (p *Pick) ReadFrom(copy func(path string) string) {
 }
 
 // place returns where p is read.
-func (p *Pick) place() string { return cmp.Or(p.copied, p.Path) }
+func (p *SourceTree) place() string { return cmp.Or(p.copied, p.Path) }
 
 // Copy returns a copy of the tree of sources for another walk at the same time.
-func (p *Pick) Copy() *Pick {
-	out := &Pick{Name: p.Name, Path: p.Path, copied: p.copied}
+func (p *SourceTree) Copy() *SourceTree {
+	out := &SourceTree{Name: p.Name, Path: p.Path, copied: p.copied}
 	for _, c := range p.Children {
 		out.Children = append(out.Children, c.Copy())
 	}
@@ -65,11 +65,11 @@ var ErrClash = errors.New("would have the same place in the snapshot as another 
 // Sources turns the paths that a user named into the tree of sources. An absolute path keeps all its components, a
 // relative one those that were given, without leading "..": "." stands for the contents of the working directory. A
 // path below another one is part of it.
-func Sources(paths []string) (*Pick, error) {
+func Sources(paths []string) (*SourceTree, error) {
 	if len(paths) == 0 {
 		return nil, ErrNoSource
 	}
-	root := &Pick{Path: "/"}
+	root := &SourceTree{Path: "/"}
 	for _, path := range paths {
 		if path == "" || strings.ContainsRune(path, 0) {
 			return nil, fmt.Errorf("source %q: not a path", path)
@@ -80,7 +80,7 @@ func Sources(paths []string) (*Pick, error) {
 			if len(paths) > 1 && clean != "/" {
 				return nil, ErrMixedDot
 			}
-			return &Pick{Path: clean}, nil
+			return &SourceTree{Path: clean}, nil
 		}
 		if err := root.add(prefix, strings.Split(rest, "/")); err != nil {
 			return nil, fmt.Errorf("source %q: %w", path, err)
@@ -107,14 +107,14 @@ func split(clean string) (prefix, rest string) {
 }
 
 // add adds one source, unless it is part of another one.
-func (p *Pick) add(prefix string, components []string) error {
+func (p *SourceTree) add(prefix string, components []string) error {
 	at, path := p, prefix
 	for i, name := range components {
 		path = filepath.Join(path, name)
-		k := slices.IndexFunc(at.Children, func(c *Pick) bool { return c.Name == name })
+		k := slices.IndexFunc(at.Children, func(c *SourceTree) bool { return c.Name == name })
 		if k < 0 {
 			k = len(at.Children)
-			at.Children = append(at.Children, &Pick{Name: name, Path: path, Children: []*Pick{}})
+			at.Children = append(at.Children, &SourceTree{Name: name, Path: path, Children: []*SourceTree{}})
 		}
 		at = at.Children[k]
 		last := i == len(components)-1
@@ -134,7 +134,7 @@ func (p *Pick) add(prefix string, components []string) error {
 }
 
 // at returns ErrClash unless the sources at and below p lie at path: "/a" and "a" have the same path in a snapshot.
-func (p *Pick) at(path string) error {
+func (p *SourceTree) at(path string) error {
 	for _, c := range p.Children {
 		if err := c.at(filepath.Join(path, c.Name)); err != nil {
 			return err
@@ -154,15 +154,15 @@ func (p *Pick) at(path string) error {
 	return err
 }
 
-func (p *Pick) sort() {
-	slices.SortFunc(p.Children, func(a, b *Pick) int { return strings.Compare(a.Name, b.Name) })
+func (p *SourceTree) sort() {
+	slices.SortFunc(p.Children, func(a, b *SourceTree) int { return strings.Compare(a.Name, b.Name) })
 	for _, c := range p.Children {
 		c.sort()
 	}
 }
 
 // pick visits a directory on the path to sources, or the source that is the root itself.
-func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *worker) error {
+func (w *walk) pick(ctx context.Context, d *Directory, p *SourceTree, s *worker) error {
 	d.door = w.door(p.place())
 	d.pass = d.door.Pass
 	open := d.door.OpenDir
@@ -188,7 +188,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *worker) error
 		return w.announce(ctx, d, s)
 	}
 	d.Picked, d.Excluded = true, false
-	d.picks = make(map[string]*Pick, len(p.Children))
+	d.picks = make(map[string]*SourceTree, len(p.Children))
 	d.handles = map[string]*localfs.Dir{}
 	for _, c := range p.Children {
 		if err := w.pickEntry(d, p, c); err != nil {
@@ -200,7 +200,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *Pick, s *worker) error
 
 // pickEntry adds the entry of a source, or of a directory on the path to one. A missing source is a failed entry, and
 // the walk goes on.
-func (w *walk) pickEntry(d *Directory, p, c *Pick) error {
+func (w *walk) pickEntry(d *Directory, p, c *SourceTree) error {
 	in := d.dir
 	if parent := filepath.Dir(c.place()); filepath.Join(p.Path, c.Name) != c.place() {
 		other, err := w.door(parent).OpenSearchable(parent)
@@ -254,7 +254,7 @@ func (w *walk) missedSource(d *Directory, name string, err error) error {
 }
 
 // source applies the rules to a source. Rules are about absolute paths.
-func (w *walk) source(p *Pick) (rules.Verdict, error) {
+func (w *walk) source(p *SourceTree) (rules.Verdict, error) {
 	path, err := filepath.Abs(p.Path)
 	if err != nil {
 		return 0, fmt.Errorf("find source %s: %w", p.Path, err)

@@ -1,4 +1,4 @@
-package lease
+package writerlock
 
 import "errors"
 

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Standing sums the time that workers wait for one reason. Present waits count too, so a window in which a worker waits
+// WaitTime sums the time that workers wait for one reason. Present waits count too, so a window in which a worker waits
 // throughout includes that. The zero value is ready, and it is safe for concurrent use.
-type Standing struct {
+type WaitTime struct {
 	mu    sync.Mutex
 	total time.Duration // up to at
 	at    time.Time
@@ -15,15 +15,15 @@ type Standing struct {
 }
 
 // Begin records that a worker starts to wait.
-func (s *Standing) Begin() { s.change(1) }
+func (s *WaitTime) Begin() { s.change(1) }
 
 // End records that a worker continues.
-func (s *Standing) End() { s.change(-1) }
+func (s *WaitTime) End() { s.change(-1) }
 
 // Time returns the sum so far.
-func (s *Standing) Time() time.Duration { return s.change(0) }
+func (s *WaitTime) Time() time.Duration { return s.change(0) }
 
-func (s *Standing) change(by int) time.Duration {
+func (s *WaitTime) change(by int) time.Duration {
 	at := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,13 +15,13 @@ import (
 // with a blob whose place is in another segment by now, the old place would count again, and the next prune would
 // remove the intact copy. Such a segment is therefore not rewritten, and the doomed packs that it names are held back.
 
-// release divides removable packs into those that can be removed now and those that are held back.
-func (v *survey) release(ctx context.Context, removable []int) (now []int, held map[format.ID]bool, err error) {
+// splitRemovable divides removable packs into those that can be removed now and those that are held back.
+func (v *survey) splitRemovable(ctx context.Context, removable []int) (now []int, held map[format.ID]bool, err error) {
 	gone := v.ids(removable)
 	for _, id := range v.absent() {
 		gone[id] = true
 	}
-	if held, err = v.hold(ctx, gone, nil, v.eachDoomed); err != nil {
+	if held, err = v.holdBack(ctx, gone, nil, v.eachDoomed); err != nil {
 		return nil, nil, err
 	}
 	for _, i := range removable {
@@ -40,10 +40,10 @@ func (v *survey) ids(packs []int) map[format.ID]bool {
 	return ids
 }
 
-// hold returns which packs of gone are held back, and marks the packs that hold them back: the next plan repacks these
-// first. each visits the segments that name packs of gone. A forecast passes in doomed the packs that will be doomed by
-// then, whose live blobs will have been repacked.
-func (v *survey) hold(ctx context.Context, gone, doomed map[format.ID]bool,
+// holdBack returns which packs of gone are held back, and marks the packs that hold them back: the next plan repacks
+// these first. each visits the segments that name packs of gone. A forecast passes in doomed the packs that will be
+// doomed by then, whose live blobs will have been repacked.
+func (v *survey) holdBack(ctx context.Context, gone, doomed map[format.ID]bool,
 	each func(context.Context, func(store.Info, *index.Segment) error) error,
 ) (map[format.ID]bool, error) {
 	if len(gone) == 0 {
@@ -90,7 +90,7 @@ func (v *survey) single(gone, doomed map[format.ID]bool) (bool, error) {
 			return false, nil
 		}
 	}
-	replaced, err := v.index.Replaced(staying)
+	replaced, err := v.index.Replaced(rankIndexed)
 	return replaced == 0, err
 }
 
@@ -108,7 +108,7 @@ func (v *survey) takenOver(seg *index.Segment, p *index.Pack, doomed map[format.
 		return false, err
 	}
 	for i := range found {
-		if found[i].Lost() || found[i].Rank() != staying {
+		if found[i].Lost() || found[i].Rank() != rankIndexed {
 			continue // this pack is doomed by a mark that is not ripe
 		}
 		info, err := v.index.PackOf(&found[i])
