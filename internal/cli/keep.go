@@ -19,27 +19,17 @@ const keepTag = keepPrefix + "tag"
 // registerKeep adds the flags that set the policy p, all but keepTag.
 func registerKeep(flags *pflag.FlagSet, p *forget.Policy) {
 	flags.Var((*keepCount)(&p.Last), keepPrefix+"last", "keep the newest n snapshots, or unlimited")
-	spans := []struct {
-		adverb, noun string
-		newest       *int
-		recent       *forget.Period
-	}{
-		{"hourly", "hour", &p.Newest.Hourly, &p.Recent.Hourly},
-		{"daily", "day", &p.Newest.Daily, &p.Recent.Daily},
-		{"weekly", "week", &p.Newest.Weekly, &p.Recent.Weekly},
-		{"monthly", "month", &p.Newest.Monthly, &p.Recent.Monthly},
-		{"yearly", "year", &p.Newest.Yearly, &p.Recent.Yearly},
-	}
-	for _, s := range spans {
-		flags.Var((*keepCount)(s.newest), keepPrefix+s.adverb,
-			"keep the newest of each of n "+s.noun+"s; "+s.noun+"s without a snapshot do not count; or unlimited")
+	for _, s := range forget.AllSpans() {
+		flags.Var((*keepCount)(&p.Newest[s]), keepPrefix+s.String(),
+			"keep the newest of each of n "+s.Noun()+"s; "+s.Noun()+"s without a snapshot do not count; or unlimited")
 	}
 	flags.Var((*keepPeriod)(&p.Within), keepPrefix+"within",
 		"keep all of this time before the newest; such as 1y6m, 2w or 36h")
-	for _, s := range spans {
-		flags.Var((*keepPeriod)(s.recent), keepPrefix+"within-"+s.adverb,
-			"keep the newest of each "+s.noun+" from this time before the newest one")
-		help.Rare(flags, keepPrefix+"within-"+s.adverb)
+	for _, s := range forget.AllSpans() {
+		name := keepPrefix + forget.WithinPrefix + s.String()
+		flags.Var((*keepPeriod)(&p.Recent[s]), name,
+			"keep the newest of each "+s.Noun()+" from this time before the newest one")
+		help.Rare(flags, name)
 	}
 }
 

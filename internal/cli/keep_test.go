@@ -27,10 +27,12 @@ func TestEachKeepFlagSetsItsField(t *testing.T) {
 	require.True(t, given)
 	type period = forget.Period
 	require.Equal(t, forget.Policy{
-		Last: 1, Newest: forget.Spans[int]{Hourly: 2, Daily: 3, Weekly: 4, Monthly: 5, Yearly: -1}, Within: period{Hours: 1},
+		Last:   1,
+		Newest: forget.Spans[int]{forget.Hourly: 2, forget.Daily: 3, forget.Weekly: 4, forget.Monthly: 5, forget.Yearly: -1},
+		Within: period{Hours: 1},
 		Recent: forget.Spans[period]{
-			Hourly: period{Hours: 2}, Daily: period{Days: 3}, Weekly: period{Days: 7}, Monthly: period{Months: 5},
-			Yearly: period{Years: 6, Days: 1},
+			forget.Hourly: period{Hours: 2}, forget.Daily: period{Days: 3}, forget.Weekly: period{Days: 7},
+			forget.Monthly: period{Months: 5}, forget.Yearly: period{Years: 6, Days: 1},
 		},
 	}, p)
 }

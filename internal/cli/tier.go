@@ -42,14 +42,11 @@ func (a *app) tierShowCommand() *cobra.Command {
 	}))
 }
 
-// jobPolicies are the policies that a job can have, in order of priority.
-func jobPolicies() []string { return []string{"important", "standard", "utility", "throttle"} }
-
-// parseJobPolicy parses one of jobPolicies.
+// parseJobPolicy parses the name of a policy that a job can have.
 func parseJobPolicy(word string) (iopolicy.Policy, error) {
 	p, err := iopolicy.ParsePolicy(word)
-	if err != nil || !slices.Contains(jobPolicies(), p.String()) {
-		return p, usagef("policy %q: choose %s", word, strings.Join(jobPolicies(), ", "))
+	if err != nil || !slices.Contains(options.PolicyNames(), p.String()) {
+		return p, usagef("policy %q: choose %s", word, strings.Join(options.PolicyNames(), ", "))
 	}
 	return p, nil
 }
@@ -74,7 +71,7 @@ is 1 if no job runs, or if one could not be changed.`,
   tidemark tier set --pid 1234 throttle
   tidemark tier set --all --max-impact 20%`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: oneOf(jobPolicies()...),
+		ValidArgsFunction: oneOf(options.PolicyNames()...),
 	}, func(ctx context.Context, args []string) error {
 		set, err := changeOf(args, term.Value, impact)
 		if err != nil {
@@ -120,9 +117,9 @@ func changeOf(args []string, term time.Duration, impact options.PercentFlag) (ch
 	if len(args) == 0 {
 		switch {
 		case term != 0:
-			return nil, usagef("--for belongs to a policy: name one (%s)", strings.Join(jobPolicies(), ", "))
+			return nil, usagef("--for belongs to a policy: name one (%s)", strings.Join(options.PolicyNames(), ", "))
 		case !impact.Given:
-			return nil, usagef("name a policy (%s) or give --max-impact", strings.Join(jobPolicies(), ", "))
+			return nil, usagef("name a policy (%s) or give --max-impact", strings.Join(options.PolicyNames(), ", "))
 		}
 		return func(ctx context.Context, j control.Running) (control.Change, error) {
 			return j.SetMaxImpact(ctx, impact.Value)

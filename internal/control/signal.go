@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -43,20 +44,12 @@ func step(job Job, note func(string)) {
 	}
 }
 
-// next returns the policy that follows a signal.
+// next returns the policy that follows a signal: the next better one, and Throttle after the best.
 func next(word string) iopolicy.Policy {
+	all := iopolicy.Policies()
 	p, err := iopolicy.ParsePolicy(word)
-	if err != nil {
-		return iopolicy.Throttle
-	}
-	switch p {
-	case iopolicy.Throttle:
-		return iopolicy.Utility
-	case iopolicy.Utility:
-		return iopolicy.Standard
-	case iopolicy.Standard:
-		return iopolicy.Important
-	case iopolicy.Important, iopolicy.Passive:
+	if at := slices.Index(all, p); err == nil && at > 0 {
+		return all[at-1]
 	}
 	return iopolicy.Throttle
 }

@@ -22,9 +22,6 @@ type Policy struct {
 	Tags   [][]string    // those that have all tags of one of these lists
 }
 
-// Spans has a value for each unit of time.
-type Spans[T comparable] struct{ Hourly, Daily, Weekly, Monthly, Yearly T }
-
 // Empty reports whether the policy has no rule.
 func (p *Policy) Empty() bool {
 	return p.Last == 0 && p.Newest == Spans[int]{} && p.Within == Period{} && p.Recent == Spans[Period]{} &&
@@ -97,39 +94,32 @@ type Verdict struct {
 
 // rule keeps the newest snapshot of each hour, or day, ...
 type rule struct {
-	name   string
+	span   Span
 	left   int    // for so many of them
 	within Period // for all within this time
-	span   func(time.Time) string
-	last   string
+	last   string // the span of the last snapshot that was judged
 }
 
-func (p *Policy) rules() []*rule {
-	week := func(t time.Time) string { y, w := t.ISOWeek(); return fmt.Sprint(y, " ", w) }
-	layout := func(l string) func(time.Time) string { return func(t time.Time) string { return t.Format(l) } }
-	return []*rule{
-		// With the zone: in autumn one hour occurs twice.
-		{name: "hourly", left: p.Newest.Hourly, within: p.Recent.Hourly, span: layout("2006-01-02 15 -0700")},
-		{name: "daily", left: p.Newest.Daily, within: p.Recent.Daily, span: layout(time.DateOnly)},
-		{name: "weekly", left: p.Newest.Weekly, within: p.Recent.Weekly, span: week},
-		{name: "monthly", left: p.Newest.Monthly, within: p.Recent.Monthly, span: layout("2006-01")},
-		{name: "yearly", left: p.Newest.Yearly, within: p.Recent.Yearly, span: layout("2006")},
+func (p *Policy) rules() (all []*rule) {
+	for _, s := range AllSpans() {
+		all = append(all, &rule{span: s, left: p.Newest[s], within: p.Recent[s]})
 	}
+	return all
 }
 
 // judge receives the snapshots from the newest to the oldest.
 func (r *rule) judge(v *Verdict, at, newest time.Time) {
-	span := r.span(at)
+	span := r.span.of(at)
 	if span == r.last {
 		return
 	}
 	r.last = span
 	if r.left != 0 {
 		r.left--
-		v.keep(r.name)
+		v.keep(r.span.String())
 	}
 	if r.within.covers(at, newest) {
-		v.keep("within-" + r.name)
+		v.keep(WithinPrefix + r.span.String())
 	}
 }
 

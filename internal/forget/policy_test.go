@@ -179,7 +179,7 @@ func TestPolicyProperties(t *testing.T) {
 		}
 		less := Policy{Last: rng.IntN(3), Newest: Spans[int]{Hourly: rng.IntN(3), Daily: rng.IntN(3), Weekly: rng.IntN(3)}}
 		more := less
-		more.Newest.Daily++
+		more.Newest[Daily]++
 		a, b := kept(less, group...), kept(more, group...)
 		require.NotEmpty(t, a)
 		if !less.Empty() {

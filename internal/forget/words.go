@@ -41,25 +41,23 @@ func ParsePolicy(text string) (*Policy, error) {
 
 // set sets the rule of a name.
 func (p *Policy) set(name, value string) (err error) {
-	if name == "within" {
+	switch name {
+	case "last":
+		p.Last, err = ParseCount(value)
+		return err
+	case "within":
 		p.Within, err = ParsePeriod(value)
 		return err
 	}
-	counts := map[string]*int{
-		"last": &p.Last, "hourly": &p.Newest.Hourly, "daily": &p.Newest.Daily, "weekly": &p.Newest.Weekly,
-		"monthly": &p.Newest.Monthly, "yearly": &p.Newest.Yearly,
-	}
-	if n := counts[name]; n != nil {
-		*n, err = ParseCount(value)
-		return err
-	}
-	periods := map[string]*Period{
-		"within-hourly": &p.Recent.Hourly, "within-daily": &p.Recent.Daily, "within-weekly": &p.Recent.Weekly,
-		"within-monthly": &p.Recent.Monthly, "within-yearly": &p.Recent.Yearly,
-	}
-	if period := periods[name]; period != nil {
-		*period, err = ParsePeriod(value)
-		return err
+	for _, s := range AllSpans() {
+		switch name {
+		case s.String():
+			p.Newest[s], err = ParseCount(value)
+			return err
+		case WithinPrefix + s.String():
+			p.Recent[s], err = ParsePeriod(value)
+			return err
+		}
 	}
 	return errors.New(policyExamples)
 }

@@ -13,18 +13,20 @@ func TestParseKeep(t *testing.T) {
 	for text, want := range map[string]*forget.Policy{
 		"all": nil, "ALL ": nil,
 		"time-machine": {
-			Recent: forget.Spans[period]{Hourly: period{Hours: 24}, Daily: period{Months: 1}},
-			Newest: forget.Spans[int]{Weekly: -1},
+			Recent: forget.Spans[period]{forget.Hourly: period{Hours: 24}, forget.Daily: period{Months: 1}},
+			Newest: forget.Spans[int]{forget.Weekly: -1},
 		},
 		"last 3 hourly 24 daily 30 weekly 520 within 36h": {
-			Last: 3, Newest: forget.Spans[int]{Hourly: 24, Daily: 30, Weekly: 520}, Within: period{Hours: 36},
+			Last: 3, Newest: forget.Spans[int]{forget.Hourly: 24, forget.Daily: 30, forget.Weekly: 520},
+			Within: period{Hours: 36},
 		},
 		"monthly 12 yearly unlimited within-daily 2w": {
-			Newest: forget.Spans[int]{Monthly: 12, Yearly: -1}, Recent: forget.Spans[period]{Daily: period{Days: 14}},
+			Newest: forget.Spans[int]{forget.Monthly: 12, forget.Yearly: -1},
+			Recent: forget.Spans[period]{forget.Daily: period{Days: 14}},
 		},
 		"within-hourly 1d within-weekly 1m within-monthly 2m within-yearly 3y": {
-			Recent: forget.Spans[period]{Hourly: period{Days: 1}, Weekly: period{Months: 1}, Monthly: period{Months: 2},
-				Yearly: period{Years: 3}},
+			Recent: forget.Spans[period]{forget.Hourly: period{Days: 1}, forget.Weekly: period{Months: 1},
+				forget.Monthly: period{Months: 2}, forget.Yearly: period{Years: 3}},
 		},
 	} {
 		p, err := ParseKeep(text)

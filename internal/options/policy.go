@@ -7,11 +7,19 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
+// PolicyNames returns the names of the policies that a job can have, in the order of their tiers.
+func PolicyNames() (names []string) {
+	for _, p := range iopolicy.Policies() {
+		names = append(names, p.String())
+	}
+	return names
+}
+
 // policyOptions select the I/O policy.
 func policyOptions() []Option {
 	all := []Option{
 		{Name: "policy", Group: GroupPolicy, Default: "auto",
-			Type: Type{Kind: Choice, Choices: []string{"auto", "important", "standard", "utility", "throttle"}},
+			Type: Type{Kind: Choice, Choices: append([]string{"auto"}, PolicyNames()...)},
 			Help: "important, standard, utility, throttle or auto; " +
 				"important never yields its I/O, throttle yields to all other processes; auto is utility for the first backup of " +
 				"a source, throttle for later ones, and important for all else"},

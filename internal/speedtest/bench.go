@@ -87,7 +87,7 @@ const (
 // complete fills in defaults and rejects invalid values.
 func (c *Config) complete() error {
 	if len(c.Policies) == 0 {
-		c.Policies = []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle}
+		c.Policies = iopolicy.Policies()
 	}
 	c.Policies = slices.Clone(c.Policies)
 	slices.SortStableFunc(c.Policies, func(a, b iopolicy.Policy) int { return cmp.Compare(a.Tier(), b.Tier()) })

@@ -18,6 +18,10 @@ const (
 	Passive                 // tier 0: never waits, and no other policy waits for it
 )
 
+// Policies returns the policies in the order of their tiers, without Passive, which is for programs and not for a job
+// that a person starts.
+func Policies() []Policy { return []Policy{Important, Standard, Utility, Throttle} }
+
 // Tier is the rank of one I/O: 0 is best, 3 worst. Only a strictly better tier throttles a worse one.
 type Tier uint8
 
