@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 func TestUnknownCommandListsTheCommands(t *testing.T) {
@@ -17,6 +18,7 @@ func TestUnknownCommandListsTheCommands(t *testing.T) {
 
 // Each command that the usage lists has flags of its own.
 func TestCommandsOfTheUsage(t *testing.T) {
+	testkit.Slow(t)
 	program := filepath.Join(t.TempDir(), "tidemark-bench")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)

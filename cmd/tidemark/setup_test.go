@@ -17,6 +17,7 @@ import (
 // TestSetupKilledAnywhere kills setup after a while, in each round a bit later, and runs it again: then the repository
 // has one proven snapshot, the option file is whole, and the key in the file opens the repository on another machine.
 func TestSetupKilledAnywhere(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if _, err := exec.LookPath("tidemark"); err != nil {
 		t.Skip("needs tidemark in PATH, which TestMain puts there")

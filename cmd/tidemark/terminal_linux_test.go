@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // session is a program on a terminal of its own.
@@ -140,6 +141,7 @@ func (s *session) questions(folder, disk string) {
 }
 
 func TestSetupAtTerminal(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if _, err := exec.LookPath("tidemark"); err != nil {
 		t.Skip("needs tidemark in PATH, which TestMain puts there")
@@ -233,6 +235,7 @@ func last(text string) string { return text[len(text)-4:] }
 
 // A passphrase is typed once for the repository that is opened several times.
 func TestSetupAsksForPassphraseOnce(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	home, source, disk := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "disk")
 	require.NoError(t, os.WriteFile(filepath.Join(source, "file"), []byte("content"), 0o600))
@@ -264,6 +267,7 @@ func TestSetupAsksForPassphraseOnce(t *testing.T) {
 
 // An unfit target and differing passphrases are asked for again.
 func TestSetupAsksAgain(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	home, source, disk := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "disk")
 	require.NoError(t, os.WriteFile(filepath.Join(source, "file"), []byte("content"), 0o600))
@@ -337,6 +341,7 @@ func TestSetupKeepsThePasswordOfTheServer(t *testing.T) {
 
 // The status is redrawn on a terminal until q or Ctrl-C, which is no failure, and leaves nothing.
 func TestStatusIsWatched(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if _, err := exec.LookPath("tidemark"); err != nil {
 		t.Skip("needs tidemark in PATH, which TestMain puts there")

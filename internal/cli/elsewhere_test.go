@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/elsewhere"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // anywhere reports whether a command at or below c has a flag.
@@ -80,6 +81,7 @@ func TestWordsOfOtherProgramsHaveAnswers(t *testing.T) {
 
 // Each command of another program that does not exist here is answered with code 2; flags after it do not matter.
 func TestCommandsOfOtherProgramsAreAnswered(t *testing.T) {
+	testkit.Slow(t)
 	root := (&app{}).tree()
 	for _, row := range elsewhere.Commands() {
 		if exists(root, row.Theirs) || slices.Contains([]string{"help", "list"}, row.Theirs) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // fakeService is a service whose runs end at the second request for its state after their start.
@@ -48,6 +49,7 @@ func (f *fakeService) do(o control.Command) (event.Daemon, error) {
 
 // Where the service runs, it is the service that starts and stops backups.
 func TestServiceStartsAndStopsBackups(t *testing.T) {
+	testkit.Slow(t)
 	dir, err := os.MkdirTemp("", "tm") // a path of a socket is short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

@@ -160,6 +160,7 @@ func lives(pid int) bool {
 
 // A service with real time, real processes and a socket.
 func TestServiceRunsRealSteps(t *testing.T) {
+	testkit.Slow(t)
 	testkit.NoLeaks(t)
 	w := newWorld(t, makeJob(t, "home", every{time.Second, 0}))
 	c := children()

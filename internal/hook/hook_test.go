@@ -113,6 +113,7 @@ func TestATimeoutLetsACommandEndInGoodOrder(t *testing.T) {
 }
 
 func TestTheEndOfTheContextEndsACommand(t *testing.T) {
+	testkit.Slow(t)
 	testkit.NoLeaks(t)
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -131,6 +132,7 @@ func TestTheEndOfTheContextEndsACommand(t *testing.T) {
 }
 
 func TestAChildInTheBackgroundGoesOn(t *testing.T) {
+	testkit.Slow(t)
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	_, err := Run(t.Context(), Command{Line: "mkfifo " + pipe})
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
@@ -72,6 +73,7 @@ func TestForgedSlots(t *testing.T) {
 
 // TestWorkOfAllSlotsIsBounded: many slots, each with little work. Without a bound on their sum all would be tried.
 func TestWorkOfAllSlotsIsBounded(t *testing.T) {
+	testkit.Slow(t)
 	st := made(t)
 	for i := range 20 {
 		forge(t, st, keyfile.Params{Time: 4, MemoryKiB: 64 << 10, Threads: 4}, fmt.Sprint(i)) // 12 of them are 3 GiB

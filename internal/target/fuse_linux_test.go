@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/target"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -55,6 +56,7 @@ func serve(t *testing.T) (folder, point string, kill func()) {
 
 // libfuse moves an open file away before it replaces it, which a reader may notice.
 func TestFUSE(t *testing.T) {
+	testkit.Slow(t)
 	folder, point, _ := serve(t)
 	r := run(t, point)
 	require.Contains(t, []string{"safe", "degraded because of rename"}, r.Sentence())

@@ -100,6 +100,7 @@ func probe(t *testing.T, r *target.Report, name string) target.Probe {
 }
 
 func TestFileSystems(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	ext4 := func(options string) func(*testing.T) string {
 		return func(t *testing.T) string { return disk(t, 64<<20, options, "mkfs.ext4", "-q", "-m0") }

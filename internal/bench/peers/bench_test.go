@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidemark-backup/tidemark/internal/bench/corpus"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 )
@@ -86,6 +87,7 @@ func TestPeersByName(t *testing.T) {
 
 // TestWholeRound runs every step with the programs that every machine has.
 func TestWholeRound(t *testing.T) {
+	testkit.Slow(t)
 	for _, program := range []string{"tar", "zstd", "rsync", "bash"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s", program)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 var wide = flag.Bool("wide", false, "visit the larger worlds, which takes minutes and gigabytes")
@@ -156,6 +157,7 @@ const (
 )
 
 func TestNoSnapshotIsBroken(t *testing.T) {
+	testkit.Slow(t)
 	for name, b := range worlds {
 		t.Run(name, func(t *testing.T) {
 			b.mends = allMends
@@ -169,6 +171,7 @@ func TestNoSnapshotIsBroken(t *testing.T) {
 // TestNoSnapshotIsBrokenInWideWorlds follows random ways through larger worlds, and with -wide visits them as far as it
 // can.
 func TestNoSnapshotIsBrokenInWideWorlds(t *testing.T) {
+	testkit.Slow(t)
 	const each = 300 * time.Millisecond
 	for name, b := range wideWorlds {
 		t.Run(name, func(t *testing.T) {
@@ -187,6 +190,7 @@ func TestNoSnapshotIsBrokenInWideWorlds(t *testing.T) {
 
 // TestMends takes one part of the protocol out at a time, and demands that the checker finds a broken snapshot.
 func TestMends(t *testing.T) {
+	testkit.Slow(t)
 	for _, c := range []struct {
 		name, world string
 		out         func(m *mends)

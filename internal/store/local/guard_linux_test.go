@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // disk is a file system in a file, which can be mounted and taken away.
@@ -85,6 +86,7 @@ func ready(t *testing.T, root string) *local.Store {
 // The disk is unmounted while packs are written: later packs are refused, acknowledged ones are on the disk, and the
 // folder beneath stays empty. When the disk is back, the next run continues.
 func TestUnmountedInTheMiddle(t *testing.T) {
+	testkit.Slow(t)
 	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
 		for _, when := range []int{1, 3, 7, 20} {
 			t.Run(fmt.Sprintf("%s after %d", kind, when), func(t *testing.T) {

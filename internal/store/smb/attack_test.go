@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 func pack(i int) store.Name {
@@ -199,6 +200,7 @@ func outlast(d time.Duration) { time.Sleep(d) }
 // small mounts a file system of the given size in bytes.
 func small(t *testing.T, size string) string {
 	t.Helper()
+	testkit.Slow(t)
 	folder := t.TempDir()
 	if err := mountSmall(folder, size); err != nil {
 		t.Skipf("needs the right to mount a small file system: %v", err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 const root = "../../.."
@@ -193,6 +194,7 @@ func documents(t *testing.T, pattern string) (names []string) {
 
 // TestCommandsOfTheGuidesRun runs the right column of each command table.
 func TestCommandsOfTheGuidesRun(t *testing.T) {
+	testkit.Slow(t)
 	m := newMachine(t)
 	guides := documents(t, "docs/guides/*.md")
 	require.Len(t, guides, 4)
@@ -237,6 +239,7 @@ func section(t *testing.T, text, heading string) (all []string) {
 
 // TestFirstBackupOfTheReadme does what the README says about a disk and a schedule.
 func TestFirstBackupOfTheReadme(t *testing.T) {
+	testkit.Slow(t)
 	m := newMachine(t)
 	m.reset(t)
 	readme := read(t, "README.md")

@@ -64,6 +64,7 @@ type Server struct {
 // Start runs a server until the test ends.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
+	testkit.Slow(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc, to see the processes of smbd")
 	}

@@ -30,6 +30,15 @@ func RequireTool(t testing.TB, name string) string {
 	return path
 }
 
+// Slow skips a test that takes a second or more in a short run (-short). The race detector runs it all the same: `make
+// race` is short in its loops only.
+func Slow(t testing.TB) {
+	t.Helper()
+	if testing.Testing() && testing.Short() && !raced {
+		t.Skip("takes seconds: runs without -short")
+	}
+}
+
 // longVariable makes Rounds select the long run.
 const longVariable = "TIDEMARK_LONG_TESTS"
 

@@ -28,6 +28,7 @@ func ownReads(g *turnstile, d disk, threads int) map[string]func(i int) error {
 }
 
 func TestOwnReadsAreNoFalseAlarm(t *testing.T) {
+	testkit.Slow(t)
 	for _, fs := range fileSystems() {
 		t.Run(fs, func(t *testing.T) {
 			d := newDisk(t, fs)
@@ -142,6 +143,7 @@ func noticed(t *testing.T, g *turnstile, times int, foreign func(i int), looks i
 }
 
 func TestForeignReadsAreNoticed(t *testing.T) {
+	testkit.Slow(t)
 	for _, fs := range fileSystems() {
 		t.Run(fs, func(t *testing.T) {
 			d := newDisk(t, fs)
@@ -224,6 +226,7 @@ func (g *turnstile) readOn(d disk, i int, stop chan struct{}) error {
 }
 
 func TestOwnWritesAreNoFalseAlarm(t *testing.T) {
+	testkit.Slow(t)
 	for _, fs := range fileSystems() {
 		t.Run(fs, func(t *testing.T) {
 			d := newDisk(t, fs)
@@ -281,6 +284,7 @@ func (g *turnstile) commits(path string, n int) error {
 }
 
 func TestForeignFlushesAreNoticed(t *testing.T) {
+	testkit.Slow(t)
 	for _, fs := range fileSystems() {
 		t.Run(fs, func(t *testing.T) {
 			d := newDisk(t, fs)

@@ -39,6 +39,7 @@ func changingJob(e *kit.Engine, src string, how backup.Serialization) backup.Job
 // TestFileThatChangesOnceWhileItIsRead changes a file at a known moment: after its first pieces were read, and before
 // its last ones.
 func TestFileThatChangesOnceWhileItIsRead(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	changes := map[string]func(f *os.File) error{
 		"written": func(f *os.File) error { _, err := f.WriteAt([]byte("changed"), 10); return err },
@@ -117,6 +118,7 @@ func changeOnce(t *testing.T, how backup.Serialization, change func(*os.File) er
 
 // TestFileThatNeverRests is written to all the time.
 func TestFileThatNeverRests(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for _, how := range serializations {
 		t.Run(how.String(), func(t *testing.T) {
@@ -205,6 +207,7 @@ func (r *restless) end() {
 // blocks of one version followed by blocks of the version before. A file that a backup reports as unchanged must be in
 // such a state. Any other content must be reported as changed.
 func TestUnchangedMeansOneState(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	const block, blocks = 4096, 40 // one read of the batch covers the blocks
 	for _, how := range serializations {

@@ -140,6 +140,7 @@ func TestChangesBesideRememberedNames(t *testing.T) {
 
 // TestMoreNamesThanAreRemembered: a directory of more names than are remembered, and one of nearly as many.
 func TestMoreNamesThanAreRemembered(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	for dir, n := range map[string]int{"many": 100_000, "some": 3000} {
@@ -182,6 +183,7 @@ func TestMountsOverRememberedNames(t *testing.T) {
 
 // TestDamagedMemoryOfNames flips bits in everything that is remembered of directories.
 func TestDamagedMemoryOfNames(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(11, 400, true))

@@ -104,6 +104,7 @@ func TestMissedWritesAreFoundByReadingAgain(t *testing.T) {
 
 // The shares of the runs of one cycle cover each file, and a share is in proportion to the time since the last one.
 func TestEveryFileIsReadAgainInTime(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := testkit.RamDir(t)
 	files := map[string]string{}

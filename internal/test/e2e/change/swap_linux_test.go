@@ -225,6 +225,7 @@ func TestDirectoriesSwappedBetweenScanAndOpen(t *testing.T) {
 // TestSwapStorm turns names into everything they can be while backups run over them. Nothing may be followed, hung on,
 // or fail the backup, and nothing from outside may get in.
 func TestSwapStorm(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, out := filepath.Join(dir, "src"), kit.Outside(t, dir)

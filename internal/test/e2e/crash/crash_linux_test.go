@@ -25,6 +25,7 @@ import (
 // repository opens, is sound, all its snapshots come back, and the next backup works although the dead writer left a
 // lease; at the end, the last backup finds what the killed ones had already stored.
 func TestCrashWhileBackingUp(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if kit.Role() != "" {
 		dir, held := strings.CutPrefix(kit.Role(), kit.Halfway)
@@ -72,6 +73,7 @@ func TestCrashWhileBackingUp(t *testing.T) {
 
 // TestWorkOfKilledBackupIsReused kills one long backup, and measures how much the next one reuses.
 func TestWorkOfKilledBackupIsReused(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	const size = 48 << 20
 	if dir := kit.Role(); dir != "" {
@@ -146,6 +148,7 @@ func requireWholeOrUnfinished(t *testing.T, src, out string, how restore.Overwri
 // TestCrashWhileRestoring kills restores into the same target until one comes through: the result is exact, and nothing
 // else is in it.
 func TestCrashWhileRestoring(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for i, name := range []string{"always", "if-changed", "if-newer", "never"} {
 		t.Run(name, func(t *testing.T) { crashRestore(t, restore.Overwrite(i)) })

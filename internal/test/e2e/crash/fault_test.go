@@ -91,6 +91,7 @@ func requireClean(e *kit.Engine, torn bool) {
 // TestFlippedByteNeverReachesAFile flips bits all over the repository, one at a time, and restores: either the result
 // is exact, or the damage is reported; wrong bytes are never written.
 func TestFlippedByteNeverReachesAFile(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	tree := testkit.Random(21, 25, true)

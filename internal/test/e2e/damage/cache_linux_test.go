@@ -122,6 +122,7 @@ func (s *beforePut) Put(ctx context.Context, name store.Name, data []byte) error
 // TestCacheSpoiledBetweenRuns damages the cache between runs. The next run makes a complete snapshot, and the one after
 // that has a cache again.
 func TestCacheSpoiledBetweenRuns(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	overwrite := func(change func([]byte) []byte) func(*testing.T, *cacheKit, []byte) {
 		return func(t *testing.T, k *cacheKit, sound []byte) {
@@ -186,6 +187,7 @@ func TestCacheSpoiledBetweenRuns(t *testing.T) {
 
 // TestCacheOfAnother: the cache of another repository, and an older one of this, are distinguished from the right one.
 func TestCacheOfAnother(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	k, other := newCacheKit(t, 500), newCacheKit(t, 700)
 	k.mustBackup()
@@ -245,6 +247,7 @@ func TestCacheWithoutRights(t *testing.T) {
 // TestCacheSpoiledInARun: in the middle of a run the cache is cut, overwritten, or loses its name. The snapshot is made
 // all the same.
 func TestCacheSpoiledInARun(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -304,6 +307,7 @@ func scribble(t *testing.T, file string, off int64, change func([]byte)) {
 // TestCacheDiskFillsUp: the disk of the cache is full from the start, fills up in the middle of a run, or ends below
 // the file. The snapshot is made, and a cache that this run has made does not keep the disk full.
 func TestCacheDiskFillsUp(t *testing.T) {
+	testkit.Slow(t)
 	for _, c := range []struct {
 		name   string
 		size   string
@@ -403,6 +407,7 @@ func TestCacheDiskDies(t *testing.T) {
 
 // TestCacheFlippedBits: bits flip anywhere in the cache. No run fails, and no snapshot lacks anything.
 func TestCacheFlippedBits(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	k := newCacheKit(t, 1500)
 	k.mustBackup()

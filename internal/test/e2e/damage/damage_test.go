@@ -19,6 +19,7 @@ import (
 // TestParentTreesDamaged: the trees that a backup compares with, or reuses, are gone or wrong. It reads such files
 // again, and reports that.
 func TestParentTreesDamaged(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	harms := map[string]func(t *testing.T, st store.Store, name store.Name){
 		"missing": func(t *testing.T, st store.Store, name store.Name) {

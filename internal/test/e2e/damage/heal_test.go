@@ -25,6 +25,7 @@ import (
 // prune then rewrites the segment of the damaged pack, because another pack that it names goes. The damaged copy must
 // not become current again: that would lose the healed one.
 func TestHealedCopyStaysTheOneThatCounts(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	limits := []prune.Limit{{None: true}, {Percent: 5}}[:testkit.Rounds(1, 1, 2)]
 	for _, limit := range limits {

@@ -140,6 +140,7 @@ func unfaulted(p *kit.Pruned) store.Store {
 // permanently. It does the same with each stat, and with each read of a file other than a pack. The command fails, or
 // its answer is unaffected. In both cases every snapshot restores.
 func TestNoCommandBelievesAPartOfAList(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true
@@ -243,6 +244,7 @@ func (l *losing) Get(ctx context.Context, name store.Name, off int64, p []byte) 
 // TestLostPackIsNotTakenForAPrunedOne loses a pack in the middle of a check. Only the index shows whether a prune has
 // moved it, and the index is unreadable: the check must not report success.
 func TestLostPackIsNotTakenForAPrunedOne(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true

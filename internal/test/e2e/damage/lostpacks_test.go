@@ -53,6 +53,7 @@ func removePacks(t *testing.T, st store.Store, packs map[store.Name][]byte) {
 // again. Then its packs are lost and the older ones are back. What a check reports as sound can be restored, without
 // repeated requests for the lost packs, and further backups succeed.
 func TestOlderPacksComeBack(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src := filepath.Join(dir, "src")

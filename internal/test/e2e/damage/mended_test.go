@@ -43,6 +43,7 @@ func harms() map[string]func(t *testing.T, st store.Store, name store.Name) {
 // backup of this machine or of another notices without any flag, and its snapshot can be restored. The backup after
 // that reads nothing again, and a prune removes the rest of the damage.
 func TestBackupStoresLostPacksAgain(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for name, harm := range harms() {
 		for i, kind := range []pack.Kind{pack.Data, pack.Trees, pack.Data} {
@@ -145,6 +146,7 @@ func restoreAndRecord(p *kit.Pruned) {
 // TestBackupStoresDamagedPacksAgain: bits of packs have flipped, which leaves sizes unchanged. A check or a restore
 // that finds this leaves a mark, and the next backup of an unchanged source stores the lost data again.
 func TestBackupStoresDamagedPacksAgain(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for _, kind := range []pack.Kind{pack.Data, pack.Trees} {
 		for _, finder := range []string{"check", "restore"} {

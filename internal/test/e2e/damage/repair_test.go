@@ -107,6 +107,7 @@ func segments(p *kit.Pruned) []store.Name {
 // TestRepairIndex damages the index in every way. It is rebuilt from the packs. A dry run reports the same and changes
 // nothing, and the next repair finishes one that was killed at any step.
 func TestRepairIndex(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for name, damage := range damagedIndexes() {
 		t.Run(name, func(t *testing.T) {
@@ -349,6 +350,7 @@ func requireMended(p *kit.Pruned, whole, lost []string, what string) {
 
 // TestRepairIsKilled: a repair of packs and snapshots is killed at each of its steps, and the next one finishes it.
 func TestRepairIsKilled(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := lossy(t)
 	whole, lost := restorable(base)

@@ -73,6 +73,7 @@ func byTime(p *kit.Pruned) map[tree.Time][]repo.Listed {
 // TestChangedSnapshotsAreKilled: the target dies at each step of a change of tags and of a rewrite. No snapshot is lost
 // at any step, and the next run finishes the change.
 func TestChangedSnapshotsAreKilled(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true

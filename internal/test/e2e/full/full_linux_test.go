@@ -69,6 +69,7 @@ func TestFullRepositoryDisk(t *testing.T) {
 
 // TestFullCacheDisk: the cache is disposable, so a backup continues without it.
 func TestFullCacheDisk(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for _, c := range []struct{ name, size string }{{"full from the start", "200k"}, {"no room for the index", "200k"},
 		{"no room for directories", "400k"}} {

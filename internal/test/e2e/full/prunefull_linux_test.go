@@ -64,6 +64,7 @@ func forgetOlder(p *kit.Pruned) {
 // TestPruneOfADiskThatBackupsFilled: partly needed packs are repacked, although there is no space for all of them, nor
 // for one full pack.
 func TestPruneOfADiskThatBackupsFilled(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	p, _ := filledDisk(t, "24")
 	forgetOlder(p)
@@ -79,6 +80,7 @@ func TestPruneOfADiskThatBackupsFilled(t *testing.T) {
 // TestPruneOfADiskThatOthersFilled: other files have taken the space that backups left. What the forgotten snapshots
 // took is enough for a prune that writes no pack, and the temporary index goes elsewhere.
 func TestPruneOfADiskThatOthersFilled(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	p, disk := filledDisk(t, "24")
 	ballast := kit.Fill(t, disk)

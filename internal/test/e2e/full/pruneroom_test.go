@@ -65,6 +65,7 @@ func most(t *testing.T, p *kit.Pruned, opt prune.Options) int64 {
 
 // TestPruneOnAFullDisk: if space runs out, prune first deletes unused packs, then retries the repacking.
 func TestPruneOnAFullDisk(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	const trash = 900_000
 	build := func(t *testing.T, trashed int) *kit.Pruned {
@@ -181,6 +182,7 @@ func (f *fewPacks) Put(ctx context.Context, name store.Name, data []byte) error 
 // TestPruneDeletesItsUnusedPacks: a prune that ran out of space while repacking leaves less than there was. It also
 // leaves nothing that keeps the next prune, with space, from removing all there is to remove.
 func TestPruneDeletesItsUnusedPacks(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	opt := kit.SmallPrune()
 	opt.MaxUnused = prune.Limit{Bytes: 0}

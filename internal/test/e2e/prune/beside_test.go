@@ -74,6 +74,7 @@ func at(inner store.Store, n int, do func()) (st *steps, count *int) {
 
 // TestBackupBetweenAnyTwoStepsOfPrune makes a whole backup before each step of a prune.
 func TestBackupBetweenAnyTwoStepsOfPrune(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.BesideBase(t)
 	for n := 1; ; n += testkit.Rounds(5, 3, 1) {

@@ -105,6 +105,7 @@ func TestCheckWithAPruneBetweenAnyTwoSteps(t *testing.T) {
 
 // TestCheckBesideAPruneFindsDamage: that packs were moved hides nothing that is damaged.
 func TestCheckBesideAPruneFindsDamage(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true

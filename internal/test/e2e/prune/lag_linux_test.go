@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // remembering is a store as a mounted share shows it: a listing is kept for a while.
@@ -51,6 +52,7 @@ func (r *remembering) List(ctx context.Context, kind store.Kind) iter.Seq2[store
 // TestPruneBehindListingsThatLag: a backup that does not know of a mark ends after the mark was put. The prune sees
 // that the backup has ended, but would not see its snapshot in a listing that the system has kept.
 func TestPruneBehindListingsThatLag(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	const keeps = 400 * time.Millisecond
 	for _, settle := range []time.Duration{0, keeps} {

@@ -97,6 +97,7 @@ func TestPruneOfEverything(t *testing.T) {
 
 // TestPruneRefusesDamage: with anything missing, nothing is removed.
 func TestPruneRefusesDamage(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	old, _ := p.Snapshot(1), p.Snapshot(2)
@@ -150,6 +151,7 @@ func lostPaths(e *kit.Engine) string {
 // way every third. In each case all snapshots restore exactly. They do so too after the next prune, which finishes the
 // work.
 func TestEveryOperationOfPruneFails(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	ways := []struct {
 		name        string

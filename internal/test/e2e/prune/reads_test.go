@@ -71,6 +71,7 @@ func twice(p *kit.Pruned, seed uint64, own int) (ids [2]format.ID) {
 // TestADryRunSaysWhatAPruneDoes covers blobs with two places, forgotten snapshots, and packs that an earlier prune left
 // marked.
 func TestADryRunSaysWhatAPruneDoes(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	limits := []prune.Limit{{None: true}, {Percent: 5}, {Percent: 40}, {Bytes: 0}}
 	held, revived, seeds := uint64(0), uint64(0), uint64(testkit.Rounds(2, 4, 8))

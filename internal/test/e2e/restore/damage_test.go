@@ -77,6 +77,7 @@ func (s *spoiled) Get(ctx context.Context, name store.Name, off int64, p []byte)
 // case the read was at fault. It is not read again for each file or window. Each file is reported once, and all others
 // are restored.
 func TestDamagedFrameIsReadTwice(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for name, fail := range map[string]error{"flipped": nil, "unreadable": errors.New("input/output error"),
 		"gone": store.ErrNotExist} {
@@ -138,6 +139,7 @@ func TestDamagedFrameIsReadTwice(t *testing.T) {
 // TestRestoreFromNowhere: a repository that cannot be reached any more ends a restore at once, instead of failing file
 // by file after a wait for each.
 func TestRestoreFromNowhere(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")

@@ -78,6 +78,7 @@ var kindsInTheWay = []string{"older file", "newer file", "read-only file", "dir"
 // TestEverythingInTheWayOfEverything restores each kind of object onto each other kind, under each rule. Nothing
 // outside the target changes. An object is either unchanged, equal to the snapshot, or reported.
 func TestEverythingInTheWayOfEverything(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for i, rule := range []string{"always", "if-changed", "if-newer", "never"} {
 		for _, remove := range []bool{false, true} {
@@ -310,6 +311,7 @@ func filesBelow(t *testing.T, dir string) (names []string) {
 // TestDeleteSparesFilesBeingWritten: the walk through a directory is at its end, and looks for what does not belong
 // there, while a file of it is being written under its temporary name.
 func TestDeleteSparesFilesBeingWritten(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")

@@ -113,6 +113,7 @@ func swapper(kind, dir, out, name string, stop *atomic.Bool) (all []foreign, swa
 // root in the place of compared ones. None of them gets the owner, the mode, the times or the content of the snapshot,
 // unless it was compared and replaced as a whole.
 func TestRestoreGivesAwayNothingOfRoot(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	testkit.RequireRoot(t)
 	for _, kind := range []string{"file", "large file", "symlink", "fifo", "new symlink", "new fifo",

@@ -74,6 +74,7 @@ func attributed() testkit.Dir {
 // TestUnreadAttributesAreReadAgain: attributes and flags that could not be read, although nothing changes, are what
 // every later backup tries again; the one that can read them heals the snapshot, and the next has nothing to do.
 func TestUnreadAttributesAreReadAgain(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if what, dir, ok := strings.Cut(kit.Role(), " "); ok {
 		backUpWithout(t, what, dir)

@@ -48,6 +48,7 @@ func comb(t *testing.T, root string, depth int) {
 
 // TestDeepTreeWithFewDescriptors: a tree much deeper than the number of files a process may open.
 func TestDeepTreeWithFewDescriptors(t *testing.T) {
+	testkit.Slow(t)
 	const depth, descriptors = 1000, 256
 	if kit.Role() == "" { // this process keeps its descriptors: it makes the tree, and removes it
 		dir := testkit.RamDir(t)
@@ -108,6 +109,7 @@ func liveHeap() uint64 {
 // TestMemoryDoesNotFollowTheNumberOfFiles backs up one directory of very many entries, and very many directories, and
 // watches the live heap, goroutines and descriptors.
 func TestMemoryDoesNotFollowTheNumberOfFiles(t *testing.T) {
+	testkit.Slow(t)
 	entries, dirs := testkit.Rounds(20_000, 30_000, 50_000), testkit.Rounds(8_000, 12_000, 20_000)
 	if *kit.Soak > 0 {
 		entries, dirs = 200_000, 100_000

@@ -119,6 +119,7 @@ func copiedFile() int { return 12 << copiedShift() }
 func copiedShift() int { return testkit.Rounds(20, 20, 22) }
 
 func TestCopy(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := testkit.RamDir(t)
 	e := kit.NewEngine(t, &countedGets{Store: mem.New()})
@@ -288,6 +289,7 @@ func TestCopyIntoItself(t *testing.T) {
 // TestCrashWhileCopying kills copies at random moments. After every kill the destination is sound, and the next run
 // copies the rest.
 func TestCrashWhileCopying(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if kit.Role() != "" {
 		e, to := kit.OpenEngine(t, kit.Role()), kit.OpenEngine(t, filepath.Join(kit.Role(), "second"))

@@ -35,6 +35,7 @@ func (h *held) Put(ctx context.Context, name store.Name, data []byte) error {
 // TestFirstBackupCounts: a first backup knows how much there is long before it has read it, without what the rules
 // exclude. One with a parent takes the parent's totals.
 func TestFirstBackupCounts(t *testing.T) {
+	testkit.Slow(t)
 	testkit.NoLeaks(t)
 	const files, excluded, size = 12000, 500, 8192
 	dir := filepath.Join(testkit.RamDir(t), "src")

@@ -19,6 +19,7 @@ import (
 
 // TestManyNames: ten thousand names of one file, in many directories, cost one reading, and come back as one file.
 func TestManyNames(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	const names, dirs = 10_000, 40
 	src := testkit.RamDir(t)

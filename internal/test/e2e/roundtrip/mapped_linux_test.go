@@ -18,6 +18,7 @@ import (
 // such a file again, with and without the directory cache, and the one after that does not, if the page was written out
 // meanwhile.
 func TestWritesThroughAMappingAreNotMissed(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for name, change := range map[string]func(*backup.Job){
 		"with the cache":    func(*backup.Job) {},

@@ -61,6 +61,7 @@ func TestRestoreOfBackupIsTheIdentity(t *testing.T) {
 }
 
 func TestTreeIsIndependentOfParallelismAndCache(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(7, 2000, true))
@@ -88,6 +89,7 @@ func TestTreeIsIndependentOfParallelismAndCache(t *testing.T) {
 // TestEveryChangeIsSeen changes one thing at a time, and compares the tree of an incremental backup with that of one
 // that looks at everything.
 func TestEveryChangeIsSeen(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Dir{
@@ -155,6 +157,7 @@ func replace(path string) error {
 // TestSameTickChangeIsSeen changes a file in the tick of the kernel's clock in which it was backed up, again and again:
 // size and times are equal, only the content differs.
 func TestSameTickChangeIsSeen(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	require.NoError(t, os.MkdirAll(src, 0o755))

@@ -19,6 +19,7 @@ import (
 // TestSourcesAsWritten: what lies where in the snapshot, for each way to write a path. DIR stands for the directory of
 // the test.
 func TestSourcesAsWritten(t *testing.T) {
+	testkit.Slow(t)
 	dir := testkit.RamDir(t)
 	testkit.Write(t, dir, testkit.Dir{
 		"w": testkit.Dir{

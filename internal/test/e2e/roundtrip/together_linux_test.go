@@ -19,6 +19,7 @@ import (
 // What is stored does not depend on whether small files are read one after the other or together, nor in which order:
 // neither of a hostile tree, nor of links, nor of files that only one of several users may read.
 func TestTreesDoNotDependOnHowFilesAreRead(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	shapes := map[string]func(t *testing.T, src string){
 		"hostile": func(t *testing.T, src string) {
@@ -113,6 +114,7 @@ func chill(t *testing.T, root string) {
 // The gate of the source hears of the same bytes whether they are read one file after the other or together, in fewer
 // operations.
 func TestGatesReceiveBatches(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	files := map[string]int{}
 	for i := range 400 {

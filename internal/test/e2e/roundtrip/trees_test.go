@@ -62,6 +62,7 @@ func (p *packReads) treePacks(t *testing.T, e *kit.Engine) map[string]bool {
 
 // TestIncrementalBackupFetchesNoTrees: the trees of the parent are on this machine, as the run before left them.
 func TestIncrementalBackupFetchesNoTrees(t *testing.T) {
+	testkit.Slow(t)
 	testkit.NoLeaks(t)
 	for name, limit := range map[string]int64{"kept": 64 << 20, "not kept": 0} {
 		t.Run(name, func(t *testing.T) {

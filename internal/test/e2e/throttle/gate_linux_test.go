@@ -279,6 +279,7 @@ func TestCalledOffRestoreLeavesNoHalfFiles(t *testing.T) {
 
 // Behind gates that hold everything back the same snapshot comes to be as without.
 func TestBackupInsideAWindow(t *testing.T) {
+	testkit.Slow(t)
 	files := map[string]int{"large": 1<<20 + 7, "sparse/x": 300_000}
 	for i := range 20 {
 		files[fmt.Sprintf("d/f%d", i)] = 20_000 * i
