@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -90,6 +91,7 @@ func TestRemoveAnyFile(t *testing.T) {
 // In every file some bytes are flipped in turn, first and last among them: a check that reads data names the file, and
 // so does one without the key.
 func TestFlipAnyByte(t *testing.T) {
+	testkit.Slow(t)
 	st, _, _ := sample(t)
 	for _, info := range files(t, st) {
 		for _, at := range []int64{0, 9, 17, info.Size / 3, info.Size / 2, info.Size - 20, info.Size - 1} {

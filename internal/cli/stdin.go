@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -81,28 +82,43 @@ func (l *lazyPipe) Read(p []byte) (int, error) {
 
 // commandOutput is the output of a command. The first read starts it, when the repository is known to be open.
 type commandOutput struct {
-	cmd     *exec.Cmd
-	out     io.Reader
+	cmd *exec.Cmd
+	out io.Reader
+
+	mu      sync.Mutex // guards what follows, and the start: wait may come in the middle of it
 	started bool
 	failed  error
 }
 
 func (c *commandOutput) Read(p []byte) (int, error) {
+	if err := c.start(); err != nil {
+		return 0, err
+	}
+	return c.out.Read(p)
+}
+
+func (c *commandOutput) start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.started {
 		c.started = true
 		if err := c.cmd.Start(); err != nil {
 			c.failed = fmt.Errorf("run %s: %w", c.cmd.Args[0], err)
 		}
 	}
-	if c.failed != nil {
-		return 0, c.failed
-	}
-	return c.out.Read(p)
+	return c.failed
 }
 
-// wait returns why the command failed: a snapshot of its output would look complete.
+// wait waits for the end of the command, and returns why it failed: a snapshot of its output would look complete. A
+// command that has not been started by then is not started any more.
 func (c *commandOutput) wait() error {
-	if !c.started || c.failed != nil {
+	c.mu.Lock()
+	runs := c.started && c.failed == nil
+	if !c.started {
+		c.started, c.failed = true, os.ErrClosed
+	}
+	c.mu.Unlock()
+	if !runs {
 		return nil
 	}
 	if err := c.cmd.Wait(); err != nil {

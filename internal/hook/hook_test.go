@@ -90,6 +90,7 @@ func endOf(t *testing.T, pipe string) (wait func()) {
 }
 
 func TestATimeoutEndsGrandchildrenThatIgnoreSIGTERM(t *testing.T) {
+	testkit.Slow(t)
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	_, err := Run(t.Context(), Command{Line: "mkfifo " + pipe})
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -175,6 +176,7 @@ func TestMakerIsCutInsideAWindow(t *testing.T) {
 
 // A new file takes five calls: create, write, set times, stat, close.
 func TestCallsOfNewFiles(t *testing.T) {
+	testkit.Slow(t)
 	const role, files = "TIDEMARK_LOCALFS_TEST_FILES", 1000
 	if count, err := strconv.Atoi(os.Getenv(role)); err == nil {
 		d, _ := openTemp(t)

@@ -85,6 +85,7 @@ func TestWorkOfAllSlotsIsBounded(t *testing.T) {
 
 // TestKnownSlot: what opened the repository before is tried whatever it takes, before all others of its kind.
 func TestKnownSlot(t *testing.T) {
+	testkit.Slow(t)
 	st := made(t)
 	r := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
 	dear := keyfile.Params{Time: 1, MemoryKiB: 257 << 10, Threads: 4}
@@ -103,6 +104,7 @@ func TestKnownSlot(t *testing.T) {
 
 // TestTooManySlots: only so many are read, the known one among them.
 func TestTooManySlots(t *testing.T) {
+	testkit.Slow(t)
 	st := made(t)
 	r := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
 	for i := range 300 {

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -86,6 +87,7 @@ func inUse() int64 {
 // blob takes 36 in a segment, 50 in the cache). The first look-up reads the filters: ten bits a blob, never more than
 // 16 MiB.
 func TestOpeningDoesNotReadTheIndex(t *testing.T) {
+	testkit.Slow(t)
 	held := func(blobs int) (opened, searched int64) {
 		st := &counted{Store: mem.New()}
 		first := initialise(t, st)

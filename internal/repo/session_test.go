@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
@@ -210,6 +211,7 @@ func TestOrderOnTheTarget(t *testing.T) {
 // Whichever store operation of a session fails, in whichever way: the error is reported, no goroutine stays, the older
 // snapshot still reads completely, and the next session succeeds.
 func TestEveryFault(t *testing.T) {
+	testkit.Slow(t)
 	base := mem.New()
 	oldData, newData := blobs(1, 30), blobs(2, 30)
 	old := mustBackUp(t, initialise(t, base), oldData)

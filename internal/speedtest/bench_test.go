@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -52,6 +53,7 @@ func empty(t *testing.T, dir string) {
 }
 
 func TestEverythingIsMeasuredAtEveryPolicyFromTheBestOn(t *testing.T) {
+	testkit.Slow(t)
 	dir := t.TempDir()
 	var events []string
 	c := small(dir)

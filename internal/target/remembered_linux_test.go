@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/target"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
@@ -22,6 +23,7 @@ func mountMemory(t *testing.T, at string) {
 
 // A target is probed when it is first seen, and again when something else is mounted there, and then no more.
 func TestProbedOncePerMount(t *testing.T) {
+	testkit.Slow(t)
 	cache, path := filepath.Join(t.TempDir(), "not", "there"), t.TempDir()
 	look := func() *target.Report {
 		report, err := target.ProbeOnce(t.Context(), path, cache, nil, device.NewFinder())

@@ -107,6 +107,7 @@ func writer(t *testing.T, path string) (pid int, write func()) {
 
 // TestTopProcessesOfEachDevice has two processes write to two disks.
 func TestTopProcessesOfEachDevice(t *testing.T) {
+	testkit.Slow(t)
 	one, two := onDisk(t), ofAnother(t)
 	m := newManager(t, Config{}, one, two)
 	require.Len(t, m.Gates(), 2)

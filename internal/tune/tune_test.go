@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // plant is a model of a backup: three stages. The slowest sets the pace.
@@ -206,6 +207,7 @@ func TestChangingWorld(t *testing.T) {
 
 // TestBounds: nothing leaves them, and what is fixed stays.
 func TestBounds(t *testing.T) {
+	testkit.Slow(t)
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		var b Bounds

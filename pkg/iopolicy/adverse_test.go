@@ -148,6 +148,7 @@ func TestTwoJobsThatSeeEachOther(t *testing.T) {
 
 // TestNoiseDoesNotPinTheJob: foreign I/O that comes in bursts, 50 a second on average, leaves the job most of the time.
 func TestNoiseDoesNotPinTheJob(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(3, 4))

@@ -115,6 +115,7 @@ func budgeted(rate, impact float64, m iopolicy.Medium, p iopolicy.Policy) (*busy
 // divided by what others lose of it, and at most four fifths; and never more is in flight than may hold up one I/O of
 // others.
 func TestSlotGrantFollowsTheRateOfOthers(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		rate        float64
@@ -203,6 +204,7 @@ func TestFlushesAreCharged(t *testing.T) {
 
 // TestSlotGrantShrinksAtOnce: a foreground that starts and stops every second finds a short turn within two periods.
 func TestSlotGrantShrinksAtOnce(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk, gate, l := budgeted(3, 0.05, iopolicy.SSD, iopolicy.Throttle)
@@ -250,6 +252,7 @@ func TestLongFlushIsADebt(t *testing.T) {
 
 // TestImpactChangesWhileItRuns: 0 is one I/O in each period, as the kernel has it.
 func TestImpactChangesWhileItRuns(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, gate, l := budgeted(50, 0.05, iopolicy.SSD, iopolicy.Throttle)

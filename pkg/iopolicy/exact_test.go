@@ -344,3 +344,11 @@ func TestRandomScenes(t *testing.T) {
 	}
 	require.Greater(t, waited, 3*scenes, "the scenes are not all idle")
 }
+
+// slow skips a test that takes a second or more in a short run (-short).
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds: runs without -short")
+	}
+}

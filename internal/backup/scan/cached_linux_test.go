@@ -138,6 +138,7 @@ func quiet() { time.Sleep(60 * time.Millisecond) }
 
 // A directory that is as it was is not read again, and not opened if it holds no others.
 func TestNamesThatAreRememberedAreNotRead(t *testing.T) {
+	testkit.Slow(t)
 	const dirs, files = 60, 20
 	root := planted(t, dirs, files)
 	quiet()
@@ -249,6 +250,7 @@ func TestWrongNamesAreNotBelieved(t *testing.T) {
 
 // Whatever happens to names between two walks, the second finds it. Times that are set back do not hide it.
 func TestEveryChangeOfNamesIsFound(t *testing.T) {
+	testkit.Slow(t)
 	root := planted(t, 3, 5)
 	var dir string
 	for path, what := range seen(t, root) {

@@ -12,11 +12,13 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // A walk asks once for each object, and opens each directory once and reads it in two calls: names, end.
 func TestWalkAsksOnceForEachObject(t *testing.T) {
+	testkit.Slow(t)
 	const dirs, files = 60, 20
 	root := plant(t, dirs, files)
 	gate := iopolicy.New(iopolicy.Config{Name: "test", Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings()})

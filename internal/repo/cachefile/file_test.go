@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	fmtindex "github.com/tidemark-backup/tidemark/pkg/format/index"
 )
@@ -97,6 +98,7 @@ func TestOpenErrorsOfTheSystemKeepTheFile(t *testing.T) {
 // TestDamage cuts the file and overwrites pages. Whatever a damaged cache says, it neither panics nor fails with
 // anything but cachefile.ErrDamaged; and after it was closed, a sound one takes its place.
 func TestDamage(t *testing.T) {
+	testkit.Slow(t)
 	c := newCache(t)
 	r := rand.New(rand.NewPCG(5, 5))
 	fill(t, c, r, 30, 5000)

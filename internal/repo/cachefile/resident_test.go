@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -39,6 +40,7 @@ func remember(t testing.TB, c *both, snapshot, first, n int) {
 // The aim is 150 bytes for each file with eleven files to a directory, and 50 for each blob. A file of bbolt does not
 // shrink, so what counts is the whole of it, free pages included.
 func TestBytesOfTheCache(t *testing.T) {
+	testkit.Slow(t)
 	c := newCache(t)
 	require.NoError(t, c.dirs.SetLiveSnapshots([]format.ID{id(1), id(2)}))
 	_, empty := size(t, c)
@@ -70,6 +72,7 @@ func TestBytesOfTheCache(t *testing.T) {
 
 // A large file is evicted as it is read, which bounds its resident part.
 func TestMappingIsLetGoOf(t *testing.T) {
+	testkit.Slow(t)
 	c := newCache(t)
 	c.Mapped().SetMax(2 << 20)
 	looksPerRelease := c.Mapped().Max() / cachefile.FaultAround

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -55,6 +56,7 @@ func recordsIn(t *testing.T, path string) map[string][][2]int {
 // Whatever bit flips, in whatever bucket: the cache vouches for no directory by a snapshot that is gone or that never
 // contained it, and returns no wrong place and no wrong pack. It may lose entries.
 func TestFlippedBitsAreNotBelieved(t *testing.T) {
+	testkit.Slow(t)
 	w := newWorld(t)
 	r := rand.New(rand.NewPCG(3, 3))
 	blobs := index.NewFileIndex(w.c.File)

@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -124,6 +125,7 @@ func (m *model) check(t testing.TB, c *FileIndex, span int) {
 }
 
 func TestFileIndexAgainstModel(t *testing.T) {
+	testkit.Slow(t)
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			const span = 9_000

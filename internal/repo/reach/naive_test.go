@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -260,6 +261,7 @@ func damageSurely(t *testing.T, st store.Store, packs, first []index.Pack) []ind
 // TestWalkAgreesWithANaiveWalk compares the walk with a plain recursion over every snapshot, on random repositories
 // with missing and damaged packs: both find the same blobs needed, missing and damaged.
 func TestWalkAgreesWithANaiveWalk(t *testing.T) {
+	testkit.Slow(t)
 	const sure = 8 // the seed with damage that the walk meets whatever the keys are
 	lists := 0
 	for seed := range uint64(sure + 1) {

@@ -17,11 +17,13 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 const mib = 1 << 20
 
 func TestContract(t *testing.T) {
+	testkit.Slow(t)
 	fast := limit.New(limit.Rates{Upload: 1 << 40, Download: 1 << 40})
 	storetest.Run(t, func(*testing.T) store.Store { return limit.Wrap(mem.New(), fast) })
 	t.Run("Local", func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 func snapshot(i int) store.Name { return store.Name{Kind: store.Snapshot, ID: fmt.Sprintf("%064x", i)} }
@@ -81,6 +82,7 @@ func (h *hooked) Value(key any) any { h.hook(); return h.Context.Value(key) }
 // The disk goes away at any moment of an operation, and comes back at any later one: what is not found meanwhile is not
 // missing.
 func TestTargetAwayForAMoment(t *testing.T) {
+	testkit.Slow(t)
 	for what, do := range map[string]func(ctx context.Context, st store.Store) (right bool, err error){
 		"stat": func(ctx context.Context, st store.Store) (bool, error) {
 			info, err := st.Stat(ctx, snapshot(1))

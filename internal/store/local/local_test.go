@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -49,6 +50,7 @@ func tree(t *testing.T, root string) []string {
 }
 
 func TestContract(t *testing.T) {
+	testkit.Slow(t)
 	storetest.Run(t, func(t *testing.T) store.Store {
 		st, _ := create(t)
 		return st
@@ -294,6 +296,7 @@ func TestNoSpaceSaysWhatToDo(t *testing.T) {
 
 // TestCrash kills a writer again and again, at any moment. Whatever lies under a final name must be whole.
 func TestCrash(t *testing.T) {
+	testkit.Slow(t)
 	if dir := os.Getenv("TIDEMARK_CHILD"); dir != "" {
 		writeForever(dir)
 	}

@@ -70,6 +70,7 @@ func quietOnce(t *testing.T, do func() *turnstile) {
 }
 
 func TestMeterCountsAsTheDeviceDoes(t *testing.T) {
+	testkit.Slow(t)
 	for _, fs := range fileSystems() {
 		t.Run(fs, func(t *testing.T) {
 			d := newDisk(t, fs)
@@ -351,6 +352,7 @@ func (g *turnstile) writeOn(d disk, stop chan struct{}) error {
 }
 
 func TestPeersAreOfTheirTier(t *testing.T) {
+	testkit.Slow(t)
 	d := newDisk(t, "ext4")
 	d.fill(t, 16, 0)
 	friend, s := newStranger(t), newStranger(t)
@@ -410,6 +412,7 @@ func TestWatchingTheWrongDisk(t *testing.T) {
 }
 
 func TestBlameNamesTheStranger(t *testing.T) {
+	testkit.Slow(t)
 	d := newDisk(t, "ext4")
 	d.fill(t, 16, 0)
 	s := newStranger(t)

@@ -260,6 +260,7 @@ func TestOthersProcessesAreTheirs(t *testing.T) {
 }
 
 func TestSessionOfItsOwnIsLoweredAsAGroup(t *testing.T) {
+	testkit.Slow(t)
 	fromPlain(t)
 	testkit.RequireRoot(t)
 	if _, err := readAutogroup(); err != nil {

@@ -26,6 +26,7 @@ import (
 // TestEveryStoreOperationFails fails each operation of a second backup once, in every way, and requires a wrapped error
 // or a good snapshot, no leak, and that the first snapshot still comes back.
 func TestEveryStoreOperationFails(t *testing.T) {
+	testkit.Slow(t)
 	testkit.NoLeaks(t)
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(11, 60, true))

@@ -214,6 +214,7 @@ func TestCacheOfAnother(t *testing.T) {
 
 // TestCacheWithoutRights: a cache that may not be read or written is done without.
 func TestCacheWithoutRights(t *testing.T) {
+	testkit.Slow(t)
 	if kit.AsNobody(t) {
 		return
 	}
@@ -363,6 +364,7 @@ func freeOf(t *testing.T, dir string) uint64 {
 // TestCacheDiskDies: in the middle of a run the disk of the cache answers nothing but errors of input and output any
 // more.
 func TestCacheDiskDies(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	testkit.RequireRoot(t)
 	const goingDown = 0x8004587d // EXT4_IOC_SHUTDOWN

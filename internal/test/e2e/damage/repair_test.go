@@ -293,6 +293,7 @@ func named(p *kit.Pruned, losses *repair.Losses) (names []string) {
 // names exactly what is lost. It replaces the snapshots by others that a check finds whole, and a prune removes the
 // damaged packs.
 func TestRepairWithoutTheSource(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	p := lossy(t)
 	whole, lost := restorable(p)

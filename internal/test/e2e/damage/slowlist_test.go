@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
@@ -41,6 +42,7 @@ func (s slowLists) List(ctx context.Context, kind store.Kind) iter.Seq2[store.In
 // TestLostPacksAreFoundBesideTheBackup: the listing of the packs takes longer than the backup. What it finds lost is
 // stored again all the same, before the snapshot is saved.
 func TestLostPacksAreFoundBesideTheBackup(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	p.Few = true

@@ -109,6 +109,7 @@ func countMarks(t *testing.T, st store.Store) int { return kit.Count(t, st, stor
 // of a backup that relies on data which no snapshot needs. The cache of the backup vouches for folders of snapshots
 // that are forgotten meanwhile.
 func TestPruneBetweenAnyTwoStepsOfBackup(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.BesideBase(t)
 	for n := 1; ; n += testkit.Rounds(5, 3, 1) {
@@ -150,6 +151,7 @@ func TestPruneBetweenAnyTwoStepsOfBackup(t *testing.T) {
 // TestExpiredWriterPublishesNothingThatIsGone stops a backup before each of its steps until its lease expires, and
 // meanwhile prunes the packs that it relies on: it fails, or its snapshot is whole.
 func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.BesideBase(t)
 	failed := 0
@@ -388,6 +390,7 @@ func (a *ahead) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 // TestLeaseOfTheFutureEnds: what a writer that was killed has left when the clock of the target was wrong keeps prunes
 // from removing anything as long as any other lease, and not until the time comes that it is of.
 func TestLeaseOfTheFutureEnds(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for _, task := range []string{"", session.PruneTask} {
 		p := kit.BesideBase(t)

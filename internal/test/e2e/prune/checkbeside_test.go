@@ -69,6 +69,7 @@ func pruneAlone(p *kit.Pruned, st store.Store, limit prune.Limit) {
 // TestCheckWithAPruneBetweenAnyTwoSteps makes a whole prune, which moves packs, before each step of a check that reads
 // all data: a moved pack is no damage.
 func TestCheckWithAPruneBetweenAnyTwoSteps(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true

@@ -21,6 +21,7 @@ import (
 // TestPruneCountersAddUp: the counters before, minus removed, plus written, equal those after. This holds for the index
 // too, with much to do or nothing, and for a dry run.
 func TestPruneCountersAddUp(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	sum := func(opt prune.Options) (*prune.Result, *report.Totals) {

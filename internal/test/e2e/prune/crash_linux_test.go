@@ -36,6 +36,7 @@ func (s *onMark) Put(ctx context.Context, name store.Name, data []byte) error {
 // TestCrashWhilePruning kills prunes at random moments, with backups and forgets in between. After every kill all
 // snapshots come back, and the prune that follows finishes the work.
 func TestCrashWhilePruning(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if kit.Role() != "" {
 		dir, held := strings.CutPrefix(kit.Role(), kit.Halfway)

@@ -26,6 +26,7 @@ import (
 
 // TestPruneFreesSpace: the rest is about as large as a repository that never had anything else.
 func TestPruneFreesSpace(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	var ids []format.ID

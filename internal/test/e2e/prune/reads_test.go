@@ -139,6 +139,7 @@ func besideSnapshot(p *kit.Pruned, do func(inner store.Store)) format.ID {
 
 // TestHowOftenAPruneReadsTheIndex checks the counts of docs/prune.md.
 func TestHowOftenAPruneReadsTheIndex(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	only := prune.Options{MaxUnused: prune.Limit{None: true}}
 	repacking := prune.Options{MaxUnused: prune.Limit{Bytes: 0}}

@@ -71,6 +71,7 @@ func states(t *testing.T, dir string) (lines []string) {
 // TestRestoreAgainChangesNothing: an equal object stays unchanged under every rule, and is counted as such, for root
 // and for other users.
 func TestRestoreAgainChangesNothing(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
@@ -108,6 +109,7 @@ func TestRestoreAgainChangesNothing(t *testing.T) {
 // TestRestoreIntoClosedFolders: a user other than root has folders without write permission, and restores everything
 // into them, whatever has become of their contents.
 func TestRestoreIntoClosedFolders(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if kit.AsNobody(t) {
 		return

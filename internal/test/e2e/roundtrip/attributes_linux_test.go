@@ -148,6 +148,7 @@ func backUpWithout(t *testing.T, what, dir string) {
 
 // TestTooManyAttributesAreReportedEachTime: attributes that a node cannot hold are no less missing the second time.
 func TestTooManyAttributesAreReportedEachTime(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	testkit.RequireRoot(t)
 	src := filepath.Join(testkit.RamDir(t), "src") // file systems in memory set no limit to trusted attributes

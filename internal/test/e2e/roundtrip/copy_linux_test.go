@@ -216,6 +216,7 @@ func TestCopyIsResumed(t *testing.T) {
 
 // TestCopyOfDamage: a snapshot with lost data in the source repository is not copied, and others are.
 func TestCopyOfDamage(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for _, one := range []bool{true, false} {
 		t.Run(fmt.Sprintf("one key %v", one), func(t *testing.T) {

@@ -90,6 +90,7 @@ func TestFirstBackupCost(t *testing.T) {
 // TestUnchangedBackupCost bounds the allocations of a backup that finds nothing new: a few for each directory, none for
 // a file.
 func TestUnchangedBackupCost(t *testing.T) {
+	testkit.Slow(t)
 	const few, many = 1000, 6000
 	cost := func(n int) uint64 {
 		dir := filepath.Join(testkit.RamDir(t), "src")

@@ -12,11 +12,13 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // A backup by DOMAIN has each of its file systems, nested or not, and of others mounted below only the mount point.
 // What DOMAIN leaves out is missing.
 func TestDomainHasItsFileSystems(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := t.TempDir()
 	root, home := filepath.Join(base, "root"), filepath.Join(base, "home")

@@ -78,6 +78,7 @@ func TestLinksAcrossSources(t *testing.T) {
 // TestLinkCountRace: links are made and removed while backups run. Each snapshot is sound, its files are whole, and a
 // quiet one is exact.
 func TestLinkCountRace(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := testkit.RamDir(t)
 	want := string(testkit.Noise(1, 20_000))

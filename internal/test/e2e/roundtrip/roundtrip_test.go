@@ -21,6 +21,7 @@ import (
 )
 
 func TestHostileTreeComesBack(t *testing.T) {
+	testkit.Slow(t)
 	testkit.NoLeaks(t)
 	src := filepath.Join(testkit.TempDir(t), "src")
 	opt := testkit.HostileOptions{}
@@ -45,6 +46,7 @@ func TestHostileTreeComesBack(t *testing.T) {
 }
 
 func TestRestoreOfBackupIsTheIdentity(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for seed := range uint64(testkit.Rounds(2, 4, 12)) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -206,6 +208,7 @@ type failing struct{}
 func (failing) Read([]byte) (int, error) { return 0, fmt.Errorf("the command died") }
 
 func TestLocalRepositoryOnDisk(t *testing.T) {
+	testkit.Slow(t)
 	testkit.NoLeaks(t)
 	st, err := local.Create(filepath.Join(t.TempDir(), "repo"), nil)
 	require.NoError(t, err)

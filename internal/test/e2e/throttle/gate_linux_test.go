@@ -149,6 +149,7 @@ func (s *shutting) Put(ctx context.Context, name store.Name, data []byte) error 
 
 // While nothing can be written, reads continue until all buffers are full, and the job ends on request.
 func TestReadingGoesOnWhileTheTargetIsShut(t *testing.T) {
+	testkit.Slow(t)
 	files := map[string]int{}
 	for i := range 40 {
 		files[fmt.Sprintf("large/%02d", i)] = 2<<20 + i
