@@ -17,6 +17,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
+// letRun gives other processes time: the start of a command has moments that no event marks.
+func letRun(d time.Duration) { time.Sleep(d) }
+
 // TestNoCommandOutlivesTheBackup: a signal can come at any time, also while the command is being started. When the
 // backup has ended, so has the command.
 func TestNoCommandOutlivesTheBackup(t *testing.T) {
@@ -36,12 +39,12 @@ func TestNoCommandOutlivesTheBackup(t *testing.T) {
 			defer close(done)
 			_, _ = job.Stdin.Reader.Read(make([]byte, 1))
 		}()
-		time.Sleep(time.Duration(i%20) * 100 * time.Microsecond)
+		letRun(time.Duration(i%20) * 100 * time.Microsecond)
 		cancel()
 		_ = job.Stdin.Close()
 		<-done
 	}
-	time.Sleep(200 * time.Millisecond) // a shell that goes on would write its file now
+	letRun(200 * time.Millisecond) // a shell that goes on would write its file now
 	for i := range rounds {
 		text, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(i)))
 		if err != nil || len(text) == 0 {
