@@ -57,7 +57,6 @@ type result struct {
 	tree   format.ID
 	users  map[uint32]string // names of the owners of objects
 	groups map[uint32]string
-	files  uint64 // objects in the tree
 	mended uint64 // unchanged files that were read because parts of them are lost
 	failed bool   // at least one object could not be read
 }
@@ -241,6 +240,6 @@ func (p *pipeline) result() *result {
 	totals := p.deps.ledger.Snapshot()
 	return &result{
 		mended: p.compare.Mended(),
-		tree:   p.root.tree, users: users, groups: groups, files: totals.Objects.Inspected, failed: totals.Failures > 0,
+		tree:   p.root.tree, users: users, groups: groups, failed: totals.Failures > 0,
 	}
 }

@@ -57,7 +57,7 @@ func (s *Stdin) run(ctx context.Context, d deps, par Parallel) (*result, error) 
 		}
 		if depth == 0 {
 			users, groups := p.owners.names()
-			return &result{tree: root, users: users, groups: groups, files: 1}, p.save.Flush()
+			return &result{tree: root, users: users, groups: groups}, p.save.Flush()
 		}
 		node = tree.Node{
 			Name: components[depth-1], Type: tree.Dir, Mode: 0o700, UID: node.UID, GID: node.GID, ModTime: now,

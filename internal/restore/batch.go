@@ -34,10 +34,6 @@ const (
 	dirCost  = 600
 )
 
-// chunk is one chunk of one file. For a small file it is the whole content; content that is stored in the tree needs no
-// read.
-type chunk = Chunk[destination]
-
 // destination is the file that a chunk belongs to: one of the two.
 type destination struct {
 	file  *file
@@ -108,12 +104,6 @@ func (w *walker) addChunk(ctx context.Context, p chunk) error {
 	return nil
 }
 
-// packRead is the work that one worker does at once.
-type packRead struct {
-	batch *batch
-	PackRead[destination]
-}
-
 // planReads turns batches into pack reads.
 func (j *job) planReads(ctx context.Context, batches <-chan *batch, reads chan<- packRead, workers int) error {
 	put := newDeferred()
@@ -125,7 +115,7 @@ func (j *job) planReads(ctx context.Context, batches <-chan *batch, reads chan<-
 		if err := put.awaitBatch(ctx); err != nil {
 			return err
 		}
-		if err := submitReads(ctx, Split(put.deferSmall(all), workers), w, reads); err != nil {
+		if err := submitReads(ctx, split(put.deferSmall(all), workers), w, reads); err != nil {
 			return err
 		}
 		if put.batch.full() {
@@ -141,15 +131,16 @@ func (j *job) planReads(ctx context.Context, batches <-chan *batch, reads chan<-
 }
 
 // submitReads hands the reads of a batch to the workers. After the last one the batch returns to its free list.
-func submitReads(ctx context.Context, cut []PackRead[destination], w *batch, reads chan<- packRead) error {
+func submitReads(ctx context.Context, cut []packRead, w *batch, reads chan<- packRead) error {
 	if len(cut) == 0 {
 		w.done()
 		return nil
 	}
 	w.readsLeft.Store(int64(len(cut)))
 	for _, r := range cut {
+		r.batch = w
 		select {
-		case reads <- packRead{w, r}:
+		case reads <- r:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -165,8 +156,8 @@ func (w *batch) done() {
 
 // locateChunks looks up all chunks of the batch and sorts them. Chunks that the repository does not have are failures.
 func (j *job) locateChunks(ctx context.Context, w *batch) ([]chunk, error) {
-	if err := Locate(ctx, j.repo, w.chunks); err != nil {
+	if err := locate(ctx, j.repo, w.chunks); err != nil {
 		return nil, err
 	}
-	return Arrange(w.chunks, func(p *chunk) { j.failChunk(p, fmt.Errorf("chunk %s: %w", p.ID, errLost)) }), nil
+	return arrange(w.chunks, func(p *chunk) { j.failChunk(p, fmt.Errorf("chunk %s: %w", p.ID, errLost)) }), nil
 }

@@ -39,15 +39,15 @@ func (l *deferred) flush(ctx context.Context, reads chan<- packRead, workers int
 	for i := range w.chunks {
 		w.chunks[i].To.small.dir.deferring = false
 	}
-	Sort(w.chunks)
-	return submitReads(ctx, Split(w.chunks, workers), w, reads)
+	sortChunks(w.chunks)
+	return submitReads(ctx, split(w.chunks, workers), w, reads)
 }
 
 // deferSmall removes the deferrable small files from sorted chunks and returns the others. Chunks of large files are
 // never deferred, since these files stay open until all their chunks are written. Deferred entries are copied, because
 // their batch is reused.
 func (l *deferred) deferSmall(all []chunk) []chunk {
-	return Defer(all, func(p *chunk) bool { return p.To.small != nil }, l.add)
+	return deferSparse(all, func(p *chunk) bool { return p.To.small != nil }, l.add)
 }
 
 // add defers one small file.

@@ -55,9 +55,9 @@ func TestFramesAreNotOpenedForEveryBatch(t *testing.T) {
 			add(old, rng.IntN(perFrame))
 		}
 		naive += frame + 1
-		Sort(w.chunks)
+		sortChunks(w.chunks)
 		require.NoError(t, l.awaitBatch(t.Context()))
-		require.NoError(t, submitReads(t.Context(), Split(l.deferSmall(w.chunks), 4), w, runs))
+		require.NoError(t, submitReads(t.Context(), split(l.deferSmall(w.chunks), 4), w, runs))
 		drain()
 		w = <-home
 		require.Empty(t, w.chunks, "deferred chunks do not hold the batch")

@@ -14,23 +14,25 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Chunk is one chunk of one file.
-type Chunk[T any] struct {
+// chunk is one chunk of one file. For a small file it is the whole content; content that is stored in the tree needs no
+// read.
+type chunk struct {
 	ID  format.ID // zero: nothing to read
 	At  index.Loc // zero (not a valid frame): unknown
 	Len uint32
 	Off uint64 // in the file
-	To  T      // the caller's
+	To  destination
 }
 
-// Inline reports whether p needs no read, since its content is in the tree.
-func (p *Chunk[T]) Inline() bool { return p.ID.IsZero() }
+// inline reports whether p needs no read, since its content is in the tree.
+func (p *chunk) inline() bool { return p.ID.IsZero() }
 
-// PackRead is the work of one worker: neighbouring frames of one pack, or inline chunks.
-type PackRead[T any] struct {
+// packRead is what one worker does at once: it reads neighbouring frames of one pack, or writes inline chunks.
+type packRead struct {
+	batch  *batch
 	Pack   uint32
-	Spans  []repo.Span  // none: inline chunks
-	Chunks [][]Chunk[T] // by span
+	Spans  []repo.Span // none: inline chunks
+	Chunks [][]chunk   // by span
 }
 
 // Bounds for one read, in bytes of sealed frames: large enough for sequential disk access, small enough to keep all
@@ -40,21 +42,21 @@ const (
 	maxReadBytes = 2 << 20
 )
 
-// MaxInline is the maximum number of inline chunks in one PackRead.
-const MaxInline = 512
+// maxInline is the maximum number of inline chunks in one PackRead.
+const maxInline = 512
 
 // maxLookup is the number of chunks per index lookup.
 const maxLookup = 16 << 10
 
-// Locate fills in the locations. Chunks that are not in the repository keep the zero location.
-func Locate[T any](ctx context.Context, r *repo.Repository, pieces []Chunk[T]) error {
+// locate fills in the locations. Chunks that are not in the repository keep the zero location.
+func locate(ctx context.Context, r *repo.Repository, pieces []chunk) error {
 	ids := make([]format.ID, 0, min(len(pieces), maxLookup))
 	found := make([]index.Found, cap(ids))
 	for len(pieces) > 0 {
 		n := min(len(pieces), maxLookup)
 		ids = ids[:0]
 		for i := range pieces[:n] {
-			if !pieces[i].Inline() {
+			if !pieces[i].inline() {
 				ids = append(ids, pieces[i].ID)
 			}
 		}
@@ -63,7 +65,7 @@ func Locate[T any](ctx context.Context, r *repo.Repository, pieces []Chunk[T]) e
 		}
 		next := found
 		for i := range pieces[:n] {
-			if p := &pieces[i]; !p.Inline() {
+			if p := &pieces[i]; !p.inline() {
 				if next[0].OK {
 					p.At = next[0].Loc
 				}
@@ -75,15 +77,15 @@ func Locate[T any](ctx context.Context, r *repo.Repository, pieces []Chunk[T]) e
 	return nil
 }
 
-// Arrange sorts chunks by location, in place. Inline chunks go with the preceding chunk, or with the first located one,
+// arrange sorts chunks by location, in place. Inline chunks go with the preceding chunk, or with the first located one,
 // so that directories are filled in order. Chunks without a location are passed to lost and dropped.
-func Arrange[T any](pieces []Chunk[T], lost func(*Chunk[T])) []Chunk[T] {
+func arrange(pieces []chunk, lost func(*chunk)) []chunk {
 	all := pieces[:0]
 	at, leading := index.Loc{}, 0
 	for i := range pieces {
 		p := pieces[i]
 		switch {
-		case p.Inline():
+		case p.inline():
 			p.At = at
 			if at == (index.Loc{}) {
 				leading++
@@ -101,21 +103,21 @@ func Arrange[T any](pieces []Chunk[T], lost func(*Chunk[T])) []Chunk[T] {
 			all[i].At = all[leading].At
 		}
 	}
-	Sort(all)
+	sortChunks(all)
 	return all
 }
 
-// Sort sorts chunks by location. Chunks of the same blob become adjacent.
-func Sort[T any](all []Chunk[T]) {
-	slices.SortFunc(all, func(a, b Chunk[T]) int {
+// sortChunks sorts chunks by location. Chunks of the same blob become adjacent.
+func sortChunks(all []chunk) {
+	slices.SortFunc(all, func(a, b chunk) int {
 		return cmp.Or(cmp.Compare(a.At.Pack, b.At.Pack), cmp.Compare(a.At.Offset, b.At.Offset),
 			cmp.Compare(a.At.Skip, b.At.Skip))
 	})
 }
 
-// Defer removes chunks from all, which are sorted, and passes them to put: those of sparsely used frames in which every
-// chunk may wait. It returns the others, sorted, in the same memory. Inline chunks stay.
-func Defer[T any](all []Chunk[T], mayWait func(*Chunk[T]) bool, put func(Chunk[T])) []Chunk[T] {
+// deferSparse removes chunks from all, which are sorted, and passes them to put: those of sparsely used frames in which
+// every chunk may wait. It returns the others, sorted, in the same memory. Inline chunks stay.
+func deferSparse(all []chunk, mayWait func(*chunk) bool, put func(chunk)) []chunk {
 	kept, loose := all[:0], false
 	for i := 0; i < len(all); {
 		end := endOfFrame(all, i)
@@ -126,7 +128,7 @@ func Defer[T any](all []Chunk[T], mayWait func(*Chunk[T]) bool, put func(Chunk[T
 		}
 		for ; i < end; i++ {
 			p := all[i]
-			if !p.Inline() {
+			if !p.inline() {
 				put(p)
 				continue
 			}
@@ -135,19 +137,19 @@ func Defer[T any](all []Chunk[T], mayWait func(*Chunk[T]) bool, put func(Chunk[T
 		}
 	}
 	if loose {
-		Sort(kept)
+		sortChunks(kept)
 	}
 	return kept
 }
 
 // sparse reports whether the chunks of one frame may wait for others. They may if they need less than three quarters of
 // its sealed size, which is nearly all of its content even where that does not compress.
-func sparse[T any](pieces []Chunk[T], mayWait func(*Chunk[T]) bool) bool {
+func sparse(pieces []chunk, mayWait func(*chunk) bool) bool {
 	much, wanted := uint64(pieces[0].At.Sealed)*3/4, uint64(0)
 	known := format.ID{}
 	for i := range pieces {
 		p := &pieces[i]
-		if p.Inline() {
+		if p.inline() {
 			continue
 		}
 		if p.ID != known {
@@ -162,7 +164,7 @@ func sparse[T any](pieces []Chunk[T], mayWait func(*Chunk[T]) bool) bool {
 }
 
 // endOfFrame returns the end of the chunks in the frame of all[i].
-func endOfFrame[T any](all []Chunk[T], i int) int {
+func endOfFrame(all []chunk, i int) int {
 	end := i + 1
 	for end < len(all) && sameFrame(&all[end].At, &all[i].At) {
 		end++
@@ -172,21 +174,21 @@ func endOfFrame[T any](all []Chunk[T], i int) int {
 
 func sameFrame(a, b *index.Loc) bool { return a.Pack == b.Pack && a.Offset == b.Offset }
 
-// Split splits sorted chunks into reads, so that all workers are busy. A frame is in one read only.
-func Split[T any](all []Chunk[T], workers int) []PackRead[T] {
+// split splits sorted chunks into reads, so that all workers are busy. A frame is in one read only.
+func split(all []chunk, workers int) []packRead {
 	most := uint32(min(max(sealed(all)/uint64(2*max(workers, 1)), minReadBytes), maxReadBytes))
-	var runs []PackRead[T]
+	var runs []packRead
 	size := uint32(0)
 	for i := 0; i < len(all); {
 		at, end := all[i].At, endOfFrame(all, i)
 		if at == (index.Loc{}) { // nothing to read
-			end = min(i+MaxInline, end)
-			runs = append(runs, PackRead[T]{Chunks: [][]Chunk[T]{all[i:end]}})
+			end = min(i+maxInline, end)
+			runs = append(runs, packRead{Chunks: [][]chunk{all[i:end]}})
 			i = end
 			continue
 		}
 		if len(runs) == 0 || runs[len(runs)-1].Pack != at.Pack || size >= most || len(runs[len(runs)-1].Spans) == 0 {
-			runs = append(runs, PackRead[T]{Pack: at.Pack})
+			runs = append(runs, packRead{Pack: at.Pack})
 			size = 0
 		}
 		r := &runs[len(runs)-1]
@@ -199,7 +201,7 @@ func Split[T any](all []Chunk[T], workers int) []PackRead[T] {
 }
 
 // sealed returns the total size of the frames of sorted chunks.
-func sealed[T any](all []Chunk[T]) (sum uint64) {
+func sealed(all []chunk) (sum uint64) {
 	for i := range all {
 		if i == 0 || !sameFrame(&all[i].At, &all[i-1].At) {
 			sum += uint64(all[i].At.Sealed)

@@ -12,12 +12,12 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// randomChunks are identified by To: some lie in a few frames of a few packs, some in the tree, some nowhere.
-func randomChunks(rng *rand.Rand, count, inline, lost int) []Chunk[int] {
-	pieces := make([]Chunk[int], count)
+// randomChunks are identified by Off: some lie in a few frames of a few packs, some in the tree, some nowhere.
+func randomChunks(rng *rand.Rand, count, inline, lost int) []chunk {
+	pieces := make([]chunk, count)
 	for i := range pieces {
 		p := &pieces[i]
-		p.To = i
+		p.Off = uint64(i)
 		switch roll := rng.IntN(100); {
 		case roll < inline:
 		case roll < inline+lost:
@@ -40,9 +40,9 @@ func TestReadsHoldEveryChunkOnce(t *testing.T) {
 	for range 100 {
 		count, inline, lost, workers := rng.IntN(1500), rng.IntN(101), rng.IntN(20), 1+rng.IntN(8)
 		pieces := randomChunks(rng, count, inline, min(lost, 100-inline))
-		missing := map[int]bool{}
-		runs := Split(Arrange(pieces, func(p *Chunk[int]) { missing[p.To] = true }), workers)
-		seen, frames := map[int]bool{}, map[index.Loc]bool{}
+		missing := map[uint64]bool{}
+		runs := split(arrange(pieces, func(p *chunk) { missing[p.Off] = true }), workers)
+		seen, frames := map[uint64]bool{}, map[index.Loc]bool{}
 		reads := false
 		for _, r := range runs {
 			reads = reads || len(r.Spans) > 0
@@ -58,14 +58,14 @@ func TestReadsHoldEveryChunkOnce(t *testing.T) {
 					frames[frame] = true
 				} else {
 					require.Len(t, r.Chunks, 1)
-					require.LessOrEqual(t, len(group), MaxInline)
+					require.LessOrEqual(t, len(group), maxInline)
 				}
 				for _, p := range group {
-					require.False(t, seen[p.To])
-					seen[p.To] = true
-					require.False(t, missing[p.To])
+					require.False(t, seen[p.Off])
+					seen[p.Off] = true
+					require.False(t, missing[p.Off])
 					if len(r.Spans) == 0 {
-						require.True(t, p.Inline(), "nothing is read for this run")
+						require.True(t, p.inline(), "nothing is read for this run")
 						continue
 					}
 					require.Equal(t, []uint32{r.Pack, span.Offset, span.Sealed}, []uint32{p.At.Pack, p.At.Offset, p.At.Sealed})
@@ -86,31 +86,31 @@ func TestSparseFramesWait(t *testing.T) {
 	waited, stayed := 0, 0
 	for range 100 {
 		count, inline := rng.IntN(1500), rng.IntN(60)
-		all := Arrange(randomChunks(rng, count, inline, 0), func(*Chunk[int]) { t.Error("lost") })
+		all := arrange(randomChunks(rng, count, inline, 0), func(*chunk) { t.Error("lost") })
 		for i := range all {
 			all[i].At.Sealed = 500 * (1 + all[i].At.Offset/300_000) // frames that are used more or less
 		}
-		hasty := rng.IntN(3 * max(count, 1))
+		hasty := rng.Uint64N(3 * uint64(max(count, 1)))
 		wanted, mayWait := map[index.Loc]map[format.ID]bool{}, map[index.Loc]bool{}
-		frame := func(p *Chunk[int]) index.Loc { return index.Loc{Pack: p.At.Pack, Offset: p.At.Offset} }
+		frame := func(p *chunk) index.Loc { return index.Loc{Pack: p.At.Pack, Offset: p.At.Offset} }
 		for i := range all {
-			if p := &all[i]; !p.Inline() {
+			if p := &all[i]; !p.inline() {
 				f := frame(p)
 				if wanted[f] == nil {
 					wanted[f], mayWait[f] = map[format.ID]bool{}, true
 				}
 				wanted[f][p.ID] = true
-				mayWait[f] = mayWait[f] && p.To != hasty
+				mayWait[f] = mayWait[f] && p.Off != hasty
 			}
 		}
-		var put []Chunk[int]
-		kept := Defer(slices.Clone(all), func(p *Chunk[int]) bool { return p.To != hasty },
-			func(p Chunk[int]) { put = append(put, p) })
-		seen := map[int]bool{}
-		check := func(p *Chunk[int], waits bool) {
-			require.False(t, seen[p.To])
-			seen[p.To] = true
-			if !p.Inline() {
+		var put []chunk
+		kept := deferSparse(slices.Clone(all), func(p *chunk) bool { return p.Off != hasty },
+			func(p chunk) { put = append(put, p) })
+		seen := map[uint64]bool{}
+		check := func(p *chunk, waits bool) {
+			require.False(t, seen[p.Off])
+			seen[p.Off] = true
+			if !p.inline() {
 				f := frame(p)
 				require.Equal(t, waits, mayWait[f] && 100*len(wanted[f]) < int(p.At.Sealed)*3/4)
 			} else {
@@ -126,11 +126,11 @@ func TestSparseFramesWait(t *testing.T) {
 		require.Len(t, seen, count)
 		waited, stayed = waited+len(put), stayed+len(kept)
 		cut := 0
-		for _, r := range Split(kept, 4) {
+		for _, r := range split(kept, 4) {
 			for _, group := range r.Chunks {
 				cut += len(group)
 				for i := range group {
-					require.True(t, group[i].Inline() || len(r.Spans) > 0)
+					require.True(t, group[i].inline() || len(r.Spans) > 0)
 				}
 			}
 		}

@@ -115,7 +115,7 @@ func (w *worker) writeChunks(ctx context.Context, from *frameSource, pieces []ch
 	elsewhere := false // the blob is not in raw
 	for i := range pieces {
 		p := &pieces[i]
-		if p.Inline() {
+		if p.inline() {
 			w.clock.Enter(report.Write)
 			w.inline = append(w.inline[:0], p.To.small.inline...)
 			w.makeSmall(p.To.small, w.inline)

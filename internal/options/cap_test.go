@@ -1,4 +1,4 @@
-package priority
+package options
 
 import (
 	"math/rand/v2"
@@ -28,7 +28,7 @@ func TestCapTable(t *testing.T) {
 		{iopolicy.Throttle, 0, Workers{1, 1, 4, 1}, Workers{1, 1, 1, 1}},
 		{iopolicy.Throttle, 4, Workers{}, Workers{}},
 	} {
-		require.Equal(t, c.want, Cap(c.policy, c.have, c.cpu), "%s on %d: %v", c.policy, c.cpu, c.have)
+		require.Equal(t, c.want, c.have.Cap(c.policy, c.cpu), "%s on %d: %v", c.policy, c.cpu, c.have)
 	}
 }
 
@@ -38,8 +38,8 @@ func TestCapNeverAddsAndNeverStops(t *testing.T) {
 		w := Workers{1 + r.IntN(64), 1 + r.IntN(64), 1 + r.IntN(64), 1 + r.IntN(64)}
 		cpu := r.IntN(70)
 		for p := iopolicy.Important; p <= iopolicy.Passive; p++ {
-			got := Cap(p, w, cpu)
-			require.Equal(t, got, Cap(p, got, cpu), "capped again")
+			got := w.Cap(p, cpu)
+			require.Equal(t, got, got.Cap(p, cpu), "capped again")
 			for _, pair := range [][2]int{{got.Scanners, w.Scanners}, {got.Readers, w.Readers},
 				{got.Compressors, w.Compressors}, {got.Uploads, w.Uploads}} {
 				require.LessOrEqual(t, pair[0], pair[1])

@@ -1,14 +1,6 @@
-package priority
+package options
 
 import "github.com/tidemark-backup/tidemark/pkg/iopolicy"
-
-// Workers is how many goroutines of each kind a job uses.
-type Workers struct {
-	Scanners    int // directories looked at at once
-	Readers     int // files read at once
-	Compressors int // batches cut, hashed and compressed at once
-	Uploads     int // packs stored at once
-}
 
 // Ceilings below Standard. Operations in flight when others open a window cannot be recalled, so the others' first one
 // waits behind all of them: fewer and smaller ones shorten that. Readers have the largest requests, and eight of them
@@ -24,8 +16,8 @@ const (
 // Cap returns how many workers a job may use at most under a policy on a machine of cpu processors: w from Standard
 // on, and otherwise at most the ceilings above. They are where an idle machine gains nothing from more, so an
 // undisturbed job takes no longer. A number of 0 or less stays as it is.
-func Cap(p iopolicy.Policy, w Workers, cpu int) Workers {
-	if !lowers(p) {
+func (w Workers) Cap(p iopolicy.Policy, cpu int) Workers {
+	if p.Tier() <= iopolicy.Standard.Tier() {
 		return w
 	}
 	return Workers{
