@@ -130,7 +130,7 @@ func TestCacheThatIsWrong(t *testing.T) {
 	}
 }
 
-// Places from the second index can be used as any other.
+// Places from the fresh index can be used as any other.
 func TestLocateAsksTheSegmentsAgain(t *testing.T) {
 	st, dir, data := mem.New(), t.TempDir(), blobs(1, 60)
 	_, file := knownIn(t, st, dir, data)

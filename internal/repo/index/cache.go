@@ -123,8 +123,8 @@ func (x *Index) Close() {
 	}
 	x.closed = true
 	x.chain.close()
-	if x.second.index != nil {
-		x.second.index.Close()
+	if x.fresh.index != nil {
+		x.fresh.index.Close()
 	}
 }
 

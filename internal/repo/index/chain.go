@@ -58,7 +58,7 @@ type generation struct {
 
 const (
 	// generationShift is the position of the generation in a pack number: above all packs, and below the bits that
-	// secondPack and dry runs set.
+	// freshPack and dry runs set.
 	generationShift = 29
 	packMask        = 1<<generationShift - 1
 )

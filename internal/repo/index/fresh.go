@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// secondPack marks pack numbers of the second index. No repository has that many packs.
-const secondPack = 1 << 31
+// freshPack marks pack numbers of the fresh index. No repository has that many packs.
+const freshPack = 1 << 31
 
 // freshIndex is an index that is read again from the segments into a temporary file. Values of the local cache have
 // checksums, but bbolt pages do not, and a page with flipped bits makes a lookup miss blobs that exist. The cache
@@ -29,14 +29,14 @@ type freshIndex struct {
 }
 
 // Fresh calls lookup with the fresh index, for a caller that found a location to be wrong. It returns false if the
-// second index cannot know better than the cache.
+// fresh index cannot know better than the cache.
 func (x *Index) Fresh(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
-	if err := x.makeSecondLocked(ctx); err != nil {
+	if err := x.makeFreshLocked(ctx); err != nil {
 		return false, err
 	}
-	if other := x.second.ready.Load(); other != nil {
+	if other := x.fresh.ready.Load(); other != nil {
 		return lookup(freshSource{ctx: ctx, other: other})
 	}
 	return false, nil
@@ -53,7 +53,7 @@ func (x *Index) lookupLocked(ctx context.Context, lookup func(Source) (bool, err
 	if ok || err != nil {
 		return ok, err
 	}
-	other := x.second.ready.Load()
+	other := x.fresh.ready.Load()
 	if other == nil {
 		return false, nil
 	}
@@ -67,14 +67,14 @@ func (x *Index) lookupLocked(ctx context.Context, lookup func(Source) (bool, err
 // Elsewhere is Search for a caller that found that a pack is not on the target.
 func (x *Index) Elsewhere(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
 	x.syncMu.Lock()
-	x.second.missed = true
+	x.fresh.missed = true
 	x.syncMu.Unlock()
 	return x.Search(ctx, lookup)
 }
 
-// Absent reports whether a pack that segments name was not on the target when the second index was read.
+// Absent reports whether a pack that segments name was not on the target when the fresh index was read.
 func (x *Index) Absent(pack format.ID) bool {
-	other := x.second.ready.Load()
+	other := x.fresh.ready.Load()
 	if other == nil {
 		return false
 	}
@@ -98,7 +98,7 @@ type freshSource struct {
 
 // Lookup looks up those blobs that were not found before.
 func (b freshSource) Lookup(ids []format.ID, out []Found) error {
-	lacked, err := LookupRest(b.other.Live(b.ctx), ids, out, secondPack)
+	lacked, err := LookupRest(b.other.Live(b.ctx), ids, out, freshPack)
 	if err != nil || len(lacked) == 0 || b.first == nil {
 		return err
 	}
@@ -143,15 +143,15 @@ func LookupRest(in Source, ids []format.ID, out []Found, bits uint32) (added []f
 }
 
 // Pack returns a pack that Lookup named.
-func (b freshSource) Pack(n uint32) (PackInfo, error) { return b.other.chain.Pack(n &^ secondPack) }
+func (b freshSource) Pack(n uint32) (PackInfo, error) { return b.other.chain.Pack(n &^ freshPack) }
 
-// makeSecondLocked reads the second index, once and if it can know better.
-func (x *Index) makeSecondLocked(ctx context.Context) error {
-	s := &x.second
+// makeFreshLocked reads the fresh index, once and if it can know better.
+func (x *Index) makeFreshLocked(ctx context.Context) error {
+	s := &x.fresh
 	if s.needless && !s.missed || s.tried || x.chain.full() {
 		return s.err
 	}
-	err := x.makeSecond(ctx)
+	err := x.makeFresh(ctx)
 	if ctx.Err() != nil {
 		return err
 	}
@@ -159,8 +159,8 @@ func (x *Index) makeSecondLocked(ctx context.Context) error {
 	return err
 }
 
-// makeSecond reads all segments. It writes nothing to the target.
-func (x *Index) makeSecond(ctx context.Context) error {
+// makeFresh reads all segments. It writes nothing to the target.
+func (x *Index) makeFresh(ctx context.Context) error {
 	x.note("the local cache does not lead to everything that is asked for; reading the index of the repository again")
 	opt := x.opt
 	opt.Private = true
@@ -170,8 +170,8 @@ func (x *Index) makeSecond(ctx context.Context) error {
 		fresh.Close()
 		return fmt.Errorf("read the index of the repository again: %w", err)
 	}
-	x.second.index = fresh
-	x.second.ready.Store(fresh)
+	x.fresh.index = fresh
+	x.fresh.ready.Store(fresh)
 	return nil
 }
 
@@ -184,8 +184,8 @@ func (x *Index) MarkStale() {
 
 // Pack returns a pack that a lookup named.
 func (x *Index) Pack(n uint32) (PackInfo, error) {
-	if other := x.second.ready.Load(); other != nil && n&secondPack != 0 {
-		return other.chain.Pack(n &^ secondPack)
+	if other := x.fresh.ready.Load(); other != nil && n&freshPack != 0 {
+		return other.chain.Pack(n &^ freshPack)
 	}
 	if _, err := x.CacheFile(); err != nil {
 		return PackInfo{}, err

@@ -5,7 +5,7 @@
 //
 //	FileIndex    sorted runs in the cache file (runs.go); memoryIndex where no disk takes one (memory.go)
 //	chain        the cache in use and its replacements (chain.go)
-//	Index        synchronises cache and segments (sync.go, rebuild.go); a second index against a wrong cache (second.go)
+//	Index        synchronises cache and segments (sync.go, rebuild.go); a fresh one against a wrong cache (fresh.go)
 //	Temporary    filled once and queried, for one check or prune (temporary.go)
 package index
 
@@ -56,7 +56,7 @@ type Index struct {
 	syncMu   sync.Mutex
 	synced   bool // at least once
 	searched bool // since the last Sync, all sources were tried for a missing blob
-	second   freshIndex
+	fresh    freshIndex
 
 	presentOnly bool     // leave out packs that the target does not hold
 	absent      sync.Map // format.ID of each pack that was left out
@@ -121,8 +121,8 @@ func (x *Index) refillLocked(ctx context.Context) error {
 	return x.syncLocked(ctx, localOnly)
 }
 
-// Search calls lookup until it returns true: with the current index, with the newest segments, with a second index
-// that is read again, and with the packs that no segment names. This is done once after each Sync, and the second index
+// Search calls lookup until it returns true: with the current index, with the newest segments, with a fresh index
+// that is read again, and with the packs that no segment names. This is done once after each Sync, and the fresh index
 // is read once; it is searched for what the first does not contain.
 func (x *Index) Search(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
 	if err := x.ready(ctx); err != nil {
@@ -142,7 +142,7 @@ func (x *Index) Search(ctx context.Context, lookup func(Source) (bool, error)) (
 	}
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
-	for _, learn := range [...]func(context.Context) error{nil, x.readNewLocked, x.makeSecondLocked, x.readUnnamedLocked} {
+	for _, learn := range [...]func(context.Context) error{nil, x.readNewLocked, x.makeFreshLocked, x.readUnnamedLocked} {
 		if learn != nil {
 			if err := learn(ctx); err != nil {
 				return false, err

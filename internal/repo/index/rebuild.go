@@ -94,8 +94,8 @@ func (x *Index) unnamedPacks(ctx context.Context) ([]packFile, error) {
 	named := make(map[format.ID]bool)
 	add := func(p PackInfo) error { named[p.ID] = true; return nil }
 	err = x.chain.packs(add)
-	if err == nil && x.second.index != nil {
-		err = x.second.index.chain.packs(add)
+	if err == nil && x.fresh.index != nil {
+		err = x.fresh.index.chain.packs(add)
 	}
 	if err != nil {
 		return nil, err

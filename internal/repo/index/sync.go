@@ -112,7 +112,7 @@ func (s *syncRun) update(ctx context.Context, mode syncMode) (vanished []format.
 	}
 	if len(s.merged) == 0 && !x.synced {
 		_, err := c.Pack(0)
-		x.second.needless = errors.Is(err, ErrNoPack)
+		x.fresh.needless = errors.Is(err, ErrNoPack)
 	}
 	s.moved = false
 	for {
@@ -120,7 +120,7 @@ func (s *syncRun) update(ctx context.Context, mode syncMode) (vanished []format.
 			if err := c.Drop(); err != nil {
 				return nil, fmt.Errorf("empty the cache: %w", err)
 			}
-			x.second.needless = true
+			x.fresh.needless = true
 			clear(s.merged)
 		}
 		s.stale = false
