@@ -17,8 +17,8 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/daemon"
-	"github.com/tidemark-backup/tidemark/internal/host"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/notify"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/record"
@@ -104,7 +104,7 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	defer onHangup(reload)()
 	err = daemon.Run(ctx, &daemon.Config{
 		Places: daemon.Places{OptionFile: file, StateDir: state, RuntimeDir: runtime},
-		World: daemon.World{Clock: daemon.SystemClock{}, Machine: host.New(), Sink: sink,
+		World: daemon.World{Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink,
 			Runner: &daemon.Children{Program: program, Environ: os.Environ()}},
 		Supervisor: daemon.Supervisor{Notify: notifySystemd, Watchdog: watchdog},
 		Host:       hostName(), Once: once, Uses: daemon.Examine, Reload: reload,

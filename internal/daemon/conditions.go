@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/host"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/record"
 )
 
 // machinePower returns power and network, asked once a round.
-func (s *service) machinePower() host.Power {
+func (s *service) machinePower() machinestate.Power {
 	if s.power == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -63,7 +63,7 @@ func (j *live) byHand() bool {
 }
 
 // onBattery returns why a job with this option cannot run.
-func onBattery(option string, p host.Power) string {
+func onBattery(option string, p machinestate.Power) string {
 	least, _ := job.ParseBattery(option)
 	switch {
 	case !p.OnBattery || least.Allows(p.Charge) || least.Allows(0):

@@ -11,8 +11,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/host"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
@@ -74,7 +74,7 @@ type Runner interface {
 
 // Machine is what the service sees of the machine.
 type Machine interface {
-	Power(ctx context.Context) host.Power
+	Power(ctx context.Context) machinestate.Power
 	// Inhibit keeps the machine from sleeping until release is called.
 	Inhibit(ctx context.Context, why string) (release func(), err error)
 	// Sleeps yields true before the machine sleeps and false after.

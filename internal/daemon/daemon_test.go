@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/control"
-	"github.com/tidemark-backup/tidemark/internal/host"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/record"
 )
 
@@ -153,14 +153,15 @@ func TestServiceWaitsAndSuspends(t *testing.T) {
 		block, free func(w *world)
 		why         string
 	}{
-		"battery": {nil, func(w *world) { w.power = host.Power{OnBattery: true, Charge: 90} },
-			func(w *world) { w.power = host.Power{} }, "the machine runs on battery"},
-		"low battery": {[]string{"ONBATTERY 50%"}, func(w *world) { w.power = host.Power{OnBattery: true, Charge: 49} },
-			func(w *world) { w.power = host.Power{OnBattery: true, Charge: 50} }, "the battery is below 50%"},
+		"battery": {nil, func(w *world) { w.power = machinestate.Power{OnBattery: true, Charge: 90} },
+			func(w *world) { w.power = machinestate.Power{} }, "the machine runs on battery"},
+		"low battery": {[]string{"ONBATTERY 50%"},
+			func(w *world) { w.power = machinestate.Power{OnBattery: true, Charge: 49} },
+			func(w *world) { w.power = machinestate.Power{OnBattery: true, Charge: 50} }, "the battery is below 50%"},
 		"disk": {[]string{"DISKLABEL Blue"}, func(w *world) { w.mounted["Blue"] = false },
 			func(w *world) { w.mounted["Blue"] = true }, `the disk "Blue" is not mounted`},
-		"metered": {nil, func(w *world) { w.power = host.Power{Metered: true} },
-			func(w *world) { w.power = host.Power{} }, "the network is metered"},
+		"metered": {nil, func(w *world) { w.power = machinestate.Power{Metered: true} },
+			func(w *world) { w.power = machinestate.Power{} }, "the network is metered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -293,7 +294,7 @@ func TestOrders(t *testing.T) {
 		require.EqualError(t, err, `no job "x": there are home`)
 		do(control.StopJob, "job home does not run")
 		do(control.ResumeJob, "job home is not paused")
-		w.set(func() { w.power = host.Power{OnBattery: true, Charge: 20} })
+		w.set(func() { w.power = machinestate.Power{OnBattery: true, Charge: 20} })
 		do(control.StartJob, "")
 		do(control.StartJob, "running already")
 		require.Equal(t, "backup", only(t, s).Step)
@@ -304,7 +305,7 @@ func TestOrders(t *testing.T) {
 		require.Equal(t, []string{"home hand stopped"}, w.runs())
 		require.Equal(t, "idle", only(t, s).State)
 
-		w.set(func() { w.power = host.Power{} })
+		w.set(func() { w.power = machinestate.Power{} })
 		do(control.StartJob, "")
 		do(control.PauseJob, "")
 		synctest.Wait()
@@ -571,7 +572,7 @@ func TestOnceRunsWhatIsDue(t *testing.T) {
 		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 0, Result{ExitCode: 12} } })
 		require.ErrorIs(t, w.run(t.Context()), ErrFailed)
 		time.Sleep(day)
-		w.set(func() { w.power = host.Power{OnBattery: true} })
+		w.set(func() { w.power = machinestate.Power{OnBattery: true} })
 		w.started()
 		require.NoError(t, w.run(t.Context()))
 		require.Empty(t, w.started())

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/control"
-	"github.com/tidemark-backup/tidemark/internal/host"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -67,7 +67,7 @@ type world struct {
 	calls   int           // until the service is killed; below 0: it is not
 	dead    chan struct{} // closed when it is
 	result  func(s Step) (time.Duration, Result)
-	power   host.Power
+	power   machinestate.Power
 	mounted map[string]bool
 	loadErr error
 	changes chan struct{}
@@ -140,7 +140,7 @@ func (w *world) wall() time.Time { return time.Now().Round(0).Add(w.offset) }
 
 func (w *world) After(d time.Duration) <-chan time.Time { w.call(); return time.After(d) }
 
-func (w *world) Power(context.Context) host.Power {
+func (w *world) Power(context.Context) machinestate.Power {
 	w.call()
 	w.mu.Lock()
 	defer w.mu.Unlock()

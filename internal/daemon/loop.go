@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/control"
-	"github.com/tidemark-backup/tidemark/internal/host"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
@@ -30,9 +30,9 @@ type service struct {
 	orders chan order
 	done   chan struct{} // closed when the loop ends
 
-	power    *host.Power // of this round; nil: not asked yet
-	asleep   time.Time   // the machine is about to sleep, since; zero: it is awake
-	awake    func()      // ends the inhibition of sleep; nil: there is none
+	power    *machinestate.Power // of this round; nil: not asked yet
+	asleep   time.Time           // the machine is about to sleep, since; zero: it is awake
+	awake    func()              // ends the inhibition of sleep; nil: there is none
 	faster   acceleration
 	stopping bool     // the service ends
 	failed   []string // jobs with a run that failed

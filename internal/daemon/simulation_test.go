@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/host"
+	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
@@ -173,7 +173,7 @@ func (m *simulation) disturb() (next time.Duration) {
 	case 6:
 		m.offset += time.Duration(r.IntN(30)) * time.Hour
 	case 7:
-		m.power = host.Power{OnBattery: r.IntN(2) == 0}
+		m.power = machinestate.Power{OnBattery: r.IntN(2) == 0}
 		m.loadErr = []error{nil, errors.New("a mistake")}[r.IntN(2)]
 		poke(m.reloads)
 	}
@@ -192,7 +192,7 @@ func poke(c chan struct{}) {
 func (m *simulation) heal() {
 	for {
 		m.mu.Lock()
-		m.away, m.power, m.loadErr, m.calls = false, host.Power{}, nil, -1
+		m.away, m.power, m.loadErr, m.calls = false, machinestate.Power{}, nil, -1
 		up := m.up
 		if up {
 			m.calm = time.Now()

@@ -99,7 +99,7 @@ func exceptions() []exception {
 		},
 		{"internal/record", nil, "the service's record, in its state folder"},
 		{"internal/daemon", nil, "what the service remembers, in its state folder, and its socket in the runtime directory"},
-		{"internal/host", nil, "reads /proc and /sys"},
+		{"internal/machinestate", nil, "reads /proc and /sys"},
 		{"internal/service", nil, "writes the units of systemd and launchd"},
 		{"internal/notify", nil, "reads a password file"},
 		{"internal/hook", nil, "looks at who may write a command before it is run"},

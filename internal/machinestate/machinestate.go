@@ -1,7 +1,7 @@
-// Package host reports the state of the machine to the service: power, network, sleep, and disks that come and go. On
-// Linux it reads sysfs and, over D-Bus, logind and NetworkManager; on macOS it runs pmset and caffeinate. What is
-// missing counts as absent: a server has no battery, and a machine without NetworkManager no metered network.
-package host
+// Package machinestate reports the state of the machine to the service: power, network, sleep, and disks that come and
+// go. On Linux it reads sysfs and, over D-Bus, logind and NetworkManager; on macOS it runs pmset and caffeinate. What
+// is missing counts as absent: a server has no battery, and a machine without NetworkManager no metered network.
+package machinestate
 
 import (
 	"context"
