@@ -8,12 +8,14 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 )
 
 // Whichever operation on the target fails, the check does not pass it over in silence. A listing
 // that fails, or a target that is gone, is an error; what concerns one file is a problem with it.
 func TestEveryOperationFails(t *testing.T) {
+	testkit.Slow(t)
 	st, _, _ := sample(t)
 	for name, plan := range map[string]faultstore.Plan{
 		"refused": {Ops: faultstore.Get | faultstore.List},

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -45,6 +46,7 @@ func (j *policyJob) last() (iopolicy.Policy, time.Duration) {
 
 // A step is accelerated although its socket appears later than the request, and no longer than was asked for.
 func TestAStepIsAcceleratedWhenItHasASocket(t *testing.T) {
+	testkit.Slow(t)
 	base, err := os.MkdirTemp("", "daemon") // paths of sockets are short
 	require.NoError(t, err)
 	defer os.RemoveAll(base)

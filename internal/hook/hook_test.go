@@ -104,6 +104,7 @@ func TestATimeoutEndsGrandchildrenThatIgnoreSIGTERM(t *testing.T) {
 }
 
 func TestATimeoutLetsACommandEndInGoodOrder(t *testing.T) {
+	testkit.Slow(t)
 	line := "trap 'echo in good order; exit 7' TERM; while :; do sleep 1; done"
 	r, err := run(t.Context(), Command{Line: line, Timeout: 500 * time.Millisecond}, time.Minute)
 	require.ErrorContains(t, err, "its timeout")

@@ -71,6 +71,7 @@ func tiny(t *testing.T) (store.Store, map[format.ID][][]byte) {
 // Flip any byte of any file: what is read is right, or an error says that it is damaged. Nothing wrong is returned, and
 // nothing goes missing without a word.
 func TestEveryFlippedByteIsNoticed(t *testing.T) {
+	testkit.Slow(t)
 	st, want := tiny(t)
 	for kind := range store.Kinds() {
 		for _, name := range names(t, st, kind) {

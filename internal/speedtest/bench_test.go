@@ -154,6 +154,7 @@ func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
 }
 
 func TestCancelledMeasuringStopsAndCleansUp(t *testing.T) {
+	testkit.Slow(t)
 	c := small(t.TempDir())
 	c.What = []What{Chunk, Write, ReadInOrder, ReadAtRandom}
 	total, err := collect(t, t.Context(), c)
@@ -218,6 +219,7 @@ func TestCorpusIsTheSameEverywhere(t *testing.T) {
 }
 
 func TestCorpusCompressesAsStated(t *testing.T) {
+	testkit.Slow(t)
 	c, err := newCorpus()
 	require.NoError(t, err)
 	size := func(level, from, to int) float64 {

@@ -235,6 +235,7 @@ func TestStaleFoldersAreRemoved(t *testing.T) {
 }
 
 func TestMeasureFolder(t *testing.T) {
+	testkit.Slow(t)
 	path := disk(t, 300<<20, "", "mkfs.ext4", "-q")
 	before := names(t, path)
 	s, err := target.MeasureFolder(t.Context(), path, nil)

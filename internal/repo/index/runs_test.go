@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -85,6 +86,7 @@ func upTo(n int) []int {
 }
 
 func TestAgainstModel(t *testing.T) {
+	testkit.Slow(t)
 	for seed := range uint64(2) {
 		const span = 20_000
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -157,6 +159,7 @@ func TestFilterSaysNoToNearlyAllNewBlobs(t *testing.T) {
 }
 
 func TestFilterOfSeveralChunks(t *testing.T) {
+	testkit.Slow(t)
 	x := newTester(t, 7000)
 	for i := range runsPerClass { // written in one piece, and merged in several transactions
 		blobs := upTo(15_000)

@@ -264,6 +264,7 @@ func BenchmarkGuard(b *testing.B) {
 // A copy that is moved into the place of the repository on the same disk gets no files. The original does when it is
 // back.
 func TestCopyMovedIntoPlace(t *testing.T) {
+	testkit.Slow(t)
 	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
 		for _, what := range []string{"the repository", "the config", "the folder of packs"} {
 			t.Run(kind+"/"+what, func(t *testing.T) {

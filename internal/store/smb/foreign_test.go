@@ -11,10 +11,12 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestServersThatAreNone: the listener is frozen, or speaks another protocol. The message names the cause.
 func TestServersThatAreNone(t *testing.T) {
+	testkit.Slow(t)
 	for name, c := range map[string]struct {
 		serve func(c net.Conn)
 		says  string

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // completed reads how many reads and writes a sysfs directory's stat counts, as a watcher does.
@@ -41,6 +42,7 @@ func writeThrough(t *testing.T, path string) {
 
 // What a watcher opens must count what is written to the path, for every way in which that can be mounted.
 func TestMountedDomains(t *testing.T) {
+	testkit.Slow(t)
 	for kind, size := range map[string]int64{"ext4": 16 << 20, "xfs": 320 << 20, "btrfs": 128 << 20} {
 		t.Run(kind, func(t *testing.T) {
 			name, point := loopDevice(t, memoryDir(t), kind, size)

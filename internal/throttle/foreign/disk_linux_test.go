@@ -401,6 +401,7 @@ func TestPeersAreOfTheirTier(t *testing.T) {
 }
 
 func TestWatchingTheWrongDisk(t *testing.T) {
+	testkit.Slow(t)
 	d, other := newDisk(t, "ext4"), newDisk(t, "ext4")
 	d.fill(t, 32, 0)
 	g := disk{d.dir, d.dev, other.stat, d.fs}.watch(t, 0, Options{})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
@@ -376,6 +377,7 @@ func TestRules(t *testing.T) {
 // order, also during a poll. The watcher never reports more foreign I/O than there is, and none on an idle device.
 // Where nothing went elsewhere, every byte is found in the end.
 func TestNeverMoreThanTheTruth(t *testing.T) {
+	testkit.Slow(t)
 	for seed := range uint64(400) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
@@ -168,6 +169,7 @@ func TestHiddenProcessIsFoundInTime(t *testing.T) {
 // TestNoProcessIsSeenOnAnIdleDisk: a device that is busy for long with what own operations have asked for is not in use
 // by others.
 func TestNoProcessIsSeenOnAnIdleDisk(t *testing.T) {
+	testkit.Slow(t)
 	for name, tr := range map[string]traits{
 		"plain":                              {workers: 4},
 		"read-ahead":                         {workers: 4, ahead: 30 * ms},

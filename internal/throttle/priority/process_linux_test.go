@@ -118,6 +118,7 @@ func TestIdleSchedulingCannotBeLeft(t *testing.T) {
 }
 
 func TestNothingBecomesBetterThanItWasFound(t *testing.T) {
+	testkit.Slow(t)
 	testkit.RequireRoot(t)
 	words := []string{"important", "utility", "throttle", "utility", "standard"}
 	for name, found := range map[string]state{

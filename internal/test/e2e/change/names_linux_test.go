@@ -107,6 +107,7 @@ func (m *mess) change(t *testing.T) {
 // TestChangesBesideRememberedNames: names change between runs, just before the next or long before. The next run finds
 // each change.
 func TestChangesBesideRememberedNames(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	rounds := testkit.Rounds(4, 6, 12)
 	for seed := range uint64(testkit.Rounds(1, 2, 3)) {

@@ -17,6 +17,7 @@ import (
 // A backup is killed while no index segment names any of its packs. The next one on this machine stores only the
 // missing blobs and those that were in flight.
 func TestAKilledBackupIsNotSentAgain(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	const (
 		files    = 20

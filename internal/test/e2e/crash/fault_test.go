@@ -118,6 +118,7 @@ func TestFlippedByteNeverReachesAFile(t *testing.T) {
 
 // TestTruncatedEmptyOrMissingFileIsReported does worse to each file.
 func TestTruncatedEmptyOrMissingFileIsReported(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(22, 25, true))
@@ -161,6 +162,7 @@ func requireExactOrReported(e *kit.Engine, src, what string) {
 // TestLostPackIsMadeUpFor removes each pack in turn. A backup that reads everything stores its contents again, and
 // afterwards all snapshots are whole, the old one too.
 func TestLostPackIsMadeUpFor(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := filepath.Join(testkit.TempDir(t), "src")
 	testkit.Write(t, src, testkit.Random(23, 40, true))

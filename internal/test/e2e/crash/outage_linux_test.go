@@ -33,6 +33,7 @@ func (k *keeper) Put(ctx context.Context, name store.Name, data []byte) error {
 // TestTargetAwayBeforeTheIndex: a target goes away for good before a run has put its index segment. The next run finds
 // every pack that was acknowledged, also the segment that could not be written, and sends none of it again.
 func TestTargetAwayBeforeTheIndex(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := filepath.Join(testkit.RamDir(t), "src")
 	require.NoError(t, os.Mkdir(src, 0o755))

@@ -20,6 +20,7 @@ import (
 // an earlier state. A backup that reads everything stores their contents again. Then all snapshots can be read again,
 // and a check reports nothing.
 func TestForceHealsAbsentPacks(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for _, cache := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cache %v", cache), func(t *testing.T) {

@@ -462,6 +462,7 @@ func TestCacheHeldByAStoppedProcess(t *testing.T) {
 // TestIndexTooLargeForMemory: without any disk the index of blobs is in memory, which is bounded. Beyond the bound a
 // backup stores repeated blobs again, and a restore that misses a blob reports why.
 func TestIndexTooLargeForMemory(t *testing.T) {
+	testkit.Slow(t)
 	k := newCacheKit(t, 3000)
 	k.mustBackup()
 	k.Open.Cache.Dir, k.Open.Cache.MemoryBlobs = "/proc/nothing", 500

@@ -39,6 +39,7 @@ type flip struct {
 // backup of the unchanged source, the newest snapshot restores byte for byte. This holds for every file but the config,
 // which has no second copy.
 func TestEveryByte(t *testing.T) {
+	testkit.Slow(t)
 	p := kit.NewPruned(t, mem.New())
 	kit.Written(t, p.Src, map[string]string{
 		"a/text": "a few words", "a/more": string(testkit.Noise(1, 3000)), "b/noise": string(testkit.Noise(2, 2500)),

@@ -406,6 +406,7 @@ func TestRepairDropsWhatCannotBeRead(t *testing.T) {
 // TestRepairOfAnUnreachableTarget: each pack of trees is marked and none is damaged. A read of one that fails since the
 // target is unreachable ends the repair. It never makes a file count as lost.
 func TestRepairOfAnUnreachableTarget(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true

@@ -24,6 +24,7 @@ import (
 // TestFullRepositoryDisk: a backup onto a full disk fails with advice and harms nothing; everything that only reads
 // works on the full disk; and with space again the next backup works.
 func TestFullRepositoryDisk(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	disk, src := filepath.Join(dir, "disk"), filepath.Join(dir, "src")

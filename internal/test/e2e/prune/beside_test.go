@@ -307,6 +307,7 @@ func TestForgottenBeforeTheLease(t *testing.T) {
 // continues at once and removes the lease. A lease of another machine counts as active, and so does that of a prune
 // that continues.
 func TestKilledPruneDoesNotBlockThisMachine(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.BesideBase(t)
 	cut := func(t *testing.T) (*kit.Pruned, prune.Options) {

@@ -10,10 +10,12 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // An unreadable mark blocks backups, as they cannot determine which packs are doomed. Only a prune removes it.
 func TestPruneTakesADamagedMarkAway(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	ctx := context.Background()
 	p := kit.NewPruned(t, mem.New())
@@ -44,6 +46,7 @@ func TestPruneTakesADamagedMarkAway(t *testing.T) {
 
 // A damaged segment that others have replaced blocks nothing, and goes with the next prune.
 func TestPrunePassesOverADamagedSegmentThatIsReplaced(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	ctx := context.Background()
 	p := kit.NewPruned(t, mem.New())

@@ -89,6 +89,7 @@ func (k killedAtMark) packless(ctx context.Context) bool {
 // prune takes the backup for dead, and removes packs that it relies on. The prune is killed before it ends, and the
 // clock steps back. The backup then publishes no snapshot that lacks data.
 func TestFenceBeforeClockSteps(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.BesideBase(t)
 	failed := 0

@@ -20,6 +20,7 @@ import (
 // TestUnique: what only one snapshot needs is what the blobs of all snapshots are more than those of the others, and
 // about what a prune without that snapshot frees.
 func TestUnique(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	p := kit.NewPruned(t, mem.New())
 	var ids []format.ID

@@ -175,6 +175,7 @@ func TestRestoreIntoClosedFolders(t *testing.T) {
 // TestClosedFoldersStayClosed: a folder that was opened for a restore has its permissions back when that is over, also
 // when it was cancelled, and when they are not the restore's business.
 func TestClosedFoldersStayClosed(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if kit.AsNobody(t) {
 		return

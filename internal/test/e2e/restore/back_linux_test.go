@@ -137,6 +137,7 @@ func foldingDaemon(t *testing.T, image, disk string) {
 // TestNamesThatCollideOnTheTarget: one of two files takes the place of the other. The restore reports that each time,
 // also when the directory was there already.
 func TestNamesThatCollideOnTheTarget(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	disk := foldingDisk(t)
 	src := filepath.Join(testkit.RamDir(t), "src")

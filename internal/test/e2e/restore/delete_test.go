@@ -96,6 +96,7 @@ func TestRestoreIntoFolderWithNamesOfRepository(t *testing.T) {
 // TestRestoreSparesRepositories: a restore refuses a repository as its target, and everything in it, by any path. Below
 // the target it replaces nothing in a repository, and restores everything else.
 func TestRestoreSparesRepositories(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")

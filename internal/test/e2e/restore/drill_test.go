@@ -42,6 +42,7 @@ func drilled(e *kit.Engine, opt drill.Options) (res *drill.Result, err error) {
 
 // TestDrill: files that are unchanged are compared with those on this machine, others with their hashes only.
 func TestDrill(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := testkit.RamDir(t)
 	files := map[string]string{}

@@ -20,6 +20,7 @@ import (
 // TestDryRunCountsWhatTheRunCounts: a dry run has the numbers of the run that follows it, names each object once, and
 // does not count the holes of a file as bytes to be written.
 func TestDryRunCountsWhatTheRunCounts(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")

@@ -42,6 +42,7 @@ func (s *stretchesRead) Get(ctx context.Context, name store.Name, off int64, p [
 // TestRestoreReadsEachFrameOnce: files that share their content with others far away, and one that is in many frames,
 // are restored without reading any byte of a pack twice.
 func TestRestoreReadsEachFrameOnce(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src := filepath.Join(dir, "src")
@@ -128,6 +129,7 @@ func TestForeignWritesIntoNewDirectories(t *testing.T) {
 // TestAllocationsOfARestore: what a small file costs does not depend on how many there are. Directories, frames and
 // windows allocate; a file has a chunk looked up, is written, and leaves nothing behind.
 func TestAllocationsOfARestore(t *testing.T) {
+	testkit.Slow(t)
 	allocations := func(files int) uint64 {
 		dir := testkit.RamDir(t)
 		src := filepath.Join(dir, "src")

@@ -177,6 +177,7 @@ func requireOutcome(t *testing.T, how restore.Overwrite, remove bool, kind, way,
 
 // TestLinkInTargetIsNotFollowed puts links to directories outside where a restore wants to go deeper.
 func TestLinkInTargetIsNotFollowed(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for i, rule := range []string{"always", "if-changed", "if-newer", "never"} {
 		t.Run(rule, func(t *testing.T) {

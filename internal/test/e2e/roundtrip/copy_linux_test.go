@@ -186,6 +186,7 @@ func requireCopied(e *kit.Engine, to *kit.Engine, each []copy.Snapshot) {
 
 // TestCopyIsResumed: what a run stored before the destination went away is not sent again by the next.
 func TestCopyIsResumed(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := testkit.RamDir(t)
 	e := kit.NewEngine(t, nil)

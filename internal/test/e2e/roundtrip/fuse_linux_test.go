@@ -194,6 +194,7 @@ func (s *oddSystem) list() (all []byte) {
 // TestWhatIsThereAndCannotBeHad: a file system may report a listed entry as missing, or refuse to open a file with
 // misleading errors. Each is a failure in every run until the entry is readable, and all other entries are backed up.
 func TestWhatIsThereAndCannotBeHad(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	const file, dir, link = unix.S_IFREG | 0o644, unix.S_IFDIR | 0o755, unix.S_IFLNK | 0o777
 	odd := map[string]*oddFile{

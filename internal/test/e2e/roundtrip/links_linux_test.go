@@ -192,6 +192,7 @@ func TestLinkThatCannotBeMade(t *testing.T) {
 // TestLinksBesideAForeignFile: a rule keeps the existing object under the first name of a file. The other names then
 // belong to the file in the snapshot, not to that object. If the object is that very file, they become names of it.
 func TestLinksBesideAForeignFile(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src := filepath.Join(dir, "src")

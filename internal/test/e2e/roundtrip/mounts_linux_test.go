@@ -17,6 +17,7 @@ import (
 
 // TestMounts: other file systems inside a source, of every sort, with and without the rules about them.
 func TestMounts(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	testkit.RequireRoot(t)
 	dir := testkit.RamDir(t)
@@ -123,6 +124,7 @@ func TestExcludedNameIsNeverLookedAt(t *testing.T) {
 // TestMountThatAppearsWhenItIsEntered: a mount that appears on a directory between stat and open, as with automounts,
 // is treated like any other file system.
 func TestMountThatAppearsWhenItIsEntered(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	testkit.RequireRoot(t)
 	for name, one := range map[string]bool{"entered": false, "one file system": true} {

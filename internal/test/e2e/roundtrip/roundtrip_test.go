@@ -179,6 +179,7 @@ func TestSameTickChangeIsSeen(t *testing.T) {
 }
 
 func TestStandardInput(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	e := kit.NewEngine(t, nil)
 	data := append(testkit.Text(3, 5<<20), testkit.Noise(4, 3<<20)...)

@@ -186,6 +186,7 @@ func counters(t *testing.T) (read, written int64) {
 // The gates receive exactly what this process has read and written: every byte passes a gate, and none is counted
 // twice.
 func TestGatesReceiveEveryByte(t *testing.T) {
+	testkit.Slow(t)
 	files := map[string]int{"large": 20<<20 + 5, "sub/medium": 700_000, "empty": 0}
 	for i := range 200 {
 		files[fmt.Sprintf("sub/%d/f%d", i%20, i)] = 100 * i
