@@ -1,5 +1,5 @@
 // Command tidemark-bench measures tidemark: beside other programs, beside a foreground, at scale, on a share, and where
-// one resource is slow. docs/performance.md says how to run it.
+// one resource is slow. docs/measurements/2026-11-performance.md says how to run it.
 package main
 
 import (

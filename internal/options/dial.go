@@ -66,8 +66,8 @@ func WorkersFor(value, cpu int, media Media) Workers {
 }
 
 // auto chooses workers by the machine: 8 scanners and 4 readers per processor, 8 to 16, since they mostly wait for the
-// disk (docs/performance.md has measurements of the scanners); a compressor per processor, since these do not wait; 2
-// to 4 uploads, so that the next pack is sealed during an upload.
+// disk (docs/measurements/2026-11-performance.md has measurements of the scanners); a compressor per processor, since
+// these do not wait; 2 to 4 uploads, so that the next pack is sealed during an upload.
 //
 // A rotational disk has one arm. Inodes are scattered, and of two requests the disk serves the nearer one first; more
 // scanners would only delay the reader. File data is contiguous: one reader gets the full rate, while two make the disk

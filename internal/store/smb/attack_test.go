@@ -205,16 +205,14 @@ func small(t *testing.T, size string) string {
 	if err := mountSmall(folder, size); err != nil {
 		t.Skipf("needs the right to mount a small file system: %v", err)
 	}
+	t.Cleanup(func() { require.NoError(t, unmount(folder)) })
 	return folder
 }
 
 func TestDiskFullAndFreed(t *testing.T) {
 	folder := small(t, "6m")
 	s := smbtest.Start(t, smbtest.Config{Folder: folder})
-	t.Cleanup(func() {
-		s.Kill()
-		require.NoError(t, unmount(folder))
-	})
+	t.Cleanup(s.Kill)
 	st := create(t, target(s, ""), smb.Options{})
 	var w writer
 	w.run(t.Context(), st, 0, 12, nil)
@@ -237,10 +235,7 @@ func TestShareTurnedReadOnly(t *testing.T) {
 	t.Run("disk", func(t *testing.T) {
 		folder := small(t, "16m")
 		s := smbtest.Start(t, smbtest.Config{Folder: folder})
-		t.Cleanup(func() {
-			s.Kill()
-			require.NoError(t, unmount(folder))
-		})
+		t.Cleanup(s.Kill)
 		st := create(t, target(s, ""), smb.Options{})
 		require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
 		smb.Settle(st) // a file that is still open cannot be made read-only
