@@ -212,7 +212,6 @@ func small(t *testing.T, size string) string {
 func TestDiskFullAndFreed(t *testing.T) {
 	folder := small(t, "6m")
 	s := smbtest.Start(t, smbtest.Config{Folder: folder})
-	t.Cleanup(s.Kill)
 	st := create(t, target(s, ""), smb.Options{})
 	var w writer
 	w.run(t.Context(), st, 0, 12, nil)
@@ -235,7 +234,6 @@ func TestShareTurnedReadOnly(t *testing.T) {
 	t.Run("disk", func(t *testing.T) {
 		folder := small(t, "16m")
 		s := smbtest.Start(t, smbtest.Config{Folder: folder})
-		t.Cleanup(s.Kill)
 		st := create(t, target(s, ""), smb.Options{})
 		require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
 		smb.Settle(st) // a file that is still open cannot be made read-only
