@@ -76,7 +76,9 @@ func (a *app) restoreCommand() *cobra.Command {
 target.
 
 Existing files are replaced if their content differs. At a terminal, restore asks first if some of them changed after
-the snapshot was made; --overwrite answers ahead. The end reports how many were replaced.
+the snapshot was made. Without a terminal, it changes nothing if it would replace files that differ from the snapshot,
+or remove any with --delete: it names them and ends with code 1. --overwrite answers ahead. What other programs change
+during the restore stays, and is reported.
 
 All data is verified before it is written. An interrupted restore continues when it is started again: files that are
 already equal are not written again.
@@ -221,7 +223,8 @@ func (f *restoreFlags) find(ctx context.Context, r *repo.Repository, argument st
 	return findCertain(ctx, r, argument, f.snapshots.filter())
 }
 
-// confirmReplacing asks, at a terminal, before objects are replaced that were changed after the snapshot. --overwrite
+// confirmReplacing asks, at a terminal, before objects are replaced that were changed after the snapshot. Without a
+// terminal, a restore that would replace or remove anything else than what the snapshot has ends here. --overwrite
 // answers ahead. With -replace=prompt of IBM's client it asks before any is replaced, and a no keeps them.
 func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to *restore.Target,
 	f *restoreFlags,
@@ -229,16 +232,20 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 	if f.dsmc.prompt {
 		return a.promptReplacing(ctx, r, what, to)
 	}
-	if f.answered || f.dryRun || a.spec.Output().JSON {
+	if f.answered || f.dryRun {
 		return nil
 	}
-	terminal := unlock.OpenTerminal(a.Err)
-	if terminal == nil {
-		return nil
+	var terminal *unlock.Terminal
+	if !a.spec.Output().JSON {
+		terminal = unlock.OpenTerminal(a.Err)
 	}
-	found, err := restore.CountNewer(ctx, r, what, *to)
-	if err != nil || found.Newer == 0 {
+	to.Asked, to.Unasked = time.Now(), terminal == nil
+	found, err := restore.Look(ctx, r, what, *to)
+	if err != nil || found.Newer+found.Extra == 0 {
 		return context.Cause(ctx) // the restore reports other errors
+	}
+	if terminal == nil {
+		return unasked(found, f.target)
 	}
 	text := fmt.Sprintf("%s in %s changed after the snapshot was made, and would be replaced:\n",
 		human.Plural(found.Newer, "object"), human.Printable(f.target))
@@ -254,6 +261,27 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 			"modification time than in the snapshot, and always replaces it")
 	}
 	return err
+}
+
+// unasked returns the error of a restore without consent to replace or remove what was found.
+func unasked(found *restore.Survey, target string) error {
+	var text []string
+	if found.Newer > 0 {
+		text = append(text, human.Plural(found.Newer, "object")+" would be replaced")
+	}
+	if found.Extra > 0 {
+		text = append(text, human.Plural(found.Extra, "object")+" would be removed")
+	}
+	var names []string
+	for _, path := range found.Examples {
+		names = append(names, human.Printable(path))
+	}
+	if more := found.Newer + found.Extra - uint64(len(names)); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Errorf("nothing was restored, since files in %s differ from the snapshot: %s (%s); "+
+		"--overwrite always agrees, never keeps what exists, and if-newer what is newer than in the snapshot",
+		human.Printable(target), strings.Join(text, ", "), strings.Join(names, ", "))
 }
 
 // promptReplacing asks whether existing objects are replaced.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -17,10 +18,37 @@ func (j *job) replaces(at string, n *tree.Node, st *localfs.Stat) bool {
 	if j.survey == nil {
 		return j.ruleReplaces(n, st)
 	}
-	if j.ruleReplaces(n, st) && j.changedSince(n, st) {
+	if j.ruleReplaces(n, st) && (j.changedSince(n, st) || j.to.Unasked && visiblyDiffers(n, st)) {
 		j.survey.add(at)
 	}
 	return false
+}
+
+// permits returns an error if the object with status st in d must not make place for n.
+func (j *job) permits(d *dir, n *tree.Node, st *localfs.Stat) error {
+	switch {
+	case d.repository:
+		return errGuarded
+	case j.to.DryRun:
+		return nil
+	case j.to.Unasked && visiblyDiffers(n, st):
+		return errChanged
+	// A restore that replaces another name of the object changes the ctime alone.
+	case j.changedWhileAsked(st.Mtime) && j.changedWhileAsked(st.Ctime):
+		return errChanged
+	}
+	return nil
+}
+
+func (j *job) changedWhileAsked(t tree.Time) bool {
+	return !j.to.Asked.IsZero() && time.Unix(t.Sec, int64(t.Nsec)).After(j.to.Asked)
+}
+
+// visiblyDiffers reports whether the existing object with status st differs from n, as far as that is known without
+// reading it.
+func visiblyDiffers(n *tree.Node, st *localfs.Stat) bool {
+	apart := st.Mtime.Sec - n.ModTime.Sec
+	return st.Type != n.Type || n.Type == tree.File && st.Size != n.Size || max(apart, -apart) > coarsest
 }
 
 func (j *job) ruleReplaces(n *tree.Node, st *localfs.Stat) bool {
@@ -66,12 +94,13 @@ func (w *walker) snapshotNames(ctx context.Context, d *dir, root format.ID, yiel
 	return err
 }
 
-// removeExisting makes space in d, open as in, for an object of another type. A directory is removed if it is empty or
-// if Delete is set. A dry run only checks whether that would succeed.
-func (j *job) removeExisting(d *dir, in *localfs.Dir, name string, st *localfs.Stat) error {
-	if d.repository {
-		return errGuarded
+// removeExisting makes space in d, open as in, for n, where an object of another type is. A directory is removed if it
+// is empty or if Delete is set. A dry run only checks whether that would succeed.
+func (j *job) removeExisting(d *dir, in *localfs.Dir, n *tree.Node, st *localfs.Stat) error {
+	if err := j.permits(d, n, st); err != nil {
+		return err
 	}
+	name := n.Name
 	if j.to.DryRun {
 		if st.Type == tree.Dir && !j.to.Delete && countTree(in, name) > 1 {
 			return errNotEmpty
@@ -158,6 +187,10 @@ func (w *walker) removeEntry(d *dir, name string) {
 	}
 	n := uint64(0)
 	err := w.withDir(d, func(h *localfs.Dir) error {
+		var st localfs.Stat
+		if !w.to.DryRun && (w.to.Unasked || h.Lstat(name, &st) == nil && w.changedWhileAsked(st.Ctime)) {
+			return errChanged
+		}
 		if w.to.DryRun {
 			n = countTree(h, name)
 			return nil
@@ -166,6 +199,9 @@ func (w *walker) removeEntry(d *dir, name string) {
 		n += removed
 		return err
 	})
+	if w.survey != nil && n > 0 {
+		w.survey.addExtra(at, n)
+	}
 	if w.to.DryRun {
 		w.planned(at, actionDelete, reasonExtra)
 	} else if err != nil {

@@ -20,9 +20,10 @@ type file struct {
 	temp string // name until the file is complete; empty: it grows under its own name
 	link *link  // set if the file has other names
 
-	foreign  bool // the existing object may be any other file
-	replaces bool // the existing object is to be replaced
-	newer    bool // and it was changed after the snapshot
+	foreign  bool          // the existing object may be any other file
+	replaces bool          // the existing object is to be replaced
+	newer    bool          // and it was changed after the snapshot
+	old      *localfs.Stat // of the existing object then
 
 	chunksLeft atomic.Int64 // unwritten chunks, plus one for the walk
 	sparse     atomic.Bool  // has holes
@@ -150,18 +151,21 @@ func (w *walker) compareExistingIn(ctx context.Context, in *localfs.Dir, f *file
 		return true, w.keepExisting(ctx, in, f, e.Stat())
 	case w.matches(ctx, e, f):
 		return true, nil
-	case f.dir.repository:
-		return false, errGuarded
 	case w.to.DryRun:
-		if err := w.removeExisting(f.dir, in, f.node.Name, e.Stat()); err != nil {
+		if err := w.removeExisting(f.dir, in, &f.node, e.Stat()); err != nil {
 			return false, err
 		}
 		w.countReplaced(w.changedSince(&f.node, e.Stat()))
 		return true, w.countDryRun(ctx, f, actionReplace, reasonDiffers(&f.node, e.Stat()))
 	}
 	f.temp, f.replaces, f.newer = tempName(f.node.Name), true, w.changedSince(&f.node, e.Stat())
+	if err := w.permits(f.dir, &f.node, e.Stat()); err != nil {
+		return false, err
+	}
+	old := *e.Stat()
+	f.old = &old
 	if e.Stat().Type == tree.Dir {
-		return false, w.removeExisting(f.dir, in, f.node.Name, e.Stat())
+		return false, w.removeExisting(f.dir, in, &f.node, e.Stat())
 	}
 	return false, ignoreRefusal(e.Unprotect()) // it stays until its replacement is complete
 }
@@ -365,12 +369,27 @@ func (j *job) finishFile(f *file) error {
 		return err
 	}
 	if f.temp != "" {
+		if err := f.requireOld(in); err != nil {
+			return err
+		}
 		if err := f.dir.rename(in, f.temp, f.node.Name, f.replaces); err != nil {
 			return err
 		}
 	}
 	j.partials.Delete(f.partial())
 	j.noteProblems(f.path, append(ps, flag.set()...))
+	return nil
+}
+
+// requireOld returns an error if the object that f replaces changed since it was compared: writing f may take hours.
+func (f *file) requireOld(in *localfs.Dir) error {
+	var st localfs.Stat
+	if f.old == nil || f.old.Type == tree.Dir || in.Lstat(f.node.Name, &st) != nil {
+		return nil
+	}
+	if old := f.old; st.Type != old.Type || st.Ino != old.Ino || st.Size != old.Size || st.Mtime != old.Mtime {
+		return errChanged
+	}
 	return nil
 }
 

@@ -187,7 +187,7 @@ func (j *job) replaceWithLink(first *localfs.Dir, l *link, in *localfs.Dir, name
 	case err == nil && !j.replaces(name.path, &name.node, &here) && j.to.Overwrite != IfChanged:
 		return errKept
 	case err == nil:
-		err := j.removeExisting(name.dir, in, as, &here)
+		err := j.removeExisting(name.dir, in, &name.node, &here)
 		if err == nil {
 			j.countReplaced(j.changedSince(&name.node, &here))
 		}

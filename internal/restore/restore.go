@@ -24,6 +24,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -78,9 +79,14 @@ type Target struct {
 	Delete    bool // remove entries of restored directories that the snapshot does not have
 	DryRun    bool
 	Verify    bool // afterwards read every file and compare it with the snapshot
-	Apply     localfs.ApplyOptions
-	Owners    func(uid, gid uint32) (uint32, uint32) // maps IDs of the snapshot to those of this machine; may be nil
-	Gate      localfs.Gates                          // I/O gates of the target's devices; may be nil
+	// Unasked: there is no consent to lose anything. An object that differs from the snapshot by its status stays, and
+	// so does one that Delete would remove; each is a failure.
+	Unasked bool
+	// Asked is when consent was asked for; zero: never. What changed later stays, and is a failure.
+	Asked  time.Time
+	Apply  localfs.ApplyOptions
+	Owners func(uid, gid uint32) (uint32, uint32) // maps IDs of the snapshot to those of this machine; may be nil
+	Gate   localfs.Gates                          // I/O gates of the target's devices; may be nil
 }
 
 // Parallel is the number of goroutines that read and write: at most 16, as each holds a buffer of some 2 MiB.

@@ -151,14 +151,14 @@ func (w *walker) compareSpecial(d *dir, in *localfs.Dir, n *tree.Node, at string
 			return done, err
 		}
 	case w.to.DryRun:
-		if err := w.removeExisting(d, in, n.Name, &st); err != nil {
+		if err := w.removeExisting(d, in, n, &st); err != nil {
 			return false, err
 		}
 		w.countReplaced(w.changedSince(n, &st))
 		w.planned(at, actionReplace, reasonDiffers(n, &st))
 		return true, nil
 	}
-	if err := w.removeExisting(d, in, n.Name, &st); err != nil {
+	if err := w.removeExisting(d, in, n, &st); err != nil {
 		return false, err
 	}
 	w.countReplaced(w.changedSince(n, &st))

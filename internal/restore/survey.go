@@ -49,11 +49,14 @@ func isLater(t, than tree.Time) bool {
 }
 
 // surveyExamples is how many paths a Survey remembers.
-const surveyExamples = 3
+const surveyExamples = 10
 
-// Survey is what a restore would replace although it was changed after the snapshot, by its times.
+// Survey is what a restore would replace or remove without consent.
 type Survey struct {
+	// Newer counts objects that would be replaced although they were changed after the snapshot, by their times; for an
+	// unasked restore, also those that differ otherwise.
 	Newer    uint64
+	Extra    uint64   // objects that would be removed, counted for an unasked restore
 	Examples []string // paths inside the snapshot
 
 	mu sync.Mutex
@@ -63,16 +66,27 @@ func (s *Survey) add(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Newer++
+	s.name(path)
+}
+
+func (s *Survey) addExtra(path string, objects uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Extra += objects
+	s.name(path)
+}
+
+func (s *Survey) name(path string) {
 	if len(s.Examples) < surveyExamples {
 		s.Examples = append(s.Examples, path)
 	}
 }
 
-// CountNewer compares the status of existing objects with the selection, by the overwrite rule of the target. It reads
-// no file and changes nothing.
-func CountNewer(ctx context.Context, r *repo.Repository, sel Selection, to Target) (*Survey, error) {
+// Look compares the status of existing objects with the selection, by the overwrite rule of the target. It reads no
+// file and changes nothing.
+func Look(ctx context.Context, r *repo.Repository, sel Selection, to Target) (*Survey, error) {
 	sel.Planned = nil
-	to.DryRun, to.Delete, to.Verify = true, false, false
+	to.DryRun, to.Delete, to.Verify = true, to.Delete && to.Unasked, false
 	j := &job{repo: r, sel: sel, to: to, ledger: report.NewJob(report.Restore, time.Now), survey: &Survey{}}
 	if _, err := j.run(ctx, Parallel{Workers: 1}); err != nil {
 		return nil, err

@@ -273,7 +273,7 @@ func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
 		return err
 	}
 	if err == nil {
-		if err := w.removeExisting(d.parent, in, n.Name, &st); err != nil {
+		if err := w.removeExisting(d.parent, in, n, &st); err != nil {
 			return err
 		}
 		w.countReplaced(w.changedSince(n, &st))
