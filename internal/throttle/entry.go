@@ -26,6 +26,7 @@ type entry struct {
 	topIO      topIO
 	published  iopolicy.Bytes // the part of elsewhere that peers know
 	exact      bool           // every operation is metered, so its bytes are proven to be for this device
+	submitted  iopolicy.Counter
 }
 
 // newEntry makes the entry of a device. found is the detected medium, whatever --medium says. m.mu is held.
@@ -34,9 +35,9 @@ func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *e
 	e.topIO.always = m.cfg.Blame
 	e.join(m)
 	opt := foreign.Options{
-		Stats: stats(info), Mount: info.Source, Peers: e.cooperating, OnDevice: m.onDevice(e), Served: e.served,
-		// O_NOATIME on files of other users needs root.
-		Own: foreign.Own{Syncs: e.syncs, Ledger: e.moved, Touches: os.Geteuid() != 0},
+		Stats: stats(info), Mount: info.Source, Proc: m.cfg.Proc,
+		Peers: e.cooperating, OnDevice: m.onDevice(e), Served: e.served,
+		Touches: os.Geteuid() != 0, // O_NOATIME on files of other users needs root
 	}
 	if e.exact {
 		opt.Elsewhere = func() iopolicy.Bytes { return m.elsewhere(e) }
@@ -48,7 +49,7 @@ func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *e
 	cfg := iopolicy.Config{
 		Name: info.Name(), Medium: info.Medium.IOMedium(), Settings: m.cfg.Settings,
 		Watcher: attributingWatcher{e.watch, &e.topIO, e.cooperating}, Idle: m.cfg.Idle,
-		Metering: iopolicy.Metering{Meter: diskwatch.Meter(), Attribute: e.exact},
+		Metering: iopolicy.Metering{Meter: diskwatch.Meter(), Attribute: e.exact, Submitted: &e.submitted},
 	}
 	if e.peers != nil {
 		cfg.Peers = e.peers
@@ -149,7 +150,7 @@ func (e *entry) cooperating() []foreign.Peer {
 func (m *Manager) elsewhere(e *entry) (sum iopolicy.Bytes) {
 	for _, other := range m.all() {
 		if other != e && other.exact {
-			own := other.gate.Own()
+			own := other.submitted.Bytes()
 			sum.Read += own.Read
 			sum.Written += own.Written
 		}
@@ -159,21 +160,6 @@ func (m *Manager) elsewhere(e *entry) (sum iopolicy.Bytes) {
 		e.published = sum
 	}
 	return sum
-}
-
-// syncs and moved are called by the watcher, first before the gate exists.
-func (e *entry) syncs() (inflight int, begun uint64) {
-	if e.gate == nil {
-		return 0, 0
-	}
-	return e.gate.Syncs()
-}
-
-func (e *entry) moved() iopolicy.Bytes {
-	if e.gate == nil {
-		return iopolicy.Bytes{}
-	}
-	return e.gate.Stats().Moved
 }
 
 // served passes service times of reads to the classifier. The gate's lock is held.

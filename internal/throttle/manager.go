@@ -26,6 +26,7 @@ type Config struct {
 	Medium   string         // --medium: a word of device.ParseMedium; "" or "auto": detect
 	Runtime  string         // directory of state shared between processes; "": nothing is shared
 	State    string         // directory of mediaFile; "": classifications are not saved
+	Proc     string         // the proc file system; "": /proc
 	Blame    bool           // attribute I/O to processes from the start, not only after foreign I/O was seen
 	Idle     func() bool    // the user is away; nil: not known
 	Devices  *device.Finder // cache of devices; nil: a new one

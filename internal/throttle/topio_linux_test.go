@@ -62,6 +62,7 @@ func ofAnother(t *testing.T) string {
 func TestMain(m *testing.M) {
 	path := os.Getenv("TIDEMARK_TEST_WRITES")
 	if path == "" {
+		testkit.WatchGates()
 		os.Exit(testkit.RunWithOwnMounts(m))
 	}
 	f, err := os.Create(path)

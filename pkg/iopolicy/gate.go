@@ -25,7 +25,21 @@ type Metering struct {
 	// Attribute: every operation is metered, not only those inside a window, because the process uses other devices too
 	// and a Watcher must know which bytes were for this one.
 	Attribute bool
+	// Submitted counts the bytes that metered operations that have ended submitted to the device. Nil: the gate has a
+	// counter of its own.
+	Submitted *Counter
 }
+
+// Counter counts bytes. It is safe for concurrent use and takes no lock.
+type Counter struct{ read, written atomic.Uint64 }
+
+func (c *Counter) add(b Bytes) {
+	c.read.Add(b.Read)
+	c.written.Add(b.Written)
+}
+
+// Bytes returns the count.
+func (c *Counter) Bytes() Bytes { return Bytes{c.read.Load(), c.written.Load()} }
 
 // Gate admits or delays the I/O of one device.
 //
@@ -38,18 +52,18 @@ type Gate struct {
 	ledger SlotLedger // cfg.Peers, if they implement it
 	ways   sync.Pool  // of *way, for metered operations
 
-	alert               atomic.Int64  // number of reasons to take mu before an operation begins
-	waiting             atomic.Uint32 // bits of the tiers above 0 that clients of this gate have, or had
-	nextLook            atomic.Int64
-	resting             atomic.Bool         // Idle at the last call
-	period              atomic.Uint64       // number of the present I/O period
-	edge                [Tiers]atomic.Int64 // when I/O of each tier last began or ended on the device
-	above               [Tiers]atomic.Int64 // the newest edge of all better tiers
-	_                   [64]byte            // keeps seldom and often written words on different cache lines
-	lanes               [Tiers + 1]lane
-	ownRead, ownWritten atomic.Uint64
-	more                atomic.Uint64 // calls of a Series beyond the first of each operation
-	small               atomic.Int64  // operations in flight that began inside windows
+	alert     atomic.Int64  // number of reasons to take mu before an operation begins
+	waiting   atomic.Uint32 // bits of the tiers above 0 that clients of this gate have, or had
+	nextLook  atomic.Int64
+	resting   atomic.Bool         // Idle at the last call
+	period    atomic.Uint64       // number of the present I/O period
+	edge      [Tiers]atomic.Int64 // when I/O of each tier last began or ended on the device
+	above     [Tiers]atomic.Int64 // the newest edge of all better tiers
+	_         [64]byte            // keeps seldom and often written words on different cache lines
+	lanes     [Tiers + 1]lane
+	submitted *Counter      // cfg.Submitted, or an own one
+	more      atomic.Uint64 // calls of a Series beyond the first of each operation
+	small     atomic.Int64  // operations in flight that began inside windows
 
 	mu     sync.Mutex
 	medium Medium
@@ -100,6 +114,17 @@ func (l *lane) flying() int {
 	return int(l.begun.Load() - ended)
 }
 
+// write adds to the operations begun that write, if one of a kind does.
+func (l *lane) write(kind Kind, by uint64) {
+	if !kind.writes() {
+		return
+	}
+	l.wrote.Add(by)
+	if kind == Sync {
+		l.sync.Add(by)
+	}
+}
+
 // passive is the lane of operations that open no window.
 const passive = Tier(Tiers)
 
@@ -122,6 +147,9 @@ func New(cfg Config) *Gate {
 		heldSince: never,
 	}
 	g.ledger, _ = cfg.Peers.(SlotLedger)
+	if g.submitted = cfg.Submitted; g.submitted == nil {
+		g.submitted = &Counter{}
+	}
 	g.budget.impact, g.budget.spentAt, g.budget.demand.at = cfg.Settings.MaxImpact, never, never
 	g.forced.requester, _ = cfg.Watcher.(GapRequester)
 	for t := range Tiers {
@@ -221,18 +249,13 @@ func (g *Gate) SetMedium(m Medium) {
 	g.settle()
 }
 
-// Own returns the bytes that metered operations that have ended submitted to the device.
-func (g *Gate) Own() Bytes { return Bytes{g.ownRead.Load(), g.ownWritten.Load()} }
-
-// Syncs returns how many operations of kind Sync are in flight, and how many have begun. It takes no lock.
-func (g *Gate) Syncs() (inflight int, begun uint64) {
+// moved returns the bytes of all operations that have ended, as their callers reported. It takes no lock.
+func (g *Gate) moved() (b Bytes) {
 	for i := range g.lanes {
-		settled := g.lanes[i].settled.Load()
-		n := g.lanes[i].sync.Load()
-		inflight += int(n - settled)
-		begun += n
+		b.Read += g.lanes[i].read.Load()
+		b.Written += g.lanes[i].written.Load()
 	}
-	return inflight, begun
+	return b
 }
 
 // span returns the period of tier t on this medium. g.mu is held.

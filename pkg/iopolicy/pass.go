@@ -92,9 +92,11 @@ func (p *Pass) Begin(ctx context.Context, op Op) (Grant, error) {
 			g.boundary()
 		}
 	}
+	g.lanes[at].write(op.Kind, 1)
 	g.lanes[at].begun.Add(1)
 	if g.alert.Load() != 0 || waits(at) && g.open(at, began) {
 		g.lanes[at].begun.Add(^uint64(0))
+		g.lanes[at].write(op.Kind, ^uint64(0))
 		return g.ask(ctx, p, op)
 	}
 	m := marked(op, at, g.period.Load())
@@ -234,6 +236,7 @@ func (g *Gate) issue(p *Pass, op Op, at Tier, state State, now int64) Grant {
 	if g.cfg.Meter != nil && (g.cfg.Attribute || state == Engaged && !op.Certain) {
 		grant.mark |= metered
 	}
+	g.lanes[at].write(op.Kind, 1)
 	g.lanes[at].begun.Add(1)
 	g.announce(grant)
 	if op.Certain {
@@ -272,16 +275,9 @@ func (g *Gate) slowPath(grant Grant) Grant {
 	return grant
 }
 
-// announce counts an operation that is about to begin for the watcher and the peers.
+// announce counts an operation that is about to begin for the peers.
 func (g *Gate) announce(grant Grant) {
-	at := grant.mark.lane()
-	if kind := grant.mark.kind(); kind.writes() {
-		g.lanes[at].wrote.Add(1)
-		if kind == Sync {
-			g.lanes[at].sync.Add(1)
-		}
-	}
-	if g.cfg.Peers != nil && at != passive {
+	if at := grant.mark.lane(); g.cfg.Peers != nil && at != passive {
 		g.cfg.Peers.Enter(at)
 	}
 }
@@ -363,8 +359,7 @@ func (g *Gate) reached(grant Grant, n int, quick bool) bool {
 	if !quick || kind.writes() || sure {
 		after := g.cfg.Meter.Submitted()
 		own = Bytes{after.Read - grant.way.before.Read, after.Written - grant.way.before.Written}
-		g.ownRead.Add(own.Read)
-		g.ownWritten.Add(own.Written)
+		g.submitted.add(own)
 	}
 	runtime.UnlockOSThread()
 	if grant.way.cost == 0 {

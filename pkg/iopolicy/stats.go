@@ -11,6 +11,7 @@ type Stats struct {
 	Medium     Medium
 	State      State                // for the worst tier that has used the gate
 	Operations uint64               // begun; of a Series the first call, and when it has ended the others
+	Syncs      uint64               // of Operations: of kind Sync
 	Charged    uint64               // of tiers that can wait, that reached the device and so used up a period's slot
 	Moved      Bytes                // by all operations, as their callers reported, whether they reached the device or not
 	Asleep     [Tiers]time.Duration // by tier of the sleeper, summed over sleepers
@@ -54,9 +55,9 @@ func (g *Gate) Stats() Stats {
 	s.Operations = g.more.Load()
 	for i := range g.lanes {
 		s.Operations += g.lanes[i].begun.Load()
-		s.Moved.Read += g.lanes[i].read.Load()
-		s.Moved.Written += g.lanes[i].written.Load()
+		s.Syncs += g.lanes[i].sync.Load()
 	}
+	s.Moved = g.moved()
 	for t := Tier(1); t < Tiers; t++ {
 		asleep := g.asleep[t]
 		for _, w := range g.queues[t] {

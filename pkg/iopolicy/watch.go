@@ -8,7 +8,8 @@ import (
 // Watcher detects foreign I/O on one device. The gate calls it at the boundaries of its own operations, one call at a
 // time and, outside gaps, no more often than Interval. A gap is time in which no own operation is in flight and an
 // operation waits for a slot; Look is called when it begins and before a slot is granted. No own operation begins
-// during a call, so Look must be quick (reading a counter), and must not call the gate.
+// during a call, so Look must be quick (reading a counter). The gate is locked during a call, and a call of the gate
+// from Look never returns: what a Watcher needs to know of own I/O is in the Moment.
 type Watcher interface {
 	Look(m Moment) Sighting
 	Interval() time.Duration
@@ -22,6 +23,10 @@ type Moment struct {
 	Begun   uint64
 	Writing int    // of Inflight: writes and syncs
 	Wrote   uint64 // own writes and syncs begun so far
+	Syncing int    // of Writing: syncs
+	Synced  uint64 // own syncs begun so far
+	// Moved counts bytes of operations that have ended, as their callers reported, whether they reached the device or not.
+	Moved Bytes
 	// Own counts bytes of metered operations that have ended, which are proven to be for this device.
 	Own Bytes
 }
@@ -133,12 +138,15 @@ func (g *Gate) moment(now int64) Moment {
 	m := Moment{At: g.time(now)}
 	m.Begun, m.Inflight = g.operations()
 	for i := range g.lanes {
-		flushed := g.lanes[i].flush.Load()
-		wrote := g.lanes[i].wrote.Load()
+		l := &g.lanes[i]
+		flushed, settled := l.flush.Load(), l.settled.Load()
+		wrote, synced := l.wrote.Load(), l.sync.Load()
 		m.Wrote += wrote
 		m.Writing += int(wrote - flushed)
+		m.Synced += synced
+		m.Syncing += int(synced - settled)
 	}
-	m.Own = Bytes{g.ownRead.Load(), g.ownWritten.Load()}
+	m.Moved, m.Own = g.moved(), g.submitted.Bytes()
 	return m
 }
 

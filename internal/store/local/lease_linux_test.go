@@ -22,9 +22,9 @@ func TestWhatIsFlushed(t *testing.T) {
 	st, err = local.Open(root, gate.Pass(iopolicy.NewClient(iopolicy.Important)))
 	require.NoError(t, err)
 	flushes := func(do func() error) int {
-		_, before := gate.Syncs()
+		before := gate.Stats().Syncs
 		require.NoError(t, do())
-		_, after := gate.Syncs()
+		after := gate.Stats().Syncs
 		return int(after - before)
 	}
 	for _, kind := range []store.Kind{store.Lease, store.Pack, store.Snapshot, store.Index, store.Key, store.Mark,

@@ -62,19 +62,22 @@ func (before inventory) leaks(patience time.Duration) []string {
 	}
 }
 
-// goroutines returns the stacks of all goroutines except the caller's and those of the runtime and the testing package.
-func goroutines() map[string]string {
+// stacks returns the stacks of all goroutines, the caller's first.
+func stacks() string {
 	buf := make([]byte, 1<<20)
 	for {
 		n := runtime.Stack(buf, true)
 		if n < len(buf) {
-			buf = buf[:n]
-			break
+			return string(buf[:n])
 		}
 		buf = make([]byte, 2*len(buf))
 	}
+}
+
+// goroutines returns the stacks of all goroutines except the caller's and those of the runtime and the testing package.
+func goroutines() map[string]string {
 	all := map[string]string{}
-	for i, stack := range strings.Split(string(buf), "\n\n") {
+	for i, stack := range strings.Split(stacks(), "\n\n") {
 		own := i == 0 || strings.Contains(stack, "testing.(*T).Run(") || strings.Contains(stack, "testing.runTests(") ||
 			strings.Contains(stack, "os/signal.loop(") || strings.Contains(stack, "testing.(*M).")
 		if id, _, found := strings.Cut(stack, " ["); found && !own {

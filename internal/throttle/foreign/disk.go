@@ -19,12 +19,10 @@ type source interface {
 // sample is what one poll reads, in the order of its fields: later fields include all that the device did before.
 type sample struct {
 	iopolicy.Moment
-	syncing int // own flushes in flight, before dev was read
-	dev     diskwatch.Counters
-	away    iopolicy.Bytes // own I/O proven to be on other devices
-	own     diskwatch.Process
-	peers   peerSum
-	synced  uint64
+	dev   diskwatch.Counters
+	away  iopolicy.Bytes // own I/O proven to be on other devices
+	own   diskwatch.Process
+	peers peerSum
 }
 
 // diskDetector detects foreign I/O on disks of this machine.
@@ -86,9 +84,6 @@ func (l *diskDetector) mode() (Mode, string) {
 // sample reads all counters, the device first.
 func (l *diskDetector) sample(m iopolicy.Moment) (g sample, err error) {
 	g.Moment = m
-	if l.opt.Syncs != nil {
-		g.syncing, _ = l.opt.Syncs()
-	}
 	if g.dev, err = l.src.device(); err != nil {
 		return g, err
 	}
@@ -98,9 +93,6 @@ func (l *diskDetector) sample(m iopolicy.Moment) (g sample, err error) {
 	g.own = l.src.own()
 	if l.opt.Peers != nil {
 		g.peers = l.peerProcs.poll(l.opt.Peers(), m.At)
-	}
-	if l.opt.Syncs != nil {
-		_, g.synced = l.opt.Syncs()
 	}
 	return g, nil
 }

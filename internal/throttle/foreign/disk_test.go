@@ -43,18 +43,13 @@ func (f *fake) close()                 {}
 type scene struct {
 	t *testing.T
 	*fake
-	l       *diskDetector
-	m       iopolicy.Moment
-	syncing int
-	synced  uint64
+	l *diskDetector
+	m iopolicy.Moment
 }
 
 func newScene(t *testing.T, fs string, opt Options) *scene {
 	s := &scene{t: t, fake: &fake{}}
 	s.Counters = diskwatch.Counters{Read: 1 << 30, Written: 1 << 30}
-	if opt.Syncs == nil {
-		opt.Syncs = func() (int, uint64) { return s.syncing, s.synced }
-	}
 	opt.Stats = append(opt.Stats, "stat")
 	l, err := newDiskDetector(s.fake, opt, 5*time.Millisecond, fs)
 	require.NoError(t, err)
@@ -77,9 +72,6 @@ func (s *scene) foreign(after time.Duration) bool {
 
 func wait(d time.Duration) { time.Sleep(d) }
 
-// noSyncs stands for what is not known: always one in flight.
-func noSyncs() (int, uint64) { return 1, 0 }
-
 // begin and end are one own operation.
 func (s *scene) begin(kind iopolicy.Kind) {
 	s.m.Begun++
@@ -89,8 +81,8 @@ func (s *scene) begin(kind iopolicy.Kind) {
 		s.m.Writing++
 	}
 	if kind == iopolicy.Sync {
-		s.synced++
-		s.syncing++
+		s.m.Synced++
+		s.m.Syncing++
 	}
 }
 
@@ -100,7 +92,7 @@ func (s *scene) end(kind iopolicy.Kind) {
 		s.m.Writing--
 	}
 	if kind == iopolicy.Sync {
-		s.syncing--
+		s.m.Syncing--
 	}
 }
 
@@ -207,13 +199,6 @@ func TestRules(t *testing.T) {
 			s.write(iopolicy.Write, 128<<10, 192<<10, 1)
 			require.True(s.t, s.foreign(5*ms))
 		}},
-		"flush of others while we write, syncs not known": {
-			fs: "ext4", opt: Options{Own: Own{Syncs: noSyncs}},
-			do: func(s *scene) {
-				s.write(iopolicy.Write, 128<<10, 128<<10, 2)
-				require.False(s.t, s.foreign(5*ms), "it may be ours")
-			},
-		},
 		"own flush, and more written than was dirty": {fs: "ext4", do: func(s *scene) {
 			s.write(iopolicy.Write, 1<<20, 1<<20, 0)
 			require.False(s.t, s.foreign(5*ms))
@@ -301,7 +286,7 @@ func TestRules(t *testing.T) {
 			s.Flushes += 2
 			require.True(s.t, s.foreign(2*sec))
 		}},
-		"access times": {fs: "ext4", opt: Options{Own: Own{Touches: true}}, do: func(s *scene) {
+		"access times": {fs: "ext4", opt: Options{Touches: true}, do: func(s *scene) {
 			for range 1000 {
 				s.begin(iopolicy.Read)
 				s.end(iopolicy.Read)
@@ -327,7 +312,7 @@ func TestRules(t *testing.T) {
 				s.fake.Counters.Read += 64 << 10
 				require.False(s.t, s.foreign(5*ms))
 			}},
-		"other devices are proven": {opt: Options{Own: Own{Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }}},
+		"other devices are proven": {opt: Options{Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }},
 			do: func(s *scene) {
 				s.l.opt.Elsewhere = func() iopolicy.Bytes { return iopolicy.Bytes{Read: 1 << 20} }
 				s.begin(iopolicy.Read)
@@ -336,7 +321,7 @@ func TestRules(t *testing.T) {
 				require.True(s.t, s.foreign(5*ms))
 			}},
 		"with other devices a gap asks for no " +
-			"sums": {opt: Options{Own: Own{Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }}}, do: func(s *scene) {
+			"sums": {opt: Options{Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }}, do: func(s *scene) {
 			require.False(s.t, s.foreign(5*ms))
 			s.fake.Process.Read += 64 << 20 // not attributed yet
 			s.fake.Counters.Read += 512

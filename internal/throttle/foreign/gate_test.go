@@ -117,8 +117,8 @@ func (s *street) worker(ctx context.Context, all *sync.WaitGroup, pass *iopolicy
 		}
 		s.submit(own + tr.leak)
 		if tr.ahead > 0 && grant.Max == 0 {
-			s.submit(own)
-			all.Go(func() { wait(tr.ahead); s.arrive(size) })
+			s.submit(own / 8)
+			all.Go(func() { wait(tr.ahead); s.arrive(size / 8) })
 		}
 		wait(2 * ms)
 		s.arrive(size)
@@ -201,7 +201,7 @@ func TestOthersOnAMountAreSeenInGaps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &street{}
-				j, err := newMountDetector(s.mount, nil, func() {})
+				j, err := newMountDetector(s.mount, func() {})
 				require.NoError(t, err)
 				g := s.gate(&Watcher{interval: 50 * ms, detector: j})
 				s.works(g, tr, 30*sec)

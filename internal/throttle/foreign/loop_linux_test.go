@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -32,6 +31,7 @@ func TestMain(m *testing.M) {
 		strangerMain()
 		return
 	}
+	testkit.WatchGates()
 	os.Exit(testkit.RunWithOwnMounts(m))
 }
 
@@ -243,8 +243,6 @@ type turnstile struct {
 
 	mu              sync.Mutex
 	m               iopolicy.Moment
-	syncing         atomic.Int64
-	synced          atomic.Uint64
 	looking         sync.Mutex
 	last            time.Time
 	looks           int
@@ -257,11 +255,6 @@ func (d disk) watch(t *testing.T, every time.Duration, opt Options) *turnstile {
 	g := &turnstile{every: every}
 	g.m.At = time.Now()
 	opt.Stats = []string{d.stat}
-	if opt.Syncs == nil {
-		opt.Syncs = func() (int, uint64) {
-			return int(g.syncing.Load()), g.synced.Load()
-		}
-	}
 	g.w = Watch(device.Info{Medium: device.SSD, FS: d.fs}, opt)
 	mode, why := g.w.Mode()
 	require.Equal(t, Checking, mode, why)
@@ -316,8 +309,8 @@ func (g *turnstile) count(kind iopolicy.Kind, by int) {
 		g.m.Wrote += begun
 	}
 	if kind == iopolicy.Sync {
-		g.syncing.Add(int64(by))
-		g.synced.Add(begun)
+		g.m.Syncing += by
+		g.m.Synced += begun
 	}
 }
 

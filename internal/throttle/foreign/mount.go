@@ -22,29 +22,24 @@ const (
 // mountDetector detects foreign I/O on a network file system by this machine's counters. It does not see other
 // clients.
 type mountDetector struct {
-	read   func() (traffic, error)
-	ledger func() iopolicy.Bytes // nil: only gaps count
-	end    func()
+	read func() (traffic, error)
+	end  func()
 
 	last    traffic
 	m       iopolicy.Moment
-	quiet   bool // in this gap the counters did not change between two polls
-	own     iopolicy.Bytes
-	base    traffic // with own, where ledger and counters were last compared
+	quiet   bool           // in this gap the counters did not change between two polls
+	own     iopolicy.Bytes // moved by this process
+	base    traffic        // with own, where own bytes and counters were last compared
 	foreign uint64
 	broken  error
 }
 
-func newMountDetector(read func() (traffic, error), ledger func() iopolicy.Bytes, end func()) (*mountDetector, error) {
+func newMountDetector(read func() (traffic, error), end func()) (*mountDetector, error) {
 	t, err := read()
 	if err != nil {
 		return nil, err
 	}
-	j := &mountDetector{read: read, ledger: ledger, end: end, last: t, base: t}
-	if ledger != nil {
-		j.own = ledger()
-	}
-	return j, nil
+	return &mountDetector{read: read, end: end, last: t, base: t}, nil
 }
 
 func (j *mountDetector) close()               { j.end() }
@@ -72,10 +67,7 @@ func (j *mountDetector) poll(m iopolicy.Moment) (s iopolicy.Sighting) {
 	}
 	if now.read < j.last.read || now.written < j.last.written || now.ops < j.last.ops {
 		// The counters were reset, or the share was mounted again.
-		j.last, j.m, j.quiet, j.base = now, m, false, now
-		if j.ledger != nil {
-			j.own = j.ledger()
-		}
+		j.last, j.m, j.quiet, j.base, j.own = now, m, false, now, m.Moved
 		return s
 	}
 	did := now.read - j.last.read + now.written - j.last.written
@@ -90,7 +82,7 @@ func (j *mountDetector) poll(m iopolicy.Moment) (s iopolicy.Sighting) {
 		j.foreign += did
 		s.Newest[0] = m.At
 	}
-	if j.exceeds(now) {
+	if j.exceeds(now, m.Moved) {
 		s.Newest[0] = m.At
 	}
 	j.last, j.m = now, m
@@ -98,11 +90,7 @@ func (j *mountDetector) poll(m iopolicy.Moment) (s iopolicy.Sighting) {
 }
 
 // exceeds reports whether much more was moved than by this process.
-func (j *mountDetector) exceeds(now traffic) bool {
-	if j.ledger == nil {
-		return false
-	}
-	own := j.ledger()
+func (j *mountDetector) exceeds(now traffic, own iopolicy.Bytes) bool {
 	mine := own.Read - j.own.Read + own.Written - j.own.Written
 	all := now.read - j.base.read + now.written - j.base.written
 	bound := mine + mine/inflated + overhead

@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -9,12 +10,12 @@ import (
 
 // openMount opens the counters of a network mount.
 func openMount(fs string, opt Options) (detector, error) {
-	name, parse := "", parseCIFS
+	name, parse := cmp.Or(opt.Proc, "/proc"), parseCIFS
 	switch {
 	case fs == "cifs" || strings.HasPrefix(fs, "smb"):
-		name = "/proc/fs/cifs/Stats"
+		name += "/fs/cifs/Stats"
 	case strings.HasPrefix(fs, "nfs"):
-		name, parse = "/proc/self/mountstats", parseNFS
+		name, parse = name+"/self/mountstats", parseNFS
 	default:
 		return nil, errNotCounted
 	}
@@ -34,7 +35,7 @@ func openMount(fs string, opt Options) (detector, error) {
 			}
 			buf = make([]byte, 2*len(buf))
 		}
-	}, opt.Ledger, func() { f.Close() })
+	}, func() { f.Close() })
 	if err != nil {
 		f.Close()
 		return nil, err

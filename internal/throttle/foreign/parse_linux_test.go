@@ -80,10 +80,8 @@ func TestParseNFS(t *testing.T) {
 func TestMount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now traffic
-		var own iopolicy.Bytes
 		closed := false
-		j, err := newMountDetector(func() (traffic, error) { return now, nil }, func() iopolicy.Bytes { return own },
-			func() { closed = true })
+		j, err := newMountDetector(func() (traffic, error) { return now, nil }, func() { closed = true })
 		require.NoError(t, err)
 		m := iopolicy.Moment{}
 		foreign := func(after time.Duration) bool {
@@ -101,7 +99,7 @@ func TestMount(t *testing.T) {
 		now.read += 4096
 		require.True(t, foreign(50*ms), "in a gap")
 		m.Begun++
-		own.Read += 64 << 20
+		m.Moved.Read += 64 << 20
 		now.read += 80 << 20
 		require.False(t, foreign(50*ms), "read-ahead reads more than was asked for")
 		now.read += 10 << 20

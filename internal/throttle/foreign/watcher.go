@@ -8,33 +8,25 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Options describe a device and its users. The functions are called within Look and must not wait for the gate.
+// Options describe a device and its users. The functions are called within Look, while the gate is locked, and must not
+// call a gate.
 type Options struct {
 	// Stats are the statistics files of the disks below, such as /sys/block/sda/stat; none for another machine.
 	Stats []string
 	// Mount is the source of a network mount in the mount table, "//server/share" or "server:/export".
 	Mount string
-	Own
+	Proc  string // the proc file system with the counters of the mount; "": /proc
+	// Elsewhere returns how many bytes of this process are proven to have gone to other devices. Nil: the process uses
+	// this device only. If set, the gate must meter every operation (iopolicy.Metering.Attribute).
+	Elsewhere func() iopolicy.Bytes
+	// Touches: own reads may change access times, which the file system writes seconds later (no O_NOATIME).
+	Touches bool
 	// Peers returns the cooperating processes. Nil: none.
 	Peers func() []Peer
 	// Served receives after a poll the mean service time and size of the reads since the poll before. Nil: not called.
 	Served func(each time.Duration, bytes int)
 	// OnDevice is for TopProcesses only. Nil: every process may use the device.
 	OnDevice OnDevice
-}
-
-// Own describes the I/O of this process.
-type Own struct {
-	// Elsewhere returns how many bytes of this process are proven to have gone to other devices. Nil: the process uses
-	// this device only. If set, the gate must meter every operation (iopolicy.Metering.Attribute).
-	Elsewhere func() iopolicy.Bytes
-	// Syncs returns how many operations of kind Sync of this process are in flight and how many have begun. Nil: not
-	// known; then foreign writes are not seen beside own writes.
-	Syncs func() (inflight int, begun uint64)
-	// Ledger returns what this process has moved to and from a network mount, as reported by its callers.
-	Ledger func() iopolicy.Bytes
-	// Touches: own reads may change access times, which the file system writes seconds later (no O_NOATIME).
-	Touches bool
 }
 
 // Mode is how much a Watcher can see.

@@ -86,11 +86,7 @@ func (w *writes) skip(g *sample, opt Options) {
 // foreign returns the foreign bytes since the last call, and whether there were foreign writes or flushes.
 func (w *writes) foreign(g *sample, opt Options, cancelled func() uint64) (by uint64, foreign bool) {
 	did, flushed := g.dev.Written-w.base.dev.Written, g.dev.Flushes-w.base.dev.Flushes
-	wrote := g.Writing > 0 || w.base.Writing > 0 || g.Wrote != w.base.Wrote
-	bracket := wrote
-	if opt.Syncs != nil {
-		bracket = g.syncing > 0 || w.base.syncing > 0 || g.synced != w.base.synced
-	}
+	bracket := g.Syncing > 0 || w.base.Syncing > 0 || g.Synced != w.base.Synced
 	w.advance(g, opt)
 	w.base = *g
 	if did > 0 && w.pending > 0 && cancelled != nil {
@@ -162,7 +158,7 @@ func (w *writes) committed(g *sample, opt Options) {
 		return
 	}
 	w.oldest = time.Time{}
-	if g.Writing > 0 || g.syncing > 0 || opt.Touches && g.Inflight > 0 {
+	if g.Writing > 0 || g.Syncing > 0 || opt.Touches && g.Inflight > 0 {
 		w.oldest = g.At
 	}
 }
