@@ -32,7 +32,7 @@ func (p *pipeline) finish(ctx context.Context, j *dirWork) error {
 	old, err := c.OldRoot()
 	f := &finisher{ledger: p.deps.ledger, job: j}
 	if err == nil {
-		j.tree, err = p.save.Tree(ctx, p.deps.repo.LoadBlob, old, f)
+		j.tree, err = p.save.Tree(ctx, p.deps.load, old, f)
 	}
 	var follow *save.OldTreeError
 	if errors.As(err, &follow) {

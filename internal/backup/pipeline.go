@@ -40,6 +40,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // deps are what the pipeline works with.
@@ -48,6 +49,7 @@ type deps struct {
 	session   *repo.Session
 	ledger    *report.Ledger
 	cache     *compare.Cache // of directories
+	load      tree.Load      // also what the parents need
 	now       func() time.Time
 	differing differing
 }
@@ -151,7 +153,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	p.compare = compare.New(ctx, compare.Config{
 		Options: p.src.Comparing, AccessTime: p.src.Reading.AccessTime, Digest: p.src.digest(), Parent: p.parent,
-		Stores: compare.Stores{Cache: p.deps.cache, Session: p.deps.session, Load: p.deps.repo.LoadBlob},
+		Stores: compare.Stores{Cache: p.deps.cache, Session: p.deps.session, Load: p.deps.load},
 		Ledger: p.deps.ledger, Forced: p.deps.differing.in,
 	})
 	readers, rctx := errgroup.WithContext(ctx)

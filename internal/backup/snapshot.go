@@ -2,8 +2,6 @@ package backup
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
@@ -45,8 +43,7 @@ type Label struct {
 
 // ParentChoice selects the snapshot to compare with.
 type ParentChoice struct {
-	Ref  string // ID prefix or "latest"; empty: the newest of the same host and sources
-	None bool   // without a parent: read everything
+	Ref string // ID prefix or "latest"; empty: each source has its own, see parents.go
 }
 
 // Outcome is the result of a backup.
@@ -68,20 +65,15 @@ func Run(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*O
 		return nil, err
 	}
 	r.ReportMissing(ctx, listed)
-	parent, err := chooseParent(ctx, r, listed, job)
+	named, err := job.namedParent(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	first := !slices.ContainsFunc(listed, job.of)
+	first := job.first(listed)
 	out := &Outcome{Snapshot: job.Label.snapshot(start)}
-	if parent != nil {
-		out.Parent, out.Snapshot.Parent = parent.ID, parent.ID
-		stats := parent.Snapshot.Stats.Content
-		l.Expect(stats.Files+stats.Dirs+stats.Others, stats.Bytes)
-	}
 	once := func(known *damage) error {
 		return r.WithSession(ctx, job.Session, func(ctx context.Context, s *repo.Session) error {
-			return job.run(ctx, r, s, listed, parent, out, l, findings{known, first})
+			return job.run(ctx, r, s, listed, named, out, l, findings{known, first})
 		})
 	}
 	// A damaged parent must not prevent new backups. The next pass ignores the directory cache: it compares each
@@ -103,13 +95,13 @@ func Run(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*O
 // findings are the facts that are known when a pass through the sources begins.
 type findings struct {
 	known *damage // found by earlier passes
-	first bool    // this host has no snapshot of these sources
+	first bool    // a source is in no snapshot of this host
 }
 
 // Phases has the callbacks around the part of a backup that scans, reads and stores. Before and after that, a backup
 // does a few operations that a user waits for.
 type Phases struct {
-	Begin func(first bool) // first: this host has no snapshot of these sources; nil: not called
+	Begin func(first bool) // first: a source is in no snapshot of this host; nil: not called
 	End   func()           // nil: not called
 }
 
@@ -125,7 +117,7 @@ func (b Phases) end() {
 	}
 }
 
-func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, parent *repo.Listed,
+func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, named *repo.Listed,
 	out *Outcome, l *report.Ledger, p findings,
 ) (err error) {
 	known := p.known
@@ -134,17 +126,13 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if err := known.exclude(ctx, s, lost); err != nil {
 		return err
 	}
-	if listed, parent, err = job.filterParents(ctx, s, listed, parent, out, l); err != nil {
+	listed, parents, err := job.parents(ctx, r, s, listed, named, known, l)
+	if err != nil {
 		return err
 	}
-	d := deps{repo: r, session: s, ledger: l, now: time.Now}
-	var base Parent
-	if parent != nil {
-		base = Parent{
-			ID: parent.ID, Tree: parent.Snapshot.Tree, Start: parent.Snapshot.Start,
-			Damaged: known.evidence != nil || s.Suspect(parent.Snapshot),
-		}
-	}
+	out.Parent = parents.newest()
+	out.Snapshot.Parent = out.Parent
+	d := deps{repo: r, session: s, ledger: l, load: parents.load, now: time.Now}
 	if !job.NoDirCache && job.Stdin == nil {
 		d.cache, err = compare.OpenCache(r, withoutSuspects(s, listed), known.evidence != nil, sysinfo.ThisBoot().ID, l)
 		if err != nil {
@@ -163,7 +151,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if job.Stdin != nil {
 		found, err = job.Stdin.run(ctx, d, job.Parallel)
 	} else {
-		found, err = run(ctx, d, job.Source, job.Parallel, base)
+		found, err = run(ctx, d, job.Source, job.Parallel, parents.Parent)
 	}
 	if err != nil {
 		return err
@@ -172,7 +160,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		return err
 	}
 	out.Failed, out.Mended = found.failed, found.mended
-	out.Same = parent != nil && parent.Snapshot.Tree == found.tree
+	out.Same = parents.same(found.tree)
 	l.Phase(report.Uploading)
 	if err := s.Flush(ctx); err != nil {
 		return err
@@ -183,7 +171,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	sn.Stats = stats(l.Snapshot(), s.Totals())
 	job.Phases.end()
 	l.Phase(report.Saving)
-	if job.SkipUnchanged && out.Same && !base.Damaged { // a new snapshot records that it acknowledges the damage marks
+	if job.SkipUnchanged && out.Same && !parents.Damaged { // a new snapshot records that it acknowledges the damage marks
 		return nil
 	}
 	id, err := s.Save(ctx, sn)
@@ -200,33 +188,6 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	return nil
 }
 
-// filterParents drops the snapshots whose trees the session must not reuse: those that were forgotten since they were
-// listed, since their packs may be removed, and those that may need packs that a prune removes. If the parent is among
-// them, it chooses another one.
-func (job *Job) filterParents(ctx context.Context, s *repo.Session, listed []repo.Listed, parent *repo.Listed,
-	out *Outcome,
-	l *report.Ledger,
-) ([]repo.Listed, *repo.Listed, error) {
-	reliable, err := s.FilterParents(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	rest := slices.DeleteFunc(slices.Clone(listed), func(one repo.Listed) bool {
-		return one.Snapshot == nil || !reliable(one.ID, one.Snapshot)
-	})
-	if parent == nil || reliable(parent.ID, parent.Snapshot) {
-		return rest, parent, nil
-	}
-	l.Note("", "compare", fmt.Errorf("snapshot %s is not used as parent: it was removed just now, a prune has not "+
-		"checked it yet, or its writer did not renew its lease in time before it was published", parent.ID.Short()))
-	out.Parent, out.Snapshot.Parent = format.ID{}, format.ID{}
-	if parent = job.newest(rest); parent != nil && job.Parent.Ref == "" {
-		out.Parent, out.Snapshot.Parent = parent.ID, parent.ID
-		return rest, parent, nil
-	}
-	return rest, nil, nil
-}
-
 func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 	at := b.Time
 	if at.IsZero() {
@@ -237,43 +198,6 @@ func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 		System: b.System, Program: b.Program, Sources: b.Sources, Tags: b.Tags, Rules: b.Rules,
 		Description: b.Description,
 	}
-}
-
-// chooseParent selects the snapshot to compare with: nil means none.
-func chooseParent(ctx context.Context, r *repo.Repository, listed []repo.Listed, job Job) (*repo.Listed, error) {
-	if job.Parent.None || job.Source.Comparing.Force || job.Stdin != nil {
-		return nil, nil
-	}
-	if job.Parent.Ref != "" {
-		found, err := r.FindSnapshot(ctx, job.Parent.Ref, repo.Filter{Hosts: []string{job.Label.Host}})
-		if err != nil {
-			return nil, fmt.Errorf("choose parent: %w", err)
-		}
-		return &found, nil
-	}
-	return job.newest(listed), nil
-}
-
-// newest returns the newest snapshot with the job's host and sources, or nil.
-func (job *Job) newest(listed []repo.Listed) *repo.Listed {
-	for _, l := range slices.Backward(listed) {
-		if job.of(l) {
-			return &l
-		}
-	}
-	return nil
-}
-
-// of reports whether a snapshot has the job's host and sources.
-func (job *Job) of(l repo.Listed) bool {
-	return l.Snapshot != nil && l.Snapshot.Host == job.Label.Host && sameSources(l.Snapshot.Sources, job.Label.Sources)
-}
-
-func sameSources(a, b []string) bool {
-	a, b = slices.Clone(a), slices.Clone(b)
-	slices.Sort(a)
-	slices.Sort(b)
-	return slices.Equal(a, b)
 }
 
 // stats are the numbers stored in the snapshot.

@@ -67,7 +67,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.label.time, "time", "", "time to record in the snapshot, as 2006-01-02 15:04:05 (default: now)")
 	flags.StringVar(&f.label.note, "description", "", "free text to record in the snapshot")
 	flags.StringVar(&f.parent.ref, "parent", "",
-		"compare with this snapshot (default: the newest of the same host and paths)")
+		"compare with this snapshot (default: for each path, the newest of the same host that has it)")
 	flags.BoolVarP(&f.parent.comparing.Force, "force", "f", false,
 		"read all files, also those unchanged since the parent snapshot")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything except write")

@@ -27,9 +27,12 @@ type Options struct {
 
 // Parent is the snapshot compared with; its zero value stands for none.
 type Parent struct {
-	ID    format.ID
+	ID    format.ID // of the snapshot; zero: none, or parts of several
 	Tree  format.ID
 	Start tree.Time // when that backup began: a file that changed at or after this moment is read again
+	// Starts of the sources, and of the directories on the path to them, by their paths in the tree, if Tree has parts of
+	// several snapshots.
+	Starts map[string]tree.Time
 	// Damaged: blobs it needs may be lost. Trees that cannot be read are then replaced by reading their files, and a file
 	// with lost chunks is read again. Without it, a tree that cannot be read ends the run.
 	Damaged bool
@@ -151,6 +154,9 @@ func (c *Comparer) Compare(ctx context.Context, d *Dir) error {
 	forced := c.forced(d)
 	d.Clean = d.known && d.stat == d.cached.Stat && !d.Incomplete && len(forced) == 0
 	if !d.Clean {
+		if d.Scanned.Picked { // another backup may have seen its sources since
+			d.old = oldTree{find: func() (format.ID, tree.Time, error) { return c.findOld(d) }}
+		}
 		d.States = make([]state, len(d.Scanned.Entries))
 		if err := c.compareEntries(ctx, d); err != nil {
 			return err
@@ -172,7 +178,11 @@ func (c *Comparer) findOld(d *Dir) (format.ID, tree.Time, error) {
 	if d.Parent == nil {
 		return c.Parent.Tree, c.Parent.Start, nil
 	}
-	root, start, err := d.Parent.old.get()
+	above := d.Parent.old.get
+	if d.Parent.Scanned.Picked {
+		above = func() (format.ID, tree.Time, error) { return c.findOld(d.Parent) }
+	}
+	root, start, err := above()
 	if err != nil || root.IsZero() {
 		return format.ID{}, tree.Time{}, err
 	}
@@ -183,7 +193,17 @@ func (c *Comparer) findOld(d *Dir) (format.ID, tree.Time, error) {
 	if err != nil || node == nil || node.Type != tree.Dir {
 		return format.ID{}, tree.Time{}, err
 	}
-	return node.Subtree, start, nil
+	return node.Subtree, c.start(d.Parent, d.Scanned.Name, start), nil
+}
+
+// start returns when the backup began that wrote the old node of an entry of d, given that moment for d.
+func (c *Comparer) start(d *Dir, name string, start tree.Time) tree.Time {
+	if d.Scanned.Picked && c.Parent.Starts != nil {
+		if own, ok := c.Parent.Starts[d.Scanned.Join(name)]; ok {
+			return own
+		}
+	}
+	return start
 }
 
 // compareEntries walks the old tree beside the entries; both are sorted by name.
@@ -204,7 +224,7 @@ func (c *Comparer) compareEntries(ctx context.Context, d *Dir) error {
 			expired++
 			return nil
 		}
-		same := c.same(&entries[i], n, d.Scanned, start)
+		same := c.same(&entries[i], n, d.Scanned, c.start(d, n.Name, start))
 		if same && c.Parent.Damaged {
 			stored, err := c.stored(ctx, n)
 			if err != nil {
@@ -319,12 +339,17 @@ func (c *Comparer) subtree(d *Dir, n int, child func(i int) *format.ID) Digest {
 	return digester.Subtree(d.stat, n, child)
 }
 
-// Store puts a directory whose new tree is built into the cache, unless the next backup has to check it again.
+// Store puts a directory whose new tree is built into the cache. One that the next backup has to check again gets a
+// stat digest that matches nothing, so that its entries are then compared with this tree.
 func (c *Comparer) Store(d *Dir, subtree Digest, id format.ID) {
-	if d.Racy || d.Incomplete {
+	if d.Incomplete || d.Racy && (d.Clean || d.Scanned.Picked) {
 		return
 	}
 	names := d.Scanned.Listing
+	if d.Racy {
+		c.Cache.Store(d.key, &CacheEntry{Tree: id}, names)
+		return
+	}
 	if d.Clean && names == nil {
 		names = c.Cache.Names(d.key) // a tree below it is new, nothing in it
 	}

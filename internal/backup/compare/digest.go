@@ -88,8 +88,14 @@ func (s *Digester) Key(d *scan.Directory) Digest {
 		s.buf = append(s.buf, '/')
 	}
 	s.buf = d.AppendPath(s.buf)
+	end := len(s.buf)
+	if d.Picked { // whole, or with other sources below it, it is another directory
+		for i := range d.Entries {
+			s.buf = append(append(s.buf, 0), d.Entries[i].Name...)
+		}
+	}
 	key := sum(s.buf)
-	binary.BigEndian.PutUint32(key[:], neighbourhood(s.buf[len(s.options):]))
+	binary.BigEndian.PutUint32(key[:], neighbourhood(s.buf[len(s.options):end]))
 	return key
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,6 +39,19 @@ func (p *SourceTree) ReadFrom(copy func(path string) string) {
 
 // place returns where p is read.
 func (p *SourceTree) place() string { return cmp.Or(p.copied, p.Path) }
+
+// Each calls fn for each source with its path inside the snapshot, below that of p, until one fails.
+func (p *SourceTree) Each(at string, fn func(at string, source *SourceTree) error) error {
+	if p.Children == nil {
+		return fn(at, p)
+	}
+	for _, c := range p.Children {
+		if err := c.Each(path.Join(at, c.Name), fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Copy returns a copy of the tree of sources for another walk at the same time.
 func (p *SourceTree) Copy() *SourceTree {

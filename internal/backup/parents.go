@@ -1,0 +1,300 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/backup/compare"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Each source has a parent of its own: the newest snapshot of this host that contains its path, as a source or below
+// one. If that is one snapshot of exactly these sources, its tree is the one compared with. Otherwise a tree is made in
+// memory that holds the node of each source from its parent, and nothing beside them:
+//
+//	/home of 3f1c ─┐
+//	/srv of 90ab ──┴─► tree pages in memory ─► compare, save (which store no page of an old tree)
+
+// parentTries limits the snapshots in which one source is looked up: a path below a source may be in none of them,
+// because rules exclude it.
+const parentTries = 8
+
+// parents are the snapshots compared with.
+type parents struct {
+	compare.Parent
+	from []repo.Listed // the newest first; empty: none
+	load tree.Load
+}
+
+// origin is the parent of one source.
+type origin struct {
+	snapshot repo.Listed
+	nodes    []*tree.Node // from the root of its tree to the source
+}
+
+// namedParent returns the snapshot that the user chose, or nil.
+func (job *Job) namedParent(ctx context.Context, r *repo.Repository) (*repo.Listed, error) {
+	if job.Parent.Ref == "" || job.Source.Comparing.Force || job.Stdin != nil {
+		return nil, nil
+	}
+	found, err := r.FindSnapshot(ctx, job.Parent.Ref, repo.Filter{Hosts: []string{job.Label.Host}})
+	if err != nil {
+		return nil, fmt.Errorf("choose parent: %w", err)
+	}
+	return &found, nil
+}
+
+// parents returns the parents of the sources, and those of the listed snapshots whose trees the session may reuse. The
+// others were forgotten since they were listed, so that their packs may be removed, or may need packs that a prune
+// removes.
+func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed,
+	named *repo.Listed, known *damage, l *report.Ledger,
+) ([]repo.Listed, *parents, error) {
+	reliable, err := s.FilterParents(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	rest := slices.DeleteFunc(slices.Clone(listed), func(one repo.Listed) bool {
+		return one.Snapshot == nil || !reliable(one.ID, one.Snapshot)
+	})
+	p := &parents{load: r.LoadBlob}
+	if job.Source.Comparing.Force || job.Stdin != nil {
+		return rest, p, nil
+	}
+	best := named
+	if named == nil {
+		best = last(listed, job.coversAny)
+	}
+	refused := best != nil && !reliable(best.ID, best.Snapshot)
+	if refused {
+		l.Note("", "compare", fmt.Errorf("snapshot %s is not used as parent: it was removed just now, a prune has not "+
+			"checked it yet, or its writer did not renew its lease in time before it was published", best.ID.Short()))
+	}
+	switch {
+	case named != nil && !refused:
+		p.whole(*named)
+	case named == nil:
+		err = job.chooseParents(ctx, r, rest, p, known.evidence != nil, l)
+	}
+	p.Damaged = known.evidence != nil || slices.ContainsFunc(p.from, func(l repo.Listed) bool {
+		return s.Suspect(l.Snapshot)
+	})
+	if !p.ID.IsZero() {
+		stats := p.from[0].Snapshot.Stats.Content
+		l.Expect(stats.Files+stats.Dirs+stats.Others, stats.Bytes)
+	}
+	return rest, p, err
+}
+
+// chooseParents selects the parent of each source from snapshots that may be relied on. With damaged set, a parent
+// whose tree cannot be read is not used; otherwise that ends the pass.
+func (job *Job) chooseParents(ctx context.Context, r *repo.Repository, reliable []repo.Listed, p *parents, damaged bool,
+	l *report.Ledger,
+) error {
+	if newest := last(reliable, job.coversAny); newest != nil && job.of(*newest) {
+		p.whole(*newest)
+		return nil
+	}
+	origins := map[*Pick]*origin{}
+	err := job.Source.Root.Each("/", func(at string, source *Pick) error {
+		found, err := job.originOf(ctx, r, reliable, at, source)
+		if err != nil && compare.Damaged(err) {
+			err = fmt.Errorf("find the parent of %s: %w: %w", source.Path, compare.ErrOldTree, err)
+			if damaged {
+				l.Note(source.Path, "compare", err)
+				return nil
+			}
+		}
+		if found != nil {
+			origins[source] = found
+		}
+		return err
+	})
+	if err != nil || len(origins) == 0 {
+		return err
+	}
+	return p.merge(r, job.Source.Root, reliable, origins)
+}
+
+// originOf returns the parent of the source that lies at a path in the tree; nil: it has none.
+func (job *Job) originOf(ctx context.Context, r *repo.Repository, reliable []repo.Listed, at string, source *Pick,
+) (*origin, error) {
+	absolute, err := filepath.Abs(source.Path)
+	if err != nil {
+		return nil, nil // nor can the source be found
+	}
+	tries := 0
+	for _, l := range slices.Backward(reliable) {
+		if !job.covers(l, absolute) {
+			continue
+		}
+		nodes, err := follow(ctx, r.LoadBlob, l.Snapshot.Tree, at)
+		if err != nil {
+			return nil, err
+		}
+		if nodes != nil {
+			return &origin{l, nodes}, nil
+		}
+		if tries++; tries == parentTries {
+			break
+		}
+	}
+	return nil, nil
+}
+
+// follow returns the nodes from the root of a tree to a path, nil if it leads nowhere. The root has a Subtree only.
+func follow(ctx context.Context, load tree.Load, root format.ID, at string) ([]*tree.Node, error) {
+	node := &tree.Node{Type: tree.Dir, Subtree: root}
+	nodes := []*tree.Node{node}
+	for name := range strings.FieldsFuncSeq(at, func(r rune) bool { return r == '/' }) {
+		if node.Type != tree.Dir || node.Subtree.IsZero() {
+			return nil, nil
+		}
+		var err error
+		if node, err = tree.Lookup(ctx, load, node.Subtree, name); err != nil || node == nil {
+			return nil, err
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+// whole makes one snapshot the parent of all sources.
+func (p *parents) whole(l repo.Listed) {
+	p.from = []repo.Listed{l}
+	p.ID, p.Tree, p.Start = l.ID, l.Snapshot.Tree, l.Snapshot.Start
+}
+
+// merge makes the tree that holds the nodes of the sources.
+func (p *parents) merge(r *repo.Repository, root *Pick, reliable []repo.Listed, origins map[*Pick]*origin) error {
+	for _, l := range slices.Backward(reliable) {
+		for _, o := range origins {
+			if o.snapshot.ID == l.ID {
+				p.from = append(p.from, l)
+				break
+			}
+		}
+	}
+	pages := map[format.ID][]byte{}
+	p.load = func(ctx context.Context, id format.ID) ([]byte, error) {
+		if page, ok := pages[id]; ok {
+			return page, nil
+		}
+		return r.LoadBlob(ctx, id)
+	}
+	hasher := r.Keys().Hasher()
+	m := merger{origins, map[string]tree.Time{}, func(page []byte) (format.ID, error) {
+		id := hasher.ID(page)
+		pages[id] = slices.Clone(page)
+		return id, nil
+	}}
+	top, _, err := m.node(root, "/", 0)
+	if top != nil {
+		p.Tree, p.Start, p.Starts = top.Subtree, p.from[0].Snapshot.Start, m.starts
+	}
+	return err
+}
+
+// merger makes the tree of several parents.
+type merger struct {
+	origins map[*Pick]*origin
+	starts  map[string]tree.Time
+	emit    tree.Emit
+}
+
+// node returns the node of a source, or of a directory on the path to sources; nil: none of them has a parent. The
+// attributes of such a directory are those in the parent of its first source.
+func (m *merger) node(pick *Pick, at string, depth int) (*tree.Node, *origin, error) {
+	from, subtree := m.origins[pick], format.ID{}
+	if pick.Children != nil {
+		b := tree.NewBuilder(m.emit)
+		b.Reset()
+		for _, c := range pick.Children {
+			n, o, err := m.node(c, path.Join(at, c.Name), depth+1)
+			if n != nil {
+				err = b.Add(n)
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			if from == nil {
+				from = o
+			}
+		}
+		var err error
+		if subtree, err = b.Finish(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if from == nil {
+		return nil, nil, nil
+	}
+	n := *from.nodes[depth]
+	if pick.Children != nil {
+		n.Subtree = subtree
+	}
+	m.starts[at] = from.snapshot.Snapshot.Start
+	return &n, from, nil
+}
+
+// newest returns the ID of the newest parent, zero if there is none.
+func (p *parents) newest() format.ID {
+	if len(p.from) == 0 {
+		return format.ID{}
+	}
+	return p.from[0].ID
+}
+
+// same reports whether one of the parents has this tree.
+func (p *parents) same(id format.ID) bool {
+	return slices.ContainsFunc(p.from, func(l repo.Listed) bool { return l.Snapshot.Tree == id })
+}
+
+// last returns the last snapshot that is wanted, or nil.
+func last(listed []repo.Listed, wanted func(repo.Listed) bool) *repo.Listed {
+	for _, l := range slices.Backward(listed) {
+		if wanted(l) {
+			return &l
+		}
+	}
+	return nil
+}
+
+// of reports whether a snapshot has the job's host and sources.
+func (job *Job) of(l repo.Listed) bool {
+	return l.Snapshot != nil && l.Snapshot.Host == job.Label.Host && sameSources(l.Snapshot.Sources, job.Label.Sources)
+}
+
+// covers reports whether a snapshot of the job's host has a path as a source or below one.
+func (job *Job) covers(l repo.Listed, path string) bool {
+	return l.Snapshot != nil && l.Snapshot.Host == job.Label.Host &&
+		slices.ContainsFunc(l.Snapshot.Sources, func(source string) bool {
+			return path == source || strings.HasPrefix(path, strings.TrimSuffix(source, "/")+"/")
+		})
+}
+
+// coversAny reports whether a snapshot covers a source of the job.
+func (job *Job) coversAny(l repo.Listed) bool {
+	return slices.ContainsFunc(job.Label.Sources, func(source string) bool { return job.covers(l, source) })
+}
+
+// first reports whether a source is in no snapshot of this host.
+func (job *Job) first(listed []repo.Listed) bool {
+	return slices.ContainsFunc(job.Label.Sources, func(source string) bool {
+		return !slices.ContainsFunc(listed, func(l repo.Listed) bool { return job.covers(l, source) })
+	})
+}
+
+func sameSources(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
