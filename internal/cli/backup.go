@@ -201,7 +201,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		a.remind(r.ID(), job.Label.Sources)
 	}
 	if out.Failed {
-		return snapshot, fmt.Errorf("%w, see above; the snapshot holds everything else", errIncomplete)
+		return snapshot, fmt.Errorf("%w; the snapshot holds everything else", errIncomplete)
 	}
 	return snapshot, nil
 }

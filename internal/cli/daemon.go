@@ -38,7 +38,8 @@ log' shows what was done.
 A change of the option file takes effect within a minute, or at SIGHUP; a file with a mistake is reported and changes
 nothing.
 
---once runs what is due and ends, for cron: run it every few minutes. Its exit code is 1 if a run failed.`,
+--once runs what is due and ends, for cron: run it every few minutes. Its exit code is 1 if a run failed, 3 if none
+failed and one was incomplete.`,
 		Example: `  tidemark daemon
   tidemark daemon --once`,
 	}, func(ctx context.Context, _ []string) error { return a.daemon(ctx, once) })
@@ -193,7 +194,7 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		}
 		sinks, closers = append(sinks, metrics), append(closers, metrics.Close)
 	}
-	people := notify.New(notify.Config{Of: list.notify, Log: log, Host: hostName(), Past: past})
+	people := notify.New(notify.Config{Of: list.notify, Log: log, Host: hostName()})
 	closers = append(closers, people.Close)
 	return record.Join(append(sinks, people)...), closeAll, nil
 }

@@ -84,7 +84,7 @@ func (a *app) drill(ctx context.Context, f *checkFlags) (err error) {
 		return err
 	}
 	if res.Failed > 0 {
-		return fmt.Errorf("the restore drill failed: %s of %d not restored as they should be, see above",
+		return fmt.Errorf("the restore drill failed: %s of %d not restored as they should be",
 			human.Plural(res.Failed, "file"), res.Files)
 	}
 	return nil

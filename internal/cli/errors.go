@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/daemon"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 )
@@ -70,7 +71,7 @@ func exitCode(err error) int {
 		errors.Is(err, backup.ErrMixedDot),
 		errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
 		return exitUsage
-	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded):
+	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded), errors.Is(err, daemon.ErrIncomplete):
 		return exitIncomplete
 	case errors.Is(err, repo.ErrNoRepository):
 		return exitNoRepo

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,6 +24,7 @@ type logFlags struct {
 	record.Filter
 	since        string
 	follow, runs bool
+	failed       bool
 }
 
 func (a *app) logCommand() *cobra.Command {
@@ -33,17 +35,22 @@ func (a *app) logCommand() *cobra.Command {
 		Long: `Shows the log of the service of this user, oldest first, or its runs as a table. It reads files in the state
 folder, so the service does not have to run.
 
+--failed lists the objects that failed in the run of --run, which 'tidemark log --runs --json' and messages name.
+
 --since takes a duration before now, such as 2h, or a time, such as 2006-01-02 or "2006-01-02 15:04".`,
 		Example: `  tidemark log --since 24h
   tidemark log --job home --runs --last 10
+  tidemark log --failed --run 20261124T023000Z-mfq3xkz7
   tidemark log --follow`,
 	}, func(ctx context.Context, _ []string) error { return a.showLog(ctx, &f) })
 	flags := c.Flags()
 	flags.StringVar(&f.Job, "job", "", "only this job")
+	flags.StringVar(&f.Run, "run", "", "only the run of this ID")
 	flags.StringVar(&f.since, "since", "", "only what is younger: a duration or a time")
 	flags.IntVar(&f.Last, "last", 0, "only the newest of these (default: all)")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with new lines, until Ctrl-C")
 	flags.BoolVar(&f.runs, "runs", false, "one line for each run")
+	flags.BoolVar(&f.failed, "failed", false, "the objects that failed in the run of --run")
 	return lenient(c)
 }
 
@@ -54,6 +61,9 @@ func (a *app) showLog(ctx context.Context, f *logFlags) (err error) {
 	if f.follow && f.runs {
 		return usagef("--follow and --runs exclude each other: choose one")
 	}
+	if f.failed && (f.Run == "" || f.runs || f.follow) {
+		return usagef("--failed needs --run, and neither --runs nor --follow")
+	}
 	if f.since != "" {
 		if f.Since, err = since(f.since, time.Now()); err != nil {
 			return err
@@ -62,6 +72,9 @@ func (a *app) showLog(ctx context.Context, f *logFlags) (err error) {
 	dir, err := a.serviceDir()
 	if err != nil {
 		return err
+	}
+	if f.failed {
+		return a.showFailed(dir, f.Run)
 	}
 	if f.runs {
 		var all []event.Run
@@ -86,6 +99,30 @@ func (a *app) showLog(ctx context.Context, f *logFlags) (err error) {
 		if err := a.print.Print(&output.LogLine{Log: line}); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// showFailed prints the objects that failed in a run.
+func (a *app) showFailed(dir, run string) error {
+	known := false
+	for _, err := range record.Runs(dir, record.Filter{Run: run}) {
+		if err != nil {
+			return err
+		}
+		known = true
+	}
+	for one, err := range record.FailedObjects(dir, run) {
+		if err != nil {
+			return err
+		}
+		known = true
+		if err := a.print.Print(&output.FailedObject{Error: one}); err != nil {
+			return err
+		}
+	}
+	if !known {
+		return fmt.Errorf("no run %q is recorded: 'tidemark log --runs --json' shows the IDs", run)
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ var (
 	ErrLocked = errors.New("another service of this user is running; 'tidemark status' shows it")
 	// ErrFailed: a run failed in a service that ends after its runs.
 	ErrFailed = errors.New("not every run succeeded")
+	// ErrIncomplete: the snapshot of a run in a service that ends after its runs lacks objects, and no run failed.
+	ErrIncomplete = errors.New("not every run was complete")
 )
 
 // Clock is the time, so that tests can shorten it.
@@ -47,6 +49,7 @@ type Step struct {
 	Args    []string      // for this program
 	Options []byte        // what the option file contained when it was read; nil: it is read again
 	Grace   time.Duration // for an orderly end, before it is killed
+	Failed  string        // file for the objects that fail, a line of JSON each; made with the first
 }
 
 // Result is how a step ended.
@@ -56,6 +59,13 @@ type Result struct {
 	Summary  json.RawMessage // as printed
 	Removed  int             // snapshots that a forget removed
 	Full     bool            // it failed for lack of space in the repository
+	Failures Failures
+}
+
+// Failures are the objects that a step reported as failed.
+type Failures struct {
+	Count uint64
+	First []string // "path: operation: cause", ten at most
 }
 
 // Process is a step that runs.

@@ -30,13 +30,14 @@ type service struct {
 	orders chan order
 	done   chan struct{} // closed when the loop ends
 
-	power    *machinestate.Power // of this round; nil: not asked yet
-	asleep   time.Time           // the machine is about to sleep, since; zero: it is awake
-	awake    func()              // ends the inhibition of sleep; nil: there is none
-	faster   acceleration
-	stopping bool     // the service ends
-	failed   []string // jobs with a run that failed
-	unsaved  bool     // the last write of the state failed
+	power      *machinestate.Power // of this round; nil: not asked yet
+	asleep     time.Time           // the machine is about to sleep, since; zero: it is awake
+	awake      func()              // ends the inhibition of sleep; nil: there is none
+	faster     acceleration
+	stopping   bool     // the service ends
+	failed     []string // jobs with a run that failed
+	incomplete []string // jobs with a run whose snapshot lacks objects
+	unsaved    bool     // the last write of the state failed
 }
 
 // live is a job with its state.
@@ -102,17 +103,14 @@ func (s *service) save() {
 func (s *service) recover() {
 	now := s.Clock.Now()
 	for _, j := range s.jobs {
-		if j.Running == nil {
-			continue
+		if j.Running != nil {
+			cut := &run{rec: *j.Running, failure: "the service was killed while it ran", retry: true}
+			j.conclude(cut, now)
+			j.Running, j.LastRun, j.Unsent = nil, &cut.rec, true
 		}
-		r := j.Running
-		r.End, r.Outcome, r.Message = now, "failed", "the service was killed while it ran"
-		j.Running, j.LastRun = nil, r
-		j.Failures++
-		again := now.Add(backoff(j.Failures))
-		j.Retry = &again
-		s.save()
-		s.send(&record.Event{Kind: record.Finished, Job: r.Job, Trigger: r.Trigger, Run: r})
+		if j.Unsent && j.LastRun != nil {
+			s.report(j)
+		}
 	}
 	s.save()
 }
@@ -161,8 +159,11 @@ func (s *service) loop(ctx context.Context) error {
 	}
 	s.accelerate(time.Time{})
 	s.leave()
-	if len(s.failed) > 0 && s.Once {
+	switch {
+	case len(s.failed) > 0 && s.Once:
 		return fmt.Errorf("%w: %s", ErrFailed, strings.Join(s.failed, ", "))
+	case len(s.incomplete) > 0 && s.Once:
+		return fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(s.incomplete, ", "))
 	}
 	return nil
 }
@@ -286,9 +287,9 @@ func (s *service) alert(now time.Time) {
 		}
 		j.Alerted = now
 		s.save()
-		text := "no backup since " + last.Format("2006-01-02 15:04")
+		text := "no complete backup since " + last.Format("2006-01-02 15:04")
 		if j.LastBackup.IsZero() {
-			text = "no backup since the service knows the job, " + last.Format("2006-01-02 15:04")
+			text = "no complete backup since the service knows the job, " + last.Format("2006-01-02 15:04")
 		}
 		if state := s.describe(j, now); state.WaitsFor != "" {
 			text += "; it waits: " + state.WaitsFor
@@ -386,6 +387,7 @@ func (s *service) reloadChanged() {
 func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 	d := event.DaemonJob{Name: j.job.Name, Sources: j.job.Sources, Repository: j.job.Repository,
 		Schedule: j.job.Schedule.String(), State: "idle", LastRun: brief(j.LastRun), Failures: j.Failures,
+		Incomplete: j.Incomplete,
 		LastBackup: known(j.LastBackup), LastProven: known(j.LastProven)}
 	if d.Sources == nil {
 		d.Sources = []string{}
@@ -402,6 +404,10 @@ func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 		}
 	case j.Retry != nil:
 		d.State = "retrying"
+	case j.Failures > 0:
+		d.State = record.Failed
+	case j.Incomplete > 0:
+		d.State = record.Incomplete
 	}
 	if j.Paused {
 		d.PausedUntil = known(j.PausedUntil)

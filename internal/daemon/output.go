@@ -14,11 +14,14 @@ const (
 	longestLine    = 1 << 20 // a longer line is dropped
 	longestSummary = 64 << 10
 	longestMessage = 1 << 10
+	longestFailure = 200
+	shownFailures  = 10
 )
 
 // output reads what a step prints: lines of JSON.
 type output struct {
 	progress func(*event.Status)
+	list     failureList
 
 	mu      sync.Mutex
 	line    []byte
@@ -28,6 +31,7 @@ type output struct {
 	last    string // last line that is no JSON, such as that of a crash
 	removed int
 	full    bool
+	failed  Failures
 }
 
 // Write implements io.Writer. It never fails: a step must not end because of what it prints.
@@ -56,6 +60,7 @@ func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.take()
+	o.list.close()
 }
 
 // take uses the line that is complete.
@@ -90,6 +95,13 @@ func (o *output) take() {
 		if len(line) <= longestSummary {
 			o.summary = bytes.Clone(line)
 		}
+	case "error":
+		var e event.Error
+		_ = json.Unmarshal(line, &e) // the line counts, whatever it says
+		if o.failed.Count++; o.failed.Count <= shownFailures {
+			o.failed.First = append(o.failed.First, oneFailure(&e))
+		}
+		o.list.add(line)
 	case "exit_error":
 		o.failure, o.full = shorten(head.Message), head.Reason == event.NoSpace
 	case "forget":
@@ -103,7 +115,7 @@ func (o *output) take() {
 func (o *output) result(code int) Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r := Result{ExitCode: code, Summary: o.summary, Removed: o.removed, Full: o.full}
+	r := Result{ExitCode: code, Summary: o.summary, Removed: o.removed, Full: o.full, Failures: o.failed}
 	if code != 0 {
 		r.Message = o.failure
 		if r.Message == "" {
@@ -115,9 +127,17 @@ func (o *output) result(code int) Result {
 
 // shorten bounds a message.
 func shorten(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) > longestMessage {
-		text = strings.ToValidUTF8(text[:longestMessage], "") + "..."
+	return cut(strings.TrimSpace(text), longestMessage)
+}
+
+func cut(text string, most int) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return text
+}
+
+// oneFailure describes an object that failed.
+func oneFailure(e *event.Error) string {
+	return cut(e.Item, longestFailure) + ": " + e.Op + ": " + cut(e.Error.Text, longestFailure)
 }

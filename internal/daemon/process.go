@@ -33,12 +33,16 @@ type child struct {
 
 // Start starts a step. A step does not outlive the service: on Linux it gets a signal when the service dies.
 func (c *Children) Start(s Step, progress func(*event.Status)) (Process, error) {
-	p := &child{output: &output{progress: progress}, grace: s.Grace, ended: make(chan struct{})}
+	out := &output{progress: progress, list: failureList{path: s.Failed}}
+	p := &child{output: out, grace: s.Grace, ended: make(chan struct{})}
 	p.cmd = exec.Command(c.Program, s.Args...)
 	p.cmd.Env = withoutService(c.Environ)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output // one pipe, and one goroutine that reads it
 	p.cmd.SysProcAttr = processGroup()
 	p.cmd.WaitDelay = 5 * time.Second // for children that keep the pipe open
+	if s.Failed != "" {
+		_ = os.Remove(s.Failed) // of an earlier, interrupted try
+	}
 	if s.Options != nil {
 		end, err := p.pass(s.Options)
 		if err != nil {

@@ -50,7 +50,10 @@ type run struct {
 	end       endReason
 	backup    int    // exit code of the backup; -1: none has ended
 	failure   string // why the run failed; "": it did not
-	away      bool   // the target could not be reached
+	sources   []source
+	lacks     string // what the snapshot lacks
+	waits     string // why retention waits, as the backup says; "": it does not
+	gone      bool   // the target could not be reached
 	full      bool   // the backup failed for lack of space, which a forget and a prune may make
 	retry     bool
 }
@@ -64,6 +67,9 @@ func stepNames() []string {
 func (r *run) saved() bool {
 	return r.backup == 0 || r.backup == exitIncomplete || r.rec.Snapshot != ""
 }
+
+// complete reports whether the backup made a snapshot that lacks nothing, whatever failed afterwards.
+func (r *run) complete() bool { return r.saved() && r.backup != exitIncomplete && r.away() == "" }
 
 // copy returns the record for others to keep.
 func (r *run) copy() *event.Run {
@@ -158,9 +164,9 @@ func (r *run) wants(m *memory, name string, now time.Time) bool {
 	}
 	switch name {
 	case "forget":
-		return (r.saved() || r.full) && !strings.EqualFold(o.Keep, "all")
+		return (r.saved() || r.full) && !strings.EqualFold(o.Keep, "all") && r.keeps() == ""
 	case "prune":
-		return m.Unused && (since(m.Pruned, o.PruneEvery) || r.full && o.PruneEvery > 0)
+		return m.Unused && r.keeps() == "" && (since(m.Pruned, o.PruneEvery) || r.full && o.PruneEvery > 0)
 	case "check":
 		return since(m.Checked, o.CheckEvery)
 	case "drill":
@@ -177,7 +183,7 @@ func (s *service) stepEnded(j *live, result Result) {
 		result.Summary = nil
 	}
 	r.rec.Steps = append(r.rec.Steps, event.RunStep{Step: r.step.Name, Start: r.stepStart, End: now,
-		ExitCode: result.ExitCode, Message: result.Message, Summary: result.Summary})
+		ExitCode: result.ExitCode, Message: result.Message, Failed: result.Failures.Count, Summary: result.Summary})
 	if cut := r.end != running && result.ExitCode >= exitSignal; !cut {
 		s.judge(j, result)
 		r.at++
@@ -193,8 +199,10 @@ func (s *service) judge(j *live, result Result) {
 	code := result.ExitCode
 	message := cmp.Or(result.Message, fmt.Sprintf("it ended with code %d", code))
 	var summary struct {
-		Snapshot string `json:"snapshot_id"`
-		Pending  bool   `json:"pending"`
+		Snapshot string   `json:"snapshot_id"`
+		Sources  []source `json:"sources"`
+		Waits    string   `json:"retention_waits"`
+		Pending  bool     `json:"pending"`
 	}
 	if len(result.Summary) > 0 {
 		_ = json.Unmarshal(result.Summary, &summary) // what cannot be read stays zero
@@ -202,18 +210,17 @@ func (s *service) judge(j *live, result Result) {
 	failed := code != 0
 	switch r.step.Name {
 	case "backup":
-		r.backup, r.rec.Snapshot = code, summary.Snapshot
+		r.backup, r.rec.Snapshot, r.sources = code, summary.Snapshot, summary.Sources
+		r.waits = summary.Waits
 		failed = code != 0 && code != exitIncomplete
-		if r.saved() {
+		if r.complete() {
 			j.LastBackup, j.Alerted = now, time.Time{}
 		}
 		r.full = result.Full
-		if code == exitIncomplete {
-			r.rec.Message = message
-		}
-		r.away = code == exitNoRepo || code == exitFailed && j.uses.Remote && !r.full && !r.saved()
+		r.lacks = r.describeLack(message, &result.Failures)
+		r.gone = code == exitNoRepo || code == exitFailed && j.uses.Remote && !r.full && !r.saved()
 		// Without a reason that lasts, it may succeed soon.
-		r.retry = !r.saved() && (r.away || code >= exitSignal || code == exitFailed && r.rec.Trigger != "retry")
+		r.retry = !r.saved() && (r.gone || code >= exitSignal || code == exitFailed && r.rec.Trigger != "retry")
 	case "forget":
 		j.Unused = j.Unused || result.Removed > 0
 	case "prune":
@@ -232,43 +239,36 @@ func (s *service) judge(j *live, result Result) {
 		}
 	}
 	if failed && r.failure == "" {
-		r.failure = r.step.Name + ": " + message
+		r.failure = strings.Join(append([]string{r.step.Name + ": " + message}, result.Failures.words(r.rec.ID)...), "\n")
 	}
 }
 
 // finish ends a run.
 func (s *service) finish(j *live) {
-	r, now := j.run, s.Clock.Now()
-	r.rec.End = now
+	r := j.run
+	j.conclude(r, s.Clock.Now())
 	switch {
-	case r.end == stopped:
-		r.rec.Outcome, r.rec.Message = "stopped", "stopped by hand"
-	case r.end == ending || r.end == suspended:
-		r.rec.Outcome, r.rec.Message = "stopped", "the service ended"
-		j.Retry = &now // at its next start
-	case r.failure != "":
-		r.rec.Outcome, r.rec.Message = "failed", r.failure
-		j.Failures++
-		if r.retry {
-			again := now.Add(backoff(j.Failures))
-			j.Retry = &again
-		}
-		if s.Once {
-			s.failed = append(s.failed, j.job.Name)
-		}
-	default:
-		r.rec.Outcome = "done"
-		if r.backup == exitIncomplete {
-			r.rec.Outcome = "incomplete"
-		}
-		j.Failures = 0
+	case r.rec.Outcome == record.Failed:
+		s.failed = append(s.failed, j.job.Name)
+	case r.rec.Outcome == record.Incomplete:
+		s.incomplete = append(s.incomplete, j.job.Name)
 	}
-	j.Away = r.away && j.Retry != nil
+	j.Away = r.gone && j.Retry != nil
 	j.run, j.Running, j.LastRun = nil, nil, r.copy()
 	j.due, j.trigger, j.waits = time.Time{}, "", ""
 	s.left = slices.DeleteFunc(s.left, func(other *live) bool { return other == j })
+	s.report(j)
+}
+
+// report saves the end of a run and sends it. After a kill between the two, the next service sends it.
+func (s *service) report(j *live) {
+	r := j.LastRun
+	j.Unsent = true
 	s.save()
-	s.send(&record.Event{Kind: record.Finished, Job: j.job.Name, Trigger: r.rec.Trigger, Run: r.copy()})
+	s.send(&record.Event{Kind: record.Finished, Job: r.Job, Trigger: r.Trigger, Run: r, Alert: j.Alert})
+	j.Unsent = false
+	s.save()
+	record.TrimFailed(s.StateDir)
 }
 
 // stopAll asks all steps to end, since the service ends.

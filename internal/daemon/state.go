@@ -40,11 +40,15 @@ type memory struct {
 	Since       time.Time  `json:"since"` // the service saw the job first
 	Began       time.Time  `json:"began"` // the last run began, or a time was skipped; the schedule counts from here
 	Retry       *time.Time `json:"retry,omitempty"`
-	Away        bool       `json:"away,omitempty"` // the last run did not reach the target
-	Failures    int        `json:"failures,omitempty"`
-	Running     *event.Run `json:"running,omitempty"` // a run that has not ended
+	Away        bool       `json:"away,omitempty"`       // the last run did not reach the target
+	Failures    int        `json:"failures,omitempty"`   // runs that failed since the last that did not
+	Incomplete  int        `json:"incomplete,omitempty"` // runs without some objects since the last that was done
+	Told        string     `json:"told,omitempty"`       // cause of the last alert; "": none since the last that was done
+	Alert       string     `json:"alert,omitempty"`      // as in record.Event, of the last run
+	Unsent      bool       `json:"unsent,omitempty"`     // the end of the last run was not sent yet
+	Running     *event.Run `json:"running,omitempty"`    // a run that has not ended
 	LastRun     *event.Run `json:"last_run,omitempty"`
-	LastBackup  time.Time  `json:"last_backup,omitzero"`
+	LastBackup  time.Time  `json:"last_backup,omitzero"` // end of the last complete backup
 	LastProven  time.Time  `json:"last_proven,omitzero"`
 	Pruned      time.Time  `json:"pruned,omitzero"`
 	Checked     time.Time  `json:"checked,omitzero"`

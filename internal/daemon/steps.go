@@ -3,6 +3,8 @@ package daemon
 import (
 	"strconv"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/record"
 )
 
 // drillFiles is how many files a restore drill restores.
@@ -13,7 +15,8 @@ const stopTime = time.Minute
 
 // step returns a step of the run of a job.
 func (s *service) step(j *live, name string) Step {
-	step := Step{Name: name, Args: s.args(j, name), Options: j.run.job.Content, Grace: stopTime}
+	step := Step{Name: name, Args: s.args(j, name), Options: j.run.job.Content, Grace: stopTime,
+		Failed: record.FailedFile(s.StateDir, j.run.rec.ID, name)}
 	if hooks := j.run.job.Spec.Job().Hooks; name == "backup" && hooks.After != "" {
 		step.Grace += hooks.Timeout
 	}

@@ -8,8 +8,8 @@ import (
 
 // catalog has the descriptions of the metrics. docs/monitoring.md lists them.
 type catalog struct {
-	success, run, next, proven, took, running, failures *prometheus.Desc
-	files, read, stored, yielded                        *prometheus.Desc
+	success, run, next, proven, took, running, failures, incomplete *prometheus.Desc
+	files, read, stored, yielded                                    *prometheus.Desc
 }
 
 func newCatalog() *catalog {
@@ -17,26 +17,26 @@ func newCatalog() *catalog {
 		return prometheus.NewDesc("tidemark_job_"+name, help, []string{"job"}, nil)
 	}
 	return &catalog{
-		success:  of("last_success_timestamp_seconds", "End of the last run with a snapshot and no failed step."),
-		run:      of("last_run_timestamp_seconds", "End of the last run."),
-		next:     of("next_run_timestamp_seconds", "Next run."),
-		proven:   of("last_proven_timestamp_seconds", "End of the last check or drill without a fault."),
-		took:     of("last_run_duration_seconds", "Duration of the last run."),
-		running:  of("running", "1 while the job runs, otherwise 0."),
-		failures: of("failures_total", "Runs that failed."),
-		files:    of("last_backup_files", "Files in the last snapshot."),
-		read:     of("last_backup_read_bytes", "Bytes that the last backup read from the sources."),
-		stored:   of("last_backup_stored_bytes", "Bytes by which the last backup enlarged the repository."),
-		yielded:  of("last_backup_yielded_seconds", "Time by which yielding prolonged the last backup, as estimated."),
+		success:    of("last_success_timestamp_seconds", "End of the last run that was done."),
+		run:        of("last_run_timestamp_seconds", "End of the last run."),
+		next:       of("next_run_timestamp_seconds", "Next run."),
+		proven:     of("last_proven_timestamp_seconds", "End of the last check or drill without a fault."),
+		took:       of("last_run_duration_seconds", "Duration of the last run."),
+		running:    of("running", "1 while the job runs, otherwise 0."),
+		failures:   of("failures_total", "Runs that failed."),
+		incomplete: of("incomplete", "1 if the last snapshot lacks objects, otherwise 0."),
+		files:      of("last_backup_files", "Files in the last snapshot."),
+		read:       of("last_backup_read_bytes", "Bytes that the last backup read from the sources."),
+		stored:     of("last_backup_stored_bytes", "Bytes by which the last backup enlarged the repository."),
+		yielded:    of("last_backup_yielded_seconds", "Time by which yielding prolonged the last backup, as estimated."),
 	}
 }
 
 // Describe sends the descriptions of all metrics.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	s := m.series
-	for _, d := range []*prometheus.Desc{s.success, s.run, s.next, s.proven, s.took, s.running, s.failures, s.files,
-		s.read,
-		s.stored, s.yielded} {
+	for _, d := range []*prometheus.Desc{s.success, s.run, s.next, s.proven, s.took, s.running, s.failures, s.incomplete,
+		s.files, s.read, s.stored, s.yielded} {
 		out <- d
 	}
 }
@@ -67,6 +67,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		at(s.next, next[name])
 		at(s.proven, j.proven)
 		gauge(s.running, oneIf(j.running))
+		gauge(s.incomplete, oneIf(j.incomplete))
 		out <- prometheus.MustNewConstMetric(s.failures, prometheus.CounterValue, float64(j.failures), name)
 		if !j.run.IsZero() {
 			gauge(s.took, j.took.Seconds())

@@ -39,7 +39,7 @@ type jobMetrics struct {
 	took                 time.Duration
 	backup               *record.Figures
 	failures             uint64
-	running              bool
+	running, incomplete  bool
 }
 
 // MetricsConfig is what Metrics consist of.
@@ -100,8 +100,11 @@ func (j *jobMetrics) ended(r *event.Run) {
 	switch r.Outcome {
 	case record.Failed:
 		j.failures++
-	case record.Done, record.Incomplete:
+	case record.Done:
 		j.success = r.End
+	}
+	if r.Outcome != record.Stopped {
+		j.incomplete = r.Outcome == record.Incomplete
 	}
 	for i := range r.Steps {
 		s := &r.Steps[i]

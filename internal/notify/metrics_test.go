@@ -78,6 +78,7 @@ func TestMetricsFileHasWhatHappened(t *testing.T) {
 		"tidemark_job_last_proven_timestamp_seconds":  unix + 1,
 		"tidemark_job_last_run_duration_seconds":      62,
 		"tidemark_job_running":                        1,
+		"tidemark_job_incomplete":                     0,
 		"tidemark_job_failures_total":                 1,
 		"tidemark_job_last_backup_files":              1234,
 		"tidemark_job_last_backup_read_bytes":         5600,

@@ -27,9 +27,9 @@ const (
 // The kinds of notifications, as in event.Notification. A start is for healthchecks only, and so is a run that ended
 // well.
 const (
-	failed    = "failed"
+	failed    = record.Failed
 	silent    = "silent"
-	recovered = "recovered"
+	recovered = record.Recovered
 	test      = "test"
 	started   = "start"
 	done      = "done"
@@ -46,16 +46,14 @@ type Config struct {
 	Of   func(job string) options.Notify // options of a job
 	Log  record.Sink                     // gets a note when a way begins to fail; it must be safe for concurrent use
 	Host string                          // name of this machine
-	Past []event.Run                     // runs of the record, oldest first: the first success after a failure is reported
 }
 
 // Notifier is a sink that notifies people.
 type Notifier struct {
 	config Config
 	senders
-	failing map[string]bool // by job; the last run failed
-	queues  map[string]*queue[delivery]
-	errors  map[string]*complaints
+	queues map[string]*queue[delivery]
+	errors map[string]*complaints
 }
 
 // delivery is a message on its way.
@@ -68,13 +66,7 @@ type delivery struct {
 func New(c Config) *Notifier { return newNotifier(c, newSenders()) }
 
 func newNotifier(c Config, s senders) *Notifier {
-	n := &Notifier{config: c, senders: s, failing: map[string]bool{}, queues: map[string]*queue[delivery]{},
-		errors: map[string]*complaints{}}
-	for i := range c.Past {
-		if r := &c.Past[i]; r.Outcome != record.Stopped {
-			n.failing[r.Job] = r.Outcome == record.Failed
-		}
-	}
+	n := &Notifier{config: c, senders: s, queues: map[string]*queue[delivery]{}, errors: map[string]*complaints{}}
 	for way, send := range s {
 		errs := &complaints{log: c.Log, way: way, failed: map[string]bool{}}
 		n.errors[way] = errs
@@ -85,8 +77,8 @@ func newNotifier(c Config, s senders) *Notifier {
 	return n
 }
 
-// Event notifies of a run that failed, unless the one before failed too, of the first success after a failure, and of
-// silence. Healthchecks get the start and the end of each run.
+// Event notifies of the alerts of runs, and of silence. Healthchecks get the start and the end of each run; an
+// incomplete run is a failure for them.
 func (n *Notifier) Event(e *record.Event) {
 	switch e.Kind {
 	case record.Started:
@@ -102,18 +94,13 @@ func (n *Notifier) finished(e *record.Event) {
 	if e.Run == nil || e.Run.Outcome == record.Stopped {
 		return
 	}
-	before, now := n.failing[e.Job], e.Run.Outcome == record.Failed
-	n.failing[e.Job] = now
-	switch {
-	case now && !before:
-		n.post(e, failed, Mail, Webhook, Desktop)
-	case !now && before:
-		n.post(e, recovered, Mail, Webhook, Desktop)
+	if e.Alert != "" {
+		n.post(e, e.Alert, Mail, Webhook, Desktop)
 	}
-	if now {
-		n.post(e, failed, Healthcheck)
-	} else {
+	if e.Run.Outcome == record.Done {
 		n.post(e, done, Healthcheck)
+	} else {
+		n.post(e, failed, Healthcheck)
 	}
 }
 
@@ -224,7 +211,8 @@ func (c *complaints) report(job string, at time.Time, err error) {
 
 // subject is the first line of a message.
 func subject(m *event.Notification) string {
-	what := map[string]string{failed: "backup failed", silent: "no backup for too long",
+	what := map[string]string{failed: "backup failed", record.Incomplete: "backup incomplete",
+		silent:    "no backup for too long",
 		recovered: "backups succeed again",
 		test:      "test message"}[m.Kind]
 	return fmt.Sprintf("tidemark: %s on %s: %s", m.Job, m.Host, what)

@@ -82,44 +82,44 @@ func of(o options.Notify) func(string) options.Notify {
 	return func(string) options.Notify { return o }
 }
 
-func TestFailureSilenceAndRecoveryAreReported(t *testing.T) {
+// alerted is the end of a run of which people are notified.
+func alerted(outcome, alert string) *record.Event {
+	e := ended(outcome)
+	e.Alert = alert
+	return e
+}
+
+func TestAlertsAndSilenceAreReported(t *testing.T) {
 	s, got := recorder(Webhook)
 	n := newNotifier(Config{Of: of(options.Notify{Webhook: "https://x"}), Log: &collector{}, Host: "box"}, s)
-	for _, outcome := range []string{record.Done, record.Failed, record.Failed, record.Stopped, record.Failed,
-		record.Incomplete,
-		record.Done} {
-		n.Event(ended(outcome))
+	for _, e := range []*record.Event{ended(record.Done), alerted(record.Failed, record.Failed), ended(record.Failed),
+		alerted(record.Incomplete, record.Incomplete), alerted(record.Done, record.Recovered)} {
+		n.Event(e)
 	}
 	n.Event(&record.Event{At: noon(), Kind: record.Silent, Job: "home", Text: "3 days"})
 	n.Event(&record.Event{At: noon(), Kind: record.Waiting, Job: "home", Text: "on battery"})
 	require.NoError(t, n.Close())
-	require.Equal(t, []string{"webhook failed Backup failed: disk full", "webhook recovered Backups succeed again",
+	require.Equal(t, []string{"webhook failed Backup failed: disk full",
+		"webhook incomplete Backup incomplete: disk full", "webhook recovered Backups succeed again",
 		"webhook silent No backup for too long: 3 days"}, got())
-
-	n = newNotifier(Config{Of: of(options.Notify{Webhook: "https://x"}), Log: &collector{}, Past: []event.Run{
-		*ended(record.Done).Run, *ended(record.Failed).Run, *ended(record.Stopped).Run}}, s)
-	n.Event(ended(record.Done))
-	require.NoError(t, n.Close())
-	require.Equal(t, []string{"webhook recovered Backups succeed again"}, got(),
-		"the failure was before the service started")
 }
 
 func TestHealthcheckGetsEveryRun(t *testing.T) {
 	s, got := recorder(Healthcheck)
 	n := newNotifier(Config{Of: of(options.Notify{Healthcheck: "https://x"}), Log: &collector{}}, s)
 	n.Event(&record.Event{At: noon(), Kind: record.Started, Job: "home"})
-	n.Event(ended(record.Failed))
-	n.Event(ended(record.Failed))
+	n.Event(alerted(record.Failed, record.Failed))
+	n.Event(ended(record.Incomplete))
 	n.Event(ended(record.Done))
 	require.NoError(t, n.Close())
 	require.Equal(t, []string{"healthcheck start Starting automatic backup", "healthcheck failed Backup failed: disk full",
-		"healthcheck failed Backup failed: disk full", "healthcheck done Finished after 60 s"}, got())
+		"healthcheck failed Backup incomplete: disk full", "healthcheck done Finished after 60 s"}, got())
 }
 
 func TestWaysThatTheOptionsDoNotNameGetNothing(t *testing.T) {
 	s, got := recorder(Mail, Webhook, Healthcheck, Desktop)
 	n := newNotifier(Config{Of: of(options.Notify{}), Log: &collector{}}, s)
-	n.Event(ended(record.Failed))
+	n.Event(alerted(record.Failed, record.Failed))
 	require.NoError(t, n.Close())
 	require.Empty(t, got())
 }

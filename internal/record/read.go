@@ -19,6 +19,7 @@ import (
 // Filter selects lines of the record.
 type Filter struct {
 	Job   string    // "": all, and those of the service
+	Run   string    // ID; "": all
 	Since time.Time // zero: all
 	Last  int       // the newest of these; 0: all
 }
@@ -31,10 +32,12 @@ func Read(dir string, f Filter) iter.Seq2[event.Log, error] {
 
 // Runs yields the runs in a folder, as Read does.
 func Runs(dir string, f Filter) iter.Seq2[event.Run, error] {
-	return read(filepath.Join(dir, runsName), f, func(r *event.Run) (string, time.Time) { return r.Job, r.End })
+	return read(filepath.Join(dir, runsName), f, func(r *event.Run) (string, string, time.Time) {
+		return r.Job, r.ID, r.End
+	})
 }
 
-func ofLog(l *event.Log) (job string, at time.Time) { return l.Job, l.Time }
+func ofLog(l *event.Log) (job, run string, at time.Time) { return l.Job, l.Run, l.Time }
 
 // Follow yields the lines of Read and then each new line, until ctx ends. It looks for them at each value of tick.
 func Follow(ctx context.Context, dir string, f Filter, tick <-chan time.Time) iter.Seq2[event.Log, error] {
@@ -56,7 +59,7 @@ func Follow(ctx context.Context, dir string, f Filter, tick <-chan time.Time) it
 	}
 }
 
-func read[T any](path string, f Filter, of func(*T) (string, time.Time)) iter.Seq2[T, error] {
+func read[T any](path string, f Filter, of func(*T) (job, run string, at time.Time)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		c := &cursor{path: path}
 		defer c.close()
@@ -65,7 +68,7 @@ func read[T any](path string, f Filter, of func(*T) (string, time.Time)) iter.Se
 }
 
 // selected yields what f selects of the lines behind the cursor.
-func selected[T any](c *cursor, f Filter, of func(*T) (string, time.Time)) iter.Seq2[T, error] {
+func selected[T any](c *cursor, f Filter, of func(*T) (job, run string, at time.Time)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last []T // a ring, next is its oldest element
 		next := 0
@@ -74,9 +77,9 @@ func selected[T any](c *cursor, f Filter, of func(*T) (string, time.Time)) iter.
 			if json.Unmarshal(line, &v) != nil {
 				return true
 			}
-			job, at := of(&v)
+			job, run, at := of(&v)
 			switch {
-			case at.IsZero() || f.Job != "" && job != f.Job || at.Before(f.Since):
+			case at.IsZero() || f.Job != "" && job != f.Job || f.Run != "" && run != f.Run || at.Before(f.Since):
 			case f.Last == 0:
 				return yield(v, nil)
 			case len(last) < f.Last:

@@ -209,13 +209,13 @@ func TestWordsOfTheLog(t *testing.T) {
 		"Completed prune: 1.00 KiB freed in 3 min 12 s": step("prune", 0, `{"bytes_freed":1024}`),
 		"Destination checked: 2.00 KiB read back without a fault in 3 min 12 s": step("check", 0,
 			`{"bytes":{"verified":2048}}`),
-		"Backup failed: why":                                        run(Failed),
-		"Backup stopped: why":                                       run(Stopped),
-		"Finished after 60 min 00 s":                                run(Done),
-		"Backup is waiting: on battery":                             {Kind: Waiting, Text: "on battery"},
-		"Backup goes on":                                            {Kind: Resumed},
-		"No backup for too long: 3 days":                            {Kind: Silent, Text: "3 days"},
-		"Finished, and some files are missing in the snapshot: why": run(Incomplete),
+		"Backup failed: why":              run(Failed),
+		"Backup stopped: why":             run(Stopped),
+		"Finished after 60 min 00 s: why": run(Done),
+		"Backup is waiting: on battery":   {Kind: Waiting, Text: "on battery"},
+		"Backup goes on":                  {Kind: Resumed},
+		"No backup for too long: 3 days":  {Kind: Silent, Text: "3 days"},
+		"Backup incomplete: why":          run(Incomplete),
 	} {
 		line, ok := Line(e)
 		require.Equal(t, want != "", ok)

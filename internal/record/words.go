@@ -29,6 +29,9 @@ const (
 	Stopped    = "stopped"
 )
 
+// Recovered is the alert of the first run that was done after one of which people were notified.
+const Recovered = "recovered"
+
 // String returns the kind as in event.Log.
 func (k Kind) String() string {
 	return [...]string{"started", "progress", "step", "finished", "waiting", "resumed", "note", "loaded", "silent"}[k]
@@ -159,9 +162,9 @@ func finished(r *event.Run) (level, text string) {
 	case Stopped:
 		return warning, "Backup stopped" + after(r.Message)
 	case Incomplete:
-		return warning, "Finished, and some files are missing in the snapshot" + after(r.Message)
+		return warning, "Backup incomplete" + after(r.Message)
 	}
-	return info, "Finished after " + human.Span(r.End.Sub(r.Start))
+	return info, "Finished after " + human.Span(r.End.Sub(r.Start)) + after(r.Message)
 }
 
 // Figures are the numbers of a backup.

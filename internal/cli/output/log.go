@@ -27,6 +27,19 @@ func (l *LogLine) Text(w io.Writer) error {
 // Events returns the line.
 func (l *LogLine) Events() []any { return []any{&l.Log} }
 
+// FailedObject is an object that failed in a run.
+type FailedObject struct{ event.Error }
+
+// Text writes path, operation and cause.
+func (o *FailedObject) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s: %s: %s\n", human.Printable(o.Item), human.Printable(o.Op),
+		human.Harmless(o.Error.Error.Text))
+	return err
+}
+
+// Events returns the object as the step printed it.
+func (o *FailedObject) Events() []any { return []any{&o.Error} }
+
 // Runs are runs of the service.
 type Runs struct{ List []event.Run }
 

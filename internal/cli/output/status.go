@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/proofs"
+	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
@@ -189,8 +190,11 @@ func (s *Status) policy(j *event.Job) string {
 // serviceJob describes a job of the service.
 func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 	style := show.Bold
-	if j.Failures > 0 {
+	switch {
+	case j.Failures > 0:
 		style = show.Red
+	case j.Incomplete > 0:
+		style = show.Yellow
 	}
 	lines := []show.Line{{Text: s.headline(j), Style: style}}
 	plain := func(text string) { lines = append(lines, show.Line{Text: "  " + text}) }
@@ -200,13 +204,24 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 			lines = append(lines, s.running(&s.Jobs[i])...)
 		}
 	}
-	plain(s.last("last backup", j.LastBackup) + "; " + s.last("last proven", j.LastProven))
+	what := "last backup"
+	if j.Incomplete > 0 {
+		what = "last complete backup"
+	}
+	plain(s.last(what, j.LastBackup) + "; " + s.last("last proven", j.LastProven))
 	if j.Failures > 0 {
 		text := human.Plural(uint64(j.Failures), "run") + " failed"
 		if j.LastRun != nil && j.LastRun.Message != "" {
 			text += ": " + human.Printable(j.LastRun.Message)
 		}
 		lines = append(lines, show.Line{Text: "  " + text, Style: show.Red})
+	}
+	if j.Failures == 0 && j.Incomplete > 0 {
+		text := human.Plural(uint64(j.Incomplete), "run") + " incomplete"
+		if j.LastRun != nil && j.LastRun.Outcome == record.Incomplete {
+			text += ": " + human.Harmless(strings.ReplaceAll(j.LastRun.Message, "\n", "; "))
+		}
+		lines = append(lines, show.Line{Text: "  " + text, Style: show.Yellow})
 	}
 	return lines
 }

@@ -21,7 +21,8 @@ type DaemonJob struct {
 	Sources    []string `json:"sources"`    // absolute paths
 	Repository string   `json:"repository"` // location
 	Schedule   string   `json:"schedule"`   // as in the option file
-	// `idle`, `running`, `waiting` (due, and something is in the way), `retrying` or `paused` (by hand)
+	// `idle`, `running`, `waiting` (due, and something is in the way), `retrying`, `failed`, `incomplete` (the last run)
+	// or `paused` (by hand)
 	State string `json:"state"`
 	// of a running job: `backup`, `forget`, `prune`, `check`, `drill`
 	Step        string     `json:"step,omitempty"`
@@ -29,9 +30,10 @@ type DaemonJob struct {
 	WaitsFor    string     `json:"waits_for,omitempty"`    // in words
 	Next        *time.Time `json:"next,omitempty"`         // next run; none while paused
 	LastRun     *Run       `json:"last_run,omitempty"`     // as `run`: the last that ended
-	LastBackup  *time.Time `json:"last_backup,omitempty"`  // end of the last run with a snapshot
+	LastBackup  *time.Time `json:"last_backup,omitempty"`  // end of the last complete backup
 	LastProven  *time.Time `json:"last_proven,omitempty"`  // end of the last check or drill without a fault
 	Failures    int        `json:"failures"`               // runs that failed since the last that did not
+	Incomplete  int        `json:"incomplete"`             // runs without some objects since the last that was done
 	PausedUntil *time.Time `json:"paused_until,omitempty"` // end of a pause with an end
 }
 
@@ -59,6 +61,8 @@ type RunStep struct {
 	End      time.Time `json:"end"`               // of its process
 	ExitCode int       `json:"exit_code"`         // see [exit codes](exit-codes.md)
 	Message  string    `json:"message,omitempty"` // why it failed
+	// objects that failed; 'tidemark log --failed' lists them
+	Failed uint64 `json:"failed_objects,omitempty"`
 	// what the command printed as its summary, unchanged
 	Summary json.RawMessage `json:"summary,omitempty"`
 }

@@ -18,7 +18,7 @@ type Log struct {
 // Notification is the body of the request to a webhook.
 type Notification struct {
 	Type string `json:"message_type"` // "notification"
-	// `failed`, `silent` (no backup succeeded for too long), `recovered` or `test`
+	// `failed`, `incomplete`, `silent` (no backup succeeded for too long), `recovered` or `test`
 	Kind string    `json:"kind"`
 	Host string    `json:"host"`          // name of this machine
 	Job  string    `json:"job"`           // name
