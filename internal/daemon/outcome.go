@@ -56,20 +56,20 @@ func (m *memory) conclude(r *run, now time.Time) {
 			r.rec.Message = why + ", so KEEPSNAPSHOTS removes nothing"
 		}
 		m.Failures, m.Incomplete = 0, 0
-		if m.Told != "" {
-			m.Alert, m.Told = record.Recovered, ""
+		if m.Cause != "" {
+			m.Alert, m.Cause = record.Recovered, ""
 		}
 	}
 }
 
 // alert has people notified of an outcome, unless they were of the same cause since the last run without a fault.
 func (m *memory) alert(outcome, cause string) {
-	if m.Told != cause {
-		m.Alert, m.Told = outcome, cause
+	if m.Cause != cause {
+		m.Alert, m.Cause = outcome, cause
 	}
 }
 
-// away names the sources of which nothing is in the snapshot; "" if there is none.
+// away names the sources that have nothing in the snapshot; "" if there is none.
 func (r *run) away() string {
 	var all []string
 	for i := range r.sources {

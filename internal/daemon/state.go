@@ -43,7 +43,7 @@ type memory struct {
 	Away        bool       `json:"away,omitempty"`       // the last run did not reach the target
 	Failures    int        `json:"failures,omitempty"`   // runs that failed since the last that did not
 	Incomplete  int        `json:"incomplete,omitempty"` // runs without some objects since the last that was done
-	Told        string     `json:"told,omitempty"`       // cause of the last alert; "": none since the last that was done
+	Cause       string     `json:"cause,omitempty"`      // cause of the last alert; "": none since the last that was done
 	Alert       string     `json:"alert,omitempty"`      // as in record.Event, of the last run
 	Unsent      bool       `json:"unsent,omitempty"`     // the end of the last run was not sent yet
 	Running     *event.Run `json:"running,omitempty"`    // a run that has not ended

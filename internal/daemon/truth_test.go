@@ -31,7 +31,7 @@ type truth struct {
 	unread   int             // objects that could not be read in it
 	since    int             // incomplete runs since the last that was done
 	alerted  string          // kind of the last alert since then
-	named    map[string]bool // states of the source of which an alert was sent since then
+	named    map[string]bool // states of the source that were reported since then
 	complete time.Time       // end of the last complete backup
 	ended    map[string]int  // runs by outcome
 	last     string          // ID of the run that ended last: after a kill its end may be sent again

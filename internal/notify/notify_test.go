@@ -82,7 +82,7 @@ func of(o options.Notify) func(string) options.Notify {
 	return func(string) options.Notify { return o }
 }
 
-// alerted is the end of a run of which people are notified.
+// alerted is the end of a run with an alert.
 func alerted(outcome, alert string) *record.Event {
 	e := ended(outcome)
 	e.Alert = alert
@@ -113,7 +113,7 @@ func TestHealthcheckGetsEveryRun(t *testing.T) {
 	n.Event(ended(record.Done))
 	require.NoError(t, n.Close())
 	require.Equal(t, []string{"healthcheck start Starting automatic backup", "healthcheck failed Backup failed: disk full",
-		"healthcheck failed Backup incomplete: disk full", "healthcheck done Finished after 60 s"}, got())
+		"healthcheck failed Backup incomplete: disk full", "healthcheck done Finished after 60 s: disk full"}, got())
 }
 
 func TestWaysThatTheOptionsDoNotNameGetNothing(t *testing.T) {

@@ -29,7 +29,7 @@ const (
 	Stopped    = "stopped"
 )
 
-// Recovered is the alert of the first run that was done after one of which people were notified.
+// Recovered is the alert of the first run that was done after another alert.
 const Recovered = "recovered"
 
 // String returns the kind as in event.Log.
