@@ -59,6 +59,7 @@ func Run(ctx context.Context, p Process) int {
 		a.print = output.NewJSON(p.Out, p.Err, false)
 	}
 	root := a.treeFor(p.Args)
+	widenSwitches(root)
 	root.SetArgs(p.Args)
 	root.SetIn(p.In)
 	root.SetOut(p.Out)

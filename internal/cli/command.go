@@ -34,6 +34,11 @@ func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cob
 		if err := checkLocalArguments(c, args); err != nil {
 			return &usageError{err}
 		}
+		if c.Annotations[takesAddress] != "COMMAND" || c.Name() == "backup" {
+			if err := checkSwitchWords(c, a.Args, args); err != nil {
+				return &usageError{err}
+			}
+		}
 		return argumentError(c, check, args)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {

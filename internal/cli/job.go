@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/job"
@@ -108,9 +109,32 @@ func (a *app) jobNames(c *cobra.Command, args []string, _ string) ([]cobra.Compl
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// jobSettings returns the lines of a job for flags and paths. With all, the keys and logons of the environment are
+// jobSources are the sources of a job.
+type jobSources struct {
+	paths []string
+	force bool // also those that do not exist
+}
+
+// register adds the flags.
+func (s *jobSources) register(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&s.paths, "source", nil, "file or directory to back up; repeatable")
+	flags.BoolVar(&s.force, "force", false, "accept sources that do not exist now")
+	help.Topic(flags, options.TopicWhat, "source")
+	help.Rare(flags, "force")
+}
+
+// onlyJobName refuses all arguments but the name of a job.
+func onlyJobName(_ *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return cobra.ExactArgs(1)(nil, args)
+	}
+	return fmt.Errorf("only the name of the job stands alone, and %q does too: write sources as --source PATH, and the "+
+		"value of a switch after an equals sign", args[1])
+}
+
+// jobSettings returns the lines of a job for flags and sources. With all, the keys and logons of the environment are
 // among them, which the service does not have.
-func (a *app) jobSettings(flags *pflag.FlagSet, paths []string, all bool) ([]options.Setting, error) {
+func (a *app) jobSettings(flags *pflag.FlagSet, sources *jobSources, all bool) ([]options.Setting, error) {
 	given := a.spec.Given()
 	if !all {
 		var keywords []string
@@ -126,7 +150,7 @@ func (a *app) jobSettings(flags *pflag.FlagSet, paths []string, all bool) ([]opt
 			given[i].Value = at.String()
 		}
 	}
-	for _, path := range paths {
+	for _, path := range sources.paths {
 		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
 			return nil, &usageError{err}
 		}
@@ -134,8 +158,8 @@ func (a *app) jobSettings(flags *pflag.FlagSet, paths []string, all bool) ([]opt
 		if err != nil {
 			return nil, fmt.Errorf("find source %s: %w", path, err)
 		}
-		if _, err := os.Lstat(absolute); missing(err) {
-			a.print.Note(fmt.Sprintf("warning: source %s does not exist now", human.Printable(absolute)))
+		if _, err := os.Lstat(absolute); missing(err) && !sources.force {
+			return nil, usagef("source %s does not exist: correct it, or accept it with --force", human.Printable(absolute))
 		}
 		given = append(given, options.Setting{Keyword: "DOMAIN", Value: absolute, List: true})
 	}

@@ -7,23 +7,24 @@ import (
 )
 
 func (a *app) jobAddCommand() *cobra.Command {
+	var sources jobSources
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
-		Use:   "add [flags] NAME [PATH...]",
+		Use:   "add [flags] --source PATH NAME",
 		Short: "Add a job to the option file",
-		Long: `Adds a job, with a line for each flag and DOMAIN with the paths. --schedule is required; the repository and
-the paths are too, unless the lines before the first stanza have them. The job is checked before the file changes.
+		Long: `Adds a job, with a line for each flag and DOMAIN with the sources. --schedule is required; the repository and
+the sources are too, unless the lines before the first stanza have them. The job is checked before the file changes.
 
 In an option file without stanzas, the lines that are there become the job 'default'.`,
-		Example: `  tidemark job add home --schedule hourly --repo /mnt/disk/backup ~
-  tidemark job add nas --schedule hourly --repo smb://me@nas/backup /srv`,
-		Args: cobra.MinimumNArgs(1),
+		Example: `  tidemark job add home --schedule hourly --repo /mnt/disk/backup --source ~
+  tidemark job add nas --schedule hourly --repo smb://nas/backup --source /srv`,
+		Args: onlyJobName,
 	}, func(ctx context.Context, args []string) error {
 		e, err := a.jobEditor()
 		if err != nil {
 			return err
 		}
-		settings, err := a.jobSettings(c.Flags(), args[1:], true)
+		settings, err := a.jobSettings(c.Flags(), &sources, true)
 		if err != nil {
 			return err
 		}
@@ -40,5 +41,6 @@ In an option file without stanzas, the lines that are there become the job 'defa
 		}
 		return a.showJob(f, args[0])
 	}, jobGroups()...)
+	sources.register(c.Flags())
 	return c
 }

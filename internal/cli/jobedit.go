@@ -19,28 +19,28 @@ import (
 
 func (a *app) jobEditCommand() *cobra.Command {
 	var unset []string
+	var sources jobSources
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
-		Use:   "edit [flags] NAME [PATH...]",
+		Use:   "edit [flags] NAME",
 		Short: "Change a job, by flags or in an editor",
-		Long: `Changes the lines of a job: each flag replaces the line of its option, and paths replace DOMAIN. A flag that
-can be given several
-times adds a line. --unset removes the lines of an option; then its default or the line before the first stanza applies.
+		Long: `Changes the lines of a job: each flag replaces the line of its option, and --source replaces DOMAIN. A flag
+that can be given several times adds a line. --unset removes the lines of an option; then its default or the line
+before the first stanza applies.
 
-Without flags and paths, the option file is opened in the editor that VISUAL or EDITOR names. The result is checked
-before it
+Without flags, the option file is opened in the editor that VISUAL or EDITOR names. The result is checked before it
 replaces the file.`,
 		Example: `  tidemark job edit home --schedule 'daily 02:30,14:30'
   tidemark job edit home --unset quiet-hours
   EDITOR=nano tidemark job edit home`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              onlyJobName,
 		ValidArgsFunction: a.jobNames,
 	}, func(ctx context.Context, args []string) error {
 		e, err := a.jobEditor()
 		if err != nil {
 			return err
 		}
-		settings, err := a.jobSettings(c.Flags(), args[1:], false)
+		settings, err := a.jobSettings(c.Flags(), &sources, false)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,8 @@ replaces the file.`,
 		}
 		return a.showJob(f, args[0])
 	}, jobGroups()...)
-	c.Flags().StringArrayVar(&unset, "unset", nil, "remove the lines of this option or keyword from the job; repeatable")
+	sources.register(c.Flags())
+	c.Flags().StringArrayVar(&unset, "unset", nil, "remove the lines of this option; repeatable")
 	help.Topic(c.Flags(), options.TopicService, "unset")
 	return c
 }

@@ -45,7 +45,7 @@ excluded paths.`,
 		if err != nil {
 			return err
 		}
-		settings, err := a.jobSettings(c.Flags(), nil, true)
+		settings, err := a.jobSettings(c.Flags(), &jobSources{}, true)
 		if err != nil {
 			return err
 		}

@@ -93,7 +93,7 @@ func (a *app) flagError(c *cobra.Command, err error) error {
 		write := "write a whole number"
 		switch f := invalid.GetFlag(); {
 		case f.Value.Type() == "bool":
-			write = "write true or false, or nothing"
+			write = "write yes or no, or nothing"
 		case f.Value.Type() == "float64":
 			write = "write a number"
 		case errors.Is(number, strconv.ErrRange):

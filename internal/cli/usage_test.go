@@ -69,7 +69,7 @@ func TestWrongFlags(t *testing.T) {
 		"--number=9e99":                 `--number "9e99": write a whole number; see 'prog key add --help'`,
 		"--number=99999999999999999999": `--number "99999999999999999999": write a smaller number; see 'prog key add --help'`,
 		"--share=x":                     `--share "x": write a number; see 'prog key add --help'`,
-		"--exact=maybe":                 `--exact "maybe": write true or false, or nothing; see 'prog key add --help'`,
+		"--exact=maybe":                 `--exact "maybe": write yes or no, or nothing; see 'prog key add --help'`,
 		"--name":                        "flag needs an argument: --name; see 'prog key add --help'",
 	} {
 		err := add.ParseFlags([]string{given})

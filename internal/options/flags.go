@@ -27,6 +27,12 @@ func Register(flags *pflag.FlagSet, groups ...Group) (added []Option) {
 	return added
 }
 
+// Registered reports whether Register added f.
+func Registered(f *pflag.Flag) bool {
+	_, ok := f.Value.(*flagValue)
+	return ok
+}
+
 // flagValue is a pflag.Value that stores the given texts, checked but not converted.
 type flagValue struct {
 	option Option
