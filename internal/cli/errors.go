@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/daemon"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
 // The exit codes, which are restic's: see docs/exit-codes.md.
@@ -32,6 +33,9 @@ var (
 	errMeasuring = errors.New("interrupted; the results so far are valid, and no files are left behind")
 	// errNoSource: a source that was named does not exist.
 	errNoSource = errors.New("no such file or directory: check the path")
+	// errGone: there was a repository.
+	errGone = errors.New("there is no repository now: is its disk connected and mounted? If it was removed for good, " +
+		"make a new one with 'tidemark init'")
 	// errIncomplete: the snapshot lacks objects.
 	errIncomplete = errors.New("some objects could not be backed up")
 	// errDegraded: the target works with limitations.
@@ -73,7 +77,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded), errors.Is(err, daemon.ErrIncomplete):
 		return exitIncomplete
-	case errors.Is(err, repo.ErrNoRepository):
+	case errors.Is(err, repo.ErrNoRepository), errors.Is(err, errGone), errors.Is(err, location.ErrAway):
 		return exitNoRepo
 	case errors.Is(err, repo.ErrWrongKey), errors.Is(err, unlock.ErrNoSecret):
 		return exitWrongKey

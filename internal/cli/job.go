@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
 func (a *app) jobCommand() *cobra.Command {
@@ -143,9 +144,9 @@ func (a *app) jobSettings(flags *pflag.FlagSet, sources *jobSources, all bool) (
 	}
 	for i := range given {
 		if given[i].Keyword == options.LineKeyword("repo") {
-			at, err := a.location()
+			at, err := location.Parse(given[i].Value) // its disk may be away
 			if err != nil {
-				return nil, err
+				return nil, &usageError{err}
 			}
 			given[i].Value = at.String()
 		}

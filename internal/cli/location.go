@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -31,12 +32,13 @@ func (a *app) location() (location.Location, error) {
 	return parseLocation(text)
 }
 
+// parseLocation reads a location, and finds the disk of one that names a disk.
 func parseLocation(text string) (location.Location, error) {
 	at, err := location.Parse(text)
 	if err != nil {
 		return at, &usageError{err}
 	}
-	return at, nil
+	return at.Find(machinestate.New().Mounted) //nolint:wrapcheck // it names the location
 }
 
 // mediumOf returns the medium of a location, whether or not it exists yet. word is the value of --medium; it has no

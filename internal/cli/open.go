@@ -12,8 +12,10 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/caches"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
 )
 
@@ -31,12 +33,26 @@ func (a *app) store(ctx context.Context) (store.Store, error) {
 	}
 	st, err := at.Open(ctx, a.access(at))
 	if errors.Is(err, store.ErrNotExist) {
-		return nil, fmt.Errorf("open repository at %s: %w", at, repo.ErrNoRepository)
+		return nil, fmt.Errorf("open repository at %s: %w", at, a.noRepository(at))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open repository at %s: %w", at, err)
 	}
 	return st, nil
+}
+
+// noRepository returns why there is nothing at a location: errGone if this machine has used a repository there.
+func (a *app) noRepository(at location.Location) error {
+	place := at.Folder
+	if at.OnShare() {
+		place = at.String()
+	}
+	if c := a.spec.Cache(); c.Dir != "" {
+		if used := caches.LastOpened(c.Dir, place); !used.IsZero() {
+			return fmt.Errorf("it was used last on %s, and %w", used.Format("2006-01-02"), errGone)
+		}
+	}
+	return repo.ErrNoRepository
 }
 
 // open opens the repository.
@@ -45,7 +61,13 @@ func (a *app) open(ctx context.Context) (*repo.Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.openWith(ctx, st, a.secrets())
+	r, err := a.openWith(ctx, st, a.secrets())
+	if errors.Is(err, repo.ErrNoRepository) { // such as the folder on which the disk is mounted
+		if at, where := a.location(); where == nil {
+			return nil, fmt.Errorf("open repository at %s: %w", at, a.noRepository(at))
+		}
+	}
+	return r, err
 }
 
 // openWith opens the repository in st with the secrets of sources.

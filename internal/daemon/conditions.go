@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
 // machinePower returns power and network, asked once a round.
@@ -33,10 +34,8 @@ func (s *service) blocked(j *live, now time.Time) string {
 	case !s.asleep.IsZero():
 		return "the machine is about to sleep"
 	}
-	if o.DiskLabel != "" {
-		if _, ok := s.Machine.Mounted(o.DiskLabel); !ok {
-			return fmt.Sprintf("the disk %q is not mounted", o.DiskLabel)
-		}
+	if disk := s.missingDisk(j); disk != "" {
+		return fmt.Sprintf("the disk %s is not mounted", disk)
 	}
 	if j.byHand() {
 		return ""
@@ -128,13 +127,23 @@ func (s *service) startDue(now time.Time) {
 // skip leaves a time of the schedule out if the disk is away and its return is no reason to run.
 func (s *service) skip(j *live, now time.Time) {
 	o := j.job.Spec.Job()
-	if j.run != nil || j.Paused || o.OnAppear || o.DiskLabel == "" || j.trigger == "hand" {
+	if j.run != nil || j.Paused || o.OnAppear || j.trigger == "hand" || s.missingDisk(j) == "" {
 		return
 	}
-	if _, mounted := s.Machine.Mounted(o.DiskLabel); !mounted {
-		s.drop(j, now)
-		s.save()
+	s.drop(j, now)
+	s.save()
+}
+
+// missingDisk returns the disk that the repository's location names, if it is not mounted; "": it is, or none is named.
+func (s *service) missingDisk(j *live) string {
+	at, err := location.Parse(j.job.Repository)
+	if err != nil || at.Disk == (location.Disk{}) {
+		return ""
 	}
+	if _, ok := s.Machine.Mounted(at.Disk.By, at.Disk.Name); ok {
+		return ""
+	}
+	return at.Disk.String()
 }
 
 // drop gives up a run that has not begun; the schedule counts from now.

@@ -94,7 +94,7 @@ type Machine interface {
 	// Changes yields a value when a disk is mounted, or power or network change.
 	Changes(ctx context.Context) <-chan struct{}
 	// Mounted returns where the file system with a label is mounted.
-	Mounted(label string) (path string, ok bool)
+	Mounted(by, name string) (path string, ok bool)
 }
 
 // Config is what a service consists of.

@@ -158,15 +158,15 @@ func TestServiceWaitsAndSuspends(t *testing.T) {
 		"low battery": {[]string{"ONBATTERY 50%"},
 			func(w *world) { w.power = machinestate.Power{OnBattery: true, Charge: 49} },
 			func(w *world) { w.power = machinestate.Power{OnBattery: true, Charge: 50} }, "the battery is below 50%"},
-		"disk": {[]string{"DISKLABEL Blue"}, func(w *world) { w.mounted["Blue"] = false },
-			func(w *world) { w.mounted["Blue"] = true }, `the disk "Blue" is not mounted`},
+		"disk": {nil, func(w *world) { w.mounted["Blue"] = false },
+			func(w *world) { w.mounted["Blue"] = true }, "the disk LABEL=Blue is not mounted"},
 		"metered": {nil, func(w *world) { w.power = machinestate.Power{Metered: true} },
 			func(w *world) { w.power = machinestate.Power{} }, "the network is metered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j := makeJob(t, "home", hourly(), c.lines...)
-				j.Repository = "smb://nas/share"
+				j.Repository = map[bool]string{false: "smb://nas/share", true: "LABEL=Blue/backup"}[name == "disk"]
 				w := newWorld(t, j)
 				w.set(func() { w.result = func(Step) (time.Duration, Result) { return 9 * time.Minute, Result{} } })
 				locked := func(f func(*world)) { w.set(func() { f(w) }) }
@@ -245,7 +245,9 @@ func TestServiceSleepsWithTheMachine(t *testing.T) {
 // A job with on-appear off does not run when its disk returns.
 func TestServiceSkipsATimeWithoutTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, makeJob(t, "home", hourly(), "DISKLABEL Blue", "ONAPPEAR no"))
+		j := makeJob(t, "home", hourly(), "ONAPPEAR no")
+		j.Repository = "LABEL=Blue/backup"
+		w := newWorld(t, j)
 		stop := w.begin()
 		time.Sleep(30 * time.Minute)
 		w.set(func() { w.mounted["Blue"] = true })

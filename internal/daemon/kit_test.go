@@ -170,7 +170,7 @@ func (w *world) Sleeps(context.Context) <-chan bool      { return w.sleeps }
 func (w *world) Ready()                                  { w.set(func() { w.ready++ }) }
 func (w *world) Changes(context.Context) <-chan struct{} { return w.changes }
 
-func (w *world) Mounted(label string) (string, bool) {
+func (w *world) Mounted(_, label string) (string, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return "/mnt", w.mounted[label]

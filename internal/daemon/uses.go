@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ func Examine(j *job.Job) Uses {
 	finder := device.NewFinder()
 	paths := slices.Clone(j.Sources)
 	if at, err := location.Parse(j.Repository); err == nil {
-		if u.Remote = at.OnShare(); !u.Remote {
+		if u.Remote = at.OnShare(); !u.Remote && filepath.IsAbs(at.Folder) {
 			paths = append(paths, at.Folder)
 			info, err := finder.Of(at.Folder)
 			u.Remote = err == nil && info.Medium == device.Remote

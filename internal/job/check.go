@@ -75,6 +75,9 @@ func rivals(all []*Job) error {
 // repositoryOf returns the location of a repository in a form that is equal for most of its names.
 func repositoryOf(j *Job) string {
 	at, err := location.Parse(j.Repository)
+	if err == nil && at.Disk != (location.Disk{}) {
+		return j.Repository
+	}
 	if err != nil || at.OnShare() {
 		return strings.ToLower(j.Repository) // servers do not distinguish case
 	}

@@ -15,7 +15,7 @@ import (
 
 const (
 	mountPoll   = 10 * time.Second // between two looks at the mount table
-	callTimeout = 10 * time.Second // of pmset
+	callTimeout = 10 * time.Second // of pmset and diskutil
 )
 
 // Host is this machine.
@@ -54,9 +54,18 @@ func (h *Host) Sleeps(context.Context) <-chan bool { return make(chan bool) }
 // Ready does nothing, since Sleeps delays no sleep.
 func (h *Host) Ready() {}
 
-// Mounted returns where the volume with a name is mounted.
-func (h *Host) Mounted(label string) (path string, ok bool) {
-	path = "/Volumes/" + label
+// Mounted returns where the volume with a name or UUID is mounted; by is "LABEL" or "UUID". diskutil knows the UUIDs.
+func (h *Host) Mounted(by, name string) (path string, ok bool) {
+	if by == "UUID" {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		answer, err := exec.CommandContext(ctx, "/usr/sbin/diskutil", "info", name).Output()
+		if err != nil {
+			return "", false
+		}
+		return volumeOf(string(answer))
+	}
+	path = "/Volumes/" + name
 	return path, slices.Contains(mountPoints(), path)
 }
 

@@ -2,12 +2,14 @@ package machinestate
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -17,10 +19,11 @@ import (
 // Host is this machine.
 type Host struct {
 	supplies string // folder of the power supplies in sysfs
-	labels   string // folder with a link to the device of each file system label
+	disks    string // folder with the folders by-label and by-uuid, which link to devices
 	bus      string // address of the system bus
 	mounts   func() ([]localfs.Mount, error)
-	retry    time.Duration // pause before a lost bus is connected again
+	named    func(path, by, name string) bool // whether the file system of a path has a label or UUID
+	retry    time.Duration                    // pause before a lost bus is connected again
 
 	mu    sync.Mutex
 	delay *os.File // while it is open, the machine waits before it sleeps; nil: it does not
@@ -29,8 +32,8 @@ type Host struct {
 // New returns this machine.
 func New() *Host {
 	h := &Host{
-		supplies: "/sys/class/power_supply", labels: "/dev/disk/by-label", bus: "unix:path=/run/dbus/system_bus_socket",
-		mounts: localfs.Mounts, retry: time.Minute,
+		supplies: "/sys/class/power_supply", disks: "/dev/disk", bus: "unix:path=/run/dbus/system_bus_socket",
+		mounts: localfs.Mounts, named: askName, retry: time.Minute,
 	}
 	if address := os.Getenv("DBUS_SYSTEM_BUS_ADDRESS"); address != "" {
 		h.bus = address
@@ -45,20 +48,21 @@ func (h *Host) Power(ctx context.Context) Power {
 	return p
 }
 
-// Mounted returns where the file system with a label is mounted. Of several places it prefers one that shows the whole
-// file system.
-func (h *Host) Mounted(label string) (path string, ok bool) {
-	device := h.labelled(label)
-	if device == "" {
-		return "", false
-	}
+// Mounted returns where the file system with a label or UUID is mounted; by is "LABEL" or "UUID". Of several places it
+// prefers one that shows the whole file system. udev keeps links to the devices; where it does not run, as in a
+// container, the mounted file systems are asked.
+func (h *Host) Mounted(by, name string) (path string, ok bool) {
 	all, err := h.mounts()
-	if err != nil {
+	if err != nil || name == "" {
 		return "", false
 	}
+	device := h.device(by, name)
 	for _, m := range all {
-		source, err := filepath.EvalSymlinks(m.Source)
-		if err != nil || source != device {
+		if device != "" {
+			if source, err := filepath.EvalSymlinks(m.Source); err != nil || source != device {
+				continue
+			}
+		} else if !strings.HasPrefix(m.Source, "/dev/") || !h.named(m.Path, by, name) {
 			continue
 		}
 		if m.Local {
@@ -71,22 +75,50 @@ func (h *Host) Mounted(label string) (path string, ok bool) {
 	return path, ok
 }
 
-// labelled returns the device of the file system with a label, "" if there is none. udev writes the characters of a
-// label that may not stand in a file name as \xNN.
-func (h *Host) labelled(label string) string {
-	entries, err := os.ReadDir(h.labels)
+// device returns the device of the file system with a label or UUID, "" if udev has no link to it. udev writes the
+// characters that may not stand in a file name as \xNN.
+func (h *Host) device(by, name string) string {
+	folder := filepath.Join(h.disks, "by-"+strings.ToLower(by))
+	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return ""
 	}
 	for _, e := range entries {
-		if unescapeLabel(e.Name()) != label {
+		if is := unescapeLabel(e.Name()); is != name && (by != "UUID" || !strings.EqualFold(is, name)) {
 			continue
 		}
-		if device, err := filepath.EvalSymlinks(filepath.Join(h.labels, e.Name())); err == nil {
+		if device, err := filepath.EvalSymlinks(filepath.Join(folder, e.Name())); err == nil {
 			return device
 		}
 	}
 	return ""
+}
+
+// Of linux/fs.h: requests for the label, a text of at most 256 bytes, and for the UUID, a length and 16 bytes.
+const (
+	getLabel = 0x81009431
+	getUUID  = 0x80111500
+)
+
+// askName asks the file system of a path whether it has a label or UUID. Not every file system answers.
+func askName(path, by, name string) bool {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	request, answer := uintptr(getLabel), [256]byte{}
+	if by == "UUID" {
+		request = getUUID
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(&answer))); errno != 0 {
+		return false
+	}
+	if by != "UUID" {
+		return unix.ByteSliceToString(answer[:]) == name
+	}
+	u := answer[1:17]
+	return strings.EqualFold(name, fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
 }
 
 func unescapeLabel(name string) string {

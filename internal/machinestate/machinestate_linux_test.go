@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ type supplies map[string]map[string]string
 func hostWith(t *testing.T, all supplies) *Host {
 	t.Helper()
 	h := New()
-	h.supplies, h.labels, h.bus = t.TempDir(), t.TempDir(), "unix:path=/nonexistent/bus"
+	h.supplies, h.disks, h.bus = t.TempDir(), t.TempDir(), "unix:path=/nonexistent/bus"
 	for name, files := range all {
 		dir := filepath.Join(h.supplies, name)
 		require.NoError(t, os.Mkdir(dir, 0o755))
@@ -96,15 +97,22 @@ func TestPowerOfFakeSupplies(t *testing.T) {
 	require.Equal(t, Power{Charge: -1}, h.Power(t.Context()))
 }
 
-func TestAFileSystemIsFoundByItsLabel(t *testing.T) {
+func TestADiskIsFoundByItsName(t *testing.T) {
 	h := hostWith(t, nil)
 	devices := t.TempDir()
+	link := func(by, name, device string) {
+		folder := filepath.Join(h.disks, "by-"+by)
+		require.NoError(t, os.MkdirAll(folder, 0o755))
+		require.NoError(t, os.Symlink(filepath.Join(devices, device), filepath.Join(folder, name)))
+	}
 	for device, label := range map[string]string{"sdb1": `Backup\x20Disk`, "dm-0": `a\x2fb`, "sdc1": `loose`,
 		"sdd1": `Zürich`} {
 		require.NoError(t, os.WriteFile(filepath.Join(devices, device), nil, 0o600))
-		require.NoError(t, os.Symlink(filepath.Join(devices, device), filepath.Join(h.labels, label)))
+		link("label", label, device)
 	}
-	require.NoError(t, os.Symlink(filepath.Join(devices, "gone"), filepath.Join(h.labels, "gone")))
+	link("label", "gone", "gone")
+	link("uuid", "5EFA-01C7", "sdb1")
+	link("uuid", "f2a4a1b2-0000-4000-8000-00000000c0de", "sdd1")
 	require.NoError(t, os.Symlink("dm-0", filepath.Join(devices, "mapper")))
 	at := func(path, device string, whole bool) localfs.Mount {
 		return localfs.Mount{Path: path, Source: filepath.Join(devices, device), Local: whole}
@@ -112,24 +120,67 @@ func TestAFileSystemIsFoundByItsLabel(t *testing.T) {
 	table := []localfs.Mount{
 		{Path: "/proc", Source: "proc"}, at("/bind", "sdb1", false), at("/media/me/Backup Disk", "sdb1", true),
 		at("/mnt/a", "mapper", true), at("/srv/zh", "sdd1", false),
+		{Path: "/asked", Source: "/dev/vdz", Local: true}, {Path: "/mnt/nas", Source: "nas:/asked"},
 	}
 	h.mounts = func() ([]localfs.Mount, error) { return table, nil }
-	for label, want := range map[string]string{
-		"Backup Disk": "/media/me/Backup Disk", "a/b": "/mnt/a", "Zürich": "/srv/zh", "loose": "", "gone": "", "": "",
-		`Backup\x20Disk`: "", "other": "",
-	} {
-		path, ok := h.Mounted(label)
-		require.Equal(t, want, path, label)
-		require.Equal(t, want != "", ok, label)
+	var asked []string
+	h.named = func(path, by, name string) bool {
+		asked = append(asked, path)
+		return by+name == "LABELinside" || by+name == "LABELloose"
 	}
+	for disk, want := range map[[2]string]string{
+		{"LABEL", "Backup Disk"}: "/media/me/Backup Disk", {"LABEL", "a/b"}: "/mnt/a", {"LABEL", "Zürich"}: "/srv/zh",
+		{"LABEL", "loose"}: "", {"LABEL", "gone"}: "", {"LABEL", ""}: "", {"LABEL", `Backup\x20Disk`}: "",
+		{"LABEL", "other"}: "", {"LABEL", "backup disk"}: "", {"UUID", "5efa-01c7"}: "/media/me/Backup Disk",
+		{"UUID", "F2A4A1B2-0000-4000-8000-00000000C0DE"}: "/srv/zh", {"UUID", "loose"}: "",
+		{"LABEL", "inside"}: "/asked",
+	} {
+		path, ok := h.Mounted(disk[0], disk[1])
+		require.Equal(t, want, path, disk)
+		require.Equal(t, want != "", ok, disk)
+	}
+	require.NotContains(t, asked, "/mnt/nas", "a server was asked for the label of a disk")
 	h.mounts = func() ([]localfs.Mount, error) { return nil, os.ErrPermission }
-	_, ok := h.Mounted("a/b")
-	require.False(t, ok)
-	h.labels = "/nonexistent"
-	_, ok = h.Mounted("a/b")
+	_, ok := h.Mounted("LABEL", "a/b")
 	require.False(t, ok)
 	require.Equal(t, `a\x2`, unescapeLabel(`a\x2`))
 	require.Equal(t, `a\xzz`, unescapeLabel(`a\xzz`))
+}
+
+// Without udev, the kernel answers for the mounted file systems.
+func TestFileSystemsAreAsked(t *testing.T) {
+	testkit.Slow(t)
+	for kind, options := range map[string][]string{
+		"ext4": {"-q", "-F", "-L", "Blue Disk", "-U", "f2a4a1b2-0000-4000-8000-00000000c0de"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			make, err := exec.LookPath("mkfs." + kind)
+			if err != nil || os.Getuid() != 0 {
+				t.Skipf("needs root and mkfs.%s", kind)
+			}
+			image, at := filepath.Join(t.TempDir(), "image"), t.TempDir()
+			require.NoError(t, os.WriteFile(image, nil, 0o600))
+			require.NoError(t, os.Truncate(image, 64<<20))
+			out, err := exec.CommandContext(t.Context(), make, append(options, image)...).CombinedOutput()
+			require.NoError(t, err, string(out))
+			if out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop", image, at).CombinedOutput(); err != nil {
+				t.Skipf("needs loop devices: %s", out)
+			}
+			t.Cleanup(func() { require.NoError(t, exec.CommandContext(context.Background(), "umount", at).Run()) })
+			h := hostWith(t, nil)
+			path, ok := h.Mounted("LABEL", "Blue Disk")
+			require.True(t, ok)
+			require.Equal(t, at, path)
+			_, ok = h.Mounted("LABEL", "Blue")
+			require.False(t, ok)
+			path, ok = h.Mounted("UUID", "f2a4a1b2-0000-4000-8000-00000000c0de")
+			if !ok {
+				t.Log("this kernel tells no UUID")
+			} else {
+				require.Equal(t, at, path)
+			}
+		})
+	}
 }
 
 // receive waits for a value of a channel.

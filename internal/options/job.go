@@ -26,8 +26,6 @@ func jobOptions() []Option {
 			Help: "on a metered network, for a repository on another machine: pause or run"},
 		{Name: "on-appear", Group: GroupJob, Rare: true, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
 			Help: "run when the disk or server of the repository returns and a run is overdue"},
-		{Name: "disk-label", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: "file system label of the repository's disk; the job waits until a disk with it is mounted"},
 		{Name: "keep", Group: GroupJob, Type: Type{Kind: String}, Default: "all", Barred: NotEnv, Own: "KEEPSNAPSHOTS",
 			Help: `snapshots to keep after each run; all, time-machine, or such as "last 3 hourly 24 daily 30 weekly 520"`},
 		{Name: "prune-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "24h", Barred: NotEnv,
@@ -85,14 +83,14 @@ func jobOptions() []Option {
 
 // Job is how the service runs a job. Durations of 0 mean never.
 type Job struct {
-	Schedule, Keep, OnBattery, DiskLabel string
-	OnMetered                            string // "pause" or "run"
-	Jitter                               time.Duration
-	QuietHours                           []string
-	OnAppear                             bool
-	PruneEvery, CheckEvery, DrillEvery   time.Duration
-	CheckParts                           int
-	Hooks                                Hooks
+	Schedule, Keep, OnBattery          string
+	OnMetered                          string // "pause" or "run"
+	Jitter                             time.Duration
+	QuietHours                         []string
+	OnAppear                           bool
+	PruneEvery, CheckEvery, DrillEvery time.Duration
+	CheckParts                         int
+	Hooks                              Hooks
 }
 
 // Hooks are commands around a run; "" for none.
@@ -105,7 +103,7 @@ type Hooks struct {
 func (s *Spec) Job() Job {
 	return Job{
 		Schedule: s.string("schedule"), Keep: s.string("keep"), OnBattery: s.string("on-battery"),
-		DiskLabel: s.string("disk-label"), OnMetered: s.string("on-metered"), Jitter: s.duration("jitter"),
+		OnMetered: s.string("on-metered"), Jitter: s.duration("jitter"),
 		QuietHours: s.strings("quiet-hours"), OnAppear: s.bool("on-appear"), PruneEvery: s.duration("prune-every"),
 		CheckEvery: s.duration("check-every"), DrillEvery: s.duration("drill-every"), CheckParts: int(s.int("check-parts")),
 		Hooks: Hooks{s.string("before-command"), s.string("after-command"), s.string("failure-command"),

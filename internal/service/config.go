@@ -26,7 +26,9 @@ type Config struct {
 
 // Add takes over what a job needs.
 func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
-	if at, err := location.Parse(j.Repository); err == nil && !at.OnShare() {
+	if at, err := location.Parse(j.Repository); err == nil && at.Disk != (location.Disk{}) {
+		c.Removable = true
+	} else if err == nil && !at.OnShare() {
 		c.Writable = append(c.Writable, at.Folder)
 		c.Removable = c.Removable || mountOf(at.Folder, mounts) != "/"
 	}

@@ -185,14 +185,27 @@ func Sweep(dir string) {
 // Find returns the folder of the cache of the repository at a location, "" if there is none. Of several, since a
 // repository may replace another at its location, it is the one used last. It reads one small file of each cache.
 func Find(dir, location string) (string, error) {
+	folder, _, err := find(dir, location)
+	return folder, err
+}
+
+// LastOpened returns when the repository at a location was opened last; zero: never, or it is unknown.
+func LastOpened(dir, location string) time.Time {
+	_, used, err := find(dir, location)
+	if err != nil {
+		return time.Time{}
+	}
+	return used
+}
+
+func find(dir, location string) (found string, used time.Time, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return "", used, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("look for the cache of %s: %w", location, err)
+		return "", used, fmt.Errorf("look for the cache of %s: %w", location, err)
 	}
-	found, used := "", time.Time{}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if !e.IsDir() || !isRepository(e.Name()) || read(filepath.Join(path, openedName)) != location {
@@ -203,5 +216,5 @@ func Find(dir, location string) (string, error) {
 			found, used = path, info.ModTime()
 		}
 	}
-	return found, nil
+	return found, used, nil
 }

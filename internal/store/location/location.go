@@ -3,6 +3,7 @@
 package location
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,8 +24,10 @@ import (
 
 // Location is where a repository is.
 type Location struct {
-	Folder string // absolute; "": on the share
+	Disk   Disk   // zero: Folder does not depend on where a disk is mounted
+	Folder string // absolute, or below the root of Disk until Find has found it; "": on the share
 	Share  smb.Target
+	onDisk string // Folder as it was before Find
 }
 
 // supported names the kinds of locations in error messages.
@@ -32,6 +35,9 @@ const supported = "this version keeps repositories in folders, and on SMB shares
 
 // Parse reads a location as a user writes it. Its errors are mistakes of the user; they contain no password.
 func Parse(text string) (Location, error) {
+	if l, found, err := parseDisk(text); found {
+		return l, err
+	}
 	scheme, rest, found := strings.Cut(text, "://")
 	switch {
 	case found && scheme == "file":
@@ -105,6 +111,9 @@ func (l Location) OnShare() bool { return l.Folder == "" }
 func (l Location) String() string {
 	if l.OnShare() {
 		return l.Share.String()
+	}
+	if l.Disk != (Disk{}) {
+		return l.Disk.String() + "/" + cmp.Or(l.onDisk, l.Folder)
 	}
 	return l.Folder
 }
