@@ -35,7 +35,7 @@ func parseDisk(text string) (l Location, found bool, err error) {
 	}
 	folder = filepath.Clean("/" + folder)[1:]
 	if folder == "" {
-		return Location{}, true, fmt.Errorf("repository %s: name a folder of the disk, such as %s=%s/tidemark", text, by, name)
+		return Location{}, true, fmt.Errorf("repository %s: name a folder there, such as %s=%s/tidemark", text, by, name)
 	}
 	return Location{Disk: Disk{By: by, Name: name}, Folder: folder}, true, nil
 }
