@@ -3,8 +3,9 @@
 // WithoutKey compares stored files with their names, which needs no key.
 //
 // A check reads everything from the target: the blob index goes into a temporary file, and the local cache is not used.
-// It repairs nothing. With Options.Record it puts a mark that names the damaged packs, so that the next backup of any
-// machine stores their needed blobs again.
+// Packs that a mark names as damaged and that a snapshot relies on are always read, so damage is reported until it is
+// healed or no snapshot needs it. The check repairs nothing. With Options.Record it puts a mark that names the damaged
+// packs, so that the next backup of any machine stores their needed blobs again.
 //
 //	snapshots ─► index segments ─► packs and their tables ─► closure of snapshots ─► data ─► paths that need lost data
 //
@@ -17,9 +18,11 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -36,7 +39,7 @@ const passes = 3
 
 // Options configure a check. The zero value checks the structure of all snapshots.
 type Options struct {
-	ReadData  bool        // also read the data of packs
+	ReadData  bool        // also read the data of packs; without it, only of marked packs that snapshots rely on
 	Subset    Subset      // the packs whose data is read
 	Snapshots []format.ID // only these; empty: all
 	Proofs    string      // folder of the record of verified packs; empty: none is kept
@@ -156,7 +159,7 @@ func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (agai
 			c.found.Note("packs were moved and removed during every pass of this check; check again when no prune is running")
 		}
 	}
-	if c.opt.ReadData {
+	if c.opt.ReadData || len(c.found.Relied()) > 0 {
 		c.l.Phase(report.Verifying)
 		if err := c.readData(ctx); err != nil {
 			return false, err
@@ -166,7 +169,20 @@ func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (agai
 		return false, err
 	}
 	c.found.Unneeded(len(c.opt.Snapshots) == 0 && !c.found.Has(Snapshot))
+	c.remember()
 	return false, c.record(ctx)
+}
+
+// remember records on this machine how much is damaged, so that it can be shown without opening the repository.
+func (c *checker) remember() {
+	if c.opt.Proofs == "" {
+		return
+	}
+	res := c.found.Result()
+	damage := proofs.Damage{At: time.Now(), Problems: uint64(len(res.Problems)) + res.More}
+	if err := proofs.WriteDamage(c.opt.Proofs, damage); err != nil {
+		c.found.Note("the number of problems is not recorded: %v", err)
+	}
 }
 
 // record marks the damaged packs. A failure is only a note, because the target may be read-only.

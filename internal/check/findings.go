@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,8 @@ type findings struct {
 	known   map[problemKey]*Problem
 	marked  map[format.ID]struct{} // packs that are known to be damaged
 	quiet   []*Problem             // with these
+	relied  map[format.ID]struct{} // marked packs in which a needed blob counts
+	healed  int                    // marked packs that were read back intact
 	packs   map[format.ID]*lostPack
 	frames  map[frameKey]*Problem  // frames that cannot be opened
 	blobs   map[format.ID]*Problem // blobs that are in no pack, or have wrong content
@@ -63,7 +66,7 @@ func newFindings(l *report.Ledger) *findings {
 	return &findings{
 		l: l, seed: maphash.MakeSeed(), known: make(map[problemKey]*Problem),
 		packs: make(map[format.ID]*lostPack), frames: make(map[frameKey]*Problem),
-		blobs: make(map[format.ID]*Problem),
+		blobs: make(map[format.ID]*Problem), relied: make(map[format.ID]struct{}),
 	}
 }
 
@@ -104,12 +107,38 @@ func (b *findings) addLocked(kind Kind, id format.ID, object string, err error) 
 	return p
 }
 
-// Marked sets the packs that marks name as damaged. Their damage is a problem only if a snapshot needs a lost blob. It
-// is called before any other method.
+// Marked sets the packs that marks name as damaged. Their damage is a problem only if a snapshot needs a lost blob, or
+// relies on a pack whose damage is not limited to some of its blobs. It is called before any other method.
 func (b *findings) Marked(packs map[format.ID]struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.marked = packs
+}
+
+// Rely records that a snapshot needs a blob of a pack, and that no better pack has it. It counts if the pack is marked.
+func (b *findings) Rely(pack format.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, marked := b.marked[pack]; marked {
+		b.relied[pack] = struct{}{}
+	}
+}
+
+// Relied returns the marked packs that Rely recorded. They are read whenever the repository is checked: otherwise a
+// check that does not read them would contradict the one that marked them.
+func (b *findings) Relied() []format.ID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.relied))
+}
+
+// Healed records that all of a pack was read back and is intact.
+func (b *findings) Healed(pack format.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, marked := b.marked[pack]; marked {
+		b.healed++
+	}
 }
 
 // Damaged returns the newly damaged packs, up to MaxProblems, and whether a blob without any pack is lost.
@@ -156,11 +185,15 @@ func (b *findings) Unneeded(all bool) {
 	for _, p := range b.quiet {
 		switch {
 		case !p.silent:
-		case all:
+		case all && (p.part || !b.reliedOn(p.id)):
 			marked++
 		default:
 			b.publish(p)
 		}
+	}
+	if b.healed > 0 {
+		b.res.Notes = append(b.res.Notes, fmt.Sprintf("packs that are marked as damaged, and were read back intact now: %d; "+
+			"backups store again what they need of them", b.healed))
 	}
 	if marked > 0 {
 		b.res.Notes = append(b.res.Notes,
@@ -184,6 +217,11 @@ func (b *findings) Unneeded(all bool) {
 			fmt.Sprintf("packs in the index that are missing and that no snapshot needs: %d; their "+
 				"data was stored again, or no snapshot of it was saved", count))
 	}
+}
+
+func (b *findings) reliedOn(pack format.ID) bool {
+	_, relied := b.relied[pack]
+	return relied
 }
 
 // publish adds a problem that was recorded silently to the result.
@@ -217,7 +255,11 @@ func (b *findings) inPack(pack format.ID, err error) *Problem {
 		p.extra++
 		return p
 	}
-	return b.addLocked(Pack, pack, "pack "+pack.String(), err)
+	p := b.addLocked(Pack, pack, "pack "+pack.String(), err)
+	if p != nil {
+		p.part = true
+	}
+	return p
 }
 
 // LoseBlob records a blob that is in no pack or has wrong content. Beyond MaxProblems it is only counted.

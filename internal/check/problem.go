@@ -47,6 +47,7 @@ type Problem struct {
 
 	id     format.ID
 	silent bool                // recorded, but part of the result only if a snapshot needs it
+	part   bool                // only named frames or blobs of the pack are damaged
 	extra  uint64              // further damage to the same object
 	seen   map[uint64]struct{} // hashes of the paths
 }
@@ -88,8 +89,7 @@ func (p *Problem) advice() string {
 	case Key:
 		return "open the repository with another key, add a new one with 'tidemark key add', and remove this one"
 	case Index:
-		return "nothing is lost by this: the next 'tidemark backup', or 'tidemark repair index', makes this part of the " +
-			"index again from the packs"
+		return "nothing is lost by this: 'tidemark repair index' makes this part of the index again from the packs"
 	case Snapshot:
 		return fromCopy + "; other snapshots are not affected; 'tidemark repair snapshots --drop' removes it"
 	case Mark:

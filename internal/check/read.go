@@ -20,11 +20,25 @@ import (
 // maxRead bounds one read. It is large enough that a disk or a share streams.
 const maxRead = 4 << 20
 
+// choose decides which packs are read.
+func (c *checker) choose() {
+	if c.opt.ReadData {
+		c.opt.Subset.choose(c.packs)
+	}
+	for _, id := range c.found.Relied() {
+		if f := c.packs.find(id); f != nil {
+			f.chosen = true
+		}
+	}
+}
+
 // readData reads the chosen packs, several concurrently.
 func (c *checker) readData(ctx context.Context) error {
-	c.loadProven()
-	defer c.proven.save(c)
-	c.opt.Subset.choose(c.packs)
+	if c.opt.ReadData {
+		c.loadProven()
+	}
+	defer func() { c.proven.save(c) }()
+	c.choose()
 	packs, bytes := uint64(0), uint64(0)
 	for i := range c.packs {
 		if c.packs[i].chosen {
@@ -145,6 +159,7 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 	default:
 		r.c.proven.note(r.c, f, true)
 		r.c.found.Whole()
+		r.c.found.Healed(f.id)
 	}
 	return nil
 }

@@ -65,6 +65,16 @@ func (w *walk) countStray(pack format.ID) {
 	w.strays++
 }
 
+// met records that a snapshot needs a blob at a place in a pack.
+func (w *walk) met(at *reach.Place, in format.ID) {
+	switch at.Rank() {
+	case stray:
+		w.countStray(in)
+	case marked, gone:
+		w.c.found.Rely(in)
+	}
+}
+
 // visitor records what one worker of the walk finds missing or damaged.
 type visitor struct {
 	*walk
@@ -88,9 +98,7 @@ func (v *visitor) Load(ctx context.Context, id format.ID, at *reach.Place) ([]by
 	if err != nil {
 		return nil, err
 	}
-	if at.Rank() == stray {
-		v.countStray(in.ID)
-	}
+	v.met(at, in.ID)
 	if v.c.found.Why(id, &frameRef{in.ID, at.Offset, at.Sealed}) != nil {
 		return nil, errLost
 	}
@@ -134,12 +142,12 @@ func (v *visitor) Chunks(chunks []tree.Chunk, places []reach.Place) error {
 		case uint64(at.Len) != chunks[i].Len:
 			v.c.found.LoseBlob(Blob, chunks[i].ID, fmt.Errorf("the index says %d bytes, a file %d: %w", at.Len,
 				chunks[i].Len, format.ErrCorrupt))
-		case at.Rank() == stray:
+		case at.Rank() > named:
 			in, err := v.c.blobs.index.PackOf(at)
 			if err != nil {
 				return err
 			}
-			v.countStray(in.ID)
+			v.met(at, in.ID)
 		}
 	}
 	return nil

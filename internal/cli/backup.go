@@ -198,7 +198,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		return snapshot, err
 	}
 	if !f.dryRun {
-		a.remind(r.ID(), job.Label.Sources)
+		a.remind(r, job.Label.Sources)
 	}
 	if out.Failed {
 		return snapshot, fmt.Errorf("%w; the snapshot holds everything else", errIncomplete)

@@ -11,6 +11,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/proofs"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
@@ -157,6 +159,17 @@ func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l 
 		l.Phase(report.Done)
 	}
 	return result, errors.Join(err, r.Close())
+}
+
+// remindDamage notes after a backup that the last check of this machine found damage: only a check shows whether the
+// backup healed all of it.
+func (a *app) remindDamage(r *repo.Repository) {
+	if !a.caches() {
+		return
+	}
+	if known, err := proofs.ReadSummary(r.CacheFolder()); err == nil && known.Damage.Problems > 0 {
+		a.print.Note("this backup stored again what it needs of damaged data: 'tidemark check' shows whether more is lost")
+	}
 }
 
 // caches reports whether something may be kept on this machine from run to run.

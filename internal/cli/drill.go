@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 
@@ -71,6 +72,7 @@ func (a *app) drill(ctx context.Context, f *checkFlags) (err error) {
 	stop := a.print.Watch(ctx, l)
 	res, err := drill.Run(ctx, r, opt, l)
 	stop()
+	a.recordDamage(ctx, r, &restore.Result{Damaged: res.Damaged}, err)
 	if err != nil {
 		return fmt.Errorf("make a restore drill: %w", err)
 	}

@@ -40,6 +40,8 @@ var (
 	errIncomplete = errors.New("some objects could not be backed up")
 	// errDegraded: the target works with limitations.
 	errDegraded = errors.New("the target is usable")
+	// errDamaged: a check has found damage that was not found healed since.
+	errDamaged = errors.New("a repository is damaged: 'tidemark check' shows what still stands")
 	// errUnfit: the target is not suitable for a repository.
 	errUnfit = errors.New("the target is not usable")
 	// errUncertain: a snapshot that cannot be read may be the newest one.

@@ -100,8 +100,9 @@ func (a *app) terminal() *unlock.Terminal {
 
 // remind notes after a backup what still endangers it: an unconfirmed recovery key, and the default repository on the
 // disk of a source.
-func (a *app) remind(id string, sources []string) {
-	if a.secrets().Pending(id).Exists() {
+func (a *app) remind(r *repo.Repository, sources []string) {
+	a.remindDamage(r)
+	if a.secrets().Pending(r.ID()).Exists() {
 		a.print.Note("the recovery key is not confirmed yet: run 'tidemark key recovery --confirm'")
 	}
 	at, err := a.location()

@@ -55,7 +55,10 @@ with --json every second.`,
 		if f := a.screen(); f != nil {
 			s.Width, _ = show.TerminalSize(f)()
 		}
-		return a.print.Print(s)
+		if err := a.print.Print(s); err != nil || !s.Damaged() {
+			return err
+		}
+		return errDamaged
 	})
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "repeat until q or Ctrl-C")
 	return lenient(c)

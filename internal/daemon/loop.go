@@ -387,7 +387,7 @@ func (s *service) reloadChanged() {
 func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 	d := event.DaemonJob{Name: j.job.Name, Sources: j.job.Sources, Repository: j.job.Repository,
 		Schedule: j.job.Schedule.String(), State: "idle", LastRun: brief(j.LastRun), Failures: j.Failures,
-		Incomplete: j.Incomplete,
+		Incomplete: j.Incomplete, Damage: j.Damage,
 		LastBackup: known(j.LastBackup), LastProven: known(j.LastProven)}
 	if d.Sources == nil {
 		d.Sources = []string{}
@@ -404,6 +404,8 @@ func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 		}
 	case j.Retry != nil:
 		d.State = "retrying"
+	case j.Damage != "":
+		d.State = "damaged"
 	case j.Failures > 0:
 		d.State = record.Failed
 	case j.Incomplete > 0:

@@ -39,7 +39,14 @@ func (m *memory) conclude(r *run, now time.Time) {
 			again := now.Add(backoff(m.Failures))
 			m.Retry = &again
 		}
-		m.alert(record.Failed, record.Failed)
+		if r.backup == exitIncomplete {
+			r.rec.Message += "\n" + r.lacks
+		}
+		cause := record.Failed
+		if m.Damage != "" {
+			cause = "damaged" + r.away() // another cause than a failure before
+		}
+		m.alert(record.Failed, cause)
 	case r.backup == exitIncomplete:
 		r.rec.Outcome, r.rec.Message = record.Incomplete, r.lacks
 		m.Failures = 0

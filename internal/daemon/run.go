@@ -48,8 +48,9 @@ type run struct {
 	status    atomic.Pointer[event.Status]
 	reported  time.Time // when progress was reported last
 	end       endReason
-	backup    int    // exit code of the backup; -1: none has ended
-	failure   string // why the run failed; "": it did not
+	backup    int       // exit code of the backup; -1: none has ended
+	failure   string    // why the run failed; "": it did not
+	proven    time.Time // LastProven when the run began
 	sources   []source
 	lacks     string // what the snapshot lacks
 	waits     string // why retention waits, as the backup says; "": it does not
@@ -84,8 +85,9 @@ func (s *service) begin(j *live, now time.Time) {
 		j.trigger = "appeared"
 	}
 	id := now.UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
-	r := &run{job: j.job, backup: -1, reported: now, rec: event.Run{Type: "run", Version: 1, ID: id, Job: j.job.Name,
-		Trigger: j.trigger, Start: now, Steps: []event.RunStep{}}}
+	r := &run{job: j.job, backup: -1, reported: now, proven: j.LastProven,
+		rec: event.Run{Type: "run", Version: 1, ID: id, Job: j.job.Name, Trigger: j.trigger, Start: now,
+			Steps: []event.RunStep{}}}
 	j.run, j.Running, j.Retry, j.waits = r, &r.rec, nil, ""
 	j.count(j.due) // after a small step back of the clock, it is in the future
 	j.count(now)
@@ -118,6 +120,7 @@ func (s *service) advance(j *live) {
 	step, ok := s.nextStep(j, now)
 	switch why := s.blocked(j, now); {
 	case r.end == stopped || r.end == ending || !ok:
+		r.failure = cmp.Or(r.failure, j.standing())
 		s.finish(j)
 		return
 	case r.end == suspended:
@@ -168,7 +171,7 @@ func (r *run) wants(m *memory, name string, now time.Time) bool {
 	case "prune":
 		return m.Unused && r.keeps() == "" && (since(m.Pruned, o.PruneEvery) || r.full && o.PruneEvery > 0)
 	case "check":
-		return since(m.Checked, o.CheckEvery)
+		return since(m.Checked, o.CheckEvery) || r.saved() && m.rechecks(now)
 	case "drill":
 		return since(m.Drilled, o.DrillEvery)
 	}
@@ -229,14 +232,22 @@ func (s *service) judge(j *live, result Result) {
 	case "check", "drill":
 		switch reached := code != exitNoRepo && code < exitSignal; {
 		case !reached: // it is due in the next run
-		case r.step.Name == "check":
-			j.Checked = began
-		default:
+			break
+		case r.step.Name == "drill":
 			j.Drilled = began
+			s.learn(j, r, result, message)
+		case readsData(r.step.Args):
+			j.Checked = began
+			fallthrough
+		default:
+			s.learn(j, r, result, message)
 		}
-		if !failed {
+		if r.failure == "" {
 			j.LastProven = now
 		}
+	}
+	if failed { // nothing is proven in a run with a fault
+		j.LastProven = r.proven
 	}
 	if failed && r.failure == "" {
 		r.failure = strings.Join(append([]string{r.step.Name + ": " + message}, result.Failures.words(r.rec.ID)...), "\n")

@@ -46,6 +46,9 @@ func (s *service) args(j *live, name string) []string {
 			args = append(args, "--path", source)
 		}
 	case "check":
+		if now := s.Clock.Now(); now.Sub(j.Checked) < o.CheckEvery/10*9 || o.CheckEvery == 0 {
+			break // only known damage is looked for
+		}
 		if c := r.job.Spec.Cache(); c.Enabled && c.Dir != "" {
 			args = append(args, "--read-data-rolling", strconv.Itoa(o.CheckParts))
 		} else { // without a cache it is not known what was read when

@@ -46,10 +46,11 @@ type Options struct {
 
 // Result is how it ended.
 type Result struct {
-	Files, Bytes uint64 // chosen
-	Live         uint64 // of these, compared with the unchanged file on this machine
-	PassedOver   uint64 // not restored, since there is no space for them
-	Failed       uint64 // not restored, or other than they should be; each is a failure in the ledger
+	Files, Bytes uint64      // chosen
+	Live         uint64      // of these, compared with the unchanged file on this machine
+	PassedOver   uint64      // not restored, since there is no space for them
+	Failed       uint64      // not restored, or other than they should be; each is a failure in the ledger
+	Damaged      []format.ID // packs that could not be read
 }
 
 // errLive: the repository holds something else than the disk.
@@ -184,8 +185,11 @@ func one(ctx context.Context, r *repo.Repository, opt *Options, i int, files map
 		}
 	}
 	take := func(at string, typ tree.Type) (bool, bool) { return files[at] != nil, typ == tree.Dir && ways[at] }
-	_, err := restore.Run(ctx, r, restore.Selection{Tree: s.Tree, Take: take},
+	restored, err := restore.Run(ctx, r, restore.Selection{Tree: s.Tree, Take: take},
 		restore.Target{Path: to, Verify: true, Gate: opt.Gate}, restore.Parallel{Workers: opt.Workers}, l)
+	if restored != nil {
+		res.Damaged = append(res.Damaged, restored.Damaged...)
+	}
 	if err != nil {
 		return err
 	}

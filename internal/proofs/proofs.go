@@ -1,7 +1,7 @@
 // Package proofs records on this machine when each pack of a repository was last read back intact, and how the last
 // restore drill ended. It is one file in the cache folder. Losing it loses no data: the next check begins a new one.
 //
-//	header, 144 bytes with its own sum | one entry of 40 bytes for each pack, by ID | sum of the entries
+//	header, 160 bytes with its own sum | one entry of 40 bytes for each pack, by ID | sum of the entries
 package proofs
 
 import (
@@ -24,9 +24,9 @@ import (
 
 const (
 	name       = "proofs"
-	magic      = "TMPROOF1"
+	magic      = "TMPROOF2"
 	entrySize  = format.IDSize + 8
-	headerSize = 112
+	headerSize = 128
 	sumSize    = 32
 )
 
@@ -50,6 +50,12 @@ type Drill struct {
 	Failed   uint64
 }
 
+// Damage is what the last check found.
+type Damage struct {
+	At       time.Time
+	Problems uint64 // 0: none
+}
+
 // Summary summarises the record for the whole repository.
 type Summary struct {
 	Checked  time.Time // when the last check that read data ended; zero: there was none
@@ -57,6 +63,7 @@ type Summary struct {
 	Unproven uint64    // of these, never read back
 	Since    time.Time // all others were proven then or later
 	Drill    Drill
+	Damage   Damage
 }
 
 // Record is the content of the file.
@@ -112,6 +119,7 @@ func (r *Record) header() []byte {
 		uint64(r.Turn), uint64(seconds(r.Checked)), r.Packs, r.Unproven, uint64(seconds(r.Since)),
 		uint64(seconds(r.Drill.At)),
 		r.Drill.Files, r.Drill.Live, r.Drill.Failed,
+		uint64(seconds(r.Damage.At)), r.Damage.Problems,
 	} {
 		p = binary.LittleEndian.AppendUint64(p, n)
 	}
@@ -126,12 +134,13 @@ func parseHeader(p []byte) (*Record, error) {
 		return nil, ErrDamaged
 	}
 	r := &Record{}
-	var n [9]uint64
+	var n [11]uint64
 	for i := range n {
 		n[i] = binary.LittleEndian.Uint64(p[len(magic)+8*i:])
 	}
 	r.Turn, r.Checked, r.Packs, r.Unproven, r.Since = uint32(n[0]), moment(int64(n[1])), n[2], n[3], moment(int64(n[4]))
 	r.Drill = Drill{At: moment(int64(n[5])), Files: n[6], Live: n[7], Failed: n[8]}
+	r.Damage = Damage{At: moment(int64(n[9])), Problems: n[10]}
 	copy(r.Drill.Snapshot[:], p[headerSize-format.IDSize:])
 	return r, nil
 }
@@ -236,5 +245,18 @@ func WriteDrill(dir string, d Drill) error {
 		return err
 	}
 	r.Drill = d
+	return r.Write(dir)
+}
+
+// WriteDamage records in the folder what a check found. A check without a problem is recorded only after one with some.
+func WriteDamage(dir string, d Damage) error {
+	r, err := Read(dir)
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	if d.Problems == 0 && r.Damage.Problems == 0 {
+		return nil
+	}
+	r.Damage = d
 	return r.Write(dir)
 }

@@ -30,6 +30,12 @@ func provenText(s *proofs.Summary) string {
 	return fmt.Sprintf("every pack (%s) was read back and intact at %s or later", human.Count(s.Packs), day(s.Since))
 }
 
+// damageText is a sentence about the problems of the last check.
+func damageText(d *proofs.Damage) string {
+	return fmt.Sprintf("damaged: the check of %s found %s; 'tidemark check' shows what still stands", day(d.At),
+		human.Plural(d.Problems, "problem"))
+}
+
 // drillText is a sentence about the last restore drill; "" if there was none.
 func drillText(d *proofs.Drill) string {
 	if d.At.IsZero() {
@@ -44,8 +50,13 @@ func drillText(d *proofs.Drill) string {
 		day(d.At), human.Count(d.Live), verdict)
 }
 
-// Text writes up to two lines.
+// Text writes up to three lines.
 func (p *Proven) Text(w io.Writer) error {
+	if p.Damage.Problems > 0 {
+		if _, err := fmt.Fprintln(w, damageText(&p.Damage)); err != nil {
+			return err
+		}
+	}
 	if text := provenText(&p.Summary); text != "" {
 		if _, err := fmt.Fprintf(w, "last check: %s (as of the check of %s)\n", text, day(p.Checked)); err != nil {
 			return err
@@ -61,12 +72,13 @@ func (p *Proven) Text(w io.Writer) error {
 
 // Events returns a record if anything was proven.
 func (p *Proven) Events() []any {
-	if p.Checked.IsZero() && p.Drill.At.IsZero() {
+	if p.Checked.IsZero() && p.Drill.At.IsZero() && p.Damage.Problems == 0 {
 		return nil
 	}
 	e := &event.Proven{
 		Type: "last_verified", Checked: stamped(p.Checked), Packs: p.Packs, Unproven: p.Unproven, Since: stamped(p.Since),
 		Drill: stamped(p.Drill.At), DrillFiles: p.Drill.Files, DrillLive: p.Drill.Live, DrillFailed: p.Drill.Failed,
+		Problems: p.Damage.Problems, Found: stamped(p.Damage.At),
 	}
 	if !p.Drill.Snapshot.IsZero() {
 		e.DrillSnapshot = p.Drill.Snapshot.String()

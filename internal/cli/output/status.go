@@ -209,6 +209,10 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 		what = "last complete backup"
 	}
 	plain(s.last(what, j.LastBackup) + "; " + s.last("last proven", j.LastProven))
+	if j.Damage != "" {
+		lines = append(lines, show.Line{Text: "  damaged: " + human.Harmless(strings.ReplaceAll(j.Damage, "\n", "; ")),
+			Style: show.Red})
+	}
 	if j.Failures > 0 {
 		text := human.Plural(uint64(j.Failures), "run") + " failed"
 		if j.LastRun != nil && j.LastRun.Message != "" {
@@ -258,6 +262,12 @@ func (s *Status) last(what string, at *time.Time) string {
 	return what + " " + day(*at) + ", " + human.About(s.Now.Sub(*at)) + " ago"
 }
 
+// Damaged reports whether damage of a repository is known that was not found healed since.
+func (s *Status) Damaged() bool {
+	return s.Proven.Damage.Problems > 0 || s.Service != nil &&
+		slices.ContainsFunc(s.Service.Jobs, func(j event.DaemonJob) bool { return j.Damage != "" })
+}
+
 // repository describes the default repository, as this machine knows it.
 func (s *Status) repository() []show.Line {
 	if s.Repository == "" {
@@ -268,6 +278,9 @@ func (s *Status) repository() []show.Line {
 		return []show.Line{{Text: "no backup of this machine to " + location + " is known"}}
 	}
 	lines := []show.Line{{Text: s.last("last backup", s.LastBackup) + ", to " + location}}
+	if d := &s.Proven.Damage; d.Problems > 0 {
+		lines = append(lines, show.Line{Text: damageText(d), Style: show.Red})
+	}
 	if text := provenText(&s.Proven); text != "" {
 		lines = append(lines, show.Line{Text: "last check: " + text})
 	}

@@ -21,7 +21,8 @@ type DaemonJob struct {
 	Sources    []string `json:"sources"`    // absolute paths
 	Repository string   `json:"repository"` // location
 	Schedule   string   `json:"schedule"`   // as in the option file
-	// `idle`, `running`, `waiting` (due, and something is in the way), `retrying`, `failed`, `incomplete` (the last run)
+	// `idle`, `running`, `waiting` (due, and something is in the way), `retrying`, `failed`, `incomplete` (the last run),
+	// `damaged` (the repository)
 	// or `paused` (by hand)
 	State string `json:"state"`
 	// of a running job: `backup`, `forget`, `prune`, `check`, `drill`
@@ -32,6 +33,7 @@ type DaemonJob struct {
 	LastRun     *Run       `json:"last_run,omitempty"`     // as `run`: the last that ended
 	LastBackup  *time.Time `json:"last_backup,omitempty"`  // end of the last complete backup
 	LastProven  *time.Time `json:"last_proven,omitempty"`  // end of the last check or drill without a fault
+	Damage      string     `json:"damage,omitempty"`       // found by a check or drill and not healed since
 	Failures    int        `json:"failures"`               // runs that failed since the last that did not
 	Incomplete  int        `json:"incomplete"`             // runs without some objects since the last that was done
 	PausedUntil *time.Time `json:"paused_until,omitempty"` // end of a pause with an end

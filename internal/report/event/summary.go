@@ -176,6 +176,8 @@ type Proven struct {
 	DrillFiles    uint64     `json:"drill_files"` // as in `drill`
 	DrillLive     uint64     `json:"drill_files_compared_live"`
 	DrillFailed   uint64     `json:"drill_files_failed"`
+	Problems      uint64     `json:"problems,omitempty"`       // of the last check
+	Found         *time.Time `json:"problems_found,omitempty"` // when it ended
 }
 
 // NewBackupSummary makes the summary of a backup. id names the snapshot; it is empty if none was made.

@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/record"
+)
+
+// notes returns the notes since the last call.
+func notes(w *world) (all []string) {
+	for _, e := range w.take() {
+		if e.Kind == record.Note {
+			all = append(all, e.Text)
+		}
+	}
+	return all
+}
+
+// TestDamageStandsUntilACheckFindsItHealed: between two checks that read data, a run of a job whose repository is
+// damaged looks again, fails, and proves nothing. The first check without a finding ends that, and says so.
+func TestDamageStandsUntilACheckFindsItHealed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", hourly(), "CHECKEVERY 168h"))
+		damaged := Result{ExitCode: 1, Message: "the repository is damaged: 1 problem found",
+			Summary: []byte(`{"message_type":"summary","num_errors":1}`)}
+		check, args := damaged, []string(nil)
+		w.set(func() {
+			w.result = func(s Step) (time.Duration, Result) {
+				if s.Name == "check" {
+					args = s.Args
+					return time.Minute, check
+				}
+				return time.Minute, Result{}
+			}
+		})
+		s, stop := w.orders()
+		time.Sleep(20 * time.Minute)
+		require.Equal(t, []string{"home schedule failed"}, w.runs())
+		require.Equal(t, "damaged", only(t, s).State)
+		require.Contains(t, only(t, s).Damage, "1 problem found")
+		require.Nil(t, only(t, s).LastProven)
+		require.True(t, readsData(args))
+		for range 5 {
+			time.Sleep(time.Hour)
+			require.Equal(t, []string{"home schedule failed"}, w.runs(), "no all-clear while the damage stands")
+			require.False(t, readsData(args), "it only looks for known damage")
+			require.Nil(t, only(t, s).LastProven)
+		}
+		w.set(func() { check = Result{} })
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"The damage of the repository that was found before is healed"}, notes(w))
+		require.Equal(t, "idle", only(t, s).State)
+		require.NotNil(t, only(t, s).LastProven)
+		w.started()
+		time.Sleep(time.Hour)
+		require.False(t, slices.Contains(w.started(), "home check"), "no check is due")
+		require.NoError(t, stop())
+	})
+}
+
+// TestNothingIsProvenInARunThatFailed: a check without a finding does not count in a run with a step that failed,
+// before it or after it.
+func TestNothingIsProvenInARunThatFailed(t *testing.T) {
+	for _, fails := range []string{"forget", "check", "drill"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, makeJob(t, "home", hourly(), "KEEPSNAPSHOTS time-machine", "CHECKEVERY 1h", "DRILLEVERY 1h"))
+			w.set(func() {
+				w.result = func(s Step) (time.Duration, Result) {
+					if s.Name == fails {
+						return time.Minute, Result{ExitCode: 1}
+					}
+					return time.Minute, Result{}
+				}
+			})
+			s, stop := w.orders()
+			time.Sleep(20 * time.Minute)
+			steps := w.started()
+			require.Contains(t, steps, "home check", fails)
+			require.Contains(t, steps, "home drill", fails)
+			require.Nil(t, only(t, s).LastProven, fails)
+			w.set(func() { w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{} } })
+			time.Sleep(time.Hour)
+			require.NotNil(t, only(t, s).LastProven, fails)
+			require.NoError(t, stop())
+		})
+	}
+}
