@@ -108,7 +108,7 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 		World: daemon.World{Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink,
 			Runner: &daemon.Children{Program: program, Environ: os.Environ()}},
 		Supervisor: daemon.Supervisor{Notify: notifySystemd, Watchdog: watchdog},
-		Host:       hostName(), Once: once, Uses: daemon.Examine, Reload: reload,
+		Host:       hostName(), Once: once, Remote: daemon.Remote, Reload: reload,
 		Load: func() ([]*job.Job, error) {
 			content, err := os.ReadFile(file)
 			if err != nil {

@@ -14,8 +14,8 @@ import (
 func (a *app) steerCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.steerCommand(control.StartJob, "Run a job now",
-			`Runs a job now, also in quiet hours, on battery and on a metered network. It waits for a run that uses the same
-disk or repository, and for its disk.`),
+			`Runs a job now, also in quiet hours, on battery and on a metered network. It waits for a run of the same
+sources and repository, and for its disk.`),
 		a.steerCommand(control.StopJob, "Stop the run of a job until its next time",
 			`Stops the run of a job, or the wait for one. What was stored is kept; the next run is that of the schedule.`),
 		a.pauseCommand(),

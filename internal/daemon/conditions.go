@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -47,7 +46,7 @@ func (s *service) blocked(j *live, now time.Time) string {
 	if why := onBattery(o.OnBattery, s.machinePower()); why != "" {
 		return why
 	}
-	if o.OnMetered == "pause" && j.uses.Remote && s.machinePower().Metered {
+	if o.OnMetered == "pause" && j.remote && s.machinePower().Metered {
 		return "the network is metered"
 	}
 	return ""
@@ -82,23 +81,14 @@ func (s *service) wait(j *live, why string) {
 	s.send(&record.Event{Kind: record.Waiting, Job: j.job.Name, Text: why})
 }
 
-// startDue starts the jobs that are due and can run, in the order in which they became due. What an earlier one waits
-// for stays free for it.
+// mostRuns bounds the runs at the same time, since each step needs memory.
+const mostRuns = 4
+
+// startDue starts the jobs that are due and can run, in the order in which they became due.
 func (s *service) startDue(now time.Time) {
-	type claim struct {
-		uses *Uses
-		by   string
-	}
-	var claimed []claim
-	var queue []*live
-	for _, j := range s.all() {
-		switch {
-		case j.run != nil && j.run.process != nil:
-			claimed = append(claimed, claim{&j.uses, j.job.Name})
-		case j.run != nil || !j.due.IsZero():
-			queue = append(queue, j)
-		}
-	}
+	queue := slices.DeleteFunc(s.all(), func(j *live) bool {
+		return j.run != nil && j.run.process != nil || j.run == nil && j.due.IsZero()
+	})
 	slices.SortStableFunc(queue, func(a, b *live) int { return a.due.Compare(b.due) })
 	for _, j := range queue {
 		s.examine(j)
@@ -107,21 +97,44 @@ func (s *service) startDue(now time.Time) {
 			s.skip(j, now)
 			continue
 		}
-		var why string
-		for _, c := range claimed {
-			if what := c.uses.conflict(&j.uses); what != "" {
-				why = cmp.Or(why, fmt.Sprintf("job %s uses the same %s", c.by, what))
-			}
-		}
-		if why != "" {
+		if why := s.crowded(j, now); why != "" {
 			s.wait(j, why)
-		} else if j.run == nil {
+			continue
+		}
+		if j.run == nil {
 			s.begin(j, now)
 		} else {
 			s.resume(j)
 		}
-		claimed = append(claimed, claim{&j.uses, j.job.Name})
 	}
+}
+
+// crowded returns why a job has to wait for others that run; "" if it does not. Disks and networks are shared by the
+// gates of the runs.
+func (s *service) crowded(j *live, now time.Time) string {
+	running := 0
+	own, prunes := j.definition(), false
+	if j.run != nil {
+		step, _ := s.nextStep(j, now)
+		prunes = step.Name == pruneStep
+	}
+	for _, other := range s.all() {
+		if other == j || other.run == nil || other.run.process == nil {
+			continue
+		}
+		running++
+		switch {
+		case other.run.job.Repository != own.Repository:
+		case slices.Equal(other.run.job.Sources, own.Sources):
+			return fmt.Sprintf("job %s backs up the same sources to the same repository", other.job.Name)
+		case prunes && other.run.step.Name == pruneStep:
+			return fmt.Sprintf("job %s prunes the same repository", other.job.Name)
+		}
+	}
+	if running >= mostRuns {
+		return fmt.Sprintf("%d jobs are running", running)
+	}
+	return ""
 }
 
 // skip leaves a time of the schedule out if the disk is away and its return is no reason to run.

@@ -105,8 +105,8 @@ type Config struct {
 	Host   string // name of this machine in snapshots
 	Once   bool   // run what is due, then end
 	Load   func() ([]*job.Job, error)
-	Uses   func(j *job.Job) Uses
-	Reload <-chan struct{} // asks to read the option file again
+	Remote func(j *job.Job) bool // the repository is on another machine
+	Reload <-chan struct{}       // asks to read the option file again
 }
 
 // Places are the files and folders of a service.

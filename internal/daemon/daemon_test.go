@@ -260,24 +260,6 @@ func TestServiceSkipsATimeWithoutTheDisk(t *testing.T) {
 	})
 }
 
-func TestRunsThatShareARepositoryTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b, c := makeJob(t, "a", hourly()), makeJob(t, "b", every{time.Hour, 11 * time.Minute}), makeJob(t, "c", hourly())
-		b.Repository = a.Repository
-		w := newWorld(t, a, b, c)
-		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 5 * time.Minute, Result{} } })
-		s, stop := w.orders()
-		time.Sleep(12 * time.Minute)
-		d, err := s.order(control.Command{Action: control.ShowStatus})
-		require.NoError(t, err)
-		require.Equal(t, "job a uses the same repository", d.Jobs[1].WaitsFor)
-		time.Sleep(10 * time.Minute)
-		require.NoError(t, stop())
-		require.Equal(t, []string{"a backup", "c backup", "b backup"}, w.started())
-		require.Equal(t, 2, w.most)
-	})
-}
-
 func TestOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly()))
@@ -562,7 +544,7 @@ func TestSnapshotCountsThoughTheRunFails(t *testing.T) {
 func TestOnceRunsWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := makeJob(t, "a", daily()), makeJob(t, "b", daily())
-		b.Repository = a.Repository
+		b.Repository, b.Sources = a.Repository, a.Sources
 		w := newWorld(t, a, b)
 		w.config.Once = true
 		require.NoError(t, w.run(t.Context()))

@@ -48,8 +48,16 @@ type live struct {
 	trigger string    // why, as in event.Run
 	run     *run      // nil: none
 	waits   string    // why a due job does not start, as it was reported
-	uses    Uses
-	looking chan Uses // a look at uses that has not ended
+	remote  bool      // the repository is on another machine
+	looking chan bool // a look at that which has not ended
+}
+
+// definition returns the job with the options that hold now: for a run, those it began with.
+func (j *live) definition() *job.Job {
+	if j.run != nil {
+		return j.run.job
+	}
+	return j.job
 }
 
 // ended is a step that ended.

@@ -61,8 +61,11 @@ type run struct {
 
 // stepNames are the steps of a run in their order.
 func stepNames() []string {
-	return []string{"backup", "forget", "prune", "check", "drill"}
+	return []string{"backup", "forget", pruneStep, "check", "drill"}
 }
+
+// pruneStep is a step that fails beside another of its kind in the same repository.
+const pruneStep = "prune"
 
 // saved reports whether the backup made a snapshot, whatever failed afterwards.
 func (r *run) saved() bool {
@@ -118,14 +121,15 @@ func (s *service) advance(j *live) {
 	r := j.run
 	now := s.Clock.Now()
 	step, ok := s.nextStep(j, now)
-	switch why := s.blocked(j, now); {
+	switch {
 	case r.end == stopped || r.end == ending || !ok:
 		r.failure = cmp.Or(r.failure, j.standing())
 		s.finish(j)
 		return
 	case r.end == suspended:
 		return
-	case why != "":
+	}
+	if why := cmp.Or(s.blocked(j, now), s.crowded(j, now)); why != "" {
 		r.end = suspended
 		s.wait(j, why)
 		return
@@ -221,7 +225,7 @@ func (s *service) judge(j *live, result Result) {
 		}
 		r.full = result.Full
 		r.lacks = r.describeLack(message, &result.Failures)
-		r.gone = code == exitNoRepo || code == exitFailed && j.uses.Remote && !r.full && !r.saved()
+		r.gone = code == exitNoRepo || code == exitFailed && j.remote && !r.full && !r.saved()
 		// Without a reason that lasts, it may succeed soon.
 		r.retry = !r.saved() && (r.gone || code >= exitSignal || code == exitFailed && r.rec.Trigger != "retry")
 	case "forget":

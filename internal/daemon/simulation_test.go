@@ -71,12 +71,12 @@ func (m *simulation) Event(e *record.Event) {
 	m.started()
 }
 
-// Start requires that two jobs do not share a repository at the same time.
+// Start requires that two jobs with the same sources and repository do not run at the same time.
 func (m *simulation) Start(s Step, progress func(*event.Status)) (Process, error) {
 	p, err := m.world.Start(s, progress)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	require.False(m.t, m.running["hourly"] && m.running["often"], "two jobs on one repository")
+	require.False(m.t, m.running["hourly"] && m.running["often"], "two jobs with the same sources")
 	return p, err
 }
 
@@ -218,7 +218,7 @@ func TestNothingIsMissedAndNothingRunsTwice(t *testing.T) {
 func simulate(t *testing.T, seed uint64) {
 	often := makeJob(t, "often", every{6 * time.Hour, time.Hour}, "SCHEDULEJITTER 10m")
 	hour := makeJob(t, "hourly", hourly())
-	hour.Repository = often.Repository
+	hour.Repository, hour.Sources = often.Repository, often.Sources
 	m := &simulation{world: newWorld(t, often, hour, makeJob(t, "daily", daily(), "SCHEDULEJITTER 1h")),
 		random: rand.New(rand.NewPCG(seed, 0)), begun: map[string]time.Time{}, latest: map[string]time.Time{},
 		open: map[string]bool{}, served: map[string]time.Time{}, spare: map[string]bool{}}
