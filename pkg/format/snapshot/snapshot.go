@@ -22,7 +22,7 @@ type Snapshot struct {
 	UID, GID     uint32    // the process that made it
 	System       string    // "linux/amd64": says how to read the inode flags of the nodes
 	Program      string    // name and version of the program that made it
-	Sources      []string  // as absolute paths, byte for byte
+	Sources      []string  // that were to be backed up, also a missing one: absolute paths, byte for byte
 	Tags         []string
 	Parent       format.ID // the snapshot it was compared with; zero: none
 	Shape        format.ID // hash of the options that shape a tree; zero: unknown
@@ -34,6 +34,8 @@ type Snapshot struct {
 	Description  string
 	Acknowledged []format.ID // marks of prunes that its session obeyed: it needs none of their packs
 	Renewed      tree.Time   // when its writer's lease was last renewed before, by the clock of the store; zero: unknown
+	Held         []Held      // what it holds of each of Sources, in their order; nil: unknown
+	Job          string      // job of the service that made it; "": made by hand
 }
 
 // Tags of the fields.
@@ -60,6 +62,8 @@ const (
 	tagDescription  = 34
 	tagAcknowledged = 36
 	tagRenewed      = 38
+	tagHeld         = 40
+	tagJob          = 42
 )
 
 // maxNsec is the largest number of nanoseconds beside full seconds.
@@ -92,6 +96,8 @@ func Encode(s *Snapshot) []byte {
 	if s.Renewed != (tree.Time{}) {
 		f.Bytes(tagRenewed, appendTime(s.Renewed))
 	}
+	f.Bytes(tagHeld, appendHeld(s.Held))
+	f.String(tagJob, s.Job)
 	return f.Finish()
 }
 
@@ -104,6 +110,10 @@ func Decode(p []byte) (*Snapshot, error) {
 	}
 	if s.Tree.IsZero() {
 		return nil, fmt.Errorf("read snapshot: it names no tree: %w", format.ErrCorrupt)
+	}
+	if len(s.Held) > 0 && len(s.Held) != len(s.Sources) {
+		return nil, fmt.Errorf("read snapshot: it describes %d of %d sources: %w", len(s.Held), len(s.Sources),
+			format.ErrCorrupt)
 	}
 	return s, nil
 }
@@ -140,6 +150,8 @@ func (s *Snapshot) field(tag uint64, value *wire.Reader) bool {
 		s.Original = value.ID()
 	case tagAcknowledged:
 		s.Acknowledged = value.IDs()
+	case tagHeld:
+		s.Held = readHeld(value)
 	default:
 		return s.scalar(tag, value)
 	}
@@ -162,6 +174,8 @@ func (s *Snapshot) scalar(tag uint64, value *wire.Reader) bool {
 		s.Program = value.Text()
 	case tagDescription:
 		s.Description = value.Text()
+	case tagJob:
+		s.Job = value.Text()
 	default:
 		return false
 	}

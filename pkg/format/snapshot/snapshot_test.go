@@ -49,7 +49,10 @@ func full() *Snapshot {
 		Description:  "before the move",
 		Acknowledged: []format.ID{filled(5), filled(6)},
 		Renewed:      tree.Time{Sec: 1_790_000_400, Nsec: 5},
+		Held:         []Held{{State: Shrunk, Failed: 3}, {}},
+		Job:          "home",
 	}
+	s.Held[0].Count, s.Held[0].Expected = Count{Files: 12, Bytes: 345}, Count{Files: 6789, Bytes: 1 << 33}
 	n := uint64(1)
 	for tag := uint64(tagContent); tag <= tagBlobs; tag += 2 {
 		for _, number := range s.Stats.group(tag) {
@@ -66,7 +69,7 @@ func TestSpec(t *testing.T) {
 		"uid": tagUID, "gid": tagGID, "system": tagSystem, "program": tagProgram, "sources": tagSources,
 		"tags": tagTags, "parent": tagParent, "shape": tagShape, "rules": tagRules, "users": tagUsers,
 		"groups": tagGroups, "stats": tagStats, "original": tagOriginal, "description": tagDescription,
-		"acknowledged": tagAcknowledged, "renewed": tagRenewed,
+		"acknowledged": tagAcknowledged, "renewed": tagRenewed, "held": tagHeld, "job": tagJob,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 	require.Equal(t, map[string]uint64{
 		"content": tagContent, "objects": tagObjects, "files": tagFiles, "dirs": tagDirs, "others": tagOthers,
@@ -106,6 +109,26 @@ func TestStatsFollowSpec(t *testing.T) {
 	require.Equal(t, int(reflect.TypeFor[Stats]().Size()/8), count, "numbers without a place in SPEC.md")
 }
 
+// TestHeldFollowsSpec sets each number by the tags in the table and looks for it in the field of that name.
+func TestHeldFollowsSpec(t *testing.T) {
+	rows := spectest.Numbers(t, "SPEC.md", "Held", "Number", "Tag")
+	require.Len(t, rows, len(new(Held).numbers()))
+	for name, tag := range rows {
+		f := wire.NewFields(nil)
+		f.Uint(tag, 3)
+		var h Held
+		require.NoError(t, decodeNumbers(f.Finish(), h.numbers()))
+		require.True(t, name == "State" || !h.Doubted(), "only the state says that data may be lacking")
+		value := reflect.ValueOf(&h).Elem()
+		for part := range strings.SplitSeq(name, ".") {
+			value = value.FieldByName(part)
+		}
+		require.EqualValues(t, 3, value.Uint(), name)
+		value.SetUint(0)
+		require.Equal(t, Held{}, h, "%s set something else as well", name)
+	}
+}
+
 func TestGolden(t *testing.T) {
 	for name, s := range map[string]*Snapshot{"full": full(), "least": {Tree: filled(9)}} {
 		stored := spectest.Golden(t, name, Encode(s))
@@ -118,7 +141,7 @@ func TestGolden(t *testing.T) {
 // TestSnapshotBeforePrune reads a snapshot without acknowledged marks.
 func TestSnapshotBeforePrune(t *testing.T) {
 	want := full()
-	want.Acknowledged, want.Renewed = nil, tree.Time{}
+	want.Acknowledged, want.Renewed, want.Held, want.Job = nil, tree.Time{}, nil, ""
 	got, err := Decode(spectest.Vector(t, "before-prune"))
 	require.NoError(t, err)
 	require.Equal(t, want, got)
@@ -199,12 +222,14 @@ func TestDecodeRefuses(t *testing.T) {
 		"user above 32 bits": {
 			record(func(f *wire.Fields) { f.Bytes(tagUsers, append(wire.AppendUvarint(nil, 1<<32), 0)) }), format.ErrCorrupt,
 		},
-		"users twice":     {users(5, 1, 'a', 5, 1, 'a'), format.ErrCorrupt},
-		"users descend":   {users(5, 1, 'a', 4, 1, 'a'), format.ErrCorrupt},
-		"groups cut off":  {record(func(f *wire.Fields) { f.Bytes(tagGroups, []byte{5, 2, 'a'}) }), format.ErrCorrupt},
-		"short parent":    {record(func(f *wire.Fields) { f.Bytes(tagParent, make([]byte, 31)) }), format.ErrCorrupt},
-		"long parent":     {record(func(f *wire.Fields) { f.Bytes(tagParent, make([]byte, 33)) }), format.ErrCorrupt},
-		"sources cut off": {record(func(f *wire.Fields) { f.Bytes(tagSources, []byte{9, 'a'}) }), format.ErrCorrupt},
+		"users twice":       {users(5, 1, 'a', 5, 1, 'a'), format.ErrCorrupt},
+		"users descend":     {users(5, 1, 'a', 4, 1, 'a'), format.ErrCorrupt},
+		"groups cut off":    {record(func(f *wire.Fields) { f.Bytes(tagGroups, []byte{5, 2, 'a'}) }), format.ErrCorrupt},
+		"short parent":      {record(func(f *wire.Fields) { f.Bytes(tagParent, make([]byte, 31)) }), format.ErrCorrupt},
+		"long parent":       {record(func(f *wire.Fields) { f.Bytes(tagParent, make([]byte, 33)) }), format.ErrCorrupt},
+		"held cut off":      {record(func(f *wire.Fields) { f.Bytes(tagHeld, []byte{4, 2, 1}) }), format.ErrCorrupt},
+		"held of no source": {record(func(f *wire.Fields) { f.Bytes(tagHeld, []byte{0}) }), format.ErrCorrupt},
+		"sources cut off":   {record(func(f *wire.Fields) { f.Bytes(tagSources, []byte{9, 'a'}) }), format.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Decode(c.input)

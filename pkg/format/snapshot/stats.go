@@ -119,7 +119,13 @@ func (s *Stats) field(tag uint64, value *wire.Reader) bool {
 	if numbers == nil {
 		return false
 	}
-	value.FailWith(wire.DecodeFields(value.Rest(), func(tag uint64, value *wire.Reader) bool {
+	value.FailWith(decodeNumbers(value.Rest(), numbers))
+	return true
+}
+
+// decodeNumbers reads a record of numbers with the tags of numberTag.
+func decodeNumbers(p []byte, numbers []*uint64) error {
+	return wire.DecodeFields(p, func(tag uint64, value *wire.Reader) bool {
 		for i, n := range numbers {
 			if numberTag(i) == tag {
 				*n = value.Uvarint()
@@ -127,8 +133,7 @@ func (s *Stats) field(tag uint64, value *wire.Reader) bool {
 			}
 		}
 		return false
-	}))
-	return true
+	})
 }
 
 // numberTag returns the tag of the i-th number of a group. All are even: a reader may skip what it does not know.
