@@ -22,6 +22,8 @@ type dirWork struct {
 	self     read.Extra // of the directory itself, when it is new or changed
 	children []child    // by scan.Directory.Slot
 	gone     bool       // vanished or was replaced before it was opened: left out
+	held     amount
+	place    *place // nil: there is no source here or below
 
 	pending atomic.Int32 // batches and subdirectories in flight, and one for the visitor
 	tree    format.ID    // set when finished
@@ -31,6 +33,7 @@ type dirWork struct {
 type child struct {
 	tree       format.ID
 	self       read.Extra
+	held       amount
 	incomplete bool
 	gone       bool
 }
@@ -57,9 +60,10 @@ func (j *dirWork) End(ctx context.Context) error {
 				return err
 			}
 		}
+		j.counted()
 		above := j.parent
 		if above != nil {
-			above.children[j.dir.Slot] = child{j.tree, j.self, j.compared.Incomplete, j.gone}
+			above.children[j.dir.Slot] = child{j.tree, j.self, j.held, j.compared.Incomplete, j.gone}
 		}
 		j.release()
 		j = above

@@ -16,4 +16,5 @@ var (
 	ErrNoSource = scan.ErrNoSource
 	ErrMixedDot = scan.ErrMixedDot
 	ErrClash    = scan.ErrClash
+	ErrMissing  = scan.ErrMissing
 )

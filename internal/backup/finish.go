@@ -22,6 +22,7 @@ func (p *pipeline) finish(ctx context.Context, j *dirWork) error {
 	if stop := context.Cause(ctx); stop != nil {
 		return stop // entries that were not read for that reason look as if they were not there
 	}
+	j.count()
 	c := &j.compared
 	subtree, id, unchanged := p.compare.Finish(c, len(j.children), func(i int) *format.ID { return &j.children[i].tree })
 	if unchanged {
@@ -114,6 +115,10 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 // gone leaves out an entry that vanished before it was read, and takes it out of those that were compared.
 func (f *finisher) gone(e *scan.Entry, old *tree.Node, same bool) {
 	f.job.compared.Racy = true
+	f.job.held.drop(e.Type, e.Size)
+	if p := f.job.place.at(e.Name); p != nil && p.source {
+		p.found, p.amount = false, amount{}
+	}
 	group := &f.ledger.Others
 	switch e.Type {
 	case tree.File:
@@ -144,6 +149,8 @@ func (f *finisher) Rejected(n *tree.Node, reason error) (again bool) {
 		return true
 	}
 	f.ledger.Fail(path, "keep", reason)
+	f.job.held.drop(n.Type, n.Size)
+	f.job.held.failed++
 	return false
 }
 
@@ -175,6 +182,7 @@ func (f *finisher) describe(i int, r *read.Result, n *tree.Node) {
 // read because its timestamps were not safe, and is what it was, counts as unchanged.
 func (f *finisher) countContent(n, old *tree.Node) {
 	if n.Outcome >= tree.Skipped {
+		f.without(n, old)
 		f.failed(n, old)
 		return
 	}
@@ -189,6 +197,25 @@ func (f *finisher) countContent(n, old *tree.Node) {
 		f.tally.Objects.Updated++
 	default:
 		f.tally.Objects.BackedUp++
+		if old != nil && old.Type == tree.File && n.Type == tree.File {
+			f.job.held.rewritten++
+		}
+	}
+}
+
+// without counts an object that the tree holds without its content.
+func (f *finisher) without(n, old *tree.Node) {
+	if n.Type == tree.Dir {
+		return
+	}
+	h := &f.job.held
+	h.drop(n.Type, n.Size)
+	h.failed++
+	if old != nil && old.Outcome < tree.Skipped {
+		h.unread++
+	}
+	if p := f.job.place.at(n.Name); p != nil && p.source {
+		p.amount = amount{failed: 1}
 	}
 }
 

@@ -23,7 +23,10 @@ type Source struct {
 	// Rotational reports whether the device behind a pass is rotational, as far as is known by now; nil: none is. It is
 	// called for each batch.
 	Rotational func(pass *iopolicy.Pass) bool
-	Frozen     *Frozen // nil: all sources are read live
+	// Absent are sources, as in Label.Sources, that are not there, and the reason. Root leads to the others.
+	Absent map[string]error
+	Shrink ShrinkLimit
+	Frozen *Frozen // nil: all sources are read live
 }
 
 // Frozen describes snapshots of file systems from which the sources are read (Pick.ReadFrom).

@@ -51,6 +51,7 @@ type deps struct {
 	cache     *compare.Cache // of directories
 	load      tree.Load      // also what the parents need
 	now       func() time.Time
+	sources   []string // absolute paths
 	differing differing
 }
 
@@ -59,8 +60,8 @@ type result struct {
 	tree   format.ID
 	users  map[uint32]string // names of the owners of objects
 	groups map[uint32]string
-	mended uint64 // unchanged files that were read because parts of them are lost
-	failed bool   // at least one object could not be read
+	mended uint64   // unchanged files that were read because parts of them are lost
+	found  []*place // of each source; nil: not looked for
 }
 
 // pipeline is one run.
@@ -82,6 +83,8 @@ type pipeline struct {
 	jobs    sync.Pool // of *job
 	owners  owners
 	root    *dirWork
+	places  *place       // of the root
+	found   []*place     // of each source
 	sources atomic.Int64 // that exist
 	work    atomic.Int64 // done by the workers, as tune.Sample counts it
 }
@@ -142,6 +145,7 @@ func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, er
 		Scratch: read.NewBuffers(par.Readers.Most, read.SmallFile+1),
 		Open:    read.NewSemaphore(max(0, localfs.MaxOpenFiles()-otherOpens-readerOpens*par.Readers.Most)),
 	}
+	p.places, p.found = places(src.Root, d.sources)
 	p.save = save.New(save.Config{Session: d.session, Keys: keys, Ledger: d.ledger, Cutter: cutter})
 	p.read = read.New(read.Config{
 		Options: src.Reading, Rotational: src.Rotational, Ledger: d.ledger, Cutter: cutter, Flow: p, Memory: p.memory,
@@ -239,9 +243,8 @@ func (p *pipeline) NewFile() read.File { return p.save.NewFile() }
 
 func (p *pipeline) result() *result {
 	users, groups := p.owners.names()
-	totals := p.deps.ledger.Snapshot()
 	return &result{
 		mended: p.compare.Mended(),
-		tree:   p.root.tree, users: users, groups: groups, failed: totals.Failures > 0,
+		tree:   p.root.tree, users: users, groups: groups, found: p.found,
 	}
 }

@@ -39,6 +39,7 @@ type Label struct {
 	Time        time.Time // zero: the start of the run
 	System      string
 	Program     string
+	Job         string // of the service; "": made by hand
 }
 
 // ParentChoice selects the snapshot to compare with.
@@ -54,6 +55,7 @@ type Outcome struct {
 	Same     bool   // the tree is the parent's
 	Failed   bool   // some objects could not be backed up
 	Mended   uint64 // unchanged files that were stored again because some of their blobs were lost
+	Sources  []Found
 }
 
 // Run makes one snapshot: it chooses the parent, runs the pipeline inside a session and saves.
@@ -126,13 +128,14 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if err := known.exclude(ctx, s, lost); err != nil {
 		return err
 	}
+	all := listed
 	listed, parents, err := job.parents(ctx, r, s, listed, named, known, l)
 	if err != nil {
 		return err
 	}
 	out.Parent = parents.newest()
 	out.Snapshot.Parent = out.Parent
-	d := deps{repo: r, session: s, ledger: l, load: parents.load, now: time.Now}
+	d := deps{repo: r, session: s, ledger: l, load: parents.load, now: time.Now, sources: job.Label.Sources}
 	if !job.NoDirCache && job.Stdin == nil {
 		d.cache, err = compare.OpenCache(r, withoutSuspects(s, listed), known.evidence != nil, sysinfo.ThisBoot().ID, l)
 		if err != nil {
@@ -159,7 +162,8 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if err := lost.found(s); err != nil {
 		return err
 	}
-	out.Failed, out.Mended = found.failed, found.mended
+	out.Sources = job.judge(found.found, all, l)
+	out.Failed, out.Mended = l.Snapshot().Failures > 0, found.mended
 	out.Same = parents.same(found.tree)
 	l.Phase(report.Uploading)
 	if err := s.Flush(ctx); err != nil {
@@ -168,6 +172,10 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	sn := out.Snapshot
 	sn.Tree, sn.End = found.tree, scan.Moment(time.Now())
 	sn.Users, sn.Groups = found.users, found.groups
+	sn.Held = make([]snapshot.Held, len(out.Sources))
+	for i := range out.Sources {
+		sn.Held[i] = out.Sources[i].Held
+	}
 	sn.Stats = stats(l.Snapshot(), s.Totals())
 	job.Phases.end()
 	l.Phase(report.Saving)
@@ -196,7 +204,7 @@ func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 	return &snapshot.Snapshot{
 		Time: scan.Moment(at), Start: scan.Moment(start), Host: b.Host, User: b.User, UID: b.UID, GID: b.GID,
 		System: b.System, Program: b.Program, Sources: b.Sources, Tags: b.Tags, Rules: b.Rules,
-		Description: b.Description,
+		Description: b.Description, Job: b.Job,
 	}
 }
 

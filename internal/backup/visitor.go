@@ -17,7 +17,21 @@ type visitor struct{ flow *pipeline }
 
 // Entry records an object whose status could not be read.
 func (v *visitor) Entry(d *scan.Directory, name string, err error) {
+	if d.Picked { // a source, or a directory on the path to one
+		if p := v.flow.placeOf(d).at(name); p != nil {
+			p.fail(err)
+			return
+		}
+	}
 	v.flow.deps.ledger.Fail(d.Join(name), "look at", err)
+}
+
+// placeOf returns the place of a directory on the path to sources.
+func (p *pipeline) placeOf(d *scan.Directory) *place {
+	if d.Parent == nil {
+		return p.places
+	}
+	return p.placeOf(d.Parent).at(d.Name)
 }
 
 // Excluded counts what the rules excluded.
@@ -49,8 +63,9 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	if d.Parent != nil {
 		j.parent = d.Parent.User.(*dirWork)
 		j.compared.Parent = &j.parent.compared
+		j.place = j.parent.place.at(d.Name)
 	} else {
-		p.root = j
+		p.root, j.place = j, p.places
 	}
 	if n := len(d.Subdirs); n > 0 {
 		j.children = make([]child, n)
@@ -92,6 +107,11 @@ func (p *pipeline) notListed(j *dirWork) {
 		p.deps.ledger.Note(d.Path(), "list directory", read.ErrReplaced)
 	default:
 		j.compared.Incomplete = true
+		j.held.failed++
+		if j.place != nil && j.place.source && len(d.Entries) == 0 {
+			j.place.err = d.Err
+			return
+		}
 		p.deps.ledger.Fail(d.Path(), "list directory", d.Err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -36,7 +36,7 @@ type backupFlags struct {
 	lists      pathLists
 	stream     streamFlags
 	repository repositoryFlags
-	lost       []string // sources that are not there and lie below another source
+	shrink     bool // sources that shrank are as they should be
 }
 
 // labelFlags are recorded in the snapshot.
@@ -72,6 +72,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 		"read all files, also those unchanged since the parent snapshot")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything except write")
 	flags.BoolVar(&f.noHooks, "no-hooks", false, "run no commands before and after the backup; --dry-run runs none either")
+	flags.BoolVar(&f.shrink, "expect-shrink", false, "accept sources that are empty or much smaller than before")
 	flags.BoolVar(&f.parent.skipUnchanged, "skip-if-unchanged", false,
 		"create no snapshot if nothing has changed since the parent")
 	flags.BoolVar(&f.parent.comparing.IgnoreInode, "ignore-inode", false,
@@ -88,7 +89,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.repository.make, "init", false,
 		"create the repository if it does not exist; the folder above it must; the default one always is")
 	help.Topic(flags, options.TopicWhere, "init", "check-destination")
-	help.Rare(flags, "host", "time", "description", "parent", "force", "no-hooks", "skip-if-unchanged", "ignore-inode",
+	help.Rare(flags, "host", "time", "description", "parent", "force", "expect-shrink", "no-hooks", "skip-if-unchanged", "ignore-inode",
 		"ignore-ctime", "stdin-filename", "check-destination")
 }
 
@@ -104,7 +105,10 @@ and a recovery key that is shown once. The first run needs no configuration.
 
 Without PATH, the file systems of DOMAIN in the option file are backed up, each without those mounted below it.
 
-Exit code 3: the snapshot was created, but some objects could not be backed up. Each is named on standard error.`,
+Exit code 3: the snapshot was created, but some objects could not be backed up. Each is named on standard error. So is
+a source that is missing, empty, or has much less than in the last snapshot (--shrink-limit). If that is right, run the
+backup once with --expect-shrink. Until a backup is complete again, 'tidemark forget' removes none of these snapshots by
+a policy.`,
 		Example: `  tidemark backup ~
   tidemark backup --tag nightly --exclude '*.o' --one-file-system /
   pg_dumpall | tidemark backup --stdin --stdin-filename all.sql
@@ -173,9 +177,6 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	job.Session.Observer = &observer{ledger: l, note: a.print.Note}
 	defer a.publish(ctx, "backup", job.Label.Sources, l)()
 	stop := a.print.Watch(ctx, l)
-	for _, path := range f.lost { // its parent is backed up, so nothing else would report it
-		l.Fail(path, "find source", errNoSource)
-	}
 	out, err := backup.Run(ctx, r, *job, l)
 	_ = thaw() // the deferred call returns its error
 	if err == nil {
@@ -189,8 +190,13 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		snapshot = out.ID.String()
 	}
 	skipped := out.ID.IsZero() && !f.dryRun
+	for i := range out.Sources {
+		if warning := out.Sources[i].Warning; warning != "" {
+			a.print.Note(warning)
+		}
+	}
 	end := &output.Backup{Ledger: l, ID: out.ID, DryRun: f.dryRun, Skipped: skipped, Mended: out.Mended,
-		Full: a.spec.Output().Full}
+		Sources: out.Sources, Waits: forget.Doubt(out.Snapshot), Full: a.spec.Output().Full}
 	if err := a.print.Report(end); err != nil {
 		return snapshot, err
 	}
@@ -201,9 +207,23 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		a.remind(r, job.Label.Sources)
 	}
 	if out.Failed {
-		return snapshot, fmt.Errorf("%w; the snapshot holds everything else", errIncomplete)
+		return snapshot, incomplete(out)
 	}
 	return snapshot, nil
+}
+
+// incomplete returns the error of a backup whose snapshot lacks objects.
+func incomplete(out *backup.Outcome) error {
+	var lost []string
+	for i := range out.Sources {
+		if f := &out.Sources[i]; f.Doubted() {
+			lost = append(lost, "source "+human.Printable(f.Path)+": "+f.Message)
+		}
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("%w: %s", errIncomplete, human.Harmless(strings.Join(lost, "\n")))
+	}
+	return fmt.Errorf("%w; the snapshot holds everything else", errIncomplete)
 }
 
 // openOrCreate opens the repository, or creates it on first use.
@@ -298,27 +318,10 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	if job.Source.Root, err = backup.Sources(paths); err != nil {
 		return err
 	}
-	f.lost = nil
-	var gone []string
-	for _, path := range paths {
-		absolute, err := filepath.Abs(path)
-		if err != nil {
-			return fmt.Errorf("find source %s: %w", path, err)
-		}
-		// The backup reports a missing source. It is not recorded in the snapshot: the next backup without it would not
-		// find this one as its parent.
-		if _, err := os.Lstat(absolute); !missing(err) {
-			job.Label.Sources = append(job.Label.Sources, absolute)
-			continue
-		}
-		gone = append(gone, human.Printable(path))
-		if slices.ContainsFunc(paths, func(other string) bool { return below(absolute, other) }) {
-			f.lost = append(f.lost, absolute)
-		}
+	if err := a.presentSources(paths, job); err != nil {
+		return err
 	}
-	if len(gone) == len(paths) {
-		return fmt.Errorf("source %s: %w", strings.Join(gone, ", "), errNoSource)
-	}
+	job.Source.Shrink = backup.ShrinkLimit{Percent: a.spec.Sources().ShrinkLimit, Accept: f.shrink}
 	reading := a.spec.Reading()
 	if job.Source.Reading.Serialization, err = backup.ParseSerialization(reading.Serialization.String()); err != nil {
 		return err
@@ -375,12 +378,6 @@ func linkWithSlash(path string) error {
 		path, target, clean)
 }
 
-// below reports whether an absolute path lies below a source.
-func below(absolute, source string) bool {
-	source, err := filepath.Abs(source)
-	return err == nil && absolute != source && strings.HasPrefix(absolute, strings.TrimSuffix(source, "/")+"/")
-}
-
 // noteExcluded reports each source that a rule excludes.
 func (a *app) noteExcluded(job *backup.Job) {
 	for _, source := range job.Label.Sources {
@@ -388,11 +385,6 @@ func (a *app) noteExcluded(job *backup.Job) {
 			a.print.Note(fmt.Sprintf("source %s is excluded by the rule %q", human.Printable(source), d.Rule.String()))
 		}
 	}
-}
-
-// missing reports whether an error means that the path does not exist.
-func missing(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // level converts a compression level: options use 0 for off, a session for its default.

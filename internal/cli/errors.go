@@ -36,6 +36,8 @@ var (
 	// errGone: there was a repository.
 	errGone = errors.New("there is no repository now: is its disk connected and mounted? If it was removed for good, " +
 		"make a new one with 'tidemark init'")
+	// errNotMounted: nothing is mounted where --require-mount wants it.
+	errNotMounted = errors.New("is not mounted")
 	// errIncomplete: the snapshot lacks objects.
 	errIncomplete = errors.New("some objects could not be backed up")
 	// errDegraded: the target works with limitations.

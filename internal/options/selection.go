@@ -15,6 +15,17 @@ type Protected struct {
 	Why  string // for messages: "the repository"
 }
 
+// Sources are the conditions that sources have to meet.
+type Sources struct {
+	RequireMount []string // paths that have to be mount points
+	ShrinkLimit  float64  // percent of files or bytes
+}
+
+// Sources returns the conditions that sources have to meet.
+func (s *Spec) Sources() Sources {
+	return Sources{s.strings("require-mount"), s.percent("shrink-limit")}
+}
+
 // Rules compiles the options that select paths for a backup. Files of patterns are read with read, and env replaces
 // variables in those of exclude-file. The error names every bad line.
 func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, []Warning, error) {

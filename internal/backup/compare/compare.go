@@ -90,6 +90,8 @@ type Dir struct {
 	Parent     *Dir    // nil for the root
 	Incomplete bool    // it could not be listed, or not to its end
 	Clean      bool    // the stat digest is the cached one: every entry is unchanged
+	Files      uint64  // entries that are no directories; set by Compare
+	Bytes      uint64  // sum of the sizes of the files
 	Racy       bool    // an entry must be checked again by the next backup, mostly because its timestamp is not safe
 	States     []state // of each entry; nil when Clean
 
@@ -287,6 +289,7 @@ func (c *Comparer) count(d *Dir) {
 			t.Bytes.Wanted += e.Size
 		}
 	}
+	d.Files, d.Bytes = t.Objects.Files+t.Objects.Others, t.Bytes.Inspected
 	c.Ledger.Add(&t)
 }
 

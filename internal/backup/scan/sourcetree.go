@@ -65,8 +65,8 @@ func (p *SourceTree) Copy() *SourceTree {
 // ErrNoSource: no path was named.
 var ErrNoSource = errors.New("nothing to back up: name at least one path")
 
-// errMissing: a source that was named does not exist.
-var errMissing = errors.New("there is no such file or directory: check the path")
+// ErrMissing: a source that was named does not exist.
+var ErrMissing = errors.New("there is no such file or directory: check the path")
 
 // ErrMixedDot: the contents of a directory and other sources are both to be the root of the snapshot.
 var ErrMixedDot = errors.New(`"." puts a directory's contents at the root of the snapshot, ` +
@@ -233,7 +233,7 @@ func (w *walk) pickEntry(d *Directory, p, c *SourceTree) error {
 		err = w.statFollowing(c.Path, &st)
 	}
 	if errors.Is(err, localfs.ErrVanished) || errors.Is(err, fs.ErrNotExist) {
-		err = errMissing
+		err = ErrMissing
 	}
 	if err != nil {
 		return w.missedSource(d, c.Name, err)

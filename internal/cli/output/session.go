@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -19,6 +20,8 @@ type Backup struct {
 	DryRun  bool
 	Skipped bool   // nothing had changed, and the user wanted no snapshot then
 	Mended  uint64 // unchanged files that were stored again because the repository had lost parts of them
+	Sources []backup.Found
+	Waits   string // why forget removes no snapshot of these sources; "": it may
 	Full    bool   // the report with all figures
 }
 
@@ -35,6 +38,9 @@ func (b *Backup) Text(w io.Writer) error {
 		s.Facts = append(s.Facts, fmt.Sprintf("repaired: %s that had not changed and had lost data in the repository",
 			human.Plural(b.Mended, "file")))
 	}
+	if b.Waits != "" {
+		s.Facts = append(s.Facts, "retention waits: "+b.Waits)
+	}
 	return writeReport(w, b.Ledger, s, b.Full)
 }
 
@@ -50,7 +56,16 @@ func (b *Backup) Brief() string {
 func (b *Backup) Events() []any {
 	t := b.Ledger.Snapshot()
 	s := event.NewBackupSummary(&t, b.Brief(), b.DryRun)
-	s.FilesMended = b.Mended
+	s.FilesMended, s.RetentionWaits, s.Sources = b.Mended, b.Waits, []event.Source{}
+	for i := range b.Sources {
+		f := &b.Sources[i]
+		s.Sources = append(s.Sources, event.Source{Path: event.NewPath(f.Path), State: f.State.String(), Files: f.Files,
+			Bytes: f.Bytes, Failed: f.Failed, ExpectedFiles: f.Expected.Files, ExpectedBytes: f.Expected.Bytes,
+			Message: f.Message})
+		if f.Warning != "" {
+			s.Warnings = append(s.Warnings, f.Warning)
+		}
+	}
 	return []any{s}
 }
 

@@ -81,7 +81,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"overview": Overview{}, "policy_change": PolicyChange{}, "daemon": Daemon{}, "Jobs of the service": DaemonJob{},
 		"run": Run{}, "Steps of a run": RunStep{}, "log": Log{}, "notification": Notification{}, "notify_test": NotifyTest{},
 		"job_definition": JobDefinition{}, "service": Service{},
-		"policies": PolicySpan{}, "workers": PoolSizes{}, "gates": Gate{}, "blamed of a gate": Process{},
+		"policies": PolicySpan{}, "workers": PoolSizes{}, "sources": Source{}, "gates": Gate{}, "blamed of a gate": Process{},
 		"impact of a gate": Impact{},
 	}
 	for heading, v := range types {

@@ -38,27 +38,45 @@ type BackupSummary struct {
 	FilesChanged    uint64 `json:"files_changed"`
 	FilesUnmodified uint64 `json:"files_unmodified"`
 	// unmodified, stored again since the repository had lost data
-	FilesMended     uint64      `json:"files_repaired,omitempty"`
-	DirsNew         uint64      `json:"dirs_new"` // directories
-	DirsChanged     uint64      `json:"dirs_changed"`
-	DirsUnmodified  uint64      `json:"dirs_unmodified"`
-	OthersNew       uint64      `json:"others_new"` // links, devices, fifos, sockets
-	OthersChanged   uint64      `json:"others_changed"`
-	OthersSame      uint64      `json:"others_unmodified"`
-	DataBlobs       uint64      `json:"data_blobs"`            // new chunks
-	TreeBlobs       uint64      `json:"tree_blobs"`            // new tree pages
-	DataAdded       uint64      `json:"data_added"`            // their bytes before compression
-	DataAddedPacked uint64      `json:"data_added_packed"`     // growth of the repository
-	TotalFiles      uint64      `json:"total_files_processed"` // regular files in the snapshot, without those that failed
-	TotalBytes      uint64      `json:"total_bytes_processed"` // sizes of all regular files
-	BackupStart     time.Time   `json:"backup_start"`          // by the clock of this machine
-	BackupEnd       time.Time   `json:"backup_end"`
-	TotalDuration   float64     `json:"total_duration"`        // seconds
-	ErrorCount      uint64      `json:"error_count"`           // events
-	SnapshotID      string      `json:"snapshot_id,omitempty"` // none in a dry run, or if nothing changed
-	Workers         []PoolSizes `json:"workers,omitempty"`     // list of *workers*
+	FilesMended     uint64    `json:"files_repaired,omitempty"`
+	DirsNew         uint64    `json:"dirs_new"` // directories
+	DirsChanged     uint64    `json:"dirs_changed"`
+	DirsUnmodified  uint64    `json:"dirs_unmodified"`
+	OthersNew       uint64    `json:"others_new"` // links, devices, fifos, sockets
+	OthersChanged   uint64    `json:"others_changed"`
+	OthersSame      uint64    `json:"others_unmodified"`
+	DataBlobs       uint64    `json:"data_blobs"`            // new chunks
+	TreeBlobs       uint64    `json:"tree_blobs"`            // new tree pages
+	DataAdded       uint64    `json:"data_added"`            // their bytes before compression
+	DataAddedPacked uint64    `json:"data_added_packed"`     // growth of the repository
+	TotalFiles      uint64    `json:"total_files_processed"` // regular files in the snapshot, without those that failed
+	TotalBytes      uint64    `json:"total_bytes_processed"` // sizes of all regular files
+	BackupStart     time.Time `json:"backup_start"`          // by the clock of this machine
+	BackupEnd       time.Time `json:"backup_end"`
+	TotalDuration   float64   `json:"total_duration"`        // seconds
+	ErrorCount      uint64    `json:"error_count"`           // events
+	SnapshotID      string    `json:"snapshot_id,omitempty"` // none in a dry run, or if nothing changed
+	Sources         []Source  `json:"sources"`               // list of *sources*
+	// why `forget` removes no snapshot of these sources by a policy
+	RetentionWaits string      `json:"retention_waits,omitempty"`
+	Warnings       []string    `json:"warnings,omitempty"` // such as that most files of a source changed
+	Workers        []PoolSizes `json:"workers,omitempty"`  // list of *workers*
 	Reductions
 	Figures
+}
+
+// Source is what a backup found of one source.
+type Source struct {
+	Path // path, path_raw
+	// `whole`, `missing`, `unreadable`, `empty` (it had files), `shrunk` (see `--shrink-limit`)
+	State  string `json:"state"`
+	Files  uint64 `json:"files"`  // in the snapshot, links and devices too
+	Bytes  uint64 `json:"bytes"`  // sizes of the files
+	Failed uint64 `json:"failed"` // objects not backed up
+	// unless `whole`: in the last snapshot in which it was
+	ExpectedFiles uint64 `json:"expected_files,omitempty"`
+	ExpectedBytes uint64 `json:"expected_bytes,omitempty"`
+	Message       string `json:"message,omitempty"` // why it is not `whole`
 }
 
 // RestoreSummary ends a restore.

@@ -32,6 +32,14 @@ const (
 	Shrunk                  // it has much less than before
 )
 
+// String returns the state in a word.
+func (s State) String() string {
+	if s > Shrunk {
+		return "doubted"
+	}
+	return [...]string{"whole", "missing", "unreadable", "empty", "shrunk"}[s]
+}
+
 // Doubted reports whether the snapshot may lack data that the source should have.
 func (h *Held) Doubted() bool { return h.State != Whole }
 

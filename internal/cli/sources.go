@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+)
+
+// presentSources records all sources in the label of a job, and has it back up those that are there.
+func (a *app) presentSources(paths []string, job *backup.Job) error {
+	sources := make([]string, len(paths))
+	for i, path := range paths {
+		var err error
+		if sources[i], err = filepath.Abs(path); err != nil {
+			return fmt.Errorf("find source %s: %w", path, err)
+		}
+	}
+	absent, err := notMounted(a.spec.Sources().RequireMount, sources, localfs.Mounts)
+	if err != nil {
+		return err
+	}
+	var present, gone []string
+	var reasons []error
+	for i, source := range sources {
+		if _, err := os.Lstat(source); missing(err) && absent[source] == nil {
+			absent[source] = backup.ErrMissing
+		}
+		if why := absent[source]; why == nil {
+			present = append(present, paths[i])
+		} else {
+			gone = append(gone, human.Printable(paths[i]))
+			reasons = append(reasons, why)
+		}
+	}
+	switch {
+	case len(present) == 0:
+		return fmt.Errorf("source %s: %w", strings.Join(gone, ", "), reasons[0])
+	case len(gone) > 0:
+		if job.Source.Root, err = backup.Sources(present); err != nil {
+			return err
+		}
+	}
+	job.Label.Sources, job.Source.Absent = sources, absent
+	return nil
+}
+
+// notMounted returns the sources at or below a required mount point where nothing is mounted, and the reason.
+func notMounted(required, sources []string, mounts func() ([]localfs.Mount, error)) (map[string]error, error) {
+	absent := map[string]error{}
+	if len(required) == 0 {
+		return absent, nil
+	}
+	for _, at := range required {
+		if !filepath.IsAbs(at) || !slices.ContainsFunc(sources, func(s string) bool { return within(s, at) }) {
+			return nil, usagef("--require-mount %s: write the absolute path of a source, or of a folder above one", at)
+		}
+		_, _ = os.Stat(at + "/.") // an automounter mounts on access
+	}
+	all, err := mounts()
+	if err != nil {
+		return nil, fmt.Errorf("find what is mounted: %w", err)
+	}
+	for _, at := range required {
+		real := resolve(at)
+		if slices.ContainsFunc(all, func(m localfs.Mount) bool { return m.Path == real && m.Type != "autofs" }) {
+			continue
+		}
+		for _, source := range sources {
+			if within(source, at) {
+				absent[source] = fmt.Errorf("%s %w", human.Printable(at), errNotMounted)
+			}
+		}
+	}
+	return absent, nil
+}
+
+// within reports whether an absolute path is a folder or lies below it.
+func within(path, folder string) bool {
+	return strings.HasPrefix(path+"/", strings.TrimSuffix(filepath.Clean(folder), "/")+"/")
+}
+
+// below reports whether an absolute path lies below a source.
+func below(absolute, source string) bool {
+	source, err := filepath.Abs(source)
+	return err == nil && absolute != source && within(absolute, source)
+}
+
+// missing reports whether an error means that the path does not exist.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
