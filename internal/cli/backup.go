@@ -89,8 +89,8 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.repository.make, "init", false,
 		"create the repository if it does not exist; the folder above it must; the default one always is")
 	help.Topic(flags, options.TopicWhere, "init", "check-destination")
-	help.Rare(flags, "host", "time", "description", "parent", "force", "expect-shrink", "no-hooks", "skip-if-unchanged", "ignore-inode",
-		"ignore-ctime", "stdin-filename", "check-destination")
+	help.Rare(flags, "host", "time", "description", "parent", "force", "expect-shrink", "no-hooks", "skip-if-unchanged",
+		"ignore-inode", "ignore-ctime", "stdin-filename", "check-destination")
 }
 
 func (a *app) backupCommand() *cobra.Command {
@@ -190,11 +190,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		snapshot = out.ID.String()
 	}
 	skipped := out.ID.IsZero() && !f.dryRun
-	for i := range out.Sources {
-		if warning := out.Sources[i].Warning; warning != "" {
-			a.print.Note(warning)
-		}
-	}
+	a.warnOfChanges(out)
 	end := &output.Backup{Ledger: l, ID: out.ID, DryRun: f.dryRun, Skipped: skipped, Mended: out.Mended,
 		Sources: out.Sources, Waits: forget.Doubt(out.Snapshot), Full: a.spec.Output().Full}
 	if err := a.print.Report(end); err != nil {
@@ -210,6 +206,15 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		return snapshot, incomplete(out)
 	}
 	return snapshot, nil
+}
+
+// warnOfChanges prints which sources changed suspiciously.
+func (a *app) warnOfChanges(out *backup.Outcome) {
+	for i := range out.Sources {
+		if text := out.Sources[i].Warning; text != "" {
+			a.print.Note(text)
+		}
+	}
 }
 
 // incomplete returns the error of a backup whose snapshot lacks objects.

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
-// Doubt returns why a snapshot may lack data that its sources should have; "": it does not. After such a snapshot, older
-// ones may hold the only copy.
+// Doubt returns why a snapshot may lack data that its sources should have, so that an older one may hold the only copy;
+// "": it does not.
 func Doubt(s *snapshot.Snapshot) string {
 	for i := range s.Held {
 		if h := &s.Held[i]; h.Doubted() {

@@ -66,7 +66,7 @@ func (p *SourceTree) Copy() *SourceTree {
 var ErrNoSource = errors.New("nothing to back up: name at least one path")
 
 // ErrMissing: a source that was named does not exist.
-var ErrMissing = errors.New("there is no such file or directory: check the path")
+var ErrMissing = errors.New("no such file or directory: check the path")
 
 // ErrMixedDot: the contents of a directory and other sources are both to be the root of the snapshot.
 var ErrMixedDot = errors.New(`"." puts a directory's contents at the root of the snapshot, ` +
