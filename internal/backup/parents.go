@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -269,15 +270,22 @@ func last(listed []repo.Listed, wanted func(repo.Listed) bool) *repo.Listed {
 
 // of reports whether a snapshot has the job's host and sources.
 func (job *Job) of(l repo.Listed) bool {
-	return l.Snapshot != nil && l.Snapshot.Host == job.Label.Host && sameSources(l.Snapshot.Sources, job.Label.Sources)
+	return l.Snapshot != nil && l.Snapshot.Host == job.Label.Host && sameSources(l.Snapshot.Sources, job.Label.Sources) &&
+		!slices.ContainsFunc(l.Snapshot.Held, func(h snapshot.Held) bool { return h.Doubted() && h.Files == 0 })
 }
 
-// covers reports whether a snapshot of the job's host has a path as a source or below one.
+// covers reports whether a snapshot of the job's host has a path as a source or below one. A source that was missing or
+// empty then is not compared with.
 func (job *Job) covers(l repo.Listed, path string) bool {
-	return l.Snapshot != nil && l.Snapshot.Host == job.Label.Host &&
-		slices.ContainsFunc(l.Snapshot.Sources, func(source string) bool {
-			return path == source || strings.HasPrefix(path, strings.TrimSuffix(source, "/")+"/")
-		})
+	if l.Snapshot == nil || l.Snapshot.Host != job.Label.Host {
+		return false
+	}
+	if h, known := l.Snapshot.HeldOf(path); known {
+		return !h.Doubted() || h.Files > 0
+	}
+	return slices.ContainsFunc(l.Snapshot.Sources, func(source string) bool {
+		return path == source || strings.HasPrefix(path, strings.TrimSuffix(source, "/")+"/")
+	})
 }
 
 // coversAny reports whether a snapshot covers a source of the job.
