@@ -143,7 +143,9 @@ func TestHeldIsWhatTheSnapshotHolds(t *testing.T) {
 		func() {},
 		func() { written(t, filepath.Join(inner, "more"), 20, 5000) },
 		func() { require.NoError(t, os.RemoveAll(filepath.Join(all, "d2"))) },
-		func() { require.NoError(t, os.WriteFile(filepath.Join(all, "d3", "f3"), []byte("longer or shorter"), 0o644)) },
+		func() {
+			require.NoError(t, os.WriteFile(filepath.Join(all, "d3", "f3"), []byte("longer or shorter"), 0o644))
+		},
 		func() { require.NoError(t, os.Remove(filepath.Join(inner, "link"))) },
 	}
 	for i, change := range changes {
