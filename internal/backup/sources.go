@@ -75,7 +75,9 @@ func (job *Job) judge(found []*place, listed []repo.Listed, l *report.Ledger) (a
 		if f.State != snapshot.Whole {
 			f.Expected = before.Count
 			f.Failed = max(f.Failed, 1)
-			l.Fail(path, "source", errors.New(f.Message))
+			if f.State != snapshot.Unreadable || p.err != nil { // otherwise each object in it was reported
+				l.Fail(path, "source", errors.New(f.Message))
+			}
 		}
 		all = append(all, f)
 	}
