@@ -62,8 +62,14 @@ func (a *app) resolve(c *cobra.Command) error {
 	spec, warnings, err := options.Resolve(c.Flags(), a.Env, read)
 	if err != nil && c.Annotations[withoutFile] != "" {
 		// What steers the service must work while the file has a mistake.
-		warnings = append(warnings, options.Warning{Origin: "options", Text: "the option file is not used: " + err.Error()})
-		spec, _, err = options.Resolve(c.Flags(), a.Env, func(string) ([]byte, error) { return nil, nil })
+		warnings = append(warnings, options.Warning{Origin: "options", Text: "the option file has a mistake: " + err.Error()})
+		spec, _, err = options.Resolve(c.Flags(), a.Env, func(path string) ([]byte, error) {
+			content, err := read(path)
+			return options.OnlyStanza(path, content, ""), err
+		})
+		if err != nil {
+			spec, _, err = options.Resolve(c.Flags(), a.Env, func(string) ([]byte, error) { return nil, nil })
+		}
 	}
 	if err != nil {
 		return err

@@ -35,8 +35,8 @@ func (a *app) daemonCommand() *cobra.Command {
 is a job. 'tidemark status' shows what the service does, 'tidemark job' starts, stops and pauses jobs, and 'tidemark
 log' shows what was done.
 
-A change of the option file takes effect within a minute, or at SIGHUP; a file with a mistake is reported and changes
-nothing.
+A change of the option file takes effect within a minute, or at SIGHUP. A job with a mistake is reported; it runs as it
+was before, or not at all after a restart.
 
 --once runs what is due and ends, for cron: run it every few minutes. Its exit code is 1 if a run failed, 3 if none
 failed and one was incomplete.`,
@@ -44,13 +44,14 @@ failed and one was incomplete.`,
   tidemark daemon --once`,
 	}, func(ctx context.Context, _ []string) error { return a.daemon(ctx, once) })
 	c.Flags().BoolVar(&once, "once", false, "run what is due, then end")
-	return c
+	return lenient(c)
 }
 
 // jobList is the jobs that were read last.
 type jobList struct {
 	mu   sync.Mutex
 	jobs []*job.Job
+	own  options.Notify
 }
 
 func (l *jobList) set(jobs []*job.Job) {
@@ -59,14 +60,14 @@ func (l *jobList) set(jobs []*job.Job) {
 	l.jobs = jobs
 }
 
-// notify returns where a job reports.
+// notify returns where a job reports; one without valid options, and the service, where the service does.
 func (l *jobList) notify(name string) options.Notify {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if j, err := job.Find(l.jobs, name); err == nil {
 		return j.Spec.Notify()
 	}
-	return options.Notify{}
+	return l.own
 }
 
 func (a *app) daemon(ctx context.Context, once bool) (err error) {
@@ -91,7 +92,7 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	} else if err != nil {
 		return err
 	}
-	list := &jobList{}
+	list := &jobList{own: a.spec.Notify()}
 	sink, end, err := a.sinks(state, runtime, list)
 	if err != nil {
 		return err
@@ -109,17 +110,13 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 			Runner: &daemon.Children{Program: program, Environ: os.Environ()}},
 		Supervisor: daemon.Supervisor{Notify: notifySystemd, Watchdog: watchdog},
 		Host:       hostName(), Once: once, Remote: daemon.Remote, Reload: reload,
-		Load: func() ([]*job.Job, error) {
-			content, err := os.ReadFile(file)
+		Load: func() ([]*job.Job, []job.Invalid, error) {
+			jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
 			if err != nil {
-				return nil, fmt.Errorf("read the option file: %w", err)
-			}
-			jobs, err := job.Load(file, content, a.Env, os.ReadFile)
-			if err != nil {
-				return nil, &usageError{err}
+				return nil, nil, &usageError{err}
 			}
 			list.set(jobs)
-			return jobs, nil
+			return jobs, invalid, nil
 		},
 	})
 	return err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,27 +70,32 @@ func (a *app) jobEditor() (*job.Editor, error) {
 	return e, nil
 }
 
-// definedJobs returns the jobs of the option file in effect.
-func (a *app) definedJobs() ([]*job.Job, string, error) {
+// definedJobs returns the jobs of the option file in effect, and those that are not valid.
+func (a *app) definedJobs() ([]*job.Job, []job.Invalid, string, error) {
 	if a.spec.File() == "" {
-		return nil, "", nil
+		return nil, nil, "", nil
 	}
 	e, err := a.jobEditor()
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
-	all, err := job.Load(e.Path, e.Content, e.Env, e.Read)
+	all, invalid, err := job.LoadValid(e.Path, e.Content, e.Env, e.Read)
 	if err != nil {
-		return nil, "", &usageError{err}
+		return nil, nil, "", &usageError{err}
 	}
-	return all, e.Path, nil
+	return all, invalid, e.Path, nil
 }
 
 // namedJob returns one of them.
 func (a *app) namedJob(name string) (*job.Job, error) {
-	all, _, err := a.definedJobs()
+	all, invalid, _, err := a.definedJobs()
 	if err != nil {
 		return nil, err
+	}
+	for _, one := range invalid {
+		if strings.EqualFold(one.Name, name) {
+			return nil, &usageError{one.Err}
+		}
 	}
 	j, err := job.Find(all, name)
 	if err != nil {
@@ -102,9 +108,12 @@ func (a *app) namedJob(name string) (*job.Job, error) {
 func (a *app) jobNames(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	if len(args) == 0 && a.resolve(c) == nil {
-		all, _, _ := a.definedJobs() // a shell has no place for an error
+		all, invalid, _, _ := a.definedJobs() // a shell has no place for an error
 		for _, j := range all {
 			names = append(names, j.Name)
+		}
+		for _, one := range invalid {
+			names = append(names, one.Name)
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
@@ -199,10 +208,12 @@ func (a *app) reloadService(ctx context.Context, path string) {
 
 // showJob prints a job as it is after a change.
 func (a *app) showJob(f *optionfile.File, name string) error {
-	all, err := job.Load(f.Path, f.New, a.Env, os.ReadFile)
+	all, invalid, err := job.LoadValid(f.Path, f.New, a.Env, os.ReadFile)
+	for _, one := range invalid {
+		err = errors.Join(err, one.Err)
+	}
 	if err != nil {
 		a.print.Note("warning: the option file has other jobs that are not valid: " + err.Error())
-		return nil
 	}
 	j, err := job.Find(all, name)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 )
 
 func (a *app) jobListCommand() *cobra.Command {
-	return a.command(&cobra.Command{
+	return lenient(a.command(&cobra.Command{
 		Use:   "list",
 		Short: "List the jobs of the option file with their next times",
 	}, func(context.Context, []string) error {
-		all, file, err := a.definedJobs()
+		all, invalid, file, err := a.definedJobs()
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.DefinedJobs{List: all, File: file, Now: time.Now()})
-	})
+		return a.print.Print(&output.DefinedJobs{List: all, Invalid: invalid, File: file, Now: time.Now()})
+	}))
 }

@@ -125,9 +125,12 @@ func (a *app) serviceConfig() (*service.Config, error) {
 		return env(name)
 	}
 	defer func() { a.Env = env }()
-	all, path, err := a.definedJobs()
+	all, invalid, path, err := a.definedJobs()
 	if err != nil {
 		return nil, err
+	}
+	for _, one := range invalid {
+		a.print.Note("warning: the service will not run job " + one.Name + ": " + one.Err.Error())
 	}
 	if len(all) == 0 {
 		return nil, usagef("there is no job: add one with 'tidemark setup' or 'tidemark job add'")

@@ -102,9 +102,10 @@ type Config struct {
 	Places
 	World
 	Supervisor
-	Host   string // name of this machine in snapshots
-	Once   bool   // run what is due, then end
-	Load   func() ([]*job.Job, error)
+	Host string // name of this machine in snapshots
+	Once bool   // run what is due, then end
+	// Load returns the valid jobs of the option file, and the others; the error concerns all jobs.
+	Load   func() ([]*job.Job, []job.Invalid, error)
 	Remote func(j *job.Job) bool // the repository is on another machine
 	Reload <-chan struct{}       // asks to read the option file again
 }

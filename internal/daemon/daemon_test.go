@@ -411,7 +411,7 @@ func TestReload(t *testing.T) {
 		for _, e := range w.take() {
 			notes = append(notes, e.Text)
 		}
-		require.Equal(t, []string{"the jobs stay as they were, since the option file cannot be used: line 3 is wrong"}, notes)
+		require.Equal(t, []string{"the option file cannot be used: line 3 is wrong; the jobs stay as they were"}, notes)
 		_, err = s.order(control.Command{Action: control.Reload})
 		require.EqualError(t, err, "line 3 is wrong")
 		time.Sleep(time.Hour)

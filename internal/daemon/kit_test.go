@@ -70,6 +70,7 @@ type world struct {
 	power   machinestate.Power
 	mounted map[string]bool
 	loadErr error
+	invalid []job.Invalid
 	changes chan struct{}
 	reloads chan struct{}
 	sleeps  chan bool
@@ -120,11 +121,11 @@ func (w *world) jump(d time.Duration) {
 	w.offset += d
 }
 
-func (w *world) load() ([]*job.Job, error) {
+func (w *world) load() ([]*job.Job, []job.Invalid, error) {
 	w.call()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.jobs), w.loadErr
+	return slices.Clone(w.jobs), w.invalid, w.loadErr
 }
 
 func (w *world) Now() time.Time {

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ type service struct {
 	jobs   []*live // in the order of the option file
 	left   []*live // their runs go on after they left the option file
 	state  state
-	stamp  stamp // of the option file that was read last
+	file   optionFile
 	ended  chan ended
 	orders chan order
 	done   chan struct{} // closed when the loop ends
@@ -48,6 +47,7 @@ type live struct {
 	trigger string    // why, as in event.Run
 	run     *run      // nil: none
 	waits   string    // why a due job does not start, as it was reported
+	invalid string    // why its stanza is not valid any more; it runs as it was
 	remote  bool      // the repository is on another machine
 	looking chan bool // a look at that which has not ended
 }
@@ -78,7 +78,7 @@ func (s *service) load() error {
 	if s.state, problem = readState(s.StateDir); problem != nil {
 		s.note("", problem.Error())
 	}
-	return s.reload()
+	return s.firstLoad()
 }
 
 // note sends a remark to the sink.
@@ -167,6 +167,9 @@ func (s *service) loop(ctx context.Context) error {
 	}
 	s.accelerate(time.Time{})
 	s.leave()
+	for _, one := range s.file.invalid {
+		s.failed = append(s.failed, one.Name+" (it is invalid)")
+	}
 	switch {
 	case len(s.failed) > 0 && s.Once:
 		return fmt.Errorf("%w: %s", ErrFailed, strings.Join(s.failed, ", "))
@@ -190,7 +193,7 @@ func (s *service) round() {
 		s.stopAll()
 		return
 	}
-	s.reloadChanged()
+	s.reloadChanged(now)
 	s.endPauses(now)
 	s.notice(now)
 	s.suspendRuns(now)
@@ -315,87 +318,11 @@ func (s *service) serve(ctx context.Context) (stop func(), err error) {
 	return control.ServeDaemon(ctx, s.RuntimeDir, s.order) //nolint:wrapcheck // says what it is about
 }
 
-// stamp identifies a version of the option file.
-type stamp struct {
-	size     int64
-	modified time.Time
-	exists   bool
-}
-
-func stampOf(path string) stamp {
-	info, err := os.Stat(path)
-	if err != nil {
-		return stamp{}
-	}
-	return stamp{info.Size(), info.ModTime(), true}
-}
-
-// reload reads the option file. Runs go on with the options they began with.
-func (s *service) reload() error {
-	s.stamp = stampOf(s.OptionFile)
-	jobs, err := s.Load()
-	if err != nil {
-		return err //nolint:wrapcheck // names the file
-	}
-	now := s.Clock.Now()
-	old := s.jobs
-	s.jobs = nil
-	for _, one := range jobs {
-		i := slices.IndexFunc(s.allOf(old), func(j *live) bool { return j.job.Name == one.Name })
-		if i >= 0 {
-			j := s.allOf(old)[i]
-			if j.run == nil && j.job.Schedule.String() != one.Schedule.String() {
-				j.due = time.Time{}
-			}
-			j.job = one
-			s.jobs = append(s.jobs, j)
-			continue
-		}
-		m := s.state.Jobs[one.Name]
-		if m == nil {
-			m = &memory{Since: now, Began: now}
-			s.state.Jobs[one.Name] = m
-		}
-		s.jobs = append(s.jobs, &live{memory: m, job: one})
-	}
-	s.left = slices.DeleteFunc(s.allOf(old), func(j *live) bool { return j.run == nil || slices.Contains(s.jobs, j) })
-	for _, j := range slices.Clone(s.left) {
-		if j.run.process == nil { // it waits, and no order could name it
-			j.run.end = stopped
-			s.finish(j)
-		}
-	}
-	s.send(&record.Event{Kind: record.Loaded, Text: fmt.Sprintf("%s: %d jobs", s.OptionFile, len(jobs))})
-	return nil
-}
-
-func (s *service) allOf(jobs []*live) []*live { return slices.Concat(jobs, s.left) }
-
-// reloadNow reads the option file; a file with a mistake is reported and changes nothing.
-func (s *service) reloadNow() error {
-	s.notify("RELOADING=1")
-	defer s.notify("READY=1")
-	err := s.reload()
-	if err != nil {
-		s.note("", fmt.Sprintf("the jobs stay as they were, since the option file cannot be used: %v", err))
-		return err
-	}
-	s.save()
-	return nil
-}
-
-// reloadChanged reads the option file if it is another one than was read.
-func (s *service) reloadChanged() {
-	if now := stampOf(s.OptionFile); now.exists && now != s.stamp {
-		_ = s.reloadNow() // it is reported
-	}
-}
-
 // describe returns the state of a job.
 func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 	d := event.DaemonJob{Name: j.job.Name, Sources: j.job.Sources, Repository: j.job.Repository,
 		Schedule: j.job.Schedule.String(), State: "idle", LastRun: brief(j.LastRun), Failures: j.Failures,
-		Incomplete: j.Incomplete, Damage: j.Damage,
+		Incomplete: j.Incomplete, Damage: j.Damage, Problem: j.invalid,
 		LastBackup: known(j.LastBackup), LastProven: known(j.LastProven)}
 	if d.Sources == nil {
 		d.Sources = []string{}

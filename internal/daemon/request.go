@@ -92,6 +92,11 @@ func (s *service) each(o control.Command, do func(*live) error) error {
 		}
 		names = append(names, j.job.Name)
 	}
+	for _, one := range s.file.invalid {
+		if strings.EqualFold(one.Name, o.Job) {
+			return fmt.Errorf("job %s is not valid: %w", one.Name, one.Err)
+		}
+	}
 	if len(names) == 0 {
 		return fmt.Errorf("no job %q: there are no jobs", o.Job)
 	}
@@ -149,9 +154,11 @@ func (s *service) endPauses(now time.Time) {
 // status returns the state of the service.
 func (s *service) status() event.Daemon {
 	now := s.Clock.Now()
-	d := event.Daemon{PID: os.Getpid(), Start: s.start, Options: s.OptionFile, Jobs: []event.DaemonJob{}}
+	d := event.Daemon{PID: os.Getpid(), Start: s.start, Options: s.OptionFile, Problem: s.file.problem,
+		Jobs: []event.DaemonJob{}}
 	for _, j := range slices.Concat(s.jobs, s.left) {
 		d.Jobs = append(d.Jobs, s.describe(j, now))
 	}
+	d.Jobs = append(d.Jobs, s.describeInvalid()...)
 	return d
 }

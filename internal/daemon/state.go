@@ -33,6 +33,7 @@ const forgotten = 400 * 24 * time.Hour
 type state struct {
 	Version int                `json:"version"`
 	Jobs    map[string]*memory `json:"jobs"`
+	Problem string             `json:"problem,omitempty"` // of the option file, as it was reported
 }
 
 // memory is what the service remembers of a job.
@@ -59,6 +60,7 @@ type memory struct {
 	Paused      bool       `json:"paused,omitempty"`
 	PausedUntil time.Time  `json:"paused_until,omitzero"` // zero: until it is resumed
 	Alerted     time.Time  `json:"alerted,omitzero"`      // silence was reported
+	Invalid     string     `json:"invalid,omitempty"`     // mistake of its stanza, as it was reported
 }
 
 // lock makes the state folder and takes its lock, which ends with the process at the latest.

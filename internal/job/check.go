@@ -54,8 +54,9 @@ func checkURL(option, text string) error {
 	return nil
 }
 
-// rivals refuses jobs that would remove each other's snapshots.
-func rivals(all []*Job) error {
+// rivals returns the jobs that would remove each other's snapshots, by name.
+func rivals(all []*Job) map[string]error {
+	found := map[string]error{}
 	for i, a := range all {
 		for _, b := range all[:i] {
 			keep, err := ParseKeep(a.Spec.Job().Keep)
@@ -64,12 +65,13 @@ func rivals(all []*Job) error {
 				continue
 			}
 			if repositoryOf(a) == repositoryOf(b) {
-				return fmt.Errorf("%w: the jobs %s and %s have the same sources and repository, so each would remove "+
+				err := fmt.Errorf("%w: the jobs %s and %s have the same sources and repository, so each would remove "+
 					"snapshots of the other: give both the same KEEPSNAPSHOTS", ErrRivals, b.Name, a.Name)
+				found[a.Name], found[b.Name] = err, err
 			}
 		}
 	}
-	return nil
+	return found
 }
 
 // repositoryOf returns the location of a repository in a form that is equal for most of its names.

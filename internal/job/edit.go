@@ -145,7 +145,10 @@ func (e *Editor) checked(f *optionfile.File, name string) (*optionfile.File, err
 		}
 	}
 	if found {
-		return f, rivals(valid)
+		for _, err := range rivals(valid) {
+			return nil, err
+		}
+		return f, nil
 	}
 	return nil, fmt.Errorf("%w: job %s has no schedule: add --schedule, such as --schedule 'daily 02:30' or "+
 		"--schedule never", ErrIncomplete, name)

@@ -17,6 +17,8 @@ var (
 	ErrRivals = errors.New("jobs in conflict")
 	// ErrNoJob: there is no job of that name.
 	ErrNoJob = errors.New("no such job")
+	// ErrUnfinished: the option file ends within a line, as one does that is still written.
+	ErrUnfinished = errors.New("its last line has no end, so it may be incomplete: end it with a line break")
 	// ErrExists: there is a job of that name.
 	ErrExists = errors.New("the job exists")
 )

@@ -17,36 +17,117 @@ import (
 // scheduleKeyword is the keyword of the line that makes a stanza a job.
 const scheduleKeyword = "SCHEDULE"
 
+// Invalid is a job with a mistake.
+type Invalid struct {
+	Name string
+	Err  error // names file and line
+}
+
 // Load returns the jobs of an option file: its stanzas with a schedule, or the whole file. The error names every job
 // that is not valid.
 func Load(path string, content []byte, env options.Env, read options.ReadFile) ([]*Job, error) {
-	stanzas, err := defined(path, content)
-	if err != nil {
-		return nil, err
-	}
-	var all []*Job
-	var problems []error
-	seen := map[string]bool{}
-	for _, s := range stanzas {
-		folded := strings.ToLower(s.Name)
-		if seen[folded] {
-			problems = append(problems, fmt.Errorf("%w: %s:%d: there are several jobs %q: rename one; upper and lower case "+
-				"are the same",
-				ErrName, path, s.First, s.Name))
-			continue
-		}
-		seen[folded] = true
-		one, err := load(path, content, s, env, read)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		all = append(all, one)
+	all, invalid, err := LoadValid(path, content, env, read)
+	problems := []error{err}
+	for _, one := range invalid {
+		problems = append(problems, one.Err)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	return all, rivals(all)
+	return all, nil
+}
+
+// LoadFile returns what LoadValid does for a file that others may be writing.
+func LoadFile(path string, env options.Env, read options.ReadFile) ([]*Job, []Invalid, error) {
+	content, err := read(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the option file: %w", err)
+	}
+	if len(content) > 0 && content[len(content)-1] != '\n' {
+		return nil, nil, fmt.Errorf("%s: %w", path, ErrUnfinished)
+	}
+	return LoadValid(path, content, env, read)
+}
+
+// LoadValid returns the valid jobs of an option file, and the others. The error is a mistake that concerns all jobs.
+func LoadValid(path string, content []byte, env options.Env, read options.ReadFile) (all []*Job, invalid []Invalid,
+	err error) {
+	stanzas, err := options.Stanzas(path, content)
+	if err != nil && len(stanzas) > 0 {
+		_, err = options.ParseFile(path, options.OnlyStanza(path, content, ""), "")
+	}
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // it names the file and the line
+	}
+	if len(stanzas) == 0 {
+		stanzas = []options.Stanza{{Name: Default}}
+	}
+	for i, s := range stanzas {
+		if slices.ContainsFunc(stanzas[:i], func(o options.Stanza) bool { return strings.EqualFold(o.Name, s.Name) }) {
+			continue // it is reported with the first one
+		}
+		one, err := loadStanza(path, content, stanzas, s, env, read)
+		if s.Name == "" {
+			s.Name = fmt.Sprintf("in line %d", s.First)
+		}
+		if err != nil {
+			invalid = append(invalid, Invalid{s.Name, err})
+		} else if one != nil {
+			all = append(all, one)
+		}
+	}
+	for name, err := range rivals(all) {
+		invalid = append(invalid, Invalid{name, err})
+	}
+	all = slices.DeleteFunc(all, func(j *Job) bool {
+		return slices.ContainsFunc(invalid, func(i Invalid) bool { return i.Name == j.Name })
+	})
+	return all, invalid, nil
+}
+
+// loadStanza returns the job of a stanza; nil without an error if it is none.
+func loadStanza(path string, content []byte, stanzas []options.Stanza, s options.Stanza, env options.Env,
+	read options.ReadFile) (*Job, error) {
+	if s.Name == "" {
+		return nil, fmt.Errorf("%w: %s:%d: SERVERNAME needs one name", ErrName, path, s.First)
+	}
+	if s.First > 0 {
+		if _, err := options.Stanzas(path, content); err != nil { // others have mistakes
+			content = options.OnlyStanza(path, content, s.Name)
+		}
+	}
+	isJob, err := scheduled(path, content, s)
+	if err != nil || !isJob {
+		return nil, err
+	}
+	var same []options.Stanza
+	for _, other := range stanzas {
+		if strings.EqualFold(other.Name, s.Name) {
+			same = append(same, other)
+		}
+	}
+	one, err := load(path, content, s, env, read)
+	if err != nil && !strings.Contains(err.Error(), path+":") {
+		err = fmt.Errorf("%s:%d: %w", path, max(s.First, 1), err)
+	}
+	if len(same) > 1 {
+		err = errors.Join(fmt.Errorf("%w: %s:%d: there are several jobs %q: rename one; upper and lower case are the same",
+			ErrName, path, same[1].First, same[1].Name), err)
+	}
+	return one, err
+}
+
+// scheduled reports whether a stanza has a schedule, so that it is a job.
+func scheduled(path string, content []byte, s options.Stanza) (bool, error) {
+	server := s.Name
+	if s.First == 0 {
+		server = ""
+	}
+	lines, err := options.ParseFile(path, content, server)
+	if err != nil {
+		return false, err //nolint:wrapcheck // it names the file and the line
+	}
+	return slices.ContainsFunc(lines, func(l options.FileLine) bool { return l.Keyword == scheduleKeyword }), nil
 }
 
 // defined returns the stanzas that are jobs. For a file without stanzas, it is one without a place.
@@ -56,17 +137,14 @@ func defined(path string, content []byte) (all []options.Stanza, err error) {
 		return nil, err //nolint:wrapcheck // it names the file and the line
 	}
 	if len(stanzas) == 0 {
-		stanzas = []options.Stanza{{}}
+		stanzas = []options.Stanza{{Name: Default}}
 	}
 	for _, s := range stanzas {
-		lines, err := options.ParseFile(path, content, s.Name)
+		isJob, err := scheduled(path, content, s)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it names the file and the line
+			return nil, err
 		}
-		if slices.ContainsFunc(lines, func(l options.FileLine) bool { return l.Keyword == scheduleKeyword }) {
-			if s.First == 0 {
-				s.Name = Default
-			}
+		if isJob {
 			all = append(all, s)
 		}
 	}

@@ -3,6 +3,8 @@ package job
 import (
 	"io/fs"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +79,64 @@ func TestLoadListsEveryMistake(t *testing.T) {
 	}
 	_, err = opens("SERVERNAME a\nNOSUCHWORD 1\n")
 	require.ErrorContains(t, err, "/x.opt:2")
+}
+
+func TestOneMistakeConcernsOneJob(t *testing.T) {
+	const good = "DOMAIN /a\nREPOSITORY /r\nSCHEDULE hourly\n"
+	for text, want := range map[string]string{
+		"SERVERNAME a\n" + good + "SERVERNAME b\n" + good + "BOGUS 1\n":                      "a; b /x.opt:9",
+		"SERVERNAME a\n" + good + "SERVERNAME b\n" + good + "SCHEDULE often\n":               "a; b /x.opt:5",
+		"SERVERNAME b\nSHEDULE hourly\nSERVERNAME a\n" + good:                                "a; b /x.opt:2",
+		"SERVERNAME b\n" + good + "SERVERNAME B\n" + good + "SERVERNAME a\n" + good:          "a; b /x.opt:5",
+		"SERVERNAME b\n" + good + "KEEPSNAPSHOTS 'last 1'\nSERVERNAME c\n" + good:            "; b , c ",
+		"SERVERNAME b\n" + good + "SERVERNAME\nDOMAIN /x\n":                                  "b; in line 5 /x.opt:5",
+		"SERVERNAME a\n" + good + "SERVERNAME b\nBOGUS 1\nSERVERNAME c\n" + good + "FOO 1\n": "a; b /x.opt:6, c /x.opt:11",
+	} {
+		jobs, invalid, err := LoadValid("/x.opt", []byte(text), noEnv, noFile)
+		require.NoError(t, err)
+		var names, mistakes []string
+		for _, j := range jobs {
+			names = append(names, j.Name)
+			_, err := resolve("/x.opt", j.Content, j.Server, noEnv, noFile)
+			require.NoError(t, err, "a step reads the same content")
+		}
+		for _, i := range invalid {
+			mistakes = append(mistakes, i.Name+" "+regexp.MustCompile(`/x.opt:\d+`).FindString(i.Err.Error()))
+		}
+		slices.Sort(mistakes)
+		require.Equal(t, want, strings.Join(names, " ")+"; "+strings.Join(mistakes, ", "), text)
+	}
+	_, _, err := LoadValid("/x.opt", []byte("BOGUS 1\nSERVERNAME a\n"+good), noEnv, noFile)
+	require.ErrorContains(t, err, "/x.opt:1", "it concerns all jobs")
+}
+
+// An option file that is cut off at any byte gives no job with other places than those it has in the whole file.
+func TestACutOptionFileGivesNoWrongJob(t *testing.T) {
+	const text = "POLICY throttle\nSERVERNAME home\nREPOSITORY /mnt/disk/backup\nDOMAIN /home /srv\nSCHEDULE hourly\n" +
+		"KEEPSNAPSHOTS time-machine\nSERVERNAME nas\nSCHEDULE \"daily 02:30\"\nDOMAIN /srv \"/my data\"\n" +
+		"REPOSITORY smb://me@nas/backup\nEXCLUDEPATTERN *.o\n"
+	want, err := opens(text)
+	require.NoError(t, err)
+	valid := 0
+	for n := range len(text) {
+		content := []byte(text)[:n]
+		read := func(string) ([]byte, error) { return content, nil }
+		jobs, _, err := LoadFile("/x.opt", noEnv, read)
+		if n > 0 && content[n-1] != '\n' {
+			require.ErrorIs(t, err, ErrUnfinished, "%d bytes", n)
+			continue
+		}
+		require.NoError(t, err)
+		for _, j := range jobs {
+			valid++
+			i := slices.IndexFunc(want, func(w *Job) bool { return w.Name == j.Name })
+			require.GreaterOrEqual(t, i, 0)
+			require.Equal(t, want[i].Sources, j.Sources, "%d bytes", n)
+			require.Equal(t, want[i].Repository, j.Repository, "%d bytes", n)
+			require.Equal(t, want[i].Schedule.String(), j.Schedule.String(), "%d bytes", n)
+		}
+	}
+	require.NotZero(t, valid)
 }
 
 func TestFind(t *testing.T) {

@@ -29,6 +29,7 @@ const (
 const (
 	failed    = record.Failed
 	silent    = "silent"
+	invalid   = "invalid"
 	recovered = record.Recovered
 	test      = "test"
 	started   = "start"
@@ -85,6 +86,8 @@ func (n *Notifier) Event(e *record.Event) {
 		n.post(e, started, Healthcheck)
 	case record.Silent:
 		n.post(e, silent, Mail, Webhook, Desktop)
+	case record.Invalid:
+		n.post(e, invalid, Mail, Webhook, Desktop)
 	case record.Finished:
 		n.finished(e)
 	}

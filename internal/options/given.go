@@ -88,13 +88,30 @@ func ParseFile(path string, content []byte, server string) ([]FileLine, error) {
 // Stanza is the place of a stanza in an option file.
 type Stanza = dsm.Stanza
 
-// Stanzas returns the stanzas of an option file in their order.
+// Stanzas returns the stanzas of an option file in their order, also with an error.
 func Stanzas(path string, content []byte) ([]Stanza, error) {
 	parsed, err := dsm.Parse(path, content, vocabulary(Table()))
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file and the line
+	return parsed.Stanzas(), err //nolint:wrapcheck // it names the file and the line
+}
+
+// OnlyStanza returns the content with the lines of all stanzas but one made empty, so that each line keeps its number;
+// name "": without any stanza.
+func OnlyStanza(path string, content []byte, name string) []byte {
+	stanzas, _ := Stanzas(path, content) // mistakes do not matter
+	lines := strings.Split(string(content), "\n")
+	for i, s := range stanzas {
+		if name != "" && strings.EqualFold(s.Name, name) {
+			continue
+		}
+		end := len(lines)
+		if i+1 < len(stanzas) {
+			end = stanzas[i+1].First - 1
+		}
+		for k := s.First - 1; k < end; k++ {
+			lines[k] = ""
+		}
 	}
-	return parsed.Stanzas(), nil
+	return []byte(strings.Join(lines, "\n"))
 }
 
 // LineKeyword returns the keyword of the lines of an option file, as in FileLine, for a keyword or the name of an

@@ -22,6 +22,7 @@ const (
 	Note                  // Text
 	Loaded                // the option file was read; Text
 	Silent                // no backup of Job succeeded for too long; Text
+	Invalid               // the stanza of Job, or the option file, has a mistake; Text
 )
 
 // Event is something that happened in the service.

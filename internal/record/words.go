@@ -34,7 +34,8 @@ const Recovered = "recovered"
 
 // String returns the kind as in event.Log.
 func (k Kind) String() string {
-	return [...]string{"started", "progress", "step", "finished", "waiting", "resumed", "note", "loaded", "silent"}[k]
+	return [...]string{"started", "progress", "step", "finished", "waiting", "resumed", "note", "loaded", "silent",
+		"invalid"}[k]
 }
 
 // Line returns the line of the log for e, in one line of text. The words of a backup are those of Time Machine's log.
@@ -70,6 +71,8 @@ func words(e *Event) (level, text string) {
 		return info, "Read the options: " + e.Text
 	case Silent:
 		return failure, "No backup for too long: " + e.Text
+	case Invalid:
+		return failure, "Invalid: " + e.Text
 	}
 	return warning, e.Text
 }

@@ -15,14 +15,15 @@ import (
 
 // DefinedJobs lists the jobs of an option file.
 type DefinedJobs struct {
-	List []*job.Job
-	File string // "" for none
-	Now  time.Time
+	List    []*job.Job
+	Invalid []job.Invalid
+	File    string // "" for none
+	Now     time.Time
 }
 
 // Text writes a table.
 func (d *DefinedJobs) Text(w io.Writer) error {
-	if len(d.List) == 0 {
+	if len(d.List)+len(d.Invalid) == 0 {
 		where := "there is no option file"
 		if d.File != "" {
 			where = "there is no job in " + human.Printable(d.File)
@@ -42,6 +43,11 @@ func (d *DefinedJobs) Text(w io.Writer) error {
 	if err := t.write(w); err != nil {
 		return err
 	}
+	for _, one := range d.Invalid {
+		if _, err := fmt.Fprintf(w, "%s: invalid: %s\n", human.Printable(one.Name), oneLine(one.Err)); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintf(w, "\noption file: %s\n", human.Printable(d.File))
 	return err
 }
@@ -52,8 +58,15 @@ func (d *DefinedJobs) Events() []any {
 	for _, j := range d.List {
 		all = append(all, definition(j, d.Now, 1))
 	}
+	for _, one := range d.Invalid {
+		all = append(all, &event.JobDefinition{Type: "job_definition", Name: one.Name, File: d.File, Sources: []string{},
+			Next: []time.Time{}, Problem: one.Err.Error()})
+	}
 	return all
 }
+
+// oneLine returns the text of an error in one line.
+func oneLine(err error) string { return human.Harmless(strings.ReplaceAll(err.Error(), "\n", "; ")) }
 
 // dateMinute is the layout of a time of a schedule.
 const dateMinute = "2006-01-02 15:04"

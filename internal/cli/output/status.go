@@ -197,8 +197,14 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 		style = show.Yellow
 	}
 	lines := []show.Line{{Text: s.headline(j), Style: style}}
+	if j.Problem != "" {
+		text := human.Harmless(strings.ReplaceAll(j.Problem, "\n", "; "))
+		lines = append(lines, show.Line{Text: "  " + text, Style: show.Red})
+	}
 	plain := func(text string) { lines = append(lines, show.Line{Text: "  " + text}) }
-	plain(human.CutMiddle(where(j.Sources, j.Repository), s.Width-2))
+	if j.Repository != "" {
+		plain(human.CutMiddle(where(j.Sources, j.Repository), s.Width-2))
+	}
 	for i := range s.Jobs {
 		if s.stepOf(s.Jobs[i].PID) == j {
 			lines = append(lines, s.running(&s.Jobs[i])...)

@@ -7,12 +7,13 @@ import (
 
 // Daemon is the state of the service.
 type Daemon struct {
-	Type    string      `json:"message_type"` // "daemon"
-	Version int         `json:"version"`      // of the protocol
-	PID     int         `json:"pid"`          // of the service
-	Start   time.Time   `json:"start"`        // of the service
-	Options string      `json:"option_file"`  // path
-	Jobs    []DaemonJob `json:"jobs"`         // list of *jobs of the service*
+	Type    string      `json:"message_type"`      // "daemon"
+	Version int         `json:"version"`           // of the protocol
+	PID     int         `json:"pid"`               // of the service
+	Start   time.Time   `json:"start"`             // of the service
+	Options string      `json:"option_file"`       // path
+	Problem string      `json:"problem,omitempty"` // why the option file cannot be used
+	Jobs    []DaemonJob `json:"jobs"`              // list of *jobs of the service*
 }
 
 // DaemonJob is a job of the service.
@@ -22,8 +23,7 @@ type DaemonJob struct {
 	Repository string   `json:"repository"` // location
 	Schedule   string   `json:"schedule"`   // as in the option file
 	// `idle`, `running`, `waiting` (due, and something is in the way), `retrying`, `failed`, `incomplete` (the last run),
-	// `damaged` (the repository)
-	// or `paused` (by hand)
+	// `damaged` (the repository), `paused` (by hand) or `invalid` (it does not run)
 	State string `json:"state"`
 	// of a running job: `backup`, `forget`, `prune`, `check`, `drill`
 	Step        string     `json:"step,omitempty"`
@@ -36,6 +36,7 @@ type DaemonJob struct {
 	Damage      string     `json:"damage,omitempty"`       // found by a check or drill and not healed since
 	Failures    int        `json:"failures"`               // runs that failed since the last that did not
 	Incomplete  int        `json:"incomplete"`             // runs without some objects since the last that was done
+	Problem     string     `json:"problem,omitempty"`      // mistake of its stanza; if it was valid, it runs as it was
 	PausedUntil *time.Time `json:"paused_until,omitempty"` // end of a pause with an end
 }
 

@@ -9,7 +9,7 @@ type Log struct {
 	Time    time.Time `json:"time"`
 	Job     string    `json:"job,omitempty"` // name
 	Run     string    `json:"run,omitempty"` // ID
-	// `started`, `progress`, `step`, `finished`, `waiting`, `resumed`, `note`, `loaded` or `silent`
+	// `started`, `progress`, `step`, `finished`, `waiting`, `resumed`, `note`, `loaded`, `silent` or `invalid`
 	Kind  string `json:"kind"`
 	Level string `json:"level"` // `info`, `warning` or `error`
 	Text  string `json:"text"`  // as printed by `tidemark log`
@@ -18,7 +18,8 @@ type Log struct {
 // Notification is the body of the request to a webhook.
 type Notification struct {
 	Type string `json:"message_type"` // "notification"
-	// `failed`, `incomplete`, `silent` (no backup succeeded for too long), `recovered` or `test`
+	// `failed`, `incomplete`, `invalid` (a mistake in the option file), `silent` (no backup succeeded for too long),
+	// `recovered` or `test`
 	Kind string    `json:"kind"`
 	Host string    `json:"host"`          // name of this machine
 	Job  string    `json:"job"`           // name

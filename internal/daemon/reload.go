@@ -1,0 +1,208 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
+
+// settleTime is the age from which on an option file is read: a younger one may still be written.
+const settleTime = 2 * time.Second
+
+// errYoung: the option file was changed a moment ago.
+var errYoung = errors.New("the option file is changing; the service reads it within a minute")
+
+// optionFile is what is known of the option file. Only the loop uses it.
+type optionFile struct {
+	stamp   stamp         // of the version that was read last
+	problem string        // why none of its jobs can be used; "": they can
+	invalid []job.Invalid // without a version that was valid since the service started
+}
+
+// stamp identifies a version of the option file.
+type stamp struct {
+	size     int64
+	modified time.Time
+	exists   bool
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{info.Size(), info.ModTime(), true}
+}
+
+// young reports whether the file may still be written.
+func (f stamp) young(now time.Time) bool {
+	age := now.Sub(f.modified)
+	return f.exists && age >= 0 && age < settleTime
+}
+
+// firstLoad reads the option file when the service starts, which it does even if no job can be used, unless there is no
+// file, or the service ends after its runs.
+func (s *service) firstLoad() error {
+	err := errYoung
+	for range 5 {
+		if !stampOf(s.OptionFile).young(s.Clock.Now()) {
+			err = s.reload()
+		}
+		if !errors.Is(err, errYoung) {
+			break
+		}
+		<-s.Clock.After(settleTime)
+	}
+	if err != nil && (s.Once || errors.Is(err, os.ErrNotExist)) {
+		return err
+	}
+	s.unusable(err)
+	return nil
+}
+
+// reload reads the option file. Runs go on with the options they began with.
+func (s *service) reload() error {
+	before := stampOf(s.OptionFile)
+	jobs, invalid, err := s.Load()
+	if stampOf(s.OptionFile) != before {
+		return errYoung
+	}
+	s.file.stamp = before
+	if err != nil {
+		return err //nolint:wrapcheck // names the file
+	}
+	s.file.problem, s.state.Problem = "", ""
+	old := slices.Concat(s.jobs, s.left)
+	s.jobs = nil
+	for _, one := range jobs {
+		s.jobs = append(s.jobs, s.define(old, one))
+	}
+	s.file.invalid = nil
+	for _, one := range invalid {
+		s.keep(old, one)
+	}
+	s.left = slices.DeleteFunc(old, func(j *live) bool { return j.run == nil || slices.Contains(s.jobs, j) })
+	for _, j := range slices.Clone(s.left) {
+		if j.run.process == nil { // it waits, and no order could name it
+			j.run.end = stopped
+			s.finish(j)
+		}
+	}
+	text := fmt.Sprintf("%s: %d jobs", s.OptionFile, len(jobs))
+	if len(invalid) > 0 {
+		text += fmt.Sprintf(", %d invalid", len(invalid))
+	}
+	s.send(&record.Event{Kind: record.Loaded, Text: text})
+	return nil
+}
+
+func named(jobs []*live, name string) *live {
+	i := slices.IndexFunc(jobs, func(j *live) bool { return strings.EqualFold(j.job.Name, name) })
+	if i < 0 {
+		return nil
+	}
+	return jobs[i]
+}
+
+// define returns a valid job with its state.
+func (s *service) define(old []*live, one *job.Job) *live {
+	j := named(old, one.Name)
+	if j == nil || j.job.Name != one.Name {
+		m := s.remembered(one.Name)
+		m.Invalid = ""
+		return &live{memory: m, job: one}
+	}
+	if j.run == nil && j.job.Schedule.String() != one.Schedule.String() {
+		j.due = time.Time{}
+	}
+	j.job, j.invalid, j.Invalid = one, "", ""
+	return j
+}
+
+// remembered returns what is remembered of a job, from now on if it is new.
+func (s *service) remembered(name string) *memory {
+	m := s.state.Jobs[name]
+	if m == nil {
+		now := s.Clock.Now()
+		m = &memory{Since: now, Began: now}
+		s.state.Jobs[name] = m
+	}
+	return m
+}
+
+// keep has a job with a mistake run as it was, if it was valid, and reports the mistake once.
+func (s *service) keep(old []*live, one job.Invalid) {
+	text := one.Err.Error()
+	m := s.remembered(one.Name)
+	if j := named(old, one.Name); j != nil {
+		j.invalid, m = text, j.memory
+		s.jobs = append(s.jobs, j)
+		text += "; it runs as it was before"
+	} else {
+		s.file.invalid = append(s.file.invalid, one)
+		text += "; it does not run"
+	}
+	if m.Invalid != text {
+		m.Invalid = text
+		s.send(&record.Event{Kind: record.Invalid, Job: one.Name, Text: text})
+	}
+}
+
+// reloadNow reads the option file; a file that cannot be used is reported and changes nothing.
+func (s *service) reloadNow() error {
+	s.notify("RELOADING=1")
+	defer s.notify("READY=1")
+	err := s.reload()
+	s.unusable(err)
+	s.save()
+	return err
+}
+
+// unusable reports once why no job of the option file can be used. A file that may still be written is read again.
+func (s *service) unusable(err error) {
+	if err == nil || errors.Is(err, errYoung) {
+		return
+	}
+	s.file.problem = err.Error()
+	if errors.Is(err, job.ErrUnfinished) {
+		s.file.stamp = stamp{} // its end may come
+	}
+	if s.state.Problem != s.file.problem {
+		s.state.Problem = s.file.problem
+		s.send(&record.Event{Kind: record.Invalid, Text: "the option file cannot be used: " + s.file.problem +
+			"; the jobs stay as they were"})
+	}
+}
+
+// reloadChanged reads the option file if it is another one than was read, and may be complete. For one that ends within
+// a line, that is reported after a minute.
+func (s *service) reloadChanged(now time.Time) {
+	file := stampOf(s.OptionFile)
+	if !file.exists || file == s.file.stamp || file.young(now) {
+		return
+	}
+	if err := s.reload(); !errors.Is(err, job.ErrUnfinished) || now.Sub(file.modified) >= tick {
+		s.unusable(err)
+	} else {
+		s.file.stamp = stamp{}
+	}
+	s.save()
+}
+
+// describeInvalid returns the state of the jobs that have never been valid.
+func (s *service) describeInvalid() (all []event.DaemonJob) {
+	for _, one := range s.file.invalid {
+		m := s.remembered(one.Name)
+		all = append(all, event.DaemonJob{Name: one.Name, Sources: []string{}, State: "invalid", Problem: one.Err.Error(),
+			LastRun: brief(m.LastRun), Failures: m.Failures, Incomplete: m.Incomplete, LastBackup: known(m.LastBackup),
+			LastProven: known(m.LastProven)})
+	}
+	return all
+}
