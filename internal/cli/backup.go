@@ -41,8 +41,8 @@ type backupFlags struct {
 
 // labelFlags are recorded in the snapshot.
 type labelFlags struct {
-	tags             []string
-	host, time, note string
+	tags                  []string
+	host, time, note, job string
 }
 
 // parentFlags are about the comparison with the parent snapshot.
@@ -66,6 +66,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.label.host, "host", "H", "", "host name to record in the snapshot (default: of this machine)")
 	flags.StringVar(&f.label.time, "time", "", "time to record in the snapshot, as 2006-01-02 15:04:05 (default: now)")
 	flags.StringVar(&f.label.note, "description", "", "free text to record in the snapshot")
+	flags.StringVar(&f.label.job, "job", "", "name of the job to record; a policy in words keeps snapshots without one")
 	flags.StringVar(&f.parent.ref, "parent", "",
 		"compare with this snapshot (default: for each path, the newest of the same host that has it)")
 	flags.BoolVarP(&f.parent.comparing.Force, "force", "f", false,
@@ -89,8 +90,8 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.repository.make, "init", false,
 		"create the repository if it does not exist; the folder above it must; the default one always is")
 	help.Topic(flags, options.TopicWhere, "init", "check-destination")
-	help.Rare(flags, "host", "time", "description", "parent", "force", "expect-shrink", "no-hooks", "skip-if-unchanged",
-		"ignore-inode", "ignore-ctime", "stdin-filename", "check-destination")
+	help.Rare(flags, "host", "time", "description", "job", "parent", "force", "expect-shrink", "no-hooks",
+		"skip-if-unchanged", "ignore-inode", "ignore-ctime", "stdin-filename", "check-destination")
 }
 
 func (a *app) backupCommand() *cobra.Command {
@@ -254,8 +255,8 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 	}
 	job := &backup.Job{
 		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note,
-			System: system(),
-			UID:    uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
+			System: system(), Job: f.label.job,
+			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
 		Parent:        backup.ParentChoice{Ref: f.parent.ref},
 		SkipUnchanged: f.parent.skipUnchanged,
 		NoDirCache:    !a.spec.Cache().Enabled,

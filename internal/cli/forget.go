@@ -31,6 +31,8 @@ type forgetFlags struct {
 type keepFlags struct {
 	policy  forget.Policy // but for its tags
 	words   string        // the policy in words; "" for none
+	thin    bool          // it applies also to snapshots that it spares otherwise
+	force   bool          // it applies also after a backup that is incomplete
 	tagged  filterFlags   // of this, only tags
 	groupBy string
 	stored  bool
@@ -42,6 +44,8 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	registerKeep(flags, &f.policy)
 	flags.StringVar(&f.words, "keep", "",
 		`policy in words; time-machine, or such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`)
+	flags.BoolVar(&f.thin, "thin", false, "apply --keep also to snapshots that were made by hand or have tags")
+	flags.BoolVar(&f.force, "force", false, "remove snapshots even if the newest one may lack data")
 	flags.Var(&f.tagged.tags, keepTag, "keep those with all tags of the list a,b; '' keeps those without tags; "+
 		"repeatable")
 	flags.StringVarP(&f.groupBy, "group-by", "g", "host,paths", "apply it to each group; a list of host, paths, tags")
@@ -50,7 +54,7 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "remove nothing, report what would be removed")
 	flags.BoolVar(&f.prune, "prune", false, "prune afterwards; also if no snapshot was removed")
 	f.after.limits(flags)
-	help.Rare(flags, "exact-paths", "by-stored-time", "max-unused", "exclusive", keepTag)
+	help.Rare(flags, "exact-paths", "force", "by-stored-time", "max-unused", "exclusive", keepTag)
 }
 
 // minRemovePrefix is the minimum length of an ID prefix that removes a snapshot. Reading one needs only a unique
@@ -68,7 +72,13 @@ func (a *app) forgetCommand() *cobra.Command {
 --host, --path and --tag select the snapshots that the policy applies to; all others stay. The newest snapshot of a
 group is never removed. Snapshots dated in the future (wrong clock) are kept and do not count towards any limit.
 Snapshots with the tag 'protected' are kept too: a backup creates one when files changed on disk without a new change
-time.
+time. So is the newest snapshot that holds files of a source.
+
+If the newest snapshot of a group is incomplete, or a source in it is missing, empty or much smaller than before,
+nothing is removed, since an older one may hold the only copy (--force removes all the same).
+
+A policy in words (--keep) thins what jobs of the service made. Snapshots that were made by hand or have tags stay, and
+do not count towards its limits; --thin applies it to them, too.
 
 --by-stored-time uses the time at which the target stored a snapshot, not the time recorded in it. It is for
 repositories to which untrusted clients may add: they can record any time in a snapshot. Use it with --keep-daily,
@@ -123,8 +133,10 @@ if no snapshot was removed, since an earlier prune may have left data for later.
 // rules returns the policy of the flags.
 func (f *forgetFlags) rules(flags *pflag.FlagSet) (forget.Policy, error) {
 	p := f.policy
-	p.Tags = f.tagged.filter().Tags
+	p.Tags, p.Doubted = f.tagged.filter().Tags, f.force
 	switch {
+	case !flags.Changed("keep") && f.thin:
+		return p, usagef("--thin needs --keep: the other --keep options apply to all snapshots")
 	case !flags.Changed("keep"):
 		return p, nil
 	case keepGiven(flags):
@@ -134,6 +146,7 @@ func (f *forgetFlags) rules(flags *pflag.FlagSet) (forget.Policy, error) {
 	if err != nil {
 		return p, usagef("--keep: %w", err)
 	}
+	words.Spare, words.Doubted = !f.thin, f.force
 	return *words, nil
 }
 
@@ -198,7 +211,8 @@ func (a *app) evaluated(ctx context.Context, r *repo.Repository, f *forgetFlags,
 		if f.stored {
 			members = forget.ByStored(members)
 		}
-		groups = append(groups, output.ForgottenGroup{Heading: g.Heading, Verdicts: p.Apply(members, now)})
+		verdicts := p.Apply(members, now)
+		groups = append(groups, output.ForgottenGroup{Heading: g.Heading, Verdicts: verdicts, Waits: p.Waits(verdicts)})
 	}
 	return groups, unread, err
 }

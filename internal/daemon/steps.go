@@ -39,6 +39,8 @@ func (s *service) args(j *live, name string) []string {
 		args = append(args, "--policy", "throttle") // it is not urgent; a backup chooses by itself
 	}
 	switch name {
+	case "backup":
+		args = append(args, "--job", r.job.Name)
 	case "forget":
 		// Other machines and jobs may use the same repository, with policies of their own.
 		args = append(args, "--keep", o.Keep, "--host", s.Host, "--exact-paths")

@@ -20,6 +20,9 @@ type Policy struct {
 	Within Period        // all that are at most this much older than the newest
 	Recent Spans[Period] // the newest of each hour, day, ... if at most this much older than the newest of all
 	Tags   [][]string    // those that have all tags of one of these lists
+	Spare  bool          // those with tags, and those that no job made; they do not count towards any limit
+	// Doubted applies the policy also if the newest snapshot may lack data: see Doubt. Without it, then all are kept.
+	Doubted bool
 }
 
 // Empty reports whether the policy has no rule.
@@ -85,6 +88,9 @@ func (p Period) covers(at, newest time.Time) bool {
 		!at.Before(newest.AddDate(-p.Years, -p.Months, -p.Days).Add(-time.Duration(p.Hours)*time.Hour))
 }
 
+// future is the reason to keep a snapshot that is dated in the future.
+const future = "future"
+
 // Verdict is the decision about a snapshot.
 type Verdict struct {
 	repo.Listed
@@ -126,7 +132,8 @@ func (r *rule) judge(v *Verdict, at, newest time.Time) {
 // Apply decides about the snapshots of one group, which must be readable. Hours and days are those of now's location.
 // If the policy keeps none, the newest is kept.
 //
-// Snapshots dated more than a day after now (wrong clock) are kept and do not count towards any limit.
+// Snapshots dated more than a day after now (wrong clock) are kept and do not count towards any limit. Of each source,
+// the newest snapshot that holds files of it is kept.
 func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
 	const inexact = 24 * time.Hour
 	in := now.Location()
@@ -139,19 +146,33 @@ func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
 	})
 	past := verdicts
 	for len(past) > 0 && moment(&past[0], in).Sub(now) > inexact {
-		past[0].keep("future")
+		past[0].keep(future)
 		past = past[1:]
 	}
 	// Protected snapshots are kept in addition and do not count.
 	var rest []*Verdict
 	for i := range past {
-		if slices.Contains(past[i].Snapshot.Tags, repo.Protected) {
-			past[i].keep(repo.Protected)
-			continue
+		v := &past[i]
+		switch {
+		case slices.Contains(v.Snapshot.Tags, repo.Protected):
+			v.keep(repo.Protected)
+		case p.Spare && len(v.Snapshot.Tags) > 0:
+			v.keep("tagged")
+		case p.Spare && v.Snapshot.Job == "":
+			v.keep("by hand")
+		default:
+			rest = append(rest, v)
 		}
-		rest = append(rest, &past[i])
 	}
 	p.judge(rest, in)
+	keepSources(past)
+	if p.Waits(verdicts) != "" {
+		for i := range past {
+			if !past[i].Keep {
+				past[i].keep("waits")
+			}
+		}
+	}
 	return verdicts
 }
 
@@ -179,6 +200,42 @@ func (p *Policy) judge(verdicts []*Verdict, in *time.Location) {
 	}
 	if len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(v *Verdict) bool { return v.Keep }) {
 		verdicts[0].keep("newest")
+	}
+}
+
+// keepSources keeps for each source the newest snapshot that holds files of it, if none is kept otherwise. One that
+// holds it whole comes before one that may lack data. The verdicts go from the newest to the oldest.
+func keepSources(verdicts []Verdict) {
+	done := map[string]bool{}
+	for i := range verdicts {
+		for _, source := range verdicts[i].Snapshot.Sources {
+			if !done[source] {
+				done[source] = true
+				keepSource(verdicts, source)
+			}
+		}
+	}
+}
+
+func keepSource(verdicts []Verdict, source string) {
+	for _, doubted := range []bool{false, true} {
+		newest := -1
+		for i := range verdicts {
+			h, known := verdicts[i].Snapshot.HeldOf(source)
+			if !known || h.Files == 0 || h.Doubted() && !doubted {
+				continue
+			}
+			if verdicts[i].Keep {
+				return
+			}
+			if newest < 0 {
+				newest = i
+			}
+		}
+		if newest >= 0 {
+			verdicts[newest].keep("source")
+			return
+		}
 	}
 }
 

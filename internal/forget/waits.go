@@ -2,10 +2,24 @@ package forget
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
+
+// Waits returns why a policy removes none of the snapshots it was applied to; "": it may.
+func (p *Policy) Waits(verdicts []Verdict) string {
+	i := slices.IndexFunc(verdicts, func(v Verdict) bool { return !slices.Contains(v.Reasons, future) })
+	if i < 0 || p.Doubted {
+		return ""
+	}
+	why := Doubt(verdicts[i].Snapshot)
+	if why != "" {
+		why += " in the newest snapshot, " + verdicts[i].ID.Short()
+	}
+	return why
+}
 
 // Doubt returns why a snapshot may lack data that its sources should have, so that an older one may hold the only copy;
 // "": it does not.

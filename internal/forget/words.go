@@ -10,15 +10,16 @@ import (
 // policyExamples ends errors about policies.
 const policyExamples = `write time-machine, or pairs such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`
 
-// timeMachine keeps the newest of each hour of a day, of each day of a month, and of each week before that.
+// timeMachine keeps all of a day, the newest of each day of a month, and of each week before that.
 func timeMachine() *Policy {
 	return &Policy{
-		Recent: Spans[Period]{Hourly: Period{Hours: 24}, Daily: Period{Months: 1}},
-		Newest: Spans[int]{Weekly: -1},
+		Within: Period{Hours: 24}, Recent: Spans[Period]{Daily: Period{Months: 1}}, Newest: Spans[int]{Weekly: -1},
+		Spare: true,
 	}
 }
 
-// ParsePolicy reads a policy in words: time-machine, or pairs of a rule and its number or time.
+// ParsePolicy reads a policy in words: time-machine, or pairs of a rule and its number or time. It thins what jobs
+// made, and spares the snapshots that a person made or tagged.
 func ParsePolicy(text string) (*Policy, error) {
 	fields := strings.Fields(strings.ToLower(text))
 	if len(fields) == 1 && fields[0] == "time-machine" {
@@ -27,7 +28,7 @@ func ParsePolicy(text string) (*Policy, error) {
 	if len(fields) == 0 || len(fields)%2 != 0 {
 		return nil, fmt.Errorf("%w %q: %s", ErrPolicy, text, policyExamples)
 	}
-	p := &Policy{}
+	p := &Policy{Spare: true}
 	for i := 0; i < len(fields); i += 2 {
 		if err := p.set(fields[i], fields[i+1]); err != nil {
 			return nil, fmt.Errorf("%w %q: %s %s: %w", ErrPolicy, text, fields[i], fields[i+1], err)

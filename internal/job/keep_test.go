@@ -13,7 +13,8 @@ func TestParseKeep(t *testing.T) {
 	for text, want := range map[string]*forget.Policy{
 		"all": nil, "ALL ": nil,
 		"time-machine": {
-			Recent: forget.Spans[period]{forget.Hourly: period{Hours: 24}, forget.Daily: period{Months: 1}},
+			Within: period{Hours: 24},
+			Recent: forget.Spans[period]{forget.Daily: period{Months: 1}},
 			Newest: forget.Spans[int]{forget.Weekly: -1},
 		},
 		"last 3 hourly 24 daily 30 weekly 520 within 36h": {
@@ -29,6 +30,9 @@ func TestParseKeep(t *testing.T) {
 				forget.Monthly: period{Months: 2}, forget.Yearly: period{Years: 3}},
 		},
 	} {
+		if want != nil {
+			want.Spare = true
+		}
 		p, err := ParseKeep(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, p, text)

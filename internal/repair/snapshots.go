@@ -89,7 +89,7 @@ func (m *mender) one(ctx context.Context, l *repo.Listed) error {
 		return nil
 	}
 	sn := *l.Snapshot
-	sn.Tree, sn.Original = fresh, l.ID
+	sn.Tree, sn.Original, sn.Held = fresh, l.ID, nil
 	id, err := m.to.Publish(ctx, &sn)
 	if err != nil {
 		return err

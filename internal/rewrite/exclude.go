@@ -124,7 +124,7 @@ func (x *excluder) one(ctx context.Context, l *repo.Listed, res *Result) error {
 			return err
 		}
 	}
-	sn.Shape = format.ID{}
+	sn.Shape, sn.Held = format.ID{}, nil
 	sn.Rules = sn.Rules[:len(sn.Rules):len(sn.Rules)]
 	for _, rule := range x.what.Rules.List() {
 		sn.Rules = append(sn.Rules, rule.String())

@@ -16,6 +16,7 @@ import (
 type ForgottenGroup struct {
 	Heading  string
 	Verdicts []forget.Verdict
+	Waits    string // why the policy removes none; "": it may
 }
 
 // Forgotten is what a forget drops.
@@ -45,6 +46,9 @@ func (f *Forgotten) Text(w io.Writer) error {
 	for _, g := range f.Groups {
 		if g.Heading != "" {
 			fmt.Fprintln(w, g.Heading)
+		}
+		if g.Waits != "" {
+			fmt.Fprintln(w, "waits: nothing is removed, since "+g.Waits)
 		}
 		t := table{head: []string{"", "ID", "Time", "Host", "Tags", "Reasons"}}
 		for _, v := range g.Verdicts {
@@ -94,6 +98,7 @@ type Judged struct {
 	Keep    bool     `json:"keep"`
 	Failed  bool     `json:"failed,omitempty"`
 	Reasons []string `json:"reasons"`
+	Waits   string   `json:"waits,omitempty"`
 	Host    string   `json:"hostname"`
 	Time    string   `json:"time"`
 	Tags    []string `json:"tags"`
@@ -106,7 +111,8 @@ func (f *Forgotten) Events() []any {
 	for _, g := range f.Groups {
 		for _, v := range g.Verdicts {
 			j := &Judged{Type: "forget", DryRun: f.DryRun, ID: v.ID.String(), ShortID: v.ID.Short(), Keep: v.Keep,
-				Failed: f.failed(&v), Reasons: append([]string{}, v.Reasons...), Tags: []string{}, Paths: []string{}}
+				Failed: f.failed(&v), Reasons: append([]string{}, v.Reasons...), Waits: g.Waits, Tags: []string{},
+				Paths: []string{}}
 			if s := v.Snapshot; s != nil {
 				j.Host, j.Time = s.Host, moment(s.Time).Format("2006-01-02T15:04:05.999999999Z07:00")
 				j.Tags = append(j.Tags, s.Tags...)
