@@ -14,7 +14,5 @@ var ErrNothing = errors.New("none of the named sources exists or can be read: ch
 var (
 	ErrChanging = read.ErrChanging
 	ErrNoSource = scan.ErrNoSource
-	ErrMixedDot = scan.ErrMixedDot
-	ErrClash    = scan.ErrClash
 	ErrMissing  = scan.ErrMissing
 )

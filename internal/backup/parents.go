@@ -3,8 +3,6 @@ package backup
 import (
 	"context"
 	"fmt"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -104,8 +102,8 @@ func (job *Job) chooseParents(ctx context.Context, r *repo.Repository, reliable 
 		return nil
 	}
 	origins := map[*Pick]*origin{}
-	err := job.Source.Root.Each("/", func(at string, source *Pick) error {
-		found, err := job.originOf(ctx, r, reliable, at, source)
+	err := job.Source.Root.Each(func(source *Pick) error {
+		found, err := job.originOf(ctx, r, reliable, source.Path)
 		if err != nil && compare.Damaged(err) {
 			err = fmt.Errorf("find the parent of %s: %w: %w", source.Path, compare.ErrOldTree, err)
 			if damaged {
@@ -124,19 +122,15 @@ func (job *Job) chooseParents(ctx context.Context, r *repo.Repository, reliable 
 	return p.merge(r, job.Source.Root, reliable, origins)
 }
 
-// originOf returns the parent of the source that lies at a path in the tree; nil: it has none.
-func (job *Job) originOf(ctx context.Context, r *repo.Repository, reliable []repo.Listed, at string, source *Pick,
+// originOf returns the parent of a source; nil: it has none.
+func (job *Job) originOf(ctx context.Context, r *repo.Repository, reliable []repo.Listed, source string,
 ) (*origin, error) {
-	absolute, err := filepath.Abs(source.Path)
-	if err != nil {
-		return nil, nil // nor can the source be found
-	}
 	tries := 0
 	for _, l := range slices.Backward(reliable) {
-		if !job.covers(l, absolute) {
+		if !job.covers(l, source) {
 			continue
 		}
-		nodes, err := follow(ctx, r.LoadBlob, l.Snapshot.Tree, at)
+		nodes, err := follow(ctx, r.LoadBlob, l.Snapshot.Tree, source)
 		if err != nil {
 			return nil, err
 		}
@@ -196,7 +190,7 @@ func (p *parents) merge(r *repo.Repository, root *Pick, reliable []repo.Listed, 
 		pages[id] = slices.Clone(page)
 		return id, nil
 	}}
-	top, _, err := m.node(root, "/", 0)
+	top, _, err := m.node(root, 0)
 	if top != nil {
 		p.Tree, p.Start, p.Starts = top.Subtree, p.from[0].Snapshot.Start, m.starts
 	}
@@ -212,13 +206,13 @@ type merger struct {
 
 // node returns the node of a source, or of a directory on the path to sources; nil: none of them has a parent. The
 // attributes of such a directory are those in the parent of its first source.
-func (m *merger) node(pick *Pick, at string, depth int) (*tree.Node, *origin, error) {
+func (m *merger) node(pick *Pick, depth int) (*tree.Node, *origin, error) {
 	from, subtree := m.origins[pick], format.ID{}
 	if pick.Children != nil {
 		b := tree.NewBuilder(m.emit)
 		b.Reset()
 		for _, c := range pick.Children {
-			n, o, err := m.node(c, path.Join(at, c.Name), depth+1)
+			n, o, err := m.node(c, depth+1)
 			if n != nil {
 				err = b.Add(n)
 			}
@@ -241,7 +235,7 @@ func (m *merger) node(pick *Pick, at string, depth int) (*tree.Node, *origin, er
 	if pick.Children != nil {
 		n.Subtree = subtree
 	}
-	m.starts[at] = from.snapshot.Snapshot.Start
+	m.starts[pick.Path] = from.snapshot.Snapshot.Start
 	return &n, from, nil
 }
 

@@ -15,7 +15,6 @@ import (
 type Snapshot struct {
 	ID   format.ID
 	Tree format.ID
-	Base string // path on the machine of the root of the tree, as Base returns it; patterns match below it as well
 }
 
 // Query selects what Find searches for. An object must match every field that is set; an empty query matches
@@ -50,7 +49,7 @@ func Find(ctx context.Context, r Reader, in []Snapshot, q Query, visit func(Matc
 		f.byName = f.byName && p.byName()
 	}
 	for _, s := range in {
-		f.snapshot, f.base = s.ID, s.Base
+		f.snapshot = s.ID
 		if len(q.IDs) > 0 {
 			root := &tree.Node{Type: tree.Dir, Mode: 0o755, Links: 1, Subtree: s.Tree}
 			if err := f.object(ctx, "/", root); err != nil {
@@ -72,7 +71,6 @@ type finder struct {
 	visit    func(Match) error
 	barren   map[short]struct{} // directories without a match beneath them, under any path
 	snapshot format.ID
-	base     string
 	found    uint64
 }
 
@@ -130,7 +128,7 @@ func (f *finder) suits(at string, n *tree.Node) bool {
 		return false
 	}
 	return len(f.patterns) == 0 || slices.ContainsFunc(f.patterns, func(p pattern) bool {
-		return p.match(at, n.Name) || f.base != "" && f.base != "/" && !p.byName() && p.match(f.base+at, n.Name)
+		return p.match(at, n.Name)
 	})
 }
 

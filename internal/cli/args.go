@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 )
 
@@ -57,20 +56,7 @@ func (t *tagLists) Type() string { return "list" }
 func find(ctx context.Context, r *repo.Repository, argument string, f repo.Filter) (repo.Listed, string, error) {
 	ref, sub, _ := strings.Cut(argument, ":")
 	found, err := r.FindSnapshot(ctx, ref, f)
-	if err != nil {
-		return found, "", err
-	}
-	sub, err = locate(ctx, r, &found, sub)
 	return found, sub, err
-}
-
-// locate returns the path in the tree of a snapshot for a path that a user has copied from anywhere: from the output of
-// ls and find, or from the sources that 'tidemark snapshots' shows.
-func locate(ctx context.Context, r *repo.Repository, in *repo.Listed, sub string) (string, error) {
-	if strings.Trim(sub, "/") == "" {
-		return sub, nil
-	}
-	return browse.Locate(ctx, r, in.Snapshot.Tree, in.Snapshot.Sources, sub)
 }
 
 // findCertain is find for commands that overwrite files or need the newest state. It fails if an unreadable snapshot

@@ -12,14 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/dsmc"
 	"github.com/tidemark-backup/tidemark/internal/cli/elsewhere"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 // dsmcName is the name of the command, and the name of the program that stands for it.
@@ -270,9 +268,6 @@ func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *ds
 	if err != nil {
 		return nil, err
 	}
-	if list, err = a.absoluteOnly(ctx, r, list); err != nil {
-		return nil, err
-	}
 	if date == "" {
 		if unread > 0 && command.Name == "restore" {
 			return nil, fmt.Errorf("the newest backup is uncertain, since %d cannot be read: give a date with -pitdate", unread)
@@ -284,25 +279,6 @@ func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *ds
 		return nil, &usageError{err}
 	}
 	return slices.DeleteFunc(list, func(s output.Snapshot) bool { return s.Snapshot.Time.Sec > until.Unix() }), nil
-}
-
-// absoluteOnly leaves out snapshots of relative paths: their objects have no place on the machine.
-func (a *app) absoluteOnly(ctx context.Context, r *repo.Repository, list []output.Snapshot) ([]output.Snapshot, error) {
-	var kept []output.Snapshot
-	for _, s := range list {
-		bases, err := browse.Bases(ctx, r, s.Snapshot.Tree, s.Snapshot.Sources)
-		if err != nil {
-			return nil, fmt.Errorf("read snapshot %s: %w", s.ID.Short(), err)
-		}
-		if !slices.ContainsFunc(bases, func(base string) bool { return base != "/" }) {
-			kept = append(kept, s)
-		}
-	}
-	if left := len(list) - len(kept); left > 0 {
-		a.print.Note(human.Plural(uint64(left), "snapshot") +
-			" of relative paths left out: 'tidemark ls' and 'tidemark restore' read them")
-	}
-	return kept, nil
 }
 
 // dsmcFilespaces lists the paths that were backed up.

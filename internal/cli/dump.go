@@ -59,9 +59,7 @@ The file of --target is replaced when the output is complete; until then it stay
 			return err
 		}
 		if len(args) > 1 {
-			if sub, err = locate(ctx, r, &found, join(sub, args[1])); err != nil {
-				return err
-			}
+			sub = join(sub, args[1])
 		}
 		as.Users, as.Groups = found.Snapshot.Users, found.Snapshot.Groups
 		missing := uint64(0)

@@ -76,7 +76,6 @@ func exitCode(err error) int {
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.As(err, &usage), isOptionError(err), errors.Is(err, backup.ErrNoSource),
-		errors.Is(err, backup.ErrMixedDot),
 		errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
 		return exitUsage
 	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded), errors.Is(err, daemon.ErrIncomplete):

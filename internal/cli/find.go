@@ -102,11 +102,7 @@ func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error)
 	}
 	var in []browse.Snapshot
 	for _, s := range list {
-		base, err := browse.Base(ctx, r, s.Snapshot.Tree, s.Snapshot.Sources)
-		if err != nil {
-			return err
-		}
-		in = append(in, browse.Snapshot{ID: s.ID, Tree: s.Snapshot.Tree, Base: base})
+		in = append(in, browse.Snapshot{ID: s.ID, Tree: s.Snapshot.Tree})
 	}
 	var last format.ID
 	found := false

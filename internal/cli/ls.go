@@ -45,13 +45,10 @@ direct entries are listed unless --recursive is given.
 		}
 		names := output.Names{Users: found.Snapshot.Users, Groups: found.Snapshot.Groups}
 		for _, dir := range dirs {
-			at, err := locate(ctx, r, &found, join(sub, dir))
-			if err != nil {
-				return err
-			}
-			err = browse.List(ctx, r, found.Snapshot.Tree, at, recursive, func(path string, n *tree.Node) error {
+			show := func(path string, n *tree.Node) error {
 				return a.print.Print(&output.Node{Path: path, Node: n, Names: names, Long: long, Exact: exact})
-			})
+			}
+			err := browse.List(ctx, r, found.Snapshot.Tree, join(sub, dir), recursive, show)
 			if err != nil {
 				return err
 			}

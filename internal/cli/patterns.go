@@ -41,9 +41,7 @@ func (l *patternLists) register(flags *pflag.FlagSet, name, what string) {
 // selection decides which objects are restored. Its methods are safe for concurrent use.
 type selection struct {
 	take     func(at string, typ tree.Type) (take, enter bool)
-	include  bool // take is of --include
 	patterns []*singlePattern
-	base     string // path on the machine of the root of the snapshot; "" or "/": the paths are the same
 }
 
 // singlePattern is a pattern of --include, --exclude or their variants without case, not one from a file.
@@ -53,21 +51,8 @@ type singlePattern struct {
 	matched    atomic.Bool
 }
 
-// Take reports whether an object is restored, and whether the restore enters it. Patterns match its path in the
-// snapshot and its path on the machine.
+// Take reports whether an object is restored, and whether the restore enters it.
 func (s *selection) Take(at string, typ tree.Type) (take, enter bool) {
-	take, enter = s.takeAt(at, typ)
-	if s.base == "" || s.base == "/" {
-		return take, enter
-	}
-	there, below := s.takeAt(path.Join(s.base, at), typ)
-	if s.include {
-		return take || there, enter || below
-	}
-	return take && there, enter && below
-}
-
-func (s *selection) takeAt(at string, typ tree.Type) (take, enter bool) {
 	for _, p := range s.patterns {
 		if !p.matched.Load() && matches(p.set, at, typ) {
 			p.matched.Store(true)
@@ -97,7 +82,7 @@ func (p *patternFlags) compile(env options.Env) (*selection, error) {
 		return nil, usagef("--include and --exclude exclude each other: choose one")
 	case include != nil:
 		within := p.include.reach()
-		return &selection{include: true, patterns: p.include.single("include"),
+		return &selection{patterns: p.include.single("include"),
 			take: func(at string, typ tree.Type) (bool, bool) {
 				take := matches(include, at, typ)
 				return take, take || within(at)

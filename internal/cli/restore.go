@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
@@ -72,8 +71,8 @@ func (a *app) restoreCommand() *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   "restore [flags] SNAPSHOT[:/PATH] --target DIR",
 		Short: "Restore a snapshot, or part of it",
-		Long: `Restores a snapshot to a directory. With a path, the contents of that directory are restored directly into the
-target.
+		Long: `Restores a snapshot below a directory, each object under its full path; with the target / to where it was.
+With a path, the contents of that directory are restored directly into the target.
 
 Existing files are replaced if their content differs. At a terminal, restore asks first if some of them changed after
 the snapshot was made. Without a terminal, it changes nothing if it would replace files that differ from the snapshot,
@@ -143,9 +142,10 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		return err
 	}
 	to.Path = f.target
-	what, err := selected.of(ctx, r, &found, sub)
-	if err != nil {
-		return err
+	what := restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources,
+		Made: found.Snapshot.Time}
+	if selected != nil {
+		what.Take = selected.Take
 	}
 	to.Apply.ForeignFlags = !strings.HasPrefix(found.Snapshot.System, runtime.GOOS+"/")
 	if f.byName {
@@ -192,19 +192,6 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		return &someFailed{fmt.Errorf("%s could not be restored, see above", human.Plural(failed, "object"))}
 	}
 	return nil
-}
-
-// of returns what the selection s, which may be nil, takes of a path in a snapshot.
-func (s *selection) of(ctx context.Context, r *repo.Repository, found *repo.Listed,
-	sub string) (what restore.Selection, err error) {
-	what = restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources,
-		Made: found.Snapshot.Time}
-	if s == nil {
-		return what, nil
-	}
-	what.Take = s.Take
-	s.base, err = browse.Base(ctx, r, what.Tree, what.Sources)
-	return what, err
 }
 
 // selection returns what the patterns select; nil is everything.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -68,9 +67,7 @@ func (a *app) rewrite(ctx context.Context, f *rewriteFlags, args []string) error
 		if err != nil {
 			return err
 		}
-		what := rewrite.Exclusion{Rules: set, Base: func(ctx context.Context, l *repo.Listed) (string, error) {
-			return browse.Base(ctx, r, l.Snapshot.Tree, l.Snapshot.Sources)
-		}, Each: func(e rewrite.Excluded) error {
+		what := rewrite.Exclusion{Rules: set, Each: func(e rewrite.Excluded) error {
 			return a.print.Print(&output.LeftOut{Excluded: e})
 		}}
 		res, err := rewrite.Exclude(ctx, r, chosen, what,

@@ -112,8 +112,7 @@ func (a *app) tmFind(ctx context.Context, r *repo.Repository, list []tm.Backup, 
 		}
 		return tm.NewBackup(r.Store().Location(), found.ID, found.Snapshot), sub, nil
 	}
-	sub, err = locate(ctx, r, &repo.Listed{ID: b.ID, Snapshot: b.Snapshot}, sub)
-	return *b, sub, err
+	return *b, sub, nil
 }
 
 func (a *app) tmDriftCommand() *cobra.Command {

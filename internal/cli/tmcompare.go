@@ -171,11 +171,7 @@ func (t *tmCompare) snapshots(ctx context.Context, r *repo.Repository, old tm.Ba
 			return usagef("%s: name two directories or two snapshots", side.sub)
 		}
 	}
-	base, err := browse.Base(ctx, r, other.Snapshot.Tree, other.Snapshot.Sources)
-	if err != nil {
-		return err
-	}
-	root := filepath.Join(base, otherSub)
+	root := filepath.Join("/", otherSub)
 	want := t.choose.Properties(tm.Usual | tm.Data)
 	opt := browse.DiffOptions{Metadata: true}
 	_, err = browse.Diff(ctx, r, sides[0].Subtree, sides[1].Subtree, opt, func(c browse.Change) error {
@@ -187,7 +183,7 @@ func (t *tmCompare) snapshots(ctx context.Context, r *repo.Repository, old tm.Ba
 
 // live compares a snapshot, or the path sub in it, with this machine. args is the path to compare, if one was given.
 func (t *tmCompare) live(ctx context.Context, r *repo.Repository, old tm.Backup, sub string, args []string) error {
-	only := "/"
+	only := filepath.Join("/", sub)
 	if len(args) == 1 {
 		path, err := filepath.Abs(args[0])
 		if err != nil {
@@ -212,16 +208,8 @@ func (t *tmCompare) live(ctx context.Context, r *repo.Repository, old tm.Backup,
 	if strings.Trim(sub, "/") != "" && len(args) == 1 { // another place
 		return t.pair(ctx, r, l, old, sub, only, only)
 	}
-	bases, err := browse.Bases(ctx, r, old.Snapshot.Tree, old.Snapshot.Sources)
-	if err != nil {
-		return err
-	}
 	compared := false
-	for i, source := range old.Snapshot.Sources {
-		place := filepath.Join(bases[i], sub)
-		if len(args) == 0 && strings.Trim(sub, "/") != "" {
-			only = place
-		}
+	for _, source := range old.Snapshot.Sources {
 		inside := tm.Within(only, source)
 		part := slices.ContainsFunc(old.Snapshot.Sources, func(other string) bool {
 			return source != other && tm.Within(source, other)
@@ -234,8 +222,7 @@ func (t *tmCompare) live(ctx context.Context, r *repo.Repository, old tm.Backup,
 		if inside {
 			limit = only
 		}
-		in := "/" + strings.TrimPrefix(strings.TrimPrefix(source, strings.TrimSuffix(bases[i], "/")), "/")
-		if err := t.pair(ctx, r, l, old, in, source, limit); err != nil {
+		if err := t.pair(ctx, r, l, old, source, source, limit); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -197,42 +196,17 @@ func one(ctx context.Context, r *repo.Repository, opt *Options, i int, files map
 		return nil
 	}
 	for p, c := range files {
-		for _, at := range places(p, s.Sources) {
-			same, err := compare(ctx, opt.Gate, filepath.Join(to, p), at, &c.node)
-			switch {
-			case ctx.Err() != nil:
-				return context.Cause(ctx)
-			case errors.Is(err, errLive):
-				l.Fail(p, "compare with "+at, err)
-			case same:
-				res.Live++
-			default:
-				continue // changed, not there, or not readable: what proves the file is its hash
-			}
-			break
+		same, err := compare(ctx, opt.Gate, filepath.Join(to, p), p, &c.node)
+		switch { // one that changed, is not there, or cannot be read is proven by its hash
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, errLive):
+			l.Fail(p, "compare with "+p, err)
+		case same:
+			res.Live++
 		}
 	}
 	return nil
-}
-
-// places returns where on this machine a file of a snapshot may be. A source that was named relative to some folder is
-// in the snapshot by that name, and its absolute path ends with it.
-func places(p string, sources []string) (all []string) {
-	for _, source := range sources {
-		if p == source || source == "/" || strings.HasPrefix(p, source+"/") {
-			return []string{p}
-		}
-		for end := source; end != "" && end != "/"; {
-			_, rest, found := strings.Cut(end[1:], "/")
-			if p == end || strings.HasPrefix(p, end+"/") {
-				all = append(all, strings.TrimSuffix(source, end)+p)
-			}
-			if end = "/" + rest; !found {
-				break
-			}
-		}
-	}
-	return all
 }
 
 // compare compares two files byte by byte, if the second is the one that the node describes from the beginning to the

@@ -11,23 +11,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-func TestPlaces(t *testing.T) {
-	for _, c := range []struct {
-		path    string
-		sources []string
-		want    []string
-	}{
-		{"/home/ann/f", []string{"/home"}, []string{"/home/ann/f"}},
-		{"/etc/f", []string{"/home", "/etc/f"}, []string{"/etc/f"}},
-		{"/any/f", []string{"/"}, []string{"/any/f"}},
-		{"/src/f", []string{"/work/src"}, []string{"/work/src/f"}},
-		{"/a/src/f", []string{"/work/a/src"}, []string{"/work/a/src/f"}},
-		{"/elsewhere/f", []string{"/work/src"}, nil},
-	} {
-		require.Equal(t, c.want, places(c.path, c.sources), c.path)
-	}
-}
-
 // TestCompare: bytes that differ although size and times are those of the snapshot are a failure; other times are none.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -211,4 +212,17 @@ func (w *walker) removeEntry(d *dir, name string) {
 	w.mu.Lock()
 	w.result.Deleted += n
 	w.mu.Unlock()
+}
+
+// inSource reports whether d lies in a source, so that the snapshot knows all its entries.
+func (j *job) inSource(d *dir) bool {
+	if len(j.sel.Sources) == 0 {
+		return true
+	}
+	for _, source := range j.sel.Sources {
+		if strings.HasPrefix(d.path+"/", strings.TrimSuffix(source, "/")+"/") {
+			return true
+		}
+	}
+	return false
 }

@@ -208,8 +208,7 @@ type job struct {
 	links         map[linkKey][]*link
 	ownershipKept map[uint64]bool // by file system: result of keepsOwnership
 
-	sourcePaths []string // of the sources inside the snapshot; nil: Delete applies everywhere
-	clashes     caseClashes
+	clashes caseClashes
 
 	replaced, newer atomic.Uint64 // see Replaced
 	survey          *Survey       // nothing is restored: changed objects are collected

@@ -44,9 +44,6 @@ func (j *job) root(ctx context.Context) (*start, error) {
 	if s.only != nil {
 		s.dir.node, s.dir.path = nil, path.Dir(s.dir.path)
 	}
-	if err := j.findSources(ctx); err != nil {
-		return nil, err
-	}
 	return s, j.openTarget(ctx, s.dir)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/rules"
@@ -51,10 +53,7 @@ type Excluded struct {
 // Exclusion says what is left out of snapshots.
 type Exclusion struct {
 	Rules *rules.Set
-	// Base returns the directory of the machine that is the root of a tree: "/", unless the sources were given by
-	// relative paths. Patterns match the paths in the tree as well as those below Base.
-	Base func(context.Context, *repo.Listed) (string, error)
-	Each func(Excluded) error // called for each object before the snapshot changes
+	Each  func(Excluded) error // called for each object before the snapshot changes
 }
 
 // Result is what an Exclude did.
@@ -93,18 +92,16 @@ type excluder struct {
 	whole map[format.ID]struct{} // directories from which patterns without a place leave nothing out
 
 	snapshot format.ID           // that is examined
+	sources  []string            // of it
 	dirty    map[string]struct{} // directories of it to be stored again
 	left     Counts              // of it
 }
 
 func (x *excluder) one(ctx context.Context, l *repo.Listed, res *Result) error {
-	base, err := x.what.Base(ctx, l)
-	if err != nil {
-		return err
-	}
-	states := newStates(x.what.Rules, base)
-	x.snapshot, x.dirty, x.left = l.ID, make(map[string]struct{}), Counts{}
-	rest, err := x.search(ctx, l.Snapshot.Tree, "", states)
+	state, _ := x.what.Rules.Root("/")
+	x.snapshot, x.sources = l.ID, l.Snapshot.Sources
+	x.dirty, x.left = make(map[string]struct{}), Counts{}
+	rest, err := x.search(ctx, l.Snapshot.Tree, "", state)
 	switch {
 	case err != nil:
 		return err
@@ -120,7 +117,7 @@ func (x *excluder) one(ctx context.Context, l *repo.Listed, res *Result) error {
 		if err := x.require(ctx, l); err != nil {
 			return err
 		}
-		if sn.Tree, err = x.store(ctx, l.Snapshot.Tree, "", states); err != nil {
+		if sn.Tree, err = x.store(ctx, l.Snapshot.Tree, "", state); err != nil {
 			return err
 		}
 	}
@@ -142,27 +139,34 @@ func (x *excluder) one(ctx context.Context, l *repo.Listed, res *Result) error {
 // less subtracts, without an underflow where another program counted fewer objects.
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// search finds what matches below a directory, and reports whether the directory keeps an entry.
-func (x *excluder) search(ctx context.Context, id format.ID, path string, at states) (rest bool, err error) {
-	everywhere := at.unanchored()
+// onTheWay reports whether a directory is above a source.
+func (x *excluder) onTheWay(path string) bool {
+	return slices.ContainsFunc(x.sources, func(source string) bool { return strings.HasPrefix(source, path+"/") })
+}
+
+// search finds what matches below a directory, and reports whether the directory keeps an entry. A directory above a
+// source counts only for what is in it.
+func (x *excluder) search(ctx context.Context, id format.ID, path string, at *rules.DirState) (rest bool, err error) {
+	everywhere := at.Unanchored()
 	if _, whole := x.whole[id]; whole && everywhere {
 		return true, nil
 	}
 	before := len(x.dirty)
 	err = tree.Walk(ctx, x.r.LoadBlob, id, func(n *tree.Node) error {
-		if at.excludes(n) {
+		if excludes(at, n) {
 			x.dirty[path] = struct{}{}
 			return x.leaveOut(ctx, path+"/"+n.Name, n)
 		}
-		rest = true
 		if n.Type != tree.Dir {
+			rest = true
 			return nil
 		}
-		was := len(x.dirty)
-		_, err := x.search(ctx, n.Subtree, path+"/"+n.Name, at.child(n.Name))
+		was, below := len(x.dirty), path+"/"+n.Name
+		kept, err := x.search(ctx, n.Subtree, below, at.Child([]byte(n.Name)))
 		if len(x.dirty) > was {
 			x.dirty[path] = struct{}{}
 		}
+		rest = rest || kept || !x.onTheWay(below)
 		return err
 	})
 	if err != nil {
@@ -222,14 +226,14 @@ func (x *excluder) sum(ctx context.Context, id format.ID) (c Counts, err error) 
 }
 
 // store stores a dirty directory without what matches.
-func (x *excluder) store(ctx context.Context, id format.ID, path string, at states) (format.ID, error) {
+func (x *excluder) store(ctx context.Context, id format.ID, path string, at *rules.DirState) (format.ID, error) {
 	fresh, partial, err := x.keeper.Directory(ctx, id, func(n *tree.Node) (keep bool, err error) {
-		if at.excludes(n) {
+		if excludes(at, n) {
 			return false, nil
 		}
 		below := path + "/" + n.Name
 		if _, dirty := x.dirty[below]; dirty && n.Type == tree.Dir {
-			n.Subtree, err = x.store(ctx, n.Subtree, below, at.child(n.Name))
+			n.Subtree, err = x.store(ctx, n.Subtree, below, at.Child([]byte(n.Name)))
 		}
 		return true, err
 	})
@@ -239,44 +243,7 @@ func (x *excluder) store(ctx context.Context, id format.ID, path string, at stat
 	return fresh, err
 }
 
-// states are the positions of the rules in a directory: under its path in the tree, and under its path on the machine
-// where that differs.
-type states []*rules.DirState
-
-func newStates(set *rules.Set, base string) states {
-	root, _ := set.Root("/")
-	if base == "/" || base == "" {
-		return states{root}
-	}
-	below, _ := set.Root(base)
-	return states{root, below}
-}
-
-// excludes reports whether one of the positions excludes an entry.
-func (s states) excludes(n *tree.Node) bool {
-	for _, d := range s {
-		if d.Name([]byte(n.Name), n.Type) == rules.Exclude {
-			return true
-		}
-	}
-	return false
-}
-
-// child returns the positions in a subdirectory.
-func (s states) child(name string) states {
-	below := make(states, len(s))
-	for i, d := range s {
-		below[i] = d.Child([]byte(name))
-	}
-	return below
-}
-
-// unanchored reports whether no pattern depends on the path of the directory.
-func (s states) unanchored() bool {
-	for _, d := range s {
-		if !d.Unanchored() {
-			return false
-		}
-	}
-	return true
+// excludes reports whether the rules exclude an entry of a directory.
+func excludes(dir *rules.DirState, n *tree.Node) bool {
+	return dir.Name([]byte(n.Name), n.Type) == rules.Exclude
 }

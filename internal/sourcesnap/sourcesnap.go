@@ -102,15 +102,8 @@ func check(source string, is os.FileInfo, place string) error {
 	return nil
 }
 
-// Place returns where a source is in a snapshot; "" if it is read live. The path may be relative to the working
-// directory.
-func (s *Snapshots) Place(source string) string {
-	absolute, err := filepath.Abs(source)
-	if err != nil {
-		return ""
-	}
-	return s.at[absolute]
-}
+// Place returns where a source is in a snapshot; "" if it is read live.
+func (s *Snapshots) Place(source string) string { return s.at[source] }
 
 // Any reports whether there is a snapshot.
 func (s *Snapshots) Any() bool { return len(s.at) > 0 }

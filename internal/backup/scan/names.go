@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -215,7 +214,7 @@ func (l *realNames) sort() string {
 // the status of a cached name could not be read.
 func (l *realNames) stat(d *Directory, text string, cached bool) (excluded int, ok bool) {
 	if l.walk.opt.Mounted != nil {
-		d.mounted = l.walk.opt.Mounted[absolute(d)]
+		d.mounted = l.walk.opt.Mounted[d.place()]
 	}
 	d.slab = l.walk.slabs.of(len(l.names))
 	entries := d.slab.entries
@@ -328,15 +327,6 @@ func absent(d *Directory, e *Entry, st *localfs.Stat) bool {
 func ownFolder(d *Directory, name string) bool {
 	const rootInode = 256
 	return name == ".tidemark-snapshot" && d.Ino == rootInode && d.FS.Type == "btrfs"
-}
-
-// absolute returns the absolute path of d, as the user knows it.
-func absolute(d *Directory) string {
-	path, err := filepath.Abs(d.place())
-	if err != nil {
-		return d.place()
-	}
-	return path
 }
 
 // live has e read at its own place, not in the snapshot from which d is read.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,8 +17,8 @@ import (
 // SourceTree is a node of the tree of sources. One without children is a source, backed up whole; one with children is
 // a directory on the path to sources, and only its children are backed up.
 type SourceTree struct {
-	Name     string // inside the snapshot
-	Path     string // on this machine; relative to the working directory if not absolute
+	Name     string
+	Path     string // absolute, the same on this machine and inside the snapshot
 	Children []*SourceTree
 
 	copied string          // where a source is read instead, with the same name; "": at Path
@@ -40,13 +39,13 @@ func (p *SourceTree) ReadFrom(copy func(path string) string) {
 // place returns where p is read.
 func (p *SourceTree) place() string { return cmp.Or(p.copied, p.Path) }
 
-// Each calls fn for each source with its path inside the snapshot, below that of p, until one fails.
-func (p *SourceTree) Each(at string, fn func(at string, source *SourceTree) error) error {
+// Each calls fn for each source until one fails.
+func (p *SourceTree) Each(fn func(source *SourceTree) error) error {
 	if p.Children == nil {
-		return fn(at, p)
+		return fn(p)
 	}
 	for _, c := range p.Children {
-		if err := c.Each(path.Join(at, c.Name), fn); err != nil {
+		if err := c.Each(fn); err != nil {
 			return err
 		}
 	}
@@ -68,104 +67,42 @@ var ErrNoSource = errors.New("nothing to back up: name at least one path")
 // ErrMissing: a source that was named does not exist.
 var ErrMissing = errors.New("no such file or directory: check the path")
 
-// ErrMixedDot: the contents of a directory and other sources are both to be the root of the snapshot.
-var ErrMixedDot = errors.New(`"." puts a directory's contents at the root of the snapshot, ` +
-	`where there is no room for other sources: name it by its path`)
-
-// ErrClash: two different sources would be the same path in the snapshot.
-var ErrClash = errors.New("would have the same place in the snapshot as another source: name both by their " +
-	"absolute paths")
-
-// Sources turns the paths that a user named into the tree of sources. An absolute path keeps all its components, a
-// relative one those that were given, without leading "..": "." stands for the contents of the working directory. A
-// path below another one is part of it.
+// Sources returns the tree of sources for the paths that a user named. A relative path begins at the working directory,
+// as the user sees it: symbolic links on the way there keep their names. A path below another one is part of it.
 func Sources(paths []string) (*SourceTree, error) {
 	if len(paths) == 0 {
 		return nil, ErrNoSource
 	}
-	root := &SourceTree{Path: "/"}
+	root := &SourceTree{Path: "/", Children: []*SourceTree{}}
 	for _, path := range paths {
 		if path == "" || strings.ContainsRune(path, 0) {
 			return nil, fmt.Errorf("source %q: not a path", path)
 		}
-		clean := filepath.Clean(path)
-		prefix, rest := split(clean)
-		if rest == "" {
-			if len(paths) > 1 && clean != "/" {
-				return nil, ErrMixedDot
-			}
-			return &SourceTree{Path: clean}, nil
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("find source %s: %w", path, err)
 		}
-		if err := root.add(prefix, strings.Split(rest, "/")); err != nil {
-			return nil, fmt.Errorf("source %q: %w", path, err)
-		}
+		root.add(absolute)
 	}
 	root.sort()
 	return root, nil
 }
 
-// split cuts a clean path into the part that is not kept in the snapshot ("/", ".", "../..") and the part that is.
-func split(clean string) (prefix, rest string) {
-	if strings.HasPrefix(clean, "/") {
-		return "/", clean[1:]
-	}
-	if clean == "." {
-		return ".", ""
-	}
-	prefix, rest = ".", clean
-	for rest == ".." || strings.HasPrefix(rest, "../") {
-		prefix = filepath.Join(prefix, "..")
-		rest = strings.TrimPrefix(strings.TrimPrefix(rest, ".."), "/")
-	}
-	return prefix, rest
-}
-
 // add adds one source, unless it is part of another one.
-func (p *SourceTree) add(prefix string, components []string) error {
-	at, path := p, prefix
-	for i, name := range components {
-		path = filepath.Join(path, name)
+func (p *SourceTree) add(absolute string) {
+	at, rest := p, absolute[1:]
+	for rest != "" && at.Children != nil {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
 		k := slices.IndexFunc(at.Children, func(c *SourceTree) bool { return c.Name == name })
 		if k < 0 {
 			k = len(at.Children)
-			at.Children = append(at.Children, &SourceTree{Name: name, Path: path, Children: []*SourceTree{}})
+			at.Children = append(at.Children, &SourceTree{Name: name, Path: filepath.Join(at.Path, name),
+				Children: []*SourceTree{}})
 		}
 		at = at.Children[k]
-		last := i == len(components)-1
-		if at.Children == nil || last {
-			if err := at.at(path); err != nil {
-				return err
-			}
-		}
-		if at.Children == nil {
-			return nil // part of another source
-		}
-		if last {
-			at.Children, at.Path = nil, path
-		}
 	}
-	return nil
-}
-
-// at returns ErrClash unless the sources at and below p lie at path: "/a" and "a" have the same path in a snapshot.
-func (p *SourceTree) at(path string) error {
-	for _, c := range p.Children {
-		if err := c.at(filepath.Join(path, c.Name)); err != nil {
-			return err
-		}
-	}
-	if len(p.Children) > 0 || p.Path == path {
-		return nil
-	}
-	here, err := filepath.Abs(p.Path)
-	if err != nil {
-		return err
-	}
-	there, err := filepath.Abs(path)
-	if err == nil && here != there {
-		err = ErrClash
-	}
-	return err
+	at.Children = nil
 }
 
 func (p *SourceTree) sort() {
@@ -193,9 +130,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *SourceTree, s *worker)
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}
 	if p.Children == nil {
-		if _, err := w.source(p); err != nil {
-			return err
-		}
+		w.source(p)
 		d.state = p.state
 		d.Excluded, d.Sources = false, 1
 		s.list(d)
@@ -239,11 +174,7 @@ func (w *walk) pickEntry(d *Directory, p, c *SourceTree) error {
 		return w.missedSource(d, c.Name, err)
 	}
 	if c.Children == nil {
-		verdict, err := w.source(c)
-		if err != nil {
-			return err
-		}
-		if verdict == rules.Exclude {
+		if w.source(c) == rules.Exclude {
 			w.visitor.Excluded(d, 1)
 			return nil
 		}
@@ -267,15 +198,11 @@ func (w *walk) missedSource(d *Directory, name string, err error) error {
 	return nil
 }
 
-// source applies the rules to a source. Rules are about absolute paths.
-func (w *walk) source(p *SourceTree) (rules.Verdict, error) {
-	path, err := filepath.Abs(p.Path)
-	if err != nil {
-		return 0, fmt.Errorf("find source %s: %w", p.Path, err)
-	}
-	state, decision := w.opt.Rules.Root(path)
+// source applies the rules to a source.
+func (w *walk) source(p *SourceTree) rules.Verdict {
+	state, decision := w.opt.Rules.Root(p.Path)
 	p.state = state
-	return decision.Verdict, nil
+	return decision.Verdict
 }
 
 // statFollowing reads the status of a directory on the path to a source, and follows symbolic links, as opening it

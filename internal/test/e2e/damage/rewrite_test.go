@@ -49,8 +49,7 @@ func addTag(p *kit.Pruned) error {
 func leaveOut(p *kit.Pruned, pattern string, opt rewrite.Options) (res *rewrite.Result, err error) {
 	b := rules.NewBuilder()
 	require.NoError(p.T, b.Exclude(pattern, false, "--exclude"))
-	what := rewrite.Exclusion{Rules: b.Compile(),
-		Base: func(context.Context, *repo.Listed) (string, error) { return "/", nil }}
+	what := rewrite.Exclusion{Rules: b.Compile()}
 	err = change(p, func(r *repo.Repository, all []repo.Listed) (err error) {
 		res, err = rewrite.Exclude(context.Background(), r, all, what, opt)
 		return err

@@ -1,6 +1,8 @@
 package kit
 
 import (
+	"path/filepath"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
@@ -13,6 +15,11 @@ func (e *Engine) JobOf(paths ...string) backup.Job {
 	job := e.Job("/")
 	pick, err := scan.Sources(paths)
 	require.NoError(e.T, err)
-	job.Source.Root, job.Label.Sources = pick, paths
+	job.Source.Root, job.Label.Sources = pick, nil
+	for _, path := range paths {
+		absolute, err := filepath.Abs(path)
+		require.NoError(e.T, err)
+		job.Label.Sources = append(job.Label.Sources, absolute)
+	}
 	return job
 }

@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,21 +44,22 @@ func TestSourcesAsWritten(t *testing.T) {
 		{"absolute", []string{"DIR/w/a"}, "DIR/w", "a a/b a/b/f a/g"},
 		{"trailing slashes", []string{"DIR/w/a//"}, "DIR/w", "a a/b a/b/f a/g"},
 		{"dots inside", []string{"DIR/beside/../w/./a/b"}, "DIR/w", "a a/b a/b/f"},
-		{"dot", []string{"."}, "/", everything},
-		{"dot dot", []string{".."}, "/w", everything},
-		{"relative", []string{"a"}, "/", "a a/b a/b/f a/g"},
-		{"relative from above", []string{"../beside"}, "/", "beside beside/f"},
-		{"through the directory above", []string{"../w/a/g"}, "/", "w w/a w/a/g"},
-		{"a file", []string{"plain"}, "/", "plain"},
-		{"twice", []string{"a", "a/", "./a"}, "/", "a a/b a/b/f a/g"},
-		{"nested, inner first", []string{"a/b", "a"}, "/", "a a/b a/b/f a/g"},
-		{"nested, outer first", []string{"a", "a/b/f"}, "/", "a a/b a/b/f a/g"},
-		{"neighbours", []string{"a/g", "plain", "a/b"}, "/", "a a/b a/b/f a/g plain"},
-		{"from two places", []string{"../beside", "plain"}, "/", "beside beside/f plain"},
+		{"dot", []string{"."}, "DIR/w", everything},
+		{"dot dot", []string{"a/.."}, "DIR/w", everything},
+		{"relative", []string{"a"}, "DIR/w", "a a/b a/b/f a/g"},
+		{"relative from above", []string{"../beside"}, "DIR", "beside beside/f"},
+		{"through the directory above", []string{"../w/a/g"}, "DIR", "w w/a w/a/g"},
+		{"a file", []string{"plain"}, "DIR/w", "plain"},
+		{"twice", []string{"a", "a/", "./a"}, "DIR/w", "a a/b a/b/f a/g"},
+		{"nested, inner first", []string{"a/b", "a"}, "DIR/w", "a a/b a/b/f a/g"},
+		{"nested, outer first", []string{"a", "a/b/f"}, "DIR/w", "a a/b a/b/f a/g"},
+		{"neighbours", []string{"a/g", "plain", "a/b"}, "DIR/w", "a a/b a/b/f a/g plain"},
+		{"from two places", []string{"../beside", "plain"}, "DIR", "beside beside/f w w/plain"},
+		{"dot and others", []string{".", "a", "../w/plain"}, "DIR/w", everything},
 		{"same by two names", []string{"DIR/w/a/b", "DIR/w/../w/a"}, "DIR/w", "a a/b a/b/f a/g"},
-		{"a link is kept as one", []string{"link"}, "/", "link"},
-		{"a link on the way is followed", []string{"link/b"}, "/", "link link/b link/b/f"},
-		{"odd names", []string{"../n\nl \xff"}, "/n\nl \xff", "\xfe\n"},
+		{"a link is kept as one", []string{"link"}, "DIR/w", "link"},
+		{"a link on the way is followed", []string{"link/b"}, "DIR/w", "link link/b link/b/f"},
+		{"odd names", []string{"../n\nl \xff"}, "DIR/n\nl \xff", "\xfe\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := kit.NewEngine(t, nil)
@@ -86,7 +88,7 @@ func TestSourcesAsWritten(t *testing.T) {
 	e := kit.NewEngine(t, nil)
 	made, _, err := e.Backup(e.JobOf("link"))
 	require.NoError(t, err)
-	require.Equal(t, tree.Symlink, e.Objects(made.Snapshot.Tree, "/")["link"].Type)
+	require.Equal(t, tree.Symlink, e.Objects(made.Snapshot.Tree, filepath.Join(dir, "w"))["link"].Type)
 }
 
 func keys(m map[string]kit.Object) (all []string) {
@@ -96,25 +98,20 @@ func keys(m map[string]kit.Object) (all []string) {
 	return all
 }
 
-// TestSourcesThatClash: a relative and an absolute path can mean the same place in a snapshot. If they are different
-// directories, one of them would be lost.
-func TestSourcesThatClash(t *testing.T) {
-	dir := testkit.TempDir(t)
+// TestSourcesBesideEachOther: relative paths are where they are, so that no two directories have the same place in a
+// snapshot.
+func TestSourcesBesideEachOther(t *testing.T) {
+	dir := testkit.RamDir(t)
 	kit.Written(t, dir, map[string]string{"a/f": "1", "w/a/f": "2"})
-	t.Chdir(filepath.Join(dir, "w"))
-	top := "/" + strings.Split(dir, "/")[1]
-	for _, paths := range [][]string{
-		{"a", "../a"}, {"../a", "a"}, {"a/f", "../a"}, {"../a", "a/f"}, {"../a/f", "a"}, {top, top[1:]},
-		{top + "/x", top[1:]},
-	} {
-		_, err := scan.Sources(paths)
-		require.ErrorIs(t, err, scan.ErrClash, "%q", paths)
-	}
-	for _, paths := range [][]string{{"a", "../w/a"}, {"a", filepath.Join(dir, "w/a")}, {"a/f", "./a"}} {
-		_, err := scan.Sources(paths)
-		require.NoError(t, err, "%q", paths)
-	}
-	for _, paths := range [][]string{{}, {""}, {"a\x00b"}, {".", "a"}, {"..", "a"}} {
+	require.NoError(t, os.Symlink("w", filepath.Join(dir, "link")))
+	t.Chdir(filepath.Join(dir, "link"))
+	e := kit.NewEngine(t, nil)
+	made, _, err := e.Backup(e.JobOf("a", filepath.Join(dir, "a")))
+	require.NoError(t, err)
+	got := e.Objects(made.Snapshot.Tree, dir)
+	require.Equal(t, "1", got["a/f"].Data)
+	require.Equal(t, "2", got["link/a/f"].Data, "the working directory as the user sees it")
+	for _, paths := range [][]string{{}, {""}, {"a\x00b"}} {
 		_, err := scan.Sources(paths)
 		require.Error(t, err, "%q", paths)
 	}
@@ -139,12 +136,11 @@ func TestMissingSources(t *testing.T) {
 		require.ErrorIs(t, err, backup.ErrNothing)
 		require.Nil(t, made)
 	}
-	t.Chdir(dir)
 	require.NoError(t, os.Mkdir(at("dead"), 0o755))
 	t.Chdir(at("dead"))
 	require.NoError(t, os.Remove(at("dead")))
-	_, _, err = e.Backup(e.JobOf("x"))
-	require.ErrorIs(t, err, backup.ErrNothing)
+	_, err = scan.Sources([]string{"x"})
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // TestRepositoryInsideSource: objects protected by rules or identities are not backed up under any name.
