@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"path/filepath"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
@@ -85,12 +84,8 @@ func places(root *scan.SourceTree, sources []string) (top *place, each []*place)
 		if s.Children != nil {
 			return
 		}
-		path, err := filepath.Abs(s.Path)
-		if err != nil {
-			return
-		}
 		for i, source := range sources {
-			rest, within := strings.CutPrefix(source+"/", strings.TrimSuffix(path, "/")+"/")
+			rest, within := strings.CutPrefix(source+"/", strings.TrimSuffix(s.Path, "/")+"/")
 			if !within || each[i] != nil {
 				continue
 			}

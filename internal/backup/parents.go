@@ -287,10 +287,11 @@ func (job *Job) coversAny(l repo.Listed) bool {
 	return slices.ContainsFunc(job.Label.Sources, func(source string) bool { return job.covers(l, source) })
 }
 
-// first reports whether a source is in no snapshot of this host.
+// first reports whether a source, unless it is missing, is in no snapshot of this host.
 func (job *Job) first(listed []repo.Listed) bool {
 	return slices.ContainsFunc(job.Label.Sources, func(source string) bool {
-		return !slices.ContainsFunc(listed, func(l repo.Listed) bool { return job.covers(l, source) })
+		return job.Source.Absent[source] == nil &&
+			!slices.ContainsFunc(listed, func(l repo.Listed) bool { return job.covers(l, source) })
 	})
 }
 
