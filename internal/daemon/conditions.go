@@ -86,6 +86,7 @@ const mostRuns = 4
 
 // startDue starts the jobs that are due and can run, in the order in which they became due.
 func (s *service) startDue(now time.Time) {
+	s.takeTurns(now)
 	queue := slices.DeleteFunc(s.all(), func(j *live) bool {
 		return j.run != nil && j.run.process != nil || j.run == nil && j.due.IsZero()
 	})
@@ -124,6 +125,8 @@ func (s *service) crowded(j *live, now time.Time) string {
 		}
 		running++
 		switch {
+		case own.Group != "" && other.run.job.Group == own.Group:
+			return fmt.Sprintf("job %s runs", other.job.Name)
 		case other.run.job.Repository != own.Repository:
 		case slices.Equal(other.run.job.Sources, own.Sources):
 			return fmt.Sprintf("job %s backs up the same sources to the same repository", other.job.Name)

@@ -289,9 +289,13 @@ func (s *service) leave() {
 func (s *service) alert(now time.Time) {
 	for _, j := range s.jobs {
 		limit := j.job.Spec.Notify().AlertAfter
-		last := j.LastBackup
+		newest, since := s.newest(j)
+		last := newest
 		if last.IsZero() {
-			last = j.Since
+			last = since
+		}
+		if mates := s.mates(j); len(mates) > 0 && slices.Index(s.jobs, mates[0]) < slices.Index(s.jobs, j) {
+			continue // the first of a group reports it
 		}
 		if limit <= 0 || s.next(j).IsZero() || now.Sub(last) <= limit || now.Sub(j.Alerted) < day {
 			continue
@@ -299,7 +303,7 @@ func (s *service) alert(now time.Time) {
 		j.Alerted = now
 		s.save()
 		text := "no complete backup since " + last.Format("2006-01-02 15:04")
-		if j.LastBackup.IsZero() {
+		if newest.IsZero() {
 			text = "no complete backup since the service knows the job, " + last.Format("2006-01-02 15:04")
 		}
 		if state := s.describe(j, now); state.WaitsFor != "" {

@@ -114,8 +114,12 @@ func named(jobs []*live, name string) *live {
 // define returns a valid job with its state.
 func (s *service) define(old []*live, one *job.Job) *live {
 	j := named(old, one.Name)
-	if j == nil || j.job.Name != one.Name {
+	if j == nil || j.job.Name != one.Name || one.Group != "" && j.job.Repository != one.Repository {
 		m := s.remembered(one.Name)
+		if one.Group != "" && m.Repository != one.Repository { // nothing was written there
+			m = &memory{Since: s.Clock.Now(), Began: s.Clock.Now(), Repository: one.Repository}
+			s.state.Jobs[one.Name] = m
+		}
 		m.Invalid = ""
 		return &live{memory: m, job: one}
 	}
@@ -141,9 +145,14 @@ func (s *service) remembered(name string) *memory {
 func (s *service) keep(old []*live, one job.Invalid) {
 	text := one.Err.Error()
 	m := s.remembered(one.Name)
-	if j := named(old, one.Name); j != nil {
-		j.invalid, m = text, j.memory
-		s.jobs = append(s.jobs, j)
+	valid := false
+	for _, j := range old {
+		if strings.EqualFold(j.job.Name, one.Name) || strings.EqualFold(j.job.Group, one.Name) {
+			j.invalid, m, valid = text, j.memory, true
+			s.jobs = append(s.jobs, j)
+		}
+	}
+	if valid {
 		text += "; it runs as it was before"
 	} else {
 		s.file.invalid = append(s.file.invalid, one)

@@ -74,7 +74,7 @@ func (s *service) carryOut(o control.Command) (event.Daemon, error) {
 	return s.status(), nil
 }
 
-// each applies an order to one job, or to all. Of all, those to which it does not apply are left out.
+// each applies an order to one job, to all of a group, or to all. Of all, those to which it does not apply are left out.
 func (s *service) each(o control.Command, do func(*live) error) error {
 	if s.stopping {
 		return errors.New("the service ends")
@@ -86,9 +86,13 @@ func (s *service) each(o control.Command, do func(*live) error) error {
 		return nil
 	}
 	var names []string
+	var errs []error
 	for _, j := range s.jobs {
 		if strings.EqualFold(j.job.Name, o.Job) {
 			return do(j)
+		}
+		if strings.EqualFold(j.job.Group, o.Job) {
+			errs = append(errs, do(j))
 		}
 		names = append(names, j.job.Name)
 	}
@@ -96,6 +100,12 @@ func (s *service) each(o control.Command, do func(*live) error) error {
 		if strings.EqualFold(one.Name, o.Job) {
 			return fmt.Errorf("job %s is not valid: %w", one.Name, one.Err)
 		}
+	}
+	if slices.Contains(errs, nil) {
+		return nil
+	}
+	if len(errs) > 0 {
+		return errs[0]
 	}
 	if len(names) == 0 {
 		return fmt.Errorf("no job %q: there are no jobs", o.Job)

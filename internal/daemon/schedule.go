@@ -18,7 +18,7 @@ const (
 
 // jitter returns how much later than its schedule a job starts: at most half a period.
 func jitter(j *job.Job, host string, period time.Duration) time.Duration {
-	return job.Jitter(host, j.Name, min(j.Spec.Job().Jitter, period/2)).Truncate(time.Second)
+	return job.Jitter(host, j.Stanza(), min(j.Spec.Job().Jitter, period/2)).Truncate(time.Second)
 }
 
 // period returns the time between two runs after t; a day if there are not two.

@@ -35,6 +35,9 @@ func (s *service) args(j *live, name string) []string {
 	if r.job.Server != "" {
 		args = append(args, "--server-name", r.job.Server)
 	}
+	if r.job.Group != "" {
+		args = append(args, "--repo", r.job.Repository)
+	}
 	if name != "backup" && r.job.Spec.IO().Auto {
 		args = append(args, "--policy", "throttle") // it is not urgent; a backup chooses by itself
 	}

@@ -16,6 +16,7 @@ const Default = "default"
 // Job is one job of an option file.
 type Job struct {
 	Name       string
+	Group      string   // the stanza of a job with several repositories, each of which is a job of its own; "": one
 	File       string   // the option file
 	Content    []byte   // of the option file
 	Server     string   // value of --server-name; "" for Default

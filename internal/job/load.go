@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -70,11 +71,14 @@ func LoadValid(path string, content []byte, env options.Env, read options.ReadFi
 		if s.Name == "" {
 			s.Name = fmt.Sprintf("in line %d", s.First)
 		}
+		var each []*Job
+		if err == nil && one != nil {
+			each, err = one.each()
+		}
 		if err != nil {
 			invalid = append(invalid, Invalid{s.Name, err})
-		} else if one != nil {
-			all = append(all, one)
 		}
+		all = append(all, each...)
 	}
 	for name, err := range rivals(all) {
 		invalid = append(invalid, Invalid{name, err})
@@ -170,6 +174,40 @@ func load(path string, content []byte, s options.Stanza, env options.Env, read o
 	return j, nil
 }
 
+// each returns a job for each repository of a stanza: for REPOSITORY and for the lines of ROTATE. The name of a job is
+// that of the stanza with the label of the disk, or with the place in this list.
+func (j *Job) each() ([]*Job, error) {
+	more := j.Spec.Job().Rotate
+	if len(more) == 0 {
+		return []*Job{j}, nil
+	}
+	var all []*Job
+	for i, text := range append([]string{j.Repository}, more...) {
+		at, err := location.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("ROTATE: %w", err)
+		}
+		if at.Disk == (location.Disk{}) && !at.OnShare() && !filepath.IsAbs(text) {
+			return nil, fmt.Errorf("ROTATE %s: write an absolute path, LABEL=name/folder, UUID=id/folder or an address smb://",
+				text)
+		}
+		one := *j
+		one.Group, one.Repository, one.Name = j.Name, at.String(), fmt.Sprintf("%s@%d", j.Name, i+1)
+		if name := j.Name + "@" + at.Disk.Name; at.Disk.By == "LABEL" &&
+			CheckName(at.Disk.Name) == nil && !slices.ContainsFunc(all, func(o *Job) bool { return o.Name == name }) {
+			one.Name = name
+		}
+		if slices.ContainsFunc(all, func(o *Job) bool { return o.Repository == one.Repository }) {
+			return nil, fmt.Errorf("ROTATE %s: the repository is named twice", at)
+		}
+		all = append(all, &one)
+	}
+	return all, nil
+}
+
+// Stanza returns the name of the job in the option file.
+func (j *Job) Stanza() string { return cmp.Or(j.Group, j.Name) }
+
 // resolve returns the options that a command with --option-file and --server-name gets.
 func resolve(path string, content []byte, server string, env options.Env, read options.ReadFile) (*options.Spec,
 	error) {
@@ -254,11 +292,11 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Find returns the job of a name, in any case.
+// Find returns the job of a name, in any case; of a stanza with several repositories, the first.
 func Find(jobs []*Job, name string) (*Job, error) {
 	var names []string
 	for _, j := range jobs {
-		if strings.EqualFold(j.Name, name) {
+		if strings.EqualFold(j.Name, name) || strings.EqualFold(j.Group, name) {
 			return j, nil
 		}
 		names = append(names, j.Name)

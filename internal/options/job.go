@@ -26,6 +26,8 @@ func jobOptions() []Option {
 			Help: "on a metered network, for a repository on another machine: pause or run"},
 		{Name: "on-appear", Group: GroupJob, Rare: true, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
 			Help: "run when the disk or server of the repository returns and a run is overdue"},
+		{Name: "rotate", Group: GroupJob, Rare: true, Type: list, Barred: NotEnv,
+			Help: "a further repository: each run of the service uses the connected one whose last backup is oldest"},
 		{Name: "keep", Group: GroupJob, Type: Type{Kind: String}, Default: "all", Barred: NotEnv, Own: "KEEPSNAPSHOTS",
 			Help: `snapshots to keep after each run; all, time-machine, or such as "last 3 hourly 24 daily 30 weekly 520"`},
 		{Name: "prune-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "24h", Barred: NotEnv,
@@ -86,7 +88,7 @@ type Job struct {
 	Schedule, Keep, OnBattery          string
 	OnMetered                          string // "pause" or "run"
 	Jitter                             time.Duration
-	QuietHours                         []string
+	QuietHours, Rotate                 []string
 	OnAppear                           bool
 	PruneEvery, CheckEvery, DrillEvery time.Duration
 	CheckParts                         int
@@ -104,7 +106,8 @@ func (s *Spec) Job() Job {
 	return Job{
 		Schedule: s.string("schedule"), Keep: s.string("keep"), OnBattery: s.string("on-battery"),
 		OnMetered: s.string("on-metered"), Jitter: s.duration("jitter"),
-		QuietHours: s.strings("quiet-hours"), OnAppear: s.bool("on-appear"), PruneEvery: s.duration("prune-every"),
+		QuietHours: s.strings("quiet-hours"), Rotate: s.strings("rotate"), OnAppear: s.bool("on-appear"),
+		PruneEvery: s.duration("prune-every"),
 		CheckEvery: s.duration("check-every"), DrillEvery: s.duration("drill-every"), CheckParts: int(s.int("check-parts")),
 		Hooks: Hooks{s.string("before-command"), s.string("after-command"), s.string("failure-command"),
 			s.duration("hook-timeout")},
