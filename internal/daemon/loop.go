@@ -324,7 +324,7 @@ func (s *service) serve(ctx context.Context) (stop func(), err error) {
 
 // describe returns the state of a job.
 func (s *service) describe(j *live, now time.Time) event.DaemonJob {
-	d := event.DaemonJob{Name: j.job.Name, Sources: j.job.Sources, Repository: j.job.Repository,
+	d := event.DaemonJob{Name: j.job.Name, Group: j.job.Group, Sources: j.job.Sources, Repository: j.job.Repository,
 		Schedule: j.job.Schedule.String(), State: "idle", LastRun: brief(j.LastRun), Failures: j.Failures,
 		Incomplete: j.Incomplete, Damage: j.Damage, Problem: j.invalid,
 		LastBackup: known(j.LastBackup), LastProven: known(j.LastProven)}

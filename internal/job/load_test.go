@@ -292,3 +292,35 @@ func TestStanzasWithOneNameAreNotEdited(t *testing.T) {
 	_, err = e.Change("home", nil, []string{"SCHEDULE"})
 	require.ErrorIs(t, err, ErrName)
 }
+
+func TestEachRepositoryOfAJobIsAJob(t *testing.T) {
+	const text = `SERVERNAME home
+   SCHEDULE hourly
+   DOMAIN /home
+   REPOSITORY LABEL=Blue/backup
+   ROTATE LABEL=Red/backup
+   ROTATE UUID=5EFA-01C7/b
+   ROTATE smb://me@nas/backup
+`
+	jobs, err := opens(text)
+	require.NoError(t, err)
+	var names, places []string
+	for _, j := range jobs {
+		names, places = append(names, j.Name), append(places, j.Repository)
+		require.Equal(t, "home", j.Group)
+		require.Equal(t, "home", j.Stanza())
+		require.Equal(t, "home", j.Server)
+	}
+	require.Equal(t, []string{"home@Blue", "home@Red", "home@3", "home@4"}, names)
+	require.Equal(t, []string{"LABEL=Blue/backup", "LABEL=Red/backup", "UUID=5EFA-01C7/b", "smb://me@nas/backup"}, places)
+	one, err := Find(jobs, "Home")
+	require.NoError(t, err)
+	require.Equal(t, "home@Blue", one.Name)
+
+	for line, want := range map[string]string{
+		"ROTATE LABEL=Blue/backup": "named twice", "ROTATE disk/backup": "write an absolute path", "ROTATE LABEL=x": "such as",
+	} {
+		_, err := opens(text + "   " + line + "\n")
+		require.ErrorContains(t, err, want, line)
+	}
+}

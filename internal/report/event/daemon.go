@@ -18,10 +18,11 @@ type Daemon struct {
 
 // DaemonJob is a job of the service.
 type DaemonJob struct {
-	Name       string   `json:"name"`       // of the stanza
-	Sources    []string `json:"sources"`    // absolute paths
-	Repository string   `json:"repository"` // location
-	Schedule   string   `json:"schedule"`   // as in the option file
+	Name       string   `json:"name"`            // of the stanza; with several repositories, as home@2
+	Group      string   `json:"group,omitempty"` // the stanza, if it names several repositories
+	Sources    []string `json:"sources"`         // absolute paths
+	Repository string   `json:"repository"`      // location
+	Schedule   string   `json:"schedule"`        // as in the option file
 	// `idle`, `running`, `waiting` (due, and something is in the way), `retrying`, `failed`, `incomplete` (the last run),
 	// `damaged` (the repository), `paused` (by hand) or `invalid` (it does not run)
 	State string `json:"state"`
