@@ -74,7 +74,7 @@ func (s *service) carryOut(o control.Command) (event.Daemon, error) {
 	return s.status(), nil
 }
 
-// each applies an order to one job, to all of a group, or to all. Of all, those to which it does not apply are left out.
+// each applies an order to one job, a group, or all. Those of several to which it does not apply are left out.
 func (s *service) each(o control.Command, do func(*live) error) error {
 	if s.stopping {
 		return errors.New("the service ends")

@@ -38,9 +38,8 @@ type state struct {
 
 // memory is what the service remembers of a job.
 type memory struct {
-	Since       time.Time  `json:"since"`                // the service saw the job first
-	Repository  string     `json:"repository,omitempty"` // then
-	Began       time.Time  `json:"began"`                // the last run began, or a time was skipped; the schedule counts from here
+	Since       time.Time  `json:"since"` // the service saw the job first
+	Began       time.Time  `json:"began"` // the last run began, or a time was skipped; the schedule counts from here
 	Retry       *time.Time `json:"retry,omitempty"`
 	Away        bool       `json:"away,omitempty"`       // the last run did not reach the target
 	Failures    int        `json:"failures,omitempty"`   // runs that failed since the last that did not
@@ -62,6 +61,7 @@ type memory struct {
 	PausedUntil time.Time  `json:"paused_until,omitzero"` // zero: until it is resumed
 	Alerted     time.Time  `json:"alerted,omitzero"`      // silence was reported
 	Invalid     string     `json:"invalid,omitempty"`     // mistake of its stanza, as it was reported
+	Repository  string     `json:"repository,omitempty"`  // location, of one of several
 }
 
 // lock makes the state folder and takes its lock, which ends with the process at the latest.

@@ -14,8 +14,8 @@ func (s *service) mates(j *live) (all []*live) {
 	return all
 }
 
-// takeTurns leaves one due job of each group: of those that can run, the one whose last backup is the oldest. The others
-// that can run wait for the next time of the schedule. Those that cannot stay due.
+// takeTurns leaves one due job of each group: of those that can run, the one whose last backup is the oldest. Others
+// that can run wait for the next time of the schedule. Those that cannot run stay due.
 func (s *service) takeTurns(now time.Time) {
 	ready := func(j *live) bool { return j.run == nil && !j.due.IsZero() && s.blocked(j, now) == "" }
 	for _, j := range s.jobs {

@@ -318,7 +318,8 @@ func TestEachRepositoryOfAJobIsAJob(t *testing.T) {
 	require.Equal(t, "home@Blue", one.Name)
 
 	for line, want := range map[string]string{
-		"ROTATE LABEL=Blue/backup": "named twice", "ROTATE disk/backup": "write an absolute path", "ROTATE LABEL=x": "such as",
+		"ROTATE LABEL=Blue/backup": "named twice", "ROTATE disk/backup": "write an absolute path",
+		"ROTATE LABEL=x": "such as",
 	} {
 		_, err := opens(text + "   " + line + "\n")
 		require.ErrorContains(t, err, want, line)
