@@ -16,7 +16,7 @@ const Default = "default"
 // Job is one job of an option file.
 type Job struct {
 	Name       string
-	Group      string   // the stanza of a job with several repositories, each of which is a job of its own; "": one
+	Group      string   // the stanza, if it has several repositories: each is a job; "": it has one
 	File       string   // the option file
 	Content    []byte   // of the option file
 	Server     string   // value of --server-name; "" for Default

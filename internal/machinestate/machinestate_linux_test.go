@@ -175,7 +175,7 @@ func TestFileSystemsAreAsked(t *testing.T) {
 			require.False(t, ok)
 			path, ok = h.Mounted("UUID", "f2a4a1b2-0000-4000-8000-00000000c0de")
 			if !ok {
-				t.Log("this kernel tells no UUID")
+				t.Log("this kernel reports no UUID")
 			} else {
 				require.Equal(t, at, path)
 			}
