@@ -23,6 +23,7 @@ import (
 type session struct {
 	t      *testing.T
 	master *os.File
+	cmd    *exec.Cmd
 	ended  chan error
 
 	mu   sync.Mutex
@@ -49,7 +50,7 @@ func onTerminal(t *testing.T, home string, args ...string) *session {
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+t.TempDir(), "TERM=xterm",
 		"TIDEMARK_REPOSITORY=", "TZ=UTC")
 	require.NoError(t, cmd.Start())
-	s := &session{t: t, master: master, ended: make(chan error, 1)}
+	s := &session{t: t, master: master, cmd: cmd, ended: make(chan error, 1)}
 	go s.read()
 	go func() { s.ended <- cmd.Wait() }()
 	t.Cleanup(func() {

@@ -9,11 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,18 +33,20 @@ type Process struct {
 	Out, Err io.Writer
 	Env      options.Env
 	Stretch  keyfile.Params // argon2id work of a new passphrase; zero: keyfile.DefaultParams
+	ending   *ending        // nil: no signal ends the process
 }
 
 // Main runs the program and returns its exit code. New passphrases are stretched by argon2id with that work: the
 // program takes keyfile.DefaultParams, its tests take less.
 func Main(stretch keyfile.Params) int {
-	ctx, stop := untilSignal(context.Background())
+	ctx, ending, stop := untilSignal(context.Background())
 	defer stop()
 	args := os.Args[1:]
 	if filepath.Base(os.Args[0]) == dsmcName {
 		args = append([]string{dsmcName}, args...)
 	}
-	return Run(ctx, Process{Args: args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Stretch: stretch})
+	return Run(ctx, Process{Args: args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Stretch: stretch,
+		ending: ending})
 }
 
 // Run executes one command and returns the exit code.
@@ -58,6 +57,7 @@ func Run(ctx context.Context, p Process) int {
 	if slices.Contains(p.Args, "--json") {
 		a.print = output.NewJSON(p.Out, p.Err, false)
 	}
+	a.ending.onExit(a.endNow)
 	root := a.treeFor(p.Args)
 	widenSwitches(root)
 	root.SetArgs(p.Args)
@@ -79,31 +79,6 @@ func Run(ctx context.Context, p Process) int {
 		a.print.Fail(a.code(err), message(err), errors.Is(err, store.ErrNoSpace))
 	}
 	return a.code(err)
-}
-
-// signalGrace is how long further signals count as the first one: timeout(1) signals the program and its process group,
-// and a terminal sends Ctrl-C to the whole group, whose members may pass it on.
-const signalGrace = time.Second
-
-// untilSignal returns a context that the first signal cancels. A later one kills the process, since signals then have
-// their default effect again.
-func untilSignal(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	usual := func() { signal.Stop(signals) }
-	go onSignal(ctx, signals, cancel, usual)
-	return ctx, func() { usual(); cancel(nil) }
-}
-
-// onSignal cancels ctx at a signal, and restores the default effect of signals after signalGrace.
-func onSignal(ctx context.Context, signals <-chan os.Signal, cancel context.CancelCauseFunc, usual func()) {
-	select {
-	case <-signals:
-		cancel(errInterrupted)
-		time.AfterFunc(signalGrace, usual)
-	case <-ctx.Done():
-	}
 }
 
 // app is one run of the program.

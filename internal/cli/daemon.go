@@ -104,6 +104,7 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	}
 	reload := make(chan struct{}, 1)
 	defer onHangup(reload)()
+	release := a.ending.hold() // its steps end by themselves
 	err = daemon.Run(ctx, &daemon.Config{
 		Places: daemon.Places{OptionFile: file, StateDir: state, RuntimeDir: runtime},
 		World: daemon.World{Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink,
@@ -119,6 +120,7 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 			return jobs, invalid, nil
 		},
 	})
+	release()
 	return err
 }
 

@@ -28,12 +28,24 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 	command := func(line, option string) hook.Command {
 		return hook.Command{Line: line, Timeout: set.Timeout, Env: env, OptionFile: a.spec.FileOf(option)}
 	}
+	if set.After != "" { // it undoes what the before-command did, even if the backup does not end
+		defer a.ending.hold()()
+	}
 	err = hook.Around(ctx, hook.Commands{
 		Before: command(set.Before, hook.Before), After: command(set.After, hook.After),
 		Failure: command(set.Failure, hook.Failure), Ended: a.noteHook,
 	}, func() hook.Outcome {
-		snapshot, err := backup()
-		return hook.Outcome{Word: outcomeWord(ctx, err), Snapshot: snapshot, Err: err}
+		ended := make(chan hook.Outcome, 1)
+		go func() {
+			snapshot, err := backup()
+			ended <- hook.Outcome{Word: outcomeWord(ctx, err), Snapshot: snapshot, Err: err}
+		}()
+		select {
+		case o := <-ended:
+			return o
+		case <-a.ending.tooLate():
+			return hook.Outcome{Word: hook.Stopped, Err: errInterrupted}
+		}
 	})
 	if errors.Is(err, hook.ErrUnsafe) {
 		return &usageError{err}

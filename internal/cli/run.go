@@ -90,6 +90,7 @@ func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 		stop, _ = a.serve(ctx, job, job.endTerm)
 		return nil
 	}
+	defer a.ending.hold()()
 	// The program handles signals itself: run passes them on and ends with the program.
 	code, err := priority.Run(context.WithoutCancel(ctx), p, command)
 	stop()

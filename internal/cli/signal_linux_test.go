@@ -15,7 +15,8 @@ import (
 
 // timeout(1) sends a signal twice. The second must not kill a program that has begun to end in good order.
 func TestASignalThatComesTwiceIsOne(t *testing.T) {
-	ctx, stop := untilSignal(t.Context())
+	ctx, e, stop := untilSignal(t.Context())
+	e.onExit(func() {})
 	defer stop()
 	runtime.LockOSThread() // which handles a signal of its own before it goes on
 	defer runtime.UnlockOSThread()
@@ -40,5 +41,35 @@ func TestASignalLaterHasItsUsualEffect(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.True(t, usual.Load())
+	})
+}
+
+// A run that does not end is ended, but not while something must be done first.
+func TestARunThatDoesNotEndIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		e := &ending{over: make(chan struct{}), exit: func() { ended.Store(true) }}
+		release := e.hold()
+		e.begin()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.False(t, ended.Load())
+		<-e.tooLate()
+		release()
+		time.Sleep(lastTime)
+		synctest.Wait()
+		require.True(t, ended.Load())
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		e := &ending{over: make(chan struct{}), exit: func() { ended.Store(true) }}
+		e.hold()()
+		e.begin()
+		time.Sleep(endTime - time.Nanosecond)
+		synctest.Wait()
+		require.False(t, ended.Load())
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.True(t, ended.Load())
 	})
 }

@@ -55,7 +55,10 @@ func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (end 
 	for _, note := range s.Notes {
 		a.print.Note(human.Printable(note))
 	}
-	end = sync.OnceValue(func() error { return s.Close(context.WithoutCancel(ctx)) })
+	end = sync.OnceValue(func() error {
+		defer a.ending.hold()()
+		return s.Close(context.WithoutCancel(ctx))
+	})
 	if !s.Any() {
 		return end, nil
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // commandGrace is the time between SIGTERM and SIGKILL for a command.
-const commandGrace = 5 * time.Second
+const commandGrace = 3 * time.Second
 
 // fromStdin sets a stream as the source: standard input, or the output of a command.
 func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job *backup.Job) error {

@@ -37,8 +37,8 @@ var errTimeout = errors.New("timeout")
 const (
 	maxOutput = 64 << 10 // bytes of output that are kept
 	maxValue  = 4 << 10  // bytes of a variable; the system allows 128 KiB
-	// termGrace is the time between SIGTERM and SIGKILL.
-	termGrace = 10 * time.Second
+	// termGrace is the time between SIGTERM and SIGKILL after the timeout, stopGrace after a signal to this process.
+	termGrace, stopGrace = 10 * time.Second, 3 * time.Second
 	// outputGrace is how long a command that has ended is waited for if a child in the background holds its output.
 	outputGrace = 2 * time.Second
 	// groupPoll is the pause between two looks at a process group that was asked to end.
@@ -62,8 +62,8 @@ type Result struct {
 
 // Run runs a command in a process group of its own, in the folder /, with an empty standard input. It gets the
 // environment without passwords. After the timeout, or when ctx ends, Run sends SIGTERM to the group, and SIGKILL to
-// what is left of it 10 seconds later. An exit code other than 0 is an error. Children that a command leaves in the
-// background go on, without their output.
+// what is left of it 10 or 3 seconds later. An exit code other than 0 is an error. Children that a command leaves in
+// the background go on, without their output.
 func Run(ctx context.Context, c Command) (Result, error) { return run(ctx, c, termGrace) }
 
 func run(ctx context.Context, c Command, grace time.Duration) (Result, error) {
@@ -96,6 +96,9 @@ func run(ctx context.Context, c Command, grace time.Duration) (Result, error) {
 			err = nil
 		}
 	case <-ctx.Done():
+		if !errors.Is(context.Cause(ctx), errTimeout) {
+			grace = min(grace, stopGrace)
+		}
 		endGroup(cmd.Process.Pid, grace)
 		<-ended //nolint:errcheck // it ended by a signal
 		err = context.Cause(ctx)

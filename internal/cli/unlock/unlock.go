@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -186,8 +187,9 @@ func run(ctx context.Context, line string) (string, error) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
 	cmd.Env = options.WithoutSecrets(os.Environ())
 	cmd.Stderr = os.Stderr
+	cmd.WaitDelay = time.Second // a child may hold the output
 	out, err := cmd.Output()
-	if err != nil {
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return "", fmt.Errorf("run password command: %w", err)
 	}
 	return firstLine(out), nil
