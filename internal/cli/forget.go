@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/rewrite"
 )
 
 type forgetFlags struct {
@@ -24,6 +25,7 @@ type forgetFlags struct {
 	keepFlags
 	dryRun bool
 	prune  bool
+	undo   bool
 	after  pruneFlags
 }
 
@@ -52,6 +54,7 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stored, "by-stored-time", false,
 		"use the time at which the target stored a snapshot, not the time recorded in it")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "remove nothing, report what would be removed")
+	flags.BoolVar(&f.undo, "undo", false, "bring back the forgotten snapshots of these IDs")
 	flags.BoolVar(&f.prune, "prune", false, "prune afterwards; also if no snapshot was removed")
 	f.after.limits(flags)
 	help.Rare(flags, "exact-paths", "force", "by-stored-time", "max-unused", "exclusive", keepTag)
@@ -88,11 +91,15 @@ Snapshots named by their IDs are removed regardless of any policy, including the
 snapshot cannot be read, a policy keeps it and applies to the others; nothing is pruned, and the exit code is 1.
 
 The data of removed snapshots stays in the repository until 'tidemark prune' or --prune deletes it. --prune also prunes
-if no snapshot was removed, since an earlier prune may have left data for later.`,
+if no snapshot was removed, since an earlier prune may have left data for later.
+
+Until then --undo brings snapshots back, under new IDs; 'tidemark snapshots --forgotten' lists them. It brings back all
+of a snapshot, or refuses.`,
 		Example: `  tidemark forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --prune
   tidemark forget --dry-run --keep-within 3m
   tidemark forget --keep time-machine
-  tidemark forget 4f3a90b1`,
+  tidemark forget 4f3a90b1
+  tidemark forget --undo 4f3a90b1`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) error {
@@ -101,6 +108,8 @@ if no snapshot was removed, since an earlier prune may have left data for later.
 			return err
 		}
 		switch {
+		case f.undo && (len(args) == 0 || f.prune || !p.Empty()):
+			return usagef("--undo needs the IDs of forgotten snapshots, and neither --prune nor a policy")
 		case len(args) > 0 && !p.Empty():
 			return usagef("name snapshots or give a policy, not both: named snapshots are removed regardless of any policy")
 		case len(args) == 0 && p.Empty() && keepGiven(c.Flags()):
@@ -110,9 +119,12 @@ if no snapshot was removed, since an earlier prune may have left data for later.
 		}
 		for _, ref := range args {
 			if len(ref) < minRemovePrefix {
-				return usagef("%q: to remove a snapshot write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref,
+				return usagef("%q: of a snapshot's ID write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref,
 					minRemovePrefix)
 			}
+		}
+		if f.undo {
+			return a.undoForget(ctx, f, args)
 		}
 		if f.exact && len(f.filter.paths) == 0 {
 			return usagef("--exact-paths needs --path: name the paths")
@@ -156,7 +168,7 @@ func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	result := output.Forgotten{DryRun: f.dryRun, Named: len(refs) > 0}
+	result := output.Forgotten{DryRun: f.dryRun, Prune: f.prune, Named: len(refs) > 0}
 	var unread uint64
 	if result.Named {
 		result.Groups, err = named(ctx, r, refs)
@@ -182,6 +194,17 @@ func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []
 		return a.pruneAfter(ctx, r, f, &result)
 	}
 	return nil
+}
+
+// undoForget brings forgotten snapshots back.
+func (a *app) undoForget(ctx context.Context, f *forgetFlags, refs []string) error {
+	return a.withRepository(ctx, func(r *repo.Repository) error {
+		back, err := rewrite.Undo(ctx, r, refs, rewrite.Options{DryRun: f.dryRun, Session: a.brieflyWriting()})
+		if err != nil {
+			return err
+		}
+		return a.print.Print(&output.Undone{List: back, DryRun: f.dryRun})
+	})
 }
 
 // pruneAfter prunes, also if no snapshot was removed, since an earlier run may have left data for later. In a dry run

@@ -10,18 +10,20 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/rewrite"
 )
 
 func (a *app) snapshotsCommand() *cobra.Command {
 	var filter filterFlags
 	var latest int
 	var groupBy string
-	var compact bool
+	var compact, forgotten bool
 	c := a.command(&cobra.Command{
 		Use:   "snapshots [flags] [SNAPSHOT...]",
 		Short: "List the snapshots",
 		Example: `  tidemark snapshots --latest 1
-  tidemark snapshots --host nas --group-by tags`,
+  tidemark snapshots --host nas --group-by tags
+  tidemark snapshots --forgotten`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) error {
@@ -32,7 +34,10 @@ func (a *app) snapshotsCommand() *cobra.Command {
 		if err != nil {
 			return &usageError{err}
 		}
-		list, proven, err := a.listSnapshots(ctx, args, filter.filter())
+		if forgotten && len(args) > 0 {
+			return usagef("--forgotten lists all forgotten snapshots: leave out the IDs")
+		}
+		list, proven, err := a.listSnapshots(ctx, args, filter.filter(), forgotten)
 		if err != nil {
 			return err
 		}
@@ -56,12 +61,14 @@ func (a *app) snapshotsCommand() *cobra.Command {
 	filter.register(c.Flags())
 	c.Flags().IntVar(&latest, "latest", 0, "only the newest n of each host and set of paths")
 	c.Flags().StringVarP(&groupBy, "group-by", "g", "", "one table per host, paths, tags (a list of these words)")
+	c.Flags().BoolVar(&forgotten, "forgotten", false,
+		"list forgotten ones, which 'tidemark forget --undo ID' brings back until a prune removes their data")
 	c.Flags().BoolVarP(&compact, "compact", "c", false, "omit paths and sizes")
 	return c
 }
 
 // listSnapshots returns those that are named, or all that pass the filter, and what checks on this machine have proven.
-func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filter) (
+func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filter, forgotten bool) (
 	list []output.Snapshot, proven output.Proven, err error,
 ) {
 	r, err := a.open(ctx)
@@ -69,6 +76,15 @@ func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filt
 		return nil, proven, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	if forgotten {
+		all, err := rewrite.Forgotten(ctx, r)
+		for _, l := range all {
+			if filter.Match(l.Snapshot) {
+				list = append(list, output.Snapshot{ID: l.ID, Snapshot: l.Snapshot, Stored: l.Stored})
+			}
+		}
+		return list, proven, err
+	}
 	if a.caches() {
 		if proven.Summary, err = proofs.ReadSummary(r.CacheFolder()); err != nil {
 			a.print.Note(err.Error())

@@ -35,11 +35,7 @@ func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Liste
 // Drop removes snapshots and returns those that are gone, including one that was gone already. A failure does not stop
 // the removal of the others.
 func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped map[format.ID]bool, err error) {
-	ids := make([]format.ID, len(list))
-	for i := range list {
-		ids[i] = list[i].ID
-	}
-	if err := r.RecordForget(ctx, ids); err != nil {
+	if err := r.RecordForget(ctx, list); err != nil {
 		return nil, err
 	}
 	var failures []string

@@ -13,30 +13,59 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/published"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
 // RecordForget records that snapshots are about to be removed on purpose. It removes them from the record of this
-// machine, and leaves a tombstone for those that other machines may have published. It runs before the snapshots are
-// removed, so that no concurrent command reports one as missing. Without disk space for the tombstone, the snapshots
-// are forgotten all the same.
-func (r *Repository) RecordForget(ctx context.Context, snapshots []format.ID) error {
-	if len(snapshots) == 0 {
-		return nil
+// machine, and leaves a tombstone for those that other machines may have published, and for those with content, which
+// can be brought back. It runs before the snapshots are removed, so that no concurrent command reports one as missing.
+// Without disk space for the tombstone, the snapshots are forgotten all the same.
+func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) error {
+	ids := make([]format.ID, len(snapshots))
+	for i := range snapshots {
+		ids[i] = snapshots[i].ID
 	}
-	foreign := snapshots
-	if folder := r.CacheFolder(); folder != "" {
-		if unknown, err := published.Remove(folder, snapshots); err == nil {
-			foreign = unknown
+	if folder := r.CacheFolder(); folder != "" && len(ids) > 0 {
+		if unknown, err := published.Remove(folder, ids); err == nil {
+			ids = unknown
 		}
 	}
-	if len(foreign) == 0 {
-		return nil
+	for part := range slices.Chunk(snapshots, inTombstone) {
+		contents := make(map[format.ID][]byte)
+		forgotten := slices.DeleteFunc(slices.Clone(ids), func(id format.ID) bool {
+			return !slices.ContainsFunc(part, func(l Listed) bool { return l.ID == id })
+		})
+		for _, l := range part {
+			if l.Snapshot != nil {
+				contents[l.ID] = snapshot.Encode(l.Snapshot)
+				forgotten = append(forgotten, l.ID)
+			}
+		}
+		if len(forgotten) == 0 {
+			continue
+		}
+		err := marks.PutTombstone(store.IntoReserve(ctx), r.st, r.keys, forgotten, contents)
+		if err != nil && !errors.Is(err, store.ErrNoSpace) {
+			return err
+		}
 	}
-	err := marks.PutTombstone(store.IntoReserve(ctx), r.st, r.keys, foreign)
-	if errors.Is(err, store.ErrNoSpace) {
-		return nil
-	}
-	return err
+	return nil
+}
+
+// inTombstone is how many snapshots one tombstone names: most of them have 1 to 2 KiB.
+const inTombstone = 256
+
+// Forgotten returns the forgotten snapshots whose content is in a tombstone, oldest first, each once. Stored is
+// when it was forgotten. A damaged tombstone names nothing.
+func (r *Repository) Forgotten(ctx context.Context) (all []Listed, err error) {
+	err = marks.Forgotten(ctx, r.st, r.keys, func(id format.ID, content []byte, at time.Time) {
+		sn, err := snapshot.Decode(content)
+		if err == nil && !slices.ContainsFunc(all, func(l Listed) bool { return l.ID == id }) {
+			all = append(all, Listed{ID: id, Snapshot: sn, Stored: at})
+		}
+	})
+	slices.SortFunc(all, compareListed)
+	return all, err
 }
 
 // namedMissing is how many missing snapshots a warning names.

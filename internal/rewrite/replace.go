@@ -84,7 +84,11 @@ func (p *Replacer) Remove(ctx context.Context, ids ...format.ID) error {
 	if err := p.k.s.RenewOrFail(ctx); err != nil {
 		return err
 	}
-	if err := p.r.RecordForget(ctx, ids); err != nil {
+	gone := make([]repo.Listed, len(ids)) // without content: replaced snapshots do not come back
+	for i, id := range ids {
+		gone[i].ID = id
+	}
+	if err := p.r.RecordForget(ctx, gone); err != nil {
 		return err
 	}
 	for _, id := range ids {

@@ -24,6 +24,7 @@ type Forgotten struct {
 	Groups []ForgottenGroup
 	Named  bool // by their IDs, and not by a policy
 	DryRun bool
+	Prune  bool // a prune follows
 
 	Dropped map[format.ID]bool // those that are gone
 }
@@ -82,6 +83,9 @@ func (f *Forgotten) Text(w io.Writer) error {
 	}
 	if err == nil {
 		_, err = fmt.Fprintln(w)
+	}
+	if err == nil && dropped > 0 && !f.DryRun && !f.Prune {
+		_, err = fmt.Fprintln(w, "'tidemark forget --undo ID' brings one back until a prune removes its data")
 	}
 	return err
 }

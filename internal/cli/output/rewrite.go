@@ -61,6 +61,31 @@ func (t *Tagged) Events() (all []any) {
 		Forgotten: !t.DryRun})
 }
 
+// Undone are forgotten snapshots that are back.
+type Undone struct {
+	List   []rewrite.Changed
+	DryRun bool
+}
+
+// Text writes a line for each snapshot, and the sum.
+func (u *Undone) Text(w io.Writer) error {
+	var b strings.Builder
+	for i := range u.List {
+		fmt.Fprintln(&b, replaced(&u.List[i]))
+	}
+	fmt.Fprintf(&b, "%s: %s\n", would(u.DryRun, "brought back"), human.Plural(uint64(len(u.List)), "snapshot"))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Events returns a record for each snapshot and the summary.
+func (u *Undone) Events() (all []any) {
+	for i := range u.List {
+		all = append(all, changedEvent(&u.List[i], u.DryRun))
+	}
+	return append(all, &event.RewriteSummary{Type: "summary", DryRun: u.DryRun, Changed: uint64(len(u.List))})
+}
+
 // LeftOut is an object that a rewrite leaves out.
 type LeftOut struct{ rewrite.Excluded }
 

@@ -33,9 +33,10 @@ func TombstoneOf(hash format.ID) store.Name {
 	return store.Name{Kind: store.Mark, ID: hex.EncodeToString(hash[:tombstoneName])}
 }
 
-// PutTombstone records in the repository that snapshots were forgotten on purpose.
-func PutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshots []format.ID) error {
-	m := &mark.Mark{Created: time.Now().Unix(), Forgotten: snapshots}
+// PutTombstone records in the repository that snapshots were forgotten on purpose, with the contents that are given.
+func PutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshots []format.ID,
+	contents map[format.ID][]byte) error {
+	m := &mark.Mark{Created: time.Now().Unix(), Forgotten: snapshots, Contents: contents}
 	data, id, err := object.Seal(keys, store.Mark, mark.Encode(m))
 	if err == nil {
 		err = object.Put(ctx, st, TombstoneOf(id), data, true)
@@ -46,8 +47,8 @@ func PutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshot
 	return nil
 }
 
-// LoadTombstone returns the snapshots that a tombstone names.
-func LoadTombstone(ctx context.Context, st store.Store, keys *seal.Keys, info store.Info) ([]format.ID, error) {
+// LoadTombstone returns a tombstone.
+func LoadTombstone(ctx context.Context, st store.Store, keys *seal.Keys, info store.Info) (*mark.Mark, error) {
 	data, err := object.ReadFile(ctx, st, info.Name, info.Size)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func LoadTombstone(ctx context.Context, st store.Store, keys *seal.Keys, info st
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
 	}
-	return m.Forgotten, nil
+	return m, nil
 }
 
 // tombstones lists the tombstones, newest first.
@@ -93,17 +94,49 @@ func WithoutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snap
 		if len(left) == 0 {
 			break
 		}
-		forgotten, err := LoadTombstone(ctx, st, keys, info)
-		if err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist) &&
-			!errors.Is(err, format.ErrUnsupported) {
+		m, err := LoadTombstone(ctx, st, keys, info)
+		switch {
+		case unreadable(err):
+			continue
+		case err != nil:
 			return nil, err
 		}
 		left = slices.DeleteFunc(left, func(id format.ID) bool {
-			_, found := slices.BinarySearchFunc(forgotten, id, format.ID.Compare)
+			_, found := slices.BinarySearchFunc(m.Forgotten, id, format.ID.Compare)
 			return found
 		})
 	}
 	return left, nil
+}
+
+// unreadable reports whether a tombstone names nothing: it is damaged, of a newer program, or just removed.
+func unreadable(err error) bool {
+	return err != nil && (object.IsDamage(err) || errors.Is(err, store.ErrNotExist) ||
+		errors.Is(err, format.ErrUnsupported))
+}
+
+// Forgotten visits the forgotten snapshots whose content is in a tombstone. at is when the tombstone was stored.
+func Forgotten(ctx context.Context, st store.Store, keys *seal.Keys,
+	visit func(id format.ID, content []byte, at time.Time)) error {
+	infos, err := tombstones(ctx, st)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		m, err := LoadTombstone(ctx, st, keys, info)
+		switch {
+		case unreadable(err):
+			continue
+		case err != nil:
+			return err
+		}
+		for _, id := range m.Forgotten {
+			if content := m.Contents[id]; len(content) > 0 {
+				visit(id, content, info.Modified)
+			}
+		}
+	}
+	return nil
 }
 
 // SweepTombstones removes tombstones that are damaged or older than a year.

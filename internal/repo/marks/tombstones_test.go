@@ -36,7 +36,7 @@ func newKeys(t *testing.T) *seal.Keys {
 func TestSnapshotsWithATombstoneAreNotMissed(t *testing.T) {
 	st, keys := mem.New(), newKeys(t)
 	ids := []format.ID{{1}, {2}, {3}}
-	require.NoError(t, marks.PutTombstone(t.Context(), st, keys, ids[:2]))
+	require.NoError(t, marks.PutTombstone(t.Context(), st, keys, ids[:2], nil))
 	left, err := marks.WithoutTombstone(t.Context(), st, keys, ids)
 	require.NoError(t, err)
 	require.Equal(t, ids[2:], left)
@@ -56,7 +56,7 @@ func TestDamagedTombstoneIsHarmless(t *testing.T) {
 		func(data []byte) []byte { data[len(data)-1] ^= 1; return data },
 	} {
 		st := mem.New()
-		require.NoError(t, marks.PutTombstone(t.Context(), st, keys, []format.ID{{1}}))
+		require.NoError(t, marks.PutTombstone(t.Context(), st, keys, []format.ID{{1}}, nil))
 		name := tombstonesOf(t, st)[0]
 		info, err := st.Stat(t.Context(), name)
 		require.NoError(t, err)

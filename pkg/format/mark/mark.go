@@ -21,7 +21,9 @@ type Mark struct {
 	Host    string      // the machine that pruned; for display
 	// Forgotten is the content of a tombstone: snapshots that were forgotten on purpose; ascending, none twice.
 	Forgotten []format.ID
-	Damaged   bool // the packs are missing or damaged; removed when no snapshot needs them
+	// Contents are the contents of forgotten snapshots, those that are known. With one a snapshot can be published again.
+	Contents map[format.ID][]byte
+	Damaged  bool // the packs are missing or damaged; removed when no snapshot needs them
 }
 
 // rule is the number of the set of duties of a writer in SPEC.md. Every mark has it under an odd tag, so that a program
@@ -37,6 +39,7 @@ const (
 	tagHost      = 6
 	tagDamaged   = 8
 	tagForgotten = 10
+	tagContents  = 12
 )
 
 // Encode returns the content of a mark object. Packs and snapshots may be in any order and repeat.
@@ -53,6 +56,13 @@ func Encode(m *Mark) []byte {
 	if len(m.Forgotten) > 0 {
 		f.IDs(tagForgotten, sorted(m.Forgotten))
 	}
+	if len(m.Contents) > 0 {
+		var contents []string
+		for _, id := range sorted(m.Forgotten) {
+			contents = append(contents, string(m.Contents[id]))
+		}
+		f.Strings(tagContents, contents)
+	}
 	return f.Finish()
 }
 
@@ -67,6 +77,7 @@ func sorted(ids []format.ID) []format.ID {
 func Decode(p []byte) (*Mark, error) {
 	m := &Mark{}
 	unknownRule := false
+	var contents []string
 	err := wire.DecodeFields(p, func(tag uint64, value *wire.Reader) bool {
 		switch tag {
 		case tagPacks:
@@ -83,6 +94,10 @@ func Decode(p []byte) (*Mark, error) {
 			m.Damaged = value.Uvarint() != 0
 		case tagForgotten:
 			m.Forgotten = ascending(value)
+		case tagContents:
+			if contents = value.Strings(); len(contents) != len(m.Forgotten) {
+				value.Fail("contents are not those of the forgotten")
+			}
 		default:
 			return false
 		}
@@ -93,6 +108,15 @@ func Decode(p []byte) (*Mark, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read mark: %w", err)
+	}
+	for i, content := range contents {
+		if content == "" {
+			continue
+		}
+		if m.Contents == nil {
+			m.Contents = make(map[format.ID][]byte)
+		}
+		m.Contents[m.Forgotten[i]] = []byte(content)
 	}
 	return m, nil
 }

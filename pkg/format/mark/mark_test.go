@@ -20,7 +20,7 @@ func sample() *Mark {
 func TestSpec(t *testing.T) {
 	require.Equal(t, map[string]uint64{
 		"packs": tagPacks, "created": tagCreated, "rule": tagRule, "checked": tagChecked, "host": tagHost,
-		"damaged": tagDamaged, "forgotten": tagForgotten,
+		"damaged": tagDamaged, "forgotten": tagForgotten, "contents": tagContents,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 }
 
@@ -42,6 +42,19 @@ func TestGoldenOfATombstone(t *testing.T) {
 	got, err := Decode(spectest.Golden(t, "tombstone", Encode(m)))
 	require.NoError(t, err)
 	require.Equal(t, m, got)
+}
+
+func TestGoldenOfATombstoneWithContents(t *testing.T) {
+	m := &Mark{Created: 1_790_000_000, Forgotten: []format.ID{{3}, {4, 1}},
+		Contents: map[format.ID][]byte{{4, 1}: []byte("x")}}
+	got, err := Decode(spectest.Golden(t, "contents", Encode(m)))
+	require.NoError(t, err)
+	require.Equal(t, m, got)
+	f := wire.NewFields(nil)
+	f.IDs(tagForgotten, m.Forgotten)
+	f.Strings(tagContents, []string{"x"})
+	_, err = Decode(f.Finish())
+	require.ErrorIs(t, err, format.ErrCorrupt, "which of the two is it?")
 }
 
 // TestMarkBeforeRules: a mark without a rule has looked at nothing.

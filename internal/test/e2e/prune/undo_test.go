@@ -1,0 +1,201 @@
+package prune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/forget"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/rewrite"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// forgetFor forgets snapshots as the command does, and returns what they must restore.
+func forgetFor(p *kit.Pruned, ids ...format.ID) (contents map[format.ID]string) {
+	p.T.Helper()
+	contents = map[format.ID]string{}
+	require.NoError(p.T, p.With(func(r *repo.Repository) error {
+		listed, err := r.Snapshots(context.Background())
+		require.NoError(p.T, err)
+		listed = slices.DeleteFunc(listed, func(l repo.Listed) bool { return !slices.Contains(ids, l.ID) })
+		require.Len(p.T, listed, len(ids))
+		_, err = forget.Drop(context.Background(), r, listed)
+		return err
+	}))
+	for _, id := range ids {
+		contents[id] = p.Contents[id]
+		delete(p.Contents, id)
+	}
+	return contents
+}
+
+// undo brings snapshots back, and notes what they must restore.
+func undo(e *kit.Engine, forgotten map[format.ID]string, contents map[format.ID]string) error {
+	return e.With(func(r *repo.Repository) error {
+		var refs []string
+		for id := range forgotten {
+			refs = append(refs, id.String())
+		}
+		back, err := rewrite.Undo(context.Background(), r, refs, rewrite.Options{})
+		for i := range back {
+			contents[back[i].New] = forgotten[back[i].Old.ID]
+		}
+		return err
+	})
+}
+
+// copied is the repository once more, with its tombstones.
+func copied(t *testing.T, base *kit.Pruned) *kit.Pruned {
+	t.Helper()
+	p := base.Copied(t)
+	for info, err := range base.Store.List(t.Context(), store.Mark) {
+		require.NoError(t, err)
+		require.NoError(t, p.Store.Put(t.Context(), info.Name, kit.Load(t, base.Store, info.Name)))
+	}
+	return p
+}
+
+// listForgotten returns the IDs of the snapshots that are offered.
+func listForgotten(p *kit.Pruned) (ids []format.ID) {
+	p.T.Helper()
+	require.NoError(p.T, p.With(func(r *repo.Repository) error {
+		all, err := rewrite.Forgotten(context.Background(), r)
+		for _, l := range all {
+			ids = append(ids, l.ID)
+		}
+		return err
+	}))
+	return ids
+}
+
+// TestForgetIsUndone: forgotten snapshots come back, all or none of several, until a prune has removed data; the one
+// that is back is like any other for a backup, a forget and a prune.
+func TestForgetIsUndone(t *testing.T) {
+	testkit.Slow(t)
+	t.Parallel()
+	p := kit.NewPruned(t, mem.New())
+	p.Few = true
+	ids := []format.ID{p.Snapshot(1), p.Snapshot(2), p.Snapshot(3)}
+	require.Empty(t, listForgotten(p))
+	gone := forgetFor(p, ids[:2]...)
+	require.Equal(t, ids[:2], listForgotten(p))
+	require.NoError(t, undo(p.Engine, gone, p.Contents))
+	require.Empty(t, listForgotten(p), "what is back is not offered")
+	p.RequireWhole("after undo")
+	require.Len(t, p.Contents, 3)
+	_, err := p.Prune(kit.SmallPrune())
+	require.NoError(t, err)
+	p.RequireWhole("after a prune")
+
+	// Forgotten once more, one comes back on another machine; the data of the other one is removed.
+	var again []format.ID
+	for id := range p.Contents {
+		if id != ids[2] {
+			again = append(again, id)
+		}
+	}
+	gone = forgetFor(p, again...)
+	require.Subset(t, listForgotten(p), again)
+	other := &kit.Engine{T: t, Store: p.Store, Parallel: p.Parallel, Open: p.Open}
+	other.Open.Cache.Dir = t.TempDir()
+	one := maps.Clone(gone)
+	delete(one, again[0])
+	require.NoError(t, undo(other, one, p.Contents))
+	_, err = p.Prune(kit.SmallPrune())
+	require.NoError(t, err)
+	p.RequireWhole("one is back")
+	before := maps.Clone(p.Contents)
+	require.ErrorIs(t, undo(p.Engine, map[format.ID]string{again[0]: ""}, p.Contents), rewrite.ErrPruned)
+	require.Equal(t, before, p.Contents)
+	p.RequireWhole("nothing was published")
+	require.ErrorIs(t, undo(p.Engine, map[format.ID]string{ids[2]: ""}, p.Contents), rewrite.ErrNotForgotten)
+	p.Snapshot(4)
+	p.RequireWhole("a backup goes on")
+}
+
+// TestUndoBetweenAnyTwoStepsOfPrune undoes a forget before each step of a prune: the undo refuses, or everything can be
+// restored.
+func TestUndoBetweenAnyTwoStepsOfPrune(t *testing.T) {
+	testkit.Slow(t)
+	t.Parallel()
+	base := kit.NewPruned(t, mem.New())
+	base.Few = true
+	base.Snapshot(1)
+	gone := forgetFor(base, base.Snapshot(2))
+	refused, undone := 0, 0
+	for n := 1; ; n += testkit.Rounds(5, 2, 1) {
+		p := copied(t, base)
+		inner := p.Store
+		st, count := at(inner, n, func() {
+			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
+			other.Open.Cache.Dir = t.TempDir()
+			switch err := undo(other, gone, p.Contents); {
+			case errors.Is(err, rewrite.ErrPruned):
+				refused++
+			case err != nil:
+				t.Errorf("undo before step %d: %v", n, err) // not in the goroutine of the test
+			default:
+				undone++
+			}
+		})
+		p.Store = st
+		_, err := p.Prune(kit.SmallPrune())
+		require.NoError(t, err)
+		require.False(t, t.Failed())
+		p.Store = inner
+		p.RequireRestorable(fmt.Sprintf("undo before step %d of %d", n, *count), true)
+		_, err = p.Prune(kit.SmallPrune())
+		require.NoError(t, err)
+		require.Zero(t, countMarks(t, inner))
+		p.RequireWhole(fmt.Sprintf("the prune after the undo before step %d", n))
+		if n > *count {
+			require.GreaterOrEqual(t, *count, 15)
+			break
+		}
+	}
+	require.NotZero(t, refused, "after the data was removed")
+	require.NotZero(t, undone, "before it was removed")
+}
+
+// TestPruneBetweenAnyTwoStepsOfUndo makes a whole prune before each step of an undo.
+func TestPruneBetweenAnyTwoStepsOfUndo(t *testing.T) {
+	testkit.Slow(t)
+	t.Parallel()
+	base := kit.NewPruned(t, mem.New())
+	base.Few = true
+	base.Snapshot(1)
+	gone := forgetFor(base, base.Snapshot(2))
+	for n := 1; ; n += testkit.Rounds(4, 2, 1) {
+		p := copied(t, base)
+		inner := p.Store
+		st, count := at(inner, n, func() {
+			for range 2 {
+				other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
+				other.Open.Cache.Dir = t.TempDir()
+				if _, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune()); err != nil {
+					t.Errorf("prune before step %d: %v", n, err)
+				}
+			}
+		})
+		p.Store = st
+		err := undo(p.Engine, gone, p.Contents)
+		p.Store = inner
+		require.True(t, err == nil || errors.Is(err, rewrite.ErrPruned), "prune before step %d: %v", n, err)
+		require.False(t, t.Failed())
+		p.RequireWhole(fmt.Sprintf("prune before step %d of %d", n, *count))
+		if n > *count {
+			require.GreaterOrEqual(t, *count, 5)
+			return
+		}
+	}
+}
