@@ -1,6 +1,6 @@
 // Package rewrite puts changed snapshots in the place of others: with other tags (Tags), or without paths that match
 // patterns (Exclude); package repair uses it for snapshots without what is lost. It brings forgotten ones back (Undo).
-// A snapshot is immutable, so a new one is published; time, host, paths and description stay, and it names the original.
+// A snapshot is immutable, so a new one is published; time, host, paths and description stay; it names the original.
 // An original is removed last, after every new snapshot was read back.
 //
 //	Keeper    which blobs a new snapshot may rely on; what must be stored again
