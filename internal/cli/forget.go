@@ -46,7 +46,7 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	registerKeep(flags, &f.policy)
 	flags.StringVar(&f.words, "keep", "",
 		`policy in words; time-machine, or such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`)
-	flags.BoolVar(&f.thin, "thin", false, "apply --keep also to snapshots that were made by hand or have tags")
+	flags.BoolVar(&f.thin, "thin", false, "apply --keep to manual and tagged ones too")
 	flags.BoolVar(&f.force, "force", false, "remove snapshots even if the newest one may lack data")
 	flags.Var(&f.tagged.tags, keepTag, "keep those with all tags of the list a,b; '' keeps those without tags; "+
 		"repeatable")
