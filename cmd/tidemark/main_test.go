@@ -3,6 +3,10 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +58,7 @@ func TestScript(t *testing.T) {
 			"waitfor": waitFor,
 			"capture": capture,
 			"opens":   opens,
+			"receive": receive,
 		},
 	}
 	p.Dir = "testdata/disk"
@@ -171,4 +176,29 @@ func opens(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s was opened more than %d times", path[1], most)
 		}
 	}
+}
+
+// receive serves HTTP at an address, which it puts into a variable, and appends each request to a file. While the file
+// has a neighbour FILE.down, it hangs up: receive NAME FILE
+func receive(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: receive NAME FILE")
+	}
+	path := ts.MkAbs(args[1])
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if _, err := os.Stat(path + ".down"); err == nil {
+			panic(http.ErrAbortHandler)
+		}
+		body, _ := io.ReadAll(r.Body) // a client that hangs up sends it again
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err == nil {
+			_, err = fmt.Fprintf(f, "%s %s %s\n", r.Method, r.URL.Path, body)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	ts.Defer(s.Close)
+	ts.Setenv(args[0], s.URL)
 }

@@ -60,14 +60,24 @@ func (l *jobList) set(jobs []*job.Job) {
 	l.jobs = jobs
 }
 
-// notify returns where a job reports; one without valid options, and the service, where the service does.
-func (l *jobList) notify(name string) options.Notify {
+// notify returns where a job reports; one without valid options, which is not known, and the service report where the
+// service does.
+func (l *jobList) notify(name string) (o options.Notify, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if j, err := job.Find(l.jobs, name); err == nil {
-		return j.Spec.Notify()
+		return j.Spec.Notify(), true
 	}
-	return l.own
+	return l.own, false
+}
+
+func (l *jobList) names() (all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range l.jobs {
+		all = append(all, j.Name)
+	}
+	return all
 }
 
 func (a *app) daemon(ctx context.Context, once bool) (err error) {
@@ -193,7 +203,8 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		}
 		sinks, closers = append(sinks, metrics), append(closers, metrics.Close)
 	}
-	people := notify.New(notify.Config{Of: list.notify, Log: log, Host: hostName()})
+	people := notify.New(notify.Config{Of: list.notify, Jobs: list.names, Log: log, Host: hostName(),
+		Dir: filepath.Join(state, "notify"), Past: past})
 	closers = append(closers, people.Close)
 	return record.Join(append(sinks, people)...), closeAll, nil
 }

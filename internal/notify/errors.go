@@ -3,7 +3,6 @@ package notify
 import "errors"
 
 var (
-	errFull     = errors.New("too many messages wait for it")
 	errScheme   = errors.New("it redirects to another scheme, which is not followed")
 	errMethod   = errors.New("it redirects in a way that loses the message; name the new address")
 	errLoop     = errors.New("too many redirects")

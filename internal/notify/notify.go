@@ -1,12 +1,16 @@
 // Package notify reports failures and silence to people: by mail, webhook, desktop and healthcheck pings. It also
-// writes the log of the service to the journal or to syslog, and metrics for Prometheus. Each receiver has a goroutine
-// and a bounded queue, so that one that does not answer never delays the service.
+// writes the log of the service to the journal or to syslog, and metrics for Prometheus.
+//
+// The flow of a message: post writes a letter to the outbox, a folder; deliver sends it, in order for each receiver and
+// with growing pauses, until the receiver accepts it; then its file is removed. A kill loses none, and may send one
+// twice. No receiver delays the service or another receiver.
 package notify
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,72 +35,86 @@ const (
 	silent    = "silent"
 	invalid   = "invalid"
 	recovered = record.Recovered
+	stalled   = "stalled"
+	summary   = "summary"
 	test      = "test"
 	started   = "start"
 	done      = "done"
 )
 
 const (
-	queued  = 32               // notifications that may wait for one way
-	closing = 10 * time.Second // how long Close waits for them
-	once    = 20 * time.Second // for one attempt to deliver one
+	closing = 10 * time.Second // how long Close waits for deliveries
+	once    = 20 * time.Second // for one attempt to deliver a message
 )
 
 // Config is what a Notifier consists of.
 type Config struct {
-	Of   func(job string) options.Notify // options of a job
-	Log  record.Sink                     // gets a note when a way begins to fail; it must be safe for concurrent use
-	Host string                          // name of this machine
+	Of   func(job string) (o options.Notify, known bool) // options of a job
+	Jobs func() []string                                 // names of all jobs
+	Log  record.Sink                                     // gets a note when a way begins to fail; safe for concurrent use
+	Host string                                          // name of this machine
+	Dir  string                                          // of the outbox; this process is its only user
+	Past []event.Run                                     // runs of the record, for summaries
 }
 
-// Notifier is a sink that notifies people.
+// Notifier is a sink that notifies people. It delivers from the first event on that follows from the options.
 type Notifier struct {
 	config Config
 	senders
-	queues map[string]*queue[delivery]
-	errors map[string]*complaints
-}
+	now   func() time.Time
+	first time.Duration // wait after the first failure
 
-// delivery is a message on its way.
-type delivery struct {
-	message event.Notification
-	options options.Notify
+	mu     sync.Mutex
+	box    outbox
+	lanes  map[string]*lane
+	failed map[string]bool // by way and job: a failure was noted
+	week   []ran           // runs of the last days
+
+	wake     chan struct{} // nil: begin was not called
+	stop     context.CancelFunc
+	ended    chan struct{}
+	attempts sync.WaitGroup
 }
 
 // New returns a Notifier.
 func New(c Config) *Notifier { return newNotifier(c, newSenders()) }
 
 func newNotifier(c Config, s senders) *Notifier {
-	n := &Notifier{config: c, senders: s, queues: map[string]*queue[delivery]{}, errors: map[string]*complaints{}}
-	for way, send := range s {
-		errs := &complaints{log: c.Log, way: way, failed: map[string]bool{}}
-		n.errors[way] = errs
-		n.queues[way] = newQueue(queued, func(ctx context.Context, d delivery) {
-			errs.report(d.message.Job, d.message.Time, send(ctx, &d.options, &d.message))
-		})
+	n := &Notifier{config: c, senders: s, now: time.Now, first: firstWait, box: outbox{dir: c.Dir},
+		lanes: map[string]*lane{}, failed: map[string]bool{}}
+	for i := range c.Past {
+		n.count(&c.Past[i])
 	}
 	return n
 }
 
-// Event notifies of the alerts of runs, and of silence. Healthchecks get the start and the end of each run; an
-// incomplete run is a failure for them.
+// Event notifies of the alerts of runs, of silence and of steps without progress. Healthchecks get the start and the
+// end of each run; all but a complete run is a failure for them.
 func (n *Notifier) Event(e *record.Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	switch e.Kind {
+	case record.Loaded:
+		n.begin()
+		n.nudge() // the options may be other ones
 	case record.Started:
 		n.post(e, started, Healthcheck)
 	case record.Silent:
 		n.post(e, silent, Mail, Webhook, Desktop)
 	case record.Invalid:
 		n.post(e, invalid, Mail, Webhook, Desktop)
+	case record.Stalled:
+		n.post(e, stalled, Mail, Webhook, Desktop)
 	case record.Finished:
 		n.finished(e)
 	}
 }
 
 func (n *Notifier) finished(e *record.Event) {
-	if e.Run == nil || e.Run.Outcome == record.Stopped {
+	if e.Run == nil {
 		return
 	}
+	n.count(e.Run)
 	if e.Alert != "" {
 		n.post(e, e.Alert, Mail, Webhook, Desktop)
 	}
@@ -107,29 +125,85 @@ func (n *Notifier) finished(e *record.Event) {
 	}
 }
 
-// post puts a message into the queues of those ways that the options of the job name.
+// post writes the letters of a message, for those ways that the options of the job name. A newer message of a job
+// replaces its older pings that the receiver did not accept in time, and its messages that notify-limit holds back:
+// they are not true any more.
 func (n *Notifier) post(e *record.Event, kind string, ways ...string) {
-	o := n.config.Of(e.Job)
+	n.begin()
+	o, _ := n.config.Of(e.Job)
 	line, _ := record.Line(e)
 	if kind == recovered {
 		line.Text = "Backups succeed again"
 	}
-	d := delivery{event.Notification{Type: "notification", Kind: kind, Host: n.config.Host, Job: e.Job, Time: e.At,
-		Text: line.Text, Run: e.Run}, o}
-	for _, way := range ways {
-		if uses(&o, way) && !n.queues[way].put(d) {
-			n.errors[way].report(e.Job, e.At, errFull)
+	m := event.Notification{Type: "notification", Kind: kind, Host: n.config.Host, Job: e.Job, Time: e.At,
+		Text: line.Text, Run: e.Run}
+	ways = slices.DeleteFunc(ways, func(way string) bool { return !uses(&o, way) })
+	if len(ways) == 0 {
+		return
+	}
+	now := n.now()
+	ping := ways[0] == Healthcheck
+	n.box.remove(func(l *letter) bool {
+		if l.Message.Job != e.Job {
+			return false
 		}
+		late := ping && l.Way == Healthcheck && !l.sending && n.lane(l, &o).failures > 0
+		return late || !ping && l.After.After(now)
+	})
+	var after time.Time
+	if !ping {
+		if after = n.box.admit(e.Job+" "+kind, now, o.Limit); !after.IsZero() {
+			m.Text += " (held back since " + e.At.Format("2006-01-02 15:04") + " by notify-limit)"
+		}
+		n.keep(e.Job, n.box.save())
+	}
+	for _, way := range ways {
+		n.keep(e.Job, n.box.add(&letter{Way: way, Message: m, After: after}))
+	}
+	n.nudge()
+}
+
+// keep notes an error of the outbox.
+func (n *Notifier) keep(job string, err error) {
+	if err != nil {
+		n.note(job, n.now(), err.Error())
 	}
 }
 
-// Close waits for a short time until all is delivered, and gives up the rest.
-func (n *Notifier) Close() error {
-	var all sync.WaitGroup
-	for _, q := range n.queues {
-		all.Go(func() { q.close(closing) })
+func (n *Notifier) note(job string, at time.Time, text string) {
+	n.config.Log.Event(&record.Event{At: at, Kind: record.Note, Job: job, Text: text})
+}
+
+// report writes a note to the log when a way begins to fail for a job.
+func (n *Notifier) report(l *letter, at time.Time, err error) {
+	job := l.Message.Job
+	key := l.Way + " " + job
+	before := n.failed[key]
+	if n.failed[key] = err != nil; err != nil && !before {
+		n.note(job, at, fmt.Sprintf("Notification by %s failed: %v; it is kept and sent again; "+
+			"'tidemark job test-notify %s' tries it", l.Way, err, job))
 	}
-	all.Wait()
+}
+
+// Close waits for a short time until each receiver has got its messages or has failed. What is left waits for the next
+// service.
+func (n *Notifier) Close() error {
+	n.mu.Lock()
+	begun := n.wake != nil
+	n.mu.Unlock()
+	if !begun {
+		return nil
+	}
+	for deadline := time.Now().Add(closing); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		n.mu.Lock()
+		idle := n.idle(n.now())
+		n.mu.Unlock()
+		if idle {
+			break
+		}
+	}
+	n.stop()
+	<-n.ended
 	return nil
 }
 
@@ -163,7 +237,7 @@ type sender func(ctx context.Context, o *options.Notify, m *event.Notification) 
 type senders map[string]sender
 
 func newSenders() senders {
-	w := &web{client: newClient(), pause: pause}
+	w := &web{client: newClient()}
 	return senders{Mail: (&mailer{sendmail: findSendmail}).send, Webhook: w.post, Healthcheck: w.ping,
 		Desktop: notifyDesktop}
 }
@@ -193,31 +267,12 @@ func receiver(o *options.Notify, way string) string {
 	return "this desktop"
 }
 
-// complaints writes a note to the log when a way begins to fail for a job.
-type complaints struct {
-	log    record.Sink
-	way    string
-	mu     sync.Mutex
-	failed map[string]bool
-}
-
-func (c *complaints) report(job string, at time.Time, err error) {
-	c.mu.Lock()
-	before := c.failed[job]
-	c.failed[job] = err != nil
-	c.mu.Unlock()
-	if err != nil && !before {
-		c.log.Event(&record.Event{At: at, Kind: record.Note, Job: job,
-			Text: fmt.Sprintf("Notification by %s failed: %v; 'tidemark job test-notify %s' tries it", c.way, err, job)})
-	}
-}
-
 // subject is the first line of a message.
 func subject(m *event.Notification) string {
 	what := map[string]string{failed: "backup failed", record.Incomplete: "backup incomplete",
-		silent:    "no backup for too long",
-		recovered: "backups succeed again",
-		test:      "test message"}[m.Kind]
+		silent: "no backup for too long", invalid: "a mistake in the option file",
+		recovered: "backups succeed again", stalled: "no progress", summary: "the last week",
+		test: "test message"}[m.Kind]
 	return fmt.Sprintf("tidemark: %s on %s: %s", m.Job, m.Host, what)
 }
 

@@ -45,13 +45,3 @@ func (q *queue[T]) close(wait time.Duration) {
 	}
 	q.stop()
 }
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -10,24 +10,16 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
-// attempts is how often a request is sent. The wait between them begins with firstPause and grows fourfold.
-const (
-	attempts   = 3
-	firstPause = 2 * time.Second
-	redirects  = 5
-)
+// redirects is how many are followed.
+const redirects = 5
 
 // web sends requests.
-type web struct {
-	client *http.Client
-	pause  func(context.Context, time.Duration) error
-}
+type web struct{ client *http.Client }
 
 func newClient() *http.Client {
 	return &http.Client{Timeout: once, CheckRedirect: func(next *http.Request, before []*http.Request) error {
@@ -63,33 +55,21 @@ func (w *web) ping(ctx context.Context, o *options.Notify, m *event.Notification
 		u = u.JoinPath("start")
 	case failed:
 		u = u.JoinPath("fail")
+	case test:
+		u = u.JoinPath("log") // neither a success nor a failure
 	}
 	return w.request(ctx, http.MethodGet, u.String(), nil)
 }
 
-// request sends a request until it succeeds, at most three times. An answer that blames the request is final.
+// request sends a request once.
 func (w *web) request(ctx context.Context, method, address string, body []byte) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return errNotHTTP
 	}
-	wait := firstPause
-	for i := 1; ; i++ {
-		again, err := w.try(ctx, method, u, body)
-		if err == nil || !again || i == attempts {
-			return err
-		}
-		if w.pause(ctx, wait) != nil {
-			return err
-		}
-		wait *= 4
-	}
-}
-
-func (w *web) try(ctx context.Context, method string, u *url.URL, body []byte) (again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
-		return false, errNotHTTP
+		return errNotHTTP
 	}
 	r.Header.Set("User-Agent", "tidemark")
 	if body != nil {
@@ -97,21 +77,14 @@ func (w *web) try(ctx context.Context, method string, u *url.URL, body []byte) (
 	}
 	answer, err := w.client.Do(r)
 	if err != nil {
-		return !final(err), fmt.Errorf("%s: %w", hidden(u.String()), cause(err))
+		return fmt.Errorf("%s: %w", hidden(u.String()), cause(err))
 	}
 	defer func() { _ = answer.Body.Close() }() // the status decides
 	_, _ = io.CopyN(io.Discard, answer.Body, 64<<10)
 	if answer.StatusCode/100 == 2 {
-		return false, nil
+		return nil
 	}
-	again = answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests
-	return again, fmt.Errorf("%s answered %d %s", hidden(u.String()), answer.StatusCode,
-		http.StatusText(answer.StatusCode))
-}
-
-// final reports whether an error of a redirect ended a request.
-func final(err error) bool {
-	return errors.Is(err, errScheme) || errors.Is(err, errMethod) || errors.Is(err, errLoop)
+	return fmt.Errorf("%s answered %d %s", hidden(u.String()), answer.StatusCode, http.StatusText(answer.StatusCode))
 }
 
 // cause returns why a request failed. The error around it has the whole URL, which can be a secret, and so can that of

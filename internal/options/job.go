@@ -57,6 +57,11 @@ func jobOptions() []Option {
 
 		{Name: "alert-after", Group: GroupNotify, Rare: true, Type: Type{Kind: Duration}, Default: "72h", Barred: NotEnv,
 			Help: "notify when no backup succeeded for this time; 0: never"},
+		{Name: "notify-limit", Group: GroupNotify, Rare: true, Type: Type{Kind: Int, Min: 1, Max: 1000}, Default: "5",
+			Barred: NotEnv,
+			Help:   "messages a day about the same kind of event of a job; further ones wait"},
+		{Name: "notify-summary", Group: GroupNotify, Rare: true, Type: Type{Kind: Bool}, Default: "no", Barred: NotEnv,
+			Help: "notify each week of how many runs succeeded"},
 		{Name: "notify-desktop", Group: GroupNotify, Rare: true, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
 			Help: "notify on the desktop, if there is one"},
 		{Name: "notify-webhook", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
@@ -141,6 +146,8 @@ func (s *Spec) SourceSnapshot() SourceSnapshot {
 // Notify is where the service reports.
 type Notify struct {
 	AlertAfter  time.Duration // 0: never
+	Limit       int           // messages a day about the same kind of event
+	Summary     bool
 	Desktop     bool
 	Webhook     string // URL
 	Healthcheck string // URL
@@ -159,7 +166,8 @@ type Mail struct {
 // Notify returns where the service reports.
 func (s *Spec) Notify() Notify {
 	return Notify{
-		AlertAfter: s.duration("alert-after"), Desktop: s.bool("notify-desktop"), Webhook: s.string("notify-webhook"),
+		AlertAfter: s.duration("alert-after"), Limit: int(s.int("notify-limit")), Summary: s.bool("notify-summary"),
+		Desktop: s.bool("notify-desktop"), Webhook: s.string("notify-webhook"),
 		Healthcheck: s.string("healthcheck"), MetricsFile: s.string("metrics-file"), MetricsAt: s.string("metrics-listen"),
 		Syslog: s.string("syslog"),
 		Mail: Mail{s.strings("notify-mail"), s.string("mail-server"), s.string("mail-from"), s.string("mail-user"),

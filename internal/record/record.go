@@ -23,6 +23,7 @@ const (
 	Loaded                // the option file was read; Text
 	Silent                // no backup of Job succeeded for too long; Text
 	Invalid               // the stanza of Job, or the option file, has a mistake; Text
+	Stalled               // a step makes no progress; Step, Text
 )
 
 // Event is something that happened in the service.

@@ -35,7 +35,7 @@ const Recovered = "recovered"
 // String returns the kind as in event.Log.
 func (k Kind) String() string {
 	return [...]string{"started", "progress", "step", "finished", "waiting", "resumed", "note", "loaded", "silent",
-		"invalid"}[k]
+		"invalid", "stalled"}[k]
 }
 
 // Line returns the line of the log for e, in one line of text. The words of a backup are those of Time Machine's log.
@@ -73,6 +73,8 @@ func words(e *Event) (level, text string) {
 		return failure, "No backup for too long: " + e.Text
 	case Invalid:
 		return failure, "Invalid: " + e.Text
+	case Stalled:
+		return failure, "No progress: " + e.Step + ": " + e.Text
 	}
 	return warning, e.Text
 }
