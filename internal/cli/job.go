@@ -51,20 +51,19 @@ func jobGroups() []options.Group {
 // jobEditor returns the editor of the option file in effect. Without one, it is the user's, which is made.
 func (a *app) jobEditor() (*job.Editor, error) {
 	e := &job.Editor{Path: a.spec.File(), Env: a.Env, Read: os.ReadFile}
-	if e.Path == "" {
+	made := e.Path == ""
+	if made {
 		e.Path = options.UserFile(a.Env)
-		return e, nil
 	}
 	path, err := filepath.Abs(e.Path)
 	if err != nil {
 		return nil, fmt.Errorf("find the option file: %w", err)
 	}
 	e.Path = path
-	e.Content, err = optionfile.ReadRegular(path)
-	if errors.Is(err, optionfile.ErrNotRegular) {
+	switch e.Content, err = optionfile.ReadRegular(path); {
+	case errors.Is(err, optionfile.ErrNotRegular):
 		return nil, &usageError{err}
-	}
-	if err != nil {
+	case err != nil && !(made && errors.Is(err, fs.ErrNotExist)):
 		return nil, fmt.Errorf("read the option file: %w", err)
 	}
 	return e, nil
@@ -174,6 +173,29 @@ func (a *app) jobSettings(flags *pflag.FlagSet, sources *jobSources, all bool) (
 		given = append(given, options.Setting{Keyword: "DOMAIN", Value: absolute, List: true})
 	}
 	return given, nil
+}
+
+// editOptions changes the option file. Where another process writes it meanwhile, the change is made again to what that
+// one wrote.
+func (a *app) editOptions(ctx context.Context, change func(*job.Editor) (*optionfile.File, error)) (*optionfile.File,
+	error) {
+	for left := 20; ; left-- {
+		e, err := a.jobEditor()
+		if err != nil {
+			return nil, err
+		}
+		f, err := change(e)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		if len(f.Changes) == 0 {
+			a.print.Note("the job is so already: nothing was changed")
+			return f, nil
+		}
+		if err = a.saveJobs(ctx, f); left == 0 || !errors.Is(err, optionfile.ErrChanged) {
+			return f, err
+		}
+	}
 }
 
 // saveJobs shows the changes of the option file, writes it, and notifies a service that uses it.

@@ -4,6 +4,9 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 )
 
 func (a *app) jobAddCommand() *cobra.Command {
@@ -20,19 +23,12 @@ In an option file without stanzas, the lines that are there become the job 'defa
   tidemark job add nas --schedule hourly --repo smb://nas/backup --source /srv`,
 		Args: onlyJobName,
 	}, func(ctx context.Context, args []string) error {
-		e, err := a.jobEditor()
-		if err != nil {
-			return err
-		}
 		settings, err := a.jobSettings(c.Flags(), &sources, true)
 		if err != nil {
 			return err
 		}
-		f, err := e.Add(args[0], settings)
+		f, err := a.editOptions(ctx, func(e *job.Editor) (*optionfile.File, error) { return e.Add(args[0], settings) })
 		if err != nil {
-			return &usageError{err}
-		}
-		if err := a.saveJobs(ctx, f); err != nil {
 			return err
 		}
 		if a.spec.Keys().Password != "" || a.spec.Share().Password != "" {

@@ -36,24 +36,17 @@ replaces the file.`,
 		Args:              onlyJobName,
 		ValidArgsFunction: a.jobNames,
 	}, func(ctx context.Context, args []string) error {
-		e, err := a.jobEditor()
-		if err != nil {
-			return err
-		}
 		settings, err := a.jobSettings(c.Flags(), &sources, false)
 		if err != nil {
 			return err
 		}
 		if len(settings) == 0 && len(unset) == 0 {
-			return a.editJobs(ctx, e, args[0])
+			return a.editJobs(ctx, args[0])
 		}
-		f, err := e.Change(args[0], settings, unset)
+		f, err := a.editOptions(ctx, func(e *job.Editor) (*optionfile.File, error) {
+			return e.Change(args[0], settings, unset)
+		})
 		if err != nil {
-			return &usageError{err}
-		}
-		if len(f.Changes) == 0 {
-			a.print.Note("the job is so already: nothing was changed")
-		} else if err := a.saveJobs(ctx, f); err != nil {
 			return err
 		}
 		return a.showJob(f, args[0])
@@ -65,7 +58,11 @@ replaces the file.`,
 }
 
 // editJobs opens the option file in an editor and replaces it if the result is valid.
-func (a *app) editJobs(ctx context.Context, e *job.Editor, name string) error {
+func (a *app) editJobs(ctx context.Context, name string) error {
+	e, err := a.jobEditor()
+	if err != nil {
+		return err
+	}
 	if _, err := a.namedJob(name); errors.Is(err, job.ErrNoJob) {
 		return err
 	}

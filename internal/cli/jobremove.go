@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
@@ -19,19 +21,12 @@ schedule only.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.jobNames,
 	}, func(ctx context.Context, args []string) error {
-		e, err := a.jobEditor()
-		if err != nil {
-			return err
-		}
 		kept := "the repository of the job is kept"
 		if j, err := a.namedJob(args[0]); err == nil { // one that is not valid can be removed too
 			kept = fmt.Sprintf("the repository %s and its snapshots are kept", human.Printable(j.Repository))
 		}
-		f, err := e.Remove(args[0])
+		_, err := a.editOptions(ctx, func(e *job.Editor) (*optionfile.File, error) { return e.Remove(args[0]) })
 		if err != nil {
-			return &usageError{err}
-		}
-		if err := a.saveJobs(ctx, f); err != nil {
 			return err
 		}
 		a.print.Note(kept)

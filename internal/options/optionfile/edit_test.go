@@ -1,12 +1,17 @@
 package optionfile
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/options"
 )
@@ -157,4 +162,32 @@ func TestSaveKeepsCopies(t *testing.T) {
 	now, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "xx", string(now))
+}
+
+// TestParallelChangesAreNotLost: of many processes that change the file, each either changes what the others wrote, or
+// learns that it did not.
+func TestParallelChangesAreNotLost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "made", "opt")
+	var all errgroup.Group
+	for n := range 6 {
+		all.Go(func() error {
+			for i := 0; i < 10; {
+				was, err := os.ReadFile(path)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+				f := File{Path: path, Content: was, New: fmt.Appendf(bytes.Clone(was), "* line %d of %d\n", i, n)}
+				if err := f.Save(); err == nil {
+					i++
+				} else if !errors.Is(err, ErrChanged) {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, all.Wait())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 60, bytes.Count(content, []byte("\n")))
 }

@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Fresh makes the file one that does not exist yet, with the same new content. command is the name of the command that
@@ -35,12 +38,19 @@ func (f *File) save(copied bool) (backup string, err error) {
 		path = real // a link to the file stays
 	}
 	mode := fs.FileMode(0o600)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", fmt.Errorf("write the option file: %w", err)
+	}
+	unlock, err := lock(filepath.Dir(path))
+	if err != nil {
+		return "", fmt.Errorf("write the option file: %w", err)
+	}
+	defer unlock()
 	was, err := ReadRegular(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(f.Content) == 0:
 	case errors.Is(err, fs.ErrNotExist):
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return "", fmt.Errorf("write the option file: %w", err)
-		}
+		return "", ErrChanged
 	case err != nil:
 		return "", fmt.Errorf("write the option file: %w", err)
 	case !bytes.Equal(was, f.Content):
@@ -60,6 +70,26 @@ func (f *File) save(copied bool) (backup string, err error) {
 		return backup, fmt.Errorf("write the option file: %w", err)
 	}
 	return backup, nil
+}
+
+// lock waits until no other process of this program writes in the folder: between the comparison and the rename,
+// another one would be lost. A file system without such locks has none.
+func lock(dir string) (unlock func(), err error) {
+	const patience, pause = 10 * time.Second, 10 * time.Millisecond
+	d, err := os.Open(dir)
+	if err != nil {
+		return func() {}, nil //nolint:nilerr // writing fails too, or the folder cannot be listed
+	}
+	for waited := time.Duration(0); ; waited += pause {
+		err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return func() { _ = d.Close() }, nil
+		}
+		if waited >= patience {
+			return nil, errors.Join(ErrLocked, d.Close())
+		}
+		time.Sleep(pause)
+	}
 }
 
 // keep writes a copy beside the file, under a name that is free.
