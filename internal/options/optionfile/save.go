@@ -76,7 +76,7 @@ func (f *File) save(copied bool) (backup string, err error) {
 // another one would be lost. A file system without such locks has none.
 func lock(dir string) (unlock func(), err error) {
 	const patience, pause = 10 * time.Second, 10 * time.Millisecond
-	d, err := os.Open(dir)
+	d, err := os.OpenFile(dir, os.O_RDONLY, 0)
 	if err != nil {
 		return func() {}, nil //nolint:nilerr // writing fails too, or the folder cannot be listed
 	}
