@@ -279,6 +279,9 @@ func TestSetupAsksAgain(t *testing.T) {
 	s.enter("daily")
 	s.expect("schedule .*: ")
 	s.enter("daily 02:30")
+	s.expect("What to keep")
+	s.expect("520 \\[1\\]: ")
+	s.enter("")
 	s.expect("the target is not usable")
 	s.expect("share/path.*: ")
 	s.enter(disk)
@@ -295,10 +298,17 @@ func TestSetupAsksAgain(t *testing.T) {
 	s.expect("type its last group .*: ")
 	s.enter("")
 	s.expect("Setup is complete")
+	if _, err := os.Stat("/run/systemd/system"); err == nil {
+		s.expect("Install the service now.* \\[Y/n\\]: ")
+		s.enter("n")
+	} else {
+		s.expect("\\*/5 \\* \\* \\* \\* '.*tidemark' daemon --once --option-file '.*tidemark.opt'")
+	}
 	require.Equal(t, 0, s.end())
 	content, err := os.ReadFile(filepath.Join(home, ".config/tidemark/tidemark.opt"))
 	require.NoError(t, err)
 	require.Contains(t, string(content), "\nREPOSITORY "+disk+"\n")
+	require.Contains(t, string(content), "\nKEEPSNAPSHOTS time-machine\n")
 }
 
 // The password of a server that a person types is kept for later backups, which run unattended.

@@ -38,6 +38,7 @@ type setupRun struct {
 	at      location.Location
 	unseen  bool // the recovery key of the repository was never shown
 	result  output.Setup
+	runs    bool // the service is to run it
 }
 
 // recoveryFlags say where the recovery key is kept.
@@ -51,7 +52,7 @@ func (a *app) setupCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "setup",
 		Short: "Set up backups: choose sources and a target, test it, and make the first backup",
-		Long: `Asks what to back up, where to, how gently and how often. Then setup tests the target, creates the repository
+		Long: `Asks what to back up, where to, how gently and how often, and what a schedule keeps. Then setup tests the target, creates the repository
 and its keys,
 writes the option file, makes the first backup, and proves it: one file is restored into a temporary folder and
 compared with the original.
@@ -115,7 +116,7 @@ func (s *setupRun) run(ctx context.Context) error {
 	if err := s.prove(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.print.Print(&s.result), lacking)
+	return errors.Join(s.finish(ctx), lacking)
 }
 
 // checkFiles refuses an option file and a file for the recovery key that exist and are not regular files, before the
@@ -206,9 +207,11 @@ func (s *setupRun) answer(ctx context.Context) (err error) {
 		}
 	}
 	if s.dialog != nil && !s.flags.Changed("schedule") {
-		answers.Schedule, err = s.dialog.Schedule(ctx, s.spec.Job().Schedule, checkSchedule)
+		if answers.Schedule, err = s.dialog.Schedule(ctx, s.spec.Job().Schedule, checkSchedule); err != nil {
+			return err
+		}
 	}
-	return err
+	return s.answerOther(ctx)
 }
 
 func checkSchedule(text string) error {
@@ -309,6 +312,12 @@ func (s *setupRun) adopt() error {
 	if answers.Schedule != "" && answers.Schedule != s.spec.Job().Schedule {
 		given = append(given, [2]string{"schedule", answers.Schedule})
 	}
+	if answers.Keep != "" {
+		given = append(given, [2]string{"keep", answers.Keep})
+	}
+	for _, at := range answers.Mounts {
+		given = append(given, [2]string{"require-mount", at})
+	}
 	for _, pattern := range answers.Exclude {
 		given = append(given, [2]string{"exclude", pattern})
 	}
@@ -320,7 +329,7 @@ func (s *setupRun) adopt() error {
 			return usagef("--%s %s: %w", one[0], one[1], err)
 		}
 	}
-	answers.Exclude, answers.Caches = nil, false // in effect now
+	answers.Exclude, answers.Mounts, answers.Caches = nil, nil, false // in effect now
 	spec, _, err := options.Resolve(s.flags, s.Env, os.ReadFile)
 	if err != nil {
 		return err
@@ -438,6 +447,7 @@ func (s *setupRun) writeFile(ctx context.Context) error {
 		if s.dialog != nil {
 			yes, err := s.dialog.Yes(ctx, "Change the option file? A copy is kept.", true)
 			if err != nil || !yes {
+				s.runs = s.runs && yes
 				return err
 			}
 		}

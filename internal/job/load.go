@@ -232,11 +232,16 @@ func resolve(path string, content []byte, server string, env options.Env, read o
 // options checks the options of the service.
 func (j *Job) options() error {
 	o := j.Spec.Job()
-	var errs [4]error
+	var errs [5]error
 	j.Schedule, errs[0] = ParseSchedule(o.Schedule)
 	_, errs[1] = ParseKeep(o.Keep)
 	_, errs[2] = ParseQuiet(o.QuietHours)
 	_, errs[3] = ParseBattery(o.OnBattery)
+	for _, at := range j.Spec.Sources().RequireMount {
+		if !filepath.IsAbs(at) {
+			errs[4] = fmt.Errorf("REQUIREMOUNT %s: write an absolute path", at)
+		}
+	}
 	return errors.Join(append(errs[:], checkNotify(j.Spec.Notify()))...)
 }
 

@@ -57,6 +57,15 @@ func New(system bool, env options.Env) (Manager, error) {
 	return &Systemd{Folder: filepath.Join(config, "systemd", "user"), User: true}, nil
 }
 
+// Available reports whether this machine has a manager that runs.
+func Available() bool {
+	if runtime.GOOS == "darwin" {
+		return true
+	}
+	_, err := os.Stat("/run/systemd/system")
+	return err == nil
+}
+
 // EndsAtLogout returns the name of the user whose service ends when the last session ends; "" if it goes on.
 func EndsAtLogout() string {
 	u, err := user.Current()

@@ -20,6 +20,8 @@ type Answers struct {
 	Exclude    []string // patterns that are not in effect yet
 	Caches     bool     // exclude tagged cache folders
 	Schedule   string   // "": as the option file says
+	Keep       string   // snapshots to keep; "": as the option file says
+	Mounts     []string // that sources lie on, and that must be mounted
 }
 
 // Person answers questions.
@@ -307,6 +309,39 @@ func (d *Dialog) Schedule(ctx context.Context, current string, check func(string
 		return "", nil
 	})
 	return schedule, err
+}
+
+// Keep asks which snapshots stay. check returns why a policy is not valid.
+func (d *Dialog) Keep(ctx context.Context, check func(string) error) (keep string, err error) {
+	d.Person.Say("\nWhat to keep\n  1  time-machine: all of a day, each day of a month, then each week\n" +
+		"  2  all: for ever\n")
+	err = d.choose(ctx, "Number, or such as last 3 daily 30 weekly 520 [1]: ", func(typed string) (string, error) {
+		switch typed {
+		case "", "1":
+			keep = DefaultKeep
+		case "2":
+			keep = "all"
+		default:
+			keep = typed
+		}
+		if err := check(keep); err != nil {
+			return human.Printable(err.Error()), nil
+		}
+		return "", nil
+	})
+	return keep, err
+}
+
+// DefaultKeep is the proposal for the snapshots to keep.
+const DefaultKeep = "time-machine"
+
+// RequireMounts asks whether the mount points that sources lie on must be mounted in each backup.
+func (d *Dialog) RequireMounts(ctx context.Context, mounts []string) (bool, error) {
+	d.Person.Say("\nDisks that must be mounted\n")
+	for _, at := range mounts {
+		d.Person.Say("   " + human.Printable(at) + "\n")
+	}
+	return d.Yes(ctx, "Report it when one is not?", true)
 }
 
 // Recovery asks for the last group of the recovery key. confirm compares it; right reports that it was right, and false

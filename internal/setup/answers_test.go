@@ -107,6 +107,22 @@ func TestDialogFits80Columns(t *testing.T) {
 	}
 }
 
+func TestAskKeep(t *testing.T) {
+	check := func(text string) error {
+		if text == "some" {
+			return errors.New("invalid policy")
+		}
+		return nil
+	}
+	for typed, want := range map[string]string{"": "time-machine", "1": "time-machine", "2": "all", "last 3": "last 3"} {
+		d, p := asked("some", typed)
+		got, err := d.Keep(t.Context(), check)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Contains(t, p.shown.String(), "invalid policy")
+	}
+}
+
 func TestAskPolicy(t *testing.T) {
 	for typed, want := range map[string]string{"": "throttle", "1": "auto", "Utility": "utility", "4": "utility"} {
 		d, _ := asked(typed)

@@ -100,6 +100,30 @@ func proposable(m localfs.Mount) bool {
 	return true
 }
 
+// MountsOf returns the mount points that sources lie on, without that of the system, that of the home folder, and those
+// that a person does not mount.
+func MountsOf(sys System, sources []string, home string) (all []string) {
+	mounts, err := sys.Mounts()
+	if err != nil {
+		return nil
+	}
+	of := func(path string) (best localfs.Mount) {
+		for _, m := range mounts {
+			if within(path, m.Path) && len(m.Path) >= len(best.Path) {
+				best = m
+			}
+		}
+		return best
+	}
+	for _, source := range sources {
+		m := of(source)
+		if proposable(m) && m.Path != "" && (home == "" || m.Path != of(home).Path) && !slices.Contains(all, m.Path) {
+			all = append(all, m.Path)
+		}
+	}
+	return all
+}
+
 // within reports whether a path is a folder or lies below it.
 func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")

@@ -97,6 +97,14 @@ func office() *machine {
 	}
 }
 
+func TestMountsOfSources(t *testing.T) {
+	m := office()
+	require.Empty(t, MountsOf(m, []string{"/home/ann", "/etc", "/tmp/x", "/boot/efi"}, "/home/ann"))
+	require.Equal(t, []string{"/mnt/nas", "/data"},
+		MountsOf(m, []string{"/mnt/nas", "/home/ann", "/data/photos", "/data/films"}, "/home/ann"))
+	require.Empty(t, MountsOf(m, []string{"/data/photos"}, "/data/home"), "the home folder is there, or nothing is")
+}
+
 func TestPlacesAreOtherDisksFirst(t *testing.T) {
 	m := office()
 	places, err := Places(m, []string{"/home/ann"})

@@ -35,6 +35,7 @@ type Setup struct {
 	Confirmed bool   // the recovery key is not waiting for its confirmation
 	Plain     bool   // a backup without paths is one of the sources
 	Scheduled bool   // the option file has a job for the service
+	Cron      string // line of a crontab, on a machine without a manager of services
 	Snapshot  string // ID; "" for none
 	Proof     drill.Result
 	Proven    string // path of the restored file; "" for none
@@ -78,7 +79,11 @@ Back up again with: %s
 `, strings.Join(sources, "\n              "), human.Printable(s.Repository), s.Policy, options,
 		s.Snapshot[:min(8, len(s.Snapshot))],
 		s.proof(), again)
-	if s.Scheduled && err == nil {
+	switch {
+	case err != nil:
+	case s.Cron != "":
+		_, err = fmt.Fprintf(w, "Back up by the schedule: add this line with 'crontab -e':\n  %s\n", human.Printable(s.Cron))
+	case s.Scheduled:
 		_, err = io.WriteString(w, "Back up by the schedule with: tidemark service install\n")
 	}
 	return err

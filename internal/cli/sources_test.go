@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+)
+
+// TestRequiredMounts: a source at or below a required mount point is absent unless something is mounted there, also
+// where the folder exists and is reached by a link.
+func TestRequiredMounts(t *testing.T) {
+	t.Parallel()
+	dir := resolve(t.TempDir())
+	sources := []string{dir + "/disk", dir + "/disk/photos", dir + "/diskette", "/home"}
+	for _, c := range []struct {
+		name     string
+		required []string
+		mounts   []localfs.Mount
+		absent   []string
+	}{
+		{"nothing is required", nil, nil, nil},
+		{"mounted", []string{dir + "/disk"}, []localfs.Mount{{Path: "/"}, {Path: dir + "/disk", Type: "ext4"}}, nil},
+		{"not mounted", []string{dir + "/disk/"}, []localfs.Mount{{Path: "/"}, {Path: dir}}, sources[:2]},
+		{"an automounter without a disk", []string{dir + "/disk"}, []localfs.Mount{{Path: dir + "/disk", Type: "autofs"}},
+			sources[:2]},
+		{"one of two", []string{dir + "/disk", "/home"}, []localfs.Mount{{Path: dir + "/disk", Type: "ext4"}}, sources[3:]},
+		{"of other sources", []string{"/srv"}, nil, nil},
+	} {
+		absent, err := notMounted(c.required, sources, func() ([]localfs.Mount, error) { return c.mounts, nil })
+		require.NoError(t, err, c.name)
+		require.Len(t, absent, len(c.absent), c.name)
+		for _, source := range c.absent {
+			require.ErrorIs(t, absent[source], errNotMounted, c.name)
+		}
+	}
+	_, err := notMounted([]string{"disk"}, sources, localfs.Mounts)
+	require.ErrorContains(t, err, "write an absolute path")
+}
