@@ -52,10 +52,9 @@ func (a *app) setupCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "setup",
 		Short: "Set up backups: choose sources and a target, test it, and make the first backup",
-		Long: `Asks what to back up, where to, how gently and how often, and what a schedule keeps. Then setup tests the target, creates the repository
-and its keys,
-writes the option file, makes the first backup, and proves it: one file is restored into a temporary folder and
-compared with the original.
+		Long: `Asks what to back up, where to, how gently and how often, and what a schedule keeps. Then setup
+tests the target, creates the repository and its keys, writes the option file, makes the first backup, and proves it:
+one file is restored into a temporary folder and compared with the original.
 
 Flags answer questions in advance. With --yes nothing is asked: --repo is required, and the other answers are those of
 the option file, or the proposals. All flags that are options are written to the option file.
