@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,6 +96,10 @@ func (a *app) steer(ctx context.Context, o control.Command, args []string, all b
 		return err
 	}
 	d, err := control.Daemon(dir).Do(ctx, o)
+	if errors.Is(err, control.ErrLate) && o.Action == control.StartJob {
+		a.print.Note("asked; the service has not answered yet, and starts the job when it goes on")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,11 +15,14 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/daemon"
 	"github.com/tidemark-backup/tidemark/internal/proofs"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/caches"
 	"github.com/tidemark-backup/tidemark/internal/repo/published"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
@@ -30,13 +34,18 @@ const (
 
 func (a *app) statusCommand() *cobra.Command {
 	var watch bool
-	c := a.command(&cobra.Command{
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
 		Use:   "status [flags] [NAME]",
 		Short: "Show the service, the running jobs and the last backup",
 		Long: `Shows each job of the service, or the one of that name: what it does or waits for, its progress,
 and the last and the next run. Other running jobs of this user are shown too. Without the service,
-it shows the running jobs, and when the default repository got its last backup from this machine. No
-repository is opened.
+it shows what is remembered of the jobs of the option file; without jobs, when the default repository got
+its last backup from this machine. Only with --repo a repository is opened, and all machines with
+snapshots in it are shown.
+
+The exit code is that of a monitoring plugin: 0 each backup is fresh, 1 one is stale (no complete
+backup within ALERTAFTER) or incomplete, 2 one failed or its repository is damaged, 3 unknown.
 
 --watch repeats this until q or Ctrl-C: in place on a terminal, otherwise in lines every 5 seconds,
 with --json every second.`,
@@ -48,26 +57,107 @@ with --json every second.`,
 		if watch {
 			return a.watchStatus(ctx, name)
 		}
-		s, err := a.status(ctx, name)
-		if err != nil {
-			return err
-		}
-		if f := a.screen(); f != nil {
-			s.Width, _ = show.TerminalSize(f)()
-		}
-		if err := a.print.Print(s); err != nil || !s.Damaged() {
-			return err
-		}
-		return errDamaged
+		return a.showStatus(ctx, name, c.Flags().Changed("repo"))
 	})
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "repeat until q or Ctrl-C")
 	return lenient(c)
 }
 
+// showStatus prints the status once. The exit code is that of the verdict. With machines, the repository is opened and
+// all machines with snapshots in it are shown.
+func (a *app) showStatus(ctx context.Context, name string, machines bool) error {
+	unknown := func(err error) error { return &programError{output.VerdictCode(output.Unknown), err} }
+	s, err := a.status(ctx, name)
+	if err != nil {
+		return unknown(err)
+	}
+	if machines {
+		if err := a.addMachines(ctx, s); err != nil {
+			return unknown(err)
+		}
+	}
+	if f := a.screen(); f != nil {
+		s.Width, _ = show.TerminalSize(f)()
+	}
+	if err := a.print.Print(s); err != nil {
+		return unknown(err)
+	}
+	switch code := output.VerdictCode(s.Verdict); {
+	case s.Verdict == output.Damaged:
+		return &programError{code, errDamaged}
+	case code != exitOK:
+		return &programError{code: code} // the screen says why
+	}
+	return nil
+}
+
+// addMachines adds the machines with snapshots in the repository.
+func (a *app) addMachines(ctx context.Context, s *output.Status) (err error) {
+	r, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	listed, err := r.Snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	limit := a.spec.Notify().AlertAfter
+	s.Machines = machines(listed, limit, s.Now)
+	for i := range listed {
+		if listed[i].Snapshot == nil {
+			s.Problems = append(s.Problems, fmt.Sprintf("snapshot %s: %v", listed[i].ID.Short(), listed[i].Err))
+		}
+	}
+	s.Verdict = output.Verdict(&s.Overview, limit, s.Now)
+	return nil
+}
+
+// machines returns the machines with snapshots, by name, and the time of the newest complete one of each. The clock of
+// a machine may be wrong: a snapshot is not younger than the target's time of its file. limit is the age from which on
+// a machine is stale; 0: never.
+func machines(listed []repo.Listed, limit time.Duration, now time.Time) []event.Machine {
+	newest := map[string]time.Time{}
+	for i := range listed {
+		sn := listed[i].Snapshot
+		if sn == nil {
+			continue
+		}
+		at := newest[sn.Host]
+		doubted := slices.ContainsFunc(sn.Held, func(h snapshot.Held) bool { return h.Doubted() })
+		if made := madeAt(&listed[i]); sn.Stats.Objects.Failed == 0 && !doubted && made.After(at) {
+			at = made
+		}
+		newest[sn.Host] = at
+	}
+	var all []event.Machine
+	for _, host := range slices.Sorted(maps.Keys(newest)) {
+		m := event.Machine{Host: host, Stale: limit > 0 && now.Sub(newest[host]) > limit}
+		if at := newest[host]; !at.IsZero() {
+			m.LastBackup = &at
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// madeAt returns when a snapshot was made.
+func madeAt(l *repo.Listed) time.Time {
+	made := time.Unix(l.Snapshot.Start.Sec, int64(l.Snapshot.Start.Nsec))
+	if !l.Stored.IsZero() && l.Stored.Before(made) {
+		return l.Stored
+	}
+	return made
+}
+
 // status asks the service and the running jobs.
 func (a *app) status(ctx context.Context, name string) (*output.Status, error) {
-	o := event.Overview{}
+	o := event.Overview{State: event.ServiceAbsent}
 	var proven proofs.Summary
+	state, err := a.serviceDir()
+	if err != nil {
+		return nil, err
+	}
 	dir, err := a.runtimeDir()
 	switch {
 	case errors.Is(err, shared.ErrNoRuntimeDir): // as in cron and containers: no job has a socket there
@@ -75,11 +165,12 @@ func (a *app) status(ctx context.Context, name string) (*output.Status, error) {
 	case err != nil:
 		return nil, err
 	default:
-		d, err := control.Daemon(dir).Status(ctx)
-		switch {
-		case err == nil:
-			o.Service = &d
-		case !errors.Is(err, control.ErrNoDaemon):
+		p, d, err := control.Daemon(dir).Find(ctx, state)
+		o.Service, o.State, o.User = d, p.State, p.User
+		if d == nil {
+			o.PID = p.PID
+		}
+		if err != nil {
 			o.Problems = append(o.Problems, err.Error())
 		}
 		jobs, err := control.Jobs(dir)
@@ -91,36 +182,51 @@ func (a *app) status(ctx context.Context, name string) (*output.Status, error) {
 			o.Problems = append(o.Problems, err.Error())
 		}
 	}
+	if o.Service == nil {
+		a.offline(&o, state)
+	}
 	if err := only(&o, name); err != nil {
 		return nil, err
 	}
-	if o.Service == nil {
+	if o.Service == nil && len(o.Defined) == 0 {
 		proven = a.lastBackup(&o)
 	}
-	return output.NewStatus(o, proven, time.Now()), nil
+	return output.NewStatus(o, proven, a.spec.Notify().AlertAfter, time.Now()), nil
+}
+
+// offline adds the jobs of the option file, with what the state folder of the service has of them.
+func (a *app) offline(o *event.Overview, state string) {
+	jobs, invalid, _, err := a.definedJobs()
+	if err == nil && len(jobs)+len(invalid) > 0 {
+		o.Defined, err = daemon.Offline(state, hostName(), jobs, invalid)
+	}
+	if err != nil {
+		o.Problems = append(o.Problems, err.Error())
+	}
 }
 
 // only reduces an overview to one job of the service; name "": to nothing less.
 func only(o *event.Overview, name string) error {
-	switch {
-	case name == "":
+	if name == "" {
 		return nil
-	case o.Service == nil:
-		return fmt.Errorf("job %q is unknown: %w", name, control.ErrNoDaemon)
+	}
+	jobs := &o.Defined
+	if o.Service != nil {
+		jobs = &o.Service.Jobs
 	}
 	var names []string
-	for _, j := range o.Service.Jobs {
-		if j.Name == name {
-			o.Service.Jobs = []event.DaemonJob{j}
+	for _, j := range *jobs {
+		if strings.EqualFold(j.Name, name) {
+			*jobs = []event.DaemonJob{j}
 			o.Jobs = slices.DeleteFunc(o.Jobs, func(r event.Job) bool { return r.PID != j.PID })
 			return nil
 		}
 		names = append(names, j.Name)
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("the service has no job %q: it has none; 'tidemark job add' adds one", name)
+		return fmt.Errorf("there is no job %q: there is none; 'tidemark job add' adds one", name)
 	}
-	return fmt.Errorf("the service has no job %q: there are %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("there is no job %q: there are %s", name, strings.Join(names, ", "))
 }
 
 // lastBackup adds what this machine recorded about the default repository: without opening it, which could need a

@@ -39,12 +39,14 @@ func TestStatusAsksTheService(t *testing.T) {
 	var mu sync.Mutex
 	var orders []control.Command
 	refused := error(nil)
+	made := time.Now()
 	do := func(o control.Command) (event.Daemon, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		orders = append(orders, o)
 		return event.Daemon{PID: 7, Jobs: []event.DaemonJob{
-			{Name: "home", State: "idle", Schedule: "daily 02:30", Repository: "/srv/backup"}, {Name: "mail", State: "paused"},
+			{Name: "home", State: "idle", Schedule: "daily 02:30", Repository: "/srv/backup", LastBackup: &made},
+			{Name: "mail", State: "paused", Repository: "/srv/backup", LastBackup: &made},
 		}}, refused
 	}
 	stop, err := control.ServeDaemon(t.Context(), filepath.Join(base, "tidemark"), do)
@@ -65,8 +67,8 @@ func TestStatusAsksTheService(t *testing.T) {
 	require.Equal(t, "mail", got.Service.Jobs[0].Name)
 
 	_, failed, code = ran(t, base, "status", "none")
-	require.Equal(t, 1, code)
-	require.Contains(t, failed, `the service has no job "none": there are home, mail`)
+	require.Equal(t, 3, code)
+	require.Contains(t, failed, `there is no job "none": there are home, mail`)
 
 	// No job runs, and the steps that start within the time are accelerated.
 	before := time.Now()
@@ -90,6 +92,7 @@ func TestStatusAsksTheService(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, failed, "not today")
 	out, _, code = ran(t, base, "status")
-	require.Zero(t, code, "what is missing is shown")
+	require.Equal(t, 3, code, "what is missing is shown")
 	require.Contains(t, out, "not today")
+	require.Contains(t, out, "the service runs and does not answer")
 }

@@ -148,7 +148,7 @@ func ask(ctx context.Context, path string, q request, want string, answer any) e
 func late(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w: nothing came within %s", ErrAnswer, answerTime)
+		return fmt.Errorf("%w: %w within %s", ErrAnswer, ErrLate, answerTime)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):

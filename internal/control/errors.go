@@ -9,6 +9,8 @@ var (
 	ErrRefused = errors.New("refused")
 	// ErrAnswer: the answer is invalid, or missing.
 	ErrAnswer = errors.New("it does not answer as it should")
+	// ErrLate: no answer came in time; a request may be obeyed later.
+	ErrLate = errors.New("no answer came")
 	// ErrGone: the job has ended.
 	ErrGone = errors.New("the job has ended")
 	// ErrNoDaemon: no service of this user listens.

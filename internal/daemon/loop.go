@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -288,18 +289,14 @@ func (s *service) leave() {
 // alert reports jobs without a backup for too long.
 func (s *service) alert(now time.Time) {
 	for _, j := range s.jobs {
-		limit := j.job.Spec.Notify().AlertAfter
-		newest, since := s.newest(j)
-		last := newest
-		if last.IsZero() {
-			last = since
-		}
 		if mates := s.mates(j); len(mates) > 0 && slices.Index(s.jobs, mates[0]) < slices.Index(s.jobs, j) {
 			continue // the first of a group reports it
 		}
-		if limit <= 0 || s.next(j).IsZero() || now.Sub(last) <= limit || now.Sub(j.Alerted) < day {
+		if !s.stale(j, now) || now.Sub(j.Alerted) < day {
 			continue
 		}
+		newest, since := s.newest(j)
+		last := cmp.Or(newest, since)
 		j.Alerted = now
 		s.save()
 		text := "no complete backup since " + last.Format("2006-01-02 15:04")
@@ -327,6 +324,7 @@ func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 	d := event.DaemonJob{Name: j.job.Name, Group: j.job.Group, Sources: j.job.Sources, Repository: j.job.Repository,
 		Schedule: j.job.Schedule.String(), State: "idle", LastRun: brief(j.LastRun), Failures: j.Failures,
 		Incomplete: j.Incomplete, Damage: j.Damage, Problem: j.invalid,
+		Stale:      s.stale(j, now),
 		LastBackup: known(j.LastBackup), LastProven: known(j.LastProven)}
 	if d.Sources == nil {
 		d.Sources = []string{}

@@ -73,7 +73,12 @@ func lock(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of the state folder: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	for range 20 { // 'tidemark status' holds it for a moment
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if err == nil {
 		_ = f.Truncate(0) // the number is only for people
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
@@ -90,6 +95,17 @@ func lock(dir string) (unlock func(), err error) {
 
 // readState reads the state file. A file that cannot be used is kept under another name; problem says why.
 func readState(dir string) (s state, problem error) {
+	s, err := peekState(dir)
+	if err != nil {
+		path := filepath.Join(dir, stateFile)
+		err = fmt.Errorf("%w; it is kept as %s, and schedules count from now", err, damagedFile)
+		return s, errors.Join(err, os.Rename(path, filepath.Join(dir, damagedFile)))
+	}
+	return s, nil
+}
+
+// peekState reads the state file; without one, or with an error, the state is empty.
+func peekState(dir string) (s state, err error) {
 	empty := state{Version: stateVersion, Jobs: map[string]*memory{}}
 	path := filepath.Join(dir, stateFile)
 	content, err := os.ReadFile(path)
@@ -103,8 +119,7 @@ func readState(dir string) (s state, problem error) {
 		err = fmt.Errorf("it has version %d, this program knows version %d", s.Version, stateVersion)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s cannot be used: %w; it is kept as %s, and schedules count from now", path, err, damagedFile)
-		return empty, errors.Join(err, os.Rename(path, filepath.Join(dir, damagedFile)))
+		return empty, fmt.Errorf("%s cannot be used: %w", path, err)
 	}
 	if s.Jobs == nil {
 		s.Jobs = empty.Jobs

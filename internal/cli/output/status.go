@@ -24,24 +24,22 @@ type Status struct {
 	Watched bool // it is asked every second, so that present speeds are known
 }
 
-// NewStatus returns the record of an overview.
-func NewStatus(o event.Overview, proven proofs.Summary, now time.Time) *Status {
+// NewStatus returns the record of an overview. limit is that of Verdict.
+func NewStatus(o event.Overview, proven proofs.Summary, limit time.Duration, now time.Time) *Status {
 	const anyWidth = 1 << 16
-	return &Status{Overview: o, Proven: proven, Now: now, Width: anyWidth}
-}
-
-// Events returns the overview.
-func (s *Status) Events() []any {
-	o := s.Overview
 	o.Type = "overview"
 	if o.Jobs == nil {
 		o.Jobs = []event.Job{}
 	}
-	for _, e := range (&Proven{s.Proven}).Events() {
+	for _, e := range (&Proven{proven}).Events() {
 		o.Proven = e.(*event.Proven)
 	}
-	return []any{&o}
+	o.Verdict = Verdict(&o, limit, now)
+	return &Status{Overview: o, Proven: proven, Now: now, Width: anyWidth}
 }
+
+// Events returns the overview.
+func (s *Status) Events() []any { return []any{&s.Overview} }
 
 // Text writes a block of lines for each job, and what is known of the repository.
 func (s *Status) Text(w io.Writer) error {
@@ -56,10 +54,8 @@ func (s *Status) Text(w io.Writer) error {
 // Lines lays it out in the width.
 func (s *Status) Lines() []show.Line {
 	var lines []show.Line
-	if s.Service != nil {
-		for i := range s.Service.Jobs {
-			lines = append(lines, s.serviceJob(&s.Service.Jobs[i])...)
-		}
+	for i := range s.defined() {
+		lines = append(lines, s.serviceJob(&s.defined()[i])...)
 	}
 	others := 0
 	for i := range s.Jobs {
@@ -76,8 +72,17 @@ func (s *Status) Lines() []show.Line {
 		lines = append(lines, show.Line{Text: "the service has no jobs: see 'tidemark job'"})
 	}
 	if s.Service == nil {
-		lines = append(lines, s.repository()...)
-		lines = append(lines, show.Line{Text: "the service is not running"})
+		if len(s.Defined) == 0 {
+			lines = append(lines, s.repository()...)
+		}
+		lines = append(lines, show.Line{Text: s.serviceState()})
+	}
+	for i := range s.Machines {
+		lines = append(lines, s.machine(&s.Machines[i]))
+	}
+	if s.Service != nil && s.Service.Problem != "" {
+		lines = append(lines, show.Line{Text: "the option file cannot be used: " + human.Harmless(s.Service.Problem),
+			Style: show.Red})
 	}
 	for _, problem := range s.problems() {
 		lines = append(lines, show.Line{Text: problem, Style: show.Yellow})
@@ -86,6 +91,41 @@ func (s *Status) Lines() []show.Line {
 		lines[i].Text = human.CutEnd(lines[i].Text, s.Width)
 	}
 	return lines
+}
+
+// defined returns the jobs of the service, or those of its files if it does not answer.
+func (s *Status) defined() []event.DaemonJob {
+	if s.Service != nil {
+		return s.Service.Jobs
+	}
+	return s.Defined
+}
+
+// serviceState describes a service that does not answer.
+func (s *Status) serviceState() string {
+	process := ""
+	if s.PID != 0 {
+		process = fmt.Sprintf(" (process %d)", s.PID)
+	}
+	switch s.State {
+	case event.ServiceStopped:
+		return fmt.Sprintf("the service%s is stopped by a signal: 'kill -CONT %d' lets it go on", process, s.PID)
+	case event.ServiceUnreachable:
+		return "the service" + process + " runs and does not answer"
+	case event.ServiceOfOther:
+		return "the service is not running; one of the user " + human.Printable(s.User) + " is" + process
+	}
+	return "the service is not running"
+}
+
+// machine describes a machine with snapshots in the repository.
+func (s *Status) machine(m *event.Machine) show.Line {
+	line := show.Line{Text: human.Printable(m.Host) + ": " + s.last("last complete backup", m.LastBackup)}
+	if m.Stale {
+		line.Text += ": stale"
+		line.Style = show.Yellow
+	}
+	return line
 }
 
 // Log returns a line for each job that runs, or one that says that none does, for output that scrolls.
@@ -214,6 +254,9 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 	if j.Incomplete > 0 {
 		what = "last complete backup"
 	}
+	if j.Stale {
+		what = "stale: " + what
+	}
 	plain(s.last(what, j.LastBackup) + "; " + s.last("last proven", j.LastProven))
 	if j.Damage != "" {
 		lines = append(lines, show.Line{Text: "  damaged: " + human.Harmless(strings.ReplaceAll(j.Damage, "\n", "; ")),
@@ -266,12 +309,6 @@ func (s *Status) last(what string, at *time.Time) string {
 		return what + " never"
 	}
 	return what + " " + day(*at) + ", " + human.About(s.Now.Sub(*at)) + " ago"
-}
-
-// Damaged reports whether damage of a repository is known that was not found healed since.
-func (s *Status) Damaged() bool {
-	return s.Proven.Damage.Problems > 0 || s.Service != nil &&
-		slices.ContainsFunc(s.Service.Jobs, func(j event.DaemonJob) bool { return j.Damage != "" })
 }
 
 // repository describes the default repository, as this machine knows it.

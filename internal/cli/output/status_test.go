@@ -56,7 +56,7 @@ func observed(now time.Time) event.Overview {
 func TestStatusOfTheService(t *testing.T) {
 	now := time.Now()
 	at := func(n int) string { return minutes(now, n).Local().Format(time.DateTime) }
-	s := NewStatus(observed(now), proofs.Summary{}, now)
+	s := NewStatus(observed(now), proofs.Summary{}, 0, now)
 	last := "  last backup " + at(-120) + ", 2 h 00 min ago; last proven " + at(-60) + ", 1 h 00 min ago\n"
 	place := "  /home/anna to /srv/backup\n"
 	require.Equal(t, "home: idle, next run "+at(90)+", in 1 h 30 min\n"+place+last+
@@ -83,7 +83,7 @@ func TestStatusOfTheService(t *testing.T) {
 func TestStatusWithoutTheService(t *testing.T) {
 	now := time.Now()
 	o := event.Overview{Repository: "/srv/\x1b", Problems: []string{"process 7:\nno \x1b answer"}}
-	s := NewStatus(o, proofs.Summary{}, now)
+	s := NewStatus(o, proofs.Summary{}, 0, now)
 	require.Equal(t, "no backup of this machine to /srv/\\x1b is known\nthe service is not running\n"+
 		"process 7:; no \\x1b answer\n", text(t, s))
 	require.Equal(t, day(now)+" process 7:; no \\x1b answer\n", text(t, &StatusLog{s}))
@@ -102,7 +102,7 @@ func TestStatusWithoutTheService(t *testing.T) {
 func TestStatusIsOneObject(t *testing.T) {
 	now := time.Now()
 	for _, o := range []event.Overview{{}, observed(now)} {
-		s := NewStatus(o, proofs.Summary{Checked: now}, now)
+		s := NewStatus(o, proofs.Summary{Checked: now}, 0, now)
 		events := s.Events()
 		require.Len(t, events, 1)
 		line, err := json.Marshal(events[0])

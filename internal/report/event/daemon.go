@@ -37,6 +37,7 @@ type DaemonJob struct {
 	Damage      string     `json:"damage,omitempty"`       // found by a check or drill and not healed since
 	Failures    int        `json:"failures"`               // runs that failed since the last that did not
 	Incomplete  int        `json:"incomplete"`             // runs without some objects since the last that was done
+	Stale       bool       `json:"stale"`                  // no complete backup within ALERTAFTER
 	Problem     string     `json:"problem,omitempty"`      // mistake of its stanza; if it was valid, it runs as it was
 	PausedUntil *time.Time `json:"paused_until,omitempty"` // end of a pause with an end
 }

@@ -51,8 +51,9 @@ func exceptions() []exception {
 			"lists threads and sets the session's nice value in /proc, and asks the terminal who is in front",
 		},
 		{
-			"internal/control", []string{"os.MkdirAll", "os.Lstat", "os.ReadDir", "os.Chmod", "os.Rename", "os.Remove"},
-			"sockets of running jobs, in the runtime directory, which is memory",
+			"internal/control", []string{"os.MkdirAll", "os.Lstat", "os.ReadDir", "os.Chmod", "os.Rename", "os.Remove",
+				"os.Open", "os.ReadFile"},
+			"sockets of running jobs, in the runtime directory, which is memory, the lock of the service, and its process",
 		},
 		{
 			"internal/target", []string{"os.ReadFile", "os.MkdirAll", "os.CreateTemp", "os.Rename", "os.Remove"},
