@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -196,7 +195,7 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 	}
 	if own.MetricsFile != "" || own.MetricsAt != "" {
 		metrics, err := notify.NewMetrics(notify.MetricsConfig{File: own.MetricsFile, Address: own.MetricsAt,
-			Next: nextRuns(runtime), Warn: a.print.Note}, past)
+			Group: own.MetricsFor, Service: stateOf(runtime), Warn: a.print.Note}, past)
 		if err != nil {
 			closeAll()
 			return nil, nil, err
@@ -209,25 +208,17 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 	return record.Join(append(sinks, people)...), closeAll, nil
 }
 
-// nextRuns returns a function that asks the service in a folder for the next run of each job.
-func nextRuns(runtime string) func() map[string]time.Time {
+// stateOf returns a function that asks the service in a folder for its state; nil: it does not answer.
+func stateOf(runtime string) func() *event.Daemon {
 	if runtime == "" {
 		return nil
 	}
-	return func() map[string]time.Time {
-		all := map[string]time.Time{}
+	return func() *event.Daemon {
 		d, err := control.Daemon(runtime).Status(context.Background())
 		if err != nil {
 			return nil
 		}
-		for _, j := range d.Jobs {
-			var next time.Time
-			if j.Next != nil {
-				next = *j.Next
-			}
-			all[j.Name] = next
-		}
-		return all
+		return &d
 	}
 }
 

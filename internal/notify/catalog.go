@@ -4,12 +4,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
 // catalog has the descriptions of the metrics. docs/monitoring.md lists them.
 type catalog struct {
-	success, run, next, proven, took, running, failures, incomplete *prometheus.Desc
-	files, read, stored, yielded                                    *prometheus.Desc
+	success, run, next, proven, took, running, failures *prometheus.Desc
+	incomplete, damaged, valid, optionFile              *prometheus.Desc
+	files, read, stored, yielded                        *prometheus.Desc
 }
 
 func newCatalog() *catalog {
@@ -25,10 +28,14 @@ func newCatalog() *catalog {
 		running:    of("running", "1 while the job runs, otherwise 0."),
 		failures:   of("failures_total", "Runs that failed."),
 		incomplete: of("incomplete", "1 if the last snapshot lacks objects, otherwise 0."),
-		files:      of("last_backup_files", "Files in the last snapshot."),
-		read:       of("last_backup_read_bytes", "Bytes that the last backup read from the sources."),
-		stored:     of("last_backup_stored_bytes", "Bytes by which the last backup enlarged the repository."),
-		yielded:    of("last_backup_yielded_seconds", "Time by which yielding prolonged the last backup, as estimated."),
+		damaged:    of("damaged", "1 while damage of the repository is known that is not healed, otherwise 0."),
+		valid:      of("valid", "0 if the option file has a mistake in the job, otherwise 1."),
+		optionFile: prometheus.NewDesc("tidemark_option_file_valid", "0 if no job of the option file can be used, "+
+			"otherwise 1.", nil, nil),
+		files:   of("last_backup_files", "Files in the last snapshot."),
+		read:    of("last_backup_read_bytes", "Bytes that the last backup read from the sources."),
+		stored:  of("last_backup_stored_bytes", "Bytes by which the last backup enlarged the repository."),
+		yielded: of("last_backup_yielded_seconds", "Time by which yielding prolonged the last backup, as estimated."),
 	}
 }
 
@@ -36,36 +43,45 @@ func newCatalog() *catalog {
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	s := m.series
 	for _, d := range []*prometheus.Desc{s.success, s.run, s.next, s.proven, s.took, s.running, s.failures, s.incomplete,
-		s.files, s.read, s.stored, s.yielded} {
+		s.damaged, s.valid, s.optionFile, s.files, s.read, s.stored, s.yielded} {
 		out <- d
 	}
 }
 
 // Collect sends the metrics of all jobs.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
-	var next map[string]time.Time
-	if m.next != nil {
-		next = m.next()
+	var service *event.Daemon
+	if m.service != nil {
+		service = m.service()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name := range next {
-		m.job(name)
+	known := map[string]*event.DaemonJob{}
+	if service != nil {
+		for i := range service.Jobs {
+			m.job(service.Jobs[i].Name)
+			known[service.Jobs[i].Name] = &service.Jobs[i]
+		}
+		out <- prometheus.MustNewConstMetric(m.series.optionFile, prometheus.GaugeValue, oneIf(service.Problem == ""))
 	}
 	for name, j := range m.jobs {
 		s := m.series
 		gauge := func(d *prometheus.Desc, v float64) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, name)
 		}
-		at := func(d *prometheus.Desc, t time.Time) {
-			if !t.IsZero() {
+		at := func(d *prometheus.Desc, t *time.Time) {
+			if t != nil && !t.IsZero() {
 				gauge(d, float64(t.UnixMilli())/1000)
 			}
 		}
-		at(s.success, j.success)
-		at(s.run, j.run)
-		at(s.next, next[name])
-		at(s.proven, j.proven)
+		at(s.success, &j.success)
+		at(s.run, &j.run)
+		if d := known[name]; d != nil {
+			at(s.next, d.Next)
+			at(s.proven, d.LastProven)
+			gauge(s.damaged, oneIf(d.Damage != ""))
+			gauge(s.valid, oneIf(d.Problem == ""))
+		}
 		gauge(s.running, oneIf(j.running))
 		gauge(s.incomplete, oneIf(j.incomplete))
 		out <- prometheus.MustNewConstMetric(s.failures, prometheus.CounterValue, float64(j.failures), name)

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +24,8 @@ import (
 type Metrics struct {
 	mu       sync.Mutex
 	jobs     map[string]*jobMetrics
-	next     func() map[string]time.Time
+	service  func() *event.Daemon
+	group    int // that may read; -1: as the system has it
 	series   *catalog
 	registry *prometheus.Registry
 	write    *queue[string] // paths to write to; nil: none
@@ -35,30 +38,37 @@ type Metrics struct {
 
 // jobMetrics is what is measured of a job. Zero values are not known and not exported.
 type jobMetrics struct {
-	run, success, proven time.Time
-	took                 time.Duration
-	backup               *record.Figures
-	failures             uint64
-	running, incomplete  bool
+	run, success        time.Time
+	took                time.Duration
+	backup              *record.Figures
+	failures            uint64
+	running, incomplete bool
 }
 
 // MetricsConfig is what Metrics consist of.
 type MetricsConfig struct {
-	File, Address string                      // "": none
-	Next          func() map[string]time.Time // the next run by job, of all jobs; nil: not known
-	Warn          func(text string)           // gets a message when they cannot be served, or not written
+	File, Address string               // "": none
+	Group         string               // may read the file, and the socket of Address; "": as the system has it
+	Service       func() *event.Daemon // the state of the service; nil: unknown
+	Warn          func(text string)    // gets a message when they cannot be served, or not written
 }
 
 // NewMetrics returns metrics that begin with the runs of a record. They are served and written from now on. An address
 // that cannot be used is only a warning: the backups go on.
 func NewMetrics(c MetricsConfig, past []event.Run) (*Metrics, error) {
-	m := &Metrics{jobs: map[string]*jobMetrics{}, next: c.Next, series: newCatalog(), registry: prometheus.NewRegistry(),
+	m := &Metrics{jobs: map[string]*jobMetrics{}, service: c.Service, group: -1,
+		series: newCatalog(), registry: prometheus.NewRegistry(),
 		path: c.File, warn: c.Warn}
 	for i := range past {
 		m.job(past[i].Job).ended(&past[i])
 	}
 	if err := m.registry.Register(m); err != nil {
 		return nil, fmt.Errorf("register the metrics: %w", err)
+	}
+	if c.Group != "" {
+		if err := m.admit(c.Group); err != nil && m.warn != nil {
+			m.warn(err.Error())
+		}
 	}
 	if c.Address != "" {
 		if err := m.listen(c.Address); err != nil && m.warn != nil {
@@ -111,9 +121,6 @@ func (j *jobMetrics) ended(r *event.Run) {
 		if f, ok := record.FiguresOf(s); ok {
 			j.backup = &f
 		}
-		if s.ExitCode == 0 && (s.Step == "check" || s.Step == "drill") {
-			j.proven = s.End
-		}
 	}
 }
 
@@ -127,6 +134,11 @@ func (m *Metrics) listen(address string) (err error) {
 	if m.listener, err = net.Listen(network, at); err != nil {
 		return fmt.Errorf("serve metrics: %w; choose another METRICSLISTEN", err)
 	}
+	if network == "unix" {
+		if err := m.open(at, 0o660); err != nil {
+			return errors.Join(fmt.Errorf("serve metrics: %w", err), m.listener.Close())
+		}
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4,
 		Timeout: once}))
@@ -134,6 +146,24 @@ func (m *Metrics) listen(address string) (err error) {
 		MaxHeaderBytes: 16 << 10}
 	go func() { _ = m.server.Serve(m.listener) }() // ends with Close
 	return nil
+}
+
+// admit has a group read the metrics.
+func (m *Metrics) admit(name string) error {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return fmt.Errorf("metrics-group: %w", err)
+	}
+	m.group, err = strconv.Atoi(g.Gid)
+	return err
+}
+
+// open gives a file or socket to the group that may read the metrics.
+func (m *Metrics) open(path string, mode os.FileMode) error {
+	if m.group < 0 {
+		return nil
+	}
+	return errors.Join(os.Chown(path, -1, m.group), os.Chmod(path, mode))
 }
 
 // removeStale removes a socket at which no process listens.
@@ -152,6 +182,9 @@ func removeStale(path string) {
 // toFile replaces the file.
 func (m *Metrics) toFile(path string) {
 	err := prometheus.WriteToTextfile(path, m.registry)
+	if err == nil {
+		err = m.open(path, 0o640)
+	}
 	if err != nil && !m.broken && m.warn != nil {
 		m.warn(fmt.Sprintf("metrics cannot be written: %v", err))
 	}

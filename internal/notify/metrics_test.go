@@ -7,8 +7,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,8 +63,12 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 
 func TestMetricsFileHasWhatHappened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tidemark.prom")
-	next := func() map[string]time.Time { return map[string]time.Time{"home": noon().Add(time.Hour), "new": {}} }
-	m, err := NewMetrics(MetricsConfig{File: path, Next: next, Warn: func(text string) { t.Error(text) }},
+	at, proven := noon().Add(time.Hour), noon().Add(time.Second)
+	service := func() *event.Daemon {
+		return &event.Daemon{Problem: "x", Jobs: []event.DaemonJob{{Name: "home", Next: &at, LastProven: &proven},
+			{Name: "new", Damage: "x", Problem: "x"}}}
+	}
+	m, err := NewMetrics(MetricsConfig{File: path, Service: service, Warn: func(text string) { t.Error(text) }},
 		[]event.Run{*ended(record.Failed).Run})
 	require.NoError(t, err)
 	m.Event(&record.Event{Kind: record.Started, Job: "home"})
@@ -79,13 +86,18 @@ func TestMetricsFileHasWhatHappened(t *testing.T) {
 		"tidemark_job_last_run_duration_seconds":      62,
 		"tidemark_job_running":                        1,
 		"tidemark_job_incomplete":                     0,
+		"tidemark_job_damaged":                        0,
+		"tidemark_job_valid":                          1,
 		"tidemark_job_failures_total":                 1,
 		"tidemark_job_last_backup_files":              1234,
 		"tidemark_job_last_backup_read_bytes":         5600,
 		"tidemark_job_last_backup_stored_bytes":       120,
 		"tidemark_job_last_backup_yielded_seconds":    20,
 	}, values(t, strings.NewReader(string(text))))
-	require.Contains(t, string(text), `tidemark_job_running{job="new"} 0`)
+	for _, line := range []string{`tidemark_job_running{job="new"} 0`, `tidemark_job_damaged{job="new"} 1`,
+		`tidemark_job_valid{job="new"} 0`, `tidemark_option_file_valid 0`} {
+		require.Contains(t, string(text), line+"\n")
+	}
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Len(t, left, 1, "no temporary file stays")
@@ -144,4 +156,51 @@ func refused(t *testing.T, address string) {
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "serve metrics")
 	require.Contains(t, warnings[0], "choose another METRICSLISTEN; backups go on without it")
+}
+
+// A group that may read the metrics gets the file and the socket, and others do not.
+func TestMetricsOfAGroup(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to give files to a group")
+	}
+	g, err := user.LookupGroup("adm")
+	if err != nil {
+		t.Skip("needs the group adm")
+	}
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "x.prom"), filepath.Join(dir, "socket")
+	m, err := NewMetrics(MetricsConfig{File: file, Address: "unix:" + socket, Group: "adm",
+		Warn: func(text string) { t.Error(text) }}, nil)
+	require.NoError(t, err)
+	m.write.close(patience)
+	m.write = nil
+	for path, mode := range map[string]os.FileMode{file: 0o640, socket: 0o660} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, mode, info.Mode().Perm())
+		require.Equal(t, g.Gid, strconv.Itoa(int(info.Sys().(*syscall.Stat_t).Gid)))
+	}
+	require.NoError(t, m.Close())
+	var warnings []string
+	m, err = NewMetrics(MetricsConfig{File: file, Group: "no such group", Warn: func(text string) {
+		warnings = append(warnings, text)
+	}}, nil)
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	require.Len(t, warnings, 1)
+}
+
+func TestAnIncompleteRunIsNoSuccessInTheMetrics(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.prom")
+	run := backupRun()
+	run.Outcome = record.Incomplete
+	m, err := NewMetrics(MetricsConfig{File: path}, []event.Run{*run})
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	text, err := os.Open(path)
+	require.NoError(t, err)
+	defer func() { _ = text.Close() }()
+	all := values(t, text)
+	require.Equal(t, 1.0, all["tidemark_job_incomplete"])
+	require.NotContains(t, all, "tidemark_job_last_success_timestamp_seconds")
 }

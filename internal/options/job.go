@@ -5,6 +5,18 @@ import (
 	"time"
 )
 
+// metricsOptions are the options of the metrics of the service.
+func metricsOptions() []Option {
+	return []Option{
+		{Name: "metrics-file", Group: GroupNotify, Rare: true, Type: Type{Kind: Path}, Barred: NotEnv,
+			Help: "write metrics for the textfile collector of Prometheus to this file"},
+		{Name: "metrics-group", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "let this group read the file and the socket of the metrics, and no others"},
+		{Name: "metrics-listen", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "serve metrics for Prometheus at this address, such as 127.0.0.1:9712 or unix:/run/tidemark.metrics"},
+	}
+}
+
 // jobOptions describe a job of the service: when it runs, what it keeps, and whom it notifies. They stand in the option
 // file, one stanza for each job; lines before the first stanza apply to all jobs. `tidemark job add` has a flag for
 // each.
@@ -78,10 +90,6 @@ func jobOptions() []Option {
 			Help: "file whose first line is the password at the SMTP server"},
 		{Name: "healthcheck", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
 			Help: "URL that is requested when a run ends well, with /start at its start and /fail when it fails"},
-		{Name: "metrics-file", Group: GroupNotify, Rare: true, Type: Type{Kind: Path}, Barred: NotEnv,
-			Help: "write metrics for the textfile collector of Prometheus to this file"},
-		{Name: "metrics-listen", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: "serve metrics for Prometheus at this address, such as 127.0.0.1:9712 or unix:/run/tidemark.metrics"},
 		{Name: "syslog", Group: GroupNotify, Rare: true, Default: "auto", Barred: NotEnv,
 			Type: Type{Kind: Choice, Choices: []string{"auto", "journal", "syslog", "off"}},
 			Help: "write the service's log to the journal or to syslog too; auto: to the journal if there is one"},
@@ -154,6 +162,7 @@ type Notify struct {
 	Mail        Mail
 	MetricsFile string
 	MetricsAt   string // address
+	MetricsFor  string // group that may read them; "": as the system has it
 	Syslog      string // "auto", "journal", "syslog" or "off"
 }
 
@@ -169,7 +178,8 @@ func (s *Spec) Notify() Notify {
 		AlertAfter: s.duration("alert-after"), Limit: int(s.int("notify-limit")), Summary: s.bool("notify-summary"),
 		Desktop: s.bool("notify-desktop"), Webhook: s.string("notify-webhook"),
 		Healthcheck: s.string("healthcheck"), MetricsFile: s.string("metrics-file"), MetricsAt: s.string("metrics-listen"),
-		Syslog: s.string("syslog"),
+		MetricsFor: s.string("metrics-group"),
+		Syslog:     s.string("syslog"),
 		Mail: Mail{s.strings("notify-mail"), s.string("mail-server"), s.string("mail-from"), s.string("mail-user"),
 			s.string("mail-password-file")},
 	}

@@ -12,7 +12,7 @@ const (
 func Table() []Option {
 	return slices.Concat(placeOptions(), shareOptions(), fromOptions(), cacheOptions(), policyOptions(), workOptions(),
 		dataOptions(),
-		selectionOptions(), jobOptions(), outputOptions())
+		selectionOptions(), jobOptions(), metricsOptions(), outputOptions())
 }
 
 // placeOptions locate and unlock the repository.
