@@ -227,7 +227,7 @@ func incomplete(out *backup.Outcome) error {
 		}
 	}
 	if len(lost) > 0 {
-		return fmt.Errorf("%w: %s", errIncomplete, human.Harmless(strings.Join(lost, "\n")))
+		return fmt.Errorf("%w: %s", errIncomplete, human.Harmless(strings.Join(lost, "; ")))
 	}
 	return fmt.Errorf("%w; the snapshot holds everything else", errIncomplete)
 }
