@@ -198,6 +198,7 @@ func (s *service) round() {
 	s.endPauses(now)
 	s.notice(now)
 	s.suspendRuns(now)
+	s.watchRuns(now)
 	s.startDue(now)
 	s.progress(now)
 	s.alert(now)
@@ -251,7 +252,7 @@ func (s *service) pause() time.Duration {
 			d = min(d, j.PausedUntil.Sub(now))
 		}
 	}
-	return max(d, time.Millisecond)
+	return max(s.untilWatched(d), time.Millisecond)
 }
 
 // inhibit keeps the machine awake while a step runs.

@@ -47,6 +47,7 @@ type run struct {
 	process   Process // nil between two steps, and while the run waits
 	status    atomic.Pointer[event.Status]
 	reported  time.Time // when progress was reported last
+	watch     watch
 	end       endReason
 	backup    int       // exit code of the backup; -1: none has ended
 	failure   string    // why the run failed; "": it did not
@@ -155,7 +156,7 @@ func (s *service) advance(j *live) {
 // nextStep returns the first step from r.at on that is to be done.
 func (s *service) nextStep(j *live, now time.Time) (Step, bool) {
 	r := j.run
-	for names := stepNames(); r.at < len(names); r.at++ {
+	for names := stepNames(); r.at < len(names) && !r.watch.over; r.at++ {
 		if name := names[r.at]; r.wants(j.memory, name, now) {
 			return s.step(j, name), true
 		}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/record"
 )
@@ -10,17 +9,10 @@ import (
 // drillFiles is how many files a restore drill restores.
 const drillFiles = 20
 
-// stopTime is how long a step may take to end in an orderly way, without the command after a backup.
-const stopTime = time.Minute
-
 // step returns a step of the run of a job.
 func (s *service) step(j *live, name string) Step {
-	step := Step{Name: name, Args: s.args(j, name), Options: j.run.job.Content, Grace: stopTime,
+	return Step{Name: name, Args: s.args(j, name), Options: j.run.job.Content, Grace: j.run.job.Grace(name == "backup"),
 		Failed: record.FailedFile(s.StateDir, j.run.rec.ID, name)}
-	if hooks := j.run.job.Spec.Job().Hooks; name == "backup" && hooks.After != "" {
-		step.Grace += hooks.Timeout
-	}
-	return step
 }
 
 // args returns the arguments of a step for this program.

@@ -33,3 +33,25 @@ type Schedule interface {
 	// String returns the schedule as it is written in an option file.
 	String() string
 }
+
+// Times for an orderly end.
+const (
+	stepTime   = time.Minute      // of a step, without commands
+	signalTime = 15 * time.Second // of a command that is asked to end, before it is killed
+)
+
+// Grace is how long a step may take to end in an orderly way. A backup ends the command that runs, and runs those that
+// undo what others did.
+func (j *Job) Grace(backup bool) time.Duration {
+	hooks := j.Spec.Job().Hooks
+	if !backup || hooks.Before+hooks.After+j.Spec.SourceSnapshot().End == "" {
+		return stepTime
+	}
+	grace := stepTime + signalTime
+	for _, line := range []string{hooks.After, j.Spec.SourceSnapshot().End} {
+		if line != "" {
+			grace += hooks.Timeout + signalTime
+		}
+	}
+	return grace
+}

@@ -59,6 +59,10 @@ func jobOptions() []Option {
 			Help: "command after a run that failed"},
 		{Name: "hook-timeout", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "10m", Barred: NotEnv,
 			Help: "end such a command, with its children, after this time"},
+		{Name: "max-run-time", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "0s", Barred: NotEnv,
+			Help: "end a run that takes longer, without the time for which it waits; it has failed; 0: no limit"},
+		{Name: "stall-after", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "12h", Barred: NotEnv,
+			Help: "notify when a step makes no progress for this time; 0: never"},
 		{Name: "source-snapshot", Group: GroupReading, Rare: true, Default: "off",
 			Type: Type{Kind: Choice, Choices: []string{"off", "auto", "btrfs", "apfs", "hook"}},
 			Help: "read the sources from a snapshot of their file system: auto, btrfs, apfs, hook or off"},
@@ -105,6 +109,7 @@ type Job struct {
 	OnAppear                           bool
 	PruneEvery, CheckEvery, DrillEvery time.Duration
 	CheckParts                         int
+	MaxRunTime, StallAfter             time.Duration
 	Hooks                              Hooks
 }
 
@@ -122,6 +127,7 @@ func (s *Spec) Job() Job {
 		QuietHours: s.strings("quiet-hours"), Rotate: s.strings("rotate"), OnAppear: s.bool("on-appear"),
 		PruneEvery: s.duration("prune-every"),
 		CheckEvery: s.duration("check-every"), DrillEvery: s.duration("drill-every"), CheckParts: int(s.int("check-parts")),
+		MaxRunTime: s.duration("max-run-time"), StallAfter: s.duration("stall-after"),
 		Hooks: Hooks{s.string("before-command"), s.string("after-command"), s.string("failure-command"),
 			s.duration("hook-timeout")},
 	}

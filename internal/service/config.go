@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -15,17 +16,19 @@ import (
 
 // Config is what the definition of the service is made from.
 type Config struct {
-	System      bool     // for the system; otherwise for the user
-	Program     string   // absolute
-	OptionFile  string   // absolute
-	Writable    []string // local repositories, caches and files of metrics; absolute
-	Credentials []string // names of secrets in the folder credstore
-	Removable   bool     // a repository is on a disk that may be unmounted
-	Commands    bool     // a job runs commands, which may need any right
+	System      bool          // for the system; otherwise for the user
+	Program     string        // absolute
+	OptionFile  string        // absolute
+	Writable    []string      // local repositories, caches and files of metrics; absolute
+	Credentials []string      // names of secrets in the folder credstore
+	Removable   bool          // a repository is on a disk that may be unmounted
+	Commands    bool          // a job runs commands, which may need any right
+	StopTime    time.Duration // of the service
 }
 
 // Add takes over what a job needs.
 func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
+	c.StopTime = max(c.StopTime, j.Grace(true)+reporting)
 	if at, err := location.Parse(j.Repository); err == nil && at.Disk != (location.Disk{}) {
 		c.Removable = true
 	} else if err == nil && !at.OnShare() {
@@ -52,6 +55,11 @@ func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
 		}
 	}
 }
+
+// reporting is the time in which a service that ends kills the last step and sends notifications.
+const reporting = 30 * time.Second
+
+func (c *Config) stopSeconds() int { return int(max(c.StopTime, 3*reporting).Seconds()) }
 
 // mountOf returns the mount point of a path.
 func mountOf(path string, mounts []localfs.Mount) string {

@@ -65,7 +65,7 @@ func (l *Launchd) Text(c *Config) (string, error) {
 	<key>ThrottleInterval</key>
 	<integer>30</integer>
 	<key>ExitTimeOut</key>
-	<integer>90</integer>
+	<integer>` + strconv.Itoa(c.stopSeconds()) + `</integer>
 	<key>ProcessType</key>
 	<string>Interactive</string>
 </dict>

@@ -3,17 +3,20 @@ package service_test
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/service"
 )
 
@@ -57,6 +60,31 @@ func TestUnitQuotesPathsAndRefusesControlCharacters(t *testing.T) {
 		_, err = c.Unit()
 		require.ErrorContains(t, err, "credential", name)
 	}
+}
+
+// TestTheServiceMayTakeAsLongToStopAsItsSteps: else systemd kills the command that undoes what another one did.
+func TestTheServiceMayTakeAsLongToStopAsItsSteps(t *testing.T) {
+	c := config()
+	require.Contains(t, unit(t, c), "TimeoutStopSec=90\n")
+	env := func(name string) (string, bool) {
+		if name == "TIDEMARK_OPTIONS" {
+			return "/options", true
+		}
+		return "", false
+	}
+	spec, _, err := options.Resolve(nil, env, func(string) ([]byte, error) {
+		return []byte("AFTERCOMMAND true\nHOOKTIMEOUT 1h\n"), nil
+	})
+	require.NoError(t, err)
+	j := &job.Job{Repository: "/srv/r", Spec: spec}
+	c.Add(j, nil)
+	require.Greater(t, c.StopTime, j.Grace(true))
+	require.Greater(t, j.Grace(true), time.Hour)
+	require.Less(t, j.Grace(false), 2*time.Minute)
+	require.Contains(t, unit(t, c), fmt.Sprintf("TimeoutStopSec=%d\n", int(c.StopTime.Seconds())))
+	text, err := (&service.Launchd{Folder: "/x"}).Text(&c)
+	require.NoError(t, err)
+	require.Contains(t, text, fmt.Sprintf("<integer>%d</integer>", int(c.StopTime.Seconds())))
 }
 
 func TestUnitRestrictsWhatTheJobsAllow(t *testing.T) {

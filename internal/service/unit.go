@@ -30,8 +30,9 @@ Restart=on-failure
 RestartSec=30s
 WatchdogSec=3min
 KillMode=mixed
-TimeoutStopSec=90s
-CPUWeight=idle
+`)
+	fmt.Fprintf(&b, "TimeoutStopSec=%d\n", c.stopSeconds())
+	b.WriteString(`CPUWeight=idle
 IOWeight=10
 `)
 	if c.System {
