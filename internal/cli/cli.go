@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -32,6 +33,7 @@ type Process struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      options.Env
+	Program  string         // path of the program, which supervises commands; "": they are not supervised
 	Stretch  keyfile.Params // argon2id work of a new passphrase; zero: keyfile.DefaultParams
 	ending   *ending        // nil: no signal ends the process
 }
@@ -39,14 +41,18 @@ type Process struct {
 // Main runs the program and returns its exit code. New passphrases are stretched by argon2id with that work: the
 // program takes keyfile.DefaultParams, its tests take less.
 func Main(stretch keyfile.Params) int {
+	args := os.Args[1:]
+	if len(args) == 2 && args[0] == hook.SuperviseCommand {
+		return hook.Supervise(args[1])
+	}
 	ctx, ending, stop := untilSignal(context.Background())
 	defer stop()
-	args := os.Args[1:]
+	program, _ := os.Executable() // without it, commands are not supervised
 	if filepath.Base(os.Args[0]) == dsmcName {
 		args = append([]string{dsmcName}, args...)
 	}
-	return Run(ctx, Process{Args: args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Stretch: stretch,
-		ending: ending})
+	return Run(ctx, Process{Args: args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv,
+		Program: program, Stretch: stretch, ending: ending})
 }
 
 // Run executes one command and returns the exit code.

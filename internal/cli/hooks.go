@@ -2,11 +2,17 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 // withHooks runs a backup between the commands of the option file. backup returns the ID of the snapshot, "" if there
@@ -26,14 +32,15 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 		env["TIDEMARK_JOB"] = job.Default
 	}
 	command := func(line, option string) hook.Command {
-		return hook.Command{Line: line, Timeout: set.Timeout, Env: env, OptionFile: a.spec.FileOf(option)}
+		return hook.Command{Line: line, Timeout: set.Timeout, Env: env, OptionFile: a.spec.FileOf(option),
+			Supervisor: a.Program}
 	}
 	if set.After != "" { // it undoes what the before-command did, even if the backup does not end
 		defer a.ending.hold()()
 	}
 	err = hook.Around(ctx, hook.Commands{
 		Before: command(set.Before, hook.Before), After: command(set.After, hook.After),
-		Failure: command(set.Failure, hook.Failure), Ended: a.noteHook,
+		Failure: command(set.Failure, hook.Failure), Ended: a.noteHook, Owed: a.owedFile(env["TIDEMARK_JOB"]),
 	}, func() hook.Outcome {
 		ended := make(chan hook.Outcome, 1)
 		go func() {
@@ -66,15 +73,33 @@ func outcomeWord(ctx context.Context, err error) string {
 	return hook.Failed
 }
 
+// owedFile returns the file that remembers a run of a job which was killed between its commands.
+func (a *app) owedFile(job string) string {
+	dir, err := a.serviceDir()
+	if err != nil {
+		return "" // without a home folder
+	}
+	file, _ := filepath.Abs(a.spec.File()) // an error leaves the name as it is
+	return filepath.Join(dir, "commands", fmt.Sprintf("%x", sha256.Sum256([]byte(file+"\n"+job)))[:16])
+}
+
 // noteHook prints the output of a command, and the error of one whose failure does not end the program.
 func (a *app) noteHook(step string, r hook.Result, err error) {
-	if text := strings.TrimSpace(string(r.Output)); text != "" {
+	end := event.Hook{Type: "hook", Step: step, Output: strings.TrimSpace(human.Harmless(string(r.Output))),
+		Truncated: r.Truncated, ExitCode: r.ExitCode}
+	if err != nil {
+		end.Error = err.Error()
+	}
+	switch text := end.Output; {
+	case a.spec.Output().JSON:
+		_ = a.print.Print(&output.Hook{Hook: end}) // the backup goes on
+	case text != "":
 		if r.Truncated {
 			text = "...\n" + text
 		}
 		a.print.Note(step + ": " + text)
 	}
-	if err != nil && step == hook.Failure {
+	if err != nil && (step == hook.Failure || step == hook.Owed) {
 		a.warnAlways(err.Error())
 	}
 }

@@ -60,6 +60,7 @@ type Result struct {
 	Removed  int             // snapshots that a forget removed
 	Full     bool            // it failed for lack of space in the repository
 	Failures Failures
+	Hooks    []event.Hook // commands of the option file that ended
 }
 
 // Failures are the objects that a step reported as failed.

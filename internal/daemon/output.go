@@ -16,6 +16,8 @@ const (
 	longestMessage = 1 << 10
 	longestFailure = 200
 	shownFailures  = 10
+	mostHooks      = 16
+	shownLines     = 5 // of the output of a command that failed
 )
 
 // output reads what a step prints: lines of JSON.
@@ -30,6 +32,7 @@ type output struct {
 	failure string // message of exit_error
 	last    string // last line that is no JSON, such as that of a crash
 	removed int
+	hooks   []event.Hook
 	full    bool
 	failed  Failures
 }
@@ -95,6 +98,11 @@ func (o *output) take() {
 		if len(line) <= longestSummary {
 			o.summary = bytes.Clone(line)
 		}
+	case "hook":
+		var h event.Hook
+		if json.Unmarshal(line, &h) == nil && len(o.hooks) < mostHooks {
+			o.hooks = append(o.hooks, h)
+		}
 	case "error":
 		var e event.Error
 		_ = json.Unmarshal(line, &e) // the line counts, whatever it says
@@ -115,14 +123,26 @@ func (o *output) take() {
 func (o *output) result(code int) Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r := Result{ExitCode: code, Summary: o.summary, Removed: o.removed, Full: o.full, Failures: o.failed}
+	r := Result{ExitCode: code, Summary: o.summary, Removed: o.removed, Full: o.full, Failures: o.failed,
+		Hooks: o.hooks}
 	if code != 0 {
 		r.Message = o.failure
 		if r.Message == "" {
 			r.Message = o.last
 		}
+		for i := range o.hooks {
+			if h := &o.hooks[i]; h.Error != "" && h.Output != "" {
+				r.Message += "\n" + h.Step + " printed: " + shorten(strings.Join(lastLines(h.Output, shownLines), "\n"))
+			}
+		}
 	}
 	return r
+}
+
+// lastLines returns the last lines of a text, at most most.
+func lastLines(text string, most int) []string {
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	return all[max(0, len(all)-most):]
 }
 
 // shorten bounds a message.

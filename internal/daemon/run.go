@@ -197,6 +197,7 @@ func (s *service) stepEnded(j *live, result Result) {
 		r.at++
 	}
 	s.save()
+	s.reportHooks(r, result.Hooks)
 	s.send(&record.Event{Kind: record.StepEnded, Job: j.job.Name, Step: r.step.Name, Run: r.copy()})
 	s.advance(j)
 }

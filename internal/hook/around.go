@@ -12,6 +12,8 @@ const (
 	Before  = "before-command"
 	After   = "after-command"
 	Failure = "failure-command"
+	// Owed is an after-command for an earlier run that was killed, in reports only.
+	Owed = "after-command of a killed run"
 )
 
 // The outcomes of a backup, in TIDEMARK_OUTCOME.
@@ -25,6 +27,8 @@ const (
 // Commands are the commands around a backup. One without a Line is left out.
 type Commands struct {
 	Before, After, Failure Command
+	// Owed is a file that remembers a run which was killed; "": it is not remembered.
+	Owed string
 	// Ended gets the result of each command: its name, and its error if it failed.
 	Ended func(step string, r Result, err error)
 }
@@ -43,6 +47,20 @@ func Around(ctx context.Context, c Commands, backup func() Outcome) error {
 	if err := errors.Join(c.Before.Check(), c.After.Check(), c.Failure.Check()); err != nil {
 		return err
 	}
+	if c.After.Line == "" {
+		c.Owed = "" // there is nothing to be undone
+	}
+	d, owed, err := claim(ctx, c.Owed)
+	defer d.close()
+	if err != nil {
+		c.report(Owed, Result{}, err) // the state folder is no reason to lose a backup
+	}
+	c.Before.held, c.After.held = d.file, d.file
+	if owed {
+		owing := c
+		owing.Ended = func(_ string, r Result, err error) { c.report(Owed, r, err) }
+		_ = owing.run(ctx, After, c.After, Outcome{Word: Stopped, Err: errKilled}) // it is reported
+	}
 	var o Outcome
 	if err := c.run(ctx, Before, c.Before, Outcome{}); err != nil {
 		o = Outcome{Word: Failed, Err: fmt.Errorf("%w; the backup was not started", err)}
@@ -54,7 +72,9 @@ func Around(ctx context.Context, c Commands, backup func() Outcome) error {
 	}
 	// What the before-command did must be undone, even after a signal.
 	ctx = context.WithoutCancel(ctx)
-	if err := c.run(ctx, After, c.After, o); err != nil {
+	err = c.run(ctx, After, c.After, o)
+	d.settle()
+	if err != nil {
 		switch o.Word {
 		case Done:
 			o.Err = err
@@ -93,8 +113,12 @@ func (c *Commands) run(ctx context.Context, step string, command Command, o Outc
 	if err != nil {
 		err = fmt.Errorf("%s: %w", step, err)
 	}
-	if c.Ended != nil {
-		c.Ended(step, result, err)
-	}
+	c.report(step, result, err)
 	return err
+}
+
+func (c *Commands) report(step string, r Result, err error) {
+	if c.Ended != nil {
+		c.Ended(step, r, err)
+	}
 }

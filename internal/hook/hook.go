@@ -5,6 +5,7 @@
 //   - The after-command runs after every backup, however it ended, and also if the before-command failed, since it
 //     undoes what that one did. If it fails, the run fails. A snapshot that was made stays.
 //   - The failure-command runs last, after a run that failed. Its own failure is only reported.
+//   - A run that is killed ends its command, and the next run of the job begins with the after-command that it owes.
 //   - A run that a signal stopped has not failed: the after-command runs, the failure-command does not.
 //
 // The commands run with the rights of the backup. A process of root runs them only if no other user can change the
@@ -17,7 +18,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -51,6 +51,9 @@ type Command struct {
 	Timeout    time.Duration     // 0: none
 	Env        map[string]string // in addition to the caller's environment
 	OptionFile string            // the file that contains Line; "": none
+	Supervisor string            // this program, so that the command does not outlive this process; "": none
+
+	held *os.File // stays open until the command has ended
 }
 
 // Result is how a command ended.
@@ -79,45 +82,42 @@ func run(ctx context.Context, c Command, grace time.Duration) (Result, error) {
 		return Result{ExitCode: -1}, context.Cause(ctx)
 	}
 	out := &tail{}
-	cmd := exec.Command("/bin/sh", "-c", c.Line)
-	cmd.Dir, cmd.Env = "/", environment(os.Environ(), c.Env)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = outputGrace
-	if err := cmd.Start(); err != nil {
-		return Result{ExitCode: -1}, fmt.Errorf("start command: %w", err)
+	p, err := c.start(out)
+	if err != nil {
+		return Result{ExitCode: -1}, err
 	}
+	defer p.close()
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	var err error
+	go func() { ended <- p.cmd.Wait() }()
+	var cause error
 	select {
-	case err = <-ended:
-		if errors.Is(err, exec.ErrWaitDelay) { // it succeeded; a child holds the output
-			err = nil
-		}
+	case <-ended: //nolint:errcheck // its status is asked for; a child in the background may hold the output
 	case <-ctx.Done():
 		if !errors.Is(context.Cause(ctx), errTimeout) {
 			grace = min(grace, stopGrace)
 		}
-		endGroup(cmd.Process.Pid, grace)
+		p.end(grace)
 		<-ended //nolint:errcheck // it ended by a signal
-		err = context.Cause(ctx)
+		cause = context.Cause(ctx)
 	}
-	result := Result{ExitCode: cmd.ProcessState.ExitCode(), Output: out.last, Truncated: out.lost}
-	switch status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus); {
-	case err == nil:
-		return result, nil
-	case errors.Is(err, errTimeout):
+	status, known := p.status()
+	result := Result{ExitCode: -1, Output: out.last, Truncated: out.lost}
+	if known && status.Exited() {
+		result.ExitCode = status.ExitStatus()
+	}
+	switch {
+	case errors.Is(cause, errTimeout):
 		return result, fmt.Errorf("ended after %s, its timeout; raise HOOKTIMEOUT if it needs longer", c.Timeout)
-	case ctx.Err() != nil:
-		return result, err
+	case cause != nil:
+		return result, cause
+	case !known:
+		return result, errors.New("the process that supervises it was ended")
 	case status.Signaled():
 		return result, fmt.Errorf("ended by signal %s", status.Signal())
-	case result.ExitCode > 0:
+	case result.ExitCode != 0:
 		return result, fmt.Errorf("exit code %d", result.ExitCode)
-	default:
-		return result, fmt.Errorf("run command: %w", err)
 	}
+	return result, nil
 }
 
 // endGroup ends all processes of a group. The ID of a group is not used again while the group has a member.

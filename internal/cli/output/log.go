@@ -99,3 +99,12 @@ func (n *NotifyTests) Events() (all []any) {
 	}
 	return all
 }
+
+// Hook is how a command around a backup ended. Text prints nothing: its output is a note.
+type Hook struct{ event.Hook }
+
+// Text implements Record.
+func (h *Hook) Text(io.Writer) error { return nil }
+
+// Events returns the event.
+func (h *Hook) Events() []any { return []any{&h.Hook} }

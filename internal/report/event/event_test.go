@@ -79,7 +79,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "cache": Cache{}, "rule, decision": Rule{},
 		"option": Option{}, "version": Version{}, "manual": Manual{}, "job": Job{},
 		"overview": Overview{}, "policy_change": PolicyChange{}, "daemon": Daemon{}, "Jobs of the service": DaemonJob{},
-		"run": Run{}, "Steps of a run": RunStep{}, "log": Log{}, "notification": Notification{}, "notify_test": NotifyTest{},
+		"hook": Hook{}, "run": Run{}, "Steps of a run": RunStep{}, "log": Log{}, "notification": Notification{}, "notify_test": NotifyTest{},
 		"job_definition": JobDefinition{}, "service": Service{},
 		"policies": PolicySpan{}, "workers": PoolSizes{}, "sources": Source{}, "gates": Gate{}, "blamed of a gate": Process{},
 		"impact of a gate": Impact{},

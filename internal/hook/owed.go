@@ -1,0 +1,69 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// errKilled is the message of the after-command that a run owed which was killed.
+var errKilled = errors.New("the run was killed")
+
+// lockWait is how long a run waits for the supervisor of a killed one to end its command.
+const lockWait = termGrace + 5*time.Second
+
+// debt is a file that is locked while a run is between its before-command and its after-command, and not empty. A run
+// that finds it unlocked and not empty follows one that was killed.
+type debt struct{ file *os.File } // nil: another run of the job has it, or there is no file
+
+// claim takes the file at path. owed reports whether a run was killed that owes its after-command.
+func claim(ctx context.Context, path string) (d debt, owed bool, err error) {
+	if path == "" {
+		return debt{}, false, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return debt{}, false, fmt.Errorf("make the folder of commands: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return debt{}, false, fmt.Errorf("open the file of commands: %w", err)
+	}
+	for begun := time.Now(); ; {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(begun) > lockWait || ctx.Err() != nil {
+			return debt{}, false, f.Close() //nolint:wrapcheck // nothing was written
+		}
+		time.Sleep(groupPoll)
+	}
+	was, err := io.ReadAll(io.LimitReader(f, 1))
+	if err == nil && len(was) == 0 {
+		_, err = f.WriteString("a run has begun, and its after-command has not run\n")
+		err = errors.Join(err, f.Sync())
+	}
+	if err != nil {
+		return debt{}, false, errors.Join(fmt.Errorf("use the file of commands: %w", err), f.Close())
+	}
+	return debt{f}, len(was) > 0, nil
+}
+
+// settle records that the after-command has run.
+func (d debt) settle() {
+	if d.file != nil {
+		_ = d.file.Truncate(0) // if it stays, the next run repeats the command
+	}
+}
+
+func (d debt) close() {
+	if d.file != nil {
+		_ = d.file.Close() // nothing was written since
+	}
+}
