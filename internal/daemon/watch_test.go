@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/record"
 )
 
-// TestARunThatTakesTooLongEnds: after max-run-time its step ends, no other step begins, and the run has failed. Time for
-// which the run waits does not count.
+// TestARunThatTakesTooLongEnds: after max-run-time its step ends, no other step begins, and the run has failed. Time
+// for which the run waits does not count.
 func TestARunThatTakesTooLongEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", daily(), "MAXRUNTIME 2h", "CHECKEVERY 1h", "QUIETHOURS 03:00-09:00"))
