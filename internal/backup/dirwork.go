@@ -22,6 +22,7 @@ type dirWork struct {
 	self     read.Extra // of the directory itself, when it is new or changed
 	children []child    // by scan.Directory.Slot
 	gone     bool       // vanished or was replaced before it was opened: left out
+	cut      bool       // left out for now, since the walk was cut before it
 	held     amount
 	place    *place // nil: there is no source here or below
 
@@ -35,7 +36,7 @@ type child struct {
 	self       read.Extra
 	held       amount
 	incomplete bool
-	gone       bool
+	gone, cut  bool
 }
 
 // newDirWork returns the work on a scanned directory.
@@ -63,7 +64,7 @@ func (j *dirWork) End(ctx context.Context) error {
 		j.counted()
 		above := j.parent
 		if above != nil {
-			above.children[j.dir.Slot] = child{j.tree, j.self, j.held, j.compared.Incomplete, j.gone}
+			above.children[j.dir.Slot] = child{j.tree, j.self, j.held, j.compared.Incomplete, j.gone, j.cut}
 		}
 		j.release()
 		j = above

@@ -77,6 +77,9 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 	if e.Type == tree.Dir {
 		c = &j.children[f.slot]
 		f.slot++
+		if c.cut {
+			return f.notYet(old, n), nil
+		}
 		if c.gone {
 			f.gone(e, old, same)
 			return false, nil
@@ -112,6 +115,19 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 	return true, nil
 }
 
+// notYet makes the node of a directory before which the walk was cut: that of an earlier partial snapshot, if it has
+// the directory, else none. The new partial snapshot says that it began when the earlier one did.
+func (f *finisher) notYet(old, n *tree.Node) bool {
+	j, p := f.job, f.job.flow
+	j.compared.Racy = true
+	if old == nil || old.Type != tree.Dir || p.parent.Damaged ||
+		scan.Before(p.compare.OldStart(&j.compared, old.Name), p.deps.since) {
+		return false
+	}
+	*n = *old
+	return true
+}
+
 // gone leaves out an entry that vanished before it was read, and takes it out of those that were compared.
 func (f *finisher) gone(e *scan.Entry, old *tree.Node, same bool) {
 	f.job.compared.Racy = true
@@ -128,6 +144,8 @@ func (f *finisher) gone(e *scan.Entry, old *tree.Node, same bool) {
 	}
 	const less = ^uint64(0)
 	switch {
+	case f.job.compared.AllNew:
+		group.New.Add(less)
 	case same:
 		group.Unmodified.Add(less)
 		f.ledger.Objects.Unchanged.Add(less)
@@ -190,6 +208,9 @@ func (f *finisher) countContent(n, old *tree.Node) {
 	same := old != nil && old.Type == n.Type && sameContent(&n.Content, &old.Content) && n.Target == old.Target
 	switch {
 	case same && n.Type == tree.File && sameMetadata(n, old):
+		if f.job.compared.AllNew {
+			return
+		}
 		f.tally.Objects.Unchanged++
 		f.tally.Files.Unmodified++
 		f.ledger.Files.Changed.Add(^uint64(0))
@@ -232,7 +253,7 @@ func (f *finisher) failed(n, old *tree.Node) {
 		return
 	}
 	group := &f.ledger.Files.New
-	if old != nil {
+	if old != nil && !f.job.compared.AllNew {
 		group = &f.ledger.Files.Changed
 	}
 	group.Add(^uint64(0))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
+	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -28,8 +29,9 @@ const parentTries = 8
 // parents are the snapshots compared with.
 type parents struct {
 	compare.Parent
-	from []repo.Listed // the newest first; empty: none
-	load tree.Load
+	from  []repo.Listed // the newest first; empty: none
+	load  tree.Load
+	since tree.Time // when the earliest of the run and of its partial parents began
 }
 
 // origin is the parent of one source.
@@ -54,7 +56,7 @@ func (job *Job) namedParent(ctx context.Context, r *repo.Repository) (*repo.List
 // others were forgotten since they were listed, so that their packs may be removed, or may need packs that a prune
 // removes.
 func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed,
-	named *repo.Listed, known *damage, l *report.Ledger,
+	named *repo.Listed, known *damage, start tree.Time, l *report.Ledger,
 ) ([]repo.Listed, *parents, error) {
 	reliable, err := s.FilterParents(ctx)
 	if err != nil {
@@ -63,7 +65,7 @@ func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session
 	rest := slices.DeleteFunc(slices.Clone(listed), func(one repo.Listed) bool {
 		return one.Snapshot == nil || !reliable(one.ID, one.Snapshot)
 	})
-	p := &parents{load: r.LoadBlob}
+	p := &parents{load: r.LoadBlob, since: start}
 	if job.Source.Comparing.Force || job.Stdin != nil {
 		return rest, p, nil
 	}
@@ -82,9 +84,7 @@ func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session
 	case named == nil:
 		err = job.chooseParents(ctx, r, rest, p, known.evidence != nil, l)
 	}
-	p.Damaged = known.evidence != nil || slices.ContainsFunc(p.from, func(l repo.Listed) bool {
-		return s.Suspect(l.Snapshot)
-	})
+	p.Damaged = p.damaged(s, known)
 	if !p.ID.IsZero() {
 		stats := p.from[0].Snapshot.Stats.Content
 		l.Expect(stats.Files+stats.Dirs+stats.Others, stats.Bytes)
@@ -103,7 +103,10 @@ func (job *Job) chooseParents(ctx context.Context, r *repo.Repository, reliable 
 	}
 	origins := map[*Pick]*origin{}
 	err := job.Source.Root.Each(func(source *Pick) error {
-		found, err := job.originOf(ctx, r, reliable, source.Path)
+		found, err := job.originOf(ctx, r, reliable, source.Path, false)
+		if source.First = err == nil && found == nil; source.First {
+			found, err = job.originOf(ctx, r, reliable, source.Path, true)
+		}
 		if err != nil && compare.Damaged(err) {
 			err = fmt.Errorf("find the parent of %s: %w: %w", source.Path, compare.ErrOldTree, err)
 			if damaged {
@@ -116,18 +119,19 @@ func (job *Job) chooseParents(ctx context.Context, r *repo.Repository, reliable 
 		}
 		return err
 	})
+	job.Source.Root.SpreadFirst()
 	if err != nil || len(origins) == 0 {
 		return err
 	}
 	return p.merge(r, job.Source.Root, reliable, origins)
 }
 
-// originOf returns the parent of a source; nil: it has none.
-func (job *Job) originOf(ctx context.Context, r *repo.Repository, reliable []repo.Listed, source string,
+// originOf returns the parent of a source among whole or partial snapshots; nil: it has none.
+func (job *Job) originOf(ctx context.Context, r *repo.Repository, reliable []repo.Listed, source string, partial bool,
 ) (*origin, error) {
 	tries := 0
 	for _, l := range slices.Backward(reliable) {
-		if !job.covers(l, source) {
+		if l.Snapshot.Partial != partial || !job.covers(l, source) {
 			continue
 		}
 		nodes, err := follow(ctx, r.LoadBlob, l.Snapshot.Tree, source)
@@ -173,6 +177,7 @@ func (p *parents) merge(r *repo.Repository, root *Pick, reliable []repo.Listed, 
 		for _, o := range origins {
 			if o.snapshot.ID == l.ID {
 				p.from = append(p.from, l)
+				p.add(l.Snapshot)
 				break
 			}
 		}
@@ -195,6 +200,21 @@ func (p *parents) merge(r *repo.Repository, root *Pick, reliable []repo.Listed, 
 		p.Tree, p.Start, p.Starts = top.Subtree, p.from[0].Snapshot.Start, m.starts
 	}
 	return err
+}
+
+// damaged reports whether the parents may need lost blobs.
+func (p *parents) damaged(s *repo.Session, known *damage) bool {
+	return known.evidence != nil || slices.ContainsFunc(p.from, func(l repo.Listed) bool { return s.Suspect(l.Snapshot) })
+}
+
+// add notes a parent that may be partial.
+func (p *parents) add(s *snapshot.Snapshot) {
+	if !s.Partial {
+		return
+	}
+	if p.Partial = true; scan.Before(s.Start, p.since) {
+		p.since = s.Start
+	}
 }
 
 // merger makes the tree of several parents.
@@ -239,17 +259,19 @@ func (m *merger) node(pick *Pick, depth int) (*tree.Node, *origin, error) {
 	return &n, from, nil
 }
 
-// newest returns the ID of the newest parent, zero if there is none.
+// newest returns the ID of the newest parent that is whole, zero if there is none.
 func (p *parents) newest() format.ID {
-	if len(p.from) == 0 {
-		return format.ID{}
+	for _, l := range p.from {
+		if !l.Snapshot.Partial {
+			return l.ID
+		}
 	}
-	return p.from[0].ID
+	return format.ID{}
 }
 
 // same reports whether one of the parents has this tree.
 func (p *parents) same(id format.ID) bool {
-	return slices.ContainsFunc(p.from, func(l repo.Listed) bool { return l.Snapshot.Tree == id })
+	return slices.ContainsFunc(p.from, func(l repo.Listed) bool { return l.Snapshot.Tree == id && !l.Snapshot.Partial })
 }
 
 // last returns the last snapshot that is wanted, or nil.
@@ -277,21 +299,21 @@ func (job *Job) covers(l repo.Listed, path string) bool {
 	if h, known := l.Snapshot.HeldOf(path); known {
 		return !h.Doubted() || h.Files > 0
 	}
-	return slices.ContainsFunc(l.Snapshot.Sources, func(source string) bool {
-		return path == source || strings.HasPrefix(path, strings.TrimSuffix(source, "/")+"/")
-	})
+	return has(l.Snapshot.Sources, path)
 }
 
-// coversAny reports whether a snapshot covers a source of the job.
+// coversAny reports whether a whole snapshot covers a source of the job.
 func (job *Job) coversAny(l repo.Listed) bool {
-	return slices.ContainsFunc(job.Label.Sources, func(source string) bool { return job.covers(l, source) })
+	return l.Snapshot != nil && !l.Snapshot.Partial && slices.ContainsFunc(job.Label.Sources, func(source string) bool { return job.covers(l, source) })
 }
 
-// first reports whether a source, unless it is missing, is in no snapshot of this host.
+// first reports whether a source, unless it is missing, is in no whole snapshot of this host.
 func (job *Job) first(listed []repo.Listed) bool {
 	return slices.ContainsFunc(job.Label.Sources, func(source string) bool {
 		return job.Source.Absent[source] == nil &&
-			!slices.ContainsFunc(listed, func(l repo.Listed) bool { return job.covers(l, source) })
+			!slices.ContainsFunc(listed, func(l repo.Listed) bool {
+				return l.Snapshot != nil && !l.Snapshot.Partial && job.covers(l, source)
+			})
 	})
 }
 

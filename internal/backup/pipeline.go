@@ -52,6 +52,8 @@ type deps struct {
 	load      tree.Load      // also what the parents need
 	now       func() time.Time
 	sources   []string // absolute paths
+	due       *checkpoints
+	since     tree.Time // what a partial snapshot takes over from earlier ones began no earlier
 	differing differing
 }
 
@@ -62,6 +64,7 @@ type result struct {
 	groups map[uint32]string
 	mended uint64   // unchanged files that were read because parts of them are lost
 	found  []*place // of each source; nil: not looked for
+	cut    bool     // the walk was cut: directories of sources without a whole snapshot are left out
 }
 
 // pipeline is one run.
@@ -83,6 +86,8 @@ type pipeline struct {
 	jobs    sync.Pool // of *job
 	owners  owners
 	root    *dirWork
+	cut     atomic.Bool  // no further directory of a source without a whole snapshot is read
+	skipped atomic.Bool  // one was not read
 	places  *place       // of the root
 	found   []*place     // of each source
 	sources atomic.Int64 // that exist
@@ -182,7 +187,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		defer scanned()
 		return p.walk(ctx)
 	})
-	if p.parent.ID.IsZero() {
+	if p.parent.ID.IsZero() && p.deps.due.cuts == 0 {
 		group.Go(func() error {
 			p.count(scanning, root)
 			return nil
@@ -204,7 +209,7 @@ func (p *pipeline) run(ctx context.Context) error {
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
 		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.deps.ledger,
-		Now: p.src.seen(p.deps.now), Gate: p.src.Gate, Mounted: p.src.mounted(),
+		Now: p.src.seen(p.deps.now), Gate: p.src.Gate, Mounted: p.src.mounted(), Cut: p.cut.Load,
 	}
 	v := &visitor{p}
 	if p.deps.cache.KeepsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {
@@ -213,7 +218,9 @@ func (p *pipeline) walk(ctx context.Context) error {
 	if err := scan.Walk(ctx, p.src.Root, opt, v); err != nil {
 		return err
 	}
-	p.deps.ledger.Scanned()
+	if !p.skipped.Load() {
+		p.deps.ledger.Scanned()
+	}
 	return nil
 }
 
@@ -245,6 +252,6 @@ func (p *pipeline) result() *result {
 	users, groups := p.owners.names()
 	return &result{
 		mended: p.compare.Mended(),
-		tree:   p.root.tree, users: users, groups: groups, found: p.found,
+		tree:   p.root.tree, users: users, groups: groups, found: p.found, cut: p.skipped.Load(),
 	}
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -24,8 +22,9 @@ type Job struct {
 	Phases   Phases
 	Session  repo.SessionOptions
 
-	SkipUnchanged bool // save no snapshot when the tree is that of the parent
-	NoDirCache    bool // neither use nor keep entries of the directory cache
+	Checkpoint    time.Duration // to the first partial snapshot of sources that no whole one has; 0: none
+	SkipUnchanged bool          // save no snapshot when the tree is that of the parent
+	NoDirCache    bool          // neither use nor keep entries of the directory cache
 }
 
 // Label is the metadata of the snapshot.
@@ -56,6 +55,8 @@ type Outcome struct {
 	Failed   bool   // some objects could not be backed up
 	Mended   uint64 // unchanged files that were stored again because some of their blobs were lost
 	Sources  []Found
+
+	partial []repo.Listed // the last partial snapshot, if it was not removed yet
 }
 
 // Run makes one snapshot: it chooses the parent, runs the pipeline inside a session and saves.
@@ -128,41 +129,28 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if err := known.exclude(ctx, s, lost); err != nil {
 		return err
 	}
-	all := listed
-	listed, parents, err := job.parents(ctx, r, s, listed, named, known, l)
+	reliable, parents, err := job.parents(ctx, r, s, listed, named, known, out.Snapshot.Start, l)
 	if err != nil {
 		return err
 	}
 	out.Parent = parents.newest()
 	out.Snapshot.Parent = out.Parent
-	d := deps{repo: r, session: s, ledger: l, load: parents.load, now: time.Now, sources: job.Label.Sources}
-	if !job.NoDirCache && job.Stdin == nil {
-		d.cache, err = compare.OpenCache(r, withoutSuspects(s, listed), known.evidence != nil, sysinfo.ThisBoot().ID, l)
-		if err != nil {
-			return err
-		}
-		defer d.cache.Discard()
-	}
 	cache, err := r.CacheFile()
 	if err != nil {
 		return err
 	}
-	d.differing = job.differing(cache)
+	w := &walks{job: job, out: out, lost: lost, known: known, reliable: reliable, parents: parents, d: deps{
+		repo: r, session: s, ledger: l, now: time.Now, sources: job.Label.Sources, differing: job.differing(cache),
+		due: job.checkpoints(),
+	}}
+	defer func() { w.d.cache.Discard() }()
 	job.Phases.begin(p.first)
 	l.Phase(report.Scanning)
-	var found *result
-	if job.Stdin != nil {
-		found, err = job.Stdin.run(ctx, d, job.Parallel)
-	} else {
-		found, err = run(ctx, d, job.Source, job.Parallel, parents.Parent)
-	}
+	found, err := w.run(ctx)
 	if err != nil {
 		return err
 	}
-	if err := lost.found(s); err != nil {
-		return err
-	}
-	out.Sources = job.judge(found.found, all, l)
+	out.Sources = job.judge(found.found, listed, l)
 	out.Failed, out.Mended = l.Snapshot().Failures > 0, found.mended
 	out.Same = parents.same(found.tree)
 	l.Phase(report.Uploading)
@@ -188,10 +176,11 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	if !job.Session.DryRun {
 		out.ID = id
-		d.cache.Commit(id)
-		if len(d.differing) > 0 {
+		w.d.cache.Commit(id)
+		if len(w.d.differing) > 0 {
 			_ = cache.SetValue("differing "+job.cacheKey(), nil) // otherwise they are read once more
 		}
+		remove(ctx, r, append(job.superseded(listed), out.partial...), l)
 	}
 	return nil
 }

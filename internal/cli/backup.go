@@ -327,6 +327,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	if err := a.presentSources(paths, job); err != nil {
 		return err
 	}
+	job.Checkpoint = a.spec.Sources().Checkpoint
 	job.Source.Shrink = backup.ShrinkLimit{Percent: a.spec.Sources().ShrinkLimit, Accept: f.shrink}
 	reading := a.spec.Reading()
 	if job.Source.Reading.Serialization, err = backup.ParseSerialization(reading.Serialization.String()); err != nil {

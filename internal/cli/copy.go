@@ -79,6 +79,9 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	if err != nil {
 		return err
 	}
+	if len(refs) == 0 {
+		chosen = whole(chosen)
+	}
 	l := report.NewJob(report.Copy, time.Now)
 	a.intake.Attach(l)
 	source.intake.Attach(l)

@@ -61,7 +61,7 @@ func (a *app) drill(ctx context.Context, f *checkFlags) (err error) {
 		return err
 	}
 	made := proofs.Drill{}
-	for _, g := range newestOfEach(groupSnapshots(list, by), 1) {
+	for _, g := range newestOfEach(groupSnapshots(whole(list), by), 1) {
 		for _, s := range g.List {
 			opt.Snapshots = append(opt.Snapshots, repo.Listed{ID: s.ID, Snapshot: s.Snapshot})
 			made.Snapshot = s.ID

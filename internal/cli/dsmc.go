@@ -268,6 +268,7 @@ func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *ds
 	if err != nil {
 		return nil, err
 	}
+	list = whole(list)
 	if date == "" {
 		if unread > 0 && command.Name == "restore" {
 			return nil, fmt.Errorf("the newest backup is uncertain, since %d cannot be read: give a date with -pitdate", unread)

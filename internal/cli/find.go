@@ -141,6 +141,11 @@ func (a *app) selectSnapshots(ctx context.Context, r *repo.Repository, refs []st
 	return list, err
 }
 
+// whole leaves out the partial ones of some snapshots.
+func whole(list []output.Snapshot) []output.Snapshot {
+	return slices.DeleteFunc(list, func(s output.Snapshot) bool { return s.Snapshot.Partial })
+}
+
 // readable returns the snapshots that match the filter and the number of unreadable ones, and notes each of these.
 func (a *app) readable(ctx context.Context, r *repo.Repository, filter repo.Filter) (list []output.Snapshot,
 	unread uint64,

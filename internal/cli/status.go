@@ -120,7 +120,7 @@ func machines(listed []repo.Listed, limit time.Duration, now time.Time) []event.
 	newest := map[string]time.Time{}
 	for i := range listed {
 		sn := listed[i].Snapshot
-		if sn == nil {
+		if sn == nil || sn.Partial {
 			continue
 		}
 		at := newest[sn.Host]

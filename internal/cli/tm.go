@@ -61,7 +61,7 @@ func (a *app) tmBackups(ctx context.Context, r *repo.Repository, host string) (
 	}
 	all, unread, err := a.readable(ctx, r, repo.Filter{Hosts: []string{host}})
 	at := r.Store().Location()
-	for _, s := range all {
+	for _, s := range whole(all) {
 		list = append(list, tm.NewBackup(at, s.ID, s.Snapshot))
 	}
 	tm.Distinguish(at, list)

@@ -154,6 +154,8 @@ func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
 	for i := range past {
 		v := &past[i]
 		switch {
+		case v.Snapshot.Partial: // the whole one replaces it
+			v.keep("partial")
 		case slices.Contains(v.Snapshot.Tags, repo.Protected):
 			v.keep(repo.Protected)
 		case p.Spare && len(v.Snapshot.Tags) > 0:

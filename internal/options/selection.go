@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
@@ -19,11 +20,12 @@ type Protected struct {
 type Sources struct {
 	RequireMount []string // paths that have to be mount points
 	ShrinkLimit  float64  // percent of files or bytes
+	Checkpoint   time.Duration
 }
 
 // Sources returns the conditions that sources have to meet.
 func (s *Spec) Sources() Sources {
-	return Sources{s.strings("require-mount"), s.percent("shrink-limit")}
+	return Sources{s.strings("require-mount"), s.percent("shrink-limit"), s.duration("checkpoint")}
 }
 
 // Rules compiles the options that select paths for a backup. Files of patterns are read with read, and env replaces

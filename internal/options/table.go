@@ -117,6 +117,8 @@ func dataOptions() []Option {
 			Help: "how often to reread a file that changed meanwhile (shared-static and shared-dynamic)"},
 		{Name: "with-atime", Group: GroupReading, Rare: true, Type: Type{Kind: Bool}, Default: "no",
 			Help: "store access times"},
+		{Name: "checkpoint", Group: GroupReading, Rare: true, Type: Type{Kind: Duration}, Default: "30m",
+			Help: "first backup of a source: save a partial snapshot after this time, then at growing intervals; 0: never"},
 		{Name: "batch-reads", Group: GroupReading, Topic: TopicHowFast, Rare: true, Type: Type{Kind: Bool}, Default: "yes",
 			Help: "read the small files of a directory together (io_uring, Linux 5.19)"},
 		{Name: "direct-reads", Group: GroupReading, Topic: TopicHowFast, Rare: true, Type: Type{Kind: Bool}, Default: "yes",

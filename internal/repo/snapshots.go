@@ -232,13 +232,15 @@ func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter
 	return Listed{}, fmt.Errorf("find snapshot: %w", &AmbiguousError{Prefix: ref, Matches: matches})
 }
 
-// latest returns the newest readable snapshot, so that a restore works, and lists the unreadable ones.
+// latest returns the newest readable snapshot, so that a restore works, and lists the unreadable ones. A partial one is
+// the latest only if no whole one passes the filter.
 func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) {
 	all, err := r.Snapshots(ctx)
 	if err != nil {
 		return Listed{}, err
 	}
 	var damaged error
+	var partial *Listed
 	var unread []format.ID
 	for _, l := range slices.Backward(all) {
 		if l.Err != nil {
@@ -246,10 +248,22 @@ func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) 
 			r.note("snapshot %s cannot be read and is passed over: %v", l.ID.Short(), l.Err)
 			continue
 		}
-		if filter.Match(l.Snapshot) {
+		if !filter.Match(l.Snapshot) {
+			continue
+		}
+		if !l.Snapshot.Partial {
 			l.Unread = unread
 			return l, nil
 		}
+		if partial == nil {
+			partial = &l
+			partial.Unread = unread
+		}
+	}
+	if partial != nil {
+		r.note("the latest snapshot, %s, is partial: the first backup of its sources has not ended, and files are missing",
+			partial.ID.Short())
+		return *partial, nil
 	}
 	if damaged != nil {
 		return Listed{}, fmt.Errorf("find the latest snapshot: %w (and one cannot be read: %w)", ErrNoSnapshot, damaged)

@@ -33,6 +33,8 @@ type Parent struct {
 	// Starts of the sources, and of the directories on the path to them, by their paths in the tree, if Tree has parts of
 	// several snapshots.
 	Starts map[string]tree.Time
+	// Partial: Tree has parts of partial snapshots, as parents of the sources that no whole snapshot has.
+	Partial bool
 	// Damaged: blobs it needs may be lost. Trees that cannot be read are then replaced by reading their files, and a file
 	// with lost chunks is read again. Without it, a tree that cannot be read ends the run.
 	Damaged bool
@@ -92,6 +94,7 @@ type Dir struct {
 	Clean      bool    // the stat digest is the cached one: every entry is unchanged
 	Files      uint64  // entries that are no directories; set by Compare
 	Bytes      uint64  // sum of the sizes of the files
+	AllNew     bool    // of a source that no whole snapshot has: what a partial one has is new as well
 	Racy       bool    // an entry must be checked again by the next backup, mostly because its timestamp is not safe
 	States     []state // of each entry; nil when Clean
 
@@ -153,6 +156,7 @@ func (c *Comparer) Compare(ctx context.Context, d *Dir) error {
 	if !d.digested || d.Scanned.Err != nil {
 		c.digest(d)
 	}
+	d.AllNew = c.Parent.Partial && d.Scanned.First
 	forced := c.forced(d)
 	d.Clean = d.known && d.stat == d.cached.Stat && !d.Incomplete && len(forced) == 0
 	if !d.Clean {
@@ -246,7 +250,9 @@ func (c *Comparer) compareEntries(ctx context.Context, d *Dir) error {
 		clear(d.States)
 		d.old.root, err = format.ID{}, c.damagedTree(d, err)
 	}
-	c.Ledger.Objects.Expired.Add(expired)
+	if !d.AllNew {
+		c.Ledger.Objects.Expired.Add(expired)
+	}
 	return err
 }
 
@@ -277,6 +283,8 @@ func (c *Comparer) count(d *Dir) {
 			t.Objects.Others++
 		}
 		switch {
+		case d.AllNew:
+			group.New++
 		case d.Reuses(i):
 			group.Unmodified++
 			t.Objects.Unchanged++
@@ -295,6 +303,9 @@ func (c *Comparer) count(d *Dir) {
 
 // Reuses reports whether entry i is unchanged, so that its old node is reused.
 func (d *Dir) Reuses(i int) bool { return d.Clean || d.States[i] == isUnchanged }
+
+// OldStart returns when the backup began that wrote the old node of an entry of d.
+func (c *Comparer) OldStart(d *Dir, name string) tree.Time { return c.start(d, name, d.old.start) }
 
 // ToRead returns the entries that must be read. Directories read their own metadata.
 func (d *Dir) ToRead() []uint32 {

@@ -21,6 +21,7 @@ type Directory struct {
 	Missed   int       // how many entries have no readable status, vanished ones aside
 	Sources  int       // how many of the entries are sources; 1 for a root that is itself one
 	Picked   bool      // it contains only the path to sources, not all its entries
+	First    bool      // it lies in a source with SourceTree.First
 	Excluded bool      // its contents are excluded: another file system, a pseudo file system, or a rule
 	Started  time.Time // before its names were read
 	FS       localfs.FSInfo

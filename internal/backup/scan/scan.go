@@ -47,6 +47,9 @@ type Options struct {
 	// snapshots of their file systems (Pick.ReadFrom); otherwise nil. What is mounted there is not in the snapshots and is
 	// read live, as are subvolumes.
 	Mounted map[string]map[string]bool
+	// Cut reports whether no further directory of sources with SourceTree.First is to be read. Each has the error ErrCut
+	// then. Nil: never.
+	Cut func() bool
 }
 
 // Walk visits the tree below root and returns after all of it, or after the first error.
@@ -163,6 +166,14 @@ func (w *walk) child(ctx context.Context, t task, s *worker) error {
 		Parent: parent, Index: t.index, Slot: t.slot, Name: entry.Name, Dev: parent.Dev, Ino: entry.Ino, FS: parent.FS,
 		Started: w.opt.Now(),
 	}
+	picked := parent.picks[entry.Name]
+	d.First = parent.First || picked != nil && picked.First
+	if d.First && (picked == nil || picked.Children == nil) && w.opt.Cut != nil && w.opt.Cut() {
+		if t.dir != nil {
+			t.dir.Release()
+		}
+		return w.failed(ctx, d, ErrCut, s)
+	}
 	above, err := w.stack.dirOf(t)
 	if err != nil {
 		return w.failed(ctx, d, err, s)
@@ -173,7 +184,6 @@ func (w *walk) child(ctx context.Context, t task, s *worker) error {
 	} else {
 		d.above = above
 	}
-	picked := parent.picks[entry.Name]
 	if picked != nil && picked.Children != nil {
 		return w.pick(ctx, d, picked, s)
 	}

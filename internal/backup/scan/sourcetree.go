@@ -20,6 +20,7 @@ type SourceTree struct {
 	Name     string
 	Path     string // absolute, the same on this machine and inside the snapshot
 	Children []*SourceTree
+	First    bool // no whole snapshot has this source, or any source below
 
 	copied string          // where a source is read instead, with the same name; "": at Path
 	state  *rules.DirState // of a source, when it is found
@@ -52,6 +53,14 @@ func (p *SourceTree) Each(fn func(source *SourceTree) error) error {
 	return nil
 }
 
+// SpreadFirst sets First of the directories on the path to sources.
+func (p *SourceTree) SpreadFirst() bool {
+	for i, c := range p.Children {
+		p.First = c.SpreadFirst() && (i == 0 || p.First)
+	}
+	return p.First
+}
+
 // Copy returns a copy of the tree of sources for another walk at the same time.
 func (p *SourceTree) Copy() *SourceTree {
 	out := &SourceTree{Name: p.Name, Path: p.Path, copied: p.copied}
@@ -66,6 +75,9 @@ var ErrNoSource = errors.New("nothing to back up: name at least one path")
 
 // ErrMissing: a source that was named does not exist.
 var ErrMissing = errors.New("no such file or directory: check the path")
+
+// ErrCut: the walk was to end before this directory.
+var ErrCut = errors.New("not read yet")
 
 // Sources returns the tree of sources for the paths that a user named. A relative path begins at the working directory,
 // as the user sees it: symbolic links on the way there keep their names. A path below another one is part of it.
@@ -125,7 +137,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *SourceTree, s *worker)
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}
 	defer dir.Release()
-	d.dir, d.way, d.named = dir, p.place(), p.Path
+	d.dir, d.way, d.named, d.First = dir, p.place(), p.Path, p.First
 	if err := w.cross(d); err != nil {
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}

@@ -47,7 +47,7 @@ func (s *Snapshot) Events() []any {
 		Hostname: sn.Host, Username: sn.User, UID: sn.UID, GID: sn.GID, Tags: sn.Tags, Note: sn.Description,
 		Program: sn.Program,
 		System:  sn.System, TotalFiles: sn.Stats.Content.Files, TotalBytes: sn.Stats.Content.Bytes,
-		Failed: sn.Stats.Objects.Failed, Paths: []string{},
+		Failed: sn.Stats.Objects.Failed, Partial: sn.Partial, Paths: []string{},
 	}
 	for _, path := range sn.Sources {
 		text, _ := event.Escape(path)
@@ -92,7 +92,11 @@ func (s *Snapshots) Text(w io.Writer) error {
 	}
 	for _, one := range s.List {
 		sn := one.Snapshot
-		cells := []string{one.ID.Short(), stamp(sn.Time), human.Printable(sn.Host), printableList(sn.Tags, ",")}
+		tags := printableList(sn.Tags, ",")
+		if sn.Partial {
+			tags = strings.TrimSpace("(partial) " + tags)
+		}
+		cells := []string{one.ID.Short(), stamp(sn.Time), human.Printable(sn.Host), tags}
 		if !s.Compact {
 			cells = append(cells, printableList(sn.Sources, "\n"), human.Size(sn.Stats.Content.Bytes))
 		}

@@ -64,6 +64,7 @@ type Snapshot struct {
 	TotalFiles uint64    `json:"total_files_processed"` // regular files
 	TotalBytes uint64    `json:"total_bytes_processed"` // their sizes
 	Failed     uint64    `json:"failed"`                // objects not backed up
+	Partial    bool      `json:"partial,omitempty"`     // the first backup of its sources has not ended
 }
 
 // Node is a line of `ls`, and with Snapshot set a line of `find`.

@@ -34,6 +34,7 @@ type Snapshot struct {
 	Description  string
 	Acknowledged []format.ID // marks of prunes that its session obeyed: it needs none of their packs
 	Renewed      tree.Time   // when its writer's lease was last renewed before, by the clock of the store; zero: unknown
+	Partial      bool        // its sources were not read to their end; a program that does not know this must not use it
 	Held         []Held      // what it holds of each of Sources, in their order; nil: unknown
 	Job          string      // job of the service that made it; "": made by hand
 }
@@ -62,6 +63,7 @@ const (
 	tagDescription  = 34
 	tagAcknowledged = 36
 	tagRenewed      = 38
+	tagPartial      = 39
 	tagHeld         = 40
 	tagJob          = 42
 )
@@ -95,6 +97,9 @@ func Encode(s *Snapshot) []byte {
 	f.IDs(tagAcknowledged, s.Acknowledged)
 	if s.Renewed != (tree.Time{}) {
 		f.Bytes(tagRenewed, appendTime(s.Renewed))
+	}
+	if s.Partial {
+		f.Uint(tagPartial, 1)
 	}
 	f.Bytes(tagHeld, appendHeld(s.Held))
 	f.String(tagJob, s.Job)
@@ -176,6 +181,8 @@ func (s *Snapshot) scalar(tag uint64, value *wire.Reader) bool {
 		s.Description = value.Text()
 	case tagJob:
 		s.Job = value.Text()
+	case tagPartial:
+		s.Partial = value.UvarintMax(1) == 1
 	default:
 		return false
 	}

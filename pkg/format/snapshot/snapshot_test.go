@@ -49,6 +49,7 @@ func full() *Snapshot {
 		Description:  "before the move",
 		Acknowledged: []format.ID{filled(5), filled(6)},
 		Renewed:      tree.Time{Sec: 1_790_000_400, Nsec: 5},
+		Partial:      true,
 		Held:         []Held{{State: Shrunk, Failed: 3}, {}},
 		Job:          "home",
 	}
@@ -69,7 +70,7 @@ func TestSpec(t *testing.T) {
 		"uid": tagUID, "gid": tagGID, "system": tagSystem, "program": tagProgram, "sources": tagSources,
 		"tags": tagTags, "parent": tagParent, "shape": tagShape, "rules": tagRules, "users": tagUsers,
 		"groups": tagGroups, "stats": tagStats, "original": tagOriginal, "description": tagDescription,
-		"acknowledged": tagAcknowledged, "renewed": tagRenewed, "held": tagHeld, "job": tagJob,
+		"acknowledged": tagAcknowledged, "renewed": tagRenewed, "partial": tagPartial, "held": tagHeld, "job": tagJob,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 	require.Equal(t, map[string]uint64{
 		"content": tagContent, "objects": tagObjects, "files": tagFiles, "dirs": tagDirs, "others": tagOthers,
@@ -141,7 +142,7 @@ func TestGolden(t *testing.T) {
 // TestSnapshotBeforePrune reads a snapshot without acknowledged marks.
 func TestSnapshotBeforePrune(t *testing.T) {
 	want := full()
-	want.Acknowledged, want.Renewed, want.Held, want.Job = nil, tree.Time{}, nil, ""
+	want.Acknowledged, want.Renewed, want.Partial, want.Held, want.Job = nil, tree.Time{}, false, nil, ""
 	got, err := Decode(spectest.Vector(t, "before-prune"))
 	require.NoError(t, err)
 	require.Equal(t, want, got)
