@@ -20,7 +20,7 @@ import (
 // read, those in work are finished, and the tree so far is published as a partial snapshot. Then the walk begins again,
 // with that snapshot as the parent of these sources, so that nothing is read or counted twice:
 //
-//	walk ─► due? finish the tree ─► partial snapshot ─► walk, compared with it ─► … ─► whole snapshot, partial ones removed
+//	walk ─► due? finish the tree ─► partial snapshot ─► walk, compared with it ─► … ─► whole snapshot
 
 // checkpoints are the moments of a run at which the walk is cut. The distance between them grows by half each time, so
 // that walking again through what was done takes a bounded part of the whole.

@@ -271,7 +271,9 @@ func (p *parents) newest() format.ID {
 
 // same reports whether one of the parents has this tree.
 func (p *parents) same(id format.ID) bool {
-	return slices.ContainsFunc(p.from, func(l repo.Listed) bool { return l.Snapshot.Tree == id && !l.Snapshot.Partial })
+	return slices.ContainsFunc(p.from, func(l repo.Listed) bool {
+		return l.Snapshot.Tree == id && !l.Snapshot.Partial
+	})
 }
 
 // last returns the last snapshot that is wanted, or nil.
@@ -304,7 +306,8 @@ func (job *Job) covers(l repo.Listed, path string) bool {
 
 // coversAny reports whether a whole snapshot covers a source of the job.
 func (job *Job) coversAny(l repo.Listed) bool {
-	return l.Snapshot != nil && !l.Snapshot.Partial && slices.ContainsFunc(job.Label.Sources, func(source string) bool { return job.covers(l, source) })
+	return l.Snapshot != nil && !l.Snapshot.Partial &&
+		slices.ContainsFunc(job.Label.Sources, func(source string) bool { return job.covers(l, source) })
 }
 
 // first reports whether a source, unless it is missing, is in no whole snapshot of this host.

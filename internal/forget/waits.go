@@ -10,7 +10,9 @@ import (
 
 // Waits returns why a policy removes none of the snapshots it was applied to; "": it may.
 func (p *Policy) Waits(verdicts []Verdict) string {
-	i := slices.IndexFunc(verdicts, func(v Verdict) bool { return !v.Snapshot.Partial && !slices.Contains(v.Reasons, future) })
+	i := slices.IndexFunc(verdicts, func(v Verdict) bool {
+		return !v.Snapshot.Partial && !slices.Contains(v.Reasons, future)
+	})
 	if i < 0 || p.Doubted {
 		return ""
 	}

@@ -150,7 +150,7 @@ func (l *Ledger) ExpectExactly(objects, bytes uint64) {
 // Scanned says that every object of the sources has been inspected, so that the totals are known from now on.
 func (l *Ledger) Scanned() { l.ExpectExactly(l.Objects.Inspected.Load(), l.Bytes.Inspected.Load()) }
 
-// Restart begins the counts of what was inspected anew, for another walk through the same sources. What was read and
+// Restart sets the counts of what was inspected to zero, for another walk through the same sources. What was read and
 // stored stays, and what has failed is not reported again.
 func (l *Ledger) Restart() {
 	o := &l.Objects
