@@ -168,6 +168,7 @@ func (s *siege) damage() {
 	var alarms []string
 	healed := false
 	for i := range 4 {
+		time.Sleep(time.Second) // then a check is due
 		v := s.run()
 		alarms = append(alarms, v.alarms()...)
 		if i == 0 {
