@@ -142,16 +142,21 @@ func (n *Notifier) post(e *record.Event, kind string, ways ...string) {
 		return
 	}
 	now := n.now()
-	ping := ways[0] == Healthcheck
+	ping, held := ways[0] == Healthcheck, false
 	n.box.remove(func(l *letter) bool {
 		if l.Message.Job != e.Job {
 			return false
 		}
 		late := ping && l.Way == Healthcheck && !l.sending && n.lane(l, &o).failures > 0
-		return late || !ping && l.After.After(now)
+		waits := !ping && l.After.After(now)
+		held = held || waits
+		return late || waits
 	})
+	if kind == recovered && held {
+		return // the failure was not reported
+	}
 	var after time.Time
-	if !ping {
+	if !ping && kind != recovered { // the end of each failure that was reported is reported too
 		if after = n.box.admit(e.Job+" "+kind, now, o.Limit); !after.IsZero() {
 			m.Text += " (held back since " + e.At.Format("2006-01-02 15:04") + " by notify-limit)"
 		}

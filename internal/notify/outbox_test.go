@@ -239,6 +239,25 @@ func TestMessagesOfOneCauseAreLimited(t *testing.T) {
 	})
 }
 
+// TestTheEndOfAReportedFailureIsReported, whatever the limit: otherwise the failure seems to last.
+func TestTheEndOfAReportedFailureIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receivers{}
+		n := newNotifier(Config{Of: of(options.Notify{Desktop: true, Limit: 1}), Log: &collector{},
+			Dir: filepath.Join(testkit.RamDir(t), "notify")}, r.senders())
+		for _, outcome := range []string{record.Failed, record.Incomplete, record.Failed} {
+			n.Event(happened(record.Finished, "home", outcome, outcome))
+			time.Sleep(time.Minute)
+			n.Event(happened(record.Finished, "home", record.Done, record.Recovered))
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(2 * day)
+		got, _ := r.take()
+		require.Equal(t, []string{"failed home", "recovered home", "incomplete home", "recovered home"}, got)
+		kill(n)
+	})
+}
+
 // TestSummaryComesEachWeek: with its counts, also if there was no run.
 func TestSummaryComesEachWeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
