@@ -157,6 +157,7 @@ func (s *siege) text() string {
   NOTIFYWEBHOOK %s/hook
   HEALTHCHECK %s/ping
   METRICSFILE %s
+  NOTIFYLIMIT 1000
   SYSLOG off
 `, s.at("photos"), s.at("letters"), s.at("repo"), s.web.URL, s.web.URL, s.at("metrics.prom"))
 }
