@@ -276,8 +276,8 @@ func (v *seen) String() string {
 		v.run.Message, v.pings, v.alarms(), v.code, v.status)
 }
 
-// whole reports whether a snapshot has everything that belongs into the sources: found by a restore, with the sources as
-// they were at the beginning.
+// whole reports whether a snapshot has everything that belongs into the sources, as they were at the beginning: found by
+// a restore.
 func (s *siege) whole(snapshot string) bool {
 	if snapshot == "" {
 		return false
