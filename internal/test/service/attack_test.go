@@ -171,6 +171,11 @@ func (s *siege) damage() {
 		time.Sleep(time.Second) // then a check is due
 		v := s.run()
 		alarms = append(alarms, v.alarms()...)
+		if i == 0 && v.run.Outcome == "done" { // the run pruned that pack, or no snapshot needs it
+			s.requireGood(&v, nil)
+			s.allRestorable()
+			return
+		}
 		if i == 0 {
 			require.Equal(s.t, "failed", v.run.Outcome, v.String())
 			require.Equal(s.t, []string{"failed"}, alarms, v.String())

@@ -195,6 +195,7 @@ func (s *siege) tidemark(args ...string) (out string, code int) {
 	return stdout.String() + stderr.String(), c.ProcessState.ExitCode()
 }
 
+// until waits for something that another process does.
 func (s *siege) until(what string, done func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
@@ -276,8 +277,8 @@ func (v *seen) String() string {
 		v.run.Message, v.pings, v.alarms(), v.code, v.status)
 }
 
-// whole reports whether a snapshot has everything that belongs into the sources, as they were at the beginning: found by
-// a restore.
+// whole reports whether a snapshot has everything that the sources had at the beginning. A restore
+// shows it.
 func (s *siege) whole(snapshot string) bool {
 	if snapshot == "" {
 		return false
