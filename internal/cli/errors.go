@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/daemon"
+	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
@@ -75,7 +76,7 @@ func exitCode(err error) int {
 		return program.code
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &usage), isOptionError(err), errors.Is(err, backup.ErrNoSource),
+	case errors.As(err, &usage), isOptionError(err), errors.Is(err, hook.ErrUnsafe), errors.Is(err, backup.ErrNoSource),
 		errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
 		return exitUsage
 	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded), errors.Is(err, daemon.ErrIncomplete):

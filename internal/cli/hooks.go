@@ -38,7 +38,7 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 	if set.After != "" { // it undoes what the before-command did, even if the backup does not end
 		defer a.ending.hold()()
 	}
-	err = hook.Around(ctx, hook.Commands{
+	return hook.Around(ctx, hook.Commands{ //nolint:wrapcheck // it is that of the backup or of a command
 		Before: command(set.Before, hook.Before), After: command(set.After, hook.After),
 		Failure: command(set.Failure, hook.Failure), Ended: a.noteHook, Owed: a.owedFile(env["TIDEMARK_JOB"]),
 	}, func() hook.Outcome {
@@ -54,10 +54,6 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 			return hook.Outcome{Word: hook.Stopped, Err: errInterrupted}
 		}
 	})
-	if errors.Is(err, hook.ErrUnsafe) {
-		return &usageError{err}
-	}
-	return err
 }
 
 // outcomeWord returns the outcome of a backup by its error.

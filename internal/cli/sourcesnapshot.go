@@ -44,9 +44,7 @@ func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (end 
 		return end, err
 	}
 	s, err := sourcesnap.Take(ctx, maker, job.Label.Sources, kind == sourcesnap.Auto)
-	if errors.Is(err, hook.ErrUnsafe) {
-		return end, &usageError{err}
-	} else if err != nil && kind != sourcesnap.Hook {
+	if err != nil && kind != sourcesnap.Hook {
 		err = fmt.Errorf("%w; --source-snapshot auto reads such sources live", err)
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/target"
 )
 
@@ -135,8 +136,11 @@ func (a *app) measureTarget(ctx context.Context, at location.Location, say func(
 	return say(&output.Destination{Speed: speed})
 }
 
-// prepareTarget probes and measures the target before a backup.
+// prepareTarget probes and measures the target before a backup, and notes which attributes of the sources are hidden.
 func (a *app) prepareTarget(ctx context.Context, f *backupFlags, id string) error {
+	if sysinfo.HidesTrusted() {
+		a.print.Note("attributes trusted.* are left out, since this process lacks CAP_SYS_ADMIN")
+	}
 	if f.dryRun {
 		return nil
 	}

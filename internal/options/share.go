@@ -32,6 +32,7 @@ type Share struct {
 	Password        Secret
 	PasswordFile    string
 	PasswordCommand string
+	CommandFile     string // the option file that contains PasswordCommand; "": none
 	Credentials     string // a file in the form of mount.cifs
 	Kerberos        bool   // a ticket instead of a password
 	Encrypt         bool   // required
@@ -58,7 +59,7 @@ func (s *Spec) Share() Share {
 	case "smb-password-file":
 		out.PasswordFile = s.string("smb-password-file")
 	case "smb-password-command":
-		out.PasswordCommand = s.string("smb-password-command")
+		out.PasswordCommand, out.CommandFile = s.string("smb-password-command"), s.FileOf("smb-password-command")
 	case "smb-credentials":
 		out.Credentials = s.string("smb-credentials")
 	}

@@ -45,6 +45,7 @@ type Keys struct {
 	Password        Secret
 	PasswordFile    string
 	PasswordCommand string
+	CommandFile     string // the option file that contains PasswordCommand; "": none
 	KeyFile         string
 }
 
@@ -93,7 +94,7 @@ func (s *Spec) Keys() Keys {
 	case "password-file":
 		k.PasswordFile = s.string("password-file")
 	case "password-command":
-		k.PasswordCommand = s.string("password-command")
+		k.PasswordCommand, k.CommandFile = s.string("password-command"), s.FileOf("password-command")
 	}
 	return k
 }

@@ -60,8 +60,11 @@ Environment=HOME=/root XDG_CACHE_HOME=/var/cache TMPDIR=/var/cache/tidemark
 	return b.String(), nil
 }
 
-// protect writes what restricts the service. Commands of jobs may need any right. There is no PrivateTmp, since a
-// backup of /tmp must see it. SCHED_IDLE and I/O priorities work with RestrictRealtime.
+// protect writes what restricts the service. Commands of jobs may need any right. Of the capabilities, the first opens
+// files by handle, the second writes into the repository of a user, the third keeps the access times of files of
+// others, and the last leaves the tier throttle again. Attributes trusted.* would need CAP_SYS_ADMIN, which is nearly
+// every right: a backup notes that they are left out. There is no PrivateTmp, since a backup of /tmp must see it.
+// SCHED_IDLE and I/O priorities work with RestrictRealtime.
 func (c *Config) protect(b *strings.Builder) {
 	if c.Commands {
 		return
@@ -78,7 +81,7 @@ SystemCallErrorNumber=EPERM
 	if !c.System {
 		return // the others need a system manager
 	}
-	b.WriteString(`CapabilityBoundingSet=CAP_DAC_READ_SEARCH CAP_SYS_NICE
+	b.WriteString(`CapabilityBoundingSet=CAP_DAC_READ_SEARCH CAP_DAC_OVERRIDE CAP_FOWNER CAP_SYS_NICE
 ProtectKernelTunables=yes
 ProtectKernelModules=yes
 ProtectKernelLogs=yes

@@ -54,7 +54,7 @@ func (l *Logon) find(ctx context.Context, t smb.Target) (smb.Secret, error) {
 		return readCredentials(l.Share.Credentials)
 	}
 	k := options.Keys{Password: l.Share.Password, PasswordFile: l.Share.PasswordFile,
-		PasswordCommand: l.Share.PasswordCommand}
+		PasswordCommand: l.Share.PasswordCommand, CommandFile: l.Share.CommandFile}
 	text, err := secretText(ctx, k)
 	if errors.Is(err, ErrEmpty) {
 		return smb.Secret{}, errors.New("the password for the server is empty; look at --smb-password-file and " +

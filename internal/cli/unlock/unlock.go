@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -170,7 +171,7 @@ func secretText(ctx context.Context, k options.Keys) (string, error) {
 		text = firstLine(content)
 	case k.PasswordCommand != "":
 		var err error
-		if text, err = run(ctx, k.PasswordCommand); err != nil {
+		if text, err = run(ctx, hook.Command{Line: k.PasswordCommand, OptionFile: k.CommandFile}); err != nil {
 			return "", err
 		}
 	default:
@@ -182,9 +183,16 @@ func secretText(ctx context.Context, k options.Keys) (string, error) {
 	return text, nil
 }
 
-// run executes a command line of the user's in a shell, as they would themselves.
-func run(ctx context.Context, line string) (string, error) {
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+// run executes a command line of the user's in a shell, as they would themselves. Root runs one of an option file in
+// the folder /, and only if no other user can change it.
+func run(ctx context.Context, c hook.Command) (string, error) {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", c.Line)
+	if c.OptionFile != "" && os.Geteuid() == 0 {
+		if err := c.Check(); err != nil {
+			return "", fmt.Errorf("password command: %w", err)
+		}
+		cmd.Dir = "/"
+	}
 	cmd.Env = options.WithoutSecrets(os.Environ())
 	cmd.Stderr = os.Stderr
 	cmd.WaitDelay = time.Second // a child may hold the output

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -155,4 +156,32 @@ func TestKeyFileIsNeverOverwritten(t *testing.T) {
 	again, err := (&Sources{}).readOrMakeKeyFile(path)
 	require.NoError(t, err)
 	require.Equal(t, secret, again)
+}
+
+// The command of an option file runs as root only if no other user can change the file or the command.
+func TestAPasswordCommandOfRootIsChecked(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: others run what they like")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o755))
+	script, file := filepath.Join(dir, "script"), filepath.Join(dir, "opt")
+	require.NoError(t, os.WriteFile(script, []byte("echo secret\n"), 0o755))
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	text := func() (string, error) {
+		return secretText(t.Context(), options.Keys{PasswordCommand: "sh " + script, CommandFile: file})
+	}
+	got, err := text()
+	require.NoError(t, err)
+	require.Equal(t, "secret", got)
+	for _, path := range []string{script, file} {
+		require.NoError(t, os.Chown(path, 1, 1))
+		_, err = text()
+		require.ErrorIs(t, err, hook.ErrUnsafe, path)
+		require.NoError(t, os.Chown(path, 0, 0))
+	}
+	require.NoError(t, os.Chown(script, 1, 1))
+	got, err = secretText(t.Context(), options.Keys{PasswordCommand: "sh " + script}) // root wrote it in the command line
+	require.NoError(t, err)
+	require.Equal(t, "secret", got)
 }
