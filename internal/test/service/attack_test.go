@@ -197,7 +197,7 @@ func (s *siege) damage() {
 
 // allRestorable requires that each snapshot can be restored without an error.
 func (s *siege) allRestorable() {
-	out, code := s.tidemark("snapshots", "--repo", s.at("repo"), "--json")
+	out, code := s.tidemark("snapshots", "--repo", s.at("repo"), "--json", "--option-file", os.DevNull)
 	require.Zero(s.t, code, out)
 	n := 0
 	for line := range strings.Lines(out) {
@@ -207,7 +207,8 @@ func (s *siege) allRestorable() {
 		_, rest, _ := strings.Cut(line, `"id":"`)
 		id, _, _ := strings.Cut(rest, `"`)
 		target := s.at("all")
-		out, code := s.tidemark("restore", id, "--repo", s.at("repo"), "--target", target)
+		out, code := s.tidemark("restore", id, "--repo", s.at("repo"), "--target", target, "--option-file",
+			os.DevNull)
 		require.Zero(s.t, code, "snapshot %s: %s", id, out)
 		require.NoError(s.t, os.RemoveAll(target))
 		n++

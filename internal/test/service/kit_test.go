@@ -285,7 +285,8 @@ func (s *siege) whole(snapshot string) bool {
 	}
 	target := s.at(fmt.Sprintf("out%d", s.round))
 	defer os.RemoveAll(target)
-	if out, code := s.tidemark("restore", snapshot, "--repo", s.at("repo"), "--target", target); code != 0 {
+	if out, code := s.tidemark("restore", snapshot, "--repo", s.at("repo"), "--target", target,
+		"--option-file", os.DevNull); code != 0 {
 		s.t.Logf("restore: %s", out)
 		return false
 	}
