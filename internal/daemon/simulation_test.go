@@ -29,6 +29,7 @@ type simulation struct {
 
 	begun  map[string]time.Time // the begin of the run of a job by the wall clock
 	latest map[string]time.Time // high at that time: the service may have seen it
+	ended  map[string]bool      // runs, by ID
 	open   map[string]bool      // a run of the job has begun and not ended
 	served map[string]time.Time // the begin of the last run that needs no repetition
 	spare  map[string]bool      // a kill has cut a run, which may be repeated
@@ -55,9 +56,10 @@ func (m *simulation) Event(e *record.Event) {
 		m.begun[e.Job], m.latest[e.Job], m.open[e.Job] = m.wall(), m.high, true
 	case record.Finished:
 		m.open[e.Job] = false
-		if !settled(e.Run) {
+		if !settled(e.Run) || m.ended[e.Run.ID] { // after a kill, the end of a run is sent again
 			break
 		}
+		m.ended[e.Run.ID] = true
 		m.total++
 		last := m.served[e.Job]
 		if !last.IsZero() && !m.spare[e.Job] && m.schedule(e.Job).Next(last).After(m.latest[e.Job]) {
@@ -136,7 +138,8 @@ func (m *simulation) keepRunning(ctx context.Context) {
 		m.up = false
 		for name, open := range m.open {
 			if r := left.Jobs[name]; open && r.Running == nil && r.LastRun != nil && settled(r.LastRun) {
-				m.served[name] = m.begun[name] // it ended, and the service has not seen it
+				m.served[name] = m.begun[name] // it ended; the next service sends that
+				m.ended[r.LastRun.ID] = true
 			} else if open {
 				m.spare[name] = true
 			}
@@ -221,7 +224,7 @@ func simulate(t *testing.T, seed uint64) {
 	hour.Repository, hour.Sources = often.Repository, often.Sources
 	m := &simulation{world: newWorld(t, often, hour, makeJob(t, "daily", daily(), "SCHEDULEJITTER 1h")),
 		random: rand.New(rand.NewPCG(seed, 0)), begun: map[string]time.Time{}, latest: map[string]time.Time{},
-		open: map[string]bool{}, served: map[string]time.Time{}, spare: map[string]bool{}}
+		open: map[string]bool{}, ended: map[string]bool{}, served: map[string]time.Time{}, spare: map[string]bool{}}
 	m.config.Sink, m.config.Runner = m, m
 	m.result = func(Step) (time.Duration, Result) {
 		takes := time.Duration(m.random.IntN(1200)) * time.Second

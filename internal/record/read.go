@@ -32,9 +32,20 @@ func Read(dir string, f Filter) iter.Seq2[event.Log, error] {
 
 // Runs yields the runs in a folder, as Read does.
 func Runs(dir string, f Filter) iter.Seq2[event.Run, error] {
-	return read(filepath.Join(dir, runsName), f, func(r *event.Run) (string, string, time.Time) {
+	all := read(filepath.Join(dir, runsName), f, func(r *event.Run) (string, string, time.Time) {
 		return r.Job, r.ID, r.End
 	})
+	return func(yield func(event.Run, error) bool) {
+		last := map[string]string{} // by job
+		for r, err := range all {
+			if err == nil && last[r.Job] == r.ID { // the service was killed between writing it and remembering that
+				continue
+			}
+			if last[r.Job] = r.ID; !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 func ofLog(l *event.Log) (job, run string, at time.Time) { return l.Job, l.Run, l.Time }

@@ -116,7 +116,7 @@ func newMachine(t *testing.T) *machine {
 func (m *machine) reset(t *testing.T) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c",
-		`cd "$0" && rm -rf home usb tmp && mkdir usb tmp && cp -a template home`, m.dir).CombinedOutput()
+		`cd "$0" && rm -rf home usb tmp state && mkdir usb tmp && cp -a template home`, m.dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 
@@ -128,7 +128,7 @@ func (m *machine) run(t *testing.T, line string) (string, error) {
 	home := filepath.Join(m.dir, "home")
 	cmd.Dir = home
 	cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" +
-		home + "/run"}
+		home + "/run", "XDG_STATE_HOME=" + filepath.Join(m.dir, "state")} // that of root outlives the test
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -96,7 +96,7 @@ func begin(t *testing.T) *siege {
 		s.user = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 		s.give(s.dir)
 	}
-	s.program = filepath.Join(s.dir, "tidemark")
+	s.program = filepath.Join(s.dir, "attacked") // other tests look for services of the machine by their name
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", s.program, "../../../cmd/tidemark").CombinedOutput()
 	require.NoError(t, err, string(out))
 	for _, name := range []string{"home", "run", "photos", "letters"} {
