@@ -288,6 +288,11 @@ func (s *siege) kill(after time.Duration) {
 func (s *siege) sigstop() {
 	s.begins("SIGSTOP")
 	require.NoError(s.t, s.daemon.Process.Signal(syscall.SIGSTOP))
+	s.until("the kernel has stopped it", func() bool {
+		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.daemon.Process.Pid))
+		_, state, _ := strings.Cut(string(content), ") ")
+		return err != nil || strings.HasPrefix(state, "T")
+	})
 	out, code := s.tidemark("status")
 	require.Equal(s.t, 3, code, out)
 	require.Contains(s.t, out, "stopped")
