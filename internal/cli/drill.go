@@ -67,6 +67,10 @@ func (a *app) drill(ctx context.Context, f *checkFlags) (err error) {
 			made.Snapshot = s.ID
 		}
 	}
+	if len(opt.Snapshots) == 0 {
+		a.print.Note("there is no whole snapshot: nothing was restored as a sample, and nothing is proven")
+		return nil
+	}
 	l := report.NewJob(report.Restore, time.Now)
 	a.intake.Attach(l)
 	stop := a.print.Watch(ctx, l)
