@@ -259,7 +259,9 @@ func TestFirstBackupOfTheReadme(t *testing.T) {
 	require.Contains(t, m.must(t, "tidemark job list"), "hourly")
 	require.Equal(t, "tidemark service install", lines[1]) // as root, it would change this machine
 	unit := m.must(t, lines[1]+" --print")
-	m.must(t, lines[2])
+	require.Equal(t, "tidemark status", lines[2])
+	status, _ := m.run(t, lines[2]) // exit code 3: there was no backup yet, and no service runs here
+	require.Contains(t, status, "last backup never")
 	m.must(t, "tidemark daemon --once")
 	m.must(t, "tidemark backup --server-name home")
 	require.Contains(t, m.must(t, "tidemark snapshots"), "2 snapshots")
