@@ -112,3 +112,6 @@ func RamDirBeside(t testing.TB, dir string) string {
 
 // memory is the in-memory file system of Linux.
 const memory = "/dev/shm"
+
+// Raced reports whether this run has the race detector, which empties pools at random.
+func Raced() bool { return raced }

@@ -116,6 +116,9 @@ func TestUnchangedBackupCost(t *testing.T) {
 	fixed, total := cost(few), cost(many)
 	perDir := (float64(total) - float64(fixed)) / ((many - few) / 50)
 	t.Logf("%.1f allocations a directory", perDir)
-	require.Less(t, perDir, 10.0, "1 to 2; up to 5 under the race detector, which empties pools; one for each file "+
-		"would be 50")
+	most := 10.0 // 1 to 2; one for each file would be 50
+	if testkit.Raced() {
+		most = 25 // 3 to 5, and 11 beside other tests
+	}
+	require.Less(t, perDir, most)
 }
