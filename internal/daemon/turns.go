@@ -34,14 +34,14 @@ func (s *service) takeTurns(now time.Time) {
 }
 
 // passOn lets the others of a group run after one that did not reach its repository. It is no reason for a notification
-// while another of the group works.
+// while another of the group can run and does not fail.
 func (s *service) passOn(j *live, trigger string) {
 	if !j.Away {
 		return
 	}
 	now := s.Clock.Now()
 	for _, mate := range s.mates(j) {
-		if mate.Failures == 0 {
+		if mate.Failures == 0 && s.blocked(mate, now) == "" {
 			j.Alert, j.Cause = "", ""
 		}
 		if mate.run == nil && mate.Retry == nil && mate.due.IsZero() {

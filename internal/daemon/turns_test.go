@@ -132,6 +132,28 @@ func TestTheNextRepositoryIsTriedIfOneIsNotReached(t *testing.T) {
 	})
 }
 
+// A repository that is not reached is reported if the other one is on a disk that is not there.
+func TestAFailureIsReportedIfNoOtherRepositoryCanBeUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, group(t, "smb://me@a/b", "LABEL=Blue/b")...)
+		w.set(func() {
+			w.result = func(Step) (time.Duration, Result) {
+				return time.Second, Result{ExitCode: exitNoRepo, Message: "no route to host"}
+			}
+		})
+		_, stop := w.orders()
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, stop())
+		alerts := 0
+		for _, e := range w.events {
+			if e.Kind == record.Finished && e.Alert == record.Failed {
+				alerts++
+			}
+		}
+		require.Equal(t, 1, alerts)
+	})
+}
+
 // A repository that is named in another order, or replaced, has no backup of its predecessor.
 func TestARepositoryKeepsItsOwnMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
