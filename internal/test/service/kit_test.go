@@ -26,8 +26,8 @@ import (
 // patience is how long something may take on a machine that is busy with other tests.
 const patience = 2 * time.Minute
 
-// user is whose the service is if root runs the test: some number.
-const user = 61234
+// user is whose the service is if root runs the test: some number, another one for tests that run at the same time.
+var user = 60000 + os.Getpid()%4000
 
 // receiver is the webhook and the healthcheck.
 type receiver struct {
@@ -93,7 +93,7 @@ func begin(t *testing.T) *siege {
 	testkit.Slow(t)
 	s := &siege{t: t, dir: testkit.RamDir(t), web: newReceiver(t)}
 	if os.Getuid() == 0 { // root reads everything
-		s.user = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		s.user = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
 		s.give(s.dir)
 	}
 	bin, err := os.MkdirTemp("", "tidemark-") // in the memory, no program may be allowed
