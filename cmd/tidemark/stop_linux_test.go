@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -37,12 +38,15 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	dir := t.TempDir()
 	s := &stage{T: t, dir: dir, source: dir + "/source", repo: dir + "/repo"}
-	for _, name := range []string{"home", "run", "source"} {
+	for _, name := range []string{"home", "source"} {
 		require.NoError(t, os.Mkdir(s.at(name), 0o700))
 	}
+	run, err := os.MkdirTemp("", "run") // short enough for a socket
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
 	s.write("source/big", random(4<<20))
 	s.write("password", []byte("secret\n"))
-	s.env = append(os.Environ(), "HOME="+s.at("home"), "XDG_RUNTIME_DIR="+s.at("run"), "XDG_STATE_HOME="+s.at("state"),
+	s.env = append(os.Environ(), "HOME="+s.at("home"), "XDG_RUNTIME_DIR="+run, "XDG_STATE_HOME="+s.at("state"),
 		"TIDEMARK_REPOSITORY="+s.repo, "TIDEMARK_POLICY=important", "TZ=UTC")
 	s.do("init", "--password-file", s.at("password"))
 	s.do(s.backup()...)
@@ -79,6 +83,24 @@ func (s *stage) do(args ...string) {
 	cmd.Env = s.env
 	out, err := cmd.CombinedOutput()
 	require.NoError(s, err, "tidemark %s: %s", strings.Join(args, " "), out)
+}
+
+// ask runs a command that may fail, and returns its output.
+func (s *stage) ask(args ...string) ([]byte, error) {
+	cmd := exec.Command("tidemark", args...)
+	cmd.Env = s.env
+	return cmd.Output()
+}
+
+// opens waits until the program has a file open.
+func (s *stage) opens(path string) {
+	s.await("open "+path, func() bool {
+		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.pid))
+		return slices.ContainsFunc(links, func(link string) bool {
+			to, _ := os.Readlink(link)
+			return to == path
+		})
+	})
 }
 
 // pipe makes a named pipe, and returns its path and what waits until it is open for reading.
@@ -160,7 +182,10 @@ func (s *stage) stops(st state) {
 		}
 	case <-time.After(ends):
 		_ = process.Signal(syscall.SIGQUIT) // prints all stacks
-		<-ended
+		select {                            // a process that waits in the kernel does not
+		case <-ended:
+		case <-time.After(ends):
+		}
 		require.Fail(s, "the program does not end", text)
 	}
 	s.write("source/more", random(1000))
@@ -219,6 +244,9 @@ func states() map[string]func(s *stage) state {
 	for name, makeState := range commandStates() {
 		all[name] = makeState
 	}
+	for name, makeState := range otherStates() {
+		all[name] = makeState
+	}
 	return all
 }
 
@@ -247,7 +275,7 @@ func inputStates() map[string]func(s *stage) state {
 			return state{on: terminal, ready: func() { terminal.expect("(?i)passphrase.*: ") }}
 		},
 		"a source that does not answer": func(s *stage) state {
-			point := hungMount(s)
+			point := hungMount(s, s.source)
 			return state{args: []string{"backup", "--password-file", s.at("password"), point}, ready: s.waitsForFUSE}
 		},
 	}
@@ -275,9 +303,8 @@ func commandStates() map[string]func(s *stage) state {
 				"SCHEDULE never")
 			return state{args: []string{"daemon", "--option-file", opt}, code: -1, ready: func() {
 				s.await("the job starts", func() bool {
-					cmd := exec.Command("tidemark", "job", "start", "home", "--option-file", opt)
-					cmd.Env = s.env
-					return cmd.Run() == nil
+					_, err := s.ask("job", "start", "home", "--option-file", opt)
+					return err == nil
 				})
 				opened()
 			}}
@@ -285,8 +312,88 @@ func commandStates() map[string]func(s *stage) state {
 	}
 }
 
-// hungMount returns a mount of the source by a daemon of FUSE that is stopped.
-func hungMount(s *stage) (point string) {
+// otherStates are those in which the program waits for other runs, for the disk and for the target.
+func otherStates() map[string]func(s *stage) state {
+	return map[string]func(s *stage) state{
+		"a disk that others use": func(s *stage) state {
+			s.disturb()
+			args := s.backup("--policy", "throttle", "--max-impact", "0", "--lowpri-throttle-tier3-window-msecs", "600000")
+			for _, medium := range []string{"", "ssd-"} {
+				args = append(args, "--lowpri-throttle-tier3-io-period-"+medium+"msecs", "60000")
+			}
+			s.write("source/more", random(4<<20))
+			return state{args: args, ready: func() {
+				s.await("the run yields", func() bool {
+					out, _ := s.ask("tier", "show", "--json")
+					return bytes.Contains(out, []byte(`"state":"waiting"`))
+				})
+			}}
+		},
+		"the commands of another run of the job": func(s *stage) state {
+			opt := s.options(`AFTERCOMMAND "true"`)
+			s.do(s.backup("--option-file", opt)...)
+			files, err := filepath.Glob(s.at("state/tidemark/commands/*"))
+			require.NoError(s, err)
+			require.Len(s, files, 1)
+			f, err := os.Open(files[0])
+			require.NoError(s, err)
+			s.Cleanup(func() { f.Close() })
+			require.NoError(s, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+			return state{args: s.backup("--option-file", opt), ready: func() { s.opens(files[0]) }}
+		},
+		"the service with a run behind another": func(s *stage) state {
+			path, opened := s.pipe()
+			opt := s.options("REPOSITORY "+s.repo, "PASSWORDFILE "+path, "DOMAIN "+s.source, "SCHEDULE never",
+				"SERVERNAME first", "SERVERNAME second")
+			return state{args: []string{"daemon", "--option-file", opt}, code: -1, ready: func() {
+				for _, job := range []string{"first", "second"} {
+					s.await("the job starts", func() bool {
+						_, err := s.ask("job", "start", job, "--option-file", opt)
+						return err == nil
+					})
+				}
+				opened()
+				s.await("the second waits", func() bool {
+					out, _ := s.ask("status", "--json", "--option-file", opt)
+					return bytes.Contains(out, []byte("job first backs up the same sources"))
+				})
+			}}
+		},
+		"a target that does not answer": func(s *stage) state {
+			point := hungMount(s, s.repo)
+			return state{args: s.backup("--repo", point), ready: s.waitsForFUSE}
+		},
+	}
+}
+
+// disturb writes to the disk of the stage until the test ends.
+func (s *stage) disturb() {
+	var fs unix.Statfs_t
+	require.NoError(s, unix.Statfs(s.dir, &fs))
+	if fs.Type == unix.TMPFS_MAGIC {
+		s.Skip("needs a temporary folder on a disk, not in memory")
+	}
+	f, err := os.Create(s.at("noise"))
+	require.NoError(s, err)
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for err := error(nil); err == nil && !stop.Load(); {
+			if _, err = f.WriteAt(random(4<<10), 0); err == nil {
+				err = f.Sync()
+			}
+		}
+	}()
+	s.Cleanup(func() { stop.Store(true); <-done; f.Close() })
+}
+
+// hungMount returns a mount of a folder by a daemon of FUSE that is stopped. It is stopped while it has no request: a
+// process that waits for a request which the daemon has read cannot be ended by any signal.
+func hungMount(s *stage, folder string) (point string) {
+	if os.Geteuid() != 0 {
+		s.Skip("needs root to mount")
+	}
 	path, err := exec.LookPath("bindfs")
 	if err != nil {
 		s.Skip("needs bindfs")
@@ -295,7 +402,7 @@ func hungMount(s *stage) (point string) {
 	require.NoError(s, os.Mkdir(point, 0o700))
 	var before, now unix.Stat_t
 	require.NoError(s, unix.Stat(point, &before))
-	daemon := exec.Command(path, "-f", s.source, point)
+	daemon := exec.Command(path, "-f", folder, point)
 	require.NoError(s, daemon.Start())
 	ended := make(chan struct{})
 	go func() { _ = daemon.Wait(); close(ended) }() // it is killed
