@@ -7,133 +7,199 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// The first backup of a source may take days. At checkpoints the walk is cut: no further directory of such a source is
-// read, those in work are finished, and the tree so far is published as a partial snapshot. Then the walk begins again,
-// with that snapshot as the parent of these sources, so that nothing is read or counted twice:
+// The first backup of a source may take days. At checkpoints, what is stored so far is published as a partial snapshot.
+// The walk and the readers go on; only what would store something waits:
 //
-//	walk ─► due? finish the tree ─► partial snapshot ─► walk, compared with it ─► … ─► whole snapshot
+//	pause ─► trees of the directories in work ─► frames, packs, index segment ─► partial snapshot ─► resume
+//
+// The tree of a directory in work has its finished subdirectories, those in work, and the entries whose content is
+// stored. What is in memory when the pause begins is stored before the snapshot, so a slow target delays a checkpoint
+// by the time that it takes for the buffers of a run.
 
-// checkpoints are the moments of a run at which the walk is cut. The distance between them grows by half each time, so
-// that walking again through what was done takes a bounded part of the whole.
+// checkpoints publishes the partial snapshots of a run.
 type checkpoints struct {
-	every time.Duration // to the next; 0: never
-	due   time.Time
-	cuts  int
+	job     *Job
+	repo    *repo.Repository
+	session *repo.Session
+	lost    *search
+	ledger  *report.Ledger
+	out     *Outcome
+	least   uint64    // files that an earlier run has published: a partial snapshot with less replaces nothing
+	last    format.ID // tree of the last one
 }
 
-func (job *Job) checkpoints() *checkpoints {
-	every := job.Checkpoint
-	if job.Session.DryRun {
-		every = 0
+// checkpoints returns those of a run, nil if it has none.
+func (job *Job) checkpoints(r *repo.Repository, s *repo.Session, listed []repo.Listed, lost *search, l *report.Ledger,
+	out *Outcome,
+) *checkpoints {
+	if job.Checkpoint <= 0 || job.Session.DryRun || job.Stdin != nil || !job.first(listed) {
+		return nil
 	}
-	return &checkpoints{every: every, due: time.Now().Add(every)}
+	c := &checkpoints{job: job, repo: r, session: s, lost: lost, ledger: l, out: out}
+	for _, earlier := range job.superseded(listed) {
+		c.least = max(c.least, earlier.Snapshot.Stats.Content.Files)
+	}
+	return c
 }
 
-// passed reports whether it is time to cut the walk.
-func (c *checkpoints) passed() bool { return c.every > 0 && !time.Now().Before(c.due) }
-
-func (c *checkpoints) next() {
-	c.every += c.every/2 + 1
-	c.due = time.Now().Add(c.every)
-	c.cuts++
-}
-
-// walks are the walks of one session, each from a checkpoint to the next.
-type walks struct {
-	job      *Job
-	d        deps
-	out      *Outcome
-	lost     *search
-	known    *damage
-	reliable []repo.Listed
-	parents  *parents
-}
-
-// run walks until nothing is left out.
-func (w *walks) run(ctx context.Context) (*result, error) {
-	for {
-		found, err := w.once(ctx)
-		if err == nil {
-			err = w.lost.found(w.d.session)
+// publish makes partial snapshots until all is read. The time between them grows by half each time: a checkpoint checks
+// all packs of the run, and its trees of unfinished directories are not used for long.
+func (c *checkpoints) publish(ctx context.Context, read <-chan struct{}, p *pipeline) error {
+	for every := c.job.Checkpoint; ; every += every/2 + 1 {
+		timer := time.NewTimer(every)
+		select {
+		case <-read:
+			timer.Stop()
+			return nil
+		case <-timer.C:
 		}
-		if err != nil || !found.cut {
-			return found, err
-		}
-		if err := w.checkpoint(ctx, found); err != nil {
-			return nil, err
+		if err := c.checkpoint(ctx, p); err != nil {
+			return err
 		}
 	}
 }
 
-func (w *walks) once(ctx context.Context) (*result, error) {
-	job, d := w.job, &w.d
-	d.load, d.since = w.parents.load, w.parents.since
-	if job.Stdin != nil {
-		return job.Stdin.run(ctx, *d, job.Parallel)
+// checkpoint publishes what is stored, unless that is no more than what the last partial snapshot has.
+func (c *checkpoints) checkpoint(ctx context.Context, p *pipeline) error {
+	p.save.Pause()
+	defer p.save.Resume()
+	root, held, err := p.soFar(ctx)
+	if err != nil || held.Files == 0 || held.Files < c.least || root == c.last {
+		return err
 	}
-	if !job.NoDirCache {
-		var err error
-		d.cache, err = compare.OpenCache(d.repo, withoutSuspects(d.session, w.reliable), w.known.evidence != nil,
-			sysinfo.ThisBoot().ID, d.ledger)
-		if err != nil {
-			return nil, err
-		}
+	if err := c.lost.found(c.session); err != nil {
+		return err
 	}
-	return run(ctx, *d, job.Source, job.Parallel, w.parents.Parent)
-}
-
-// checkpoint publishes a partial snapshot, and makes it the parent of its sources. What the walk put into the directory
-// cache is dropped: only what the whole snapshot contains may stay there.
-func (w *walks) checkpoint(ctx context.Context, found *result) error {
-	job, d := w.job, &w.d
-	d.cache.Discard()
-	d.cache = nil
-	one, err := job.publish(ctx, d.session, found, w.out, w.parents, d.ledger)
+	if err := p.save.Flush(); err != nil {
+		return err
+	}
+	one, err := c.snapshot(ctx, root, held, &p.owners)
 	if err != nil {
 		return err
 	}
-	remove(ctx, d.repo, w.out.partial, d.ledger)
-	w.out.partial = []repo.Listed{one}
-	w.parents = &parents{load: d.repo.LoadBlob, since: w.parents.since}
-	reliable := append(slices.Clone(w.reliable), one)
-	if err := job.chooseParents(ctx, d.repo, reliable, w.parents, w.known.evidence != nil, d.ledger); err != nil {
-		return err
-	}
-	w.parents.Damaged = w.parents.damaged(d.session, w.known)
-	d.due.next()
-	d.ledger.Restart()
+	c.last = root
+	remove(ctx, c.repo, c.out.partial, c.ledger)
+	c.out.partial = []repo.Listed{one}
 	return nil
 }
 
-// publish saves what a walk that was cut has found, as a partial snapshot.
-func (job *Job) publish(ctx context.Context, s *repo.Session, found *result, out *Outcome, p *parents,
-	l *report.Ledger,
-) (repo.Listed, error) {
-	if err := s.Flush(ctx); err != nil {
-		return repo.Listed{}, err
-	}
-	sn := *out.Snapshot
-	sn.Partial, sn.Tree, sn.Start, sn.End = true, found.tree, p.since, scan.Moment(time.Now())
-	sn.Users, sn.Groups = found.users, found.groups
-	sn.Stats = stats(l.Snapshot(), s.Totals())
-	if job.Label.Time.IsZero() {
+// snapshot saves a partial snapshot.
+func (c *checkpoints) snapshot(ctx context.Context, root format.ID, held amount, o *owners) (repo.Listed, error) {
+	sn := *c.out.Snapshot
+	sn.Partial, sn.Tree, sn.End = true, root, scan.Moment(time.Now())
+	sn.Users, sn.Groups = o.names()
+	sn.Stats = stats(c.ledger.Snapshot(), c.session.Totals())
+	sn.Stats.Content.Files, sn.Stats.Content.Others, sn.Stats.Content.Bytes = held.Files, 0, held.Bytes
+	if c.job.Label.Time.IsZero() {
 		sn.Time = sn.End
 	}
-	id, err := s.Save(ctx, &sn)
+	id, err := c.session.Save(ctx, &sn)
 	if err != nil {
 		return repo.Listed{}, err
 	}
-	l.Note("", "checkpoint", fmt.Errorf("partial snapshot %s saved: the backup goes on", id.Short()))
+	c.ledger.Note("", "checkpoint", fmt.Errorf("partial snapshot %s saved: the backup goes on", id.Short()))
 	return repo.Listed{ID: id, Snapshot: &sn}, nil
+}
+
+func (p *pipeline) partial() bool { return p.deps.partial != nil }
+
+// soFar makes the tree of what is stored. It is called during a pause.
+func (p *pipeline) soFar(ctx context.Context) (root format.ID, held amount, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.top == nil {
+		return format.ID{}, amount{}, nil
+	}
+	return p.top.soFar(ctx)
+}
+
+// soFar makes the tree of what is stored of a directory in work.
+func (j *dirWork) soFar(ctx context.Context) (root format.ID, held amount, err error) {
+	s := &stored{finisher: finisher{ledger: j.flow.deps.ledger, job: j}, inWork: map[int]*child{}}
+	slot := 0
+	for i := range j.dir.Entries {
+		if slot < len(j.dir.Subdirs) && int(j.dir.Subdirs[slot]) == i {
+			c := &j.children[slot]
+			slot++
+			if c.work != nil && !c.work.gone {
+				done := child{self: c.work.self, incomplete: c.work.compared.Incomplete}
+				if done.tree, done.held, err = c.work.soFar(ctx); err != nil {
+					return root, held, err
+				}
+				c, s.inWork[slot-1] = &done, &done
+			}
+			held.add(&c.held)
+			if !c.tree.IsZero() {
+				s.entries = append(s.entries, uint32(i))
+			}
+			continue
+		}
+		if j.compared.Reuses(i) || j.stored[i] && !j.reading.Results[i].Gone {
+			s.entries = append(s.entries, uint32(i))
+			held.Files++
+			if e := &j.dir.Entries[i]; e.Type == tree.File {
+				held.Bytes += e.Size
+			}
+		}
+	}
+	old, err := j.compared.OldRoot()
+	if err == nil {
+		root, err = j.flow.save.TreeWhilePaused(ctx, j.flow.deps.load, old, s)
+	}
+	if err != nil {
+		return root, held, j.treeError(err)
+	}
+	return root, held, nil
+}
+
+// stored are the entries of a directory in work that can be part of a partial snapshot. It changes nothing of the job,
+// which counts when it is finished.
+type stored struct {
+	finisher
+	entries []uint32       // ascending
+	inWork  map[int]*child // by scan.Directory.Slot: subdirectories in work
+}
+
+// Name returns the name of entry k of those that are stored.
+func (s *stored) Name(k int) (name string, ok bool) {
+	if k == len(s.entries) {
+		return "", false
+	}
+	return s.job.dir.Entries[s.entries[k]].Name, true
+}
+
+// Node makes the node of entry k of those that are stored.
+func (s *stored) Node(k int, old, n *tree.Node) (keep bool, err error) {
+	i, subdirs := s.entries[k], s.job.dir.Subdirs
+	if err := s.describe(int(i), old, n); err != nil {
+		return false, err
+	}
+	slot, isDir := slices.BinarySearch(subdirs, i)
+	if !isDir {
+		return true, nil
+	}
+	c := &s.job.children[slot]
+	if c.work != nil {
+		c = s.inWork[slot]
+	}
+	c.complete(n, s.job.compared.Reuses(int(i)))
+	return true, nil
+}
+
+// Rejected drops the attributes of a node that are too large, and leaves out any other node.
+func (s *stored) Rejected(n *tree.Node, _ error) (again bool) {
+	again = n.Xattrs != nil
+	n.Xattrs = nil
+	return again
 }
 
 // superseded returns the partial snapshots whose sources are all among those of the job.

@@ -21,8 +21,8 @@ type dirWork struct {
 	reading  read.Dir   // unused when compared.Clean
 	self     read.Extra // of the directory itself, when it is new or changed
 	children []child    // by scan.Directory.Slot
+	stored   []bool     // by entry: its content is stored; nil: the run has no checkpoints
 	gone     bool       // vanished or was replaced before it was opened: left out
-	cut      bool       // left out for now, since the walk was cut before it
 	held     amount
 	place    *place // nil: there is no source here or below
 
@@ -30,13 +30,14 @@ type dirWork struct {
 	tree    format.ID    // set when finished
 }
 
-// child is the result of a finished subdirectory, kept in its parent's job.
+// child is a subdirectory in its parent's job: zero, the work on it, or the result when it has finished.
 type child struct {
+	work       *dirWork // while it is in work
 	tree       format.ID
 	self       read.Extra
 	held       amount
 	incomplete bool
-	gone, cut  bool
+	gone       bool
 }
 
 // newDirWork returns the work on a scanned directory.
@@ -53,6 +54,48 @@ func (p *pipeline) newDirWork(d *scan.Directory) *dirWork {
 // Begin adds a part to j, which ends it.
 func (j *dirWork) Begin() { j.pending.Add(1) }
 
+// Stored notes that an entry can be part of a partial snapshot.
+func (j *dirWork) Stored(entry uint32) {
+	if j.stored == nil {
+		return
+	}
+	j.flow.mu.Lock()
+	j.stored[entry] = true
+	j.flow.mu.Unlock()
+}
+
+// begun shows j to checkpoints, until it has ended. What they read of it does not change meanwhile, except for what mu
+// guards.
+func (p *pipeline) begun(j *dirWork) {
+	if !p.partial() {
+		return
+	}
+	if !j.compared.Clean {
+		j.stored = make([]bool, len(j.dir.Entries))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if j.parent == nil {
+		p.top = j
+	} else {
+		j.parent.children[j.dir.Slot].work = j
+	}
+}
+
+// ended puts the result of j into its parent's job.
+func (p *pipeline) ended(j *dirWork) {
+	if p.partial() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	if j.parent == nil {
+		p.top = nil
+	} else {
+		j.parent.children[j.dir.Slot] = child{tree: j.tree, self: j.self, held: j.held,
+			incomplete: j.compared.Incomplete, gone: j.gone}
+	}
+}
+
 // End ends a part of j. The last part finishes j, and then each ancestor that has no other part left.
 func (j *dirWork) End(ctx context.Context) error {
 	for j != nil && j.pending.Add(-1) == 0 {
@@ -62,10 +105,8 @@ func (j *dirWork) End(ctx context.Context) error {
 			}
 		}
 		j.counted()
+		j.flow.ended(j)
 		above := j.parent
-		if above != nil {
-			above.children[j.dir.Slot] = child{j.tree, j.self, j.held, j.compared.Incomplete, j.gone, j.cut}
-		}
 		j.release()
 		j = above
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
-	"github.com/tidemark-backup/tidemark/internal/backup/read"
 	"github.com/tidemark-backup/tidemark/internal/backup/save"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -35,19 +34,24 @@ func (p *pipeline) finish(ctx context.Context, j *dirWork) error {
 	if err == nil {
 		j.tree, err = p.save.Tree(ctx, p.deps.load, old, f)
 	}
+	if err != nil {
+		return j.treeError(err)
+	}
+	p.deps.ledger.Trees.New.Add(1)
+	p.deps.ledger.Add(&f.tally)
+	p.compare.Store(c, subtree, j.tree)
+	return nil
+}
+
+// treeError describes why the tree of j could not be made.
+func (j *dirWork) treeError(err error) error {
 	var follow *save.OldTreeError
 	if errors.As(err, &follow) {
 		if err = follow.Err; compare.Damaged(err) {
 			err = fmt.Errorf("%w: %w", compare.ErrOldTree, err)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("make tree of %s: %w", j.dir.Path(), err)
-	}
-	p.deps.ledger.Trees.New.Add(1)
-	p.deps.ledger.Add(&f.tally)
-	p.compare.Store(c, subtree, j.tree)
-	return nil
+	return fmt.Errorf("make tree of %s: %w", j.dir.Path(), err)
 }
 
 // finisher makes the nodes of one directory: it reuses the old node of an unchanged entry, and joins what was scanned
@@ -77,37 +81,23 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 	if e.Type == tree.Dir {
 		c = &j.children[f.slot]
 		f.slot++
-		if c.cut {
-			return f.notYet(old, n), nil
-		}
 		if c.gone {
 			f.gone(e, old, same)
 			return false, nil
 		}
 	}
-	if same && old == nil {
-		return false, errors.New("the tree compared with has changed meanwhile")
+	if !same && j.reading.Results[i].Gone {
+		f.gone(e, old, same)
+		return false, nil
 	}
-	if same {
-		*n = *old
-	} else {
-		r := &j.reading.Results[i]
-		if r.Gone {
-			f.gone(e, old, same)
-			return false, nil
-		}
-		f.describe(i, r, n)
+	if err := f.describe(i, old, n); err != nil {
+		return false, err
+	}
+	if !same {
 		f.countContent(n, old)
 	}
 	if c != nil {
-		n.Subtree = c.tree
-		if !same {
-			n.Xattrs, n.Flags, n.Access, n.Recheck = c.self.Xattrs, c.self.Flags, c.self.Access, c.self.Recheck
-		}
-		n.Outcome = tree.Static
-		if c.incomplete {
-			n.Outcome = tree.Unreadable
-		}
+		c.complete(n, same)
 	}
 	if n.Outcome > tree.Retried || n.Recheck {
 		j.compared.Racy = true // the next backup must check it, whatever its times are
@@ -115,17 +105,16 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 	return true, nil
 }
 
-// notYet makes the node of a directory before which the walk was cut: that of an earlier partial snapshot, if it has
-// the directory, else none. The new partial snapshot says that it began when the earlier one did.
-func (f *finisher) notYet(old, n *tree.Node) bool {
-	j, p := f.job, f.job.flow
-	j.compared.Racy = true
-	if old == nil || old.Type != tree.Dir || p.parent.Damaged ||
-		scan.Before(p.compare.OldStart(&j.compared, old.Name), p.deps.since) {
-		return false
+// complete sets what the node of a directory has beside its status.
+func (c *child) complete(n *tree.Node, same bool) {
+	n.Subtree = c.tree
+	if !same {
+		n.Xattrs, n.Flags, n.Access, n.Recheck = c.self.Xattrs, c.self.Flags, c.self.Access, c.self.Recheck
 	}
-	*n = *old
-	return true
+	n.Outcome = tree.Static
+	if c.incomplete {
+		n.Outcome = tree.Unreadable
+	}
 }
 
 // gone leaves out an entry that vanished before it was read, and takes it out of those that were compared.
@@ -172,9 +161,16 @@ func (f *finisher) Rejected(n *tree.Node, reason error) (again bool) {
 	return false
 }
 
-// describe fills n from what was scanned and read.
-func (f *finisher) describe(i int, r *read.Result, n *tree.Node) {
-	e := &f.job.dir.Entries[i]
+// describe fills n with the old node of an unchanged entry, or with what was scanned and read.
+func (f *finisher) describe(i int, old, n *tree.Node) error {
+	if f.job.compared.Reuses(i) {
+		if old == nil {
+			return errors.New("the tree compared with has changed meanwhile")
+		}
+		*n = *old
+		return nil
+	}
+	e, r := &f.job.dir.Entries[i], &f.job.reading.Results[i]
 	*n = tree.Node{
 		Name: e.Name, Type: e.Type, Mode: uint32(e.Mode), UID: e.UID, GID: e.GID, Inode: compare.Inode(e, f.job.dir),
 		ModTime: e.ModTime(), Changed: e.Changed(), Outcome: r.Outcome, Mount: e.Mount,
@@ -194,6 +190,7 @@ func (f *finisher) describe(i int, r *read.Result, n *tree.Node) {
 		n.Xattrs, n.Flags, n.Target, n.Device, n.Access = x.Xattrs, x.Flags, x.Target, x.Device, x.Access
 		n.Content.List, n.Recheck = x.List, x.Recheck
 	}
+	return nil
 }
 
 // countContent counts a new or changed object as backed up, or as updated if only its metadata differs. A file that was

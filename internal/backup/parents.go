@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
-	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -29,9 +28,8 @@ const parentTries = 8
 // parents are the snapshots compared with.
 type parents struct {
 	compare.Parent
-	from  []repo.Listed // the newest first; empty: none
-	load  tree.Load
-	since tree.Time // when the earliest of the run and of its partial parents began
+	from []repo.Listed // the newest first; empty: none
+	load tree.Load
 }
 
 // origin is the parent of one source.
@@ -56,7 +54,7 @@ func (job *Job) namedParent(ctx context.Context, r *repo.Repository) (*repo.List
 // others were forgotten since they were listed, so that their packs may be removed, or may need packs that a prune
 // removes.
 func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed,
-	named *repo.Listed, known *damage, start tree.Time, l *report.Ledger,
+	named *repo.Listed, known *damage, l *report.Ledger,
 ) ([]repo.Listed, *parents, error) {
 	reliable, err := s.FilterParents(ctx)
 	if err != nil {
@@ -65,7 +63,7 @@ func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session
 	rest := slices.DeleteFunc(slices.Clone(listed), func(one repo.Listed) bool {
 		return one.Snapshot == nil || !reliable(one.ID, one.Snapshot)
 	})
-	p := &parents{load: r.LoadBlob, since: start}
+	p := &parents{load: r.LoadBlob}
 	if job.Source.Comparing.Force || job.Stdin != nil {
 		return rest, p, nil
 	}
@@ -177,7 +175,7 @@ func (p *parents) merge(r *repo.Repository, root *Pick, reliable []repo.Listed, 
 		for _, o := range origins {
 			if o.snapshot.ID == l.ID {
 				p.from = append(p.from, l)
-				p.add(l.Snapshot)
+				p.Partial = p.Partial || l.Snapshot.Partial
 				break
 			}
 		}
@@ -205,16 +203,6 @@ func (p *parents) merge(r *repo.Repository, root *Pick, reliable []repo.Listed, 
 // damaged reports whether the parents may need lost blobs.
 func (p *parents) damaged(s *repo.Session, known *damage) bool {
 	return known.evidence != nil || slices.ContainsFunc(p.from, func(l repo.Listed) bool { return s.Suspect(l.Snapshot) })
-}
-
-// add notes a parent that may be partial.
-func (p *parents) add(s *snapshot.Snapshot) {
-	if !s.Partial {
-		return
-	}
-	if p.Partial = true; scan.Before(s.Start, p.since) {
-		p.since = s.Start
-	}
 }
 
 // merger makes the tree of several parents.

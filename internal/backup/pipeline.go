@@ -52,9 +52,8 @@ type deps struct {
 	load      tree.Load      // also what the parents need
 	now       func() time.Time
 	sources   []string // absolute paths
-	due       *checkpoints
-	since     tree.Time // what a partial snapshot takes over from earlier ones began no earlier
 	differing differing
+	partial   *checkpoints // nil: none
 }
 
 // result is what a run found; the caller writes the snapshot.
@@ -64,7 +63,6 @@ type result struct {
 	groups map[uint32]string
 	mended uint64   // unchanged files that were read because parts of them are lost
 	found  []*place // of each source; nil: not looked for
-	cut    bool     // the walk was cut: directories of sources without a whole snapshot are left out
 }
 
 // pipeline is one run.
@@ -86,8 +84,8 @@ type pipeline struct {
 	jobs    sync.Pool // of *job
 	owners  owners
 	root    *dirWork
-	cut     atomic.Bool  // no further directory of a source without a whole snapshot is read
-	skipped atomic.Bool  // one was not read
+	mu      sync.Mutex   // guards top, and dirWork.stored and children of a run with checkpoints
+	top     *dirWork     // the root while it is in work
 	places  *place       // of the root
 	found   []*place     // of each source
 	sources atomic.Int64 // that exist
@@ -187,11 +185,14 @@ func (p *pipeline) run(ctx context.Context) error {
 		defer scanned()
 		return p.walk(ctx)
 	})
-	if p.parent.ID.IsZero() && p.deps.due.cuts == 0 {
+	if p.parent.ID.IsZero() {
 		group.Go(func() error {
 			p.count(scanning, root)
 			return nil
 		})
+	}
+	if p.partial() {
+		group.Go(func() error { return p.deps.partial.publish(ctx, watched.Done(), p) })
 	}
 	group.Go(func() error {
 		tune.Follow(watched, p.tuner(), tunable{p})
@@ -209,7 +210,7 @@ func (p *pipeline) run(ctx context.Context) error {
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
 		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.deps.ledger,
-		Now: p.src.seen(p.deps.now), Gate: p.src.Gate, Mounted: p.src.mounted(), Cut: p.cut.Load,
+		Now: p.src.seen(p.deps.now), Gate: p.src.Gate, Mounted: p.src.mounted(),
 	}
 	v := &visitor{p}
 	if p.deps.cache.KeepsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {
@@ -218,9 +219,7 @@ func (p *pipeline) walk(ctx context.Context) error {
 	if err := scan.Walk(ctx, p.src.Root, opt, v); err != nil {
 		return err
 	}
-	if !p.skipped.Load() {
-		p.deps.ledger.Scanned()
-	}
+	p.deps.ledger.Scanned()
 	return nil
 }
 
@@ -252,6 +251,6 @@ func (p *pipeline) result() *result {
 	users, groups := p.owners.names()
 	return &result{
 		mended: p.compare.Mended(),
-		tree:   p.root.tree, users: users, groups: groups, found: p.found, cut: p.skipped.Load(),
+		tree:   p.root.tree, users: users, groups: groups, found: p.found,
 	}
 }

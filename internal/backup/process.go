@@ -29,7 +29,7 @@ func (p *pipeline) worker(ctx context.Context) error {
 		return err
 	}
 	clock.Enter(report.Compress)
-	return c.Flush()
+	return c.Close()
 }
 
 // process stores the chunks of a piece and returns them to the read stage.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -129,7 +131,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if err := known.exclude(ctx, s, lost); err != nil {
 		return err
 	}
-	reliable, parents, err := job.parents(ctx, r, s, listed, named, known, out.Snapshot.Start, l)
+	reliable, parents, err := job.parents(ctx, r, s, listed, named, known, l)
 	if err != nil {
 		return err
 	}
@@ -139,14 +141,23 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if err != nil {
 		return err
 	}
-	w := &walks{job: job, out: out, lost: lost, known: known, reliable: reliable, parents: parents, d: deps{
-		repo: r, session: s, ledger: l, now: time.Now, sources: job.Label.Sources, differing: job.differing(cache),
-		due: job.checkpoints(),
-	}}
-	defer func() { w.d.cache.Discard() }()
+	d := deps{
+		repo: r, session: s, ledger: l, load: parents.load, now: time.Now, sources: job.Label.Sources,
+		differing: job.differing(cache), partial: job.checkpoints(r, s, listed, lost, l, out),
+	}
+	if job.Stdin == nil && !job.NoDirCache {
+		d.cache, err = compare.OpenCache(r, withoutSuspects(s, reliable), known.evidence != nil, sysinfo.ThisBoot().ID, l)
+		if err != nil {
+			return err
+		}
+		defer d.cache.Discard()
+	}
 	job.Phases.begin(p.first)
 	l.Phase(report.Scanning)
-	found, err := w.run(ctx)
+	found, err := job.walk(ctx, d, parents.Parent)
+	if err == nil {
+		err = lost.found(s)
+	}
 	if err != nil {
 		return err
 	}
@@ -176,13 +187,20 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	if !job.Session.DryRun {
 		out.ID = id
-		w.d.cache.Commit(id)
-		if len(w.d.differing) > 0 {
+		d.cache.Commit(id)
+		if len(d.differing) > 0 {
 			_ = cache.SetValue("differing "+job.cacheKey(), nil) // otherwise they are read once more
 		}
 		remove(ctx, r, append(job.superseded(listed), out.partial...), l)
 	}
 	return nil
+}
+
+func (job *Job) walk(ctx context.Context, d deps, parent Parent) (*result, error) {
+	if job.Stdin != nil {
+		return job.Stdin.run(ctx, d, job.Parallel)
+	}
+	return run(ctx, d, job.Source, job.Parallel, parent)
 }
 
 func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {

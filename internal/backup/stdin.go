@@ -97,7 +97,7 @@ func (p *pipeline) stream(ctx context.Context, r io.Reader) (content tree.Conten
 		parts++
 		filled = copy(buf, buf[done:filled])
 	}
-	if err := c.Flush(); err != nil {
+	if err := c.Close(); err != nil {
 		return content, size, err
 	}
 	content, err = file.Content()

@@ -67,12 +67,6 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	} else {
 		p.root, j.place = j, p.places
 	}
-	if errors.Is(d.Err, scan.ErrCut) {
-		p.skipped.Store(true)
-		j.gone, j.cut = true, true
-		j.pending.Store(1)
-		return j.End(ctx)
-	}
 	if n := len(d.Subdirs); n > 0 {
 		j.children = make([]child, n)
 	}
@@ -89,14 +83,13 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	}
 	p.readSelf(j)
 	if !j.compared.Clean {
-		clock.Enter(report.WaitRead)
 		j.reading = read.Dir{Directory: d, Results: make([]read.Result, len(d.Entries)), Scanned: scanned, Parts: j}
-		wanted := j.compared.ToRead()
-		if err := p.read.Queue(ctx, &j.reading, wanted); err != nil {
+	}
+	p.begun(j)
+	if !j.compared.Clean {
+		clock.Enter(report.WaitRead)
+		if err := p.read.Queue(ctx, &j.reading, j.compared.ToRead()); err != nil {
 			return err
-		}
-		if d.First && len(wanted) > 0 && p.deps.due.passed() { // so that each part of a walk reads something
-			p.cut.Store(true)
 		}
 	}
 	clock.Enter(report.Encode)

@@ -48,14 +48,12 @@ type issues struct {
 	notes    uint64
 	remarks  map[string]uint64 // by Op
 	sinks    []func(Issue)
-	known    map[[2]string]bool // Path and Op of those kept before Restart; nil: there was none
 }
 
 // Fail records that path could not be dealt with: call it once per object. It counts the object as failed.
 func (l *Ledger) Fail(path, op string, err error) {
-	if l.issues.add(Issue{Time: l.now(), Severity: Failure, Path: path, Op: op, Err: err}) {
-		l.Objects.Failed.Add(1)
-	}
+	l.Objects.Failed.Add(1)
+	l.issues.add(Issue{Time: l.now(), Severity: Failure, Path: path, Op: op, Err: err})
 }
 
 // Note records something about path that the user should know but that does not make the result wrong: an attribute the
@@ -79,23 +77,9 @@ func (l *Ledger) Issues() []Issue {
 	return slices.Clone(l.issues.kept)
 }
 
-// restart has those that are kept not added again.
-func (is *issues) restart() {
+func (is *issues) add(i Issue) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
-	is.known = make(map[[2]string]bool, len(is.kept))
-	for _, i := range is.kept {
-		is.known[[2]string{i.Path, i.Op}] = i.Path != ""
-	}
-}
-
-// add reports whether the issue is new.
-func (is *issues) add(i Issue) bool {
-	is.mu.Lock()
-	defer is.mu.Unlock()
-	if is.known[[2]string{i.Path, i.Op}] {
-		return false
-	}
 	n := &is.failures
 	if i.Severity == Remark {
 		n = &is.notes
@@ -108,7 +92,6 @@ func (is *issues) add(i Issue) bool {
 	for _, sink := range is.sinks {
 		sink(i)
 	}
-	return true
 }
 
 func (is *issues) countRemark(op string) {

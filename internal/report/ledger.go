@@ -150,19 +150,6 @@ func (l *Ledger) ExpectExactly(objects, bytes uint64) {
 // Scanned says that every object of the sources has been inspected, so that the totals are known from now on.
 func (l *Ledger) Scanned() { l.ExpectExactly(l.Objects.Inspected.Load(), l.Bytes.Inspected.Load()) }
 
-// Restart sets the counts of what was inspected to zero, for another walk through the same sources. What was read and
-// stored stays, and what has failed is not reported again.
-func (l *Ledger) Restart() {
-	o := &l.Objects
-	again := []*Counter{&o.Inspected, &o.Unchanged, &o.Expired, &o.Excluded, &o.Files, &o.Dirs, &o.Others,
-		&l.Bytes.Inspected}
-	again = append(append(append(again, l.Files.fields()...), l.Dirs.fields()...), l.Others.fields()...)
-	for _, c := range again {
-		c.n.Store(0)
-	}
-	l.issues.restart()
-}
-
 // Snapshot copies the numbers.
 func (l *Ledger) Snapshot() Totals {
 	var t Totals

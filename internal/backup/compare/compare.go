@@ -304,9 +304,6 @@ func (c *Comparer) count(d *Dir) {
 // Reuses reports whether entry i is unchanged, so that its old node is reused.
 func (d *Dir) Reuses(i int) bool { return d.Clean || d.States[i] == isUnchanged }
 
-// OldStart returns when the backup began that wrote the old node of an entry of d.
-func (c *Comparer) OldStart(d *Dir, name string) tree.Time { return c.start(d, name, d.old.start) }
-
 // ToRead returns the entries that must be read. Directories read their own metadata.
 func (d *Dir) ToRead() []uint32 {
 	var entries []uint32

@@ -85,6 +85,7 @@ func (l *links) join(key linkKey, w waiter, names uint32) bool {
 		return true
 	}
 	w.take(f)
+	w.dir.Parts.Stored(w.entry)
 	l.drop(f)
 	return true
 }
@@ -127,10 +128,12 @@ func (l *links) next(f *linked) (w waiter, ok bool) {
 // publish is called once for each regular file that was read, when its result is complete. It ends the waiting names.
 func (s *Stage) publish(ctx context.Context, d *Dir, i uint32) error {
 	r := &d.Results[i]
+	d.Parts.Stored(i)
 	if r.Extra == nil || r.Extra.link == nil {
 		return nil
 	}
 	for _, w := range s.links.publish(r.Extra.link, r, &d.Entries[i]) {
+		w.dir.Parts.Stored(w.entry)
 		if err := w.dir.Parts.End(ctx); err != nil {
 			return err
 		}

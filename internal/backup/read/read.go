@@ -150,6 +150,7 @@ func (r *Reader) readGroup(ctx context.Context, b *Batch, entries []uint32, p *P
 		i := entries[n]
 		if b.dir.Entries[i].Type != tree.File {
 			r.stage.readOther(b, i)
+			b.dir.Parts.Stored(i)
 			continue
 		}
 		more, err := r.open(ctx, b, i, p, rest)

@@ -43,6 +43,7 @@ type File interface {
 // Parts counts the parts of a directory that are under way: batches, pieces, and names that wait for another name.
 type Parts interface {
 	Begin()
+	Stored(entry uint32) // its result is complete, and its content is stored
 	End(ctx context.Context) error
 }
 

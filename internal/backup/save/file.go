@@ -24,6 +24,8 @@ func (s *Saver) NewFile() *File {
 
 // putPage stores a page of a list of chunks.
 func (s *Saver) putPage(page []byte) (format.ID, error) {
+	s.storing.RLock()
+	defer s.storing.RUnlock()
 	w := s.trees.get(s)
 	defer s.trees.put(w)
 	return w.emit(page)

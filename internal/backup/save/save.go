@@ -3,6 +3,9 @@
 package save
 
 import (
+	"errors"
+	"sync"
+
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
@@ -32,10 +35,32 @@ type Config struct {
 type Saver struct {
 	Config
 	trees treeWriters
+
+	storing  sync.RWMutex // held for reading from a claim until its blob is in a frame
+	mu       sync.Mutex
+	chunkers map[*Chunker]bool // with blobs in their frames, maybe
 }
 
 // New returns a Saver.
-func New(cfg Config) *Saver { return &Saver{Config: cfg} }
+func New(cfg Config) *Saver { return &Saver{Config: cfg, chunkers: map[*Chunker]bool{}} }
+
+// Pause waits until no blob is claimed and not yet in a frame, and delays all that would claim one until Resume. Only
+// TreeWhilePaused and Flush may be called in between.
+func (s *Saver) Pause() { s.storing.Lock() }
+
+// Resume ends Pause.
+func (s *Saver) Resume() { s.storing.Unlock() }
+
+// Flush puts the last, partly filled frames into packs. It is called during a pause, or when all is stored.
+func (s *Saver) Flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.trees.flush()
+	for c := range s.chunkers {
+		err = errors.Join(err, c.writer.Flush())
+	}
+	return err
+}
 
 // Chunker stores the chunks of files. It belongs to one goroutine and keeps its buffers from piece to piece.
 type Chunker struct {
@@ -53,7 +78,11 @@ type span struct{ off, end uint32 }
 
 // NewChunker returns a Chunker whose time is counted by clock.
 func (s *Saver) NewChunker(clock *report.Clock) *Chunker {
-	return &Chunker{saver: s, hasher: s.Keys.Hasher(), writer: s.Session.Writer(pack.Data), clock: clock}
+	c := &Chunker{saver: s, hasher: s.Keys.Hasher(), writer: s.Session.Writer(pack.Data), clock: clock}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chunkers[c] = true
+	return c
 }
 
 // Reset begins a new buffer.
@@ -102,6 +131,8 @@ func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
 		t.Bytes.BeforeDedup += chunks[i].Len
 	}
 	c.fresh = append(c.fresh[:0], make([]bool, len(c.ids))...)
+	c.saver.storing.RLock()
+	defer c.saver.storing.RUnlock()
 	if err := c.saver.Session.Claim(c.ids, c.fresh); err != nil {
 		return nil, err
 	}
@@ -122,5 +153,13 @@ func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
 	return chunks, nil
 }
 
-// Flush puts the last, partly filled frame into a pack.
-func (c *Chunker) Flush() error { return c.writer.Flush() }
+// Close puts the last, partly filled frame into a pack. The Chunker is not used any more.
+func (c *Chunker) Close() error {
+	s := c.saver
+	s.storing.RLock()
+	defer s.storing.RUnlock()
+	s.mu.Lock()
+	delete(s.chunkers, c)
+	s.mu.Unlock()
+	return c.writer.Flush()
+}

@@ -35,13 +35,18 @@ func (e *OldTreeError) Unwrap() error { return e.Err }
 // Tree builds the tree of a directory and returns its ID. It reads the old tree beside the entries, since both are
 // sorted. A zero old stands for none.
 func (s *Saver) Tree(ctx context.Context, load tree.Load, old format.ID, entries Entries) (format.ID, error) {
+	s.storing.RLock()
+	defer s.storing.RUnlock()
+	return s.TreeWhilePaused(ctx, load, old, entries)
+}
+
+// TreeWhilePaused is Tree between Pause and Resume.
+func (s *Saver) TreeWhilePaused(ctx context.Context, load tree.Load, old format.ID, entries Entries,
+) (format.ID, error) {
 	w := s.trees.get(s)
 	defer s.trees.put(w)
 	return w.build(ctx, load, old, entries)
 }
-
-// Flush puts the last, partly filled frames of trees into packs.
-func (s *Saver) Flush() error { return s.trees.flush() }
 
 // treeWriter makes tree pages. Any goroutine may finish a directory, so writers are lent: there are as many as
 // directories that are finished at the same time.

@@ -47,9 +47,6 @@ type Options struct {
 	// snapshots of their file systems (Pick.ReadFrom); otherwise nil. What is mounted there is not in the snapshots and is
 	// read live, as are subvolumes.
 	Mounted map[string]map[string]bool
-	// Cut reports whether no further directory of sources with SourceTree.First is to be read. Each has the error ErrCut
-	// then. Nil: never.
-	Cut func() bool
 }
 
 // Walk visits the tree below root and returns after all of it, or after the first error.
@@ -168,12 +165,6 @@ func (w *walk) child(ctx context.Context, t task, s *worker) error {
 	}
 	picked := parent.picks[entry.Name]
 	d.First = parent.First || picked != nil && picked.First
-	if d.First && (picked == nil || picked.Children == nil) && w.opt.Cut != nil && w.opt.Cut() {
-		if t.dir != nil {
-			t.dir.Release()
-		}
-		return w.failed(ctx, d, ErrCut, s)
-	}
 	above, err := w.stack.dirOf(t)
 	if err != nil {
 		return w.failed(ctx, d, err, s)

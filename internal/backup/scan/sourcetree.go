@@ -76,9 +76,6 @@ var ErrNoSource = errors.New("nothing to back up: name at least one path")
 // ErrMissing: a source that was named does not exist.
 var ErrMissing = errors.New("no such file or directory: check the path")
 
-// ErrCut: the walk was to end before this directory.
-var ErrCut = errors.New("not read yet")
-
 // Sources returns the tree of sources for the paths that a user named. A relative path begins at the working directory,
 // as the user sees it: symbolic links on the way there keep their names. A path below another one is part of it.
 func Sources(paths []string) (*SourceTree, error) {
