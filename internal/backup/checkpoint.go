@@ -54,7 +54,7 @@ func (job *Job) checkpoints(r *repo.Repository, s *repo.Session, listed []repo.L
 // publish makes partial snapshots until all is read. The time between them grows by half each time: a checkpoint checks
 // all packs of the run, and its trees of unfinished directories are not used for long.
 func (c *checkpoints) publish(ctx context.Context, read <-chan struct{}, p *pipeline) error {
-	for every := c.job.Checkpoint; ; every += every/2 + 1 {
+	for every := c.job.Checkpoint; ; {
 		timer := time.NewTimer(every)
 		select {
 		case <-read:
@@ -62,8 +62,12 @@ func (c *checkpoints) publish(ctx context.Context, read <-chan struct{}, p *pipe
 			return nil
 		case <-timer.C:
 		}
+		last := c.last
 		if err := c.checkpoint(ctx, p); err != nil {
 			return err
+		}
+		if c.last != last {
+			every += every/2 + 1
 		}
 	}
 }

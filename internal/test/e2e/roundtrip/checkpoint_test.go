@@ -126,7 +126,7 @@ func TestFirstBackupPublishesPartialSnapshots(t *testing.T) {
 				job.Parallel = kit.Parallel(scanners, 2, 2)
 				out, totals, partial, err := backUp(e, job, func(int, context.CancelCauseFunc) {})
 				require.NoError(t, err)
-				require.Greater(t, partial, 3)
+				require.NotZero(t, partial)
 				require.Equal(t, bytes, totals.Bytes.Read)
 				require.Equal(t, want.Bytes.AfterDedup, totals.Bytes.AfterDedup)
 				require.Equal(t, report.ComparedOf[uint64]{New: files}, totals.Files)
@@ -162,7 +162,7 @@ func TestFirstBackupPublishesPartialSnapshots(t *testing.T) {
 // be restored, and is not read again.
 func TestPartialSnapshotOfABackupThatWasStopped(t *testing.T) {
 	dir, files, bytes := folders(t)
-	e, _ := slow(t)
+	e, target := slow(t)
 	job := slowly(e.Job(dir))
 	job.Parallel = kit.Parallel(1, 1, 1)
 	stopped := errors.New("stopped")
@@ -189,6 +189,12 @@ func TestPartialSnapshotOfABackupThatWasStopped(t *testing.T) {
 	require.Less(t, there, bytes)
 
 	job = slowly(e.Job(dir))
+	reader := &kit.Engine{T: t, Store: target.Store, Open: kit.OpenOptions(testkit.RamDir(t))}
+	target.published = func(string) {
+		for _, l := range listed(t, reader)[len(all):] {
+			assert.GreaterOrEqual(t, 1000*l.Snapshot.Stats.Content.Files, there, "less than before would replace it")
+		}
+	}
 	out, totals, _, err := backUp(e, job, func(int, context.CancelCauseFunc) {})
 	require.NoError(t, err)
 	require.Equal(t, bytes-there, totals.Bytes.Read)
