@@ -41,6 +41,7 @@ type Label struct {
 	System      string
 	Program     string
 	Job         string // of the service; "": made by hand
+	Setup       string // option file, without secrets; "": none
 }
 
 // ParentChoice selects the snapshot to compare with.
@@ -211,7 +212,7 @@ func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 	return &snapshot.Snapshot{
 		Time: scan.Moment(at), Start: scan.Moment(start), Host: b.Host, User: b.User, UID: b.UID, GID: b.GID,
 		System: b.System, Program: b.Program, Sources: b.Sources, Tags: b.Tags, Rules: b.Rules,
-		Description: b.Description, Job: b.Job,
+		Description: b.Description, Job: b.Job, Setup: b.Setup,
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -266,6 +267,17 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 	}
 	if job.Label.Host == "" {
 		job.Label.Host = hostName()
+	}
+	if path := a.spec.File(); path != "" {
+		content, err := optionfile.ReadRegular(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the option file: %w", err)
+		}
+		if job.Label.Setup = options.Portable(content); len(job.Label.Setup) > options.MaxPortable {
+			job.Label.Setup = ""
+			a.print.Note("the option file is not stored for 'tidemark setup --from': it is larger than " +
+				human.Size(uint64(options.MaxPortable)))
+		}
 	}
 	if f.label.time != "" {
 		at, err := parseTime(f.label.time)

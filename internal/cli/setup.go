@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -29,6 +30,7 @@ type setupRun struct {
 	flags    *pflag.FlagSet
 	sources  []string // of --source
 	recovery recoveryFlags
+	recover  fromFlags
 	yes      bool
 
 	dialog  *setup.Dialog // nil: nothing is asked
@@ -62,11 +64,16 @@ the option file, or the proposals. All flags that are options are written to the
 Setup can be interrupted and run again: it keeps the repository, the snapshots and the option file that exist. Before it
 changes an option file, it shows the changes and keeps a copy.
 
+--from is for a machine whose disk was lost: it makes a key of this machine and writes the option file as the newest
+backup of the lost one stored it, without secrets. Enter the recovery key in place of the passphrase. An option file
+that exists stays. What the jobs need and is not here yet, such as their sources, is listed.
+
 Exit codes are those of backup: 3 if the first backup lacks some files.`,
 		PreRunE: func(*cobra.Command, []string) error { return s.checkFiles() },
 		Example: `  tidemark setup
   tidemark setup --yes --repo /mnt/disk --recovery-key-file /mnt/usb/key
-  tidemark setup --source ~ --repo smb://me@nas/backup --schedule hourly`,
+  tidemark setup --source ~ --repo smb://me@nas/backup --schedule hourly
+  tidemark setup --from smb://me@nas/backup`,
 	}, func(ctx context.Context, _ []string) error { return s.run(ctx) }, options.GroupPolicy, options.GroupSelection,
 		options.GroupJob)
 	s.flags = c.Flags()
@@ -75,7 +82,12 @@ Exit codes are those of backup: 3 if the first backup lacks some files.`,
 		"write the recovery key to this new file; instead of showing it")
 	c.Flags().BoolVar(&s.recovery.confirmed, "recovery-confirmed", false,
 		"the recovery key will be kept; do not ask for it")
+	c.Flags().StringVar(&s.recover.repository, "from", "",
+		"write the option file that the backups in this repository stored; after the loss of a machine")
+	c.Flags().StringVarP(&s.recover.host, "host", "H", "",
+		"with --from: the lost machine (default: this one, or the only one)")
 	c.Flags().BoolVarP(&s.yes, "yes", "y", false, "ask nothing; use the flags, the option file and the proposals")
+	help.Rare(c.Flags(), "host", "recovery-confirmed")
 	return c
 }
 
@@ -83,6 +95,12 @@ func (s *setupRun) run(ctx context.Context) error {
 	s.typed = new(options.Secret)
 	s.system = &setup.Host{}
 	s.home, _ = s.Env("HOME")
+	if s.recover.repository != "" {
+		return s.from(ctx)
+	}
+	if s.recover.host != "" {
+		return usagef("--host belongs to --from: name the repository of the lost machine with --from")
+	}
 	if err := s.mode(); err != nil {
 		return err
 	}

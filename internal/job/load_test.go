@@ -178,7 +178,7 @@ REPOSITORY /mnt/disk/backup
 KEEPSNAPSHOTS time-machine
 
 SERVERNAME home
-SCHEDULE never
+   SCHEDULE never
    DOMAIN /home -/home/tmp
 KEEPSNAPSHOTS all
 * about the next

@@ -33,6 +33,14 @@ func Registered(f *pflag.Flag) bool {
 	return ok
 }
 
+// GroupOf returns the group of the option of a flag, "" if it is none.
+func GroupOf(f *pflag.Flag) Group {
+	if v, ok := f.Value.(*flagValue); ok {
+		return v.option.Group
+	}
+	return ""
+}
+
 // flagValue is a pflag.Value that stores the given texts, checked but not converted.
 type flagValue struct {
 	option Option

@@ -94,7 +94,7 @@ func (n *New) Keep(id string) (path string, err error) {
 	if n.pending == "" {
 		return "", nil
 	}
-	path = n.sources.machineFile(id)
+	path = n.sources.MachineFile(id)
 	err = n.sources.flush(path, func() error {
 		if err := os.Rename(n.pending, path); err != nil {
 			path = ""

@@ -100,7 +100,7 @@ func (s *Sources) Unnamed(id string) []string {
 	if s.Machine == "" || s.explicit() {
 		return nil
 	}
-	if _, err := os.Lstat(s.machineFile(id)); err == nil {
+	if _, err := os.Lstat(s.MachineFile(id)); err == nil {
 		return nil
 	}
 	all, _ := filepath.Glob(filepath.Join(setup.EscapeGlob(s.Machine), "new-*.key")) // the pattern is valid

@@ -79,7 +79,7 @@ func (s *Sources) explicit() bool {
 func (s *Sources) Opener(ctx context.Context, id string) (func(*keyfile.Slot) ([]byte, error), error) {
 	o := &opener{ctx: ctx, sources: s}
 	if !s.explicit() {
-		path := s.machineFile(id)
+		path := s.MachineFile(id)
 		secret, err := ReadKeyFile(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -247,8 +247,8 @@ func (s *Sources) AskTwice(ctx context.Context, prompt string) (string, error) {
 	return "", ErrMismatch
 }
 
-// machineFile is where this machine keeps the key file of a repository.
-func (s *Sources) machineFile(id string) string {
+// MachineFile is where this machine keeps the key file of a repository; "": nowhere.
+func (s *Sources) MachineFile(id string) string {
 	if s.Machine == "" {
 		return ""
 	}

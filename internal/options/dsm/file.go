@@ -58,7 +58,7 @@ func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
 		if text == "" || text[0] == '*' || text[0] == '#' {
 			continue
 		}
-		l, err := parseLine(text, fmt.Sprintf("%s:%d", path, number), words)
+		l, err := ParseLine(text, fmt.Sprintf("%s:%d", path, number), words)
 		switch {
 		case err != nil:
 		case l.Keyword == server:
@@ -83,7 +83,8 @@ func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
 	return f, errors.Join(problems...)
 }
 
-func parseLine(text, origin string, words *Vocabulary) (Line, error) {
+// ParseLine reads a line that is no comment, without the blanks around it.
+func ParseLine(text, origin string, words *Vocabulary) (Line, error) {
 	l := Line{Keyword: text, Origin: origin}
 	if i := strings.IndexAny(text, " \t"); i >= 0 {
 		l.Keyword, l.Rest = text[:i], strings.TrimSpace(text[i:])

@@ -201,8 +201,11 @@ func (e *editor) add(line string) {
 	}
 }
 
+// replace keeps the blanks at the beginning of the line.
 func (e *editor) replace(number int, line string) {
-	e.changes = append(e.changes, Change{Old: e.text[number-1], New: line})
+	old := e.text[number-1]
+	line = old[:len(old)-len(strings.TrimLeft(old, " \t"))] + line
+	e.changes = append(e.changes, Change{Old: old, New: line})
 	e.text[number-1] = line
 }
 

@@ -17,6 +17,18 @@ type Setup struct {
 	Compared   bool     `json:"compared_with_original"`     // false: compared with its hash only
 }
 
+// SetupFrom is the end of `tidemark setup --from`.
+type SetupFrom struct {
+	Type     string   `json:"message_type"`        // "setup_from"
+	Host     string   `json:"host"`                // whose option file it is
+	Snapshot string   `json:"snapshot_id"`         // that has it
+	File     string   `json:"option_file"`         // path
+	Written  bool     `json:"option_file_written"` // false if there was one, which stays
+	KeyFile  string   `json:"key_file"`            // of this machine, for the repository
+	Jobs     []string `json:"jobs"`                // names
+	Missing  []string `json:"missing"`             // what the jobs need and this machine does not have, one sentence each
+}
+
 // OptionFile is an existing option file that `tidemark setup` is about to change.
 type OptionFile struct {
 	Type    string       `json:"message_type"` // "option_file"

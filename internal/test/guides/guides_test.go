@@ -180,6 +180,13 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
+func content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
 func documents(t *testing.T, pattern string) (names []string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(root, pattern))
@@ -274,6 +281,54 @@ func TestFirstBackupOfTheReadme(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(unit), 0o600))
 	out, err := exec.CommandContext(t.Context(), tool, "verify", "--man=no", path).CombinedOutput()
 	require.NoError(t, err, "%s", out)
+}
+
+// TestTheWayBackAfterALoss loses a machine with a job, and follows docs/disaster.md on a new one.
+func TestTheWayBackAfterALoss(t *testing.T) {
+	testkit.Slow(t)
+	m := newMachine(t)
+	m.reset(t)
+	page := read(t, "docs/disaster.md")
+	before := section(t, page, "Now, before it happens")
+	require.Equal(t, []string{"tidemark key recovery\n"}, before)
+	m.must(t, "tidemark init --repo /mnt/usb/backup")
+	m.must(t, "tidemark job add home --source ~/photos --repo /mnt/usb/backup --schedule hourly --healthcheck "+
+		"http://127.0.0.1:9/secret")
+	m.must(t, "tidemark backup --job home --server-name home")
+	key := regexp.MustCompile(`([0-9A-Z]{4}-){8}[0-9A-Z]{4}`).FindString(m.must(t, before[0]))
+	require.NotEmpty(t, key)
+	options := filepath.Join(m.dir, "home/.config/tidemark/tidemark.opt")
+	was := content(t, options)
+	require.NoError(t, os.Rename(filepath.Join(m.dir, "home"), filepath.Join(m.dir, "lost")))
+	require.NoError(t, os.RemoveAll(filepath.Join(m.dir, "state")))
+	require.NoError(t, os.MkdirAll(filepath.Join(m.dir, "home", "run"), 0o700))
+
+	var said []string
+	for i, block := range section(t, page, "The way back") {
+		for line := range strings.Lines(block) {
+			line = strings.TrimSpace(line)
+			switch {
+			case i == 0:
+				line = "TIDEMARK_PASSWORD=" + key + " " + line // a person types it
+			case line == "tidemark service install": // as root, it would change this machine
+				line += " --print"
+			case line == "tidemark status": // exit code 1: no backup by the service yet
+				line += " || true"
+			}
+			said = append(said, m.must(t, line))
+		}
+	}
+	require.Contains(t, said[0], "the source "+m.dir+"/home/photos")
+	require.Contains(t, said[0], "the value of HEALTHCHECK")
+	require.NotContains(t, said[4], "the source", "it is restored")
+	_, was, _ = strings.Cut(was, "\n") // the first line says which command wrote it
+	_, now, _ := strings.Cut(content(t, options), "\n")
+	was = strings.Replace(was, "HEALTHCHECK http://127.0.0.1:9/secret", "* fill in: HEALTHCHECK", 1)
+	require.Equal(t, was, strings.ReplaceAll(now, "\n  ", "\n"))
+	for _, name := range []string{"a.jpg", "b.jpg", "notes.txt"} {
+		require.Equal(t, name, content(t, filepath.Join(m.dir, "home/photos", name)))
+	}
+	require.Contains(t, m.must(t, "tidemark snapshots"), "2 snapshots")
 }
 
 func TestCommandsAreFound(t *testing.T) {

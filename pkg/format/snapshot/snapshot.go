@@ -37,6 +37,7 @@ type Snapshot struct {
 	Partial      bool        // its sources were not read to their end; a program that does not know this must not use it
 	Held         []Held      // what it holds of each of Sources, in their order; nil: unknown
 	Job          string      // job of the service that made it; "": made by hand
+	Setup        string      // the option file it was made with, without what may be secret; "": none, or unknown
 }
 
 // Tags of the fields.
@@ -66,6 +67,7 @@ const (
 	tagPartial      = 39
 	tagHeld         = 40
 	tagJob          = 42
+	tagSetup        = 44
 )
 
 // maxNsec is the largest number of nanoseconds beside full seconds.
@@ -103,6 +105,7 @@ func Encode(s *Snapshot) []byte {
 	}
 	f.Bytes(tagHeld, appendHeld(s.Held))
 	f.String(tagJob, s.Job)
+	f.String(tagSetup, s.Setup)
 	return f.Finish()
 }
 
@@ -181,6 +184,8 @@ func (s *Snapshot) scalar(tag uint64, value *wire.Reader) bool {
 		s.Description = value.Text()
 	case tagJob:
 		s.Job = value.Text()
+	case tagSetup:
+		s.Setup = value.Text()
 	case tagPartial:
 		s.Partial = value.UvarintMax(1) == 1
 	default:

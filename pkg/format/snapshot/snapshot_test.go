@@ -52,6 +52,7 @@ func full() *Snapshot {
 		Partial:      true,
 		Held:         []Held{{State: Shrunk, Failed: 3}, {}},
 		Job:          "home",
+		Setup:        "SERVERNAME home\n  SCHEDULE hourly\n",
 	}
 	s.Held[0].Count, s.Held[0].Expected = Count{Files: 12, Bytes: 345}, Count{Files: 6789, Bytes: 1 << 33}
 	n := uint64(1)
@@ -71,6 +72,7 @@ func TestSpec(t *testing.T) {
 		"tags": tagTags, "parent": tagParent, "shape": tagShape, "rules": tagRules, "users": tagUsers,
 		"groups": tagGroups, "stats": tagStats, "original": tagOriginal, "description": tagDescription,
 		"acknowledged": tagAcknowledged, "renewed": tagRenewed, "partial": tagPartial, "held": tagHeld, "job": tagJob,
+		"setup": tagSetup,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 	require.Equal(t, map[string]uint64{
 		"content": tagContent, "objects": tagObjects, "files": tagFiles, "dirs": tagDirs, "others": tagOthers,
@@ -142,7 +144,8 @@ func TestGolden(t *testing.T) {
 // TestSnapshotBeforePrune reads a snapshot without acknowledged marks.
 func TestSnapshotBeforePrune(t *testing.T) {
 	want := full()
-	want.Acknowledged, want.Renewed, want.Partial, want.Held, want.Job = nil, tree.Time{}, false, nil, ""
+	want.Acknowledged, want.Renewed, want.Partial, want.Held = nil, tree.Time{}, false, nil
+	want.Job, want.Setup = "", ""
 	got, err := Decode(spectest.Vector(t, "before-prune"))
 	require.NoError(t, err)
 	require.Equal(t, want, got)
