@@ -74,7 +74,7 @@ EXCLUDEPATTERN *.o
 `},
 		"only the stanza in effect": {"POLICY throttle\nSERVERNAME one\n  POLICY standard\nSERVERNAME two\n  POLICY " +
 			"important\n", "two",
-			"POLICY throttle\nSERVERNAME one\n  POLICY standard\nSERVERNAME two\nPOLICY utility\n" + `REPOSITORY /mnt/disk/r
+			"POLICY throttle\nSERVERNAME one\n  POLICY standard\nSERVERNAME two\n  POLICY utility\n" + `REPOSITORY /mnt/disk/r
 DOMAIN /home/ann "/my dir"
 EXCLUDEPATTERN *.o
 EXCLUDECACHES yes
