@@ -257,10 +257,10 @@ func (p *parents) newest() format.ID {
 	return format.ID{}
 }
 
-// same reports whether one of the parents has this tree.
-func (p *parents) same(id format.ID) bool {
+// same reports whether one of the parents has this tree, and was made with this option file.
+func (p *parents) same(id format.ID, setup string) bool {
 	return slices.ContainsFunc(p.from, func(l repo.Listed) bool {
-		return l.Snapshot.Tree == id && !l.Snapshot.Partial
+		return l.Snapshot.Tree == id && l.Snapshot.Setup == setup && !l.Snapshot.Partial
 	})
 }
 

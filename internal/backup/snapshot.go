@@ -164,7 +164,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	out.Sources = job.judge(found.found, listed, l)
 	out.Failed, out.Mended = l.Snapshot().Failures > 0, found.mended
-	out.Same = parents.same(found.tree)
+	out.Same = parents.same(found.tree, out.Snapshot.Setup)
 	l.Phase(report.Uploading)
 	if err := s.Flush(ctx); err != nil {
 		return err
