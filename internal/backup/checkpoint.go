@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
@@ -45,8 +44,10 @@ func (job *Job) checkpoints(r *repo.Repository, s *repo.Session, listed []repo.L
 		return nil
 	}
 	c := &checkpoints{job: job, repo: r, session: s, lost: lost, ledger: l, out: out}
-	for _, earlier := range job.superseded(listed) {
-		c.least = max(c.least, earlier.Snapshot.Stats.Content.Files)
+	for _, l := range listed {
+		if job.of(l) && l.Snapshot.Partial {
+			c.least = max(c.least, l.Snapshot.Stats.Content.Files)
+		}
 	}
 	return c
 }
@@ -206,31 +207,13 @@ func (s *stored) Rejected(n *tree.Node, _ error) (again bool) {
 	return again
 }
 
-// superseded returns the partial snapshots whose sources are all among those of the job.
-func (job *Job) superseded(listed []repo.Listed) (partial []repo.Listed) {
-	for _, l := range listed {
-		if l.Snapshot == nil || !l.Snapshot.Partial || l.Snapshot.Host != job.Label.Host {
-			continue
-		}
-		covered := true
-		for _, source := range l.Snapshot.Sources {
-			covered = covered && has(job.Label.Sources, source)
-		}
-		if covered {
-			partial = append(partial, l)
-		}
-	}
-	return partial
-}
-
-// has reports whether a path is one of the sources, or lies below one.
-func has(sources []string, path string) bool {
-	for _, source := range sources {
-		if path == source || strings.HasPrefix(path, strings.TrimSuffix(source, "/")+"/") {
-			return true
-		}
-	}
-	return false
+// superseded returns the partial snapshots that a new whole one and earlier ones supersede. What this run published
+// itself is part of the new one, also if objects of it have failed.
+func (out *Outcome) superseded(listed []repo.Listed) []repo.Listed {
+	all := append(slices.Clone(listed), repo.Listed{ID: out.ID, Snapshot: out.Snapshot})
+	return append(slices.DeleteFunc(slices.Clone(listed), func(l repo.Listed) bool {
+		return l.Snapshot == nil || !l.Snapshot.Partial || !repo.Superseded(l.Snapshot, all)
+	}), out.partial...)
 }
 
 // remove removes partial snapshots that a later one replaces. If that fails they stay: the backup itself is complete.

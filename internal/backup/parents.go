@@ -289,7 +289,7 @@ func (job *Job) covers(l repo.Listed, path string) bool {
 	if h, known := l.Snapshot.HeldOf(path); known {
 		return !h.Doubted() || h.Files > 0
 	}
-	return has(l.Snapshot.Sources, path)
+	return slices.ContainsFunc(l.Snapshot.Sources, func(source string) bool { return snapshot.Within(path, source) })
 }
 
 // coversAny reports whether a whole snapshot covers a source of the job.

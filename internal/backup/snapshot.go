@@ -192,7 +192,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		if len(d.differing) > 0 {
 			_ = cache.SetValue("differing "+job.cacheKey(), nil) // otherwise they are read once more
 		}
-		remove(ctx, r, append(job.superseded(listed), out.partial...), l)
+		remove(ctx, r, out.superseded(listed), l)
 	}
 	return nil
 }

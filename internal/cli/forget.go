@@ -75,7 +75,8 @@ func (a *app) forgetCommand() *cobra.Command {
 --host, --path and --tag select the snapshots that the policy applies to; all others stay. The newest snapshot of a
 group is never removed. Snapshots dated in the future (wrong clock) are kept and do not count towards any limit.
 Snapshots with the tag 'protected' are kept too: a backup creates one when files changed on disk without a new change
-time. So is the newest snapshot that holds files of a source.
+time. So is the newest snapshot that holds files of a source. A partial snapshot of a first backup is kept until whole
+ones that are newer have all its sources without a failure.
 
 If the newest snapshot of a group is incomplete, or a source in it is missing, empty or much smaller than before,
 nothing is removed, since an older one may hold the only copy (--force removes all the same).
@@ -226,6 +227,7 @@ func (a *app) evaluated(ctx context.Context, r *repo.Repository, f *forgetFlags,
 	chosen.Exact = f.exact
 	list, unread, err := a.readable(ctx, r, chosen)
 	now := time.Now()
+	var all [][]forget.Verdict
 	for _, g := range groupSnapshots(list, by) {
 		var members []repo.Listed
 		for _, s := range g.List {
@@ -235,8 +237,10 @@ func (a *app) evaluated(ctx context.Context, r *repo.Repository, f *forgetFlags,
 			members = forget.ByStored(members)
 		}
 		verdicts := p.Apply(members, now)
+		all = append(all, verdicts)
 		groups = append(groups, output.ForgottenGroup{Heading: g.Heading, Verdicts: verdicts, Waits: p.Waits(verdicts)})
 	}
+	forget.ReplacePartial(all...)
 	return groups, unread, err
 }
 

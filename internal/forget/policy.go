@@ -88,6 +88,9 @@ func (p Period) covers(at, newest time.Time) bool {
 		!at.Before(newest.AddDate(-p.Years, -p.Months, -p.Days).Add(-time.Duration(p.Hours)*time.Hour))
 }
 
+// partial is the reason to keep a partial snapshot.
+const partial = "partial"
+
 // future is the reason to keep a snapshot that is dated in the future.
 const future = "future"
 
@@ -154,8 +157,8 @@ func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
 	for i := range past {
 		v := &past[i]
 		switch {
-		case v.Snapshot.Partial: // the whole one replaces it
-			v.keep("partial")
+		case v.Snapshot.Partial && !slices.Contains(v.Snapshot.Tags, repo.Protected):
+			v.keep(partial) // see ReplacePartial
 		case slices.Contains(v.Snapshot.Tags, repo.Protected):
 			v.keep(repo.Protected)
 		case p.Spare && len(v.Snapshot.Tags) > 0:
@@ -237,6 +240,24 @@ func keepSource(verdicts []Verdict, source string) {
 		if newest >= 0 {
 			verdicts[newest].keep("source")
 			return
+		}
+	}
+}
+
+// ReplacePartial stops keeping the partial snapshots whose sources are in whole ones that are kept, of any group.
+func ReplacePartial(groups ...[]Verdict) {
+	var kept []repo.Listed
+	for _, v := range slices.Concat(groups...) {
+		if v.Keep && !v.Snapshot.Partial {
+			kept = append(kept, v.Listed)
+		}
+	}
+	for _, verdicts := range groups {
+		for i := range verdicts {
+			v := &verdicts[i]
+			if slices.Equal(v.Reasons, []string{partial}) && repo.Superseded(v.Snapshot, kept) {
+				v.Keep, v.Reasons = false, nil
+			}
 		}
 	}
 }

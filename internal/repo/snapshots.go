@@ -232,6 +232,18 @@ func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter
 	return Listed{}, fmt.Errorf("find snapshot: %w", &AmbiguousError{Prefix: ref, Matches: matches})
 }
 
+// Superseded reports whether whole snapshots have all that a partial one may have: each of its sources without a
+// failure, in a snapshot of the same run or of one that began later.
+func Superseded(partial *snapshot.Snapshot, among []Listed) bool {
+	return !slices.ContainsFunc(partial.Sources, func(source string) bool {
+		return !slices.ContainsFunc(among, func(l Listed) bool {
+			s := l.Snapshot
+			return s != nil && s.Host == partial.Host && s.Holds(source) &&
+				(s.Start == partial.Start || compareTimes(s.Start, partial.End) >= 0)
+		})
+	})
+}
+
 // latest returns the newest readable snapshot, so that a restore works, and lists the unreadable ones. A partial one is
 // the latest only if no whole one passes the filter.
 func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) {

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
@@ -50,6 +51,21 @@ func (s *Snapshot) HeldOf(source string) (Held, bool) {
 		return Held{}, false
 	}
 	return s.Held[i], true
+}
+
+// Holds reports whether s is whole and has a path, as a source or below one, with nothing missing in that source.
+func (s *Snapshot) Holds(path string) bool {
+	for i, source := range s.Sources {
+		if i < len(s.Held) && Within(path, source) && !s.Held[i].Doubted() && s.Held[i].Failed == 0 {
+			return !s.Partial
+		}
+	}
+	return false
+}
+
+// Within reports whether a path is a source, or lies below it.
+func Within(path, source string) bool {
+	return path == source || strings.HasPrefix(path, strings.TrimSuffix(source, "/")+"/")
 }
 
 // numbers returns the numbers of h in the order of their tags, which are 2, 4, 6, ...

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -333,4 +334,45 @@ func TestCheckpointsOfNewAndOldSources(t *testing.T) {
 	require.Len(t, listed(t, e), 2, "both are whole")
 	e.RequireRestored(old)
 	e.RequireRestored(fresh)
+}
+
+// TestPartialSnapshotStaysUntilItsSourcesAreThere: a partial snapshot may have the only copy of a file, so it goes when
+// whole snapshots have all its sources, and not with a source that is missing or has files that cannot be read.
+func TestPartialSnapshotStaysUntilItsSourcesAreThere(t *testing.T) {
+	dir, _, _ := folders(t)
+	e, _ := slow(t)
+	one, two := filepath.Join(dir, "0"), filepath.Join(dir, "1")
+	sources := func(paths ...string) backup.Job {
+		job := e.Job(dir)
+		job.Label.Sources = paths
+		var err error
+		job.Source.Root, err = backup.Sources(paths)
+		require.NoError(t, err)
+		return job
+	}
+	partly := func() (n int) {
+		for _, l := range listed(t, e) {
+			if l.Snapshot.Partial {
+				n++
+			}
+		}
+		return n
+	}
+	_, _, _, err := backUp(e, slowly(sources(one, two)), func(_ int, cancel context.CancelCauseFunc) {
+		cancel(errors.New("stopped"))
+	})
+	require.Error(t, err)
+	require.Equal(t, 1, partly())
+	_, _, err = e.Backup(sources(one))
+	require.NoError(t, err)
+	require.Equal(t, 1, partly(), "the other source is in no snapshot")
+	aside := filepath.Join(filepath.Dir(dir), "aside")
+	require.NoError(t, os.Rename(two, aside))
+	_, _, err = e.Backup(sources(one, two))
+	require.NoError(t, err)
+	require.Equal(t, 1, partly(), "it is missing in the whole snapshot")
+	require.NoError(t, os.Rename(aside, two))
+	_, _, err = e.Backup(sources(two))
+	require.NoError(t, err)
+	require.Zero(t, partly(), "each is in a whole snapshot")
 }
