@@ -105,11 +105,16 @@ func (b *bench) cost(ctx context.Context) error {
 	return nil
 }
 
-// makeCandidates makes candidates from the words of -beside. It leaves out those with flags that this tidemark lacks.
+// makeCandidates makes candidates from the words of -beside, which may be other tools, for a first backup only. It
+// leaves out those with flags that this tidemark lacks.
 func (b *bench) makeCandidates(ctx context.Context) {
 	b.backups = nil
 	for _, words := range b.costSettings.beside {
 		fields := strings.Fields(words)
+		if peer := slices.IndexFunc(b.peers, func(c rig.Candidate) bool { return c.Tool == words }); peer >= 0 {
+			b.backups = append(b.backups, b.peers[peer])
+			continue
+		}
 		c := b.tidemark(fields[0], fields[1:]...)
 		c.Name = words
 		if _, err := rig.Command(ctx, c.Argv[0], append(c.Argv[1:len(c.Argv):len(c.Argv)], "--help")...); err != nil {
@@ -124,7 +129,9 @@ func (b *bench) trials() (list []trial) {
 	add := func(f *rig.Foreground) {
 		for i := range b.backups {
 			for _, step := range b.steps {
-				list = append(list, trial{foreground: f, candidate: &b.backups[i], step: step})
+				if step == first || b.backups[i].Tool == "tidemark" {
+					list = append(list, trial{foreground: f, candidate: &b.backups[i], step: step})
+				}
 			}
 		}
 	}
@@ -330,6 +337,10 @@ func (b *bench) addForeground(
 	if len(took) > 0 {
 		values["p50"], values["p99"] = milliseconds(rig.Quantile(took, 0.5)), milliseconds(rig.Quantile(took, 0.99))
 		values["worst"] = milliseconds(took[len(took)-1])
+	}
+	if counts := rig.Seconds(requests, spans); len(counts) > 0 {
+		slices.Sort(counts)
+		values["worst second"], values["median second"] = float64(counts[0]), float64(counts[len(counts)/2])
 	}
 	if b.pools == nil {
 		b.pools = map[string][]time.Duration{}

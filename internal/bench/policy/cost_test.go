@@ -108,16 +108,22 @@ func TestBackupThatIsNotOver(t *testing.T) {
 func TestCostTable(t *testing.T) {
 	b := &bench{pools: map[string][]time.Duration{}}
 	b.steps, b.backups = []string{first}, []rig.Candidate{{Name: "off"}}
-	for _, f := range append(rig.Foregrounds(false)[2:3], rig.Works()[2:]...) {
+	b.bound = time.Minute
+	b.foregrounds = []string{"random", "git"}
+	b.Add(partCost, caseName(noForeground, first, "off"), 0, map[string]float64{"took": 0.5})
+	for _, f := range b.chosen() {
 		for round, slow := range []float64{1, 3, 1} {
-			b.Add(partCost, f.Name+" / "+alone, round, map[string]float64{f.Unit: 2 * slow})
-			b.Add(partCost, caseName(f.Name, first, "off"), round, map[string]float64{f.Unit: 4 * slow, "took": 1})
+			b.Add(partCost, f.Name+" / "+alone, round, map[string]float64{f.Unit: 2 * slow, "worst second": slow,
+				"median second": 2 * slow})
+			b.Add(partCost, caseName(f.Name, first, "off"), round, map[string]float64{f.Unit: 4 * slow, "took": 1,
+				"worst second": 0.5 * slow, "median second": slow})
 		}
 		b.pools[f.Name+" / "+alone] = make([]time.Duration, enough)
 		b.pools[caseName(f.Name, first, "off")] = []time.Duration{time.Millisecond}
 	}
 	table := b.costTable()
-	require.Contains(t, table, "| random 4 KiB reads | first | off | 4.00 IOPS | 200.0 % | 1.00 | 1.00 (few) | 1 |")
+	require.Contains(t, table, "| random 4 KiB reads | first | off | 4.00 IOPS | 200.0 % | 25 % | 1.00 | 1.00 (few) | 1 |")
+	require.Contains(t, table, "| 1.00 | 0.50 | 2.00 | 50 % |\n")
 	require.Contains(t, table, "| git status, cold | first | off | 4.00 s | 50.0 % |")
 	require.NotContains(t, table, alone+" again", "which was not measured")
 }

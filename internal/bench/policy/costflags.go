@@ -22,7 +22,7 @@ func (s *costSettings) flags(flags *flag.FlagSet) (check func() error) {
 		strings.Join(keys, ", "))
 	words := flags.String("steps", strings.Join(steps(), ","), "which backups")
 	beside := flags.String("beside", "throttle,utility,throttle --max-impact 0,off",
-		"the candidates: a policy and more flags of tidemark, with commas between")
+		"the candidates, with commas between: a policy and more flags of tidemark, or restic or borg under nice and ionice")
 	arrivals := flags.String("arrivals", "fixed",
 		"intervals between requests of a foreground with a rate: fixed or poisson")
 	mib := flags.Int64("code", 600, "MiB of the source")

@@ -31,6 +31,35 @@ func (b *bench) quantiles(name string) []string {
 	return []string{digits(p50), text, fmt.Sprint(n)}
 }
 
+// worstSecond returns the cell of isol-01: the worst second of a foreground as a part of the median second of the one
+// alone.
+func (b *bench) worstSecond(name, base string) string {
+	var parts []float64
+	for _, r := range b.Of(partCost, name) {
+		for _, alone := range b.Of(partCost, base) {
+			worst, ok := r.Values["worst second"]
+			if median := alone.Values["median second"]; ok && median > 0 && r.Round == alone.Round {
+				parts = append(parts, 100*worst/median)
+			}
+		}
+	}
+	return percent(kit.Median(parts), 0)
+}
+
+// speed returns the cell of a backup's speed beside a foreground as a part of its speed alone.
+func (b *bench) speed(foreground, step, candidate string) string {
+	base := b.Value(partCost, caseName(noForeground, step, candidate), "took")
+	var parts []float64
+	for _, r := range b.Of(partCost, caseName(foreground, step, candidate)) {
+		if took, ok := r.Values["took"]; ok {
+			parts = append(parts, 100*base/took)
+		} else if done, ok := r.Values["percent done"]; ok {
+			parts = append(parts, done*base/b.bound.Seconds())
+		}
+	}
+	return percent(kit.Median(parts), 0)
+}
+
 // backupTimes returns the cells of a backup's time beside a foreground, alone, and the ratio.
 func (b *bench) backupTimes(foreground, step, candidate string) []string {
 	name, base := caseName(foreground, step, candidate), caseName(noForeground, step, candidate)
@@ -66,23 +95,25 @@ func (b *bench) costTable() string {
 					worse = number(p99/p99Alone, 2)
 				}
 			}
-			cells = append(append(append(cells, kept), b.quantiles(name)...), worse)
+			cells = append(append(append(cells, kept, b.worstSecond(name, base)), b.quantiles(name)...), worse)
 			rows = append(rows, append(cells, times...))
 		}
-		none := []string{"", "", ""}
+		none := []string{"", "", "", ""}
 		row(base, "", alone, none)
 		row(f.Name+" / "+sham, "", alone+" again", none)
 		for _, step := range b.steps {
 			for _, c := range b.backups {
-				row(caseName(f.Name, step, c.Name), step, c.Name, b.backupTimes(f.Name, step, c.Name))
+				row(caseName(f.Name, step, c.Name), step, c.Name,
+					append(b.backupTimes(f.Name, step, c.Name), b.speed(f.Name, step, c.Name)))
 			}
 		}
 	}
 	return out + "\nForegrounds, and backups beside them:\n\n" + kit.Table([]string{
-		"foreground", "backup", "beside", "throughput", "kept", "p50 ms", "p99 ms", "requests", "p99 / alone",
-		"backup, s", "alone, s", "ratio",
+		"foreground", "backup", "beside", "throughput", "kept", "isol-01", "p50 ms", "p99 ms", "requests", "p99 / alone",
+		"backup, s", "alone, s", "ratio", "speed",
 	}, rows...) + fmt.Sprintf("\nLatencies are of all rounds together; (few): of fewer than %d requests. kept: "+
-		"median of the ratios to alone, round by round.\n", enough)
+		"median of the ratios to alone, round by round. isol-01: the worst second as a part of the median second alone. "+
+		"speed: of the backup, as a part of its own alone.\n", enough)
 }
 
 // backupsAloneTable compares the candidates without a foreground.

@@ -142,6 +142,7 @@ type bench struct {
 	disk       *rig.Disk
 	candidates []rig.Candidate
 	backups    []rig.Candidate            // beside foregrounds
+	peers      []rig.Candidate            // other tools
 	pools      map[string][]time.Duration // its latencies, of each case over all rounds
 	samples    []string                   // rows of the job's status beside a mixed foreground
 	problems   []string

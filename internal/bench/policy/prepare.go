@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"os"
+	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 )
@@ -16,14 +17,16 @@ func (b *bench) tidemark(policy string, more ...string) rig.Candidate {
 // are installed.
 func (b *bench) all() []rig.Candidate {
 	list := []rig.Candidate{b.tidemark("off"), b.tidemark("important"), b.tidemark("utility"), b.tidemark("throttle")}
-	if !b.wants(partIdle) {
-		return list
-	}
 	peers, missing := rig.Peers()
+	b.peers = slices.DeleteFunc(peers, func(c rig.Candidate) bool {
+		return !b.wants(partIdle) && !slices.Contains(b.costSettings.beside, c.Tool)
+	})
 	for _, tool := range missing {
-		b.problem("%s is not installed and left out", tool)
+		if b.wants(partIdle) || slices.Contains(b.costSettings.beside, tool) {
+			b.problem("%s is not installed and left out", tool)
+		}
 	}
-	return append(list, peers...)
+	return append(list, b.peers...)
 }
 
 // prepare makes the data of all parts on the disk: sources, the file of the foreground, and an empty repository for

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Foreground is a load that fio applies until it is stopped. It has one request at a time in flight, and fio logs the
-// latency of each of them.
+// Foreground is a load that fio applies until it is stopped. It has one request at a time in flight, or four, and fio
+// logs the latency of each of them.
 type Foreground struct {
 	Key   string // the word of flags
 	Name  string
@@ -58,7 +58,11 @@ func Foregrounds(poisson bool) []Foreground {
 		}
 	}
 	return []Foreground{
-		paced(3), paced(50),
+		paced(3), paced(50), paced(1000),
+		{
+			Key: "deep", Name: "random 4 KiB reads, 4 deep", Unit: "IOPS", Bytes: 4 << 10,
+			args: []string{"--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=4"},
+		},
 		{
 			Key: "random", Name: "random 4 KiB reads", Unit: "IOPS", Bytes: 4 << 10,
 			args: []string{"--rw=randread", "--bs=4k", "--direct=1"},
@@ -178,6 +182,16 @@ func During(requests []Request, spans []Span) (took []time.Duration) {
 		}
 	}
 	return took
+}
+
+// Seconds returns how many requests ended in each whole second of some spans.
+func Seconds(requests []Request, spans []Span) (counts []int) {
+	for _, s := range spans {
+		for at := s.From; !at.Add(time.Second).After(s.To); at = at.Add(time.Second) {
+			counts = append(counts, len(During(requests, []Span{{From: at, To: at.Add(time.Second)}})))
+		}
+	}
+	return counts
 }
 
 func endedBefore(r Request, t time.Time) int { return r.Ended.Compare(t) }

@@ -62,7 +62,7 @@ func Peers() (list []Candidate, missing []string) {
 	for _, peer := range []Candidate{
 		{
 			Tool: "restic", Init: []string{"restic", "init", "--quiet"},
-			Argv: append(quiet[:4:4], "restic", "backup", "--quiet"),
+			Argv: append(quiet[:4:4], "restic", "backup", "--json"),
 		},
 		{
 			Tool: "borg", Init: []string{"borg", "init", "--encryption", "repokey-blake2"},

@@ -239,3 +239,15 @@ func TestStoppedWorkEndsWithItsChildren(t *testing.T) {
 	require.Error(t, runWork(exec.CommandContext(ctx, "sh", "-c", "sleep 60 & wait")))
 	require.Less(t, time.Since(began), 30*time.Second)
 }
+
+func TestSecondsCountsWholeSeconds(t *testing.T) {
+	base := time.UnixMilli(1_000_000)
+	var requests []Request
+	for _, ms := range []int{100, 900, 999, 1000, 2500, 5100, 5200, 6100} {
+		requests = append(requests, Request{base.Add(time.Duration(ms) * time.Millisecond), time.Millisecond})
+	}
+	spans := []Span{{base, base.Add(2900 * time.Millisecond)}, {base.Add(5 * time.Second), base.Add(6 * time.Second)},
+		{base.Add(6 * time.Second), base.Add(6500 * time.Millisecond)}}
+	require.Equal(t, []int{3, 1, 2}, Seconds(requests, spans))
+	require.Empty(t, Seconds(requests, spans[2:]))
+}
