@@ -99,6 +99,9 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 	if c != nil {
 		c.complete(n, same)
 	}
+	if p := j.place.at(e.Name); p != nil && p.source {
+		p.differ = old == nil || !sameContent(&n.Content, &old.Content) || !sameMetadata(n, old)
+	}
 	if n.Outcome > tree.Retried || n.Recheck {
 		j.compared.Racy = true // the next backup must check it, whatever its times are
 	}
@@ -237,7 +240,7 @@ func (f *finisher) without(n, old *tree.Node) {
 	}
 }
 
-// sameMetadata reports whether two nodes are equal except for their content.
+// sameMetadata reports whether two nodes are equal except for the content of a file.
 func sameMetadata(n, old *tree.Node) bool {
 	a, b := *n, *old
 	a.Content, b.Content = tree.Content{}, tree.Content{} // reflection takes long for thousands of chunks

@@ -41,6 +41,7 @@ type place struct {
 	below  map[string]*place
 	source bool
 	found  bool
+	differ bool  // of a source: it is not what the parent has
 	err    error // why nothing of it could be read; of a directory on the path: nor of the sources below it
 	amount amount
 }

@@ -257,10 +257,13 @@ func (p *parents) newest() format.ID {
 	return format.ID{}
 }
 
-// same reports whether one of the parents has this tree, and was made with this option file.
-func (p *parents) same(id format.ID, setup string) bool {
+// same reports whether one of the parents has what was found of the sources, and was made with this option file.
+// Folders above the sources do not count.
+func (p *parents) same(found *result, sn *snapshot.Snapshot) bool {
+	differ := slices.ContainsFunc(found.found, func(at *place) bool { return at == nil || at.differ || !at.found })
 	return slices.ContainsFunc(p.from, func(l repo.Listed) bool {
-		return l.Snapshot.Tree == id && l.Snapshot.Setup == setup && !l.Snapshot.Partial
+		return l.Snapshot.Setup == sn.Setup && !l.Snapshot.Partial && (l.Snapshot.Tree == found.tree ||
+			!differ && len(p.from) == 1 && len(found.found) > 0 && sameSources(l.Snapshot.Sources, sn.Sources))
 	})
 }
 

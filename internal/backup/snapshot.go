@@ -54,7 +54,7 @@ type Outcome struct {
 	Snapshot *snapshot.Snapshot
 	ID       format.ID // zero: none was saved
 	Parent   format.ID
-	Same     bool   // the tree is the parent's
+	Same     bool   // the sources are the parent's
 	Failed   bool   // some objects could not be backed up
 	Mended   uint64 // unchanged files that were stored again because some of their blobs were lost
 	Sources  []Found
@@ -164,7 +164,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	out.Sources = job.judge(found.found, listed, l)
 	out.Failed, out.Mended = l.Snapshot().Failures > 0, found.mended
-	out.Same = parents.same(found.tree, out.Snapshot.Setup)
+	out.Same = parents.same(found, out.Snapshot)
 	l.Phase(report.Uploading)
 	if err := s.Flush(ctx); err != nil {
 		return err
