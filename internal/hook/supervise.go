@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -15,7 +14,8 @@ import (
 // SuperviseCommand is the first argument of this program as the supervisor of a command. The second is the line.
 //
 // A supervisor is a process of its own, so that a command does not outlive a run that is killed: it holds one end of a
-// pipe, and ends the process group of the command when the other end is closed. A grace is written to it before.
+// pipe, and ends the process group of the command when the other end is closed. A grace is written to it before. In the
+// same way a guard, a shell, kills the group when the supervisor was killed too, as by 'killall -9 tidemark'.
 const SuperviseCommand = "supervise-command"
 
 // The descriptors of a supervisor beside the standard streams. Standard input is the pipe of its parent.
@@ -26,18 +26,14 @@ const (
 
 // Supervise runs a command line and returns an exit code for this program.
 func Supervise(line string) int {
-	syscall.CloseOnExec(reportFD)
-	syscall.CloseOnExec(heldFD)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	runtime.LockOSThread() // Linux signals the command when the thread ends that started it
-	cmd := shell(line)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = ownGroup()
-	if err := cmd.Start(); err != nil {
+	cmd, release, err := guarded(line)
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "start command: %v\n", err)
 		return 1
 	}
+	defer release()
 	gone := make(chan time.Duration, 1)
 	go func() {
 		text, _ := io.ReadAll(os.Stdin) // without a grace, the parent was killed
@@ -62,6 +58,42 @@ func Supervise(line string) int {
 		_, _ = os.NewFile(reportFD, "report").WriteString(strconv.FormatUint(uint64(status), 10)) // the parent may be gone
 	}
 	return 0
+}
+
+// guarded starts a command line in a process group of its own, and the guard of the group. The command begins when the
+// guard knows the group. release ends the guard, and lets what is left of the group go on.
+func guarded(line string) (cmd *exec.Cmd, release func(), err error) {
+	syscall.CloseOnExec(reportFD)
+	guard := shell(`read -r group && { read -r _ || kill -s KILL -- "-$group"; }`)
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	control, err := guard.StdinPipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	if err := guard.Start(); err != nil { // it inherits the lock
+		return nil, nil, err //nolint:wrapcheck // the caller says what for
+	}
+	syscall.CloseOnExec(heldFD)
+	release = func() {
+		_, _ = fmt.Fprintln(control) // it may have been killed
+		_ = control.Close()
+		_ = guard.Wait()
+	}
+	cmd = shell(`read -r _ && exec /bin/sh -c "$0" </dev/null`)
+	cmd.Args = append(cmd.Args, line)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = guard.SysProcAttr
+	begin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		release()
+		return nil, nil, err //nolint:wrapcheck // the caller says what for
+	}
+	_, _ = fmt.Fprintln(control, cmd.Process.Pid) // if it was killed, there is no guard
+	_, _ = fmt.Fprintln(begin)                    // if it was killed, Wait returns that
+	return cmd, release, nil
 }
 
 // shell returns the process of a command line.
