@@ -48,24 +48,31 @@ failed and one was incomplete.`,
 
 // jobList is the jobs that were read last.
 type jobList struct {
-	mu   sync.Mutex
-	jobs []*job.Job
-	own  options.Notify
+	mu     sync.Mutex
+	jobs   []*job.Job
+	former []*job.Job // they left the option file, or have a mistake now
+	own    options.Notify
 }
 
 func (l *jobList) set(jobs []*job.Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.former = slices.DeleteFunc(append(l.former, l.jobs...), func(j *job.Job) bool {
+		_, err := job.Find(jobs, j.Name)
+		return err == nil
+	})
 	l.jobs = jobs
 }
 
-// notify returns where a job reports; one without valid options, which is not known, and the service report where the
-// service does.
+// notify returns where a job reports, or reported while it was valid; one that never was, which is not known, and the
+// service report where the service does.
 func (l *jobList) notify(name string) (o options.Notify, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if j, err := job.Find(l.jobs, name); err == nil {
-		return j.Spec.Notify(), true
+	for _, jobs := range [][]*job.Job{l.jobs, l.former} {
+		if j, err := job.Find(jobs, name); err == nil {
+			return j.Spec.Notify(), true
+		}
 	}
 	return l.own, false
 }

@@ -208,22 +208,22 @@ func (a *app) saveJobs(ctx context.Context, f *optionfile.File) error {
 	} else if err != nil {
 		return err
 	}
-	a.reloadService(ctx, f.Path)
+	a.reloadService(ctx, f)
 	return a.print.Report(&output.Changes{File: f})
 }
 
 // reloadService makes a running service read its option file. Without one there is nothing to do, and a service that
 // does not answer looks at its file each minute.
-func (a *app) reloadService(ctx context.Context, path string) {
+func (a *app) reloadService(ctx context.Context, f *optionfile.File) {
 	dir, err := a.runtimeDir()
 	if err != nil {
 		return
 	}
 	s := control.Daemon(dir)
-	if d, err := s.Status(ctx); err != nil || d.Options != path {
+	if d, err := s.Status(ctx); err != nil || d.Options != f.Path {
 		return
 	}
-	if _, err := s.Do(ctx, control.Command{Action: control.Reload}); err != nil {
+	if _, err := s.Do(ctx, control.Command{Action: control.Reload, Job: f.Removed}); err != nil {
 		a.print.Note(fmt.Sprintf("warning: the service keeps its jobs: %v", err))
 	}
 }

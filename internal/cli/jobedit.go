@@ -92,7 +92,7 @@ func (a *app) editJobs(ctx context.Context, name string) error {
 	if err := f.Save(); err != nil {
 		return fmt.Errorf("the edited text is in %s: %w", path, err)
 	}
-	a.reloadService(ctx, f.Path)
+	a.reloadService(ctx, f)
 	return os.RemoveAll(dir)
 }
 

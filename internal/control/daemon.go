@@ -30,7 +30,7 @@ const (
 // Command is a request to the service.
 type Command struct {
 	Action Action
-	Job    string    // "": all jobs
+	Job    string    // "": all jobs; of a Reload: one that was removed on purpose
 	Until  time.Time // end of a pause, zero: until it is resumed; end of an acceleration, zero: now
 }
 

@@ -159,7 +159,7 @@ func (s *service) loop(ctx context.Context) error {
 				s.asleep = s.Clock.Now()
 			}
 		case <-s.Config.Reload:
-			_ = s.reloadNow() // it has reported the error
+			_ = s.reloadNow("") // it has reported the error
 		case <-s.Clock.After(s.pause()):
 		case <-end:
 			end, s.stopping = nil, true

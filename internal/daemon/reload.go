@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -53,7 +54,7 @@ func (s *service) firstLoad() error {
 	err := errYoung
 	for range 5 {
 		if !stampOf(s.OptionFile).young(s.Clock.Now()) {
-			err = s.reload()
+			err = s.reload("")
 		}
 		if !errors.Is(err, errYoung) {
 			break
@@ -67,8 +68,9 @@ func (s *service) firstLoad() error {
 	return nil
 }
 
-// reload reads the option file. Runs go on with the options they began with.
-func (s *service) reload() error {
+// reload reads the option file. Runs go on with the options they began with. A job that is not there any more is
+// reported, except for the one that was removed.
+func (s *service) reload(removed string) error {
 	before := stampOf(s.OptionFile)
 	jobs, invalid, err := s.Load()
 	if stampOf(s.OptionFile) != before {
@@ -79,7 +81,8 @@ func (s *service) reload() error {
 		return err //nolint:wrapcheck // names the file
 	}
 	s.file.problem, s.state.Problem = "", ""
-	old := slices.Concat(s.jobs, s.left)
+	was := s.jobs
+	old := slices.Concat(was, s.left)
 	s.jobs = nil
 	for _, one := range jobs {
 		s.jobs = append(s.jobs, s.define(old, one))
@@ -100,7 +103,21 @@ func (s *service) reload() error {
 		text += fmt.Sprintf(", %d invalid", len(invalid))
 	}
 	s.send(&record.Event{Kind: record.Loaded, Text: text})
+	s.reportGone(was, removed)
 	return nil
+}
+
+// reportGone reports the jobs that are not in the option file any more: it may have been cut off.
+func (s *service) reportGone(was []*live, removed string) {
+	for i, j := range was {
+		name := cmp.Or(j.job.Group, j.job.Name)
+		same := func(o *live) bool { return strings.EqualFold(cmp.Or(o.job.Group, o.job.Name), name) }
+		if slices.ContainsFunc(s.jobs, same) || slices.ContainsFunc(was[:i], same) || strings.EqualFold(name, removed) {
+			continue
+		}
+		s.send(&record.Event{Kind: record.Invalid, Job: name, Text: "job " + name +
+			" is no longer in the option file and does not run any more; if that is not meant, put it back"})
+	}
 }
 
 func named(jobs []*live, name string) *live {
@@ -164,11 +181,12 @@ func (s *service) keep(old []*live, one job.Invalid) {
 	}
 }
 
-// reloadNow reads the option file; a file that cannot be used is reported and changes nothing.
-func (s *service) reloadNow() error {
+// reloadNow reads the option file, from which a job may have been removed on purpose. A file that cannot be used is
+// reported and changes nothing.
+func (s *service) reloadNow(removed string) error {
 	s.notify("RELOADING=1")
 	defer s.notify("READY=1")
-	err := s.reload()
+	err := s.reload(removed)
 	s.unusable(err)
 	s.save()
 	return err
@@ -197,7 +215,7 @@ func (s *service) reloadChanged(now time.Time) {
 	if !file.exists || file == s.file.stamp || file.young(now) {
 		return
 	}
-	if err := s.reload(); !errors.Is(err, job.ErrUnfinished) || now.Sub(file.modified) >= tick {
+	if err := s.reload(""); !errors.Is(err, job.ErrUnfinished) || now.Sub(file.modified) >= tick {
 		s.unusable(err)
 	} else {
 		s.file.stamp = stamp{}

@@ -118,3 +118,35 @@ func TestAYoungOptionFileIsNotReadYet(t *testing.T) {
 		require.NoError(t, stop())
 	})
 }
+
+// A file that is cut off at the end of a line is valid, and lacks jobs.
+func TestAJobThatIsNoLongerInTheOptionFileIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := makeJob(t, "a", hourly()), makeJob(t, "b", hourly())
+		first, second := makeJob(t, "first", hourly()), makeJob(t, "second", hourly())
+		first.Group, second.Group = "home", "home"
+		w := newWorld(t, a, b, first, second)
+		w.config.OptionFile = filepath.Join(t.TempDir(), "options")
+		w.change("1", func() {})
+		s, stop := w.orders()
+		time.Sleep(2 * time.Minute)
+		w.change("12", func() { w.jobs = []*job.Job{a, first} })
+		time.Sleep(2 * time.Minute)
+		gone := " is no longer in the option file and does not run any more; if that is not meant, put it back"
+		require.Equal(t, []string{"b job b" + gone}, w.invalids(), "the group is still there")
+		w.change("123", func() { w.jobs = []*job.Job{a} })
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"home job home" + gone}, w.invalids())
+		w.change("1234", func() { w.jobs = []*job.Job{a, b} })
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, w.invalids())
+
+		w.change("12345", func() { w.jobs = nil })
+		_, err := s.order(control.Command{Action: control.Reload, Job: "B"})
+		require.NoError(t, err)
+		require.Equal(t, []string{"a job a" + gone}, w.invalids(), "b was removed on purpose")
+		time.Sleep(time.Hour)
+		require.Empty(t, w.invalids())
+		require.NoError(t, stop())
+	})
+}

@@ -51,7 +51,7 @@ func (s *service) carryOut(o control.Command) (event.Daemon, error) {
 	case control.Accelerate:
 		s.accelerate(o.Until)
 	case control.Reload:
-		err = s.reloadNow()
+		err = s.reloadNow(o.Job)
 	case control.StartJob:
 		err = s.each(o, s.startByHand)
 	case control.StopJob:

@@ -114,9 +114,14 @@ func (e *Editor) Remove(name string) (*optionfile.File, error) {
 	}
 	if s.First == 0 {
 		f, err := optionfile.EditStanza(e.Path, e.Content, s, nil, []string{scheduleKeyword})
-		return f, err //nolint:wrapcheck // it says what is wrong
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it says what is wrong
+		}
+		f.Removed = name
+		return f, nil
 	}
 	f := optionfile.RemoveStanza(e.Path, e.Content, s)
+	f.Removed = s.Name
 	if _, err := options.ParseFile(e.Path, f.New, ""); err != nil {
 		return nil, fmt.Errorf("the line DEFAULTSERVER names the job %s: change or remove that line first: %w",
 			s.Name, err)

@@ -21,6 +21,7 @@ type File struct {
 	Content []byte // before; nil: it does not exist
 	New     []byte // after
 	Changes []Change
+	Removed string // name of a stanza that was removed
 }
 
 // Edit returns the file with settings in effect. Lines that say something else are replaced where they are; all others
