@@ -269,7 +269,7 @@ func (s *setupRun) newest(ctx context.Context) (found *repo.Listed, err error) {
 		want := slices.Sorted(slices.Values(s.result.Sources))
 		for i := range all {
 			one := &all[i]
-			if one.Err == nil && one.Snapshot.Host == hostName() &&
+			if one.Err == nil && !one.Snapshot.Partial && one.Snapshot.Host == hostName() &&
 				slices.Equal(slices.Sorted(slices.Values(one.Snapshot.Sources)), want) {
 				found = one
 			}
