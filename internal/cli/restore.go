@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,9 +76,9 @@ func (a *app) restoreCommand() *cobra.Command {
 With a path, the contents of that directory are restored directly into the target.
 
 Existing files are replaced if their content differs. At a terminal, restore asks first if some of them changed after
-the snapshot was made. Without a terminal, it changes nothing if it would replace files that differ from the snapshot,
-or remove any with --delete: it names them and ends with code 1. --overwrite answers ahead. What other programs change
-during the restore stays, and is reported.
+the snapshot was made, or if --delete would remove any. Without a terminal, it changes nothing if it would replace files
+that differ from the snapshot, or remove any with --delete: it names them and ends with code 1. --overwrite answers
+ahead. What other programs change during the restore stays, and is reported.
 
 All data is verified before it is written. An interrupted restore continues when it is started again: files that are
 already equal are not written again.
@@ -210,9 +211,10 @@ func (f *restoreFlags) find(ctx context.Context, r *repo.Repository, argument st
 	return findCertain(ctx, r, argument, f.snapshots.filter())
 }
 
-// confirmReplacing asks, at a terminal, before objects are replaced that were changed after the snapshot. Without a
-// terminal, a restore that would replace or remove anything else than what the snapshot has ends here. --overwrite
-// answers ahead. With -replace=prompt of IBM's client it asks before any is replaced, and a no keeps them.
+// confirmReplacing asks, at a terminal, before objects are replaced that were changed after the snapshot, and before
+// any are removed. Without a terminal, a restore that would replace or remove anything else than what the snapshot has
+// ends here. --overwrite answers ahead. With -replace=prompt of IBM's client it asks before any is replaced, and a no
+// keeps them.
 func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to *restore.Target,
 	f *restoreFlags,
 ) error {
@@ -234,20 +236,35 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 	if terminal == nil {
 		return unasked(found, f.target)
 	}
-	text := fmt.Sprintf("%s in %s changed after the snapshot was made, and would be replaced:\n",
-		human.Plural(found.Newer, "object"), human.Printable(f.target))
-	for _, path := range found.Examples {
-		text += "  " + human.Printable(path) + "\n"
+	text, question, advice := "", "Remove them?", "without --delete, what the snapshot does not have stays"
+	if found.Newer > 0 {
+		text = listed(found.Newer, f.target, "changed after the snapshot was made, and would be replaced", found.Examples)
+		question, advice = "Replace them?", "--overwrite never keeps what exists, if-newer what has a later "+
+			"modification time than in the snapshot, and always replaces it"
 	}
-	if more := found.Newer - uint64(len(found.Examples)); more > 0 {
-		text += fmt.Sprintf("  and %d more\n", more)
+	if found.Extra > 0 {
+		text += listed(found.Extra, f.target, "would be removed (the snapshot lacks them)", found.Removed)
 	}
-	yes, err := terminal.Confirm(ctx, text+"Replace them?")
+	if found.Newer > 0 && found.Extra > 0 {
+		question = "Replace and remove them?"
+	}
+	yes, err := terminal.Confirm(ctx, text+question)
 	if err == nil && !yes {
-		err = errors.New("nothing was restored: --overwrite never keeps what exists, if-newer what has a later " +
-			"modification time than in the snapshot, and always replaces it")
+		err = errors.New("nothing was restored: " + advice)
 	}
 	return err
+}
+
+// listed returns lines that name the first of n objects in the target.
+func listed(n uint64, target, what string, examples []string) string {
+	text := fmt.Sprintf("%s in %s %s:\n", human.Plural(n, "object"), human.Printable(target), what)
+	for _, path := range examples {
+		text += "  " + human.Printable(path) + "\n"
+	}
+	if more := n - uint64(len(examples)); more > 0 {
+		text += fmt.Sprintf("  and %d more\n", more)
+	}
+	return text
 }
 
 // unasked returns the error of a restore without consent to replace or remove what was found.
@@ -260,7 +277,7 @@ func unasked(found *restore.Survey, target string) error {
 		text = append(text, human.Plural(found.Extra, "object")+" would be removed")
 	}
 	var names []string
-	for _, path := range found.Examples {
+	for _, path := range slices.Concat(found.Examples, found.Removed) {
 		names = append(names, human.Printable(path))
 	}
 	if more := found.Newer + found.Extra - uint64(len(names)); more > 0 {

@@ -48,7 +48,7 @@ func isLater(t, than tree.Time) bool {
 	return t.Sec > than.Sec || t.Sec == than.Sec && t.Nsec > than.Nsec
 }
 
-// surveyExamples is how many paths a Survey remembers.
+// surveyExamples is how many paths of each kind a Survey remembers.
 const surveyExamples = 10
 
 // Survey is what a restore would replace or remove without consent.
@@ -56,8 +56,9 @@ type Survey struct {
 	// Newer counts objects that would be replaced although they were changed after the snapshot, by their times; for an
 	// unasked restore, also those that differ otherwise.
 	Newer    uint64
-	Extra    uint64   // objects that would be removed, counted for an unasked restore
-	Examples []string // paths inside the snapshot
+	Examples []string // their paths inside the snapshot
+	Extra    uint64   // objects that would be removed
+	Removed  []string // the paths of these, without what lies in a directory that would be removed
 
 	mu sync.Mutex
 }
@@ -66,19 +67,17 @@ func (s *Survey) add(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Newer++
-	s.name(path)
+	if len(s.Examples) < surveyExamples {
+		s.Examples = append(s.Examples, path)
+	}
 }
 
 func (s *Survey) addExtra(path string, objects uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Extra += objects
-	s.name(path)
-}
-
-func (s *Survey) name(path string) {
-	if len(s.Examples) < surveyExamples {
-		s.Examples = append(s.Examples, path)
+	if len(s.Removed) < surveyExamples {
+		s.Removed = append(s.Removed, path)
 	}
 }
 
@@ -86,7 +85,7 @@ func (s *Survey) name(path string) {
 // file and changes nothing.
 func Look(ctx context.Context, r *repo.Repository, sel Selection, to Target) (*Survey, error) {
 	sel.Planned = nil
-	to.DryRun, to.Delete, to.Verify = true, to.Delete && to.Unasked, false
+	to.DryRun, to.Verify = true, false
 	j := &job{repo: r, sel: sel, to: to, ledger: report.NewJob(report.Restore, time.Now), survey: &Survey{}}
 	if _, err := j.run(ctx, Parallel{Workers: 1}); err != nil {
 		return nil, err
