@@ -1,8 +1,11 @@
 package restore
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"path"
 	"path/filepath"
 	"strings"
@@ -50,6 +53,46 @@ func (j *job) changedWhileAsked(t tree.Time) bool {
 func visiblyDiffers(n *tree.Node, st *localfs.Stat) bool {
 	apart := st.Mtime.Sec - n.ModTime.Sec
 	return st.Type != n.Type || n.Type == tree.File && st.Size != n.Size || max(apart, -apart) > coarsest
+}
+
+// keepsUnread reports whether the overwrite rule keeps existing files without reading them, whatever their time. Then
+// small files too are written under a temporary name: a later run would take a partial file for the complete one. The
+// other rules detect a partial file by its modification time, which is set last.
+func (j *job) keepsUnread() bool { return j.to.Overwrite == Never || j.to.Overwrite == IfNewer }
+
+// isHalfMade reports whether the existing object of in is what a killed restore leaves of the file n: the beginning of
+// its content, with the time of the kill. Nothing is lost if it is replaced. Files of several chunks grow under a
+// temporary name.
+func (j *job) isHalfMade(ctx context.Context, in *localfs.Dir, n *tree.Node) bool {
+	var st localfs.Stat
+	switch {
+	case n.Links > 1 || len(n.Content.Chunks) > 1 || !n.Content.List.IsZero() || in.Lstat(n.Name, &st) != nil,
+		st.Type != tree.File || st.Links > 1 || st.Size > n.Size,
+		!visiblyDiffers(n, &st) || !isLater(st.Mtime, j.sel.Made):
+		return false
+	case st.Size == 0:
+		return true
+	}
+	e, err := in.Pin(n.Name, tree.File)
+	if err != nil {
+		return false
+	}
+	defer e.Close()
+	if e.Stat().Size == n.Size {
+		return j.sameContent(ctx, e, n)
+	}
+	whole := n.Content.Inline
+	if len(n.Content.Chunks) == 1 {
+		if whole, err = j.repo.LoadBlob(ctx, n.Content.Chunks[0].ID); err != nil {
+			return false
+		}
+	}
+	begun := make([]byte, min(e.Stat().Size, uint64(len(whole))))
+	f, err := openReadable(e)
+	if err == nil {
+		_, err = f.ReadAt(begun, 0)
+	}
+	return (err == nil || errors.Is(err, io.EOF)) && e.Stat().Size == uint64(len(begun)) && bytes.HasPrefix(whole, begun)
 }
 
 func (j *job) ruleReplaces(n *tree.Node, st *localfs.Stat) bool {

@@ -126,6 +126,9 @@ func (w *walker) compareExisting(ctx context.Context, f *file) (keep bool, err e
 }
 
 func (w *walker) compareExistingIn(ctx context.Context, in *localfs.Dir, f *file) (keep bool, err error) {
+	if w.survey != nil && w.survey.few() && w.isHalfMade(ctx, in, &f.node) {
+		return true, nil
+	}
 	if w.to.Overwrite != Always || w.survey != nil { // usually one stat is enough to keep it
 		var st localfs.Stat
 		if in.Lstat(f.node.Name, &st) == nil && !w.replaces(f.path, &f.node, &st) {
@@ -160,7 +163,9 @@ func (w *walker) compareExistingIn(ctx context.Context, in *localfs.Dir, f *file
 	}
 	f.temp, f.replaces, f.newer = tempName(f.node.Name), true, w.changedSince(&f.node, e.Stat())
 	if err := w.permits(f.dir, &f.node, e.Stat()); err != nil {
-		return false, err
+		if !errors.Is(err, errChanged) || w.changedWhileAsked(e.Stat().Mtime) || !w.isHalfMade(ctx, in, &f.node) {
+			return false, err
+		}
 	}
 	old := *e.Stat()
 	f.old = &old
@@ -238,11 +243,6 @@ func (j *job) countKept(f *file) {
 	j.ledger.Objects.Kept.Add(1)
 	j.ledger.Bytes.Restored.Add(f.node.Size)
 }
-
-// keepsUnread reports whether the overwrite rule keeps existing files without reading them, whatever their time. Then
-// small files too are written under a temporary name: a later run would take a partial file for the complete one. The
-// other rules detect a partial file by its modification time, which is set last.
-func (j *job) keepsUnread() bool { return j.to.Overwrite == Never || j.to.Overwrite == IfNewer }
 
 // sameContent reads an object and reports whether it is a file with the content of n.
 func (j *job) sameContent(ctx context.Context, e *localfs.Entry, n *tree.Node) bool {

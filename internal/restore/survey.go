@@ -81,8 +81,15 @@ func (s *Survey) addExtra(path string, objects uint64) {
 	}
 }
 
-// Look compares the status of existing objects with the selection, by the overwrite rule of the target. It reads no
-// file and changes nothing.
+// few reports whether the survey still needs examples. Then the contents of small files are worth a look.
+func (s *Survey) few() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.Examples) < surveyExamples
+}
+
+// Look compares the status of existing objects with the selection, by the overwrite rule of the target. It reads only
+// files that a killed restore may have left half-made, and changes nothing.
 func Look(ctx context.Context, r *repo.Repository, sel Selection, to Target) (*Survey, error) {
 	sel.Planned = nil
 	to.DryRun, to.Verify = true, false
