@@ -50,6 +50,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("TIDEMARK_POLICY", "important") // beside another busy program, others take far longer
 			env.Setenv("REPOSITORY", repository)
 			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/run")
+			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state") // that of root outlives the test
 			return errors.Join(os.Mkdir(env.WorkDir+"/home", 0o700), os.Mkdir(env.WorkDir+"/run", 0o700))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
