@@ -26,6 +26,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
 // backupFlags are the flags that are not options, since they concern one run.
@@ -123,6 +124,17 @@ a policy.`,
 	f.register(c.Flags())
 	complete(c, "parent", a.snapshotArgs(-1))
 	return c
+}
+
+// isRepository reports whether a line of the option file names the repository of this run.
+func (a *app) isRepository(place string) bool {
+	if rest, ok := strings.CutPrefix(place, "~/"); ok {
+		home, _ := a.Env("HOME")
+		place = filepath.Join(home, rest)
+	}
+	at, err := location.Parse(place)
+	here, err2 := a.location()
+	return err == nil && err2 == nil && at.String() == here.String()
 }
 
 // backup makes a snapshot, between the commands of the option file.
@@ -273,7 +285,7 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 		if err != nil {
 			return nil, fmt.Errorf("read the option file: %w", err)
 		}
-		if job.Label.Setup = options.Portable(content); len(job.Label.Setup) > options.MaxPortable {
+		if job.Label.Setup = options.Portable(content, a.isRepository); len(job.Label.Setup) > options.MaxPortable {
 			job.Label.Setup = ""
 			a.print.Note("the option file is not stored for 'tidemark setup --from': it is larger than " +
 				human.Size(uint64(options.MaxPortable)))

@@ -34,6 +34,8 @@ var (
 	errMeasuring = errors.New("interrupted; the results so far are valid, and no files are left behind")
 	// errNoSource: a source that was named does not exist.
 	errNoSource = errors.New("no such file or directory: check the path")
+	// errNoneThere: a person expects a repository where there is none.
+	errNoneThere = errors.New("there is no repository at")
 	// errGone: there was a repository.
 	errGone = errors.New("there is no repository now: is its disk connected and mounted? If it was removed for good, " +
 		"make a new one with 'tidemark init'")
@@ -81,7 +83,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded), errors.Is(err, daemon.ErrIncomplete):
 		return exitIncomplete
-	case errors.Is(err, repo.ErrNoRepository), errors.Is(err, errGone), errors.Is(err, location.ErrAway):
+	case errors.Is(err, repo.ErrNoRepository), errors.Is(err, errGone), errors.Is(err, location.ErrAway),
+		errors.Is(err, errNoneThere):
 		return exitNoRepo
 	case errors.Is(err, repo.ErrWrongKey), errors.Is(err, unlock.ErrNoSecret):
 		return exitWrongKey

@@ -86,8 +86,9 @@ Exit codes are those of backup: 3 if the first backup lacks some files.`,
 		"write the option file that the backups in this repository stored; after the loss of a machine")
 	c.Flags().StringVarP(&s.recover.host, "host", "H", "",
 		"with --from: the lost machine (default: this one, or the only one)")
+	c.Flags().StringVar(&s.recover.snapshot, "snapshot", "", "with --from: the snapshot whose option file is wanted")
 	c.Flags().BoolVarP(&s.yes, "yes", "y", false, "ask nothing; use the flags, the option file and the proposals")
-	help.Rare(c.Flags(), "host", "recovery-confirmed")
+	help.Rare(c.Flags(), "host", "snapshot", "recovery-confirmed")
 	return c
 }
 
@@ -98,8 +99,8 @@ func (s *setupRun) run(ctx context.Context) error {
 	if s.recover.repository != "" {
 		return s.from(ctx)
 	}
-	if s.recover.host != "" {
-		return usagef("--host belongs to --from: name the repository of the lost machine with --from")
+	if s.recover.host+s.recover.snapshot != "" {
+		return usagef("--host and --snapshot belong to --from: name the repository of the lost machine with --from")
 	}
 	if err := s.mode(); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,11 +21,16 @@ import (
 )
 
 // fromFlags say from which repository the option file of a lost machine comes.
-type fromFlags struct{ repository, host string }
+type fromFlags struct{ repository, host, snapshot string }
 
-// errNoSetup: a repository has no option file for this machine.
-var errNoSetup = errors.New("no snapshot there has an option file: a backup that used one stores it. " +
-	"'tidemark setup' makes a new one, and 'tidemark restore' needs none")
+var (
+	// errNoSetup: a repository has no option file.
+	errNoSetup = errors.New("no snapshot there has an option file: a backup that used one stores it. " +
+		"'tidemark setup' makes a new one, and 'tidemark restore' needs none")
+	// errNoneRead: whether a repository has an option file is not known.
+	errNoneRead = errors.New("no snapshot there that can be read has an option file; others are damaged: see " +
+		"'tidemark check'")
+)
 
 // from writes the option file of a lost machine, and makes a key of this one.
 func (s *setupRun) from(ctx context.Context) error {
@@ -43,18 +49,15 @@ func (s *setupRun) from(ctx context.Context) error {
 		return err
 	}
 	back := &output.WayBack{}
-	lost := &job.Lost{Repository: s.at.String(), Exists: func(path string) bool {
-		_, err := os.Stat(path)
-		return err == nil
-	}}
-	err = s.withRepository(ctx, func(r *repo.Repository) (err error) {
+	err = s.withRepository(ctx, func(r *repo.Repository) error {
 		if err := s.chooseSetup(ctx, r, back); err != nil {
 			return err
 		}
-		lost.Job = back.Snapshot.Snapshot.Job
-		back.KeyFile, back.KeyMade, err = s.machineKey(ctx, r)
-		return err
+		return s.machineKey(ctx, r, back)
 	})
+	if errors.Is(err, repo.ErrNoRepository) {
+		return fmt.Errorf("--from: %w %s: connect the disk that has it, or correct the path", errNoneThere, s.at)
+	}
 	if err != nil {
 		return err
 	}
@@ -64,22 +67,9 @@ func (s *setupRun) from(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.flags.Changed("smb-password-file") {
-		lost.Logon = s.spec.Share().PasswordFile
-	}
-	content, err := s.writeFrom(lost, back)
-	if err != nil {
+	if err := s.writeFrom(ctx, back); err != nil {
 		return err
 	}
-	jobs, invalid, err := job.LoadValid(back.File, content, s.Env, os.ReadFile)
-	if err != nil {
-		return fmt.Errorf("the option file was written to %s, but it cannot be used: %w", back.File, err)
-	}
-	for _, j := range jobs {
-		back.Jobs = append(back.Jobs, output.BackJob{Name: j.Name, Schedule: j.Schedule.String(), Sources: j.Sources,
-			Repository: j.Repository, Restore: job.Restore(j, back.Snapshot.Snapshot.Host)})
-	}
-	back.Missing = lost.Missing(content, jobs, invalid)
 	return s.print.Print(back)
 }
 
@@ -102,56 +92,127 @@ func (s *setupRun) chooseSetup(ctx context.Context, r *repo.Repository, back *ou
 	if err != nil {
 		return err
 	}
-	found, hosts := setup.Choose(all, s.recover.host, hostName(), userName())
-	switch {
-	case len(hosts) == 0:
-		return errNoSetup
-	case found == nil:
-		return usagef("choose a machine with --host; the repository has the option files of %s", strings.Join(hosts, ", "))
+	wish := &setup.Wish{Snapshot: s.recover.snapshot, Host: s.recover.host, Here: hostName(), User: userName()}
+	back.Choice = wish.Choose(all)
+	for _, one := range back.Unread {
+		s.warnAlways(fmt.Sprintf("snapshot %s cannot be read, and may have a newer option file: %v", one.ID.Short(), one.Err))
 	}
-	back.Snapshot = *found
-	return nil
+	switch {
+	case back.Snapshot != nil:
+		return nil
+	case len(back.Hosts) == 0 && len(back.Unread) > 0:
+		return errNoneRead
+	case len(back.Hosts) == 0:
+		return errNoSetup
+	case s.recover.snapshot != "":
+		return usagef("--snapshot %s: no snapshot of that ID has an option file", s.recover.snapshot)
+	}
+	return usagef("choose a machine with --host; the repository has the option files of %s",
+		strings.Join(back.Hosts, ", "))
 }
 
-// machineKey makes a key file of this machine, unless there is one.
-func (s *setupRun) machineKey(ctx context.Context, r *repo.Repository) (path string, made bool, err error) {
+// machineKey makes a key file of this machine, unless there is one. A repository that cannot be written to gets none.
+func (s *setupRun) machineKey(ctx context.Context, r *repo.Repository, back *output.WayBack) error {
 	sources := s.secrets()
-	if path = sources.MachineFile(r.ID()); path == "" {
-		return "", false, nil
-	}
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return path, false, nil //nolint:nilerr // there is something
+	path := sources.MachineFile(r.ID())
+	if _, err := os.Lstat(path); path == "" || !errors.Is(err, fs.ErrNotExist) {
+		back.KeyFile = path
+		return nil //nolint:nilerr // there is something
 	}
 	sources.Keys = options.Keys{}
 	fresh, err := sources.Create(ctx, false)
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	if _, err := r.AddSlot(ctx, fresh.Secrets[0], label(), s.Stretch); err != nil {
 		fresh.Discard()
-		return "", false, err
+		if ctx.Err() != nil {
+			return err
+		}
+		back.Missing = append(back.Missing, fmt.Sprintf("a key of this machine: %v", err))
+		return nil
 	}
-	path, err = fresh.Keep(r.ID())
-	return path, err == nil, err
+	back.KeyFile, err = fresh.Keep(r.ID())
+	back.KeyMade = err == nil
+	return err
 }
 
-// writeFrom writes the option file, unless there is one, and returns its content.
-func (s *setupRun) writeFrom(lost *job.Lost, back *output.WayBack) ([]byte, error) {
+// writeFrom writes the option file, unless there is one, and finds out what is missing.
+func (s *setupRun) writeFrom(ctx context.Context, back *output.WayBack) error {
+	lost := s.lost(ctx)
 	back.File = options.UserFile(s.Env)
 	if s.spec.File() != "" {
 		back.File = s.spec.File()
 	}
 	content, err := optionfile.ReadRegular(back.File)
-	if err == nil && len(content) > 0 {
-		return content, nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("read the option file: %w", err)
+	case len(content) == 0:
+		f, err := lost.OptionFile(back.File, back.Snapshot.Snapshot.Setup)
+		if err == nil {
+			err = f.Save()
+		}
+		if err != nil {
+			return err
+		}
+		back.Written, content = true, f.New
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the option file: %w", err)
-	}
-	f, err := lost.OptionFile(back.File, back.Snapshot.Snapshot.Setup)
+	var away []string
+	jobs, invalid, err := job.LoadValid(back.File, content, s.Env, func(path string) ([]byte, error) {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) && filepath.Base(path) != "dsm.sys" {
+			away = append(away, path)
+			return nil, nil // a missing file of rules is reported, and hides nothing else
+		}
+		return text, err
+	})
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("the option file %s cannot be used: %w", back.File, err)
 	}
-	back.Written = true
-	return f.New, f.Save()
+	slices.Sort(away)
+	for _, path := range slices.Compact(away) {
+		back.Missing = append(back.Missing, "the file "+path+" with rules")
+	}
+	for _, j := range jobs {
+		back.Jobs = append(back.Jobs, output.BackJob{Name: j.Name, Schedule: j.Schedule.String(), Sources: j.Sources,
+			Repository: j.Repository})
+	}
+	if !back.Written && !slices.ContainsFunc(jobs, lost.In) {
+		back.Missing = append(back.Missing, "a job that backs up to "+lost.Repository)
+	}
+	back.Missing = append(back.Missing, lost.Missing(content, jobs, invalid)...)
+	for _, one := range back.Sources {
+		back.Restore = append(back.Restore, lost.Restore(one.ID.Short(), jobs))
+	}
+	return nil
+}
+
+// lost describes this machine, as far as an option file needs it.
+func (s *setupRun) lost(ctx context.Context) *job.Lost {
+	l := &job.Lost{Repository: s.at.String(), Home: s.home}
+	if s.flags.Changed("smb-password-file") {
+		l.Logon = s.spec.Share().PasswordFile
+	}
+	l.Exists = func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	l.Leads = func(place string) bool {
+		at, err := parseLocation(place)
+		return err == nil && !at.OnShare() && at.Folder == s.at.Folder
+	}
+	l.HasKey = func(place string) bool {
+		at, err := parseLocation(place)
+		if err != nil || at.OnShare() {
+			return false
+		}
+		st, err := at.Open(ctx, s.access(at))
+		if err != nil {
+			return false
+		}
+		id := repositoryID(ctx, st)
+		return id != "" && l.Exists(s.secrets().MachineFile(id))
+	}
+	return l
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
 )
 
 func exists(path string) bool {
@@ -13,38 +15,56 @@ func exists(path string) bool {
 	return err == nil
 }
 
+func lostMachine(repository string) *Lost {
+	return &Lost{
+		Repository: repository, Home: "/home/ann", Exists: exists,
+		Leads:  func(place string) bool { return place == "LABEL=Blue/r" },
+		HasKey: func(place string) bool { return place == "/mnt/known" },
+	}
+}
+
 func TestOptionFileOfALostMachine(t *testing.T) {
 	const head = "* Written by 'tidemark setup --from'. 'tidemark options' prints what is in effect.\n"
-	here := filepath.Join(t.TempDir(), "pw")
-	require.NoError(t, os.WriteFile(here, nil, 0o600))
+	file := filepath.Join(t.TempDir(), "pw")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	logon := lostMachine("smb://me@nas/x")
+	logon.Logon = "/new/pw"
 	for name, c := range map[string]struct {
-		lost       Lost
-		text, want string
+		lost             *Lost
+		here, text, want string
 	}{
-		"by hand": {
-			Lost{Repository: "/mnt/new"}, "REPOSITORY /mnt/old\nPASSWORDFILE /gone/pw\n", "REPOSITORY /mnt/new\n",
+		"no stanza": {
+			lostMachine("/mnt/new disk"), "/mnt/old", "REPOSITORY /mnt/old\nPASSWORDFILE ~/pw\nMEMORY 96M\n",
+			"REPOSITORY \"/mnt/new disk\"\n* other machine: PASSWORDFILE ~/pw\nMEMORY 96M\n",
 		},
-		"a job": {
-			Lost{Job: "b", Repository: "/mnt/new"},
-			"SERVERNAME a\n  REPOSITORY /mnt/a\n  KEYFILE /gone/a\nSERVERNAME B\n  REPOSITORY /mnt/b\n  KEYFILE /gone/b\n",
-			"SERVERNAME a\n  REPOSITORY /mnt/a\nSERVERNAME B\n  REPOSITORY /mnt/new\n",
+		"only the jobs of the repository": {
+			lostMachine("/mnt/new"), "/mnt/b",
+			"SERVERNAME a\n  REPOSITORY /mnt/a\n  KEYFILE /gone/a\nSERVERNAME B\n  REPOSITORY /mnt/b\n" +
+				"SERVERNAME c\n  ROTATE /mnt/b\n  PASSWORDCOMMAND /gone/c\n",
+			"SERVERNAME a\n  REPOSITORY /mnt/a\n  * other machine: KEYFILE /gone/a\n\nSERVERNAME B\n  REPOSITORY /mnt/new\n\n" +
+				"SERVERNAME c\n  ROTATE /mnt/new\n  * other machine: PASSWORDCOMMAND /gone/c\n",
 		},
-		"one of a group": {
-			Lost{Job: "a@Blue", Repository: "/media/x/r"},
-			"SERVERNAME a\n  REPOSITORY LABEL=Blue/r\n  ROTATE LABEL=Red/r\n",
-			"SERVERNAME a\n  REPOSITORY LABEL=Blue/r\n  ROTATE LABEL=Red/r\n",
+		"a disk by its name": {
+			lostMachine("/media/x/r"), "LABEL=Blue/r", "REPOSITORY LABEL=Blue/r\nROTATE LABEL=Red/r\n",
+			"REPOSITORY LABEL=Blue/r\nROTATE LABEL=Red/r\n",
 		},
-		"renamed since": {Lost{Job: "c", Repository: "/x"}, "SERVERNAME a\n  REPOSITORY /a\n",
-			"SERVERNAME a\n  REPOSITORY /x\n"},
-		"a key that is here": {Lost{Repository: "/x"}, "PASSWORDFILE " + here + "\nREPOSITORY /x\n",
-			"PASSWORDFILE " + here + "\nREPOSITORY /x\n"},
+		"a copy of the repository": {
+			lostMachine("/media/x/r"), "LABEL=Red/r", "REPOSITORY LABEL=Red/r\n", "REPOSITORY /media/x/r\n",
+		},
+		"a repository by the environment": {
+			lostMachine("/x"), "/other", "SERVERNAME a\n  MEMORY 96M\n", "SERVERNAME a\n  MEMORY 96M\nREPOSITORY /x\n",
+		},
+		"another repository": {lostMachine("/x"), "/other", "REPOSITORY /y\n", "REPOSITORY /y\n"},
+		"a key that is here": {
+			lostMachine("/x"), "/x", "PASSWORDFILE " + file + "\nREPOSITORY /x\n", "PASSWORDFILE " + file + "\nREPOSITORY /x\n",
+		},
 		"logon": {
-			Lost{Repository: "smb://me@nas/x", Logon: "/new/pw"}, "REPOSITORY smb://me@nas/x\nSMBCREDENTIALS /gone/c\n",
-			"REPOSITORY smb://me@nas/x\nSMBPASSWORDFILE /new/pw\n",
+			logon, "smb://me@nas/x", "REPOSITORY smb://me@nas/x\nSMBCREDENTIALS /gone/c\n",
+			"REPOSITORY smb://me@nas/x\nSMBPASSWORDFILE /new/pw\n* other machine: SMBCREDENTIALS /gone/c\n",
 		},
 	} {
-		c.lost.Exists = exists
-		f, err := c.lost.OptionFile("/f", c.text)
+		text := options.Portable([]byte(c.text), func(place string) bool { return place == c.here })
+		f, err := c.lost.OptionFile("/f", text)
 		require.NoError(t, err, name)
 		require.Equal(t, head+c.want, string(f.New), name)
 		require.Nil(t, f.Content, name)
@@ -57,11 +77,14 @@ func TestMissing(t *testing.T) {
 		"SERVERNAME here\n SCHEDULE never\n DOMAIN " + dir + "\n REPOSITORY /mnt/new\n BEFORECOMMAND /bin/true\n" +
 		"SERVERNAME other\n SCHEDULE never\n DOMAIN '/gone/a b'\n REPOSITORY /mnt/other\n AFTERCOMMAND /gone/thaw\n" +
 		" * fill in: HEALTHCHECK\n" +
-		"SERVERNAME wrong\n SCHEDULE never\n DOMAIN /\n REPOSITORY /mnt/new\n INCLEXCL /gone/rules\n"
+		"SERVERNAME known\n SCHEDULE never\n DOMAIN /\n REPOSITORY /mnt/known\n" +
+		"SERVERNAME turns\n SCHEDULE never\n DOMAIN /\n REPOSITORY LABEL=Red/r\n ROTATE LABEL=Blue/r\n" +
+		"SERVERNAME wrong\n SCHEDULE never\n DOMAIN /\n REPOSITORY /mnt/new\n JITTER often\n"
 	env := func(string) (string, bool) { return "", false }
 	jobs, invalid, err := LoadValid("/f", []byte(text), env, os.ReadFile)
 	require.NoError(t, err)
-	lost := &Lost{Job: "here", Repository: "/mnt/new", Exists: exists}
+	lost := lostMachine("/mnt/new")
+	lost.Leads = func(string) bool { return false }
 	require.Equal(t, []string{
 		"job wrong cannot run: " + invalid[0].Err.Error(),
 		"here: the file /gone/mail of MAILPASSWORDFILE",
@@ -69,9 +92,17 @@ func TestMissing(t *testing.T) {
 		"other: the source /gone/a b",
 		"other: the file /gone/mail of MAILPASSWORDFILE",
 		"other: the command /gone/thaw",
+		"known: the file /gone/mail of MAILPASSWORDFILE",
+		"turns@Red: a key of its repository: tidemark setup --from LABEL=Red/r",
+		"turns: the file /gone/mail of MAILPASSWORDFILE",
+		"turns@Blue: a key of its repository: tidemark setup --from LABEL=Blue/r",
 		"line 1: the value of NOTIFYWEBHOOK, which is not stored since it may be secret",
 		"line 13: the value of HEALTHCHECK, which is not stored since it may be secret",
 	}, lost.Missing([]byte(text), jobs, invalid))
-	require.ErrorContains(t, invalid[0].Err, "/gone/rules")
-	require.Equal(t, "tidemark restore latest --target / --host 'my mac' --server-name other", Restore(jobs[1], "my mac"))
+
+	require.Equal(t, "tidemark restore 1a2b --target / --server-name here", lost.Restore("1a2b", jobs))
+	blue := lostMachine("/media/x/r")
+	require.Equal(t, "tidemark restore 1a2b --target / --server-name turns --repo /media/x/r", blue.Restore("1a2b", jobs))
+	lost.Repository = "/my disk"
+	require.Equal(t, "tidemark restore 1a2b --target / --repo '/my disk'", lost.Restore("1a2b", jobs))
 }

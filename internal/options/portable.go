@@ -12,12 +12,18 @@ import (
 // MaxPortable is the largest text that a backup stores of an option file, in bytes.
 const MaxPortable = 64 << 10
 
-// leftOut begins a line of Portable for a value that is left out.
-const leftOut = "* fill in: "
+// The comments that Portable writes.
+const (
+	leftOut = "* fill in: "        // stands for a value that is left out
+	here    = "* this repository:" // stands before the place of the repository to which the text is stored
+	keyLine = "* other machine: "  // see Rewrite
+	plain   = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:%,[]"
+)
 
 // Portable returns the lines of an option file without what may be secret: comments, and each value that is not known
-// to be harmless. Mistakes and options without effect are left out, too.
-func Portable(content []byte) string {
+// to be harmless. Mistakes and options without effect are left out, too. isHere reports whether a place is that of the
+// repository to which the text is stored.
+func Portable(content []byte, isHere func(place string) bool) string {
 	table := Table()
 	keywords, words := keywordsOf(table), vocabulary(table)
 	var b strings.Builder
@@ -34,28 +40,30 @@ func Portable(content []byte) string {
 		o := keywords[l.Keyword]
 		switch {
 		case l.Keyword == "SERVERNAME":
-			indent = "  "
 			if b.Len() > 0 {
 				b.WriteByte('\n')
 			}
 			b.WriteString(portable(l.Keyword, l.Rest, 1))
+			indent = "  "
 			continue
 		case o == nil && !rules.IsStatement(l.Keyword) && l.Keyword != "DEFAULTSERVER":
 			continue
 		case o != nil:
 			l.Keyword = strings.ToUpper(o.Keywords()[0])
 		}
-		b.WriteString(indent)
+		line := leftOut + l.Keyword + "\n"
 		switch {
 		case o == nil:
-			b.WriteString(portable(l.Keyword, l.Rest, 1))
+			line = portable(l.Keyword, l.Rest, 1)
 		case o.Type.Kind == Domain && checkDomain(l.Rest) == nil:
-			b.WriteString(portable(l.Keyword, l.Rest, -1))
-		case o.harmless(&l):
-			b.WriteString(portable(l.Keyword, l.Rest, 1))
-		default:
-			b.WriteString(leftOut + l.Keyword + "\n")
+			line = portable(l.Keyword, l.Rest, -1)
+		case o.Type.Kind != Domain && o.harmless(&l):
+			line = portable(l.Keyword, l.Rest, 1)
+			if value, _ := l.Value(); (o.Name == "repo" || o.Name == "rotate") && isHere(value) {
+				line = here + "\n" + indent + line
+			}
 		}
+		b.WriteString(indent + line)
 	}
 	return b.String()
 }
@@ -70,19 +78,28 @@ func portable(keyword, rest string, n int) string {
 		values = values[:min(n, len(values))]
 	}
 	for i, value := range values {
-		switch {
-		case !strings.Contains(value, `"`):
-			value = `"` + value + `"`
-		case !strings.Contains(value, `'`):
-			value = `'` + value + `'`
-		default:
+		quoted, ok := Quote(value)
+		if !ok {
 			return leftOut + keyword + "\n"
 		}
-		if strings.ContainsAny(value, " \t'") || len(value) == 2 {
-			values[i] = value
-		}
+		values[i] = quoted
 	}
 	return strings.Join(append([]string{keyword}, values...), " ") + "\n"
+}
+
+// Quote returns a value as an option file holds it; false if none can.
+func Quote(value string) (text string, ok bool) {
+	switch {
+	case strings.ContainsAny(value, "\n\r"):
+		return "", false
+	case value != "" && !strings.ContainsAny(value, " \t") && value[0] != '"' && value[0] != '\'':
+		return value, true
+	case !strings.Contains(value, `"`):
+		return `"` + value + `"`, true
+	case !strings.Contains(value, `'`):
+		return `'` + value + `'`, true
+	}
+	return "", false
 }
 
 // harmless reports whether the value of a line is no secret, and contains none: it is a valid value of few choices, or
@@ -101,9 +118,13 @@ func (o *Option) harmless(l *dsm.Line) bool {
 	case List:
 		return o.Name != "rotate" || place(value)
 	case String:
-		return filepath.IsAbs(value) && !strings.ContainsAny(value, " \t=") || // a command without arguments
-			!strings.Contains(value, "://") && slices.Contains([]string{"schedule", "keep", "on-battery", "ignore-file",
-				"mail-server", "mail-from", "mail-user", "metrics-group", "metrics-listen"}, o.Name)
+		switch o.Name {
+		case "schedule", "keep", "on-battery", "ignore-file", "mail-from", "mail-user":
+			return true
+		case "mail-server", "metrics-group", "metrics-listen":
+			return strings.Trim(value, plain) == ""
+		}
+		return filepath.IsAbs(value) && strings.Trim(value, plain) == "" // a command without arguments
 	}
 	return false
 }
@@ -129,4 +150,40 @@ func LeftOut(text string) (all []FileLine) {
 		}
 	}
 	return all
+}
+
+// Rewrite returns the text of Portable for another machine. repository returns the new place for each one of the
+// repository; a line that away accepts becomes a comment. stanzas are those of the repository, "" for the lines before
+// the first.
+func Rewrite(text string, repository func(place string) string, away func(keyword, value string) bool) (out string,
+	stanzas []string) {
+	var b strings.Builder
+	stanza, isHere := "", false
+	for line := range strings.Lines(text) {
+		body := strings.TrimSpace(line)
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		if body == here {
+			isHere = true
+			continue
+		}
+		keyword, rest, _ := strings.Cut(body, " ")
+		value := ""
+		if words, err := rules.Words(rest); err == nil && len(words) == 1 {
+			value = words[0]
+		}
+		switch {
+		case keyword == "SERVERNAME":
+			stanza = value
+		case isHere:
+			if quoted, ok := Quote(repository(value)); ok {
+				line = indent + keyword + " " + quoted + "\n"
+			}
+			stanzas = append(stanzas, stanza)
+		case away(keyword, value):
+			line = indent + keyLine + body + "\n"
+		}
+		isHere = false
+		b.WriteString(line)
+	}
+	return b.String(), stanzas
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func nowhere(string) bool { return false }
+
 // TestNoSecretIsPortable writes a secret wherever an option file may have one: in comments, in values that are secrets,
 // and by mistake beside or instead of any other value.
 func TestNoSecretIsPortable(t *testing.T) {
@@ -18,7 +20,10 @@ func TestNoSecretIsPortable(t *testing.T) {
 		"EXCLUDE /a/*.o " + secret, "INCLUDE '/a b' " + secret, "DOMAIN /home " + secret, "EXCLUDE '" + secret,
 		"REPOSITORY smb://me:" + secret + "@nas/x", "ROTATE smb://me:" + secret + "@nas/x",
 		"HEALTHCHECK https://hc.example/" + secret, "MAILSERVER smtp://me:" + secret + "@host",
-		"BEFORECOMMAND PASS=" + secret, `BEFORECOMMAND "/bin/dump -p` + secret + `"`, "POSTSCHEDULECMD " + secret}
+		"BEFORECOMMAND PASS=" + secret, `BEFORECOMMAND "/bin/dump -p` + secret + `"`, "POSTSCHEDULECMD " + secret,
+		"AFTERCOMMAND /opt/hook;echo${IFS}" + secret, "SNAPSHOTCOMMAND /bin/a|" + secret,
+		"FAILURECOMMAND /bin/a&&" + secret, "AFTERCOMMAND /bin/env<<<" + secret, "MAILSERVER me:" + secret + "@host:25",
+		"METRICSLISTEN me:" + secret + "@host:25"}
 	for _, o := range Table() {
 		for _, keyword := range o.Keywords() {
 			lines = append(lines, keyword+" /some/path "+secret, keyword+" yes "+secret, keyword+" 5 * "+secret)
@@ -35,10 +40,10 @@ func TestNoSecretIsPortable(t *testing.T) {
 			kept++ // free text that is no secret
 			continue
 		}
-		require.NotContains(t, Portable([]byte(line+"\n")), secret, "%q", line)
+		require.NotContains(t, Portable([]byte(line+"\n"), nowhere), secret, "%q", line)
 	}
 	require.Less(t, kept, 40)
-	require.Equal(t, "* fill in: HEALTHCHECK\n", Portable([]byte("healthcheck https://hc.example/"+secret)))
+	require.Equal(t, "* fill in: HEALTHCHECK\n", Portable([]byte("healthcheck https://hc.example/"+secret), nowhere))
 }
 
 // TestPortableSaysTheSame compares what an option file says with what its portable text says.
@@ -49,7 +54,7 @@ func TestPortableSaysTheSame(t *testing.T) {
 		"  EXCLUDEPATTERN \"it's\"\n  KEEPSNAPSHOTS 'last 3 daily 7'\n  BEFORECOMMAND /usr/local/bin/freeze\n" +
 		"SERVERNAME nas\n\tREPOSITORY smb://me@nas:445/backup/a\n  SMBPASSWORDFILE ~/nas.pw\n  COMPRESSION yes\n" +
 		"  IGNOREFILE \"\"\n  MAXIMPACT 5%\n  SHRINKLIMIT 20\n  CHECKPOINT 10m\n  DOMAIN ALL-LOCAL -/proc\n"
-	portable := Portable([]byte(content))
+	portable := Portable([]byte(content), nowhere)
 	require.NotContains(t, portable, "fill in")
 	require.NotContains(t, portable, "ann")
 	for _, server := range []string{"", "home", "nas"} {
@@ -64,7 +69,7 @@ func TestPortableSaysTheSame(t *testing.T) {
 		}
 		require.Equal(t, said[0], said[1], server)
 	}
-	require.Equal(t, portable, Portable([]byte(portable)))
+	require.Equal(t, portable, Portable([]byte(portable), nowhere))
 }
 
 func specOf(t *testing.T, text string) *Spec {
@@ -84,6 +89,6 @@ func specOf(t *testing.T, text string) *Spec {
 }
 
 func TestLeftOut(t *testing.T) {
-	text := Portable([]byte("NOTIFYWEBHOOK https://x/y\nSERVERNAME a\nHEALTHCHECK https://x/y\nSCHEDULE never\n"))
+	text := Portable([]byte("NOTIFYWEBHOOK https://x/y\nSERVERNAME a\nHEALTHCHECK https://x/y\nSCHEDULE never\n"), nowhere)
 	require.Equal(t, []FileLine{{1, "NOTIFYWEBHOOK", nil}, {4, "HEALTHCHECK", nil}}, LeftOut(text), text)
 }

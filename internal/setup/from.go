@@ -2,41 +2,86 @@ package setup
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 )
 
-// Choose returns the snapshot whose option file is wanted: the newest of a host that has one, if possible of the same
-// user. Without a host it is the one of this machine, or the only one. hosts are those that have an option file.
-func Choose(all []repo.Listed, host, here, user string) (chosen *repo.Listed, hosts []string) {
-	var ours []*repo.Listed
-	for i := range all {
-		one := &all[i]
-		if one.Err != nil || one.Snapshot.Setup == "" {
+// Wish says which option file is wanted of those in a repository.
+type Wish struct {
+	Snapshot string // beginning of the ID; "": by the others
+	Host     string // "": Here, or the only one
+	Here     string // name of this machine
+	User     string // of this machine
+}
+
+// Choice is what a repository has for a Wish.
+type Choice struct {
+	Snapshot *repo.Listed  // with the option file; nil: none
+	Others   []repo.Listed // newest ones with other option files of the same host
+	Hosts    []string      // that have an option file
+	Sources  []repo.Listed // of the host: the newest snapshot of each set of sources, newest first
+	Unread   []repo.Listed
+}
+
+// Choose returns the newest option file of the host, if possible of the same user. all is sorted, oldest first.
+func (w *Wish) Choose(all []repo.Listed) (c Choice) {
+	host := w.host(all, &c)
+	for _, one := range slices.Backward(all) {
+		sn := one.Snapshot
+		switch {
+		case one.Err != nil:
+			c.Unread = append(c.Unread, one)
 			continue
+		case sn.Host != host && w.Snapshot == "":
+			continue
+		case w.Snapshot != "" && sn.Setup != "" && strings.HasPrefix(one.ID.String(), strings.ToLower(w.Snapshot)):
+			c.Snapshot, host = &one, sn.Host
+		case w.Snapshot == "" && sn.Setup != "" && (c.Snapshot == nil ||
+			sn.User == w.User && c.Snapshot.Snapshot.User != w.User):
+			c.Snapshot = &one
 		}
-		if !slices.Contains(hosts, one.Snapshot.Host) {
-			hosts = append(hosts, one.Snapshot.Host)
+	}
+	for _, one := range slices.Backward(all) {
+		if sn := one.Snapshot; sn != nil && sn.Host == host && c.Snapshot != nil {
+			c.add(one)
 		}
-		ours = append(ours, one)
+	}
+	return c
+}
+
+// host returns the host that is meant, and lists those that have an option file.
+func (w *Wish) host(all []repo.Listed, c *Choice) string {
+	for i := range all {
+		if sn := all[i].Snapshot; sn != nil && sn.Setup != "" && !slices.Contains(c.Hosts, sn.Host) {
+			c.Hosts = append(c.Hosts, sn.Host)
+		}
 	}
 	switch {
-	case host != "":
-	case slices.Contains(hosts, here):
-		host = here
-	case len(hosts) == 1:
-		host = hosts[0]
+	case w.Host != "":
+		return w.Host
+	case len(c.Hosts) == 1 && !slices.Contains(c.Hosts, w.Here):
+		return c.Hosts[0]
 	}
-	rank := func(one *repo.Listed) int {
-		if one.Snapshot.User == user {
-			return 1
-		}
-		return 0
+	return w.Here
+}
+
+// add adds a snapshot of the host, newest first.
+func (c *Choice) add(one repo.Listed) {
+	sn, chosen := one.Snapshot, c.Snapshot.Snapshot
+	byHand := sn.Job == ""
+	if sn.Setup != "" && sn.Setup != chosen.Setup && (sn.User != chosen.User || byHand != (chosen.Job == "")) &&
+		!slices.ContainsFunc(c.Others, func(o repo.Listed) bool {
+			return o.Snapshot.User == sn.User && (o.Snapshot.Job == "") == byHand
+		}) {
+		c.Others = append(c.Others, one)
 	}
-	for _, one := range ours {
-		if one.Snapshot.Host == host && (chosen == nil || rank(one) >= rank(chosen)) { // oldest first
-			chosen = one
-		}
+	same := func(o repo.Listed) bool { return slices.Equal(o.Snapshot.Sources, sn.Sources) }
+	at := slices.IndexFunc(c.Sources, same)
+	switch {
+	case at < 0:
+		c.Sources = append(c.Sources, one)
+	case c.Sources[at].Snapshot.Partial && !sn.Partial:
+		c.Sources[at] = one
 	}
-	return chosen, hosts
 }

@@ -3,24 +3,25 @@ package output
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/setup"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
 // WayBack is the end of the setup of a machine from its backups.
 type WayBack struct {
-	Snapshot repo.Listed // that has the option file
-	File     string      // option file
-	Written  bool        // it was written by this run; false: there was one
-	KeyFile  string      // of this machine, for the repository
-	KeyMade  bool
-	Jobs     []BackJob
-	Missing  []string // one line each
+	setup.Choice
+	File    string // option file
+	Written bool   // it was written by this run; false: there was one
+	KeyFile string // of this machine, for the repository; "": none
+	KeyMade bool
+	Jobs    []BackJob
+	Missing []string // one line each
+	Restore []string // a command for each of Choice.Sources
 }
 
 // BackJob is a job of the option file.
@@ -28,8 +29,10 @@ type BackJob struct {
 	Name, Schedule string
 	Sources        []string
 	Repository     string
-	Restore        string // command that restores its files
 }
+
+// shown is how many snapshots are listed.
+const shown = 10
 
 // Text says what is here again, and what is missing.
 func (b *WayBack) Text(w io.Writer) error {
@@ -39,9 +42,12 @@ func (b *WayBack) Text(w io.Writer) error {
 	if !b.Written {
 		written = "there is one, and it stays; move it away to get the stored one"
 	}
-	fmt.Fprintf(&out, "Option file of %s, stored by its backup of %s (snapshot %s):\n  %s (%s)\n",
-		human.Printable(sn.Host), time.Unix(sn.Time.Sec, 0).Format(time.DateTime), b.Snapshot.ID.Short(),
-		human.Printable(b.File), written)
+	fmt.Fprintf(&out, "Option file of %s on %s, stored by the backup of %s (snapshot %s):\n  %s (%s)\n",
+		human.Printable(sn.User), human.Printable(sn.Host), date(sn), b.Snapshot.ID.Short(), human.Printable(b.File), written)
+	for _, one := range b.Others {
+		fmt.Fprintf(&out, "  another one, of %s, %s: --snapshot %s\n", human.Printable(one.Snapshot.User),
+			date(one.Snapshot), one.ID.Short())
+	}
 	if b.KeyFile != "" {
 		made := "made"
 		if !b.KeyMade {
@@ -62,25 +68,32 @@ func (b *WayBack) Text(w io.Writer) error {
 	for _, one := range b.Missing {
 		out.WriteString("  " + human.Harmless(one) + "\n")
 	}
-	if len(b.Jobs) > 0 {
-		out.WriteString("Next:\n")
-		var said []string
-		for _, j := range b.Jobs {
-			if !slices.Contains(said, j.Restore) {
-				said = append(said, j.Restore)
-				out.WriteString("  " + j.Restore + "\n")
-			}
+	out.WriteString("Next, restore what you need of the newest snapshots of each source:\n")
+	for i, one := range b.Sources[:min(shown, len(b.Sources))] {
+		partial := ""
+		if one.Snapshot.Partial {
+			partial = " (partial)"
 		}
-		out.WriteString("  tidemark service install   (when nothing is missing any more)\n")
+		fmt.Fprintf(&out, "  %s   # %s%s: %s\n", b.Restore[i], date(one.Snapshot), partial,
+			human.Printable(strings.Join(one.Snapshot.Sources, " ")))
+	}
+	if more := len(b.Sources) - shown; more > 0 {
+		fmt.Fprintf(&out, "  and %d more: see 'tidemark snapshots'\n", more)
+	}
+	if len(b.Jobs) > 0 {
+		out.WriteString("When nothing is missing any more: tidemark service install\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
+func date(sn *snapshot.Snapshot) string { return time.Unix(sn.Time.Sec, 0).Format(time.DateTime) }
+
 // Events returns the record.
 func (b *WayBack) Events() []any {
 	e := &event.SetupFrom{Type: "setup_from", Host: b.Snapshot.Snapshot.Host, Snapshot: b.Snapshot.ID.String(),
-		File: b.File, Written: b.Written, KeyFile: b.KeyFile, Jobs: []string{}, Missing: append([]string{}, b.Missing...)}
+		File: b.File, Written: b.Written, KeyFile: b.KeyFile, Jobs: []string{}, Missing: append([]string{}, b.Missing...),
+		Restore: append([]string{}, b.Restore...)}
 	for _, j := range b.Jobs {
 		e.Jobs = append(e.Jobs, j.Name)
 	}

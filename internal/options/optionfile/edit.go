@@ -237,15 +237,8 @@ func (e *editor) result() []byte {
 
 // quote returns a value as an option file holds it.
 func quote(value string) (string, error) {
-	switch {
-	case strings.ContainsAny(value, "\n\r"):
-		return "", ErrQuotes
-	case value != "" && !strings.ContainsAny(value, " \t") && value[0] != '"' && value[0] != '\'':
-		return value, nil
-	case !strings.Contains(value, `"`):
-		return `"` + value + `"`, nil
-	case !strings.Contains(value, `'`):
-		return `'` + value + `'`, nil
+	if text, ok := options.Quote(value); ok {
+		return text, nil
 	}
 	return "", ErrQuotes
 }

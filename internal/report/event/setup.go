@@ -24,9 +24,10 @@ type SetupFrom struct {
 	Snapshot string   `json:"snapshot_id"`         // that has it
 	File     string   `json:"option_file"`         // path
 	Written  bool     `json:"option_file_written"` // false if there was one, which stays
-	KeyFile  string   `json:"key_file"`            // of this machine, for the repository
+	KeyFile  string   `json:"key_file"`            // of this machine, for the repository; empty: it could not be made
 	Jobs     []string `json:"jobs"`                // names
-	Missing  []string `json:"missing"`             // what the jobs need and this machine does not have, one sentence each
+	Missing  []string `json:"missing"`             // what the jobs need and this machine does not have, one line each
+	Restore  []string `json:"restore"`             // commands: of the newest snapshot of each set of sources
 }
 
 // OptionFile is an existing option file that `tidemark setup` is about to change.

@@ -310,6 +310,10 @@ func TestTheWayBackAfterALoss(t *testing.T) {
 			switch {
 			case i == 0:
 				line = "TIDEMARK_PASSWORD=" + key + " " + line // a person types it
+			case strings.HasPrefix(line, "tidemark restore 4f3a90b1"):
+				shown := regexp.MustCompile(`(?m)^  (tidemark restore [0-9a-f]{8} .*?)  `).FindStringSubmatch(said[0])
+				require.NotNil(t, shown, said[0])
+				line = shown[1] + strings.TrimPrefix(line, "tidemark restore 4f3a90b1 --target /")
 			case line == "tidemark service install": // as root, it would change this machine
 				line += " --print"
 			case line == "tidemark status": // exit code 1: no backup by the service yet
