@@ -15,13 +15,16 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// presentSources records all sources in the label of a job, and has it back up those that are there.
-func (a *app) presentSources(paths []string, job *backup.Job) error {
-	sources := make([]string, len(paths))
-	for i, path := range paths {
-		var err error
-		if sources[i], err = filepath.Abs(path); err != nil {
+// presentSources records all sources in the label of a job, each once, and has it back up those that are there.
+func (a *app) presentSources(given []string, job *backup.Job) error {
+	var sources, paths []string
+	for _, path := range given {
+		source, err := filepath.Abs(path)
+		if err != nil {
 			return fmt.Errorf("find source %s: %w", path, err)
+		}
+		if !slices.Contains(sources, source) {
+			sources, paths = append(sources, source), append(paths, path)
 		}
 	}
 	absent, err := notMounted(a.spec.Sources().RequireMount, sources, localfs.Mounts)
