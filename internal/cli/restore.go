@@ -75,10 +75,13 @@ func (a *app) restoreCommand() *cobra.Command {
 		Long: `Restores a snapshot below a directory, each object under its full path; with the target / to where it was.
 With a path, the contents of that directory are restored directly into the target.
 
-Existing files are replaced if their content differs. At a terminal, restore asks first if some of them changed after
-the snapshot was made, or if --delete would remove any. Without a terminal, it changes nothing if it would replace files
-that differ from the snapshot, or remove any with --delete: it names them and ends with code 1. --overwrite answers
-ahead. What other programs change during the restore stays, and is reported.
+Existing files are replaced if their content differs. At a terminal, restore asks first if it would replace any, or if
+--delete would remove any. Without a terminal, it changes nothing then: it names them and ends with code 1. Files whose
+times differ from the snapshot are read for that. --overwrite answers ahead. What other programs change during the
+restore stays, and is reported.
+
+With --overwrite if-newer, a newer object stays whatever its type. If it is in the place of a directory, what the
+snapshot has below that is not restored, which is reported as a failure.
 
 All data is verified before it is written. An interrupted restore continues when it is started again: files that are
 already equal are not written again.
@@ -144,7 +147,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	}
 	to.Path = f.target
 	what := restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources,
-		Made: found.Snapshot.Time}
+		Made: found.Snapshot.Start}
 	if selected != nil {
 		what.Take = selected.Take
 	}
@@ -211,10 +214,12 @@ func (f *restoreFlags) find(ctx context.Context, r *repo.Repository, argument st
 	return findCertain(ctx, r, argument, f.snapshots.filter())
 }
 
-// confirmReplacing asks, at a terminal, before objects are replaced that were changed after the snapshot, and before
-// any are removed. Without a terminal, a restore that would replace or remove anything else than what the snapshot has
-// ends here. --overwrite answers ahead. With -replace=prompt of IBM's client it asks before any is replaced, and a no
-// keeps them.
+// longLook is after what time it is said that existing files are compared before anything is restored.
+const longLook = 5 * time.Second
+
+// confirmReplacing asks, at a terminal, before objects are replaced by other content or removed. Without a terminal,
+// the restore ends here. --overwrite answers ahead. With -replace=prompt of IBM's client it asks before any is
+// replaced, and a no keeps them.
 func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to *restore.Target,
 	f *restoreFlags,
 ) error {
@@ -228,30 +233,33 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 	if !a.spec.Output().JSON {
 		terminal = unlock.OpenTerminal(a.Err)
 	}
-	to.Asked, to.Unasked = time.Now(), terminal == nil
+	to.Asked, to.Unasked = time.Now(), true
+	long := time.AfterFunc(longLook, func() { a.print.Note("comparing existing files with the snapshot") })
 	found, err := restore.Look(ctx, r, what, *to)
-	if err != nil || found.Newer+found.Extra == 0 {
+	long.Stop()
+	if err != nil || found.Differ+found.Extra == 0 {
 		return context.Cause(ctx) // the restore reports other errors
 	}
 	if terminal == nil {
 		return unasked(found, f.target)
 	}
 	text, question, advice := "", "Remove them?", "without --delete, what the snapshot does not have stays"
-	if found.Newer > 0 {
-		text = listed(found.Newer, f.target, "changed after the snapshot was made, and would be replaced", found.Examples)
+	if found.Differ > 0 {
+		text = listed(found.Differ, f.target, "differ from the snapshot, and would be replaced", found.Examples)
 		question, advice = "Replace them?", "--overwrite never keeps what exists, if-newer what has a later "+
 			"modification time than in the snapshot, and always replaces it"
 	}
 	if found.Extra > 0 {
 		text += listed(found.Extra, f.target, "would be removed (the snapshot lacks them)", found.Removed)
 	}
-	if found.Newer > 0 && found.Extra > 0 {
+	if found.Differ > 0 && found.Extra > 0 {
 		question = "Replace and remove them?"
 	}
 	yes, err := terminal.Confirm(ctx, text+question)
 	if err == nil && !yes {
 		err = errors.New("nothing was restored: " + advice)
 	}
+	to.Unasked = false
 	return err
 }
 
@@ -270,8 +278,8 @@ func listed(n uint64, target, what string, examples []string) string {
 // unasked returns the error of a restore without consent to replace or remove what was found.
 func unasked(found *restore.Survey, target string) error {
 	var text []string
-	if found.Newer > 0 {
-		text = append(text, human.Plural(found.Newer, "object")+" would be replaced")
+	if found.Differ > 0 {
+		text = append(text, human.Plural(found.Differ, "object")+" would be replaced")
 	}
 	if found.Extra > 0 {
 		text = append(text, human.Plural(found.Extra, "object")+" would be removed")
@@ -280,7 +288,7 @@ func unasked(found *restore.Survey, target string) error {
 	for _, path := range slices.Concat(found.Examples, found.Removed) {
 		names = append(names, human.Printable(path))
 	}
-	if more := found.Newer + found.Extra - uint64(len(names)); more > 0 {
+	if more := found.Differ + found.Extra - uint64(len(names)); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	return fmt.Errorf("nothing was restored, since files in %s differ from the snapshot: %s (%s); "+

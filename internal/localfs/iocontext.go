@@ -76,6 +76,14 @@ func (d *Dir) SetPass(pass *iopolicy.Pass) { d.ioctx.Pass = pass }
 // Pass returns the pass of the device; nil: no gate.
 func (d *Dir) Pass() *iopolicy.Pass { return d.ioctx.Pass }
 
+// Context returns the context of all operations.
+func (d *Dir) Context() context.Context {
+	if d.ioctx.Ctx == nil {
+		return context.Background()
+	}
+	return d.ioctx.Ctx
+}
+
 // MaxIO returns how many bytes the gate admits at once at present; 0: no limit.
 func (d *Dir) MaxIO() int { return d.ioctx.Pass.Bound() }
 

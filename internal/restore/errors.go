@@ -21,8 +21,11 @@ var (
 	// errAppeared: the object did not exist when its directory was first read.
 	errAppeared = errors.New("an object with that name has appeared there since the restore began: " +
 		"another program writes there, or the file system does not distinguish such names; it is left as it is")
-	errChanged  = errors.New("it changed during the restore, and is left as it is: run the same command again")
-	errInTheWay = errors.New("something that is not a directory is in the way, and nothing may be overwritten")
+	errChanged = errors.New("it changed during the restore, and is left as it is: run the same command again")
+	// errUnasked: a restore without consent replaces nothing that differs.
+	errUnasked  = errors.New("it differs from the snapshot, and is left as it is: --overwrite always replaces it")
+	errInTheWay = errors.New("something that is not a directory is there, and the overwrite rule leaves it as it is: " +
+		"nothing below this directory is restored")
 	errNotEmpty = errors.New("a directory that is not empty is in the way: remove it, or use --delete")
 	errNotOwner = errors.New("it belongs to another user there, and only root can change owners")
 	errGuarded  = errors.New("it lies in a repository of backups, where no restore replaces anything: " +

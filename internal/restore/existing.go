@@ -16,27 +16,36 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// replaces reports whether the overwrite rule lets n, the object at that path, replace the one with status st. A survey
-// replaces nothing.
-func (j *job) replaces(at string, n *tree.Node, st *localfs.Stat) bool {
-	if j.survey == nil {
-		return j.ruleReplaces(n, st)
-	}
-	if j.ruleReplaces(n, st) && (j.changedSince(n, st) || j.to.Unasked && visiblyDiffers(n, st)) {
+// replaces reports whether the overwrite rule lets n, the object at that path, replace the one of in with status st. A
+// survey replaces nothing.
+func (j *job) replaces(in *localfs.Dir, at string, n *tree.Node, st *localfs.Stat) bool {
+	switch {
+	case !j.ruleReplaces(n, st):
+		return false
+	case j.survey == nil:
+		return true
+	case !j.isUntouched(n, st) && j.loses(in, n, st):
 		j.survey.add(at)
 	}
 	return false
 }
 
-// permits returns an error if the object with status st in d must not make place for n.
-func (j *job) permits(d *dir, n *tree.Node, st *localfs.Stat) error {
+// isUntouched reports whether the times of an existing file with status st are proof enough for a survey that it is n.
+// A restore without consent compares the content all the same, and leaves the file if it differs.
+func (j *job) isUntouched(n *tree.Node, st *localfs.Stat) bool {
+	return st.Type == tree.File && n.Type == tree.File && st.Size == n.Size && st.Mtime == n.ModTime &&
+		!isLater(st.Ctime, j.sel.Made)
+}
+
+// permits returns an error if the object with status st in d, open as in, must not make place for n.
+func (j *job) permits(d *dir, in *localfs.Dir, n *tree.Node, st *localfs.Stat) error {
 	switch {
 	case d.repository:
 		return errGuarded
 	case j.to.DryRun:
 		return nil
-	case j.to.Unasked && visiblyDiffers(n, st):
-		return errChanged
+	case j.to.Unasked && j.loses(in, n, st):
+		return errUnasked
 	// A restore that replaces another name of the object changes the ctime alone.
 	case j.changedWhileAsked(st.Mtime) && j.changedWhileAsked(st.Ctime):
 		return errChanged
@@ -48,40 +57,50 @@ func (j *job) changedWhileAsked(t tree.Time) bool {
 	return !j.to.Asked.IsZero() && time.Unix(t.Sec, int64(t.Nsec)).After(j.to.Asked)
 }
 
-// visiblyDiffers reports whether the existing object with status st differs from n, as far as that is known without
-// reading it.
-func visiblyDiffers(n *tree.Node, st *localfs.Stat) bool {
-	apart := st.Mtime.Sec - n.ModTime.Sec
-	return st.Type != n.Type || n.Type == tree.File && st.Size != n.Size || max(apart, -apart) > coarsest
-}
-
 // keepsUnread reports whether the overwrite rule keeps existing files without reading them, whatever their time. Then
 // small files too are written under a temporary name: a later run would take a partial file for the complete one. The
 // other rules detect a partial file by its modification time, which is set last.
 func (j *job) keepsUnread() bool { return j.to.Overwrite == Never || j.to.Overwrite == IfNewer }
 
-// isHalfMade reports whether the existing object of in is what a killed restore leaves of the file n: the beginning of
-// its content, with the time of the kill. Nothing is lost if it is replaced. Files of several chunks grow under a
-// temporary name.
-func (j *job) isHalfMade(ctx context.Context, in *localfs.Dir, n *tree.Node) bool {
-	var st localfs.Stat
+// loses reports whether something is lost if n replaces the existing object of in with status st: it has other content,
+// and is not what a killed restore leaves of n.
+func (j *job) loses(in *localfs.Dir, n *tree.Node, st *localfs.Stat) bool {
 	switch {
-	case n.Links > 1 || len(n.Content.Chunks) > 1 || !n.Content.List.IsZero() || in.Lstat(n.Name, &st) != nil,
-		st.Type != tree.File || st.Links > 1 || st.Size > n.Size,
-		!visiblyDiffers(n, &st) || !isLater(st.Mtime, j.sel.Made):
-		return false
-	case st.Size == 0:
+	case st.Type != n.Type:
 		return true
+	case n.Type == tree.Dir:
+		return false
+	case n.Type != tree.File:
+		named := *st
+		named.Links = 1 // its other names stay
+		return !isSpecial(func() (string, error) { return in.Readlink(n.Name) }, n, &named)
+	case st.Size > n.Size || st.Size < n.Size && !j.mayBeHalfMade(n, st):
+		return true
+	case st.Size == 0:
+		return false
 	}
 	e, err := in.Pin(n.Name, tree.File)
 	if err != nil {
-		return false
+		return true
 	}
 	defer e.Close()
 	if e.Stat().Size == n.Size {
-		return j.sameContent(ctx, e, n)
+		return !j.sameContent(in.Context(), e, n)
 	}
+	return !j.isBeginning(in.Context(), e, n)
+}
+
+// mayBeHalfMade reports whether an existing file with status st can be what a killed restore leaves of the file n: the
+// beginning of its content, with the time of the kill. Files of several chunks grow under a temporary name.
+func (j *job) mayBeHalfMade(n *tree.Node, st *localfs.Stat) bool {
+	return n.Links <= 1 && len(n.Content.Chunks) <= 1 && n.Content.List.IsZero() && st.Links <= 1 &&
+		isLater(st.Mtime, j.sel.Made) && (j.survey == nil || j.survey.few())
+}
+
+// isBeginning reports whether the existing file e is the beginning of n, which has at most one chunk.
+func (j *job) isBeginning(ctx context.Context, e *localfs.Entry, n *tree.Node) bool {
 	whole := n.Content.Inline
+	var err error
 	if len(n.Content.Chunks) == 1 {
 		if whole, err = j.repo.LoadBlob(ctx, n.Content.Chunks[0].ID); err != nil {
 			return false
@@ -141,7 +160,7 @@ func (w *walker) snapshotNames(ctx context.Context, d *dir, root format.ID, yiel
 // removeExisting makes space in d, open as in, for n, where an object of another type is. A directory is removed if it
 // is empty or if Delete is set. A dry run only checks whether that would succeed.
 func (j *job) removeExisting(d *dir, in *localfs.Dir, n *tree.Node, st *localfs.Stat) error {
-	if err := j.permits(d, n, st); err != nil {
+	if err := j.permits(d, in, n, st); err != nil {
 		return err
 	}
 	name := n.Name

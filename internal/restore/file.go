@@ -126,12 +126,9 @@ func (w *walker) compareExisting(ctx context.Context, f *file) (keep bool, err e
 }
 
 func (w *walker) compareExistingIn(ctx context.Context, in *localfs.Dir, f *file) (keep bool, err error) {
-	if w.survey != nil && w.survey.few() && w.isHalfMade(ctx, in, &f.node) {
-		return true, nil
-	}
 	if w.to.Overwrite != Always || w.survey != nil { // usually one stat is enough to keep it
 		var st localfs.Stat
-		if in.Lstat(f.node.Name, &st) == nil && !w.replaces(f.path, &f.node, &st) {
+		if in.Lstat(f.node.Name, &st) == nil && !w.replaces(in, f.path, &f.node, &st) {
 			return true, w.keepExisting(ctx, in, f, &st)
 		}
 	}
@@ -150,7 +147,7 @@ func (w *walker) compareExistingIn(ctx context.Context, in *localfs.Dir, f *file
 		return false, err
 	}
 	switch {
-	case !w.replaces(f.path, &f.node, e.Stat()):
+	case !w.replaces(in, f.path, &f.node, e.Stat()):
 		return true, w.keepExisting(ctx, in, f, e.Stat())
 	case w.matches(ctx, e, f):
 		return true, nil
@@ -158,14 +155,12 @@ func (w *walker) compareExistingIn(ctx context.Context, in *localfs.Dir, f *file
 		if err := w.removeExisting(f.dir, in, &f.node, e.Stat()); err != nil {
 			return false, err
 		}
-		w.countReplaced(w.changedSince(&f.node, e.Stat()))
+		w.countReplaced(w.changedSince(e.Stat()))
 		return true, w.countDryRun(ctx, f, actionReplace, reasonDiffers(&f.node, e.Stat()))
 	}
-	f.temp, f.replaces, f.newer = tempName(f.node.Name), true, w.changedSince(&f.node, e.Stat())
-	if err := w.permits(f.dir, &f.node, e.Stat()); err != nil {
-		if !errors.Is(err, errChanged) || w.changedWhileAsked(e.Stat().Mtime) || !w.isHalfMade(ctx, in, &f.node) {
-			return false, err
-		}
+	f.temp, f.replaces, f.newer = tempName(f.node.Name), true, w.changedSince(e.Stat())
+	if err := w.permits(f.dir, in, &f.node, e.Stat()); err != nil {
+		return false, err
 	}
 	old := *e.Stat()
 	f.old = &old

@@ -184,12 +184,12 @@ func (j *job) replaceWithLink(first *localfs.Dir, l *link, in *localfs.Dir, name
 		}
 	}
 	switch {
-	case err == nil && !j.replaces(name.path, &name.node, &here) && j.to.Overwrite != IfChanged:
+	case err == nil && !j.replaces(in, name.path, &name.node, &here) && j.to.Overwrite != IfChanged:
 		return errKept
 	case err == nil:
 		err := j.removeExisting(name.dir, in, &name.node, &here)
 		if err == nil {
-			j.countReplaced(j.changedSince(&name.node, &here))
+			j.countReplaced(j.changedSince(&here))
 		}
 		if err != nil || j.to.DryRun {
 			return err

@@ -66,7 +66,8 @@ type Selection struct {
 	Sources []string
 	// Take reports whether a path inside the snapshot is restored, and whether to descend into it. Nil: everything.
 	Take func(path string, typ tree.Type) (take, enter bool)
-	// Made is when the snapshot was made; zero: unknown. Objects that replace later ones are counted.
+	// Made is when the backup began, by the clock of its machine; zero: unknown. Objects that replace later ones are
+	// counted.
 	Made tree.Time
 	// Planned receives each action of a dry run with its reason, one call at a time. May be nil.
 	Planned func(path, what, why string)
@@ -79,8 +80,8 @@ type Target struct {
 	Delete    bool // remove entries of restored directories that the snapshot does not have
 	DryRun    bool
 	Verify    bool // afterwards read every file and compare it with the snapshot
-	// Unasked: there is no consent to lose anything. An object that differs from the snapshot by its status stays, and
-	// so does one that Delete would remove; each is a failure.
+	// Unasked: there is no consent to lose anything. An object whose content differs from the snapshot stays, and so
+	// does one that Delete would remove; each is a failure.
 	Unasked bool
 	// Asked is when consent was asked for; zero: never. What changed later stays, and is a failure.
 	Asked  time.Time

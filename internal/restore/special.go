@@ -135,9 +135,7 @@ func (w *walker) compareSpecial(d *dir, in *localfs.Dir, n *tree.Node, at string
 	}
 	link := func() (string, error) { return in.Readlink(n.Name) }
 	switch {
-	case w.survey != nil && isLater(st.Mtime, w.sel.Made) && isSpecial(link, n, &st): // but for its time, of a kill
-		return false, errKept
-	case !w.replaces(at, n, &st):
+	case !w.replaces(in, at, n, &st):
 		l.setIdentity(&st)
 		return false, errKept
 	case isSpecial(link, n, &st):
@@ -152,21 +150,18 @@ func (w *walker) compareSpecial(d *dir, in *localfs.Dir, n *tree.Node, at string
 		if done, err := w.fixSpecialMetadata(in, n, at, l); done || err != nil {
 			return done, err
 		}
-		if isLater(st.Mtime, w.sel.Made) {
-			st.Mtime = n.ModTime // what a killed restore made may be made again
-		}
 	case w.to.DryRun:
 		if err := w.removeExisting(d, in, n, &st); err != nil {
 			return false, err
 		}
-		w.countReplaced(w.changedSince(n, &st))
+		w.countReplaced(w.changedSince(&st))
 		w.planned(at, actionReplace, reasonDiffers(n, &st))
 		return true, nil
 	}
 	if err := w.removeExisting(d, in, n, &st); err != nil {
 		return false, err
 	}
-	w.countReplaced(w.changedSince(n, &st))
+	w.countReplaced(w.changedSince(&st))
 	return false, nil
 }
 

@@ -25,23 +25,10 @@ func (j *job) countReplaced(newer bool) {
 	}
 }
 
-// coarsest is the step, in seconds, in which the coarsest file system stores times.
-const coarsest = 2
-
 // changedSince reports whether an existing object with status st was changed after the snapshot, also if its
-// modification time was set back. One that changed during the backup and was stored like that was not, and neither was
-// one that a restore wrote.
-func (j *job) changedSince(n *tree.Node, st *localfs.Stat) bool {
-	differs := st.Type != n.Type || n.Type == tree.File && st.Size != n.Size
-	switch apart := st.Mtime.Sec - n.ModTime.Sec; {
-	case j.sel.Made == tree.Time{}:
-		return false
-	case isLater(st.Mtime, j.sel.Made):
-		return differs || st.Mtime != n.ModTime
-	case isLater(st.Ctime, j.sel.Made):
-		return differs || max(apart, -apart) > coarsest
-	}
-	return false
+// modification time was set back.
+func (j *job) changedSince(st *localfs.Stat) bool {
+	return j.sel.Made != tree.Time{} && (isLater(st.Mtime, j.sel.Made) || isLater(st.Ctime, j.sel.Made))
 }
 
 func isLater(t, than tree.Time) bool {
@@ -53,9 +40,7 @@ const surveyExamples = 10
 
 // Survey is what a restore would replace or remove without consent.
 type Survey struct {
-	// Newer counts objects that would be replaced although they were changed after the snapshot, by their times; for an
-	// unasked restore, also those that differ otherwise.
-	Newer    uint64
+	Differ   uint64   // objects that would be replaced by other content
 	Examples []string // their paths inside the snapshot
 	Extra    uint64   // objects that would be removed
 	Removed  []string // the paths of these, without what lies in a directory that would be removed
@@ -66,7 +51,7 @@ type Survey struct {
 func (s *Survey) add(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Newer++
+	s.Differ++
 	if len(s.Examples) < surveyExamples {
 		s.Examples = append(s.Examples, path)
 	}
@@ -81,15 +66,16 @@ func (s *Survey) addExtra(path string, objects uint64) {
 	}
 }
 
-// few reports whether the survey still needs examples. Then the contents of small files are worth a look.
+// few reports whether the survey still needs examples. Then it is worth a look whether a file is half-made.
 func (s *Survey) few() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.Examples) < surveyExamples
 }
 
-// Look compares the status of existing objects with the selection, by the overwrite rule of the target. It reads only
-// files that a killed restore may have left half-made, and changes nothing.
+// Look compares existing objects with the selection, by the overwrite rule of the target. It reads files of equal size
+// whose times differ from the snapshot or are later than it, and those that a killed restore may have left half-made.
+// It changes nothing.
 func Look(ctx context.Context, r *repo.Repository, sel Selection, to Target) (*Survey, error) {
 	sel.Planned = nil
 	to.DryRun, to.Verify = true, false

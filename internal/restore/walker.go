@@ -173,7 +173,7 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 		w.failRestore(d.pathOf(n), "restore", errOurName)
 		return nil
 	}
-	if n.Links > 1 && w.addLinkName(d, n, d.pathOf(n)) {
+	if n.Links > 1 && w.survey == nil && w.addLinkName(d, n, d.pathOf(n)) {
 		return nil
 	}
 	if n.Type == tree.File {
@@ -264,7 +264,7 @@ func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
 			_ = in.Unprotect(n.Name) // to replace its entries; finishDir sets the flags again
 		}
 		return w.enterExisting(in, d)
-	case err == nil && (w.to.Overwrite == Never || w.survey != nil && !w.replaces(d.path, n, &st)):
+	case err == nil && !w.replaces(in, d.path, n, &st):
 		return errInTheWay
 	case err != nil && !errors.Is(err, localfs.ErrVanished):
 		return err
@@ -273,7 +273,7 @@ func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
 		if err := w.removeExisting(d.parent, in, n, &st); err != nil {
 			return err
 		}
-		w.countReplaced(w.changedSince(n, &st))
+		w.countReplaced(w.changedSince(&st))
 	}
 	if w.to.DryRun {
 		return nil

@@ -27,11 +27,11 @@ func TestLookFindsWhatChangedLater(t *testing.T) {
 	e := kit.NewEngine(t, nil)
 	_, _, err := e.Backup(e.Job(src))
 	require.NoError(t, err)
-	require.Zero(t, look(t, e, src, restore.Target{Path: dst}).Newer)
+	require.Zero(t, look(t, e, src, restore.Target{Path: dst}).Differ)
 	require.NoDirExists(t, dst)
 	_, err = e.Restore(src, restore.Target{Path: dst})
 	require.NoError(t, err)
-	require.Zero(t, look(t, e, src, restore.Target{Path: dst}).Newer, "the same times as in the snapshot")
+	require.Zero(t, look(t, e, src, restore.Target{Path: dst}).Differ, "the same times as in the snapshot")
 
 	later := time.Now().Add(time.Hour)
 	for _, name := range []string{"new", "sub/new", "linked"} {
@@ -49,12 +49,12 @@ func TestLookFindsWhatChangedLater(t *testing.T) {
 	before := testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{})
 
 	found := look(t, e, src, restore.Target{Path: dst, Delete: true, Verify: true})
-	require.GreaterOrEqual(t, found.Newer, uint64(5), "new, old, sub/new, linked and type: %v", found.Examples)
-	require.LessOrEqual(t, found.Newer, uint64(6), "second is a name of linked, which changed: %v", found.Examples)
-	require.Len(t, found.Examples, int(found.Newer))
-	require.Equal(t, found.Newer, look(t, e, src, restore.Target{Path: dst, Overwrite: restore.IfChanged}).Newer)
-	require.Zero(t, look(t, e, src, restore.Target{Path: dst, Overwrite: restore.Never}).Newer)
-	require.Equal(t, uint64(1), look(t, e, src, restore.Target{Path: dst, Overwrite: restore.IfNewer}).Newer, "old")
+	require.GreaterOrEqual(t, found.Differ, uint64(5), "new, old, sub/new, linked and type: %v", found.Examples)
+	require.LessOrEqual(t, found.Differ, uint64(6), "second is a name of linked, which changed: %v", found.Examples)
+	require.Len(t, found.Examples, int(found.Differ))
+	require.Equal(t, found.Differ, look(t, e, src, restore.Target{Path: dst, Overwrite: restore.IfChanged}).Differ)
+	require.Zero(t, look(t, e, src, restore.Target{Path: dst, Overwrite: restore.Never}).Differ)
+	require.Equal(t, uint64(1), look(t, e, src, restore.Target{Path: dst, Overwrite: restore.IfNewer}).Differ, "old")
 	require.Equal(t, before, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}),
 		"nothing was changed")
 }
@@ -104,8 +104,8 @@ func TestARestoreGoesOnAfterAKill(t *testing.T) {
 	require.NoError(t, os.Symlink("inline", filepath.Join(dst, "link")))
 	require.NoError(t, os.Chtimes(dst, time.Now(), time.Now()))
 	found := look(t, e, src, restore.Target{Path: dst, Unasked: true})
-	require.Zero(t, found.Newer, found.Examples)
-	require.Zero(t, look(t, e, src, restore.Target{Path: dst}).Newer)
+	require.Zero(t, found.Differ, found.Examples)
+	require.Zero(t, look(t, e, src, restore.Target{Path: dst}).Differ)
 	kit.Settle()
 	totals, err := e.Restore(src, restore.Target{Path: dst, Unasked: true, Asked: time.Now()})
 	require.NoError(t, err)
@@ -114,13 +114,103 @@ func TestARestoreGoesOnAfterAKill(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(dst, "other"), []byte("mi"), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dst, "other chunk"), []byte("mine"), 0o644))
-	require.EqualValues(t, 2, look(t, e, src, restore.Target{Path: dst, Unasked: true}).Newer)
+	require.EqualValues(t, 2, look(t, e, src, restore.Target{Path: dst, Unasked: true}).Differ)
 	totals, err = e.Restore(src, restore.Target{Path: dst, Unasked: true, Asked: time.Now()})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, totals.Failures)
 	content, err := os.ReadFile(filepath.Join(dst, "other chunk"))
 	require.NoError(t, err)
 	require.Equal(t, "mine", string(content))
+}
+
+// TestLookSeesEditsThatKeepSizeAndTime: what would be replaced by other content is found whatever its times, as long as
+// its ctime is later than the snapshot. A file that was only touched is not. What Look cannot see stays.
+func TestLookSeesEditsThatKeepSizeAndTime(t *testing.T) {
+	testkit.NoLeaks(t)
+	top := testkit.TempDir(t)
+	src, dst := filepath.Join(top, "src"), filepath.Join(top, "dst")
+	edits := map[string]time.Duration{"e0": 0, "e1": time.Millisecond, "e2": 900 * time.Millisecond,
+		"e3": 1100 * time.Millisecond, "e4": 2500 * time.Millisecond, "e5": -time.Second}
+	old := time.Now().Add(-time.Hour)
+	for name := range edits {
+		write(t, src, name)
+	}
+	write(t, src, "first", "touched", "touched a little")
+	require.NoError(t, os.Link(filepath.Join(src, "first"), filepath.Join(src, "second")))
+	for _, name := range []string{"first", "touched", "touched a little"} {
+		require.NoError(t, os.Chtimes(filepath.Join(src, name), old, old))
+	}
+	for name := range edits {
+		require.NoError(t, os.Chtimes(filepath.Join(src, name), old, old))
+	}
+	require.NoError(t, os.Symlink("aa", filepath.Join(src, "link")))
+	kit.Settle()
+	e := kit.NewEngine(t, nil)
+	_, _, err := e.Backup(e.Job(src))
+	require.NoError(t, err)
+	_, err = e.Restore(src, restore.Target{Path: dst})
+	require.NoError(t, err)
+
+	kit.Settle()
+	for name, later := range edits {
+		require.NoError(t, os.WriteFile(filepath.Join(dst, name), []byte("E"+name[1:]), 0o644))
+		require.NoError(t, os.Chtimes(filepath.Join(dst, name), old, old.Add(later)))
+	}
+	require.NoError(t, os.Chtimes(filepath.Join(dst, "touched"), old, old.Add(time.Minute)))
+	require.NoError(t, os.Chtimes(filepath.Join(dst, "touched a little"), old, old.Add(time.Millisecond)))
+	require.NoError(t, os.Remove(filepath.Join(dst, "first")))
+	require.NoError(t, os.Remove(filepath.Join(dst, "second")))
+	require.NoError(t, os.WriteFile(filepath.Join(dst, "second"), []byte("FIRST"), 0o644))
+	require.NoError(t, os.Chtimes(filepath.Join(dst, "second"), old, old))
+	require.NoError(t, os.Remove(filepath.Join(dst, "link")))
+	require.NoError(t, os.Symlink("bb", filepath.Join(dst, "link")))
+	for _, unasked := range []bool{false, true} {
+		found := look(t, e, src, restore.Target{Path: dst, Unasked: unasked})
+		var names []string
+		for _, path := range found.Examples {
+			names = append(names, filepath.Base(path))
+		}
+		require.ElementsMatch(t, []string{"e0", "e1", "e2", "e3", "e4", "e5", "link", "second"}, names)
+	}
+	totals, err := e.Restore(src, restore.Target{Path: dst, Unasked: true, Asked: time.Now()})
+	require.NoError(t, err)
+	require.EqualValues(t, 8, totals.Failures)
+	for name := range edits {
+		content, err := os.ReadFile(filepath.Join(dst, name))
+		require.NoError(t, err)
+		require.Equal(t, "E"+name[1:], string(content))
+	}
+}
+
+// TestIfNewerKeepsWhatIsNewerThanADirectory: a newer file or link stays in the place of a directory, which is reported,
+// and a newer directory in the place of a file. What is older makes room.
+func TestIfNewerKeepsWhatIsNewerThanADirectory(t *testing.T) {
+	testkit.NoLeaks(t)
+	top := testkit.TempDir(t)
+	src, dst := filepath.Join(top, "src"), filepath.Join(top, "dst")
+	write(t, src, "file", "newer file/x", "newer link/x", "older/x")
+	e := kit.NewEngine(t, nil)
+	_, _, err := e.Backup(e.Job(src))
+	require.NoError(t, err)
+	kit.Settle()
+	write(t, dst, "newer file", "older")
+	require.NoError(t, os.Symlink(top, filepath.Join(dst, "newer link")))
+	require.NoError(t, os.Mkdir(filepath.Join(dst, "file"), 0o755))
+	long := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(dst, "older"), long, long))
+	totals, err := e.Restore(src, restore.Target{Path: dst, Overwrite: restore.IfNewer})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, totals.Failures)
+	require.Len(t, e.Failures(), 2)
+	require.EqualValues(t, 1, totals.Objects.Kept, "the directory in the place of a file")
+	require.DirExists(t, filepath.Join(dst, "file"))
+	content, err := os.ReadFile(filepath.Join(dst, "newer file"))
+	require.NoError(t, err)
+	require.Equal(t, "newer file", string(content))
+	at, err := os.Readlink(filepath.Join(dst, "newer link"))
+	require.NoError(t, err)
+	require.Equal(t, top, at)
+	require.FileExists(t, filepath.Join(dst, "older/x"))
 }
 
 // look returns what a restore of src would replace or remove.
