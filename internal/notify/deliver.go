@@ -112,6 +112,10 @@ func (n *Notifier) attempt(ctx context.Context, to *lane, l *letter, o *options.
 	to.busy, l.sending = false, false
 	if err == nil {
 		to.failures, to.next = 0, time.Time{}
+		if !l.After.IsZero() {
+			n.box.said(&l.Message)
+			n.keep(l.Message.Job, n.box.save())
+		}
 		n.box.remove(func(other *letter) bool { return other == l })
 	} else {
 		wait := longWait

@@ -126,8 +126,8 @@ func (n *Notifier) finished(e *record.Event) {
 }
 
 // post writes the letters of a message, for those ways that the options of the job name. A newer message of a job
-// replaces its older pings that the receiver did not accept in time, and its messages that notify-limit holds back:
-// they are not true any more.
+// replaces its older pings that the receiver did not accept in time. The end of a run replaces the messages that
+// notify-limit holds back, and another message those of its kind: they are not true any more.
 func (n *Notifier) post(e *record.Event, kind string, ways ...string) {
 	n.begin()
 	o, _ := n.config.Of(e.Job)
@@ -148,17 +148,21 @@ func (n *Notifier) post(e *record.Event, kind string, ways ...string) {
 			return false
 		}
 		late := ping && l.Way == Healthcheck && !l.sending && n.lane(l, &o).failures > 0
-		waits := !ping && l.After.After(now)
+		waits := !ping && l.After.After(now) && (l.Message.Kind == kind || kind == recovered || failure(kind))
 		held = held || waits
 		return late || waits
 	})
-	if kind == recovered && held {
+	if kind == recovered && held && !n.box.past.Failing[e.Job] {
 		return // the failure was not reported
 	}
 	var after time.Time
-	if !ping && kind != recovered { // the end of each failure that was reported is reported too
-		if after = n.box.admit(e.Job+" "+kind, now, o.Limit); !after.IsZero() {
-			m.Text += " (held back since " + e.At.Format("2006-01-02 15:04") + " by notify-limit)"
+	if !ping {
+		if kind != recovered { // the end of each failure that was reported is reported too
+			after = n.box.admit(e.Job+" "+kind, now, o.Limit)
+		}
+		m.Text += n.limited(&m, now, after, o.Limit)
+		if after.IsZero() {
+			n.box.said(&m)
 		}
 		n.keep(e.Job, n.box.save())
 	}
@@ -166,6 +170,32 @@ func (n *Notifier) post(e *record.Event, kind string, ways ...string) {
 		n.keep(e.Job, n.box.add(&letter{Way: way, Message: m, After: after}))
 	}
 	n.nudge()
+}
+
+// failure reports whether messages of a kind are of a run that failed or was incomplete.
+func failure(kind string) bool { return kind == failed || kind == record.Incomplete }
+
+// limited returns what a message says of notify-limit. The last failure that is sent within a day says so, and the end
+// of a failure while another one would wait: silence does not mean then that backups succeed.
+func (n *Notifier) limited(m *event.Notification, now, after time.Time, most int) string {
+	const minutes = "2006-01-02 15:04"
+	if !after.IsZero() {
+		return " (held back since " + m.Time.Format(minutes) + " by NOTIFYLIMIT)"
+	}
+	kinds := []string{m.Kind}
+	if m.Kind == recovered {
+		kinds = []string{failed, record.Incomplete}
+	}
+	var until time.Time
+	for _, kind := range kinds {
+		if failure(kind) {
+			until = latest(until, n.box.full(m.Job+" "+kind, now, most))
+		}
+	}
+	if until.IsZero() {
+		return ""
+	}
+	return "; further failures are not reported before " + until.Format(minutes) + " (NOTIFYLIMIT)"
 }
 
 // keep notes an error of the outbox.

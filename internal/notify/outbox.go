@@ -39,6 +39,7 @@ type outbox struct {
 type history struct {
 	Sent      map[string][]time.Time `json:"sent,omitempty"`      // by cause: within a day
 	Summaries map[string]time.Time   `json:"summaries,omitempty"` // by job: the last one
+	Failing   map[string]bool        `json:"failing,omitempty"`   // by job: the last run that was reported failed
 }
 
 const (
@@ -48,7 +49,7 @@ const (
 
 // open reads the folder. A file that cannot be read is left there.
 func (b *outbox) open() error {
-	b.past = history{Sent: map[string][]time.Time{}, Summaries: map[string]time.Time{}}
+	b.past = history{Sent: map[string][]time.Time{}, Summaries: map[string]time.Time{}, Failing: map[string]bool{}}
 	err := os.MkdirAll(b.dir, 0o700)
 	entries, listed := os.ReadDir(b.dir)
 	err = errors.Join(err, listed)
@@ -133,19 +134,43 @@ func (b *outbox) save() error {
 // admit counts a message of a cause, and returns when it may be sent: zero for now. Within each day, most are sent. It
 // replaces one that is held back.
 func (b *outbox) admit(cause string, at time.Time, most int) (after time.Time) {
-	sent := slices.DeleteFunc(b.past.Sent[cause], func(t time.Time) bool {
-		return t.After(at) || at.Sub(t) >= day
-	})
-	if n := len(sent); n >= most && most > 0 {
-		after = sent[n-most].Add(day)
-	}
-	b.past.Sent[cause] = append(sent, latest(at, after))
+	after = b.full(cause, at, most)
+	b.past.Sent[cause] = append(b.sent(cause, at), latest(at, after))
 	for other, times := range b.past.Sent {
 		if len(times) == 0 || at.Sub(times[len(times)-1]) >= day {
 			delete(b.past.Sent, other)
 		}
 	}
 	return after
+}
+
+// full returns when the next message of a cause may be sent; zero: now.
+func (b *outbox) full(cause string, at time.Time, most int) (after time.Time) {
+	sent := b.sent(cause, at)
+	if n := len(sent); n >= most && most > 0 {
+		after = sent[n-most].Add(day)
+	}
+	return after
+}
+
+// sent returns when messages of a cause were sent in the last day.
+func (b *outbox) sent(cause string, at time.Time) (times []time.Time) {
+	for _, t := range b.past.Sent[cause] {
+		if !t.After(at) && at.Sub(t) < day {
+			times = append(times, t)
+		}
+	}
+	return times
+}
+
+// said remembers a message that is sent.
+func (b *outbox) said(m *event.Notification) {
+	switch {
+	case failure(m.Kind):
+		b.past.Failing[m.Job] = true
+	case m.Kind == recovered:
+		delete(b.past.Failing, m.Job)
+	}
 }
 
 func latest(t, u time.Time) time.Time {

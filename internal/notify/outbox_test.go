@@ -258,6 +258,39 @@ func TestTheEndOfAReportedFailureIsReported(t *testing.T) {
 	})
 }
 
+// TestTheLastMessageIsNeverFalse: with the limit reached, no message reads as if its news would last, and the failure
+// that waits is sent when the day is over, whatever else was sent meanwhile.
+func TestTheLastMessageIsNeverFalse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, got := recorder(Webhook)
+		n := newNotifier(Config{Of: of(options.Notify{Webhook: "x", Limit: 1}), Log: &collector{},
+			Dir: filepath.Join(testkit.RamDir(t), "notify")}, s)
+		end := func(outcome, alert string) {
+			n.Event(happened(record.Finished, "home", outcome, alert))
+			time.Sleep(time.Minute)
+		}
+		until := time.Now().Add(day).Format("2006-01-02 15:04")
+		limit := "; further failures are not reported before " + until + " (NOTIFYLIMIT)"
+		end(record.Failed, record.Failed)
+		end(record.Done, record.Recovered)
+		end(record.Failed, record.Failed)
+		n.Event(happened(record.Silent, "home", "", ""))
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"webhook failed Backup failed: disk full" + limit,
+			"webhook recovered Backups succeed again" + limit, "webhook silent No backup for too long: text"}, got())
+		time.Sleep(day)
+		held := got()
+		require.Len(t, held, 1, "silence does not replace the failure")
+		require.Contains(t, held[0], "webhook failed Backup failed: disk full (held back since ")
+		end(record.Failed, record.Failed) // of another cause: it is held back
+		end(record.Done, record.Recovered)
+		last := got()
+		require.Len(t, last, 1, "the end of a failure that was reported is reported")
+		require.Contains(t, last[0], "recovered")
+		kill(n)
+	})
+}
+
 // TestSummaryComesEachWeek: with its counts, also if there was no run.
 func TestSummaryComesEachWeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
