@@ -113,11 +113,7 @@ func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
 	if more := len(missing) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d older ones", more))
 	}
-	warn := r.opt.Warn
-	if warn == nil {
-		warn = r.opt.Notify
-	}
-	warn(fmt.Sprintf("snapshots are missing that this machine saved and that no 'tidemark forget' removed: %s; either "+
+	r.warn("snapshots are missing that this machine saved and that no 'tidemark forget' removed: %s; either "+
 		"the target was set back to an older state, or another program deleted files: run 'tidemark check', and put the "+
-		"files back from a copy of the repository if there is one", strings.Join(names, ", ")))
+		"files back from a copy of the repository if there is one", strings.Join(names, ", "))
 }

@@ -256,6 +256,15 @@ func (r *Repository) Close() error {
 // note passes a note to the user.
 func (r *Repository) note(text string, args ...any) { r.opt.Notify(fmt.Sprintf(text, args...)) }
 
+// warn passes a note to the user that --quiet does not suppress.
+func (r *Repository) warn(text string, args ...any) {
+	if r.opt.Warn == nil {
+		r.note(text, args...)
+		return
+	}
+	r.opt.Warn(fmt.Sprintf(text, args...))
+}
+
 // blobID computes the ID of a blob.
 func (r *Repository) blobID(p []byte) format.ID {
 	h := r.hashers.Get().(*seal.Hasher)

@@ -273,7 +273,7 @@ func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) 
 		}
 	}
 	if partial != nil {
-		r.note("the latest snapshot, %s, is partial: the first backup of its sources has not ended, and files are missing",
+		r.warn("the latest snapshot, %s, is partial: the first backup of its sources has not ended, and files are missing",
 			partial.ID.Short())
 		return *partial, nil
 	}

@@ -212,7 +212,7 @@ func TestPartialSnapshotIsNeverLatestSilently(t *testing.T) {
 	dir, _, _ := folders(t)
 	e, _ := slow(t)
 	var notes []string
-	e.Open.Notify = func(text string) { notes = append(notes, text) }
+	e.Open.Warn = func(text string) { notes = append(notes, text) } // with --quiet too
 	latest := func() (found repo.Listed) {
 		notes = nil
 		require.NoError(t, e.With(func(r *repo.Repository) (err error) {
