@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 )
 
 // Forgotten returns the forgotten snapshots whose content is in a tombstone, oldest first. Those that were brought
-// back are left out. Whether all of their data is still there is not known before Undo.
+// back are left out, also if they were forgotten again under the new ID. Whether all of their data is still there is
+// not known before Undo.
 func Forgotten(ctx context.Context, r *repo.Repository) ([]repo.Listed, error) {
 	listed, err := r.Snapshots(ctx)
 	if err != nil {
@@ -26,10 +28,23 @@ func Forgotten(ctx context.Context, r *repo.Repository) ([]repo.Listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(forgotten, func(l repo.Listed) bool {
-		back := string(content(undone(&l).Snapshot))
-		return there[back] || there[string(content(l.Snapshot))]
-	}), nil
+	last := make(map[string]*repo.Listed) // by what Undo publishes: the one that was brought back before
+	for i := range forgotten {
+		l := &forgotten[i]
+		back := string(content(undone(l).Snapshot))
+		if before := last[back]; before == nil || before.Snapshot.Original.IsZero() {
+			last[back] = l
+		}
+	}
+	var left []repo.Listed
+	for i := range forgotten {
+		l := &forgotten[i]
+		back := string(content(undone(l).Snapshot))
+		if last[back] == l && !there[back] && !there[string(content(l.Snapshot))] {
+			left = append(left, *l)
+		}
+	}
+	return left, nil
 }
 
 // undone returns the change that brings a forgotten snapshot back.
@@ -61,7 +76,7 @@ func Undo(ctx context.Context, r *repo.Repository, refs []string, opt Options) (
 			w.lost = nil
 			dirty, err := w.whole.Look(ctx, all[i].Snapshot.Tree, "")
 			if err == nil && dirty {
-				err = fmt.Errorf("snapshot %s: %w, such as %q", all[i].Old.ID.Short(), ErrPruned, w.lost[0])
+				err = fmt.Errorf("snapshot %s: %w, such as %s", all[i].Old.ID.Short(), ErrPruned, nameLost(w.lost[0]))
 			}
 			if err != nil {
 				return err
@@ -79,6 +94,14 @@ func Undo(ctx context.Context, r *repo.Repository, refs []string, opt Options) (
 		return nil, fmt.Errorf("undo forget: %w", err)
 	}
 	return all, nil
+}
+
+// nameLost names a lost object for a message.
+func nameLost(path string) string {
+	if path == "/" {
+		return "its top directory, the list of all that it has"
+	}
+	return strconv.Quote(path)
 }
 
 func findForgotten(forgotten []repo.Listed, ref string) (*repo.Listed, error) {
