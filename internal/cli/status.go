@@ -44,8 +44,9 @@ it shows what is remembered of the jobs of the option file; without jobs, when t
 its last backup from this machine. Only with --repo a repository is opened, and all machines with
 snapshots in it are shown.
 
-The exit code is that of a monitoring plugin: 0 each backup is fresh, 1 one is stale (no complete
-backup within ALERTAFTER) or incomplete, 2 one failed or its repository is damaged, 3 unknown.
+The exit code is that of a monitoring plugin: 0 each backup is fresh, 1 one is stale or incomplete,
+2 one failed or its repository is damaged, 3 unknown. A job is stale if its last complete backup is older
+than ALERTAFTER, and the next one is overdue by ALERTAFTER too, or by 24 hours if that is less.
 
 --watch repeats this until q or Ctrl-C: in place on a terminal, otherwise in lines every 5 seconds,
 with --json every second.`,

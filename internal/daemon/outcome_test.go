@@ -32,6 +32,34 @@ func sourcesAre(code int, states ...string) Result {
 		Summary: []byte(`{"message_type":"summary","snapshot_id":"abc","sources":[` + strings.Join(all, ",") + `]}`)}
 }
 
+func TestAWarningOfABackupIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", hourly(), `KEEPSNAPSHOTS "last 3"`))
+		result := Result{Summary: []byte(`{"snapshot_id":"a","warnings":["source /a: 300 of 400 files"]}`)}
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return time.Minute, result } })
+		s, stop := w.orders()
+		warned := func() (all []string) {
+			for _, e := range w.take() {
+				if line, _ := record.Line(&e); e.Kind == record.Warned {
+					all = append(all, line.Kind+" "+line.Text)
+				}
+			}
+			return all
+		}
+		time.Sleep(15 * time.Minute)
+		require.Equal(t, []string{"warning Warning: source /a: 300 of 400 files"}, warned())
+		require.Equal(t, []string{"source /a: 300 of 400 files"}, only(t, s).LastRun.Warnings)
+		w.set(func() { result = Result{Summary: []byte(`{"snapshot_id":"a"}`)} })
+		time.Sleep(time.Hour)
+		require.Empty(t, warned())
+		require.Empty(t, only(t, s).LastRun.Warnings)
+		w.set(func() { result = Result{ExitCode: exitSignal + 9} })
+		time.Sleep(time.Hour)
+		require.Contains(t, only(t, s).LastRun.Message, "backup: it was killed (signal 9), perhaps for lack of memory")
+		require.NoError(t, stop())
+	})
+}
+
 func TestAnIncompleteRunNamesWhatItLacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly(), `KEEPSNAPSHOTS "last 3"`, "PRUNEEVERY 1h"))

@@ -198,6 +198,9 @@ func (s *service) stepEnded(j *live, result Result) {
 	}
 	s.save()
 	s.reportHooks(r, result.Hooks)
+	if text := strings.Join(r.rec.Warnings, "\n"); text != "" && r.rec.Steps[len(r.rec.Steps)-1].Step == "backup" {
+		s.send(&record.Event{Kind: record.Warned, Job: j.job.Name, Text: text, Run: r.copy()})
+	}
 	s.send(&record.Event{Kind: record.StepEnded, Job: j.job.Name, Step: r.step.Name, Run: r.copy()})
 	s.advance(j)
 }
@@ -206,12 +209,13 @@ func (s *service) stepEnded(j *live, result Result) {
 func (s *service) judge(j *live, result Result) {
 	r, now, began := j.run, s.Clock.Now(), j.run.stepStart
 	code := result.ExitCode
-	message := cmp.Or(result.Message, fmt.Sprintf("it ended with code %d", code))
+	message := cmp.Or(result.Message, unexplained(code, r.rec.ID))
 	var summary struct {
 		Snapshot string   `json:"snapshot_id"`
 		Sources  []source `json:"sources"`
 		Waits    string   `json:"retention_waits"`
 		Pending  bool     `json:"pending"`
+		Warnings []string `json:"warnings"`
 	}
 	if len(result.Summary) > 0 {
 		_ = json.Unmarshal(result.Summary, &summary) // what cannot be read stays zero
@@ -220,7 +224,7 @@ func (s *service) judge(j *live, result Result) {
 	switch r.step.Name {
 	case "backup":
 		r.backup, r.rec.Snapshot, r.sources = code, summary.Snapshot, summary.Sources
-		r.waits = summary.Waits
+		r.waits, r.rec.Warnings = summary.Waits, summary.Warnings
 		failed = code != 0 && code != exitIncomplete
 		if r.complete() {
 			j.LastBackup, j.Alerted = now, time.Time{}
@@ -258,6 +262,19 @@ func (s *service) judge(j *live, result Result) {
 	if failed && r.failure == "" {
 		r.failure = strings.Join(append([]string{r.step.Name + ": " + message}, result.Failures.words(r.rec.ID)...), "\n")
 	}
+}
+
+// unexplained describes the end of a step that said nothing of it.
+func unexplained(code int, run string) string {
+	const sigkill = 9
+	switch signal := code - exitSignal; {
+	case signal == sigkill:
+		return "it was killed (signal 9), perhaps for lack of memory: 'dmesg' shows that; 'tidemark log --run " + run +
+			"' shows how far it was"
+	case signal > 0:
+		return fmt.Sprintf("it was ended by signal %d; 'tidemark log --run %s' shows how far it was", signal, run)
+	}
+	return fmt.Sprintf("it ended with code %d", code)
 }
 
 // finish ends a run.

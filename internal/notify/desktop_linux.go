@@ -34,7 +34,7 @@ func showOnBus(ctx context.Context, m *event.Notification) error {
 		return fmt.Errorf("session bus: %w", err)
 	}
 	urgency := byte(1)
-	if m.Kind == failed || m.Kind == silent {
+	if m.Kind == failed || m.Kind == silent || m.Kind == warned {
 		urgency = 2 // stays until it is closed
 	}
 	call := bus.Object("org.freedesktop.Notifications", "/org/freedesktop/Notifications").CallWithContext(ctx,

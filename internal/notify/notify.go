@@ -36,6 +36,7 @@ const (
 	invalid   = "invalid"
 	recovered = record.Recovered
 	stalled   = "stalled"
+	warned    = "warning"
 	summary   = "summary"
 	test      = "test"
 	started   = "start"
@@ -88,8 +89,8 @@ func newNotifier(c Config, s senders) *Notifier {
 	return n
 }
 
-// Event notifies of the alerts of runs, of silence and of steps without progress. Healthchecks get the start and the
-// end of each run; all but a complete run is a failure for them.
+// Event notifies of the alerts and warnings of runs, of silence and of steps without progress. Healthchecks get the
+// start and the end of each run; all but a complete run is a failure for them.
 func (n *Notifier) Event(e *record.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,6 +106,8 @@ func (n *Notifier) Event(e *record.Event) {
 		n.post(e, invalid, Mail, Webhook, Desktop)
 	case record.Stalled:
 		n.post(e, stalled, Mail, Webhook, Desktop)
+	case record.Warned:
+		n.post(e, warned, Mail, Webhook, Desktop)
 	case record.Finished:
 		n.finished(e)
 	}
@@ -306,7 +309,7 @@ func receiver(o *options.Notify, way string) string {
 func subject(m *event.Notification) string {
 	what := map[string]string{failed: "backup failed", record.Incomplete: "backup incomplete",
 		silent: "no backup for too long", invalid: "a mistake in the option file",
-		recovered: "backups succeed again", stalled: "no progress", summary: "the last week",
+		recovered: "backups succeed again", stalled: "no progress", warned: "a warning", summary: "the last week",
 		test: "test message"}[m.Kind]
 	return fmt.Sprintf("tidemark: %s on %s: %s", m.Job, m.Host, what)
 }

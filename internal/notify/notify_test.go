@@ -105,11 +105,12 @@ func TestAlertsAndSilenceAreReported(t *testing.T) {
 		n.Event(e)
 	}
 	n.Event(&record.Event{At: noon(), Kind: record.Silent, Job: "home", Text: "3 days"})
+	n.Event(&record.Event{At: noon(), Kind: record.Warned, Job: "home", Text: "most files changed"})
 	n.Event(&record.Event{At: noon(), Kind: record.Waiting, Job: "home", Text: "on battery"})
 	require.NoError(t, n.Close())
 	require.Equal(t, []string{"webhook failed Backup failed: disk full",
 		"webhook incomplete Backup incomplete: disk full", "webhook recovered Backups succeed again",
-		"webhook silent No backup for too long: 3 days"}, got())
+		"webhook silent No backup for too long: 3 days", "webhook warning Warning: most files changed"}, got())
 }
 
 func TestHealthcheckGetsEveryRun(t *testing.T) {

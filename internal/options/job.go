@@ -58,7 +58,7 @@ func jobOptions() []Option {
 		{Name: "failure-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
 			Help: "command after a run that failed"},
 		{Name: "hook-timeout", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "10m", Barred: NotEnv,
-			Help: "end such a command, with its children, after this time"},
+			Help: "end such a command, with its children (not those of setsid), after this time"},
 		{Name: "max-run-time", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "0s", Barred: NotEnv,
 			Help: "end a run that takes longer, without the time for which it waits; it has failed; 0: no limit"},
 		{Name: "stall-after", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "12h", Barred: NotEnv,
@@ -72,7 +72,7 @@ func jobOptions() []Option {
 			Help: "command that removes the snapshot of the path in TIDEMARK_SOURCE, mounted at TIDEMARK_SNAPSHOT"},
 
 		{Name: "alert-after", Group: GroupNotify, Rare: true, Type: Type{Kind: Duration}, Default: "72h", Barred: NotEnv,
-			Help: "notify when no backup succeeded for this time; 0: never"},
+			Help: "notify when no backup was complete for this time, and the next is overdue by it or by 24h; 0: never"},
 		{Name: "notify-limit", Group: GroupNotify, Rare: true, Type: Type{Kind: Int, Min: 1, Max: 1000}, Default: "5",
 			Barred: NotEnv,
 			Help:   "messages a day about the same kind of event of a job; further ones wait"},

@@ -24,6 +24,7 @@ const (
 	Silent                // no backup of Job succeeded for too long; Text
 	Invalid               // the stanza of Job, or the option file, has a mistake; Text
 	Stalled               // a step makes no progress; Step, Text
+	Warned                // a backup warns of a source; Text, Run
 )
 
 // Event is something that happened in the service.

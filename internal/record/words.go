@@ -35,7 +35,7 @@ const Recovered = "recovered"
 // String returns the kind as in event.Log.
 func (k Kind) String() string {
 	return [...]string{"started", "progress", "step", "finished", "waiting", "resumed", "note", "loaded", "silent",
-		"invalid", "stalled"}[k]
+		"invalid", "stalled", "warning"}[k]
 }
 
 // Line returns the line of the log for e, in one line of text. The words of a backup are those of Time Machine's log.
@@ -75,6 +75,8 @@ func words(e *Event) (level, text string) {
 		return failure, "Invalid: " + e.Text
 	case Stalled:
 		return failure, "No progress: " + e.Step + ": " + e.Text
+	case Warned:
+		return warning, "Warning: " + e.Text
 	}
 	return warning, e.Text
 }

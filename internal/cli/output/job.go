@@ -44,7 +44,7 @@ func (d *DefinedJobs) Text(w io.Writer) error {
 		return err
 	}
 	for _, one := range d.Invalid {
-		if _, err := fmt.Fprintf(w, "%s: invalid: %s\n", human.Printable(one.Name), oneLine(one.Err)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: invalid: %s\n", human.Printable(one.Name), oneLine(one.Err.Error())); err != nil {
 			return err
 		}
 	}
@@ -65,8 +65,8 @@ func (d *DefinedJobs) Events() []any {
 	return all
 }
 
-// oneLine returns the text of an error in one line.
-func oneLine(err error) string { return human.Harmless(strings.ReplaceAll(err.Error(), "\n", "; ")) }
+// oneLine returns the lines of a message in one.
+func oneLine(text string) string { return human.Harmless(strings.ReplaceAll(text, "\n", "; ")) }
 
 // dateMinute is the layout of a time of a schedule.
 const dateMinute = "2006-01-02 15:04"

@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -58,8 +59,13 @@ func (r *Runs) Text(w io.Writer) error {
 				files, read, stored = human.Count(f.Files), human.Size(f.Read), human.Size(f.Stored)
 			}
 		}
+		said := run.Warnings
+		if run.Message != "" {
+			said = append([]string{run.Message}, said...)
+		}
 		t.add(run.Start.Local().Format(logTime), human.Printable(run.Job), human.Printable(run.Trigger),
-			human.Printable(run.Outcome), human.Span(run.End.Sub(run.Start)), files, read, stored, human.Harmless(run.Message))
+			human.Printable(run.Outcome), human.Span(run.End.Sub(run.Start)), files, read, stored,
+			human.Harmless(strings.Join(said, "\n")))
 	}
 	return t.write(w)
 }

@@ -172,7 +172,7 @@ func (s *StatusLog) Text(w io.Writer) error {
 // problems returns the problems, each in one line.
 func (s *Status) problems() (lines []string) {
 	for _, problem := range s.Problems {
-		lines = append(lines, human.Harmless(strings.ReplaceAll(problem, "\n", "; ")))
+		lines = append(lines, oneLine(problem))
 	}
 	return lines
 }
@@ -238,8 +238,7 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 	}
 	lines := []show.Line{{Text: s.headline(j), Style: style}}
 	if j.Problem != "" {
-		text := human.Harmless(strings.ReplaceAll(j.Problem, "\n", "; "))
-		lines = append(lines, show.Line{Text: "  " + text, Style: show.Red})
+		lines = append(lines, show.Line{Text: "  " + oneLine(j.Problem), Style: show.Red})
 	}
 	plain := func(text string) { lines = append(lines, show.Line{Text: "  " + text}) }
 	if j.Repository != "" {
@@ -259,22 +258,25 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 	}
 	plain(s.last(what, j.LastBackup) + "; " + s.last("last proven", j.LastProven))
 	if j.Damage != "" {
-		lines = append(lines, show.Line{Text: "  damaged: " + human.Harmless(strings.ReplaceAll(j.Damage, "\n", "; ")),
-			Style: show.Red})
+		lines = append(lines, show.Line{Text: "  damaged: " + oneLine(j.Damage), Style: show.Red})
 	}
 	if j.Failures > 0 {
 		text := human.Plural(uint64(j.Failures), "run") + " failed"
-		if j.LastRun != nil && j.LastRun.Message != "" {
-			text += ": " + human.Printable(j.LastRun.Message)
+		if j.LastRun != nil && j.LastRun.Outcome == record.Failed {
+			text += ": " + oneLine(j.LastRun.Message)
 		}
 		lines = append(lines, show.Line{Text: "  " + text, Style: show.Red})
 	}
 	if j.Failures == 0 && j.Incomplete > 0 {
 		text := human.Plural(uint64(j.Incomplete), "run") + " incomplete"
 		if j.LastRun != nil && j.LastRun.Outcome == record.Incomplete {
-			text += ": " + human.Harmless(strings.ReplaceAll(j.LastRun.Message, "\n", "; "))
+			text += ": " + oneLine(j.LastRun.Message)
 		}
 		lines = append(lines, show.Line{Text: "  " + text, Style: show.Yellow})
+	}
+	if j.LastRun != nil && len(j.LastRun.Warnings) > 0 {
+		lines = append(lines, show.Line{Text: "  warning: " + oneLine(strings.Join(j.LastRun.Warnings, "\n")),
+			Style: show.Yellow})
 	}
 	return lines
 }
@@ -294,7 +296,11 @@ func (s *Status) headline(j *event.DaemonJob) string {
 	if j.WaitsFor != "" {
 		text += " (" + human.Printable(j.WaitsFor) + ")"
 	}
-	if j.Next != nil && j.State != "running" {
+	switch {
+	case j.Next == nil || j.State == "running":
+	case j.State == "waiting" && !j.Next.After(s.Now):
+		text += ", due since " + day(*j.Next)
+	default:
 		text += ", next run " + day(*j.Next)
 		if left := j.Next.Sub(s.Now); left > 0 {
 			text += ", in " + human.About(left)

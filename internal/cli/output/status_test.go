@@ -40,7 +40,7 @@ func observed(now time.Time) event.Overview {
 			}),
 			job("nas", "retrying", func(j *event.DaemonJob) {
 				j.Next, j.Failures, j.LastProven = minutes(now, 4), 2, nil
-				j.LastRun = &event.Run{Message: "backup: nas is away\x1b"}
+				j.LastRun = &event.Run{Outcome: "failed", Message: "backup: nas is\naway\x1b"}
 			}),
 			job("old", "paused", func(j *event.DaemonJob) { j.PausedUntil, j.LastBackup = minutes(now, 30), nil }),
 		}},
@@ -64,9 +64,9 @@ func TestStatusOfTheService(t *testing.T) {
 		"  backing up, ~25.0 % done, 00:01:40 elapsed\n"+
 		"  policy important"+ending(minutes(now, 10))+", 10 min left\n"+
 		"  10 of ~40 items, 0.10 items/s on average\n  100 B of ~400 B, sent 0 B\n  read 0 B, 0 B/s on average\n"+last+
-		"disk: waiting (the disk TIDE is not mounted), next run "+at(-5)+"\n"+place+last+
+		"disk: waiting (the disk TIDE is not mounted), due since "+at(-5)+"\n"+place+last+
 		"nas: retrying, next run "+at(4)+", in 4 min\n"+place+
-		"  last backup "+at(-120)+", 2 h 00 min ago; last proven never\n  2 runs failed: backup: nas is away\\x1b\n"+
+		"  last backup "+at(-120)+", 2 h 00 min ago; last proven never\n  2 runs failed: backup: nas is; away\\x1b\n"+
 		"old: paused until "+at(30)+"\n"+place+"  last backup never; last proven "+at(-60)+", 1 h 00 min ago\n"+
 		"run, process 9\n  tidemark run make\\x1b\n  policy utility\n  00:01:00 elapsed\n", text(t, s))
 
@@ -78,6 +78,17 @@ func TestStatusOfTheService(t *testing.T) {
 	}
 	require.Equal(t, 3, strings.Count(text(t, &StatusLog{s}), "\n"), "what runs and what waits")
 	require.Contains(t, text(t, &StatusLog{s}), "mail: backup: policy important until ")
+}
+
+func TestAStatusShowsWarnings(t *testing.T) {
+	r := event.Run{Job: "home", Outcome: "stopped", Message: "stopped by hand",
+		Warnings: []string{"source /a: 9 of 9 files"}}
+	s := NewStatus(event.Overview{Service: &event.Daemon{Jobs: []event.DaemonJob{{Name: "home", State: "idle",
+		Failures: 3, LastRun: &r}}}}, proofs.Summary{}, 0, time.Now())
+	require.Contains(t, text(t, s), "  3 runs failed\n  warning: source /a: 9 of 9 files\n", "it was stopped")
+	runs := text(t, &Runs{[]event.Run{r}})
+	require.Contains(t, runs, "stopped by hand\n")
+	require.Contains(t, runs, "source /a: 9 of 9 files\n")
 }
 
 func TestStatusWithoutTheService(t *testing.T) {

@@ -37,7 +37,7 @@ type DaemonJob struct {
 	Damage      string     `json:"damage,omitempty"`       // found by a check or drill and not healed since
 	Failures    int        `json:"failures"`               // runs that failed since the last that did not
 	Incomplete  int        `json:"incomplete"`             // runs without some objects since the last that was done
-	Stale       bool       `json:"stale"`                  // no complete backup within ALERTAFTER
+	Stale       bool       `json:"stale"`                  // see `status --help`
 	Problem     string     `json:"problem,omitempty"`      // mistake of its stanza; if it was valid, it runs as it was
 	PausedUntil *time.Time `json:"paused_until,omitempty"` // end of a pause with an end
 }
@@ -56,6 +56,7 @@ type Run struct {
 	Outcome  string    `json:"outcome"`
 	Message  string    `json:"message,omitempty"`  // why it is not `done`
 	Snapshot string    `json:"snapshot,omitempty"` // ID
+	Warnings []string  `json:"warnings,omitempty"` // of the backup, such as that most files of a source changed
 	Steps    []RunStep `json:"steps"`              // list of *steps*
 }
 

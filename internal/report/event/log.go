@@ -9,8 +9,8 @@ type Log struct {
 	Time    time.Time `json:"time"`
 	Job     string    `json:"job,omitempty"` // name
 	Run     string    `json:"run,omitempty"` // ID
-	// `started`, `progress`, `step`, `finished`, `waiting`, `resumed`, `note`, `loaded`, `silent`, `invalid` or
-	// `stalled`
+	// `started`, `progress`, `step`, `finished`, `waiting`, `resumed`, `note`, `loaded`, `silent`, `invalid`,
+	// `stalled` or `warning`
 	Kind  string `json:"kind"`
 	Level string `json:"level"` // `info`, `warning` or `error`
 	Text  string `json:"text"`  // as printed by `tidemark log`
@@ -20,7 +20,8 @@ type Log struct {
 type Notification struct {
 	Type string `json:"message_type"` // "notification"
 	// `failed`, `incomplete`, `invalid` (a mistake in the option file), `silent` (no backup succeeded for too long),
-	// `recovered`, `stalled` (a step makes no progress), `summary` (of a week) or `test`
+	// `recovered`, `stalled` (a step makes no progress), `warning` (of a backup), `summary` (of a week) or
+	// `test`
 	Kind string    `json:"kind"`
 	Host string    `json:"host"`          // name of this machine
 	Job  string    `json:"job"`           // name
