@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -77,7 +78,7 @@ func (c *checkpoints) publish(ctx context.Context, read <-chan struct{}, p *pipe
 func (c *checkpoints) checkpoint(ctx context.Context, p *pipeline) error {
 	p.save.Pause()
 	defer p.save.Resume()
-	root, held, err := p.soFar(ctx)
+	root, held, each, err := p.soFar(ctx)
 	if err != nil || held.Files == 0 || held.Files < c.least || root == c.last {
 		return err
 	}
@@ -87,7 +88,7 @@ func (c *checkpoints) checkpoint(ctx context.Context, p *pipeline) error {
 	if err := p.save.Flush(); err != nil {
 		return err
 	}
-	one, err := c.snapshot(ctx, root, held, &p.owners)
+	one, err := c.snapshot(ctx, root, held, each, &p.owners)
 	if err != nil {
 		return err
 	}
@@ -98,9 +99,11 @@ func (c *checkpoints) checkpoint(ctx context.Context, p *pipeline) error {
 }
 
 // snapshot saves a partial snapshot.
-func (c *checkpoints) snapshot(ctx context.Context, root format.ID, held amount, o *owners) (repo.Listed, error) {
+func (c *checkpoints) snapshot(ctx context.Context, root format.ID, held amount, each []snapshot.Held, o *owners) (
+	repo.Listed, error,
+) {
 	sn := *c.out.Snapshot
-	sn.Partial, sn.Tree, sn.End = true, root, scan.Moment(time.Now())
+	sn.Partial, sn.Tree, sn.End, sn.Held = true, root, scan.Moment(time.Now()), each
 	sn.Users, sn.Groups = o.names()
 	sn.Stats = stats(c.ledger.Snapshot(), c.session.Totals())
 	sn.Stats.Content.Files, sn.Stats.Content.Others, sn.Stats.Content.Bytes = held.Files, 0, held.Bytes
@@ -117,18 +120,30 @@ func (c *checkpoints) snapshot(ctx context.Context, root format.ID, held amount,
 
 func (p *pipeline) partial() bool { return p.deps.partial != nil }
 
-// soFar makes the tree of what is stored. It is called during a pause.
-func (p *pipeline) soFar(ctx context.Context) (root format.ID, held amount, err error) {
+// soFar makes the tree of what is stored, and counts what it holds: of all, and of each source. It is called during a
+// pause.
+func (p *pipeline) soFar(ctx context.Context) (root format.ID, held amount, each []snapshot.Held, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.top == nil {
-		return format.ID{}, amount{}, nil
+		return format.ID{}, amount{}, nil, nil
 	}
-	return p.top.soFar(ctx)
+	inWork := map[*place]amount{}
+	root, held, err = p.top.soFar(ctx, inWork)
+	each = make([]snapshot.Held, len(p.found))
+	for i, at := range p.found {
+		if a, ok := inWork[at]; ok {
+			each[i].Count = a.Count
+		} else if at != nil {
+			each[i].Count = at.amount.Count
+		}
+	}
+	return root, held, each, err
 }
 
-// soFar makes the tree of what is stored of a directory in work.
-func (j *dirWork) soFar(ctx context.Context) (root format.ID, held amount, err error) {
+// soFar makes the tree of what is stored of a directory in work. It notes what that is for the places at and below it
+// that are in work.
+func (j *dirWork) soFar(ctx context.Context, inWork map[*place]amount) (root format.ID, held amount, err error) {
 	s := &stored{finisher: finisher{ledger: j.flow.deps.ledger, job: j}, inWork: map[int]*child{}}
 	slot := 0
 	for i := range j.dir.Entries {
@@ -137,7 +152,7 @@ func (j *dirWork) soFar(ctx context.Context) (root format.ID, held amount, err e
 			slot++
 			if c.work != nil && !c.work.gone {
 				done := child{self: c.work.self, incomplete: c.work.compared.Incomplete}
-				if done.tree, done.held, err = c.work.soFar(ctx); err != nil {
+				if done.tree, done.held, err = c.work.soFar(ctx, inWork); err != nil {
 					return root, held, err
 				}
 				c, s.inWork[slot-1] = &done, &done
@@ -148,13 +163,21 @@ func (j *dirWork) soFar(ctx context.Context) (root format.ID, held amount, err e
 			}
 			continue
 		}
+		e, one := &j.dir.Entries[i], amount{}
 		if j.compared.Reuses(i) || j.stored[i] && !j.reading.Results[i].Gone {
 			s.entries = append(s.entries, uint32(i))
-			held.Files++
-			if e := &j.dir.Entries[i]; e.Type == tree.File {
-				held.Bytes += e.Size
+			one.Files = 1
+			if e.Type == tree.File {
+				one.Bytes = e.Size
 			}
+			held.add(&one)
 		}
+		if at := j.place.at(e.Name); at != nil {
+			inWork[at] = one
+		}
+	}
+	if j.place != nil {
+		inWork[j.place] = held
 	}
 	old, err := j.compared.OldRoot()
 	if err == nil {

@@ -82,12 +82,13 @@ func (p *pipeline) begun(j *dirWork) {
 	}
 }
 
-// ended puts the result of j into its parent's job.
+// ended puts the result of j into its parent's job, and into its place.
 func (p *pipeline) ended(j *dirWork) {
 	if p.partial() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
+	j.counted()
 	if j.parent == nil {
 		p.top = nil
 	} else {
@@ -104,7 +105,6 @@ func (j *dirWork) End(ctx context.Context) error {
 				return err
 			}
 		}
-		j.counted()
 		j.flow.ended(j)
 		above := j.parent
 		j.release()

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,6 +27,8 @@ const (
 	leastFiles = 10
 	// leastChanged is how many files must have changed before a part of all is worth a warning.
 	leastChanged = 100
+
+	ifRight = ". If that is right, run the backup once with --expect-shrink"
 )
 
 // Found is what a backup found of one source.
@@ -36,12 +39,13 @@ type Found struct {
 	Warning string // most of its files changed; "": they did not
 }
 
-// earlier is what the last snapshot holds that held a source whole.
+// earlier is what a snapshot holds of a source: the last one that held it whole, or a later partial one.
 type earlier struct {
 	snapshot.Count
-	id    format.ID // zero: the snapshot was removed
-	at    tree.Time
-	rules []string
+	id      format.ID // zero: the snapshot was removed
+	at      tree.Time
+	rules   []string
+	partial bool
 }
 
 // String describes it for a message.
@@ -50,15 +54,19 @@ func (e *earlier) String() string {
 	if e.id.IsZero() {
 		return text
 	}
-	return fmt.Sprintf("%s in snapshot %s of %s", text, e.id.Short(), time.Unix(e.at.Sec, 0).Format("2006-01-02 15:04"))
+	kind := "snapshot"
+	if e.partial {
+		kind = "partial snapshot"
+	}
+	return fmt.Sprintf("%s in %s %s of %s", text, kind, e.id.Short(), time.Unix(e.at.Sec, 0).Format("2006-01-02 15:04"))
 }
 
 func amountOf(c *snapshot.Count) string {
 	return human.Plural(c.Files, "file") + " (" + human.Size(c.Bytes) + ")"
 }
 
-// judge compares what was found of each source with what the last snapshot of this host holds of it. A source that
-// lost data is recorded as a failure.
+// judge compares what was found of each source with what earlier snapshots of this host hold of it. A source that lost
+// data is recorded as a failure.
 func (job *Job) judge(found []*place, listed []repo.Listed, l *report.Ledger) (all []Found) {
 	if job.Stdin != nil {
 		return nil
@@ -70,14 +78,15 @@ func (job *Job) judge(found []*place, listed []repo.Listed, l *report.Ledger) (a
 			f.Count, f.Failed = p.amount.Count, p.amount.failed
 			f.Warning = p.amount.warning(path)
 		}
-		before := job.before(listed, path)
-		f.State, f.Message = job.state(path, p, &before)
-		if f.State != snapshot.Whole {
-			f.Expected = before.Count
-			f.Failed = max(f.Failed, 1)
+		for _, before := range job.before(listed, path) {
+			if f.State, f.Message = job.state(path, p, &before); f.State == snapshot.Whole {
+				continue
+			}
+			f.Expected, f.Failed = before.Count, max(f.Failed, 1)
 			if f.State != snapshot.Unreadable || p.err != nil { // otherwise each object in it was reported
 				l.Fail(path, "source", errors.New(f.Message))
 			}
+			break
 		}
 		all = append(all, f)
 	}
@@ -102,18 +111,25 @@ func (job *Job) state(path string, p *place, before *earlier) (s snapshot.State,
 		return snapshot.Missing, p.err.Error() + had + mounted
 	case p.err != nil:
 		return snapshot.Unreadable, "it cannot be read: " + p.err.Error() + had
-	case !p.found: // excluded by a rule
+	case !p.found && !before.partial: // excluded by a rule
 		return snapshot.Whole, ""
 	case p.amount.Files == 0 && p.amount.failed > 0:
 		return snapshot.Unreadable, "nothing in it could be read" + had
 	case job.Source.Shrink.Accept:
+	case !p.found:
+		return snapshot.Empty, "a rule excludes it" + had + ifRight
 	case p.amount.Files == 0 && before.Files > 0:
 		return snapshot.Empty, "the folder is empty" + had + mounted
-	case slices.Equal(before.rules, job.Label.Rules) && job.Source.Shrink.exceeded(&before.Count, &p.amount.Count):
-		return snapshot.Shrunk, fmt.Sprintf("it has %s; %s. If that is right, run the backup once with --expect-shrink",
-			amountOf(&p.amount.Count), before.String())
+	case before.comparable(job.Label.Rules) && job.Source.Shrink.exceeded(&before.Count, &p.amount.Count):
+		return snapshot.Shrunk, "it has " + amountOf(&p.amount.Count) + had + ifRight
 	}
 	return snapshot.Whole, ""
+}
+
+// comparable reports whether a backup with some rules should have about as much. A partial snapshot goes after such a
+// backup, so that one with other rules is compared with it, too, and one of a few files.
+func (e *earlier) comparable(rules []string) bool {
+	return e.partial || e.Files >= leastFiles && slices.Equal(e.rules, rules)
 }
 
 func (s ShrinkLimit) exceeded(before, now *snapshot.Count) bool {
@@ -122,12 +138,32 @@ func (s ShrinkLimit) exceeded(before, now *snapshot.Count) bool {
 		percent = defaultShrink
 	}
 	less := func(before, now uint64) bool { return float64(now) < float64(before)*(1-percent/100) }
-	return before.Files >= leastFiles && (less(before.Files, now.Files) || less(before.Bytes, now.Bytes))
+	return less(before.Files, now.Files) || less(before.Bytes, now.Bytes)
 }
 
-// before returns what is expected of a source. With other rules a backup takes more or less of it, so that a snapshot
-// with the rules of this job comes first.
-func (job *Job) before(listed []repo.Listed, source string) earlier {
+// before returns what is expected of a source, the largest first: what the last snapshot has that held it whole, and
+// what partial snapshots have that no such one follows.
+func (job *Job) before(listed []repo.Listed, source string) (all []earlier) {
+	for _, l := range listed {
+		if l.Snapshot == nil || !l.Snapshot.Partial || l.Snapshot.Host != job.Label.Host {
+			continue
+		}
+		h, ok := l.Snapshot.HeldOf(source)
+		if ok && !slices.ContainsFunc(listed, func(whole repo.Listed) bool {
+			_, follows := repo.Follows(l.Snapshot, whole.Snapshot, source)
+			return follows
+		}) {
+			all = append(all, earlier{h.Count, l.ID, l.Snapshot.Time, l.Snapshot.Rules, true})
+		}
+	}
+	all = append(all, job.lastWhole(listed, source))
+	slices.SortStableFunc(all, func(a, b earlier) int { return cmp.Compare(b.Files, a.Files) })
+	return all
+}
+
+// lastWhole returns what the last snapshot has that held a source whole. With other rules a backup takes more or less of
+// it, so that a snapshot with the rules of this job comes first.
+func (job *Job) lastWhole(listed []repo.Listed, source string) earlier {
 	same := lastWhole(listed, source, func(s *snapshot.Snapshot) bool {
 		return s.Host == job.Label.Host && slices.Equal(s.Rules, job.Label.Rules)
 	})
@@ -141,14 +177,14 @@ func (job *Job) before(listed []repo.Listed, source string) earlier {
 func lastWhole(listed []repo.Listed, source string, of func(*snapshot.Snapshot) bool) (e earlier) {
 	known := false
 	for _, l := range slices.Backward(listed) {
-		if l.Snapshot == nil || !of(l.Snapshot) {
+		if l.Snapshot == nil || l.Snapshot.Partial || !of(l.Snapshot) {
 			continue
 		}
 		h, ok := l.Snapshot.HeldOf(source)
 		switch {
 		case !ok:
 		case !h.Doubted() && (!known || e.Count == h.Count):
-			return earlier{h.Count, l.ID, l.Snapshot.Time, l.Snapshot.Rules}
+			return earlier{h.Count, l.ID, l.Snapshot.Time, l.Snapshot.Rules, false}
 		case !known:
 			known, e = true, earlier{Count: h.Expected, rules: l.Snapshot.Rules}
 		}

@@ -109,8 +109,8 @@ and a recovery key that is shown once. The first run needs no configuration.
 Without PATH, the file systems of DOMAIN in the option file are backed up, each without those mounted below it.
 
 Exit code 3: the snapshot was created, but some objects could not be backed up. Each is named on standard error. So is
-a source that is missing, empty, or has much less than in the last snapshot (--shrink-limit). If that is right, run the
-backup once with --expect-shrink. Until a backup is complete again, 'tidemark forget' removes none of these snapshots by
+a source that is missing, empty, or has much less than in the last snapshot, or in a partial one since (--shrink-limit).
+If that is right, run the backup once with --expect-shrink. Until a backup is complete again, 'tidemark forget' removes none of these snapshots by
 a policy.`,
 		Example: `  tidemark backup ~
   tidemark backup --tag nightly --exclude '*.o' --one-file-system /

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 
@@ -79,8 +80,11 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	if err != nil {
 		return err
 	}
-	if len(refs) == 0 {
-		chosen = whole(chosen)
+	if all := len(chosen); len(refs) == 0 {
+		if chosen = whole(chosen); len(chosen) < all {
+			a.print.Note("left out: " + human.Plural(uint64(all-len(chosen)), "partial snapshot") +
+				"; name one by its ID to copy it")
+		}
 	}
 	l := report.NewJob(report.Copy, time.Now)
 	a.intake.Attach(l)

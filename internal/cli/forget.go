@@ -76,7 +76,7 @@ func (a *app) forgetCommand() *cobra.Command {
 group is never removed. Snapshots dated in the future (wrong clock) are kept and do not count towards any limit.
 Snapshots with the tag 'protected' are kept too: a backup creates one when files changed on disk without a new change
 time. So is the newest snapshot that holds files of a source. A partial snapshot of a first backup is kept until whole
-ones that are newer have all its sources without a failure.
+ones that are newer have all sources it holds without a failure, and none of these is missing, empty or much smaller.
 
 If the newest snapshot of a group is incomplete, or a source in it is missing, empty or much smaller than before,
 nothing is removed, since an older one may hold the only copy (--force removes all the same).

@@ -38,14 +38,15 @@ func TestPartialSnapshotIsReplaced(t *testing.T) {
 		"both, one older":      {[]repo.Listed{docs, photos("2026-03-01 10:00", whole)}, false},
 		"both, one missing":    {[]repo.Listed{docs, photos("2026-03-03 10:00", missing)}, false},
 		"both, one incomplete": {[]repo.Listed{docs, photos("2026-03-03 10:00", failed)}, false},
-		"what contains them":   {[]repo.Listed{of("2026-03-03 10:00", map[string]snapshot.Held{"/": whole})}, true},
+		"what contains them":   {[]repo.Listed{of("2026-03-03 10:00", map[string]snapshot.Held{"/": whole})}, false},
 		"of the same run": {[]repo.Listed{
 			of("2026-03-02 10:00", map[string]snapshot.Held{"/docs": whole, "/photos": whole})}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			part := at("2026-03-02 12:00")
 			s := part.Snapshot
-			s.Partial, s.Sources, s.End = true, []string{"/docs", "/photos"}, s.Time
+			s.Partial, s.Sources, s.End = true, []string{"/docs", "/photos", "/new"}, s.Time
+			s.Held = []snapshot.Held{files(1), files(2), {}}
 			s.Start = tree.Time{Sec: s.Time.Sec - 2*60*60}
 			p := Policy{Last: 1}
 			now := time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)
@@ -55,6 +56,10 @@ func TestPartialSnapshotIsReplaced(t *testing.T) {
 			}
 			ReplacePartial(groups...)
 			require.Equal(t, !c.gone, groups[0][0].Keep)
+			s.Held = nil
+			groups[0] = p.Apply([]repo.Listed{part}, now)
+			ReplacePartial(groups...)
+			require.True(t, groups[0][0].Keep, "what it holds is unknown")
 			s.Tags = []string{repo.Protected}
 			groups[0] = p.Apply([]repo.Listed{part}, now)
 			ReplacePartial(groups...)

@@ -227,7 +227,7 @@ func keepSource(verdicts []Verdict, source string) {
 		newest := -1
 		for i := range verdicts {
 			h, known := verdicts[i].Snapshot.HeldOf(source)
-			if !known || h.Files == 0 || h.Doubted() && !doubted {
+			if !known || verdicts[i].Snapshot.Partial || h.Files == 0 || h.Doubted() && !doubted {
 				continue
 			}
 			if verdicts[i].Keep {

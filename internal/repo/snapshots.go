@@ -232,16 +232,30 @@ func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter
 	return Listed{}, fmt.Errorf("find snapshot: %w", &AmbiguousError{Prefix: ref, Matches: matches})
 }
 
-// Superseded reports whether whole snapshots have all that a partial one may have: each of its sources without a
-// failure, in a snapshot of the same run or of one that began later.
+// Superseded reports whether whole snapshots that follow a partial one have each source that it holds files of, without
+// a failure. A backup compares the same path with the partial snapshot, and not what lies below its sources.
 func Superseded(partial *snapshot.Snapshot, among []Listed) bool {
-	return !slices.ContainsFunc(partial.Sources, func(source string) bool {
-		return !slices.ContainsFunc(among, func(l Listed) bool {
-			s := l.Snapshot
-			return s != nil && s.Host == partial.Host && s.Holds(source) &&
-				(s.Start == partial.Start || compareTimes(s.Start, partial.End) >= 0)
-		})
-	})
+	if len(partial.Held) == 0 || slices.Contains(partial.Tags, Protected) {
+		return false
+	}
+	for i, source := range partial.Sources {
+		if partial.Held[i].Files > 0 && !slices.ContainsFunc(among, func(l Listed) bool {
+			h, ok := Follows(partial, l.Snapshot, source)
+			return ok && h.Failed == 0
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Follows returns what a snapshot holds of a source. ok: it is whole, and of the run of a partial one or of a later run.
+func Follows(partial, s *snapshot.Snapshot, source string) (h snapshot.Held, ok bool) {
+	if s == nil || s.Partial || s.Host != partial.Host {
+		return h, false
+	}
+	h, ok = s.HeldOf(source)
+	return h, ok && !h.Doubted() && (s.Start == partial.Start || compareTimes(s.Start, partial.End) >= 0)
 }
 
 // latest returns the newest readable snapshot, so that a restore works, and lists the unreadable ones. A partial one is

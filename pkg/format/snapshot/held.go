@@ -53,16 +53,6 @@ func (s *Snapshot) HeldOf(source string) (Held, bool) {
 	return s.Held[i], true
 }
 
-// Holds reports whether s is whole and has a path, as a source or below one, with nothing missing in that source.
-func (s *Snapshot) Holds(path string) bool {
-	for i, source := range s.Sources {
-		if i < len(s.Held) && Within(path, source) && !s.Held[i].Doubted() && s.Held[i].Failed == 0 {
-			return !s.Partial
-		}
-	}
-	return false
-}
-
 // Within reports whether a path is a source, or lies below it.
 func Within(path, source string) bool {
 	return path == source || strings.HasPrefix(path, strings.TrimSuffix(source, "/")+"/")

@@ -24,6 +24,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
 // folders writes a source of 12 directories on three levels with 3 files of 1,000 bytes each.
@@ -336,12 +337,26 @@ func TestCheckpointsOfNewAndOldSources(t *testing.T) {
 	e.RequireRestored(fresh)
 }
 
+// hundred writes two sources of so many files each.
+func hundred(t *testing.T, one, two string) {
+	t.Helper()
+	for k, source := range []string{one, two} {
+		content := map[string]string{}
+		for i := range 100 {
+			content[fmt.Sprint(i%10, "/f", i)] = noise(uint64(100*k+i), 1000)
+		}
+		kit.Written(t, source, content)
+	}
+	kit.Settle()
+}
+
 // TestPartialSnapshotStaysUntilItsSourcesAreThere: a partial snapshot may have the only copy of a file, so it goes when
 // whole snapshots have all its sources, and not with a source that is missing or has files that cannot be read.
 func TestPartialSnapshotStaysUntilItsSourcesAreThere(t *testing.T) {
-	dir, _, _ := folders(t)
-	e, _ := slow(t)
+	dir := filepath.Join(testkit.RamDir(t), "src")
 	one, two := filepath.Join(dir, "0"), filepath.Join(dir, "1")
+	hundred(t, one, two)
+	e, _ := slow(t)
 	sources := func(paths ...string) backup.Job {
 		job := e.Job(dir)
 		job.Label.Sources = paths
@@ -359,20 +374,101 @@ func TestPartialSnapshotStaysUntilItsSourcesAreThere(t *testing.T) {
 		return n
 	}
 	_, _, _, err := backUp(e, slowly(sources(one, two)), func(_ int, cancel context.CancelCauseFunc) {
-		cancel(errors.New("stopped"))
+		if all := listed(t, e); all[len(all)-1].Snapshot.Held[1].Files > 0 {
+			cancel(errors.New("stopped"))
+		}
 	})
 	require.Error(t, err)
-	require.Equal(t, 1, partly())
+	require.NotZero(t, partly())
 	_, _, err = e.Backup(sources(one))
 	require.NoError(t, err)
-	require.Equal(t, 1, partly(), "the other source is in no snapshot")
+	require.NotZero(t, partly(), "the other source is in no snapshot")
 	aside := filepath.Join(filepath.Dir(dir), "aside")
 	require.NoError(t, os.Rename(two, aside))
 	_, _, err = e.Backup(sources(one, two))
 	require.NoError(t, err)
-	require.Equal(t, 1, partly(), "it is missing in the whole snapshot")
+	require.NotZero(t, partly(), "it is missing in the whole snapshot")
 	require.NoError(t, os.Rename(aside, two))
 	_, _, err = e.Backup(sources(two))
 	require.NoError(t, err)
 	require.Zero(t, partly(), "each is in a whole snapshot")
+}
+
+// TestPartialSnapshotIsWhatWasThere: what a partial snapshot has of a source is expected of the next backup, so that it
+// stays if the source is missing, empty or much smaller, until a person accepts that.
+func TestPartialSnapshotIsWhatWasThere(t *testing.T) {
+	move := func(from, to string) func(*testing.T) {
+		return func(t *testing.T) { require.NoError(t, os.Rename(from, to)) }
+	}
+	top := testkit.RamDir(t)
+	s1, s2 := filepath.Join(top, "s1"), filepath.Join(top, "s2")
+	clear := func(t *testing.T) { require.NoError(t, os.RemoveAll(s2)); require.NoError(t, os.Mkdir(s2, 0o755)) }
+	for name, c := range map[string]struct {
+		change func(*testing.T)
+		tags   []string
+		rules  []string
+		state  snapshot.State
+		words  string
+	}{
+		"missing": {change: move(s2, s2+".real"), state: snapshot.Missing, words: "in partial snapshot "},
+		"empty":   {change: clear, state: snapshot.Empty, words: "in partial snapshot "},
+		"shrunk": {change: func(t *testing.T) {
+			clear(t)
+			kit.Written(t, s2, map[string]string{"only": "one"})
+		}, state: snapshot.Shrunk, words: "in partial snapshot "},
+		"other rules": {change: clear, rules: []string{"exclude x"}, state: snapshot.Empty},
+		"protected":   {change: func(*testing.T) {}, tags: []string{"x", repo.Protected}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.RemoveAll(s2+".real"))
+			require.NoError(t, os.RemoveAll(s2))
+			hundred(t, s1, s2)
+			e, _ := slow(t)
+			job := func() backup.Job {
+				job := e.JobOf(s1, s2)
+				job.Label.Tags = c.tags
+				return job
+			}
+			var last repo.Listed
+			first := slowly(job())
+			first.Parallel = kit.Parallel(1, 1, 1)
+			_, _, _, err := backUp(e, first, func(_ int, cancel context.CancelCauseFunc) {
+				all := listed(t, e)
+				if last = all[len(all)-1]; last.Snapshot.Held[1].Files > 2 {
+					cancel(errors.New("stopped"))
+				}
+			})
+			require.Error(t, err)
+			partial := last.Snapshot
+			require.True(t, partial.Partial)
+			require.Equal(t, partial.Stats.Content.Files, partial.Held[0].Files+partial.Held[1].Files)
+			require.Equal(t, partial.Held[1].Bytes, 1000*partial.Held[1].Files)
+			there := func() bool {
+				return slices.ContainsFunc(listed(t, e), func(l repo.Listed) bool { return l.ID == last.ID })
+			}
+			c.change(t)
+			kit.Settle()
+			for range 2 {
+				again := job()
+				again.Label.Rules = c.rules
+				out, _, err := e.Backup(again)
+				require.NoError(t, err)
+				require.True(t, there())
+				require.Equal(t, c.state, out.Sources[1].State, out.Sources[1].Message)
+				require.Contains(t, out.Sources[1].Message, c.words)
+				require.Equal(t, c.state != snapshot.Whole, out.Failed)
+				require.Equal(t, c.state != snapshot.Whole, out.Snapshot.Held[1].Expected == partial.Held[1].Count)
+			}
+			accepted := job()
+			accepted.Source.Shrink.Accept = true
+			out, _, err := e.Backup(accepted)
+			require.NoError(t, err)
+			if c.tags != nil || c.state == snapshot.Missing {
+				require.True(t, there())
+				return
+			}
+			require.False(t, out.Failed)
+			require.False(t, there())
+		})
+	}
 }
