@@ -161,8 +161,8 @@ func (job *Job) before(listed []repo.Listed, source string) (all []earlier) {
 	return all
 }
 
-// lastWhole returns what the last snapshot has that held a source whole. With other rules a backup takes more or less of
-// it, so that a snapshot with the rules of this job comes first.
+// lastWhole returns what the last snapshot has that held a source whole. With other rules a backup takes more or less,
+// so that a snapshot with the rules of this job comes first.
 func (job *Job) lastWhole(listed []repo.Listed, source string) earlier {
 	same := lastWhole(listed, source, func(s *snapshot.Snapshot) bool {
 		return s.Host == job.Label.Host && slices.Equal(s.Rules, job.Label.Rules)

@@ -110,8 +110,8 @@ Without PATH, the file systems of DOMAIN in the option file are backed up, each 
 
 Exit code 3: the snapshot was created, but some objects could not be backed up. Each is named on standard error. So is
 a source that is missing, empty, or has much less than in the last snapshot, or in a partial one since (--shrink-limit).
-If that is right, run the backup once with --expect-shrink. Until a backup is complete again, 'tidemark forget' removes none of these snapshots by
-a policy.`,
+If that is right, run the backup once with --expect-shrink. Until a backup is complete again, 'tidemark forget' removes
+none of these snapshots by a policy.`,
 		Example: `  tidemark backup ~
   tidemark backup --tag nightly --exclude '*.o' --one-file-system /
   pg_dumpall | tidemark backup --stdin --stdin-filename all.sql

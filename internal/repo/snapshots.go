@@ -249,7 +249,8 @@ func Superseded(partial *snapshot.Snapshot, among []Listed) bool {
 	return true
 }
 
-// Follows returns what a snapshot holds of a source. ok: it is whole, and of the run of a partial one or of a later run.
+// Follows returns what a snapshot holds of a source. ok: it holds it whole, and is of the run of a partial one or of a
+// later run.
 func Follows(partial, s *snapshot.Snapshot, source string) (h snapshot.Held, ok bool) {
 	if s == nil || s.Partial || s.Host != partial.Host {
 		return h, false
