@@ -19,16 +19,17 @@ import (
 type ShrinkLimit struct {
 	Percent float64 // of its files or bytes; 0: defaultShrink
 	Accept  bool    // whatever is there now is right
+	Command string  // accepts it once; "": the same backup with --expect-shrink
 }
 
 const (
 	defaultShrink = 50
 	// leastFiles is how many files a source must have had: of a few, half is soon removed on purpose.
 	leastFiles = 10
+	// leastBytes is how many bytes a source must have lost: of less, half is soon removed on purpose.
+	leastBytes = 64 << 10
 	// leastChanged is how many files must have changed before a part of all is worth a warning.
 	leastChanged = 100
-
-	ifRight = ". If that is right, run the backup once with --expect-shrink"
 )
 
 // Found is what a backup found of one source.
@@ -78,15 +79,20 @@ func (job *Job) judge(found []*place, listed []repo.Listed, l *report.Ledger) (a
 			f.Count, f.Failed = p.amount.Count, p.amount.failed
 			f.Warning = p.amount.warning(path)
 		}
-		for _, before := range job.before(listed, path) {
-			if f.State, f.Message = job.state(path, p, &before); f.State == snapshot.Whole {
-				continue
+		var before earlier
+		for _, before = range job.before(listed, path) {
+			if f.State, f.Message = job.state(path, p, &before); f.State != snapshot.Whole {
+				break
 			}
+		}
+		if f.State == snapshot.Whole && p != nil && p.found && p.amount.Files == 0 && job.unseen(listed, path) {
+			f.State, f.Message = snapshot.Empty, "the folder is empty. Is its disk mounted?"+job.ifRight()
+		}
+		if f.State != snapshot.Whole {
 			f.Expected, f.Failed = before.Count, max(f.Failed, 1)
 			if f.State != snapshot.Unreadable || p.err != nil { // otherwise each object in it was reported
 				l.Fail(path, "source", errors.New(f.Message))
 			}
-			break
 		}
 		all = append(all, f)
 	}
@@ -111,34 +117,62 @@ func (job *Job) state(path string, p *place, before *earlier) (s snapshot.State,
 		return snapshot.Missing, p.err.Error() + had + mounted
 	case p.err != nil:
 		return snapshot.Unreadable, "it cannot be read: " + p.err.Error() + had
-	case !p.found && !before.partial: // excluded by a rule
-		return snapshot.Whole, ""
-	case p.amount.Files == 0 && p.amount.failed > 0:
+	case p.found && p.amount.Files == 0 && p.amount.failed > 0:
 		return snapshot.Unreadable, "nothing in it could be read" + had
-	case job.Source.Shrink.Accept:
-	case !p.found:
-		return snapshot.Empty, "a rule excludes it" + had + ifRight
-	case p.amount.Files == 0 && before.Files > 0:
-		return snapshot.Empty, "the folder is empty" + had + mounted
-	case before.comparable(job.Label.Rules) && job.Source.Shrink.exceeded(&before.Count, &p.amount.Count):
-		return snapshot.Shrunk, "it has " + amountOf(&p.amount.Count) + had + ifRight
+	case job.Source.Shrink.Accept || before.Files == 0:
+		return snapshot.Whole, ""
+	}
+	if !slices.Equal(before.rules, job.Label.Rules) {
+		had += "; the rules changed, too"
+	}
+	now := &p.amount.Count
+	switch {
+	case !p.found: // excluded by a rule, or it vanished
+		return snapshot.Empty, "a rule excludes it" + had + "." + job.ifRight()
+	case now.Files == 0:
+		return snapshot.Empty, "the folder is empty" + had + mounted + job.ifRight()
+	case now.Bytes == 0 && before.Bytes > 0:
+		return snapshot.Empty, "it has " + amountOf(now) + had + "." + job.ifRight()
+	case job.Source.Shrink.exceeded(before, now):
+		return snapshot.Shrunk, "it has " + amountOf(now) + had + "." + job.ifRight()
 	}
 	return snapshot.Whole, ""
 }
 
-// comparable reports whether a backup with some rules should have about as much. A partial snapshot goes after such a
-// backup, so that one with other rules is compared with it, too, and one of a few files.
-func (e *earlier) comparable(rules []string) bool {
-	return e.partial || e.Files >= leastFiles && slices.Equal(e.rules, rules)
+// ifRight says how to accept what a source has now.
+func (job *Job) ifRight() string {
+	if command := job.Source.Shrink.Command; command != "" {
+		return " If that is right, run once: " + command
+	}
+	return " If that is right, run the backup once with --expect-shrink"
 }
 
-func (s ShrinkLimit) exceeded(before, now *snapshot.Count) bool {
+// unseen reports whether a job of the service has never found a source as it should be. If it is empty, it may be on a
+// disk that is not mounted, as it may have been in a backup by hand.
+func (job *Job) unseen(listed []repo.Listed, source string) bool {
+	return job.Label.Job != "" && !job.Source.Shrink.Accept && !slices.ContainsFunc(listed, func(l repo.Listed) bool {
+		s := l.Snapshot
+		if s == nil || s.Partial || s.Job == "" || s.Host != job.Label.Host {
+			return false
+		}
+		h, known := s.HeldOf(source)
+		return known && !h.Doubted()
+	})
+}
+
+func (s ShrinkLimit) exceeded(before *earlier, now *snapshot.Count) bool {
 	percent := s.Percent
 	if percent == 0 {
 		percent = defaultShrink
 	}
-	less := func(before, now uint64) bool { return float64(now) < float64(before)*(1-percent/100) }
-	return less(before.Files, now.Files) || less(before.Bytes, now.Bytes)
+	files, bytes := uint64(leastFiles), uint64(leastBytes)
+	if before.partial { // it goes after a backup that is not in doubt
+		files, bytes = 0, 0
+	}
+	less := func(before, now, least uint64) bool {
+		return before >= least && float64(now) < float64(before)*(1-percent/100)
+	}
+	return less(before.Files, now.Files, files) || less(before.Bytes, now.Bytes, now.Bytes+bytes)
 }
 
 // before returns what is expected of a source, the largest first: what the last snapshot has that held it whole, and
@@ -167,10 +201,15 @@ func (job *Job) lastWhole(listed []repo.Listed, source string) earlier {
 	same := lastWhole(listed, source, func(s *snapshot.Snapshot) bool {
 		return s.Host == job.Label.Host && slices.Equal(s.Rules, job.Label.Rules)
 	})
-	if same.Files > 0 {
+	if same.Files > 0 && !same.id.IsZero() {
 		return same
 	}
-	return lastWhole(listed, source, func(s *snapshot.Snapshot) bool { return s.Host == job.Label.Host })
+	// Snapshots with these rules may all be in doubt, since one with other rules had more.
+	all := lastWhole(listed, source, func(s *snapshot.Snapshot) bool { return s.Host == job.Label.Host })
+	if same.Files > 0 && same.Count != all.Count {
+		return same
+	}
+	return all
 }
 
 // lastWhole returns what the last of some snapshots holds in which a source was whole.

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/forget"
+	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
@@ -38,7 +39,8 @@ type backupFlags struct {
 	lists      pathLists
 	stream     streamFlags
 	repository repositoryFlags
-	shrink     bool // sources that shrank are as they should be
+	shrink     bool           // sources that shrank are as they should be
+	all        *pflag.FlagSet // of the command, options too
 }
 
 // labelFlags are recorded in the snapshot.
@@ -64,6 +66,7 @@ type streamFlags struct {
 }
 
 func (f *backupFlags) register(flags *pflag.FlagSet) {
+	f.all = flags
 	flags.Var((*tagList)(&f.label.tags), "tag", "add a tag to the snapshot; repeatable, or a list a,b")
 	flags.StringVarP(&f.label.host, "host", "H", "", "host name to record in the snapshot (default: of this machine)")
 	flags.StringVar(&f.label.time, "time", "", "time to record in the snapshot, as 2006-01-02 15:04:05 (default: now)")
@@ -94,6 +97,20 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 	help.Topic(flags, options.TopicWhere, "init", "check-destination")
 	help.Rare(flags, "host", "time", "description", "job", "parent", "force", "expect-shrink", "no-hooks",
 		"skip-if-unchanged", "ignore-inode", "ignore-ctime", "stdin-filename", "check-destination")
+}
+
+// acceptCommand returns the command by which a person accepts what a job of the service found; "" without a job.
+func (f *backupFlags) acceptCommand(args []string) string {
+	if f.label.job == "" || len(args) > 0 {
+		return ""
+	}
+	command := "tidemark backup --expect-shrink"
+	for _, name := range []string{"job", "option-file", "server-name", "repo"} {
+		if flag := f.all.Lookup(name); flag != nil && flag.Changed {
+			command += " --" + name + " " + job.Quoted(flag.Value.String())
+		}
+	}
+	return command
 }
 
 func (a *app) backupCommand() *cobra.Command {
@@ -352,7 +369,9 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		return err
 	}
 	job.Checkpoint = a.spec.Sources().Checkpoint
-	job.Source.Shrink = backup.ShrinkLimit{Percent: a.spec.Sources().ShrinkLimit, Accept: f.shrink}
+	job.Source.Shrink = backup.ShrinkLimit{
+		Percent: a.spec.Sources().ShrinkLimit, Accept: f.shrink, Command: f.acceptCommand(args),
+	}
 	reading := a.spec.Reading()
 	if job.Source.Reading.Serialization, err = backup.ParseSerialization(reading.Serialization.String()); err != nil {
 		return err

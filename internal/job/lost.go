@@ -89,7 +89,7 @@ func (l *Lost) Missing(content []byte, jobs []*Job, invalid []Invalid) (all []st
 	}
 	for _, j := range jobs {
 		if !l.In(j) && !l.HasKey(j.Repository) {
-			say("%s: a key of its repository: tidemark setup --from %s", j.Name, quoted(j.Repository))
+			say("%s: a key of its repository: tidemark setup --from %s", j.Name, Quoted(j.Repository))
 		}
 		for _, source := range j.Sources {
 			if l.gone(source) {
@@ -121,16 +121,16 @@ func (l *Lost) Restore(id string, jobs []*Job) string {
 	command := "tidemark restore " + id + " --target /"
 	at := slices.IndexFunc(jobs, l.In)
 	if at >= 0 && jobs[at].Server != "" {
-		command += " --server-name " + quoted(jobs[at].Stanza())
+		command += " --server-name " + Quoted(jobs[at].Stanza())
 	}
 	if at < 0 || jobs[at].Spec.Repository().Location != jobs[at].Repository {
-		command += " --repo " + quoted(l.Repository)
+		command += " --repo " + Quoted(l.Repository)
 	}
 	return command
 }
 
-// quoted returns a text as a word of a shell.
-func quoted(text string) string {
+// Quoted returns a text as a word of a shell.
+func Quoted(text string) string {
 	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:@=") == "" {
 		return text
 	}

@@ -68,7 +68,7 @@ type BackupSummary struct {
 // Source is what a backup found of one source.
 type Source struct {
 	Path // path, path_raw
-	// `whole`, `missing`, `unreadable`, `empty` (it had files), `shrunk` (see `--shrink-limit`)
+	// `whole`, `missing`, `unreadable`, `empty` (nothing is left, or ever was), `shrunk` (see `--shrink-limit`)
 	State  string `json:"state"`
 	Files  uint64 `json:"files"`  // in the snapshot, links and devices too
 	Bytes  uint64 `json:"bytes"`  // sizes of the files

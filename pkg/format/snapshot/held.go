@@ -29,7 +29,7 @@ const (
 	Whole      State = iota // also if single objects in it failed
 	Missing                 // it does not exist, or nothing is mounted there
 	Unreadable              // it could not be read at all
-	Empty                   // it has no files, and had some before
+	Empty                   // it has no files, or no bytes where there were some before
 	Shrunk                  // it has much less than before
 )
 

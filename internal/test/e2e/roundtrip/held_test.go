@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/forget"
+	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
@@ -90,10 +91,10 @@ func TestSourcesThatLoseObjects(t *testing.T) {
 	whole(run(func(job *backup.Job) { job.Source.Shrink.Percent = 60 }), 19)
 	for i := 21; i < 40; i++ {
 		path := filepath.Join(photos, fmt.Sprint("d", i%7), fmt.Sprint("f", i))
-		require.NoError(t, os.Truncate(path, 1))
+		require.NoError(t, os.Truncate(path, 0))
 	}
 	out := run(nil)
-	require.Equal(t, snapshot.Shrunk, out.Sources[0].State, "bytes count, too")
+	require.Equal(t, snapshot.Empty, out.Sources[0].State, "bytes count, too")
 	out = run(func(job *backup.Job) { job.Source.Shrink.Accept = true })
 	require.False(t, out.Failed)
 	out = run(nil)
@@ -102,9 +103,105 @@ func TestSourcesThatLoseObjects(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(photos, "d1")))
 	require.NoError(t, os.RemoveAll(filepath.Join(photos, "d2")))
 	require.NoError(t, os.RemoveAll(filepath.Join(photos, "d3")))
-	out = run(func(job *backup.Job) { job.Label.Rules = []string{"exclude *.o"} })
-	require.False(t, out.Failed, "with other rules a source has another size")
-	require.True(t, run(nil).Failed)
+	other := func(job *backup.Job) { job.Label.Rules = []string{"exclude *.o"} }
+	for range 2 {
+		out = run(other)
+		require.True(t, out.Failed, "a change of the rules is no excuse")
+		require.Regexp(t, "in snapshot .*; the rules changed, too. If .*--expect-shrink", out.Sources[0].Message)
+	}
+	out = run(func(job *backup.Job) { other(job); job.Source.Shrink.Accept = true })
+	require.False(t, out.Failed)
+	require.False(t, run(other).Failed)
+	require.True(t, run(nil).Failed, "by these rules it should have more")
+}
+
+// TestFewFilesThatLoseAll: a source of one to nine files is in doubt if nothing is left, or most of its bytes are lost.
+func TestFewFilesThatLoseAll(t *testing.T) {
+	for _, files := range []int{1, 9} {
+		dir := testkit.RamDir(t)
+		written(t, dir, files, 500)
+		e := kit.NewEngine(t, nil)
+		state := func(accept bool) snapshot.State {
+			t.Helper()
+			job := e.JobOf(dir)
+			job.Source.Shrink.Accept = accept
+			out, _, err := e.Backup(job)
+			require.NoError(t, err)
+			require.Equal(t, out.Failed, out.Sources[0].State != snapshot.Whole)
+			return out.Sources[0].State
+		}
+		require.Equal(t, snapshot.Whole, state(false))
+		written(t, dir, files, 1)
+		require.Equal(t, snapshot.Whole, state(false), "little is lost")
+		written(t, dir, files, 0)
+		require.Equal(t, snapshot.Empty, state(false))
+		require.Equal(t, snapshot.Empty, state(false))
+		written(t, dir, files, 200_000)
+		require.Equal(t, snapshot.Whole, state(false))
+		written(t, dir, files, 100_000)
+		require.Equal(t, snapshot.Whole, state(false), "half is left")
+		written(t, dir, files, 99_000)
+		require.Equal(t, snapshot.Whole, state(false), "hardly less is left than before")
+		written(t, dir, files, 10)
+		require.Equal(t, snapshot.Shrunk, state(false))
+		require.Equal(t, snapshot.Whole, state(true))
+		require.Equal(t, snapshot.Whole, state(false))
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "d0")))
+		if files > 1 {
+			require.Equal(t, snapshot.Whole, state(false))
+		}
+	}
+}
+
+// TestExcludedSource: a rule that leaves nothing of a source is accepted like any loss.
+func TestExcludedSource(t *testing.T) {
+	dir := testkit.RamDir(t)
+	photos, docs := filepath.Join(dir, "photos"), filepath.Join(dir, "docs")
+	written(t, photos, 3, 10)
+	written(t, docs, 3, 10)
+	e := kit.NewEngine(t, nil)
+	run := func(accept bool, exclude ...string) string {
+		t.Helper()
+		job := e.JobOf(photos, docs)
+		job.Source.Shrink.Accept, job.Label.Rules = accept, exclude
+		b := rules.NewBuilder()
+		for _, pattern := range exclude {
+			require.NoError(t, b.Exclude(pattern, false, "test"))
+		}
+		job.Source.Rules = b.Compile()
+		out, _, err := e.Backup(job)
+		require.NoError(t, err)
+		require.Equal(t, out.Failed, out.Sources[0].Doubted())
+		return out.Sources[0].Message
+	}
+	require.Empty(t, run(false))
+	require.Contains(t, run(false, photos), "a rule excludes it; it had 3 files")
+	require.Contains(t, run(false, photos+"/d*"), "the folder is empty; it had 3 files")
+	require.Empty(t, run(true, photos))
+}
+
+// TestEmptyFolderOfAJob: the first run of a job does not take an empty folder for right, even if a person did so.
+func TestEmptyFolderOfAJob(t *testing.T) {
+	dir := testkit.RamDir(t)
+	photos, docs := filepath.Join(dir, "photos"), filepath.Join(dir, "docs")
+	require.NoError(t, os.Mkdir(photos, 0o755))
+	written(t, docs, 3, 10)
+	e := kit.NewEngine(t, nil)
+	state := func(name string, accept bool) snapshot.State {
+		t.Helper()
+		job := e.JobOf(photos, docs)
+		job.Label.Job, job.Source.Shrink.Accept = name, accept
+		out, _, err := e.Backup(job)
+		require.NoError(t, err)
+		require.Equal(t, out.Failed, out.Sources[0].State != snapshot.Whole)
+		require.Equal(t, snapshot.Whole, out.Sources[1].State)
+		return out.Sources[0].State
+	}
+	require.Equal(t, snapshot.Whole, state("", false))
+	require.Equal(t, snapshot.Empty, state("home", false))
+	require.Equal(t, snapshot.Empty, state("home", false))
+	require.Equal(t, snapshot.Whole, state("home", true))
+	require.Equal(t, snapshot.Whole, state("home", false))
 }
 
 // TestUnreadableSource: a source that cannot be read is no smaller one.
