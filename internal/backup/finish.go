@@ -218,7 +218,10 @@ func (f *finisher) countContent(n, old *tree.Node) {
 		f.tally.Objects.Updated++
 	default:
 		f.tally.Objects.BackedUp++
-		if old != nil && old.Type == tree.File && n.Type == tree.File {
+		switch {
+		case old == nil && n.Type != tree.Dir:
+			f.job.held.fresh++
+		case old != nil && old.Type == tree.File && n.Type == tree.File:
 			f.job.held.rewritten++
 		}
 	}

@@ -14,6 +14,7 @@ type amount struct {
 	snapshot.Count
 	failed    uint64 // as in snapshot.Held
 	rewritten uint64 // files whose content differs from the parent's
+	fresh     uint64 // files that the parent does not have; links and devices, too
 	unread    uint64 // files whose content the parent has, and that could not be read
 }
 
@@ -22,6 +23,7 @@ func (a *amount) add(b *amount) {
 	a.Bytes += b.Bytes
 	a.failed += b.failed
 	a.rewritten += b.rewritten
+	a.fresh += b.fresh
 	a.unread += b.unread
 }
 

@@ -162,7 +162,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if err != nil {
 		return err
 	}
-	out.Sources = job.judge(found.found, listed, l)
+	out.Sources = job.judge(found.found, listed, parents, l)
 	out.Failed, out.Mended = l.Snapshot().Failures > 0, found.mended
 	out.Same = parents.same(found, out.Snapshot)
 	l.Phase(report.Uploading)

@@ -29,7 +29,7 @@ const (
 	// leastBytes is how many bytes a source must have lost: of less, half is soon removed on purpose.
 	leastBytes = 64 << 10
 	// leastChanged is how many files must have changed before a part of all is worth a warning.
-	leastChanged = 100
+	leastChanged = 20
 )
 
 // Found is what a backup found of one source.
@@ -68,7 +68,7 @@ func amountOf(c *snapshot.Count) string {
 
 // judge compares what was found of each source with what earlier snapshots of this host hold of it. A source that lost
 // data is recorded as a failure.
-func (job *Job) judge(found []*place, listed []repo.Listed, l *report.Ledger) (all []Found) {
+func (job *Job) judge(found []*place, listed []repo.Listed, from *parents, l *report.Ledger) (all []Found) {
 	if job.Stdin != nil {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (job *Job) judge(found []*place, listed []repo.Listed, l *report.Ledger) (a
 		p := found[i]
 		if p != nil {
 			f.Count, f.Failed = p.amount.Count, p.amount.failed
-			f.Warning = p.amount.warning(path)
+			f.Warning = p.amount.warning(path, from.had(job, path))
 		}
 		var before earlier
 		for _, before = range job.before(listed, path) {
@@ -231,15 +231,37 @@ func lastWhole(listed []repo.Listed, source string, of func(*snapshot.Snapshot) 
 	return e
 }
 
-// warning reports that most files of a source changed, as when ransomware encrypts them.
-func (a *amount) warning(path string) string {
-	all := a.Files + a.unread
-	changed, what := a.rewritten, "have other content than in the snapshot before"
-	if a.unread > changed {
-		changed, what = a.unread, "could be read in the snapshot before, and cannot now"
+// had returns how many files the snapshot compared with has of a source; 0: it is not known.
+func (p *parents) had(job *Job, source string) uint64 {
+	if p.Damaged { // files that it has may look new
+		return 0
 	}
-	if changed < leastChanged || changed <= all/2 {
+	for _, l := range p.from {
+		if job.covers(l, source) {
+			h, _ := l.Snapshot.HeldOf(source)
+			return h.Files
+		}
+	}
+	return 0
+}
+
+// warning reports that most files of a source changed, as when ransomware encrypts them. had is the number of its files
+// in the snapshot before, if it is known. Files that are gone count if as many new ones came.
+func (a *amount) warning(path string, had uint64) string {
+	all := a.Files + a.unread
+	if had == 0 {
+		had = all - min(all, a.fresh)
+	}
+	renamed := min(a.fresh, had+a.fresh-min(all, had+a.fresh))
+	changed, what := a.rewritten+renamed, "have other content than in the snapshot before"
+	switch {
+	case a.unread > changed:
+		changed, what = a.unread, "could be read in the snapshot before, and cannot now"
+	case renamed > 0:
+		what = "have other content or names than in the snapshot before"
+	}
+	if changed < leastChanged || changed <= had/2 {
 		return ""
 	}
-	return fmt.Sprintf("source %s: %s of %s files %s", human.Printable(path), human.Count(changed), human.Count(all), what)
+	return fmt.Sprintf("source %s: %s of %s files %s", human.Printable(path), human.Count(changed), human.Count(had), what)
 }

@@ -290,4 +290,21 @@ func TestRewritingMostFilesIsAWarning(t *testing.T) {
 	written(t, dir, 101, 12)
 	require.Contains(t, warning(), "101 of 200 files have other content")
 	require.Empty(t, warning())
+	for i := range 101 {
+		path := filepath.Join(dir, fmt.Sprint("d", i%7), fmt.Sprint("f", i))
+		require.NoError(t, os.WriteFile(path+".locked", []byte(fmt.Sprint("encrypted ", i)), 0o644))
+		require.NoError(t, os.Remove(path))
+	}
+	require.Contains(t, warning(), "101 of 200 files have other content or names")
+	require.Empty(t, warning())
+	written(t, filepath.Join(dir, "more"), 300, 10)
+	require.Empty(t, warning(), "new files replace none")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "more")))
+	require.Empty(t, func() string {
+		job := e.JobOf(dir)
+		job.Source.Shrink.Accept, job.Source.Comparing.Force = true, true
+		out, _, err := e.Backup(job)
+		require.NoError(t, err)
+		return out.Sources[0].Warning
+	}(), "without a snapshot to compare with all are new")
 }
