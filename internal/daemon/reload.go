@@ -131,20 +131,37 @@ func named(jobs []*live, name string) *live {
 // define returns a valid job with its state.
 func (s *service) define(old []*live, one *job.Job) *live {
 	j := named(old, one.Name)
-	if j == nil || j.job.Name != one.Name || one.Group != "" && j.job.Repository != one.Repository {
-		m := s.remembered(one.Name)
-		if one.Group != "" && m.Repository != one.Repository { // nothing was written there
-			m = &memory{Since: s.Clock.Now(), Began: s.Clock.Now(), Repository: one.Repository}
-			s.state.Jobs[one.Name] = m
-		}
-		m.Invalid = ""
-		return &live{memory: m, job: one}
+	if j == nil || j.job.Name != one.Name {
+		j = &live{memory: s.remembered(one.Name), job: one}
 	}
 	if j.run == nil && j.job.Schedule.String() != one.Schedule.String() {
 		j.due = time.Time{}
 	}
 	j.job, j.invalid, j.Invalid = one, "", ""
+	if j.run == nil {
+		j.align(s.Clock.Now())
+	}
 	return j
+}
+
+// align forgets the results of a job whose repository is another one, or that has a new source: none of its backups is
+// there, or has it. The state of a repository stays if only a source is new. A run has ended before.
+func (j *live) align(now time.Time) {
+	m, one := j.memory, j.job
+	moved := m.Repository != one.Repository && (m.Repository != "" || one.Group != "")
+	grown := m.Sources != nil && slices.ContainsFunc(one.Sources, func(source string) bool {
+		return !slices.Contains(m.Sources, source)
+	})
+	if moved || grown {
+		was := *m
+		*m = memory{Since: now, Began: was.Began, Retry: was.Retry, Alert: was.Alert, Unsent: was.Unsent,
+			Running: was.Running, LastRun: was.LastRun, Paused: was.Paused, PausedUntil: was.PausedUntil}
+		if !moved {
+			m.Pruned, m.Unused, m.Checked, m.Drilled = was.Pruned, was.Unused, was.Checked, was.Drilled
+			m.Damage, m.Rechecked = was.Damage, was.Rechecked
+		}
+	}
+	m.Repository, m.Sources = one.Repository, one.Sources
 }
 
 // remembered returns what is remembered of a job, from now on if it is new.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -147,6 +148,63 @@ func TestAJobThatIsNoLongerInTheOptionFileIsReportedOnce(t *testing.T) {
 		require.Equal(t, []string{"a job a" + gone}, w.invalids(), "b was removed on purpose")
 		time.Sleep(time.Hour)
 		require.Empty(t, w.invalids())
+		require.NoError(t, stop())
+	})
+}
+
+// Of a repository without snapshots, and of a source that is in none, no last backup is known.
+func TestAJobWithAnotherRepositoryOrSourceHasNoBackup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", hourly(), "CHECKEVERY 168h"))
+		w.config.OptionFile = filepath.Join(t.TempDir(), "options")
+		define := func(repository string, sources ...string) {
+			j := makeJob(t, "home", hourly(), "CHECKEVERY 168h")
+			j.Repository, j.Sources = repository, sources
+			w.change(repository+fmt.Sprint(sources), func() { w.jobs = []*job.Job{j} })
+		}
+		define("/repo/one", "/a", "/b")
+		s, stop := w.orders()
+		time.Sleep(15 * time.Minute)
+		require.NotNil(t, only(t, s).LastBackup)
+		require.NotNil(t, only(t, s).LastProven)
+		define("/repo/one", "/b")
+		time.Sleep(2 * time.Minute)
+		require.NotNil(t, only(t, s).LastBackup, "a source less")
+		require.Equal(t, []string{"home backup", "home check"}, w.started())
+
+		define("/repo/one", "/b", "/c")
+		time.Sleep(2 * time.Minute)
+		require.Nil(t, only(t, s).LastBackup, "no backup has /c")
+		require.Nil(t, only(t, s).LastProven)
+		time.Sleep(time.Hour)
+		require.NotNil(t, only(t, s).LastBackup)
+		require.Equal(t, []string{"home backup"}, w.started(), "the repository was checked")
+		require.NoError(t, stop())
+
+		define("/repo/two", "/b", "/c")
+		offline, err := Offline(w.dir, "here", w.jobs, nil)
+		require.NoError(t, err)
+		require.Nil(t, offline[0].LastBackup, "without the service")
+		time.Sleep(time.Minute)
+		s, stop = w.orders()
+		require.Nil(t, only(t, s).LastBackup, "nothing is there")
+		time.Sleep(time.Hour)
+		require.NotNil(t, only(t, s).LastBackup)
+		require.Equal(t, []string{"home backup", "home check"}, w.started())
+
+		w.set(func() { w.result = func(Step) (time.Duration, Result) { return 30 * time.Minute, Result{} } })
+		time.Sleep(time.Hour)
+		require.Equal(t, "running", only(t, s).State)
+		define("/repo/three", "/b", "/c")
+		time.Sleep(30 * time.Minute)
+		require.Nil(t, only(t, s).LastBackup, "the run that has ended wrote to /repo/two")
+		require.NoError(t, stop())
+
+		w.set(func() { s.state.Jobs["home"].LastBackup = time.Now() })
+		s.state.Jobs["home"].Repository, s.state.Jobs["home"].Sources = "", nil
+		require.NoError(t, s.state.write(w.dir))
+		s, stop = w.orders()
+		require.NotNil(t, only(t, s).LastBackup, "a state file of an older program")
 		require.NoError(t, stop())
 	})
 }

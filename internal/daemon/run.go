@@ -290,6 +290,7 @@ func (s *service) finish(j *live) {
 	j.Away = r.gone && j.Retry != nil
 	j.run, j.Running, j.LastRun = nil, nil, r.copy()
 	j.due, j.trigger, j.waits = time.Time{}, "", ""
+	j.align(s.Clock.Now()) // the option file may have changed while it ran
 	s.passOn(j, r.rec.Trigger)
 	s.left = slices.DeleteFunc(s.left, func(other *live) bool { return other == j })
 	s.report(j)

@@ -61,7 +61,8 @@ type memory struct {
 	PausedUntil time.Time  `json:"paused_until,omitzero"` // zero: until it is resumed
 	Alerted     time.Time  `json:"alerted,omitzero"`      // silence was reported
 	Invalid     string     `json:"invalid,omitempty"`     // mistake of its stanza, as it was reported
-	Repository  string     `json:"repository,omitempty"`  // location, of one of several
+	Repository  string     `json:"repository,omitempty"`  // location of the results; "": of an older program
+	Sources     []string   `json:"sources,omitempty"`     // that the results are about
 }
 
 // lock makes the state folder and takes its lock, which ends with the process at the latest.
