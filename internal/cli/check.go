@@ -172,6 +172,21 @@ func (a *app) remindDamage(r *repo.Repository) {
 	}
 }
 
+// rememberDamage records on this machine that a command other than check found damage, so that status and the service
+// report it until a check finds none.
+func (a *app) rememberDamage(r *repo.Repository, problems uint64) {
+	if !a.caches() {
+		return
+	}
+	known, err := proofs.ReadSummary(r.CacheFolder())
+	if err == nil && known.Damage.Problems >= problems {
+		return
+	}
+	if err := proofs.WriteDamage(r.CacheFolder(), proofs.Damage{At: time.Now(), Problems: problems}); err != nil {
+		a.print.Note(err.Error())
+	}
+}
+
 // caches reports whether something may be kept on this machine from run to run.
 func (a *app) caches() bool {
 	c := a.spec.Cache()

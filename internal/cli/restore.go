@@ -347,6 +347,7 @@ func (a *app) recordDamage(ctx context.Context, r *repo.Repository, result *rest
 	case err != nil:
 		a.print.Note(fmt.Sprintf("the damage could not be recorded in the repository: %v", err))
 	case n > 0:
+		a.rememberDamage(r, uint64(n))
 		a.print.Note(fmt.Sprintf("packs marked as damaged: %d; the next backup stores what it needs of them again", n))
 	}
 }

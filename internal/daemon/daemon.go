@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/machinestate"
+	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
@@ -107,8 +108,9 @@ type Config struct {
 	Once bool   // run what is due, then end
 	// Load returns the valid jobs of the option file, and the others; the error concerns all jobs.
 	Load   func() ([]*job.Job, []job.Invalid, error)
-	Remote func(j *job.Job) bool // the repository is on another machine
-	Reload <-chan struct{}       // asks to read the option file again
+	Remote func(j *job.Job) bool          // the repository is on another machine
+	Reload <-chan struct{}                // asks to read the option file again
+	Damage func(j *job.Job) proofs.Damage // of its repository, as this machine has recorded it; nil: unknown
 }
 
 // Places are the files and folders of a service.

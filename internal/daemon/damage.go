@@ -3,17 +3,50 @@ package daemon
 import (
 	"encoding/json"
 	"slices"
-	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/proofs"
+	"github.com/tidemark-backup/tidemark/internal/repo/caches"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// recheckEvery is the least time between two checks that only look whether known damage still stands.
-const recheckEvery = time.Hour
+// Damage returns what this machine has recorded about damage of the repository of a job, by hand or by the service.
+// Without a cache, or with one that cannot be read, that is nothing.
+func Damage(j *job.Job) proofs.Damage {
+	c := j.Spec.Cache()
+	if !c.Enabled || c.Dir == "" {
+		return proofs.Damage{}
+	}
+	folder, err := caches.Find(c.Dir, j.Repository)
+	if err != nil || folder == "" {
+		return proofs.Damage{}
+	}
+	known, _ := proofs.ReadSummary(folder) // the next check begins a new one
+	return known.Damage
+}
 
-// rechecks reports whether a run looks again for damage that stands. Such a check reads only what marks name.
-func (m *memory) rechecks(now time.Time) bool {
-	return m.Damage != "" && now.Sub(m.Rechecked).Abs() >= recheckEvery/10*9
+// compare draws the conclusions from the record of this machine. healed: damage that was known is not there any more.
+func (m *memory) compare(d proofs.Damage) (healed bool) {
+	switch {
+	case d.Problems > 0 && m.Damage == "":
+		m.Damage = human.Plural(d.Problems, "problem") + " found on this machine " + d.At.Format("2006-01-02 15:04") +
+			"; 'tidemark check' names what is lost"
+	case d.Problems == 0 && m.Damage != "" && d.At.After(m.Rechecked):
+		m.Damage = ""
+		return true
+	}
+	return false
+}
+
+// look draws the conclusions from the record of this machine for one job.
+func (s *service) look(j *live) {
+	if s.Damage != nil && j.compare(s.Damage(j.definition())) {
+		s.healed(j)
+	}
+}
+
+func (s *service) healed(j *live) {
+	s.note(j.job.Name, "The damage of the repository that was found before is healed")
 }
 
 // learn draws the conclusions about damage from a check or a drill that reached the repository.
@@ -27,8 +60,7 @@ func (s *service) learn(j *live, r *run, result Result, message string) {
 	switch {
 	case result.ExitCode == 0 && j.Damage != "":
 		j.Damage = ""
-		s.send(&record.Event{Kind: record.Note, Job: j.job.Name,
-			Text: "The damage of the repository that was found before is healed"})
+		s.healed(j)
 	case result.ExitCode == exitFailed && summary.Errors+summary.Failed > 0:
 		j.Damage = r.step.Name + ": " + message
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/record"
 )
 
@@ -59,6 +61,51 @@ func TestDamageStandsUntilACheckFindsItHealed(t *testing.T) {
 		w.started()
 		time.Sleep(time.Hour)
 		require.False(t, slices.Contains(w.started(), "home check"), "no check is due")
+		require.NoError(t, stop())
+	})
+}
+
+// What a command by hand recorded on this machine counts for the service at once, damage and its end.
+func TestTheServiceKnowsDamageThatWasFoundByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", every{time.Minute, 0}))
+		known, broken := proofs.Damage{}, false
+		w.config.Damage = func(*job.Job) (d proofs.Damage) { w.set(func() { d = known }); return d }
+		w.set(func() {
+			w.result = func(s Step) (time.Duration, Result) {
+				if s.Name == "check" && broken {
+					return time.Second, Result{ExitCode: 1, Summary: []byte(`{"num_errors":1}`)}
+				}
+				if s.Name == "check" {
+					known = proofs.Damage{At: w.wall()}
+				}
+				return time.Second, Result{}
+			}
+		})
+		s, stop := w.orders()
+		time.Sleep(90 * time.Second)
+		require.Empty(t, only(t, s).Damage)
+		require.Equal(t, []string{"home backup"}, w.started(), "nothing is known")
+		w.set(func() { known, broken = proofs.Damage{At: w.wall(), Problems: 2}, true })
+		require.Equal(t, "damaged", only(t, s).State)
+		require.Contains(t, only(t, s).Damage, "2 problems")
+		w.take()
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"home schedule failed", "home schedule failed"}, w.runs())
+		require.Equal(t, []string{"home backup", "home check", "home backup", "home check"}, w.started(), "after each backup")
+		w.set(func() { broken = false })
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"home schedule done"}, w.runs(), "the backup healed it")
+		require.Equal(t, []string{"home backup", "home check"}, w.started())
+
+		w.set(func() { known, broken = proofs.Damage{At: w.wall(), Problems: 2}, true })
+		time.Sleep(time.Minute)
+		require.NotEmpty(t, only(t, s).Damage)
+		w.set(func() { known, broken = proofs.Damage{At: w.wall()}, false })
+		require.Empty(t, only(t, s).Damage, "a check by hand found nothing")
+		w.started()
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"home backup"}, w.started())
 		require.NoError(t, stop())
 	})
 }

@@ -167,6 +167,7 @@ func (s *service) status() event.Daemon {
 	d := event.Daemon{PID: os.Getpid(), Start: s.start, Options: s.OptionFile, Problem: s.file.problem,
 		Jobs: []event.DaemonJob{}}
 	for _, j := range slices.Concat(s.jobs, s.left) {
+		s.look(j)
 		d.Jobs = append(d.Jobs, s.describe(j, now))
 	}
 	d.Jobs = append(d.Jobs, s.describeInvalid()...)

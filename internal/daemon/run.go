@@ -121,6 +121,7 @@ func (s *service) resume(j *live) {
 func (s *service) advance(j *live) {
 	r := j.run
 	now := s.Clock.Now()
+	s.look(j)
 	step, ok := s.nextStep(j, now)
 	switch {
 	case r.end == stopped || r.end == ending || !ok:
@@ -176,7 +177,7 @@ func (r *run) wants(m *memory, name string, now time.Time) bool {
 	case "prune":
 		return m.Unused && r.keeps() == "" && (since(m.Pruned, o.PruneEvery) || r.full && o.PruneEvery > 0)
 	case "check":
-		return since(m.Checked, o.CheckEvery) || r.saved() && m.rechecks(now)
+		return since(m.Checked, o.CheckEvery) || r.saved() && m.Damage != ""
 	case "drill":
 		return since(m.Drilled, o.DrillEvery)
 	}

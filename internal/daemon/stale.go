@@ -29,6 +29,7 @@ func Offline(dir, host string, jobs []*job.Job, invalid []job.Invalid) ([]event.
 	for _, one := range jobs {
 		j := &live{memory: s.remembered(one.Name), job: one}
 		j.align(s.Clock.Now())
+		j.compare(Damage(one))
 		s.jobs = append(s.jobs, j)
 	}
 	s.file.invalid = invalid

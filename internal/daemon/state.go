@@ -53,8 +53,8 @@ type memory struct {
 	LastProven  time.Time  `json:"last_proven,omitzero"`
 	Pruned      time.Time  `json:"pruned,omitzero"`
 	Checked     time.Time  `json:"checked,omitzero"`
-	Damage      string     `json:"damage,omitempty"` // what a check or drill found; "": nothing, or it is healed
-	Rechecked   time.Time  `json:"rechecked,omitzero"`
+	Damage      string     `json:"damage,omitempty"`   // what is known of the repository; "": nothing, or it is healed
+	Rechecked   time.Time  `json:"rechecked,omitzero"` // begin of the last check or drill
 	Drilled     time.Time  `json:"drilled,omitzero"`
 	Unused      bool       `json:"unused,omitempty"` // a prune would find data to remove
 	Paused      bool       `json:"paused,omitempty"`

@@ -30,10 +30,10 @@ func provenText(s *proofs.Summary) string {
 	return fmt.Sprintf("every pack (%s) was read back and intact at %s or later", human.Count(s.Packs), day(s.Since))
 }
 
-// damageText is a sentence about the problems of the last check.
+// damageText is a sentence about the problems that the last check or a restore found.
 func damageText(d *proofs.Damage) string {
-	return fmt.Sprintf("damaged: the check of %s found %s; 'tidemark check' shows what still stands", day(d.At),
-		human.Plural(d.Problems, "problem"))
+	return fmt.Sprintf("damaged: %s found %s; 'tidemark check' shows what still stands",
+		human.Plural(d.Problems, "problem"), day(d.At))
 }
 
 // drillText is a sentence about the last restore drill; "" if there was none.
