@@ -202,7 +202,7 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 	}
 	if own.MetricsFile != "" || own.MetricsAt != "" {
 		metrics, err := notify.NewMetrics(notify.MetricsConfig{File: own.MetricsFile, Address: own.MetricsAt,
-			Group: own.MetricsFor, Service: stateOf(runtime), Warn: a.print.Note}, past)
+			Group: own.MetricsFor, Service: stateOf(runtime), Jobs: list.names, Warn: a.print.Note}, past)
 		if err != nil {
 			closeAll()
 			return nil, nil, err

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,6 +55,10 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	if m.service != nil {
 		service = m.service()
 	}
+	var names []string
+	if service == nil && m.names != nil {
+		names = m.names()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := map[string]*event.DaemonJob{}
@@ -65,6 +70,9 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(m.series.optionFile, prometheus.GaugeValue, oneIf(service.Problem == ""))
 	}
 	for name, j := range m.jobs {
+		if service != nil && known[name] == nil || len(names) > 0 && !slices.Contains(names, name) {
+			continue // it left the option file
+		}
 		s := m.series
 		gauge := func(d *prometheus.Desc, v float64) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, name)

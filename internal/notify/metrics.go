@@ -25,6 +25,7 @@ type Metrics struct {
 	mu       sync.Mutex
 	jobs     map[string]*jobMetrics
 	service  func() *event.Daemon
+	names    func() []string
 	group    int // that may read; -1: as the system has it
 	series   *catalog
 	registry *prometheus.Registry
@@ -50,13 +51,14 @@ type MetricsConfig struct {
 	File, Address string               // "": none
 	Group         string               // may read the file, and the socket of Address; "": as the system has it
 	Service       func() *event.Daemon // the state of the service; nil: unknown
+	Jobs          func() []string      // of the option file, while the service does not answer; none: unknown
 	Warn          func(text string)    // gets a message when they cannot be served, or not written
 }
 
 // NewMetrics returns metrics that begin with the runs of a record. They are served and written from now on. An address
 // that cannot be used is only a warning: the backups go on.
 func NewMetrics(c MetricsConfig, past []event.Run) (*Metrics, error) {
-	m := &Metrics{jobs: map[string]*jobMetrics{}, service: c.Service, group: -1,
+	m := &Metrics{jobs: map[string]*jobMetrics{}, service: c.Service, names: c.Jobs, group: -1,
 		series: newCatalog(), registry: prometheus.NewRegistry(),
 		path: c.File, warn: c.Warn}
 	for i := range past {

@@ -69,7 +69,7 @@ func TestMetricsFileHasWhatHappened(t *testing.T) {
 			{Name: "new", Damage: "x", Problem: "x"}}}
 	}
 	m, err := NewMetrics(MetricsConfig{File: path, Service: service, Warn: func(text string) { t.Error(text) }},
-		[]event.Run{*ended(record.Failed).Run})
+		[]event.Run{*ended(record.Failed).Run, {Job: "removed"}})
 	require.NoError(t, err)
 	m.Event(&record.Event{Kind: record.Started, Job: "home"})
 	m.Event(&record.Event{Kind: record.Finished, Job: "home", Run: backupRun()})
@@ -98,6 +98,7 @@ func TestMetricsFileHasWhatHappened(t *testing.T) {
 		`tidemark_job_valid{job="new"} 0`, `tidemark_option_file_valid 0`} {
 		require.Contains(t, string(text), line+"\n")
 	}
+	require.NotContains(t, string(text), "removed", "it is not in the option file any more")
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Len(t, left, 1, "no temporary file stays")
