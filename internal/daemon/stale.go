@@ -2,7 +2,12 @@ package daemon
 
 import (
 	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -33,5 +38,34 @@ func Offline(dir, host string, jobs []*job.Job, invalid []job.Invalid) ([]event.
 		s.jobs = append(s.jobs, j)
 	}
 	s.file.invalid = invalid
-	return s.status().Jobs, nil
+	all := s.status().Jobs
+	for i := range s.jobs {
+		if alive(dir) {
+			break // it does not answer
+		}
+		s.jobs[i].withoutService(&all[i], s.Clock.Now())
+	}
+	return all, nil
+}
+
+// overdue is the time after which a job that is due without a service is stale: more than cron takes between two starts
+// of 'tidemark daemon --once'.
+const overdue = 15 * time.Minute
+
+// alive reports whether a process holds the lock of the state folder.
+func alive(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// withoutService describes a job whose state is that of a file, which no process need keep up to date.
+func (j *live) withoutService(d *event.DaemonJob, now time.Time) {
+	if j.Running != nil {
+		d.State = "cut"
+	}
+	d.Stale = d.Stale || d.Next != nil && now.Sub(*d.Next) > overdue
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
 // A job is stale after ALERTAFTER, and not between two times of its schedule.
@@ -61,5 +62,34 @@ func TestJobsAreKnownWithoutTheService(t *testing.T) {
 		jobs, err = Offline(t.TempDir(), "here", []*job.Job{a}, nil)
 		require.NoError(t, err)
 		require.Nil(t, jobs[0].LastBackup)
+	})
+}
+
+// Without the service, a time that has long passed is stale, and a run that was killed with it is not idle.
+func TestADeadServiceIsNotFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := makeJob(t, "a", hourly())
+		w := newWorld(t, a)
+		offline := func() event.DaemonJob {
+			jobs, err := Offline(w.dir, "here", []*job.Job{a}, nil)
+			require.NoError(t, err)
+			return jobs[0]
+		}
+		stop := w.begin()
+		time.Sleep(30 * time.Minute)
+		require.NoError(t, stop())
+		require.Equal(t, "idle", offline().State)
+		time.Sleep(50 * time.Minute)
+		require.False(t, offline().Stale, "cron may start it")
+		time.Sleep(10 * time.Minute)
+		require.True(t, offline().Stale)
+
+		stop = w.begin()
+		time.Sleep(30 * time.Second)
+		require.False(t, offline().Stale, "its process lives")
+		w.killAfter(0)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, stop(), errKilled)
+		require.Equal(t, "cut", offline().State)
 	})
 }

@@ -293,13 +293,19 @@ func (s *Status) headline(j *event.DaemonJob) string {
 	case j.PausedUntil != nil:
 		text += " until " + day(*j.PausedUntil)
 	}
+	if j.State == "cut" {
+		text = human.Printable(j.Name) + ": its last run was cut"
+	}
 	if j.WaitsFor != "" {
 		text += " (" + human.Printable(j.WaitsFor) + ")"
 	}
 	switch {
 	case j.Next == nil || j.State == "running":
-	case j.State == "waiting" && !j.Next.After(s.Now):
+	case !j.Next.After(s.Now):
 		text += ", due since " + day(*j.Next)
+		if s.Service == nil && s.PID == 0 {
+			text += "; the service is not running"
+		}
 	default:
 		text += ", next run " + day(*j.Next)
 		if left := j.Next.Sub(s.Now); left > 0 {

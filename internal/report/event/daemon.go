@@ -24,7 +24,8 @@ type DaemonJob struct {
 	Repository string   `json:"repository"`      // location
 	Schedule   string   `json:"schedule"`        // as in the option file
 	// `idle`, `running`, `waiting` (due, and something is in the way), `retrying`, `failed`, `incomplete` (the last run),
-	// `damaged` (the repository), `paused` (by hand) or `invalid` (it does not run)
+	// `damaged` (the repository), `paused` (by hand), `invalid` (it does not run), or `cut` (without the service: its last
+	// run did not end)
 	State string `json:"state"`
 	// of a running job: `backup`, `forget`, `prune`, `check`, `drill`
 	Step        string     `json:"step,omitempty"`
