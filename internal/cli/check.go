@@ -131,7 +131,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		err = errors.Join(err, a.print.Report(end))
 	}
 	if err == nil && !result.OK() {
-		err = fmt.Errorf("the repository is damaged: %s found",
+		err = fmt.Errorf("the repository is damaged: %s found; the next backup stores again what the sources still have",
 			human.Plural(uint64(len(result.Problems))+result.More, "problem"))
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
 // steerCommands are the verbs of the command job that the running service carries out.
@@ -95,13 +96,31 @@ func (a *app) steer(ctx context.Context, o control.Command, args []string, all b
 	if err != nil {
 		return err
 	}
-	d, err := control.Daemon(dir).Do(ctx, o)
+	service := control.Daemon(dir)
+	d, err := service.Do(ctx, o)
 	if errors.Is(err, control.ErrLate) && o.Action == control.StartJob {
 		a.print.Note("asked; the service has not answered yet, and starts the job when it goes on")
 		return nil
+	}
+	if errors.Is(err, control.ErrNoDaemon) {
+		err = a.unreachable(ctx, service, err)
 	}
 	if err != nil {
 		return err
 	}
 	return a.print.Print(&output.Steered{Daemon: d, Job: o.Job})
+}
+
+// unreachable returns the error of an order for a service without a socket, as status describes a service that runs all
+// the same; otherwise absent.
+func (a *app) unreachable(ctx context.Context, service control.Service, absent error) error {
+	state, err := a.serviceDir()
+	if err != nil {
+		return absent
+	}
+	p, _, _ := service.Find(ctx, state) // without an answer, the presence is known
+	if p.State != event.ServiceStopped && p.State != event.ServiceUnreachable {
+		return absent
+	}
+	return errors.New(output.Presence(&event.Overview{State: p.State, PID: p.PID}))
 }

@@ -159,5 +159,9 @@ func cut(text string, most int) string {
 
 // oneFailure describes an object that failed.
 func oneFailure(e *event.Error) string {
-	return cut(e.Item, longestFailure) + ": " + e.Op + ": " + cut(e.Error.Text, longestFailure)
+	text := e.Op + ": " + cut(e.Error.Text, longestFailure)
+	if e.Item == "" {
+		return text
+	}
+	return cut(e.Item, longestFailure) + ": " + text
 }

@@ -83,7 +83,9 @@ func (c *Check) Text(w io.Writer) error {
 	t := c.Ledger.Snapshot()
 	t.Failures = c.problems()
 	lead := c.verdict()
-	proven := provenText(&c.Result.Proven)
+	known := c.Result.Proven
+	known.Damage.Problems = c.problems()
+	proven := provenText(&known)
 	if c.Halfway {
 		proven = ""
 	}

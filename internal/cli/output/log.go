@@ -33,8 +33,11 @@ type FailedObject struct{ event.Error }
 
 // Text writes path, operation and cause.
 func (o *FailedObject) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s: %s: %s\n", human.Printable(o.Item), human.Printable(o.Op),
-		human.Harmless(o.Error.Error.Text))
+	item := ""
+	if o.Item != "" {
+		item = human.Printable(o.Item) + ": "
+	}
+	_, err := fmt.Fprintf(w, "%s%s: %s\n", item, human.Printable(o.Op), human.Harmless(o.Error.Error.Text))
 	return err
 }
 

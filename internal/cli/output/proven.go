@@ -23,9 +23,12 @@ func provenText(s *proofs.Summary) string {
 	case s.Unproven == s.Packs:
 		return fmt.Sprintf("none of %s packs was ever read back", human.Count(s.Packs))
 	case s.Unproven > 0:
-		return fmt.Sprintf("%s of %s packs were never read back; the others were intact at %s or later",
-			human.Count(s.Unproven),
-			human.Count(s.Packs), day(s.Since))
+		what := "never read back"
+		if s.Damage.Problems > 0 {
+			what = "damaged, or never read back"
+		}
+		return fmt.Sprintf("of %s packs, %s: %s; the others were intact at %s or later", human.Count(s.Packs), what,
+			human.Count(s.Unproven), day(s.Since))
 	}
 	return fmt.Sprintf("every pack (%s) was read back and intact at %s or later", human.Count(s.Packs), day(s.Since))
 }

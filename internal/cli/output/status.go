@@ -75,7 +75,7 @@ func (s *Status) Lines() []show.Line {
 		if len(s.Defined) == 0 {
 			lines = append(lines, s.repository()...)
 		}
-		lines = append(lines, show.Line{Text: s.serviceState()})
+		lines = append(lines, show.Line{Text: Presence(&s.Overview)})
 	}
 	for i := range s.Machines {
 		lines = append(lines, s.machine(&s.Machines[i]))
@@ -101,8 +101,8 @@ func (s *Status) defined() []event.DaemonJob {
 	return s.Defined
 }
 
-// serviceState describes a service that does not answer.
-func (s *Status) serviceState() string {
+// Presence describes a service that does not answer.
+func Presence(s *event.Overview) string {
 	process := ""
 	if s.PID != 0 {
 		process = fmt.Sprintf(" (process %d)", s.PID)

@@ -102,6 +102,9 @@ func TestStatusWithoutTheService(t *testing.T) {
 	require.Contains(t, text(t, s), "no job of this user is running\n")
 	s.Proven = proofs.Summary{Checked: now, Packs: 3, Since: now, Drill: proofs.Drill{At: now, Files: 2}}
 	got := text(t, s)
+	s.Proven.Unproven, s.Proven.Damage.Problems = 1, 1
+	require.Contains(t, text(t, s), "last check: of 3 packs, damaged, or never read back: 1; the others were intact at ")
+	s.Proven.Unproven, s.Proven.Damage.Problems = 0, 0
 	require.Contains(t, got, "last backup "+day(*s.LastBackup)+", 5 min ago, to /srv/\\x1b\n")
 	require.Contains(t, got, "last check: every pack (3) was read back and intact")
 	require.Contains(t, got, "last sample: restored 2 files")
