@@ -43,6 +43,7 @@ type place struct {
 	below  map[string]*place
 	source bool
 	found  bool
+	link   bool  // of a source: it is a symbolic link
 	differ bool  // of a source: it is not what the parent has
 	err    error // why nothing of it could be read; of a directory on the path: nor of the sources below it
 	amount amount
@@ -124,8 +125,11 @@ func (j *dirWork) count() {
 		e := &j.dir.Entries[i]
 		if p := j.place.at(e.Name); p != nil && p.source && e.Type != tree.Dir {
 			p.found, p.amount.Files = true, 1
-			if e.Type == tree.File {
+			switch e.Type {
+			case tree.File:
 				p.amount.Bytes = e.Size
+			case tree.Symlink:
+				p.link = true
 			}
 		}
 	}

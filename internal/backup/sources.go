@@ -37,7 +37,7 @@ type Found struct {
 	Path string
 	snapshot.Held
 	Message string // why the snapshot is doubted; "": it is not
-	Warning string // most of its files changed; "": they did not
+	Warning string // most of its files changed, or it is a symbolic link; "": neither
 }
 
 // earlier is what a snapshot holds of a source: the last one that held it whole, or a later partial one.
@@ -77,7 +77,10 @@ func (job *Job) judge(found []*place, listed []repo.Listed, from *parents, l *re
 		p := found[i]
 		if p != nil {
 			f.Count, f.Failed = p.amount.Count, p.amount.failed
-			f.Warning = p.amount.warning(path, from.had(job, path))
+			if f.Warning = p.amount.warning(path, from.had(job, path)); p.link {
+				f.Warning = "source " + human.Printable(path) + " is a symbolic link, and only the link is backed up: " +
+					"name what it leads to"
+			}
 		}
 		var before earlier
 		for _, before = range job.before(listed, path) {
@@ -196,7 +199,7 @@ func (job *Job) before(listed []repo.Listed, source string) (all []earlier) {
 }
 
 // lastWhole returns what the last snapshot has that held a source whole. With other rules a backup takes more or less,
-// so that a snapshot with the rules of this job comes first.
+// so that a snapshot with the rules of this job comes first. The one that held the source may have other rules.
 func (job *Job) lastWhole(listed []repo.Listed, source string) earlier {
 	same := lastWhole(listed, source, func(s *snapshot.Snapshot) bool {
 		return s.Host == job.Label.Host && slices.Equal(s.Rules, job.Label.Rules)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
@@ -38,4 +40,19 @@ func TestWarningsOfChanges(t *testing.T) {
 			require.Contains(t, got, "source /photos: "+c.want)
 		}
 	}
+}
+
+// TestTheSnapshotThatHasTheFilesIsNamed: also if the rules of the job changed after they were lost.
+func TestTheSnapshotThatHasTheFilesIsNamed(t *testing.T) {
+	held := snapshot.Count{Files: 20, Bytes: 51}
+	of := func(id byte, rules string, h snapshot.Held) repo.Listed {
+		return repo.Listed{ID: format.ID{id}, Snapshot: &snapshot.Snapshot{Host: "here", Sources: []string{"/a"},
+			Rules: []string{rules}, Held: []snapshot.Held{h}}}
+	}
+	empty := snapshot.Held{State: snapshot.Empty, Expected: held, Failed: 1}
+	listed := []repo.Listed{of(7, "old", snapshot.Held{Count: held}), of(8, "old", empty), of(9, "new", empty)}
+	job := &Job{Label: Label{Host: "here", Rules: []string{"new"}}}
+	before := job.lastWhole(listed, "/a")
+	require.Equal(t, held, before.Count)
+	require.Equal(t, format.ID{7}, before.id)
 }

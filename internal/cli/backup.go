@@ -428,6 +428,19 @@ func linkWithSlash(path string) error {
 		path, target, clean)
 }
 
+// linkedSource refuses a source that is a symbolic link: a job would back up the link alone, and succeed.
+func linkedSource(path string) error {
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return fmt.Errorf("source %s is a symbolic link that leads nowhere: correct it", human.Printable(path))
+	}
+	return fmt.Errorf("source %s is a symbolic link, and only the link would be backed up: name what it leads to: %s",
+		human.Printable(path), human.Printable(target))
+}
+
 // noteExcluded reports each source that a rule excludes.
 func (a *app) noteExcluded(job *backup.Job) {
 	for _, source := range job.Label.Sources {

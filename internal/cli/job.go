@@ -127,7 +127,7 @@ type jobSources struct {
 // register adds the flags.
 func (s *jobSources) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&s.paths, "source", nil, "file or directory to back up; repeatable")
-	flags.BoolVar(&s.force, "force", false, "accept sources that do not exist now")
+	flags.BoolVar(&s.force, "force", false, "accept sources that do not exist now, or are symbolic links")
 	help.Topic(flags, options.TopicWhat, "source")
 	help.Rare(flags, "force")
 }
@@ -169,6 +169,9 @@ func (a *app) jobSettings(flags *pflag.FlagSet, sources *jobSources, all bool) (
 		}
 		if _, err := os.Lstat(absolute); missing(err) && !sources.force {
 			return nil, usagef("source %s does not exist: correct it, or accept it with --force", human.Printable(absolute))
+		}
+		if err := linkedSource(absolute); err != nil && !sources.force {
+			return nil, usagef("%w; or accept the link with --force", err)
 		}
 		given = append(given, options.Setting{Keyword: "DOMAIN", Value: absolute, List: true})
 	}

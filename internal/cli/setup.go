@@ -243,7 +243,11 @@ func (s *setupRun) askSources(ctx context.Context) (all []string, err error) {
 	}
 	proposed := setup.Sources(s.current)
 	if len(proposed) == 0 && filepath.IsAbs(s.home) {
-		proposed = []string{filepath.Clean(s.home)}
+		home := filepath.Clean(s.home)
+		if real, err := filepath.EvalSymlinks(home); err == nil && linkedSource(home) != nil {
+			home = real
+		}
+		proposed = []string{home}
 	}
 	switch {
 	case s.dialog != nil:
@@ -266,6 +270,9 @@ func (s *setupRun) namedSources() (all []string, err error) {
 		}
 		if _, err := os.Lstat(absolute); err != nil {
 			return nil, fmt.Errorf("source %s: %w", human.Printable(path), errNoSource)
+		}
+		if err := linkedSource(absolute); err != nil {
+			return nil, &usageError{err}
 		}
 		all = append(all, absolute)
 	}

@@ -32,6 +32,14 @@ func sourcesAre(code int, states ...string) Result {
 		Summary: []byte(`{"message_type":"summary","snapshot_id":"abc","sources":[` + strings.Join(all, ",") + `]}`)}
 }
 
+func TestAFailureWithoutAnObjectHasNoEmptyName(t *testing.T) {
+	e := event.Error{Op: "check snapshot"}
+	e.Error.Text = "no such pack"
+	require.Equal(t, "check snapshot: no such pack", oneFailure(&e))
+	e.Item = "/a"
+	require.Equal(t, "/a: check snapshot: no such pack", oneFailure(&e))
+}
+
 func TestAWarningOfABackupIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly(), `KEEPSNAPSHOTS "last 3"`))
@@ -41,7 +49,7 @@ func TestAWarningOfABackupIsReportedOnce(t *testing.T) {
 		warned := func() (all []string) {
 			for _, e := range w.take() {
 				if line, _ := record.Line(&e); e.Kind == record.Warned {
-					all = append(all, line.Kind+" "+line.Text)
+					all = append(all, strings.TrimSpace(e.Alert+" "+line.Text))
 				}
 			}
 			return all
@@ -49,6 +57,8 @@ func TestAWarningOfABackupIsReportedOnce(t *testing.T) {
 		time.Sleep(15 * time.Minute)
 		require.Equal(t, []string{"warning Warning: source /a: 300 of 400 files"}, warned())
 		require.Equal(t, []string{"source /a: 300 of 400 files"}, only(t, s).LastRun.Warnings)
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"Warning: source /a: 300 of 400 files"}, warned(), "it was reported")
 		w.set(func() { result = Result{Summary: []byte(`{"snapshot_id":"a"}`)} })
 		time.Sleep(time.Hour)
 		require.Empty(t, warned())

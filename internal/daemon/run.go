@@ -200,7 +200,11 @@ func (s *service) stepEnded(j *live, result Result) {
 	s.save()
 	s.reportHooks(r, result.Hooks)
 	if text := strings.Join(r.rec.Warnings, "\n"); text != "" && r.rec.Steps[len(r.rec.Steps)-1].Step == "backup" {
-		s.send(&record.Event{Kind: record.Warned, Job: j.job.Name, Text: text, Run: r.copy()})
+		e := &record.Event{Kind: record.Warned, Job: j.job.Name, Text: text, Run: r.copy()}
+		if j.LastRun == nil || !slices.Equal(j.LastRun.Warnings, r.rec.Warnings) {
+			e.Alert = record.Warned.String()
+		}
+		s.send(e)
 	}
 	s.send(&record.Event{Kind: record.StepEnded, Job: j.job.Name, Step: r.step.Name, Run: r.copy()})
 	s.advance(j)

@@ -107,7 +107,9 @@ func (n *Notifier) Event(e *record.Event) {
 	case record.Stalled:
 		n.post(e, stalled, Mail, Webhook, Desktop)
 	case record.Warned:
-		n.post(e, warned, Mail, Webhook, Desktop)
+		if e.Alert != "" {
+			n.post(e, e.Alert, Mail, Webhook, Desktop)
+		}
 	case record.Finished:
 		n.finished(e)
 	}

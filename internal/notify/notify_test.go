@@ -105,7 +105,8 @@ func TestAlertsAndSilenceAreReported(t *testing.T) {
 		n.Event(e)
 	}
 	n.Event(&record.Event{At: noon(), Kind: record.Silent, Job: "home", Text: "3 days"})
-	n.Event(&record.Event{At: noon(), Kind: record.Warned, Job: "home", Text: "most files changed"})
+	n.Event(&record.Event{At: noon(), Kind: record.Warned, Job: "home", Text: "most files changed", Alert: warned})
+	n.Event(&record.Event{At: noon(), Kind: record.Warned, Job: "home", Text: "as before"})
 	n.Event(&record.Event{At: noon(), Kind: record.Waiting, Job: "home", Text: "on battery"})
 	require.NoError(t, n.Close())
 	require.Equal(t, []string{"webhook failed Backup failed: disk full",

@@ -35,7 +35,7 @@ type Event struct {
 	Trigger string // as in event.Run
 	Step    string
 	Text    string
-	Alert   string // of Finished: people are notified of Failed, Incomplete or Recovered; "": of nothing
+	Alert   string // of Finished: people are notified of Failed, Incomplete or Recovered; of Warned: "warning"; "": no
 	Status  *event.Status
 	Run     *event.Run
 }

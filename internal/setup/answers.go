@@ -130,6 +130,8 @@ func (d *Dialog) source(typed string) (path, problem string) {
 		return "", human.Printable(err.Error())
 	case v.Missing:
 		return "", human.Printable(typed) + " does not exist: check the path."
+	case v.Target != "":
+		return "", human.Printable(typed) + " is a symbolic link: name what it leads to: " + human.Printable(v.Target)
 	}
 	return path, ""
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,8 +52,18 @@ func TestAskSources(t *testing.T) {
 		require.Equal(t, c.want, got)
 		require.Empty(t, p.lines, "all answers are used")
 	}
-	d, _ := asked("/a", "/b", "/c", "/d", "/e")
-	_, err := d.Sources(t.Context(), home)
+	real, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	link := filepath.Join(real, "docs")
+	require.NoError(t, os.Symlink(".", link))
+	d, p := asked(link, "")
+	d.System = &Host{}
+	got, err := d.Sources(t.Context(), home)
+	require.NoError(t, err)
+	require.Equal(t, home, got)
+	require.Contains(t, p.shown.String(), "docs is a symbolic link: name what it leads to: "+real)
+	d, _ = asked("/a", "/b", "/c", "/d", "/e")
+	_, err = d.Sources(t.Context(), home)
 	require.ErrorIs(t, err, ErrAnswers)
 	d, _ = asked()
 	_, err = d.Sources(t.Context(), home)

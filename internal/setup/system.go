@@ -19,6 +19,7 @@ type Volume struct {
 	Writable    bool   // for this user
 	Missing     bool   // the path itself does not exist
 	Folder      bool   // the path, or its parent, is a directory
+	Target      string // where the path leads, if it is a symbolic link
 }
 
 // System is the view of the machine.
@@ -67,7 +68,11 @@ func (h *Host) Look(path string) (Volume, error) {
 }
 
 func (h *Host) look(path string) (v Volume, err error) {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode()&os.ModeSymlink != 0 {
+		v.Target, _ = filepath.EvalSymlinks(path) // without it, Stat fails too
+	}
+	info, err = os.Stat(path)
 	for err != nil && errors.Is(err, os.ErrNotExist) && path != filepath.Dir(path) {
 		v.Missing, path = true, filepath.Dir(path)
 		info, err = os.Stat(path)

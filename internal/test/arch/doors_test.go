@@ -87,7 +87,7 @@ func exceptions() []exception {
 		{"internal/manual", []string{"os.MkdirAll", "os.WriteFile"}, "writes the manual and makes its folder"},
 		{
 			"internal/setup", []string{
-				"os.Stat", "os.ReadDir", "os.OpenFile", "os.MkdirAll", "os.Remove", "filepath.EvalSymlinks",
+				"os.Stat", "os.Lstat", "os.ReadDir", "os.OpenFile", "os.MkdirAll", "os.Remove", "filepath.EvalSymlinks",
 			},
 			"looks at mounted disks and their labels before there is a job, and writes the file of a recovery key",
 		},
