@@ -132,7 +132,7 @@ func (n *Notifier) finished(e *record.Event) {
 
 // post writes the letters of a message, for those ways that the options of the job name. A newer message of a job
 // replaces its older pings that the receiver did not accept in time. The end of a run replaces the messages that
-// notify-limit holds back, and another message those of its kind: they are not true any more.
+// notify-limit holds back, except warnings, and another message those of its kind: they are not true any more.
 func (n *Notifier) post(e *record.Event, kind string, ways ...string) {
 	n.begin()
 	o, _ := n.config.Of(e.Job)
@@ -153,7 +153,8 @@ func (n *Notifier) post(e *record.Event, kind string, ways ...string) {
 			return false
 		}
 		late := ping && l.Way == Healthcheck && !l.sending && n.lane(l, &o).failures > 0
-		waits := !ping && l.After.After(now) && (l.Message.Kind == kind || kind == recovered || failure(kind))
+		ends := (kind == recovered || failure(kind)) && l.Message.Kind != warned
+		waits := !ping && l.After.After(now) && (ends || l.Message.Kind == kind)
 		held = held || waits
 		return late || waits
 	})

@@ -273,14 +273,18 @@ func TestTheLastMessageIsNeverFalse(t *testing.T) {
 		limit := "; further failures are not reported before " + until + " (NOTIFYLIMIT)"
 		end(record.Failed, record.Failed)
 		end(record.Done, record.Recovered)
+		n.Event(happened(record.Warned, "home", "", warned))
+		n.Event(happened(record.Warned, "home", "", warned)) // it is held back
 		end(record.Failed, record.Failed)
 		n.Event(happened(record.Silent, "home", "", ""))
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"webhook failed Backup failed: disk full" + limit,
-			"webhook recovered Backups succeed again" + limit, "webhook silent No backup for too long: text"}, got())
+			"webhook recovered Backups succeed again" + limit, "webhook warning Warning: text",
+			"webhook silent No backup for too long: text"}, got())
 		time.Sleep(day)
 		held := got()
-		require.Len(t, held, 1, "silence does not replace the failure")
+		require.Len(t, held, 2, "the failure does not replace the warning, nor silence the failure")
+		require.Contains(t, held[1], "webhook warning")
 		require.Contains(t, held[0], "webhook failed Backup failed: disk full (held back since ")
 		end(record.Failed, record.Failed) // of another cause: it is held back
 		end(record.Done, record.Recovered)
