@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
@@ -81,8 +82,12 @@ func (s *service) wait(j *live, why string) {
 	s.send(&record.Event{Kind: record.Waiting, Job: j.job.Name, Text: why})
 }
 
-// mostRuns bounds the runs at the same time, since each step needs memory.
-const mostRuns = 4
+// mostRuns bounds the runs that began within shortRun, since each step needs memory. One that takes long, or hangs,
+// does not hold others up.
+const (
+	mostRuns = 4
+	shortRun = 10 * time.Minute
+)
 
 // startDue starts the jobs that are due and can run, in the order in which they became due.
 func (s *service) startDue(now time.Time) {
@@ -113,7 +118,7 @@ func (s *service) startDue(now time.Time) {
 // crowded returns why a job has to wait for others that run; "" if it does not. Disks and networks are shared by the
 // gates of the runs.
 func (s *service) crowded(j *live, now time.Time) string {
-	running := 0
+	var running []string
 	own, prunes := j.definition(), false
 	if j.run != nil {
 		step, _ := s.nextStep(j, now)
@@ -123,7 +128,9 @@ func (s *service) crowded(j *live, now time.Time) string {
 		if other == j || other.run == nil || other.run.process == nil {
 			continue
 		}
-		running++
+		if now.Sub(other.run.rec.Start) < shortRun {
+			running = append(running, other.job.Name)
+		}
 		switch {
 		case own.Group != "" && other.run.job.Group == own.Group:
 			return fmt.Sprintf("job %s runs", other.job.Name)
@@ -134,8 +141,8 @@ func (s *service) crowded(j *live, now time.Time) string {
 			return fmt.Sprintf("job %s prunes the same repository", other.job.Name)
 		}
 	}
-	if running >= mostRuns {
-		return fmt.Sprintf("%d jobs are running", running)
+	if len(running) >= mostRuns {
+		return fmt.Sprintf("%d jobs began a short time ago: %s", len(running), strings.Join(running, ", "))
 	}
 	return ""
 }

@@ -92,6 +92,25 @@ func TestPrunesTakeTurns(t *testing.T) {
 	})
 }
 
+// Runs that take long, or hang, hold no other job up.
+func TestLongRunsDoNotCountForTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var jobs []*job.Job
+		for i := range mostRuns + 1 {
+			jobs = append(jobs, makeJob(t, fmt.Sprint("j", i), hourly()))
+		}
+		w := newWorld(t, jobs...)
+		w.result = func(Step) (time.Duration, Result) { return 72 * time.Hour, Result{} }
+		s, stop := w.orders()
+		time.Sleep(15 * time.Minute)
+		require.Equal(t, "waiting", jobsOf(t, s)["j4"].State)
+		require.Equal(t, "4 jobs began a short time ago: j0, j1, j2, j3", jobsOf(t, s)["j4"].WaitsFor)
+		time.Sleep(7 * time.Minute)
+		require.Equal(t, "running", jobsOf(t, s)["j4"].State)
+		require.NoError(t, stop())
+	})
+}
+
 func TestFewRunsAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var jobs []*job.Job
