@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -53,6 +54,16 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 		case <-a.ending.tooLate():
 			return hook.Outcome{Word: hook.Stopped, Err: errInterrupted}
 		}
+	})
+}
+
+// settleHooks runs the after-command that a killed run of a job of the service owes.
+func (a *app) settleHooks(j *job.Job) (ran bool, err error) {
+	set, name := j.Spec.Job().Hooks, cmp.Or(j.Server, job.Default)
+	return hook.Settle(context.Background(), hook.Commands{ //nolint:wrapcheck // it is that of the command
+		After: hook.Command{Line: set.After, Timeout: set.Timeout, OptionFile: j.Spec.FileOf(hook.After),
+			Env: map[string]string{"TIDEMARK_JOB": name, "TIDEMARK_REPOSITORY": j.Repository}, Supervisor: a.Program},
+		Owed: a.owedFile(name),
 	})
 }
 

@@ -118,6 +118,9 @@ func (s *service) startDue(now time.Time) {
 // crowded returns why a job has to wait for others that run; "" if it does not. Disks and networks are shared by the
 // gates of the runs.
 func (s *service) crowded(j *live, now time.Time) string {
+	if j.settling {
+		return "the AFTERCOMMAND of its run that was killed"
+	}
 	var running []string
 	own, prunes := j.definition(), false
 	if j.run != nil {

@@ -108,7 +108,10 @@ type Config struct {
 	Once bool   // run what is due, then end
 	// Load returns the valid jobs of the option file, and the others; the error concerns all jobs.
 	Load   func() ([]*job.Job, []job.Invalid, error)
-	Remote func(j *job.Job) bool          // the repository is on another machine
+	Remote func(j *job.Job) bool // the repository is on another machine
+	// Settle runs what a killed run of a job owes, its after-command. ran reports whether there was something; nil: it is
+	// not known.
+	Settle func(j *job.Job) (ran bool, err error)
 	Reload <-chan struct{}                // asks to read the option file again
 	Damage func(j *job.Job) proofs.Damage // of its repository, as this machine has recorded it; nil: unknown
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"github.com/tidemark-backup/tidemark/internal/job"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,5 +38,33 @@ func TestTheOutputOfCommandsIsRecorded(t *testing.T) {
 		}
 		require.Contains(t, notes, "before-command printed: 1\n2\n3\n4\n5\nno space")
 		require.True(t, strings.HasSuffix(message, "refused\nbefore-command printed: 2\n3\n4\n5\nno space"), message)
+	})
+}
+
+// What a killed run owes is run at once and at the start of the service, and the job does not run beside it.
+func TestTheServiceSettlesWhatAKilledRunOwes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", hourly()))
+		asked := 0
+		w.config.Settle = func(*job.Job) (bool, error) {
+			w.set(func() { asked++ })
+			time.Sleep(5 * time.Minute)
+			return true, nil
+		}
+		w.set(func() {
+			w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{ExitCode: 137} }
+		})
+		s, stop := w.orders()
+		synctest.Wait()
+		require.Equal(t, 1, asked, "at its start")
+		time.Sleep(11*time.Minute + 30*time.Second)
+		require.Equal(t, 2, asked, "at once")
+		require.Equal(t, []string{"home backup"}, w.started())
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, "the AFTERCOMMAND of its run that was killed", only(t, s).WaitsFor)
+		require.Empty(t, w.started())
+		time.Sleep(4 * time.Minute)
+		require.Equal(t, []string{"home backup"}, w.started(), "tried again afterwards")
+		require.NoError(t, stop())
 	})
 }

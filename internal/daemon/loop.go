@@ -21,14 +21,15 @@ const tick = time.Minute
 // service is a running service. Only the loop uses it.
 type service struct {
 	*Config
-	start  time.Time
-	jobs   []*live // in the order of the option file
-	left   []*live // their runs go on after they left the option file
-	state  state
-	file   optionFile
-	ended  chan ended
-	orders chan order
-	done   chan struct{} // closed when the loop ends
+	start   time.Time
+	jobs    []*live // in the order of the option file
+	left    []*live // their runs go on after they left the option file
+	state   state
+	file    optionFile
+	ended   chan ended
+	settled chan hookEnd
+	orders  chan order
+	done    chan struct{} // closed when the loop ends
 
 	power      *machinestate.Power // of this round; nil: not asked yet
 	asleep     time.Time           // the machine is about to sleep, since; zero: it is awake
@@ -43,14 +44,15 @@ type service struct {
 // live is a job with its state.
 type live struct {
 	*memory
-	job     *job.Job
-	due     time.Time // since when the job is due; zero: it is not
-	trigger string    // why, as in event.Run
-	run     *run      // nil: none
-	waits   string    // why a due job does not start, as it was reported
-	invalid string    // why its stanza is not valid any more; it runs as it was
-	remote  bool      // the repository is on another machine
-	looking chan bool // a look at that which has not ended
+	job      *job.Job
+	due      time.Time // since when the job is due; zero: it is not
+	trigger  string    // why, as in event.Run
+	run      *run      // nil: none
+	waits    string    // why a due job does not start, as it was reported
+	invalid  string    // why its stanza is not valid any more; it runs as it was
+	remote   bool      // the repository is on another machine
+	settling bool      // what a killed run owes is run
+	looking  chan bool // a look at that which has not ended
 }
 
 // definition returns the job with the options that hold now: for a run, those it began with.
@@ -68,8 +70,9 @@ type ended struct {
 }
 
 func newService(c *Config) *service {
-	return &service{Config: c, start: c.Clock.Now(), ended: make(chan ended), orders: make(chan order),
-		done: make(chan struct{})}
+	return &service{Config: c, start: c.Clock.Now(), ended: make(chan ended), settled: make(chan hookEnd),
+		orders: make(chan order),
+		done:   make(chan struct{})}
 }
 
 // load reads the state and the option file.
@@ -120,6 +123,7 @@ func (s *service) recover() {
 		if j.Unsent && j.LastRun != nil {
 			s.report(j)
 		}
+		s.settle(j)
 	}
 	s.save()
 }
@@ -141,6 +145,8 @@ func (s *service) loop(ctx context.Context) error {
 		select {
 		case e := <-s.ended:
 			s.stepEnded(e.j, e.result)
+		case e := <-s.settled:
+			s.settleEnded(e)
 		case o := <-s.orders:
 			d, err := s.carryOut(o.Command)
 			o.answer <- answer{d, err}
@@ -230,9 +236,9 @@ func (s *service) reportState() {
 // all returns the jobs, and those that left the option file while they run.
 func (s *service) all() []*live { return slices.Concat(s.jobs, s.left) }
 
-// busy reports whether a step runs.
+// busy reports whether a step or the command of a killed run runs.
 func (s *service) busy() bool {
-	return slices.ContainsFunc(s.all(), func(j *live) bool { return j.run != nil && j.run.process != nil })
+	return slices.ContainsFunc(s.all(), func(j *live) bool { return j.settling || j.run != nil && j.run.process != nil })
 }
 
 // pause returns how long the loop may sleep.

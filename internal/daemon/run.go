@@ -197,6 +197,9 @@ func (s *service) stepEnded(j *live, result Result) {
 		s.judge(j, result)
 		r.at++
 	}
+	if r.step.Name == "backup" && result.ExitCode >= exitSignal {
+		s.settle(j)
+	}
 	s.save()
 	s.reportHooks(r, result.Hooks)
 	if text := strings.Join(r.rec.Warnings, "\n"); text != "" && r.rec.Steps[len(r.rec.Steps)-1].Step == "backup" {

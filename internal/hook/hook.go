@@ -5,7 +5,8 @@
 //   - The after-command runs after every backup, however it ended, and also if the before-command failed, since it
 //     undoes what that one did. If it fails, the run fails. A snapshot that was made stays.
 //   - The failure-command runs last, after a run that failed. Its own failure is only reported.
-//   - A run that is killed ends its command, and the next run of the job begins with the after-command that it owes.
+//   - A run that is killed ends its command. The service runs the after-command that it owes once it notices that;
+//     otherwise the next run of the job begins with it.
 //   - A run that a signal stopped has not failed: the after-command runs, the failure-command does not.
 //
 // The commands run with the rights of the backup. A process of root runs them only if no other user can change the

@@ -247,3 +247,28 @@ func TestTheAfterCommandRunsAfterASignal(t *testing.T) {
 	require.ErrorIs(t, Around(ctx, c, func() Outcome { panic("not reached") }), context.Canceled)
 	require.Equal(t, []string{"before-command before-command: context canceled", "after-command <nil>"}, steps)
 }
+
+// What a killed run owes is run once; a run that is under way owes nothing yet.
+func TestWhatAKilledRunOwesIsSettledOnce(t *testing.T) {
+	dir := t.TempDir()
+	owed, made := filepath.Join(dir, "owed"), filepath.Join(dir, "made")
+	c := Commands{After: Command{Line: "echo $TIDEMARK_OUTCOME >> " + made}, Owed: owed}
+	settle := func(want bool) {
+		t.Helper()
+		ran, err := Settle(t.Context(), c)
+		require.NoError(t, err)
+		require.Equal(t, want, ran)
+	}
+	settle(false)
+	require.NoFileExists(t, owed)
+	d, _, err := claim(t.Context(), owed)
+	require.NoError(t, err)
+	d.close() // as the end of a process does
+	settle(true)
+	settle(false)
+	require.NoError(t, Around(t.Context(), c, func() Outcome { return Outcome{Word: Done} }))
+	settle(false)
+	text, err := os.ReadFile(made)
+	require.NoError(t, err)
+	require.Equal(t, "stopped\ndone\n", string(text))
+}

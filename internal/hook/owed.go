@@ -55,6 +55,28 @@ func claim(ctx context.Context, path string) (d debt, owed bool, err error) {
 	return debt{f}, len(was) > 0, nil
 }
 
+// Settle runs the after-command of a run that was killed, if there is one and no run of the job is under way. ran
+// reports whether there was one.
+func Settle(ctx context.Context, c Commands) (ran bool, err error) {
+	if info, err := os.Stat(c.Owed); c.After.Line == "" || err != nil || info.Size() == 0 {
+		return false, nil
+	}
+	if err := c.After.Check(); err != nil {
+		return false, err
+	}
+	d, owed, err := claim(ctx, c.Owed)
+	defer d.close()
+	if err != nil {
+		return false, err
+	}
+	if owed {
+		c.After.held = d.file
+		err = c.run(ctx, After, c.After, Outcome{Word: Stopped, Err: errKilled})
+	}
+	d.settle()
+	return owed, err
+}
+
 // settle records that the after-command has run.
 func (d debt) settle() {
 	if d.file != nil {
