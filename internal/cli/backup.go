@@ -39,7 +39,6 @@ type backupFlags struct {
 	lists      pathLists
 	stream     streamFlags
 	repository repositoryFlags
-	shrink     bool           // sources that shrank are as they should be
 	all        *pflag.FlagSet // of the command, options too
 }
 
@@ -54,6 +53,7 @@ type parentFlags struct {
 	ref           string
 	comparing     backup.Comparing
 	skipUnchanged bool
+	shrink        bool // sources that shrank are as they should be
 }
 
 // repositoryFlags are about the repository before the backup starts.
@@ -78,7 +78,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 		"read all files, also those unchanged since the parent snapshot")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything except write")
 	flags.BoolVar(&f.noHooks, "no-hooks", false, "run no commands before and after the backup; --dry-run runs none either")
-	flags.BoolVar(&f.shrink, "expect-shrink", false, "accept sources that are empty or much smaller than before")
+	flags.BoolVar(&f.parent.shrink, "expect-shrink", false, "accept sources that are empty or much smaller than before")
 	flags.BoolVar(&f.parent.skipUnchanged, "skip-if-unchanged", false,
 		"create no snapshot if nothing has changed since the parent")
 	flags.BoolVar(&f.parent.comparing.IgnoreInode, "ignore-inode", false,
@@ -370,7 +370,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	}
 	job.Checkpoint = a.spec.Sources().Checkpoint
 	job.Source.Shrink = backup.ShrinkLimit{
-		Percent: a.spec.Sources().ShrinkLimit, Accept: f.shrink, Command: f.acceptCommand(args),
+		Percent: a.spec.Sources().ShrinkLimit, Accept: f.parent.shrink, Command: f.acceptCommand(args),
 	}
 	reading := a.spec.Reading()
 	if job.Source.Reading.Serialization, err = backup.ParseSerialization(reading.Serialization.String()); err != nil {
