@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
@@ -58,6 +59,7 @@ type Outcome struct {
 	Failed   bool   // some objects could not be backed up
 	Mended   uint64 // unchanged files that were stored again because some of their blobs were lost
 	Sources  []Found
+	Damaged  []format.ID // snapshots that were there before and cannot be read
 
 	partial []repo.Listed // the last partial snapshot, if it was not removed yet
 }
@@ -77,6 +79,11 @@ func Run(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*O
 	}
 	first := job.first(listed)
 	out := &Outcome{Snapshot: job.Label.snapshot(start)}
+	for i := range listed {
+		if object.IsDamage(listed[i].Err) {
+			out.Damaged = append(out.Damaged, listed[i].ID)
+		}
+	}
 	once := func(known *damage) error {
 		return r.WithSession(ctx, job.Session, func(ctx context.Context, s *repo.Session) error {
 			return job.run(ctx, r, s, listed, named, out, l, findings{known, first})

@@ -221,9 +221,9 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		snapshot = out.ID.String()
 	}
 	skipped := out.ID.IsZero() && !f.dryRun
-	a.warnOfChanges(out)
+	warnings := a.warnOf(r, out)
 	end := &output.Backup{Ledger: l, ID: out.ID, DryRun: f.dryRun, Skipped: skipped, Mended: out.Mended,
-		Sources: out.Sources, Waits: forget.Doubt(out.Snapshot), Full: a.spec.Output().Full}
+		Sources: out.Sources, Warnings: warnings, Waits: forget.Doubt(out.Snapshot), Full: a.spec.Output().Full}
 	if err := a.print.Report(end); err != nil {
 		return snapshot, err
 	}
@@ -239,13 +239,23 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	return snapshot, nil
 }
 
-// warnOfChanges prints which sources changed suspiciously.
-func (a *app) warnOfChanges(out *backup.Outcome) {
+// warnOf prints which snapshots are damaged and which sources changed suspiciously. Damage is recorded on this machine.
+func (a *app) warnOf(r *repo.Repository, out *backup.Outcome) (all []string) {
+	for _, id := range out.Damaged {
+		all = append(all, "snapshot "+id.Short()+" is damaged and cannot be read: 'tidemark check' says more")
+	}
+	if len(all) > 0 {
+		a.rememberDamage(r, uint64(len(all)))
+	}
 	for i := range out.Sources {
 		if text := out.Sources[i].Warning; text != "" {
-			a.print.Note(text)
+			all = append(all, text)
 		}
 	}
+	for _, text := range all {
+		a.print.Note(text)
+	}
+	return all
 }
 
 // incomplete returns the error of a backup whose snapshot lacks objects.

@@ -15,14 +15,15 @@ import (
 
 // Backup is the end of a backup.
 type Backup struct {
-	Ledger  *report.Ledger
-	ID      format.ID // zero: no snapshot was saved
-	DryRun  bool
-	Skipped bool   // nothing had changed, and the user wanted no snapshot then
-	Mended  uint64 // unchanged files that were stored again because the repository had lost parts of them
-	Sources []backup.Found
-	Waits   string // why forget removes no snapshot of these sources; "": it may
-	Full    bool   // the report with all figures
+	Ledger   *report.Ledger
+	ID       format.ID // zero: no snapshot was saved
+	DryRun   bool
+	Skipped  bool   // nothing had changed, and the user wanted no snapshot then
+	Mended   uint64 // unchanged files that were stored again because the repository had lost parts of them
+	Sources  []backup.Found
+	Waits    string   // why forget removes no snapshot of these sources; "": it may
+	Warnings []string // of damaged snapshots and suspicious changes
+	Full     bool     // the report with all figures
 }
 
 // Text writes what became of the backup, and the report.
@@ -57,14 +58,12 @@ func (b *Backup) Events() []any {
 	t := b.Ledger.Snapshot()
 	s := event.NewBackupSummary(&t, b.Brief(), b.DryRun)
 	s.FilesMended, s.RetentionWaits, s.Sources = b.Mended, b.Waits, []event.Source{}
+	s.Warnings = b.Warnings
 	for i := range b.Sources {
 		f := &b.Sources[i]
 		s.Sources = append(s.Sources, event.Source{Path: event.NewPath(f.Path), State: f.State.String(), Files: f.Files,
 			Bytes: f.Bytes, Failed: f.Failed, ExpectedFiles: f.Expected.Files, ExpectedBytes: f.Expected.Bytes,
 			Message: f.Message})
-		if f.Warning != "" {
-			s.Warnings = append(s.Warnings, f.Warning)
-		}
 	}
 	return []any{s}
 }

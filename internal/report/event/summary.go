@@ -59,7 +59,7 @@ type BackupSummary struct {
 	Sources         []Source  `json:"sources"`               // list of *sources*
 	// why `forget` removes no snapshot of these sources by a policy
 	RetentionWaits string      `json:"retention_waits,omitempty"`
-	Warnings       []string    `json:"warnings,omitempty"` // such as that most files of a source changed
+	Warnings       []string    `json:"warnings,omitempty"` // such as of a damaged snapshot
 	Workers        []PoolSizes `json:"workers,omitempty"`  // list of *workers*
 	Reductions
 	Figures
