@@ -160,7 +160,8 @@ func (c *Comparer) Compare(ctx context.Context, d *Dir) error {
 	forced := c.forced(d)
 	d.Clean = d.known && d.stat == d.cached.Stat && !d.Incomplete && len(forced) == 0
 	if !d.Clean {
-		if d.Scanned.Picked { // another backup may have seen its sources since
+		// Another backup may have seen a source since, or have seen it empty.
+		if d.Scanned.Picked || d.Parent != nil && d.Parent.Scanned.Picked {
 			d.old = oldTree{find: func() (format.ID, tree.Time, error) { return c.findOld(d) }}
 		}
 		d.States = make([]state, len(d.Scanned.Entries))

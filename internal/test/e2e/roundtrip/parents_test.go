@@ -59,6 +59,38 @@ func TestEachSourceHasItsOwnParent(t *testing.T) {
 	}
 }
 
+// A source that was empty for a while is compared with the snapshot that had its files.
+func TestASourceThatWasEmptyComesBack(t *testing.T) {
+	for name, noCache := range map[string]bool{"with directory cache": false, "without": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := testkit.RamDir(t)
+			kit.Written(t, dir, map[string]string{"l/a": "a", "l/deep/b": "b", "m/x": "x"})
+			kit.Settle()
+			e := kit.NewEngine(t, nil)
+			run := func() report.Totals {
+				t.Helper()
+				job := e.JobOf(filepath.Join(dir, "l"), filepath.Join(dir, "m"))
+				job.NoDirCache = noCache
+				_, totals, err := e.Backup(job)
+				require.NoError(t, err)
+				return totals
+			}
+			require.EqualValues(t, 3, run().Files.New)
+			require.NoError(t, os.Rename(filepath.Join(dir, "l"), filepath.Join(dir, "away")))
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "l"), 0o700))
+			for range 2 {
+				require.EqualValues(t, 1, run().Files.Unmodified)
+			}
+			require.NoError(t, os.Remove(filepath.Join(dir, "l")))
+			require.NoError(t, os.Rename(filepath.Join(dir, "away"), filepath.Join(dir, "l")))
+			back := run()
+			require.Equal(t, report.ComparedOf[uint64]{Unmodified: 3}, back.Files)
+			require.Zero(t, back.Bytes.Read)
+			e.RequireSound()
+		})
+	}
+}
+
 // TestYoungFilesAreKnown: a directory whose files may change again without a new timestamp is checked by each backup.
 // Its files are compared with those of the last snapshot, not with those of the last one when none of them was young.
 func TestYoungFilesAreKnown(t *testing.T) {
