@@ -199,7 +199,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		if len(d.differing) > 0 {
 			_ = cache.SetValue("differing "+job.cacheKey(), nil) // otherwise they are read once more
 		}
-		remove(ctx, r, out.superseded(listed), l)
+		remove(ctx, r, out.superseded(listed, job.Source.Shrink.Accept), l)
 	}
 	return nil
 }

@@ -178,8 +178,8 @@ func (s *setupRun) writeFrom(ctx context.Context, back *output.WayBack) error {
 		back.Jobs = append(back.Jobs, output.BackJob{Name: j.Name, Schedule: j.Schedule.String(), Sources: j.Sources,
 			Repository: j.Repository})
 	}
-	if !back.Written && !slices.ContainsFunc(jobs, lost.In) {
-		back.Missing = append(back.Missing, "a job that backs up to "+lost.Repository)
+	if !back.Written {
+		back.Missing = append(back.Missing, lost.Moved(back.Snapshot.Snapshot.Setup, jobs)...)
 	}
 	back.Missing = append(back.Missing, lost.Missing(content, jobs, invalid)...)
 	for _, one := range back.Sources {

@@ -77,6 +77,24 @@ func (l *Lost) In(j *Job) bool {
 	return j.Repository == l.Repository || named(j.Repository) && l.Leads(j.Repository)
 }
 
+// Moved returns which jobs of an option file that was there should back up to the repository, by the text that it has
+// of the lost machine, and name another place that is not here.
+func (l *Lost) Moved(text string, jobs []*Job) (all []string) {
+	same := func(place string) string { return place }
+	_, stanzas := options.Rewrite(text, same, func(string, string) bool { return false })
+	for _, j := range jobs {
+		if !l.In(j) && l.gone(j.Repository) &&
+			slices.ContainsFunc(stanzas, func(name string) bool { return strings.EqualFold(name, j.Stanza()) }) {
+			all = append(all, fmt.Sprintf("%s: the place of its repository: tidemark job edit %s --repo %s", j.Name,
+				j.Stanza(), Quoted(l.Repository)))
+		}
+	}
+	if len(all) == 0 && !slices.ContainsFunc(jobs, l.In) {
+		all = append(all, "a job that backs up to "+human.Printable(l.Repository))
+	}
+	return all
+}
+
 // Missing returns what the jobs of an option file need and this machine does not have, one line each.
 func (l *Lost) Missing(content []byte, jobs []*Job, invalid []Invalid) (all []string) {
 	say := func(format string, args ...any) {

@@ -71,6 +71,21 @@ func TestOptionFileOfALostMachine(t *testing.T) {
 	}
 }
 
+func TestMoved(t *testing.T) {
+	text := "SERVERNAME a\n SCHEDULE never\n DOMAIN /\n REPOSITORY /gone/a\n" +
+		"SERVERNAME b\n SCHEDULE never\n DOMAIN /\n REPOSITORY /gone/b\n"
+	env := func(string) (string, bool) { return "", false }
+	jobs, _, err := LoadValid("/f", []byte(text), env, os.ReadFile)
+	require.NoError(t, err)
+	stored := options.Portable([]byte(text), func(place string) bool { return place == "/gone/b" })
+	lost := lostMachine("/new/b")
+	require.Equal(t, []string{"b: the place of its repository: tidemark job edit b --repo /new/b"},
+		lost.Moved(stored, jobs))
+	require.Equal(t, []string{"a job that backs up to /new/b"}, lost.Moved("", jobs))
+	jobs[1].Repository = "/new/b"
+	require.Empty(t, lost.Moved(stored, jobs))
+}
+
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	text := "* fill in: NOTIFYWEBHOOK\nMAILPASSWORDFILE /gone/mail\n" +

@@ -124,7 +124,8 @@ func (o *Option) harmless(l *dsm.Line) bool {
 		case "mail-server", "metrics-group", "metrics-listen":
 			return strings.Trim(value, plain) == ""
 		}
-		return filepath.IsAbs(value) && strings.Trim(value, plain) == "" // a command without arguments
+		return strings.HasSuffix(o.Name, "-command") && filepath.IsAbs(value) &&
+			strings.Trim(value, plain) == "" // without arguments
 	}
 	return false
 }

@@ -23,7 +23,7 @@ func TestNoSecretIsPortable(t *testing.T) {
 		"BEFORECOMMAND PASS=" + secret, `BEFORECOMMAND "/bin/dump -p` + secret + `"`, "POSTSCHEDULECMD " + secret,
 		"AFTERCOMMAND /opt/hook;echo${IFS}" + secret, "SNAPSHOTCOMMAND /bin/a|" + secret,
 		"FAILURECOMMAND /bin/a&&" + secret, "AFTERCOMMAND /bin/env<<<" + secret, "MAILSERVER me:" + secret + "@host:25",
-		"METRICSLISTEN me:" + secret + "@host:25"}
+		"METRICSLISTEN me:" + secret + "@host:25", "HEALTHCHECK /" + secret, "NOTIFYWEBHOOK /usr/" + secret}
 	for _, o := range Table() {
 		for _, keyword := range o.Keywords() {
 			lines = append(lines, keyword+" /some/path "+secret, keyword+" yes "+secret, keyword+" 5 * "+secret)

@@ -233,15 +233,16 @@ func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter
 }
 
 // Superseded reports whether whole snapshots that follow a partial one have each source that it holds files of, without
-// a failure. A backup compares the same path with the partial snapshot, and not what lies below its sources.
-func Superseded(partial *snapshot.Snapshot, among []Listed) bool {
+// a failure and with at least as many files, unless fewer are accepted. A backup compares the same path with the
+// partial snapshot, and not what lies below its sources.
+func Superseded(partial *snapshot.Snapshot, among []Listed, fewer bool) bool {
 	if len(partial.Held) == 0 || slices.Contains(partial.Tags, Protected) {
 		return false
 	}
 	for i, source := range partial.Sources {
 		if partial.Held[i].Files > 0 && !slices.ContainsFunc(among, func(l Listed) bool {
 			h, ok := Follows(partial, l.Snapshot, source)
-			return ok && h.Failed == 0
+			return ok && h.Failed == 0 && (fewer || h.Files >= partial.Held[i].Files)
 		}) {
 			return false
 		}

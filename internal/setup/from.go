@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
 // Wish says which option file is wanted of those in a repository.
@@ -20,11 +21,12 @@ type Choice struct {
 	Snapshot *repo.Listed  // with the option file; nil: none
 	Others   []repo.Listed // newest ones with other option files of the same host
 	Hosts    []string      // that have an option file
-	Sources  []repo.Listed // of the host: the newest snapshot of each set of sources, newest first
+	Sources  []repo.Listed // of the host: the newest snapshot of each set of sources, oldest first
 	Unread   []repo.Listed
 }
 
-// Choose returns the newest option file of the host, if possible of the same user. all is sorted, oldest first.
+// Choose returns the newest option file of the host, if possible of the same user and with jobs. all is sorted, oldest
+// first.
 func (w *Wish) Choose(all []repo.Listed) (c Choice) {
 	host := w.host(all, &c)
 	for _, one := range slices.Backward(all) {
@@ -37,8 +39,7 @@ func (w *Wish) Choose(all []repo.Listed) (c Choice) {
 			continue
 		case w.Snapshot != "" && sn.Setup != "" && strings.HasPrefix(one.ID.String(), strings.ToLower(w.Snapshot)):
 			c.Snapshot, host = &one, sn.Host
-		case w.Snapshot == "" && sn.Setup != "" && (c.Snapshot == nil ||
-			sn.User == w.User && c.Snapshot.Snapshot.User != w.User):
+		case w.Snapshot == "" && sn.Setup != "" && (c.Snapshot == nil || w.rank(sn) > w.rank(c.Snapshot.Snapshot)):
 			c.Snapshot = &one
 		}
 	}
@@ -47,7 +48,19 @@ func (w *Wish) Choose(all []repo.Listed) (c Choice) {
 			c.add(one)
 		}
 	}
+	slices.Reverse(c.Sources)
 	return c
+}
+
+// rank orders option files: those of the user first, then those with jobs.
+func (w *Wish) rank(sn *snapshot.Snapshot) (n int) {
+	if sn.User == w.User {
+		n = 2
+	}
+	if strings.Contains(sn.Setup, "SCHEDULE ") {
+		n++
+	}
+	return n
 }
 
 // host returns the host that is meant, and lists those that have an option file.
@@ -69,10 +82,9 @@ func (w *Wish) host(all []repo.Listed, c *Choice) string {
 // add adds a snapshot of the host, newest first.
 func (c *Choice) add(one repo.Listed) {
 	sn, chosen := one.Snapshot, c.Snapshot.Snapshot
-	byHand := sn.Job == ""
-	if sn.Setup != "" && sn.Setup != chosen.Setup && (sn.User != chosen.User || byHand != (chosen.Job == "")) &&
+	if sn.Setup != "" && sn.Setup != chosen.Setup && (sn.User != chosen.User || !hasStanzas(chosen.Setup, sn.Setup)) &&
 		!slices.ContainsFunc(c.Others, func(o repo.Listed) bool {
-			return o.Snapshot.User == sn.User && (o.Snapshot.Job == "") == byHand
+			return o.Snapshot.User == sn.User && hasStanzas(o.Snapshot.Setup, sn.Setup)
 		}) {
 		c.Others = append(c.Others, one)
 	}
@@ -84,4 +96,14 @@ func (c *Choice) add(one repo.Listed) {
 	case c.Sources[at].Snapshot.Partial && !sn.Partial:
 		c.Sources[at] = one
 	}
+}
+
+// hasStanzas reports whether an option file has all stanzas of another one, which may be an earlier version of it.
+func hasStanzas(text, other string) bool {
+	for line := range strings.Lines(other) {
+		if strings.HasPrefix(line, "SERVERNAME ") && !strings.Contains("\n"+text, "\n"+line) {
+			return false
+		}
+	}
+	return strings.Contains(text, "SCHEDULE ") || !strings.Contains(other, "SCHEDULE ")
 }

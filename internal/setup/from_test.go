@@ -72,5 +72,17 @@ func TestEachSetOfSourcesHasItsNewestSnapshot(t *testing.T) {
 	for _, one := range (&Wish{Here: "a"}).Choose(all).Sources {
 		ids = append(ids, one.ID[0])
 	}
-	require.Equal(t, []byte{4, 3, 2}, ids, "a partial one only where there is no other")
+	require.Equal(t, []byte{2, 3, 4}, ids, "a partial one only where there is no other")
+}
+
+// One user may have two option files: one whose jobs the other does not have is named, and one without jobs is the last
+// choice.
+func TestOtherOptionFilesAreNamed(t *testing.T) {
+	const mine, grown, service = "SERVERNAME mine\n  SCHEDULE never\n",
+		"SERVERNAME mine\n  SCHEDULE hourly\nSERVERNAME more\n", "SERVERNAME sys\n  SCHEDULE never\n"
+	all := []repo.Listed{stored(1, "a", "root", "sys", service), stored(2, "a", "root", "mine", mine),
+		stored(3, "a", "root", "mine", grown), stored(4, "a", "root", "", "EXCLUDEPATTERN *.o\n")}
+	c := (&Wish{Here: "a", User: "root"}).Choose(all)
+	require.Equal(t, grown, c.Snapshot.Snapshot.Setup)
+	require.Equal(t, []string{service}, texts(c.Others))
 }

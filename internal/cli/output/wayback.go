@@ -68,8 +68,12 @@ func (b *WayBack) Text(w io.Writer) error {
 	for _, one := range b.Missing {
 		out.WriteString("  " + human.Harmless(one) + "\n")
 	}
-	out.WriteString("Next, restore what you need of the newest snapshots of each source:\n")
-	for i, one := range b.Sources[:min(shown, len(b.Sources))] {
+	out.WriteString("Next, restore what you need of the newest snapshots of each source, the older ones first:\n")
+	first := max(0, len(b.Sources)-shown)
+	for i, one := range b.Sources {
+		if i < first {
+			continue
+		}
 		partial := ""
 		if one.Snapshot.Partial {
 			partial = " (partial)"
@@ -77,8 +81,8 @@ func (b *WayBack) Text(w io.Writer) error {
 		fmt.Fprintf(&out, "  %s   # %s%s: %s\n", b.Restore[i], date(one.Snapshot), partial,
 			human.Printable(strings.Join(one.Snapshot.Sources, " ")))
 	}
-	if more := len(b.Sources) - shown; more > 0 {
-		fmt.Fprintf(&out, "  and %d more: see 'tidemark snapshots'\n", more)
+	if first > 0 {
+		fmt.Fprintf(&out, "  and %d older ones: see 'tidemark snapshots'\n", first)
 	}
 	if len(b.Jobs) > 0 {
 		out.WriteString("When nothing is missing any more: tidemark service install\n")
