@@ -79,7 +79,7 @@ func TestKillOfARunAndItsSupervisor(t *testing.T) {
 		log, err := os.ReadFile(s.at("log"))
 		require.NoError(t, err)
 		before := string(log) == "before\n"
-		s.do(s.backup("--option-file", opt)...)
+		s.do(s.backup("--expect-shrink", "--option-file", opt)...) // the stage has a larger source
 		log, err = os.ReadFile(s.at("log"))
 		require.NoError(t, err)
 		if got := strings.Fields(string(log)); before {
