@@ -126,15 +126,17 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 		World: daemon.World{Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink,
 			Runner: &daemon.Children{Program: program, Environ: os.Environ()}},
 		Supervisor: daemon.Supervisor{Notify: notifySystemd, Watchdog: watchdog},
-		Host:       hostName(), Once: once, Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks,
-		Reload: reload,
-		Load: func() ([]*job.Job, []job.Invalid, error) {
-			jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
-			if err != nil {
-				return nil, nil, &usageError{err}
-			}
-			list.set(jobs)
-			return jobs, invalid, nil
+		Host:       hostName(), Once: once, Reload: reload,
+		Facts: daemon.Facts{
+			Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks,
+			Load: func() ([]*job.Job, []job.Invalid, error) {
+				jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
+				if err != nil {
+					return nil, nil, &usageError{err}
+				}
+				list.set(jobs)
+				return jobs, invalid, nil
+			},
 		},
 	})
 	release()

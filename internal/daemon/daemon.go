@@ -106,14 +106,19 @@ type Config struct {
 	Supervisor
 	Host string // name of this machine in snapshots
 	Once bool   // run what is due, then end
+	Facts
+	Reload <-chan struct{} // asks to read the option file again
+}
+
+// Facts are what a service asks about its jobs.
+type Facts struct {
 	// Load returns the valid jobs of the option file, and the others; the error concerns all jobs.
 	Load   func() ([]*job.Job, []job.Invalid, error)
-	Remote func(j *job.Job) bool // the repository is on another machine
+	Remote func(j *job.Job) bool          // the repository is on another machine
+	Damage func(j *job.Job) proofs.Damage // of its repository, as this machine has recorded it; nil: unknown
 	// Settle runs what a killed run of a job owes, its after-command. ran reports whether there was something; nil: it is
 	// not known.
 	Settle func(j *job.Job) (ran bool, err error)
-	Reload <-chan struct{}                // asks to read the option file again
-	Damage func(j *job.Job) proofs.Damage // of its repository, as this machine has recorded it; nil: unknown
 }
 
 // Places are the files and folders of a service.

@@ -88,8 +88,8 @@ func newWorld(t testing.TB, jobs ...*job.Job) *world {
 		sleeps: make(chan bool), running: map[string]bool{}}
 	w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{} }
 	w.config = &Config{Places: Places{OptionFile: "/nosuch/options", StateDir: w.dir},
-		World: World{Clock: w, Runner: w, Machine: w, Sink: w}, Host: "here", Load: w.load,
-		Remote: func(j *job.Job) bool { return strings.HasPrefix(j.Repository, "smb:") }}
+		World: World{Clock: w, Runner: w, Machine: w, Sink: w}, Host: "here", Facts: Facts{
+			Load: w.load, Remote: func(j *job.Job) bool { return strings.HasPrefix(j.Repository, "smb:") }}}
 	w.config.Reload = w.reloads
 	return w
 }
