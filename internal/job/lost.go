@@ -39,7 +39,8 @@ func (l *Lost) OptionFile(path, text string) (*optionfile.File, error) {
 	if l.Logon != "" {
 		settings = append(settings, options.Setting{Keyword: "SMBPASSWORDFILE", Value: l.Logon})
 	}
-	if !strings.Contains(content, "REPOSITORY ") { // it was given in another way
+	isPlace := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "REPOSITORY ") }
+	if !slices.ContainsFunc(strings.Split(content, "\n"), isPlace) { // it was given in another way
 		settings = append(settings, options.Setting{Keyword: "REPOSITORY", Value: l.Repository})
 		stanzas = append(stanzas, "")
 	}

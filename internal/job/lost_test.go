@@ -54,6 +54,9 @@ func TestOptionFileOfALostMachine(t *testing.T) {
 		"a repository by the environment": {
 			lostMachine("/x"), "/other", "SERVERNAME a\n  MEMORY 96M\n", "SERVERNAME a\n  MEMORY 96M\nREPOSITORY /x\n",
 		},
+		"a repository to copy from": {
+			lostMachine("/x"), "/other", "FROMREPOSITORY /z\n", "FROMREPOSITORY /z\nREPOSITORY /x\n",
+		},
 		"another repository": {lostMachine("/x"), "/other", "REPOSITORY /y\n", "REPOSITORY /y\n"},
 		"a key that is here": {
 			lostMachine("/x"), "/x", "PASSWORDFILE " + file + "\nREPOSITORY /x\n", "PASSWORDFILE " + file + "\nREPOSITORY /x\n",

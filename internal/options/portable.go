@@ -14,10 +14,10 @@ const MaxPortable = 64 << 10
 
 // The comments that Portable writes.
 const (
-	leftOut = "* fill in: "        // stands for a value that is left out
-	here    = "* this repository:" // stands before the place of the repository to which the text is stored
-	keyLine = "* other machine: "  // see Rewrite
-	plain   = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:%,[]"
+	leftOut   = "* fill in: "        // stands for a value that is left out
+	here      = "* this repository:" // stands before the place of the repository to which the text is stored
+	elsewhere = "* other machine: "  // see Rewrite
+	plain     = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:%,[]"
 )
 
 // Portable returns the lines of an option file without what may be secret: comments, and each value that is not known
@@ -181,7 +181,7 @@ func Rewrite(text string, repository func(place string) string, away func(keywor
 			}
 			stanzas = append(stanzas, stanza)
 		case away(keyword, value):
-			line = indent + keyLine + body + "\n"
+			line = indent + elsewhere + body + "\n"
 		}
 		isHere = false
 		b.WriteString(line)
