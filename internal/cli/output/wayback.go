@@ -70,15 +70,12 @@ func (b *WayBack) Text(w io.Writer) error {
 	}
 	out.WriteString("Next, restore what you need of the newest snapshots of each source, the older ones first:\n")
 	first := max(0, len(b.Sources)-shown)
-	for i, one := range b.Sources {
-		if i < first {
-			continue
-		}
+	for i, one := range b.Sources[first:] {
 		partial := ""
 		if one.Snapshot.Partial {
 			partial = " (partial)"
 		}
-		fmt.Fprintf(&out, "  %s   # %s%s: %s\n", b.Restore[i], date(one.Snapshot), partial,
+		fmt.Fprintf(&out, "  %s   # %s%s: %s\n", b.Restore[first+i], date(one.Snapshot), partial,
 			human.Printable(strings.Join(one.Snapshot.Sources, " ")))
 	}
 	if first > 0 {
@@ -91,7 +88,7 @@ func (b *WayBack) Text(w io.Writer) error {
 	return err
 }
 
-func date(sn *snapshot.Snapshot) string { return time.Unix(sn.Time.Sec, 0).Format(time.DateTime) }
+func date(sn *snapshot.Snapshot) string { return day(time.Unix(sn.Time.Sec, 0)) }
 
 // Events returns the record.
 func (b *WayBack) Events() []any {
