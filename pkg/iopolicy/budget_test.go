@@ -230,6 +230,7 @@ func TestSlotGrantBeforeTheRateIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, gate, l := budgeted(3, 0.05, iopolicy.SSD, iopolicy.Throttle)
 		require.Equal(t, 1250*time.Microsecond, gate.Stats().Budget)
+		require.Equal(t, 1.0, gate.Stats().Harm, "of all of a slot grant, as long as nothing is known")
 		l.run(t, 4, 200*ms)
 		require.Equal(t, 20*ms, gate.Stats().Budget)
 	})

@@ -28,12 +28,18 @@ type Impact struct {
 	Rate   float64       // I/Os a second of others; 0: not known
 	Turns  time.Duration // device time of all slot grants so far
 	Lost   time.Duration // of that, what others lost, at most
+	// Harm is the part of the device time of slot grants that others lose, as the next one assumes: the calculated one, or
+	// the measured bound if that is less.
+	Harm     float64
+	Measured float64       // upper bound (two standard errors) of the same as measured; 0: not measured now
+	Inflight time.Duration // bound on what is in flight while a window is open
 }
 
 // impact returns the cost of slot grants. g.mu is held.
 func (g *Gate) impact(now int64) Impact {
 	b := &g.budget
 	i := Impact{Max: b.impact, Turns: time.Duration(b.total), Lost: time.Duration(b.lost)}
+	i.Harm, i.Inflight = g.harm(now), costOf(g.medium).inflight
 	if rate := b.demand.rate(now); !math.IsInf(rate, 1) {
 		i.Rate = rate
 	}

@@ -245,6 +245,15 @@ func TestGatesInEvents(t *testing.T) {
 	require.NotContains(t, line, "policies")
 }
 
+func TestImpactInEvents(t *testing.T) {
+	g := report.Gate{Impact: report.Impact{Max: 0.05, Budget: time.Millisecond, Rate: 1000, Harm: 0.1, Measured: 0.1,
+		Inflight: 300 * time.Microsecond}}
+	require.Equal(t, &Impact{Max: 5, Budget: 0.001, Rate: 1000, Harm: 0.1, Measured: 0.1, Inflight: 0.0003},
+		NewGate(&g, time.Second).Impact)
+	g.Max = 0
+	require.Nil(t, NewGate(&g, time.Second).Impact)
+}
+
 func TestPoolSizesInTheSummary(t *testing.T) {
 	totals := &report.Totals{PoolSizes: []report.PoolSizes{
 		{Readers: 8, Compressors: 2, Uploads: 2, Level: 2},

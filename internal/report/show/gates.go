@@ -111,6 +111,10 @@ func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
 			"cost it %s.\n",
 			100*min(1, g.Engaged.Seconds()/max(elapsed.Seconds(), 1e-9)), 100*g.Slowed(), human.Span(g.Held))
 	}
+	if g.Measured > 0 {
+		fmt.Fprintf(b, "  Measured last: others lost at most %.1f %% of that device time, %.1f %% by calculation.\n",
+			100*g.Measured, 100*g.Calculated())
+	}
 	for _, c := range g.Blamed {
 		fmt.Fprintf(b, "  %-30s %14s  %s\n", "used by", human.Size(c.Bytes), process(c))
 	}

@@ -65,6 +65,21 @@ func TestSessionReportIncludesGates(t *testing.T) {
 	}
 }
 
+// The report has what was measured beside what was calculated; what was not measured has no line.
+func TestSessionReportNamesWhatWasMeasured(t *testing.T) {
+	totals := gated()
+	totals.Gates[0].Impact = report.Impact{Max: 0.05, Turns: 3 * time.Second, Lost: time.Second, Rate: 1000,
+		Harm: 0.04, Measured: 0.04, Inflight: 300 * time.Microsecond}
+	var b strings.Builder
+	require.NoError(t, WriteSession(&b, totals))
+	require.Contains(t, b.String(),
+		"  Measured last: others lost at most 4.0 % of that device time, 30.0 % by calculation.\n")
+	totals.Gates[0].Measured = 0
+	b.Reset()
+	require.NoError(t, WriteSession(&b, totals))
+	require.NotContains(t, b.String(), "Measured")
+}
+
 // A job that slept for nearly all of its time: the rest is no basis for an estimate.
 func TestNoEstimateOfNothing(t *testing.T) {
 	totals := gated()
