@@ -33,13 +33,14 @@ const alone = "alone"
 const noForeground = "no foreground"
 
 const (
-	// aloneFor is how long a foreground is measured without a backup; one with a rate longer, up to the bound.
+	// aloneFor is how long a foreground is measured without a backup; one with a rate longer, up to the bound. A sham
+	// takes as long as the bound, since the worst of more seconds is worse.
 	aloneFor = 5 * time.Second
 	// aloneRequests is how many requests of a foreground with a rate are measured without a backup in each round.
 	aloneRequests = 200
 	// besideFor is how long the backups of one trial take together at least: short ones are repeated.
 	besideFor = 4 * time.Second
-	// repeats is how pollInterval at most.
+	// repeats is how many backups one trial has at most.
 	repeats = 8
 	// enough is how many requests a 99th percentile needs.
 	enough = 1000
@@ -294,8 +295,11 @@ func (b *bench) foregroundAlone(ctx context.Context, t *trial, round int) error 
 	if t.foreground.Rate > 0 {
 		length = max(length, b.stretched(time.Duration(aloneRequests/t.foreground.Rate*float64(time.Second))))
 	}
-	if t.foreground.Unit == "s" {
+	switch {
+	case t.foreground.Unit == "s":
 		length = 0 // a work is done once
+	case t.sham:
+		length = b.bound
 	}
 	span := rig.Span{From: time.Now()}
 	if err := rig.Pause(ctx, min(length, b.bound)); err != nil {

@@ -115,6 +115,8 @@ func TestCostTable(t *testing.T) {
 		for round, slow := range []float64{1, 3, 1} {
 			b.Add(partCost, f.Name+" / "+alone, round, map[string]float64{f.Unit: 2 * slow, "worst second": slow,
 				"median second": 2 * slow})
+			b.Add(partCost, f.Name+" / "+sham, round, map[string]float64{f.Unit: 2 * slow, "worst second": 0.8 * slow,
+				"median second": 2 * slow})
 			b.Add(partCost, caseName(f.Name, first, "off"), round, map[string]float64{f.Unit: 4 * slow, "took": 1,
 				"worst second": 0.5 * slow, "median second": slow})
 		}
@@ -122,8 +124,10 @@ func TestCostTable(t *testing.T) {
 		b.pools[caseName(f.Name, first, "off")] = []time.Duration{time.Millisecond}
 	}
 	table := b.costTable()
-	require.Contains(t, table, "| random 4 KiB reads | first | off | 4.00 IOPS | 200.0 % | 25 % | 1.00 | 1.00 (few) | 1 |")
+	require.Contains(t, table, "| random 4 KiB reads | first | off | 4.00 IOPS | 200.0 % "+
+		"| 25 % (40 %) | 62 % | 1.00 | 1.00 (few) | 1 |")
 	require.Contains(t, table, "| 1.00 | 0.50 | 2.00 | 50 % |\n")
 	require.Contains(t, table, "| git status, cold | first | off | 4.00 s | 50.0 % |")
-	require.NotContains(t, table, alone+" again", "which was not measured")
+	require.Contains(t, table, "| random 4 KiB reads |  | alone again | 2.00 IOPS | 100.0 % | 40 % |  |")
+	require.NotContains(t, table, "1000 random", "which was not measured")
 }

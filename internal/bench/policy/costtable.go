@@ -46,6 +46,20 @@ func (b *bench) worstSecond(name, base string) string {
 	return percent(kit.Median(parts), 0)
 }
 
+// isolation returns the cells of isol-01: its own, with that of the sham in brackets, and the worst second as a part of
+// the sham's. A case without a backup has its own only.
+func (b *bench) isolation(foreground, name string) []string {
+	base, again := foreground+" / "+alone, foreground+" / "+sham
+	cell := b.worstSecond(name, base)
+	if name == base || name == again || len(b.Of(partCost, again)) == 0 {
+		return []string{cell, ""}
+	}
+	return []string{
+		fmt.Sprintf("%s (%s)", cell, b.worstSecond(again, base)),
+		percent(100*b.Ratio(partCost, name, again, "worst second"), 0),
+	}
+}
+
 // speed returns the cell of a backup's speed beside a foreground as a part of its speed alone.
 func (b *bench) speed(foreground, step, candidate string) string {
 	base := b.Value(partCost, caseName(noForeground, step, candidate), "took")
@@ -95,8 +109,8 @@ func (b *bench) costTable() string {
 					worse = number(p99/p99Alone, 2)
 				}
 			}
-			cells = append(append(append(cells, kept, b.worstSecond(name, base)), b.quantiles(name)...), worse)
-			rows = append(rows, append(cells, times...))
+			rows = append(rows, slices.Concat(cells, []string{kept}, b.isolation(f.Name, name), b.quantiles(name),
+				[]string{worse}, times))
 		}
 		none := []string{"", "", "", ""}
 		row(base, "", alone, none)
@@ -109,10 +123,11 @@ func (b *bench) costTable() string {
 		}
 	}
 	return out + "\nForegrounds, and backups beside them:\n\n" + kit.Table([]string{
-		"foreground", "backup", "beside", "throughput", "kept", "isol-01", "p50 ms", "p99 ms", "requests", "p99 / alone",
-		"backup, s", "alone, s", "ratio", "speed",
+		"foreground", "backup", "beside", "throughput", "kept", "isol-01", "/ again", "p50 ms", "p99 ms", "requests",
+		"p99 / alone", "backup, s", "alone, s", "ratio", "speed",
 	}, rows...) + fmt.Sprintf("\nLatencies are of all rounds together; (few): of fewer than %d requests. kept: "+
-		"median of the ratios to alone, round by round. isol-01: the worst second as a part of the median second alone. "+
+		"median of the ratios to alone, round by round. isol-01: the worst second as a part of the median second alone, "+
+		"with that of the foreground alone again in brackets; / again: as a part of the worst second alone again. "+
 		"speed: of the backup, as a part of its own alone.\n", enough)
 }
 
