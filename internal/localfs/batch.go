@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs/ring"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -12,11 +13,12 @@ import (
 // batchFiles is the maximum number of files read at once. Twice as many made no measurable difference.
 const batchFiles = 64
 
-// limitedFiles is the maximum number of files read at once while the gate limits I/O. Eight files of 4 KiB take about
-// 0.22 ms of an SSD by the estimate of pkg/iopolicy (20 µs, and 2 µs per KiB), and eight of together 128 KiB, the
-// largest operation, 0.42 ms. One operation is never split by the gate, and with Settings.MaxImpact 0 it is a whole
-// slot grant.
-const limitedFiles = 8
+// limitedFiles is the maximum number of files read at once while the gate limits I/O. Their bytes, and requestBytes for
+// each file beyond the first, are at most the largest operation: one operation is never split by the gate.
+const (
+	limitedFiles = 8
+	requestBytes = 10 << 10 // read in the time of one request: 20 µs, at 2 µs per KiB, by the estimate of pkg/iopolicy
+)
 
 // Batch reads small files of a directory together by io_uring: the device gets all requests at once and can merge
 // neighbours. Without io_uring it reads one file after the other, with the same result. It belongs to one goroutine at
@@ -123,12 +125,16 @@ func (w *BatchFile) buffer(all []byte) []byte { return all[w.At : w.At+int(w.Siz
 
 // readTogether reads the first files as one operation, and returns how many; 0: they must be read singly.
 func (b *Batch) readTogether(room []byte, files []BatchFile) int {
-	n, bytes, most := 0, 0, batchFiles
-	if files[0].File.MaxIO() > 0 {
-		most = limitedFiles
+	n, bytes, most, largest := 0, 0, batchFiles, math.MaxInt
+	if bound := files[0].File.MaxIO(); bound > 0 {
+		most, largest = limitedFiles, bound
 	}
 	for n < len(files) && n < most && b.ring != nil && files[n].File.canWait() {
-		bytes += int(files[n].Size) + 1
+		size := int(files[n].Size) + 1
+		if n > 0 && bytes+size+n*requestBytes > largest {
+			break
+		}
+		bytes += size
 		n++
 	}
 	if n < 2 {

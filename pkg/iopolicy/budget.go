@@ -2,6 +2,7 @@ package iopolicy
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +18,14 @@ import (
 // The Watcher counts the rate in gaps, in which no own operation is in flight. A gap follows each slot grant.
 
 const (
+	// depthPart is which part of the mean time between two I/Os of others the device may be busy with what is in flight.
+	depthPart = 0.2
+	// leastDepth is the least of these times on solid state, that of a request of leastPiece bytes; sizes of operations
+	// are multiples of it.
+	leastDepth = 84 * time.Microsecond
+	leastPiece = 32 << 10
+	// usualDepth is what the calculation takes for the longest delay of one I/O of others at least.
+	usualDepth = int64(300 * time.Microsecond)
 	// gapShare is the part of a period that the gap after a slot grant takes at least, so that others can be counted in
 	// it.
 	gapShare = 5
@@ -39,6 +48,7 @@ const (
 	// metadataBytes is what a file system reads for one look-up that its cache does not answer: ext4 reads up to 32
 	// blocks of inodes around it (inode_readahead_blks).
 	metadataBytes = 64 << 10
+	leastRead     = 4 << 10 // bytes
 	// seriesInTurn is how many calls of a Series may be one operation in a slot grant.
 	seriesInTurn = 4
 )
@@ -51,7 +61,7 @@ type cost struct{ request, kibibyte, inflight time.Duration }
 // costOf returns the estimates for a medium.
 func costOf(m Medium) cost {
 	if m == SSD {
-		return cost{20 * time.Microsecond, 2 * time.Microsecond, 300 * time.Microsecond}
+		return cost{20 * time.Microsecond, 2 * time.Microsecond, 600 * time.Microsecond}
 	}
 	return cost{8 * time.Millisecond, 8 * time.Microsecond, 10 * time.Millisecond}
 }
@@ -66,10 +76,21 @@ func (c cost) estimate(op Op, most int) int64 {
 	if op.Kind == Metadata {
 		bytes = metadataBytes
 	}
-	if most > 0 {
-		bytes = min(bytes, most)
-	}
+	return c.of(op, min(bytes, most))
+}
+
+// of returns for how long the device is busy with the requests of an operation that have so many bytes.
+func (c cost) of(op Op, bytes int) int64 {
 	return int64(max(1, op.Requests))*int64(c.request) + int64(bytes)*int64(c.kibibyte)/1024
+}
+
+// ahead returns for how long others wait behind an operation: of a look-up, which most often reads nothing, for the
+// block it needs. What the file system reads around that comes later.
+func (c cost) ahead(op Op, most int) int64 {
+	if op.Kind == Metadata {
+		return c.of(op, leastRead)
+	}
+	return c.estimate(op, most)
 }
 
 // budget is the device time of the present slot grant. Own operations in flight at the same time share the time: each
@@ -85,9 +106,11 @@ type budget struct {
 	shared   int64   // integral of the time over 1/inflight
 	since    int64   // when shared was updated
 	demand   demand
+	trial    trial
 	pace     pace
-	total    int64   // device time of all slot grants
-	lost     float64 // of total: what others lost, at most
+	piece    atomic.Int64 // bytes of the largest operation in a window
+	total    int64        // device time of all slot grants
+	lost     float64      // of total: what others lost, at most
 }
 
 // demand is the rate of others' I/O.
@@ -100,9 +123,6 @@ type demand struct {
 
 // note records that others had so many I/Os in a gap that ended now.
 func (d *demand) note(now int64, gap time.Duration, ios uint64) {
-	if gap < shortestGap {
-		return
-	}
 	rate, n := float64(ios)/gap.Seconds(), float64(ios)
 	d.last = max(0, n-2*math.Sqrt(n)) / gap.Seconds()
 	if now-d.at > demandExpiry {
@@ -123,33 +143,78 @@ func (d *demand) rate(now int64) float64 {
 // budgeted reports whether slot grants are budgets of device time. g.mu is held.
 func (g *Gate) budgeted() bool { return g.budget.impact > 0 }
 
-// harm returns the part of a grant's time that others lose, at most. g.mu is held.
-func (g *Gate) harm(now int64) float64 {
-	return min(1, g.budget.demand.rate(now)*costOf(g.medium).inflight.Seconds())
+// calculated returns the part of a grant's time that others lose, at most. g.mu is held.
+func (g *Gate) calculated(now int64) float64 {
+	return min(1, g.budget.demand.rate(now)*time.Duration(max(usualDepth, g.depth(now))).Seconds())
 }
 
-// allowance returns the device time of a slot grant of tier t. g.mu is held.
-func (g *Gate) allowance(t Tier, now int64) int64 {
-	span := float64(g.span(t))
-	longest := span * (1 - 1.0/gapShare)
-	if harm := g.harm(now); harm*longest > g.budget.impact*span {
-		return int64(g.budget.impact * span / harm)
+// harm returns the same, by measurement if that is less. g.mu is held.
+func (g *Gate) harm(now int64) float64 {
+	return min(g.calculated(now), g.budget.trial.bound(now, g.budget.impact))
+}
+
+// depth returns for how long the device may be busy with what is in flight. On solid state that is a part of the mean
+// time between two I/Os of others. g.mu is held.
+func (g *Gate) depth(now int64) int64 {
+	c := costOf(g.medium)
+	if g.medium != SSD {
+		return int64(c.inflight)
 	}
-	return int64(longest)
+	between := float64(time.Second) / g.budget.demand.rate(now)
+	return int64(min(max(depthPart*between, float64(leastDepth)), float64(c.inflight)))
+}
+
+// noteDemand takes what a look saw of others. g.mu is held.
+func (g *Gate) noteDemand(now int64, s Sighting) {
+	b := &g.budget
+	b.trial.look(now, b.total, s, g.spent)
+	if s.Gap >= shortestGap {
+		b.demand.note(now, s.Gap, s.IOs)
+	}
+	g.adaptPiece(now)
+}
+
+// adaptPiece sets the size of the largest operation to what the device serves in depth. g.mu is held.
+func (g *Gate) adaptPiece(now int64) {
+	piece := g.cfg.Settings.MaxIOSize
+	if g.budgeted() && g.medium == SSD {
+		c := costOf(SSD)
+		bytes := (g.depth(now) - int64(c.request)) * 1024 / int64(c.kibibyte)
+		piece = min(piece, max(leastPiece, int(bytes)/leastPiece*leastPiece))
+	}
+	g.budget.piece.Store(int64(piece))
+}
+
+// largest returns the size in bytes of the largest operation in a window.
+func (g *Gate) largest() int { return int(g.budget.piece.Load()) }
+
+// longestTurn is the largest part of the time that slot grants take.
+const longestTurn = 1 - 1.0/gapShare
+
+// share returns the part of the time of slot grants. g.mu is held.
+func (g *Gate) share(now int64) float64 { return min(longestTurn, g.budget.impact/g.harm(now)) }
+
+// allowance returns the mean device time of a slot grant of tier t. g.mu is held.
+func (g *Gate) allowance(t Tier, now int64) int64 { return int64(g.share(now) * float64(g.span(t))) }
+
+// allowed returns the device time of the present slot grant, of tier t. g.mu is held.
+func (g *Gate) allowed(t Tier, now int64) int64 {
+	return int64(min(g.share(now)*g.budget.trial.arm.factor, longestTurn) * float64(g.span(t)))
 }
 
 // full reports whether an operation beside those in flight would delay others for longer than cost.inflight. g.mu is
 // held.
 func (g *Gate) full(op Op) bool {
 	c := costOf(g.medium)
-	load := float64(g.budget.load+c.estimate(op, g.cfg.Settings.MaxIOSize)) * g.budget.pace.factor()
-	return g.budget.load > 0 && load > float64(c.inflight)
+	load := float64(g.budget.load+c.ahead(op, g.largest())) * g.budget.pace.factor()
+	return g.budget.load > 0 && load > float64(g.depth(g.now()))
 }
 
 // reserve counts an operation as in flight in the slot grant. g.mu is held.
 func (g *Gate) reserve(w *opState, op Op) {
-	w.cost = costOf(g.medium).estimate(op, g.cfg.Settings.MaxIOSize)
-	g.budget.load += w.cost
+	c := costOf(g.medium)
+	w.cost, w.ahead = c.estimate(op, g.largest()), c.ahead(op, g.largest())
+	g.budget.load += w.ahead
 }
 
 // enter begins an operation with a budget, on the goroutine that will do it: the time to wake that up is not device
@@ -172,7 +237,7 @@ func (g *Gate) exit(grant Grant, n, requests int, reached bool) {
 	b, w, at := &g.budget, grant.way, grant.mark.lane()
 	b.advance(now)
 	part := b.shared - w.entered
-	b.load -= w.cost
+	b.load -= w.ahead
 	b.inflight--
 	if reached && grant.mark.kind() != Sync {
 		part = b.pace.charge(part, w.cost)
@@ -183,15 +248,15 @@ func (g *Gate) exit(grant Grant, n, requests int, reached bool) {
 		return
 	}
 	g.charged++
-	if g.ledger != nil && now-g.claimed >= g.span(at) {
-		g.ledger.Charge(at, g.time(now))
-		g.claimed = now
+	if span := g.span(at); g.ledger != nil && now-g.claimed >= span-span/gapShare {
+		g.claimed = now - span + span/gapShare // so the slot is this process' until a gap from now
+		g.ledger.Charge(at, g.time(g.claimed))
 	}
 	b.total += part
 	b.lost += float64(part) * g.harm(now)
 	b.used += part
 	b.requests += max(requests, n/leastRequest)
-	if allowed := g.allowance(at, now); !g.spent &&
+	if allowed := g.allowed(at, now); !g.spent &&
 		(b.over(allowed, g.span(at), g.medium) || b.uncounted(allowed, g.span(at), now)) {
 		g.spent, b.spentAt = true, now
 	}
@@ -232,7 +297,7 @@ func (p *pace) charge(took, estimate int64) int64 {
 
 // over reports whether a slot grant is used up.
 func (b *budget) over(allowed, span int64, m Medium) bool {
-	least := int(leastRate * span / int64(time.Second))
+	least := int(leastRate * b.trial.arm.factor * float64(span) / float64(time.Second))
 	return b.used >= allowed && (b.requests >= least || m != SSD)
 }
 
@@ -250,12 +315,17 @@ func (b *budget) advance(now int64) {
 	b.since = now
 }
 
-// beginTurn starts a slot grant of a tier. g.mu is held.
-func (g *Gate) beginTurn(t Tier, now int64) {
+// beginTurn starts a slot grant of a tier, and reports whether it is larger than nothing. g.mu is held.
+func (g *Gate) beginTurn(t Tier, now int64) bool {
 	b := &g.budget
-	allowed := g.allowance(t, now)
+	if b.impact > 0 {
+		begun, flying := g.operations()
+		b.trial.next(now, b.total, b.impact, g.share(now), flying == 0 && g.gap == begun+1 && b.trial.seen.Counted)
+	}
+	allowed := g.allowed(t, now)
 	b.used = min(max(0, b.used-allowed), largestDebt*g.span(t))
 	b.start, b.spentAt, b.requests = now, never, 0
+	return allowed > 0
 }
 
 // gapEnd returns when the gap after a slot grant is long enough for tier t. g.mu is held.
@@ -289,5 +359,6 @@ func (g *Gate) SetMaxImpact(part float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.budget.impact = min(max(part, 0), 1)
+	g.adaptPiece(g.now())
 	g.settle()
 }

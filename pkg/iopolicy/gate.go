@@ -151,6 +151,8 @@ func New(cfg Config) *Gate {
 		g.submitted = &Counter{}
 	}
 	g.budget.impact, g.budget.spentAt, g.budget.demand.at = cfg.Settings.MaxImpact, never, never
+	g.budget.trial.forget()
+	g.noteDemand(0, Sighting{})
 	g.forced.requester, _ = cfg.Watcher.(GapRequester)
 	for t := range Tiers {
 		g.edge[t].Store(never)
@@ -246,6 +248,8 @@ func (g *Gate) SetMedium(m Medium) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.medium = m
+	g.budget.trial.forget()
+	g.adaptPiece(g.now())
 	g.settle()
 }
 

@@ -18,6 +18,7 @@ type opState struct {
 	gate    *Gate
 	before  Bytes
 	cost    int64 // estimated device time; 0: no budget
+	ahead   int64 // for how long others wait behind it
 	entered int64 // budget.shared when the operation was issued
 }
 
@@ -46,7 +47,7 @@ func (p *Pass) Bound() int {
 	if !waits(at) || !g.open(at, g.now()) {
 		return 0
 	}
-	return g.cfg.Settings.MaxIOSize
+	return g.largest()
 }
 
 // lane returns the lane of the next operation. As in XNU, tier 3 is tier 2 while the user is away.
@@ -225,7 +226,7 @@ func (g *Gate) issue(p *Pass, op Op, at Tier, state State, now int64) Grant {
 		grant.began = untimed
 	}
 	if state == Engaged {
-		grant.Max = g.cfg.Settings.MaxIOSize
+		grant.Max = g.largest()
 		grant.mark |= inside
 		g.small.Add(1)
 		if g.budgeted() {

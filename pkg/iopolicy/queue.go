@@ -196,7 +196,7 @@ func (g *Gate) tick() {
 			continue
 		}
 		g.spent = false
-		g.beginTurn(t, now)
+		some := g.beginTurn(t, now)
 		g.period.Add(1)
 		g.floor = now + g.span(1)
 		for better := Tier(1); better <= t; better++ {
@@ -205,9 +205,13 @@ func (g *Gate) tick() {
 		if g.turn = t - 1; g.turn == 0 {
 			g.turn = Tiers - 1
 		}
+		g.grantedAt = never
+		if open[t] && g.budgeted() && !some {
+			g.spent, g.budget.spentAt = true, now
+			continue
+		}
 		g.leave(w, now)
 		state := Disengaged
-		g.grantedAt = never
 		if open[t] {
 			state = Engaged
 			g.grantedAt, g.grantedTier = now, t

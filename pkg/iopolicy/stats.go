@@ -39,9 +39,12 @@ type Impact struct {
 func (g *Gate) impact(now int64) Impact {
 	b := &g.budget
 	i := Impact{Max: b.impact, Turns: time.Duration(b.total), Lost: time.Duration(b.lost)}
-	i.Harm, i.Inflight = g.harm(now), costOf(g.medium).inflight
 	if rate := b.demand.rate(now); !math.IsInf(rate, 1) {
 		i.Rate = rate
+	}
+	i.Harm, i.Inflight = g.harm(now), time.Duration(g.depth(now))
+	if bound := b.trial.bound(now, b.impact); !math.IsInf(bound, 1) {
+		i.Measured = bound
 	}
 	for t := Tier(1); t < Tiers; t++ {
 		if g.lanesOf()&(1<<t) != 0 {

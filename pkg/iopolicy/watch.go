@@ -41,6 +41,10 @@ type Sighting struct {
 	// 0. IOs is their number.
 	Gap time.Duration
 	IOs uint64
+	// Others is how many bytes others have moved since any one moment. Counted: it is exact now, since no own operation is
+	// in flight, and cooperating processes use the device no more than others.
+	Others  uint64
+	Counted bool
 }
 
 // Meter returns how many bytes the calling thread has submitted to devices so far. The gate locks the goroutine to its
@@ -125,7 +129,7 @@ func (g *Gate) look(now int64) {
 	m := g.moment(now)
 	s := g.cfg.Watcher.Look(m)
 	g.observe(s)
-	g.budget.demand.note(now, s.Gap, s.IOs)
+	g.noteDemand(now, s)
 	g.alert.Add(-1)
 	g.looked, g.gap = now, 0
 	if m.Inflight == 0 {

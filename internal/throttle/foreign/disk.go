@@ -137,6 +137,7 @@ func (l *diskDetector) poll(m iopolicy.Moment) (s iopolicy.Sighting) {
 	if gap {
 		l.count(&g, wrote, &s)
 	}
+	s.Others, s.Counted = l.others(&g), l.counted(&g)
 	// I/O submitted outside the gate may still be in flight.
 	asked := g.own.Faults != l.last.own.Faults || l.opt.Elsewhere == nil && g.own.Read != l.last.own.Read
 	l.gapState.update(&g, &l.last, gap, asked, l.gapsOnly())
@@ -180,6 +181,16 @@ func (l *diskDetector) count(g *sample, wrote bool, s *iopolicy.Sighting) {
 		writes = less(writes, ownCommit)
 	}
 	s.IOs += writes
+}
+
+// others returns the bytes that others have moved, up to a constant.
+func (l *diskDetector) others(g *sample) uint64 {
+	return g.dev.Read - g.own.Read + g.away.Read + g.dev.Written - l.writes.dirtied(g, l.opt)
+}
+
+// counted reports whether others is exact: all that this process submitted has arrived, and it has no peers.
+func (l *diskDetector) counted(g *sample) bool {
+	return g.Inflight == 0 && g.peers.Alive == 0 && l.calibration.mode == Exact
 }
 
 // rebase starts again with a sample.

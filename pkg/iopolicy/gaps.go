@@ -1,0 +1,60 @@
+package iopolicy
+
+import "math"
+
+const (
+	// gapMemory is the memory, in seconds of gaps, of the rates to which a gap is compared.
+	gapMemory = 0.5
+	// more is by how much others may use the device more in one gap than the mean, and different by how much more or less
+	// in two gaps in a row; each beyond some standard deviations of their number of I/Os.
+	more               = 0.5
+	moreCertainty      = 4
+	different          = 0.3
+	differentCertainty = 2.5
+)
+
+// gaps is what others do in gaps.
+type gaps struct {
+	ios, bytes, seconds float64 // weighted sums
+	odd                 change  // of the last gap
+}
+
+// change is what others do compared with before.
+type change uint8
+
+const (
+	same  change = iota
+	less         // they use the device less
+	other        // they use it more
+)
+
+// compare compares a gap with those before.
+func (g *gaps) compare(ios, bytes, seconds float64) change {
+	if g.seconds == 0 {
+		return same
+	}
+	part := seconds / g.seconds
+	error := math.Sqrt((1 + part) / (g.ios*part + 1))
+	most, least := ios/max(1, g.ios*part)-1, (ios+1)/(g.ios*part+1)-1
+	if g.bytes > 0 && bytes > 0 {
+		most, least = max(most, bytes/(g.bytes*part)-1), min(least, bytes/(g.bytes*part)-1)
+	}
+	odd := same
+	switch limit := different + differentCertainty*error; {
+	case most > limit:
+		odd = other
+	case least < -limit:
+		odd = less
+	}
+	again := odd == g.odd
+	if g.odd = odd; again || most > more+moreCertainty*error {
+		return odd
+	}
+	return same
+}
+
+// add adds a gap.
+func (g *gaps) add(ios, bytes, seconds float64) {
+	keep := math.Exp(-seconds / gapMemory)
+	g.ios, g.bytes, g.seconds = keep*g.ios+ios, keep*g.bytes+bytes, keep*g.seconds+seconds
+}
