@@ -106,18 +106,10 @@ type Impact struct {
 	Lost   time.Duration // of that, what others have lost, at most
 	// Harm is the part of the device time of slot grants that others lose, as the next one assumes: the calculated one, or
 	// the measured bound if that is less.
-	Harm     float64
-	Measured float64       // upper bound (two standard errors) of the same as measured; 0: not measured now
-	Inflight time.Duration // bound on what is in flight while a window is open
-}
-
-// Calculated returns the part of the device time of slot grants that others lose by calculation: that of an I/O which
-// waits for all that is in flight.
-func (i *Impact) Calculated() float64 {
-	if i.Measured == 0 {
-		return i.Harm
-	}
-	return min(1, i.Rate*i.Inflight.Seconds())
+	Harm       float64
+	Calculated float64       // upper bound of the same by calculation
+	Measured   float64       // upper bound (two standard errors) of the same as measured; 0: not measured now
+	Inflight   time.Duration // bound on what is in flight while a window is open
 }
 
 // Slowed returns the part of their speed that others lost at most, while they used the device.

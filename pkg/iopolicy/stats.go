@@ -30,9 +30,10 @@ type Impact struct {
 	Lost   time.Duration // of that, what others lost, at most
 	// Harm is the part of the device time of slot grants that others lose, as the next one assumes: the calculated one, or
 	// the measured bound if that is less.
-	Harm     float64
-	Measured float64       // upper bound (two standard errors) of the same as measured; 0: not measured now
-	Inflight time.Duration // bound on what is in flight while a window is open
+	Harm       float64
+	Calculated float64       // upper bound of the same by calculation
+	Measured   float64       // upper bound (two standard errors) of the same as measured; 0: not measured now
+	Inflight   time.Duration // bound on what is in flight while a window is open
 }
 
 // impact returns the cost of slot grants. g.mu is held.
@@ -42,7 +43,7 @@ func (g *Gate) impact(now int64) Impact {
 	if rate := b.demand.rate(now); !math.IsInf(rate, 1) {
 		i.Rate = rate
 	}
-	i.Harm, i.Inflight = g.harm(now), time.Duration(g.depth(now))
+	i.Harm, i.Calculated, i.Inflight = g.harm(now), g.calculated(now), time.Duration(g.depth(now))
 	if bound := b.trial.bound(now, b.impact); !math.IsInf(bound, 1) {
 		i.Measured = bound
 	}

@@ -246,10 +246,10 @@ func TestGatesInEvents(t *testing.T) {
 }
 
 func TestImpactInEvents(t *testing.T) {
-	g := report.Gate{Impact: report.Impact{Max: 0.05, Budget: time.Millisecond, Rate: 1000, Harm: 0.1, Measured: 0.1,
-		Inflight: 300 * time.Microsecond}}
-	require.Equal(t, &Impact{Max: 5, Budget: 0.001, Rate: 1000, Harm: 0.1, Measured: 0.1, Inflight: 0.0003},
-		NewGate(&g, time.Second).Impact)
+	g := report.Gate{Impact: report.Impact{Max: 0.05, Budget: time.Millisecond, Rate: 1000, Harm: 0.1, Calculated: 0.3,
+		Measured: 0.1, Inflight: 300 * time.Microsecond}}
+	want := &Impact{Max: 5, Budget: 0.001, Rate: 1000, Harm: 0.1, Calculated: 0.3, Measured: 0.1, Inflight: 0.0003}
+	require.Equal(t, want, NewGate(&g, time.Second).Impact)
 	g.Max = 0
 	require.Nil(t, NewGate(&g, time.Second).Impact)
 }

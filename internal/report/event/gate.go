@@ -29,14 +29,15 @@ type Gate struct {
 
 // Impact is what a job costs others on a device while a window is open.
 type Impact struct {
-	Max      float64 `json:"max_percent"`             // allowed slowdown of others
-	Slowed   float64 `json:"slowed_percent"`          // estimated slowdown of others
-	Budget   float64 `json:"turn_budget_seconds"`     // device time of the next turn
-	Turns    float64 `json:"turn_seconds"`            // device time of all turns
-	Rate     float64 `json:"others_io_per_second"`    // 0 if unknown
-	Harm     float64 `json:"harm"`                    // part of a turn that others lose: calculated, or measured if less
-	Measured float64 `json:"harm_measured,omitempty"` // the same as measured, at most
-	Inflight float64 `json:"in_flight_seconds"`       // limit of the device time of I/O in flight
+	Max        float64 `json:"max_percent"`             // allowed slowdown of others
+	Slowed     float64 `json:"slowed_percent"`          // estimated slowdown of others
+	Budget     float64 `json:"turn_budget_seconds"`     // device time of the next turn
+	Turns      float64 `json:"turn_seconds"`            // device time of all turns
+	Rate       float64 `json:"others_io_per_second"`    // 0 if unknown
+	Harm       float64 `json:"harm"`                    // part of a turn that others lose: calculated, or measured if less
+	Calculated float64 `json:"harm_calculated"`         // the same by calculation
+	Measured   float64 `json:"harm_measured,omitempty"` // the same as measured, at most
+	Inflight   float64 `json:"in_flight_seconds"`       // limit of the device time of I/O in flight
 }
 
 // Process is a process that used a device.
@@ -70,7 +71,7 @@ func NewGate(g *report.Gate, elapsed time.Duration) Gate {
 	out.Device, out.Raw = Escape(g.Device)
 	if g.Max > 0 {
 		out.Impact = &Impact{Max: 100 * g.Max, Slowed: 100 * g.Slowed(), Budget: g.Budget.Seconds(), Turns: g.Turns.Seconds(),
-			Rate: g.Rate, Harm: g.Harm, Measured: g.Measured, Inflight: g.Inflight.Seconds()}
+			Rate: g.Rate, Harm: g.Harm, Calculated: g.Calculated, Measured: g.Measured, Inflight: g.Inflight.Seconds()}
 	}
 	if elapsed > 0 {
 		out.Share = min(1, g.Engaged.Seconds()/elapsed.Seconds())

@@ -113,7 +113,7 @@ func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
 	}
 	if g.Measured > 0 {
 		fmt.Fprintf(b, "  Measured last: others lost at most %.1f %% of that device time, %.1f %% by calculation.\n",
-			100*g.Measured, 100*g.Calculated())
+			100*g.Measured, 100*g.Calculated)
 	}
 	for _, c := range g.Blamed {
 		fmt.Fprintf(b, "  %-30s %14s  %s\n", "used by", human.Size(c.Bytes), process(c))

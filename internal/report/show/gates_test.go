@@ -69,7 +69,7 @@ func TestSessionReportIncludesGates(t *testing.T) {
 func TestSessionReportNamesWhatWasMeasured(t *testing.T) {
 	totals := gated()
 	totals.Gates[0].Impact = report.Impact{Max: 0.05, Turns: 3 * time.Second, Lost: time.Second, Rate: 1000,
-		Harm: 0.04, Measured: 0.04, Inflight: 300 * time.Microsecond}
+		Harm: 0.04, Calculated: 0.3, Measured: 0.04}
 	var b strings.Builder
 	require.NoError(t, WriteSession(&b, totals))
 	require.Contains(t, b.String(),
