@@ -8,11 +8,11 @@ import (
 
 // Measures of the picture in its own units, and its colours.
 const (
-	width, height = 800, 372
-	left, right   = 58, 784
-	blue, orange  = "#2166ac", "#d6741e"
-	shade, grey   = "#fbeadb", "#5a6270"
-	tick          = 5 // seconds between two marks of the time
+	width        = 800
+	left, right  = 58, 784
+	blue, orange = "#2166ac", "#d6741e"
+	shade, grey  = "#fbeadb", "#5a6270"
+	tick         = 5 // seconds between two marks of the time
 )
 
 // panel is the part of the picture that shows one rate.
@@ -24,10 +24,27 @@ type panel struct {
 	colour      string
 }
 
-// canvas draws one run.
+// canvas draws one picture.
 type canvas struct {
 	bytes.Buffer
-	end float64 // seconds at the right
+	height  int
+	seconds float64 // at the right
+}
+
+// begin begins a picture with a title for programs that read it aloud and one that is drawn. The background is white,
+// since the page around it may be dark.
+func (c *canvas) begin(title, heading string) {
+	c.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`,
+		width, c.height)
+	c.put(`<title>%s</title>`, title)
+	c.put(`<rect width="%d" height="%d" fill="#ffffff"/>`, width, c.height)
+	c.text(left, 22, "start", "#111111", `font-size="15" font-weight="bold"`, heading)
+}
+
+// end ends a picture and returns it.
+func (c *canvas) end() []byte {
+	c.put(`</svg>`)
+	return c.Bytes()
 }
 
 // draw returns the SVG of events.
@@ -36,15 +53,11 @@ func draw(all []line) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &canvas{end: math.Ceil(r.end)}
+	c := &canvas{height: 372, seconds: math.Ceil(r.end)}
 	backup := panel{top: 62, bottom: 196, unit: 1e6, title: "Backup: MB/s read", colour: blue}
 	others := panel{top: 246, bottom: 316, unit: 1e3, title: "Other program: thousand reads/s", colour: orange}
 	backup.most, others.most = round(1.2*highest(r.backup), backup.unit), round(1.2*highest(r.others), others.unit)
-	c.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`,
-		width, height)
-	c.put(`<title>A backup yields to another program and continues at full speed after it</title>`)
-	c.put(`<rect width="%d" height="%d" fill="#ffffff"/>`, width, height)
-	c.text(left, 22, "start", "#111111", `font-size="15" font-weight="bold"`,
+	c.begin("A backup yields to another program and continues at full speed after it",
 		"A backup yields the disk to another program, then continues at full speed")
 	for _, s := range r.spells {
 		c.put(`<rect x="%.1f" y="%.0f" width="%.1f" height="%.0f" fill="%s"/>`,
@@ -53,14 +66,24 @@ func draw(all []line) ([]byte, error) {
 	c.series(&backup, r.backup)
 	c.series(&others, r.others)
 	c.labels(r, &backup, &others)
-	for at := 0.0; at <= c.end; at += tick {
-		c.text(c.x(at), others.bottom+16, "middle", grey, "", fmt.Sprintf("%.0f s", at))
+	c.ticks(others.bottom + 16)
+	c.foot(r.head.Command+", beside random 4 KiB reads without a pause (shaded).",
+		fmt.Sprintf("Bars: it yields, at times to other I/O of the machine. One run, %s, %s, virtual disk.",
+			r.head.Date, r.head.Machine))
+	return c.end(), nil
+}
+
+// foot writes two lines at the bottom.
+func (c *canvas) foot(first, second string) {
+	c.text(left, float64(c.height-22), "start", grey, "", first)
+	c.text(left, float64(c.height-7), "start", grey, "", second)
+}
+
+// ticks writes the seconds below the last panel.
+func (c *canvas) ticks(y float64) {
+	for at := 0.0; at <= c.seconds; at += tick {
+		c.text(c.x(at), y, "middle", grey, "", fmt.Sprintf("%.0f s", at))
 	}
-	c.text(left, height-22, "start", grey, "", r.head.Command+", beside random 4 KiB reads without a pause (shaded).")
-	c.text(left, height-7, "start", grey, "", fmt.Sprintf("Bars: it yields, at times to other I/O of the machine. "+
-		"One run, %s, %s, virtual disk.", r.head.Date, r.head.Machine))
-	c.put(`</svg>`)
-	return c.Bytes(), nil
 }
 
 func (c *canvas) put(format string, values ...any) { fmt.Fprintf(c, format+"\n", values...) }
@@ -73,7 +96,7 @@ func (c *canvas) text(x, y float64, anchor, colour, more, text string) {
 }
 
 // x is the place of a moment.
-func (c *canvas) x(seconds float64) float64 { return left + seconds/c.end*(right-left) }
+func (c *canvas) x(seconds float64) float64 { return left + seconds/c.seconds*(right-left) }
 
 // y is the place of a rate.
 func (p *panel) y(rate float64) float64 { return p.bottom - rate/p.most*(p.bottom-p.top) }

@@ -5,21 +5,27 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
-// Where the picture of the documents and its events are.
+// Folder is where the pictures of the documents are: NAME.svg, and NAME.jsonl with what was recorded for it.
+const Folder = "docs/pictures"
+
+// The names of the pictures.
 const (
-	eventsFile = "docs/pictures/yielding.jsonl"
-	svgFile    = "docs/pictures/yielding.svg"
+	Yielding = "yielding" // a backup beside a program that comes and goes
+	Curve    = "curve"    // what foregrounds keep against what a backup gets
+	Trace    = "trace"    // slot grants beside foregrounds that change
 )
 
-// Run records or reads events and draws them.
+// Run records and draws the picture of the README, or draws all pictures from what was recorded.
 func Run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("tidemark-bench picture", flag.ExitOnError)
-	drawOnly := flags.Bool("draw", false, "draw the recorded events, and record none")
-	events := flags.String("events", eventsFile, "the recorded events")
-	svg := flags.String("svg", svgFile, "the picture")
+	drawOnly := flags.Bool("draw", false, "draw all pictures from what was recorded, and record nothing")
+	folder := flags.String("pictures", Folder, "where the pictures are, with what was recorded")
 	size := flags.Int("size", 6144, "MiB to back up")
 	dir := flags.String("dir", "", "where source and repository are made (default: the temporary directory)")
 	_ = flags.Parse(args)
@@ -31,29 +37,60 @@ func Run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		var text bytes.Buffer
-		if err := write(&text, all); err != nil {
-			return err
-		}
-		if err := os.WriteFile(*events, text.Bytes(), 0o644); err != nil {
-			return err
-		}
+		return Save(*folder, Yielding, all)
 	}
-	picture, err := Redraw(*events)
+	recorded, err := filepath.Glob(filepath.Join(*folder, "*.jsonl"))
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(*svg, picture, 0o644)
+	for _, file := range recorded {
+		if err := drawInto(*folder, strings.TrimSuffix(filepath.Base(file), ".jsonl")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// Redraw returns the SVG of recorded events.
-func Redraw(events string) ([]byte, error) {
-	f, err := os.Open(events)
+// Save writes what was recorded for a picture, a Head first, and draws it.
+func Save[T any](folder, name string, all []T) error {
+	var text bytes.Buffer
+	if err := write(&text, all); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".jsonl"), text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return drawInto(folder, name)
+}
+
+func drawInto(folder, name string) error {
+	svg, err := Redraw(folder, name)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, name+".svg"), svg, 0o644)
+}
+
+// Redraw returns the SVG of what was recorded for a picture.
+func Redraw(folder, name string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(folder, name+".jsonl"))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	all, err := read(f)
+	switch name {
+	case Yielding:
+		return redraw(f, draw)
+	case Curve:
+		return redraw(f, drawCurve)
+	case Trace:
+		return redraw(f, drawTrace)
+	}
+	return nil, fmt.Errorf("no picture has the name %q", name)
+}
+
+func redraw[T any](r io.Reader, draw func([]T) ([]byte, error)) ([]byte, error) {
+	all, err := read[T](r)
 	if err != nil {
 		return nil, err
 	}

@@ -88,10 +88,7 @@ func (r *recorder) run(ctx context.Context) (_ []line, err error) {
 	r.started = time.Now()
 	release, _ := sysinfo.ReadFile("/proc/sys/kernel/osrelease")
 	kernel, _, _ := strings.Cut(strings.TrimSpace(string(release)), "-")
-	r.add(line{
-		Type: aRun, Command: strings.Join(append([]string{"tidemark"}, args...), " ") + " SOURCE",
-		Date: r.started.UTC().Format(time.DateOnly), Machine: "Linux " + kernel,
-	})
+	r.add(line{Head: NewHead(strings.Join(append([]string{"tidemark"}, args...), " ")+" SOURCE", "Linux "+kernel)})
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -117,7 +114,7 @@ func (r *recorder) event(text []byte) {
 	if json.Unmarshal(text, &s) != nil || s.Type != aStatus && s.Type != aSummary {
 		return
 	}
-	l := line{Type: s.Type}
+	l := line{Head: Head{Type: s.Type}}
 	if s.Type == aStatus {
 		l.Bytes = s.BytesRead
 	}
@@ -151,7 +148,7 @@ func (r *recorder) comeAndGo(ctx context.Context, reader *rig.Toucher, ended <-c
 
 // hammer reads until some moment, and adds a line for each part of that time.
 func (r *recorder) hammer(ctx context.Context, reader *rig.Toucher, spell int, until time.Time) error {
-	r.add(line{Type: aReads})
+	r.add(line{Head: Head{Type: aReads}})
 	for time.Now().Before(until) {
 		n := uint64(0)
 		for from := time.Now(); time.Since(from) < sampleEvery; n++ {
@@ -162,7 +159,7 @@ func (r *recorder) hammer(ctx context.Context, reader *rig.Toucher, spell int, u
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		r.add(line{Type: aReads, Reads: n, Spell: spell})
+		r.add(line{Head: Head{Type: aReads}, Reads: n, Spell: spell})
 	}
 	return nil
 }
