@@ -41,7 +41,7 @@ LDFLAGS = -s -w -buildid= -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(CO
 ARCH    ?= $(shell $(GO) env GOARCH)
 OUT     ?= bin/packages
 
-.PHONY: build release share package packages reproduce test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-auto bench-picture screens systemd docs cover
+.PHONY: build release share package packages reproduce test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-auto bench-picture bench-curve bench-trace screens systemd docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
@@ -133,6 +133,14 @@ bench-auto:             ## the tuner beside fixed numbers, where one resource is
 
 bench-picture:          ## the picture of the README: records a backup that yields, and draws it; needs root
 	$(GO) run ./cmd/tidemark-bench picture
+
+bench-curve:            ## docs/pictures/curve.svg: what others keep against the speed; needs root, fio, restic, an hour
+	@mkdir -p bin
+	$(GO) run ./cmd/tidemark-bench policy -parts curve -disk real -bound 15s -code 1100 -json bin/bench-curve.json \
+		-pictures docs/pictures
+
+bench-trace:            ## docs/pictures/trace.svg: slot grants beside programs that change; needs root and fio
+	$(GO) run ./cmd/tidemark-bench policy -parts mixed -disk real -code 3300 -code-files 240000 -pictures docs/pictures
 
 screens:                ## what a person sees in a terminal, captured and tested: bin/screens; needs tmux and a quiet machine
 	TIDEMARK_SCREENS=$(CURDIR)/bin/screens $(GO) test -count 1 -v ./internal/test/screens

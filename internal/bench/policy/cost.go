@@ -55,11 +55,20 @@ type costSettings struct {
 	poisson     bool
 	code        int64 // bytes of the source
 	codeFiles   int
-	mix         time.Duration // of the mixed foreground
+	mix         time.Duration // of each part of the mixed foreground
+}
+
+// group is what a part measures beside each other.
+type group struct {
+	part        string
+	backups     []rig.Candidate
+	steps       []string
+	foregrounds []*rig.Foreground
 }
 
 // trial is one measurement: a step of a candidate beside a foreground, or one of them alone.
 type trial struct {
+	part       string
 	foreground *rig.Foreground // nil: none
 	candidate  *rig.Candidate  // nil: none
 	step       string
@@ -85,11 +94,16 @@ func caseName(foreground, step, candidate string) string {
 	return strings.Join([]string{foreground, step, candidate}, " / ")
 }
 
-// cost measures each foreground alone and beside each step of each candidate, and each step alone. The trials of
-// a round come in a random order, which is the same in every run of this program.
+// cost measures the candidates of -beside.
 func (b *bench) cost(ctx context.Context) error {
+	return b.measureGroup(ctx, &group{partCost, b.backups, b.steps, b.chosen()})
+}
+
+// measureGroup measures each foreground alone and beside each step of each candidate, and each step alone. The trials
+// of a round come in a random order, which is the same in every run of this program.
+func (b *bench) measureGroup(ctx context.Context, g *group) error {
 	for round := range b.rounds {
-		trials := b.trials()
+		trials := g.trials()
 		order := rand.New(rand.NewPCG(uint64(round), 9))
 		order.Shuffle(len(trials), func(i, k int) { trials[i], trials[k] = trials[k], trials[i] })
 		for i := range trials {
@@ -126,43 +140,68 @@ func (b *bench) makeCandidates(ctx context.Context) {
 	}
 }
 
-func (b *bench) trials() (list []trial) {
+func (g *group) trials() (list []trial) {
 	add := func(f *rig.Foreground) {
-		for i := range b.backups {
-			for _, step := range b.steps {
-				if step == first || b.backups[i].Tool == "tidemark" {
-					list = append(list, trial{foreground: f, candidate: &b.backups[i], step: step})
+		for i := range g.backups {
+			for _, step := range g.steps {
+				if step == first || g.backups[i].Tool == "tidemark" {
+					list = append(list, trial{part: g.part, foreground: f, candidate: &g.backups[i], step: step})
 				}
 			}
 		}
 	}
 	add(nil)
-	for _, f := range b.chosen() {
-		list = append(list, trial{foreground: f}, trial{foreground: f, sham: true})
+	for _, f := range g.foregrounds {
+		list = append(list, trial{part: g.part, foreground: f}, trial{part: g.part, foreground: f, sham: true})
 		add(f)
 	}
 	return list
 }
 
-// chosen returns the foregrounds that are measured.
-func (b *bench) chosen() (list []*rig.Foreground) {
+// chosen returns the foregrounds of -foregrounds, in that order; without that flag those with the keys in usual, or
+// all.
+func (b *bench) chosen(usual ...string) (list []*rig.Foreground) {
+	keys := b.foregrounds
+	if len(keys) == 0 {
+		keys = usual
+	}
 	for _, f := range append(rig.Foregrounds(b.poisson), rig.Works()...) {
-		if len(b.foregrounds) == 0 || slices.Contains(b.foregrounds, f.Key) {
+		if len(keys) == 0 || slices.Contains(keys, f.Key) {
 			list = append(list, &f)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b *rig.Foreground) int {
+		return slices.Index(keys, a.Key) - slices.Index(keys, b.Key)
+	})
 	return list
 }
 
-// prepareSource makes the source and the repositories that the steps begin with. The source has changed once, after the
-// first of two backups. So the same tree is new, partly changed or unchanged, depending on the repository.
+// prepareSource makes the source.
 func (b *bench) prepareSource(ctx context.Context) error {
 	b.say("making the source")
-	tree := b.disk.At("code")
 	filler := rig.Filler(77)
-	if err := filler.Code(ctx, tree, b.codeFiles, b.code); err != nil {
+	if err := filler.Code(ctx, b.disk.At("code"), b.codeFiles, b.code); err != nil {
 		return err
 	}
+	if b.wants(partCost) && (slices.Contains(b.steps, unchanged) || slices.Contains(b.steps, changed)) {
+		if err := b.prepareSteps(ctx, filler); err != nil {
+			return err
+		}
+	}
+	if b.wants(partCost) || len(b.foregrounds) > 0 { // else fio is the only foreground
+		for _, f := range b.chosen() {
+			if err := b.disk.Ready(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(b.disk.Clear(), b.disk.Settle(ctx, true))
+}
+
+// prepareSteps makes the repositories that the steps begin with. The source has changed once, after the
+// first of two backups. So the same tree is new, partly changed or unchanged, depending on the repository.
+func (b *bench) prepareSteps(ctx context.Context, filler *rig.Source) error {
+	tree := b.disk.At("code")
 	off := b.tidemark("off")
 	p, err := b.disk.Fresh(&off, "before")
 	if err != nil {
@@ -185,12 +224,7 @@ func (b *bench) prepareSource(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, f := range b.chosen() {
-		if err := b.disk.Ready(ctx, f); err != nil {
-			return err
-		}
-	}
-	return errors.Join(b.disk.Clear(), b.disk.Settle(ctx, true))
+	return nil
 }
 
 // measureTrial measures one trial.
@@ -234,7 +268,7 @@ func (b *bench) measureTrial(ctx context.Context, t *trial, round int) error {
 		values["percent done"] = kit.Median(parts)
 	}
 	if load == nil {
-		b.add(partCost, t.name(), round, values)
+		b.add(t.part, t.name(), round, values)
 		return nil
 	}
 	requests, err := load.Stop()
@@ -325,7 +359,7 @@ func (b *bench) addForeground(
 			values["s"] += w.Seconds() / float64(len(took))
 		}
 		values["requests"] = float64(len(took))
-		b.add(partCost, t.name(), round, values)
+		b.add(t.part, t.name(), round, values)
 		return
 	}
 	took := rig.During(requests, spans)
@@ -346,11 +380,10 @@ func (b *bench) addForeground(
 		slices.Sort(counts)
 		values["worst second"], values["median second"] = float64(counts[0]), float64(counts[len(counts)/2])
 	}
-	if b.pools == nil {
-		b.pools = map[string][]time.Duration{}
+	if t.part == partCost {
+		b.pools[t.name()] = append(b.pools[t.name()], took...)
 	}
-	b.pools[t.name()] = append(b.pools[t.name()], took...)
-	b.add(partCost, t.name(), round, values)
+	b.add(t.part, t.name(), round, values)
 }
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }

@@ -1,13 +1,14 @@
 package policy
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/bench/picture"
 	"github.com/tidemark-backup/tidemark/internal/bench/rig"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -60,32 +61,39 @@ func TestMetricsOfABurst(t *testing.T) {
 	require.NotContains(t, values, "not reading")
 }
 
-func TestPhases(t *testing.T) {
-	var sum time.Duration
-	kinds := map[string]bool{}
-	for _, p := range phases(5 * time.Minute) {
-		sum += p.length
-		if p.foreground == nil {
-			kinds["pause"] = true
-		} else {
-			kinds[p.foreground.Key] = true
-		}
-	}
-	require.Equal(t, 5*time.Minute, sum)
-	require.Len(t, kinds, 1+len(rig.Foregrounds(false)))
-	require.Empty(t, phases(0))
+func TestMomentOfAGate(t *testing.T) {
+	g := event.Gate{Policy: "throttle", Medium: "ssd", State: "in_window",
+		Impact: &event.Impact{Budget: 0.005, Harm: 0.04, Calculated: 0.3, Measured: 0.04}}
+	require.Equal(t, picture.Moment{Seconds: 2.5, Head: picture.Head{Type: picture.AGate}, State: "in_window", Grant: 0.2,
+		Calculated: 0.3, Measured: 0.04}, moment(&g, 2500*time.Millisecond))
+	g.Policy = "important" // it has no period
+	require.Zero(t, moment(&g, 0).Grant)
 }
 
-func TestStatusRows(t *testing.T) {
-	text := `{"message_type":"job","pid":7,"status":{"files_done":12,"gates":[{"device":"loop0","state":"waiting",` +
-		`"charged":3,"asleep_seconds":[0,0,0.5,1],"impact":{"turn_budget_seconds":0.0125}},` +
-		`{"device":"vda","state":"full_speed","charged":1,` +
-		`"asleep_seconds":[0,0,0,0]}]}}` + "\nno JSON\n"
-	require.Equal(t, []string{"2.50,random,loop0,waiting,0.0125,3,1.500,12", "2.50,random,vda,full_speed,,1,0.000,12"},
-		statusRows([]byte(text), 2500*time.Millisecond, "random"))
-	for _, row := range statusRows([]byte(text), 0, "pause") {
-		require.Equal(t, strings.Count(mixedHead, ","), strings.Count(row, ","))
+// The curve compares round by round, and its speed is of a candidate's own speed alone.
+func TestCurve(t *testing.T) {
+	b := &bench{disk: &rig.Disk{}, peers: []rig.Candidate{{Name: "ionice restic", Tool: "restic"}}}
+	b.bound, b.foregrounds = 10*time.Second, []string{"random"}
+	g := group{partCurve, b.curveCandidates(), []string{first}, b.chosen(curveForegrounds()...)}
+	require.Len(t, g.backups, len(impacts())+1)
+	require.Len(t, g.trials(), 2*len(g.backups)+2)
+	name := g.foregrounds[0].Name
+	for round, slow := range []float64{1, 2} {
+		b.Add(partCurve, name+" / "+alone, round, map[string]float64{"IOPS": 100 * slow})
+		b.Add(partCurve, name+" / "+sham, round, map[string]float64{"IOPS": 99 * slow})
+		b.Add(partCurve, caseName(noForeground, first, "ionice restic"), round, map[string]float64{"took": 2})
+		b.Add(partCurve, caseName(name, first, "ionice restic"), round, map[string]float64{"IOPS": 50 * slow,
+			"percent done": 40})
 	}
+	point := func(beside string, round int, kept, speed float64) picture.Point {
+		return picture.Point{Head: picture.Head{Type: "point"}, Foreground: name, Beside: beside, Round: round, Kept: kept,
+			Speed: speed}
+	}
+	require.Equal(t, []picture.Point{
+		point(picture.Again, 0, 0.99, 0), point(picture.Again, 1, 0.99, 0),
+		point("ionice restic", 0, 0.5, 0.08), point("ionice restic", 1, 0.5, 0.08),
+	}, b.points(&g)[1:])
+	require.Contains(t, b.curveTable(), "| random 4 KiB reads | ionice restic | 50.0 % | 99.0 % | 8.0 % |")
 }
 
 // A backup that was stopped at the bound is never shown as one that has ended.

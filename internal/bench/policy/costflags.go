@@ -27,7 +27,8 @@ func (s *costSettings) flags(flags *flag.FlagSet) (check func() error) {
 		"intervals between requests of a foreground with a rate: fixed or poisson")
 	mib := flags.Int64("code", 600, "MiB of the source")
 	flags.IntVar(&s.codeFiles, "code-files", 80000, "files of the source")
-	flags.DurationVar(&s.mix, "mixed", 2*time.Minute, "how long the mixed foreground runs")
+	flags.DurationVar(&s.mix, "mixed", 12*time.Second,
+		"how long each foreground of mixed runs; pauses take a third")
 	return func() error {
 		s.foregrounds, s.steps = kit.Words(*foregrounds), kit.Words(*words)
 		for _, one := range strings.Split(*beside, ",") {

@@ -60,18 +60,35 @@ func (b *bench) isolation(foreground, name string) []string {
 	}
 }
 
-// speed returns the cell of a backup's speed beside a foreground as a part of its speed alone.
-func (b *bench) speed(foreground, step, candidate string) string {
-	base := b.Value(partCost, caseName(noForeground, step, candidate), "took")
-	var parts []float64
-	for _, r := range b.Of(partCost, caseName(foreground, step, candidate)) {
+// speeds returns the speed of a backup beside a foreground as a part of its speed alone, by round.
+func (b *bench) speeds(part, foreground, step, candidate string) map[int]float64 {
+	base := b.Value(part, caseName(noForeground, step, candidate), "took")
+	parts := map[int]float64{}
+	for _, r := range b.Of(part, caseName(foreground, step, candidate)) {
 		if took, ok := r.Values["took"]; ok {
-			parts = append(parts, 100*base/took)
+			parts[r.Round] = base / took
 		} else if done, ok := r.Values["percent done"]; ok {
-			parts = append(parts, done*base/b.bound.Seconds())
+			parts[r.Round] = done / 100 * base / b.bound.Seconds()
 		}
 	}
-	return percent(kit.Median(parts), 0)
+	return parts
+}
+
+// kept returns the speed of a foreground in a case as a part of its speed alone, by round.
+func (b *bench) kept(part string, f *rig.Foreground, name string) map[int]float64 {
+	parts := map[int]float64{}
+	for _, r := range b.Of(part, name) {
+		for _, base := range b.Of(part, f.Name+" / "+alone) {
+			v, byItself := r.Values[f.Unit], base.Values[f.Unit]
+			if f.Unit == "s" {
+				v, byItself = byItself, v
+			}
+			if r.Round == base.Round && byItself > 0 {
+				parts[r.Round] = v / byItself
+			}
+		}
+	}
+	return parts
 }
 
 // backupTimes returns the cells of a backup's time beside a foreground, alone, and the ratio.
@@ -100,11 +117,7 @@ func (b *bench) costTable() string {
 			cells := []string{f.Name, step, beside, digits(b.Value(partCost, name, f.Unit)) + " " + f.Unit}
 			kept, worse := "", ""
 			if name != base {
-				if ratio := b.Ratio(partCost, name, base, f.Unit); f.Unit == "s" {
-					kept = percent(100/ratio, 1)
-				} else {
-					kept = percent(100*ratio, 1)
-				}
+				kept = percent(100*median(b.kept(partCost, f, name)), 1)
 				if f.Unit != "s" {
 					worse = number(p99/p99Alone, 2)
 				}
@@ -118,7 +131,7 @@ func (b *bench) costTable() string {
 		for _, step := range b.steps {
 			for _, c := range b.backups {
 				row(caseName(f.Name, step, c.Name), step, c.Name,
-					append(b.backupTimes(f.Name, step, c.Name), b.speed(f.Name, step, c.Name)))
+					append(b.backupTimes(f.Name, step, c.Name), percent(100*median(b.speeds(partCost, f.Name, step, c.Name)), 0)))
 			}
 		}
 	}

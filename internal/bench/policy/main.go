@@ -1,8 +1,8 @@
 // Package policy measures what a backup costs a foreground that uses the same disk, and what yielding costs the backup.
 // docs/measurements/2026-11-yielding.md describes the parts, their aims and a series.
 //
-//	tidemark-bench policy [-parts cost,turns,mixed,idle,pair] [-disk loop] [-rounds 5] [-bound 60s] [-foregrounds LIST]
-//	    [-steps LIST] [-beside LIST] [-dir DIR] [-json FILE]
+//	tidemark-bench policy [-parts cost,curve,...] [-disk loop] [-rounds 5] [-bound 60s] [-foregrounds LIST]
+//	    [-steps LIST] [-beside LIST] [-dir DIR] [-json FILE] [-pictures DIR]
 //
 // It needs root, Linux and fio. The disk is a file on a loop device without the page cache of the file system below and
 // with an ext4 of its own; it holds source, repositories and caches, and page caches are dropped. With -disk real it is
@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
+	"github.com/tidemark-backup/tidemark/internal/bench/picture"
 	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 )
 
@@ -44,13 +45,16 @@ type settings struct {
 	into    string
 	program string
 	kind    string // of disk
+	// folder of the pictures; "": none
+	pictures string
 	costSettings
 }
 
 func parseFlags(args []string) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("tidemark-bench policy", flag.ExitOnError)
-	parts := flags.String("parts", "", "what to measure: "+strings.Join(partNames(), ", ")+" (default: all)")
+	parts := flags.String("parts", "", "what to measure: "+strings.Join(partNames(), ", ")+" (default: all but the "+
+		"last)")
 	flags.IntVar(&s.rounds, "rounds", defaultRounds, "rounds of each measurement")
 	flags.Float64Var(&s.stretch, "stretch", 1, "factor on the duration of a foreground in each round")
 	mib := flags.Int64("size", 1536, "MiB of the source of idle and pair")
@@ -58,6 +62,8 @@ func parseFlags(args []string) (settings, error) {
 		"-disk hdd, otherwise ssd)")
 	flags.StringVar(&s.dir, "dir", "", "folder of the file that is the disk (default: the temporary directory)")
 	flags.StringVar(&s.into, "json", "", "also write all measurements to this file")
+	flags.StringVar(&s.pictures, "pictures", "", "also draw the pictures of curve and mixed into this folder, usually "+
+		picture.Folder)
 	flags.StringVar(&s.program, "tidemark", "", "the program to measure (default: built from this module)")
 	flags.StringVar(&s.kind, "disk", "loop", "what the disk is: "+strings.Join(rig.Kinds(), ", "))
 	check := s.costSettings.flags(flags)
@@ -66,6 +72,9 @@ func parseFlags(args []string) (settings, error) {
 	s.parts = kit.Words(*parts)
 	if err := kit.Known("-parts", s.parts, partNames()); err != nil {
 		return s, err
+	}
+	if len(s.parts) == 0 {
+		s.parts = slices.DeleteFunc(partNames(), func(p string) bool { return p == partCurve })
 	}
 	if s.medium == "" {
 		s.medium = map[bool]string{true: "hdd", false: "ssd"}[s.kind == "hdd"]
@@ -111,7 +120,7 @@ func Run(ctx context.Context, args []string) (err error) {
 	if err := knowsPolicies(ctx, s.program); err != nil {
 		return err
 	}
-	b := &bench{settings: s}
+	b := &bench{settings: s, pools: map[string][]time.Duration{}}
 	room := 4*s.code + 2<<30
 	if b.wants(partIdle, partPair) {
 		room = max(room, 6*s.size+4<<30)
@@ -144,7 +153,7 @@ type bench struct {
 	backups    []rig.Candidate            // beside foregrounds
 	peers      []rig.Candidate            // other tools
 	pools      map[string][]time.Duration // its latencies, of each case over all rounds
-	samples    []string                   // rows of the job's status beside a mixed foreground
+	moments    []picture.Moment           // of the gate beside a mixed foreground
 	problems   []string
 }
 
@@ -152,12 +161,15 @@ type bench struct {
 const (
 	partCost  = "cost"  // foregrounds and backups beside each other
 	partTurns = "turns" // when a backup yields and is back
-	partMixed = "mixed" // the job's status beside a foreground that changes
+	partMixed = "mixed" // slot grants beside a foreground that changes
+	partCurve = "curve" // what foregrounds keep against the speed of the backup
 	partIdle  = "idle"  // an idle disk: cost of the policy, and false alarms
 	partPair  = "pair"  // two backups at once
 )
 
-func partNames() []string { return []string{partIdle, partPair, partTurns, partMixed, partCost} }
+func partNames() []string {
+	return []string{partIdle, partPair, partTurns, partMixed, partCost, partCurve}
+}
 
 // measurement is one part.
 type measurement struct {
@@ -171,14 +183,15 @@ func measurements() []measurement {
 		{partIdle, "Idle disk", (*bench).idle, (*bench).idleTable},
 		{partPair, "Two backups", (*bench).pair, (*bench).pairTable},
 		{partTurns, "Time to yield and to be back", (*bench).yieldTimes, (*bench).yieldTable},
-		{partMixed, "Slot grants beside a mixed foreground", (*bench).mixed, (*bench).mixedText},
+		{partMixed, "Slot grants beside a mixed foreground", (*bench).mixed, (*bench).mixedTable},
 		{partCost, "Foregrounds and backups beside each other", (*bench).cost, (*bench).costTable},
+		{partCurve, "What foregrounds keep against the speed of the backup", (*bench).curve, (*bench).curveTable},
 	}
 }
 
 // wants reports whether one of some parts is selected.
 func (b *bench) wants(parts ...string) bool {
-	return len(b.parts) == 0 || slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(b.parts, p) })
+	return slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(b.parts, p) })
 }
 
 // measure runs the selected parts and prints each table as soon as it is complete. A failed part does not stop the

@@ -2,50 +2,37 @@ package policy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
+	"github.com/tidemark-backup/tidemark/internal/bench/picture"
 	"github.com/tidemark-backup/tidemark/internal/bench/rig"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// phase is a part of a mixed foreground.
-type phase struct {
-	foreground *rig.Foreground // nil: a pause
-	length     time.Duration
-}
+// mixedForegrounds returns the keys of the foregrounds of mixed if none are named.
+func mixedForegrounds() []string { return []string{"random", "1000ps", "sequential"} }
 
-// phases cuts a time into foregrounds of 3 to 15 seconds in random order, every third of them a pause.
-func phases(total time.Duration) (all []phase) {
-	random := rand.New(rand.NewPCG(9, 9))
-	list := rig.Foregrounds(false)
-	for i := 0; total > 0; i++ {
-		p := phase{length: min(total, 3*time.Second+time.Duration(random.Int64N(int64(12*time.Second))))}
-		if i%3 != 2 {
-			p.foreground = &list[random.IntN(len(list))]
-		}
-		total -= p.length
-		all = append(all, p)
-	}
-	return all
-}
+// sampleInterval is the time between two questions to the gate.
+const sampleInterval = 100 * time.Millisecond
 
-// mixed runs a mixed foreground beside backups of the first candidate that yields, and samples the status of the job.
+// mixed runs one foreground after the other, with pauses between, beside backups of the first candidate that yields,
+// and samples its gate.
 func (b *bench) mixed(ctx context.Context) (err error) {
-	var c *rig.Candidate
-	for i := range b.backups {
-		if b.backups[i].Name != "off" {
-			c = &b.backups[i]
-			break
-		}
-	}
-	if c == nil || b.mix <= 0 {
+	at := slices.IndexFunc(b.backups, func(c rig.Candidate) bool {
+		p, err := iopolicy.ParsePolicy(strings.Fields(c.Name)[0])
+		return err == nil && p.Tier() > 0
+	})
+	if at < 0 || b.mix <= 0 {
 		return nil
 	}
+	c := &b.backups[at]
 	if err := b.disk.Settle(ctx, true); err != nil {
 		return err
 	}
@@ -54,57 +41,61 @@ func (b *bench) mixed(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, keeper.Stop()) }()
-	s := &statusSampler{bench: b, begin: time.Now(), now: "pause"}
+	s := &sampler{bench: b, begin: time.Now()}
 	inner, cancel := context.WithCancel(ctx)
 	var sampling sync.WaitGroup
 	sampling.Go(func() { s.run(inner) })
-	for _, p := range phases(b.mix) {
+	var bands []picture.Moment
+	for _, f := range b.chosen(mixedForegrounds()...) {
+		err = errors.Join(err, rig.Pause(ctx, b.mix/3))
 		if err == nil {
-			err = s.during(ctx, p)
+			var band picture.Moment
+			band, err = s.during(ctx, f)
+			bands = append(bands, band)
 		}
 	}
+	err = errors.Join(err, rig.Pause(ctx, b.mix/3))
 	cancel()
 	sampling.Wait()
-	b.samples = s.rows
-	b.say("%d samples beside the mixed foreground", len(s.rows))
+	head := picture.NewHead("A backup under --policy "+c.Name, b.disk.Describe())
+	b.moments = slices.Concat([]picture.Moment{{Head: head}}, bands, s.all)
+	b.say("%d samples beside %d foregrounds", len(s.all), len(bands))
+	if b.pictures != "" && len(bands) > 0 {
+		err = errors.Join(err, picture.Save(b.pictures, picture.Trace, b.moments))
+	}
 	return err
 }
 
-// statusSampler polls the status of a job.
-type statusSampler struct {
+// sampler polls the gate of a backup.
+type sampler struct {
 	bench *bench
 	begin time.Time
-	rows  []string // of a CSV
-
-	mu  sync.Mutex
-	now string // the foreground
+	all   []picture.Moment
 }
 
-// during runs one phase.
-func (s *statusSampler) during(ctx context.Context, p phase) error {
-	name, load, err := "pause", rig.Running(nil), error(nil)
-	if p.foreground != nil {
-		name = p.foreground.Key
-		load, err = s.bench.disk.Apply(ctx, p.foreground)
+// during runs a foreground, and returns when it had its first and its last request.
+func (s *sampler) during(ctx context.Context, f *rig.Foreground) (band picture.Moment, err error) {
+	load, err := s.bench.disk.Apply(ctx, f)
+	if err != nil {
+		return band, err
 	}
-	s.mu.Lock()
-	s.now = name
-	s.mu.Unlock()
-	if err == nil {
-		err = rig.Pause(ctx, p.length)
+	err = rig.Pause(ctx, s.bench.mix)
+	requests, stopped := load.Stop()
+	if err = errors.Join(err, stopped); err != nil {
+		return band, err
 	}
-	if load != nil {
-		_, stopped := load.Stop()
-		err = errors.Join(err, stopped)
+	if len(requests) == 0 {
+		return band, fmt.Errorf("%s: no request", f.Name)
 	}
-	return err
+	return picture.Moment{
+		Seconds: rounded(requests[0].Ended.Add(-requests[0].Took).Sub(s.begin).Seconds()),
+		Head:    picture.Head{Type: picture.AForeground}, Foreground: f.Name,
+		Until: rounded(requests[len(requests)-1].Ended.Sub(s.begin).Seconds()),
+	}, nil
 }
 
-// pollInterval is the polling interval. Each poll starts a process.
-const pollInterval = 500 * time.Millisecond
-
-func (s *statusSampler) run(ctx context.Context) {
-	tick := time.NewTicker(pollInterval)
+func (s *sampler) run(ctx context.Context) {
+	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -112,58 +103,36 @@ func (s *statusSampler) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		out, err := s.bench.disk.Ask(ctx, s.bench.program, "tier", "show", "--json")
+		g, err := s.bench.disk.Gate(ctx)
+		if errors.Is(err, rig.ErrNoGates) || ctx.Err() != nil {
+			continue
+		}
 		if err != nil {
-			s.bench.say("tier show: %v", err)
+			s.bench.say("sample: %v", err)
 			continue
 		}
-		s.mu.Lock()
-		now := s.now
-		s.mu.Unlock()
-		s.rows = append(s.rows, statusRows(out, time.Since(s.begin), now)...)
+		s.all = append(s.all, moment(&g, time.Since(s.begin)))
 	}
 }
 
-// mixedHead names the columns of a sample.
-const mixedHead = "seconds,foreground,device,state,turn_budget_seconds,charged,asleep_seconds,files_done"
-
-// statusRows makes rows of what tier show prints: one for each gate. turn_budget_seconds is empty where the job does
-// not report it.
-func statusRows(out []byte, at time.Duration, foreground string) (rows []string) {
-	for line := range strings.Lines(string(out)) {
-		var job struct {
-			Status struct {
-				FilesDone uint64 `json:"files_done"`
-				Gates     []struct {
-					Device string `json:"device"`
-					State  string `json:"state"`
-					Impact struct {
-						Budget json.RawMessage `json:"turn_budget_seconds"`
-					} `json:"impact"`
-					Count  uint64    `json:"charged"`
-					Asleep []float64 `json:"asleep_seconds"`
-				} `json:"gates"`
-			} `json:"status"`
-		}
-		if json.Unmarshal([]byte(line), &job) != nil {
-			continue
-		}
-		for _, g := range job.Status.Gates {
-			var asleep float64
-			for _, one := range g.Asleep {
-				asleep += one
-			}
-			rows = append(rows, fmt.Sprintf("%.2f,%s,%s,%s,%s,%d,%.3f,%d", at.Seconds(), foreground, g.Device, g.State,
-				strings.Trim(string(g.Impact.Budget), `"`), g.Count, asleep, job.Status.FilesDone))
-		}
+// moment makes what is drawn of a gate.
+func moment(g *event.Gate, at time.Duration) picture.Moment {
+	m := picture.Moment{Seconds: rounded(at.Seconds()), Head: picture.Head{Type: picture.AGate}, State: g.State}
+	p, err := iopolicy.ParsePolicy(g.Policy)
+	if i := g.Impact; i != nil && err == nil && p.Tier() > 0 {
+		m.Grant = rounded(i.Budget / period(p, g.Medium).Seconds())
+		m.Calculated, m.Measured = rounded(i.Calculated), rounded(i.Measured)
 	}
-	return rows
+	return m
 }
 
-func (b *bench) mixedText() string {
-	if len(b.samples) == 0 {
-		return ""
+func (b *bench) mixedTable() string {
+	var rows [][]string
+	for _, s := range picture.Spells(b.moments) {
+		rows = append(rows, []string{s.Foreground, percent(100*s.First, 1), percent(100*s.Last, 1),
+			percent(100*s.Measured, 0), fmt.Sprint(s.Falls)})
 	}
-	return "\nSlot grants beside a mixed foreground:\n\n```csv\n" + mixedHead + "\n" + strings.Join(b.samples, "\n") +
-		"\n```\n"
+	return kit.Table([]string{
+		"foreground", "slot grant in the first second", "in the last", "decided by measurement", "dropped",
+	}, rows...)
 }

@@ -18,11 +18,14 @@ func (b *bench) tidemark(policy string, more ...string) rig.Candidate {
 func (b *bench) all() []rig.Candidate {
 	list := []rig.Candidate{b.tidemark("off"), b.tidemark("important"), b.tidemark("utility"), b.tidemark("throttle")}
 	peers, missing := rig.Peers()
+	wanted := func(tool string) bool {
+		return b.wants(partIdle) || slices.Contains(b.costSettings.beside, tool) || b.wants(partCurve) && tool == "restic"
+	}
 	b.peers = slices.DeleteFunc(peers, func(c rig.Candidate) bool {
-		return !b.wants(partIdle) && !slices.Contains(b.costSettings.beside, c.Tool)
+		return !wanted(c.Tool)
 	})
 	for _, tool := range missing {
-		if b.wants(partIdle) || slices.Contains(b.costSettings.beside, tool) {
+		if wanted(tool) {
 			b.problem("%s is not installed and left out", tool)
 		}
 	}
@@ -50,7 +53,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.disk.Templates(ctx, b.candidates); err != nil {
 		return err
 	}
-	if b.wants(partTurns, partMixed, partCost) {
+	if b.wants(partTurns, partMixed, partCost, partCurve) {
 		b.makeCandidates(ctx)
 		if err := b.prepareSource(ctx); err != nil {
 			return err

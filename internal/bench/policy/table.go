@@ -2,9 +2,12 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -22,6 +25,14 @@ func percent(v float64, decimals int) string {
 		return text + " %"
 	}
 	return "–"
+}
+
+// rounded rounds a value that is recorded for a picture.
+func rounded(v float64) float64 { return math.Round(v*1e4) / 1e4 }
+
+// median is the median over rounds.
+func median(byRound map[int]float64) float64 {
+	return kit.Median(slices.Collect(maps.Values(byRound)))
 }
 
 // digits formats a value with three significant digits or more.

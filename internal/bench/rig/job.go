@@ -239,10 +239,3 @@ func (j *Job) Awake(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Ask runs a program that shows running jobs.
-func (d *Disk) Ask(ctx context.Context, argv ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+d.runtime)
-	return cmd.Output()
-}
