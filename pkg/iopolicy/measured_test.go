@@ -1,0 +1,403 @@
+package iopolicy_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// These tests run a job beside others on a simulated disk, and compare three runs: others alone, others beside the
+// calculated slot grants, and others beside those that measurement raises.
+
+// reader is a job that reads 128 KiB, or what a slot grant allows, in four workers.
+func reader(p iopolicy.Policy) simJob { return simJob{policy: p, bytes: 128 << 10, workers: 4} }
+
+var always = simTimes{}
+
+// tolerance is the part of others' rate that the simulation does not determine: requests have random durations.
+const tolerance = 0.01
+
+// TestSimulatedDisks: each model costs others what it is for. With max-impact 1 the job has the disk for most of the
+// time, whatever others lose.
+func TestSimulatedDisks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		model       simModel
+		load        simLoad
+		least, most float64 // part of the job's time at the disk that others lose
+	}{
+		"free channels, 1 deep": {simFlash(), unpaced(1, 4096, always), 0, 0.01},
+		"free channels, 4 deep": {simFlash(), unpaced(4, 4096, always), 0, 0.01},
+		"dies, 1 deep":          {simDies(), unpaced(1, 4096, always), 0.02, 0.20},
+		"dies, 4 deep":          {simDies(), unpaced(4, 4096, always), 0.02, 0.20},
+		"overlap, 1 deep":       {simOverlap(), unpaced(1, 4096, always), 0.15, 0.65},
+		"queue, 1 deep":         {simQueue(), unpaced(1, 4096, always), 0.75, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := simScene{model: c.model, others: []simLoad{c.load}, job: reader(iopolicy.Throttle), long: 5 * time.Second}
+			free := s.run(t, alone)
+			for _, s.impact = range []float64{0.05, 1} {
+				r := s.run(t, calculated)
+				share := r.share(2*time.Second, s.long)
+				lost := 1 - rate(r.others, 2*time.Second, s.long)/rate(free.others, 2*time.Second, s.long)
+				t.Logf("share %.3f, lost %.3f", share, lost)
+				require.GreaterOrEqual(t, lost, c.least*share-0.005)
+				require.LessOrEqual(t, lost, c.most*share+0.005)
+				require.InDelta(t, min(s.impact, 0.8), share, 0.1*s.impact)
+			}
+		})
+	}
+}
+
+// TestMeasuredGrants: where the disk serves others beside the job, the job does several times as much. Where others
+// lose what the job uses, it does no less than the calculation grants. Others never lose more than max-impact.
+func TestMeasuredGrants(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	small, deep, stream := unpaced(1, 4096, always), unpaced(4, 4096, always), unpaced(4, 256<<10, always)
+	const none = 0.85
+	for _, c := range []struct {
+		name   string
+		model  simModel
+		load   simLoad
+		policy iopolicy.Policy
+		rise   float64
+	}{
+		{"free channels, 1 deep", simFlash(), small, iopolicy.Throttle, 8},
+		{"free channels, 4 deep", simFlash(), deep, iopolicy.Throttle, 8},
+		{"free channels, stream", simFlash(), stream, iopolicy.Throttle, 8},
+		{"free channels, utility", simFlash(), small, iopolicy.Utility, 8},
+		{"free channels, standard", simFlash(), small, iopolicy.Standard, 8},
+		{"dies, 1 deep", simDies(), small, iopolicy.Throttle, 6},
+		{"dies, 4 deep", simDies(), deep, iopolicy.Throttle, 6},
+		{"dies, stream", simDies(), stream, iopolicy.Throttle, 6},
+		{"dies, utility", simDies(), small, iopolicy.Utility, 6},
+		{"dies, standard", simDies(), small, iopolicy.Standard, 6},
+		{"overlap, 1 deep", simOverlap(), small, iopolicy.Throttle, 3},
+		{"overlap, 4 deep", simOverlap(), deep, iopolicy.Throttle, 2},
+		{"overlap, stream", simOverlap(), stream, iopolicy.Throttle, 3},
+		{"overlap, standard", simOverlap(), small, iopolicy.Standard, 3},
+		{"queue, 1 deep", simQueue(), small, iopolicy.Throttle, none},
+		{"queue, 4 deep", simQueue(), deep, iopolicy.Throttle, none},
+		{"queue, stream", simQueue(), stream, iopolicy.Throttle, none},
+		{"queue, utility", simQueue(), small, iopolicy.Utility, none},
+		{"queue, standard", simQueue(), small, iopolicy.Standard, none},
+		{"arm, 1 deep", simArm(), small, iopolicy.Throttle, none},
+		{"arm, 4 deep", simArm(), deep, iopolicy.Throttle, none},
+		{"arm, stream", simArm(), unpaced(2, 256<<10, always), iopolicy.Throttle, none},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := simScene{model: c.model, others: []simLoad{c.load}, job: reader(c.policy), long: 24 * time.Second}
+			if c.model.medium == iopolicy.HDD { // few requests
+				s.long = 240 * time.Second
+			}
+			r := s.compare(t)
+			r.harmless(t, 0.05)
+			require.GreaterOrEqual(t, r.rise, c.rise)
+		})
+	}
+}
+
+// TestMeasuredBesidePacedUse: others that use the disk at a rate lose nothing of it, and the job does no less than the
+// calculation grants, and more where the disk has channels for it. Up to a half of what the disk can do, the others'
+// latency remains near that beside the calculated grants.
+func TestMeasuredBesidePacedUse(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	loads := map[string]simLoad{
+		"50 a second":             paced(50, true, 4096),
+		"1000 a second, regular":  paced(1000, false, 4096),
+		"1000 a second":           paced(1000, true, 4096),
+		"5000 a second":           paced(5000, true, 4096),
+		"20000 a second, regular": paced(20000, false, 4096),
+	}
+	for name, model := range map[string]simModel{
+		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
+	} {
+		for load, others := range loads {
+			t.Run(name+", "+load, func(t *testing.T) {
+				t.Parallel()
+				s := simScene{model: model, others: []simLoad{others}, job: reader(iopolicy.Throttle),
+					long: 24 * time.Second}
+				if load == "50 a second" {
+					s.long = 10 * time.Second // the job has most of the time from the start
+				}
+				r := s.compare(t)
+				r.harmless(t, 0.01)
+				if model.channels > 1 && load != "50 a second" {
+					require.GreaterOrEqual(t, r.rise, 1.5)
+				}
+				if name == "queue" && load == "20000 a second, regular" {
+					return // it has the disk for more than half of the time
+				}
+				calc, ctl := r.calc.others[0], r.ctl.others[0]
+				require.LessOrEqual(t, ctl.percentile(0.5), 2*calc.percentile(0.5))
+				require.LessOrEqual(t, ctl.percentile(0.99), 2*calc.percentile(0.99))
+			})
+		}
+	}
+}
+
+// TestMeasuredBesideDemandThatFalls: a program that halves its use of the disk when it is slower does not lose more
+// than max-impact, or than it does beside the calculated grants. One that does so at 3 % more latency, less than
+// max-impact allows, loses its use several times, at ever longer intervals.
+func TestMeasuredBesideDemandThatFalls(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	for name, model := range map[string]simModel{
+		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
+	} {
+		model.noise = 0.02 // of 200 ms: 0.006 of the latency
+		for _, c := range []struct {
+			by     float64
+			long   time.Duration
+			impact float64
+		}{{0.03, 60 * time.Second, 0.10}, {0.1, 30 * time.Second, 0.05}} {
+			t.Run(fmt.Sprintf("%s, %.0f %%", name, 100*c.by), func(t *testing.T) {
+				t.Parallel()
+				s := simScene{model: model, others: []simLoad{discouraged(c.by, 4096)}, job: reader(iopolicy.Throttle),
+					long: c.long}
+				s.compare(t).harmless(t, c.impact)
+			})
+		}
+	}
+}
+
+// TestMeasuredGrantFallsAtOnce: the grant is the calculated one within two periods and a look after others begin to use
+// the disk more or in another way, and within three after they use it less.
+func TestMeasuredGrantFallsAtOnce(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	later := simTimes{2 * time.Second, 4 * time.Second, 2 * time.Second}
+	small, large, deep := unpaced(1, 4096, simTimes{0, 4 * time.Second, 2 * time.Second}),
+		unpaced(4, 256<<10, later), unpaced(4, 4096, later)
+	late := simTimes{from: 12*time.Second + 13*ms}
+	for _, c := range []struct {
+		name  string
+		model simModel
+		loads []simLoad
+		first time.Duration
+		every time.Duration // 0: there is one change
+	}{
+		{"free channels, two in turns", simFlash(), []simLoad{small, large}, later.from, 2 * time.Second},
+		{"dies, two in turns", simDies(), []simLoad{small, large}, later.from, 2 * time.Second},
+		{"overlap, two in turns", simOverlap(), []simLoad{small, large}, later.from, 2 * time.Second},
+		{"queue, two in turns", simQueue(), []simLoad{small, large}, later.from, 2 * time.Second},
+		{"free channels, comes and goes", simFlash(), []simLoad{deep, paced(20, true, 4096)}, later.from, 4 * time.Second},
+		{"queue, comes and goes", simQueue(), []simLoad{deep, paced(20, true, 4096)}, later.from, 4 * time.Second},
+		{"free channels, second program", simFlash(), []simLoad{unpaced(1, 4096, always), unpaced(4, 4096, late)},
+			late.from, 0},
+		{"dies, second program", simDies(), []simLoad{unpaced(1, 4096, always), unpaced(4, 4096, late)}, late.from, 0},
+		{"dies, beside a stream", simDies(), []simLoad{unpaced(4, 256<<10, always), unpaced(4, 4096, late)},
+			late.from, 0},
+		{"overlap, in a large grant", simOverlap(), []simLoad{paced(300, true, 4096), unpaced(1, 4096, late)},
+			late.from, 0},
+		{"queue, in a large grant", simQueue(), []simLoad{paced(300, true, 4096), unpaced(1, 4096, late)}, late.from, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := simScene{model: c.model, others: c.loads, job: reader(iopolicy.Throttle), long: 24 * time.Second}
+			r := s.compare(t)
+			r.harmless(t, 0.05)
+			for at := c.first; at < s.long-time.Second; at += c.every {
+				if after := 55 * ms; at%(4*time.Second) == 0 {
+					r.fallen(t, at, after+25*ms)
+				} else {
+					r.fallen(t, at, after)
+				}
+				if c.every == 0 {
+					break
+				}
+			}
+		})
+	}
+}
+
+// TestMeasuredBesideAStreamThatFillsTheDisk: a program that begins adds little to the rate of I/Os, but the disk has no
+// channel left for the job.
+func TestMeasuredBesideAStreamThatFillsTheDisk(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	late := simTimes{from: 12*time.Second + 13*ms}
+	s := simScene{model: simFlash(), others: []simLoad{unpaced(1, 4096, always), unpaced(16, 256<<10, late)},
+		job: reader(iopolicy.Throttle), long: 24 * time.Second}
+	s.compare(t).harmless(t, 0.05)
+}
+
+// TestMeasuredBesideMixedUse: what a program loses shows although another one moves most of the bytes, and programs
+// whose use of the disk varies as fast as the slot grants lose no more than the others.
+func TestMeasuredBesideMixedUse(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	stream, small := unpaced(4, 256<<10, always), unpaced(1, 4096, always)
+	for name, c := range map[string]struct {
+		model simModel
+		loads []simLoad
+	}{
+		"dies, beside a stream":       {simDies(), []simLoad{small, stream}},
+		"overlap, beside a stream":    {simOverlap(), []simLoad{small, stream}},
+		"queue, beside a stream":      {simQueue(), []simLoad{small, stream}},
+		"overlap, in bursts of 12 ms": {simOverlap(), []simLoad{unpaced(4, 4096, simTimes{0, 25 * ms, 12 * ms})}},
+		"queue, in bursts of 12 ms":   {simQueue(), []simLoad{unpaced(4, 4096, simTimes{0, 25 * ms, 12 * ms})}},
+		"queue, in bursts of 30 ms":   {simQueue(), []simLoad{unpaced(4, 4096, simTimes{0, 61 * ms, 30 * ms})}},
+		"overlap, keeps pace":         {simOverlap(), []simLoad{keepsPace(20000, 4096)}},
+		"queue, keeps pace":           {simQueue(), []simLoad{keepsPace(28000, 4096)}},
+		"queue, 25000 a second":       {simQueue(), []simLoad{paced(25000, true, 4096)}},
+		"overlap, 50000 a second":     {simOverlap(), []simLoad{paced(50000, true, 4096)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := simScene{model: c.model, others: c.loads, steady: 1, job: reader(iopolicy.Throttle),
+				long: 24 * time.Second}
+			s.compare(t).harmless(t, 0.05)
+		})
+	}
+}
+
+// TestMeasuredBesideWriteBack: a kernel that writes 8 MiB each few seconds.
+func TestMeasuredBesideWriteBack(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	for name, model := range map[string]simModel{
+		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always), writeBack()}, steady: 1,
+				job: reader(iopolicy.Throttle), long: 24 * time.Second}
+			s.compare(t).harmless(t, 0.05)
+		})
+	}
+}
+
+// TestMeasuredWithFlushes: flushes of the job, and the journal that they leave.
+func TestMeasuredWithFlushes(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	for name, model := range map[string]simModel{
+		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+				long: 24 * time.Second}
+			s.job.flushes = true
+			s.compare(t).harmless(t, 0.05)
+		})
+	}
+}
+
+// TestMeasuredWithLateWork: what the job wrote costs others something 100 ms later, beside larger and smaller grants
+// alike. A trial does not see that; what bounds it is how much others may lose from before.
+func TestMeasuredWithLateWork(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	for name, model := range map[string]simModel{
+		"free channels": simFlash(), "overlap": simOverlap(), "queue": simQueue(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+				long: 24 * time.Second}
+			s.job.late = true
+			s.compare(t).harmless(t, 0.12)
+		})
+	}
+}
+
+// TestMeasuredOnADiskThatPauses: what the job does makes the disk pause from time to time, for longer than a period.
+// The periods with a pause are not as usual, and a trial leaves a part of them out.
+func TestMeasuredOnADiskThatPauses(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	for name, model := range map[string]simModel{
+		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+				long: 24 * time.Second}
+			s.job.pauses = true
+			s.compare(t).harmless(t, 0.06)
+		})
+	}
+}
+
+// TestMeasuredOnADiskThatDrifts: the speed of the disk halves within 20 s, and doubles again.
+func TestMeasuredOnADiskThatDrifts(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	for name, model := range map[string]simModel{
+		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model.drift = func(at time.Duration) float64 {
+				part := at.Seconds() / 20
+				if part > 1 {
+					part = max(0, 2-part)
+				}
+				return 1 + part
+			}
+			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+				long: 50 * time.Second}
+			s.compare(t).harmless(t, 0.05)
+		})
+	}
+}
+
+// TestMeasuredWithTwoJobs: two jobs of ours at two gates beside another program. Together they may take twice what one
+// may.
+func TestMeasuredWithTwoJobs(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	for name, model := range map[string]simModel{
+		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
+	} {
+		for _, peers := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, peers %v", name, peers), func(t *testing.T) {
+				t.Parallel()
+				s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+					jobs: 2, peers: peers, long: 24 * time.Second}
+				s.compare(t).harmless(t, 0.10)
+			})
+		}
+	}
+}
+
+// TestMeasurementEnds: once others are not counted, the grant is the calculated one within two periods, and stays it.
+func TestMeasurementEnds(t *testing.T) {
+	t.Parallel()
+	s := simScene{model: simFlash(), others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+		impact: 0.05, long: 20 * time.Second}
+	r := simResult{calc: s.run(t, calculated), ctl: s.run(t, unsure)}
+	require.Greater(t, r.ctl.stats[9900*ms/sampled].Budget, 2*r.calc.stats[9900*ms/sampled].Budget)
+	for at := 10*time.Second + 50*ms; at < s.long-100*ms; at += 100 * ms {
+		r.fallen(t, at, 0)
+	}
+}
+
+// TestImpactZeroIsNotMeasured: with max-impact 0 the times of all operations are the same whether others are counted or
+// not.
+func TestImpactZeroIsNotMeasured(t *testing.T) {
+	t.Parallel()
+	for name, model := range map[string]simModel{"free channels": simFlash(), "queue": simQueue(), "arm": simArm()} {
+		for _, policy := range []iopolicy.Policy{iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle} {
+			t.Run(fmt.Sprintf("%s, %v", name, policy), func(t *testing.T) {
+				t.Parallel()
+				half := simTimes{0, 4 * time.Second, 2 * time.Second}
+				s := simScene{model: model, others: []simLoad{unpaced(1, 4096, half)}, job: reader(policy),
+					long: 6 * time.Second}
+				s.job.workers = 1
+				a, b := s.run(t, calculated), s.run(t, measured)
+				require.Equal(t, a.started, b.started)
+				require.Greater(t, len(a.started), 20)
+			})
+		}
+	}
+}
