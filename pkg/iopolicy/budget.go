@@ -99,6 +99,7 @@ type budget struct {
 	impact   float64 // Settings.MaxImpact, or what replaced it
 	start    int64   // of the present slot grant
 	spentAt  int64   // when it was used up; never: not yet
+	granted  int64   // what it was at first
 	used     int64   // charged to the slot grant, with the excess of earlier ones
 	requests int     // charged to the slot grant
 	load     int64   // estimates of the operations in flight
@@ -258,7 +259,7 @@ func (g *Gate) exit(grant Grant, n, requests int, reached bool) {
 	b.requests += max(requests, n/leastRequest)
 	if allowed := g.allowed(at, now); !g.spent &&
 		(b.over(allowed, g.span(at), g.medium) || b.uncounted(allowed, g.span(at), now)) {
-		g.spent, b.spentAt = true, now
+		g.spent, b.spentAt, b.granted = true, now, allowed
 	}
 }
 
@@ -322,10 +323,10 @@ func (g *Gate) beginTurn(t Tier, now int64) bool {
 		begun, flying := g.operations()
 		b.trial.next(now, b.total, b.impact, g.share(now), flying == 0 && g.gap == begun+1 && b.trial.seen.Counted)
 	}
-	allowed := g.allowed(t, now)
-	b.used = min(max(0, b.used-allowed), largestDebt*g.span(t))
+	b.used = min(max(0, b.used-b.granted), largestDebt*g.span(t))
+	b.granted = g.allowed(t, now)
 	b.start, b.spentAt, b.requests = now, never, 0
-	return allowed > 0
+	return b.granted > 0
 }
 
 // gapEnd returns when the gap after a slot grant is long enough for tier t. g.mu is held.

@@ -5,18 +5,21 @@ import "math"
 const (
 	// gapMemory is the memory, in seconds of gaps, of the rates to which a gap is compared.
 	gapMemory = 0.5
-	// more is by how much others may use the device more in one gap than the mean, and different by how much more or less
-	// in two gaps in a row; each beyond some standard deviations of their number of I/Os.
-	more               = 0.5
-	moreCertainty      = 4
+	// twice is by how much others may use the device more in one gap than the mean, and different by how much more or less
+	// in several gaps in a row: moreGaps or lessGaps. Each is beyond some standard deviations of their number of I/Os.
+	twice              = 1.0
+	twiceCertainty     = 4
 	different          = 0.3
 	differentCertainty = 2.5
+	moreGaps           = 2
+	lessGaps           = 4
 )
 
 // gaps is what others do in gaps.
 type gaps struct {
 	ios, bytes, seconds float64 // weighted sums
-	odd                 change  // of the last gap
+	odd                 change  // of the last gaps
+	row                 int     // for how many gaps
 }
 
 // change is what others do compared with before.
@@ -46,8 +49,11 @@ func (g *gaps) compare(ios, bytes, seconds float64) change {
 	case least < -limit:
 		odd = less
 	}
-	again := odd == g.odd
-	if g.odd = odd; again || most > more+moreCertainty*error {
+	if odd != g.odd {
+		g.odd, g.row = odd, 0
+	}
+	g.row++
+	if odd == less && g.row >= lessGaps || odd == other && (g.row >= moreGaps || most > twice+twiceCertainty*error) {
 		return odd
 	}
 	return same
