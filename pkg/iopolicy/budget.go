@@ -20,6 +20,10 @@ import (
 const (
 	// depthPart is which part of the mean time between two I/Os of others the device may be busy with what is in flight.
 	depthPart = 0.2
+	// waitPart is the same part of the time that an I/O of others takes.
+	waitPart = 0.4
+	// leastServed is of how many I/Os of others this time is a mean at least: the kernel counts whole milliseconds.
+	leastServed = 50
 	// leastDepth is the least of these times on solid state, that of a request of leastPiece bytes; sizes of operations
 	// are multiples of it.
 	leastDepth = 84 * time.Microsecond
@@ -119,17 +123,32 @@ type demand struct {
 	// last is the rate in the last gap, less twice its standard deviation, since a gap may be short; mean is the rate over
 	// demandMemory.
 	last, mean float64
+	each       service
 	at         int64 // when the last gap ended; never: not known
 }
 
-// note records that others had so many I/Os in a gap that ended now.
-func (d *demand) note(now int64, gap time.Duration, ios uint64) {
+// service is how long the I/Os of others took in gaps, in weighted sums.
+type service struct{ took, ios float64 }
+
+// mean returns the mean; 0: not known.
+func (s service) mean() time.Duration {
+	if s.ios < leastServed {
+		return 0
+	}
+	return time.Duration(s.took / s.ios)
+}
+
+// note records what others did in a gap that ended now.
+func (d *demand) note(now int64, s Sighting) {
+	gap, ios := s.Gap, s.IOs
 	rate, n := float64(ios)/gap.Seconds(), float64(ios)
 	d.last = max(0, n-2*math.Sqrt(n)) / gap.Seconds()
 	if now-d.at > demandExpiry {
-		d.mean = rate
+		d.mean, d.each = rate, service{}
 	}
-	d.mean += (rate - d.mean) * (1 - math.Exp(-float64(gap)/float64(demandMemory)))
+	keep := math.Exp(-float64(gap) / float64(demandMemory))
+	d.mean = rate + (d.mean-rate)*keep
+	d.each = service{d.each.took*keep + float64(s.Waited), d.each.ios*keep + n}
 	d.at = now
 }
 
@@ -155,14 +174,15 @@ func (g *Gate) harm(now int64) float64 {
 }
 
 // depth returns for how long the device may be busy with what is in flight. On solid state that is a part of the mean
-// time between two I/Os of others. g.mu is held.
+// time between two I/Os of others, or of the time that one of them takes. g.mu is held.
 func (g *Gate) depth(now int64) int64 {
 	c := costOf(g.medium)
 	if g.medium != SSD {
 		return int64(c.inflight)
 	}
-	between := float64(time.Second) / g.budget.demand.rate(now)
-	return int64(min(max(depthPart*between, float64(leastDepth)), float64(c.inflight)))
+	d := &g.budget.demand
+	between, each := float64(time.Second)/d.rate(now), float64(d.each.mean())
+	return int64(min(max(depthPart*between, waitPart*each, float64(leastDepth)), float64(c.inflight)))
 }
 
 // noteDemand takes what a look saw of others. g.mu is held.
@@ -170,7 +190,7 @@ func (g *Gate) noteDemand(now int64, s Sighting) {
 	b := &g.budget
 	b.trial.look(now, b.total, s, g.spent)
 	if s.Gap >= shortestGap {
-		b.demand.note(now, s.Gap, s.IOs)
+		b.demand.note(now, s)
 	}
 	g.adaptPiece(now)
 }

@@ -6,20 +6,22 @@ const (
 	// gapMemory is the memory, in seconds of gaps, of the rates to which a gap is compared.
 	gapMemory = 0.5
 	// twice is by how much others may use the device more in one gap than the mean, and different by how much more or less
-	// in several gaps in a row: moreGaps or lessGaps. Each is beyond some standard deviations of their number of I/Os.
+	// in several gaps in a row: moreGaps or lessGaps. Each is beyond some standard deviations of their number of I/Os. If
+	// they use it less by the part little, they are not the same as before.
 	twice              = 1.0
 	twiceCertainty     = 4
 	different          = 0.3
 	differentCertainty = 2.5
+	little             = 0.6
 	moreGaps           = 2
 	lessGaps           = 4
 )
 
-// gaps is what others do in gaps.
+// gaps is what others do in gaps: weighted sums.
 type gaps struct {
-	ios, bytes, seconds float64 // weighted sums
-	odd                 change  // of the last gaps
-	row                 int     // for how many gaps
+	ios, bytes, seconds float64
+	odd                 change // of the last gaps
+	row                 int    // for how many gaps
 }
 
 // change is what others do compared with before.
@@ -53,6 +55,9 @@ func (g *gaps) compare(ios, bytes, seconds float64) change {
 		g.odd, g.row = odd, 0
 	}
 	g.row++
+	if least < -little && g.row >= moreGaps { // others than before
+		odd = other
+	}
 	if odd == less && g.row >= lessGaps || odd == other && (g.row >= moreGaps || most > twice+twiceCertainty*error) {
 		return odd
 	}

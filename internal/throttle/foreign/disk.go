@@ -181,6 +181,7 @@ func (l *diskDetector) count(g *sample, wrote bool, s *iopolicy.Sighting) {
 		writes = less(writes, ownCommit)
 	}
 	s.IOs += writes
+	s.Waited = g.dev.Waited - l.last.dev.Waited
 }
 
 // others returns the bytes that others have moved, up to a constant.

@@ -12,6 +12,7 @@ type Counters struct {
 	Flushes       uint64
 	Inflight      int           // requests on the disks now
 	Busy          time.Duration // time with at least one request
+	Waited        time.Duration // of all completed reads and writes together, in whole milliseconds
 }
 
 // Process is what this process has submitted to all devices since it started.
@@ -22,8 +23,8 @@ type Process struct {
 }
 
 // add adds a stat file of sysfs. Of its columns the 1st and 5th are completed reads and writes, the 3rd and 7th
-// sectors, the 9th requests in flight, the 10th milliseconds with at least one, and the 16th flushes (Linux 5.5 and
-// later).
+// sectors, the 4th and 8th milliseconds that they took, the 9th requests in flight, the 10th milliseconds with at least
+// one, and the 16th flushes (Linux 5.5 and later).
 func (c *Counters) add(text []byte) error {
 	var column [16]uint64
 	n := 0
@@ -43,6 +44,7 @@ func (c *Counters) add(text []byte) error {
 	c.Written += column[6] * sector
 	c.Inflight += int(column[8])
 	c.Busy += time.Duration(column[9]) * time.Millisecond
+	c.Waited += time.Duration(column[3]+column[7]) * time.Millisecond
 	c.Flushes += column[15]
 	return nil
 }
