@@ -143,9 +143,9 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 	}
 }
 
-// TestMeasuredBesideDemandThatFalls: a program that halves its use of the disk when it is slower does not lose more
-// than max-impact, or than it does beside the calculated grants. One that does so at 3 % more latency, less than
-// max-impact allows, loses its use several times, at ever longer intervals.
+// TestMeasuredBesideDemandThatFalls: a program that uses the disk less when it is slower does not lose more than
+// max-impact, or than it does beside the calculated grants. One that halves its use at 3 % more latency, less than
+// max-impact allows, loses it several times, at ever longer intervals.
 func TestMeasuredBesideDemandThatFalls(t *testing.T) {
 	slow(t)
 	t.Parallel()
@@ -154,13 +154,13 @@ func TestMeasuredBesideDemandThatFalls(t *testing.T) {
 	} {
 		model.noise = 0.02 // of 200 ms: 0.006 of the latency
 		for _, c := range []struct {
-			by     float64
-			long   time.Duration
-			impact float64
-		}{{0.03, 60 * time.Second, 0.10}, {0.1, 30 * time.Second, 0.05}} {
-			t.Run(fmt.Sprintf("%s, %.0f %%", name, 100*c.by), func(t *testing.T) {
+			by, left float64
+			long     time.Duration
+			impact   float64
+		}{{0.03, 0.5, 60 * time.Second, 0.10}, {0.03, 0.95, 60 * time.Second, 0.06}, {0.1, 0.5, 30 * time.Second, 0.05}} {
+			t.Run(fmt.Sprintf("%s, %.0f %%, %.2f", name, 100*c.by, c.left), func(t *testing.T) {
 				t.Parallel()
-				s := simScene{model: model, others: []simLoad{discouraged(c.by, 4096)}, job: reader(iopolicy.Throttle),
+				s := simScene{model: model, others: []simLoad{discouraged(c.by, c.left, 4096)}, job: reader(iopolicy.Throttle),
 					long: c.long}
 				s.compare(t).harmless(t, c.impact)
 			})

@@ -70,10 +70,10 @@ func paced(rate float64, random bool, bytes int) simLoad {
 	}
 }
 
-// discouraged is a closed loop of one request that does half as much from the moment on at which its mean latency over
-// 200 ms is that much above that of the first second, down to a sixteenth. In 200 ms without that it recovers by a part
-// of 0.05 of the full rate.
-func discouraged(by float64, bytes int) simLoad {
+// discouraged is a closed loop of one request that does less, the part left of it, after each 200 ms in which its mean
+// latency is that much above that of the first second, down to a sixteenth. In 200 ms without that it recovers by 0.05
+// of the full rate.
+func discouraged(by, left float64, bytes int) simLoad {
 	return func(d *simDisk) *simUser {
 		u := &simUser{}
 		demand, usual, sum, n, since := 1.0, 0.0, 0.0, 0, int64(0)
@@ -89,7 +89,7 @@ func discouraged(by float64, bytes int) simLoad {
 			case usual == 0:
 				usual, sum, n, since = mean, 0, 0, d.clock
 			case mean > usual*(1+by):
-				demand, sum, n, since = max(demand/2, 1.0/16), 0, 0, d.clock
+				demand, sum, n, since = max(demand*left, 1.0/16), 0, 0, d.clock
 			default:
 				demand, sum, n, since = min(demand+0.05, 1), 0, 0, d.clock
 			}
