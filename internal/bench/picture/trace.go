@@ -142,7 +142,7 @@ func drawTrace(all []Moment) ([]byte, error) {
 	grant := panel{top: 106, bottom: 206, unit: 0.01, most: 1, title: "Slot grant: % of the time", colour: blue}
 	harm := panel{top: 236, bottom: 326, unit: 0.01, most: 1, colour: orange}
 	ribbon := panel{top: 362, bottom: 378}
-	c.begin("Slot grants beside three foregrounds", "How much a backup gets is calculated at first, then measured")
+	c.begin("Slot grants beside three foregrounds", "What a backup gets: calculated, or measured if others lose less")
 	for _, s := range spells {
 		c.band(&s, 34, ribbon.bottom)
 	}

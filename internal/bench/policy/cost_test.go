@@ -85,6 +85,10 @@ func TestCurve(t *testing.T) {
 		b.Add(partCurve, caseName(name, first, "ionice restic"), round, map[string]float64{"IOPS": 50 * slow,
 			"percent done": 40})
 	}
+	for i, took := range []float64{2, 40, 3} { // one was disturbed
+		b.Add(partCurve, caseName(noForeground, first, g.backups[i].Name), 0, map[string]float64{"took": took})
+	}
+	require.Equal(t, 3.0, b.byItself(g.backups, "tidemark"))
 	point := func(beside string, round int, kept, speed float64) picture.Point {
 		return picture.Point{Head: picture.Head{Type: "point"}, Foreground: name, Beside: beside, Round: round, Kept: kept,
 			Speed: speed}

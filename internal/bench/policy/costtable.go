@@ -60,11 +60,11 @@ func (b *bench) isolation(foreground, name string) []string {
 	}
 }
 
-// speeds returns the speed of a backup beside a foreground as a part of its speed alone, by round.
-func (b *bench) speeds(part, foreground, step, candidate string) map[int]float64 {
-	base := b.Value(part, caseName(noForeground, step, candidate), "took")
+// speeds returns the speed of a backup beside a foreground as a part of that alone, by round. base is how many seconds
+// it takes alone.
+func (b *bench) speeds(part, name string, base float64) map[int]float64 {
 	parts := map[int]float64{}
-	for _, r := range b.Of(part, caseName(foreground, step, candidate)) {
+	for _, r := range b.Of(part, name) {
 		if took, ok := r.Values["took"]; ok {
 			parts[r.Round] = base / took
 		} else if done, ok := r.Values["percent done"]; ok {
@@ -130,8 +130,9 @@ func (b *bench) costTable() string {
 		row(f.Name+" / "+sham, "", alone+" again", none)
 		for _, step := range b.steps {
 			for _, c := range b.backups {
-				row(caseName(f.Name, step, c.Name), step, c.Name,
-					append(b.backupTimes(f.Name, step, c.Name), percent(100*median(b.speeds(partCost, f.Name, step, c.Name)), 0)))
+				name, base := caseName(f.Name, step, c.Name), b.Value(partCost, caseName(noForeground, step, c.Name), "took")
+				row(name, step, c.Name,
+					append(b.backupTimes(f.Name, step, c.Name), percent(100*median(b.speeds(partCost, name, base)), 0)))
 			}
 		}
 	}

@@ -43,6 +43,20 @@ func (b *bench) curve(ctx context.Context) error {
 	return err
 }
 
+// byItself returns how many seconds a backup of a tool takes without a foreground: the median over its candidates and
+// rounds, since --max-impact has no effect on an idle disk.
+func (b *bench) byItself(candidates []rig.Candidate, tool string) float64 {
+	var all []float64
+	for _, c := range candidates {
+		for _, r := range b.Of(partCurve, caseName(noForeground, first, c.Name)) {
+			if took, ok := r.Values["took"]; ok && c.Tool == tool {
+				all = append(all, took)
+			}
+		}
+	}
+	return kit.Median(all)
+}
+
 // points returns what is drawn.
 func (b *bench) points(g *group) []picture.Point {
 	all := []picture.Point{{Head: picture.NewHead("tidemark-bench policy -parts curve", b.disk.Describe())}}
@@ -58,7 +72,8 @@ func (b *bench) points(g *group) []picture.Point {
 		}
 		add(picture.Again, f.Name+" / "+sham, nil)
 		for _, c := range g.backups {
-			add(c.Name, caseName(f.Name, first, c.Name), b.speeds(g.part, f.Name, first, c.Name))
+			name := caseName(f.Name, first, c.Name)
+			add(c.Name, name, b.speeds(g.part, name, b.byItself(g.backups, c.Tool)))
 		}
 	}
 	return all
@@ -71,7 +86,7 @@ func (b *bench) curveTable() string {
 		for _, c := range b.curveCandidates() {
 			if name := caseName(f.Name, first, c.Name); len(b.Of(partCurve, name)) > 0 {
 				rows = append(rows, []string{f.Name, c.Name, percent(100*median(b.kept(partCurve, f, name)), 1), again,
-					percent(100*median(b.speeds(partCurve, f.Name, first, c.Name)), 1)})
+					percent(100*median(b.speeds(partCurve, name, b.byItself(b.curveCandidates(), c.Tool))), 1)})
 			}
 		}
 	}
