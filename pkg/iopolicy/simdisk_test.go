@@ -55,6 +55,7 @@ type simUser struct {
 	then     func(e simEvent) // called at the end of a request, and by its timer; nil: not needed
 	ios      uint64
 	bytes    uint64
+	waited   time.Duration // of all ended requests
 	inflight int
 	seconds  []uint64 // bytes in each second
 	waits    [64 * 16]uint64
@@ -116,6 +117,7 @@ func (d *simDisk) advance() {
 func (u *simUser) count(e simEvent) {
 	u.ios++
 	u.bytes += uint64(e.bytes)
+	u.waited += time.Duration(e.at - e.since)
 	u.inflight--
 	for s := int(e.at / int64(time.Second)); len(u.seconds) <= s; {
 		u.seconds = append(u.seconds, 0)
@@ -257,7 +259,8 @@ type simWatcher struct {
 	own     *simUser
 	counted func(at time.Duration) bool // others' bytes are exact outside own operations
 	last    iopolicy.Moment
-	seen    uint64 // I/Os of others by then
+	seen    uint64        // I/Os of others by then
+	waited  time.Duration // of these
 }
 
 func (*simWatcher) Interval() time.Duration { return 5 * ms }
@@ -267,7 +270,7 @@ func (w *simWatcher) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.advance()
-	ios := d.all.ios - w.own.ios
+	ios, waited := d.all.ios-w.own.ios, d.all.waited-w.own.waited
 	if ios > w.seen {
 		s.Newest[0] = m.At
 	}
@@ -277,9 +280,9 @@ func (w *simWatcher) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
 			s.Others, s.Counted = d.all.bytes-w.own.bytes, true
 		}
 		if w.last.Inflight == 0 && m.Begun == w.last.Begun && !w.last.At.IsZero() {
-			s.Gap, s.IOs = m.At.Sub(w.last.At), ios-w.seen
+			s.Gap, s.IOs, s.Waited = m.At.Sub(w.last.At), ios-w.seen, waited-w.waited
 		}
 	}
-	w.last, w.seen = m, ios
+	w.last, w.seen, w.waited = m, ios, waited
 	return s
 }
