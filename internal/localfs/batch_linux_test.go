@@ -233,6 +233,7 @@ func TestBatchIsBoundedInsideAWindow(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			path := t.TempDir()
 			d, gate := gated(t, t.Context(), path, iopolicy.Standard)
+			d.host.noCacheStat.Store(true) // else they are read without the gate
 			sizes := []int{30_000, 60_000, 30_000, 200_000, 131_071, 131_072, 10, 20, 30, 0, 40}
 			var names []string
 			total := 0

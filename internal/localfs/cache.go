@@ -60,14 +60,14 @@ func (f *File) NoteCache() {
 	f.cache.noted.Store(true)
 }
 
-// ProbeCache updates Dirty and returns the number of cached pages; false where the system does not report it. It must
-// precede the first read. ReadWhole, Batch.ReadWhole and NoteCache call it.
+// ProbeCache updates Dirty and resident, and returns the number of cached pages; false where the system does not report
+// it. It must precede the first read. ReadWhole, Batch.ReadWhole and NoteCache call it.
 func (f *File) ProbeCache() (held uint64, known bool) {
 	if f.opened.Size == 0 {
 		return 0, false
 	}
 	pages, known := f.pages(0, int64(f.opened.Size))
-	f.dirty = pages.dirty > 0
+	f.dirty, f.resident = pages.dirty > 0, known && pages.whole(0, int64(f.opened.Size))
 	return pages.held, known
 }
 

@@ -21,6 +21,7 @@ type File struct {
 	host     *host
 	cache    cacheMark
 	dirty    bool
+	resident bool // the page cache held all of it when it was probed
 }
 
 // OpenFile opens the regular file name for reading. It follows no symbolic link, does not block on a fifo and, where
@@ -39,6 +40,11 @@ func (d *Dir) openInto(f *File, name string, known Known) error {
 		return wrap("open", name, err)
 	}
 	*f = File{content: content{fd: -1, ioctx: d.ioctx}, host: d.host}
+	if d.MaxIO() > 0 {
+		if f.fd, f.presumed = d.openCached(name, known, &f.opened); f.fd >= 0 {
+			return nil
+		}
+	}
 	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return wrap("open", name, err)
@@ -113,7 +119,12 @@ func (f *File) facts() (all Facts, err error) {
 }
 
 // ReadAt fills p from offset off. It returns less than len(p) only with an error, io.EOF at the end.
-func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.readFull(p, off) }
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	if f.readResident(p, off) {
+		return len(p), nil
+	}
+	return f.readFull(p, off)
+}
 
 // Read continues where the last Read ended.
 func (f *File) Read(p []byte) (int, error) {

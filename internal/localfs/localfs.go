@@ -7,7 +7,7 @@
 // kept on Linux and macOS.
 //
 //	open, list   dir.go, open_linux.go, nodev.go, sys_*.go, statbatch.go
-//	read         file.go, batch.go, content.go, known.go, direct.go, cache.go, position.go; ring: io_uring
+//	read         file.go, batch.go, content.go, known.go, direct.go, cache.go, resident.go, position.go; ring: io_uring
 //	metadata     xattr.go, flags_linux.go, fsinfo.go
 //	restore      write.go, make.go, apply.go, entry.go
 package localfs

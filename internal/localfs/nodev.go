@@ -16,9 +16,9 @@ const (
 	noDevAvoided = -1 << 30
 )
 
-// openFile opens name in the copy of the directory fd, which is the same in each call. errNoCopy: there is no copy, or
-// it does not pay yet.
-func (a *noDevOpener) openFile(m *noDevMounts, fd int, name string) (int, error) {
+// openFile opens name in the copy of the directory fd, which is the same in each call. resolve is passed to openat2.
+// errNoCopy: there is no copy, or it does not pay yet.
+func (a *noDevOpener) openFile(m *noDevMounts, fd int, name string, resolve uint64) (int, error) {
 	if a.files.Load() < 0 {
 		return -1, errNoCopy
 	}
@@ -34,7 +34,7 @@ func (a *noDevOpener) openFile(m *noDevMounts, fd int, name string) (int, error)
 		}
 		a.dir.Store(dir)
 	}
-	return dir.openFile(name)
+	return dir.openFile(name, resolve)
 }
 
 // expect announces files, so that the first one prepares the copy.

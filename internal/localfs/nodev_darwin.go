@@ -7,6 +7,6 @@ type noDevDir struct{}
 
 func (m *noDevMounts) openCopy(int) (*noDevDir, error) { return nil, errNoCopy }
 
-func (d *noDevDir) openFile(string) (int, error) { return -1, errNoCopy }
+func (d *noDevDir) openFile(string, uint64) (int, error) { return -1, errNoCopy }
 
 func (d *noDevDir) close() {}

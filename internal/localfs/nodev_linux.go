@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,27 +59,11 @@ func (m *noDevMounts) openCopy(fd int) (*noDevDir, error) {
 func (d *noDevDir) descriptor() int { return d.fd }
 
 // openFile opens an entry for reading. It follows neither mounts nor symbolic links and does not block on a fifo.
-func (d *noDevDir) openFile(name string) (int, error) {
-	var path [unix.NAME_MAX + 1]byte
-	if len(name) >= len(path) {
+func (d *noDevDir) openFile(name string, resolve uint64) (int, error) {
+	if len(name) > unix.NAME_MAX {
 		return -1, fmt.Errorf("%w: %w", errNoCopy, unix.ENAMETOOLONG)
 	}
-	copy(path[:], name)
-	how := unix.OpenHow{
-		Flags: unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NOATIME |
-			unix.O_LARGEFILE,
-		Resolve: unix.RESOLVE_NO_XDEV,
-	}
-	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT2, uintptr(d.fd), uintptr(unsafe.Pointer(&path[0])),
-			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
-		if errno == 0 {
-			return int(fd), nil
-		}
-		if errno != unix.EINTR {
-			return -1, errno
-		}
-	}
+	return openat2(d.fd, name, openUnknown|unix.O_NOATIME, unix.RESOLVE_NO_XDEV|resolve)
 }
 
 // close also closes the copy after its last directory.

@@ -90,6 +90,21 @@ func openatMode(dirfd int, name string, flags int, mode uint32) (int, error) {
 	return int(fd), nil
 }
 
+// openat2 is openat with RESOLVE_ flags.
+func openat2(dirfd int, name string, flags int, resolve uint64) (int, error) {
+	var buf nameBuf
+	path := buf.pointer(name)
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_LARGEFILE), Resolve: resolve}
+	fd, errno := uninterrupted(func() (uintptr, uintptr, unix.Errno) {
+		return unix.Syscall6(unix.SYS_OPENAT2, uintptr(dirfd), uintptr(unsafe.Pointer(path)),
+			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+	})
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(fd), nil
+}
+
 // openRead opens for reading, keeping the access time where permitted.
 func (d *Dir) openRead(name string, flags int) (int, error) { return d.openReadAt(d.fd, name, flags) }
 
@@ -153,7 +168,7 @@ func (d *Dir) openKnown(name string, known Known, st *Stat) (fd int, presumed bo
 		fd, err = d.openRegular(name, st)
 		return fd, false, err
 	}
-	if fd, err = d.noDev.openFile(&d.host.noDev, d.fd, name); err == nil && presumed {
+	if fd, err = d.noDev.openFile(&d.host.noDev, d.fd, name, 0); err == nil && presumed {
 		*st = known.stat()
 		return fd, true, nil
 	}

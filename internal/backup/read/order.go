@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // Order is the order in which the small files of a directory are read. They are opened in the order of their inodes.
@@ -36,6 +37,24 @@ func (s *Stage) byExtent(dir *localfs.Dir) bool {
 	case ByInode:
 	}
 	return false
+}
+
+// residentFirst moves the files that the page cache holds to the front of some entries of a batch, and returns how many
+// they are. Otherwise both parts keep their order. So the next stage has work while the other files wait for slots.
+func (r *Reader) residentFirst(b *Batch, entries []uint32) int {
+	n := 0
+	r.absent = r.absent[:0]
+	for _, i := range entries {
+		e := &b.dir.Entries[i]
+		if e.Type == tree.File && b.handle.Resident(e.Name, r.stage.known(b.dir, e)) {
+			entries[n] = i
+			n++
+		} else {
+			r.absent = append(r.absent, i)
+		}
+	}
+	copy(entries[n:], r.absent)
+	return n
 }
 
 // batch returns what reads the small files of a directory.

@@ -18,6 +18,7 @@ type Reader struct {
 	files   *localfs.Batch
 	group   []opened // open at the moment
 	wholes  []localfs.BatchFile
+	absent  []uint32  // see residentFirst
 	started tree.Time // when the group was begun: a timestamp that was safe then is safe now
 	clock   *report.Clock
 }
@@ -47,16 +48,25 @@ func (r *Reader) Read(ctx context.Context, b *Batch) error {
 	}
 	b.handle.Expect(len(b.entries))
 	var rest remainder
+	resident := -1 // of those left, after they were sorted
 	for left := b.entries; len(left) > 0; {
-		read := r.many
+		read, now := r.many, left
 		if b.handle.MaxIO() > 0 {
-			read = r.few
+			if read = r.few; resident < 0 {
+				resident = r.residentFirst(b, left)
+			}
 		}
-		n, p, err := read(ctx, b, left, &rest)
+		if resident > 0 {
+			now = left[:resident]
+		}
+		n, p, err := read(ctx, b, now, &rest)
 		if err != nil {
 			return err
 		}
 		left = left[n:]
+		if resident > 0 {
+			resident -= n
+		}
 		switch {
 		case p == nil && len(left) == 0:
 			err = b.dir.Parts.End(ctx)
@@ -161,10 +171,11 @@ func (r *Reader) readGroup(ctx context.Context, b *Batch, entries []uint32, p *P
 			break
 		}
 	}
+	waiting := r.files.ReadResident(p.Buf, r.wholes)
 	if ordered {
-		r.files.SortByPosition(r.wholes)
+		r.files.SortByPosition(waiting)
 	}
-	r.files.ReadWhole(p.Buf, r.wholes)
+	r.files.ReadWhole(p.Buf, waiting)
 	r.files.Facts(r.wholes)
 	for k := range r.wholes {
 		w := &r.wholes[k]
