@@ -28,6 +28,6 @@ func TestCommandsOfTheUsage(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), program, c[1], "-h").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "Usage of tidemark-bench "+c[1])
-		require.Regexp(t, "-json|-events", string(out), "measurements go to a file")
+		require.Regexp(t, "-json|-events|-pictures", string(out), "measurements go to a file")
 	}
 }

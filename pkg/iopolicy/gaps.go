@@ -7,12 +7,12 @@ const (
 	gapMemory = 0.5
 	// twice is by how much others may use the device more in one gap than the mean, and different by how much more or less
 	// in several gaps in a row: moreGaps or lessGaps. Each is beyond some standard deviations of their number of I/Os. If
-	// they use it less by the part little, they are not the same as before.
+	// they use it less by the part little, they have ended.
 	twice              = 1.0
 	twiceCertainty     = 4
 	different          = 0.3
 	differentCertainty = 2.5
-	little             = 0.6
+	little             = 0.85
 	moreGaps           = 2
 	lessGaps           = 4
 )
@@ -55,7 +55,7 @@ func (g *gaps) compare(ios, bytes, seconds float64) change {
 		g.odd, g.row = odd, 0
 	}
 	g.row++
-	if least < -little && g.row >= moreGaps { // others than before
+	if odd == less && least < -little && g.row >= moreGaps {
 		odd = other
 	}
 	if odd == less && g.row >= lessGaps || odd == other && (g.row >= moreGaps || most > twice+twiceCertainty*error) {

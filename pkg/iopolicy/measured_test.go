@@ -135,8 +135,10 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 				if name == "queue" && load == "20000 a second, regular" {
 					return // it has the disk for more than half of the time
 				}
+				// Where the job has most of a disk without channels, it is busy with one operation when an I/O comes.
+				const small = 50 * time.Microsecond
 				calc, ctl := r.calc.others[0], r.ctl.others[0]
-				require.LessOrEqual(t, ctl.percentile(0.5), 2*calc.percentile(0.5))
+				require.LessOrEqual(t, ctl.percentile(0.5), max(2*calc.percentile(0.5), calc.percentile(0.5)+small))
 				require.LessOrEqual(t, ctl.percentile(0.99), 2*calc.percentile(0.99))
 			})
 		}
