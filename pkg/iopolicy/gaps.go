@@ -6,13 +6,13 @@ const (
 	// gapMemory is the memory, in seconds of gaps, of the rates to which a gap is compared.
 	gapMemory = 0.5
 	// twice is by how much others may use the device more in one gap than the mean, and different by how much more or less
-	// in several gaps in a row: moreGaps or lessGaps. Each is beyond some standard deviations of their number of I/Os. If
-	// they use it less by the part little, they have ended.
+	// in several gaps in a row: moreGaps or lessGaps. Each is beyond some standard deviations of their number of I/Os. Who
+	// uses it less with smaller I/Os, so many times, or not at all is another one.
 	twice              = 1.0
 	twiceCertainty     = 4
 	different          = 0.3
 	differentCertainty = 2.5
-	little             = 0.85
+	smaller            = 4
 	moreGaps           = 2
 	lessGaps           = 4
 )
@@ -55,7 +55,7 @@ func (g *gaps) compare(ios, bytes, seconds float64) change {
 		g.odd, g.row = odd, 0
 	}
 	g.row++
-	if odd == less && least < -little && g.row >= moreGaps {
+	if odd == less && g.row >= moreGaps && bytes*smaller*g.ios < g.bytes*max(1, ios) {
 		odd = other
 	}
 	if odd == less && g.row >= lessGaps || odd == other && (g.row >= moreGaps || most > twice+twiceCertainty*error) {

@@ -30,8 +30,8 @@ const (
 	largestPart = 0.7
 	// recentSamples is the memory of the mean that shows a loss at once.
 	recentSamples = 8.0
-	// fallen is how much of their rate others may lose from before a measured bound was used: they may use the device
-	// less because it has become slow, and what we do may slow them later.
+	// fallen is how much of their rate others may lose for certain from before a measured bound was used: they may use the
+	// device less because it has become slow, and what we do may slow them later.
 	fallen = 0.1
 	// strange is by how much others may move more or less in a pair than usual. mostStrange pairs in a row are not
 	// strange.
@@ -274,7 +274,7 @@ func (t *trial) pair(now int64, impact float64) {
 	switch {
 	case now < r.until || r.before == 0:
 		r.before = usual
-	case usual < (1-fallen)*r.before:
+	case usual < (1-fallen-certainty*t.rates.deviation()/math.Sqrt(2*enoughSamples))*r.before:
 		t.hold(now)
 	case t.rates.harmful(impact):
 		t.forget()
