@@ -59,7 +59,7 @@ func TestMeasuredGrants(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	small, deep, stream := unpaced(1, 4096, always), unpaced(4, 4096, always), unpaced(4, 256<<10, always)
-	const none = 0.75
+	const none, few = 0.85, 0.75 // few requests: the spread of a run is larger
 	for _, c := range []struct {
 		name   string
 		model  simModel
@@ -86,9 +86,9 @@ func TestMeasuredGrants(t *testing.T) {
 		{"queue, stream", simQueue(), stream, iopolicy.Throttle, none},
 		{"queue, utility", simQueue(), small, iopolicy.Utility, none},
 		{"queue, standard", simQueue(), small, iopolicy.Standard, none},
-		{"arm, 1 deep", simArm(), small, iopolicy.Throttle, none},
-		{"arm, 4 deep", simArm(), deep, iopolicy.Throttle, none},
-		{"arm, stream", simArm(), unpaced(2, 256<<10, always), iopolicy.Throttle, none},
+		{"arm, 1 deep", simArm(), small, iopolicy.Throttle, few},
+		{"arm, 4 deep", simArm(), deep, iopolicy.Throttle, few},
+		{"arm, stream", simArm(), unpaced(2, 256<<10, always), iopolicy.Throttle, few},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -135,10 +135,12 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 				if name == "queue" && load == "20000 a second, regular" {
 					return // it has the disk for more than half of the time
 				}
-				// Where the job has most of a disk without channels, it is busy with one operation when an I/O comes.
-				const small = 50 * time.Microsecond
 				calc, ctl := r.calc.others[0], r.ctl.others[0]
-				require.LessOrEqual(t, ctl.percentile(0.5), max(2*calc.percentile(0.5), calc.percentile(0.5)+small))
+				half := 2 * calc.percentile(0.5)
+				if name == "queue" { // where the job has most of the time, an I/O meets one of its operations
+					half += half / 4
+				}
+				require.LessOrEqual(t, ctl.percentile(0.5), half)
 				require.LessOrEqual(t, ctl.percentile(0.99), 2*calc.percentile(0.99))
 			})
 		}
@@ -159,9 +161,12 @@ func TestMeasuredBesideDemandThatFalls(t *testing.T) {
 			by, left float64
 			long     time.Duration
 			impact   float64
-		}{{0.03, 0.5, 60 * time.Second, 0.16}, {0.03, 0.95, 60 * time.Second, 0.06}, {0.1, 0.5, 30 * time.Second, 0.05}} {
+		}{{0.03, 0.5, 60 * time.Second, 0.10}, {0.03, 0.95, 60 * time.Second, 0.06}, {0.1, 0.5, 30 * time.Second, 0.05}} {
 			t.Run(fmt.Sprintf("%s, %.0f %%, %.2f", name, 100*c.by, c.left), func(t *testing.T) {
 				t.Parallel()
+				if name == "dies" && c.by == 0.03 && c.left == 0.5 {
+					c.impact = 0.16 // others lose these 3 % in each trial; without the hold they lose 43 % of their rate
+				}
 				s := simScene{model: model, others: []simLoad{discouraged(c.by, c.left, 4096)}, job: reader(iopolicy.Throttle),
 					long: c.long}
 				s.compare(t).harmless(t, c.impact)
