@@ -158,6 +158,17 @@ func (t *trial) hold(now int64) {
 	t.forget()
 }
 
+// fell starts again after others' rate has fallen. They may suffer from the trial, so their rate before it is kept.
+func (t *trial) fell(now int64) {
+	before := t.record.before
+	if t.rates.enough() && now >= t.record.until {
+		t.hold(now)
+	} else {
+		t.forget()
+	}
+	t.record.before = before
+}
+
 // bound returns the measured harm; infinity while it is not known.
 func (t *trial) bound(now int64, impact float64) float64 {
 	if !t.rates.enough() || !t.turns.enough() || now-t.record.at > pairExpiry || now < t.record.until {
@@ -187,11 +198,7 @@ func (t *trial) look(now, own int64, s Sighting, spent bool) {
 	case other:
 		t.forget()
 	case less:
-		if t.rates.enough() {
-			t.hold(now)
-		} else {
-			t.forget()
-		}
+		t.fell(now)
 	case same:
 	}
 	t.gaps.add(float64(s.IOs), bytes, seconds)
@@ -256,13 +263,17 @@ func (t *trial) turn(end period) {
 func (t *trial) pair(now int64, impact float64) {
 	r, smaller, larger := &t.record, t.periods.pair[0], t.periods.pair[1]
 	usual, mean := r.usual/r.of, (smaller.rate()+larger.rate())/2
-	if r.of > 0 && math.Abs(mean-usual) > strange*usual {
-		if r.strange++; r.strange == mostStrange {
+	kept := keep(smaller.length+larger.length, 1)
+	if r.of > 0 && math.Abs(mean-usual) > strange*usual { // it counts as one that is just not strange
+		r.usual, r.of = kept*r.usual+usual*(1+math.Copysign(strange, mean-usual)), kept*r.of+1
+		switch r.strange++; {
+		case r.strange == mostStrange && mean < usual:
+			t.fell(now)
+		case r.strange == mostStrange:
 			t.forget()
 		}
 		return
 	}
-	kept := keep(smaller.length+larger.length, 1)
 	r.usual, r.of = kept*r.usual+smaller.rate(), kept*r.of+1
 	if usual = r.usual / r.of; usual <= 0 {
 		return
