@@ -7,9 +7,10 @@ const (
 	proof = 4 << 20
 	// patience is the same for a device that is never idle: much more than can be in flight.
 	patience = 256 << 20
-	// mismatches is how many times in a row reads that no process submitted must follow own operations, with a quiet gap
-	// between every two, before the comparison is abandoned. Real foreign reads also fall into gaps.
-	mismatches = 6
+	// mismatches is how many foreign reads at random must have been missing in gaps before the comparison is abandoned:
+	// others' reads fall into gaps too, unless own operations cause them. Of this many all are missing by chance once in
+	// 5e8 times (exp(-20)).
+	mismatches = 20.0
 )
 
 // calibration determines whether device and process agree on own reads.
@@ -17,12 +18,13 @@ type calibration struct {
 	mode Mode
 	why  string
 
-	attributed bool   // own reads are known from the gate only
-	own, dev   uint64 // at the beginning of the comparison
-	loud       int    // mismatches in a row
-	stirred    bool   // unexplained reads followed own operations since the last quiet gap
-	used       bool   // the device has read since the last quiet gap
-	final      bool   // the comparison is abandoned
+	attributed bool      // own reads are known from the gate only
+	own, dev   uint64    // at the beginning of the comparison
+	missing    float64   // how many unexplained reads should have been in gaps, since the last one that was
+	quiet      time.Time // the last gap without one ended
+	stirred    bool      // unexplained reads followed own operations since then
+	used       bool      // the device has read since then
+	final      bool      // the comparison is abandoned
 }
 
 // ownReads returns a lower bound of own reads from the device.
@@ -51,17 +53,19 @@ func (t *calibration) note(g, last *sample, rose, calmGap, stranger bool) {
 	t.compare(g)
 	t.stirred = t.stirred || rose
 	t.used = t.used || g.dev.Read > last.dev.Read
+	gap := g.At.Sub(last.At)
 	switch {
 	case stranger:
-		t.loud, t.stirred, t.used = 0, false, false
-	case !calmGap || g.At.Sub(last.At) < time.Millisecond:
-	case t.stirred:
-		t.loud++
-		t.stirred, t.used = false, false
+		t.missing = 0
+	case !calmGap || gap < time.Millisecond:
+		return
+	case t.stirred && !t.quiet.IsZero():
+		t.missing += float64(gap) / float64(g.At.Sub(t.quiet))
 	case t.used: // all reads were own
-		t.loud, t.used = 0, false
+		t.missing = 0
 	}
-	if t.loud >= mismatches {
+	t.quiet, t.stirred, t.used = g.At, false, false
+	if t.missing >= mismatches {
 		t.gapsForever("The device reads more for us than we ask for")
 	}
 }

@@ -481,7 +481,7 @@ func (w *world) drain() {
 func TestGivesUpSumsThatDoNotAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, "", Options{}) // FUSE over a disk: a daemon reads for us
-		for range mismatches {
+		for range 2*int(mismatches) + 1 { // half of the time is in gaps, once the first one is known
 			require.False(t, s.foreign(20*ms))
 			s.begin(iopolicy.Read)
 			s.fake.Counters.Read += 64 << 10
@@ -520,6 +520,36 @@ func TestRealStrangersDoNotShakeTrust(t *testing.T) {
 			}
 			mode, _ := s.l.mode()
 			require.Equal(t, Exact, mode, "every %d", every)
+		})
+	}
+}
+
+// TestStrangersAtRandomDoNotShakeTrust: reads of others that most often fall beside own operations, and into gaps only
+// as often as gaps have a part of the time.
+func TestStrangersAtRandomDoNotShakeTrust(t *testing.T) {
+	for _, perSecond := range []float64{20, 50, 80, 200} {
+		synctest.Test(t, func(t *testing.T) {
+			s, dice := newScene(t, "ext4", Options{}), rand.New(rand.NewPCG(1, 2))
+			next := time.Now()
+			others := func() {
+				for ; time.Now().After(next); next = next.Add(time.Duration(dice.ExpFloat64() / perSecond * float64(sec))) {
+					s.fake.Counters.Read += 4096
+				}
+			}
+			for range 20000 {
+				s.begin(iopolicy.Read)
+				s.fake.Process.Read += 4096
+				s.fake.Counters.Read += 4096
+				wait(20 * ms)
+				others()
+				s.end(iopolicy.Read)
+				s.poll(0)
+				wait(5 * ms)
+				others()
+				s.poll(0)
+			}
+			mode, why := s.l.mode()
+			require.Equal(t, Exact, mode, "%v a second: %s", perSecond, why)
 		})
 	}
 }
