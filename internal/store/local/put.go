@@ -23,6 +23,10 @@ const (
 	TempPrefix = "tmp-tidemark-"
 	// staleAfter is far beyond the time of one Put on any target.
 	staleAfter = 24 * time.Hour
+	// flushed is after how many bytes a file is flushed while others use the disk. They wait behind a flush for as long as
+	// the disk needs for what its cache holds: 21 ms beside one after each 16 MiB, 1 ms beside one after each MiB (p99 of
+	// 50 reads a second, virtio disk on flash).
+	flushed = 1 << 20
 )
 
 // Put writes a temporary file, flushes it, and renames it.
@@ -147,6 +151,7 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte, durable bool
 		})
 		return err
 	}
+	unflushed := 0 // bytes that the device may still hold in its cache, written while others use it
 	for off := 0; off < len(data); {
 		op := iopolicy.Op{Kind: iopolicy.Write, Bytes: len(data) - off, Certain: true}
 		piece := store.PieceOf(ctx, store.Upload, step)
@@ -156,6 +161,9 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte, durable bool
 				p = p[:min(bound, len(p))]
 			}
 			n, err := f.Write(p)
+			if bound > 0 {
+				unflushed += n
+			}
 			if err == nil {
 				err = withFD(f, func(fd int) error { return pages.Push(fd, int64(off), int64(n), bound > 0) })
 			}
@@ -165,6 +173,12 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte, durable bool
 			return err
 		}
 		off += n
+		if durable && unflushed >= flushed && off < len(data) {
+			if err := s.flush(ctx, func() error { return syncData(f) }); err != nil {
+				return err
+			}
+			unflushed = 0
+		}
 		if err := store.Paced(ctx, store.Upload, n); err != nil {
 			return err
 		}
