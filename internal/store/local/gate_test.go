@@ -44,9 +44,9 @@ func TestPutInsideAWindow(t *testing.T) {
 		size   int
 		pieces uint64
 	}{
-		{"a pack: eight pieces, a flush, a name", packName("a"), 1 << 20, 8 + 1 + 1},
-		{"the last piece is shorter", packName("b"), 1<<20 - 1, 8 + 1 + 1},
-		{"a larger pack: a flush after each MiB", packName("c"), 2<<20 + 1, 17 + 2 + 1 + 1},
+		{"a pack: four pieces, a flush, a name", packName("a"), 512 << 10, 4 + 1 + 1},
+		{"the last piece is shorter", packName("b"), 512<<10 - 1, 4 + 1 + 1},
+		{"a larger pack: a flush after each four pieces", packName("c"), 1<<20 + 1, 9 + 2 + 1 + 1},
 		{"a small file is written and flushed at once", store.Name{Kind: store.Snapshot, ID: "ab"}, 500, 1 + 1},
 	} {
 		t.Run(c.what, func(t *testing.T) {
