@@ -23,9 +23,9 @@ const (
 	TempPrefix = "tmp-tidemark-"
 	// staleAfter is far beyond the time of one Put on any target.
 	staleAfter = 24 * time.Hour
-	// flushed is after how many pieces a file is flushed while others use the disk. They wait behind a flush for as long as
-	// the disk needs for what its cache holds. Beside 50 reads a second, 40 MB/s on a virtio disk and flushes of 16 MiB,
-	// the p99 of these reads is 21 ms; beside flushes of 1 MiB it is 1.1 ms, and without flushes 0.3 ms.
+	// flushed is after how many pieces a file is flushed while others use the disk. They wait behind a flush for as long
+	// as the disk needs for what its cache holds. Beside 50 reads a second, 40 MB/s on a virtio disk and flushes of 16
+	// MiB, the p99 of these reads is 21 ms; beside flushes of 1 MiB it is 1.1 ms, and without flushes 0.3 ms.
 	flushed = 4
 )
 
