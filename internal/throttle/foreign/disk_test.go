@@ -480,7 +480,7 @@ func (w *world) drain() {
 
 func TestGivesUpSumsThatDoNotAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, "", Options{}) // FUSE over a disk: a daemon reads for us
+		s := newScene(t, "", Options{})   // FUSE over a disk: a daemon reads for us
 		for range 2*int(mismatches) + 1 { // half of the time is in gaps, once the first one is known
 			require.False(t, s.foreign(20*ms))
 			s.begin(iopolicy.Read)
