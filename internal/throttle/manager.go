@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -36,6 +37,7 @@ type Config struct {
 type Manager struct {
 	cfg     Config
 	several bool // Open was given paths on more than one device
+	aside   aside
 
 	entries atomic.Pointer[[]*entry] // replaced under mu, read without it
 
@@ -176,6 +178,9 @@ func (m *Manager) Gates() []*iopolicy.Gate {
 	return gates
 }
 
+// follow makes this process step aside for others.
+func (m *Manager) follow(now time.Time) { m.aside.follow(now, m.Gates) }
+
 // all returns the entries made so far. It takes no lock.
 func (m *Manager) all() []*entry { return *m.entries.Load() }
 
@@ -238,5 +243,6 @@ func (m *Manager) Close() error {
 	for _, e := range m.all() {
 		errs = append(errs, e.close())
 	}
+	m.aside.end()
 	return errors.Join(errs...)
 }

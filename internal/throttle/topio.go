@@ -50,16 +50,19 @@ type process struct {
 	name string
 }
 
-// attributingWatcher scans for top I/O processes when its Watcher has seen foreign I/O.
+// attributingWatcher scans for top I/O processes when its Watcher has seen foreign I/O, and makes the process step
+// aside.
 type attributingWatcher struct {
 	*foreign.Watcher
 	top   *topIO
 	peers func() []foreign.Peer
+	aside func(now time.Time)
 }
 
 // Look implements iopolicy.Watcher. The scan runs on a goroutine of its own, since the gate must not wait for it.
 func (w attributingWatcher) Look(m iopolicy.Moment) iopolicy.Sighting {
 	s := w.Watcher.Look(m)
+	w.aside(m.At)
 	seen := w.top.always || s.Inflight[0] || !s.Newest[0].IsZero()
 	if w.top.due(m.At) {
 		go w.top.collect(func() []foreign.TopProcess {

@@ -215,6 +215,17 @@ const longestTurn = 1 - 1.0/gapShare
 // share returns the part of the time of slot grants. g.mu is held.
 func (g *Gate) share(now int64) float64 { return min(longestTurn, g.budget.impact/g.harm(now)) }
 
+// Share returns the part of the time that slot grants take; 1 while no window is open, and where a slot grant is one
+// operation.
+func (g *Gate) Share() float64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := g.now(); g.budgeted() && now < g.openUntil {
+		return g.share(now)
+	}
+	return 1
+}
+
 // allowance returns the mean device time of a slot grant of tier t. g.mu is held.
 func (g *Gate) allowance(t Tier, now int64) int64 { return int64(g.share(now) * float64(g.span(t))) }
 

@@ -136,8 +136,9 @@ func TestSlotGrantFollowsTheRateOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, gate, l := budgeted(c.rate, 0.05, c.medium, c.policy)
+				disk, gate, l := budgeted(c.rate, 0.05, c.medium, c.policy)
 				l.took = c.took
+				require.Equal(t, 1.0, gate.Share(), "no window")
 				workers := 32
 				if c.medium == iopolicy.HDD {
 					workers = 16
@@ -156,6 +157,14 @@ func TestSlotGrantFollowsTheRateOfOthers(t *testing.T) {
 				s := gate.Stats()
 				require.InEpsilon(t, c.rate, s.Rate, 0.5)
 				require.LessOrEqual(t, s.Lost.Seconds()/s.Engaged.Seconds(), 0.08)
+				require.GreaterOrEqual(t, gate.Share(), c.least)
+				require.LessOrEqual(t, gate.Share(), c.most)
+				gate.SetMaxImpact(0)
+				require.Equal(t, 1.0, gate.Share(), "a slot grant is one operation")
+				gate.SetMaxImpact(0.05)
+				disk.set(0)
+				l.run(t, workers, time.Second)
+				require.Equal(t, 1.0, gate.Share(), "the window has closed")
 			})
 		})
 	}

@@ -1,0 +1,48 @@
+package throttle
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// asideInterval is the time between two choices of processors: long enough for /proc/stat, which counts 10 ms each.
+const asideInterval = 500 * time.Millisecond
+
+// aside keeps this process off the processors that others use while it gets only a part of a disk: it uses no more than
+// that part of the processors. A thread that runs beside others delays them even at the lowest priority, since a system
+// call is not interrupted for them. docs/adr/0021 has the figures.
+type aside struct {
+	mu         sync.Mutex
+	at         time.Time // of the last choice
+	processors priority.Processors
+}
+
+// follow chooses processors for the smallest part that one of the gates grants, if that is due.
+func (a *aside) follow(now time.Time, gates func() []*iopolicy.Gate) {
+	if !a.mu.TryLock() {
+		return
+	}
+	if now.Sub(a.at) < asideInterval {
+		a.mu.Unlock()
+		return
+	}
+	a.at = now
+	go func() { // the gate that asks holds its lock
+		defer a.mu.Unlock()
+		part := 1.0
+		for _, g := range gates() {
+			part = min(part, g.Share())
+		}
+		a.processors.Use(part)
+	}()
+}
+
+// end gives this process all its processors.
+func (a *aside) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.processors.Use(1)
+}
