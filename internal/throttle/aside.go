@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // asideInterval is the time between two choices of processors: long enough for /proc/stat, which counts 10 ms each.
@@ -15,13 +14,14 @@ const asideInterval = 500 * time.Millisecond
 // that part of the processors. A thread that runs beside others delays them even at the lowest priority, since a system
 // call is not interrupted for them. docs/adr/0021 has the figures.
 type aside struct {
+	share      func() float64 // the smallest part that one of the gates grants
 	mu         sync.Mutex
 	at         time.Time // of the last choice
 	processors priority.Processors
 }
 
-// follow chooses processors for the smallest part that one of the gates grants, if that is due.
-func (a *aside) follow(now time.Time, gates func() []*iopolicy.Gate) {
+// follow chooses processors, if that is due.
+func (a *aside) follow(now time.Time) {
 	if !a.mu.TryLock() {
 		return
 	}
@@ -32,11 +32,7 @@ func (a *aside) follow(now time.Time, gates func() []*iopolicy.Gate) {
 	a.at = now
 	go func() { // the gate that asks holds its lock
 		defer a.mu.Unlock()
-		part := 1.0
-		for _, g := range gates() {
-			part = min(part, g.Share())
-		}
-		a.processors.Use(part)
+		a.processors.Use(a.share())
 	}()
 }
 

@@ -32,8 +32,16 @@ func (c *crowd) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
 	return s
 }
 
-// TestTheProcessStepsAside: beside others that use the disk without a pause the process keeps to one processor; a second
-// gate that grants everything changes nothing of that; and after they have ended it has all it had.
+// read is one small read.
+func read(t *testing.T, pass *iopolicy.Pass) {
+	g, err := pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096, Certain: true})
+	require.NoError(t, err)
+	time.Sleep(100 * time.Microsecond)
+	g.End(4096)
+}
+
+// TestTheProcessStepsAside: beside others that use the disk without a pause the process keeps to one processor, also
+// with a gate that grants everything; after they have ended it has all it had.
 func TestTheProcessStepsAside(t *testing.T) {
 	var all unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(os.Getpid(), &all))
@@ -46,17 +54,16 @@ func TestTheProcessStepsAside(t *testing.T) {
 	disk.busy.Store(true)
 	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: settings, Watcher: disk})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
-	var a aside
+	m := &Manager{}
+	m.entries.Store(&[]*entry{{gate: gate}, {gate: free}})
+	a := aside{share: m.share}
 	var now unix.CPUSet
 	becomes := func(n int) {
 		t.Helper()
 		for end := time.Now().Add(30 * time.Second); now.Count() != n; {
 			require.Less(t, time.Now(), end, "%d processors", now.Count())
-			g, err := pass.Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096, Certain: true})
-			require.NoError(t, err)
-			time.Sleep(100 * time.Microsecond)
-			g.End(4096)
-			a.follow(time.Now(), func() []*iopolicy.Gate { return []*iopolicy.Gate{gate, free} })
+			read(t, pass)
+			a.follow(time.Now())
 			require.NoError(t, unix.SchedGetaffinity(os.Getpid(), &now))
 		}
 	}

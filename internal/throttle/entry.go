@@ -48,7 +48,7 @@ func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *e
 	}
 	cfg := iopolicy.Config{
 		Name: info.Name(), Medium: info.Medium.IOMedium(), Settings: m.cfg.Settings,
-		Watcher: attributingWatcher{e.watch, &e.topIO, e.cooperating, m.follow}, Idle: m.cfg.Idle,
+		Watcher: attributingWatcher{e.watch, &e.topIO, e.cooperating, m.aside.follow}, Idle: m.cfg.Idle,
 		Metering: iopolicy.Metering{Meter: diskwatch.Meter(), Attribute: e.exact, Submitted: &e.submitted},
 	}
 	if e.peers != nil {

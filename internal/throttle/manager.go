@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -64,6 +63,7 @@ func Open(cfg Config, paths ...string) (*Manager, error) {
 	}
 	m := &Manager{cfg: cfg, byDev: map[uint64]*entry{}, byPath: map[string]*entry{}}
 	m.entries.Store(new([]*entry))
+	m.aside.share = m.share
 	m.several = m.distinct(paths) > 1
 	for _, path := range paths {
 		m.Path(path)
@@ -178,8 +178,14 @@ func (m *Manager) Gates() []*iopolicy.Gate {
 	return gates
 }
 
-// follow makes this process step aside for others.
-func (m *Manager) follow(now time.Time) { m.aside.follow(now, m.Gates) }
+// share returns the smallest part of the time that one of the gates grants.
+func (m *Manager) share() float64 {
+	least := 1.0
+	for _, e := range m.all() {
+		least = min(least, e.gate.Share())
+	}
+	return least
+}
 
 // all returns the entries made so far. It takes no lock.
 func (m *Manager) all() []*entry { return *m.entries.Load() }

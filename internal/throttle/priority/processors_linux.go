@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 
 // Processors are those that the threads of this process may run on. The zero value changes nothing. One goroutine at a
@@ -92,7 +94,7 @@ func usedNow() use {
 	if unix.Getrusage(unix.RUSAGE_SELF, &own) == nil {
 		u.own = time.Duration(own.Utime.Nano() + own.Stime.Nano())
 	}
-	stat, _ := os.ReadFile("/proc/stat")
+	stat, _ := sysinfo.ReadFile("/proc/stat")
 	for line := range bytes.Lines(stat) {
 		fields := bytes.Fields(line) // cpu0 user nice system idle iowait irq softirq steal guest guest_nice
 		number, isCPU := bytes.CutPrefix(line, []byte("cpu"))
