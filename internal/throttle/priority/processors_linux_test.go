@@ -95,36 +95,34 @@ func TestProcessorsOfAllThreads(t *testing.T) {
 
 	narrow(&p)
 	narrow(&p)
-	require.True(t, assign(all)) // as taskset does
 	outside := all
 	for i := range len(all) * 64 {
-		if all.IsSet(i) {
+		if p.chosen.IsSet(i) {
 			outside.Clear(i)
-			break
 		}
 	}
-	require.True(t, assign(outside))
+	require.True(t, assign(outside)) // as taskset does
 	p.Use(1)
 	require.Contains(t, affinities(t), outside, "set by another program meanwhile")
 }
 
-// TestUseOfProcessorsIsKnown: each processor has a figure that grows, and the process' own work is in it.
+// TestUseOfProcessorsIsKnown: each processor has a figure, and the own work of the process is in their sum. A single
+// figure may fall: the kernel corrects the time of waiting for a disk.
 func TestUseOfProcessorsIsKnown(t *testing.T) {
 	var all unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(os.Getpid(), &all))
 	before := usedNow()
-	for time.Since(before.at) < 300*time.Millisecond { // work
+	now := before
+	for now.own-before.own < 30*statTick { // work
+		now = usedNow()
 	}
-	now := usedNow()
 	var sum time.Duration
 	for i := range len(all) * 64 {
 		if all.IsSet(i) {
 			require.Contains(t, now.all, i)
-			require.GreaterOrEqual(t, now.all[i], before.all[i])
 			sum += now.all[i] - before.all[i]
 		}
 	}
 	own := now.own - before.own
-	require.Greater(t, own, 20*time.Millisecond)
-	require.Greater(t, sum, own-10*time.Duration(all.Count())*statTick)
+	require.Greater(t, sum, own/2)
 }
