@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
 )
 
 // commandGrace is the time between SIGTERM and SIGKILL for a command.
@@ -102,7 +103,7 @@ func (c *commandOutput) start() error {
 	defer c.mu.Unlock()
 	if !c.started {
 		c.started = true
-		if err := c.cmd.Start(); err != nil {
+		if err := priority.StartOnAll(c.cmd.Start); err != nil {
 			c.failed = fmt.Errorf("run %s: %w", c.cmd.Args[0], err)
 		}
 	}

@@ -11,13 +11,12 @@ import (
 const asideInterval = 500 * time.Millisecond
 
 // aside keeps this process off the processors that others use while it gets only a part of a disk: it uses no more than
-// that part of the processors. A thread that runs beside others delays them even at the lowest priority, since a system
-// call is not interrupted for them. docs/adr/0021 has the figures.
+// that part of the processors. A thread that runs beside others delays them even at the lowest priority. docs/adr/0021
+// has the figures.
 type aside struct {
-	share      func() float64 // the smallest part that one of the gates grants
-	mu         sync.Mutex
-	at         time.Time // of the last choice
-	processors priority.Processors
+	share func() float64 // the smallest part that one of the gates grants
+	mu    sync.Mutex
+	at    time.Time // of the last choice
 }
 
 // follow chooses processors, if that is due.
@@ -32,7 +31,7 @@ func (a *aside) follow(now time.Time) {
 	a.at = now
 	go func() { // the gate that asks holds its lock
 		defer a.mu.Unlock()
-		a.processors.Use(a.share())
+		priority.UseProcessors(a.share())
 	}()
 }
 
@@ -40,5 +39,5 @@ func (a *aside) follow(now time.Time) {
 func (a *aside) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.processors.Use(1)
+	priority.UseProcessors(1)
 }

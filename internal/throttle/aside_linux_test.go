@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"math"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -67,7 +68,7 @@ func TestTheProcessStepsAside(t *testing.T) {
 			require.NoError(t, unix.SchedGetaffinity(os.Getpid(), &now))
 		}
 	}
-	one := max(1, (all.Count()+19)/20) // a twentieth of the disk
+	one := int(math.Ceil(settings.MaxImpact * float64(all.Count()))) // of all the disk, since others lose all of it
 	becomes(one)
 	disk.busy.Store(false)
 	becomes(all.Count())

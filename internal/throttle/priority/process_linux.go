@@ -102,6 +102,23 @@ const (
 	settling = time.Millisecond
 )
 
+// untilQuiet examines threads until none had to be changed, a moment apart, and so those that appeared meanwhile too.
+func untilQuiet(pass func() (changed bool, err error)) error {
+	for quiet, passes := 0, 0; quiet < 2 && passes < maxPasses; passes++ {
+		changed, err := pass()
+		if err != nil {
+			return err
+		}
+		quiet++
+		if changed {
+			quiet = 0
+		} else if quiet == 1 {
+			time.Sleep(settling)
+		}
+	}
+	return nil
+}
+
 // Apply sets the priority of a policy for all threads, including those that appear meanwhile; later ones inherit it.
 // What the kernel refuses to this process itself is a note and no error, since the job can run all the same. It takes
 // some microseconds a thread and about a millisecond in all; nothing where nothing was lowered and nothing is to be.
@@ -121,17 +138,8 @@ func (p *Process) Apply(policy iopolicy.Policy) (Applied, error) {
 		p.idle = p.own && mayLeaveIdle(niceThrottle)
 		p.known = true
 	}
-	for quiet, passes := 0, 0; quiet < 2 && passes < maxPasses; passes++ {
-		changed, err := p.pass(policy, &out)
-		if err != nil {
-			return out, fmt.Errorf("set priority of process %d: %w", p.pid, err)
-		}
-		quiet++
-		if changed {
-			quiet = 0
-		} else if quiet == 1 {
-			time.Sleep(settling)
-		}
+	if err := untilQuiet(func() (bool, error) { return p.pass(policy, &out) }); err != nil {
+		return out, fmt.Errorf("set priority of process %d: %w", p.pid, err)
 	}
 	if p.group != nil {
 		p.group.apply(policy, &out)

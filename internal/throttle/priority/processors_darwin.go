@@ -1,7 +1,7 @@
 package priority
 
-// Processors are those that the threads of this process may run on. macOS lets no program choose.
-type Processors struct{}
+// UseProcessors does nothing: macOS lets no program choose its processors.
+func UseProcessors(part float64) {}
 
-// Use does nothing.
-func (p *Processors) Use(part float64) {}
+// StartOnAll calls start.
+func StartOnAll(start func() error) error { return start() }

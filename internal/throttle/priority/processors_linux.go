@@ -2,10 +2,12 @@ package priority
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,13 +15,16 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 
-// Processors are those that the threads of this process may run on. The zero value changes nothing. One goroutine at a
-// time may use it.
-type Processors struct {
-	allowed unix.CPUSet // before it changed anything
-	chosen  unix.CPUSet // set by it; none: it has changed nothing
+// processors are those that the threads of this process may run on.
+type processors struct {
+	mu      sync.Mutex
+	allowed unix.CPUSet // before anything was changed
+	chosen  unix.CPUSet // none: nothing is changed
 	last    use
 }
+
+// own are the processors of this process. It has one set of them, whoever chooses.
+var own processors
 
 // use is for how long processors were in use since the machine started.
 type use struct {
@@ -35,10 +40,32 @@ const (
 	reluctance = 0.25
 )
 
-// Use keeps this process to a part of its processors from now on, rounded up to whole ones: those that other programs
-// use least, or wait on for a disk least often. It needs to be called twice to know them, and again to follow them. A
-// part of 1 gives the process all that it had before. Where the kernel refuses that, nothing changes.
-func (p *Processors) Use(part float64) {
+// UseProcessors keeps this process to a part of its processors from now on, rounded up to whole ones: those that other
+// programs use least, or wait on for a disk least often. It needs to be called twice to know them, and again to follow
+// them. A part of 1 gives the process all that it had before. Where the kernel refuses that, nothing changes.
+func UseProcessors(part float64) {
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	own.use(part)
+}
+
+// StartOnAll calls start on a thread that has all processors of this process, so that a child process has them too: it
+// keeps what it inherits for as long as it runs.
+func StartOnAll(start func() error) (err error) {
+	own.mu.Lock() // or this thread would be moved like all others
+	defer own.mu.Unlock()
+	if own.chosen.Count() == 0 {
+		return start()
+	}
+	onOwnThread(func() {
+		if err = unix.SchedSetaffinity(0, &own.allowed); err == nil {
+			err = start()
+		}
+	})
+	return err
+}
+
+func (p *processors) use(part float64) {
 	var now unix.CPUSet
 	if unix.SchedGetaffinity(os.Getpid(), &now) != nil {
 		return
@@ -65,10 +92,10 @@ func (p *Processors) Use(part float64) {
 }
 
 // choose returns the processors in the least use since an earlier moment.
-func (p *Processors) choose(needed int, before use) (choice unix.CPUSet) {
+func (p *processors) choose(needed int, before use) (choice unix.CPUSet) {
 	length := p.last.at.Sub(before.at)
 	own := (p.last.own - before.own) / time.Duration(max(1, p.chosen.Count()))
-	used := map[int]float64{}
+	used := map[int]time.Duration{}
 	var all []int
 	for i := range len(p.allowed) * 64 {
 		if !p.allowed.IsSet(i) {
@@ -78,9 +105,9 @@ func (p *Processors) choose(needed int, before use) (choice unix.CPUSet) {
 		if p.chosen.IsSet(i) {
 			took = max(0, took-own) - time.Duration(reluctance*float64(length))
 		}
-		all, used[i] = append(all, i), float64(took)
+		all, used[i] = append(all, i), took
 	}
-	slices.SortStableFunc(all, func(a, b int) int { return int(used[a] - used[b]) })
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(used[a], used[b]) })
 	for _, i := range all[:needed] {
 		choice.Set(i)
 	}
@@ -114,29 +141,18 @@ func usedNow() use {
 	return u
 }
 
-// assign sets the processors of all threads, also of those that appear meanwhile, and reports whether the main thread
-// has them.
+// assign sets the processors of all threads, and reports whether the main thread has them.
 func assign(set unix.CPUSet) bool {
 	self := &Process{pid: os.Getpid(), own: true}
-	for quiet, passes := 0, 0; quiet < 2 && passes < maxPasses; passes++ {
-		tids, err := self.threads()
-		if err != nil {
-			return false
-		}
-		quiet++
-		for _, tid := range tids {
-			var now unix.CPUSet
-			if unix.SchedGetaffinity(tid, &now) != nil || now == set {
-				continue
-			}
-			if unix.SchedSetaffinity(tid, &set) == nil {
-				quiet = 0
-			}
-		}
-		if quiet == 1 {
-			time.Sleep(settling)
-		}
-	}
 	var now unix.CPUSet
-	return unix.SchedGetaffinity(self.pid, &now) == nil && now == set
+	err := untilQuiet(func() (changed bool, err error) {
+		tids, err := self.threads()
+		for _, tid := range tids {
+			if unix.SchedGetaffinity(tid, &now) == nil && now != set {
+				changed = unix.SchedSetaffinity(tid, &set) == nil || changed
+			}
+		}
+		return changed, err
+	})
+	return err == nil && unix.SchedGetaffinity(self.pid, &now) == nil && now == set
 }

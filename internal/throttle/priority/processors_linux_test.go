@@ -2,6 +2,7 @@ package priority
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -37,10 +38,10 @@ func TestProcessorsInTheLeastUseAreChosen(t *testing.T) {
 		"one more is needed":               {set(2), []time.Duration{whole, whole / 3, whole / 2, 0}, 0, 2, set(2, 3)},
 		"own work on two, others on both":  {set(0, 1), []time.Duration{whole, whole, 0, 0}, whole, 2, set(2, 3)},
 		"own work on two, others on none":  {set(0, 1), []time.Duration{whole, whole, whole / 9, 0}, 2 * whole, 2, set(0, 1)},
-		"all are equal, and more are than": {set(3), make([]time.Duration, 128), 0, 3, set(0, 1, 3)},
+		"all are equal, more than 64     ": {set(3), make([]time.Duration, 128), 0, 3, set(0, 1, 3)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := Processors{chosen: c.chosen}
+			p := processors{chosen: c.chosen}
 			p.last = use{at: time.Unix(101, 0), all: map[int]time.Duration{}, own: time.Hour + c.own}
 			before := use{at: time.Unix(100, 0), all: map[int]time.Duration{}, own: time.Hour}
 			for i, d := range c.used {
@@ -67,9 +68,9 @@ func affinities(t *testing.T) map[unix.CPUSet]int {
 }
 
 // narrow has p choose one processor by its use since the call before. The kernel counts 10 ms each.
-func narrow(p *Processors) {
+func narrow(p *processors) {
 	time.Sleep(3 * statTick)
-	p.Use(0.01)
+	p.use(0.01)
 }
 
 // TestProcessorsOfAllThreads: all threads are moved, and get back what they had; a set from outside stays.
@@ -80,8 +81,8 @@ func TestProcessorsOfAllThreads(t *testing.T) {
 		t.Skip("needs two processors")
 	}
 	t.Cleanup(func() { assign(all) })
-	var p Processors
-	p.Use(0.01)
+	var p processors
+	p.use(0.01)
 	require.Len(t, affinities(t), 1)
 	require.Contains(t, affinities(t), all, "what others use is not known yet")
 	narrow(&p)
@@ -89,8 +90,8 @@ func TestProcessorsOfAllThreads(t *testing.T) {
 		require.Equal(t, 1, s.Count())
 	}
 	require.Len(t, affinities(t), 1)
-	p.Use(1)
-	require.Equal(t, 1, len(affinities(t)))
+	p.use(1)
+	require.Len(t, affinities(t), 1)
 	require.Contains(t, affinities(t), all)
 
 	narrow(&p)
@@ -102,8 +103,35 @@ func TestProcessorsOfAllThreads(t *testing.T) {
 		}
 	}
 	require.True(t, assign(outside)) // as taskset does
-	p.Use(1)
+	p.use(1)
 	require.Contains(t, affinities(t), outside, "set by another program meanwhile")
+}
+
+// TestChildrenHaveAllProcessors: what is started while this process keeps to one processor has all of them.
+func TestChildrenHaveAllProcessors(t *testing.T) {
+	var all, now unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(os.Getpid(), &all))
+	if all.Count() < 2 {
+		t.Skip("needs two processors")
+	}
+	t.Cleanup(func() { UseProcessors(1) })
+	processorsOf := func(start func(func() error) error) int {
+		cmd := exec.CommandContext(t.Context(), "cat")
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, start(cmd.Start))
+		require.NoError(t, unix.SchedGetaffinity(cmd.Process.Pid, &now))
+		require.NoError(t, in.Close())
+		require.NoError(t, cmd.Wait())
+		return now.Count()
+	}
+	require.Equal(t, all.Count(), processorsOf(StartOnAll), "nothing was changed")
+	narrow(&own)
+	narrow(&own)
+	require.Equal(t, 1, processorsOf(func(start func() error) error { return start() }))
+	require.Equal(t, all.Count(), processorsOf(StartOnAll))
+	require.Len(t, affinities(t), 1, "the process itself stays where it is")
+	require.NotContains(t, affinities(t), all)
 }
 
 // TestUseOfProcessorsIsKnown: each processor has a figure, and the own work of the process is in their sum. A single
