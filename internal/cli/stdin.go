@@ -14,7 +14,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/options"
-	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
 )
 
 // commandGrace is the time between SIGTERM and SIGKILL for a command.
@@ -51,7 +50,7 @@ func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job 
 	if err != nil {
 		return fmt.Errorf("run %s: %w", args[0], err)
 	}
-	stream := &commandOutput{cmd: cmd, out: out}
+	stream := &commandOutput{cmd: cmd, out: out, task: a.task}
 	job.Stdin.Reader, job.Stdin.Close = abortable(ctx, stream), stream.wait
 	return nil
 }
@@ -83,8 +82,9 @@ func (l *lazyPipe) Read(p []byte) (int, error) {
 
 // commandOutput is the output of a command. The first read starts it, when the repository is known to be open.
 type commandOutput struct {
-	cmd *exec.Cmd
-	out io.Reader
+	cmd  *exec.Cmd
+	out  io.Reader
+	task *task
 
 	mu      sync.Mutex // guards what follows, and the start: wait may come in the middle of it
 	started bool
@@ -103,7 +103,7 @@ func (c *commandOutput) start() error {
 	defer c.mu.Unlock()
 	if !c.started {
 		c.started = true
-		if err := priority.StartOnAll(c.cmd.Start); err != nil {
+		if err := c.task.start(c.cmd.Start); err != nil {
 			c.failed = fmt.Errorf("run %s: %w", c.cmd.Args[0], err)
 		}
 	}

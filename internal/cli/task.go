@@ -115,6 +115,17 @@ func (t *task) apply() {
 	}
 }
 
+// start calls start so that a child process has all processors of this process.
+func (t *task) start(start func() error) error {
+	t.mu.Lock()
+	manager := t.manager
+	t.mu.Unlock()
+	if manager == nil {
+		return start()
+	}
+	return manager.Start(start)
+}
+
 // setBrief starts or ends a brief part: a few operations for which a person waits. The policy of the job and its CPU
 // priority do not change.
 func (t *task) setBrief(brief bool) {

@@ -14,9 +14,11 @@ const asideInterval = 500 * time.Millisecond
 // that part of the processors. A thread that runs beside others delays them even at the lowest priority. docs/adr/0021
 // has the figures.
 type aside struct {
-	share func() float64 // the smallest part that one of the gates grants
-	mu    sync.Mutex
-	at    time.Time // of the last choice
+	share      func() float64 // the smallest part that one of the gates grants
+	processors priority.Processors
+
+	mu sync.Mutex
+	at time.Time // of the last choice
 }
 
 // follow chooses processors, if that is due.
@@ -31,7 +33,7 @@ func (a *aside) follow(now time.Time) {
 	a.at = now
 	go func() { // the gate that asks holds its lock
 		defer a.mu.Unlock()
-		priority.UseProcessors(a.share())
+		a.processors.Use(a.share())
 	}()
 }
 
@@ -39,5 +41,5 @@ func (a *aside) follow(now time.Time) {
 func (a *aside) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	priority.UseProcessors(1)
+	a.processors.Use(1)
 }

@@ -187,6 +187,9 @@ func (m *Manager) share() float64 {
 	return least
 }
 
+// Start calls start so that a child process has all processors of this process.
+func (m *Manager) Start(start func() error) error { return m.aside.processors.Start(start) }
+
 // all returns the entries made so far. It takes no lock.
 func (m *Manager) all() []*entry { return *m.entries.Load() }
 

@@ -1,7 +1,10 @@
 package priority
 
-// UseProcessors does nothing: macOS lets no program choose its processors.
-func UseProcessors(part float64) {}
+// Processors are those that the threads of this process may run on. macOS lets no program choose.
+type Processors struct{}
 
-// StartOnAll calls start.
-func StartOnAll(start func() error) error { return start() }
+// Use does nothing.
+func (p *Processors) Use(part float64) {}
+
+// Start calls start.
+func (p *Processors) Start(start func() error) error { return start() }

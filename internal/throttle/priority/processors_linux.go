@@ -15,16 +15,14 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 
-// processors are those that the threads of this process may run on.
-type processors struct {
+// Processors are those that the threads of this process may run on. A process needs one of them; the zero value has
+// changed nothing. It is safe for concurrent use.
+type Processors struct {
 	mu      sync.Mutex
 	allowed unix.CPUSet // before anything was changed
 	chosen  unix.CPUSet // none: nothing is changed
 	last    use
 }
-
-// own are the processors of this process. It has one set of them, whoever chooses.
-var own processors
 
 // use is for how long processors were in use since the machine started.
 type use struct {
@@ -40,32 +38,12 @@ const (
 	reluctance = 0.25
 )
 
-// UseProcessors keeps this process to a part of its processors from now on, rounded up to whole ones: those that other
-// programs use least, or wait on for a disk least often. It needs to be called twice to know them, and again to follow
-// them. A part of 1 gives the process all that it had before. Where the kernel refuses that, nothing changes.
-func UseProcessors(part float64) {
-	own.mu.Lock()
-	defer own.mu.Unlock()
-	own.use(part)
-}
-
-// StartOnAll calls start on a thread that has all processors of this process, so that a child process has them too: it
-// keeps what it inherits for as long as it runs.
-func StartOnAll(start func() error) (err error) {
-	own.mu.Lock() // or this thread would be moved like all others
-	defer own.mu.Unlock()
-	if own.chosen.Count() == 0 {
-		return start()
-	}
-	onOwnThread(func() {
-		if err = unix.SchedSetaffinity(0, &own.allowed); err == nil {
-			err = start()
-		}
-	})
-	return err
-}
-
-func (p *processors) use(part float64) {
+// Use keeps this process to a part of its processors from now on, rounded up to whole ones: those that other programs
+// use least, or wait on for a disk least often. It needs to be called twice to know them, and again to follow them. A
+// part of 1 gives the process all that it had before. Where the kernel refuses that, nothing changes.
+func (p *Processors) Use(part float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var now unix.CPUSet
 	if unix.SchedGetaffinity(os.Getpid(), &now) != nil {
 		return
@@ -91,8 +69,24 @@ func (p *processors) use(part float64) {
 	}
 }
 
+// Start calls start on a thread that has all processors of this process, so that a child process has them too: it keeps
+// what it inherits for as long as it runs.
+func (p *Processors) Start(start func() error) (err error) {
+	p.mu.Lock() // or this thread would be moved like all others
+	defer p.mu.Unlock()
+	if p.chosen.Count() == 0 {
+		return start()
+	}
+	onOwnThread(func() {
+		if err = unix.SchedSetaffinity(0, &p.allowed); err == nil {
+			err = start()
+		}
+	})
+	return err
+}
+
 // choose returns the processors in the least use since an earlier moment.
-func (p *processors) choose(needed int, before use) (choice unix.CPUSet) {
+func (p *Processors) choose(needed int, before use) (choice unix.CPUSet) {
 	length := p.last.at.Sub(before.at)
 	own := (p.last.own - before.own) / time.Duration(max(1, p.chosen.Count()))
 	used := map[int]time.Duration{}

@@ -41,7 +41,7 @@ func TestProcessorsInTheLeastUseAreChosen(t *testing.T) {
 		"all are equal, more than 64     ": {set(3), make([]time.Duration, 128), 0, 3, set(0, 1, 3)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := processors{chosen: c.chosen}
+			p := Processors{chosen: c.chosen}
 			p.last = use{at: time.Unix(101, 0), all: map[int]time.Duration{}, own: time.Hour + c.own}
 			before := use{at: time.Unix(100, 0), all: map[int]time.Duration{}, own: time.Hour}
 			for i, d := range c.used {
@@ -68,9 +68,9 @@ func affinities(t *testing.T) map[unix.CPUSet]int {
 }
 
 // narrow has p choose one processor by its use since the call before. The kernel counts 10 ms each.
-func narrow(p *processors) {
+func narrow(p *Processors) {
 	time.Sleep(3 * statTick)
-	p.use(0.01)
+	p.Use(0.01)
 }
 
 // TestProcessorsOfAllThreads: all threads are moved, and get back what they had; a set from outside stays.
@@ -81,8 +81,8 @@ func TestProcessorsOfAllThreads(t *testing.T) {
 		t.Skip("needs two processors")
 	}
 	t.Cleanup(func() { assign(all) })
-	var p processors
-	p.use(0.01)
+	var p Processors
+	p.Use(0.01)
 	require.Len(t, affinities(t), 1)
 	require.Contains(t, affinities(t), all, "what others use is not known yet")
 	narrow(&p)
@@ -90,7 +90,7 @@ func TestProcessorsOfAllThreads(t *testing.T) {
 		require.Equal(t, 1, s.Count())
 	}
 	require.Len(t, affinities(t), 1)
-	p.use(1)
+	p.Use(1)
 	require.Len(t, affinities(t), 1)
 	require.Contains(t, affinities(t), all)
 
@@ -103,7 +103,7 @@ func TestProcessorsOfAllThreads(t *testing.T) {
 		}
 	}
 	require.True(t, assign(outside)) // as taskset does
-	p.use(1)
+	p.Use(1)
 	require.Contains(t, affinities(t), outside, "set by another program meanwhile")
 }
 
@@ -114,7 +114,8 @@ func TestChildrenHaveAllProcessors(t *testing.T) {
 	if all.Count() < 2 {
 		t.Skip("needs two processors")
 	}
-	t.Cleanup(func() { UseProcessors(1) })
+	var p Processors
+	t.Cleanup(func() { p.Use(1) })
 	processorsOf := func(start func(func() error) error) int {
 		cmd := exec.CommandContext(t.Context(), "cat")
 		in, err := cmd.StdinPipe()
@@ -125,11 +126,11 @@ func TestChildrenHaveAllProcessors(t *testing.T) {
 		require.NoError(t, cmd.Wait())
 		return now.Count()
 	}
-	require.Equal(t, all.Count(), processorsOf(StartOnAll), "nothing was changed")
-	narrow(&own)
-	narrow(&own)
+	require.Equal(t, all.Count(), processorsOf(p.Start), "nothing was changed")
+	narrow(&p)
+	narrow(&p)
 	require.Equal(t, 1, processorsOf(func(start func() error) error { return start() }))
-	require.Equal(t, all.Count(), processorsOf(StartOnAll))
+	require.Equal(t, all.Count(), processorsOf(p.Start))
 	require.Len(t, affinities(t), 1, "the process itself stays where it is")
 	require.NotContains(t, affinities(t), all)
 }
