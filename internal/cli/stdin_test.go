@@ -29,7 +29,7 @@ func TestNoCommandOutlivesTheBackup(t *testing.T) {
 	for i := range rounds {
 		ctx, cancel := context.WithCancel(t.Context())
 		file := filepath.Join(dir, strconv.Itoa(i))
-		a := &app{}
+		a := &app{task: &task{}}
 		a.Err = io.Discard
 		f, job := &backupFlags{}, &backup.Job{}
 		f.stream.name, f.stream.command = "out", true
