@@ -50,26 +50,29 @@ func (job *Job) namedParent(ctx context.Context, r *repo.Repository) (*repo.List
 	return &found, nil
 }
 
+// parentFilter reports whether a session may reuse the trees of a snapshot.
+type parentFilter = func(format.ID, *snapshot.Snapshot) bool
+
 // parents returns the parents of the sources, and those of the listed snapshots whose trees the session may reuse. The
 // others were forgotten since they were listed, so that their packs may be removed, or may need packs that a prune
 // removes.
-func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed,
-	named *repo.Listed, known *damage, l *report.Ledger,
+func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session, h *history,
+	filter func() (parentFilter, error), known *damage, l *report.Ledger,
 ) ([]repo.Listed, *parents, error) {
-	reliable, err := s.FilterParents(ctx)
+	reliable, err := filter()
 	if err != nil {
 		return nil, nil, err
 	}
-	rest := slices.DeleteFunc(slices.Clone(listed), func(one repo.Listed) bool {
+	rest := slices.DeleteFunc(slices.Clone(h.listed), func(one repo.Listed) bool {
 		return one.Snapshot == nil || !reliable(one.ID, one.Snapshot)
 	})
 	p := &parents{load: r.LoadBlob}
 	if job.Source.Comparing.Force || job.Stdin != nil {
 		return rest, p, nil
 	}
-	best := named
-	if named == nil {
-		best = last(listed, job.coversAny)
+	best := h.named
+	if best == nil {
+		best = last(h.listed, job.coversAny)
 	}
 	refused := best != nil && !reliable(best.ID, best.Snapshot)
 	if refused {
@@ -77,9 +80,9 @@ func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session
 			"checked it yet, or its writer did not renew its lease in time before it was published", best.ID.Short()))
 	}
 	switch {
-	case named != nil && !refused:
-		p.whole(*named)
-	case named == nil:
+	case h.named != nil && !refused:
+		p.whole(*h.named)
+	case h.named == nil:
 		err = job.chooseParents(ctx, r, rest, p, known.evidence != nil, l)
 	}
 	p.Damaged = p.damaged(s, known)

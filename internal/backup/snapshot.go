@@ -68,25 +68,13 @@ type Outcome struct {
 func Run(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*Outcome, error) {
 	start := time.Now()
 	l.Phase(report.Opening)
-	listed, err := r.Snapshots(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.ReportMissing(ctx, listed)
-	named, err := job.namedParent(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	first := job.first(listed)
+	reading, stop := context.WithCancel(ctx)
+	before := begun(func() (*history, error) { return job.history(reading, r) })
+	defer func() { stop(); _, _ = before() }() // r is in use until then
 	out := &Outcome{Snapshot: job.Label.snapshot(start)}
-	for i := range listed {
-		if object.IsDamage(listed[i].Err) {
-			out.Damaged = append(out.Damaged, listed[i].ID)
-		}
-	}
 	once := func(known *damage) error {
 		return r.WithSession(ctx, job.Session, func(ctx context.Context, s *repo.Session) error {
-			return job.run(ctx, r, s, listed, named, out, l, findings{known, first})
+			return job.run(ctx, r, s, before, out, l, known)
 		})
 	}
 	// A damaged parent must not prevent new backups. The next pass ignores the directory cache: it compares each
@@ -94,21 +82,59 @@ func Run(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*O
 	// stay.
 	known := &damage{}
 	for pass := 1; ; pass++ {
-		if err = once(known); err == nil || pass == passes || !known.add(err) {
-			break
+		err := once(known)
+		if err == nil {
+			return out, nil
+		}
+		if pass == passes || !known.add(err) {
+			return nil, err
 		}
 		l.Note("", "compare", err)
 	}
+}
+
+// history is what is known of earlier backups when a backup begins.
+type history struct {
+	listed []repo.Listed // all snapshots
+	named  *repo.Listed  // the parent that the user chose, or nil
+	first  bool          // a source is in no snapshot of this host
+}
+
+// history reads the snapshots. A session begins meanwhile, since both take several round trips to the target. Which of
+// the snapshots its backup may rely on is asked for once the session has begun.
+func (job *Job) history(ctx context.Context, r *repo.Repository) (*history, error) {
+	listed, err := r.Snapshots(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	r.ReportMissing(ctx, listed)
+	named, err := job.namedParent(ctx, r)
+	return &history{listed, named, job.first(listed)}, err
 }
 
-// findings are the facts that are known when a pass through the sources begins.
-type findings struct {
-	known *damage // found by earlier passes
-	first bool    // a source is in no snapshot of this host
+// damaged returns the snapshots that cannot be read.
+func (h *history) damaged() (ids []format.ID) {
+	for i := range h.listed {
+		if object.IsDamage(h.listed[i].Err) {
+			ids = append(ids, h.listed[i].ID)
+		}
+	}
+	return ids
+}
+
+// begun starts f and returns a function that waits for its result.
+func begun[T any](f func() (T, error)) (wait func() (T, error)) {
+	var value T
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		value, err = f()
+	}()
+	return func() (T, error) {
+		<-done
+		return value, err
+	}
 }
 
 // Phases has the callbacks around the part of a backup that scans, reads and stores. Before and after that, a backup
@@ -130,16 +156,23 @@ func (b Phases) end() {
 	}
 }
 
-func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, named *repo.Listed,
-	out *Outcome, l *report.Ledger, p findings,
+func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, before func() (*history, error),
+	out *Outcome, l *report.Ledger, known *damage,
 ) (err error) {
-	known := p.known
 	lost := searchLost(ctx, s)
 	defer lost.end()
-	if err := known.exclude(ctx, s, lost); err != nil {
+	listing, stop := context.WithCancel(ctx)
+	filter := begun(func() (parentFilter, error) { return s.FilterParents(listing) })
+	defer func() { stop(); _, _ = filter() }() // s is in use until then
+	h, err := before()
+	if err == nil {
+		out.Damaged = h.damaged()
+		err = known.exclude(ctx, s, lost)
+	}
+	if err != nil {
 		return err
 	}
-	reliable, parents, err := job.parents(ctx, r, s, listed, named, known, l)
+	reliable, parents, err := job.parents(ctx, r, s, h, filter, known, l)
 	if err != nil {
 		return err
 	}
@@ -151,7 +184,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	}
 	d := deps{
 		repo: r, session: s, ledger: l, load: parents.load, now: time.Now, sources: job.Label.Sources,
-		differing: job.differing(cache), partial: job.checkpoints(r, s, listed, lost, l, out),
+		differing: job.differing(cache), partial: job.checkpoints(r, s, h.listed, lost, l, out),
 	}
 	if job.Stdin == nil && !job.NoDirCache {
 		d.cache, err = compare.OpenCache(r, withoutSuspects(s, reliable), known.evidence != nil, sysinfo.ThisBoot().ID, l)
@@ -160,7 +193,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		}
 		defer d.cache.Discard()
 	}
-	job.Phases.begin(p.first)
+	job.Phases.begin(h.first)
 	l.Phase(report.Scanning)
 	found, err := job.walk(ctx, d, parents.Parent)
 	if err == nil {
@@ -169,7 +202,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 	if err != nil {
 		return err
 	}
-	out.Sources = job.judge(found.found, listed, parents, l)
+	out.Sources = job.judge(found.found, h.listed, parents, l)
 	out.Failed, out.Mended = l.Snapshot().Failures > 0, found.mended
 	out.Same = parents.same(found, out.Snapshot)
 	l.Phase(report.Uploading)
@@ -199,7 +232,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, li
 		if len(d.differing) > 0 {
 			_ = cache.SetValue("differing "+job.cacheKey(), nil) // otherwise they are read once more
 		}
-		remove(ctx, r, out.superseded(listed, job.Source.Shrink.Accept), l)
+		remove(ctx, r, out.superseded(h.listed, job.Source.Shrink.Accept), l)
 	}
 	return nil
 }

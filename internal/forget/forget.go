@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -32,25 +35,43 @@ func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Liste
 	return named, nil
 }
 
+// removedAtOnce is how many snapshots are removed concurrently: the latency of the target counts.
+const removedAtOnce = 8
+
 // Drop removes snapshots and returns those that are gone, including one that was gone already. A failure does not stop
 // the removal of the others.
 func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped map[format.ID]bool, err error) {
 	if err := r.RecordForget(ctx, list); err != nil {
 		return nil, err
 	}
+	var mu sync.Mutex
 	var failures []string
 	dropped = make(map[format.ID]bool, len(list))
+	var removals errgroup.Group // without a context: what is on its way is waited for, and counts
+	removals.SetLimit(removedAtOnce)
 	for _, l := range list {
-		err := r.Store().Delete(ctx, object.Named(store.Snapshot, l.ID))
-		if err != nil && !errors.Is(err, store.ErrNotExist) {
+		removals.Go(func() error {
 			if ctx.Err() != nil {
-				return dropped, context.Cause(ctx)
+				return context.Cause(ctx)
 			}
-			failures = append(failures, fmt.Sprintf("%s: %v", l.ID.Short(), err))
-			continue
-		}
-		dropped[l.ID] = true
+			err := r.Store().Delete(ctx, object.Named(store.Snapshot, l.ID))
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil || errors.Is(err, store.ErrNotExist):
+				dropped[l.ID] = true
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			default:
+				failures = append(failures, fmt.Sprintf("%s: %v", l.ID.Short(), err))
+			}
+			return nil
+		})
 	}
+	if err := removals.Wait(); err != nil {
+		return dropped, err
+	}
+	slices.Sort(failures)
 	if len(failures) > 0 {
 		return dropped, fmt.Errorf("%w: %s", ErrSome, strings.Join(failures, "; "))
 	}

@@ -44,6 +44,7 @@ const (
 // places is where each blob lies: one place for each blob, which is the one that counts.
 type places struct {
 	r     *repo.Repository
+	kept  *kept
 	packs []packState // by ascending ID
 	index *reach.Index
 
@@ -65,10 +66,11 @@ type noted struct {
 }
 
 // openPlaces reads the index, the list of packs and the tables of packs that no segment names.
-func openPlaces(ctx context.Context, r *repo.Repository, l *report.Ledger, scratch string,
+func openPlaces(ctx context.Context, k *kept, l *report.Ledger, scratch string,
 	doomed map[format.ID]struct{},
 ) (_ *places, err error) {
-	p := &places{r: r, ledger: l, noted: make(map[string]noted), doomed: doomed}
+	r := k.r
+	p := &places{r: r, kept: k, ledger: l, noted: make(map[string]noted), doomed: doomed}
 	p.index = reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks)
 	defer func() {
 		if err != nil {
@@ -211,14 +213,13 @@ func (p *places) eachSegment(ctx context.Context, visit func(store.Info, *index.
 func (p *places) each(ctx context.Context, segments []store.Info, visit func(store.Info, *index.Segment) error,
 	unread func(store.Info, error) error,
 ) error {
-	const ahead = 3
 	type read struct {
 		seg *index.Segment
 		err error
 	}
-	err := object.InOrder(ctx, len(segments), ahead,
+	err := object.InOrder(ctx, len(segments), ahead(segments),
 		func(ctx context.Context, i int) (read, error) {
-			seg, err := p.segment(ctx, segments[i])
+			seg, err := p.kept.segment(ctx, segments[i])
 			return read{seg, err}, nil
 		},
 		func(i int, r read) error {
@@ -235,18 +236,6 @@ func (p *places) each(ctx context.Context, segments []store.Info, visit func(sto
 		return fmt.Errorf("read index: %w", err)
 	}
 	return nil
-}
-
-func (p *places) segment(ctx context.Context, info store.Info) (*index.Segment, error) {
-	plain, err := object.Load(ctx, p.r.Store(), p.r.Keys(), info.Name, info.Size)
-	if err != nil {
-		return nil, err
-	}
-	seg, err := index.Decode(plain)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
-	}
-	return seg, nil
 }
 
 func (p *places) listPacks(ctx context.Context) error {

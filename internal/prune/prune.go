@@ -27,6 +27,7 @@ type Options struct {
 	MaxUnused Limit
 	DryRun    bool          // change nothing
 	Parallel  int           // directories and packs processed together; 0: 4
+	Kept      int           // bytes of index segments that are kept in memory; 0: 16 MiB; below 0: none
 	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
 	Settle    time.Duration // how old a listing of a mounted share may be; Unbounded: unknown
 	Session   repo.SessionOptions
@@ -47,6 +48,7 @@ type pruner struct {
 	opt Options
 	res Result
 
+	kept    *kept
 	round   round
 	revived map[format.ID]bool
 	met     map[format.ID]time.Time // when this prune first saw each mark
@@ -57,7 +59,7 @@ type pruner struct {
 func once(ctx context.Context, r *repo.Repository, opt Options, in round) (res *Result, begun bool, err error) {
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
 	p := &pruner{
-		r: r, opt: opt, round: in,
+		r: r, opt: opt, kept: newKept(r, opt.Kept), round: in,
 		revived: make(map[format.ID]bool), met: make(map[format.ID]time.Time),
 	}
 	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
@@ -218,7 +220,7 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	}
 	p.res.Snapshots = uint64(len(v.listed))
 	step.Did(p.res.Snapshots, 0)
-	if v.places, err = openPlaces(ctx, p.r, p.opt.Ledger, p.round.index, marks.UnusableBy(v.marks)); err != nil {
+	if v.places, err = openPlaces(ctx, p.kept, p.opt.Ledger, p.round.index, marks.UnusableBy(v.marks)); err != nil {
 		return nil, indexError(err)
 	}
 	v.step = p.opt.Ledger.Step(report.Following, report.Course{Unit: "folders", Units: v.pages, Bytes: v.pageBytes})

@@ -93,7 +93,7 @@ type Repository struct {
 // Open opens the repository in st. The error wraps ErrNoRepository without a config, ErrWrongKey if none of the secrets
 // fits, format.ErrUnsupported if a newer program made it, and format.ErrCorrupt if the config is damaged.
 func Open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, error) {
-	raw, err := readConfig(ctx, st)
+	raw, slots, err := readConfigAndSlots(ctx, st, opt.KnownSlot)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +101,24 @@ func Open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 	if err != nil {
 		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
 	}
-	opened, err := unlock(ctx, st, opt, raw)
+	opened, err := unlock(slots, opt, raw)
 	if err != nil {
 		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
 	}
 	return newRepository(ctx, st, conf, opened, opt), nil
+}
+
+// readConfigAndSlots reads both at the same time: a share takes its time for each answer.
+func readConfigAndSlots(ctx context.Context, st store.Store, known string) (conf []byte, slots foundSlots, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var reading sync.WaitGroup
+	reading.Go(func() { slots = findSlots(ctx, st, known) })
+	if conf, err = readConfig(ctx, st); err != nil {
+		cancel()
+	}
+	reading.Wait()
+	return conf, slots, err
 }
 
 // readConfig returns the bytes of the config.

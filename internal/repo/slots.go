@@ -51,11 +51,25 @@ type unlocked struct {
 	slot   format.ID
 }
 
+// foundSlots are the key slots of a target, in the order in which they are tried.
+type foundSlots struct {
+	slots []Slot
+	spend *kdfBudget // of the tries
+	err   error
+}
+
+func findSlots(ctx context.Context, st store.Store, known string) foundSlots {
+	f := foundSlots{spend: newKDFBudget()}
+	f.slots, f.err = loadSlots(ctx, st, known, f.spend)
+	return f
+}
+
 // loadSlots reads the key slots in the order in which they are tried. Random secrets come first, because each
 // passphrase takes a tenth of a second and much memory. Within each kind the known slot comes first, then the cheaper
 // ones. An unreadable slot does not stop the others. Beyond maxSlots slots are not read.
 func loadSlots(ctx context.Context, st store.Store, known string, e *kdfBudget) ([]Slot, error) {
-	var slots []Slot
+	var listed []Slot
+	var infos []store.Info
 	for info, err := range st.List(ctx, store.Key) {
 		if err != nil {
 			return nil, fmt.Errorf("list keys: %w", err)
@@ -64,18 +78,30 @@ func loadSlots(ctx context.Context, st store.Store, known string, e *kdfBudget) 
 		if err != nil {
 			continue // not a name of this program
 		}
-		if len(slots) >= maxSlots && info.Name.ID != known {
+		if len(listed) >= maxSlots && info.Name.ID != known {
 			e.refuse(id, fmt.Sprintf("no more than %d are read", maxSlots))
 			continue
 		}
-		slot, err := loadSlot(ctx, st, info)
-		if errors.Is(err, store.ErrNotExist) {
-			continue // removed concurrently
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		slots = append(slots, Slot{ID: id, Slot: slot, Err: err, Known: info.Name.ID == known})
+		listed, infos = append(listed, Slot{ID: id, Known: info.Name.ID == known}), append(infos, info)
+	}
+	var slots []Slot
+	err := object.InOrder(ctx, len(infos), smallAtOnce,
+		func(ctx context.Context, i int) (Slot, error) {
+			slot := listed[i]
+			slot.Slot, slot.Err = loadSlot(ctx, st, infos[i])
+			return slot, nil
+		},
+		func(_ int, slot Slot) error {
+			if !errors.Is(slot.Err, store.ErrNotExist) { // else removed concurrently
+				slots = append(slots, slot)
+			}
+			return nil
+		})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
 	}
 	rank := func(s Slot) int {
 		switch {
@@ -118,14 +144,12 @@ func loadSlot(ctx context.Context, st store.Store, info store.Info) (*keyfile.Sl
 }
 
 // unlock tries the slots until one yields the master key that authenticates the config.
-func unlock(ctx context.Context, st store.Store, opt OpenOptions, conf []byte) (unlocked, error) {
-	spend := newKDFBudget()
-	slots, err := loadSlots(ctx, st, opt.KnownSlot, spend)
-	if err != nil {
-		return unlocked{}, err
+func unlock(found foundSlots, opt OpenOptions, conf []byte) (unlocked, error) {
+	if found.err != nil {
+		return unlocked{}, found.err
 	}
 	var damage, forged, away error
-	for _, s := range slots {
+	for _, s := range found.slots {
 		if s.Err != nil {
 			if damage = s.Err; s.away() {
 				away = s.Err
@@ -139,7 +163,7 @@ func unlock(ctx context.Context, st store.Store, opt OpenOptions, conf []byte) (
 		if err != nil {
 			return unlocked{}, err
 		}
-		if secret == nil || !spend.allows(s) {
+		if secret == nil || !found.spend.allows(s) {
 			continue
 		}
 		key, err := tryslot(s, secret, conf)
@@ -161,7 +185,7 @@ func unlock(ctx context.Context, st store.Store, opt OpenOptions, conf []byte) (
 	if away != nil { // this slot may be the one that fits
 		return unlocked{}, fmt.Errorf("read key: %w", away)
 	}
-	return unlocked{}, spend.explain(whyLocked(slots, damage, forged))
+	return unlocked{}, found.spend.explain(whyLocked(found.slots, damage, forged))
 }
 
 // away reports whether the slot could not be read because the target failed.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -21,6 +23,8 @@ const (
 	tombstoneName = 16
 	// tombstonesKept is how long a tombstone stays. A machine that is away for longer warns of forgotten snapshots.
 	tombstonesKept = 365 * 24 * time.Hour
+	// sweptAtOnce is how many tombstones are examined concurrently: the latency of the target counts.
+	sweptAtOnce = 8
 )
 
 // Tombstone reports whether a file has the name of a tombstone.
@@ -145,14 +149,20 @@ func SweepTombstones(ctx context.Context, st store.Store, keys *seal.Keys, now t
 	if err != nil {
 		return err
 	}
+	var sweep errgroup.Group // without a context: one that fails stops no other
+	sweep.SetLimit(sweptAtOnce)
 	for _, info := range infos {
-		_, err := LoadTombstone(ctx, st, keys, info)
-		if now.Sub(info.Modified) < tombstonesKept && (err == nil || !object.IsDamage(err)) {
-			continue
-		}
-		if err := st.Delete(ctx, info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
-			return fmt.Errorf("remove tombstone: %w", err)
-		}
+		sweep.Go(func() error {
+			if now.Sub(info.Modified) < tombstonesKept {
+				if _, err := LoadTombstone(ctx, st, keys, info); err == nil || !object.IsDamage(err) {
+					return nil
+				}
+			}
+			if err := st.Delete(ctx, info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
+				return fmt.Errorf("remove tombstone: %w", err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return sweep.Wait()
 }

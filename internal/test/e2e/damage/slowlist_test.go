@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,26 +15,13 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// slowLists ends the listing of packs only after the snapshots were listed once more, which a backup does after it has
-// begun.
-type slowLists struct {
-	store.Store
-	begun chan struct{}
-}
+// slowLists lists packs late: a backup waits for a quarter of a second for them before it begins.
+type slowLists struct{ store.Store }
 
 func (s slowLists) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
-		switch kind {
-		case store.Pack:
-			select {
-			case <-s.begun:
-			case <-ctx.Done():
-			}
-		case store.Snapshot:
-			select {
-			case s.begun <- struct{}{}: // a listing of packs waits
-			default:
-			}
+		if kind == store.Pack {
+			_ = store.Sleep(ctx, time.Second) // the listing below fails if ctx has ended
 		}
 		s.Store.List(ctx, kind)(yield)
 	}
@@ -52,7 +40,7 @@ func TestLostPacksAreFoundBesideTheBackup(t *testing.T) {
 		require.NoError(t, p.Store.Delete(context.Background(), name))
 	}
 	inner := p.Store
-	p.Store = slowLists{inner, make(chan struct{})}
+	p.Store = slowLists{inner}
 	out, _, err := p.Backup(p.SmallJob())
 	p.Store = inner
 	require.NoError(t, err)

@@ -141,8 +141,8 @@ func besideSnapshot(p *kit.Pruned, do func(inner store.Store)) format.ID {
 func TestHowOftenAPruneReadsTheIndex(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
-	only := prune.Options{MaxUnused: prune.Limit{None: true}}
-	repacking := prune.Options{MaxUnused: prune.Limit{Bytes: 0}}
+	only := prune.Options{MaxUnused: prune.Limit{None: true}, Kept: -1}
+	repacking := prune.Options{MaxUnused: prune.Limit{Bytes: 0}, Kept: -1}
 	dry := repacking
 	dry.DryRun = true
 	build := func(t *testing.T) (p *kit.Pruned, first, second format.ID) {
@@ -173,4 +173,10 @@ func TestHowOftenAPruneReadsTheIndex(t *testing.T) {
 	segmentReads(p, dry) // brings the cache up to date
 	count(p, only, 5, 7)
 	p.RequireWhole("with blobs that have two places")
+
+	p, first, _ = build(t)
+	p.Forget(first)
+	repacking.Kept = 0
+	count(p, repacking, 1, 1)
+	p.RequireWhole("after a prune that has kept what it has read")
 }

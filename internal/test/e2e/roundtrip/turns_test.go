@@ -1,0 +1,126 @@
+package roundtrip
+
+import (
+	"context"
+	"iter"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/forget"
+	"github.com/tidemark-backup/tidemark/internal/prune"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+)
+
+// turn is how long each operation on a far store takes. What a program does itself takes no time in the tests below, so
+// the time that has passed is the number of operations that waited for one another.
+const turn = time.Second
+
+// far is a store behind a long line. It verifies what it stores, as a share does.
+type far struct{ store.Store }
+
+func (f far) VerifiesPut() bool { return true }
+
+func (f far) Put(ctx context.Context, name store.Name, data []byte) error {
+	time.Sleep(turn)
+	return f.Store.Put(ctx, name, data)
+}
+
+func (f far) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	time.Sleep(turn)
+	return f.Store.Get(ctx, name, off, p)
+}
+
+func (f far) Stat(ctx context.Context, name store.Name) (store.Info, error) {
+	time.Sleep(turn)
+	return f.Store.Stat(ctx, name)
+}
+
+func (f far) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	time.Sleep(turn)
+	return f.Store.List(ctx, kind)
+}
+
+func (f far) Delete(ctx context.Context, name store.Name) error {
+	time.Sleep(turn)
+	return f.Store.Delete(ctx, name)
+}
+
+// inVirtualTime calls fn where time passes only while all wait, beginning now: files of the real time must not lie in
+// the future.
+func inVirtualTime(t *testing.T, fn func(t *testing.T)) {
+	t.Helper()
+	now := time.Now().Round(0)
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(now.Sub(time.Now().Round(0)) + time.Minute)
+		fn(t)
+	})
+}
+
+// turns returns how many operations on the store of e waited for one another while fn ran.
+func turns(t *testing.T, e *kit.Engine, fn func() error) int {
+	t.Helper()
+	near := e.Store
+	e.Store = far{near}
+	defer func() { e.Store = near }()
+	start := time.Now()
+	require.NoError(t, fn())
+	return int(time.Since(start) / turn)
+}
+
+// TestTurnsOfAnUnchangedBackup counts the operations that wait for one another: over a long line they decide how long
+// it takes. Opening: the config beside the key slots, two each. The session: its lease; the marks; the index. Then the
+// snapshots, which were read meanwhile, are listed once more, beside the packs. At the end the lease is renewed, the
+// snapshot stored, the lease looked at and removed.
+func TestTurnsOfAnUnchangedBackup(t *testing.T) {
+	dir := filepath.Join(testkit.RamDir(t), "src")
+	smallFiles(t, dir, 200)
+	inVirtualTime(t, func(t *testing.T) {
+		e := kit.NewEngine(t, mem.New())
+		backup := func() error {
+			_, _, err := e.Backup(e.Job(dir))
+			return err
+		}
+		for range 20 { // more snapshots than are read at the same time
+			require.NoError(t, backup())
+		}
+		n := turns(t, e, backup)
+		t.Log(n)
+		require.LessOrEqual(t, n, 13)
+	})
+}
+
+// TestTurnsOfForgetAndPrune: half of the snapshots go, with packs that only they need.
+func TestTurnsOfForgetAndPrune(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		p := kit.NewPruned(t, mem.New())
+		for seed := range uint64(20) {
+			p.Snapshot(seed)
+		}
+		n := turns(t, p.Engine, func() error {
+			return p.With(func(r *repo.Repository) error {
+				all, err := r.Snapshots(t.Context())
+				if err != nil {
+					return err
+				}
+				if _, err = forget.Drop(t.Context(), r, all[:10]); err != nil {
+					return err
+				}
+				res, err := prune.Run(t.Context(), r, kit.SmallPrune())
+				if err == nil {
+					require.NotZero(t, res.Deleted.Packs)
+				}
+				return err
+			})
+		})
+		t.Log(n)
+		require.LessOrEqual(t, n, 105)
+	})
+}
