@@ -24,6 +24,9 @@ const (
 	waitPart = 0.4
 	// leastServed is of how many I/Os of others this time is a mean at least: the kernel counts whole milliseconds.
 	leastServed = 50
+	// mostDepth is the most of these times on solid state, beside rare I/O: a fifth of what a disk
+	// with an arm takes for one.
+	mostDepth = 1500 * time.Microsecond
 	// leastDepth is the least of these times on solid state, that of a request of leastPiece bytes; sizes of operations
 	// are multiples of it.
 	leastDepth = 84 * time.Microsecond
@@ -173,8 +176,9 @@ func (g *Gate) harm(now int64) float64 {
 	return min(g.calculated(now), g.budget.trial.bound(now, g.budget.impact))
 }
 
-// depth returns for how long the device may be busy with what is in flight. On solid state that is a part of the mean
-// time between two I/Os of others, or of the time that one of them takes. g.mu is held.
+// depth returns for how long the device may be busy with what is in flight. On solid state that is what costs nothing
+// of the largest grant, and beside more I/O of others a part of the mean time between two of them, or of the time that
+// one of them takes. g.mu is held.
 func (g *Gate) depth(now int64) int64 {
 	c := costOf(g.medium)
 	if g.medium != SSD {
@@ -182,7 +186,11 @@ func (g *Gate) depth(now int64) int64 {
 	}
 	d := &g.budget.demand
 	between, each := float64(time.Second)/d.rate(now), float64(d.each.mean())
-	return int64(min(max(depthPart*between, waitPart*each, float64(leastDepth)), float64(c.inflight)))
+	return int64(max(
+		min(g.budget.impact/longestTurn*between, float64(mostDepth)),
+		min(depthPart*between, float64(usualDepth)),
+		min(waitPart*each, float64(c.inflight)),
+		float64(leastDepth)))
 }
 
 // noteDemand takes what a look saw of others. g.mu is held.

@@ -125,8 +125,9 @@ func TestSlotGrantFollowsTheRateOfOthers(t *testing.T) {
 		least, most float64 // part of the time
 		depth       int64
 	}{
-		"3 a second":                {3, iopolicy.Throttle, iopolicy.SSD, 28 * time.Microsecond, 0.65, 0.81, 21},
-		"50 a second":               {50, iopolicy.Throttle, iopolicy.SSD, 28 * time.Microsecond, 0.65, 0.81, 21},
+		"3 a second":                {3, iopolicy.Throttle, iopolicy.SSD, 28 * time.Microsecond, 0.65, 0.81, 53},
+		"50 a second":               {50, iopolicy.Throttle, iopolicy.SSD, 28 * time.Microsecond, 0.65, 0.81, 53},
+		"200 a second":              {200, iopolicy.Throttle, iopolicy.SSD, 28 * time.Microsecond, 0.55, 0.81, 16},
 		"500 a second":              {500, iopolicy.Throttle, iopolicy.SSD, 28 * time.Microsecond, 0.20, 0.37, 16},
 		"without a pause":           {20000, iopolicy.Throttle, iopolicy.SSD, 28 * time.Microsecond, 0.035, 0.06, 3},
 		"utility, without a pause":  {20000, iopolicy.Utility, iopolicy.SSD, 28 * time.Microsecond, 0.035, 0.06, 3},
@@ -139,7 +140,7 @@ func TestSlotGrantFollowsTheRateOfOthers(t *testing.T) {
 				disk, gate, l := budgeted(c.rate, 0.05, c.medium, c.policy)
 				l.took = c.took
 				require.Equal(t, 1.0, gate.Share(), "no window")
-				workers := 32
+				workers := 64
 				if c.medium == iopolicy.HDD {
 					workers = 16
 				}
