@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
 // asked counts how often each file is read.
@@ -53,6 +54,34 @@ func twice(t *testing.T, data [][]byte) (st *mem.Store, snapshots [2]format.ID, 
 	move(t, st, mem.New(), lost)
 	move(t, aside, st, old)
 	return st, snapshots, lost
+}
+
+// A blob whose newest copy is damaged is read from an older one, with a cache and without.
+func TestOlderCopyOfADamagedPack(t *testing.T) {
+	data := blobs(1, 60)
+	st, aside := mem.New(), mem.New()
+	var snapshots [2]format.ID
+	snapshots[0] = mustBackUp(t, initialise(t, st), data)
+	old := names(t, st, store.Pack)
+	move(t, st, aside, old)
+	snapshots[1] = mustBackUp(t, fresh(t, st), data)
+	for _, name := range names(t, st, store.Pack) {
+		bad := bytesOf(t, st, name)
+		for at := pack.HeaderSize; at < len(bad)-pack.FooterSize; at += 50 {
+			bad[at] ^= 1
+		}
+		require.NoError(t, st.Put(t.Context(), name, bad))
+	}
+	move(t, aside, st, old)
+	dir := t.TempDir()
+	for _, dir := range []string{"", dir, dir} {
+		var noted notes
+		r := cached(t, st, dir, &noted)
+		for _, id := range snapshots {
+			requireComplete(t, r, id, data)
+		}
+		require.NoError(t, r.Close())
+	}
 }
 
 // A blob with its newest place in a lost pack is read from an older one, with a cache and without. The lost packs are

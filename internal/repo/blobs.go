@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -19,6 +20,9 @@ type place struct {
 // prefetchFrom is the number of blobs from which on the whole local index is read ahead. The index has about that many
 // blocks per MiB, so a smaller lookup needs only a small part of it.
 const prefetchFrom = 1 << 10
+
+// copiesTried is how many further copies of a damaged blob are read.
+const copiesTried = 3
 
 // Locate looks up where blobs lie. out must be as long as ids. A blob that is not found has OK false, which is not an
 // error here. The search covers new index segments, packs that no segment names, and a rebuilt index.
@@ -51,7 +55,7 @@ func (r *Repository) PackInfo(n uint32) (index.PackInfo, error) {
 
 // LoadBlob returns a blob, verified against its ID. The caller must not change it: it shares memory with the frame it
 // came from, which is cached. The error names pack and blob. It wraps store.ErrNotExist if the blob or its pack is
-// missing, and format.ErrCorrupt if the frame is damaged.
+// missing, and format.ErrCorrupt if the frame is damaged and no other pack has the blob.
 func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
 	return r.load(ctx, id, r.loadFrom)
 }
@@ -93,10 +97,31 @@ func (r *Repository) load(ctx context.Context, id format.ID,
 	if err != nil {
 		blob, err = r.loadFromFresh(ctx, id, at, err)
 	}
+	if object.IsDamage(err) {
+		blob, err = r.loadBesides(ctx, id, at, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: at.pack.ID, Err: err})
 	}
 	return blob, nil
+}
+
+// loadBesides tries other copies of a blob whose place at holds other bytes, or none.
+func (r *Repository) loadBesides(ctx context.Context, id format.ID, at place, first error) ([]byte, error) {
+	for range copiesTried {
+		bad := at.pack.ID
+		found, err := r.index.Besides(ctx, bad, func(in index.Source) (ok bool, err error) {
+			at, ok, err = lookUp(in, id)
+			return ok && at.pack.ID != bad, err
+		})
+		if err != nil || !found {
+			return nil, first
+		}
+		if blob, err := r.loadFrom(ctx, id, at); err == nil {
+			return blob, nil
+		}
+	}
+	return nil, first
 }
 
 // LoadBlobAt is LoadBlob for a caller whose own index already has the location.

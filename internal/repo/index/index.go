@@ -58,8 +58,10 @@ type Index struct {
 	searched bool // since the last Sync, all sources were tried for a missing blob
 	fresh    freshIndex
 
-	presentOnly bool     // leave out packs that the target does not hold
+	presentOnly bool     // leave out packs that the target does not hold, and those in without
 	absent      sync.Map // format.ID of each pack that was left out
+	without     map[format.ID]bool
+	besides     besides
 }
 
 // New returns the index of the repository repo in st. Nothing is opened or read yet.

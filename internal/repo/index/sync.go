@@ -239,7 +239,8 @@ func (s *syncRun) merge(id format.ID, l loadedSegment) error {
 	return nil
 }
 
-// leaveOut removes packs that the target does not hold from a segment, so that an older location of a blob counts.
+// leaveOut removes packs that the target does not hold, or that the index leaves out, from a segment, so that an older
+// location of a blob counts.
 func (s *syncRun) leaveOut(seg *index.Segment) {
 	if s.packs == nil {
 		return
@@ -248,7 +249,7 @@ func (s *syncRun) leaveOut(seg *index.Segment) {
 		if !s.packs[p.ID] {
 			s.x.absent.Store(p.ID, struct{}{})
 		}
-		return !s.packs[p.ID]
+		return !s.packs[p.ID] || s.x.without[p.ID]
 	})
 }
 
