@@ -151,6 +151,9 @@ func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (agai
 		return false, err
 	}
 	c.clock.Enter(report.Unpack)
+	if err := c.noteDoubles(ctx); err != nil {
+		return false, err
+	}
 	if c.found.Any() {
 		switch moved, err := c.pruned(ctx); {
 		case err != nil || moved && !last:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
@@ -23,6 +24,7 @@ type packState struct {
 	id     format.ID
 	size   uint64
 	base   uint64 // number of its first blob; the blobs of a pack are numbered in the order of its table
+	nth    uint32 // by the time at which the target dates it, oldest first
 	blobs  uint32
 	known  bool // its table was read
 	named  bool // by an index segment that counts
@@ -34,7 +36,9 @@ type packState struct {
 	raw    uint64 // bytes of the live blobs
 }
 
-// The ranks of packs in the index of a prune. A blob that lies in packs of both counts in one that stays.
+// The ranks of packs in the index of a prune. A blob that lies in packs of both counts in one that stays. Within a rank
+// it counts in the pack that was stored first. A client can date its own packs, so that order prevents work, not loss:
+// see prover.
 const (
 	rankIndexed = iota // named by the index, and by no mark
 	rankOther          // the other existing packs
@@ -72,6 +76,7 @@ func openPlaces(ctx context.Context, k *kept, l *report.Ledger, scratch string,
 	r := k.r
 	p := &places{r: r, kept: k, ledger: l, noted: make(map[string]noted), doomed: doomed}
 	p.index = reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks)
+	p.index.Order = func(id format.ID) uint32 { return p.packs[p.find(id)].nth }
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -240,15 +245,21 @@ func (p *places) each(ctx context.Context, segments []store.Info, visit func(sto
 
 func (p *places) listPacks(ctx context.Context) error {
 	step := p.ledger.Step(report.Listing, report.Course{Unit: "packs"})
+	var times []time.Time
 	for info, err := range p.r.Store().List(ctx, store.Pack) {
 		if err != nil {
 			return fmt.Errorf("list packs: %w", err)
 		}
 		if id, err := format.ParseID(info.Name.ID); err == nil {
 			_, bad := p.doomed[id]
-			p.packs = append(p.packs, packState{id: id, size: uint64(info.Size), doomed: bad})
+			p.packs = append(p.packs, packState{id: id, size: uint64(info.Size), doomed: bad, nth: uint32(len(times))})
+			times = append(times, info.Modified)
 			step.Did(1, uint64(info.Size))
 		}
+	}
+	slices.SortFunc(p.packs, func(a, b packState) int { return times[a.nth].Compare(times[b.nth]) })
+	for i := range p.packs {
+		p.packs[i].nth = uint32(i)
 	}
 	slices.SortFunc(p.packs, func(a, b packState) int { return a.id.Compare(b.id) })
 	return nil

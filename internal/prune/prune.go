@@ -51,6 +51,7 @@ type pruner struct {
 	kept    *kept
 	round   round
 	revived map[format.ID]bool
+	bad     map[format.ID]struct{}  // packs that do not hold what they are said to, and exist
 	met     map[format.ID]time.Time // when this prune first saw each mark
 	index   int64                   // bytes of removed index segments, less the bytes of those that replace them
 }
@@ -60,7 +61,7 @@ func once(ctx context.Context, r *repo.Repository, opt Options, in round) (res *
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
 	p := &pruner{
 		r: r, opt: opt, kept: newKept(r, opt.Kept), round: in,
-		revived: make(map[format.ID]bool), met: make(map[format.ID]time.Time),
+		revived: make(map[format.ID]bool), bad: make(map[format.ID]struct{}), met: make(map[format.ID]time.Time),
 	}
 	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
@@ -101,7 +102,7 @@ func (p *pruner) run(ctx context.Context) error {
 	if err := marks.SweepTombstones(ctx, p.r.Store(), p.r.Keys(), time.Now()); err != nil {
 		return err
 	}
-	if p.res.Damaged > 0 {
+	if p.res.Damaged += uint64(len(p.bad)); p.res.Damaged > 0 {
 		return fmt.Errorf("%s %w", human.Plural(p.res.Damaged, "pack"), ErrUnread)
 	}
 	return nil
@@ -160,10 +161,13 @@ func (p *pruner) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if plan, err = p.withoutDoubted(ctx, v, plan); err != nil {
+		return err
+	}
 	if p.opt.DryRun {
 		return p.forecast(ctx, v, plan)
 	}
-	if len(plan) == 0 {
+	if len(plan) == 0 && len(p.bad) == 0 {
 		return nil
 	}
 	if err := p.repack(ctx, v, plan); err != nil {

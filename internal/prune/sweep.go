@@ -26,6 +26,15 @@ type other = session.Other
 func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	p.res.Held = 0 // packs that the first sweep held back may be removed now
 	removable, revived := v.removable()
+	removable, kept, err := p.removableNow(ctx, v, removable)
+	if err != nil {
+		return err
+	}
+	for id := range kept {
+		if !v.damaged(id) {
+			revived = append(revived, id)
+		}
+	}
 	for _, id := range revived { // each sweep meets those of a mark that stays
 		p.revived[id] = true
 	}
@@ -57,7 +66,7 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 		return err
 	}
 	for i := range v.ripe {
-		stays := func(id format.ID) bool { return held[id] || v.ripe[i].Damaged && v.needs(id) }
+		stays := func(id format.ID) bool { return held[id] || v.ripe[i].Damaged && (kept[id] || v.needs(id)) }
 		if slices.ContainsFunc(v.ripe[i].Packs, stays) {
 			continue
 		}
@@ -205,6 +214,7 @@ func (p *pruner) remove(ctx context.Context, v *survey, removable []int) error {
 			return err
 		}
 		for _, i := range part {
+			delete(p.bad, v.packs[i].id)
 			p.res.Deleted.Add(v.packs[i].size)
 			p.res.Pending.Drop(v.packs[i].size)
 		}

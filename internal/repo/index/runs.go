@@ -111,8 +111,8 @@ func writeRun(tx *bolt.Tx, records []record) error {
 	if err != nil {
 		return err
 	}
-	for r := range sorted(records) {
-		if err := w.add(&r.id, &r.loc); err != nil {
+	for i := range sorted(records, nil) {
+		if err := w.add(&records[i].id, &records[i].loc); err != nil {
 			return err
 		}
 	}
@@ -128,8 +128,9 @@ type prefixed struct {
 
 func prefixOf(id []byte) uint64 { return binary.BigEndian.Uint64(id) }
 
-// sorted yields records by ascending ID; of equal IDs, the last record.
-func sorted(records []record) func(yield func(*record) bool) {
+// sorted yields the indexes of records by ascending ID; of equal IDs, the one of the lowest order, and of these the
+// last. Without orders all are equal.
+func sorted(records []record, orders []uint32) func(yield func(uint32) bool) {
 	order := make([]prefixed, len(records))
 	for i := range records {
 		order[i] = prefixed{prefixOf(records[i].id[:]), uint32(i)}
@@ -138,15 +139,20 @@ func sorted(records []record) func(yield func(*record) bool) {
 		if a.prefix != b.prefix {
 			return cmp.Compare(a.prefix, b.prefix)
 		}
-		return cmp.Or(records[a.at].id.Compare(records[b.at].id), cmp.Compare(a.at, b.at))
+		if c := records[a.at].id.Compare(records[b.at].id); c != 0 {
+			return c
+		}
+		if orders != nil && orders[a.at] != orders[b.at] {
+			return cmp.Compare(orders[b.at], orders[a.at])
+		}
+		return cmp.Compare(a.at, b.at)
 	})
-	return func(yield func(*record) bool) {
+	return func(yield func(uint32) bool) {
 		for i, o := range order {
-			r := &records[o.at]
-			if i+1 < len(order) && order[i+1].prefix == o.prefix && records[order[i+1].at].id == r.id {
+			if i+1 < len(order) && order[i+1].prefix == o.prefix && records[order[i+1].at].id == records[o.at].id {
 				continue
 			}
-			if !yield(r) {
+			if !yield(o.at) {
 				return
 			}
 		}

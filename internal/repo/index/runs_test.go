@@ -352,8 +352,8 @@ func TestSorted(t *testing.T) {
 	want := slices.SortedFunc(maps.Values(last), func(a, b record) int { return a.id.Compare(b.id) })
 	before := slices.Clone(records)
 	got := make([]record, 0, len(records))
-	for r := range sorted(records) {
-		got = append(got, *r)
+	for i := range sorted(records, nil) {
+		got = append(got, records[i])
 	}
 	require.Equal(t, want, got)
 	require.Equal(t, before, records, "sorting does not move records")

@@ -20,6 +20,8 @@ import (
 const (
 	// recordSize is an ID and five numbers of 32 bits.
 	recordSize = format.IDSize + 5*4
+	// keySize is the key of a record while it is sorted: its ID and the order of its pack.
+	keySize = format.IDSize + 4
 	// blockSize is what a lookup reads.
 	blockSize = 4096
 	perBlock  = blockSize / recordSize
@@ -68,11 +70,15 @@ func OpenTemporary(dir string, io cachefile.IOContext) (*Temporary, error) {
 func (x *Temporary) Close() error { return x.file.Close() }
 
 // Merge adds packs. The blobs of pack i have the numbers from first[i] on, in the order of its table; the values of
-// first ascend beyond all numbers so far. A known blob gets its new location. It is for one goroutine and precedes all
-// lookups.
-func (x *Temporary) Merge(packs []index.Pack, first []uint64) error {
+// first ascend beyond all numbers so far. Of several packs with a blob, the one of the lowest order counts, and of
+// equal ones the last that was merged; without order all are equal. It is for one goroutine and precedes all lookups.
+func (x *Temporary) Merge(packs []index.Pack, first []uint64, order func(format.ID) uint32) error {
 	for i := range packs {
 		p := &packs[i]
+		nth := uint32(0)
+		if order != nil {
+			nth = order(p.ID)
+		}
 		if first[i]+uint64(blobsOf(p)) > math.MaxUint32 {
 			return fmt.Errorf("more than %d blobs: %w", uint32(math.MaxUint32), ErrTooMany)
 		}
@@ -86,7 +92,7 @@ func (x *Temporary) Merge(packs []index.Pack, first []uint64) error {
 		err = eachBlob(p, func(id format.ID, loc Loc) error {
 			loc.Pack = number
 			number++
-			return x.list.add(record{id, loc})
+			return x.list.add(record{id, loc}, nth)
 		})
 		if err != nil {
 			return err
@@ -98,7 +104,7 @@ func (x *Temporary) Merge(packs []index.Pack, first []uint64) error {
 // Lookup fills out, which must be as long as ids. The Pack of each location is the number of the blob.
 func (x *Temporary) Lookup(ids []format.ID, out []Found) error { return x.list.lookup(ids, out) }
 
-// Replaced returns how many blobs got a new location after they were merged first. It ends the filling.
+// Replaced returns how many further locations blobs have. It ends the filling.
 func (x *Temporary) Replaced() (uint64, error) {
 	if err := x.list.merge(); err != nil {
 		return 0, err
@@ -136,6 +142,7 @@ type blockList struct {
 	file    tempFile
 	runs    *extsort.Runs
 	records []record // of the next run
+	orders  []uint32 // of their packs
 	added   uint64
 	most    int // records of a run: runRecords, which tests reduce
 
@@ -149,16 +156,17 @@ type blockList struct {
 }
 
 func newBlockList(f tempFile) *blockList {
-	l := &blockList{file: f, runs: extsort.New(f, f, format.IDSize), most: runRecords}
+	l := &blockList{file: f, runs: extsort.New(f, f, keySize), most: runRecords}
 	l.scratch.New = func() any { return new(blockLookup) }
 	return l
 }
 
-func (l *blockList) add(r record) error {
+func (l *blockList) add(r record, order uint32) error {
 	if l.queried {
 		return errFull
 	}
 	l.added++
+	l.orders = append(l.orders, order)
 	if l.records = append(l.records, r); len(l.records) < l.most {
 		return nil
 	}
@@ -170,9 +178,13 @@ func (l *blockList) writeRun() error {
 		return nil
 	}
 	err := l.runs.Write(func(yield func(key, value []byte) bool) {
+		var key [keySize]byte
 		var value [recordSize - format.IDSize]byte
-		for r := range sorted(l.records) {
-			if !yield(r.id[:], encodeLoc(&value, &r.loc)) {
+		for i := range sorted(l.records, l.orders) {
+			r := &l.records[i]
+			copy(key[:], r.id[:])
+			binary.BigEndian.PutUint32(key[format.IDSize:], l.orders[i])
+			if !yield(key[:], encodeLoc(&value, &r.loc)) {
 				return
 			}
 		}
@@ -180,7 +192,7 @@ func (l *blockList) writeRun() error {
 	if err != nil {
 		return fmt.Errorf("write blob index: %w", err)
 	}
-	l.records = l.records[:0]
+	l.records, l.orders = l.records[:0], l.orders[:0]
 	return nil
 }
 
@@ -201,14 +213,14 @@ func (l *blockList) merge() error {
 	l.once.Do(func() {
 		l.queried = true
 		if l.err = l.writeRun(); l.err == nil {
-			l.records = nil
+			l.records, l.orders = nil, nil
 			l.err = l.writeBlocks()
 		}
 	})
 	return l.err
 }
 
-// writeBlocks merges the runs into blocks behind them.
+// writeBlocks merges the runs into blocks behind them. Of the records of an ID, the first has the lowest order.
 func (l *blockList) writeBlocks() error {
 	m, err := l.runs.Merge()
 	if err != nil {
@@ -218,6 +230,7 @@ func (l *blockList) writeBlocks() error {
 	const atOnce = 64 * blockSize
 	buf := make([]byte, 0, atOnce)
 	at := l.base
+	var last format.ID
 	flush := func() error {
 		_, err := l.file.WriteAt(buf, at)
 		at += int64(len(buf))
@@ -232,6 +245,10 @@ func (l *blockList) writeBlocks() error {
 		if !ok {
 			break
 		}
+		if l.count > 0 && bytes.Equal(key[:format.IDSize], last[:]) {
+			continue
+		}
+		copy(last[:], key)
 		if l.count%perBlock == 0 {
 			buf = buf[:(len(buf)+blockSize-1)/blockSize*blockSize] // what is left of a block is never read
 			if len(buf) == atOnce {
@@ -241,7 +258,7 @@ func (l *blockList) writeBlocks() error {
 			}
 			l.prefixes = append(l.prefixes, prefixOf(key))
 		}
-		buf = append(append(buf, key...), value...)
+		buf = append(append(buf, last[:]...), value...)
 		l.count++
 	}
 	if err := flush(); err != nil {

@@ -39,14 +39,15 @@ func alike(n uint64) (id format.ID) {
 	return id
 }
 
-// TestLookupIsAMap compares with a map: IDs that come again get their newest place, and what is not there is not found.
+// TestLookupIsAMap compares with a map: of several places of an ID the one of the lowest order counts, of equal ones
+// the newest, and what is not there is not found.
 func TestLookupIsAMap(t *testing.T) {
 	for _, of := range []func(uint64) format.ID{random, alike} {
 		for _, n := range []int{0, 1, perBlock, perBlock + 1, 1000, 5000} {
 			rng := rand.New(rand.NewPCG(uint64(n), 1))
 			x := newBlockList(listFile(t))
 			x.most = 300
-			want := make(map[format.ID]Loc)
+			want, best := make(map[format.ID]Loc), make(map[format.ID]uint32)
 			for i := range n {
 				if i%50 == 0 {
 					at, err := x.runs.Append([]byte("between"))
@@ -55,8 +56,11 @@ func TestLookupIsAMap(t *testing.T) {
 				}
 				r := record{id: of(rng.Uint64N(uint64(n))), loc: Loc{
 					Pack: rng.Uint32(), Offset: rng.Uint32(), Sealed: rng.Uint32(), Skip: rng.Uint32(), Len: rng.Uint32()}}
-				want[r.id] = r.loc
-				require.NoError(t, x.add(r))
+				order := rng.Uint32N(4)
+				if had, known := best[r.id]; !known || order <= had {
+					want[r.id], best[r.id] = r.loc, order
+				}
+				require.NoError(t, x.add(r, order))
 			}
 			var ids []format.ID
 			for i := range uint64(n) + 500 {
@@ -74,7 +78,7 @@ func TestLookupIsAMap(t *testing.T) {
 				ids = ids[k:]
 			}
 			require.Equal(t, len(want), x.count)
-			require.ErrorIs(t, x.add(record{}), errFull)
+			require.ErrorIs(t, x.add(record{}, 0), errFull)
 		}
 	}
 }
@@ -108,7 +112,7 @@ func TestALookupReadsABlock(t *testing.T) {
 	x := newBlockList(f)
 	const n = 100 * perBlock
 	for i := range uint64(n) {
-		require.NoError(t, x.add(record{id: random(i)}))
+		require.NoError(t, x.add(record{id: random(i)}, 0))
 	}
 	out := make([]Found, n)
 	require.NoError(t, x.lookup([]format.ID{random(0)}, out[:1]))
@@ -141,7 +145,7 @@ func TestMemoryOfATemporary(t *testing.T) {
 	var id format.ID
 	for i := range uint64(n) {
 		binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
-		require.NoError(t, x.add(record{id: id}))
+		require.NoError(t, x.add(record{id: id}, 0))
 	}
 	out := make([]Found, 1)
 	require.NoError(t, x.lookup([]format.ID{id}, out))
@@ -168,7 +172,7 @@ func TestErrorsOfTheFile(t *testing.T) {
 		x := newBlockList(f)
 		x.most = 10
 		for i := range uint64(25) {
-			require.NoError(t, x.add(record{id: random(i)}))
+			require.NoError(t, x.add(record{id: random(i)}, 0))
 		}
 		return x
 	}
@@ -200,7 +204,7 @@ func BenchmarkFillTemporary(b *testing.B) {
 		var id format.ID
 		for i := range uint64(1 << 20) {
 			binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
-			if err := x.add(record{id: id}); err != nil {
+			if err := x.add(record{id: id}, 0); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -36,10 +36,10 @@ func TestNumbersOfBlobs(t *testing.T) {
 		first[i] = next
 		next += uint64(blobsOf(&all[i])) + 3 // what lies in between has no blob
 	}
-	require.NoError(t, x.Merge(all, first))
+	require.NoError(t, x.Merge(all, first, nil))
 	again := all[0] // under another pack, which came later
 	again.ID = id(9_000_000)
-	require.NoError(t, x.Merge([]index.Pack{again}, []uint64{next}))
+	require.NoError(t, x.Merge([]index.Pack{again}, []uint64{next}, nil))
 	seen := make(map[uint32]bool)
 	for i := range all {
 		n := uint32(first[i])
@@ -76,5 +76,5 @@ func TestTooManyBlobs(t *testing.T) {
 	seg, _ := segment(1, []int{1, 2, 3})
 	first := make([]uint64, len(seg.Packs))
 	first[len(first)-1] = math.MaxUint32
-	require.ErrorIs(t, x.Merge(seg.Packs, first), ErrTooMany)
+	require.ErrorIs(t, x.Merge(seg.Packs, first, nil), ErrTooMany)
 }

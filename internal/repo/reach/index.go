@@ -26,10 +26,12 @@ func (at *Place) Rank() int { return int(at.table) - 1 }
 func (at *Place) Number() uint64 { return uint64(at.Pack) }
 
 // Index is a temporary blob index, filled from the target by the caller. Packs are added under ranks: a blob is looked
-// up in the packs of rank 0 first, then in those of rank 1, and so on. Within a rank the pack that was added last
-// counts. All blobs of all ranks are numbered consecutively. The index lies in temporary files, because it may be
-// larger than memory.
+// up in the packs of rank 0 first, then in those of rank 1, and so on. Within a rank the pack of the lowest Order
+// counts, and of equal ones the pack that was added last. All blobs of all ranks are numbered consecutively. The index
+// lies in temporary files, because it may be larger than memory.
 type Index struct {
+	Order func(pack format.ID) uint32 // set before the first Add; nil: all packs are equal
+
 	open   func() (*blobindex.Temporary, error)
 	tables []*blobindex.Temporary // by rank; nil: nothing was added
 	total  uint64
@@ -60,7 +62,7 @@ func (x *Index) Add(rank int, packs []index.Pack) (first []uint64, err error) {
 			x.total += uint64(len(packs[i].Table.Frames[j].Blobs))
 		}
 	}
-	if err := x.tables[rank].Merge(packs, first); err != nil {
+	if err := x.tables[rank].Merge(packs, first, x.Order); err != nil {
 		return nil, fmt.Errorf("fill the temporary index: %w", err)
 	}
 	return first, nil
@@ -81,7 +83,7 @@ func (x *Index) Close() error {
 	return nil
 }
 
-// Replaced returns how many blobs of a rank were added again after their first place.
+// Replaced returns how many further places the blobs of a rank have in that rank.
 func (x *Index) Replaced(rank int) (uint64, error) {
 	if x.tables[rank] == nil {
 		return 0, nil

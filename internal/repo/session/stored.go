@@ -48,6 +48,15 @@ func (p *storedFiles) of(kind store.Kind) []storedFile {
 	return p.segments
 }
 
+// Wrote returns the packs that this session stored.
+func (s *Session) Wrote() map[format.ID]bool {
+	wrote := make(map[format.ID]bool)
+	for _, f := range s.files.of(store.Pack) {
+		wrote[f.id] = true
+	}
+	return wrote
+}
+
 // recheckStored requires that all packs and index segments that this session stored still exist, in their size. Each
 // was verified when it was put. But if the repository was since replaced by a copy, or reset to an earlier state, a
 // snapshot of them could not be restored.
