@@ -96,6 +96,11 @@ func openPlaces(ctx context.Context, k *kept, l *report.Ledger, scratch string,
 	if err = p.enterStrays(ctx); err != nil {
 		return nil, err
 	}
+	for rank := range ranks { // sorts it, so that a lack of space shows here
+		if _, err = p.index.Replaced(rank); err != nil {
+			return nil, err
+		}
+	}
 	p.used = reach.NewBitset(p.index.Blobs())
 	return p, nil
 }

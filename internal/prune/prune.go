@@ -39,6 +39,7 @@ type Options struct {
 type round struct {
 	index  string // folder for the temporary index
 	atMost uint64 // bytes to repack; 0: any number
+	tight  bool   // there is no space for index segments before packs are removed
 }
 
 // pruner is one round under way.
@@ -49,7 +50,7 @@ type pruner struct {
 	res Result
 
 	kept    *kept
-	round   round
+	round   *round
 	revived map[format.ID]bool
 	bad     map[format.ID]struct{}  // packs that do not hold what they are said to, and exist
 	met     map[format.ID]time.Time // when this prune first saw each mark
@@ -57,8 +58,11 @@ type pruner struct {
 }
 
 // once runs one round, in a session of its own.
-func once(ctx context.Context, r *repo.Repository, opt Options, in round) (res *Result, begun bool, err error) {
+func once(ctx context.Context, r *repo.Repository, opt Options, in *round) (res *Result, begun bool, err error) {
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
+	if in.tight {
+		opt.Session.Announce = func(string) {} // no file in the cache folder, which may be on the same disk
+	}
 	p := &pruner{
 		r: r, opt: opt, kept: newKept(r, opt.Kept), round: in,
 		revived: make(map[format.ID]bool), bad: make(map[format.ID]struct{}), met: make(map[format.ID]time.Time),
@@ -224,7 +228,7 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	}
 	p.res.Snapshots = uint64(len(v.listed))
 	step.Did(p.res.Snapshots, 0)
-	if v.places, err = openPlaces(ctx, p.kept, p.opt.Ledger, p.round.index, marks.UnusableBy(v.marks)); err != nil {
+	if v.places, err = p.places(ctx, marks.UnusableBy(v.marks)); err != nil {
 		return nil, indexError(err)
 	}
 	v.step = p.opt.Ledger.Step(report.Following, report.Course{Unit: "folders", Units: v.pages, Bytes: v.pageBytes})
@@ -307,7 +311,6 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 	for _, i := range plan {
 		if !v.packs[i].unread {
 			m.Packs = append(m.Packs, v.packs[i].id)
-			p.res.Marked.Add(v.packs[i].size)
 		}
 	}
 	for i := range v.listed {
@@ -320,6 +323,13 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 		return err
 	}
 	_, err := marks.Put(ctx, p.r.Store(), p.r.Keys(), m)
+	for p.round.tight && errors.Is(err, store.ErrNoSpace) && len(m.Packs) > 1 {
+		m.Packs, p.res.Postponed = m.Packs[:len(m.Packs)/2], true // the rest follows in the space of these
+		_, err = marks.Put(ctx, p.r.Store(), p.r.Keys(), m)
+	}
+	for _, id := range m.Packs {
+		p.res.Marked.Add(v.packs[v.find(id)].size)
+	}
 	return err
 }
 

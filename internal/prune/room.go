@@ -1,6 +1,7 @@
 package prune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // Run prunes a repository. Beside an error, the Result covers the work before it.
@@ -48,53 +51,55 @@ const (
 func withRoom(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) {
 	ctx = store.IntoReserve(ctx)
 	all := &Result{}
-	in := round{index: opt.Scratch}
-	res, begun, err := onDisk(ctx, r, opt, &in)
+	in := &round{index: opt.Scratch}
+	res, begun, err := once(ctx, r, opt, in)
 	all.Then(res)
 	switch {
 	case !errors.Is(err, store.ErrNoSpace):
 		return all, err
 	case !begun:
-		return all, noRoom("not enough space to begin: a prune writes some kilobytes before it removes anything", err)
-	case opt.MaxUnused.None:
-		return all, noRoom("not enough space for the index segments of the packs that stay", err)
+		return all, noRoom("not enough space to begin: a prune writes two small files before it removes anything", err)
 	}
 	opt.Note("the disk is full: deleting unused packs first, then repacking in small rounds")
 	return all, inRounds(ctx, r, opt, in, all, err)
 }
 
-// onDisk runs one round. If the disk of the cache, which is often that of the repository, has no space for the
-// temporary index, it runs the round again with the index in the folder for temporary files.
-func onDisk(ctx context.Context, r *repo.Repository, opt Options, in *round) (res *Result, begun bool, err error) {
-	res, begun, err = once(ctx, r, opt, *in)
-	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-	if !full || errors.Is(err, store.ErrNoSpace) || in.index == os.TempDir() {
-		return res, begun, err
+// places opens the index. If the disk of the cache, which is often that of the repository, has no space for it, it lies
+// in the folder for temporary files, or else in memory.
+func (p *pruner) places(ctx context.Context, doomed map[format.ID]struct{}) (*places, error) {
+	for {
+		found, err := openPlaces(ctx, p.kept, p.opt.Ledger, p.round.index, doomed)
+		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+		if !full || errors.Is(err, store.ErrNoSpace) || p.round.index == index.InMemory {
+			return found, err
+		}
+		was := cmp.Or(p.round.index, os.TempDir())
+		if p.round.index = os.TempDir(); was == os.TempDir() {
+			p.round.index = index.InMemory
+		}
+		p.opt.Note(fmt.Sprintf("there is no space for the temporary index in %s: using %s", was, p.round.index))
 	}
-	opt.Note(fmt.Sprintf("there is no space for the temporary index in %s: using %s", in.index, os.TempDir()))
-	in.index = os.TempDir()
-	again, begun, err := once(ctx, r, opt, *in)
-	res.Then(again)
-	return res, begun, err
 }
 
 // inRounds removes unused packs, and then repacks in rounds; each round is a complete prune. short is the error of
 // the attempt without rounds.
-func inRounds(ctx context.Context, r *repo.Repository, opt Options, in round, all *Result, short error) error {
+func inRounds(ctx context.Context, r *repo.Repository, opt Options, in *round, all *Result, short error) error {
+	in.tight = true
 	in.atMost = min(max(all.Written.Bytes, leastInRound), mostInRound)
 	for {
 		only := opt
 		only.MaxUnused = Limit{None: true}
-		res, _, err := onDisk(ctx, r, only, &in)
+		res, _, err := once(ctx, r, only, in)
 		all.Then(res)
 		if errors.Is(err, store.ErrNoSpace) {
-			return noRoom("not enough space to repack, nor for the index segments of the packs that stay", err)
+			return noRoom("not enough space for the mark that names the packs to remove, or for the index of those that stay",
+				err)
 		}
 		if err != nil {
 			return err
 		}
 		for err == nil {
-			res, _, err = onDisk(ctx, r, opt, &in)
+			res, _, err = once(ctx, r, opt, in)
 			all.Then(res)
 			switch {
 			case err == nil && (!res.Postponed || res.Freed <= 0):

@@ -58,11 +58,8 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	}
 	p.opt.Ledger.Phase(report.Indexing)
 	stray := slices.ContainsFunc(v.packs, func(s packState) bool { return !s.named && s.live > 0 })
-	removable, held, err := p.unname(ctx, v, removable)
+	removable, held, err := p.clear(ctx, v, removable)
 	if err != nil {
-		return err
-	}
-	if err := p.remove(ctx, v, removable); err != nil {
 		return err
 	}
 	for i := range v.ripe {
@@ -118,12 +115,12 @@ func (v *survey) needs(id format.ID) bool {
 	return at >= 0 && v.packs[at].live > 0
 }
 
-// absent returns the packs of ripe damage marks that do not exist. The sweep removes them from the index, because
-// without their mark they would be reported as a new loss.
+// absent returns the packs of ripe marks that do not exist: lost ones, and those that a prune removed before it was cut
+// off. The sweep removes them from the index, because without their mark they would be reported as a new loss.
 func (v *survey) absent() (ids []format.ID) {
 	for i := range v.ripe {
 		for _, id := range v.ripe[i].Packs {
-			if v.ripe[i].Damaged && v.find(id) < 0 {
+			if v.find(id) < 0 {
 				ids = append(ids, id)
 			}
 		}
@@ -131,10 +128,10 @@ func (v *survey) absent() (ids []format.ID) {
 	return ids
 }
 
-// unname removes packs from the index: new segments supersede those that name some of them. Each new segment names all
-// other packs of the superseded ones, so every pack that stays is named at every moment. unname returns the packs that
-// can be removed now, and those that are held back.
-func (p *pruner) unname(ctx context.Context, v *survey, removable []int) (_ []int, held map[format.ID]bool, err error) {
+// clear removes packs from the index, and then the packs. Where there is no space for new segments, the packs go first:
+// until their mark is gone too, writers treat them as absent, and a prune that continues removes them from the index.
+// clear returns the packs that were removed, and those that are held back.
+func (p *pruner) clear(ctx context.Context, v *survey, removable []int) (_ []int, held map[format.ID]bool, err error) {
 	if err := v.list(ctx); err != nil {
 		return nil, nil, indexError(err)
 	}
@@ -142,6 +139,21 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) (_ []in
 		return nil, nil, indexError(err)
 	}
 	p.res.Held = uint64(len(held))
+	if p.round.tight {
+		if err := p.remove(ctx, v, removable); err != nil {
+			return nil, nil, err
+		}
+		return removable, held, p.unname(ctx, v, removable, held)
+	}
+	if err := p.unname(ctx, v, removable, held); err != nil {
+		return nil, nil, err
+	}
+	return removable, held, p.remove(ctx, v, removable)
+}
+
+// unname removes packs from the index: new segments supersede those that name some of them. Each new segment names all
+// other packs of the superseded ones, so every pack that stays is named at every moment.
+func (p *pruner) unname(ctx context.Context, v *survey, removable []int, held map[format.ID]bool) error {
 	gone := v.ids(removable)
 	for _, id := range v.absent() {
 		if !held[id] {
@@ -152,7 +164,7 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) (_ []in
 	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.RenewOrFail}
 	defer func() { p.index -= n.written }() // also after a failure
 	v.reads(report.Indexing, v.naming())
-	err = v.eachDoomed(ctx, func(info store.Info, seg *index.Segment) error {
+	err := v.eachDoomed(ctx, func(info store.Info, seg *index.Segment) error {
 		if !names(seg, gone) {
 			return nil
 		}
@@ -160,21 +172,21 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) (_ []in
 		return n.add(ctx, info, seg, gone)
 	})
 	if err != nil {
-		return nil, nil, indexError(err)
+		return indexError(err)
 	}
 	if err := n.put(ctx); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if err := p.s.RenewOrFail(ctx); err != nil {
-		return nil, nil, err
+		return err
 	}
 	for _, info := range old {
 		if err := p.r.Store().Delete(ctx, info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
-			return nil, nil, fmt.Errorf("remove index segment: %w", err)
+			return fmt.Errorf("remove index segment: %w", err)
 		}
 		p.index += info.Size
 	}
-	return removable, held, nil
+	return nil
 }
 
 // names reports whether a segment names one of some packs.

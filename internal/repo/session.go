@@ -61,11 +61,13 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	}
 	var here *writerlock.Lock
 	ended := false
+	target.Ended = func() { ended = true }
 	defer func() { here.Release(ended) }()
-	opt.Announce = func(lease string) { here = writerlock.Take(r.CacheFolder(), lease) }
+	if opt.Announce == nil {
+		opt.Announce = func(lease string) { here = writerlock.Take(r.CacheFolder(), lease) }
+	}
 	err := session.Run(ctx, target, opt, fn)
-	ended = err == nil
-	if ended && begun {
+	if err == nil && begun {
 		r.index.SetUnfinished(false)
 	}
 	return err

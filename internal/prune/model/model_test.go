@@ -136,8 +136,8 @@ var worlds = map[string]bounds{
 	"clock steps": {writers: 1, prunes: 1, steps: 2, crashes: 1, forgets: 1},
 	"lost lease":  {writers: 2, prunes: 1, ticks: 1, tickLength: 4, forgets: 1, parents: true},
 	"lagging":     {writers: 1, prunes: 1, ticks: 2, forgets: 1, lag: true, parents: true},
-	"late":        {writers: 1, prunes: 1, ticks: 4, crashes: 1, late: 2, forgets: 1},
-	"repack":      {writers: 1, prunes: 2, crashes: 1, forgets: 1, repack: true, parents: true},
+	"late":        {writers: 1, prunes: 1, ticks: 4, crashes: 1, late: 2, forgets: 1, tight: true},
+	"repack":      {writers: 1, prunes: 2, crashes: 1, forgets: 1, repack: true, parents: true, tight: true},
 	"two and two": {writers: 2, prunes: 2, forgets: 1},
 }
 
@@ -148,7 +148,7 @@ var wideWorlds = map[string]bounds{
 	"lagging":     {writers: 2, prunes: 1, ticks: 3, forgets: 2, lag: true, parents: true},
 	"late":        {writers: 2, prunes: 1, ticks: 5, crashes: 1, late: 2, forgets: 1, parents: true},
 	"all together": {writers: 2, prunes: 2, ticks: 4, crashes: 2, late: 1, forgets: 3, parents: true,
-		repack: true, lag: true},
+		repack: true, lag: true, tight: true},
 }
 
 const (

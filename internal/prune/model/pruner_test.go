@@ -13,6 +13,7 @@ const (
 	pPacks
 	pUnname
 	pRemove
+	pUnnameLate
 	pUnmark
 	pPlan
 	pClear
@@ -193,6 +194,12 @@ func (b *bounds) sweep(s state, i int, next succ) {
 	doomed &^= p.live
 	switch p.pc {
 	case pUnname:
+		if b.tight {
+			n := s
+			n.packs &^= doomed
+			n.p[i].pc = pUnnameLate
+			next(id+" removes packs before it puts the new index", n)
+		}
 		s.index &^= doomed
 		p.pc = pRemove
 		next(id+" puts new index", s)
@@ -200,6 +207,10 @@ func (b *bounds) sweep(s state, i int, next succ) {
 		s.packs &^= doomed
 		p.pc = pUnmark
 		next(id+" removes packs", s)
+	case pUnnameLate:
+		s.index &^= doomed
+		p.pc = pUnmark
+		next(id+" puts new index late", s)
 	case pUnmark:
 		for m := range s.marks {
 			if p.ripe&(1<<m) != 0 {

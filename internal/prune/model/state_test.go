@@ -30,6 +30,7 @@ type bounds struct {
 	lag                         bool // listings may be as old as the last tick
 	parents                     bool // writers take data over from a parent without looking for it
 	repack                      bool // prunes may repack what is needed
+	tight                       bool // prunes may remove packs before they are out of the index
 }
 
 // Time is counted in ticks. A writer takes its own lease for lost after expiry ticks without renewal; others take it

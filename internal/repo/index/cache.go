@@ -78,9 +78,15 @@ func (x *Index) openShared() (backend, error) {
 // Folder returns the folder of the cache, "" if it has none.
 func (x *Index) Folder() string { return x.opt.Dir }
 
-// OpenTemporary creates an index with numbered blobs in folder dir. If dir is "" or cannot be used, it is created in
-// the system's folder for temporary files.
+// InMemory stands for the folder of a Temporary in memory.
+const InMemory = "memory"
+
+// OpenTemporary creates an index with numbered blobs in folder dir, or InMemory. If dir is "" or cannot be used, it is
+// created in the system's folder for temporary files.
 func (x *Index) OpenTemporary(dir string) (*Temporary, error) {
+	if dir == InMemory {
+		return newTemporary(new(memoryFile)), nil
+	}
 	return temporary(x, dir, OpenTemporary)
 }
 

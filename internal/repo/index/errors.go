@@ -10,6 +10,9 @@ var (
 	// ErrNoRoom: no disk takes the index and it is too large for memory, so the locations of some blobs are unknown.
 	ErrNoRoom = errors.New("there is no disk space for the index of this repository, and it is too large for memory: " +
 		"free space in the cache folder, or choose another with --cache-dir")
+	// ErrNoFolder: no disk takes a temporary index, and it is too large for memory.
+	ErrNoFolder = errors.New("there is no disk space for the temporary index of this repository, and it is too large " +
+		"for memory: let --cache-dir or TMPDIR name a folder with more space")
 	// ErrForgotten: the cache was dropped during the run, and with it the list of packs that were known at its start.
 	ErrForgotten = errors.New("the local cache was lost during this run, so that it is not known on which packs " +
 		"it relies: run it again")

@@ -39,7 +39,7 @@ const (
 // pread, so nothing of the file is resident. Filling takes a third of the time of a FileIndex. Lookups are safe for
 // concurrent use.
 type Temporary struct {
-	file  *cachefile.TempFile
+	file  tempFile
 	packs []packSpan // ascending
 	last  [recentPacks]atomic.Pointer[recentPack]
 	list  *blockList
@@ -63,8 +63,10 @@ func OpenTemporary(dir string, io cachefile.IOContext) (*Temporary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make temporary index: %w", err)
 	}
-	return &Temporary{file: f, list: newBlockList(f)}, nil
+	return newTemporary(f), nil
 }
+
+func newTemporary(f tempFile) *Temporary { return &Temporary{file: f, list: newBlockList(f)} }
 
 // Close releases the file.
 func (x *Temporary) Close() error { return x.file.Close() }
@@ -131,10 +133,11 @@ func (x *Temporary) PackOf(number uint32) (PackInfo, error) {
 	return info, nil
 }
 
-// tempFile is the file of a blockList.
+// tempFile holds a Temporary.
 type tempFile interface {
 	ReadAt(p []byte, off int64) (int, error)
 	WriteAt(p []byte, off int64) (int, error)
+	Close() error
 }
 
 // blockList is a sorted list of records in blocks of a file.

@@ -110,6 +110,9 @@ func (l *writerLease) renew(ctx context.Context) error {
 func (l *writerLease) renewLocked(ctx context.Context) error {
 	l.record.Renewal++
 	name, err := l.put(ctx)
+	if errors.Is(err, store.ErrNoSpace) && l.record.Task == PruneTask {
+		return l.replaceLocked(ctx, err)
+	}
 	if err != nil {
 		l.stray = append(l.stray, name)
 		return err
@@ -132,6 +135,30 @@ func (l *writerLease) renewLocked(ctx context.Context) error {
 	l.name, l.last = name, info.Modified
 	l.dropStray(ctx)
 	return nil
+}
+
+// replaceLocked renews the lease in the space of the previous one, which it deletes first. Only a prune does so: it
+// relies on no pack, so in between no other writer can harm it. If the new lease cannot be put, it counts as lost.
+func (l *writerLease) replaceLocked(ctx context.Context, short error) error {
+	if err := l.st.Delete(ctx, l.name); errors.Is(err, store.ErrNotExist) {
+		l.gaps++
+	} else if err != nil {
+		return short
+	}
+	name, err := l.put(ctx)
+	if err == nil {
+		var info store.Info
+		if info, err = l.st.Stat(ctx, name); err == nil {
+			if info.Modified.Sub(l.last) > LeaseExpiry {
+				l.gaps++
+			}
+			l.name, l.last = name, info.Modified
+			return nil
+		}
+	}
+	l.gaps++
+	l.stray = append(l.stray, name)
+	return err
 }
 
 // dropStray deletes the remains of failed renewals.

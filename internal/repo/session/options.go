@@ -34,7 +34,8 @@ type Holder struct {
 	Host string // shown to users as the machine that is writing
 	Task string // name of the task, if only one writer may run it at a time
 
-	// Announce receives the name of the lease before the lease is put. It may be nil.
+	// Announce receives the name of the lease before the lease is put. nil: the repository locks a file of that name in
+	// the cache folder, so that other runs of this machine notice at once when this one ends.
 	Announce func(lease string)
 }
 

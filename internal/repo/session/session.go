@@ -56,6 +56,8 @@ type Target struct {
 	Unfinished func()
 	// Published is called after a snapshot was published. It may be nil.
 	Published func(id format.ID)
+	// Ended is called after the lease was removed. It may be nil.
+	Ended func()
 }
 
 // Session is a running writer. Its methods are safe for concurrent use; its FrameWriters belong to one goroutine each.
@@ -197,6 +199,8 @@ func (s *Session) end(failed error) error {
 	}
 	if leaseErr := s.lease.end(ctx); leaseErr != nil && !errors.Is(leaseErr, store.ErrNotExist) {
 		s.opt.Observer.Note(fmt.Sprintf("the lease of this run stays until it expires: %v", leaseErr))
+	} else if s.to.Ended != nil {
+		s.to.Ended()
 	}
 	return err
 }

@@ -13,10 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/prune"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
 // narrow is a store that has only so much space.
@@ -211,4 +215,74 @@ func TestPruneDeletesItsUnusedPacks(t *testing.T) {
 		require.NoError(t, err)
 		p.RequireWhole("with space")
 	}
+}
+
+// noIndex is a store without space for an index segment.
+type noIndex struct{ store.Store }
+
+func (s noIndex) Put(ctx context.Context, name store.Name, data []byte) error {
+	if name.Kind == store.Index {
+		return store.ErrNoSpace
+	}
+	return s.Store.Put(ctx, name, data)
+}
+
+// TestAPruneThatRemovesPacksFirstIsCutOff: there is no space for an index segment even after packs were removed. Until
+// a prune has removed them from the index, nothing is missing, and backups do not rely on them.
+func TestAPruneThatRemovesPacksFirstIsCutOff(t *testing.T) {
+	testkit.Slow(t)
+	t.Parallel()
+	p := kit.NewPruned(t, mem.New())
+	first := p.Snapshot(1)
+	trash := filepath.Join(p.Src, "trash")
+	require.NoError(t, os.WriteFile(trash, testkit.Noise(77, 400_000), 0o644))
+	second := p.Snapshot(2)
+	require.NoError(t, os.Remove(trash))
+	p.Snapshot(3)
+	p.Forget(first, second)
+	before, inner := kit.BytesOf(t, p.Store, store.Pack), p.Store
+	opt := kit.SmallPrune()
+	opt.MaxUnused = prune.Limit{None: true}
+	p.Store = noIndex{inner}
+	for range 2 { // the second one goes on
+		_, err := p.Prune(opt)
+		require.ErrorIs(t, err, store.ErrNoSpace)
+		require.Less(t, kit.BytesOf(t, inner, store.Pack), before-300_000)
+		require.NotZero(t, kit.Count(t, inner, store.Mark))
+	}
+	p.Store = inner
+	require.NotEmpty(t, missing(p), "the index still names what was removed")
+	p.RequireWhole("while the index names packs that are gone")
+	require.NoError(t, os.WriteFile(trash, testkit.Noise(77, 400_000), 0o644))
+	p.Snapshot(4) // needs what was removed
+	p.RequireWhole("after a backup")
+	_, err := p.Prune(opt)
+	require.NoError(t, err)
+	require.Empty(t, missing(p))
+	require.Zero(t, kit.Count(t, p.Store, store.Mark))
+	p.RequireWhole("after a prune with space")
+}
+
+// missing returns the packs that the index names and that do not exist.
+func missing(p *kit.Pruned) (packs []format.ID) {
+	p.T.Helper()
+	ctx := context.Background()
+	require.NoError(p.T, p.With(func(r *repo.Repository) error {
+		for _, name := range kit.EveryFile(p.T, p.Store) {
+			if name.Kind != store.Index {
+				continue
+			}
+			plain, err := object.Load(ctx, p.Store, r.Keys(), name, -1)
+			require.NoError(p.T, err)
+			seg, err := index.Decode(plain)
+			require.NoError(p.T, err)
+			for i := range seg.Packs {
+				if _, err := p.Store.Stat(ctx, object.Named(store.Pack, seg.Packs[i].ID)); err != nil {
+					packs = append(packs, seg.Packs[i].ID)
+				}
+			}
+		}
+		return nil
+	}))
+	return packs
 }
