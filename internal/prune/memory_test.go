@@ -73,7 +73,7 @@ func id(n, kind uint64) (id format.ID) {
 // TestEveryBlobHasAPlace: each blob has a number of its own, in the range of its pack, and a blob of no pack is lost.
 func TestEveryBlobHasAPlace(t *testing.T) {
 	const packs, blobs = 5, 800
-	p, err := openPlaces(t.Context(), newKept(indexed(t, packs, blobs), 0), report.NewJob(report.Prune, time.Now),
+	p, err := openPlaces(t.Context(), newSegmentReader(indexed(t, packs, blobs), 0), report.NewJob(report.Prune, time.Now),
 		t.TempDir(), map[format.ID]struct{}{id(3, 1): {}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.close()) }()
@@ -105,14 +105,14 @@ func TestMemoryOfABlob(t *testing.T) {
 	const packs, blobs = 100, 4000
 	r := indexed(t, packs, blobs)
 	before := heap()
-	p, err := openPlaces(t.Context(), newKept(r, 0), report.NewJob(report.Prune, time.Now), t.TempDir(), nil)
+	p, err := openPlaces(t.Context(), newSegmentReader(r, 0), report.NewJob(report.Prune, time.Now), t.TempDir(), nil)
 	require.NoError(t, err)
 	visited := reach.NewBitset(p.index.Blobs())
 	_, err = p.index.LocateOne(&reach.Query{}, id(1, 2)) // sorts the list
 	require.NoError(t, err)
-	require.NotEmpty(t, p.kept.segments)
-	require.GreaterOrEqual(t, p.kept.room, 0)
-	p.kept.segments = nil // however many blobs there are
+	require.NotEmpty(t, p.reader.segments)
+	require.GreaterOrEqual(t, p.reader.room, 0)
+	p.reader.segments = nil // however many blobs there are
 	taken := float64(heap()-before) / (packs * blobs)
 	t.Logf("%.2f bytes in memory for each of %d blobs", taken, p.index.Blobs())
 	require.Less(t, taken, 0.6)

@@ -47,10 +47,10 @@ const (
 
 // places is where each blob lies: one place for each blob, which is the one that counts.
 type places struct {
-	r     *repo.Repository
-	kept  *kept
-	packs []packState // by ascending ID
-	index *reach.Index
+	r      *repo.Repository
+	reader *segmentReader
+	packs  []packState // by ascending ID
+	index  *reach.Index
 
 	segments   []store.Info // those that count, oldest first
 	superseded []store.Info // those that do not
@@ -70,11 +70,11 @@ type noted struct {
 }
 
 // openPlaces reads the index, the list of packs and the tables of packs that no segment names.
-func openPlaces(ctx context.Context, k *kept, l *report.Ledger, scratch string,
+func openPlaces(ctx context.Context, k *segmentReader, l *report.Ledger, scratch string,
 	doomed map[format.ID]struct{},
 ) (_ *places, err error) {
 	r := k.r
-	p := &places{r: r, kept: k, ledger: l, noted: make(map[string]noted), doomed: doomed}
+	p := &places{r: r, reader: k, ledger: l, noted: make(map[string]noted), doomed: doomed}
 	p.index = reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks)
 	p.index.Order = func(id format.ID) uint32 { return p.packs[p.find(id)].nth }
 	defer func() {
@@ -229,7 +229,7 @@ func (p *places) each(ctx context.Context, segments []store.Info, visit func(sto
 	}
 	err := object.InOrder(ctx, len(segments), ahead(segments),
 		func(ctx context.Context, i int) (read, error) {
-			seg, err := p.kept.segment(ctx, segments[i])
+			seg, err := p.reader.segment(ctx, segments[i])
 			return read{seg, err}, nil
 		},
 		func(i int, r read) error {

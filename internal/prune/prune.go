@@ -49,7 +49,7 @@ type pruner struct {
 	opt Options
 	res Result
 
-	kept    *kept
+	reader  *segmentReader
 	round   *round
 	revived map[format.ID]bool
 	bad     map[format.ID]struct{}  // packs that do not hold what they are said to, and exist
@@ -64,7 +64,7 @@ func once(ctx context.Context, r *repo.Repository, opt Options, in *round) (res 
 		opt.Session.Announce = func(string) {} // no file in the cache folder, which may be on the same disk
 	}
 	p := &pruner{
-		r: r, opt: opt, kept: newKept(r, opt.Kept), round: in,
+		r: r, opt: opt, reader: newSegmentReader(r, opt.Kept), round: in,
 		revived: make(map[format.ID]bool), bad: make(map[format.ID]struct{}), met: make(map[format.ID]time.Time),
 	}
 	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {

@@ -68,7 +68,7 @@ func withRoom(ctx context.Context, r *repo.Repository, opt Options) (*Result, er
 // in the folder for temporary files, or else in memory.
 func (p *pruner) places(ctx context.Context, doomed map[format.ID]struct{}) (*places, error) {
 	for {
-		found, err := openPlaces(ctx, p.kept, p.opt.Ledger, p.round.index, doomed)
+		found, err := openPlaces(ctx, p.reader, p.opt.Ledger, p.round.index, doomed)
 		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 		if !full || errors.Is(err, store.ErrNoSpace) || p.round.index == index.InMemory {
 			return found, err

@@ -21,8 +21,8 @@ const (
 	smallBytes            = 16 << 20 // for all that are read ahead
 )
 
-// kept are segments that were read and opened. The name of a segment is its hash, so its content never changes.
-type kept struct {
+// segmentReader reads segments and keeps them, opened. The name of a segment is its hash, so its content never changes.
+type segmentReader struct {
 	r *repo.Repository
 
 	mu       sync.Mutex
@@ -30,13 +30,13 @@ type kept struct {
 	room     int // bytes that can still be kept
 }
 
-// newKept returns a reader of segments that keeps so many bytes of them; 0: usualKept.
-func newKept(r *repo.Repository, bytes int) *kept {
-	return &kept{r: r, room: cmp.Or(bytes, usualKept), segments: make(map[store.Name][]byte)}
+// newSegmentReader returns a reader of segments that keeps so many bytes of them; 0: usualKept.
+func newSegmentReader(r *repo.Repository, bytes int) *segmentReader {
+	return &segmentReader{r: r, room: cmp.Or(bytes, usualKept), segments: make(map[store.Name][]byte)}
 }
 
 // segment returns a segment, from the target only if it is not kept.
-func (k *kept) segment(ctx context.Context, info store.Info) (*index.Segment, error) {
+func (k *segmentReader) segment(ctx context.Context, info store.Info) (*index.Segment, error) {
 	k.mu.Lock()
 	plain, had := k.segments[info.Name]
 	k.mu.Unlock()
@@ -54,7 +54,7 @@ func (k *kept) segment(ctx context.Context, info store.Info) (*index.Segment, er
 	return seg, nil
 }
 
-func (k *kept) keep(name store.Name, plain []byte) {
+func (k *segmentReader) keep(name store.Name, plain []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(plain) <= k.room {
