@@ -107,7 +107,20 @@ func (l *writerLease) renew(ctx context.Context) error {
 	return l.renewLocked(ctx)
 }
 
+// renewals is how often a renewal is tried that the target answers with an error.
+const renewals = 3
+
 func (l *writerLease) renewLocked(ctx context.Context) error {
+	for try := 1; ; try++ {
+		err := l.renewOnce(ctx)
+		if err == nil || try == renewals || ctx.Err() != nil ||
+			errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrNoSpace) {
+			return err
+		}
+	}
+}
+
+func (l *writerLease) renewOnce(ctx context.Context) error {
 	l.record.Renewal++
 	name, err := l.put(ctx)
 	if errors.Is(err, store.ErrNoSpace) && l.record.Task == PruneTask {

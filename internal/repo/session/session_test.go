@@ -105,6 +105,54 @@ func leases(t *testing.T, st store.Store) (out []store.Info) {
 	return out
 }
 
+// oddTarget answers one operation on leases with an error and does not do it.
+type oddTarget struct {
+	store.Store
+	at, seen int
+}
+
+func (o *oddTarget) odd(name store.Name) error {
+	if name.Kind == store.Lease {
+		if o.seen++; o.seen == o.at {
+			return errors.New("an answer that makes no sense")
+		}
+	}
+	return nil
+}
+
+func (o *oddTarget) Put(ctx context.Context, name store.Name, data []byte) error {
+	if err := o.odd(name); err != nil {
+		return err
+	}
+	return o.Store.Put(ctx, name, data)
+}
+
+func (o *oddTarget) Stat(ctx context.Context, name store.Name) (store.Info, error) {
+	if err := o.odd(name); err != nil {
+		return store.Info{}, err
+	}
+	return o.Store.Stat(ctx, name)
+}
+
+func (o *oddTarget) Delete(ctx context.Context, name store.Name) error {
+	if err := o.odd(name); err != nil {
+		return err
+	}
+	return o.Store.Delete(ctx, name)
+}
+
+// A renewal of the lease is repeated after an error, whichever of its operations the target answers so.
+func TestRenewalIsRepeated(t *testing.T) {
+	for at := 3; at <= 5; at++ { // the first two begin the session
+		o := &oddTarget{Store: mem.New(), at: at}
+		to, _ := target(t, o)
+		require.NoError(t, Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
+			return s.RenewOrFail(ctx)
+		}), "operation %d", at)
+		require.Empty(t, leases(t, o.Store))
+	}
+}
+
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := mem.New()

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cloudsoda/go-smb2"
@@ -36,9 +37,7 @@ const (
 // same gate. Scratch folders of programs that were killed are removed after a day by the clock of the server.
 func (s *Store) Scratch(ctx context.Context,
 	use func(name string, open func(name string) store.Store) error) (err error) {
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	name := scratchPrefix + hex.EncodeToString(random[:])
+	name := scratchPrefix + randomID()
 	at := path.Join(s.target.Path, name)
 	var opened []*Store
 	err = s.once(ctx, func(h *session.Hold) error { return s.makeDir(ctx, h, at) })
@@ -64,11 +63,18 @@ func (s *Store) Scratch(ctx context.Context,
 	})
 }
 
+// randomID returns 16 random hexadecimal digits.
+func randomID() string {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
+	return hex.EncodeToString(random[:])
+}
+
 // below returns a store in a folder below that of s, which shares the sessions of s.
 func (s *Store) below(name string) *Store {
 	one := &Store{
 		target: s.target, inflight: s.inflight, requests: s.requests, verify: s.verify, pass: s.pass, patience: s.patience,
-		outage: &store.Outage{}, pool: s.pool,
+		outage: &store.Outage{}, pool: s.pool, id: sync.OnceValue(randomID),
 	}
 	one.target.Path = path.Join(s.target.Path, name)
 	one.patience.Outage, one.patience.Notify, one.patience.Back = scratchPatience, nil, nil

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/prune"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
@@ -212,6 +214,33 @@ func TestRenameAnswerLost(t *testing.T) {
 				m.finish(src, first, r, true)
 			})
 		})
+	}
+}
+
+// TestAnswersToAPruneAreLost: a prune loses the answer to one rename or removal, each in turn, those of its leases
+// among them. It ends as if nothing had happened.
+func TestAnswersToAPruneAreLost(t *testing.T) {
+	t.Parallel()
+	m, p, _ := begun(t, smbtest.Config{}, smb.Options{Sessions: 2})
+	n := int64(1)
+	for more := true; more; n++ {
+		var answers atomic.Int64
+		p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+			if f.Is(smbtest.SetInfo, false) && answers.Add(1) == n {
+				return smbtest.Cut
+			}
+			return smbtest.Pass
+		})
+		require.NoError(t, m.with(func(r *repo.Repository) error {
+			_, err := prune.Run(t.Context(), r, prune.Options{MaxUnused: prune.Limit{Percent: 5}})
+			return err
+		}), "answer %d", n)
+		more = answers.Load() >= n
+	}
+	require.Greater(t, n, int64(3))
+	for _, err := range m.st.List(t.Context(), store.Lease) {
+		require.NoError(t, err)
+		require.Fail(t, "a lease is left")
 	}
 }
 
