@@ -21,6 +21,7 @@ const (
 	named  = iota // named by an index segment, and there in full
 	stray         // there, but named by no segment
 	marked        // present in full, but a mark calls it damaged: its readable parts count
+	doomed        // there, named by no segment, and a prune is about to remove it
 	gone          // named by a segment, and missing or cut off
 	ranks
 )

@@ -33,8 +33,8 @@ import (
 // defaultParallel hides the delay of a remote store without filling a disk's queue.
 const defaultParallel = 4
 
-// passes is the maximum number of passes. A check starts again if a prune removed index segments during it. The last
-// pass always runs to its end.
+// passes is the maximum number of passes. A check starts again if a prune removed index segments during it, or if a
+// pack that seemed damaged is intact when it is read over another connection.
 const passes = 3
 
 // Options configure a check. The zero value checks the structure of all snapshots.
@@ -46,6 +46,7 @@ type Options struct {
 	Parallel  int         // packs and directories processed together; 0: 4
 	Record    string      // mark damaged packs, in the name of this machine; empty: write nothing
 	Scratch   string      // folder for the temporary index, about 110 bytes for each blob; empty, or full: the system's
+	Lagging   bool        // the target may list files late, so that a running prune could be missed: no mark is removed
 }
 
 // Run checks a repository and counts its progress in l, where each object is a stored file or a directory. An error
@@ -58,8 +59,10 @@ func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 		opt.Parallel = defaultParallel
 	}
 	full := ""
+	whole := make(map[format.ID]struct{})
 	for pass := 1; ; pass++ {
 		c := newChecker(r.Store(), r.Keys(), opt, l)
+		c.whole = whole
 		if full != "" {
 			c.found.Note("%s has no space for the temporary index, which is in the folder for temporary files instead", full)
 		}
@@ -99,6 +102,8 @@ type checker struct {
 	packs     packSet
 	proven    *provenPacks           // nil: no record is kept
 	marked    map[format.ID]struct{} // packs that a mark says are missing or damaged
+	doomed    map[format.ID]struct{} // packs that a prune is about to remove
+	whole     map[format.ID]struct{} // packs that seemed damaged in an earlier pass, and are not; nil: none
 	segments  []store.Info
 	indexed   []string // names of all segments, when they were listed
 	now       nowNamed
@@ -161,6 +166,9 @@ func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (agai
 		case moved:
 			c.found.Note("packs were moved and removed during every pass of this check; check again when no prune is running")
 		}
+		if mistaken, err := c.mistaken(ctx, last); mistaken || err != nil {
+			return mistaken, err
+		}
 	}
 	if c.opt.ReadData || len(c.found.Relied()) > 0 {
 		c.l.Phase(report.Verifying)
@@ -169,6 +177,9 @@ func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (agai
 		}
 	}
 	if err := c.attribute(ctx); err != nil {
+		return false, err
+	}
+	if err := c.retract(ctx); err != nil {
 		return false, err
 	}
 	c.found.Unneeded(len(c.opt.Snapshots) == 0 && !c.found.Has(Snapshot))

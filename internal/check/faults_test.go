@@ -1,15 +1,21 @@
 package check_test
 
 import (
+	"bytes"
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/check"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // Whichever operation on the target fails, the check does not pass it over in silence. A listing
@@ -43,6 +49,81 @@ func TestEveryOperationFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whichever answer of the target has a changed bit, a check reports no damage and marks none.
+func TestChangedAnswerIsNoDamage(t *testing.T) {
+	testkit.Slow(t)
+	st, _, _ := sample(t)
+	for at := 1; ; at++ {
+		plan := faultstore.Plan{At: at, Ops: faultstore.Get, Effect: faultstore.Corrupt}
+		faulty := faultstore.Wrap(copyOf(t, st), plan)
+		r, err := stored.Open(t, faulty)
+		if err != nil {
+			continue // it could not even be opened
+		}
+		res, err := check.Run(t.Context(), r, check.Options{ReadData: true, Parallel: 2, Record: "test"}, ledger())
+		require.NoError(t, err, "answer %d", at)
+		require.Empty(t, res.Problems, "answer %d", at)
+		all, err := marks.All(t.Context(), faulty.Under(), r.Keys())
+		require.NoError(t, err)
+		require.Empty(t, all, "answer %d", at)
+		if !faulty.Fired() {
+			require.Greater(t, at, 50)
+			return
+		}
+	}
+}
+
+// A pack that was marked by mistake is no longer marked after a check has read it back intact. Beside a prune, which
+// may be about to remove it, the mark stays.
+func TestMarksOfIntactPacksGo(t *testing.T) {
+	st, _, _ := sample(t)
+	r, err := stored.Open(t, st)
+	require.NoError(t, err)
+	var packs []format.ID
+	var last store.Info
+	for _, info := range files(t, st) {
+		if info.Name.Kind == store.Pack {
+			id, err := format.ParseID(info.Name.ID)
+			require.NoError(t, err)
+			packs, last = append(packs, id), info
+		}
+	}
+	require.Greater(t, len(packs), 2)
+	_, err = r.RecordDamage(t.Context(), "test", packs)
+	require.NoError(t, err)
+	intact := content(t, st, last)
+	harmed := bytes.Clone(intact)
+	harmed[len(harmed)/2] ^= 1
+	require.NoError(t, st.Put(t.Context(), last.Name, harmed))
+	marked := func() map[format.ID]struct{} {
+		all, err := marks.All(t.Context(), st, r.Keys())
+		require.NoError(t, err)
+		return marks.DamagedPacks(all)
+	}
+	read := func(opt check.Options) *check.Result {
+		opt.ReadData = true
+		res, err := check.Run(t.Context(), r, opt, ledger())
+		require.NoError(t, err)
+		return res
+	}
+	for name, opt := range map[string]check.Options{"writes nothing": {}, "lagging": {Record: "test", Lagging: true}} {
+		read(opt)
+		require.Len(t, marked(), len(packs), name)
+	}
+	prune := repo.SessionOptions{Holder: repo.Holder{Host: "other", Task: session.PruneTask}}
+	require.NoError(t, r.WithSession(t.Context(), prune, func(context.Context, *repo.Session) error {
+		read(check.Options{Record: "test"})
+		return nil
+	}))
+	require.Len(t, marked(), len(packs), "beside a prune")
+
+	require.False(t, read(check.Options{Record: "test"}).OK())
+	require.Equal(t, map[format.ID]struct{}{packs[len(packs)-1]: {}}, marked(), "what is damaged stays marked")
+	require.NoError(t, st.Put(t.Context(), last.Name, intact))
+	require.True(t, read(check.Options{Record: "test"}).OK())
+	require.Empty(t, marked())
 }
 
 func FuzzParseSubset(f *testing.F) {

@@ -125,7 +125,7 @@ func (c *checker) checkSmallFiles(ctx context.Context) error {
 		return err
 	}
 	c.found.Expect(uint64(len(marks)+len(leases)), 0)
-	c.marked = make(map[format.ID]struct{})
+	c.marked, c.doomed = make(map[format.ID]struct{}), make(map[format.ID]struct{})
 	c.found.Marked(c.marked)
 	for _, info := range marks {
 		if err := c.checkMark(ctx, info); err != nil {
@@ -141,12 +141,19 @@ func (c *checker) checkSmallFiles(ctx context.Context) error {
 }
 
 func (c *checker) checkConfig(ctx context.Context) error {
-	raw, err := object.ReadFile(ctx, c.st, store.Name{Kind: store.Config}, -1)
-	if err == nil {
-		_, _, err = config.Decode(raw)
+	read := func(ctx context.Context) error {
+		raw, err := object.ReadFile(ctx, c.st, store.Name{Kind: store.Config}, -1)
+		if err == nil {
+			_, _, err = config.Decode(raw)
+		}
+		if err == nil && c.keys != nil {
+			err = config.Verify(raw, c.keys)
+		}
+		return err
 	}
-	if err == nil && c.keys != nil {
-		err = config.Verify(raw, c.keys)
+	err := read(ctx)
+	if object.IsDamage(err) {
+		err = read(store.SecondLook(ctx))
 	}
 	return c.found.Judge(ctx, Config, format.ID{}, "config", err)
 }
@@ -196,6 +203,9 @@ func (c *checker) checkMark(ctx context.Context, info store.Info) error {
 			c.found.Note("mark %s: %s marked as missing or damaged on %s, by %s", idOf(info).Short(),
 				human.Plural(uint64(len(m.Packs)), "pack"), time.Unix(m.Created, 0).UTC().Format(time.DateTime), m.Host)
 		default:
+			for _, id := range m.Packs {
+				c.doomed[id] = struct{}{}
+			}
 			c.found.Note("mark %s: a prune of %s marked %s for deletion and has not ended yet", idOf(info).Short(),
 				time.Unix(m.Created, 0).UTC().Format(time.DateTime), human.Plural(uint64(len(m.Packs)), "pack"))
 		}

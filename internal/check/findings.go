@@ -39,7 +39,7 @@ type findings struct {
 	marked  map[format.ID]struct{} // packs that are known to be damaged
 	quiet   []*Problem             // with these
 	relied  map[format.ID]struct{} // marked packs in which a needed blob counts
-	healed  int                    // marked packs that were read back intact
+	intact  []format.ID            // marked packs that were read back intact
 	packs   map[format.ID]*lostPack
 	frames  map[frameKey]*Problem  // frames that cannot be opened
 	blobs   map[format.ID]*Problem // blobs that are in no pack, or have wrong content
@@ -137,8 +137,29 @@ func (b *findings) Healed(pack format.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, marked := b.marked[pack]; marked {
-		b.healed++
+		b.intact = append(b.intact, pack)
 	}
+}
+
+// Intact returns the packs of Healed.
+func (b *findings) Intact() []format.ID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.intact)
+}
+
+// Suspects returns the packs that seem missing or damaged.
+func (b *findings) Suspects() []format.ID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ids := slices.Collect(maps.Keys(b.packs))
+	for key := range b.known {
+		if key.kind == Pack && !key.id.IsZero() {
+			ids = append(ids, key.id)
+		}
+	}
+	slices.SortFunc(ids, format.ID.Compare)
+	return slices.Compact(ids)
 }
 
 // Damaged returns the newly damaged packs, up to MaxProblems, and whether a blob without any pack is lost.
@@ -190,10 +211,6 @@ func (b *findings) Unneeded(all bool) {
 		default:
 			b.publish(p)
 		}
-	}
-	if b.healed > 0 {
-		b.res.Notes = append(b.res.Notes, fmt.Sprintf("packs that are marked as damaged, and were read back intact now: %d; "+
-			"backups store again what they need of them", b.healed))
 	}
 	if marked > 0 {
 		b.res.Notes = append(b.res.Notes,

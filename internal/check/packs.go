@@ -203,13 +203,10 @@ const straysAtOnce = 64
 // checkStrays checks packs that no index segment names, left by an interrupted run or written by a running one. They
 // are no damage unless a snapshot needs them, which the walk determines.
 func (c *checker) checkStrays(ctx context.Context) error {
-	var batch []index.Pack
+	var batch [ranks][]index.Pack
 	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		err := c.blobs.add(stray, batch)
-		batch = nil
+		err := errors.Join(c.blobs.add(stray, batch[stray]), c.blobs.add(doomed, batch[doomed]))
+		batch = [ranks][]index.Pack{}
 		return err
 	}
 	count, size := 0, int64(0)
@@ -227,10 +224,14 @@ func (c *checker) checkStrays(ctx context.Context) error {
 		if err := c.found.Judge(ctx, Pack, f.id, "pack "+f.id.String(), err); err != nil {
 			return err
 		}
-		if len(t.Frames) > 0 {
-			batch = append(batch, index.Pack{ID: f.id, Size: uint64(f.size), Table: t})
+		rank := stray
+		if _, had := c.doomed[f.id]; had {
+			rank = doomed
 		}
-		if len(batch) == straysAtOnce {
+		if len(t.Frames) > 0 {
+			batch[rank] = append(batch[rank], index.Pack{ID: f.id, Size: uint64(f.size), Table: t})
+		}
+		if len(batch[rank]) == straysAtOnce {
 			if err := flush(); err != nil {
 				return err
 			}

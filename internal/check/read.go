@@ -118,12 +118,46 @@ func newPackReader(c *checker) (*packReader, error) {
 	return &packReader{c: c, dec: dec, hasher: c.keys.Hasher()}, nil
 }
 
-// read compares each blob of the pack with its ID, and all bytes of the pack with its name.
+// read compares each blob of the pack with its ID, and all bytes of the pack with its name. A pack that seems
+// damaged is read again over another connection, and that counts.
 func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error {
-	p := packRead{r: r, file: f, sum: blake3.New(), name: object.Named(store.Pack, f.id)}
+	p, err := r.look(ctx, f, t, 0)
+	if p.damaged || err != nil && !fatal(ctx, err) {
+		if p, err = r.look(store.SecondLook(ctx), f, t, p.intact); err == nil && !p.damaged {
+			r.c.found.Note(altered, f.id)
+		}
+	}
+	if err != nil && fatal(ctx, err) {
+		return err
+	}
+	if errors.Is(err, store.ErrNotExist) {
+		if removed, err := r.c.removed(ctx, f.id); removed || err != nil {
+			return err
+		}
+		err = nil
+		p.lose(func() { r.c.found.LosePack(f.id, 0, errGone) })
+	}
+	if err != nil {
+		p.lose(func() { r.c.found.Add(Pack, f.id, "pack "+f.id.String(), err) })
+	}
+	r.c.proven.note(r.c, f, !p.damaged)
+	for _, record := range p.losses {
+		record()
+	}
+	if !p.damaged {
+		r.c.found.Whole()
+		r.c.found.Healed(f.id)
+	}
+	return nil
+}
+
+// look reads the pack once, and counts the intact bytes beyond those that were counted before. A pack whose name is not
+// the hash of its bytes is damaged too.
+func (r *packReader) look(ctx context.Context, f *packFile, t *pack.Table, counted uint64) (*packRead, error) {
+	p := &packRead{r: r, file: f, sum: blake3.New(), name: object.Named(store.Pack, f.id), counted: counted}
 	var err error
 	if p.opener, err = pack.NewOpener(r.c.keys, t.Kind, t.Salt); err != nil {
-		return err
+		return p, err
 	}
 	frames := t.Frames
 	for len(frames) > 0 && err == nil {
@@ -139,29 +173,10 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 	if err == nil {
 		err = p.skip(ctx, f.size)
 	}
-	switch {
-	case err != nil && fatal(ctx, err):
-		return err
-	case errors.Is(err, store.ErrNotExist):
-		if removed, err := r.c.removed(ctx, f.id); removed || err != nil {
-			return err
-		}
-		r.c.proven.note(r.c, f, false)
-		r.c.found.LosePack(f.id, 0, errGone)
-	case err != nil:
-		r.c.proven.note(r.c, f, false)
-		r.c.found.Add(Pack, f.id, "pack "+f.id.String(), err)
-	case p.damaged:
-		r.c.proven.note(r.c, f, false)
-	case format.ID(p.sum.Sum(nil)) != f.id:
-		r.c.proven.note(r.c, f, false)
-		r.c.found.Add(Pack, f.id, "pack "+f.id.String(), errName)
-	default:
-		r.c.proven.note(r.c, f, true)
-		r.c.found.Whole()
-		r.c.found.Healed(f.id)
+	if err == nil && !p.damaged && format.ID(p.sum.Sum(nil)) != f.id {
+		p.lose(func() { r.c.found.Add(Pack, f.id, "pack "+f.id.String(), errName) })
 	}
-	return nil
+	return p, err
 }
 
 // packRead is the state of reading one pack.
@@ -173,6 +188,15 @@ type packRead struct {
 	sum     *blake3.Hasher
 	at      int64 // everything before is read
 	damaged bool
+	losses  []func() // record the damage
+	intact  uint64   // bytes of intact frames
+	counted uint64   // bytes that an earlier look has counted
+}
+
+// lose notes damage, which record adds to the findings if it is confirmed.
+func (p *packRead) lose(record func()) {
+	p.damaged = true
+	p.losses = append(p.losses, record)
 }
 
 // run returns how many of the first frames are read in one piece.
@@ -236,7 +260,6 @@ func (p *packRead) frames(ctx context.Context, frames []pack.Frame) error {
 
 // oneByOne reads the frames of a failed read separately, and records why.
 func (p *packRead) oneByOne(ctx context.Context, frames []pack.Frame, why error) error {
-	p.damaged = true
 	for i := range frames {
 		f := &frames[i]
 		if err := p.fill(ctx, int64(f.Offset), int64(f.Sealed)); err == nil {
@@ -244,10 +267,10 @@ func (p *packRead) oneByOne(ctx context.Context, frames []pack.Frame, why error)
 		} else if fatal(ctx, err) {
 			return err
 		} else {
-			p.r.c.found.LoseFrame(p.file.id, f.Offset, err)
+			p.lose(func() { p.r.c.found.LoseFrame(p.file.id, f.Offset, err) })
 		}
 	}
-	p.r.c.found.Add(Pack, p.file.id, "pack "+p.file.id.String(), why)
+	p.lose(func() { p.r.c.found.Add(Pack, p.file.id, "pack "+p.file.id.String(), why) })
 	return nil
 }
 
@@ -264,24 +287,26 @@ func (p *packRead) frame(f *pack.Frame, sealed []byte) {
 		}
 	}
 	if err != nil {
-		p.damaged = true
-		p.r.c.found.LoseFrame(p.file.id, f.Offset, err)
+		p.lose(func() { p.r.c.found.LoseFrame(p.file.id, f.Offset, err) })
 		return
 	}
 	whole := true
 	for i, n := range lens {
 		if b := &f.Blobs[i]; n != b.Len || p.r.hasher.ID(raw[:n]) != b.ID {
 			whole = false
-			p.r.c.found.LoseBlobOf(p.file.id, b.ID, fmt.Errorf("frame at %d: blob %s has other bytes: %w", f.Offset,
-				b.ID.Short(), format.ErrCorrupt))
+			p.lose(func() {
+				p.r.c.found.LoseBlobOf(p.file.id, b.ID, fmt.Errorf("frame at %d: blob %s has other bytes: %w", f.Offset,
+					b.ID.Short(), format.ErrCorrupt))
+			})
 		}
 		raw = raw[n:]
 	}
 	if !whole {
-		p.damaged = true
 		return
 	}
-	p.r.c.found.Read(uint64(f.Sealed))
+	if p.intact += uint64(f.Sealed); p.intact > p.counted {
+		p.r.c.found.Read(min(uint64(f.Sealed), p.intact-p.counted))
+	}
 }
 
 // sumFile returns the hash of a stored file, read in pieces through buf.

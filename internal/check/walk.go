@@ -68,8 +68,9 @@ func (w *walk) countStray(pack format.ID) {
 // met records that a snapshot needs a blob at a place in a pack.
 func (w *walk) met(at *reach.Place, in format.ID) {
 	switch at.Rank() {
-	case stray:
+	case stray, doomed:
 		w.countStray(in)
+		w.c.found.Rely(in)
 	case marked, gone:
 		w.c.found.Rely(in)
 	}

@@ -91,6 +91,9 @@ stores what it needs of them again. 'tidemark repair' handles the rest.`,
 
 func (a *app) check(ctx context.Context, f *checkFlags) error {
 	opt := check.Options{ReadData: f.readData, Parallel: f.parallel, Record: hostName()}
+	if at, err := a.location(); err == nil {
+		opt.Lagging = a.settle(at) != 0
+	}
 	if f.subset != "" {
 		var err error
 		if opt.Subset, err = check.ParseSubset(f.subset); err != nil {

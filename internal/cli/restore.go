@@ -342,7 +342,11 @@ func (a *app) recordDamage(ctx context.Context, r *repo.Repository, result *rest
 	if len(packs) == 0 || ctx.Err() != nil {
 		return
 	}
-	n, err := r.RecordDamage(ctx, hostName(), packs)
+	packs, err = r.StillDamaged(ctx, packs)
+	n := 0
+	if err == nil && len(packs) > 0 {
+		n, err = r.RecordDamage(ctx, hostName(), packs)
+	}
 	switch {
 	case err != nil:
 		a.print.Note(fmt.Sprintf("the damage could not be recorded in the repository: %v", err))

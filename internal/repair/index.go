@@ -70,7 +70,11 @@ func Index(ctx context.Context, r *repo.Repository, opt Options) (*IndexResult, 
 	// The packs that are missing are marked before anything else: nothing may be taken over from a snapshot that needs
 	// them.
 	if len(x.fresh) > 0 {
-		if _, err := r.RecordDamage(ctx, opt.Session.Host, x.fresh); err != nil {
+		packs, err := r.StillDamaged(ctx, x.fresh)
+		if err == nil && len(packs) > 0 {
+			_, err = r.RecordDamage(ctx, opt.Session.Host, packs)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("repair index: %w", err)
 		}
 	}

@@ -258,6 +258,11 @@ func (r *Repository) RecordDamage(ctx context.Context, host string, packs []form
 	return marks.Record(ctx, r.st, r.keys, host, packs)
 }
 
+// StillDamaged returns those of the packs that are missing or damaged also when they are read over another connection.
+func (r *Repository) StillDamaged(ctx context.Context, packs []format.ID) ([]format.ID, error) {
+	return object.StillDamaged(ctx, r.st, packs)
+}
+
 // Close releases the caches. The repository must not be used afterwards. The error is always nil: a cache that fails
 // causes at most a note.
 func (r *Repository) Close() error {

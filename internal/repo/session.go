@@ -38,6 +38,8 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	target := session.Target{
 		Store: r.st, Keys: r.keys, Index: live, Sync: r.Sync, Packs: r.index.Packs, Trees: r.trees.keep,
 	}
+	target.PutBack = r.index.PutBack
+	target.Ended = func(writer string) bool { return writerlock.Ended(r.CacheFolder(), writer) }
 	begun := false
 	target.Published = func(id format.ID) {
 		if folder := r.CacheFolder(); folder != "" {
@@ -71,6 +73,18 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 		r.index.SetUnfinished(false)
 	}
 	return err
+}
+
+// RetractDamage removes the marks of packs that were read back intact, and returns the number of packs that are no
+// longer marked. It does so as a prune, so that no other one is at work: a prune removes marked packs that no snapshot
+// needs, and without the mark a writer could rely on one of them. Beside a prune the marks stay.
+func (r *Repository) RetractDamage(ctx context.Context, host string, intact []format.ID) (retracted int, err error) {
+	opt := SessionOptions{Holder: Holder{Host: host, Task: session.PruneTask}}
+	err = r.WithSession(ctx, opt, func(ctx context.Context, s *Session) error {
+		retracted, err = s.RetractDamage(ctx, intact)
+		return err
+	})
+	return retracted, err
 }
 
 // overlay is the index of a dry run: the blobs of the repository, and those that the run would have added. The added

@@ -171,7 +171,7 @@ func (x *Index) readUnnamedLocked(ctx context.Context) error {
 }
 
 // Rebuild writes new segments for all packs that no segment names, from their trailers, or from their frames if the
-// trailer is damaged. Packs with a deletion mark are left out.
+// trailer is damaged. Packs that a prune is about to remove are left out.
 func (x *Index) Rebuild(ctx context.Context) (Rebuilt, error) {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
@@ -215,6 +215,17 @@ func (x *Index) Adopt(ctx context.Context) error {
 		return fmt.Errorf("look for packs of a run that was cut off: %w", err)
 	}
 	x.SetUnfinished(false)
+	return nil
+}
+
+// PutBack writes segments for all packs that no segment names and whose own table can be read. It may run beside
+// lookups.
+func (x *Index) PutBack(ctx context.Context) error {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	if _, err := x.rebuildLocked(ctx, nil, wholeOnly); err != nil {
+		return fmt.Errorf("put packs back: %w", err)
+	}
 	return nil
 }
 

@@ -71,12 +71,14 @@ func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode 
 	return b.result, nil
 }
 
-// unnamedPacks lists the packs without a segment and without a deletion mark.
+// unnamedPacks lists the packs without a segment that no prune is about to remove. A pack that is marked as damaged may
+// be the only one with something that a snapshot needs.
 func (x *Index) unnamedPacks(ctx context.Context) ([]packFile, error) {
-	doomed, err := marks.Doomed(ctx, x.st, x.keys)
+	all, err := marks.All(ctx, x.st, x.keys)
 	if err != nil {
 		return nil, err
 	}
+	doomed := marks.UnusableBy(slices.DeleteFunc(all, func(m marks.Mark) bool { return m.Damaged }))
 	var files []packFile
 	for info, err := range x.st.List(ctx, store.Pack) {
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zeebo/blake3"
+
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -49,9 +51,17 @@ func ReadAt(ctx context.Context, st store.Store, name store.Name, off int64, p [
 	return err
 }
 
-// ReadNamed is ReadFile for a file that is named by the hash of its bytes. It verifies the hash: a mismatch is
-// format.ErrCorrupt.
+// ReadNamed is ReadFile for a file that is named by the hash of its bytes. It verifies the hash, and reads once more if
+// it differs: a mismatch is format.ErrCorrupt.
 func ReadNamed(ctx context.Context, st store.Store, name store.Name, size int64) ([]byte, error) {
+	data, err := readNamed(ctx, st, name, size)
+	if IsDamage(err) {
+		data, err = readNamed(store.SecondLook(ctx), st, name, -1)
+	}
+	return data, err
+}
+
+func readNamed(ctx context.Context, st store.Store, name store.Name, size int64) ([]byte, error) {
 	data, err := ReadFile(ctx, st, name, size)
 	if err != nil {
 		return nil, err
@@ -60,6 +70,42 @@ func ReadNamed(ctx context.Context, st store.Store, name store.Name, size int64)
 		return nil, fmt.Errorf("read %s: its bytes do not have the hash that is its name: %w", name.Path(), format.ErrCorrupt)
 	}
 	return data, nil
+}
+
+// pieceRead bounds one read of IsWhole.
+const pieceRead = 4 << 20
+
+// IsWhole reports whether a file that is named by the hash of its bytes exists and has that hash, read over another
+// connection than before. It keeps a part of the file in memory.
+func IsWhole(ctx context.Context, st store.Store, name store.Name) (bool, error) {
+	ctx = store.SecondLook(ctx)
+	info, err := st.Stat(ctx, name)
+	sum := blake3.New()
+	buf := make([]byte, min(max(info.Size, 0), pieceRead))
+	for at := int64(0); err == nil && at < info.Size; at += int64(len(buf)) {
+		buf = buf[:min(int64(len(buf)), info.Size-at)]
+		if err = st.Get(ctx, name, at, buf); err == nil {
+			_, _ = sum.Write(buf) // never fails
+		}
+	}
+	if err != nil && (ctx.Err() != nil || errors.Is(err, store.ErrGone)) {
+		return false, fmt.Errorf("read %s once more: %w", name.Path(), err)
+	}
+	return err == nil && Named(name.Kind, format.ID(sum.Sum(nil))) == name, nil
+}
+
+// StillDamaged returns those of the packs that are missing or damaged also when they are read over another connection.
+func StillDamaged(ctx context.Context, st store.Store, packs []format.ID) (damaged []format.ID, err error) {
+	for _, id := range packs {
+		whole, err := IsWhole(ctx, st, Named(store.Pack, id))
+		if err != nil {
+			return nil, err
+		}
+		if !whole {
+			damaged = append(damaged, id)
+		}
+	}
+	return damaged, nil
 }
 
 // Load returns the content of a sealed file. size is as for ReadFile.

@@ -37,10 +37,11 @@ func TestRoundTrip(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "content", string(plain))
 		}
-		_, err = object.Load(t.Context(), st, k, name, int64(len(data))-1)
-		require.ErrorIs(t, err, format.ErrCorrupt)
-		_, err = object.Load(t.Context(), st, k, name, int64(len(data))+1)
-		require.True(t, object.IsDamage(err), err)
+		for _, listed := range []int{len(data) - 1, len(data) + 1} {
+			plain, err := object.Load(t.Context(), st, k, name, int64(listed))
+			require.NoError(t, err, "the listing was wrong, and the second look is right")
+			require.Equal(t, "content", string(plain))
+		}
 	}
 	_, _, err := object.Seal(k, store.Pack, nil)
 	require.Error(t, err, "packs are sealed by package pack")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -11,8 +12,10 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/lease"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
@@ -21,10 +24,13 @@ const statsAtOnce = 4
 
 // LostPacks compares the packs that the index names with a listing of the target. It returns those that are missing or
 // have another size, and that no mark names yet. Stat confirms each of them, since a listing may lag behind. It reads
-// no pack, and may run beside all other work of the session.
+// no pack of the index, and may run beside all other work of the session. Packs that only the listing has are put back
+// into the index: see putBack.
 func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 	var named []index.PackInfo
+	expected := maps.Clone(s.toRemove)
 	err := s.to.Packs(func(p index.PackInfo) error {
+		expected[p.ID] = struct{}{}
 		s.checkedMu.Lock()
 		defer s.checkedMu.Unlock()
 		if _, known := s.doomed[p.ID]; !known {
@@ -32,19 +38,27 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 		}
 		return nil
 	})
-	if errors.Is(err, index.ErrForgotten) || len(named) == 0 && err == nil {
+	if errors.Is(err, index.ErrForgotten) || len(expected) == len(s.toRemove) && err == nil {
 		return nil, nil // the cache was dropped: the packs that the run relies on are checked one by one
 	}
 	if err != nil {
 		return nil, err
 	}
 	there := make(map[format.ID]int64, len(named))
+	strays := false
 	for info, err := range s.to.Store.List(ctx, store.Pack) {
 		if err != nil {
 			return nil, fmt.Errorf("list packs: %w", err)
 		}
 		if id, err := format.ParseID(info.Name.ID); err == nil {
 			there[id] = info.Size
+			_, had := expected[id]
+			strays = strays || !had && info.Modified.Before(s.lease.began)
+		}
+	}
+	if strays {
+		if err := s.putBack(ctx); err != nil {
+			return nil, err
 		}
 	}
 	var mu sync.Mutex
@@ -56,7 +70,7 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 			continue
 		}
 		g.Go(func() error {
-			gone, err := s.lacks(ctx, p)
+			gone, err := s.lacks(store.SecondLook(ctx), p)
 			if gone {
 				mu.Lock()
 				defer mu.Unlock()
@@ -72,8 +86,30 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 	return slices.Compact(lost), nil
 }
 
+// putBack puts packs back into the index that no segment names. A prune that was cut off leaves such packs, and a
+// snapshot may need them: after its mark was removed, or where damage was found in the packs that replaced them. A
+// running writer has not named its packs yet, and a running prune is about to remove some; then a later session does
+// it.
+func (s *Session) putBack(ctx context.Context) error {
+	if s.to.PutBack == nil || s.opt.DryRun {
+		return nil
+	}
+	others, gone, err := s.readLeases(ctx)
+	if err != nil || len(gone) > 0 {
+		return err
+	}
+	for i := range others {
+		ended := s.to.Ended != nil && s.to.Ended(lease.WriterOf(others[i].Name.ID))
+		if others[i].Alive && !ended {
+			return nil
+		}
+	}
+	return s.to.PutBack(ctx)
+}
+
 // MarkDamaged marks packs as missing or damaged and obeys that mark: from now on the session stores their blobs again.
-// It is called before the first claim. In a dry run no mark is written.
+// Packs that are intact at a second look are not marked. It is called before the first claim. In a dry run no mark is
+// written.
 func (s *Session) MarkDamaged(ctx context.Context, packs []format.ID) error {
 	s.checkedMu.Lock()
 	packs = slices.DeleteFunc(slices.Clone(packs), func(id format.ID) bool {
@@ -92,6 +128,10 @@ func (s *Session) MarkDamaged(ctx context.Context, packs []format.ID) error {
 		s.unmarked = true
 		return nil
 	}
+	packs, err := object.StillDamaged(ctx, s.st, packs)
+	if err != nil || len(packs) == 0 { // what this session does not use costs some space
+		return err
+	}
 	m, err := marks.PutDamage(ctx, s.st, s.to.Keys, s.opt.Host, packs)
 	if err != nil {
 		return fmt.Errorf("record damaged packs: %w", err)
@@ -102,6 +142,34 @@ func (s *Session) MarkDamaged(ctx context.Context, packs []format.ID) error {
 		return fmt.Errorf("announce which marks are obeyed: %w", err)
 	}
 	return nil
+}
+
+// RetractDamage removes packs that are intact from the damage marks, and returns how many those named. It does nothing
+// beside a prune. A mark that names other packs too is replaced, and the new one is put first.
+func (s *Session) RetractDamage(ctx context.Context, intact []format.ID) (retracted int, err error) {
+	others, err := s.Others(ctx)
+	if err != nil || slices.ContainsFunc(others, func(o Other) bool { return o.Alive && o.Lease.Task == PruneTask }) {
+		return 0, err
+	}
+	for _, m := range s.marks {
+		left := slices.DeleteFunc(slices.Clone(m.Packs), func(id format.ID) bool { return slices.Contains(intact, id) })
+		if !m.Damaged || len(left) == len(m.Packs) {
+			continue
+		}
+		if err := s.RenewOrFail(ctx); err != nil {
+			return retracted, err
+		}
+		if len(left) > 0 {
+			if _, err := marks.PutDamage(ctx, s.st, s.to.Keys, m.Host, left); err != nil {
+				return retracted, fmt.Errorf("mark the other packs: %w", err)
+			}
+		}
+		if err := s.st.Delete(ctx, m.Info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
+			return retracted, fmt.Errorf("remove mark: %w", err)
+		}
+		retracted += len(m.Packs) - len(left)
+	}
+	return retracted, nil
 }
 
 // Suspect reports whether a snapshot may need lost or damaged blobs: a damage mark names packs, and the snapshot was

@@ -28,6 +28,8 @@ type writerLease struct {
 	stop     context.CancelFunc
 	done     chan struct{}
 
+	began time.Time // by the clock of the target
+
 	mu     sync.Mutex
 	record lease.Lease
 	name   store.Name   // of the last successful renewal
@@ -63,7 +65,7 @@ func (l *writerLease) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look at lease: %w", err)
 	}
-	l.last = info.Modified
+	l.began, l.last = info.Modified, info.Modified
 	ctx, l.stop = context.WithCancel(ctx)
 	l.done = make(chan struct{})
 	go l.run(ctx)

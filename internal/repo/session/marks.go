@@ -47,6 +47,7 @@ func (s *Session) acknowledge(ctx context.Context) error {
 	}
 	s.damagedMarks = damaged
 	s.marks, s.doomed = found, marks.UnusableBy(found)
+	s.toRemove = marks.UnusableBy(slices.DeleteFunc(slices.Clone(found), func(m marks.Mark) bool { return m.Damaged }))
 	if len(found) == 0 || s.opt.DryRun {
 		return nil
 	}

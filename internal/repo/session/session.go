@@ -54,6 +54,10 @@ type Target struct {
 	// Unfinished is called before the first pack is stored. If the process is killed later, the next session on this
 	// machine can search for packs that no index segment names. It may be nil.
 	Unfinished func()
+	// PutBack writes index segments for packs that no segment names. It may be nil.
+	PutBack func(context.Context) error
+	// Ended reports whether a writer of this machine has ended, by the first part of the name of its lease; nil: unknown.
+	Ended func(writer string) bool
 	// Published is called after a snapshot was published. It may be nil.
 	Published func(id format.ID)
 	// Ended is called after the lease was removed. It may be nil.
@@ -70,8 +74,9 @@ type Session struct {
 	seg          segment
 	claims       *claims
 	lease        *writerLease
-	marks        []marks.Mark       // that prunes put before this session began, ascending
-	damagedMarks []marks.Unreadable // of a prune
+	marks        []marks.Mark           // that prunes put before this session began, ascending
+	damagedMarks []marks.Unreadable     // of a prune
+	toRemove     map[format.ID]struct{} // packs that prunes are about to remove; not changed
 
 	checkedMu sync.Mutex
 	doomed    map[format.ID]struct{} // packs that marks name, and excluded ones

@@ -18,6 +18,12 @@ var (
 	errStalled = errors.New("the server does not answer")
 	// errForeign: the server uses another protocol.
 	errForeign = errors.New("not an SMB server")
+	// errAltered: a message was changed on the way.
+	errAltered = errors.New("messages are changed on the way, by a cable, a switch, a network card or an attacker")
+	// errLowered: the answer to the negotiation names an older protocol than the server has.
+	errLowered = errors.New("the negotiation was changed on the way")
+	// errReplaced: an operation needed a session that began later.
+	errReplaced = errors.New("another connection took its place")
 	// errNonsense: the server's answer is invalid.
 	errNonsense = errors.New("the server's answer makes no sense")
 )

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 // Pool keeps the sessions of one user on one share. A slot holds a live session, a dead one or none.
@@ -49,7 +51,8 @@ func (h *Hold) Release() {
 	h.slot.users--
 }
 
-// Get returns the session with the fewest users. For an empty slot it dials.
+// Get returns the session with the fewest users. For an empty slot it dials, and instead of a session that is older
+// than store.ConnectedSince.
 func (p *Pool) Get(ctx context.Context) (*Hold, error) {
 	s, err := p.choose()
 	if err != nil {
@@ -117,8 +120,11 @@ func (p *Pool) connect(ctx context.Context, s *slot) (*Session, error) {
 	if done {
 		return nil, ErrClosed
 	}
-	if alive {
+	if alive && !old.began.Before(store.ConnectedSince(ctx)) {
 		return old, nil
+	}
+	if alive {
+		old.kill(errReplaced)
 	}
 	fresh, err := dial(ctx, p.login)
 	if p.doubtful(err) {

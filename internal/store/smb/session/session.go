@@ -31,6 +31,7 @@ type Session struct {
 	share    *smb2.Share // bound to ctx
 	ctx      context.Context
 	end      context.CancelCauseFunc
+	began    time.Time
 	patience time.Duration // Login.Patience
 	used     atomic.Int64  // start of the last request
 	remote   *smb2.Session
@@ -104,7 +105,7 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.Protection != AsOffered},
 		Initiator:        who,
 	}
-	s := &Session{wire: w, patience: l.Patience}
+	s := &Session{wire: w, began: time.Now(), patience: l.Patience}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	if err := guarded(func() error { return s.begin(limited, d, l) }); err != nil {
 		s.kill(err)

@@ -1,0 +1,60 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/check"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+)
+
+// TestFlipsOfALineAreNoDamage: a line that neither signs nor encrypts changes a bit of what is read, now and then. A
+// check that reads all data finds no damage and marks none. It may report that the line is too bad to check anything.
+func TestFlipsOfALineAreNoDamage(t *testing.T) {
+	t.Parallel()
+	m, p, _ := begun(t, smbtest.Config{}, smb.Options{Protection: smb.AsOffered})
+	src := source(t)
+	m.requireBackup(m.job(src))
+	seen := 0
+	for round := range testkit.Rounds(3, 6, 40) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			var reads, flips atomic.Int64
+			var found *check.Result
+			err := m.with(func(r *repo.Repository) (err error) {
+				p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+					if f.Is(smbtest.Read, false) && !f.Pending() && len(f.Data) > 200 && (reads.Add(1)+int64(11*round))%67 == 0 {
+						f.Data[len(f.Data)*2/3] ^= 16
+						flips.Add(1)
+					}
+					return smbtest.Pass
+				})
+				opt := check.Options{ReadData: true, Scratch: testkit.RamDir(t), Record: "one"}
+				found, err = check.Run(t.Context(), r, opt, report.NewJob(report.Check, time.Now))
+				return err
+			})
+			p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
+			require.Positive(t, flips.Load())
+			if !errors.Is(err, check.ErrUnsteady) {
+				require.NoError(t, err)
+				require.Empty(t, found.Problems)
+				seen++
+			}
+			for _, err := range m.st.List(t.Context(), store.Mark) {
+				require.NoError(t, err)
+				require.Fail(t, "an intact pack is marked as damaged")
+			}
+		})
+	}
+	require.Positive(t, seen)
+	m.requireSound(src)
+}
