@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/limit"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
@@ -87,9 +85,9 @@ func (a *app) observeReads(ctx context.Context, op meter.Operation) func(meter.R
 }
 
 // noteRetry reports an operation that will be tried again.
-func (a *app) noteRetry(what string, err error, wait time.Duration) {
+func (a *app) noteRetry(what string, err error) {
 	why := strings.TrimPrefix(store.Brief(err).Error(), what+": ")
-	a.print.Note(fmt.Sprintf("%s: %s; trying again in %s", what, why, human.About(wait)))
+	a.print.Note(fmt.Sprintf("%s: %s; trying again", what, why))
 }
 
 // connect connects to a share until the end of the run. A mistyped password may be entered again.
@@ -123,8 +121,8 @@ func (a *app) shareOptions(t smb.Target) smb.Options {
 	o := smb.Options{
 		Credentials: func(ctx context.Context) (smb.Secret, error) { return a.logon.Secret(ctx, t) },
 		Sessions:    a.sessions(),
-		Patience: smb.Patience{Notify: func(err error, wait time.Duration) {
-			a.print.Note(fmt.Sprintf("%v; trying again in %s", err, human.About(wait)))
+		Patience: smb.Patience{Notify: func(err error) {
+			a.print.Note(fmt.Sprintf("%v; trying again", err))
 		}, Back: func() { a.print.Note(t.Host + " is back") }},
 		TCP: a.tcp(t.Host),
 	}

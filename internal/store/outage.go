@@ -8,14 +8,12 @@ import (
 	"time"
 )
 
-// Outage collects what was reported about a target that fails for a while, so that concurrent operations report it
-// once. The zero value is ready, for any number of goroutines.
+// Outage joins the failures of concurrent operations while a target is away, so that they are reported once. The zero
+// value is ready, for any number of goroutines.
 type Outage struct {
 	reported atomic.Bool // an outage was reported, and its end was not
 	mu       sync.Mutex
 	waiting  int
-	reasons  map[string]bool
-	longest  time.Duration
 }
 
 // Begin counts an operation that waits, once until Leave. It sets waited.
@@ -29,22 +27,8 @@ func (o *Outage) Begin(waited *bool) {
 	o.waiting++
 }
 
-// News reports whether a wait should be reported: its reason is new, or it is longer than any before. pause is the wait
-// without its random part.
-func (o *Outage) News(reason string, pause time.Duration) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.reasons[reason] && pause <= o.longest {
-		return false
-	}
-	if o.reasons == nil {
-		o.reasons = make(map[string]bool)
-	}
-	o.reasons[reason] = true
-	o.longest = max(o.longest, pause)
-	o.reported.Store(true)
-	return true
-}
+// News reports whether this is the first wait of an outage.
+func (o *Outage) News() bool { return !o.reported.Swap(true) }
 
 // Leave ends an operation; waited says whether it called Begin. If it succeeded as the last one of a reported outage,
 // the outage is over and back is called, unless it is nil.
@@ -57,9 +41,6 @@ func (o *Outage) Leave(waited bool, err error, back func()) {
 		o.waiting--
 	}
 	over := err == nil && o.waiting == 0 && o.reported.Swap(false)
-	if over {
-		o.reasons, o.longest = nil, 0
-	}
 	o.mu.Unlock()
 	if over && back != nil {
 		back()

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -123,9 +122,9 @@ type Access struct {
 	Gate    *iopolicy.Pass // of the folder
 	Connect func(ctx context.Context, t smb.Target, begin Begin) (*smb.Store, error)
 	Observe meter.Observer
-	Limit   *limit.Limiter                                   // nil: no limits
-	Retry   func(what string, err error, wait time.Duration) // before an operation on a folder is tried again
-	Back    func()                                           // when the folder can be used again
+	Limit   *limit.Limiter               // nil: no limits
+	Retry   func(what string, err error) // when operations on the folder are tried again
+	Back    func()                       // when the folder can be used again
 }
 
 // Begin opens or creates the folder of a repository on a share.

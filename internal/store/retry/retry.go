@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -18,10 +17,9 @@ type Policy struct {
 	Attempts int           // at most, including the first; below 1 counts as 1
 	First    time.Duration // wait before the second attempt; it doubles from there
 	Max      time.Duration // longest wait; 0: no limit
-	// Notify, if set, is called for an outage with what failed, why, and the wait. It is called once for all operations
-	// that wait at the same time, and again when the reason changes or the waits grow. Back is called at the end. Both run
-	// in the goroutine of an operation.
-	Notify func(what string, err error, wait time.Duration)
+	// Notify, if set, is called once for an outage with what failed first, and why. Back is called at the end. Both run in
+	// the goroutine of an operation.
+	Notify func(what string, err error)
 	Back   func()
 }
 
@@ -117,8 +115,8 @@ func (s *Store) do(ctx context.Context, verb string, name func() string, op func
 		}
 		s.outage.Begin(&waited)
 		pause := jitter(wait)
-		if what := verb + " " + name(); s.policy.Notify != nil && s.outage.News(reason(what, err), wait) {
-			s.policy.Notify(what, err, pause)
+		if s.policy.Notify != nil && s.outage.News() {
+			s.policy.Notify(verb+" "+name(), err)
 		}
 		if stopped := store.Sleep(ctx, pause); stopped != nil {
 			return fmt.Errorf("%w while waiting to try again after: %w", stopped, err)
@@ -128,11 +126,6 @@ func (s *Store) do(ctx context.Context, verb string, name func() string, op func
 			wait = min(wait, s.policy.Max)
 		}
 	}
-}
-
-// reason returns why something failed, without the operation.
-func reason(what string, err error) string {
-	return strings.TrimPrefix(store.Brief(err).Error(), what+": ")
 }
 
 // jitter returns a wait of half to one and a half times d, so that the clients of a server do not return at once.

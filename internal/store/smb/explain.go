@@ -44,9 +44,9 @@ func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
 		return p
 	}
 	switch session.Status(err) {
-	case session.StatusBadNetworkName, session.StatusDeviceNotConnected:
-		return s.lost(err)
-	case session.StatusDeviceNotReady:
+	case 0:
+		return err
+	case session.StatusBadNetworkName, session.StatusDeviceNotConnected, session.StatusDeviceNotReady:
 		return s.lost(err, store.ErrTemporary)
 	case session.StatusDeletePending:
 		return s.missing(ctx, h, err)

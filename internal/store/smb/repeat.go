@@ -58,8 +58,8 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 			return err
 		}
 		s.outage.Begin(&waited)
-		if brief := store.Brief(err); s.patience.Notify != nil && s.outage.News(brief.Error(), pause) {
-			s.patience.Notify(brief, wait)
+		if s.patience.Notify != nil && s.outage.News() {
+			s.patience.Notify(store.Brief(err))
 		}
 		if stopped := store.Sleep(ctx, wait); stopped != nil {
 			return fmt.Errorf("%w while waiting to try again after: %w", stopped, err)

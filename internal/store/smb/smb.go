@@ -39,9 +39,8 @@ type Patience struct {
 	Request time.Duration // for an answer, without any byte moving; 0: 30 s. A request may take ten times that.
 	Outage  time.Duration // for retries until the server is back; 0: 2 min; below 0: no retries
 	Idle    time.Duration // before an Echo; 0: 1 min
-	// Notify, if set, is called for an outage: once for all operations that wait at the same time, and again when the
-	// reason changes or the waits grow. Back is called at the end.
-	Notify func(err error, wait time.Duration)
+	// Notify, if set, is called once for an outage, with the first failure. Back is called at the end.
+	Notify func(err error)
 	Back   func()
 }
 

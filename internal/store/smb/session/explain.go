@@ -240,7 +240,8 @@ func shareError(l Login, err error) error {
 	case Status(err) == StatusBadNetworkName:
 		return &store.Problem{
 			What: fmt.Sprintf("%s has no share %q now", l.Host, l.Share), Cause: &silent{err},
-			Do: "check its name, and whether its disk is connected", Kinds: []error{store.ErrGone},
+			// A server that starts offers its shares before their disks are mounted.
+			Do: "check its name, and whether its disk is connected", Kinds: []error{store.ErrTemporary, store.ErrGone},
 		}
 	case errors.Is(err, os.ErrPermission) || Status(err) == StatusNetworkAccessDenied:
 		return &store.Problem{
