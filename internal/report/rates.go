@@ -171,6 +171,9 @@ func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 	if r := LimitedBy(last.stages.Minus(first.stages), last.limited-first.limited, last.at-first.at); r != Nothing {
 		s.WaitingFor, s.Limit = r.String(), r
 	}
+	if s.Limit == Repository && last.moved == first.moved && last.objects == first.objects {
+		s.Left = -1 // the repository may be away
+	}
 	return s
 }
 

@@ -72,7 +72,24 @@ func shortly(err error) string {
 	if errors.As(err, &dns) {
 		return dns.Err
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(err.Error(), "response error: "), ".")
+	text, status := strings.CutPrefix(err.Error(), "response error: ")
+	if status {
+		text = filled(text)
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
+// filled returns the text of a server's status as it is without the names that the server should fill in: "{Device
+// Timeout} The operation on %hs was not completed." has its title left.
+func filled(text string) string {
+	if !strings.Contains(text, "%") {
+		return text
+	}
+	title, _, titled := strings.Cut(strings.TrimPrefix(text, "{"), "} ")
+	if !titled {
+		return ""
+	}
+	return strings.ToLower(title)
 }
 
 // NoSnapshots is the error for a repository without its folder of snapshots. Treating it as empty would let a prune

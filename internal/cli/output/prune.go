@@ -78,8 +78,8 @@ func (p *Pruned) facts() []string {
 			amount(r.Repacked),
 			human.Size(r.Rewritten)))
 	}
-	if r.Marked.Packs > 0 {
-		facts = append(facts, p.verb("marked for removal: ", "would be marked for removal: ")+amount(r.Marked))
+	if r.Pending.Packs > 0 {
+		facts = append(facts, p.verb("marked for removal: ", "would be marked for removal: ")+amount(r.Pending))
 	}
 	return append(facts, p.waiting()...)
 }

@@ -159,12 +159,13 @@ func tilde(p report.Progress) string {
 	return "~"
 }
 
-// done is the part that is done: "~41.2 % done", "at most 60.0 % done".
+// done is the part that is done: "~41.2 % done", "at most 60.0 % done". A job that still runs has not done all.
 func done(p report.Progress) string {
+	ratio := min(p.Ratio(), 0.999)
 	if p.Growing {
-		return "at most " + human.Percent(p.Ratio()) + " done"
+		return "at most " + human.Percent(ratio) + " done"
 	}
-	return tilde(p) + human.Percent(p.Ratio()) + " done"
+	return tilde(p) + human.Percent(ratio) + " done"
 }
 
 // left is the estimate of the time left.

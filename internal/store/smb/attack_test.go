@@ -580,6 +580,34 @@ func TestServerSilent(t *testing.T) {
 	require.ErrorIs(t, st.Put(ctx, pack(2), content(2)), cause)
 }
 
+// TestSilentServerIsGivenUp: a server accepts connections and sends nothing. The operation that meets this gives up
+// after Patience.Silence, those after it at once, and Close does not wait for answers either.
+func TestSilentServerIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	const patience = 2 * time.Second
+	st, err := smb.Open(t.Context(), through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 2,
+		Credentials: password(smbtest.Password),
+		Patience:    smb.Patience{Request: patience, Silence: 2 * patience}})
+	require.NoError(t, err)
+	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+	smb.Settle(st)
+	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Drop })
+	begin := time.Now()
+	err = st.Put(t.Context(), pack(2), content(2))
+	require.ErrorIs(t, err, store.ErrGone)
+	require.ErrorIs(t, err, store.ErrTemporary)
+	require.Less(t, time.Since(begin), 2*patience+time.Second)
+	begin = time.Now()
+	require.ErrorIs(t, st.Delete(t.Context(), lease(1)), store.ErrGone)
+	_, err = st.Stat(t.Context(), pack(1))
+	require.ErrorIs(t, err, store.ErrGone)
+	require.Less(t, time.Since(begin), patience/2)
+	require.NoError(t, st.Close())
+	require.Less(t, time.Since(begin), 2*patience)
+}
+
 // TestEcho: an idle session is kept alive.
 func TestEcho(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})

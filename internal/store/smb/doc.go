@@ -19,9 +19,12 @@
 //
 // # Retries
 //
-// Every operation may be repeated. Each attempt of a Put has its own temporary name. A rename whose answer was lost is
-// recognised by the content under the final name. A file that is missing when its removal is repeated was removed by
-// the attempt before.
+// Every operation may be repeated. Each attempt of a Put has its own temporary name. A rename whose answer was lost
+// is recognised by the content under the final name. A file that is missing when its removal is repeated was removed
+// by the attempt before. A lease is first renamed to a name that only this Store uses, since exactly one of those
+// who remove it must succeed.
+//
+// A server that accepts connections and sends nothing is given up after Patience.Silence.
 //
 // # Temporary files
 //

@@ -29,6 +29,9 @@ func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
 	if stop := context.Cause(ctx); err == nil || (stop != nil && errors.Is(err, stop)) || explained(err) {
 		return err
 	}
+	if p := (*store.Problem)(nil); errors.As(err, &p) {
+		return err
+	}
 	switch {
 	case errors.Is(err, session.ErrDropped):
 		return &store.Problem{
@@ -38,6 +41,9 @@ func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		return s.missing(ctx, h, err)
+	}
+	if errors.Is(err, fs.ErrPermission) && s.known.Load() && s.moved(ctx, h) {
+		return s.lost(err)
 	}
 	if p := s.refusal(err); p != nil {
 		p.Cause = err
@@ -62,7 +68,16 @@ func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
 			Kinds: []error{store.ErrTemporary},
 		}
 	}
-	return err
+	return &store.Problem{
+		What: s.target.Host + " did not do what it was asked", Cause: err, Do: "look at the log of the server, " + goOn,
+	}
+}
+
+// moved reports whether access to the config is denied too, which was read before: Samba answers so to all requests
+// when the folder of the share was moved.
+func (s *Store) moved(ctx context.Context, h *session.Hold) bool {
+	_, err := s.stat(ctx, h, s.path(store.Name{Kind: store.Config}))
+	return errors.Is(err, fs.ErrPermission)
 }
 
 // goOn ends the advice about a temporary failure during a run.

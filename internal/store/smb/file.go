@@ -2,6 +2,7 @@ package smb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"sync"
@@ -49,6 +50,15 @@ func (f *file) close(ctx context.Context) error {
 	ctx, cancel := after(ctx)
 	defer cancel()
 	return f.hold.Do(ctx, func(*smb2.Share) error { return open.Close() })
+}
+
+// unaltered replaces a denial of access to an open file. A server decides about access when it opens the file; later it
+// answers so to a request whose signature does not fit.
+func unaltered(h *session.Hold, err error) error {
+	if errors.Is(err, fs.ErrPermission) && h.Protected() {
+		return h.Altered()
+	}
+	return err
 }
 
 // done closes a file that was only read, without waiting for the answer: that saves a round trip for each file. in,
@@ -108,7 +118,7 @@ func after(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // sync flushes the file on the server.
 func (f *file) sync(ctx context.Context) error {
-	return f.store.flush(ctx, f.hold, func(*smb2.Share) error { return f.smb.Sync() })
+	return unaltered(f.hold, f.store.flush(ctx, f.hold, func(*smb2.Share) error { return f.smb.Sync() }))
 }
 
 // write writes all of data, several pieces concurrently.
@@ -175,7 +185,7 @@ func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move fun
 					n, err = move(from, to)
 					return err
 				})
-				return n, err
+				return n, unaltered(f.hold, err)
 			})
 			if err == nil {
 				err = store.Paced(ctx, way, n)
@@ -211,7 +221,7 @@ func (f *file) readEnd(ctx context.Context, off int64, p []byte) (int, error) {
 				n, err = f.smb.ReadAt(q, off+int64(done))
 				return err
 			})
-			return n, err
+			return n, unaltered(f.hold, err)
 		})
 		done += n
 		if paced := store.Paced(ctx, store.Download, n); paced != nil {

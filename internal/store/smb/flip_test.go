@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
@@ -83,6 +84,31 @@ func TestChangedBits(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEachWriteIsChanged: on a signed line a bit of each large request is changed, time after time. No access is
+// denied.
+func TestEachWriteIsChanged(t *testing.T) {
+	t.Parallel()
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Patience: smb.Patience{Outage: time.Second}})
+	data := storetest.Pattern(2<<20, 5)
+	require.NoError(t, st.Put(t.Context(), pack(1), data))
+	bad := atomic.Bool{}
+	bad.Store(true)
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if f.Is(smbtest.Write, true) && bad.Load() {
+			f.Data[len(f.Data)-1] ^= 1
+		}
+		return smbtest.Pass
+	})
+	err := st.Put(t.Context(), pack(2), data)
+	require.NotErrorIs(t, err, store.ErrDenied)
+	require.ErrorIs(t, err, store.ErrTemporary)
+	require.ErrorContains(t, err, "messages are changed on the way")
+	bad.Store(false)
+	require.NoError(t, st.Put(t.Context(), pack(2), data))
 }
 
 // TestChangedBitsOfALogon: the connection breaks in the middle of a job, and a bit of a message with which the next

@@ -198,6 +198,7 @@ func (s *Store) readSome(ctx context.Context, h *session.Hold, d *file) (some []
 			some, err = d.smb.Readdir(batch)
 			return err
 		})
+		err = unaltered(h, err)
 		if session.Status(err) != session.StatusInvalidParameter || pause > longestPause {
 			return some, err
 		}

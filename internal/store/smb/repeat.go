@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -23,9 +24,15 @@ const (
 // outage is the time since the first failure, without the time in which a connection existed that broke later: a large
 // file on a slow line takes longer, and may meet several short outages.
 //
+// A server that accepts connections and sends nothing is given up earlier: see givenUp.
+//
 // op must be repeatable; it gets the number of the attempt, from 1. An attempt that found nothing is repeated once: the
 // target may have been away for a moment, and Samba occasionally finds nothing while a file is being replaced.
 func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int) error) (err error) {
+	if err := s.silence.since(s.pool.Heard(), s.patience.Request); err != nil {
+		return err
+	}
+	start := time.Now()
 	var began time.Time
 	waited, asked := false, false
 	defer func() { s.outage.Leave(waited, err, s.patience.Back) }()
@@ -55,6 +62,10 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 		}
 		wait := pause/2 + rand.N(pause)
 		if now.Add(wait).Sub(began) > s.patience.Outage {
+			return err
+		}
+		if heard := s.pool.Heard(); now.Add(wait+s.pool.Longest()).Sub(latest(start, heard)) > s.patience.Silence {
+			s.silence.set(err)
 			return err
 		}
 		s.outage.Begin(&waited)
@@ -95,4 +106,36 @@ func (s *Store) once(ctx context.Context, op func(h *session.Hold) error) error 
 // shares before their disks are mounted.
 func retryable(err error) bool {
 	return store.Retryable(err, ErrLogon, ErrInsecure, ErrTorn, session.ErrClosed)
+}
+
+// latest returns the later of two times.
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// givenUp remembers that a server was given up as silent. Without it, each of the operations that end a run would wait
+// for the server again. The zero value is ready, for any number of goroutines.
+type givenUp struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+func (g *givenUp) set(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at, g.err = time.Now(), err
+}
+
+// since returns why the server was given up, if that was less than patience ago and the server was not heard again.
+func (g *givenUp) since(heard time.Time, patience time.Duration) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err == nil || heard.After(g.at) || time.Since(g.at) > patience {
+		return nil
+	}
+	return g.err
 }

@@ -40,7 +40,7 @@ func (s *Store) Scratch(ctx context.Context,
 	name := scratchPrefix + randomID()
 	at := path.Join(s.target.Path, name)
 	var opened []*Store
-	err = s.once(ctx, func(h *session.Hold) error { return s.makeDir(ctx, h, at) })
+	err = s.permitted(ctx, func(h *session.Hold) error { return s.makeDir(ctx, h, at) })
 	if err != nil && session.Status(err) != 0 {
 		return err // the server's answer: the folder was not made
 	}
@@ -159,7 +159,7 @@ func remove(ctx context.Context, h *session.Hold, at string) error {
 
 // Link returns how the connection to the server is protected.
 func (s *Store) Link(ctx context.Context) (l session.Link, err error) {
-	err = s.once(ctx, func(h *session.Hold) error {
+	err = s.permitted(ctx, func(h *session.Hold) error {
 		if _, err := s.stat(ctx, h, s.target.Path); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package smb_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -173,6 +174,48 @@ func TestTargetGoesAway(t *testing.T) {
 	err := st.Put(t.Context(), pack(2), []byte("x"))
 	require.ErrorIs(t, err, store.ErrGone)
 	require.ErrorContains(t, err, "no share")
+}
+
+// TestShareFolderIsMoved: the folder of the share is moved on the server while a store uses it. Samba denies access
+// then.
+func TestShareFolderIsMoved(t *testing.T) {
+	s := smbtest.Start(t, smbtest.Config{})
+	st := create(t, target(s, ""), smb.Options{Patience: smb.Patience{Outage: -1}})
+	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("c")))
+	smb.Settle(st)
+	require.NoError(t, os.Rename(s.Folder, s.Folder+".moved"))
+	err := st.Put(t.Context(), pack(1), []byte("x"))
+	require.ErrorIs(t, err, store.ErrGone)
+	require.NotErrorIs(t, err, store.ErrDenied)
+	require.ErrorContains(t, err, "is not at "+st.Location()+" any more")
+	require.NoError(t, os.Rename(s.Folder+".moved", s.Folder))
+	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
+}
+
+// TestServerDemandsEncryption: where there can be none, the advice is about that, and not about permissions alone.
+func TestServerDemandsEncryption(t *testing.T) {
+	const demand, old = "server smb encrypt = required", "server max protocol = SMB2_10"
+	for name, c := range map[string]struct {
+		server smbtest.Config
+		user   string
+		says   string
+	}{
+		"SMB 2.1": {smbtest.Config{Global: []string{demand, old}}, "", "let it offer SMB 3"},
+		"SMB 2.1, by this share": {smbtest.Config{Global: []string{old}, Share: []string{demand}}, "",
+			"let it offer SMB 3"},
+		"guest": {smbtest.Config{Global: []string{demand, "map to guest = bad user", "guest account = " + me(t)}}, "guest",
+			"name a user"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := smbtest.Start(t, c.server)
+			to := target(s, "")
+			to.User = cmp.Or(c.user, to.User)
+			_, err := smb.Open(t.Context(), to,
+				smb.Options{Protection: smb.AsOffered, Credentials: password(smbtest.Password)})
+			require.ErrorContains(t, err, "the server demands encryption")
+			require.ErrorContains(t, err, c.says)
+		})
+	}
 }
 
 // TestGate: in a window every request for data is as small as the gate allows, and each was admitted.

@@ -38,6 +38,7 @@ type Options struct {
 type Patience struct {
 	Request time.Duration // for an answer, without any byte moving; 0: 30 s. A request may take ten times that.
 	Outage  time.Duration // for retries until the server is back; 0: 2 min; below 0: no retries
+	Silence time.Duration // until a server is given up that accepts connections and sends nothing; 0: 1 min
 	Idle    time.Duration // before an Echo; 0: 1 min
 	// Notify, if set, is called once for an outage, with the first failure. Back is called at the end.
 	Notify func(err error)
@@ -64,6 +65,7 @@ type Store struct {
 	patience    Patience
 	pool        *session.Pool
 	outage      *store.Outage
+	silence     givenUp
 	locks       fileLocks
 	unprotected atomic.Bool // a file was written by a session that neither signs nor encrypts
 	// the config file was seen: its absence means that the disk of the share is gone
@@ -138,6 +140,9 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	if o.Patience.Outage == 0 {
 		o.Patience.Outage = 2 * time.Minute
 	}
+	if o.Patience.Silence <= 0 {
+		o.Patience.Silence = time.Minute
+	}
 	if o.Patience.Idle <= 0 {
 		o.Patience.Idle = time.Minute
 	}
@@ -191,11 +196,15 @@ func (s *Store) build(ctx context.Context, h *session.Hold) error {
 	return s.findConfig(ctx, h)
 }
 
+// closing bounds the requests that Close waits for. What they leave is removed later by another Store.
+const closing = 2 * time.Second
+
 // Close ends the sessions. Operations in progress fail.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	defer time.AfterFunc(closing, s.pool.Abort).Stop()
 	s.background.Wait()
 	if h := s.pool.Any(); h != nil {
 		s.clearOrphans(context.Background(), h)

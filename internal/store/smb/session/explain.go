@@ -76,7 +76,6 @@ func unreachable(ctx context.Context, l Login, err error) error {
 	}
 	p := &store.Problem{Cause: stalled(err), Kinds: []error{store.ErrTemporary, store.ErrGone}}
 	var dns *net.DNSError
-	var late net.Error
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		p.What = fmt.Sprintf("there is no host %q", l.Host)
@@ -92,7 +91,7 @@ func unreachable(ctx context.Context, l Login, err error) error {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ENETDOWN):
 		p.What = fmt.Sprintf("there is no way to %s", l.Host)
 		p.Do = "see whether it is switched on, and this machine on its network, " + again
-	case errors.Is(p.Cause, errStalled), errors.As(err, &late) && late.Timeout():
+	case silence(p.Cause):
 		p.What = fmt.Sprintf("%s does not answer on port %d", l.Host, l.Port)
 		p.Cause = &silent{p.Cause}
 		p.Do = "see whether it is switched on, on this network, and not behind a firewall, " + again
@@ -131,6 +130,12 @@ func stalled(err error) error {
 	return err
 }
 
+// silence reports whether err says that nothing was answered in time.
+func silence(err error) bool {
+	var late net.Error
+	return errors.Is(err, errStalled) || errors.As(err, &late) && late.Timeout()
+}
+
 // loginError explains why a session did not start on an existing connection.
 func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	if ctx.Err() != nil {
@@ -144,30 +149,15 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	if errors.As(err, &mount) && !unsigned(err) {
 		return shareError(l, err)
 	}
+	err = hungUp(err)
+	if p := brokenOff(l, err); p != nil {
+		return p
+	}
 	switch {
 	case errors.Is(err, ErrInsecure):
 		return &store.Problem{
 			What: err.Error(), Cause: &silent{err},
 			Do: fmt.Sprintf("allow SMB 3 and encryption on %s, or do without --smb-encrypt", l.Host),
-		}
-	case errors.Is(err, errForeign):
-		return &store.Problem{
-			What: fmt.Sprintf("what listens on port %d of %s is not an SMB server", l.Port, l.Host), Cause: &silent{err},
-			Do: "correct the port (without one it is 445), or the host", Kinds: []error{store.ErrTemporary, store.ErrGone},
-		}
-	case errors.Is(err, errStalled):
-		return &store.Problem{
-			What: fmt.Sprintf("%s takes connections on port %d and does not answer", l.Host, l.Port), Cause: &silent{err},
-			Do: "see whether its SMB service hangs, whether its disk has to start, and whether the port is that of SMB " +
-				"(445), " + again,
-			Kinds: []error{store.ErrTemporary, store.ErrGone},
-		}
-	case unsigned(err):
-		return &store.Problem{
-			What: "the answers of " + l.Host + " are not signed, or were changed on the way", Cause: &silent{err},
-			Do: "run the command again; if that does not help, let the server sign (Samba: server signing = auto), or accept " +
-				"what is neither signed nor encrypted with --smb-sign if-offered",
-			Kinds: []error{store.ErrTemporary, store.ErrGone},
 		}
 	case errors.Is(err, ErrLogon) && strings.EqualFold(l.User, "guest"):
 		return &store.Problem{
@@ -200,8 +190,7 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	}
 	if errors.Is(err, os.ErrPermission) {
 		return &store.Problem{
-			What: ErrLogon.Error(), Cause: &silent{err}, Do: fmt.Sprintf("let %q log on to %s over the network", l.User, l.Host),
-			Kinds: []error{ErrLogon},
+			What: ErrLogon.Error(), Cause: &silent{err}, Do: unpermitted(l, w.cipher), Kinds: []error{ErrLogon},
 		}
 	}
 	return &store.Problem{
@@ -209,6 +198,53 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 		Do:    fmt.Sprintf("see whether it speaks SMB 2 or later on port %d, %s", l.Port, again),
 		Kinds: []error{store.ErrTemporary, store.ErrGone},
 	}
+}
+
+// brokenOff explains a connection on which no logon is possible now; nil: it is possible.
+func brokenOff(l Login, err error) error {
+	switch {
+	case errors.Is(err, errForeign):
+		return &store.Problem{
+			What: fmt.Sprintf("what listens on port %d of %s is not an SMB server", l.Port, l.Host), Cause: &silent{err},
+			Do: "correct the port (without one it is 445), or the host", Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
+	case errors.Is(err, errStalled):
+		return &store.Problem{
+			What: fmt.Sprintf("%s takes connections on port %d and does not answer", l.Host, l.Port), Cause: &silent{err},
+			Do: "see whether its SMB service hangs, whether its disk has to start, and whether the port is that of SMB " +
+				"(445), " + again,
+			Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
+	case errors.Is(err, errLowered):
+		return &store.Problem{
+			What:  l.Host + " seems to speak an older SMB than it does",
+			Cause: err,
+			Do: "see what lies between this machine and the server, " + again + "; after the server was set to an older SMB " +
+				"in the middle of a command, that is enough",
+			Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
+	case unsigned(err):
+		return &store.Problem{
+			What: "the answers of " + l.Host + " are not signed, or were changed on the way", Cause: &silent{err},
+			Do: "run the command again; if that does not help, let the server sign (Samba: server signing = auto), or accept " +
+				"what is neither signed nor encrypted with --smb-sign if-offered",
+			Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
+	}
+	return nil
+}
+
+// unpermitted says what to do about a server that knows the user and lets it in no further. Servers that demand
+// encryption do that where there can be none.
+func unpermitted(l Login, cipher bool) string {
+	permit := fmt.Sprintf("let %q log on to %s over the network", l.User, l.Host)
+	switch {
+	case strings.EqualFold(l.User, "guest"):
+		return "if the server demands encryption, which guests cannot use, name a user with a password; otherwise " + permit
+	case !cipher:
+		return "if the server demands encryption, let it offer SMB 3; otherwise " + permit
+	}
+	return permit
 }
 
 // unsigned reports whether an answer had no valid signature. The library reports that only by its text.
@@ -244,15 +280,19 @@ func shareError(l Login, err error) error {
 			Do: "check its name, and whether its disk is connected", Kinds: []error{store.ErrTemporary, store.ErrGone},
 		}
 	case errors.Is(err, os.ErrPermission) || Status(err) == StatusNetworkAccessDenied:
+		encrypt := "let it offer SMB 3 as well"
+		if strings.EqualFold(l.User, "guest") {
+			encrypt = "name a user with a password, since guests cannot encrypt"
+		}
 		return &store.Problem{
 			What: fmt.Sprintf("the user %q may not use the share %q of %s", l.User, l.Share, l.Host), Cause: &silent{err},
-			Do:    "allow it on the server; where the server demands encryption, let it offer SMB 3 as well",
+			Do:    "allow it on the server; where the server demands encryption, " + encrypt,
 			Kinds: []error{store.ErrDenied},
 		}
 	}
 	var mount *mountError
 	if errors.As(err, &mount) {
-		err = mount.err
+		err = hungUp(mount.err)
 	}
 	return &store.Problem{
 		What: fmt.Sprintf("%s did not open the share %q", l.Host, l.Share), Cause: err,

@@ -80,7 +80,8 @@ func TestSentences(t *testing.T) {
 			"if-offered": {
 			login(0, &mountError{&smb2.InvalidResponseError{Message: "packet failed signature verification"}}), gone,
 		},
-		"nas broke off the logon (EOF): see whether it speaks SMB 2 or later on port 445, and run the command again": {
+		"nas broke off the logon (the server closed it): see whether it speaks SMB 2 or later on port 445, and run the " +
+			"command again": {
 			login(0, io.EOF), gone,
 		},
 		"what listens on port 445 of nas is not an SMB server: correct the port (without one it is 445), or the host": {
@@ -97,7 +98,8 @@ func TestSentences(t *testing.T) {
 			`where the server demands encryption, let it offer SMB 3 as well`: {
 			login(0, &mountError{os.ErrPermission}), []error{store.ErrDenied},
 		},
-		`nas did not open the share "backup" (EOF): look at the log of the server, and run the command again`: {
+		`nas did not open the share "backup" (the server closed it): look at the log of the server, and run the ` +
+			`command again`: {
 			login(0, &mountError{io.EOF}), gone,
 		},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
@@ -15,11 +16,11 @@ type Pool struct {
 	slots []*slot
 	done  bool
 	begun bool // a session was started: logon and protection were accepted
-	again int  // refusals that were retried since then
+	again int  // refusals that were retried since the last session began
 }
 
-// refusals is how many refusals are retried after the first logon succeeded, since a bit may have been changed on the
-// way. It counts for the whole life of a pool: the password may have been changed, and servers lock accounts.
+// refusals is how many refusals in a row are retried after the first logon succeeded, since a bit may have been changed
+// on the way. They are few, because the password may have been changed, and servers lock accounts.
 const refusals = 2
 
 type slot struct {
@@ -30,6 +31,8 @@ type slot struct {
 
 // NewPool returns a pool of up to size sessions, which are dialled on demand.
 func NewPool(l Login, sessions int) *Pool {
+	l.server = &server{}
+	l.server.answered()
 	p := &Pool{login: l}
 	for range sessions {
 		p.slots = append(p.slots, &slot{turn: make(chan struct{}, 1)})
@@ -139,7 +142,7 @@ func (p *Pool) connect(ctx context.Context, s *slot) (*Session, error) {
 		fresh.kill(ErrClosed)
 		return nil, ErrClosed
 	}
-	s.live, p.begun = fresh, true
+	s.live, p.begun, p.again = fresh, true, 0
 	return fresh, nil
 }
 
@@ -153,6 +156,24 @@ func (p *Pool) doubtful(err error) bool {
 	}
 	p.again++
 	return true
+}
+
+// Heard returns when the server last gave a sign of life.
+func (p *Pool) Heard() time.Time { return time.Unix(0, p.login.server.heard.Load()) }
+
+// Longest returns how long it takes at most to begin a session.
+func (p *Pool) Longest() time.Duration { return p.login.longest() }
+
+// Abort ends all sessions at once. Requests in flight fail, and no other begins.
+func (p *Pool) Abort() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = true
+	for _, s := range p.slots {
+		if s.live != nil {
+			s.live.kill(ErrClosed)
+		}
+	}
 }
 
 // Close ends all sessions. Requests in flight fail.

@@ -21,8 +21,8 @@ const (
 	grace = time.Second
 	// utmost times Login.Patience is how long one request may take while others on its session make progress.
 	utmost = 10
-	// longestLogon bounds the time until the share is open, so that a frozen server is reported within 30 s.
-	longestLogon = 25 * time.Second
+	// goodbye bounds the logoff of a session.
+	goodbye = time.Second
 )
 
 // Session is one connection with one logon and the share, for many goroutines. It ends as a whole.
@@ -50,7 +50,18 @@ type Login struct {
 	Patience time.Duration
 	Idle     time.Duration // before an Echo
 	TCP      TCP
+
+	server *server // nil: nothing is known yet
 }
+
+// server is what the sessions of a pool know of the server together.
+type server struct {
+	heard   atomic.Int64  // when it last sent something, in nanoseconds since 1970
+	dialect atomic.Uint32 // the newest in which a session began
+}
+
+// answered records a sign of life.
+func (s *server) answered() { s.heard.Store(time.Now().UnixNano()) }
 
 // Protection says how requests are protected against changes on the network.
 type Protection uint8
@@ -72,6 +83,10 @@ const (
 // Piece is the most bytes that one request reads or writes: the limit of Windows servers.
 const Piece = 1 << 20
 
+// longest bounds the time until the share is open: 25 s of the usual 30, so that there is time for an attempt after a
+// request that was not answered, before the server is given up.
+func (l Login) longest() time.Duration { return l.Patience * 5 / 6 }
+
 // address returns the address of the server for package net.
 func (l Login) address() string { return net.JoinHostPort(l.Host, strconv.Itoa(l.Port)) }
 
@@ -80,7 +95,10 @@ func (l Login) unc() string { return `\\` + l.Host + `\` + l.Share }
 
 // dial connects, logs on and opens the share.
 func dial(ctx context.Context, l Login) (*Session, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, min(l.Patience, longestLogon), errStalled)
+	if l.server == nil {
+		l.server = &server{}
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, l.longest(), errStalled)
 	defer cancel()
 	var who smb2.Initiator = &smb2.NTLMInitiator{
 		User: l.User, Domain: l.Domain, Password: l.Password, TargetSPN: "cifs/" + l.Host,
@@ -93,9 +111,13 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 	}
 	conn, err := l.TCP.connect(limited, l.address())
 	if err != nil {
+		if !silence(stalled(err)) {
+			l.server.answered() // it, or its network, refused the connection
+		}
 		return nil, unreachable(ctx, l, err)
 	}
 	w := newWire(conn, l.Protection, strings.EqualFold(l.User, "guest") && l.Protection == AsOffered)
+	w.server = l.server
 	if l.TCP.Write > 0 {
 		w.step = l.TCP.Write
 	}
@@ -111,13 +133,9 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 		s.kill(err)
 		return nil, loginError(ctx, l, w, err)
 	}
-	lose := func(err error) { // so that no request starts on it
-		if errors.Is(err, io.EOF) {
-			err = errHungUp
-		}
-		s.end(&end{err})
-	}
+	lose := func(err error) { s.end(&end{hungUp(err)}) } // so that no request starts on it
 	w.end.Store(&lose)
+	l.server.dialect.Store(max(l.server.dialect.Load(), w.link.dialect.Load()))
 	w.settled.Store(true)
 	s.used.Store(time.Now().UnixNano())
 	go s.keep(l.Idle)
@@ -145,10 +163,21 @@ type mountError struct{ err error }
 func (e *mountError) Error() string { return "open the share: " + e.err.Error() }
 func (e *mountError) Unwrap() error { return e.err }
 
+// hungUp replaces the error of a read that found the end of the connection.
+func hungUp(err error) error {
+	if t := (*smb2.TransportError)(nil); errors.As(err, &t) { // which hides its cause
+		err = t.Err
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errHungUp
+	}
+	return err
+}
+
 // kill ends the session and its requests.
 func (s *Session) kill(why error) {
 	if !errors.Is(why, ErrClosed) {
-		why = &end{why}
+		why = &end{hungUp(why)}
 	}
 	s.end(why)
 	_ = s.wire.Close()
@@ -163,6 +192,12 @@ func (e *end) As(target any) bool { return errors.As(e.why, target) } // for sho
 
 // Protected reports whether the last request was signed or encrypted.
 func (s *Session) Protected() bool { return s.wire.link.sent.Load() > sentClear }
+
+// Altered ends the session because a request was changed on the way. It returns the error of that request.
+func (s *Session) Altered() error {
+	s.kill(errAltered)
+	return s.Dead()
+}
 
 // Moved returns when a byte was last sent or received.
 func (s *Session) Moved() time.Time { return s.wire.lastMoved() }
@@ -325,9 +360,9 @@ func (s *Session) keep(idle time.Duration) {
 // leave logs off from a session without requests.
 func (s *Session) leave() {
 	if s.ctx.Err() == nil {
-		w := watch(s.ctx, s)
+		timer := time.AfterFunc(goodbye, func() { s.kill(ErrClosed) })
 		_ = guarded(func() error { return s.remote.WithContext(s.ctx).Logoff() })
-		w.stop()
+		timer.Stop()
 	}
 	s.kill(ErrClosed)
 }

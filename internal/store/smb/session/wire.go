@@ -3,10 +3,12 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -55,10 +57,11 @@ type wire struct {
 	cipher  bool                        // the server agreed on encryption
 	link    link
 	step    int // bytes of one write at most
+	server  *server
 }
 
 func newWire(c net.Conn, p Protection, guest bool) *wire {
-	w := &wire{Conn: c, prefer: p == Protected, guest: guest, step: sendStep}
+	w := &wire{Conn: c, prefer: p == Protected, guest: guest, step: sendStep, server: &server{}}
 	w.encrypt.Store(p == Encrypted)
 	w.moved.Store(time.Now().UnixNano())
 	return w
@@ -129,6 +132,9 @@ func (w *wire) Read(p []byte) (int, error) {
 // receive reads from the connection once.
 func (w *wire) receive(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
+	if n > 0 || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		w.server.answered()
+	}
 	if n > 0 {
 		w.moved.Store(time.Now().UnixNano())
 	}
@@ -153,6 +159,7 @@ func (w *wire) readFrame() error {
 		return err
 	}
 	w.moved.Store(time.Now().UnixNano())
+	w.server.answered()
 	if size < headerSize || !bytes.Equal(frame[frameHeader+1:frameHeader+4], []byte("SMB")) {
 		return w.refuse(errForeign)
 	}
