@@ -205,7 +205,7 @@ func (p *prober) connection(st *smb.Store) error {
 	case link.Signed:
 		p.report.add("connection", Good, what+", each request signed.", "")
 	default:
-		p.report.add("connection", Info, what+", neither signed nor encrypted.",
+		p.report.add("connection", Degraded, what+", neither signed nor encrypted.",
 			"others on the network could change what is sent. Each file is therefore read back in full, which costs time; "+
 				"--smb-sign required prevents both")
 	}

@@ -90,7 +90,7 @@ func TestShares(t *testing.T) {
 			sentence: "safe", evidence: map[string]string{"connection": "SMB 2.1 with 127.0.0.1, each request signed"},
 		},
 		"neither signed nor encrypted": {
-			options: smb.Options{Protection: smb.AsOffered}, sentence: "safe",
+			options: smb.Options{Protection: smb.AsOffered}, sentence: "degraded because of connection",
 			evidence: map[string]string{"connection": "SMB 3.1.1 with 127.0.0.1, neither signed nor encrypted"},
 		},
 		"signed": {options: smb.Options{Protection: smb.Signed}, sentence: "safe",

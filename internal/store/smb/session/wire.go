@@ -19,6 +19,7 @@ const (
 	cmdNegotiate = 0
 	cmdSetup     = 1
 	cmdTree      = 3
+	dialectAny   = 0x02ff
 	dialect300   = 0x0300
 	dialect302   = 0x0302
 	dialect311   = 0x0311
@@ -180,13 +181,17 @@ func (w *wire) inspect(p []byte) error {
 	case cmdNegotiate:
 		if status == 0 {
 			w.link.agreed(p)
+			// SMB 3.1.1 protects its negotiation, and an older one does not. After "any version" (2.FF, an answer to SMB 1,
+			// which is never asked) the library would negotiate again, for SMB 2.1 alone.
+			if got := w.link.dialect.Load(); got == dialectAny || got < w.server.dialect.Load() {
+				return errLowered
+			}
 		}
 		w.cipher = status == 0 && cipherOf(p) != 0
 		if w.prefer && status == 0 && cipherOf(p) == aes128GCM {
 			w.encrypt.Store(true)
 		}
-		// 0x02ff: an answer to SMB1 that requests another negotiation.
-		if w.encrypt.Load() && !w.cipher && binary.LittleEndian.Uint16(body[4:]) != 0x02ff {
+		if w.encrypt.Load() && !w.cipher {
 			return fmt.Errorf("%w: the server offers no encryption; it needs SMB 3", ErrInsecure)
 		}
 	case cmdSetup:
