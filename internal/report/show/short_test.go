@@ -72,3 +72,9 @@ func TestPrinterColors(t *testing.T) {
 	NewPrinter(&b, fixed(10, 5), false).Show([]Line{{"a", Yellow}})
 	require.NotContains(t, b.String(), "m")
 }
+
+// A job that runs has not done all, however much of it is counted: its last data may wait for the repository.
+func TestRunningJobIsNotDone(t *testing.T) {
+	p := report.Progress{Known: true, Exact: true, Bytes: 10, BytesTotal: 10}
+	require.Equal(t, "99.9 % done", done(p))
+}

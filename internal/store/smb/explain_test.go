@@ -33,6 +33,9 @@ func TestSentences(t *testing.T) {
 			"some space, with 'tidemark forget --prune' for example, or give it a larger disk, " + kept: {
 			code(session.StatusDiskFull), store.ErrNoSpace,
 		},
+		"nas has too much to do (device timeout): wait a little, " + kept: { // the text of that status has a blank to fill in
+			code(session.StatusIOTimeout), store.ErrTemporary,
+		},
 		"access to smb://me@nas/backup/laptop is denied (permission denied): let this user read and write there: on the " +
 			"share, and in the folder on the server's disk": {
 			&fs.PathError{Op: "open", Path: "x", Err: os.ErrPermission}, store.ErrDenied,
@@ -70,6 +73,10 @@ func TestSentences(t *testing.T) {
 	require.EqualError(t, store.Brief(fmt.Errorf("put: %w",
 		s.explain(t.Context(), nil, fmt.Errorf("%w: %w", session.ErrDropped, io.EOF)))),
 		"the connection to nas was lost (EOF)")
+	odd := s.explain(t.Context(), nil, code(0xC0000185)) // STATUS_IO_DEVICE_ERROR
+	require.EqualError(t, odd, "nas did not do what it was asked (The I/O device reported an I/O error): look at the log "+
+		"of the server, "+kept)
+	require.False(t, store.Retryable(odd))
 	plain := errors.New("x")
 	require.Equal(t, plain, store.Brief(plain))
 }
