@@ -118,7 +118,7 @@ func (p *Pool) connect(ctx context.Context, s *slot) (*Session, error) {
 	}
 	defer func() { <-s.turn }()
 	p.mu.Lock()
-	old, alive, done := s.live, s.alive(), p.done
+	old, alive, done, alone := s.live, s.alive(), p.done, s.users == 1
 	p.mu.Unlock()
 	if done {
 		return nil, ErrClosed
@@ -126,8 +126,11 @@ func (p *Pool) connect(ctx context.Context, s *slot) (*Session, error) {
 	if alive && !old.began.Before(store.ConnectedSince(ctx)) {
 		return old, nil
 	}
-	if alive {
+	switch {
+	case alive && alone:
 		old.kill(errReplaced)
+	case alive: // requests of others are under way
+		time.AfterFunc(p.login.Patience, func() { old.kill(errReplaced) })
 	}
 	fresh, err := dial(ctx, p.login)
 	if p.doubtful(err) {
