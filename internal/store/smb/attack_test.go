@@ -591,11 +591,23 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 		Credentials: password(smbtest.Password),
 		Patience:    smb.Patience{Request: patience, Silence: 2 * patience}})
 	require.NoError(t, err)
-	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+	var w writer
+	w.run(t.Context(), st, 0, 8, nil) // over both sessions
+	require.Empty(t, w.errs)
+	require.Equal(t, 2, p.Accepted())
 	smb.Settle(st)
-	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Drop })
+	var silent atomic.Bool // from the first write on: then there is a temporary file, which is not waited for
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if f.Is(smbtest.Write, true) {
+			silent.Store(true)
+		}
+		if silent.Load() {
+			return smbtest.Drop
+		}
+		return smbtest.Pass
+	})
 	begin := time.Now()
-	err = st.Put(t.Context(), pack(2), content(2))
+	err = st.Put(t.Context(), snapshot(20), content(2))
 	require.ErrorIs(t, err, store.ErrGone)
 	require.ErrorIs(t, err, store.ErrTemporary)
 	require.Less(t, time.Since(begin), 2*patience+time.Second)

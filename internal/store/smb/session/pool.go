@@ -34,6 +34,7 @@ func NewPool(l Login, sessions int) *Pool {
 	l.server = &server{}
 	l.server.answered()
 	p := &Pool{login: l}
+	l.server.drop = p.drop
 	for range sessions {
 		p.slots = append(p.slots, &slot{turn: make(chan struct{}, 1)})
 	}
@@ -172,9 +173,21 @@ func (p *Pool) Abort() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done = true
+	p.killAll(ErrClosed)
+}
+
+// drop ends all sessions of a silent server: a request on any of them would wait for as long as the last one.
+func (p *Pool) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killAll(errStalled)
+}
+
+// killAll is called under p.mu.
+func (p *Pool) killAll(why error) {
 	for _, s := range p.slots {
 		if s.live != nil {
-			s.live.kill(ErrClosed)
+			s.live.kill(why)
 		}
 	}
 }

@@ -58,6 +58,7 @@ type Login struct {
 type server struct {
 	heard   atomic.Int64  // when it last sent something, in nanoseconds since 1970
 	dialect atomic.Uint32 // the newest in which a session began
+	drop    func()        // ends all sessions; nil: there is one
 }
 
 // answered records a sign of life.
@@ -325,6 +326,9 @@ func (w *watcher) look() {
 	defer w.mu.Unlock()
 	if !w.over {
 		w.session.kill(fmt.Errorf("%w for %v", errStalled, min(still, total).Round(time.Second)))
+		if s := w.session.wire.server; s.drop != nil && time.Since(time.Unix(0, s.heard.Load())) >= patience {
+			s.drop()
+		}
 	}
 }
 
