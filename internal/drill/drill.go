@@ -48,7 +48,7 @@ type Result struct {
 	Files, Bytes uint64      // chosen
 	Live         uint64      // of these, compared with the unchanged file on this machine
 	PassedOver   uint64      // not restored, since there is no space for them
-	Failed       uint64      // not restored, or other than they should be; each is a failure in the ledger
+	Failed       uint64      // of Files: not restored, or other than they should be; the ledger has one failure or more
 	Damaged      []format.ID // packs that could not be read
 }
 
@@ -80,7 +80,7 @@ func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 	if sample, err = fitting(folder, sample, res); err != nil {
 		return res, err
 	}
-	defer func() { res.Failed = l.Objects.Failed.Load() }()
+	failed := newFailures(l)
 	for i := range opt.Snapshots {
 		files := map[string]*chosen{}
 		for k := range sample {
@@ -91,7 +91,9 @@ func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 		if len(files) == 0 {
 			continue
 		}
-		if err := one(ctx, r, &opt, i, files, filepath.Join(folder, fmt.Sprint(i)), l, res); err != nil {
+		err := one(ctx, r, &opt, i, files, filepath.Join(folder, fmt.Sprint(i)), l, res)
+		res.Failed += failed.among(files)
+		if err != nil {
 			return res, err
 		}
 	}
@@ -207,6 +209,38 @@ func one(ctx context.Context, r *repo.Repository, opt *Options, i int, files map
 		}
 	}
 	return nil
+}
+
+// failures are the paths of the failures in a ledger. A file that is not restored fails again when it is verified, so
+// failures are not files.
+type failures map[string]bool
+
+func newFailures(l *report.Ledger) failures {
+	f := failures{}
+	l.OnIssue(func(i report.Issue) {
+		if i.Severity == report.Failure {
+			f[i.Path] = true
+		}
+	})
+	return f
+}
+
+// among returns how many of the files failed, or lie in a directory that did, and begins again for the next snapshot.
+// No restore runs meanwhile.
+func (f failures) among(files map[string]*chosen) (n uint64) {
+	for p := range files {
+		for at := p; ; at = path.Dir(at) {
+			if f[at] {
+				n++
+				break
+			}
+			if at == path.Dir(at) {
+				break
+			}
+		}
+	}
+	clear(f)
+	return n
 }
 
 // compare compares two files byte by byte, if the second is the one that the node describes from the beginning to the

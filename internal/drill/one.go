@@ -38,11 +38,13 @@ func One(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 		return res, "", fmt.Errorf("make a folder for restored files: %w", err)
 	}
 	defer func() { err = errors.Join(err, remove(folder)) }()
+	failed := newFailures(l)
 	for i := range sample {
 		c := &sample[i]
 		*res, path = Result{Files: 1, Bytes: c.node.Size}, c.path
-		err := one(ctx, r, &opt, 0, map[string]*chosen{c.path: c}, filepath.Join(folder, fmt.Sprint(i)), l, res)
-		if res.Failed = l.Objects.Failed.Load(); err != nil || res.Failed > 0 || res.Live > 0 {
+		files := map[string]*chosen{c.path: c}
+		err := one(ctx, r, &opt, 0, files, filepath.Join(folder, fmt.Sprint(i)), l, res)
+		if res.Failed = failed.among(files); err != nil || res.Failed > 0 || res.Live > 0 {
 			return res, path, err
 		}
 	}
