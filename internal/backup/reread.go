@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ type Reread struct {
 // RereadOptions schedules the re-read.
 type RereadOptions struct {
 	Days int          // each unchanged file is read again at least once in so many days; 0: never
+	All  bool         // read all files now, however long it takes
 	Now  time.Time    // zero: the current time
 	Boot sysinfo.Boot // zero: that of this machine
 }
@@ -111,6 +113,9 @@ func (s *rereadState) note(boot sysinfo.Boot, start, now time.Time, daily uint64
 // The old content of a file that differs is kept by another snapshot of the same tree, which no policy of forget drops.
 // The next backup reads the file whatever its times are. The result is nil if there was nothing to do.
 func RereadShare(ctx context.Context, r *repo.Repository, job *Job, out *Outcome, opt RereadOptions) (*Reread, error) {
+	if opt.All {
+		opt.Days = max(opt.Days, 1)
+	}
 	if opt.Days <= 0 || out.ID.IsZero() || job.Stdin != nil || job.NoDirCache {
 		return nil, nil
 	}
@@ -130,7 +135,11 @@ func RereadShare(ctx context.Context, r *repo.Repository, job *Job, out *Outcome
 	}
 	start := time.Now()
 	s.until = start.Add(rereadLimit)
-	readErr := s.read()
+	read := s.read
+	if opt.All {
+		read = s.readAll
+	}
+	readErr := read()
 	s.report.Took = time.Since(start)
 	if len(s.report.Differing) > 0 {
 		if err := s.protect(); err != nil {
@@ -183,6 +192,17 @@ func (s *share) load(opt RereadOptions) error {
 	daily := uint64(float64(s.total) * float64(day) / float64(s.cycle))
 	s.dirty = s.state.note(opt.Boot, time.Unix(start.Sec, int64(start.Nsec)), s.now, daily)
 	return nil
+}
+
+// readAll reads every file, from the first one on.
+func (s *share) readAll() error {
+	const forever = 100 * 365 * day
+	s.walked, s.until = true, time.Now().Add(forever)
+	found, err := s.walk(reread.Part{Budget: math.MaxUint64})
+	if s.state.After = []byte(found.Reached); err == nil && found.Reached == "" {
+		s.state.Paid = s.now
+	}
+	return err
 }
 
 func (s *share) save() error {

@@ -53,6 +53,7 @@ type parentFlags struct {
 	ref           string
 	comparing     backup.Comparing
 	skipUnchanged bool
+	reread        bool // read all unchanged files again
 	shrink        bool // sources that shrank are as they should be
 }
 
@@ -85,6 +86,8 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 		"do not take a file for changed because its inode number differs")
 	flags.BoolVar(&f.parent.comparing.IgnoreCtime, "ignore-ctime", false,
 		"do not take a file for changed because its ctime differs")
+	flags.BoolVar(&f.parent.reread, "force-reread", false,
+		"after the snapshot, compare all unchanged files with it, however long that takes")
 	f.lists.register(flags)
 	flags.BoolVar(&f.stream.stdin, "stdin", false, "back up standard input as one file")
 	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "back up the output of a command, the arguments; "+
@@ -96,7 +99,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 		"create the repository if it does not exist; the folder above it must; the default one always is")
 	help.Topic(flags, options.TopicWhere, "init", "check-destination")
 	help.Rare(flags, "host", "time", "description", "job", "parent", "force", "expect-shrink", "no-hooks",
-		"skip-if-unchanged", "ignore-inode", "ignore-ctime", "stdin-filename", "check-destination")
+		"skip-if-unchanged", "force-reread", "ignore-inode", "ignore-ctime", "stdin-filename", "check-destination")
 }
 
 // acceptCommand returns the command by which a person accepts what a job of the service found; "" without a job.
@@ -227,7 +230,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	if err := a.print.Report(end); err != nil {
 		return snapshot, err
 	}
-	if err := a.reread(ctx, r, job, out); err != nil {
+	if err := a.reread(ctx, r, job, out, f.parent.reread); err != nil {
 		return snapshot, err
 	}
 	if !f.dryRun {

@@ -10,14 +10,20 @@ import (
 
 // reread reads the unchanged files that are due, after the snapshot was saved and reported. Errors are only noted,
 // since the backup is complete.
-func (a *app) reread(ctx context.Context, r *repo.Repository, job *backup.Job, out *backup.Outcome) error {
+func (a *app) reread(ctx context.Context, r *repo.Repository, job *backup.Job, out *backup.Outcome,
+	all bool) error {
 	a.task.yieldToAll()
 	defer a.task.setBrief(true) // the user waits for the repository to be closed
-	again, err := backup.RereadShare(ctx, r, job, out, backup.RereadOptions{Days: a.spec.Reading().RereadDays})
+	opt := backup.RereadOptions{Days: a.spec.Reading().RereadDays, All: all}
+	again, err := backup.RereadShare(ctx, r, job, out, opt)
 	if err != nil && ctx.Err() == nil {
 		a.print.Note(err.Error())
 	}
 	if again == nil || again.Files == 0 {
+		if all {
+			a.print.Note("--force-reread: nothing was read again, since there is no new snapshot of files, no file is " +
+				"unchanged, or no cache is used")
+		}
 		return nil
 	}
 	record := &output.Reread{Reread: again, Old: out.ID}

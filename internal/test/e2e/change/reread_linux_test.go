@@ -102,6 +102,32 @@ func TestMissedWritesAreFoundByReadingAgain(t *testing.T) {
 	e.RequireSound()
 }
 
+// All files are read on request, also in the first run, and are not due again for a whole cycle.
+func TestAllFilesAreReadAgainOnRequest(t *testing.T) {
+	t.Parallel()
+	src := testkit.RamDir(t)
+	kit.Written(t, src, map[string]string{"a/other": string(testkit.Noise(1, 5000)), "tiny": "tiny", "z/last": "last"})
+	m := kit.MapFile(t, filepath.Join(src, "mfile"), 300<<10)
+	m.Write("first ")
+	kit.Settle()
+	e := kit.NewEngine(t, nil)
+	job := e.Job(src)
+	out, _, err := e.Backup(job)
+	require.NoError(t, err)
+	m.Write("second")
+	var again *backup.Reread
+	require.NoError(t, e.With(func(r *repo.Repository) (err error) {
+		opt := backup.RereadOptions{All: true, Boot: sysinfo.Boot{ID: [16]byte{1}, At: time.Now().Add(-day)}}
+		again, err = backup.RereadShare(context.Background(), r, &job, out, opt)
+		return err
+	}))
+	require.NotNil(t, again)
+	require.EqualValues(t, 4, again.Files)
+	require.Equal(t, []string{src[1:] + "/mfile"}, again.Differing)
+	require.False(t, again.Protected.IsZero())
+	require.Nil(t, readAgain(e, job, out, time.Now().Add(time.Minute)), "nothing is due")
+}
+
 // The shares of the runs of one cycle cover each file, and a share is in proportion to the time since the last one.
 func TestEveryFileIsReadAgainInTime(t *testing.T) {
 	testkit.Slow(t)
