@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -52,29 +51,12 @@ func (t *tagLists) String() string { return strings.Join(*t, " ") }
 // Type implements pflag.Value.
 func (t *tagLists) Type() string { return "list" }
 
-// find returns the snapshot of an argument SNAPSHOT[:/sub/path], and the path.
+// find returns the snapshot of an argument SNAPSHOT[:/sub/path], and the path. If unreadable snapshots may be newer
+// than the latest, a warning names them.
 func find(ctx context.Context, r *repo.Repository, argument string, f repo.Filter) (repo.Listed, string, error) {
 	ref, sub, _ := strings.Cut(argument, ":")
 	found, err := r.FindSnapshot(ctx, ref, f)
 	return found, sub, err
-}
-
-// findCertain is find for commands that overwrite files or need the newest state. It fails if an unreadable snapshot
-// may be the latest: the user has to decide whether an older one will do.
-func findCertain(ctx context.Context, r *repo.Repository, argument string, f repo.Filter) (repo.Listed, string, error) {
-	found, sub, err := find(ctx, r, argument, f)
-	if err != nil || len(found.Unread) == 0 {
-		return found, sub, err
-	}
-	names := make([]string, len(found.Unread))
-	for i, id := range found.Unread {
-		names[i] = id.Short()
-	}
-	older, at := found.ID.Short(), time.Unix(found.Snapshot.Time.Sec, 0).Format(time.DateTime)
-	return found, "", fmt.Errorf("the latest snapshot is uncertain, and nothing was written: %s cannot be read "+
-		"and may be newer than %s of %s. To use %[2]s, name it instead of latest; to remove the unreadable one, tidemark "+
-		"forget %[4]s",
-		strings.Join(names, ", "), older, at, strings.Join(names, " "))
 }
 
 // checkParallel checks the value of --parallel; 0 means the default of the command.

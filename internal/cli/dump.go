@@ -54,7 +54,7 @@ The file of --target is replaced when the output is complete; until then it stay
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		found, sub, err := findCertain(ctx, r, args[0], filter.filter())
+		found, sub, err := find(ctx, r, args[0], filter.filter())
 		if err != nil {
 			return err
 		}

@@ -49,8 +49,6 @@ var (
 	errDamaged = errors.New("a repository is damaged: 'tidemark check' shows what still stands")
 	// errUnfit: the target is not suitable for a repository.
 	errUnfit = errors.New("the target is not usable")
-	// errUncertain: a snapshot that cannot be read may be the newest one.
-	errUncertain = errors.New("the newest snapshot is uncertain, since some cannot be read: name one by its ID")
 	// errNoBackups: this machine has no snapshot.
 	errNoBackups = errors.New("there is no snapshot of this host: 'tidemark backup' makes one")
 	// errBinary: binary data would be shown on a terminal.

@@ -32,7 +32,8 @@ type restoreFlags struct {
 	target, overwrite      string
 	remove, dryRun, verify bool
 	byName, sparse         bool
-	answered               bool // the overwrite rule was named: no question
+	answered               bool   // the overwrite rule was named: no question
+	doubt                  string // snapshot that is taken for the latest while others cannot be read; "": none
 	dsmc                   dsmcRestore
 }
 
@@ -86,8 +87,9 @@ snapshot has below that is not restored, which is reported as a failure.
 All data is verified before it is written. An interrupted restore continues when it is started again: files that are
 already equal are not written again.
 
-If a snapshot cannot be read, it may be the newest one. Then "latest" is an error, so that older data does not replace
-newer files unnoticed; the message names the newest readable snapshot, whose ID works.
+If a snapshot cannot be read, it may be the newest one. Then "latest" is the newest readable one, with a warning, and
+--overwrite does not answer ahead: without a terminal, nothing is replaced or removed unless the ID of a snapshot is
+given.
 
 --delete removes nothing from directories above the backed-up paths: if only /home/ann was backed up, the rest of /home
 stays. Files that a rule excluded from the backup are not in the snapshot, so --delete removes them.
@@ -144,6 +146,9 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	found, sub, err := f.find(ctx, r, argument)
 	if err != nil {
 		return err
+	}
+	if len(found.Unread) > 0 { // what the unreadable snapshots hold may be newer: --overwrite did not agree to lose it
+		f.answered, f.doubt = false, found.ID.Short()
 	}
 	to.Path = f.target
 	what := restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources,
@@ -211,7 +216,7 @@ func (f *restoreFlags) find(ctx context.Context, r *repo.Repository, argument st
 	if f.dsmc.choose != nil {
 		return f.dsmc.choose(ctx, r)
 	}
-	return findCertain(ctx, r, argument, f.snapshots.filter())
+	return find(ctx, r, argument, f.snapshots.filter())
 }
 
 // longLook is after what time it is said that existing files are compared before anything is restored.
@@ -241,7 +246,7 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 		return context.Cause(ctx) // the restore reports other errors
 	}
 	if terminal == nil {
-		return unasked(found, f.target)
+		return unasked(found, f.target, f.doubt)
 	}
 	text, question, advice := "", "Remove them?", "without --delete, what the snapshot does not have stays"
 	if found.Differ > 0 {
@@ -275,8 +280,9 @@ func listed(n uint64, target, what string, examples []string) string {
 	return text
 }
 
-// unasked returns the error of a restore without consent to replace or remove what was found.
-func unasked(found *restore.Survey, target string) error {
+// unasked returns the error of a restore without consent to replace or remove what was found. doubt is the snapshot
+// that may not be the latest, "" if it certainly is.
+func unasked(found *restore.Survey, target, doubt string) error {
 	var text []string
 	if found.Differ > 0 {
 		text = append(text, human.Plural(found.Differ, "object")+" would be replaced")
@@ -291,9 +297,12 @@ func unasked(found *restore.Survey, target string) error {
 	if more := found.Differ + found.Extra - uint64(len(names)); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return fmt.Errorf("nothing was restored, since files in %s differ from the snapshot: %s (%s); "+
-		"--overwrite always agrees, never keeps what exists, and if-newer what is newer than in the snapshot",
-		human.Printable(target), strings.Join(text, ", "), strings.Join(names, ", "))
+	advice := "--overwrite always agrees, never keeps what exists, and if-newer what is newer than in the snapshot"
+	if doubt != "" {
+		advice = "since a newer snapshot may exist that cannot be read, name " + doubt + " instead of latest to agree"
+	}
+	return fmt.Errorf("nothing was restored, since files in %s differ from the snapshot: %s (%s); %s",
+		human.Printable(target), strings.Join(text, ", "), strings.Join(names, ", "), advice)
 }
 
 // promptReplacing asks whether existing objects are replaced.

@@ -96,7 +96,7 @@ func (a *app) brieflyWriting() repo.SessionOptions {
 func (a *app) chosen(ctx context.Context, r *repo.Repository, refs []string, filter repo.Filter) (list []repo.Listed,
 	unread, err error) {
 	for _, ref := range refs {
-		found, sub, err := findCertain(ctx, r, ref, filter)
+		found, sub, err := find(ctx, r, ref, filter)
 		switch {
 		case err != nil:
 			return nil, nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -68,6 +69,14 @@ func (a *app) tmBackups(ctx context.Context, r *repo.Repository, host string) (
 	return list, unread, err
 }
 
+// warnUncertain warns that the newest snapshot may be one of those that cannot be read.
+func (a *app) warnUncertain(unread uint64) {
+	if unread > 0 {
+		a.warnAlways(fmt.Sprintf("the newest backup is uncertain, since %s cannot be read: 'tidemark check' shows what is "+
+			"wrong", human.Plural(unread, "snapshot")))
+	}
+}
+
 func (a *app) tmListCommand(name, short string, latest bool) *cobra.Command {
 	var stamps, ids bool
 	var host *string
@@ -77,12 +86,11 @@ func (a *app) tmListCommand(name, short string, latest bool) *cobra.Command {
 			switch {
 			case err != nil:
 				return err
-			case latest && unread > 0:
-				return errUncertain
 			case latest && len(list) == 0:
 				return errNoBackups
 			case latest:
 				list = list[len(list)-1:]
+				a.warnUncertain(unread)
 			}
 			for _, b := range list {
 				event := (&output.Snapshot{ID: b.ID, Snapshot: b.Snapshot}).Events()[0]

@@ -93,12 +93,11 @@ func (t *tmCompare) run(ctx context.Context, args []string) error {
 			args = args[1:]
 		case len(args) == 2:
 			return usagef("compare: name a snapshot first: %q is a path", args[0])
-		case unread > 0:
-			return errUncertain
 		case len(list) == 0:
 			return errNoBackups
 		default:
 			old = list[len(list)-1]
+			t.warnUncertain(unread)
 		}
 		total := &t.wholly.Total
 		total.From = old.ID

@@ -272,7 +272,7 @@ func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) 
 	for _, l := range slices.Backward(all) {
 		if l.Err != nil {
 			damaged, unread = l.Err, append(unread, l.ID)
-			r.note("snapshot %s cannot be read and is passed over: %v", l.ID.Short(), l.Err)
+			r.note("snapshot %s cannot be read: %v", l.ID.Short(), l.Err)
 			continue
 		}
 		if !filter.Match(l.Snapshot) {
@@ -280,6 +280,7 @@ func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) 
 		}
 		if !l.Snapshot.Partial {
 			l.Unread = unread
+			r.warnUnread(&l)
 			return l, nil
 		}
 		if partial == nil {
@@ -290,10 +291,25 @@ func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) 
 	if partial != nil {
 		r.warn("the latest snapshot, %s, is partial: the first backup of its sources has not ended, and files are missing",
 			partial.ID.Short())
+		r.warnUnread(partial)
 		return *partial, nil
 	}
 	if damaged != nil {
 		return Listed{}, fmt.Errorf("find the latest snapshot: %w (and one cannot be read: %w)", ErrNoSnapshot, damaged)
 	}
 	return Listed{}, fmt.Errorf("find the latest snapshot: %w", ErrNoSnapshot)
+}
+
+// warnUnread warns of unreadable snapshots: each may be newer than the one that is used as the latest.
+func (r *Repository) warnUnread(latest *Listed) {
+	if len(latest.Unread) == 0 {
+		return
+	}
+	names := make([]string, len(latest.Unread))
+	for i, id := range latest.Unread {
+		names[i] = id.Short()
+	}
+	r.warn("the latest snapshot is uncertain: %s cannot be read and may be newer than %s of %s, which is used; "+
+		"'tidemark check' shows what is wrong", strings.Join(names, ", "), latest.ID.Short(),
+		time.Unix(latest.Snapshot.Time.Sec, 0).Format(time.DateTime))
 }
