@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
@@ -60,6 +61,7 @@ type Outcome struct {
 	Mended   uint64 // unchanged files that were stored again because some of their blobs were lost
 	Sources  []Found
 	Damaged  []format.ID // snapshots that were there before and cannot be read
+	PutBack  []format.ID // those of them that were put back from copies on this machine; not in Damaged
 
 	partial []repo.Listed // the last partial snapshot, if it was not removed yet
 }
@@ -167,6 +169,9 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	h, err := before()
 	if err == nil {
 		out.Damaged = h.damaged()
+		err = out.putBack(ctx, r, s, h.listed, job.Session.DryRun)
+	}
+	if err == nil {
 		err = known.exclude(ctx, s, lost)
 	}
 	if err != nil {
@@ -235,6 +240,18 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 		remove(ctx, r, out.superseded(h.listed, job.Source.Shrink.Accept), l)
 	}
 	return nil
+}
+
+// putBack repairs damaged snapshots from the copies that this machine has.
+func (out *Outcome) putBack(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, dry bool,
+) error {
+	if dry {
+		return nil
+	}
+	back, err := r.PutBack(ctx, s, listed)
+	out.PutBack = append(out.PutBack, back...)
+	out.Damaged = slices.DeleteFunc(out.Damaged, func(id format.ID) bool { return slices.Contains(back, id) })
+	return err
 }
 
 func (job *Job) walk(ctx context.Context, d deps, parent Parent) (*result, error) {

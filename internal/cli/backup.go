@@ -250,13 +250,18 @@ func (a *app) warnOf(r *repo.Repository, out *backup.Outcome) (all []string) {
 	if len(all) > 0 {
 		a.rememberDamage(r, uint64(len(all)))
 	}
+	for _, id := range out.PutBack {
+		all = append(all, "snapshot "+id.Short()+" was damaged, and was put back from a copy on this machine: something "+
+			"damages files of the repository, and 'tidemark check --read-data' shows what else")
+	}
+	for _, text := range all {
+		a.warnAlways(text)
+	}
 	for i := range out.Sources {
 		if text := out.Sources[i].Warning; text != "" {
 			all = append(all, text)
+			a.print.Note(text)
 		}
-	}
-	for _, text := range all {
-		a.print.Note(text)
 	}
 	return all
 }

@@ -39,11 +39,11 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 		Store: r.st, Keys: r.keys, Index: live, Sync: r.Sync, Packs: r.index.Packs, Trees: r.trees.keep,
 	}
 	target.PutBack = r.index.PutBack
-	target.Ended = func(writer string) bool { return writerlock.Ended(r.CacheFolder(), writer) }
+	target.Killed = func(writer string) bool { return writerlock.Ended(r.CacheFolder(), writer) }
 	begun := false
-	target.Published = func(id format.ID) {
+	target.Published = func(id format.ID, sealed []byte) {
 		if folder := r.CacheFolder(); folder != "" {
-			_ = published.Add(folder, id, time.Now()) // without the record a missing snapshot is not detected
+			_ = published.Add(folder, id, time.Now(), sealed) // without it a lost snapshot is neither noticed nor put back
 		}
 	}
 	target.Unfinished = func() { begun = true; r.index.SetUnfinished(true) }

@@ -1,6 +1,7 @@
 // Package published records on this machine which snapshots it has published to a repository, which detects a snapshot
-// that disappears without being forgotten. The record is one text file in the cache folder, with a line of ID and time
-// for each snapshot. Without the file no disappearance is detected, and no data is lost.
+// that disappears without being forgotten, and keeps a copy of each, with which a damaged one is put back. The record
+// is one text file in the cache folder, with a line of ID and time for each snapshot; the copies are sealed files in a
+// folder beside it. Without them no disappearance is detected, nothing is put back, and no data is lost.
 package published
 
 import (
@@ -20,7 +21,12 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-const fileName = "published"
+const (
+	fileName = "published"
+	copies   = "snapshots"
+	// largestCopy bounds what is read of a copy. Most have 1 to 2 KiB.
+	largestCopy = 16 << 20
+)
 
 // Snapshots maps each snapshot to the time of its publication.
 type Snapshots map[format.ID]time.Time
@@ -55,12 +61,48 @@ func parse(f io.Reader) (Snapshots, error) {
 	return all, nil
 }
 
-// Add adds a snapshot.
-func Add(folder string, id format.ID, at time.Time) error {
-	return change(folder, func(all Snapshots) { all[id] = at })
+// Add adds a snapshot; sealed is its file.
+func Add(folder string, id format.ID, at time.Time, sealed []byte) error {
+	err := change(folder, func(all Snapshots) { all[id] = at })
+	return errors.Join(err, keep(folder, id, sealed))
 }
 
-// Remove removes snapshots. It returns those that were not in the record.
+// keep stores the copy of a snapshot. A crash may leave a part of it, which Copy returns as it is.
+func keep(folder string, id format.ID, sealed []byte) error {
+	if err := os.MkdirAll(filepath.Join(folder, copies), 0o700); err != nil {
+		return fmt.Errorf("keep a copy of a snapshot: %w", err)
+	}
+	f, err := os.OpenFile(copyOf(folder, id), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("keep a copy of a snapshot: %w", err)
+	}
+	_, err = f.Write(sealed)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("keep a copy of a snapshot: %w", err)
+	}
+	return nil
+}
+
+func copyOf(folder string, id format.ID) string { return filepath.Join(folder, copies, id.String()) }
+
+// Copy returns the copy of a snapshot in the record, nil if there is none. The caller compares its hash with the ID.
+func Copy(folder string, id format.ID) []byte {
+	if all, err := Read(folder); err != nil || all[id].IsZero() {
+		return nil
+	}
+	f, err := os.OpenFile(copyOf(folder, id), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	sealed, err := io.ReadAll(io.LimitReader(f, largestCopy))
+	if err != nil {
+		return nil
+	}
+	return sealed
+}
+
+// Remove removes snapshots and their copies. It returns those that were not in the record.
 func Remove(folder string, ids []format.ID) (unknown []format.ID, err error) {
 	if all, err := Read(folder); err != nil || len(all) == 0 {
 		return ids, err
@@ -73,6 +115,9 @@ func Remove(folder string, ids []format.ID) (unknown []format.ID, err error) {
 			delete(all, id)
 		}
 	})
+	for _, id := range ids {
+		_ = os.Remove(copyOf(folder, id)) // only some bytes of the disk
+	}
 	return unknown, err
 }
 

@@ -99,7 +99,7 @@ func (s *Session) putBack(ctx context.Context) error {
 		return err
 	}
 	for i := range others {
-		ended := s.to.Ended != nil && s.to.Ended(lease.WriterOf(others[i].Name.ID))
+		ended := s.to.Killed != nil && s.to.Killed(lease.WriterOf(others[i].Name.ID))
 		if others[i].Alive && !ended {
 			return nil
 		}

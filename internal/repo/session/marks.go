@@ -93,10 +93,15 @@ func (s *Session) FilterParents(ctx context.Context) (func(format.ID, *snapshot.
 	}
 	return func(id format.ID, sn *snapshot.Snapshot) bool {
 		published, ok := there[id]
-		return ok && !PublishedLate(sn, published) &&
-			!slices.ContainsFunc(s.marks, func(m marks.Mark) bool {
-				_, looked := slices.BinarySearchFunc(m.Checked, id, format.ID.Compare)
-				return !m.Damaged && !looked && !slices.Contains(sn.Acknowledged, m.ID)
-			})
+		return ok && !PublishedLate(sn, published) && s.Certain(id, sn)
 	}, nil
+}
+
+// Certain reports whether a snapshot needs no pack that a prune had marked before this session began: each mark names
+// the snapshot as followed, or the snapshot acknowledges the mark.
+func (s *Session) Certain(id format.ID, sn *snapshot.Snapshot) bool {
+	return !slices.ContainsFunc(s.marks, func(m marks.Mark) bool {
+		_, looked := slices.BinarySearchFunc(m.Checked, id, format.ID.Compare)
+		return !m.Damaged && !looked && !slices.Contains(sn.Acknowledged, m.ID)
+	})
 }

@@ -56,10 +56,10 @@ type Target struct {
 	Unfinished func()
 	// PutBack writes index segments for packs that no segment names. It may be nil.
 	PutBack func(context.Context) error
-	// Ended reports whether a writer of this machine has ended, by the first part of the name of its lease; nil: unknown.
-	Ended func(writer string) bool
-	// Published is called after a snapshot was published. It may be nil.
-	Published func(id format.ID)
+	// Killed reports whether a writer of this machine has ended, by the first part of the name of its lease; nil: unknown.
+	Killed func(writer string) bool
+	// Published is called with the file of a snapshot after it was published. It may be nil.
+	Published func(id format.ID, sealed []byte)
 	// Ended is called after the lease was removed. It may be nil.
 	Ended func()
 }
@@ -387,7 +387,7 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 	}
 	s.stored(store.Snapshot, len(data), start)
 	if s.to.Published != nil && !s.opt.DryRun {
-		s.to.Published(id)
+		s.to.Published(id, data)
 	}
 	return id, nil
 }

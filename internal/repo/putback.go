@@ -1,0 +1,97 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/published"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+)
+
+// PutBack replaces damaged snapshots by the copies that this machine kept when it published them, enters them in
+// listed, and returns their IDs. It takes the same precautions as a backup that uses a snapshot as parent: the file
+// exists after the lease of the session was put, and the snapshot is Certain. So no prune has removed what it needs,
+// and none does before the session ends. A failure of one is a note.
+func (r *Repository) PutBack(ctx context.Context, s *Session, listed []Listed) (back []format.ID, err error) {
+	for i := range listed {
+		l := &listed[i]
+		if !object.IsDamage(l.Err) {
+			continue
+		}
+		sealed, sn := r.copyOfSnapshot(l.ID)
+		if sn == nil || !s.Certain(l.ID, sn) {
+			continue
+		}
+		if err := s.RenewOrFail(ctx); err != nil {
+			return back, err
+		}
+		there, err := r.putBack(ctx, object.Named(store.Snapshot, l.ID), sealed)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return back, context.Cause(ctx)
+		case err != nil:
+			r.note("snapshot %s is damaged and cannot be put back: %v", l.ID.Short(), err)
+		case there:
+			l.Snapshot, l.Err = sn, nil
+			back = append(back, l.ID)
+		}
+	}
+	slices.SortFunc(listed, compareListed)
+	return back, nil
+}
+
+// copyOfSnapshot returns the copy of a snapshot on this machine, nil if there is no intact one.
+func (r *Repository) copyOfSnapshot(id format.ID) (sealed []byte, sn *snapshot.Snapshot) {
+	folder := r.CacheFolder()
+	if folder == "" {
+		return nil, nil
+	}
+	sealed = published.Copy(folder, id)
+	if seal.FileID(sealed) != id {
+		return nil, nil
+	}
+	plain, err := r.keys.OpenObject(seal.SnapshotObject, sealed)
+	if err != nil {
+		return nil, nil //nolint:nilerr // no copy that can be used
+	}
+	if sn, err = snapshot.Decode(plain); err != nil {
+		return nil, nil //nolint:nilerr // no copy that can be used
+	}
+	return sealed, sn
+}
+
+// putBack puts the file of a snapshot that exists, and reports whether it stays. A snapshot that is forgotten meanwhile
+// is removed again: a forget records that before it removes the file.
+func (r *Repository) putBack(ctx context.Context, name store.Name, sealed []byte) (stays bool, err error) {
+	if _, err := r.st.Stat(ctx, name); errors.Is(err, store.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("look at it: %w", err)
+	}
+	if err := object.Put(ctx, r.st, name, sealed, true); err != nil {
+		return false, err
+	}
+	id := seal.FileID(sealed)
+	known, err := published.Read(r.CacheFolder())
+	if err != nil {
+		return false, err
+	}
+	left, err := marks.WithoutTombstone(ctx, r.st, r.keys, []format.ID{id})
+	if err != nil {
+		return false, err
+	}
+	if _, here := known[id]; here && len(left) > 0 {
+		return true, nil
+	}
+	if err := r.st.Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
+		return false, fmt.Errorf("forget it again: %w", err)
+	}
+	return false, nil
+}
