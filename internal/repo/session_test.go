@@ -504,13 +504,33 @@ func TestDoomedBlobsAreStoredOnceOnly(t *testing.T) {
 	}))
 }
 
-func TestUnreadableMarkStopsWriters(t *testing.T) {
+// What an unreadable mark names is not known. A writer ignores it, unless a prune may be acting upon it.
+func TestUnreadableMarkStopsWritersBesideAPrune(t *testing.T) {
 	r := initialise(t, mem.New())
 	name := putMark(t, r, format.ID{1})
 	require.NoError(t, r.Store().Put(t.Context(), name, []byte("nonsense")))
-	_, err := backUp(t.Context(), r, small(), blobs(1, 3))
-	require.ErrorIs(t, err, format.ErrCorrupt)
-	require.ErrorContains(t, err, "marks/")
+	var noted notes
+	opt := small()
+	opt.Observer = &noted
+	_, err := backUp(t.Context(), r, opt, blobs(1, 3))
+	require.NoError(t, err)
+	require.Contains(t, noted.String(), name.Path())
+
+	pruning := small()
+	pruning.Task = session.PruneTask
+	require.NoError(t, r.WithSession(t.Context(), pruning, func(context.Context, *repo.Session) error {
+		_, err := backUp(t.Context(), fresh(t, r.Store()), small(), blobs(2, 3))
+		require.ErrorIs(t, err, format.ErrCorrupt)
+		require.ErrorContains(t, err, "a prune is running")
+		return nil
+	}))
+	junk := store.Name{Kind: store.Lease, ID: strings.Repeat("ab", 20)}
+	require.NoError(t, r.Store().Put(t.Context(), junk, []byte("nonsense")))
+	_, err = backUp(t.Context(), r, small(), blobs(2, 3))
+	require.ErrorContains(t, err, "a lease is unreadable too")
+	require.NoError(t, r.Store().Delete(t.Context(), junk))
+	_, err = backUp(t.Context(), r, small(), blobs(2, 3))
+	require.NoError(t, err)
 }
 
 type notes struct {

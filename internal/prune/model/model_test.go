@@ -139,6 +139,8 @@ var worlds = map[string]bounds{
 	"late":        {writers: 1, prunes: 1, ticks: 4, crashes: 1, late: 2, forgets: 1, tight: true},
 	"repack":      {writers: 1, prunes: 2, crashes: 1, forgets: 1, repack: true, parents: true, tight: true},
 	"two and two": {writers: 2, prunes: 2, forgets: 1},
+	"unreadable mark": {writers: 1, prunes: 2, ticks: 1, tickLength: 4, crashes: 1, forgets: 1, torn: 2, parents: true,
+		hold: true},
 }
 
 // wideWorlds are not: what is not visited in time is left out, and said.
@@ -147,6 +149,8 @@ var wideWorlds = map[string]bounds{
 	"lost lease":  {writers: 2, prunes: 2, ticks: 2, tickLength: 4, crashes: 1, forgets: 1, parents: true, repack: true},
 	"lagging":     {writers: 2, prunes: 1, ticks: 3, forgets: 2, lag: true, parents: true},
 	"late":        {writers: 2, prunes: 1, ticks: 5, crashes: 1, late: 2, forgets: 1, parents: true},
+	"unreadable mark": {writers: 2, prunes: 2, ticks: 3, tickLength: 2, crashes: 2, forgets: 2, torn: 3, parents: true,
+		repack: true, lag: true, hold: true},
 	"all together": {writers: 2, prunes: 2, ticks: 4, crashes: 2, late: 1, forgets: 3, parents: true,
 		repack: true, lag: true, tight: true},
 }
@@ -202,6 +206,9 @@ func TestMends(t *testing.T) {
 		{"listings are believed", "lagging", func(m *mends) { m.settle = false }},
 		{"a lease that is not found has ended", "lagging", func(m *mends) { m.gone = false }},
 		{"a late snapshot of a writer known to be dead", "late", func(m *mends) { m.localDie = true }},
+		{"a writer that cannot read a mark ignores prunes", "unreadable mark", func(m *mends) { m.idle = false }},
+		{"a writer acknowledges a mark that it cannot read", "unreadable mark",
+			func(m *mends) { m.unlisted = false }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := worlds[c.world]

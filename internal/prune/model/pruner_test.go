@@ -46,9 +46,21 @@ func (b *bounds) pruner(s state, i int, next succ) {
 		next(id+" looks for other prunes", s)
 	case pMarks:
 		for _, v := range b.views(&s) {
-			n := s
-			n.p[i].marks, n.p[i].pc = v.marks&n.view().marks, pLeases
-			next(id+" reads marks", n)
+			listed := v.marks & s.view().marks
+			b.unread(&s, listed, func(unread, torn uint8) {
+				n := s
+				n.torn, n.p[i].marks, n.p[i].pc = torn, listed&^unread, pLeases
+				for m := range n.marks { // before its first survey it takes them away
+					if unread&(1<<m) != 0 {
+						n.marks[m] = mark{}
+					}
+				}
+				if unread != 0 && (n.p[i].second || b.lostLease(&s, i)) {
+					n = s
+					n.torn, n.p[i].pc = torn, pEnd
+				}
+				next(id+" reads marks", n)
+			})
 		}
 	case pLeases:
 		b.readLeases(s, i, next)
@@ -78,6 +90,9 @@ func (b *bounds) pruner(s state, i int, next succ) {
 		b.sweep(s, i, next)
 	}
 }
+
+// lostLease reports whether a prune finds that others may have taken it for dead.
+func (b *bounds) lostLease(s *state, i int) bool { return b.hold && s.now-s.busyAt[i] > expiry }
 
 // readLeases finds which marks are ripe: every writer that is not dead acknowledges them.
 func (b *bounds) readLeases(s state, i int, next succ) {
@@ -192,6 +207,13 @@ func (b *bounds) sweep(s state, i int, next succ) {
 		}
 	}
 	doomed &^= p.live
+	if removes := p.pc == pUnname || p.pc == pRemove; removes && b.lostLease(&s, i) {
+		p.pc = pEnd
+		next(id+" finds that its lease was lost", s)
+		return
+	} else if removes && b.hold {
+		s.busyAt[i] = s.now
+	}
 	switch p.pc {
 	case pUnname:
 		if b.tight {

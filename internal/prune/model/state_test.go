@@ -16,9 +16,12 @@ type mends struct {
 	settle   bool // where listings lag, a prune waits before it believes in them
 	gone     bool // a lease that was listed and cannot be found does not count as ended
 	localDie bool // a prune takes a writer of this host for dead as soon as its file lock is free
+	idle     bool // a writer goes on beside a mark that it cannot read only if no prune is running
+	unlisted bool // a writer does not acknowledge a mark that it cannot read
 }
 
-var allMends = mends{fence: true, swap: true, confirm: true, gap: true, settle: true, gone: true}
+var allMends = mends{fence: true, swap: true, confirm: true, gap: true, settle: true, gone: true, idle: true,
+	unlisted: true}
 
 // bounds limit the size of the world.
 type bounds struct {
@@ -26,11 +29,13 @@ type bounds struct {
 	writers, prunes             int
 	ticks, steps, crashes, late uint8 // how often time passes, the target's clock steps, a process dies, a put is late
 	forgets                     uint8
-	tickLength                  int8 // how much the clock of the target goes on in a tick; 0: 1
-	lag                         bool // listings may be as old as the last tick
-	parents                     bool // writers take data over from a parent without looking for it
-	repack                      bool // prunes may repack what is needed
-	tight                       bool // prunes may remove packs before they are out of the index
+	torn                        uint8 // how often a mark is found unreadable, by one reader or, when it is lost, by all
+	tickLength                  int8  // how much the clock of the target goes on in a tick; 0: 1
+	lag                         bool  // listings may be as old as the last tick
+	parents                     bool  // writers take data over from a parent without looking for it
+	repack                      bool  // prunes may repack what is needed
+	tight                       bool  // prunes may remove packs before they are out of the index
+	hold                        bool  // a prune renews its lease before it removes anything, and ends if it was lost
 }
 
 // Time is counted in ticks. A writer takes its own lease for lost after expiry ticks without renewal; others take it
@@ -94,6 +99,7 @@ type state struct {
 	now                         int8 // clock of the target
 	tick                        uint8
 	steps, crashes, late, drops uint8
+	torn                        uint8
 	packs, index                uint8
 	old                         view // what a listing that lags may show
 	snaps                       [3]snap
@@ -106,7 +112,7 @@ type state struct {
 	pending                     [2]bool // a snapshot of a dead writer is under way
 }
 
-type view struct{ snaps, marks, leases uint8 }
+type view struct{ snaps, marks, leases, busy uint8 }
 
 func (s *state) view() (v view) {
 	for i := range s.snaps {
@@ -124,6 +130,11 @@ func (s *state) view() (v view) {
 			if s.leases[i].there[n] {
 				v.leases |= 1 << (2*i + n)
 			}
+		}
+	}
+	for i := range s.busy {
+		if s.busy[i] {
+			v.busy |= 1 << i
 		}
 	}
 	return v

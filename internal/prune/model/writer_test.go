@@ -1,10 +1,13 @@
 package model
 
+import "math/bits"
+
 // Steps of a writer. Each is one operation on the target.
 const (
 	wIdle = iota
 	wPutLease
 	wReadMarks
+	wLookForPrunes
 	wAcknowledge
 	wSync
 	wChoose
@@ -48,6 +51,8 @@ func (b *bounds) writer(s state, i int, next succ) {
 		next(id+" puts lease", s)
 	case wReadMarks:
 		b.readMarks(s, i, next)
+	case wLookForPrunes:
+		b.lookForPrunes(s, i, next)
 	case wAcknowledge:
 		s.putLease(i, w.name, w.marks)
 		w.pc = wSync
@@ -79,20 +84,62 @@ func (s *state) dropLease(i int, name uint8) (was bool) {
 	return was
 }
 
+// unread visits the sets of listed marks that one reader may find unreadable.
+func (b *bounds) unread(s *state, listed uint8, visit func(unread, torn uint8)) {
+	for unread := range uint8(1 << len(s.marks)) {
+		if torn := s.torn + uint8(bits.OnesCount8(unread)); unread&^listed == 0 && (unread == 0 || torn <= b.torn) {
+			visit(unread, torn)
+		}
+	}
+}
+
 func (b *bounds) readMarks(s state, i int, next succ) {
+	id := string(rune('A' + i))
+	for _, v := range b.views(&s) {
+		listed := v.marks & s.view().marks
+		b.unread(&s, listed, func(unread, torn uint8) {
+			n := s
+			w := &n.w[i]
+			n.torn = torn
+			for m := range n.marks {
+				switch bit := uint8(1 << m); {
+				case unread&bit != 0 && !b.unlisted:
+					w.marks |= bit // its packs are not known
+				case listed&^unread&bit != 0:
+					w.marks |= bit
+					w.packs |= n.marks[m].packs
+				}
+			}
+			if unread != 0 {
+				w.pc = wLookForPrunes
+				next(id+" cannot read a mark", n)
+				return
+			}
+			w.pc = w.afterMarks()
+			next(id+" reads marks", n)
+		})
+	}
+}
+
+func (w *writer) afterMarks() uint8 {
+	if w.marks != 0 {
+		return wAcknowledge
+	}
+	return wSync
+}
+
+// lookForPrunes ends a writer that could not read a mark while a prune may act upon it.
+func (b *bounds) lookForPrunes(s state, i int, next succ) {
 	for _, v := range b.views(&s) {
 		n := s
 		w := &n.w[i]
-		for m := range n.marks {
-			if v.marks&(1<<m) != 0 && n.marks[m].there {
-				w.marks |= 1 << m
-				w.packs |= n.marks[m].packs
+		w.pc = w.afterMarks()
+		for p := range n.busy {
+			if b.idle && v.busy&(1<<p) != 0 && n.now-n.busyAt[p] <= dead {
+				w.pc = wEnd
 			}
 		}
-		if w.pc = wSync; w.marks != 0 {
-			w.pc = wAcknowledge
-		}
-		next(string(rune('A'+i))+" reads marks", n)
+		next(string(rune('A'+i))+" looks for prunes", n)
 	}
 }
 
@@ -215,7 +262,7 @@ func (s *state) put(b *bounds, i int) {
 	s.snaps[1+i].there, s.snaps[1+i].acknowledged, s.snaps[1+i].unsure = true, s.w[i].marks, true
 }
 
-// lost reports whether no pack is left on which a writer may rely. A mark that came later counts as well.
+// lost reports whether no pack of a writer's index is left on which it may rely. A mark that came later counts as well.
 func (s *state) lost(i int) bool {
 	doomed := s.w[i].packs
 	for m := range s.marks {
@@ -223,5 +270,5 @@ func (s *state) lost(i int) bool {
 			doomed |= s.marks[m].packs
 		}
 	}
-	return s.packs&^doomed == 0
+	return s.packs&(s.w[i].sees|packWriter<<i)&^doomed == 0
 }

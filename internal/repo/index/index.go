@@ -163,7 +163,7 @@ func (x *Index) Complete() bool { return !x.chain.full() }
 func (x *Index) readNewLocked(ctx context.Context) error { return x.syncLocked(ctx, growOnly) }
 
 func (x *Index) readUnnamedLocked(ctx context.Context) error {
-	if _, err := x.rebuildLocked(ctx, nil, growOnly); err != nil {
+	if _, err := x.rebuildUnlessInDoubt(ctx, nil, growOnly); err != nil {
 		return fmt.Errorf("look through packs that no index segment names: %w", err)
 	}
 	x.searched = true
@@ -211,10 +211,11 @@ func (x *Index) Adopt(ctx context.Context) error {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	x.note("the last run was cut off while it stored packs; looking for those that are in no index")
-	if _, err := x.rebuildLocked(ctx, nil, wholeOnly); err != nil {
+	whole, err := x.rebuildUnlessInDoubt(ctx, nil, wholeOnly)
+	if err != nil {
 		return fmt.Errorf("look for packs of a run that was cut off: %w", err)
 	}
-	x.SetUnfinished(false)
+	x.SetUnfinished(!whole)
 	return nil
 }
 

@@ -47,6 +47,18 @@ type packFile struct {
 	size int64
 }
 
+// rebuildUnlessInDoubt is rebuildLocked where no mark is damaged. Otherwise a prune may be about to remove any pack
+// that no segment names: none is used, and whole is false.
+func (x *Index) rebuildUnlessInDoubt(ctx context.Context, supersedes []format.ID, mode syncMode) (whole bool,
+	err error) {
+	_, err = x.rebuildLocked(ctx, supersedes, mode)
+	if errors.Is(err, marks.ErrDamaged) {
+		x.note("packs that no index segment names are not used: %v", err)
+		return false, nil
+	}
+	return true, err
+}
+
 // rebuildLocked expects a synchronised cache. The first new segment supersedes the given ones.
 func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode syncMode) (Rebuilt, error) {
 	files, err := x.unnamedPacks(ctx)

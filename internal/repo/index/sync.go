@@ -283,7 +283,7 @@ func (s *syncRun) rebuildLost(ctx context.Context, vanished []format.ID, mode sy
 	default:
 		return nil
 	}
-	_, err := s.x.rebuildLocked(ctx, damaged, mode)
+	_, err := s.x.rebuildUnlessInDoubt(ctx, damaged, mode)
 	return err
 }
 

@@ -41,7 +41,8 @@ type Unreadable struct {
 	Why  error // an ErrDamaged
 }
 
-// Read returns the marks by ascending ID, and those that are damaged. A writer must not continue beside a damaged one.
+// Read returns the marks by ascending ID, and those that are damaged. A writer must not continue beside a damaged one
+// while a prune is running.
 func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, damaged []Unreadable, err error) {
 	var infos []store.Info
 	for info, err := range st.List(ctx, store.Mark) {

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/lease"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -19,7 +20,7 @@ const PruneTask = "prune"
 
 // DropDamagedMarks removes the marks that were damaged when the session of a prune began. That revives the packs they
 // doomed. Packs that the index no longer names were needed by no snapshot, nor by a later one, as its writer obeyed the
-// mark; the others stay. Only the one prune at work calls it.
+// mark, or ignored it and found them in no index; the others stay. Only the one prune at work calls it.
 func (s *Session) DropDamagedMarks(ctx context.Context) error {
 	for _, m := range s.damagedMarks {
 		if s.opt.DryRun {
@@ -40,7 +41,7 @@ func (s *Session) DropDamagedMarks(ctx context.Context) error {
 func (s *Session) acknowledge(ctx context.Context) error {
 	found, damaged, err := marks.Read(ctx, s.st, s.to.Keys)
 	if err == nil && len(damaged) > 0 && s.opt.Task != PruneTask {
-		err = damaged[0].Why
+		err = s.ignore(ctx, damaged)
 	}
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)
@@ -54,6 +55,30 @@ func (s *Session) acknowledge(ctx context.Context) error {
 	if err := s.lease.acknowledge(ctx, s.acknowledged()); err != nil {
 		return fmt.Errorf("announce which marks are obeyed: %w", err)
 	}
+	return nil
+}
+
+// ignore lets a writer continue beside marks that it cannot read, unless a prune may be acting upon them. A prune that
+// starts later cannot read them either, and removes the marks only; or it can, and waits for this writer, whose lease
+// does not name them.
+func (s *Session) ignore(ctx context.Context, damaged []marks.Unreadable) error {
+	others, err := s.Others(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range others {
+		switch o := &others[i]; {
+		case !o.Alive:
+		case o.Lease.ID == lease.ID{}: // it cannot be read
+			return fmt.Errorf("%w; a lease is unreadable too, and may be of a prune: run this again in 45 minutes",
+				damaged[0].Why)
+		case o.Lease.Task == PruneTask:
+			return fmt.Errorf("%w; a prune is running, process %d on %s: run this again when it has ended, or 45 minutes "+
+				"after it was killed", damaged[0].Why, o.Lease.PID, o.Lease.Host)
+		}
+	}
+	s.opt.Observer.Note(fmt.Sprintf("%s is damaged and is ignored; what it named is not known: 'tidemark prune' removes "+
+		"it, and 'tidemark check --read-data' finds damage that it may have named", damaged[0].Name.Path()))
 	return nil
 }
 
