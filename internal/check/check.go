@@ -201,18 +201,18 @@ func (c *checker) remember() {
 
 // record marks the damaged packs. A failure is only a note, because the target may be read-only.
 func (c *checker) record(ctx context.Context) error {
-	packs, nowhere := c.found.Damaged()
-	if c.opt.Record == "" || len(packs) == 0 && !nowhere {
+	files, nowhere := c.found.Damaged()
+	if c.opt.Record == "" || len(files) == 0 && !nowhere {
 		return nil
 	}
-	n, err := c.r.RecordDamage(ctx, c.opt.Record, packs)
+	n, err := c.r.RecordDamage(ctx, c.opt.Record, files)
 	switch {
 	case err != nil && fatal(ctx, err):
 		return err
 	case err != nil:
 		c.found.Note("the damage could not be recorded, so that only 'tidemark backup --force' repairs it: %v", err)
 	default:
-		c.found.Note("packs that were marked as damaged: %d; the next backup stores again what it needs of them", n)
+		c.found.Note("files that were marked as damaged: %d; the next backup stores again what it needs of them", n)
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func (c *checker) checkMark(ctx context.Context, info store.Info) error {
 				c.marked[id] = struct{}{}
 			}
 			c.found.Note("mark %s: %s marked as missing or damaged on %s, by %s", idOf(info).Short(),
-				human.Plural(uint64(len(m.Packs)), "pack"), time.Unix(m.Created, 0).UTC().Format(time.DateTime), m.Host)
+				human.Plural(uint64(len(m.Packs)), "file"), time.Unix(m.Created, 0).UTC().Format(time.DateTime), m.Host)
 		default:
 			for _, id := range m.Packs {
 				c.doomed[id] = struct{}{}

@@ -162,20 +162,21 @@ func (b *findings) Suspects() []format.ID {
 	return slices.Compact(ids)
 }
 
-// Damaged returns the newly damaged packs, up to MaxProblems, and whether a blob without any pack is lost.
-func (b *findings) Damaged() (packs []format.ID, nowhere bool) {
+// Damaged returns the newly damaged packs and index segments, up to MaxProblems, and whether a blob without any pack is
+// lost.
+func (b *findings) Damaged() (files []format.ID, nowhere bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.list {
 		_, marked := b.marked[p.id]
 		switch {
-		case p.Kind == Pack && !marked && !p.id.IsZero():
-			packs = append(packs, p.id)
+		case (p.Kind == Pack || p.Kind == Index) && !marked && !p.id.IsZero():
+			files = append(files, p.id)
 		case p.Kind == Tree || p.Kind == Blob:
 			nowhere = true
 		}
 	}
-	return packs, nowhere
+	return files, nowhere
 }
 
 // LosePack records a pack that is cut off after its first intact bytes.

@@ -78,6 +78,15 @@ func choose(ctx context.Context, r *repo.Repository, prefixes []string) (map[for
 		return nil, err
 	}
 	damaged := marks.DamagedPacks(all)
+	segments, err := indexFiles(ctx, r) // marks name those that are damaged, too
+	if err != nil {
+		return nil, err
+	}
+	for id := range damaged {
+		if segments[id.String()] {
+			delete(damaged, id)
+		}
+	}
 	if len(prefixes) == 0 {
 		return damaged, nil
 	}

@@ -251,11 +251,12 @@ func (r *Repository) RebuildIndex(ctx context.Context) (index.Rebuilt, error) {
 	return r.index.Rebuild(ctx)
 }
 
-// RecordDamage marks packs as damaged, so that the next backup of any machine stores the needed blobs of them again. It
-// skips packs that are already marked and returns how many it marked. An empty list stands for blobs without any pack:
-// the next backup then examines everything that it takes over from an earlier snapshot.
-func (r *Repository) RecordDamage(ctx context.Context, host string, packs []format.ID) (recorded int, err error) {
-	return marks.Record(ctx, r.st, r.keys, host, packs)
+// RecordDamage marks packs or index segments as damaged, so that the next backup of any machine stores the needed blobs
+// of the packs again, and replaces the segments. It skips files that are already marked and returns how many it marked.
+// An empty list stands for blobs without any pack: the next backup then examines everything that it takes over from an
+// earlier snapshot.
+func (r *Repository) RecordDamage(ctx context.Context, host string, files []format.ID) (recorded int, err error) {
+	return marks.Record(ctx, r.st, r.keys, host, files)
 }
 
 // StillDamaged returns those of the packs that are missing or damaged also when they are read over another connection.

@@ -36,7 +36,14 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	}
 	live := r.index.Live(ctx)
 	target := session.Target{
-		Store: r.st, Keys: r.keys, Index: live, Sync: r.Sync, Packs: r.index.Packs, Trees: r.trees.keep,
+		Store: r.st, Keys: r.keys, Index: live, Packs: r.index.Packs, Trees: r.trees.keep,
+	}
+	target.Sync = func(ctx context.Context, marked map[format.ID]struct{}) error {
+		err := r.index.SyncMarked(ctx, marked, opt.DryRun)
+		if err == nil && !opt.DryRun && opt.Task != session.PruneTask {
+			err = r.index.Adopt(ctx)
+		}
+		return err
 	}
 	target.PutBack = r.index.PutBack
 	target.Killed = func(writer string) bool { return writerlock.Ended(r.CacheFolder(), writer) }
@@ -47,19 +54,10 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 		}
 	}
 	target.Unfinished = func() { begun = true; r.index.SetUnfinished(true) }
-	if opt.Task != session.PruneTask {
-		target.Sync = func(ctx context.Context) error {
-			if err := r.Sync(ctx); err != nil {
-				return err
-			}
-			return r.index.Adopt(ctx)
-		}
-	}
 	if opt.DryRun {
 		dry := r.index.Private()
 		defer dry.Close()
 		target.Index = overlay{known: live, added: dry}
-		target.Sync = r.index.SyncLocal
 	}
 	var here *writerlock.Lock
 	ended := false

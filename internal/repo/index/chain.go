@@ -16,7 +16,7 @@ import (
 type backend interface {
 	Lookup(ids []format.ID, out []Found) error
 	Pack(n uint32) (PackInfo, error)
-	Segments() ([]format.ID, error)
+	Segments() (map[format.ID]int64, error)
 	Merge(id format.ID, seg *index.Segment) error
 	Drop() error
 	Close() error
@@ -209,14 +209,14 @@ func (c *chain) packs(yield func(PackInfo) error) error {
 	}
 }
 
-// Segments returns which index segments were merged.
-func (c *chain) Segments() ([]format.ID, error) {
+// Segments returns which index segments were merged, and the sizes of their files in bytes; 0: not known.
+func (c *chain) Segments() (map[format.ID]int64, error) {
 	g, err := c.get()
 	if err != nil {
 		return nil, err
 	}
-	ids, err := g.Segments()
-	return ids, c.check(g, err)
+	merged, err := g.Segments()
+	return merged, c.check(g, err)
 }
 
 // Merge adds the content of a segment.

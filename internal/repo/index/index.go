@@ -54,8 +54,9 @@ type Index struct {
 	prefetch      sync.Once
 
 	syncMu   sync.Mutex
-	synced   bool // at least once
-	searched bool // since the last Sync, all sources were tried for a missing blob
+	doubted  map[format.ID]struct{} // segments that marks name as damaged
+	synced   bool                   // at least once
+	searched bool                   // since the last Sync, all sources were tried for a missing blob
 	fresh    freshIndex
 
 	presentOnly bool     // leave out packs that the target does not hold, and those in without
@@ -83,6 +84,19 @@ func New(st store.Store, keys *seal.Keys, repo [16]byte, opt Options) *Index {
 // Sync updates the cache from the segments on the target. Segments that are damaged, or are gone without a successor,
 // are rebuilt from the packs. Locations from earlier lookups are not valid afterwards.
 func (x *Index) Sync(ctx context.Context) error { return x.sync(ctx, mayDrop) }
+
+// SyncMarked is Sync for a writer that has read the marks. It reads segments again that they name as damaged. In a dry
+// run it writes nothing to the target.
+func (x *Index) SyncMarked(ctx context.Context, marked map[format.ID]struct{}, dry bool) error {
+	x.syncMu.Lock()
+	defer x.syncMu.Unlock()
+	x.doubted = marked
+	mode := mayDrop
+	if dry {
+		mode |= localOnly
+	}
+	return x.syncLocked(ctx, mode)
+}
 
 // SyncLocal is Sync without writing to the target.
 func (x *Index) SyncLocal(ctx context.Context) error { return x.sync(ctx, mayDrop|localOnly) }

@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -21,7 +22,7 @@ type memoryIndex struct {
 	blobs    map[format.ID]Loc
 	packs    []PackInfo
 	numbers  map[format.ID]uint32
-	segments map[format.ID]struct{}
+	segments map[format.ID]int64
 	leftOut  bool
 }
 
@@ -33,7 +34,7 @@ func newMemoryIndex(limit int) *memoryIndex {
 
 func (x *memoryIndex) empty() {
 	x.blobs, x.packs, x.leftOut = make(map[format.ID]Loc), nil, false
-	x.numbers, x.segments = make(map[format.ID]uint32), make(map[format.ID]struct{})
+	x.numbers, x.segments = make(map[format.ID]uint32), make(map[format.ID]int64)
 }
 
 // full reports whether blobs were left out.
@@ -65,14 +66,10 @@ func (x *memoryIndex) Pack(n uint32) (PackInfo, error) {
 	return x.packs[n], nil
 }
 
-func (x *memoryIndex) Segments() ([]format.ID, error) {
+func (x *memoryIndex) Segments() (map[format.ID]int64, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	ids := make([]format.ID, 0, len(x.segments))
-	for id := range x.segments {
-		ids = append(ids, id)
-	}
-	return ids, nil
+	return maps.Clone(x.segments), nil
 }
 
 func (x *memoryIndex) Merge(id format.ID, seg *index.Segment) error {
@@ -81,7 +78,7 @@ func (x *memoryIndex) Merge(id format.ID, seg *index.Segment) error {
 	if _, merged := x.segments[id]; merged {
 		return nil
 	}
-	x.segments[id] = struct{}{}
+	x.segments[id] = seg.Stored
 	for i := range seg.Packs {
 		n := x.enter(infoOf(&seg.Packs[i]))
 		_ = eachBlob(&seg.Packs[i], func(id format.ID, loc Loc) error {

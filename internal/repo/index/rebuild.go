@@ -204,6 +204,7 @@ func (b *rebuild) flush(ctx context.Context) error {
 			return fmt.Errorf("store index segment: %w", err)
 		}
 	}
+	b.seg.Stored = int64(len(data))
 	if err := b.cache.Merge(id, &b.seg); err != nil {
 		return fmt.Errorf("merge index segment into the cache: %w", err)
 	}

@@ -96,7 +96,8 @@ func (x *Index) syncOnce(ctx context.Context, mode syncMode) error {
 // replaced them, and without the replacements their blobs would be stored again.
 const listPasses = 3
 
-// update lists the segments and merges new ones. It returns those in the cache that are no longer on the target.
+// update lists the segments and merges new ones. It returns those in the cache that are no longer on the target as they
+// were.
 func (s *syncRun) update(ctx context.Context, mode syncMode) (vanished []format.ID, err error) {
 	x, c := s.x, s.cache
 	if vanished, err = s.compare(ctx); err != nil {
@@ -133,18 +134,19 @@ func (s *syncRun) update(ctx context.Context, mode syncMode) (vanished []format.
 	}
 }
 
-// compare lists the segments on the target and in the cache, and returns those that only the cache has.
+// compare lists the segments on the target and in the cache, and returns those of the cache that are not on the target,
+// have another size there, or are marked as damaged.
 func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error) {
 	s.listed = nil
 	clear(s.damaged)
-	there := make(map[format.ID]bool)
+	there := make(map[format.ID]int64)
 	for info, err := range s.x.st.List(ctx, store.Index) {
 		if err != nil {
 			return nil, fmt.Errorf("list index: %w", err)
 		}
 		if id, err := format.ParseID(info.Name.ID); err == nil {
 			s.listed = append(s.listed, segmentFile{id, info.Size, info.Modified})
-			there[id] = true
+			there[id] = info.Size
 		}
 	}
 	// Oldest first: of several locations of a blob the one merged last counts, and a blob is stored again only if its
@@ -160,9 +162,19 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 		return nil, fmt.Errorf("list segments in the cache: %w", err)
 	}
 	s.merged = make(map[format.ID]bool, len(known))
-	for _, id := range known {
+	for id, size := range known {
 		s.merged[id] = true
-		if !there[id] {
+		now, listed := there[id]
+		_, doubted := s.x.doubted[id]
+		gone := !listed || doubted && size != 0
+		if !gone && size != 0 && now != size { // a listing may lag behind
+			info, err := s.x.st.Stat(ctx, object.Named(store.Index, id))
+			if err != nil && !errors.Is(err, store.ErrNotExist) {
+				return nil, fmt.Errorf("look at index segment %s: %w", id.Short(), err)
+			}
+			gone = err != nil || info.Size != size
+		}
+		if gone {
 			vanished = append(vanished, id)
 		}
 	}
@@ -188,6 +200,9 @@ func (s *syncRun) mergeNew(ctx context.Context) error {
 			seg, err := s.x.loadSegment(ctx, unknown[i])
 			if err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist) {
 				return loadedSegment{}, err
+			}
+			if _, doubted := s.x.doubted[unknown[i].id]; err == nil && !doubted { // one that is intact is not read again
+				seg.Stored = unknown[i].size
 			}
 			return loadedSegment{seg, err}, nil
 		},

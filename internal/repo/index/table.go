@@ -24,7 +24,7 @@ type PackInfo struct {
 
 // The buckets besides those of the runs.
 const (
-	bucketSegments = "segments" // segment ID -> nothing
+	bucketSegments = "segments" // segment ID -> bytes of its file u64; 0: unknown, or the segment was superseded
 	bucketPacks    = "packs"    // pack number u32 -> PackInfo
 	bucketPackIDs  = "pack ids" // pack ID -> pack number u32
 )
@@ -46,19 +46,19 @@ type FileIndex struct {
 // NewFileIndex returns the blob index in f, which was opened with Table.
 func NewFileIndex(f *cachefile.File) *FileIndex { return &FileIndex{File: f, runs: newSortedRuns(f)} }
 
-// Segments returns the IDs of the merged index segments.
-func (x *FileIndex) Segments() ([]format.ID, error) {
-	var ids []format.ID
+// Segments returns the merged index segments and the sizes of their files in bytes; 0: not known.
+func (x *FileIndex) Segments() (map[format.ID]int64, error) {
+	merged := make(map[format.ID]int64)
 	err := x.View("list merged segments", func(tx *bolt.Tx) error {
-		return cachefile.Each(cachefile.Bucket(tx, bucketSegments), func(k, _ []byte) error {
-			if len(k) != format.IDSize {
-				return fmt.Errorf("segment of %d bytes: %w", len(k), cachefile.ErrDamaged)
+		return cachefile.Each(cachefile.Bucket(tx, bucketSegments), func(k, v []byte) error {
+			if len(k) != format.IDSize || len(v) != 8 {
+				return fmt.Errorf("segment of %d and %d bytes: %w", len(k), len(v), cachefile.ErrDamaged)
 			}
-			ids = append(ids, format.ID(k))
+			merged[format.ID(k)] = int64(binary.BigEndian.Uint64(v))
 			return nil
 		})
 	})
-	return ids, err
+	return merged, err
 }
 
 // Merge adds the content of a segment. A known blob gets its new location. Merging a segment again changes nothing. A
@@ -81,7 +81,7 @@ func (x *FileIndex) Merge(id format.ID, seg *index.Segment) error {
 				return err
 			}
 		}
-		return segments.Put(id[:], []byte{})
+		return segments.Put(id[:], binary.BigEndian.AppendUint64(nil, uint64(seg.Stored)))
 	})
 	if err != nil || merged || !grown {
 		return err

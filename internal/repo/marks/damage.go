@@ -34,8 +34,8 @@ func PutDamage(ctx context.Context, st store.Store, keys *seal.Keys, host string
 	})
 }
 
-// Record marks those of the packs as damaged that no damage mark names yet, and returns their number. If packs is
-// empty, it stands for blobs in no pack: Record puts an empty mark unless one exists. The next backup then examines
+// Record marks those packs and index segments as damaged that no damage mark names yet, and returns their number. An
+// empty list stands for blobs in no pack: Record puts an empty mark unless one exists. The next backup then examines
 // every parent snapshot that has not acknowledged the mark.
 func Record(ctx context.Context, st store.Store, keys *seal.Keys, host string, packs []format.ID) (recorded int,
 	err error) {

@@ -82,6 +82,7 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 	}
 	s.stored(store.Index, len(data), start)
 	s.files.add(store.Index, id, len(data))
+	seg.Stored = int64(len(data))
 	if err := s.to.Index.Merge(id, seg); err != nil {
 		return fmt.Errorf("merge index segment into the cache: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,8 +45,8 @@ type Target struct {
 	Keys  *seal.Keys
 	Index Index
 	// Sync updates Index. It is called after the lease is stored, so that no pack that the index names can be removed
-	// from then on.
-	Sync func(context.Context) error
+	// from then on. marked are the files that marks name: also index segments, if they are damaged.
+	Sync func(ctx context.Context, marked map[format.ID]struct{}) error
 	// Packs yields every pack the index names.
 	Packs func(yield func(blobindex.PackInfo) error) error
 	// Trees receives every pack of trees that is on the target and verified, so that this machine can keep a copy for
@@ -169,7 +170,7 @@ func (s *Session) begin() error {
 	if err := s.acknowledge(s.ctx); err != nil {
 		return err
 	}
-	if err := s.to.Sync(s.ctx); err != nil {
+	if err := s.to.Sync(s.ctx, maps.Clone(s.doomed)); err != nil {
 		return fmt.Errorf("bring the index up to date: %w", err)
 	}
 	return nil

@@ -79,7 +79,7 @@ func target(t *testing.T, st store.Store) (Target, *mapIndex) {
 	x := &mapIndex{blobs: make(map[format.ID]uint32)}
 	return Target{
 		Store: st, Keys: keys, Index: x, Packs: x.all,
-		Sync: func(context.Context) error { return nil },
+		Sync: func(context.Context, map[format.ID]struct{}) error { return nil },
 	}, x
 }
 
@@ -615,7 +615,7 @@ func TestErrorOfTheCallerComesThrough(t *testing.T) {
 	err := Run(t.Context(), to, Options{}, func(context.Context, *Session) error { return mine })
 	require.ErrorIs(t, err, mine)
 	require.Empty(t, leases(t, st))
-	to.Sync = func(context.Context) error { return mine }
+	to.Sync = func(context.Context, map[format.ID]struct{}) error { return mine }
 	err = Run(t.Context(), to, Options{}, func(context.Context, *Session) error {
 		t.Error("called without an index")
 		return nil

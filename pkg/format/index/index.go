@@ -31,6 +31,8 @@ type Pack struct {
 type Segment struct {
 	Packs      []Pack
 	Supersedes []format.ID // older segments, all of whose packs that still exist are in this one
+
+	Stored int64 // bytes of the file that holds it; not part of the encoding; 0: unknown
 }
 
 // Encode appends the encoding of s to dst. It writes packs and superseded segments by ascending ID, so that the bytes

@@ -15,7 +15,7 @@ import (
 // lists in Checked or that acknowledge it. A prune removes those of them that no snapshot needs once every running
 // writer has acknowledged the mark.
 type Mark struct {
-	Packs   []format.ID // ascending, none twice
+	Packs   []format.ID // ascending, none twice; of damage also index segments
 	Created int64       // seconds since 1970-01-01T00:00:00Z, by the clock of the machine that pruned; for display
 	Checked []format.ID // snapshots that were traced and need none of the packs; ascending, none twice
 	Host    string      // the machine that pruned; for display
@@ -23,7 +23,7 @@ type Mark struct {
 	Forgotten []format.ID
 	// Contents are the contents of forgotten snapshots, those that are known. With one a snapshot can be published again.
 	Contents map[format.ID][]byte
-	Damaged  bool // the packs are missing or damaged; removed when no snapshot needs them
+	Damaged  bool // the packs or segments are missing or damaged; removed when no snapshot needs them
 }
 
 // rule is the number of the set of duties of a writer in SPEC.md. Every mark has it under an odd tag, so that a program
