@@ -89,14 +89,16 @@ func (p *Problem) advice() string {
 	case Key:
 		return "open the repository with another key, add a new one with 'tidemark key add', and remove this one"
 	case Index:
-		return "nothing is lost by this: 'tidemark repair index' makes this part of the index again from the packs"
+		return "nothing is lost by this: the next backup, or 'tidemark repair index', makes this part of the index again " +
+			"from the packs"
 	case Snapshot:
-		return fromCopy + "; other snapshots are not affected; 'tidemark repair snapshots --drop' removes it"
+		return "the next backup of the machine that made it puts it back, if that machine has a copy; else " + fromCopy +
+			"; other snapshots are not affected; 'tidemark repair snapshots --drop' removes it"
 	case Mark:
 		if errors.Is(p.Err, format.ErrUnsupported) {
 			return "a newer tidemark wrote it: update this one, which neither backs up nor prunes as long as it is there"
 		}
-		return "nothing is lost by this, but backups refuse to run; 'tidemark prune' takes it away"
+		return "nothing is lost by this, and backups ignore it unless a prune is running; 'tidemark prune' removes it"
 	case Lease:
 		return "it only keeps others from removing data; let running backups end and check again"
 	case Pack, Tree, Blob:
