@@ -270,9 +270,14 @@ func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *ds
 	}
 	list = whole(list)
 	if date == "" {
-		if unread > 0 && command.Name == "restore" {
-			return nil, fmt.Errorf("the newest backup is uncertain, since %d cannot be read: give a date with -pitdate", unread)
+		if command.Name != "restore" || unread == 0 {
+			return list, nil
 		}
+		if overwrite, _, err := overwriteOf(command); err != nil || overwrite != "never" { // newer files could be lost
+			return nil, errors.Join(err, fmt.Errorf("the newest backup is uncertain, since %d cannot be read: give a date "+
+				"with -pitdate, or leave -replace and -ifnewer out", unread))
+		}
+		a.warnUncertain(unread)
 		return list, nil
 	}
 	until, err := dsmc.ParseMoment(date, clock, layout)
