@@ -10,10 +10,10 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// Of a blob with several places, the place in the newest segment counts. This matters after damage: a backup that finds
-// a pack damaged stores its blobs again, in another pack. A rewritten segment is the newest of all. If it named a pack
-// with a blob whose place is in another segment by now, the old place would count again, and the next prune would
-// remove the intact copy. Such a segment is therefore not rewritten, and the doomed packs that it names are held back.
+// Of a blob with several places, readers use the one in the newest segment. This matters after damage: a backup that
+// finds a pack damaged stores its blobs again, in another pack. A rewritten segment is the newest of all. If it named a
+// pack with a blob whose place is in another segment by now, readers would use the old place again, and a damaged copy
+// before the intact one. Such a segment is therefore not rewritten, and the doomed packs that it names are held back.
 
 // splitRemovable divides removable packs into those that can be removed now and those that are held back.
 func (v *survey) splitRemovable(ctx context.Context, removable []int) (now []int, held map[format.ID]bool, err error) {

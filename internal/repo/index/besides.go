@@ -46,6 +46,7 @@ func (x *Index) makeBesides(ctx context.Context, pack format.ID) error {
 		return err
 	}
 	b := &x.besides
+	x.note("pack %s is damaged: reading the index of the repository again for other copies of what it held", pack.Short())
 	if b.index != nil {
 		b.index.Close()
 		b.index = nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -365,6 +367,42 @@ func TestAJunkTreeStopsAPruneUntilACheckMarksIt(t *testing.T) {
 	_, _, err = pruneSaying(p)
 	require.NoError(t, err)
 	p.RequireWhole("after the prune")
+}
+
+// TestAFalseClaimLastsUntilACheckReadsIt: a client that has the content of files that another machine will back up
+// claims to hold it. The other machine sends nothing. A check that reads the data finds that, and the next backup sends
+// it. What was stored before is not affected.
+func TestAFalseClaimLastsUntilACheckReadsIt(t *testing.T) {
+	testkit.Slow(t)
+	t.Parallel()
+	p, _ := attacked(t)
+	client := p.Copied(t)
+	require.NoError(t, os.WriteFile(filepath.Join(p.Src, "known"), testkit.Noise(123, 200_000), 0o644))
+	kit.Settle()
+	_, _, err := client.Backup(client.SmallJob())
+	require.NoError(t, err)
+	a := newAdder(client)
+	a.Store, a.p = p.Store, p // it adds to the repository of the other machine
+	a.segment(time.Time{}, nil, a.junk(pack.Data, time.Time{}))
+
+	p.RequireRestorable("what was stored before the claim", true)
+	made, sent, err := p.Backup(p.SmallJob())
+	require.NoError(t, err)
+	require.Less(t, sent.Bytes.Stored, uint64(100_000), "the claim is believed")
+	p.Keep(made.ID)
+	require.NoError(t, p.With(func(r *repo.Repository) error {
+		found, err := check.Run(context.Background(), r, check.Options{ReadData: true, Record: "test", Scratch: t.TempDir()},
+			report.NewJob(report.Check, time.Now))
+		require.False(t, found.OK())
+		return err
+	}))
+	next, _, err := p.Backup(p.SmallJob())
+	require.NoError(t, err)
+	p.Keep(next.ID)
+	p.RequireRestorable("after the next backup", true)
+	_, _, err = pruneSaying(p)
+	require.NoError(t, err)
+	p.RequireWhole("after a prune")
 }
 
 // TestAPruneReadsWhatTakesThePlaceOfAPack: two machines have stored the same. What is left of both copies is read
