@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -272,7 +273,8 @@ func (p *places) listPacks(ctx context.Context) error {
 
 // find returns where in p.packs a pack is, or -1.
 func (p *places) find(id format.ID) int {
-	i, ok := slices.BinarySearchFunc(p.packs, id, func(s packState, id format.ID) int { return s.id.Compare(id) })
+	// No element is copied, since repackers write to elements at the same time.
+	i, ok := sort.Find(len(p.packs), func(i int) int { return id.Compare(p.packs[i].id) })
 	if !ok {
 		return -1
 	}
