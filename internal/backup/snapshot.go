@@ -168,8 +168,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	defer func() { stop(); _, _ = filter() }() // s is in use until then
 	h, err := before()
 	if err == nil {
-		out.Damaged = h.damaged()
-		err = out.putBack(ctx, r, s, h.listed, job.Session.DryRun)
+		err = out.putBack(ctx, r, s, h, job.Session.DryRun)
 	}
 	if err == nil {
 		err = known.exclude(ctx, s, lost)
@@ -187,10 +186,8 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	if err != nil {
 		return err
 	}
-	d := deps{
-		repo: r, session: s, ledger: l, load: parents.load, now: time.Now, sources: job.Label.Sources,
-		differing: job.differing(cache), partial: job.checkpoints(r, s, h.listed, lost, l, out),
-	}
+	d := deps{repo: r, session: s, ledger: l, load: parents.load, now: time.Now, sources: job.Label.Sources,
+		differing: job.differing(cache), partial: job.checkpoints(r, s, h.listed, lost, l, out)}
 	if job.Stdin == nil && !job.NoDirCache {
 		d.cache, err = compare.OpenCache(r, withoutSuspects(s, reliable), known.evidence != nil, sysinfo.ThisBoot().ID, l)
 		if err != nil {
@@ -243,12 +240,12 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 }
 
 // putBack repairs damaged snapshots from the copies that this machine has.
-func (out *Outcome) putBack(ctx context.Context, r *repo.Repository, s *repo.Session, listed []repo.Listed, dry bool,
-) error {
+func (out *Outcome) putBack(ctx context.Context, r *repo.Repository, s *repo.Session, h *history, dry bool) error {
+	out.Damaged = h.damaged()
 	if dry {
 		return nil
 	}
-	back, err := r.PutBack(ctx, s, listed)
+	back, err := r.PutBack(ctx, s, h.listed)
 	out.PutBack = append(out.PutBack, back...)
 	out.Damaged = slices.DeleteFunc(out.Damaged, func(id format.ID) bool { return slices.Contains(back, id) })
 	return err

@@ -104,7 +104,10 @@ func (s *Session) putBack(ctx context.Context) error {
 			return nil
 		}
 	}
-	return s.to.PutBack(ctx)
+	if err := s.to.PutBack(ctx); err != nil && !errors.Is(err, marks.ErrDamaged) {
+		return err
+	}
+	return nil // beside a mark that cannot be read it is not known which packs are about to be removed
 }
 
 // MarkDamaged marks packs as missing or damaged and obeys that mark: from now on the session stores their blobs again.
