@@ -620,6 +620,32 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	require.Less(t, time.Since(begin), 2*patience)
 }
 
+// TestRequestsAreNoSignOfLife: other requests begin on a session while one is not answered. They do not prolong its
+// wait.
+func TestRequestsAreNoSignOfLife(t *testing.T) {
+	t.Parallel()
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	const patience = time.Second
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 1,
+		Patience: smb.Patience{Request: patience, Outage: -1}})
+	require.NoError(t, st.Put(t.Context(), snapshot(1), []byte("x")))
+	smb.Settle(st)
+	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Drop })
+	var others sync.WaitGroup
+	begin := time.Now()
+	for i := range 8 {
+		others.Go(func() {
+			hold(time.Duration(i) * patience / 4)
+			_, _ = st.Stat(t.Context(), snapshot(1)) // it fails too
+		})
+	}
+	_, err := st.Stat(t.Context(), snapshot(1))
+	require.ErrorIs(t, err, store.ErrGone)
+	require.Less(t, time.Since(begin), 5*patience/2, "the request, and a new connection")
+	others.Wait()
+}
+
 // TestEcho: an idle session is kept alive.
 func TestEcho(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})

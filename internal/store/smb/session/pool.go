@@ -25,6 +25,8 @@ const refusals = 2
 
 type slot struct {
 	turn  chan struct{} // held while dialling, so that one connects and the others wait
+	tried time.Time     // when the last attempt failed; used by the holder of turn
+	why   error         // its error
 	live  *Session      // guarded by pool.mu
 	users int           // guarded by pool.mu
 }
@@ -112,6 +114,7 @@ func (p *Pool) choose() (*slot, error) {
 
 // connect returns the session of a slot. It dials if that is dead or missing.
 func (p *Pool) connect(ctx context.Context, s *slot) (*Session, error) {
+	came := time.Now()
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -133,11 +136,17 @@ func (p *Pool) connect(ctx context.Context, s *slot) (*Session, error) {
 	case alive: // requests of others are under way
 		time.AfterFunc(p.login.Patience, func() { old.kill(errReplaced) })
 	}
+	if s.tried.After(came) { // another attempt failed meanwhile, as this one would
+		return nil, s.why
+	}
 	fresh, err := dial(ctx, p.login)
 	if p.doubtful(err) {
 		fresh, err = dial(ctx, p.login)
 	}
 	if err != nil {
+		if ctx.Err() == nil {
+			s.tried, s.why = time.Now(), err
+		}
 		return nil, err
 	}
 	p.mu.Lock()

@@ -200,7 +200,7 @@ func (s *Session) Altered() error {
 	return s.Dead()
 }
 
-// Moved returns when a byte was last sent or received.
+// Moved returns when a byte was last received, or sent and taken.
 func (s *Session) Moved() time.Time { return s.wire.lastMoved() }
 
 // Dead returns why the session ended, nil while it lives.

@@ -35,6 +35,9 @@ const (
 	ahead = 4 << 10
 	// sendStep is how much of a frame is written at a time by default.
 	sendStep = 256 << 10
+	// blocked is how long a write takes at least that had to wait until the server took something. A shorter one only
+	// filled the buffer of the socket, which a silent server does not hinder.
+	blocked = 50 * time.Millisecond
 )
 
 // wire wraps the connection of the protocol library. It records when a byte last moved, sends each request in one
@@ -68,7 +71,7 @@ func newWire(c net.Conn, p Protection, guest bool) *wire {
 	return w
 }
 
-// lastMoved returns when a byte was last sent or received.
+// lastMoved returns when a byte was last received, or sent and taken.
 func (w *wire) lastMoved() time.Time { return time.Unix(0, w.moved.Load()) }
 
 // Write is called by the library for the header of a frame and then for the frame.
@@ -92,17 +95,26 @@ func (w *wire) Write(p []byte) (int, error) {
 // send writes the header and p in steps, so that progress within a large frame is recorded: on a slow line a megabyte
 // takes longer than the timeout. It returns the number of bytes sent, including the header.
 func (w *wire) send(p []byte) (int, error) {
-	first := min(w.step, len(p))
+	first, began := min(w.step, len(p)), time.Now()
 	n64, err := (&net.Buffers{w.header[:], p[:first]}).WriteTo(w.Conn)
 	done := int(n64)
 	for off := first; err == nil && off < len(p); {
-		w.moved.Store(time.Now().UnixNano())
+		began = w.sent(began)
 		var n int
 		n, err = w.Conn.Write(p[off:min(off+w.step, len(p))])
 		off, done = off+n, done+n
 	}
-	w.moved.Store(time.Now().UnixNano())
+	w.sent(began)
 	return done, err
+}
+
+// sent records a write that had to wait, and returns the time.
+func (w *wire) sent(began time.Time) (now time.Time) {
+	now = time.Now()
+	if now.Sub(began) >= blocked {
+		w.moved.Store(now.UnixNano())
+	}
+	return now
 }
 
 // Read returns received bytes; during the handshake it inspects whole frames first.
