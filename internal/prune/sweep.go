@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -180,13 +181,11 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int, held ma
 	if err := p.s.RenewOrFail(ctx); err != nil {
 		return err
 	}
-	for _, info := range old {
-		if err := p.r.Store().Delete(ctx, info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
-			return fmt.Errorf("remove index segment: %w", err)
-		}
-		p.index += info.Size
+	names := make([]store.Name, len(old))
+	for i, info := range old {
+		names[i] = info.Name
 	}
-	return nil
+	return p.removeAll(ctx, names, func(i int) { p.index += old[i].Size })
 }
 
 // names reports whether a segment names one of some packs.
@@ -194,8 +193,31 @@ func names(seg *index.Segment, packs map[format.ID]bool) bool {
 	return slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return packs[s.ID] })
 }
 
-// removedAtOnce is how many packs are removed between two checks of the lease.
-const removedAtOnce = 256
+const (
+	// removedAtOnce is how many packs are removed between two checks of the lease.
+	removedAtOnce = 256
+	// removals is how many files are removed concurrently: the latency of the target counts.
+	removals = 16
+)
+
+// removeAll removes files, and calls done for each, not concurrently.
+func (p *pruner) removeAll(ctx context.Context, names []store.Name, done func(i int)) error {
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(removals)
+	for i, name := range names {
+		g.Go(func() error {
+			if err := p.r.Store().Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
+				return fmt.Errorf("remove %s: %w", name.Path(), err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done(i)
+			return nil
+		})
+	}
+	return g.Wait()
+}
 
 func (p *pruner) remove(ctx context.Context, v *survey, removable []int) error {
 	if len(removable) == 0 {
@@ -210,19 +232,11 @@ func (p *pruner) remove(ctx context.Context, v *survey, removable []int) error {
 		if err := p.s.RenewOrFail(ctx); err != nil {
 			return err
 		}
-		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(p.opt.Parallel)
-		for _, i := range part {
-			g.Go(func() error {
-				err := p.r.Store().Delete(ctx, object.Named(store.Pack, v.packs[i].id))
-				if err != nil && !errors.Is(err, store.ErrNotExist) {
-					return fmt.Errorf("remove pack %s: %w", v.packs[i].id.Short(), err)
-				}
-				step.Did(1, v.packs[i].size)
-				return nil
-			})
+		names := make([]store.Name, len(part))
+		for j, i := range part {
+			names[j] = object.Named(store.Pack, v.packs[i].id)
 		}
-		if err := g.Wait(); err != nil {
+		if err := p.removeAll(ctx, names, func(j int) { step.Did(1, v.packs[part[j]].size) }); err != nil {
 			return err
 		}
 		for _, i := range part {

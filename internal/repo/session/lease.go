@@ -45,7 +45,7 @@ func newLease(st store.Store, keys *seal.Keys, opt Options) *writerLease {
 	}
 }
 
-// start puts the lease and begins to renew it.
+// start puts the lease.
 func (l *writerLease) start(ctx context.Context) error {
 	id, err := lease.NewID()
 	if err != nil {
@@ -58,9 +58,11 @@ func (l *writerLease) start(ctx context.Context) error {
 	l.record.Started = l.now().Unix()
 	name, err := l.put(ctx)
 	l.name = name // also after an error: the file may exist
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// hold looks at the lease that start has put, and begins to renew it.
+func (l *writerLease) hold(ctx context.Context) error {
 	info, err := l.st.Stat(ctx, l.name)
 	if err != nil {
 		return fmt.Errorf("look at lease: %w", err)
@@ -132,22 +134,25 @@ func (l *writerLease) renewOnce(ctx context.Context) error {
 		l.stray = append(l.stray, name)
 		return err
 	}
-	info, err := l.st.Stat(ctx, name)
-	if err != nil {
-		l.stray = append(l.stray, name)
-		return fmt.Errorf("look at lease: %w", err)
-	}
 	// Of this writer and a prune that treats it as dead, only one can delete the previous lease.
-	if err := l.st.Delete(ctx, l.name); errors.Is(err, store.ErrNotExist) {
+	removed := make(chan error, 1)
+	go func(old store.Name) { removed <- l.st.Delete(ctx, old) }(l.name)
+	info, err := l.st.Stat(ctx, name)
+	switch gone := <-removed; {
+	case errors.Is(gone, store.ErrNotExist):
 		l.gaps++
-	} else if err != nil {
+	case gone != nil:
 		l.stray = append(l.stray, name)
-		return fmt.Errorf("replace lease: %w", err)
+		return fmt.Errorf("replace lease: %w", gone)
+	}
+	l.name = name
+	if err != nil { // the time of the renewal before counts until the next one
+		return fmt.Errorf("look at lease: %w", err)
 	}
 	if info.Modified.Sub(l.last) > LeaseExpiry {
 		l.gaps++
 	}
-	l.name, l.last = name, info.Modified
+	l.last = info.Modified
 	l.dropStray(ctx)
 	return nil
 }

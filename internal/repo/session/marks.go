@@ -36,20 +36,27 @@ func (s *Session) DropDamagedMarks(ctx context.Context) error {
 	return nil
 }
 
-// acknowledge reads the marks and names them in the lease. The lease is already stored: a prune that did not find it
-// has stored its mark before, so the mark is found here.
-func (s *Session) acknowledge(ctx context.Context) error {
+// readMarks reads the marks. The lease is already stored: a prune that did not find it has stored its mark before, so
+// the mark is found here.
+func (s *Session) readMarks(ctx context.Context) error {
 	found, damaged, err := marks.Read(ctx, s.st, s.to.Keys)
-	if err == nil && len(damaged) > 0 && s.opt.Task != PruneTask {
-		err = s.ignore(ctx, damaged)
-	}
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)
 	}
 	s.damagedMarks = damaged
 	s.marks, s.doomed = found, marks.UnusableBy(found)
 	s.toRemove = marks.UnusableBy(slices.DeleteFunc(slices.Clone(found), func(m marks.Mark) bool { return m.Damaged }))
-	if len(found) == 0 || s.opt.DryRun {
+	return nil
+}
+
+// acknowledge names the marks that were read in the lease.
+func (s *Session) acknowledge(ctx context.Context) error {
+	if len(s.damagedMarks) > 0 && s.opt.Task != PruneTask {
+		if err := s.ignore(ctx, s.damagedMarks); err != nil {
+			return fmt.Errorf("read marks: %w", err)
+		}
+	}
+	if len(s.marks) == 0 || s.opt.DryRun {
 		return nil
 	}
 	if err := s.lease.acknowledge(ctx, s.acknowledged()); err != nil {

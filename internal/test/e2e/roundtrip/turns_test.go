@@ -93,7 +93,7 @@ func TestTurnsOfAnUnchangedBackup(t *testing.T) {
 		}
 		n := turns(t, e, backup)
 		t.Log(n)
-		require.LessOrEqual(t, n, 13)
+		require.LessOrEqual(t, n, 11)
 	})
 }
 
@@ -121,6 +121,6 @@ func TestTurnsOfForgetAndPrune(t *testing.T) {
 			})
 		})
 		t.Log(n)
-		require.LessOrEqual(t, n, 105)
+		require.LessOrEqual(t, n, 90)
 	})
 }
