@@ -3,7 +3,9 @@ package local_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -185,5 +187,35 @@ func TestCalledOffPutLeavesNothing(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-failed, context.Canceled)
 		require.Len(t, tree(t, st.Location()), len(files)+1)
+	})
+}
+
+// A run that sweeps spares the temporary file of a Put that is under way, however old that is.
+func TestSweepSparesAPutUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, gate := filled(t)
+		before := tree(t, st.Location())
+		time.Sleep(time.Minute)
+		end := foreground(t, gate)
+		stored := make(chan error, 1)
+		go func() { stored <- st.Put(t.Context(), packName("d"), make([]byte, 16<<20)) }()
+		time.Sleep(time.Second) // 40 pieces
+		swept := 0
+		for _, p := range tree(t, st.Location()) {
+			if !slices.Contains(before, p) && strings.Contains(p, local.TempPrefix) {
+				at := filepath.Join(st.Location(), p)
+				info, err := os.Stat(at)
+				require.NoError(t, err)
+				require.NoError(t, os.Chtimes(at, time.Time{}, info.ModTime().Add(-time.Hour)))
+				swept++
+			}
+		}
+		require.Equal(t, 1, swept)
+		other, err := local.Open(st.Location(), nil)
+		require.NoError(t, err)
+		require.NoError(t, other.Put(t.Context(), packName("e"), []byte("x")))
+		end()
+		require.NoError(t, <-stored)
+		require.NoError(t, st.Get(t.Context(), packName("d"), 16<<20-1, make([]byte, 1)))
 	})
 }

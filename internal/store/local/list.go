@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -219,14 +220,17 @@ func (s *Store) sweep(ctx context.Context, fresh *os.File) {
 	if err != nil {
 		return
 	}
-	limit := now.ModTime().Add(-staleAfter)
+	dead := func(path string, written time.Time) bool {
+		age := now.ModTime().Sub(written)
+		return age > staleAfter || age > lockedAfter && s.abandoned(ctx, path)
+	}
 	var visit func(dir string, deeper int) func(fs.DirEntry) (bool, error)
 	visit = func(dir string, deeper int) func(fs.DirEntry) (bool, error) {
 		return func(e fs.DirEntry) (bool, error) {
 			path := filepath.Join(dir, e.Name())
 			switch {
 			case strings.HasPrefix(e.Name(), TempPrefix) && e.Type().IsRegular():
-				if info, err := s.info(ctx, e); err == nil && info.ModTime().Before(limit) {
+				if info, err := s.info(ctx, e); err == nil && dead(path, info.ModTime()) {
 					_ = s.metadata(ctx, func() error { return os.Remove(path) })
 				}
 			case deeper > 0 && e.IsDir() && isOurs(e.Name()):

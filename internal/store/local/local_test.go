@@ -391,3 +391,28 @@ func TestExplain(t *testing.T) {
 		}
 	}
 }
+
+// TestTempsOfKilledRunsAreRemoved: a temporary file without the lock of its writer goes with the next run on this
+// machine, unless it is so young that it may have no lock yet.
+func TestTempsOfKilledRunsAreRemoved(t *testing.T) {
+	st, root := create(t)
+	require.NoError(t, st.Put(t.Context(), config, []byte("c")))
+	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
+	for name, age := range map[string]time.Duration{"killed": 2 * time.Minute, "running": time.Hour, "young": 0} {
+		p := filepath.Join(root, "packs", local.TempPrefix+name)
+		require.NoError(t, os.WriteFile(p, []byte("x"), 0o600))
+		require.NoError(t, os.Chtimes(p, time.Time{}, time.Now().Add(-age)))
+	}
+	f, err := os.Open(filepath.Join(root, "packs", local.TempPrefix+"running"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	st, err = local.Open(root, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Put(t.Context(), pack(2), []byte("x")))
+	require.True(t, store.EndsWithProcess(st), "the test needs a disk of this machine")
+	left := tree(t, root)
+	require.NotContains(t, left, "packs/"+local.TempPrefix+"killed")
+	require.Contains(t, left, "packs/"+local.TempPrefix+"running")
+	require.Contains(t, left, "packs/"+local.TempPrefix+"young")
+}

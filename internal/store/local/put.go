@@ -23,6 +23,8 @@ const (
 	TempPrefix = "tmp-tidemark-"
 	// staleAfter is far beyond the time of one Put on any target.
 	staleAfter = 24 * time.Hour
+	// lockedAfter is far beyond the time between the creation of a temporary file and its lock.
+	lockedAfter = time.Minute
 	// flushed is after how many pieces a file is flushed while others use the disk. They wait behind a flush for as long
 	// as the disk needs for what its cache holds. Beside 50 reads a second, 40 MB/s on a virtio disk and flushes of 16
 	// MiB, the p99 of these reads is 21 ms; beside flushes of 1 MiB it is 1.1 ms, and without flushes 0.3 ms.
@@ -52,6 +54,7 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if err != nil {
 		return s.orGone(ctx, err)
 	}
+	defer s.hold(f)()
 	durable := !s.skipsFlush(name.Kind)
 	if err = s.fill(ctx, f, name.Kind, data, durable); err == nil {
 		err = s.publish(ctx, root, temp, path, durable)
@@ -61,6 +64,38 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 		return s.orGone(ctx, err)
 	}
 	return nil
+}
+
+// hold locks a temporary file until release, or until this process ends, if only this kernel has the file system
+// mounted. The next run then sees at once that its writer has ended.
+func (s *Store) hold(f *os.File) (release func()) {
+	if !s.EndsWithProcess() {
+		return func() {}
+	}
+	lock := -1
+	_ = withFD(f, func(fd int) (err error) { // without the lock it is removed a minute later at the earliest
+		if lock, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return err
+		}
+		return unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB)
+	})
+	return func() {
+		if lock >= 0 {
+			_ = unix.Close(lock)
+		}
+	}
+}
+
+// abandoned reports whether the lock of a temporary file shows that its writer has ended.
+func (s *Store) abandoned(ctx context.Context, path string) bool {
+	return s.EndsWithProcess() && s.metadata(ctx, func() error {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(fd) }()
+		return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	}) == nil
 }
 
 // publish renames a temporary file below the open root and flushes its folder. Without that flush a crash could undo
