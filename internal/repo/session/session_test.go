@@ -108,12 +108,13 @@ func leases(t *testing.T, st store.Store) (out []store.Info) {
 // oddTarget answers one operation on leases with an error and does not do it.
 type oddTarget struct {
 	store.Store
-	at, seen int
+	at   int32
+	seen atomic.Int32
 }
 
 func (o *oddTarget) odd(name store.Name) error {
 	if name.Kind == store.Lease {
-		if o.seen++; o.seen == o.at {
+		if o.seen.Add(1) == o.at {
 			return errors.New("an answer that makes no sense")
 		}
 	}
@@ -143,7 +144,7 @@ func (o *oddTarget) Delete(ctx context.Context, name store.Name) error {
 
 // A renewal of the lease is repeated after an error, whichever of its operations the target answers so.
 func TestRenewalIsRepeated(t *testing.T) {
-	for at := 3; at <= 5; at++ { // the first two begin the session
+	for at := int32(3); at <= 5; at++ { // the first two begin the session
 		o := &oddTarget{Store: mem.New(), at: at}
 		to, _ := target(t, o)
 		require.NoError(t, Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
