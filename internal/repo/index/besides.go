@@ -12,12 +12,22 @@ import (
 // besidesMost bounds how often a run reads the index for other copies of damaged blobs.
 const besidesMost = 8
 
-// besides is an index without the packs in which damage was found: it leads to other copies of their blobs. It is read
-// when damage is met, and again when another pack is found to be damaged, besidesMost times in all.
+// besides leads to other copies of the blobs of packs in which damage was found. It is read when damage is met, and
+// again when another pack is found to be damaged, besidesMost times in all.
 type besides struct {
-	without map[format.ID]bool
+	without map[format.ID]struct{}
 	made    int
-	index   *Index
+	index   *Index // without the damaged packs
+	strays  *Index // packs that no segment names: left by a prune that was cut off, or superseded by mistake
+}
+
+func (b *besides) close() {
+	for _, one := range []*Index{b.index, b.strays} {
+		if one != nil {
+			one.Close()
+		}
+	}
+	b.index, b.strays = nil, nil
 }
 
 // Besides calls lookup with an index without a pack in which the caller has found damage, and without the packs that
@@ -26,7 +36,7 @@ func (x *Index) Besides(ctx context.Context, pack format.ID, lookup func(Source)
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	b := &x.besides
-	if !b.without[pack] {
+	if _, had := b.without[pack]; !had {
 		if b.made == besidesMost {
 			return false, nil
 		}
@@ -37,7 +47,10 @@ func (x *Index) Besides(ctx context.Context, pack format.ID, lookup func(Source)
 	if b.index == nil {
 		return false, nil
 	}
-	return lookup(b.index.Live(ctx))
+	if found, err := lookup(b.index.Live(ctx)); found || err != nil {
+		return found, err
+	}
+	return lookup(b.strays.Live(ctx))
 }
 
 func (x *Index) makeBesides(ctx context.Context, pack format.ID) error {
@@ -47,25 +60,35 @@ func (x *Index) makeBesides(ctx context.Context, pack format.ID) error {
 	}
 	b := &x.besides
 	x.note("pack %s is damaged: reading the index of the repository again for other copies of what it held", pack.Short())
-	if b.index != nil {
-		b.index.Close()
-		b.index = nil
-	}
+	b.close()
 	b.made++
-	without := map[format.ID]bool{pack: true}
+	without := map[format.ID]struct{}{pack: {}}
 	maps.Copy(without, b.without)
-	for id := range marks.DamagedPacks(known) {
-		without[id] = true
-	}
+	maps.Copy(without, marks.DamagedPacks(known))
 	b.without = without
 	opt := x.opt
-	opt.Private = true
-	other := New(x.st, x.keys, x.repo, opt)
-	other.presentOnly, other.without = true, without
-	if err := other.SyncLocal(ctx); err != nil {
-		other.Close()
+	opt.Private, opt.Notify = true, func(string) {}
+	b.index, b.strays = New(x.st, x.keys, x.repo, opt), New(x.st, x.keys, x.repo, opt)
+	b.index.presentOnly, b.index.without = true, without
+	if err := b.read(ctx); err != nil {
+		b.close()
 		return fmt.Errorf("read the index for other copies of damaged data: %w", err)
 	}
-	b.index = other
 	return nil
+}
+
+// read reads the index, and the tables of the packs that no segment names.
+func (b *besides) read(ctx context.Context) error {
+	if err := b.index.SyncLocal(ctx); err != nil {
+		return err
+	}
+	files, err := b.index.unnamedPacks(ctx, b.without)
+	if err != nil {
+		return err
+	}
+	if _, err := b.strays.CacheFile(); err != nil {
+		return err
+	}
+	_, err = b.strays.rebuildFrom(ctx, files, nil, localOnly)
+	return err
 }

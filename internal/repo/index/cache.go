@@ -132,9 +132,7 @@ func (x *Index) Close() {
 	if x.fresh.index != nil {
 		x.fresh.index.Close()
 	}
-	if x.besides.index != nil {
-		x.besides.index.Close()
-	}
+	x.besides.close()
 }
 
 // Packs yields every pack that was named when the index was last synchronised, or later. If the cache was dropped

@@ -61,7 +61,7 @@ type Index struct {
 
 	presentOnly bool     // leave out packs that the target does not hold, and those in without
 	absent      sync.Map // format.ID of each pack that was left out
-	without     map[format.ID]bool
+	without     map[format.ID]struct{}
 	besides     besides
 }
 

@@ -61,12 +61,24 @@ func (x *Index) rebuildUnlessInDoubt(ctx context.Context, supersedes []format.ID
 
 // rebuildLocked expects a synchronised cache. The first new segment supersedes the given ones.
 func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode syncMode) (Rebuilt, error) {
-	files, err := x.unnamedPacks(ctx)
+	all, err := marks.All(ctx, x.st, x.keys)
 	if err != nil {
 		return Rebuilt{}, err
 	}
+	// A pack that is marked as damaged may be the only one with something that a snapshot needs.
+	files, err := x.unnamedPacks(ctx,
+		marks.UnusableBy(slices.DeleteFunc(all, func(m marks.Mark) bool { return m.Damaged })))
+	if err != nil {
+		return Rebuilt{}, err
+	}
+	return x.rebuildFrom(ctx, files, supersedes, mode)
+}
+
+// rebuildFrom puts packs into the index. The first new segment supersedes the given ones.
+func (x *Index) rebuildFrom(ctx context.Context, files []packFile, supersedes []format.ID, mode syncMode) (Rebuilt,
+	error) {
 	b := &rebuild{x: x, cache: x.chain, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
-	err = object.InOrder(ctx, len(files), trailersAtOnce,
+	err := object.InOrder(ctx, len(files), trailersAtOnce,
 		func(ctx context.Context, i int) (OwnTable, error) {
 			return ReadTable(ctx, x.st, x.keys, files[i].id, files[i].size)
 		},
@@ -83,14 +95,8 @@ func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode 
 	return b.result, nil
 }
 
-// unnamedPacks lists the packs without a segment that no prune is about to remove. A pack that is marked as damaged may
-// be the only one with something that a snapshot needs.
-func (x *Index) unnamedPacks(ctx context.Context) ([]packFile, error) {
-	all, err := marks.All(ctx, x.st, x.keys)
-	if err != nil {
-		return nil, err
-	}
-	doomed := marks.UnusableBy(slices.DeleteFunc(all, func(m marks.Mark) bool { return m.Damaged }))
+// unnamedPacks lists the packs without a segment, but for some.
+func (x *Index) unnamedPacks(ctx context.Context, without map[format.ID]struct{}) ([]packFile, error) {
 	var files []packFile
 	for info, err := range x.st.List(ctx, store.Pack) {
 		if err != nil {
@@ -100,14 +106,14 @@ func (x *Index) unnamedPacks(ctx context.Context) ([]packFile, error) {
 		if err != nil {
 			continue // not a name of this program
 		}
-		if _, ok := doomed[id]; !ok {
+		if _, ok := without[id]; !ok {
 			files = append(files, packFile{id, info.Size})
 		}
 	}
 	slices.SortFunc(files, func(a, b packFile) int { return a.id.Compare(b.id) })
 	named := make(map[format.ID]bool)
 	add := func(p PackInfo) error { named[p.ID] = true; return nil }
-	err = x.chain.packs(add)
+	err := x.chain.packs(add)
 	if err == nil && x.fresh.index != nil {
 		err = x.fresh.index.chain.packs(add)
 	}

@@ -264,7 +264,8 @@ func (s *syncRun) leaveOut(seg *index.Segment) {
 		if !s.packs[p.ID] {
 			s.x.absent.Store(p.ID, struct{}{})
 		}
-		return !s.packs[p.ID] || s.x.without[p.ID]
+		_, left := s.x.without[p.ID]
+		return !s.packs[p.ID] || left
 	})
 }
 
