@@ -244,7 +244,7 @@ func remove(ctx context.Context, r *repo.Repository, list []repo.Listed, l *repo
 	if len(list) == 0 {
 		return
 	}
-	err := r.RecordForget(ctx, list)
+	_, err := r.RecordForget(ctx, list)
 	for i := 0; err == nil && i < len(list); i++ {
 		err = r.Store().Delete(ctx, object.Named(store.Snapshot, list[i].ID))
 	}

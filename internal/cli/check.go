@@ -171,7 +171,7 @@ func (a *app) remindDamage(r *repo.Repository) {
 		return
 	}
 	if known, err := proofs.ReadSummary(r.CacheFolder()); err == nil && known.Damage.Problems > 0 {
-		a.print.Note("this backup stored again what it needs of damaged data: 'tidemark check' shows whether more is lost")
+		a.print.Note("the last check found damage: 'tidemark check' shows whether this backup has healed all of it")
 	}
 }
 

@@ -181,7 +181,7 @@ func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []
 	}
 	var failed error
 	if !f.dryRun {
-		result.Dropped, failed = forget.Drop(ctx, r, result.Drop())
+		result.Dropped, result.Undo, failed = forget.Drop(ctx, r, result.Drop())
 	}
 	if err := errors.Join(failed, a.print.Print(&result)); err != nil {
 		return err

@@ -39,10 +39,12 @@ func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Liste
 const removedAtOnce = 8
 
 // Drop removes snapshots and returns those that are gone, including one that was gone already. A failure does not stop
-// the removal of the others.
-func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped map[format.ID]bool, err error) {
-	if err := r.RecordForget(ctx, list); err != nil {
-		return nil, err
+// the removal of the others. undo reports whether they can be brought back: a full disk has no space for what that
+// needs.
+func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped map[format.ID]bool, undo bool,
+	err error) {
+	if undo, err = r.RecordForget(ctx, list); err != nil {
+		return nil, false, err
 	}
 	var mu sync.Mutex
 	var failures []string
@@ -69,13 +71,13 @@ func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped 
 		})
 	}
 	if err := removals.Wait(); err != nil {
-		return dropped, err
+		return dropped, undo, err
 	}
 	slices.Sort(failures)
 	if len(failures) > 0 {
-		return dropped, fmt.Errorf("%w: %s", ErrSome, strings.Join(failures, "; "))
+		return dropped, undo, fmt.Errorf("%w: %s", ErrSome, strings.Join(failures, "; "))
 	}
-	return dropped, nil
+	return dropped, undo, nil
 }
 
 func damaged(err error) bool { return object.IsDamage(err) || errors.Is(err, format.ErrUnsupported) }

@@ -20,7 +20,7 @@ import (
 // machine, and leaves a tombstone for those that other machines may have published, and for those with content, which
 // can be brought back. It runs before the snapshots are removed, so that no concurrent command reports one as missing.
 // Without disk space for the tombstone, the snapshots are forgotten all the same.
-func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) error {
+func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) (recorded bool, err error) {
 	ids := make([]format.ID, len(snapshots))
 	for i := range snapshots {
 		ids[i] = snapshots[i].ID
@@ -30,6 +30,7 @@ func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) error
 			ids = unknown
 		}
 	}
+	recorded = true
 	for part := range slices.Chunk(snapshots, inTombstone) {
 		contents := make(map[format.ID][]byte)
 		forgotten := slices.DeleteFunc(slices.Clone(ids), func(id format.ID) bool {
@@ -46,10 +47,11 @@ func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) error
 		}
 		err := marks.PutTombstone(store.IntoReserve(ctx), r.st, r.keys, forgotten, contents)
 		if err != nil && !errors.Is(err, store.ErrNoSpace) {
-			return err
+			return false, err
 		}
+		recorded = recorded && err == nil
 	}
-	return nil
+	return recorded, nil
 }
 
 // inTombstone is how many snapshots one tombstone names: most of them have 1 to 2 KiB.

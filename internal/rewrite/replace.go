@@ -88,7 +88,7 @@ func (p *Replacer) Remove(ctx context.Context, ids ...format.ID) error {
 	for i, id := range ids {
 		gone[i].ID = id
 	}
-	if err := p.r.RecordForget(ctx, gone); err != nil {
+	if _, err := p.r.RecordForget(ctx, gone); err != nil {
 		return err
 	}
 	for _, id := range ids {

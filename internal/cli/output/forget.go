@@ -27,6 +27,7 @@ type Forgotten struct {
 	Prune  bool // a prune follows
 
 	Dropped map[format.ID]bool // those that are gone
+	Undo    bool               // they can be brought back
 }
 
 // Drop returns the snapshots that go.
@@ -84,7 +85,11 @@ func (f *Forgotten) Text(w io.Writer) error {
 	if err == nil {
 		_, err = fmt.Fprintln(w)
 	}
-	if err == nil && dropped > 0 && !f.DryRun && !f.Prune {
+	switch {
+	case err != nil || dropped == 0 || f.DryRun:
+	case !f.Undo:
+		_, err = fmt.Fprintln(w, "they cannot be brought back, since the disk is full")
+	case !f.Prune:
 		_, err = fmt.Fprintln(w, "'tidemark forget --undo ID' brings one back until a prune removes its data")
 	}
 	return err

@@ -138,7 +138,7 @@ func (p *Pruned) waiting() []string {
 	}
 	if r.Held > 0 {
 		lines = append(lines, fmt.Sprintf("packs are deferred until others with older copies of their data are removed: %s",
-			later(p.DryRun, "without '--max-unused unlimited'")))
+			later(p.DryRun, "with a lower '--max-unused'")))
 	}
 	return lines
 }

@@ -57,7 +57,7 @@ func TestAppendOnlyShare(t *testing.T) {
 	err := m.with(func(r *repo.Repository) error {
 		listed, err := r.Snapshots(t.Context())
 		require.NoError(t, err)
-		_, err = forget.Drop(t.Context(), r, listed)
+		_, _, err = forget.Drop(t.Context(), r, listed)
 		return err
 	})
 	require.Error(t, err, "a snapshot was dropped")

@@ -73,7 +73,7 @@ func everyWork(t *testing.T) map[string]work {
 				if err != nil {
 					return err
 				}
-				dropped, err := forget.Drop(ctx, r, named)
+				dropped, _, err := forget.Drop(ctx, r, named)
 				answer = fmt.Sprint(len(dropped))
 				return err
 			})

@@ -35,7 +35,7 @@ func TestForgetBetweenAnyTwoStepsOfPutBack(t *testing.T) {
 			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
 			other.Open.Cache.Dir = t.TempDir()
 			if err := other.With(func(r *repo.Repository) error {
-				_, err := forget.Drop(context.Background(), r, []repo.Listed{{ID: lost}})
+				_, _, err := forget.Drop(context.Background(), r, []repo.Listed{{ID: lost}})
 				return err
 			}); err != nil {
 				t.Errorf("forget before step %d: %v", n, err)

@@ -6,16 +6,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -29,7 +32,7 @@ func forgetFor(p *kit.Pruned, ids ...format.ID) (contents map[format.ID]string) 
 		require.NoError(p.T, err)
 		listed = slices.DeleteFunc(listed, func(l repo.Listed) bool { return !slices.Contains(ids, l.ID) })
 		require.Len(p.T, listed, len(ids))
-		_, err = forget.Drop(context.Background(), r, listed)
+		_, _, err = forget.Drop(context.Background(), r, listed)
 		return err
 	}))
 	for _, id := range ids {
@@ -197,5 +200,35 @@ func TestPruneBetweenAnyTwoStepsOfUndo(t *testing.T) {
 			require.GreaterOrEqual(t, *count, 5)
 			return
 		}
+	}
+}
+
+// TestForgetOnAFullDiskIsFinal: the disk has no space for what an undo needs. The snapshot goes, and the output says
+// that it does not come back.
+func TestForgetOnAFullDiskIsFinal(t *testing.T) {
+	p := kit.NewPruned(t, mem.New())
+	p.Few = true
+	p.Snapshot(1)
+	inner := p.Store
+	for full, want := range map[bool]string{true: "cannot be brought back", false: "forget --undo ID"} {
+		p.Snapshot(2)
+		p.Store = inner
+		if full {
+			p.Store = faultstore.Wrap(inner, faultstore.Plan{At: 1, Ops: faultstore.Put, Kind: store.Mark,
+				Err: store.ErrNoSpace})
+		}
+		require.NoError(t, p.With(func(r *repo.Repository) error {
+			listed, err := r.Snapshots(t.Context())
+			require.NoError(t, err)
+			f := output.Forgotten{Groups: []output.ForgottenGroup{{Verdicts: []forget.Verdict{{Listed: listed[0]}}}}}
+			f.Dropped, f.Undo, err = forget.Drop(t.Context(), r, listed[:1])
+			require.NoError(t, err)
+			var out strings.Builder
+			require.NoError(t, f.Text(&out))
+			require.Contains(t, out.String(), "removed: 1 snapshot")
+			require.Contains(t, out.String(), want)
+			return nil
+		}))
+		p.Store = inner
 	}
 }

@@ -110,7 +110,7 @@ func TestTurnsOfForgetAndPrune(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if _, err = forget.Drop(t.Context(), r, all[:10]); err != nil {
+				if _, _, err = forget.Drop(t.Context(), r, all[:10]); err != nil {
 					return err
 				}
 				res, err := prune.Run(t.Context(), r, kit.SmallPrune())
