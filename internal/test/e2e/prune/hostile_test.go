@@ -412,28 +412,25 @@ func TestAPruneReadsWhatTakesThePlaceOfAPack(t *testing.T) {
 	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true
-	ids := twice(base, 1, 0)
-	var packs []store.Info // of file data, oldest first
+	ids, first := twiceApart(base, 1, 0)
+	var of [2][]store.Info // packs of file data of each machine
 	a := newAdder(base)
 	for i := range a.packs {
 		if a.packs[i].Table.Kind == pack.Data {
 			info, err := base.Store.Stat(t.Context(), object.Named(store.Pack, a.packs[i].ID))
 			require.NoError(t, err)
-			packs = append(packs, info)
+			machine := 1
+			if slices.Contains(first, info.Name) {
+				machine = 0
+			}
+			of[machine] = append(of[machine], info)
 		}
 	}
-	slices.SortFunc(packs, func(x, y store.Info) int { return x.Modified.Compare(y.Modified) })
-	half, pause := 0, time.Duration(0) // those of the other machine were copied after it had made its snapshot
-	for i := 1; i < len(packs); i++ {
-		if d := packs[i].Modified.Sub(packs[i-1].Modified); d > pause {
-			half, pause = i, d
-		}
-	}
-	for i, rotten := range [][]store.Info{packs[:half], packs[half:]} {
+	for i, rotten := range of {
 		p := base.Copied(t)
 		p.Forget(ids[i]) // the other one is whole in the other packs
 		a := newAdder(p)
-		for _, info := range packs {
+		for _, info := range slices.Concat(of[0], of[1]) {
 			data := kit.Load(t, p.Store, info.Name)
 			if slices.Contains(rotten, info) {
 				data[pack.HeaderSize+pack.FrameHeaderSize+5] ^= 1

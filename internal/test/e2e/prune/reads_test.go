@@ -50,6 +50,13 @@ func segmentReads(p *kit.Pruned, opt prune.Options) (least, most int) {
 // of its own beside them. So there are older copies of blobs in packs that are needed for others.
 func twice(p *kit.Pruned, seed uint64, own int) (ids [2]format.ID) {
 	p.T.Helper()
+	ids, _ = twiceApart(p, seed, own)
+	return ids
+}
+
+// twiceApart is twice. It also returns the files of the first machine.
+func twiceApart(p *kit.Pruned, seed uint64, own int) (ids [2]format.ID, first []store.Name) {
+	p.T.Helper()
 	base, other := p.Store, p.Copied(p.T.(*testing.T))
 	for i, machine := range []*kit.Pruned{p, other} {
 		for j := range own {
@@ -59,13 +66,14 @@ func twice(p *kit.Pruned, seed uint64, own int) (ids [2]format.ID) {
 		}
 		ids[i] = machine.Snapshot(seed)
 	}
+	first = kit.EveryFile(p.T, base)
 	for _, name := range kit.EveryFile(p.T, other.Store) {
 		if _, err := base.Stat(context.Background(), name); err != nil {
 			require.NoError(p.T, base.Put(context.Background(), name, kit.Load(p.T, other.Store, name)))
 		}
 	}
 	maps.Copy(p.Contents, other.Contents)
-	return ids
+	return ids, first
 }
 
 // TestADryRunSaysWhatAPruneDoes covers blobs with two places, forgotten snapshots, and packs that an earlier prune left
