@@ -19,7 +19,7 @@ import (
 // RecordForget records that snapshots are about to be removed on purpose. It removes them from the record of this
 // machine, and leaves a tombstone for those that other machines may have published, and for those with content, which
 // can be brought back. It runs before the snapshots are removed, so that no concurrent command reports one as missing.
-// Without disk space for the tombstone, the snapshots are forgotten all the same.
+// Without disk space for the tombstone, the snapshots are forgotten all the same, and recorded is false.
 func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) (recorded bool, err error) {
 	ids := make([]format.ID, len(snapshots))
 	for i := range snapshots {

@@ -9,11 +9,11 @@ import (
 // With Settings.MaxImpact above 0, a slot grant inside a window is not one I/O but an amount of device time. Two
 // numbers, both known before an operation begins, bound what others lose:
 //
-//   - Own operations in flight inside windows never exceed what the device serves in cost.inflight. That is the longest
-//     delay of one I/O of others.
+//   - Own operations in flight inside windows never exceed what the device serves in a time that follows the rate of
+//     others (Gate.depth). That is the longest delay of one I/O of others.
 //   - Own operations are in flight for at most MaxImpact/harm of the time. harm is the part of that time that others
-//     lose. One I/O waits for at most cost.inflight, and others cannot lose more than all of the time: for a rate of
-//     others' I/Os a second, harm is min(1, rate * inflight). docs/adr/0015 has the measurements.
+//     lose. One I/O waits for at most that time, and others cannot lose more than all of the time: for a rate of
+//     others' I/Os a second, harm is min(1, rate * depth). docs/adr/0015 has the measurements.
 //
 // The Watcher counts the rate in gaps, in which no own operation is in flight. A gap follows each slot grant.
 
@@ -24,8 +24,8 @@ const (
 	waitPart = 0.4
 	// leastServed is of how many I/Os of others this time is a mean at least: the kernel counts whole milliseconds.
 	leastServed = 50
-	// mostDepth is the most of these times on solid state, beside rare I/O: a fifth of what a disk
-	// with an arm takes for one.
+	// mostDepth is the most of these times on solid state, beside rare I/O: a fifth of what a disk with an arm
+	// takes for one.
 	mostDepth = 1500 * time.Microsecond
 	// leastDepth is the least of these times on solid state, that of a request of leastPiece bytes; sizes of operations
 	// are multiples of it.
@@ -74,10 +74,11 @@ func costOf(m Medium) cost {
 }
 
 // estimate returns for how long the device is busy with an operation of at most so many bytes. The duration of a flush
-// is unknown in advance: with the estimate inflight it is the only operation in flight while others use the device.
+// is unknown in advance: with an estimate that no depth exceeds it is the only operation in flight while others use the
+// device.
 func (c cost) estimate(op Op, most int) int64 {
 	if op.Kind == Sync {
-		return int64(c.inflight)
+		return int64(max(c.inflight, mostDepth))
 	}
 	bytes := op.Bytes
 	if op.Kind == Metadata {
@@ -242,7 +243,7 @@ func (g *Gate) allowed(t Tier, now int64) int64 {
 	return int64(min(g.share(now)*g.budget.trial.arm.factor, longestTurn) * float64(g.span(t)))
 }
 
-// full reports whether an operation beside those in flight would delay others for longer than cost.inflight. g.mu is
+// full reports whether an operation beside those in flight would delay others for longer than depth. g.mu is
 // held.
 func (g *Gate) full(op Op) bool {
 	c := costOf(g.medium)

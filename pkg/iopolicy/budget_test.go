@@ -284,3 +284,46 @@ func TestImpactChangesWhileItRuns(t *testing.T) {
 		require.Greater(t, l.done.Load(), int64(5000))
 	})
 }
+
+// TestAFlushIsAloneBesideRareReads: however much may be in flight beside others, nothing is in flight beside a flush.
+func TestAFlushIsAloneBesideRareReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, gate, l := budgeted(3, 0.05, iopolicy.SSD, iopolicy.Throttle)
+		l.run(t, 64, 2*time.Second) // until the rate is known
+		flush := iopolicy.Op{Kind: iopolicy.Sync, Certain: true}
+		read := iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096, Certain: true}
+		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
+		var flushing, reading atomic.Int32
+		var beside, flushes atomic.Int32
+		end := time.Now().Add(time.Second)
+		var all sync.WaitGroup
+		for i := range 17 {
+			op, own, other, took := read, &reading, &flushing, 28*time.Microsecond
+			if i == 0 {
+				op, own, other, took = flush, &flushing, &reading, ms
+			}
+			all.Go(func() {
+				for time.Now().Before(end) {
+					_, err := pass.Do(t.Context(), op, func(int) (int, error) {
+						own.Add(1)
+						defer own.Add(-1)
+						if other.Load() > 0 && gate.Share() < 1 {
+							beside.Add(1)
+						}
+						time.Sleep(took)
+						if i == 0 {
+							flushes.Add(1)
+						}
+						return op.Bytes, nil
+					})
+					if err != nil {
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		require.Greater(t, flushes.Load(), int32(5))
+		require.Zero(t, beside.Load())
+	})
+}
