@@ -50,7 +50,7 @@ func TestHalfAPruneAndFalseMarks(t *testing.T) {
 	kit.Settle()
 	for _, when := range []string{"before", "after", "before and after"} {
 		t.Run(when, func(t *testing.T) {
-			cut, step := 0, testkit.Rounds(7, 3, 1)
+			cut, step := 0, testkit.Rounds(5, 3, 1)
 			if when == "after" { // each change counts: between the index and the packs there are few
 				step = 1
 			}
