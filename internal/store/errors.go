@@ -6,6 +6,10 @@ import "errors"
 var (
 	// ErrNotExist: no file has that name.
 	ErrNotExist = errors.New("no such file in the repository")
+	// ErrExists: a file has the name already.
+	ErrExists = errors.New("a file of that name exists in the repository")
+	// ErrFenced: another program has taken the name, so that no file can get it. Only a lease can be fenced.
+	ErrFenced = errors.New("another program has fenced off this name")
 	// ErrShort: the file ends before the bytes that were asked for.
 	ErrShort = errors.New("file in the repository is shorter than expected")
 	// ErrNoSpace: the target is full, or a quota is reached.

@@ -34,16 +34,29 @@ type Info struct {
 	Name     Name
 	Size     int64     // bytes
 	Modified time.Time // by the clock of the target
+	Fence    bool      // no file, but a name that Exclusive.Fence has taken
 }
 
 // Store keeps files under names. Implementations are safe for concurrent use, and pass the suite in package storetest.
 // A missing file is reported as an error that wraps ErrNotExist, a name that fails Name.Check as one that wraps
 // ErrName, and a cancelled context as one that wraps its cause.
 type Store interface {
+	Reader
+	Exclusive
 	// Put stores data under name, all or nothing, and returns once it is durable. A file that already exists under
-	// name is replaced atomically. data is not kept. A lease need only be visible to others: where a crash ends every
-	// writer, a crash may lose or empty it.
+	// name is replaced atomically; a fence is ErrFenced. data is not kept. A lease need only be visible to others: where
+	// a crash ends every writer, a crash may lose or empty it.
 	Put(ctx context.Context, name Name, data []byte) error
+	// Delete removes the file or the fence; a missing one is ErrNotExist, unless an answer was lost. A later Put or Delete
+	// never becomes durable before it. Two removals may be lost in a crash: that of a pack, and that of a lease where a
+	// crash ends every writer.
+	Delete(ctx context.Context, name Name) error
+	// Location returns a path or an URL for messages, without secrets.
+	Location() string
+}
+
+// Reader reads what a store keeps.
+type Reader interface {
 	// Get fills p from offset off of the file. A file that ends before p is full is ErrShort; the content of p is then
 	// undefined. With an empty p it checks whether the file exists.
 	Get(ctx context.Context, name Name, off int64, p []byte) error
@@ -53,11 +66,19 @@ type Store interface {
 	// is put or deleted while the list runs may or may not be in it; a caller that deletes what it lists collects
 	// the names first. After an error the list has ended.
 	List(ctx context.Context, kind Kind) iter.Seq2[Info, error]
-	// Delete removes the file; a missing one is ErrNotExist. A later Put or Delete never becomes durable before it. Two
-	// removals may be lost in a crash: that of a pack, and that of a lease where a crash ends every writer.
-	Delete(ctx context.Context, name Name) error
-	// Location returns a path or an URL for messages, without secrets.
-	Location() string
+}
+
+// Exclusive gives a name to one of several programs. Of all calls for one name exactly one succeeds; each store
+// documents what that rests on.
+type Exclusive interface {
+	// PutNew stores data as Put does, under a name that nothing has. Otherwise it changes nothing and returns ErrExists,
+	// or ErrFenced. After a lost answer the file that exists can be the caller's own. Until PutNew has returned, the
+	// file may be seen incomplete. Modified of the result may be a few seconds off; it is zero if the store would have
+	// to ask for it.
+	PutNew(ctx context.Context, name Name, data []byte) (Info, error)
+	// Fence takes the name of a lease, so that no file can be stored under it until the fence is deleted. It returns
+	// ErrExists if a file has the name, and nil if it is fenced already.
+	Fence(ctx context.Context, name Name) error
 }
 
 // EndsWithProcess reports whether all requests of a process are over when the process has ended. That holds for a disk

@@ -12,6 +12,12 @@ type discard struct{ under store.Store }
 
 func (d discard) Put(context.Context, store.Name, []byte) error { return nil }
 
+func (d discard) PutNew(context.Context, store.Name, []byte) (store.Info, error) {
+	return store.Info{}, nil
+}
+
+func (d discard) Fence(context.Context, store.Name) error { return nil }
+
 func (d discard) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	return d.under.Get(ctx, name, off, p)
 }

@@ -158,13 +158,31 @@ func (s *Store) move(ctx context.Context, d store.Direction, n int, op func(cont
 
 // Put stores at the limited rate. A lease is charged and never delayed, because it would expire.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
+	return s.upload(ctx, name, data, func(ctx context.Context) error { return s.inner.Put(ctx, name, data) })
+}
+
+func (s *Store) upload(ctx context.Context, name store.Name, data []byte, put func(context.Context) error) error {
 	if name.Kind == store.Lease {
 		if w := &s.limiter.ways[store.Upload]; w.bucket != nil {
 			w.charge(len(data))
 		}
-		return s.inner.Put(ctx, name, data) //nolint:wrapcheck // a decorator adds nothing
+		return put(ctx)
 	}
-	return s.move(ctx, store.Upload, len(data), func(ctx context.Context) error { return s.inner.Put(ctx, name, data) })
+	return s.move(ctx, store.Upload, len(data), put)
+}
+
+// PutNew stores like Put.
+func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (info store.Info, err error) {
+	err = s.upload(ctx, name, data, func(ctx context.Context) error {
+		info, err = s.inner.PutNew(ctx, name, data)
+		return err
+	})
+	return info, err
+}
+
+// Fence passes on to the inner store.
+func (s *Store) Fence(ctx context.Context, name store.Name) error {
+	return s.inner.Fence(ctx, name) //nolint:wrapcheck // a decorator adds nothing
 }
 
 // Get reads at the limited rate.

@@ -18,7 +18,8 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return err
 	}
 	for _, done := range []error{
-		store.ErrName, store.ErrShort, store.ErrGone, store.ErrTemporary, context.Canceled, context.DeadlineExceeded,
+		store.ErrName, store.ErrExists, store.ErrFenced, store.ErrShort, store.ErrGone, store.ErrTemporary,
+		context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, done) {
 			return err

@@ -9,6 +9,11 @@ import (
 // RenameError is renameError, for situations that cannot be brought about from outside.
 func RenameError(temp, path string, err error) error { return renameError(temp, path, err) }
 
+// WaysToPlaceNew returns the parts of placeNew.
+func WaysToPlaceNew() map[string]func(fd int, temp, path string) error {
+	return map[string]func(int, string, string) error{"rename": renameNew, "link": linkNew, "copy": copyNew}
+}
+
 // Explain is explain.
 func (s *Store) Explain(err error) error { return s.explain(context.Background(), err) }
 

@@ -121,7 +121,8 @@ func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass fu
 ) {
 	return func(e fs.DirEntry) (bool, error) {
 		id := e.Name()
-		if !store.ValidID(id) || !e.Type().IsRegular() || (kind == store.Pack && store.Fan(id) != fan) {
+		stored := e.Type().IsRegular() || fenced(kind, e.Type())
+		if !store.ValidID(id) || !stored || (kind == store.Pack && store.Fan(id) != fan) {
 			return true, nil
 		}
 		var info fs.FileInfo
@@ -135,8 +136,7 @@ func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass fu
 		if err != nil {
 			return false, err
 		}
-		name := store.Name{Kind: kind, ID: id}
-		return pass(store.Info{Name: name, Size: info.Size(), Modified: info.ModTime()}), nil
+		return pass(describe(store.Name{Kind: kind, ID: id}, info)), nil
 	}
 }
 

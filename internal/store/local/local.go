@@ -184,7 +184,7 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 		if err != nil && ctx.Err() != nil { // any error: it says nothing about the file
 			return context.Cause(ctx)
 		}
-		if errors.Is(err, io.EOF) && done < len(p) {
+		if (errors.Is(err, io.EOF) || errors.Is(err, unix.EISDIR)) && done < len(p) { // or a fence
 			return tooShort(f, len(p), off)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -214,7 +214,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 		return store.Info{}, fmt.Errorf("stat %s: %w", name, s.explain(ctx, err))
 	}
 	s.sawConfig(name)
-	return store.Info{Name: name, Size: info.Size(), Modified: info.ModTime()}, nil
+	return describe(name, info), nil
 }
 
 func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) {
@@ -229,7 +229,7 @@ func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
+	if !info.Mode().IsRegular() && !fenced(name.Kind, info.Mode()) {
 		return nil, fmt.Errorf("%w: not a regular file", fs.ErrNotExist)
 	}
 	return info, nil
@@ -254,8 +254,8 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 		do = s.flush
 	}
 	return do(ctx, func() error {
-		if err := retryEINTR(func() error { return unix.Unlink(path) }); err != nil {
-			return &fs.PathError{Op: "unlink", Path: path, Err: err}
+		if err := unlink(path, name.Kind); err != nil {
+			return err
 		}
 		if name.Kind == store.Config {
 			s.known.Store(false)

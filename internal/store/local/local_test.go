@@ -57,6 +57,43 @@ func TestContract(t *testing.T) {
 	})
 }
 
+func TestRaceOfTwoProcesses(t *testing.T) {
+	storetest.Race(t, t.TempDir, func(t *testing.T, place string) store.Store {
+		st, err := local.Create(place, nil)
+		require.NoError(t, err)
+		return st
+	})
+}
+
+// Each way to give a file a name that nothing has gives it once, also beside a folder and beside the other ways.
+func TestWaysToPlaceNew(t *testing.T) {
+	root, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer root.Close()
+	fd := int(root.Fd())
+	for way, place := range local.WaysToPlaceNew() {
+		for _, name := range []string{"free", "file", "folder"} {
+			for _, old := range []string{"temp", "free", "file", "folder"} {
+				_ = os.RemoveAll(filepath.Join(root.Name(), old))
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(root.Name(), "temp"), []byte("new"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(root.Name(), "file"), []byte("old"), 0o600))
+			require.NoError(t, os.Mkdir(filepath.Join(root.Name(), "folder"), 0o700))
+			err := place(fd, "temp", name)
+			if name != "free" {
+				require.ErrorIs(t, err, unix.EEXIST, "%s, %s", way, name)
+				require.FileExists(t, filepath.Join(root.Name(), "temp"))
+				continue
+			}
+			require.NoError(t, err, way)
+			got, err := os.ReadFile(filepath.Join(root.Name(), name))
+			require.NoError(t, err)
+			require.Equal(t, "new", string(got), way)
+			require.NoFileExists(t, filepath.Join(root.Name(), "temp"), way)
+		}
+	}
+}
+
 func TestLayoutAndModes(t *testing.T) {
 	defer unix.Umask(unix.Umask(0)) // the modes are ours, not the umask's
 	st, root := create(t)

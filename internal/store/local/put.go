@@ -33,37 +33,49 @@ const (
 
 // Put writes a temporary file, flushes it, and renames it.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
-	if err := s.put(ctx, name, data); err != nil {
+	if _, err := s.put(ctx, name, data, false); err != nil {
 		return fmt.Errorf("put %s: %w", name, s.explain(ctx, err))
 	}
 	s.sawConfig(name)
 	return nil
 }
 
-func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
+// PutNew writes a temporary file, flushes it, and gives it the name if that is free.
+func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	at, err := s.put(ctx, name, data, true)
+	if err != nil {
+		return store.Info{}, fmt.Errorf("put new %s: %w", name, s.explain(ctx, err))
+	}
+	s.sawConfig(name)
+	return store.Info{Name: name, Size: int64(len(data)), Modified: at}, nil
+}
+
+// put stores a file, a fresh one only if nothing has the name. It returns the time of a lease, if this kernel sets the
+// times of the file system.
+func (s *Store) put(ctx context.Context, name store.Name, data []byte, fresh bool) (at time.Time, err error) {
 	if err := admit(ctx, name); err != nil {
-		return err
+		return at, err
 	}
 	root, err := s.openRoot(ctx)
 	if err != nil {
-		return err
+		return at, err
 	}
 	defer root.Close()
 	path := filepath.FromSlash(name.Path())
 	f, temp, err := s.createTemp(ctx, root, filepath.Dir(path), s.keepsReserve(ctx, name), len(data))
 	if err != nil {
-		return s.orGone(ctx, err)
+		return at, s.orGone(ctx, err)
 	}
 	defer s.hold(f)()
 	durable := !s.skipsFlush(name.Kind)
-	if err = s.fill(ctx, f, name.Kind, data, durable); err == nil {
-		err = s.publish(ctx, root, temp, path, durable)
+	if at, err = s.fill(ctx, f, name.Kind, data, durable); err == nil {
+		err = s.publish(ctx, root, temp, path, durable, fresh)
 	}
 	if err != nil {
 		discard(root, temp)
-		return s.orGone(ctx, err)
+		return at, s.orGone(ctx, err)
 	}
-	return nil
+	return at, nil
 }
 
 // hold locks a temporary file until release, or until this process ends, if only this kernel has the file system
@@ -98,17 +110,25 @@ func (s *Store) abandoned(ctx context.Context, path string) bool {
 	}) == nil
 }
 
-// publish renames a temporary file below the open root and flushes its folder. Without that flush a crash could undo
-// the rename after Put returned.
-func (s *Store) publish(ctx context.Context, root *os.File, temp, path string, durable bool) error {
+// publish gives a temporary file below the open root its name and flushes its folder. Without that flush a crash could
+// undo it after Put returned.
+func (s *Store) publish(ctx context.Context, root *os.File, temp, path string, durable, fresh bool) error {
 	do := s.flush
 	if !durable {
 		do = s.metadata
 	}
 	return do(ctx, func() error {
 		err := withFD(root, func(fd int) error {
-			return retryEINTR(func() error { return unix.Renameat(fd, temp, fd, path) })
+			return retryEINTR(func() error {
+				if fresh {
+					return placeNew(fd, temp, path)
+				}
+				return replace(fd, temp, path)
+			})
 		})
+		if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrFenced) {
+			return err
+		}
 		if err != nil {
 			return renameError(s.abs(temp), s.abs(path), err)
 		}
@@ -154,19 +174,28 @@ func renameError(temp, path string, err error) error {
 	return linkErr
 }
 
-// fill writes and closes f, and flushes it if durable.
-func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []byte, durable bool) error {
+// fill writes and closes f, and flushes it if durable. It returns the time of the file; see put.
+func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []byte, durable bool) (at time.Time,
+	err error,
+) {
 	defer f.Close() // a second Close does nothing
 	if !s.swept.Swap(true) {
 		s.sweep(ctx, f)
 	}
 	if err := s.write(ctx, f, data, durable); err != nil {
-		return err
+		return at, err
 	}
 	if kind == store.Pack {
 		dropCache(f) // durable by now, and this machine does not read it again soon
 	}
-	return f.Close() // network file systems report failed writes here
+	if kind == store.Lease && s.EndsWithProcess() {
+		info, err := f.Stat() // no operation of the disk
+		if err != nil {
+			return at, err
+		}
+		at = info.ModTime()
+	}
+	return at, f.Close() // network file systems report failed writes here
 }
 
 // write writes all of data, and flushes it if durable: the file must not get its name before its content is on the

@@ -11,6 +11,11 @@ func syncData(f *os.File) error {
 	return control(f, func(fd int) error { return retryEINTR(func() error { return unix.Fdatasync(fd) }) }, "fdatasync")
 }
 
+// renameNew renames a file unless the name is taken.
+func renameNew(fd int, temp, path string) error {
+	return unix.Renameat2(fd, temp, fd, path, unix.RENAME_NOREPLACE)
+}
+
 // dropCache drops the page cache of a file that was written and flushed, so that a large backup does not evict the
 // pages of other programs. It is a hint: errors are ignored.
 func dropCache(f *os.File) {

@@ -2,10 +2,19 @@
 
 package local
 
-import "os"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // syncData makes f durable. On darwin Sync is F_FULLFSYNC, which flushes the cache of the disk.
 func syncData(f *os.File) error { return f.Sync() }
+
+// renameNew renames a file unless the name is taken.
+func renameNew(fd int, temp, path string) error {
+	return unix.RenameatxNp(fd, temp, fd, path, unix.RENAME_EXCL)
+}
 
 // dropCache does nothing: there is no call for a file that is open for buffered writing.
 func dropCache(*os.File) {}

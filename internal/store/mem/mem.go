@@ -22,6 +22,7 @@ type Store struct {
 type file struct {
 	data     []byte
 	modified time.Time
+	fence    bool
 }
 
 var _ store.Store = (*Store)(nil)
@@ -37,8 +38,58 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	f := file{data: bytes.Clone(data), modified: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.files[name].fence {
+		return fmt.Errorf("put %s: %w", name, store.ErrFenced)
+	}
 	s.files[name] = f
 	return nil
+}
+
+// PutNew keeps a copy of data if there is no file. That rests on a lock.
+func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	f := file{data: bytes.Clone(data), modified: time.Now()}
+	err := admit(ctx, name)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if had, taken := s.files[name]; had.fence {
+			err = store.ErrFenced
+		} else if taken {
+			err = store.ErrExists
+		}
+	}
+	if err != nil {
+		return store.Info{}, fmt.Errorf("put new %s: %w", name, err)
+	}
+	s.files[name] = f
+	return f.info(name), nil
+}
+
+// Fence takes the name of a lease.
+func (s *Store) Fence(ctx context.Context, name store.Name) error {
+	err := admit(ctx, name)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		had, taken := s.files[name]
+		switch {
+		case name.Kind != store.Lease:
+			err = store.ErrName
+		case !taken:
+			s.files[name] = file{modified: time.Now(), fence: true}
+		case !had.fence:
+			err = store.ErrExists
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("fence %s: %w", name, err)
+	}
+	return nil
+}
+
+// info describes the file under its name.
+func (f *file) info(name store.Name) store.Info {
+	return store.Info{Name: name, Size: int64(len(f.data)), Modified: f.modified, Fence: f.fence}
 }
 
 // Get copies len(p) bytes from off.
@@ -66,7 +117,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 	if err != nil {
 		return store.Info{}, fmt.Errorf("stat %s: %w", name, err)
 	}
-	return store.Info{Name: name, Size: int64(len(f.data)), Modified: f.modified}, nil
+	return f.info(name), nil
 }
 
 // List yields the files that were there when it began.
@@ -127,7 +178,7 @@ func (s *Store) collect(kind store.Kind) []store.Info {
 	var infos []store.Info
 	for name, f := range s.files {
 		if name.Kind == kind {
-			infos = append(infos, store.Info{Name: name, Size: int64(len(f.data)), Modified: f.modified})
+			infos = append(infos, f.info(name))
 		}
 	}
 	return infos

@@ -71,6 +71,22 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return err //nolint:wrapcheck // a decorator adds nothing
 }
 
+// PutNew passes on to the inner store. It counts as a Put.
+func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	end := s.begin(ctx, Put, name)
+	info, err := s.inner.PutNew(ctx, name, data)
+	end(len(data), err)
+	return info, err //nolint:wrapcheck // a decorator adds nothing
+}
+
+// Fence passes on to the inner store. It counts as a Put.
+func (s *Store) Fence(ctx context.Context, name store.Name) error {
+	end := s.begin(ctx, Put, name)
+	err := s.inner.Fence(ctx, name)
+	end(0, err)
+	return err //nolint:wrapcheck // a decorator adds nothing
+}
+
 // Get passes on to the inner store.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	end := s.begin(ctx, Get, name)

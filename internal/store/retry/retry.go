@@ -45,6 +45,20 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return s.do(ctx, "put", name.Path, func(int) error { return s.inner.Put(ctx, name, data) })
 }
 
+// PutNew repeats. If an answer was lost, a later attempt may find the caller's own file.
+func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (info store.Info, err error) {
+	err = s.do(ctx, "put new", name.Path, func(int) error {
+		info, err = s.inner.PutNew(ctx, name, data)
+		return err
+	})
+	return info, err
+}
+
+// Fence repeats.
+func (s *Store) Fence(ctx context.Context, name store.Name) error {
+	return s.do(ctx, "fence", name.Path, func(int) error { return s.inner.Fence(ctx, name) })
+}
+
 // VerifiesPut returns that of the inner store.
 func (s *Store) VerifiesPut() bool { return store.VerifiesPut(s.inner) }
 
@@ -65,12 +79,11 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 	return info, err
 }
 
-// Delete repeats. If the file is missing at a later attempt, an earlier one removed it and its answer was lost. For a
-// lease it returns the error: the caller must know whether another program may have removed it.
+// Delete repeats. If the file is missing at a later attempt, an earlier one removed it and its answer was lost.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
 	return s.do(ctx, "delete", name.Path, func(attempt int) error {
 		err := s.inner.Delete(ctx, name)
-		if attempt > 1 && name.Kind != store.Lease && errors.Is(err, store.ErrNotExist) {
+		if attempt > 1 && errors.Is(err, store.ErrNotExist) {
 			return nil
 		}
 		return err

@@ -32,9 +32,14 @@ func TestContract(t *testing.T) {
 // operations are all ways to use a store, on a file that is there.
 func operations(ctx context.Context, st store.Store) map[string]func() error {
 	return map[string]func() error{
-		"put":  func() error { return st.Put(ctx, name, []byte("x")) },
-		"get":  func() error { return st.Get(ctx, name, 0, make([]byte, 1)) },
-		"stat": func() error { _, err := st.Stat(ctx, name); return err },
+		"put": func() error { return st.Put(ctx, name, []byte("x")) },
+		"get": func() error { return st.Get(ctx, name, 0, make([]byte, 1)) },
+		"put new": func() error {
+			_, err := st.PutNew(ctx, store.Name{Kind: store.Lease, ID: "1"}, []byte("x"))
+			return err
+		},
+		"fence": func() error { return st.Fence(ctx, store.Name{Kind: store.Lease, ID: "2"}) },
+		"stat":  func() error { _, err := st.Stat(ctx, name); return err },
 		"list": func() error {
 			n := 0
 			for _, err := range st.List(ctx, store.Pack) {
@@ -74,6 +79,20 @@ func (f *failing) Put(ctx context.Context, n store.Name, p []byte) error {
 		return err
 	}
 	return f.Store.Put(ctx, n, p)
+}
+
+func (f *failing) PutNew(ctx context.Context, n store.Name, p []byte) (store.Info, error) {
+	if err := f.fail(); err != nil {
+		return store.Info{}, err
+	}
+	return f.Store.PutNew(ctx, n, p)
+}
+
+func (f *failing) Fence(ctx context.Context, n store.Name) error {
+	if err := f.fail(); err != nil {
+		return err
+	}
+	return f.Store.Fence(ctx, n)
 }
 
 func (f *failing) Get(ctx context.Context, n store.Name, off int64, p []byte) error {

@@ -21,8 +21,8 @@
 //
 // Every operation may be repeated. Each attempt of a Put has its own temporary name. A rename whose answer was lost
 // is recognised by the content under the final name. A file that is missing when its removal is repeated was removed
-// by the attempt before. A lease is first renamed to a name that only this Store uses, since exactly one of those
-// who remove it must succeed.
+// by the attempt before. PutNew creates a file exclusively under its final name, and Fence a folder. Whether an attempt
+// whose answer was lost did so, the next one finds out: the file or the folder is there.
 //
 // A server that accepts connections and sends nothing is given up after Patience.Silence.
 //

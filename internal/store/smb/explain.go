@@ -13,8 +13,9 @@ import (
 // explained reports whether err wraps a sentinel that callers test for.
 func explained(err error) bool {
 	for _, done := range []error{
-		store.ErrName, store.ErrShort, store.ErrGone, store.ErrTemporary, store.ErrNoSpace, store.ErrDenied,
-		store.ErrNotExist, ErrLogon, ErrInsecure, ErrTorn, session.ErrClosed, context.Canceled, context.DeadlineExceeded,
+		store.ErrName, store.ErrExists, store.ErrFenced, store.ErrShort, store.ErrGone, store.ErrTemporary,
+		store.ErrNoSpace, store.ErrDenied, store.ErrNotExist, ErrLogon, ErrInsecure, ErrTorn, session.ErrClosed,
+		context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, done) {
 			return true

@@ -137,8 +137,9 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]sto
 	var infos []store.Info
 	for _, e := range entries {
 		id := folded(e)
-		if store.ValidID(id) && e.Mode().IsRegular() && (kind != store.Pack || store.Fan(id) == fan) {
-			infos = append(infos, store.Info{Name: store.Name{Kind: kind, ID: id}, Size: e.Size(), Modified: e.ModTime()})
+		stored := e.Mode().IsRegular() || fenced(kind, e.Mode())
+		if store.ValidID(id) && stored && (kind != store.Pack || store.Fan(id) == fan) {
+			infos = append(infos, describe(store.Name{Kind: kind, ID: id}, e))
 		}
 	}
 	return infos, nil

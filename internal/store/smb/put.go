@@ -134,10 +134,7 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := s.open(ctx, h, at, flags)
 	if errors.Is(err, fs.ErrNotExist) && dir != s.target.Path {
-		if err := cmp.Or(s.checkPresent(ctx, h, err), s.needed(dir)); err != nil {
-			return nil, at, err
-		}
-		if err := s.makeDir(ctx, h, dir); err != nil {
+		if err := s.remake(ctx, h, dir, err); err != nil {
 			return nil, at, err
 		}
 		f, err = s.open(ctx, h, at, flags)
@@ -146,6 +143,14 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 		s.orphan(at) // it may have been created
 	}
 	return f, at, err
+}
+
+// remake creates a folder that was not found, if the target is there.
+func (s *Store) remake(ctx context.Context, h *session.Hold, dir string, missing error) error {
+	if err := cmp.Or(s.checkPresent(ctx, h, missing), s.needed(dir)); err != nil {
+		return err
+	}
+	return s.makeDir(ctx, h, dir)
 }
 
 // publish renames the temporary file. If the answer to an earlier attempt was lost, the rename may be done: the
@@ -179,6 +184,8 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		case errors.Is(err, fs.ErrNotExist):
 			return cmp.Or(s.checkPresent(ctx, h, err),
 				fmt.Errorf("%w: the temporary file was removed before it got its name", ErrTorn))
+		case errors.Is(err, fs.ErrExist) && name.Kind == store.Lease:
+			return s.taken(ctx, h, name)
 		case errors.Is(err, fs.ErrPermission):
 			// Servers also return this while another program reads the file to be replaced.
 			if waited.IsZero() {

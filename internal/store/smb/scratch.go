@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cloudsoda/go-smb2"
@@ -74,7 +73,7 @@ func randomID() string {
 func (s *Store) below(name string) *Store {
 	one := &Store{
 		target: s.target, inflight: s.inflight, requests: s.requests, verify: s.verify, pass: s.pass, patience: s.patience,
-		outage: &store.Outage{}, pool: s.pool, id: sync.OnceValue(randomID),
+		outage: &store.Outage{}, pool: s.pool,
 	}
 	one.target.Path = path.Join(s.target.Path, name)
 	one.patience.Outage, one.patience.Notify, one.patience.Back = scratchPatience, nil, nil

@@ -74,7 +74,6 @@ type Store struct {
 	swept      atomic.Bool                 // the removal of stale temporary files has begun
 	fans       [256]atomic.Bool            // pack folders that exist
 	background sync.WaitGroup              // see inBackground
-	id         func() string               // of this Store: 16 random digits
 
 	mu      sync.Mutex
 	orphans []string // temporary files that could not be removed yet
@@ -161,7 +160,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	return &Store{
 		target: t, inflight: o.Inflight, requests: o.Inflight * o.Sessions, verify: o.Verify, pass: o.Pass,
 		patience: o.Patience,
-		outage:   &store.Outage{}, pool: session.NewPool(l, o.Sessions), id: sync.OnceValue(randomID),
+		outage:   &store.Outage{}, pool: session.NewPool(l, o.Sessions),
 	}, nil
 }
 
@@ -263,10 +262,10 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 			if err != nil {
 				return err
 			}
-			if !found.Mode().IsRegular() {
+			if !found.Mode().IsRegular() && !fenced(name.Kind, found.Mode()) {
 				return fmt.Errorf("not a regular file: %w", fs.ErrNotExist)
 			}
-			info = store.Info{Name: name, Size: found.Size(), Modified: found.ModTime()}
+			info = describe(name, found)
 			return nil
 		})
 	}
@@ -277,8 +276,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 	return info, nil
 }
 
-// Delete removes the file. If a retry after a lost answer finds it missing, the earlier attempt removed it. Of several
-// programs that remove the same lease, exactly one succeeds.
+// Delete removes the file. If a retry after a lost answer finds it missing, the earlier attempt removed it.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
 	err := name.Check()
 	if err == nil {
@@ -296,9 +294,6 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 		return err
 	}
 	defer release()
-	if name.Kind == store.Lease {
-		return s.removeLease(ctx, name)
-	}
 	asked := false // the server may have executed a request that failed
 	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
 		err := s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
@@ -311,27 +306,6 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 	if err == nil && name.Kind == store.Config {
 		s.known.Store(false)
 		s.witness.Store(nil)
-	}
-	return err
-}
-
-// removeLease removes a lease in two steps: it renames the file to a name that only this Store uses, and removes
-// that. If the answer to the rename was lost or changed, the file under that name proves that this Store removed the
-// lease, and not another program. The name is the same for each call, so that a caller may repeat it.
-func (s *Store) removeLease(ctx context.Context, name store.Name) error {
-	own := path.Join(s.target.Path, name.Kind.Folder(), TempPrefix+s.id()+"-"+name.ID)
-	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
-		err := s.metadata(ctx, h, func(share *smb2.Share) error { return share.Rename(s.path(name), own) })
-		if err == nil || h.Dead() != nil {
-			return err
-		}
-		if _, absent := s.stat(ctx, h, own); absent == nil {
-			return nil
-		}
-		return err
-	})
-	if err == nil {
-		s.discard(ctx, nil, own)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package smb_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,6 +15,18 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
 )
+
+func TestRaceOfTwoProcesses(t *testing.T) {
+	storetest.Race(t, func() string {
+		s := smbtest.Start(t, smbtest.Config{})
+		return fmt.Sprintf("%s %d", s.User, s.Port)
+	}, func(t *testing.T, place string) store.Store {
+		at := smb.Target{Host: "127.0.0.1", Share: smbtest.Share, Path: "race"}
+		_, err := fmt.Sscan(place, &at.User, &at.Port)
+		require.NoError(t, err)
+		return create(t, at, smb.Options{})
+	})
+}
 
 func target(s *smbtest.Server, path string) smb.Target {
 	return smb.Target{User: s.User, Host: "127.0.0.1", Port: s.Port, Share: smbtest.Share, Path: path}

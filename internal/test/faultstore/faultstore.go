@@ -122,6 +122,33 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	return s.failure("put", name.String())
 }
 
+// PutNew fails, tears or forwards, as a Put.
+func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	effect, hit := s.next(Put, name.Kind)
+	if hit && effect == Refuse {
+		return store.Info{}, s.failure("put", name.String())
+	}
+	if hit && effect != Unsure {
+		data = data[:len(data)/2]
+	}
+	info, err := s.inner.PutNew(ctx, name, data)
+	if err != nil || !hit || effect == Silent {
+		return info, err
+	}
+	return store.Info{}, s.failure("put", name.String())
+}
+
+// Fence fails, before or after it, or forwards. It counts as a Put.
+func (s *Store) Fence(ctx context.Context, name store.Name) error {
+	effect, hit := s.next(Put, name.Kind)
+	if !hit || effect == Unsure {
+		if err := s.inner.Fence(ctx, name); err != nil || !hit {
+			return err
+		}
+	}
+	return s.failure("fence", name.String())
+}
+
 // Get fails, corrupts or forwards.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	effect, hit := s.next(Get, name.Kind)
