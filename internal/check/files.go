@@ -47,6 +47,9 @@ func (c *checker) list(ctx context.Context, kind store.Kind) ([]store.Info, erro
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
+		if info.Fence || kind == store.Lease && lease.IsProbe(info.Name.ID) {
+			continue // no writer
+		}
 		if marks.Tombstone(info.Name) {
 			if err := c.checkTombstone(ctx, info); err != nil {
 				return nil, err

@@ -63,7 +63,9 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 	}
 	opt := prune.Options{MaxUnused: limit, DryRun: f.dryRun, Parallel: f.parallel, Note: a.print.Note}
 	opt.Session = repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level)}
-	if at, err := a.location(); err == nil && !f.exclusive {
+	if f.exclusive {
+		opt.Settle = prune.Exclusive
+	} else if at, err := a.location(); err == nil {
 		opt.Settle = a.settle(at)
 	}
 	return opt, nil

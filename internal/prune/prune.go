@@ -29,7 +29,7 @@ type Options struct {
 	Parallel  int           // directories and packs processed together; 0: 4
 	Kept      int           // bytes of index segments that are kept in memory; 0: 16 MiB; below 0: none
 	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
-	Settle    time.Duration // how old a listing of a mounted share may be; Unbounded: unknown
+	Settle    time.Duration // how old a listing of a mounted share may be; see Unbounded, Exclusive
 	Session   repo.SessionOptions
 	Ledger    *report.Ledger    // of a report.Prune, which records the steps; may be nil
 	Note      func(text string) // receives notes for the user that are not errors; may be nil

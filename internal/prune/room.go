@@ -33,6 +33,11 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 	if opt.Settle == Unbounded && !opt.DryRun {
 		return &Result{}, fmt.Errorf("prune: %w", ErrLagging)
 	}
+	if opt.Settle != Exclusive && !opt.DryRun {
+		if err := probe(ctx, r.Store()); err != nil {
+			return &Result{}, fmt.Errorf("prune: %w", err)
+		}
+	}
 	res, err := withRoom(ctx, r, opt)
 	if err != nil {
 		return res, fmt.Errorf("prune: %w", err)

@@ -230,6 +230,17 @@ func (r *recorder) Put(ctx context.Context, name store.Name, data []byte) error 
 	return nil
 }
 
+func (r *recorder) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	info, err := r.Store.PutNew(ctx, name, data)
+	if err != nil {
+		return info, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.puts = append(r.puts, name)
+	return info, nil
+}
+
 func (r *recorder) Delete(ctx context.Context, name store.Name) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

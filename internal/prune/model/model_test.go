@@ -133,12 +133,13 @@ func explored(t *testing.T, b *bounds, most int) (trace []string, complete bool)
 
 // worlds are small enough to be visited wholly in seconds.
 var worlds = map[string]bounds{
-	"clock steps": {writers: 1, prunes: 1, steps: 2, crashes: 1, forgets: 1},
-	"lost lease":  {writers: 2, prunes: 1, ticks: 1, tickLength: 4, forgets: 1, parents: true},
-	"lagging":     {writers: 1, prunes: 1, ticks: 2, forgets: 1, lag: true, parents: true},
-	"late":        {writers: 1, prunes: 1, ticks: 4, crashes: 1, late: 2, forgets: 1, tight: true},
-	"repack":      {writers: 1, prunes: 2, crashes: 1, forgets: 1, repack: true, parents: true, tight: true},
-	"two and two": {writers: 2, prunes: 2, forgets: 1},
+	"clock steps":  {writers: 1, prunes: 1, steps: 2, crashes: 1, forgets: 1},
+	"lost lease":   {writers: 2, prunes: 1, ticks: 1, tickLength: 4, forgets: 1, parents: true},
+	"fence of old": {writers: 1, prunes: 2, ticks: 2, tickLength: 10, forgets: 1, inTurn: true},
+	"lagging":      {writers: 1, prunes: 1, ticks: 2, forgets: 1, lag: true, parents: true},
+	"late":         {writers: 1, prunes: 1, ticks: 4, crashes: 1, late: 2, forgets: 1, tight: true},
+	"repack":       {writers: 1, prunes: 2, crashes: 1, forgets: 1, repack: true, parents: true, tight: true},
+	"two and two":  {writers: 2, prunes: 2, forgets: 1},
 	"unreadable mark": {writers: 1, prunes: 2, ticks: 1, tickLength: 4, crashes: 1, forgets: 1, torn: 2, parents: true,
 		hold: true},
 }
@@ -200,7 +201,10 @@ func TestMends(t *testing.T) {
 		out         func(m *mends)
 	}{
 		{"a dead prune leaves the leases of dead writers", "clock steps", func(m *mends) { m.fence = false }},
-		{"a renewal replaces the lease", "clock steps", func(m *mends) { m.swap = false }},
+		{"a renewal replaces a fence", "clock steps", func(m *mends) { m.claim = false }},
+		{"a fence does without the name that a renewal has", "clock steps", func(m *mends) { m.yield = false }},
+		{"a fence is removed at once", "clock steps", func(m *mends) { m.lasting = false }},
+		{"a writer does not notice that its lease has expired", "fence of old", func(m *mends) { m.expire = false }},
 		{"a writer trusts the time after it has published", "clock steps", func(m *mends) { m.confirm = false }},
 		{"any snapshot is a parent", "lost lease", func(m *mends) { m.gap = false }},
 		{"listings are believed", "lagging", func(m *mends) { m.settle = false }},

@@ -28,6 +28,9 @@ func (b *bounds) pruner(s state, i int, next succ) {
 	if i == 1 && p.pc == pIdle && s.p[0].pc == pIdle {
 		return // the same, under other names
 	}
+	if b.inTurn && i == 1 && p.pc == pIdle && s.p[0].pc < pEnded {
+		return
+	}
 	if p.pc > pIdle && p.pc < pEnded && s.crashes < b.crashes {
 		c := s
 		c.p[i] = pruner{pc: pDead}
@@ -71,12 +74,10 @@ func (b *bounds) pruner(s state, i int, next succ) {
 	case pPlan:
 		b.plan(s, i, next)
 	case pClear:
-		if !b.fence {
-			for w := range s.leases {
-				for n := range uint8(2) {
-					if s.leases[w].there[n] && s.now-s.leases[w].at[n] > dead {
-						s.dropLease(w, n)
-					}
+		for w := range s.leases {
+			for n := range uint8(names) {
+				if !b.fence && s.leases[w].there&(1<<n) != 0 && s.now-s.leases[w].at[n] > dead {
+					s.dropLease(w, n)
 				}
 			}
 		}
@@ -94,7 +95,8 @@ func (b *bounds) pruner(s state, i int, next succ) {
 // lostLease reports whether a prune finds that others may have taken it for dead.
 func (b *bounds) lostLease(s *state, i int) bool { return b.hold && s.now-s.busyAt[i] > expiry }
 
-// readLeases finds which marks are ripe: every writer that is not dead acknowledges them.
+// readLeases finds which marks are ripe: every writer that is not dead acknowledges them. What lies before a fence was
+// dead.
 func (b *bounds) readLeases(s state, i int, next succ) {
 	for _, v := range b.views(&s) {
 		n := s
@@ -102,16 +104,19 @@ func (b *bounds) readLeases(s state, i int, next succ) {
 		p.ripe, p.dead, p.tick = p.marks, [2]uint8{}, n.tick
 		for w := range n.leases {
 			l := &n.leases[w]
-			alive, acknowledged, names := false, uint8(0), uint8(0)
-			for k := range 2 {
-				listed := v.leases&(1<<(2*w+k)) != 0
-				if listed && !l.there[k] && b.gone { // renewed under another name, or ended: undecidable
-					alive, acknowledged, n.p[i].ripe = true, 0, 0
+			if v.fences[w] > v.leases[w] {
+				continue
+			}
+			alive, acknowledged, found := false, uint8(0), uint8(0)
+			for k := range names {
+				bit := uint8(1 << k)
+				if v.leases[w]&bit != 0 && l.there&bit == 0 && b.gone { // renewed under another name, or ended: undecidable
+					alive, acknowledged, p.ripe = true, 0, 0
 				}
-				if !listed || !l.there[k] {
+				if v.leases[w]&l.there&bit == 0 {
 					continue
 				}
-				names |= 1 << k
+				found |= bit
 				alive = alive || n.now-l.at[k] <= dead
 				acknowledged |= l.acknowledged[k]
 			}
@@ -121,7 +126,7 @@ func (b *bounds) readLeases(s state, i int, next succ) {
 			if alive {
 				p.ripe &= acknowledged
 			} else {
-				p.dead[w] = names
+				p.dead[w] = found
 			}
 		}
 		if b.settle && b.lag {
@@ -131,31 +136,46 @@ func (b *bounds) readLeases(s state, i int, next succ) {
 				}
 			}
 		}
-		if p.pc = pSnapshots; b.fence && p.dead != [2]uint8{} {
+		if p.pc = pSnapshots; b.fence {
 			p.pc = pFence
 		}
 		next(string(rune('P'+i))+" reads leases", n)
 	}
 }
 
-// fenceOff deletes one lease of a dead writer. One that is not there any more was renewed, or has ended: read all
-// again.
+// fenceOff takes the next name of a dead writer. If the writer has it, all leases are read again. In the end the prune
+// removes fences that are old.
 func (b *bounds) fenceOff(s state, i int, next succ) {
 	p := &s.p[i]
+	id := string(rune('P' + i))
 	for w := range p.dead {
 		if p.dead[w] == 0 {
 			continue
 		}
-		n := uint8(bits.TrailingZeros8(p.dead[w]))
-		p.dead[w] &^= 1 << n
-		if was := s.dropLease(w, n); !was {
+		name := uint8(bits.Len8(p.dead[w]))
+		l := &s.leases[w]
+		p.dead[w] = 0
+		switch bit := uint8(1 << name); {
+		case name == names:
+			p.pc = pEnd
+		case l.there&bit != 0 && b.yield:
 			p.pc = pLeases
-		} else if p.dead == [2]uint8{} {
-			p.pc = pSnapshots
+		case l.there&bit == 0:
+			s.dropLeases(w, name)
+			l.fences |= bit
+			l.at[name] = s.now
 		}
-		next(string(rune('P'+i))+" removes a lease of "+string(rune('A'+w)), s)
+		next(id+" fences off "+string(rune('A'+w)), s)
 		return
 	}
+	for w := range s.leases {
+		l := &s.leases[w]
+		if l.fences > l.there && (!b.lasting || s.now-l.at[bits.Len8(l.fences)-1] > kept) {
+			s.dropLeases(w, names)
+		}
+	}
+	p.pc = pSnapshots
+	next(id+" removes old fences", s)
 }
 
 // survey lists the snapshots, and then the packs. Where listings lag it waits before, so that it sees the snapshot of a

@@ -9,9 +9,12 @@ package model
 
 // mends are the parts of the protocol that a test takes out to see that the checker finds what they prevent.
 type mends struct {
-	fence    bool // a prune removes the leases of dead writers before it lists the snapshots
-	swap     bool // a renewal puts a lease under a new name and then deletes the old one, which reports a fence
-	confirm  bool // a writer looks for its lease after it has published
+	fence    bool // a prune fences off dead writers before it lists the snapshots
+	claim    bool // a renewal takes its next name only if nothing has it
+	yield    bool // a fence takes the name only if no renewal has it
+	confirm  bool // a writer renews its lease after it has published
+	lasting  bool // a fence stays longer than clocks step
+	expire   bool // a writer finds that its lease has expired
 	gap      bool // a snapshot published long after the last renewal is no parent
 	settle   bool // where listings lag, a prune waits before it believes in them
 	gone     bool // a lease that was listed and cannot be found does not count as ended
@@ -20,8 +23,8 @@ type mends struct {
 	unlisted bool // a writer does not acknowledge a mark that it cannot read
 }
 
-var allMends = mends{fence: true, swap: true, confirm: true, gap: true, settle: true, gone: true, idle: true,
-	unlisted: true}
+var allMends = mends{fence: true, claim: true, yield: true, confirm: true, lasting: true, expire: true, gap: true,
+	settle: true, gone: true, idle: true, unlisted: true}
 
 // bounds limit the size of the world.
 type bounds struct {
@@ -35,15 +38,17 @@ type bounds struct {
 	parents                     bool  // writers take data over from a parent without looking for it
 	repack                      bool  // prunes may repack what is needed
 	tight                       bool  // prunes may remove packs before they are out of the index
+	inTurn                      bool  // the second prune begins when the first has ended
 	hold                        bool  // a prune renews its lease before it removes anything, and ends if it was lost
 }
 
 // Time is counted in ticks. A writer takes its own lease for lost after expiry ticks without renewal; others take it
-// for dead after longer than dead ticks. A clock step is longer than both.
+// for dead after longer than dead ticks. A clock step is longer than both. A fence stays longer than two steps.
 const (
 	expiry   = 2
 	dead     = 3
 	stepTick = 4
+	kept     = 9
 )
 
 // The packs that can hold the blob: the old one, one of each writer, one of each prune.
@@ -53,10 +58,14 @@ const (
 	packPrune  = 1 << 3 // and 1 << 4
 )
 
+// names is how many names the leases of a writer have: one for each renewal and for each fence.
+const names = 6
+
 type lease struct {
-	there        [2]bool // under either of two names, used in turn
-	at           [2]int8 // when it was put, by the clock of the target
-	acknowledged [2]uint8
+	there        uint8        // a bit for each name
+	fences       uint8        // likewise: no lease, and no other can get the name
+	at           [names]int8  // when it was put, by the clock of the target
+	acknowledged [names]uint8 // of a lease
 }
 
 type snap struct {
@@ -75,7 +84,7 @@ type mark struct {
 
 type writer struct {
 	pc    uint8
-	name  uint8 // which name its lease has
+	name  uint8 // number of the last renewal, or of a fence that it has met
 	last  int8  // target's time of its last renewal
 	marks uint8 // that it acknowledges
 	packs uint8 // doomed by these
@@ -88,7 +97,7 @@ type pruner struct {
 	second bool
 	marks  uint8 // it has read
 	ripe   uint8
-	dead   [2]uint8 // names of leases of dead writers: bits 0 and 1
+	dead   [2]uint8 // names of leases of dead writers, a bit for each
 	seen   uint8    // snapshots
 	live   uint8    // packs that count
 	tick   uint8    // when it listed the leases
@@ -112,7 +121,10 @@ type state struct {
 	pending                     [2]bool // a snapshot of a dead writer is under way
 }
 
-type view struct{ snaps, marks, leases, busy uint8 }
+type view struct {
+	snaps, marks, busy uint8
+	leases, fences     [2]uint8
+}
 
 func (s *state) view() (v view) {
 	for i := range s.snaps {
@@ -126,11 +138,7 @@ func (s *state) view() (v view) {
 		}
 	}
 	for i := range s.leases {
-		for n := range 2 {
-			if s.leases[i].there[n] {
-				v.leases |= 1 << (2*i + n)
-			}
-		}
+		v.leases[i], v.fences[i] = s.leases[i].there, s.leases[i].fences
 	}
 	for i := range s.busy {
 		if s.busy[i] {

@@ -46,7 +46,8 @@ func (b *bounds) writer(s state, i int, next succ) {
 	}
 	switch w.pc {
 	case wIdle, wPutLease:
-		s.putLease(i, 0, 0)
+		w.last = s.now
+		s.putLease(b, i, 0)
 		w.pc = wReadMarks
 		next(id+" puts lease", s)
 	case wReadMarks:
@@ -54,8 +55,9 @@ func (b *bounds) writer(s state, i int, next succ) {
 	case wLookForPrunes:
 		b.lookForPrunes(s, i, next)
 	case wAcknowledge:
-		s.putLease(i, w.name, w.marks)
-		w.pc = wSync
+		if s.renew(b, i) {
+			w.pc = wSync
+		}
 		next(id+" puts lease with marks", s)
 	case wSync:
 		w.sees, w.pc = s.index&s.packs, wChoose
@@ -67,21 +69,48 @@ func (b *bounds) writer(s state, i int, next succ) {
 	}
 }
 
-// putLease writes a lease. It notices a lease that was silent for too long.
-func (s *state) putLease(i int, name, acknowledged uint8) {
+// putLease writes a lease under a name. It notices a lease that was silent for too long.
+func (s *state) putLease(b *bounds, i int, name uint8) {
 	w, l := &s.w[i], &s.leases[i]
-	if w.pc > wPutLease && s.now-w.last > expiry {
+	if b.expire && s.now-w.last > expiry {
 		w.gaps = true
 	}
-	l.there[name], l.at[name], l.acknowledged[name] = true, s.now, acknowledged
+	l.there |= 1 << name
+	l.fences &^= 1 << name
+	l.at[name], l.acknowledged[name] = s.now, w.marks
 	w.last, w.name = s.now, name
 }
 
-func (s *state) dropLease(i int, name uint8) (was bool) {
+// renew takes the next name. If that is fenced, the writer takes the one after it with its next step. A writer that has
+// no name left dies.
+func (s *state) renew(b *bounds, i int) bool {
+	w, l := &s.w[i], &s.leases[i]
+	name := w.name + 1
+	if name == names {
+		w.pc = wDead
+		return false
+	}
+	if b.claim && l.fences&(1<<name) != 0 {
+		w.gaps, w.name = true, name
+		return false
+	}
+	s.putLease(b, i, name)
+	return true
+}
+
+// dropLease removes a lease or a fence.
+func (s *state) dropLease(i int, name uint8) {
 	l := &s.leases[i]
-	was = l.there[name]
-	l.there[name], l.at[name], l.acknowledged[name] = false, 0, 0
-	return was
+	l.there &^= 1 << name
+	l.fences &^= 1 << name
+	l.at[name], l.acknowledged[name] = 0, 0
+}
+
+// dropLeases removes all names of a writer below one.
+func (s *state) dropLeases(i int, below uint8) {
+	for name := range below {
+		s.dropLease(i, name)
+	}
 }
 
 // unread visits the sets of listed marks that one reader may find unreadable.
@@ -190,30 +219,18 @@ func (b *bounds) publish(s state, i int, next succ) {
 	id := string(rune('A' + i))
 	switch w.pc {
 	case wRenew:
-		if w.pc = wRenewed; b.swap {
-			old := w.name
-			s.putLease(i, 1-old, w.marks)
-			next(id+" puts lease under another name", s)
-			return
+		if s.renew(b, i) {
+			w.pc = wRenewed
 		}
-		if !s.leases[i].there[w.name] {
-			w.gaps = true
-		}
-		next(id+" looks for its lease", s)
+		next(id+" renews its lease", s)
 	case wRenewed:
-		if b.swap {
-			if !s.dropLease(i, 1-w.name) {
-				w.gaps = true
-			}
-		} else {
-			s.putLease(i, w.name, w.marks)
-		}
+		s.dropLeases(i, w.name)
 		if w.pc = wPublish; w.gaps {
 			w.pc = wRecheck
 		}
-		next(id+" has renewed its lease", s)
+		next(id+" removes the lease before", s)
 	case wRecheck:
-		if w.pc = wPublish; s.lost(i) {
+		if w.gaps, w.pc = false, wPublish; s.lost(i) {
 			w.pc = wEnd
 		}
 		next(id+" looks for all packs", s)
@@ -222,13 +239,12 @@ func (b *bounds) publish(s state, i int, next succ) {
 		w.pc = wConfirm
 		next(id+" publishes", s)
 	case wConfirm:
-		lapsed := s.snaps[1+i].late
-		if b.confirm {
-			lapsed = !s.leases[i].there[w.name]
+		if b.confirm && !s.renew(b, i) {
+			next(id+" is fenced off", s)
+			return
 		}
-		if lapsed {
+		if w.gaps || !b.confirm && s.snaps[1+i].late {
 			w.pc = wRecheckPublished
-			s.putLease(i, w.name, w.marks)
 			next(id+" finds that it was taken for dead", s)
 			return
 		}
@@ -247,8 +263,7 @@ func (b *bounds) publish(s state, i int, next succ) {
 		w.pc = wEnd
 		next(id+" takes its snapshot back", s)
 	case wEnd:
-		s.dropLease(i, 0)
-		s.dropLease(i, 1)
+		s.dropLeases(i, names)
 		s.w[i] = writer{pc: wEnded}
 		next(id+" ends", s)
 	}

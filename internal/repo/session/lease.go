@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -30,12 +29,20 @@ type writerLease struct {
 
 	began time.Time // by the clock of the target
 
-	mu     sync.Mutex
-	record lease.Lease
-	name   store.Name   // of the last successful renewal
-	stray  []store.Name // of failed renewals: they may exist
-	last   time.Time    // when it was last renewed, by the clock of the target
-	gaps   int          // how often the lease was found expired or absent
+	mu       sync.Mutex
+	record   lease.Lease  // Renewal is that of the last name that this writer had or found fenced
+	name     store.Name   // of the last successful renewal
+	older    []store.Name // what else there may be: earlier renewals, and fences that this writer has found
+	removing chan removed // nil: no removal is under way
+	unsure   bool         // an attempt to take the next name failed, and may have taken it
+	last     time.Time    // when it was last renewed, by the clock of the target
+	gaps     int          // how often the lease was found expired, fenced or absent
+}
+
+// removed is the result of the removal of earlier renewals.
+type removed struct {
+	left   []store.Name // still there
+	absent int          // removed by another program
 }
 
 func newLease(st store.Store, keys *seal.Keys, opt Options) *writerLease {
@@ -56,22 +63,17 @@ func (l *writerLease) start(ctx context.Context) error {
 		l.announce(l.record.ID.String())
 	}
 	l.record.Started = l.now().Unix()
-	name, err := l.put(ctx)
-	l.name = name // also after an error: the file may exist
+	l.name = store.Name{Kind: store.Lease, ID: l.record.Name()} // also after an error: the file may exist
+	l.began, err = l.put(ctx, l.name)
+	l.last = l.began
 	return err
 }
 
-// hold looks at the lease that start has put, and begins to renew it.
-func (l *writerLease) hold(ctx context.Context) error {
-	info, err := l.st.Stat(ctx, l.name)
-	if err != nil {
-		return fmt.Errorf("look at lease: %w", err)
-	}
-	l.began, l.last = info.Modified, info.Modified
+// hold begins to renew the lease that start has put.
+func (l *writerLease) hold(ctx context.Context) {
 	ctx, l.stop = context.WithCancel(ctx)
 	l.done = make(chan struct{})
 	go l.run(ctx)
-	return nil
 }
 
 func (l *writerLease) run(ctx context.Context) {
@@ -89,22 +91,31 @@ func (l *writerLease) run(ctx context.Context) {
 	}
 }
 
-// put writes the lease under the name of this renewal.
-func (l *writerLease) put(ctx context.Context) (store.Name, error) {
+// put writes the lease under a name that only this writer and its fence can have, and returns its time. A file of that
+// name is of an attempt that failed or whose answer was lost, so it is replaced; then nothing can fence it.
+func (l *writerLease) put(ctx context.Context, name store.Name) (time.Time, error) {
 	l.record.Heartbeat = l.now().Unix()
-	name := store.Name{Kind: store.Lease, ID: l.record.Name()}
 	data, err := l.keys.SealObject(seal.LeaseObject, lease.Encode(&l.record))
 	if err != nil {
-		return name, err
+		return time.Time{}, err
 	}
-	if err := l.st.Put(ctx, name, data); err != nil {
-		return name, fmt.Errorf("write lease: %w", err)
+	info, err := l.st.PutNew(ctx, name, data)
+	if errors.Is(err, store.ErrExists) {
+		err = l.st.Put(ctx, name, data)
 	}
-	return name, nil
+	if err != nil {
+		return time.Time{}, fmt.Errorf("write lease: %w", err)
+	}
+	if info.Modified.IsZero() {
+		if info, err = l.st.Stat(ctx, name); err != nil {
+			return time.Time{}, fmt.Errorf("look at lease: %w", err)
+		}
+	}
+	return info.Modified, nil
 }
 
-// renew writes the lease under its next name and deletes the previous one. It detects whether the lease was absent or
-// expired at any time since the last renewal.
+// renew writes the lease under its next name and removes the previous one. It detects whether the lease was fenced,
+// absent or expired at any time since the last renewal.
 func (l *writerLease) renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,84 +135,86 @@ func (l *writerLease) renewLocked(ctx context.Context) error {
 	}
 }
 
+// renewOnce takes the next name. A prune that treats this writer as dead fences that name, and only one of the two gets
+// it. So no name is skipped: one that failed is tried again.
 func (l *writerLease) renewOnce(ctx context.Context) error {
+	l.settle()
 	l.record.Renewal++
-	name, err := l.put(ctx)
+	name := store.Name{Kind: store.Lease, ID: l.record.Name()}
+	at, err := l.put(ctx, name)
 	if errors.Is(err, store.ErrNoSpace) && l.record.Task == PruneTask {
-		return l.replaceLocked(ctx, err)
+		at, err = l.replaceLocked(ctx, name, err)
 	}
-	if err != nil {
-		l.stray = append(l.stray, name)
+	switch {
+	case errors.Is(err, store.ErrFenced):
+		l.gaps++
+		l.older = append(l.older, name)
+		return err // the next attempt takes the next name
+	case err != nil:
+		l.record.Renewal--
+		l.unsure = true
 		return err
 	}
-	// Of this writer and a prune that treats it as dead, only one can delete the previous lease.
-	removed := make(chan error, 1)
-	go func(old store.Name) { removed <- l.st.Delete(ctx, old) }(l.name)
-	info, err := l.st.Stat(ctx, name)
-	switch gone := <-removed; {
-	case errors.Is(gone, store.ErrNotExist):
-		l.gaps++
-	case gone != nil:
-		l.stray = append(l.stray, name)
-		return fmt.Errorf("replace lease: %w", gone)
-	}
-	l.name = name
-	if err != nil { // the time of the renewal before counts until the next one
-		return fmt.Errorf("look at lease: %w", err)
-	}
-	if info.Modified.Sub(l.last) > LeaseExpiry {
+	if at.Sub(l.last) > LeaseExpiry {
 		l.gaps++
 	}
-	l.last = info.Modified
-	l.dropStray(ctx)
+	if l.name != (store.Name{}) {
+		l.older = append(l.older, l.name)
+	}
+	l.name, l.last, l.unsure = name, at, false
+	l.tidy(ctx)
+	if store.EndsWithProcess(l.st) { // it takes no time there, and on a full disk its space is needed
+		l.settle()
+	}
 	return nil
 }
 
-// replaceLocked renews the lease in the space of the previous one, which it deletes first. Only a prune does so: it
+// replaceLocked puts the lease in the space of the previous one, which it deletes first. Only a prune does so: it
 // relies on no pack, so in between no other writer can harm it. If the new lease cannot be put, it counts as lost.
-func (l *writerLease) replaceLocked(ctx context.Context, short error) error {
+func (l *writerLease) replaceLocked(ctx context.Context, name store.Name, short error) (time.Time, error) {
 	if err := l.st.Delete(ctx, l.name); errors.Is(err, store.ErrNotExist) {
 		l.gaps++
 	} else if err != nil {
-		return short
+		return time.Time{}, short
 	}
-	name, err := l.put(ctx)
-	if err == nil {
-		var info store.Info
-		if info, err = l.st.Stat(ctx, name); err == nil {
-			if info.Modified.Sub(l.last) > LeaseExpiry {
-				l.gaps++
-			}
-			l.name, l.last = name, info.Modified
-			return nil
-		}
-	}
-	l.gaps++
-	l.stray = append(l.stray, name)
-	return err
-}
-
-// dropStray deletes the remains of failed renewals.
-func (l *writerLease) dropStray(ctx context.Context) {
-	l.stray = slices.DeleteFunc(l.stray, func(name store.Name) bool {
-		err := l.st.Delete(ctx, name)
-		return err == nil || errors.Is(err, store.ErrNotExist)
-	})
-}
-
-// check checks whether the lease still exists.
-func (l *writerLease) check(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, err := l.st.Stat(ctx, l.name)
-	if errors.Is(err, store.ErrNotExist) {
-		l.gaps++
-		return nil
-	}
+	l.name = store.Name{}
+	at, err := l.put(ctx, name)
 	if err != nil {
-		return fmt.Errorf("look at lease: %w", err)
+		l.gaps++
 	}
-	return nil
+	return at, err
+}
+
+// tidy removes the older names while the writer continues. That decides nothing, so no other request needs to wait.
+func (l *writerLease) tidy(ctx context.Context) {
+	if len(l.older) == 0 {
+		return
+	}
+	names, last := l.older, l.older[len(l.older)-1]
+	l.older, l.removing = nil, make(chan removed, 1)
+	go func(done chan<- removed) {
+		var r removed
+		for _, name := range names {
+			switch err := l.st.Delete(ctx, name); {
+			case errors.Is(err, store.ErrNotExist) && name == last:
+				r.absent++
+			case err != nil && !errors.Is(err, store.ErrNotExist):
+				r.left = append(r.left, name)
+			}
+		}
+		done <- r
+	}(l.removing)
+}
+
+// settle waits for tidy.
+func (l *writerLease) settle() {
+	if l.removing == nil {
+		return
+	}
+	r := <-l.removing
+	l.removing = nil
+	l.gaps += r.absent
+	l.older = append(l.older, r.left...)
 }
 
 // acknowledge renews the lease with the names of the marks that its writer acknowledges.
@@ -235,10 +248,17 @@ func (l *writerLease) end(ctx context.Context) error {
 		l.stop()
 		<-l.done // before the name is read: a renewal changes it
 	}
-	if l.name == (store.Name{}) {
+	if l.record.ID == (lease.ID{}) {
 		return nil
 	}
-	l.dropStray(ctx)
+	l.settle()
+	if l.unsure {
+		l.record.Renewal++
+		l.older = append(l.older, store.Name{Kind: store.Lease, ID: l.record.Name()})
+	}
+	for _, name := range l.older {
+		_ = l.st.Delete(ctx, name) // what stays expires
+	}
 	// Also after a failed start: the file may be there although the target reported an error.
 	return l.st.Delete(ctx, l.name)
 }
@@ -267,14 +287,11 @@ func (s *Session) verifyBeforePublish(ctx context.Context) (lapses int, err erro
 	}
 }
 
-// verifyAfterPublish runs when the snapshot is stored. A prune deletes the lease of a writer that it treats as dead
-// before it lists the snapshots. So if the lease still exists, every prune that counts this writer as dead sees the
-// snapshot. If not, the packs are checked again, and the snapshot is deleted when one is missing.
+// verifyAfterPublish runs when the snapshot is stored. It renews the lease once more. A prune fences the next name of a
+// writer that it treats as dead before it lists the snapshots. So if the writer gets that name, every prune that counts
+// it as dead sees the snapshot. If not, the packs are checked again, and the snapshot is deleted when one is missing.
 func (s *Session) verifyAfterPublish(ctx context.Context, name store.Name, lapses int) error {
 	if s.opt.DryRun {
-		return nil
-	}
-	if err := s.lease.check(ctx); err == nil && s.lease.lapses() == lapses {
 		return nil
 	}
 	err := s.lease.renew(ctx)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -22,6 +24,7 @@ type Other struct {
 	Older        []store.Name  // of earlier renewals that still exist
 	SinceRenewal time.Duration // since it was last written, by the clock of the target; negative if that clock went back
 	Alive        bool          // its writer must be treated as running
+	Fenced       bool          // Name is a fence: the writer cannot renew its lease without noticing it
 	Ended        bool          // its process is known to have ended; what it has sent to a server may still arrive
 }
 
@@ -66,35 +69,67 @@ func (s *Session) readLeases(ctx context.Context) (others []Other, gone []store.
 			if err != nil {
 				return nil, nil, fmt.Errorf("list leases: %w", err)
 			}
-			if lease.WriterOf(info.Name.ID) != s.lease.record.ID.String() {
+			if lease.IsProbe(info.Name.ID) {
+				s.dropProbe(ctx, info, now)
+			} else if lease.WriterOf(info.Name.ID) != s.lease.record.ID.String() {
 				found[info.Name] = info
 			}
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(found), func(a, b store.Name) int { return strings.Compare(b.ID, a.ID) })
-	for _, name := range names { // of each writer the last renewal first
-		o := Other{Name: name, SinceRenewal: now.Sub(found[name].Modified)}
+	all, there := make([]Other, len(names)), make([]bool, len(names))
+	reads, reading := errgroup.WithContext(ctx)
+	reads.SetLimit(leaseReads)
+	for i, name := range names {
+		o := &all[i]
+		*o = Other{Name: name, SinceRenewal: now.Sub(found[name].Modified), Fenced: found[name].Fence}
+		if o.Fenced {
+			there[i] = true
+			continue
+		}
 		o.Alive = o.SinceRenewal <= LeaseExpiry+LeaseExpiry/2
-		there, err := o.read(ctx, s)
-		if err != nil {
-			return nil, nil, err
+		reads.Go(func() (err error) {
+			there[i], err = o.read(reading, s)
+			return err
+		})
+	}
+	if err := reads.Wait(); err != nil {
+		return nil, nil, err
+	}
+	for i := range all { // of each writer the last renewal first
+		o, last := &all[i], len(others)-1
+		switch {
+		case !there[i]:
+			gone = append(gone, o.Name)
+		case last < 0 || lease.WriterOf(others[last].Name.ID) != lease.WriterOf(o.Name.ID):
+			others = append(others, *o)
+		default:
+			others[last].join(o)
 		}
-		if !there {
-			gone = append(gone, name)
-			continue
-		}
-		last := len(others) - 1
-		if last < 0 || lease.WriterOf(others[last].Name.ID) != lease.WriterOf(name.ID) {
-			others = append(others, o)
-			continue
-		}
-		others[last].Older = append(others[last].Older, name)
-		others[last].Alive = others[last].Alive || o.Alive
-		others[last].SinceRenewal = min(others[last].SinceRenewal, o.SinceRenewal)
 	}
 	slices.Reverse(others)
 	return others, gone, nil
 }
+
+// dropProbe removes the probe of a prune that was killed.
+func (s *Session) dropProbe(ctx context.Context, info store.Info, now time.Time) {
+	if s.opt.Task == PruneTask && now.Sub(info.Modified) > LeaseExpiry {
+		_ = s.st.Delete(ctx, info.Name) // the next prune tries again
+	}
+}
+
+// join adds an earlier renewal of the same writer, or a fence that the writer has passed. What lies before a fence was
+// treated as dead already.
+func (o *Other) join(earlier *Other) {
+	o.Older = append(o.Older, earlier.Name)
+	if !o.Fenced && !earlier.Fenced {
+		o.Alive = o.Alive || earlier.Alive
+		o.SinceRenewal = min(o.SinceRenewal, earlier.SinceRenewal)
+	}
+}
+
+// leaseReads is how many leases are read at the same time.
+const leaseReads = 16
 
 // read reads a lease, and reports whether it exists.
 func (o *Other) read(ctx context.Context, s *Session) (there bool, err error) {
@@ -114,25 +149,61 @@ func (o *Other) read(ctx context.Context, s *Session) (there bool, err error) {
 	return true, nil
 }
 
-// Fence deletes the leases of writers that are treated as dead. If such a writer continues, it detects the loss before
-// it publishes a snapshot or just after. Fence returns false if a lease was already gone: its writer has renewed it or
-// has ended, and the caller must list the leases again.
+// FenceKept is how long a fence stays: far longer than clocks of targets are corrected by. A writer that comes back
+// later finds that its lease has expired, by the same clock.
+const FenceKept = 7 * 24 * time.Hour
+
+// Fence takes the next names of writers that are treated as dead, and removes their leases. If such a writer continues,
+// it cannot renew its lease, and detects that before it publishes a snapshot or just after. Fence returns false if a
+// writer has taken the name before: it is alive, and the caller must list the leases again.
 func (s *Session) Fence(ctx context.Context, others []Other) (all bool, err error) {
 	all = true
 	for i := range others {
-		if others[i].Alive {
+		o := &others[i]
+		if o.Alive {
 			continue
 		}
-		for _, name := range append(slices.Clone(others[i].Older), others[i].Name) {
-			err := s.st.Delete(ctx, name)
-			if errors.Is(err, store.ErrNotExist) {
-				all = false
-			} else if err != nil {
+		fenced := o.Fenced || o.Ended
+		if !fenced {
+			if fenced, err = s.fence(ctx, o); err != nil {
+				return false, fmt.Errorf("fence off a writer that is gone: %w", err)
+			}
+		}
+		if !fenced {
+			all = false
+			continue
+		}
+		old := slices.Clone(o.Older)
+		if !o.Fenced || o.SinceRenewal > FenceKept {
+			old = append(old, o.Name)
+		}
+		for _, name := range old {
+			if err := s.st.Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
 				return false, fmt.Errorf("remove the lease of a writer that is gone: %w", err)
 			}
 		}
 	}
 	return all, nil
+}
+
+// fence takes the next name of a writer; false: the writer has it. A lease whose name is not that of a renewal has no
+// next one. Its writer is none of this program.
+func (s *Session) fence(ctx context.Context, o *Other) (bool, error) {
+	id, ok := lease.NextName(o.Name.ID)
+	if !ok {
+		return true, nil
+	}
+	next := store.Name{Kind: store.Lease, ID: id}
+	err := s.st.Fence(ctx, next)
+	if errors.Is(err, store.ErrNoSpace) { // in the space of the dead lease
+		if err = s.st.Delete(ctx, o.Name); err == nil || errors.Is(err, store.ErrNotExist) {
+			err = s.st.Fence(ctx, next)
+		}
+	}
+	if errors.Is(err, store.ErrExists) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // RenewOrFail renews the lease, and fails with ErrLeaseLost if other writers may have treated this one as dead since it

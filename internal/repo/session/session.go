@@ -18,8 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
@@ -164,15 +162,13 @@ func (s *Session) Blocked() time.Duration { return s.blocked.Time() }
 
 // begin stores the lease before it reads anything: files that it finds afterwards are not removed.
 func (s *Session) begin() error {
-	var both errgroup.Group // without a context: the lease is renewed until the session ends
 	if !s.opt.DryRun {
 		if err := s.lease.start(s.ctx); err != nil {
 			return fmt.Errorf("announce this writer: %w", err)
 		}
-		both.Go(func() error { return s.lease.hold(s.ctx) })
+		s.lease.hold(s.ctx)
 	}
-	both.Go(func() error { return s.readMarks(s.ctx) })
-	if err := both.Wait(); err != nil {
+	if err := s.readMarks(s.ctx); err != nil {
 		return err
 	}
 	if err := s.acknowledge(s.ctx); err != nil {

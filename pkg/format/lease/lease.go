@@ -7,7 +7,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
@@ -43,9 +45,9 @@ type Lease struct {
 	Renewal uint32 // how often the lease was renewed before this writing
 }
 
-// Name returns the name of the file that holds this renewal. Every renewal has its own name: its file is put before the
-// previous one is deleted. So the writer always has a lease, and the deletion reports whether another program was
-// first.
+// Name returns the name of the file that holds this renewal. Every renewal has its own name, the next one, and its file
+// is put before the previous one is deleted. So the writer always has a lease, and another program can take its next
+// name to keep it from being renewed.
 func (l *Lease) Name() string { return fmt.Sprintf("%s%08x", l.ID, l.Renewal) }
 
 // nameLength is the number of digits of a name, idLength of those that all names of a writer have in common.
@@ -61,6 +63,32 @@ func WriterOf(name string) string {
 	}
 	return name[:idLength]
 }
+
+// NextName returns the name of the renewal after the one of this name; false if there is none.
+func NextName(name string) (string, bool) {
+	if len(name) != nameLength {
+		return "", false
+	}
+	n, err := strconv.ParseUint(name[idLength:], 16, 32)
+	if err != nil || n == math.MaxUint32 {
+		return "", false
+	}
+	return fmt.Sprintf("%s%08x", name[:idLength], n+1), true
+}
+
+// probeLength is the number of digits of the name of a probe.
+const probeLength = 8
+
+// ProbeName returns a random name that is none of a lease, for a program that tries what the store does with such a
+// name.
+func ProbeName() string {
+	var random [probeLength / 2]byte
+	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
+	return hex.EncodeToString(random[:])
+}
+
+// IsProbe reports whether a file name is that of a probe. Such a file is no lease.
+func IsProbe(name string) bool { return len(name) == probeLength }
 
 // Tags of the fields of a lease.
 const (

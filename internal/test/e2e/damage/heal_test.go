@@ -99,6 +99,10 @@ type noSpace struct{ store.Store }
 
 func (noSpace) Put(context.Context, store.Name, []byte) error { return store.ErrNoSpace }
 
+func (noSpace) PutNew(context.Context, store.Name, []byte) (store.Info, error) {
+	return store.Info{}, store.ErrNoSpace
+}
+
 // TestPruneWithoutSpaceToBegin: a writer without the space to announce itself reports a remedy, and the remedy is not
 // to prune.
 func TestPruneWithoutSpaceToBegin(t *testing.T) {

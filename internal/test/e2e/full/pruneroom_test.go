@@ -46,6 +46,19 @@ func (n *narrow) Put(ctx context.Context, name store.Name, data []byte) error {
 	return n.Store.Put(ctx, name, data)
 }
 
+func (n *narrow) PutNew(ctx context.Context, name store.Name, data []byte) (info store.Info, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, err := n.Stat(ctx, name); err != nil && int64(len(data)) > n.space {
+		return info, store.ErrNoSpace
+	}
+	if info, err = n.Store.PutNew(ctx, name, data); err == nil {
+		n.space -= int64(len(data))
+		n.least = min(n.least, n.space)
+	}
+	return info, err
+}
+
 func (n *narrow) Delete(ctx context.Context, name store.Name) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -25,6 +25,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/lease"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -196,7 +197,8 @@ func Count(t testing.TB, st store.Store, kind store.Kind) (n int) {
 	t.Helper()
 	for info, err := range st.List(context.Background(), kind) {
 		require.NoError(t, err)
-		if !marks.Tombstone(info.Name) { // stays for a year
+		none := info.Fence || kind == store.Lease && lease.IsProbe(info.Name.ID) // no writer
+		if !none && !marks.Tombstone(info.Name) {                                // which stays for a year
 			n++
 		}
 	}

@@ -34,6 +34,16 @@ func (s *steps) Put(ctx context.Context, name store.Name, data []byte) error {
 	return s.Store.Put(ctx, name, data)
 }
 
+func (s *steps) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	s.before("put", name)
+	return s.Store.PutNew(ctx, name, data)
+}
+
+func (s *steps) Fence(ctx context.Context, name store.Name) error {
+	s.before("fence", name)
+	return s.Store.Fence(ctx, name)
+}
+
 func (s *steps) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	s.before("get", name)
 	return s.Store.Get(ctx, name, off, p)

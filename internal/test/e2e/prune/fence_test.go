@@ -38,10 +38,33 @@ func (s *stepped) step(to time.Duration) {
 
 func (s *stepped) Put(ctx context.Context, name store.Name, data []byte) error {
 	err := s.Store.Put(ctx, name, data)
+	s.date(name)
+	return err
+}
+
+func (s *stepped) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	info, err := s.Store.PutNew(ctx, name, data)
+	if err != nil {
+		return info, err
+	}
+	s.date(name)
+	return s.dating(info), nil
+}
+
+func (s *stepped) Fence(ctx context.Context, name store.Name) error {
+	if _, err := s.Store.Stat(ctx, name); err == nil { // it keeps its date
+		return s.Store.Fence(ctx, name)
+	}
+	err := s.Store.Fence(ctx, name)
+	s.date(name)
+	return err
+}
+
+// date gives a file that was just stored the time of the clock.
+func (s *stepped) date(name store.Name) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dated[name] = s.ahead
-	return err
 }
 
 func (s *stepped) dating(info store.Info) store.Info {

@@ -95,6 +95,11 @@ func (a *adder) Put(ctx context.Context, name store.Name, data []byte) error {
 	return a.Store.Put(ctx, name, data)
 }
 
+func (a *adder) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	a.date(name, time.Time{})
+	return a.Store.PutNew(ctx, name, data)
+}
+
 func (a *adder) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 	info, err := a.Store.Stat(ctx, name)
 	return a.dated(info), err

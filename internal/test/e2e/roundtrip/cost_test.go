@@ -36,6 +36,14 @@ func (p *puts) Put(ctx context.Context, name store.Name, data []byte) error {
 	return p.Store.Put(ctx, name, data)
 }
 
+func (p *puts) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	p.mu.Lock()
+	p.files[name.Kind]++
+	p.bytes += len(data)
+	p.mu.Unlock()
+	return p.Store.PutNew(ctx, name, data)
+}
+
 // smallFiles makes n files of up to 4 KiB in directories of 50. A third are copies.
 func smallFiles(t *testing.T, dir string, n int) {
 	t.Helper()

@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"iter"
+	"math"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -32,6 +33,16 @@ func (f far) VerifiesPut() bool { return true }
 func (f far) Put(ctx context.Context, name store.Name, data []byte) error {
 	time.Sleep(turn)
 	return f.Store.Put(ctx, name, data)
+}
+
+func (f far) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	time.Sleep(turn)
+	return f.Store.PutNew(ctx, name, data)
+}
+
+func (f far) Fence(ctx context.Context, name store.Name) error {
+	time.Sleep(turn)
+	return f.Store.Fence(ctx, name)
 }
 
 func (f far) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
@@ -79,7 +90,7 @@ func turns(t *testing.T, e *kit.Engine, fn func() error) int {
 // TestTurnsOfAnUnchangedBackup counts the operations that wait for one another: over a long line they decide how long
 // it takes. Opening: the config beside the key slots, two each. The session: its lease; the marks; the index. Then the
 // snapshots, which were read meanwhile, are listed once more, beside the packs. At the end the lease is renewed, the
-// snapshot stored, the lease looked at and removed.
+// snapshot stored, the lease renewed and removed.
 func TestTurnsOfAnUnchangedBackup(t *testing.T) {
 	dir := filepath.Join(testkit.RamDir(t), "src")
 	smallFiles(t, dir, 200)
@@ -92,7 +103,10 @@ func TestTurnsOfAnUnchangedBackup(t *testing.T) {
 		for range 20 { // more snapshots than are read at the same time
 			require.NoError(t, backup())
 		}
-		n := turns(t, e, backup)
+		n := math.MaxInt
+		for range 3 { // another test may change a folder above the source between two backups
+			n = min(n, turns(t, e, backup))
+		}
 		t.Log(n)
 		require.LessOrEqual(t, n, 11)
 	})
@@ -122,6 +136,6 @@ func TestTurnsOfForgetAndPrune(t *testing.T) {
 			})
 		})
 		t.Log(n)
-		require.LessOrEqual(t, n, 95)
+		require.LessOrEqual(t, n, 90)
 	})
 }
