@@ -230,12 +230,12 @@ func (s *stored) Rejected(n *tree.Node, _ error) (again bool) {
 	return again
 }
 
-// superseded returns the partial snapshots that a new whole one and earlier ones supersede; fewer as in Superseded.
-// What this run published itself is part of the new one, also if objects of it have failed.
-func (out *Outcome) superseded(listed []repo.Listed, fewer bool) []repo.Listed {
+// superseded returns the partial snapshots that a new whole one and earlier ones supersede. What this run published
+// itself is part of the new one, also if objects of it have failed.
+func (out *Outcome) superseded(listed []repo.Listed) []repo.Listed {
 	all := append(slices.Clone(listed), repo.Listed{ID: out.ID, Snapshot: out.Snapshot})
 	return append(slices.DeleteFunc(slices.Clone(listed), func(l repo.Listed) bool {
-		return l.Snapshot == nil || !l.Snapshot.Partial || !repo.Superseded(l.Snapshot, all, fewer)
+		return l.Snapshot == nil || !l.Snapshot.Partial || !repo.Superseded(l.Snapshot, all)
 	}), out.partial...)
 }
 

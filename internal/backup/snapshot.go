@@ -36,6 +36,7 @@ type Label struct {
 	Host, User  string
 	UID, GID    uint32
 	Sources     []string // absolute paths: displayed, and used to find the parent
+	Domain      []string // words by which the machine found Sources; nil: the user named them
 	Tags        []string
 	Rules       []string
 	Description string
@@ -234,7 +235,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 		if len(d.differing) > 0 {
 			_ = cache.SetValue("differing "+job.cacheKey(), nil) // otherwise they are read once more
 		}
-		remove(ctx, r, out.superseded(h.listed, job.Source.Shrink.Accept), l)
+		remove(ctx, r, out.superseded(h.listed), l)
 	}
 	return nil
 }
@@ -265,7 +266,7 @@ func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 	}
 	return &snapshot.Snapshot{
 		Time: scan.Moment(at), Start: scan.Moment(start), Host: b.Host, User: b.User, UID: b.UID, GID: b.GID,
-		System: b.System, Program: b.Program, Sources: b.Sources, Tags: b.Tags, Rules: b.Rules,
+		System: b.System, Program: b.Program, Sources: b.Sources, Domain: b.Domain, Tags: b.Tags, Rules: b.Rules,
 		Description: b.Description, Job: b.Job, Setup: b.Setup,
 	}
 }

@@ -91,6 +91,9 @@ func (job *Job) judge(found []*place, listed []repo.Listed, from *parents, l *re
 		if f.State == snapshot.Whole && p != nil && p.found && p.amount.Files == 0 && job.unseen(listed, path) {
 			f.State, f.Message = snapshot.Empty, "the folder is empty. Is its disk mounted?"+job.ifRight()
 		}
+		if f.State == snapshot.Whole && job.Source.Shrink.Accept {
+			f.Accepted = 1
+		}
 		if f.State != snapshot.Whole {
 			f.Expected, f.Failed = before.Count, max(f.Failed, 1)
 			if f.State != snapshot.Unreadable || p.err != nil { // otherwise each object in it was reported

@@ -374,6 +374,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		if paths, err = a.domain(); err != nil {
 			return err
 		}
+		job.Label.Domain = a.spec.FoundBy()
 	}
 	for _, path := range paths {
 		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {

@@ -19,7 +19,7 @@ type groupKey struct {
 func groupKeys() []groupKey {
 	return []groupKey{
 		{"host", func(s *snapshot.Snapshot) []string { return []string{s.Host} }},
-		{"paths", func(s *snapshot.Snapshot) []string { return slices.Sorted(slices.Values(s.Sources)) }},
+		{"paths", func(s *snapshot.Snapshot) []string { return slices.Sorted(slices.Values(s.Asked())) }},
 		{"tags", func(s *snapshot.Snapshot) []string { return slices.Sorted(slices.Values(s.Tags)) }},
 	}
 }
@@ -73,7 +73,7 @@ func newestOfEach(groups []output.Snapshots, n int) []output.Snapshots {
 		left := map[string]int{}
 		var kept []output.Snapshot
 		for _, s := range slices.Backward(groups[i].List) {
-			key := fmt.Sprintf("%q %q", s.Snapshot.Host, slices.Sorted(slices.Values(s.Snapshot.Sources)))
+			key := fmt.Sprintf("%q %q", s.Snapshot.Host, slices.Sorted(slices.Values(s.Snapshot.Asked())))
 			if left[key]++; left[key] <= n {
 				kept = append(kept, s)
 			}

@@ -30,6 +30,14 @@ func TestSnapshotsAreGrouped(t *testing.T) {
 	require.Len(t, groups[2].List, 2)
 	require.Equal(t, []string{"/y", "/x"}, list[2].Snapshot.Sources, "the snapshot is as it was")
 
+	// What was asked for counts, not which file systems were mounted.
+	one, other := snapshotOf("b", "/"), snapshotOf("b", "/", "/mnt")
+	one.Snapshot.Domain, other.Snapshot.Domain = []string{"ALL-LOCAL"}, []string{"ALL-LOCAL"}
+	groups = groupSnapshots([]output.Snapshot{one, other, snapshotOf("b", "/")}, by)
+	require.Len(t, groups, 2)
+	require.Equal(t, "host b; paths ALL-LOCAL", groups[0].Heading)
+	require.Len(t, newestOfEach(groups[:1], 1)[0].List, 1)
+
 	newest := newestOfEach(groupSnapshots(list, nil), 1)
 	require.Len(t, newest, 1)
 	require.Len(t, newest[0].List, 4)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 )
 
@@ -37,4 +38,14 @@ func TestRequiredMounts(t *testing.T) {
 	}
 	_, err := notMounted([]string{"disk"}, sources, localfs.Mounts)
 	require.ErrorContains(t, err, "write an absolute path")
+}
+
+// A job records what was asked for where the machine finds its sources.
+func TestJobOfADomain(t *testing.T) {
+	for domain, want := range map[string][]string{"ALL-LOCAL -/proc": {"ALL-LOCAL", "-/proc"}, t.TempDir(): nil} {
+		a, job := at(t, "--domain", domain), &backup.Job{}
+		require.NoError(t, a.fromPaths(&backupFlags{}, nil, job))
+		require.NotEmpty(t, job.Label.Sources)
+		require.Equal(t, want, job.Label.Domain)
+	}
 }

@@ -24,6 +24,8 @@ func TestPartialSnapshotIsReplaced(t *testing.T) {
 	whole, missing := files(5), snapshot.Held{State: snapshot.Missing, Failed: 1}
 	failed := files(5)
 	failed.Failed = 1
+	accepted := files(1)
+	accepted.Accepted = 1
 	photos := func(text string, h snapshot.Held) repo.Listed {
 		return of(text, map[string]snapshot.Held{"/photos": h})
 	}
@@ -38,6 +40,8 @@ func TestPartialSnapshotIsReplaced(t *testing.T) {
 		"both, one older":      {[]repo.Listed{docs, photos("2026-03-01 10:00", whole)}, false},
 		"both, one missing":    {[]repo.Listed{docs, photos("2026-03-03 10:00", missing)}, false},
 		"both, one incomplete": {[]repo.Listed{docs, photos("2026-03-03 10:00", failed)}, false},
+		"both, one smaller":    {[]repo.Listed{docs, photos("2026-03-03 10:00", files(1))}, false},
+		"both, one accepted":   {[]repo.Listed{docs, photos("2026-03-03 10:00", accepted)}, true},
 		"what contains them":   {[]repo.Listed{of("2026-03-03 10:00", map[string]snapshot.Held{"/": whole})}, false},
 		"of the same run": {[]repo.Listed{
 			of("2026-03-02 10:00", map[string]snapshot.Held{"/docs": whole, "/photos": whole})}, true},

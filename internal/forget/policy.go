@@ -255,7 +255,7 @@ func ReplacePartial(groups ...[]Verdict) {
 	for _, verdicts := range groups {
 		for i := range verdicts {
 			v := &verdicts[i]
-			if slices.Equal(v.Reasons, []string{partial}) && repo.Superseded(v.Snapshot, kept, false) {
+			if slices.Equal(v.Reasons, []string{partial}) && repo.Superseded(v.Snapshot, kept) {
 				v.Keep, v.Reasons = false, nil
 			}
 		}

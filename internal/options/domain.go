@@ -24,6 +24,16 @@ func (s *Spec) Domain() (words []string) {
 	return words
 }
 
+// FoundBy returns the words of DOMAIN if they mean what is mounted; nil: they name all sources.
+func (s *Spec) FoundBy() []string {
+	words := s.Domain()
+	if slices.ContainsFunc(words, path.IsAbs) &&
+		!slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, allLocal) }) {
+		return nil
+	}
+	return words
+}
+
 // WithAllLocal returns the options with DOMAIN ALL-LOCAL, the default of IBM's client, if it is not set.
 func (s *Spec) WithAllLocal() *Spec {
 	if len(s.settings["domain"]) > 0 {

@@ -56,6 +56,10 @@ func TestDomain(t *testing.T) {
 	require.Contains(t, warnings[0].String(), "name the file systems in DOMAIN")
 	require.Equal(t, []string{allLocal}, file("").spec(t).WithAllLocal().Domain())
 	require.Equal(t, []string{"/home"}, file("DOMAIN /home").spec(t).WithAllLocal().Domain())
+	for text, want := range map[string][]string{"": nil, "DOMAIN /home -/tmp": nil,
+		"DOMAIN -/tmp": {"-/tmp"}, "DOMAIN /home all-local": {"/home", "all-local"}} {
+		require.Equal(t, want, file(text+"\n").spec(t).FoundBy(), text)
+	}
 }
 
 // A backup of a domain stays on its file systems, and leaves out what the domain leaves out. One with a path does not.

@@ -232,16 +232,16 @@ func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter
 }
 
 // Superseded reports whether whole snapshots that follow a partial one have each source that it holds files of, without
-// a failure and with at least as many files, unless fewer are accepted. A backup compares the same path with the
+// a failure and with at least as many files, unless the user accepted fewer. A backup compares the same path with the
 // partial snapshot, and not what lies below its sources.
-func Superseded(partial *snapshot.Snapshot, among []Listed, fewer bool) bool {
+func Superseded(partial *snapshot.Snapshot, among []Listed) bool {
 	if len(partial.Held) == 0 || slices.Contains(partial.Tags, Protected) {
 		return false
 	}
 	for i, source := range partial.Sources {
 		if partial.Held[i].Files > 0 && !slices.ContainsFunc(among, func(l Listed) bool {
 			h, ok := Follows(partial, l.Snapshot, source)
-			return ok && h.Failed == 0 && (fewer || h.Files >= partial.Held[i].Files)
+			return ok && h.Failed == 0 && (h.Accepted != 0 || h.Files >= partial.Held[i].Files)
 		}) {
 			return false
 		}

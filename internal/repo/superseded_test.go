@@ -22,7 +22,8 @@ func TestWholeSnapshotWithFewerFilesSupersedesNothing(t *testing.T) {
 	partial.Partial = true
 	for files, want := range map[uint64]bool{9: false, 10: true, 11: true} {
 		whole := []repo.Listed{{Snapshot: of(5, files)}}
-		require.Equal(t, want, repo.Superseded(partial, whole, false), files)
-		require.True(t, repo.Superseded(partial, whole, true), "accepted")
+		require.Equal(t, want, repo.Superseded(partial, whole), files)
+		whole[0].Snapshot.Held[0].Accepted = 1
+		require.True(t, repo.Superseded(partial, whole), "accepted")
 	}
 }

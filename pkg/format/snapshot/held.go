@@ -13,6 +13,7 @@ type Held struct {
 	Count           // what lies below the source, or the source itself if it is no directory
 	Failed   uint64 // objects that are not in the snapshot, or are without content
 	Expected Count  // by the last snapshot whose state of this source was Whole; zero: there was none, or this is one
+	Accepted uint64 // 1: the user expected that it has less than before, however much less
 }
 
 // Count is an amount of files.
@@ -60,7 +61,8 @@ func Within(path, source string) bool {
 
 // numbers returns the numbers of h in the order of their tags, which are 2, 4, 6, ...
 func (h *Held) numbers() []*uint64 {
-	return []*uint64{(*uint64)(&h.State), &h.Files, &h.Bytes, &h.Failed, &h.Expected.Files, &h.Expected.Bytes}
+	return []*uint64{(*uint64)(&h.State), &h.Files, &h.Bytes, &h.Failed, &h.Expected.Files, &h.Expected.Bytes,
+		&h.Accepted}
 }
 
 func appendHeld(all []Held) (p []byte) {

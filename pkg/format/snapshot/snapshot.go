@@ -23,6 +23,7 @@ type Snapshot struct {
 	System       string    // "linux/amd64": says how to read the inode flags of the nodes
 	Program      string    // name and version of the program that made it
 	Sources      []string  // that were to be backed up, also a missing one: absolute paths, byte for byte
+	Domain       []string  // what was asked for, if the machine found Sources by it, as by ALL-LOCAL; nil: Sources
 	Tags         []string
 	Parent       format.ID // the snapshot it was compared with; zero: none
 	Shape        format.ID // hash of the options that shape a tree; zero: unknown
@@ -68,7 +69,16 @@ const (
 	tagHeld         = 40
 	tagJob          = 42
 	tagSetup        = 44
+	tagDomain       = 46
 )
+
+// Asked returns what the user asked for: the same for each run of a backup, whatever file systems are mounted.
+func (s *Snapshot) Asked() []string {
+	if len(s.Domain) > 0 {
+		return s.Domain
+	}
+	return s.Sources
+}
 
 // maxNsec is the largest number of nanoseconds beside full seconds.
 const maxNsec = 999_999_999
@@ -106,6 +116,7 @@ func Encode(s *Snapshot) []byte {
 	f.Bytes(tagHeld, appendHeld(s.Held))
 	f.String(tagJob, s.Job)
 	f.String(tagSetup, s.Setup)
+	f.Strings(tagDomain, s.Domain)
 	return f.Finish()
 }
 
@@ -142,6 +153,8 @@ func (s *Snapshot) field(tag uint64, value *wire.Reader) bool {
 		s.Sources = value.Strings()
 	case tagTags:
 		s.Tags = value.Strings()
+	case tagDomain:
+		s.Domain = value.Strings()
 	case tagParent:
 		s.Parent = value.ID()
 	case tagShape:

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,9 +51,10 @@ func full() *Snapshot {
 		Acknowledged: []format.ID{filled(5), filled(6)},
 		Renewed:      tree.Time{Sec: 1_790_000_400, Nsec: 5},
 		Partial:      true,
-		Held:         []Held{{State: Shrunk, Failed: 3}, {}},
+		Held:         []Held{{State: Shrunk, Failed: 3}, {Accepted: 1}},
 		Job:          "home",
 		Setup:        "SERVERNAME home\n  SCHEDULE hourly\n",
+		Domain:       []string{"ALL-LOCAL", "-/tmp"},
 	}
 	s.Held[0].Count, s.Held[0].Expected = Count{Files: 12, Bytes: 345}, Count{Files: 6789, Bytes: 1 << 33}
 	n := uint64(1)
@@ -72,7 +74,7 @@ func TestSpec(t *testing.T) {
 		"tags": tagTags, "parent": tagParent, "shape": tagShape, "rules": tagRules, "users": tagUsers,
 		"groups": tagGroups, "stats": tagStats, "original": tagOriginal, "description": tagDescription,
 		"acknowledged": tagAcknowledged, "renewed": tagRenewed, "partial": tagPartial, "held": tagHeld, "job": tagJob,
-		"setup": tagSetup,
+		"setup": tagSetup, "domain": tagDomain,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 	require.Equal(t, map[string]uint64{
 		"content": tagContent, "objects": tagObjects, "files": tagFiles, "dirs": tagDirs, "others": tagOthers,
@@ -141,16 +143,33 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestSnapshotBeforePrune reads a snapshot without acknowledged marks.
-func TestSnapshotBeforePrune(t *testing.T) {
-	want := full()
-	want.Acknowledged, want.Renewed, want.Partial, want.Held = nil, tree.Time{}, false, nil
-	want.Job, want.Setup = "", ""
-	got, err := Decode(spectest.Vector(t, "before-prune"))
-	require.NoError(t, err)
-	require.Equal(t, want, got)
-	require.Equal(t, spectest.Vector(t, "before-prune"), Encode(want),
-		"a snapshot without acknowledged marks keeps its bytes")
+// TestReadersThatLackAField: a reader that does not know a field refuses the snapshot if it would misunderstand it.
+func TestReadersThatLackAField(t *testing.T) {
+	refused := []uint64{tagTime, tagTree, tagSources, tagPartial}
+	for name, lacks := range spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag") {
+		err := wire.DecodeFields(Encode(full()), func(tag uint64, value *wire.Reader) bool {
+			if tag != lacks {
+				_ = value.Rest()
+			}
+			return tag != lacks
+		})
+		if slices.Contains(refused, lacks) {
+			require.ErrorIs(t, err, format.ErrUnsupported, name)
+		} else {
+			require.NoError(t, err, name)
+		}
+	}
+	var older Held
+	all := older.numbers()
+	f := wire.NewFields(nil)
+	f.Uint(numberTag(len(all)-1), 1)
+	require.NoError(t, decodeNumbers(f.Finish(), all[:len(all)-1]), "a reader that does not know what was accepted")
+}
+
+// TestAsked: a machine with other file systems has other sources, but was asked for the same.
+func TestAsked(t *testing.T) {
+	require.Equal(t, []string{"/home"}, (&Snapshot{Sources: []string{"/home"}}).Asked())
+	require.Equal(t, []string{"ALL-LOCAL"}, (&Snapshot{Sources: []string{"/"}, Domain: []string{"ALL-LOCAL"}}).Asked())
 }
 
 // TestFullIsFull keeps the golden vector and the tests below honest when a field is added.
