@@ -176,7 +176,8 @@ func (f *finisher) describe(i int, old, n *tree.Node) error {
 	e, r := &f.job.dir.Entries[i], &f.job.reading.Results[i]
 	*n = tree.Node{
 		Name: e.Name, Type: e.Type, Mode: uint32(e.Mode), UID: e.UID, GID: e.GID, Inode: compare.Inode(e, f.job.dir),
-		ModTime: e.ModTime(), Changed: e.Changed(), Outcome: r.Outcome, Mount: e.Mount,
+		ModTime: e.ModTime(), Changed: e.Changed(), Outcome: r.Outcome,
+		FS: compare.FS(e), Mount: e.Mount(),
 	}
 	if e.Type != tree.Dir {
 		n.Links = uint64(e.Links)

@@ -146,8 +146,11 @@ func (s *Digester) Subtree(stat Digest, n int, tree func(i int) *format.ID) Dige
 func appendStatus(dst []byte, e *scan.Entry, inodes bool) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.Name)))
 	dst = append(dst, e.Name...)
-	mount := byte(0)
-	if e.Mount {
+	mount, fs := byte(0), FS(e)
+	switch {
+	case fs != 0:
+		mount = 2
+	case e.Mount():
 		mount = 1
 	}
 	dst = append(dst, byte(e.Type), mount)
@@ -161,6 +164,9 @@ func appendStatus(dst []byte, e *scan.Entry, inodes bool) []byte {
 	if e.Type != tree.Dir { // of a directory, both follow from its entries
 		dst = binary.LittleEndian.AppendUint64(dst, e.Size)
 		dst = binary.LittleEndian.AppendUint32(dst, e.Links)
+	}
+	if fs != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, fs)
 	}
 	return dst
 }

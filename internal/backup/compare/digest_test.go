@@ -50,7 +50,9 @@ func TestEveryFieldIsDigested(t *testing.T) {
 		seen[got] = what
 	}
 	for what, change := range map[string]func(*scan.Directory){
-		"mount":         func(d *scan.Directory) { d.Entries[1].Mount = true },
+		"mount":         func(d *scan.Directory) { d.Entries[1].FS = 1 },
+		"linked mount":  func(d *scan.Directory) { d.Entries[1].FS, d.Entries[1].Links = 1, 2 },
+		"other mount":   func(d *scan.Directory) { d.Entries[1].FS, d.Entries[1].Links = 3, 2 },
 		"excluded":      func(d *scan.Directory) { d.Excluded = true },
 		"missing entry": func(d *scan.Directory) { d.Entries = d.Entries[:1] },
 	} {

@@ -12,7 +12,10 @@ func Same(e *scan.Entry, n *tree.Node, start tree.Time, ignoreCtime bool) bool {
 	if e.Type != n.Type || uint32(e.Mode) != n.Mode || e.UID != n.UID || e.GID != n.GID || e.ModTime() != n.ModTime {
 		return false
 	}
-	if n.Outcome > tree.Retried || e.Type != tree.Dir && uint64(e.Links) != n.Links || e.Mount != n.Mount {
+	if n.Outcome > tree.Retried || FS(e) != n.FS {
+		return false
+	}
+	if e.Type == tree.Dir && e.Mount() != n.Mount || e.Type != tree.Dir && uint64(e.Links) != n.Links {
 		return false
 	}
 	if e.Type == tree.File && e.Size != n.Size {
@@ -22,6 +25,15 @@ func Same(e *scan.Entry, n *tree.Node, start tree.Time, ignoreCtime bool) bool {
 		return scan.Safe(e.ModTime(), start)
 	}
 	return e.Changed() == n.Changed && scan.Safe(e.Changed(), start)
+}
+
+// FS returns the number of the file system to compare and to store: zero for that of the directory, and where an object
+// has no other names.
+func FS(e *scan.Entry) uint64 {
+	if e.Links > 1 && e.Type != tree.Dir {
+		return uint64(e.FS)
+	}
+	return 0
 }
 
 // Inode returns the inode number to compare and to store: zero where the file system assigns new ones at every mount,

@@ -56,9 +56,9 @@ type waiter struct {
 func (w waiter) take(f *linked) {
 	w.dir.Results[w.entry] = *f.result
 	e := &w.dir.Entries[w.entry]
-	name, mount := e.Name, e.Mount
+	name, fs := e.Name, e.FS
 	*e = f.entry
-	e.Name, e.Mount = name, mount
+	e.Name, e.FS = name, fs
 }
 
 // join reports whether another name provides the content of w. If it is still being read, w becomes a part of its

@@ -32,7 +32,7 @@ func compareOpened(e *scan.Entry, f *localfs.File) openResult {
 // system than its directory, the device is unknown. Where a changing file may be read once only, the times are
 // withheld: without a status call before the read, a change since the scan would look like a change during the read.
 func (s *Stage) known(d *Dir, e *scan.Entry) localfs.Known {
-	if e.Mount {
+	if e.Mount() {
 		return localfs.Known{}
 	}
 	return localfs.Known{

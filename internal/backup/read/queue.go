@@ -43,7 +43,7 @@ func (s *Stage) Queue(ctx context.Context, d *Dir, entries []uint32) error {
 		e := &d.Entries[i]
 		handle := d.Dir(e.Name)
 		// The device of a file on another file system than its directory is not known, so such a file is read for itself.
-		if e.Type == tree.File && e.Links > 1 && !e.Mount && s.links.join(linkKeyOf(d.Dev, e), waiter{d, i}, e.Links) {
+		if e.Type == tree.File && e.Links > 1 && !e.Mount() && s.links.join(linkKeyOf(d.Dev, e), waiter{d, i}, e.Links) {
 			continue // another name of it is read, or was
 		}
 		generated := e.Type == tree.File && d.FS.Pseudo // the kernel makes it when it is read: its size means nothing

@@ -227,8 +227,7 @@ func (l *realNames) stat(d *Directory, text string, cached bool) (excluded int, 
 			continue
 		}
 		order = append(order, position{n.ino, uint32(len(entries))})
-		entries = append(entries, Entry{Name: n.of(text), excluded: verdict == rules.NotEntered,
-			needType: verdict == rules.NeedType})
+		entries = append(entries, Entry{Name: n.of(text), byName: verdict})
 	}
 	sortPositions(order)
 	l.order = order
@@ -293,9 +292,9 @@ func (l *realNames) setEntry(d *Directory, e *Entry, at int) (rules.Verdict, err
 		return 0, errNoType
 	}
 	set, verdict := l.walk.opt.Rules, rules.Include
-	if e.needType {
+	if e.byName == rules.NeedType {
 		verdict = d.state.Name([]byte(e.Name), st.Type)
-		e.excluded = verdict == rules.NotEntered
+		e.byName = verdict
 	}
 	if verdict != rules.Exclude {
 		verdict = set.Object(st.Type, st.Size, st.Attr&localfs.AttrNoDump != 0)
@@ -307,8 +306,8 @@ func (l *realNames) setEntry(d *Directory, e *Entry, at int) (rules.Verdict, err
 		verdict = rules.Exclude
 	}
 	e.Set(st)
-	e.Mount = st.Dev != d.Dev
-	if verdict == rules.Include && !e.excluded && l.walk.opt.Mounted != nil && absent(d, e, st) {
+	e.on(st.Dev, d.Dev)
+	if verdict == rules.Include && e.byName != rules.NotEntered && l.walk.opt.Mounted != nil && absent(d, e, st) {
 		return verdict, l.walk.live(d, e)
 	}
 	return verdict, nil
@@ -346,7 +345,9 @@ func (w *walk) live(d *Directory, e *Entry) error {
 	}
 	d.handles[e.Name] = above
 	e.Set(&now)
-	e.Mount = true
+	if e.on(now.Dev, d.Dev); e.FS == 0 {
+		e.FS = 1 // a mount point all the same
+	}
 	return nil
 }
 

@@ -184,7 +184,7 @@ func (w *walk) child(ctx context.Context, t task, s *worker) error {
 		d.state = parent.state.Child([]byte(entry.Name))
 	}
 	d.pass = parent.pass
-	if s.begin(d, entry.Mount || parent.Picked || w.excluded(d)) {
+	if s.begin(d, entry.Mount() || parent.Picked || w.excluded(d)) {
 		return w.announce(ctx, d, s)
 	}
 	dir, err := d.above.Open(entry.Name)
@@ -194,7 +194,7 @@ func (w *walk) child(ctx context.Context, t task, s *worker) error {
 	}
 	defer dir.Release()
 	d.dir = dir
-	if entry.Mount || parent.Picked {
+	if entry.Mount() || parent.Picked {
 		w.enter(d)
 	}
 	d.Excluded = d.Excluded || w.excluded(d)
@@ -220,7 +220,7 @@ func (w *walk) enter(d *Directory) {
 // mountedOver reports whether a file system was mounted on d after the scan of its parent, perhaps because d was
 // opened: an automounter mounts on access. Then every entry of d seems to be a mount.
 func (d *Directory) mountedOver() bool {
-	if len(d.Entries) == 0 || !d.Entries[0].Mount || d.Err != nil {
+	if len(d.Entries) == 0 || !d.Entries[0].Mount() || d.Err != nil {
 		return false
 	}
 	st, err := d.dir.Fstat()
@@ -230,7 +230,7 @@ func (d *Directory) mountedOver() bool {
 // excluded reports whether a rule or Options.Skip excludes the contents of d.
 func (w *walk) excluded(d *Directory) bool {
 	entry := &d.Parent.Entries[d.Index]
-	return entry.excluded || w.opt.Skip != nil && w.opt.Skip(d.Dev, entry.Ino)
+	return entry.byName == rules.NotEntered || w.opt.Skip != nil && w.opt.Skip(d.Dev, entry.Ino)
 }
 
 // directory returns a used or a new Directory.

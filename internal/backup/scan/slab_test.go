@@ -14,7 +14,7 @@ func TestSlabsFit(t *testing.T) {
 		require.GreaterOrEqual(t, cap(s.entries), n)
 		require.Less(t, cap(s.entries), max(2*n, 1<<smallestSlab+1), "memory that is not needed")
 		for range n {
-			s.entries = append(s.entries, Entry{Name: "x", Mount: true})
+			s.entries = append(s.entries, Entry{Name: "x", FS: 1})
 		}
 		s.recycle()
 	}

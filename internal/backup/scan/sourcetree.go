@@ -188,8 +188,9 @@ func (w *walk) pickEntry(d *Directory, p, c *SourceTree) error {
 			return nil
 		}
 	}
-	e := Entry{Name: c.Name, Mount: st.Dev != d.Dev}
+	e := Entry{Name: c.Name}
 	e.Set(&st)
+	e.on(st.Dev, d.Dev)
 	d.picks[c.Name] = c
 	if c.Children == nil {
 		d.Sources++

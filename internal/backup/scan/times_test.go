@@ -2,6 +2,7 @@ package scan
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,4 +26,27 @@ func TestSafe(t *testing.T) {
 	} {
 		require.Equal(t, c.want, Safe(c.changed, seen), "%+v", c.changed)
 	}
+}
+
+// TestFileSystems: each file system of a mount scope has a number, which stays the same if a boot numbers the devices
+// another way, but one behind the other.
+func TestFileSystems(t *testing.T) {
+	number := func(dev, dir uint64) uint32 {
+		var e Entry
+		e.on(dev, dir)
+		require.Equal(t, dev != dir, e.Mount())
+		return e.FS
+	}
+	const dir = 8<<32 | 1
+	seen := map[uint32]bool{}
+	for _, major := range []uint64{0, 7, 8, 9, 253, 4095} {
+		for _, minor := range []uint64{0, 1, 2, 255, 1<<20 - 1} {
+			n := number(major<<32|minor, dir)
+			require.False(t, seen[n], "%d:%d", major, minor)
+			seen[n] = true
+		}
+	}
+	require.Equal(t, number(57, 55), number(43, 41))
+	require.EqualValues(t, 1, number(1<<20|1<<32, 2<<32), "never zero")
+	require.LessOrEqual(t, unsafe.Sizeof(Entry{}), uintptr(96), "a directory may have millions")
 }

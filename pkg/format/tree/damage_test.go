@@ -114,32 +114,40 @@ func TestDecodeRefuses(t *testing.T) {
 		return append(p, bytes.Join(rows, nil)...)
 	}
 	fifo := byte(Fifo) | rowSameOwner
+	linked := func(typ, links, fs byte) []byte {
+		return row(typ|rowSameOwner|rowRare, rowLinks, rareFS, 0x01, 'a', 0, links, fs)
+	}
 	ok := row(fifo, 0, 0x01, 'a', 0)
 	_, err := DecodePage(leafPage(1, 1, ok))
+	require.NoError(t, err)
+	_, err = DecodePage(leafPage(1, 1, linked(fifo, 2, 7)))
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		page []byte
 		want error
 	}{
-		"empty":               {nil, format.ErrCorrupt},
-		"a list":              {[]byte{kindList, Version, 0, 0, 0}, format.ErrCorrupt},
-		"version 0":           {[]byte{kindTree, 0, 0, 0, 0, 0}, format.ErrCorrupt},
-		"version 2":           {[]byte{kindTree, 2, 0, 0, 0, 0}, format.ErrUnsupported},
-		"level":               {[]byte{kindTree, 1, maxLevel + 1, 0, 0, 0}, format.ErrCorrupt},
-		"flags":               {[]byte{kindTree, 1, 0, 1, 0, 0}, format.ErrUnsupported},
-		"absurd count":        {leafPage(1<<60, 1, ok), format.ErrCorrupt},
-		"absurd names":        {leafPage(1, 1<<60, ok), format.ErrCorrupt},
-		"names too long":      {leafPage(1, 2, ok), format.ErrCorrupt},
-		"names too short":     {leafPage(1, 0, ok), format.ErrCorrupt},
-		"type 0":              {leafPage(1, 1, row(rowSameOwner, 0, 0x01, 'a', 0)), format.ErrCorrupt},
-		"no name":             {leafPage(1, 0, row(fifo, 0, 0x00, 0, 0)), format.ErrCorrupt},
-		"slash":               {leafPage(1, 1, row(fifo, 0, 0x01, '/', 0)), format.ErrCorrupt},
-		"dot":                 {leafPage(1, 1, row(fifo, 0, 0x01, '.', 0)), format.ErrCorrupt},
-		"shares with nothing": {leafPage(1, 2, row(fifo, 0, 0x11, 'a', 0)), format.ErrCorrupt},
-		"same name twice":     {leafPage(2, 2, ok, ok), format.ErrCorrupt},
-		"descending names":    {leafPage(2, 2, row(fifo, 0, 0x01, 'b', 0), ok), format.ErrCorrupt},
-		"rare flag":           {leafPage(1, 1, row(fifo|rowRare, 0, 0x40, 0x01, 'a', 0)), format.ErrUnsupported},
-		"birth form":          {leafPage(1, 1, row(fifo, 6<<timesBornShift, 0x01, 'a', 0)), format.ErrUnsupported},
+		"empty":                {nil, format.ErrCorrupt},
+		"a list":               {[]byte{kindList, Version, 0, 0, 0}, format.ErrCorrupt},
+		"version 0":            {[]byte{kindTree, 0, 0, 0, 0, 0}, format.ErrCorrupt},
+		"version 2":            {[]byte{kindTree, 2, 0, 0, 0, 0}, format.ErrUnsupported},
+		"level":                {[]byte{kindTree, 1, maxLevel + 1, 0, 0, 0}, format.ErrCorrupt},
+		"flags":                {[]byte{kindTree, 1, 0, 1, 0, 0}, format.ErrUnsupported},
+		"absurd count":         {leafPage(1<<60, 1, ok), format.ErrCorrupt},
+		"absurd names":         {leafPage(1, 1<<60, ok), format.ErrCorrupt},
+		"names too long":       {leafPage(1, 2, ok), format.ErrCorrupt},
+		"names too short":      {leafPage(1, 0, ok), format.ErrCorrupt},
+		"type 0":               {leafPage(1, 1, row(rowSameOwner, 0, 0x01, 'a', 0)), format.ErrCorrupt},
+		"no name":              {leafPage(1, 0, row(fifo, 0, 0x00, 0, 0)), format.ErrCorrupt},
+		"slash":                {leafPage(1, 1, row(fifo, 0, 0x01, '/', 0)), format.ErrCorrupt},
+		"dot":                  {leafPage(1, 1, row(fifo, 0, 0x01, '.', 0)), format.ErrCorrupt},
+		"shares with nothing":  {leafPage(1, 2, row(fifo, 0, 0x11, 'a', 0)), format.ErrCorrupt},
+		"same name twice":      {leafPage(2, 2, ok, ok), format.ErrCorrupt},
+		"descending names":     {leafPage(2, 2, row(fifo, 0, 0x01, 'b', 0), ok), format.ErrCorrupt},
+		"rare flag":            {leafPage(1, 1, row(fifo|rowRare, 0, 0x80, 0x01, 'a', 0)), format.ErrUnsupported},
+		"no file system":       {leafPage(1, 1, linked(fifo, 2, 0)), format.ErrCorrupt},
+		"needless file system": {leafPage(1, 1, linked(fifo, 1, 7)), format.ErrCorrupt},
+		"file system of a dir": {leafPage(1, 1, linked(byte(Dir), 2, 7)), format.ErrCorrupt},
+		"birth form":           {leafPage(1, 1, row(fifo, 6<<timesBornShift, 0x01, 'a', 0)), format.ErrUnsupported},
 		"outcome": {
 			leafPage(1, 1, row(fifo|rowRare, 0, rareOutcome, 0x01, 'a', 0, 9)), format.ErrUnsupported,
 		},

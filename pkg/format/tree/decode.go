@@ -255,6 +255,11 @@ func (d *pageDecoder) rare(n *Node, rare byte) {
 			d.newer("outcome", byte(n.Outcome))
 		}
 	}
+	if rare&rareFS != 0 {
+		if n.FS = r.Uvarint(); n.FS == 0 || n.Links < 2 || n.Type == Dir {
+			r.Fail("file system %d of an object of type %d with %d names", n.FS, n.Type, n.Links)
+		}
+	}
 	n.Mount = rare&rareMount != 0
 	n.Recheck = rare&rareRecheck != 0
 	if rare&rareXattrs != 0 {

@@ -182,6 +182,9 @@ func (l *leaf) rare(n *Node) (flags byte) {
 	if n.Recheck {
 		flags |= rareRecheck
 	}
+	if n.FS != 0 && n.Links > 1 && n.Type != Dir {
+		flags |= rareFS
+	}
 	if len(n.Xattrs) > 0 {
 		l.newXattrs = appendXattrs(l.newXattrs[:0], n.Xattrs)
 		if bytes.Equal(l.newXattrs, l.xattrs) {
@@ -200,6 +203,9 @@ func (l *leaf) appendRare(dst []byte, n *Node, rare byte, changed Time) []byte {
 	}
 	if rare&rareOutcome != 0 {
 		dst = append(dst, byte(n.Outcome))
+	}
+	if rare&rareFS != 0 {
+		dst = wire.AppendUvarint(dst, n.FS)
 	}
 	if rare&rareXattrs != 0 {
 		dst = append(dst, l.newXattrs...)

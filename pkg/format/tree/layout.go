@@ -93,7 +93,8 @@ const (
 	rareXattrs     = 0x08
 	rareSameXattrs = 0x10 // the extended attributes equal those that were last written in full on the page
 	rareRecheck    = 0x20
-	rareKnown      = 0x3F
+	rareFS         = 0x40
+	rareKnown      = 0x7F
 )
 
 // Which owners follow a mode.

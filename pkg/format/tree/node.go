@@ -54,6 +54,7 @@ type Node struct {
 	GID     uint32
 	Inode   uint64 // 0 where inode numbers are unreliable and the object has one name
 	Links   uint64 // number of names; above 1 a restore links nodes of one mount scope that are one Object
+	FS      uint64 // with several names: its file system in the mount scope; 0: that of its directory
 	Size    uint64 // bytes, of a File
 	ModTime Time
 	Changed Time  // ctime
@@ -70,14 +71,13 @@ type Node struct {
 	Content Content   // File
 }
 
-// Object identifies the object behind several names, for nodes of one mount scope. The inode number is not enough:
-// during a backup it may be reused after a removal, and for a file that is a mount point it belongs to another file
-// system.
+// Object identifies the object behind several names, for nodes of one mount scope. File system and inode number are not
+// enough: during a backup, the number may be reused after a removal.
 type Object struct {
-	inode, size, device uint64
-	typ                 Type
-	modified, changed   Time
-	content             [sha256.Size]byte
+	fs, inode, size, device uint64
+	typ                     Type
+	modified, changed       Time
+	content                 [sha256.Size]byte
 }
 
 // Object returns the object that n names.
@@ -88,9 +88,8 @@ func (n *Node) Object() Object {
 		p = binary.LittleEndian.AppendUint64(append(p, c.Chunks[i].ID[:]...), c.Chunks[i].Len)
 	}
 	return Object{
-		inode: n.Inode, size: n.Size, device: n.Device, typ: n.Type, modified: n.ModTime.normal(),
-		changed: n.Changed.normal(),
-		content: sha256.Sum256(p),
+		fs: n.FS, inode: n.Inode, size: n.Size, device: n.Device, typ: n.Type, modified: n.ModTime.normal(),
+		changed: n.Changed.normal(), content: sha256.Sum256(p),
 	}
 }
 
@@ -98,8 +97,8 @@ func (n *Node) Object() Object {
 // stored in several ways, so either the content or the change time must be equal. A change time of whole seconds does
 // not count.
 func (o *Object) Same(other *Object) bool {
-	return o.inode == other.inode && o.size == other.size && o.device == other.device && o.typ == other.typ &&
-		o.modified == other.modified &&
+	return o.fs == other.fs && o.inode == other.inode && o.size == other.size && o.device == other.device &&
+		o.typ == other.typ && o.modified == other.modified &&
 		(o.content == other.content || o.changed == other.changed && o.changed.Nsec != 0)
 }
 

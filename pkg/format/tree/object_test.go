@@ -22,6 +22,7 @@ func TestNamesOfOneObject(t *testing.T) {
 		"met after a change":     {func(n *Node) { n.Changed.Sec++ }, true},
 		"kept in another way":    {func(n *Node) { n.Content = Content{Chunks: []Chunk{{ID: format.ID{1}, Len: 3}}} }, true},
 		"another inode number":   {func(n *Node) { n.Inode++ }, false},
+		"another file system":    {func(n *Node) { n.FS++ }, false},
 		"another size":           {func(n *Node) { n.Size++ }, false},
 		"another time":           {func(n *Node) { n.ModTime.Nsec++ }, false},
 		"another type":           {func(n *Node) { n.Type = Fifo }, false},

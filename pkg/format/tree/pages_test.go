@@ -197,7 +197,7 @@ func TestNormalisation(t *testing.T) {
 	s := shelf{}
 	root := s.build(t, []Node{
 		{
-			Name: "a", Type: Fifo, Size: 9, Target: "x", Device: 1, Mount: true, Subtree: format.ID{1},
+			Name: "a", Type: Fifo, Size: 9, Target: "x", Device: 1, FS: 1, Mount: true, Subtree: format.ID{1},
 			Content: Content{Inline: []byte("x")}, ModTime: Time{Sec: 5, Nsec: 2*second + 3},
 		},
 	})

@@ -28,7 +28,7 @@ func TestSpec(t *testing.T) {
 		"Rare flags": {"flag", "mask", map[string]uint64{
 			"access time": rareAccess, "outcome": rareOutcome, "mount point": rareMount,
 			"extended attributes": rareXattrs, "same extended attributes as the page spelled out last": rareSameXattrs,
-			"recheck": rareRecheck,
+			"recheck": rareRecheck, "file system": rareFS,
 		}},
 		"Types": {"type", "value", map[string]uint64{
 			"file": uint64(File), "directory": uint64(Dir), "symlink": uint64(Symlink), "fifo": uint64(Fifo),
@@ -53,7 +53,8 @@ func TestSpec(t *testing.T) {
 	} {
 		require.Equal(t, c.want, spectest.Numbers(t, "SPEC.md", heading, c.key, c.value), heading)
 	}
-	require.Equal(t, rareKnown, rareAccess|rareOutcome|rareMount|rareXattrs|rareSameXattrs|rareRecheck)
+	require.Equal(t, rareKnown, rareAccess|rareOutcome|rareMount|rareXattrs|rareSameXattrs|rareRecheck|
+		rareFS)
 	require.Equal(t, 0xFF, rowTypeMask|rowContentMask|rowSameOwner|rowRare)
 	require.Equal(t, 0xFF, timesModMask|timesChangedMask|timesBornMask|rowLinks)
 }
@@ -113,6 +114,7 @@ func goldenNodes() []Node {
 		},
 		{Name: "large", Type: File, Mode: 0o600, Links: 1, Size: 1 << 30, Born: at(-1<<50, 9), Content: Content{List: id(4)}},
 		{Name: "link", Type: Symlink, Mode: 0o777, Links: 1, Target: "../\xff"},
+		{Name: "mounted", Type: File, Links: 2, Inode: 99, FS: 300},
 		{Name: "p", Type: Fifo, Links: 1}, {Name: "s", Type: Socket, Links: 1},
 		{Name: "tty", Type: CharDevice, Mode: 0o620, GID: 5, Links: 1, Device: 4<<32 | 64},
 		{Name: "vda", Type: BlockDevice, Mode: 0o660, GID: 6, Links: 1, Device: 254 << 32},

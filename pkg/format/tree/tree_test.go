@@ -113,6 +113,9 @@ func randomNode(rng *rand.Rand, name string) Node {
 		n.Xattrs = []Xattr{{Name: "user.a"}, {Name: "user.\xff", Value: []byte(randomName(rng))}}
 	}
 	n.Recheck = rng.IntN(8) == 0
+	if n.Links > 1 && n.Type != Dir && rng.IntN(4) == 0 {
+		n.FS = 1 + rng.Uint64()>>rng.IntN(64)>>1
+	}
 	switch n.Type {
 	case File:
 		n.Size = rng.Uint64() >> rng.IntN(64)

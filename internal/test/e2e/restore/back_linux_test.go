@@ -284,3 +284,22 @@ func restoreStored(e *kit.Engine, d stored.Dir, to restore.Target) {
 		e.Ledger)
 	require.NoError(e.T, err)
 }
+
+// TestLinksAreOfOneFileSystem: two objects of one directory may have one inode number, if they lie on two file systems.
+func TestLinksAreOfOneFileSystem(t *testing.T) {
+	link := func(fs uint64) *tree.Node {
+		return &tree.Node{Type: tree.File, Mode: 0o600, Links: 2, Inode: 7, FS: fs, Size: 3,
+			Content: tree.Content{Inline: []byte("abc")}}
+	}
+	dst := filepath.Join(testkit.RamDir(t), "out")
+	restoreStored(kit.NewEngine(t, nil), stored.Dir{
+		"a": link(0), "b": link(4), "c": link(5), "d": stored.Dir{"a": link(0), "b": link(4), "c": link(5)},
+	}, kit.Target(dst))
+	objects := map[uint64]bool{}
+	for _, name := range []string{"a", "b", "c"} {
+		ino := kit.Inode(t, filepath.Join(dst, name))
+		require.Equal(t, ino, kit.Inode(t, filepath.Join(dst, "d", name)), name)
+		objects[ino] = true
+	}
+	require.Len(t, objects, 3)
+}

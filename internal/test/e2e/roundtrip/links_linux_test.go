@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
@@ -276,4 +278,59 @@ func TestFileNamedLikeAnUnfinishedOne(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dst, name))
 	require.FileExists(t, filepath.Join(dst, "big"))
 	require.FileExists(t, filepath.Join(dst, "small"))
+}
+
+// TestLinksOfTwoFileSystems: objects of two file systems with equal inode numbers, link counts, times and content stay
+// two, in one directory as in two; names of one object stay together. An unchanged backup writes the same bytes.
+func TestLinksOfTwoFileSystems(t *testing.T) {
+	testkit.RequireRoot(t)
+	base := testkit.RamDir(t)
+	src, hidden := filepath.Join(base, "src"), filepath.Join(base, "hidden")
+	one, two := filepath.Join(src, "one"), filepath.Join(src, "two")
+	when := time.Unix(1_700_000_000, 5)
+	for i, dir := range []string{one, two, hidden} {
+		kit.Mount(t, "tmpfs", "tmpfs", dir, 0, "size=1m")
+		a := filepath.Join(dir, "a")
+		require.NoError(t, os.WriteFile(a, []byte("the same"), os.FileMode(0o400+i<<6)))
+		require.NoError(t, os.Link(a, filepath.Join(dir, "a2")))
+		require.NoError(t, os.Chtimes(a, when, when))
+		require.Equal(t, kit.Inode(t, filepath.Join(one, "a")), kit.Inode(t, a), "the test needs equal inode numbers")
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(hidden, "alone"), []byte("one name"), 0o644))
+	for at, from := range map[string]string{"a1": "a", "a3": "a2", "alone": "alone"} { // files that are mount points
+		at = filepath.Join(one, at)
+		require.NoError(t, os.WriteFile(at, nil, 0o644))
+		require.NoError(t, unix.Mount(filepath.Join(hidden, from), at, "", unix.MS_BIND, ""))
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+	}
+	kit.Settle()
+	e := kit.NewEngine(t, nil)
+	job := e.Job(src)
+	first, _, err := e.Backup(job)
+	require.NoError(t, err)
+	require.Empty(t, e.Failures())
+	job.NoDirCache = true
+	again, totals, err := e.Backup(job)
+	require.NoError(t, err)
+	require.Zero(t, totals.Bytes.Read, "nothing has changed")
+	require.Equal(t, e.Subtree(first, src), e.Subtree(again, src))
+	job.Source.Comparing.Force = true
+	again, _, err = e.Backup(job)
+	require.NoError(t, err)
+	require.Equal(t, e.Subtree(first, src), e.Subtree(again, src), "also if nothing is taken over")
+
+	out := filepath.Join(testkit.RamDir(t), "out")
+	_, err = e.Restore(src, kit.Target(out))
+	require.NoError(t, err)
+	require.Empty(t, e.Failures())
+	objects := map[uint64]bool{}
+	for i, pair := range [][2]string{{"one/a", "one/a2"}, {"two/a", "two/a2"}, {"one/a1", "one/a3"}} {
+		ino := kit.Inode(t, filepath.Join(out, pair[0]))
+		require.Equal(t, ino, kit.Inode(t, filepath.Join(out, pair[1])), pair)
+		objects[ino] = true
+		info, err := os.Lstat(filepath.Join(out, pair[0]))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o400+i<<6), info.Mode(), pair)
+	}
+	require.Len(t, objects, 3)
 }
