@@ -39,7 +39,7 @@ func newBuilder(k *seal.Keys, kind Kind, salt [SaltSize]byte, buf []byte) (*Buil
 	if !kind.Valid() {
 		return nil, fmt.Errorf("start pack: no such kind: %d", kind)
 	}
-	aead, err := k.PackAEAD(salt)
+	aead, err := k.PackAEAD(byte(kind), salt)
 	if err != nil {
 		return nil, fmt.Errorf("start pack: %w", err)
 	}

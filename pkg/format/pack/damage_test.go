@@ -176,6 +176,8 @@ func forge(t *testing.T, k *seal.Keys, mutate func(h *header, frame, plain []byt
 	plain := append([]byte{byte(Stored), 1, 3}, "abc"...)
 	frame := frameHeader{body: uint32(len(plain) + tagSize)}.appendTo(nil)
 	mutate(&b.head, frame, plain)
+	b.aead, err = k.PackAEAD(byte(b.head.kind()), b.head.salt())
+	require.NoError(t, err)
 	copy(b.ad[:], b.head[:])
 	copy(b.ad[HeaderSize:], frame)
 	b.buf = append(append(append(b.buf[:0], b.head[:]...), frame...), plain...)

@@ -28,7 +28,7 @@ func NewOpener(k *seal.Keys, kind Kind, salt [SaltSize]byte) (*Opener, error) {
 }
 
 func newOpener(k *seal.Keys, head header) (*Opener, error) {
-	aead, err := k.PackAEAD(head.salt())
+	aead, err := k.PackAEAD(byte(head.kind()), head.salt())
 	if err != nil {
 		return nil, fmt.Errorf("open pack: %w", err)
 	}

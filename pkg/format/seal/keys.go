@@ -9,6 +9,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 
@@ -65,9 +66,9 @@ func (MasterKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // Keys holds the sub-keys of one repository. It is safe for concurrent use and, printed, does not show them.
 type Keys struct {
 	blob    *blake3.Hasher // keyed; a prototype that is only cloned
-	pack    *blake3.Hasher // likewise
-	object  *blake3.Hasher // likewise
 	config  *blake3.Hasher // likewise
+	pack    kindKeys
+	object  kindKeys
 	chunker [KeySize]byte
 }
 
@@ -80,8 +81,8 @@ func Derive(m MasterKey) (*Keys, error) {
 		hasher  **blake3.Hasher
 	}{
 		{contextBlob, &k.blob},
-		{contextPack, &k.pack},
-		{contextObject, &k.object},
+		{contextPack, &k.pack[0]},
+		{contextObject, &k.object[0]},
 		{contextConfig, &k.config},
 	} {
 		var key [KeySize]byte
@@ -91,6 +92,9 @@ func Derive(m MasterKey) (*Keys, error) {
 			return nil, fmt.Errorf("derive key %q: %w", sub.context, err)
 		}
 		*sub.hasher = hasher
+	}
+	if err := errors.Join(k.pack.derive(), k.object.derive()); err != nil {
+		return nil, err
 	}
 	return k, nil
 }
@@ -108,9 +112,9 @@ func (k *Keys) Hasher() *Hasher { return &Hasher{state: k.blob.Clone()} }
 // content to someone without the key.
 func (k *Keys) ChunkerKey() [KeySize]byte { return k.chunker }
 
-// PackAEAD returns the AES-256-GCM of the pack with that salt. The result may be used by several goroutines.
-func (k *Keys) PackAEAD(salt [SaltSize]byte) (cipher.AEAD, error) {
-	return newAEAD(keyedSum(k.pack, salt[:]))
+// PackAEAD returns the AES-256-GCM of the pack with that kind and salt. The result may be used by several goroutines.
+func (k *Keys) PackAEAD(kind byte, salt [SaltSize]byte) (cipher.AEAD, error) {
+	return k.pack.aead(kind, salt[:])
 }
 
 // ConfigMAC authenticates the bytes of the config in front of its MAC.
@@ -136,14 +140,50 @@ func (h *Hasher) ID(p []byte) format.ID {
 // Format prints a placeholder under every verb: the state holds the key.
 func (Hasher) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, redacted) }
 
-// keyedSum returns the keyed hash of the concatenated parts under the key of prototype.
-func keyedSum(prototype *blake3.Hasher, parts ...[]byte) (sum [KeySize]byte) {
+// keyedSum returns the keyed hash of p under the key of prototype.
+func keyedSum(prototype *blake3.Hasher, p []byte) (sum [KeySize]byte) {
 	h := prototype.Clone()
-	for _, p := range parts {
-		_, _ = h.Write(p) // never fails
-	}
+	_, _ = h.Write(p) // never fails
 	h.Sum(sum[:0])
 	return sum
+}
+
+// kindKeys derives the keys of files from those of their kinds, so that the key of one kind can be handed out
+// alone, and a file cannot pass for one of another kind. The first hasher has the sub-key, the one at n the key of
+// kind n. They are prototypes.
+type kindKeys [maxKind + 1]*blake3.Hasher
+
+// maxKind is the largest kind of a pack or an object of version 1.
+const maxKind = byte(MarkObject)
+
+// derive sets the keys of the kinds from the sub-key.
+func (k *kindKeys) derive() (err error) {
+	for kind := byte(1); kind <= maxKind && err == nil; kind++ {
+		k[kind], err = keyOf(k[0], kind)
+	}
+	return err
+}
+
+// keyOf returns the hasher with the key of a kind.
+func keyOf(sub *blake3.Hasher, kind byte) (*blake3.Hasher, error) {
+	key := keyedSum(sub, []byte{kind})
+	h, err := blake3.NewKeyed(key[:])
+	if err != nil {
+		return nil, fmt.Errorf("derive key of kind %d: %w", kind, err)
+	}
+	return h, nil
+}
+
+// aead returns the AES-256-GCM of one file. It may be of a kind that only a newer program knows.
+func (k *kindKeys) aead(kind byte, salt []byte) (cipher.AEAD, error) {
+	if kind > 0 && kind <= maxKind {
+		return newAEAD(keyedSum(k[kind], salt))
+	}
+	h, err := keyOf(k[0], kind)
+	if err != nil {
+		return nil, err
+	}
+	return newAEAD(keyedSum(h, salt))
 }
 
 func newAEAD(key [KeySize]byte) (cipher.AEAD, error) {

@@ -64,14 +64,61 @@ func TestSubKeysFollowSpec(t *testing.T) {
 	require.EqualValues(t, specKey(t, "chunker"), keys.ChunkerKey())
 
 	salt := [SaltSize]byte{1, 2, 3}
-	aead, err := keys.PackAEAD(salt)
-	require.NoError(t, err)
-	want, err := newAEAD(specHash(t, specKey(t, "pack"), salt[:]))
-	require.NoError(t, err)
 	nonce := make([]byte, nonceSize)
-	require.Equal(t, want.Seal(nil, nonce, text, nil), aead.Seal(nil, nonce, text, nil))
-	require.Equal(t, nonceSize, aead.NonceSize())
-	require.Equal(t, tagSize, aead.Overhead())
+	for kind := range 256 {
+		aead, err := keys.PackAEAD(byte(kind), salt)
+		require.NoError(t, err)
+		want, err := newAEAD(specHash(t, specKind(t, "pack", byte(kind)), salt[:]))
+		require.NoError(t, err)
+		require.Equal(t, want.Seal(nil, nonce, text, nil), aead.Seal(nil, nonce, text, nil))
+		require.Equal(t, nonceSize, aead.NonceSize())
+		require.Equal(t, tagSize, aead.Overhead())
+	}
+}
+
+// specKind derives the key of a kind by what the specification says.
+func specKind(t testing.TB, name string, kind byte) []byte {
+	t.Helper()
+	key := specHash(t, specKey(t, name), []byte{kind})
+	return key[:]
+}
+
+// TestKeyOfOneKindOpensNoOther: with the key of a kind, which may be handed out, all of that kind can be opened, and
+// nothing of another one, even under the same salt.
+func TestKeyOfOneKindOpensNoOther(t *testing.T) {
+	keys := testKeys(t)
+	salt, nonce := [SaltSize]byte{7}, make([]byte, nonceSize)
+	for _, from := range []struct {
+		name  string
+		kinds byte
+		seal  func(kind byte) []byte
+	}{
+		{"pack", 3, func(kind byte) []byte {
+			aead, err := keys.PackAEAD(kind, salt)
+			require.NoError(t, err)
+			return aead.Seal(nil, nonce, []byte("x"), nil)
+		}},
+		{"object", maxKind, func(kind byte) []byte {
+			sealed, err := keys.sealObject(ObjectKind(kind), salt, []byte("x"))
+			require.NoError(t, err)
+			return sealed
+		}},
+	} {
+		for kind := byte(1); kind <= from.kinds; kind++ {
+			sealed, header := from.seal(kind), []byte(nil)
+			if from.name == "object" {
+				sealed, header = sealed[ObjectHeaderSize:], sealed[:ObjectHeaderSize]
+			}
+			for _, name := range []string{"pack", "object"} {
+				for other := byte(1); other <= maxKind; other++ {
+					aead, err := newAEAD(specHash(t, specKind(t, name, other), salt[:]))
+					require.NoError(t, err)
+					_, err = aead.Open(nil, nonce, sealed, header)
+					require.Equal(t, name == from.name && other == kind, err == nil, "%s of kind %d", name, other)
+				}
+			}
+		}
+	}
 }
 
 // TestGoldenKeys pins the derived values for ever.
@@ -85,9 +132,12 @@ func TestGoldenKeys(t *testing.T) {
 	spectest.Golden(t, "config-mac", mac[:])
 	file := FileID([]byte("tidemark"))
 	spectest.Golden(t, "file-id", file[:])
-	aead, err := keys.PackAEAD([SaltSize]byte{9})
-	require.NoError(t, err)
-	spectest.Golden(t, "pack-aead", aead.Seal(nil, make([]byte, nonceSize), []byte("tidemark"), []byte("header")))
+	for kind := byte(1); kind <= 2; kind++ {
+		aead, err := keys.PackAEAD(kind, [SaltSize]byte{9})
+		require.NoError(t, err)
+		spectest.Golden(t, fmt.Sprint("pack-", kind),
+			aead.Seal(nil, make([]byte, nonceSize), []byte("tidemark"), []byte("header")))
+	}
 }
 
 // TestFileIDIsBLAKE3 compares with the official test vector for empty input.
@@ -150,7 +200,7 @@ func TestConcurrentUse(t *testing.T) {
 	for range 4 {
 		go func() {
 			_ = keys.ConfigMAC([]byte("x"))
-			_, _ = keys.PackAEAD([SaltSize]byte{})
+			_, _ = keys.PackAEAD(1, [SaltSize]byte{})
 			_, _ = keys.SealObject(LeaseObject, []byte("x"))
 			done <- keys.Hasher().ID([]byte("x"))
 		}()

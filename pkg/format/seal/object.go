@@ -67,7 +67,7 @@ func (k *Keys) sealObject(kind ObjectKind, salt [SaltSize]byte, plain []byte) ([
 	if !kind.valid() {
 		return nil, fmt.Errorf("seal %s: no such kind", kind)
 	}
-	aead, err := newAEAD(k.objectKey(kind, salt[:]))
+	aead, err := k.object.aead(byte(kind), salt[:])
 	if err != nil {
 		return nil, fmt.Errorf("seal %s: %w", kind, err)
 	}
@@ -87,7 +87,7 @@ func (k *Keys) OpenObject(kind ObjectKind, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", kind, err)
 	}
-	aead, err := newAEAD(k.objectKey(kind, header[offsetSalt:]))
+	aead, err := k.object.aead(byte(kind), header[offsetSalt:])
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", kind, err)
 	}
@@ -121,10 +121,4 @@ func checkHeader(kind ObjectKind, sealed []byte) (header []byte, err error) {
 		return nil, fmt.Errorf("flags %#04x: %w", flags, format.ErrUnsupported)
 	}
 	return header, r.Err()
-}
-
-// objectKey binds the key to the kind as well, so that an object cannot be passed off as one of another kind even by a
-// program that forgets to look at the header.
-func (k *Keys) objectKey(kind ObjectKind, salt []byte) [KeySize]byte {
-	return keyedSum(k.object, []byte{byte(kind)}, salt)
 }

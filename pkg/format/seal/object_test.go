@@ -49,7 +49,7 @@ func TestObjectLayoutFollowsSpec(t *testing.T) {
 func TestObjectOpensBySpec(t *testing.T) {
 	sealed, err := testKeys(t).SealObject(MarkObject, []byte("content"))
 	require.NoError(t, err)
-	aead, err := newAEAD(specHash(t, specKey(t, "object"), []byte{4}, sealed[12:44]))
+	aead, err := newAEAD(specHash(t, specKind(t, "object", 4), sealed[12:44]))
 	require.NoError(t, err)
 	plain, err := aead.Open(nil, make([]byte, 12), sealed[44:], sealed[:44])
 	require.NoError(t, err)
