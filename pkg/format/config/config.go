@@ -35,6 +35,7 @@ const (
 	tagCreated  = 2
 	tagChunker  = 3
 	tagFeatures = 5
+	tagEpoch    = 7
 )
 
 // Tags of the fields of the chunker.
@@ -52,6 +53,7 @@ type Feature uint32
 const (
 	WriteOnlyKeys Feature = 1 // packs and objects sealed to a public key, so that a writer cannot read them
 	Parity        Feature = 2 // redundant data that repairs damaged packs
+	KeyEpochs     Feature = 3 // files sealed under another master key than the first
 )
 
 // String returns the feature in words.
@@ -61,6 +63,8 @@ func (f Feature) String() string {
 		return "write-only keys"
 	case Parity:
 		return "parity"
+	case KeyEpochs:
+		return "key epochs"
 	}
 	return fmt.Sprintf("feature %d", uint32(f))
 }
@@ -72,6 +76,7 @@ type Config struct {
 	Created  int64 // seconds since 1970-01-01T00:00:00Z
 	Chunker  Chunker
 	Features []Feature // ascending; Version 1 has none
+	Epoch    uint32    // number of the master key that new files are sealed under; Version 1 has 0 only
 }
 
 // Chunker says how files are cut. All writers of a repository must cut alike for deduplication.
@@ -116,6 +121,7 @@ func Encode(c *Config, keys *seal.Keys) []byte {
 		features = wire.AppendUvarint(features, uint64(feature))
 	}
 	f.Bytes(tagFeatures, features)
+	f.Uint(tagEpoch, uint64(c.Epoch))
 	p = f.Finish()
 	mac := keys.ConfigMAC(p)
 	return append(p, mac[:]...)
@@ -187,6 +193,8 @@ func (c *Config) field(tag uint64, value *wire.Reader) bool {
 		for value.Len() > 0 {
 			c.Features = append(c.Features, Feature(value.UvarintMax(1<<32-1)))
 		}
+	case tagEpoch:
+		c.Epoch = uint32(value.UvarintMax(1<<32 - 1))
 	default:
 		return false
 	}
@@ -209,11 +217,13 @@ func (c *Chunker) field(tag uint64, value *wire.Reader) bool {
 	return true
 }
 
-// check rejects values that Encode never writes, and all features.
+// check rejects values that no program writes, and what only a newer one does.
 func (c *Config) check() error {
 	switch ch := c.Chunker; {
 	case len(c.Features) > 0:
 		return fmt.Errorf("the repository uses %s: %w", names(c.Features), format.ErrUnsupported)
+	case c.Epoch != 0:
+		return fmt.Errorf("the repository is at key epoch %d: %w", c.Epoch, format.ErrUnsupported)
 	case c.ID == ID{}:
 		return fmt.Errorf("no repository id: %w", format.ErrCorrupt)
 	case ch.Algorithm == 0 || ch.Min == 0 || ch.Min > ch.Avg || ch.Avg > ch.Max:

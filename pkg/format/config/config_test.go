@@ -37,6 +37,7 @@ func sample() *Config {
 func TestSpec(t *testing.T) {
 	require.Equal(t, map[string]uint64{
 		"id": tagID, "created": tagCreated, "chunker": tagChunker, "features": tagFeatures,
+		"epoch": tagEpoch,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 	require.Equal(t, map[string]uint64{
 		"algorithm": tagAlgorithm, "min": tagMin, "avg": tagAvg, "max": tagMax,
@@ -54,7 +55,7 @@ func TestSpec(t *testing.T) {
 // A reader of version 1 refuses what is reserved for later versions, and its error says why and what to do.
 func TestReservedFeaturesNeedANewerProgram(t *testing.T) {
 	names := map[string]uint64{}
-	for _, f := range []Feature{WriteOnlyKeys, Parity} {
+	for _, f := range []Feature{WriteOnlyKeys, Parity, KeyEpochs} {
 		names[f.String()] = uint64(f)
 		c := sample()
 		c.Features = []Feature{f}
@@ -64,6 +65,14 @@ func TestReservedFeaturesNeedANewerProgram(t *testing.T) {
 			": written by a newer version of tidemark; update this program")
 	}
 	require.Equal(t, names, spectest.Numbers(t, "SPEC.md", "Features", "Name", "Feature"))
+}
+
+func TestAnotherEpochNeedsANewerProgram(t *testing.T) {
+	c := sample()
+	c.Epoch = 1
+	_, _, err := Decode(spectest.Golden(t, "config-epoch-1", Encode(c, testKeys(t))))
+	require.ErrorIs(t, err, format.ErrUnsupported)
+	require.ErrorContains(t, err, "the repository is at key epoch 1")
 }
 
 func TestGolden(t *testing.T) {
@@ -138,7 +147,7 @@ func TestDecodeRefuses(t *testing.T) {
 		},
 		"a feature":         {with(func(c *Config) { c.Features = []Feature{7} }), format.ErrUnsupported},
 		"feature cut off":   {raw(1, func(f *wire.Fields) { f.Bytes(tagFeatures, []byte{0x80}) }), format.ErrCorrupt},
-		"unknown odd field": {raw(1, func(f *wire.Fields) { f.Uint(7, 1) }), format.ErrUnsupported},
+		"unknown odd field": {raw(1, func(f *wire.Fields) { f.Uint(9, 1) }), format.ErrUnsupported},
 		"unknown odd field of the chunker": {
 			raw(1, func(f *wire.Fields) { f.Record(tagChunker, chunker(9)) }), format.ErrUnsupported,
 		},

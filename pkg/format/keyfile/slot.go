@@ -111,6 +111,7 @@ const (
 	tagThreads    = 5
 	tagSalt       = 7
 	tagLabel      = 8
+	tagEpoch      = 9
 	tagCreated    = 10
 	tagCommitment = 11
 	tagWrapped    = 13
@@ -123,6 +124,7 @@ type Slot struct {
 	Params  Params // zero unless Method is Passphrase
 	Salt    [SaltSize]byte
 	Label   string // for display: user@host of its creation
+	Epoch   uint32 // number of the master key; version 1 has 0 only
 	Created int64  // seconds since 1970-01-01T00:00:00Z
 
 	commitment [commitmentSize]byte // distinguishes the right secret from wrong ones
@@ -150,6 +152,7 @@ func (s *Slot) appendAuthenticated(p []byte) []byte {
 	f.Uint(tagThreads, uint64(s.Params.Threads))
 	f.Bytes(tagSalt, s.Salt[:])
 	f.String(tagLabel, s.Label)
+	f.Uint(tagEpoch, uint64(s.Epoch))
 	f.Int(tagCreated, s.Created)
 	return f.Finish()
 }
@@ -185,6 +188,8 @@ func (s *Slot) decode(p []byte) error {
 			haveSalt = copy(s.Salt[:], value.Take(SaltSize)) > 0
 		case tagLabel:
 			s.Label = value.Text()
+		case tagEpoch:
+			s.Epoch = uint32(value.UvarintMax(1<<32 - 1))
 		case tagCreated:
 			s.Created = value.Varint()
 		case tagCommitment:
@@ -198,6 +203,9 @@ func (s *Slot) decode(p []byte) error {
 	})
 	if err != nil {
 		return err
+	}
+	if s.Epoch != 0 {
+		return fmt.Errorf("key epoch %d: %w", s.Epoch, format.ErrUnsupported)
 	}
 	if !haveSalt || !haveCommitment || !haveWrapped {
 		return fmt.Errorf("a field is missing: %w", format.ErrCorrupt)

@@ -50,7 +50,7 @@ func goldenSlot(t testing.TB, i int) *Slot {
 func TestSpec(t *testing.T) {
 	require.Equal(t, map[string]uint64{
 		"time": tagTime, "memory": tagMemory, "threads": tagThreads, "salt": tagSalt, "label": tagLabel,
-		"created": tagCreated, "commitment": tagCommitment, "wrapped": tagWrapped,
+		"epoch": tagEpoch, "created": tagCreated, "commitment": tagCommitment, "wrapped": tagWrapped,
 	}, spectest.Numbers(t, "SPEC.md", "Fields", "Field", "Tag"))
 	require.Equal(t, map[string]uint64{
 		"MaxSize": MaxSize, "MaxLabel": MaxLabel, "MaxTime": MaxTime, "MaxMemoryKiB": MaxMemoryKiB,
@@ -314,6 +314,17 @@ func TestWriteOnlySlotsNeedANewerProgram(t *testing.T) {
 	text, err := os.ReadFile("SPEC.md")
 	require.NoError(t, err)
 	require.Contains(t, string(text), fmt.Sprintf("Method %d, `%s`, is reserved", PublicKey, PublicKey))
+}
+
+// A slot of another key epoch is refused, and the epoch cannot be changed without the secret.
+func TestSlotOfAnotherEpoch(t *testing.T) {
+	s := goldenSlot(t, 1)
+	s.Epoch = 1
+	_, err := Decode(spectest.Golden(t, "slot-epoch-1", Encode(s)))
+	require.ErrorIs(t, err, format.ErrUnsupported)
+	require.ErrorContains(t, err, "key epoch 1")
+	_, err = s.Unwrap(cases[1].secret)
+	require.ErrorIs(t, err, format.ErrCorrupt)
 }
 
 func TestDecodeRefuses(t *testing.T) {

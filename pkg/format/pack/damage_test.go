@@ -57,7 +57,7 @@ func TestFlippedBits(t *testing.T) {
 		if where == "frame" { // the table does not look there
 			require.NoError(t, err, "byte %d", at)
 			require.Equal(t, table, read)
-		} else if at == packVersionOffset && mutated[at] > Version {
+		} else if newer := at == packVersionOffset && mutated[at] > Version || at == packEpochOffset; newer {
 			require.ErrorIs(t, err, format.ErrUnsupported, "byte %d", at)
 		} else {
 			require.ErrorIs(t, err, format.ErrCorrupt, "byte %d", at)
@@ -84,7 +84,7 @@ func TestFlippedBits(t *testing.T) {
 		case where == "trailer": // holds nothing that the frames do not
 			require.NoError(t, err, "byte %d", at)
 			require.Equal(t, table, rebuilt)
-		case at == packVersionOffset && mutated[at] > Version:
+		case at == packVersionOffset && mutated[at] > Version, at == packEpochOffset:
 			require.ErrorIs(t, err, format.ErrUnsupported)
 		case where == "footer" && at >= len(data)-FooterSize+footerReservedOffset && at < len(data)-len(footerMagic):
 			require.NoError(t, err, "byte %d: reserved bytes of the footer place nothing", at)
@@ -200,7 +200,9 @@ func TestNewerPrograms(t *testing.T) {
 		"parity":          {func(h *header, _, _ []byte) { h[packKindOffset] = byte(Parity) }, true, true},
 		"public key":      {func(h *header, _, _ []byte) { h[packFlagsOffset] = 1 }, true, true},
 		"flags":           {func(h *header, _, _ []byte) { h[packFlagsOffset+1] = 1 }, true, true},
+		"key epoch":       {func(h *header, _, _ []byte) { h[packEpochOffset] = 1 }, true, true},
 		"reserved":        {func(h *header, _, _ []byte) { h[packReservedOffset] = 1 }, true, true},
+		"reserved, last":  {func(h *header, _, _ []byte) { h[packSaltOffset-1] = 1 }, true, true},
 		"codec":           {func(_ *header, _, p []byte) { p[0] = 9 }, false, true},
 		"codec and rest":  {func(_ *header, _, p []byte) { p[0], p[1], p[2] = 9, 0xFF, 0xFF }, false, true},
 		"frame reserved":  {func(_ *header, f, _ []byte) { f[frameReservedOffset] = 1 }, false, true},

@@ -33,7 +33,8 @@ const (
 	packVersionOffset  = 8
 	packKindOffset     = 9
 	packFlagsOffset    = 10
-	packReservedOffset = 12
+	packEpochOffset    = 12
+	packReservedOffset = 13
 	packSaltOffset     = 16
 
 	frameMagic          = "TDFR"
@@ -78,8 +79,8 @@ func (h *header) kind() Kind { return Kind(h[packKindOffset]) }
 
 func (h *header) salt() [SaltSize]byte { return [SaltSize]byte(h[packSaltOffset:]) }
 
-// checkForm checks magic and version. checkMeaning checks the rest after the header was authenticated, so that a flag
-// of a newer program is not reported as damage, and damage not as a newer program.
+// checkForm checks magic, version and key epoch. checkMeaning checks the rest after the header was authenticated, so
+// that a flag of a newer program is not reported as damage, and damage not as a newer program.
 func (h *header) checkForm() error {
 	if string(h[:len(packMagic)]) != packMagic {
 		return fmt.Errorf("not a pack: %w", format.ErrCorrupt)
@@ -89,6 +90,8 @@ func (h *header) checkForm() error {
 		return fmt.Errorf("pack version %d: %w", v, format.ErrUnsupported)
 	case v < Version:
 		return fmt.Errorf("pack version %d never existed: %w", v, format.ErrCorrupt)
+	case h[packEpochOffset] != 0: // the key would be another one
+		return fmt.Errorf("pack of key epoch %d: %w", h[packEpochOffset], format.ErrUnsupported)
 	}
 	return nil
 }
@@ -97,9 +100,9 @@ func (h *header) checkMeaning() error {
 	if k := h.kind(); !k.Valid() {
 		return fmt.Errorf("pack of %v: %w", k, format.ErrUnsupported)
 	}
-	flags, reserved := binary.LittleEndian.Uint16(h[packFlagsOffset:]), binary.LittleEndian.Uint32(h[packReservedOffset:])
-	if flags != 0 || reserved != 0 {
-		return fmt.Errorf("pack flags %#04x, reserved %#08x: %w", flags, reserved, format.ErrUnsupported)
+	flags, reserved := binary.LittleEndian.Uint16(h[packFlagsOffset:]), h[packReservedOffset:packSaltOffset]
+	if flags != 0 || !isZero(reserved) {
+		return fmt.Errorf("pack flags %#04x, reserved %x: %w", flags, reserved, format.ErrUnsupported)
 	}
 	return nil
 }

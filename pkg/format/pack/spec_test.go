@@ -18,7 +18,7 @@ func TestSpec(t *testing.T) {
 		numbers("Keys and nonces", "use", "value"))
 	require.Equal(t, map[string]uint64{
 		"magic": 0, "version": packVersionOffset, "kind": packKindOffset, "flags": packFlagsOffset,
-		"reserved": packReservedOffset, "salt": packSaltOffset,
+		"epoch": packEpochOffset, "reserved": packReservedOffset, "salt": packSaltOffset,
 	}, numbers("Header", "field", "offset"))
 	require.Equal(t, map[string]uint64{
 		"magic": 0, "flags": frameFlagsOffset, "reserved": frameReservedOffset, "body": frameBodyOffset,

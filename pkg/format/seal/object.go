@@ -36,7 +36,7 @@ func (k ObjectKind) String() string {
 
 func (k ObjectKind) valid() bool { return k >= IndexObject && k <= MarkObject }
 
-// The header of a sealed object: magic, version, kind, flags, salt.
+// The header of a sealed object: magic, version, kind, flags, key epoch, salt.
 const (
 	// ObjectVersion is the version of the layout this package reads and writes.
 	ObjectVersion = 1
@@ -49,6 +49,7 @@ const (
 	offsetVersion = 8
 	offsetKind    = 9
 	offsetFlags   = 10
+	offsetEpoch   = 11
 	offsetSalt    = 12
 	tagSize       = 16 // GCM
 	nonceSize     = 12 // GCM
@@ -73,8 +74,7 @@ func (k *Keys) sealObject(kind ObjectKind, salt [SaltSize]byte, plain []byte) ([
 	}
 	sealed := make([]byte, 0, len(plain)+ObjectOverhead)
 	sealed = append(sealed, objectMagic...)
-	sealed = append(sealed, ObjectVersion, byte(kind))
-	sealed = wire.AppendUint16(sealed, 0)
+	sealed = append(sealed, ObjectVersion, byte(kind), 0, 0)
 	sealed = append(sealed, salt[:]...)
 	var nonce [nonceSize]byte // zero: the key seals nothing else
 	return aead.Seal(sealed, nonce[:], plain, sealed[:ObjectHeaderSize]), nil
@@ -114,11 +114,13 @@ func checkHeader(kind ObjectKind, sealed []byte) (header []byte, err error) {
 	} else if v < ObjectVersion {
 		return nil, fmt.Errorf("version %d never existed: %w", v, format.ErrCorrupt)
 	}
-	if got := ObjectKind(r.Byte()); got != kind {
+	if got := ObjectKind(r.Byte()); got > MarkObject {
+		return nil, fmt.Errorf("%s: %w", got, format.ErrUnsupported)
+	} else if got != kind {
 		return nil, fmt.Errorf("it holds a different thing (%s): %w", got, format.ErrCorrupt)
 	}
-	if flags := r.Uint16(); flags != 0 {
-		return nil, fmt.Errorf("flags %#04x: %w", flags, format.ErrUnsupported)
+	if flags, epoch := r.Byte(), r.Byte(); flags != 0 || epoch != 0 {
+		return nil, fmt.Errorf("flags %#02x, key epoch %d: %w", flags, epoch, format.ErrUnsupported)
 	}
 	return header, r.Err()
 }

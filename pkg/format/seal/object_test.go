@@ -28,11 +28,11 @@ func TestObjectLayoutFollowsSpec(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{
-		"magic": 0, "version": offsetVersion, "kind": offsetKind, "flags": offsetFlags, "salt": offsetSalt,
-		"ciphertext": ObjectHeaderSize,
+		"magic": 0, "version": offsetVersion, "kind": offsetKind, "flags": offsetFlags, "epoch": offsetEpoch,
+		"salt": offsetSalt, "ciphertext": ObjectHeaderSize,
 	}, offsets)
 	require.Equal(t, map[string]int{
-		"magic": len(objectMagic), "version": 1, "kind": 1, "flags": 2, "salt": SaltSize,
+		"magic": len(objectMagic), "version": 1, "kind": 1, "flags": 1, "epoch": 1, "salt": SaltSize,
 	}, sizes)
 	require.Equal(t, objectMagic, values["magic"])
 	require.Equal(t, strconv.Itoa(ObjectVersion), values["version"])
@@ -69,6 +69,27 @@ func TestGoldenObjects(t *testing.T) {
 	}
 }
 
+// TestReservedObjects: what the specification reserves is refused as a newer program's.
+func TestReservedObjects(t *testing.T) {
+	keys := testKeys(t)
+	for name, c := range map[string]struct {
+		offset int
+		value  byte
+		want   string
+	}{
+		"epoch-1":    {offsetEpoch, 1, "key epoch 1"},
+		"public-key": {offsetFlags, 1, "flags 0x01"},
+		"parity":     {offsetKind, 5, "object of kind 5"},
+	} {
+		sealed, err := keys.sealObject(IndexObject, [SaltSize]byte{1}, []byte("reserved"))
+		require.NoError(t, err)
+		sealed[c.offset] = c.value
+		_, err = keys.OpenObject(IndexObject, spectest.Golden(t, "reserved-"+name, sealed))
+		require.ErrorIs(t, err, format.ErrUnsupported, name)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
 func TestObjectRoundTrip(t *testing.T) {
 	keys := testKeys(t)
 	for _, kind := range kinds {
@@ -96,7 +117,9 @@ func TestObjectDetectsEveryBitFlip(t *testing.T) {
 		_, err := keys.OpenObject(SnapshotObject, mutated)
 		require.Error(t, err, "byte %d", i)
 		want := format.ErrCorrupt
-		if (i == offsetVersion && mutated[i] != 0) || i == offsetFlags || i == offsetFlags+1 {
+		switch {
+		case i == offsetVersion && mutated[i] != 0, i == offsetKind && mutated[i] > maxKind,
+			i == offsetFlags, i == offsetEpoch:
 			want = format.ErrUnsupported
 		}
 		require.ErrorIs(t, err, want, "byte %d", i)
