@@ -54,6 +54,7 @@ const (
 	WriteOnlyKeys Feature = 1 // packs and objects sealed to a public key, so that a writer cannot read them
 	Parity        Feature = 2 // redundant data that repairs damaged packs
 	KeyEpochs     Feature = 3 // files sealed under another master key than the first
+	BareTrees     Feature = 4 // no tree holds the content of a file, so that the key of trees can be handed out
 )
 
 // String returns the feature in words.
@@ -65,6 +66,8 @@ func (f Feature) String() string {
 		return "parity"
 	case KeyEpochs:
 		return "key epochs"
+	case BareTrees:
+		return "bare trees"
 	}
 	return fmt.Sprintf("feature %d", uint32(f))
 }

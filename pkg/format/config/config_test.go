@@ -55,7 +55,7 @@ func TestSpec(t *testing.T) {
 // A reader of version 1 refuses what is reserved for later versions, and its error says why and what to do.
 func TestReservedFeaturesNeedANewerProgram(t *testing.T) {
 	names := map[string]uint64{}
-	for _, f := range []Feature{WriteOnlyKeys, Parity, KeyEpochs} {
+	for _, f := range []Feature{WriteOnlyKeys, Parity, KeyEpochs, BareTrees} {
 		names[f.String()] = uint64(f)
 		c := sample()
 		c.Features = []Feature{f}

@@ -43,6 +43,17 @@ func region(t Table, size, at int) string {
 	return "footer"
 }
 
+// newerHeader reports whether a changed byte of the header looks like a newer program's before its key is used.
+func newerHeader(at int, mutated []byte) bool {
+	switch at {
+	case packVersionOffset:
+		return mutated[at] > Version
+	case packFlagsOffset:
+		return mutated[at] == packFlagPublicKey
+	}
+	return at == packEpochOffset
+}
+
 func TestFlippedBits(t *testing.T) {
 	k := testKeys(t)
 	data, table, frames := smallPack(t, k)
@@ -57,7 +68,7 @@ func TestFlippedBits(t *testing.T) {
 		if where == "frame" { // the table does not look there
 			require.NoError(t, err, "byte %d", at)
 			require.Equal(t, table, read)
-		} else if newer := at == packVersionOffset && mutated[at] > Version || at == packEpochOffset; newer {
+		} else if newerHeader(at, mutated) {
 			require.ErrorIs(t, err, format.ErrUnsupported, "byte %d", at)
 		} else {
 			require.ErrorIs(t, err, format.ErrCorrupt, "byte %d", at)
@@ -84,7 +95,7 @@ func TestFlippedBits(t *testing.T) {
 		case where == "trailer": // holds nothing that the frames do not
 			require.NoError(t, err, "byte %d", at)
 			require.Equal(t, table, rebuilt)
-		case at == packVersionOffset && mutated[at] > Version, at == packEpochOffset:
+		case newerHeader(at, mutated):
 			require.ErrorIs(t, err, format.ErrUnsupported)
 		case where == "footer" && at >= len(data)-FooterSize+footerReservedOffset && at < len(data)-len(footerMagic):
 			require.NoError(t, err, "byte %d: reserved bytes of the footer place nothing", at)

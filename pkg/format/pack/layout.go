@@ -36,6 +36,7 @@ const (
 	packEpochOffset    = 12
 	packReservedOffset = 13
 	packSaltOffset     = 16
+	packFlagPublicKey  = 1 // reserved
 
 	frameMagic          = "TDFR"
 	frameFlagsOffset    = 4
@@ -79,8 +80,8 @@ func (h *header) kind() Kind { return Kind(h[packKindOffset]) }
 
 func (h *header) salt() [SaltSize]byte { return [SaltSize]byte(h[packSaltOffset:]) }
 
-// checkForm checks magic, version and key epoch. checkMeaning checks the rest after the header was authenticated, so
-// that a flag of a newer program is not reported as damage, and damage not as a newer program.
+// checkForm checks magic, version, and what would decide another key. checkMeaning checks the rest after the header was
+// authenticated, so that a flag of a newer program is not reported as damage, and damage not as a newer program.
 func (h *header) checkForm() error {
 	if string(h[:len(packMagic)]) != packMagic {
 		return fmt.Errorf("not a pack: %w", format.ErrCorrupt)
@@ -90,8 +91,9 @@ func (h *header) checkForm() error {
 		return fmt.Errorf("pack version %d: %w", v, format.ErrUnsupported)
 	case v < Version:
 		return fmt.Errorf("pack version %d never existed: %w", v, format.ErrCorrupt)
-	case h[packEpochOffset] != 0: // the key would be another one
-		return fmt.Errorf("pack of key epoch %d: %w", h[packEpochOffset], format.ErrUnsupported)
+	case h[packEpochOffset] != 0, h[packFlagsOffset]&packFlagPublicKey != 0: // the key is another one
+		return fmt.Errorf("pack flags %#02x, key epoch %d: %w", h[packFlagsOffset], h[packEpochOffset],
+			format.ErrUnsupported)
 	}
 	return nil
 }
