@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
@@ -37,6 +38,7 @@ func TestSnapshotsAreGrouped(t *testing.T) {
 	require.Len(t, groups, 2)
 	require.Equal(t, "host b; paths ALL-LOCAL", groups[0].Heading)
 	require.Len(t, newestOfEach(groups[:1], 1)[0].List, 1)
+	require.Equal(t, []string{"ALL-LOCAL"}, one.Events()[0].(*event.Snapshot).Domain)
 
 	newest := newestOfEach(groupSnapshots(list, nil), 1)
 	require.Len(t, newest, 1)

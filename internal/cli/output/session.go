@@ -63,7 +63,7 @@ func (b *Backup) Events() []any {
 		f := &b.Sources[i]
 		s.Sources = append(s.Sources, event.Source{Path: event.NewPath(f.Path), State: f.State.String(), Files: f.Files,
 			Bytes: f.Bytes, Failed: f.Failed, ExpectedFiles: f.Expected.Files, ExpectedBytes: f.Expected.Bytes,
-			Message: f.Message})
+			Accepted: f.Accepted != 0, Message: f.Message})
 	}
 	return []any{s}
 }

@@ -53,6 +53,10 @@ func (s *Snapshot) Events() []any {
 		text, _ := event.Escape(path)
 		e.Paths = append(e.Paths, text)
 	}
+	for _, word := range sn.Domain {
+		text, _ := event.Escape(word)
+		e.Domain = append(e.Domain, text)
+	}
 	if !sn.Parent.IsZero() {
 		e.Parent = sn.Parent.String()
 	}

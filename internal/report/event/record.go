@@ -53,6 +53,7 @@ type Snapshot struct {
 	Parent     string    `json:"parent,omitempty"`   // compared with
 	Original   string    `json:"original,omitempty"` // rewritten or copied from
 	Paths      []string  `json:"paths"`              // sources
+	Domain     []string  `json:"domain,omitempty"`   // words of DOMAIN that led to paths, such as `ALL-LOCAL`
 	Hostname   string    `json:"hostname"`           // of the backup
 	Username   string    `json:"username"`
 	UID        uint32    `json:"uid"`

@@ -76,7 +76,8 @@ type Source struct {
 	// unless `whole`: in the last snapshot in which it was
 	ExpectedFiles uint64 `json:"expected_files,omitempty"`
 	ExpectedBytes uint64 `json:"expected_bytes,omitempty"`
-	Message       string `json:"message,omitempty"` // why it is not `whole`
+	Accepted      bool   `json:"accepted,omitempty"` // whatever is missing: `--expect-shrink`
+	Message       string `json:"message,omitempty"`  // why it is not `whole`
 }
 
 // RestoreSummary ends a restore.
