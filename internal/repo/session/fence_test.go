@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
@@ -193,5 +195,47 @@ func TestProbesAreNoWriters(t *testing.T) {
 			require.Len(t, files(t, st, store.Lease), left)
 			time.Sleep(time.Hour)
 		}
+	})
+}
+
+// farAway is a store 50 ms away.
+type farAway struct{ store.Store }
+
+func (f farAway) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	time.Sleep(50 * time.Millisecond)
+	return f.Store.Get(ctx, name, off, p)
+}
+
+func (f farAway) Stat(ctx context.Context, name store.Name) (store.Info, error) {
+	time.Sleep(50 * time.Millisecond)
+	return f.Store.Stat(ctx, name)
+}
+
+func (f farAway) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	time.Sleep(50 * time.Millisecond)
+	return f.Store.List(ctx, kind)
+}
+
+// A prune beside 200 writers on a store 50 ms away has read their leases within 2 s.
+func TestManyLeasesAreReadSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := mem.New()
+		to, _ := target(t, st)
+		for i := range 200 {
+			l := &lease.Lease{ID: lease.ID{1, byte(i)}, Host: "host"}
+			data, err := to.Keys.SealObject(seal.LeaseObject, lease.Encode(l))
+			require.NoError(t, err)
+			require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Lease, ID: l.Name()}, data))
+		}
+		beside(t, farAway{st}, func(ctx context.Context, s *Session, _ []Other) {
+			begun := time.Now()
+			others, err := s.Others(ctx)
+			require.NoError(t, err)
+			require.Len(t, others, 200)
+			for _, o := range others {
+				require.Equal(t, "host", o.Lease.Host)
+			}
+			require.LessOrEqual(t, time.Since(begun), 2*time.Second)
+		})
 	})
 }
