@@ -73,7 +73,7 @@ func id(n, kind uint64) (id format.ID) {
 // TestEveryBlobHasAPlace: each blob has a number of its own, in the range of its pack, and a blob of no pack is lost.
 func TestEveryBlobHasAPlace(t *testing.T) {
 	const packs, blobs = 5, 800
-	p, err := openPlaces(t.Context(), newSegmentReader(indexed(t, packs, blobs), 0), report.NewJob(report.Prune, time.Now),
+	p, err := openPlaces(t.Context(), newSegmentReader(indexed(t, packs, blobs)), report.NewJob(report.Prune, time.Now),
 		t.TempDir(), map[format.ID]struct{}{id(3, 1): {}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.close()) }()
@@ -105,7 +105,7 @@ func TestMemoryOfABlob(t *testing.T) {
 	const packs, blobs = 100, 4000
 	r := indexed(t, packs, blobs)
 	before := heap()
-	p, err := openPlaces(t.Context(), newSegmentReader(r, 0), report.NewJob(report.Prune, time.Now), t.TempDir(), nil)
+	p, err := openPlaces(t.Context(), newSegmentReader(r), report.NewJob(report.Prune, time.Now), t.TempDir(), nil)
 	require.NoError(t, err)
 	visited := reach.NewBitset(p.index.Blobs())
 	_, err = p.index.LocateOne(&reach.Query{}, id(1, 2)) // sorts the list

@@ -30,7 +30,6 @@ type packState struct {
 	known  bool // its table was read
 	named  bool // by an index segment that counts
 	doomed bool // by a mark
-	holds  bool // its segment cannot be rewritten while it exists: see hold
 	repack bool // its live blobs are to be repacked
 	unread bool // repacking failed
 	live   uint64

@@ -3,7 +3,6 @@ package prune
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -47,12 +46,6 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 	}
 	unused := func(i int) uint64 { return v.packs[i].size - needs[i] }
 	slices.SortFunc(partial, func(a, b int) int {
-		if ha, hb := v.packs[a].holds, v.packs[b].holds; ha != hb { // packs that hold back others come first
-			if ha {
-				return -1
-			}
-			return 1
-		}
 		// The emptiest come first: they free the most for each byte written.
 		return cmp.Compare(float64(unused(b))/float64(v.packs[b].size), float64(unused(a))/float64(v.packs[a].size))
 	})
@@ -61,7 +54,7 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 		used, left = used+needs[i], left+unused(i)
 	}
 	for _, i := range partial {
-		if left <= p.opt.MaxUnused.Allowed(used) && (!v.packs[i].holds || p.opt.MaxUnused.None) {
+		if left <= p.opt.MaxUnused.Allowed(used) {
 			break
 		}
 		if _, ok := needs[i]; !ok {
@@ -129,7 +122,7 @@ func (v *survey) tables(ctx context.Context, phase report.Phase, visit func(i in
 
 // forecast fills the result of a dry run. A prune removes the planned packs in the same run if no other writer is
 // running.
-func (p *pruner) forecast(ctx context.Context, v *survey, plan []int) error {
+func (p *pruner) forecast(v *survey, plan []int) {
 	if len(plan) > 0 {
 		for i := range v.others {
 			if v.others[i].Alive {
@@ -140,42 +133,16 @@ func (p *pruner) forecast(ctx context.Context, v *survey, plan []int) error {
 	for _, i := range plan {
 		s := &v.packs[i]
 		p.res.Marked.Add(s.size)
+		if len(p.res.Waiting) == 0 {
+			p.res.Deleted.Add(s.size)
+		} else {
+			p.res.Pending.Add(s.size)
+		}
 		if s.repack {
 			p.res.Repacked.Add(s.size)
 			p.res.Rewritten += s.raw
 		}
 	}
-	if len(plan) > 0 {
-		if err := p.foresee(ctx, v, plan); err != nil {
-			return err
-		}
-	}
 	p.res.Written.Bytes = v.rewrite
 	p.res.Freed = int64(p.res.Deleted.Bytes) - int64(v.rewrite)
-	return nil
-}
-
-// foresee predicts the sweep that follows the mark in the same run.
-func (p *pruner) foresee(ctx context.Context, v *survey, plan []int) error {
-	for _, i := range plan {
-		p.res.Pending.Add(v.packs[i].size)
-	}
-	doomed, gone := v.ids(plan), maps.Clone(v.held)
-	if len(p.res.Waiting) == 0 {
-		gone = maps.Clone(doomed)
-		maps.Copy(gone, v.held)
-	}
-	v.reads(report.Planning, v.segments)
-	held, err := v.holdBack(ctx, gone, doomed, v.eachSegment)
-	if err != nil {
-		return indexError(err)
-	}
-	for id := range gone {
-		if at := v.find(id); !held[id] && at >= 0 { // a missing pack may be held back too
-			p.res.Deleted.Add(v.packs[at].size)
-			p.res.Pending.Drop(v.packs[at].size)
-		}
-	}
-	p.res.Held = uint64(len(held))
-	return nil
 }

@@ -27,7 +27,6 @@ type Options struct {
 	MaxUnused Limit
 	DryRun    bool          // change nothing
 	Parallel  int           // directories and packs processed together; 0: 4
-	Kept      int           // bytes of index segments that are kept in memory; 0: 16 MiB; below 0: none
 	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
 	Settle    time.Duration // how old a listing of a mounted share may be; see Unbounded, Exclusive
 	Session   repo.SessionOptions
@@ -64,7 +63,7 @@ func once(ctx context.Context, r *repo.Repository, opt Options, in *round) (res 
 		opt.Session.Announce = func(string) {} // no file in the cache folder, which may be on the same disk
 	}
 	p := &pruner{
-		r: r, opt: opt, reader: newSegmentReader(r, opt.Kept), round: in,
+		r: r, opt: opt, reader: newSegmentReader(r), round: in,
 		revived: make(map[format.ID]bool), bad: make(map[format.ID]struct{}), met: make(map[format.ID]time.Time),
 	}
 	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
@@ -169,7 +168,8 @@ func (p *pruner) pass(ctx context.Context) error {
 		return err
 	}
 	if p.opt.DryRun {
-		return p.forecast(ctx, v, plan)
+		p.forecast(v, plan)
+		return nil
 	}
 	if len(plan) == 0 && len(p.bad) == 0 {
 		return nil
@@ -199,8 +199,7 @@ type survey struct {
 	others []session.Other // the leases of dead ones were deleted
 	listed []repo.Listed
 
-	held    map[format.ID]bool // of a dry run: packs that the sweep would not remove yet
-	rewrite uint64             // estimate of the bytes that repacked blobs take
+	rewrite uint64 // estimate of the bytes that repacked blobs take
 }
 
 // survey reads everything, in the order that the proof requires: the leases after the marks, the snapshots after the

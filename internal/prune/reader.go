@@ -1,7 +1,6 @@
 package prune
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -13,9 +12,9 @@ import (
 )
 
 const (
-	// usualKept is Options.Kept if that is 0: some 500,000 blobs. A prune passes through the segments up to seven times,
-	// and a far target then sends each of them once.
-	usualKept = 16 << 20
+	// kept is how many bytes of segments a prune keeps in memory: some 500,000 blobs. It passes through the segments up to
+	// six times, and a far target then sends each of them once.
+	kept = 16 << 20
 	// leastAhead and mostAhead are how many segments are read ahead; more than leastAhead only if they are small.
 	leastAhead, mostAhead = 3, 16
 	smallBytes            = 16 << 20 // for all that are read ahead
@@ -30,9 +29,8 @@ type segmentReader struct {
 	room     int // bytes that can still be kept
 }
 
-// newSegmentReader returns a reader of segments that keeps so many bytes of them; 0: usualKept.
-func newSegmentReader(r *repo.Repository, bytes int) *segmentReader {
-	return &segmentReader{r: r, room: cmp.Or(bytes, usualKept), segments: make(map[store.Name][]byte)}
+func newSegmentReader(r *repo.Repository) *segmentReader {
+	return &segmentReader{r: r, room: kept, segments: make(map[store.Name][]byte)}
 }
 
 // segment returns a segment, from the target only if it is not kept.

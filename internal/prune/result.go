@@ -31,7 +31,6 @@ type Result struct {
 	Rewritten uint64 // bytes of those blobs
 	Marked    Amount // packs without live blobs that this prune has marked
 	Pending   Amount // packs that are doomed and not removed yet
-	Held      uint64 // packs that are doomed and stay, because the index cannot be written without them yet
 	Revived   uint64 // packs that were doomed, and are needed again
 	Unused    uint64 // unneeded bytes in packs that stay
 	Damaged   uint64 // packs that could not be read and stay
@@ -56,7 +55,7 @@ func (r *Result) Then(next *Result) {
 		r.Before = before.Before
 	}
 	if next.Before.Packs == 0 { // it failed before its survey
-		r.Snapshots, r.Held, r.Unused = before.Snapshots, before.Held, before.Unused
+		r.Snapshots, r.Unused = before.Snapshots, before.Unused
 		r.Waiting, r.Pending = before.Waiting, before.Pending
 	}
 	r.Deleted, r.Repacked = r.Deleted.And(before.Deleted), r.Repacked.And(before.Repacked)

@@ -25,7 +25,6 @@ type other = session.Other
 // crash in between leaves the mark, and the next prune continues. Packs that a snapshot needs by now are revived: they
 // stay, and their mark is removed.
 func (p *pruner) sweep(ctx context.Context, v *survey) error {
-	p.res.Held = 0 // packs that the first sweep held back may be removed now
 	removable, revived := v.removable()
 	removable, kept, err := p.removableNow(ctx, v, removable)
 	if err != nil {
@@ -42,13 +41,7 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	p.res.Revived = uint64(len(p.revived))
 	if v.step = nil; p.opt.DryRun {
 		p.opt.Ledger.Phase(report.Planning)
-		now, held, err := v.splitRemovable(ctx, removable)
-		if err != nil {
-			return indexError(err)
-		}
-		v.held = held
-		p.res.Held = uint64(len(held))
-		for _, i := range now {
+		for _, i := range removable {
 			p.res.Deleted.Add(v.packs[i].size)
 			p.res.Pending.Drop(v.packs[i].size)
 		}
@@ -59,12 +52,11 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	}
 	p.opt.Ledger.Phase(report.Indexing)
 	stray := slices.ContainsFunc(v.packs, func(s packState) bool { return !s.named && s.live > 0 })
-	removable, held, err := p.clear(ctx, v, removable)
-	if err != nil {
+	if err := p.clear(ctx, v, removable); err != nil {
 		return err
 	}
 	for i := range v.ripe {
-		stays := func(id format.ID) bool { return held[id] || v.ripe[i].Damaged && (kept[id] || v.needs(id)) }
+		stays := func(id format.ID) bool { return v.ripe[i].Damaged && (kept[id] || v.needs(id)) }
 		if slices.ContainsFunc(v.ripe[i].Packs, stays) {
 			continue
 		}
@@ -131,35 +123,31 @@ func (v *survey) absent() (ids []format.ID) {
 
 // clear removes packs from the index, and then the packs. Where there is no space for new segments, the packs go first:
 // until their mark is gone too, writers treat them as absent, and a prune that continues removes them from the index.
-// clear returns the packs that were removed, and those that are held back.
-func (p *pruner) clear(ctx context.Context, v *survey, removable []int) (_ []int, held map[format.ID]bool, err error) {
+func (p *pruner) clear(ctx context.Context, v *survey, removable []int) error {
 	if err := v.list(ctx); err != nil {
-		return nil, nil, indexError(err)
+		return indexError(err)
 	}
-	if removable, held, err = v.splitRemovable(ctx, removable); err != nil {
-		return nil, nil, indexError(err)
-	}
-	p.res.Held = uint64(len(held))
+	steps := []func(context.Context, *survey, []int) error{p.unname, p.remove}
 	if p.round.tight {
-		if err := p.remove(ctx, v, removable); err != nil {
-			return nil, nil, err
+		slices.Reverse(steps)
+	}
+	for _, step := range steps {
+		if err := step(ctx, v, removable); err != nil {
+			return err
 		}
-		return removable, held, p.unname(ctx, v, removable, held)
 	}
-	if err := p.unname(ctx, v, removable, held); err != nil {
-		return nil, nil, err
-	}
-	return removable, held, p.remove(ctx, v, removable)
+	return nil
 }
 
 // unname removes packs from the index: new segments supersede those that name some of them. Each new segment names all
 // other packs of the superseded ones, so every pack that stays is named at every moment.
-func (p *pruner) unname(ctx context.Context, v *survey, removable []int, held map[format.ID]bool) error {
-	gone := v.ids(removable)
+func (p *pruner) unname(ctx context.Context, v *survey, removable []int) error {
+	gone := make(map[format.ID]bool)
+	for _, i := range removable {
+		gone[v.packs[i].id] = true
+	}
 	for _, id := range v.absent() {
-		if !held[id] {
-			gone[id] = true
-		}
+		gone[id] = true
 	}
 	old := v.superseded // left by a prune that was cut off
 	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.RenewOrFail}

@@ -38,7 +38,7 @@ func Unique(ctx context.Context, r *repo.Repository, opt Options, ids []format.I
 	if err != nil {
 		return nil, err
 	}
-	p, err := openPlaces(ctx, newSegmentReader(r, opt.Kept), opt.Ledger, opt.Scratch, marks.UnusableBy(doomed))
+	p, err := openPlaces(ctx, newSegmentReader(r), opt.Ledger, opt.Scratch, marks.UnusableBy(doomed))
 	if err != nil {
 		return nil, indexError(err)
 	}

@@ -111,9 +111,6 @@ func (p *Pruned) writeSums(b *strings.Builder, t *report.Totals) {
 	if r.Pending.Packs > 0 {
 		line("to be removed", amount(r.Pending))
 	}
-	if r.Held > 0 {
-		line("deferred", human.Plural(r.Held, "pack"))
-	}
 	line("unused and kept", human.Size(r.Unused))
 }
 
@@ -135,10 +132,6 @@ func (p *Pruned) waiting() []string {
 		}
 		lines = append(lines, fmt.Sprintf("%s is writing, or lost its connection %s ago: %s", who, quiet,
 			later(p.DryRun, "when it has ended, or after 45 minutes of silence")))
-	}
-	if r.Held > 0 {
-		lines = append(lines, fmt.Sprintf("packs are deferred until others with older copies of their data are removed: %s",
-			later(p.DryRun, "with a lower '--max-unused'")))
 	}
 	return lines
 }
@@ -195,10 +188,10 @@ func (p *Pruned) Events() []any {
 		IndexFreed: r.Index, BytesFreed: r.Freed, PacksPending: r.Pending.Packs, BytesPending: r.Pending.Bytes,
 		PacksMarked: r.Marked.Packs,
 		BytesMarked: r.Marked.Bytes, PacksRepacked: r.Repacked.Packs, BytesRepacked: r.Repacked.Bytes,
-		BytesRewritten: r.Rewritten, PacksRevived: r.Revived, PacksHeld: r.Held, PacksDamaged: r.Damaged,
+		BytesRewritten: r.Rewritten, PacksRevived: r.Revived, PacksDamaged: r.Damaged,
 		BytesUnused:    r.Unused,
 		SecondsElapsed: uint64(t.Elapsed.Seconds()), Figures: event.NewFigures(&t),
-		Pending: len(r.Waiting) > 0 || r.Held > 0, Waiting: []string{},
+		Pending: len(r.Waiting) > 0, Waiting: []string{},
 	}
 	for _, o := range r.Waiting {
 		s.Waiting = append(s.Waiting, o.Lease.Host)

@@ -135,12 +135,11 @@ type PruneSummary struct {
 	BytesRewritten uint64   `json:"bytes_rewritten"` // their used data before compression
 	PacksPending   uint64   `json:"packs_pending"`   // marked, not removed yet
 	BytesPending   uint64   `json:"bytes_pending"`
-	PacksRevived   uint64   `json:"packs_revived"`  // marked but needed
-	PacksHeld      uint64   `json:"packs_deferred"` // waiting for the removal of another pack
-	PacksDamaged   uint64   `json:"packs_damaged"`  // unreadable, kept
-	BytesUnused    uint64   `json:"bytes_unused"`   // unused data in packs that stay
-	Pending        bool     `json:"pending"`        // true if a later prune has to remove packs
-	Waiting        []string `json:"waiting_for"`    // list of writing hosts
+	PacksRevived   uint64   `json:"packs_revived"` // marked but needed
+	PacksDamaged   uint64   `json:"packs_damaged"` // unreadable, kept
+	BytesUnused    uint64   `json:"bytes_unused"`  // unused data in packs that stay
+	Pending        bool     `json:"pending"`       // true if a later prune has to remove packs
+	Waiting        []string `json:"waiting_for"`   // list of writing hosts
 	SecondsElapsed uint64   `json:"seconds_elapsed"`
 	Figures
 }

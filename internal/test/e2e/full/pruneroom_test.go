@@ -216,11 +216,10 @@ func TestPruneDeletesItsUnusedPacks(t *testing.T) {
 		short := &fewPacks{Store: inner}
 		short.left.Store(packs)
 		p.Store = short
-		res, err := p.Prune(opt)
+		_, err := p.Prune(opt)
 		p.Store = inner
 		if err != nil {
 			require.ErrorIs(t, err, store.ErrNoSpace)
-			require.Zero(t, res.Held, "with space for %d packs", packs)
 		}
 		require.Less(t, kit.BytesOf(t, inner, store.Pack), before-900_000, "with space for %d packs", packs)
 		p.RequireRestorable("after a prune that ran out of space", true)

@@ -5,6 +5,6 @@ import (
 )
 
 // Foretold is the exact forecast of a dry run.
-func Foretold(r *prune.Result) [6]any {
-	return [6]any{r.Before, r.Deleted, r.Marked, r.Repacked, r.Held, r.Revived}
+func Foretold(r *prune.Result) [5]any {
+	return [5]any{r.Before, r.Deleted, r.Marked, r.Repacked, r.Revived}
 }
