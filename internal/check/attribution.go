@@ -55,7 +55,7 @@ func (a *attribution) dir(ctx context.Context, id format.ID, path string) (lost 
 		if err != nil {
 			return a.unreadable(ctx, page, shown, err, &lost)
 		}
-		if p := a.found.Why(page, nil); p != nil { // it can be read, but its content is wrong
+		if p := a.found.Why(page, nil); p != nil && p.Kind != Pack { // it can be read, but its content is wrong
 			a.need(p, shown, &lost)
 		}
 		for i := range pg.Nodes {
@@ -103,8 +103,11 @@ func (a *attribution) loader(path string, lost *bool) tree.Load {
 			return nil, err
 		}
 		if p := a.found.Why(id, ref); p != nil && (at.Lost() || p.Kind == Pack) {
-			a.need(p, path, lost)
-			return nil, errLost
+			blob, err := a.besides(ctx, id, &at)
+			if errors.Is(err, errLost) {
+				a.need(p, path, lost)
+			}
+			return blob, err
 		}
 		if at.Lost() {
 			return nil, errLost // one of more than MaxProblems
@@ -128,7 +131,7 @@ func (a *attribution) node(ctx context.Context, n *tree.Node, path string) (lost
 	case n.Type != tree.File:
 		return false, nil
 	case n.Content.List.IsZero():
-		err = a.chunks(n.Content.Chunks, path, &lost)
+		err = a.chunks(ctx, n.Content.Chunks, path, &lost)
 		return lost, err
 	}
 	err = reach.EachListPage(ctx, a.loader(path, &lost), n.Content.List,
@@ -136,15 +139,15 @@ func (a *attribution) node(ctx context.Context, n *tree.Node, path string) (lost
 			if err != nil {
 				return a.unreadable(ctx, id, path, err, &lost)
 			}
-			if p := a.found.Why(id, nil); p != nil {
+			if p := a.found.Why(id, nil); p != nil && p.Kind != Pack {
 				a.need(p, path, &lost)
 			}
-			return a.chunks(pg.Chunks, path, &lost)
+			return a.chunks(ctx, pg.Chunks, path, &lost)
 		})
 	return lost, err
 }
 
-func (a *attribution) chunks(chunks []tree.Chunk, path string, lost *bool) error {
+func (a *attribution) chunks(ctx context.Context, chunks []tree.Chunk, path string, lost *bool) error {
 	a.ids = a.ids[:0]
 	for _, c := range chunks {
 		if !c.IsHole() {
@@ -160,9 +163,23 @@ func (a *attribution) chunks(chunks []tree.Chunk, path string, lost *bool) error
 		if err != nil {
 			return err
 		}
-		if p := a.found.Why(a.ids[i], ref); p != nil {
+		p := a.found.Why(a.ids[i], ref)
+		if p == nil {
+			continue
+		}
+		if _, err := a.besides(ctx, a.ids[i], &places[i]); errors.Is(err, errLost) {
 			a.need(p, path, lost)
+		} else if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// besides is the method of blobs. A blob with wrong content is in no other pack.
+func (a *attribution) besides(ctx context.Context, id format.ID, at *reach.Place) ([]byte, error) {
+	if p := a.found.Why(id, nil); at.Lost() || p != nil && p.Kind != Pack {
+		return nil, errLost
+	}
+	return a.blobs.besides(ctx, a.hasher, id, at)
 }

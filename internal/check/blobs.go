@@ -3,11 +3,14 @@ package check
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -31,6 +34,9 @@ type blobs struct {
 	r      *repo.Repository
 	index  *reach.Index
 	frames frameCache
+
+	mu     sync.Mutex
+	others map[format.ID]struct{} // packs with what snapshots need of damaged packs
 }
 
 // newBlobs returns an empty index for r in temporary files in the folder scratch; empty stands for the system's.
@@ -39,6 +45,7 @@ func newBlobs(r *repo.Repository, scratch string) *blobs {
 		r:      r,
 		index:  reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks),
 		frames: frameCache{frames: make(map[frameKey]*openFrame)},
+		others: make(map[format.ID]struct{}),
 	}
 }
 
@@ -79,6 +86,47 @@ func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, in blobi
 			id.Short(), format.ErrCorrupt)
 	}
 	return raw[at.Skip:end:end], nil
+}
+
+// besides returns a blob from another pack, as a restore does, because its place at is damaged. The error is errLost if
+// no other pack has it.
+func (b *blobs) besides(ctx context.Context, h *seal.Hasher, id format.ID, at *reach.Place) ([]byte, error) {
+	if at.Rank() != named { // no other pack has it
+		return nil, errLost
+	}
+	bad, err := b.index.PackOf(at)
+	if err != nil {
+		return nil, err
+	}
+	in, loc, found, err := b.r.Besides(ctx, id, bad.ID)
+	var blob []byte
+	if err == nil && found {
+		blob, err = b.load(ctx, h, id, in, &reach.Place{Loc: loc})
+	}
+	switch {
+	case err != nil && fatal(ctx, err):
+		return nil, err
+	case err != nil || !found:
+		return nil, errLost
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.others[in.ID] = struct{}{}
+	return blob, nil
+}
+
+// noteOthers notes the packs that have what snapshots need of damaged packs.
+func (c *checker) noteOthers() {
+	ids := slices.SortedFunc(maps.Keys(c.blobs.others), format.ID.Compare)
+	if len(ids) == 0 {
+		return
+	}
+	text := "what snapshots need of damaged packs can also be read from %s, such as %s"
+	if i := slices.IndexFunc(ids, func(id format.ID) bool { f := c.packs.find(id); return f != nil && !f.named }); i >= 0 {
+		ids[0] = ids[i]
+		text += ", which no index segment names: the next backup, or 'tidemark repair index', puts it back into the index"
+	}
+	c.found.Note(text, human.Plural(uint64(len(ids)), "other pack"), ids[0])
 }
 
 // frameCache keeps the frames that were opened last, first in first out, and opens each once.

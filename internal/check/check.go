@@ -179,6 +179,7 @@ func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (agai
 	if err := c.attribute(ctx); err != nil {
 		return false, err
 	}
+	c.noteOthers()
 	if err := c.retract(ctx); err != nil {
 		return false, err
 	}

@@ -119,7 +119,7 @@ func TestLostPackBesideAPrune(t *testing.T) {
 		},
 	}
 	res := d.check(t)
-	require.Equal(t, 2, d.lists)
+	require.Equal(t, 3, d.lists, "the third is the search for other copies")
 	require.Len(t, res.Problems, 1)
 	require.Equal(t, check.Pack, res.Problems[0].Kind)
 	require.Equal(t, "pack "+packs[0].Name.ID, res.Problems[0].Object)

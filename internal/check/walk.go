@@ -101,7 +101,7 @@ func (v *visitor) Load(ctx context.Context, id format.ID, at *reach.Place) ([]by
 	}
 	v.met(at, in.ID)
 	if v.c.found.Why(id, &frameRef{in.ID, at.Offset, at.Sealed}) != nil {
-		return nil, errLost
+		return v.c.blobs.besides(ctx, v.hasher, id, at)
 	}
 	p, err := v.c.blobs.load(ctx, v.hasher, id, in, at)
 	var frame *frameError
@@ -115,7 +115,7 @@ func (v *visitor) Load(ctx context.Context, id format.ID, at *reach.Place) ([]by
 	default:
 		v.c.found.LoseBlobOf(in.ID, id, err)
 	}
-	return nil, errLost
+	return v.c.blobs.besides(ctx, v.hasher, id, at)
 }
 
 // Damaged records a directory or chunk list with wrong content. Load has recorded the loss of a page.

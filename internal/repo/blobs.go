@@ -109,19 +109,27 @@ func (r *Repository) load(ctx context.Context, id format.ID,
 // loadBesides tries other copies of a blob whose place at holds other bytes, or none.
 func (r *Repository) loadBesides(ctx context.Context, id format.ID, at place, first error) ([]byte, error) {
 	for range copiesTried {
-		bad := at.pack.ID
-		found, err := r.index.Besides(ctx, bad, func(in index.Source) (ok bool, err error) {
-			at, ok, err = lookUp(in, id)
-			return ok && at.pack.ID != bad, err
-		})
+		info, loc, found, err := r.Besides(ctx, id, at.pack.ID)
 		if err != nil || !found {
 			return nil, first
 		}
+		at = place{info, loc}
 		if blob, err := r.loadFrom(ctx, id, at); err == nil {
 			return blob, nil
 		}
 	}
 	return nil, first
+}
+
+// Besides looks for a blob of a damaged pack in other packs that no mark names as damaged, also in those that no index
+// segment names.
+func (r *Repository) Besides(ctx context.Context, id, bad format.ID) (index.PackInfo, index.Loc, bool, error) {
+	var at place
+	found, err := r.index.Besides(ctx, bad, func(in index.Source) (ok bool, err error) {
+		at, ok, err = lookUp(in, id)
+		return ok && at.pack.ID != bad, err
+	})
+	return at.pack, at.loc, found, err
 }
 
 // LoadBlobAt is LoadBlob for a caller whose own index already has the location.
