@@ -69,6 +69,18 @@ type Result struct {
 // OK reports whether there are no problems.
 func (r *Result) OK() bool { return len(r.Problems) == 0 && r.More == 0 }
 
+// Healable counts the listed problems that a backup may heal. It heals no config, key, mark or lease.
+func (r *Result) Healable() (n int) {
+	for i := range r.Problems {
+		switch r.Problems[i].Kind {
+		case Snapshot, Index, Pack, Tree, Blob:
+			n++
+		case Config, Key, Mark, Lease:
+		}
+	}
+	return n
+}
+
 // finished returns the problem in the form of the result.
 func (p *Problem) finished() Problem {
 	out := *p
@@ -87,6 +99,9 @@ func (p *Problem) advice() string {
 	case Config:
 		return fromCopy + "; every repository has exactly one config, so nothing else can replace it"
 	case Key:
+		if p.id.IsZero() {
+			return "put a file of the folder keys back from a copy; without a key nothing can be read"
+		}
 		return "open the repository with another key, add a new one with 'tidemark key add', and remove this one"
 	case Index:
 		return "nothing is lost by this: the next backup, or 'tidemark repair index', makes this part of the index again " +

@@ -134,10 +134,22 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		err = errors.Join(err, a.print.Report(end))
 	}
 	if err == nil && !result.OK() {
-		err = fmt.Errorf("the repository is damaged: %s found; the next backup stores again what the sources still have",
-			human.Plural(uint64(len(result.Problems))+result.More, "problem"))
+		err = fmt.Errorf("the repository is damaged: %s found; %s",
+			human.Plural(uint64(len(result.Problems))+result.More, "problem"), healing(result))
 	}
 	return err
+}
+
+// healing says whether the next backup heals the problems.
+func healing(r *check.Result) string {
+	const heals = "the next backup stores again what the sources still have"
+	switch r.Healable() {
+	case len(r.Problems):
+		return heals
+	case 0:
+		return "no backup heals that: do what is advised for each"
+	}
+	return heals + "; it heals no key, config, mark or lease: do what is advised for these"
 }
 
 func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l *report.Ledger) (*check.Result, error) {

@@ -135,7 +135,7 @@ func Vacant(ctx context.Context, st store.Store) error {
 	if !errors.Is(err, store.ErrNotExist) {
 		return fmt.Errorf("look for a repository: %w", err)
 	}
-	held, err := holdsData(ctx, st)
+	held, err := holds(ctx, st, store.Snapshot, store.Index, store.Pack)
 	if err == nil && held {
 		err = fmt.Errorf("files of a repository are here and its config is missing; "+
 			"put the config back from a copy, or choose another place: %w", ErrExists)

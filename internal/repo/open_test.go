@@ -90,7 +90,32 @@ func TestLostConfigIsDamage(t *testing.T) {
 	_, err = repo.Open(t.Context(), st, repo.OpenOptions{})
 	require.ErrorIs(t, err, format.ErrCorrupt)
 	require.NotErrorIs(t, err, repo.ErrNoRepository)
-	require.ErrorContains(t, err, "put it back from a copy")
+	require.ErrorContains(t, err, "put the file config back from a copy")
+
+	require.NoError(t, st.Put(t.Context(), config, raw[:len(raw)/2]))
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{})
+	require.ErrorIs(t, err, format.ErrCorrupt)
+	require.ErrorContains(t, err, "put the file config back from a copy")
+}
+
+// TestADeletedSlotLeavesOtherKeys: the slot of a passphrase is gone, and the error names the keys that open the
+// repository.
+func TestADeletedSlotLeavesOtherKeys(t *testing.T) {
+	st := mem.New()
+	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{
+		Secrets: []repo.Secret{machineKey(), passphrase("p")}, Params: quick, Recovery: true, Chunker: chunker, Label: "me",
+	})
+	require.NoError(t, err)
+	slots, err := fresh(t, st).Slots(t.Context())
+	require.NoError(t, err)
+	for _, s := range slots {
+		if s.Slot.Method == keyfile.Passphrase {
+			require.NoError(t, st.Delete(t.Context(), store.Name{Kind: store.Key, ID: s.ID.String()}))
+		}
+	}
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
+	require.ErrorIs(t, err, repo.ErrWrongKey)
+	require.ErrorContains(t, err, `give one of the keys that it has: key file of "me", recovery key`)
 }
 
 func TestInitWritesConfigLast(t *testing.T) {

@@ -98,6 +98,11 @@ func Open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 		return nil, err
 	}
 	conf, _, err := config.Decode(raw)
+	if object.IsDamage(err) {
+		if held, listErr := holds(ctx, st, store.Pack); held && listErr == nil {
+			err = fmt.Errorf("%w; "+configFromCopy, err)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
 	}
@@ -135,22 +140,23 @@ func readConfig(ctx context.Context, st store.Store) ([]byte, error) {
 	return raw, nil
 }
 
+const configFromCopy = "put the file config back from a copy of the repository, and make no new repository at this " +
+	"place: everything else may be intact"
+
 // whyNoConfig distinguishes a store without a repository from a repository that has lost its config.
 func whyNoConfig(ctx context.Context, st store.Store) error {
-	switch held, err := holdsData(ctx, st); {
+	switch held, err := holds(ctx, st, store.Snapshot, store.Index, store.Pack); {
 	case err != nil:
 		return err
 	case held:
-		return fmt.Errorf("the file config is lost, everything else may be there; put it back from a copy of the "+
-			"repository, and make no new repository at this place: %w", format.ErrCorrupt)
+		return fmt.Errorf("the file config is lost: %w; "+configFromCopy, format.ErrCorrupt)
 	}
 	return ErrNoRepository
 }
 
-// holdsData reports whether there are files that only a repository has. Key slots alone are harmless remains of an
-// interrupted Init.
-func holdsData(ctx context.Context, st store.Store) (bool, error) {
-	for _, kind := range []store.Kind{store.Snapshot, store.Index, store.Pack} {
+// holds reports whether there are files of some kinds. Key slots alone are harmless remains of an interrupted Init.
+func holds(ctx context.Context, st store.Store, kinds ...store.Kind) (bool, error) {
+	for _, kind := range kinds {
 		for _, err := range st.List(ctx, kind) {
 			if err != nil {
 				return false, fmt.Errorf("look for a repository: %w", err)

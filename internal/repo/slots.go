@@ -219,11 +219,33 @@ func whyLocked(slots []Slot, damage, forged error) error {
 	case len(slots) == 0:
 		return fmt.Errorf("all key slots are missing; put a file from a copy of the folder keys back: %w", format.ErrCorrupt)
 	case forged != nil:
-		return forged
+		return fmt.Errorf("%w; put the file config and the folder keys back from a copy of the repository", forged)
 	case damage != nil:
-		return fmt.Errorf("%w; and a key slot cannot be read: %w", ErrWrongKey, damage)
+		return fmt.Errorf("%w; a key slot cannot be read: %w%s", ErrWrongKey, damage, keysIn(slots))
 	}
-	return ErrWrongKey
+	return fmt.Errorf("%w%s", ErrWrongKey, keysIn(slots))
+}
+
+// keysIn lists the keys that open the repository. A slot may have been deleted, so that its key is none of them.
+func keysIn(slots []Slot) string {
+	const shown = 4
+	var list []string
+	for i := range slots {
+		switch s := slots[i].Slot; {
+		case s == nil:
+		case s.Method == keyfile.Recovery:
+			list = append(list, s.Method.String())
+		default:
+			list = append(list, fmt.Sprintf("%s of %q", s.Method, s.Label))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	if more := len(list) - shown; more > 0 {
+		list = append(list[:shown], fmt.Sprintf("%d more", more))
+	}
+	return "; give one of the keys that it has: " + strings.Join(list, ", ")
 }
 
 // putSlot wraps the master key under secret, stores the slot, reads it back and tries it.
