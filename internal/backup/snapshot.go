@@ -59,7 +59,7 @@ type Outcome struct {
 	Parent   format.ID
 	Same     bool   // the sources are the parent's
 	Failed   bool   // some objects could not be backed up
-	Mended   uint64 // unchanged files that were stored again because some of their blobs were lost
+	Mended   uint64 // files that were stored again because the repository had lost data of them
 	Sources  []Found
 	Damaged  []format.ID // snapshots that were there before and cannot be read
 	PutBack  []format.ID // those of them that were put back from copies on this machine; not in Damaged

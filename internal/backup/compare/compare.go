@@ -74,7 +74,7 @@ func New(ctx context.Context, cfg Config) *Comparer {
 	return c
 }
 
-// Mended returns how many unchanged files are read again because parts of them are lost.
+// Mended returns how many files are read again because parts of them or their folder's tree are lost.
 func (c *Comparer) Mended() uint64 { return c.mended.Load() }
 
 // state is how an entry compares with the parent snapshot.
@@ -191,10 +191,12 @@ func (c *Comparer) findOld(d *Dir) (format.ID, tree.Time, error) {
 	}
 	root, start, err := above()
 	if err != nil || root.IsZero() {
+		d.old.lost.Store(d.Parent.old.lost.Load())
 		return format.ID{}, tree.Time{}, err
 	}
 	node, err := tree.Lookup(c.ctx, c.Load, root, d.Scanned.Name)
 	if err != nil && Damaged(err) {
+		d.old.lost.Store(true)
 		return format.ID{}, tree.Time{}, c.damagedTree(d, err)
 	}
 	if err != nil || node == nil || node.Type != tree.Dir {
@@ -220,9 +222,10 @@ func (c *Comparer) compareEntries(ctx context.Context, d *Dir) error {
 		return err
 	}
 	if root.IsZero() {
+		c.mendAll(d)
 		return nil
 	}
-	entries, i, expired := d.Scanned.Entries, 0, uint64(0)
+	entries, i, expired, mended := d.Scanned.Entries, 0, uint64(0), uint64(0)
 	err = tree.Walk(ctx, c.Load, root, func(n *tree.Node) error {
 		for i < len(entries) && entries[i].Name < n.Name {
 			i++
@@ -238,7 +241,7 @@ func (c *Comparer) compareEntries(ctx context.Context, d *Dir) error {
 				return err
 			}
 			if same = stored; !stored {
-				c.mended.Add(1)
+				mended++
 			}
 		}
 		if d.States[i] = isChanged; same {
@@ -250,11 +253,24 @@ func (c *Comparer) compareEntries(ctx context.Context, d *Dir) error {
 	if err != nil && Damaged(err) {
 		clear(d.States)
 		d.old.root, err = format.ID{}, c.damagedTree(d, err)
+		d.old.lost.Store(true)
+		mended = 0
+		c.mendAll(d)
 	}
+	c.mended.Add(mended)
 	if !d.AllNew {
 		c.Ledger.Objects.Expired.Add(expired)
 	}
 	return err
+}
+
+// mendAll counts the files of d if its old tree cannot be read: all are read again.
+func (c *Comparer) mendAll(d *Dir) {
+	for i := range d.Scanned.Entries {
+		if d.old.lost.Load() && d.Scanned.Entries[i].Type == tree.File {
+			c.mended.Add(1)
+		}
+	}
 }
 
 // same reports whether e is still what n describes, so that n can be reused.

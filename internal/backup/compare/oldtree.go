@@ -2,6 +2,7 @@ package compare
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -11,8 +12,9 @@ import (
 // use.
 type oldTree struct {
 	find  func() (format.ID, tree.Time, error)
-	root  format.ID // zero: the directory was not there
-	start tree.Time // of the backup that wrote it
+	root  format.ID   // zero: the directory was not there
+	start tree.Time   // of the backup that wrote it
+	lost  atomic.Bool // it cannot be read
 
 	once sync.Once
 	err  error

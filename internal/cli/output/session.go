@@ -19,7 +19,7 @@ type Backup struct {
 	ID       format.ID // zero: no snapshot was saved
 	DryRun   bool
 	Skipped  bool   // nothing had changed, and the user wanted no snapshot then
-	Mended   uint64 // unchanged files that were stored again because the repository had lost parts of them
+	Mended   uint64 // files that were stored again because the repository had lost data of them
 	Sources  []backup.Found
 	Waits    string   // why forget removes no snapshot of these sources; "": it may
 	Warnings []string // of damaged snapshots and suspicious changes
@@ -36,7 +36,7 @@ func (b *Backup) Text(w io.Writer) error {
 		s.Lead = "nothing changed since the parent snapshot: no snapshot was saved"
 	}
 	if b.Mended > 0 {
-		s.Facts = append(s.Facts, fmt.Sprintf("repaired: %s that had not changed and had lost data in the repository",
+		s.Facts = append(s.Facts, fmt.Sprintf("repaired: %s that had lost data in the repository",
 			human.Plural(b.Mended, "file")))
 	}
 	if b.Waits != "" {

@@ -37,7 +37,7 @@ type BackupSummary struct {
 	FilesNew        uint64 `json:"files_new"`         // regular files compared with the parent
 	FilesChanged    uint64 `json:"files_changed"`
 	FilesUnmodified uint64 `json:"files_unmodified"`
-	// unmodified, stored again since the repository had lost data
+	// stored again since the repository had lost data of them
 	FilesMended     uint64    `json:"files_repaired,omitempty"`
 	DirsNew         uint64    `json:"dirs_new"` // directories
 	DirsChanged     uint64    `json:"dirs_changed"`

@@ -71,12 +71,12 @@ func TestBackupStoresLostPacksAgain(t *testing.T) {
 				dry.Session.DryRun = true
 				out, _, err = p.Backup(dry)
 				require.NoError(t, err)
-				require.True(t, kind == pack.Trees || out.Mended > 0)
+				require.NotZero(t, out.Mended)
 				require.Zero(t, kit.Count(t, p.Store, store.Mark), "a dry run writes nothing")
 
 				out, _, err = p.Backup(p.SmallJob())
 				require.NoError(t, err)
-				require.True(t, kind == pack.Trees || out.Mended > 0)
+				require.NotZero(t, out.Mended)
 				require.Empty(t, p.Failures())
 				require.Equal(t, 1, kit.Count(t, p.Store, store.Mark))
 				requireNewestRestores(p, "healed")
@@ -171,7 +171,7 @@ func TestBackupStoresDamagedPacksAgain(t *testing.T) {
 				kit.Settle()
 				out, _, err := p.Backup(p.SmallJob())
 				require.NoError(t, err)
-				require.True(t, kind == pack.Trees || out.Mended > 0)
+				require.NotZero(t, out.Mended)
 				p.Keep(out.ID)
 				requireNewestRestores(p, "healed")
 				p.Forget(first) // what lies above the source may have changed, which only this snapshot holds
