@@ -171,25 +171,6 @@ func (l *Ledger) Remarks() string {
 	return fmt.Sprintf("%s (%s); -v shows each", human.Plural(sum, "remark"), strings.Join(kinds, ", "))
 }
 
-// FirstFailures returns the first failures in at most so many lines. If there are more, the last line counts the
-// others.
-func (l *Ledger) FirstFailures(most int) []string {
-	var lines []string
-	all, _ := l.issues.counts()
-	for _, i := range l.Issues() {
-		if i.Severity == Failure && len(lines) < most {
-			lines = append(lines, i.String())
-		}
-	}
-	if n := uint64(len(lines)); n > 0 && all > n {
-		lines[n-1] = fmt.Sprintf("and %s; --report full repeats them", human.Plural(all-n+1, "more failure"))
-		if n == 1 {
-			lines[0] = human.Plural(all, "failure") + ", see above"
-		}
-	}
-	return lines
-}
-
 // String is the issue in one printable line: "open /etc/shadow: permission denied".
 func (i Issue) String() string {
 	s := i.Op

@@ -24,7 +24,8 @@ type Short struct {
 	Facts      []string // what else there is to know, in order of importance
 }
 
-// WriteShort writes at most eight lines: the lead, the figures of the job, the facts, then what went wrong.
+// WriteShort writes at most eight lines: the lead, the figures of the job, the facts and the number of remarks.
+// Failures were printed when they happened.
 func WriteShort(w io.Writer, l *report.Ledger, t *report.Totals, s Short) error {
 	lead := Good
 	if t.Failures > 0 || s.Incomplete {
@@ -37,10 +38,7 @@ func WriteShort(w io.Writer, l *report.Ledger, t *report.Totals, s Short) error 
 	if line := l.Remarks(); line != "" {
 		lines = append(lines, line)
 	}
-	lines = lines[:min(len(lines), shortLines-1)]
-	for _, line := range l.FirstFailures(shortLines - len(lines)) {
-		lines = append(lines, Bad(w, line))
-	}
+	lines = lines[:min(len(lines), shortLines)]
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}

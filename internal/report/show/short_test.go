@@ -26,7 +26,7 @@ time:   8 min 32 s, 7 % of it yielding to fio 1234 and 1 more on sda (ssd)
 `, b.String())
 }
 
-// However much went wrong, there are eight lines, and the last one counts what it leaves out.
+// However much went wrong, there are eight lines, and none repeats a failure, which was printed when it happened.
 func TestShortReportOfManyFailures(t *testing.T) {
 	for _, failures := range []int{0, 1, 2, 3, 4, 500} {
 		for _, facts := range []int{0, 1, 2, 10} {
@@ -48,13 +48,7 @@ func TestShortReportOfManyFailures(t *testing.T) {
 				continue
 			}
 			require.True(t, strings.HasPrefix(text, "\x1b[33mdone\x1b[0m\n"), text)
-			named := strings.Count(text, "open /")
-			if named < failures {
-				require.Regexp(t, `(and \d+ more failures?; --report full repeats them|\d+ failures?, see above)\x1b\[0m\n$`, text)
-			}
-			if named > 0 && named < failures {
-				require.Contains(t, text, fmt.Sprintf("and %d more", failures-named))
-			}
+			require.NotContains(t, text, "open /")
 		}
 	}
 }
