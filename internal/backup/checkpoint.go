@@ -246,7 +246,9 @@ func remove(ctx context.Context, r *repo.Repository, list []repo.Listed, l *repo
 	}
 	_, err := r.RecordForget(ctx, list)
 	for i := 0; err == nil && i < len(list); i++ {
-		err = r.Store().Delete(ctx, object.Named(store.Snapshot, list[i].ID))
+		if err = r.Store().Delete(ctx, object.Named(store.Snapshot, list[i].ID)); err == nil {
+			r.Forgot([]format.ID{list[i].ID})
+		}
 	}
 	if err != nil {
 		l.Note("", "remove partial snapshot", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +48,7 @@ func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped 
 		return nil, false, err
 	}
 	var mu sync.Mutex
-	var failures []string
+	failed := make(map[format.ID]error)
 	dropped = make(map[format.ID]bool, len(list))
 	var removals errgroup.Group // without a context: what is on its way is waited for, and counts
 	removals.SetLimit(removedAtOnce)
@@ -65,7 +66,7 @@ func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped 
 			case ctx.Err() != nil:
 				return context.Cause(ctx)
 			default:
-				failures = append(failures, fmt.Sprintf("%s: %v", l.ID.Short(), err))
+				failed[l.ID] = err
 			}
 			return nil
 		})
@@ -73,11 +74,38 @@ func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped 
 	if err := removals.Wait(); err != nil {
 		return dropped, undo, err
 	}
-	slices.Sort(failures)
-	if len(failures) > 0 {
-		return dropped, undo, fmt.Errorf("%w: %s", ErrSome, strings.Join(failures, "; "))
+	r.Forgot(slices.Collect(maps.Keys(dropped)))
+	if len(failed) > 0 {
+		return dropped, undo, explain(ctx, r, failed)
 	}
 	return dropped, undo, nil
+}
+
+// explain returns the error for snapshots that could not be removed. What was recorded of those that are still there is
+// removed.
+func explain(ctx context.Context, r *repo.Repository, failed map[format.ID]error) error {
+	var stay []format.ID
+	var denied, failures []string
+	for _, id := range slices.SortedFunc(maps.Keys(failed), format.ID.Compare) {
+		if errors.Is(failed[id], store.ErrDenied) {
+			denied = append(denied, id.Short())
+		} else {
+			failures = append(failures, fmt.Sprintf("%s: %v", id.Short(), failed[id]))
+		}
+		if _, err := r.Store().Stat(ctx, object.Named(store.Snapshot, id)); err == nil {
+			stay = append(stay, id)
+		}
+	}
+	if len(denied) > 0 {
+		failures = append(failures, fmt.Sprintf("%s: this user may add files there, but not delete these (an append-only "+
+			"share, an immutable file, or a missing right); forget as a user who may delete them, such as on the server",
+			strings.Join(denied, ", ")))
+	}
+	if r.RetractForget(ctx, stay) != nil {
+		failures = append(failures, "the record of this forget stays in the folder marks, so that a later loss of these "+
+			"snapshots is not reported")
+	}
+	return fmt.Errorf("%w: %s", ErrSome, strings.Join(failures, "; "))
 }
 
 func damaged(err error) bool { return object.IsDamage(err) || errors.Is(err, format.ErrUnsupported) }

@@ -16,20 +16,18 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
-// RecordForget records that snapshots are about to be removed on purpose. It removes them from the record of this
-// machine, and leaves a tombstone for those that other machines may have published, and for those with content, which
-// can be brought back. It runs before the snapshots are removed, so that no concurrent command reports one as missing.
-// Without disk space for the tombstone, the snapshots are forgotten all the same, and recorded is false.
+// RecordForget records that snapshots are about to be removed on purpose. It leaves a tombstone for those with content,
+// which can be brought back, and for those that other machines may have published. It removes the others from the
+// record of this machine. It runs before the snapshots are removed, so that no concurrent command reports one as
+// missing. Without disk space for the tombstone, the snapshots are forgotten all the same, and recorded is false.
 func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) (recorded bool, err error) {
-	ids := make([]format.ID, len(snapshots))
+	var ids, all []format.ID
 	for i := range snapshots {
-		ids[i] = snapshots[i].ID
-	}
-	if folder := r.CacheFolder(); folder != "" && len(ids) > 0 {
-		if unknown, err := published.Remove(folder, ids); err == nil {
-			ids = unknown
+		if all = append(all, snapshots[i].ID); snapshots[i].Snapshot == nil {
+			ids = append(ids, snapshots[i].ID)
 		}
 	}
+	ids = r.Forgot(ids)
 	recorded = true
 	for part := range slices.Chunk(snapshots, inTombstone) {
 		contents := make(map[format.ID][]byte)
@@ -51,7 +49,26 @@ func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) (reco
 		}
 		recorded = recorded && err == nil
 	}
+	if !recorded {
+		r.Forgot(all)
+	}
 	return recorded, nil
+}
+
+// Forgot removes snapshots from the record of this machine, and returns those that were not in it. For those with a
+// tombstone that saves a later command to look for them.
+func (r *Repository) Forgot(ids []format.ID) (unknown []format.ID) {
+	if folder := r.CacheFolder(); folder != "" && len(ids) > 0 {
+		if unknown, err := published.Remove(folder, ids); err == nil {
+			return unknown
+		}
+	}
+	return ids
+}
+
+// RetractForget removes what RecordForget recorded of snapshots that could not be removed.
+func (r *Repository) RetractForget(ctx context.Context, stay []format.ID) error {
+	return marks.RetractTombstones(store.IntoReserve(ctx), r.st, r.keys, stay)
 }
 
 // inTombstone is how many snapshots one tombstone names: most of them have 1 to 2 KiB.

@@ -51,6 +51,34 @@ func PutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshot
 	return nil
 }
 
+// RetractTombstones removes the record that these snapshots were forgotten: they could not be removed.
+func RetractTombstones(ctx context.Context, st store.Store, keys *seal.Keys, stay []format.ID) error {
+	infos, err := tombstones(ctx, st)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(infos) && len(stay) > 0; i++ {
+		m, err := LoadTombstone(ctx, st, keys, infos[i])
+		if err != nil {
+			continue // it names nothing
+		}
+		gone := slices.DeleteFunc(slices.Clone(m.Forgotten), func(id format.ID) bool { return slices.Contains(stay, id) })
+		if len(gone) == len(m.Forgotten) {
+			continue
+		}
+		if len(gone) > 0 {
+			if err := PutTombstone(ctx, st, keys, gone, m.Contents); err != nil {
+				return err
+			}
+		}
+		if err := st.Delete(ctx, infos[i].Name); err != nil && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("remove tombstone: %w", err)
+		}
+		stay = slices.DeleteFunc(slices.Clone(stay), func(id format.ID) bool { return slices.Contains(m.Forgotten, id) })
+	}
+	return nil
+}
+
 // LoadTombstone returns a tombstone.
 func LoadTombstone(ctx context.Context, st store.Store, keys *seal.Keys, info store.Info) (*mark.Mark, error) {
 	data, err := object.ReadFile(ctx, st, info.Name, info.Size)

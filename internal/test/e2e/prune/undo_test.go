@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
@@ -231,4 +232,59 @@ func TestForgetOnAFullDiskIsFinal(t *testing.T) {
 		}))
 		p.Store = inner
 	}
+}
+
+// TestARefusedForgetLeavesNothing: the target does not let a snapshot be removed. The snapshot stays, and no record
+// names it as forgotten, unless the target keeps that too.
+func TestARefusedForgetLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, kinds := range [][]store.Kind{{store.Snapshot}, {store.Snapshot, store.Mark}} {
+		p := kit.NewPruned(t, mem.New())
+		p.Few = true
+		stays, goes := p.Snapshot(1), p.Snapshot(2)
+		inner := p.Store
+		p.Store = &kept{Store: inner, kinds: kinds, but: goes.String()}
+		require.NoError(t, p.With(func(r *repo.Repository) error {
+			listed, err := r.Snapshots(t.Context())
+			require.NoError(t, err)
+			dropped, _, err := forget.Drop(t.Context(), r, listed)
+			require.ErrorIs(t, err, forget.ErrSome)
+			require.ErrorContains(t, err, stays.Short()+": this user may add files there, but not delete these")
+			require.NotContains(t, err.Error(), "read and write")
+			require.Equal(t, len(kinds) > 1, strings.Contains(err.Error(), "stays in the folder marks"), err)
+			require.Equal(t, map[format.ID]bool{goes: true}, dropped)
+			left, err := marks.WithoutTombstone(t.Context(), inner, r.Keys(), []format.ID{stays, goes})
+			require.NoError(t, err)
+			require.Equal(t, len(kinds) == 1, slices.Contains(left, stays), "a record of what was not forgotten")
+			require.NotContains(t, left, goes)
+			return nil
+		}))
+		p.Store = inner
+		delete(p.Contents, goes)
+		require.Equal(t, []format.ID{goes}, listForgotten(p))
+
+		name := store.Name{Kind: store.Snapshot, ID: stays.String()}
+		data := kit.Load(t, p.Store, name)
+		data[len(data)-1] ^= 1
+		require.NoError(t, p.Store.Put(t.Context(), name, data))
+		if len(kinds) == 1 {
+			out, _, err := p.Backup(p.SmallJob())
+			require.NoError(t, err)
+			require.Equal(t, []format.ID{stays}, out.PutBack, "this machine still has its copy")
+		}
+	}
+}
+
+// kept is a store that does not let files of some kinds be removed, but for one.
+type kept struct {
+	store.Store
+	kinds []store.Kind
+	but   string
+}
+
+func (k *kept) Delete(ctx context.Context, name store.Name) error {
+	if slices.Contains(k.kinds, name.Kind) && name.ID != k.but {
+		return fmt.Errorf("%w: let this user read and write there", store.ErrDenied)
+	}
+	return k.Store.Delete(ctx, name)
 }
