@@ -174,6 +174,12 @@ func (p *pruner) pass(ctx context.Context) error {
 	if len(plan) == 0 && len(p.bad) == 0 {
 		return nil
 	}
+	unused := slices.DeleteFunc(slices.Clone(plan), func(i int) bool { return v.packs[i].repack })
+	plan = slices.DeleteFunc(plan, func(i int) bool { return !v.packs[i].repack })
+	// If space runs out while packs are repacked, what nothing needs can be removed: its mark is there.
+	if err := p.mark(ctx, v, unused); err != nil {
+		return err
+	}
 	if err := p.repack(ctx, v, plan); err != nil {
 		return err
 	}

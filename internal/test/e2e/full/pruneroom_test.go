@@ -2,7 +2,6 @@ package full
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,14 +28,20 @@ type narrow struct {
 	mu    sync.Mutex
 	space int64 // left
 	least int64 // that was left at any time
+	block int64 // a file takes whole blocks of this size; 0: of a byte
+}
+
+func (n *narrow) takes(size int64) int64 {
+	block := max(n.block, 1)
+	return (size + block - 1) / block * block
 }
 
 func (n *narrow) Put(ctx context.Context, name store.Name, data []byte) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	need := int64(len(data))
+	need := n.takes(int64(len(data)))
 	if info, err := n.Stat(ctx, name); err == nil {
-		need -= info.Size
+		need -= n.takes(info.Size)
 	}
 	if need > n.space {
 		return store.ErrNoSpace
@@ -63,7 +68,7 @@ func (n *narrow) Delete(ctx context.Context, name store.Name) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if info, err := n.Stat(ctx, name); err == nil {
-		n.space += info.Size
+		n.space += n.takes(info.Size)
 	}
 	return n.Store.Delete(ctx, name)
 }
@@ -105,23 +110,13 @@ func TestPruneOnAFullDisk(t *testing.T) {
 	require.NotContains(t, strings.Join(said, "\n"), "the disk is full")
 
 	for _, share := range []int64{10, 4, 2} {
-		p, before, inner, res, err := build(t, trash), int64(0), store.Store(nil), (*prune.Result)(nil), error(nil)
-		space := int64(0)
-		// One layout of packs in about forty leaves less than an index segment needs when the first attempt fails. Then prune
-		// says that it needs space, and nothing is lost. Another layout does not.
-		for range 3 {
-			before, inner = kit.BytesOf(t, p.Store, store.Pack), p.Store
-			space = max(12_000, most(t, p, opt)/share) // an index segment needs some
-			p.Store = &narrow{Store: inner, space: space}
-			said = nil
-			res, err = p.Prune(opt)
-			p.Store = inner
-			if !errors.Is(err, store.ErrNoSpace) {
-				break
-			}
-			p.RequireWhole("after a prune without space")
-			p = build(t, trash)
-		}
+		p := build(t, trash)
+		before, inner := kit.BytesOf(t, p.Store, store.Pack), p.Store
+		space := max(12_000, most(t, p, opt)/share) // an index segment needs some
+		p.Store = &narrow{Store: inner, space: space, block: 512}
+		said = nil
+		res, err := p.Prune(opt)
+		p.Store = inner
 		t.Logf("space for %d bytes", space)
 		require.NoError(t, err, "space for %d bytes", space)
 		require.Contains(t, strings.Join(said, "\n"), "the disk is full")
@@ -149,6 +144,33 @@ func TestPruneOnAFullDisk(t *testing.T) {
 	_, err = p.Prune(opt)
 	require.NoError(t, err)
 	p.RequireWhole("with space")
+}
+
+// TestPruneRemovesFirstWhatNothingNeeds: however little space there is, a repacked pack does not take what the mark of
+// unneeded packs needs.
+func TestPruneRemovesFirstWhatNothingNeeds(t *testing.T) {
+	testkit.Slow(t)
+	t.Parallel()
+	const trash, block = 900_000, 512 // a lease and a mark take one block each
+	base := kit.NewPruned(t, mem.New())
+	base.Few = true
+	base.Snapshot(1)
+	kit.Written(t, base.Src, map[string]string{"trash/a": string(testkit.Noise(77, trash)), "late": "1"})
+	old := base.Snapshot(2)
+	require.NoError(t, os.RemoveAll(filepath.Join(base.Src, "trash")))
+	base.Snapshot(3)
+	base.Forget(old)
+	opt := kit.SmallPrune()
+	opt.MaxUnused = prune.Limit{Bytes: 0}
+	for blocks := 2 + most(t, base, opt)/block; blocks >= 2; blocks-- {
+		p := base.Copied(t)
+		before, inner := kit.BytesOf(t, p.Store, store.Pack), p.Store
+		p.Store = &narrow{Store: inner, space: block * blocks, block: block}
+		_, err := p.Prune(opt)
+		p.Store = inner
+		require.Less(t, kit.BytesOf(t, inner, store.Pack), before-trash, "%d blocks: %v", blocks, err)
+		p.RequireRestorable("after a prune", true)
+	}
 }
 
 // leaseOnly is a store that has space for a lease and for nothing else.
