@@ -5,7 +5,8 @@ import "errors"
 var (
 	// ErrDamaged: something that snapshots need is missing, so the unneeded packs are not known.
 	ErrDamaged = errors.New("nothing was removed, because something that snapshots need is missing or cannot be " +
-		"read; run 'tidemark check' to see what, and 'tidemark forget' the snapshots that are beyond help by their ID")
+		"read; run 'tidemark check --read-data' to see and mark it, then back up again; 'tidemark forget', by their ID, " +
+		"only snapshots that a check still calls damaged after that")
 	// ErrBusy: another prune is running.
 	ErrBusy = errors.New("another prune is at work in this repository, or was cut off and still counts as at work, " +
 		"for 45 minutes at most; try again later")

@@ -149,7 +149,7 @@ func (p *pruner) writers(ctx context.Context) ([]session.Other, error) {
 // pass removes the packs of earlier marks, marks the packs that are not needed now, and removes these as well if every
 // running writer acknowledges the new mark.
 func (p *pruner) pass(ctx context.Context) error {
-	v, err := p.survey(ctx)
+	v, err := p.surveyWithout(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (p *pruner) pass(ctx context.Context) error {
 	if err := v.close(); err != nil {
 		return err
 	}
-	again, err := p.survey(ctx)
+	again, err := p.surveyWithout(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,6 +206,28 @@ type survey struct {
 	listed []repo.Listed
 
 	rewrite uint64 // estimate of the bytes that repacked blobs take
+}
+
+// mostFalse is how many packs with false trees one survey marks. Each costs a walk.
+const mostFalse = 16
+
+// surveyWithout is survey, again for each pack that does not hold a tree that counts there: the pack is marked as
+// damaged, and another copy counts, if there is one.
+func (p *pruner) surveyWithout(ctx context.Context) (v *survey, err error) {
+	for range mostFalse {
+		var lost *repo.PackError
+		if v, err = p.survey(ctx); !errors.As(err, &lost) || !object.IsDamage(lost.Err) || p.opt.DryRun {
+			return v, err
+		}
+		n, markErr := p.r.RecordDamage(ctx, p.opt.Session.Host, []format.ID{lost.Pack})
+		if markErr != nil || n == 0 { // it was marked, and no other pack has the tree
+			return nil, err
+		}
+		p.bad[lost.Pack] = struct{}{}
+		p.opt.Note(fmt.Sprintf("pack %s does not hold what it is said to, and is marked as damaged: %v", lost.Pack.Short(),
+			lost.Err))
+	}
+	return v, err
 }
 
 // survey reads everything, in the order that the proof requires: the leases after the marks, the snapshots after the

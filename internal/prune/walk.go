@@ -48,6 +48,9 @@ func (v visitor) Load(ctx context.Context, id format.ID, at *reach.Place) ([]byt
 		return nil, err
 	}
 	p, err := v.r.LoadBlobAt(ctx, id, in, at.Loc)
+	if object.IsDamage(err) {
+		p, err = v.r.LoadBlobAt(store.SecondLook(ctx), id, in, at.Loc)
+	}
 	if err != nil && (object.IsDamage(err) || errors.Is(err, store.ErrNotExist)) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

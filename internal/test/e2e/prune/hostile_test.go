@@ -354,24 +354,23 @@ func TestAFalseMarkOfDamageLosesNothing(t *testing.T) {
 	p.RequireWhole("after two prunes")
 }
 
-// TestAJunkTreeStopsAPruneUntilACheckMarksIt: a prune follows the snapshots where their trees count, and nowhere else.
-func TestAJunkTreeStopsAPruneUntilACheckMarksIt(t *testing.T) {
+// TestAJunkTreeIsMarkedByAPrune: a prune follows the snapshots where their trees count. It marks a pack that does not
+// hold what it is said to, and follows the other copies. A dry run marks nothing, and advises a check first.
+func TestAJunkTreeIsMarkedByAPrune(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
 	p, old := attacked(t)
 	a := newAdder(p)
 	a.segment(time.Unix(1, 0), nil, a.junk(pack.Trees, time.Unix(1, 0)))
 	p.Forget(old)
-	_, _, err := pruneSaying(p)
+	_, err := p.Prune(prune.Options{DryRun: true})
 	require.ErrorIs(t, err, prune.ErrDamaged)
-	require.NoError(t, p.With(func(r *repo.Repository) error {
-		_, err := check.Run(context.Background(), r, check.Options{ReadData: true, Record: "test", Scratch: t.TempDir()},
-			report.NewJob(report.Check, time.Now))
-		return err
-	}))
-	_, _, err = pruneSaying(p)
+	require.ErrorContains(t, err, "run 'tidemark check --read-data' to see and mark it, then back up again")
+	_, notes, err := pruneSaying(p)
 	require.NoError(t, err)
+	require.Contains(t, notes, "is marked as damaged")
 	p.RequireWhole("after the prune")
+	require.Zero(t, kit.Count(t, p.Store, store.Mark))
 }
 
 // TestAFalseClaimLastsUntilACheckReadsIt: a client that has the content of files that another machine will back up
