@@ -30,7 +30,7 @@ type checkpoints struct {
 	job     *Job
 	repo    *repo.Repository
 	session *repo.Session
-	lost    *search
+	lost    *lostPacks
 	ledger  *report.Ledger
 	out     *Outcome
 	least   uint64    // files that an earlier run has published: a partial snapshot with less replaces nothing
@@ -38,8 +38,8 @@ type checkpoints struct {
 }
 
 // checkpoints returns those of a run, nil if it has none.
-func (job *Job) checkpoints(r *repo.Repository, s *repo.Session, listed []repo.Listed, lost *search, l *report.Ledger,
-	out *Outcome,
+func (job *Job) checkpoints(r *repo.Repository, s *repo.Session, listed []repo.Listed, lost *lostPacks,
+	l *report.Ledger, out *Outcome,
 ) *checkpoints {
 	if job.Checkpoint <= 0 || job.Session.DryRun || job.Stdin != nil || !job.first(listed) {
 		return nil
@@ -82,7 +82,7 @@ func (c *checkpoints) checkpoint(ctx context.Context, p *pipeline) error {
 	if err != nil || held.Files == 0 || held.Files < c.least || root == c.last {
 		return err
 	}
-	if err := c.lost.found(c.session); err != nil {
+	if err := reliedOn(c.lost, c.session); err != nil {
 		return err
 	}
 	if err := p.save.Flush(); err != nil {

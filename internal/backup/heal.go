@@ -57,56 +57,29 @@ func (d *damage) add(err error) bool {
 // the backup, and if it finds lost packs, another pass is necessary.
 const headStart = 250 * time.Millisecond
 
-// search lists the packs that the target does not hold in full.
-type search struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	packs  []format.ID // set once done is closed
-	err    error       // set once done is closed
-}
-
-func searchLost(ctx context.Context, s *repo.Session) *search {
-	f := &search{done: make(chan struct{})}
-	ctx, f.cancel = context.WithCancel(ctx)
-	go func() {
-		defer close(f.done)
-		f.packs, f.err = s.LostPacks(ctx)
-	}()
-	return f
-}
-
-// end cancels the search and waits until it has ended.
-func (f *search) end() {
-	f.cancel()
-	<-f.done
-}
-
-// result waits for the end of the search.
-func (f *search) result() ([]format.ID, error) {
-	<-f.done
-	return f.packs, f.err
-}
+// lostPacks are the packs that the target does not hold in full.
+type lostPacks = begun[[]format.ID]
 
 // exclude makes the session ignore damaged packs from the beginning: those that earlier passes found, and those that
-// the search finds within its head start.
-func (d *damage) exclude(ctx context.Context, s *repo.Session, f *search) error {
+// the listing finds within its head start.
+func (d *damage) exclude(ctx context.Context, s *repo.Session, listing *lostPacks) error {
 	timer := time.NewTimer(headStart)
 	defer timer.Stop()
 	var lost []format.ID
 	select {
 	case <-timer.C:
-	case <-f.done:
-		if f.err != nil {
-			return f.err
+	case <-listing.done:
+		var err error
+		if lost, err = listing.result(); err != nil {
+			return err
 		}
-		lost = f.packs
 	}
 	return s.MarkDamaged(ctx, slices.Concat(lost, d.packs))
 }
 
-// found returns an error if the session relied on packs that are lost or damaged.
-func (f *search) found(s *repo.Session) error {
-	lost, err := f.result()
+// reliedOn returns an error if the session relied on packs that are lost or damaged.
+func reliedOn(listing *lostPacks, s *repo.Session) error {
+	lost, err := listing.result()
 	if err != nil {
 		return err
 	}

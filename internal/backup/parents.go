@@ -57,9 +57,9 @@ type parentFilter = func(format.ID, *snapshot.Snapshot) bool
 // others were forgotten since they were listed, so that their packs may be removed, or may need packs that a prune
 // removes.
 func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session, h *history,
-	filter func() (parentFilter, error), known *damage, l *report.Ledger,
+	filter *begun[parentFilter], known *damage, l *report.Ledger,
 ) ([]repo.Listed, *parents, error) {
-	reliable, err := filter()
+	reliable, err := filter.result()
 	if err != nil {
 		return nil, nil, err
 	}

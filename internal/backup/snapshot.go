@@ -71,9 +71,8 @@ type Outcome struct {
 func Run(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*Outcome, error) {
 	start := time.Now()
 	l.Phase(report.Opening)
-	reading, stop := context.WithCancel(ctx)
-	before := begun(func() (*history, error) { return job.history(reading, r) })
-	defer func() { stop(); _, _ = before() }() // r is in use until then
+	before := begin(ctx, func(ctx context.Context) (*history, error) { return job.history(ctx, r) })
+	defer before.end() // r is in use until then
 	out := &Outcome{Snapshot: job.Label.snapshot(start)}
 	once := func(known *damage) error {
 		return r.WithSession(ctx, job.Session, func(ctx context.Context, s *repo.Session) error {
@@ -125,19 +124,35 @@ func (h *history) damaged() (ids []format.ID) {
 	return ids
 }
 
-// begun starts f and returns a function that waits for its result.
-func begun[T any](f func() (T, error)) (wait func() (T, error)) {
-	var value T
-	var err error
-	done := make(chan struct{})
+// begun is work under way beside the backup.
+type begun[T any] struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	value  T     // set once done is closed
+	err    error // set once done is closed
+}
+
+// begin starts do.
+func begin[T any](ctx context.Context, do func(context.Context) (T, error)) *begun[T] {
+	b := &begun[T]{done: make(chan struct{})}
+	ctx, b.cancel = context.WithCancel(ctx)
 	go func() {
-		defer close(done)
-		value, err = f()
+		defer close(b.done)
+		b.value, b.err = do(ctx)
 	}()
-	return func() (T, error) {
-		<-done
-		return value, err
-	}
+	return b
+}
+
+// result waits for the end of the work.
+func (b *begun[T]) result() (T, error) {
+	<-b.done
+	return b.value, b.err
+}
+
+// end cancels the work and waits until it has ended.
+func (b *begun[T]) end() {
+	b.cancel()
+	<-b.done
 }
 
 // Phases has the callbacks around the part of a backup that scans, reads and stores. Before and after that, a backup
@@ -159,15 +174,14 @@ func (b Phases) end() {
 	}
 }
 
-func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, before func() (*history, error),
+func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, before *begun[*history],
 	out *Outcome, l *report.Ledger, known *damage,
 ) (err error) {
-	lost := searchLost(ctx, s)
+	lost := begin(ctx, s.LostPacks)
 	defer lost.end()
-	listing, stop := context.WithCancel(ctx)
-	filter := begun(func() (parentFilter, error) { return s.FilterParents(listing) })
-	defer func() { stop(); _, _ = filter() }() // s is in use until then
-	h, err := before()
+	filter := begin(ctx, s.FilterParents)
+	defer filter.end() // s is in use until then
+	h, err := before.result()
 	if err == nil {
 		err = out.putBack(ctx, r, s, h, job.Session.DryRun)
 	}
@@ -200,7 +214,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	l.Phase(report.Scanning)
 	found, err := job.walk(ctx, d, parents.Parent)
 	if err == nil {
-		err = lost.found(s)
+		err = reliedOn(lost, s)
 	}
 	if err != nil {
 		return err
