@@ -36,9 +36,6 @@ func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Liste
 	return named, nil
 }
 
-// removedAtOnce is how many snapshots are removed concurrently: the latency of the target counts.
-const removedAtOnce = 8
-
 // Drop removes snapshots and returns those that are gone, including one that was gone already. A failure does not stop
 // the removal of the others. undo reports whether they can be brought back: a full disk has no space for what that
 // needs.
@@ -51,7 +48,7 @@ func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped 
 	failed := make(map[format.ID]error)
 	dropped = make(map[format.ID]bool, len(list))
 	var removals errgroup.Group // without a context: what is on its way is waited for, and counts
-	removals.SetLimit(removedAtOnce)
+	removals.SetLimit(object.SmallAtOnce)
 	for _, l := range list {
 		removals.Go(func() error {
 			if ctx.Err() != nil {

@@ -181,18 +181,14 @@ func names(seg *index.Segment, packs map[format.ID]bool) bool {
 	return slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return packs[s.ID] })
 }
 
-const (
-	// removedAtOnce is how many packs are removed between two checks of the lease.
-	removedAtOnce = 256
-	// removals is how many files are removed concurrently: the latency of the target counts.
-	removals = 16
-)
+// removedAtOnce is how many packs are removed between two checks of the lease.
+const removedAtOnce = 256
 
 // removeAll removes files, and calls done for each, not concurrently.
 func (p *pruner) removeAll(ctx context.Context, names []store.Name, done func(i int)) error {
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(removals)
+	g.SetLimit(object.SmallAtOnce)
 	for i, name := range names {
 		g.Go(func() error {
 			if err := p.r.Store().Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {

@@ -85,7 +85,7 @@ func loadSlots(ctx context.Context, st store.Store, known string, e *kdfBudget) 
 		listed, infos = append(listed, Slot{ID: id, Known: info.Name.ID == known}), append(infos, info)
 	}
 	var slots []Slot
-	err := object.InOrder(ctx, len(infos), smallAtOnce,
+	err := object.InOrder(ctx, len(infos), object.SmallAtOnce,
 		func(ctx context.Context, i int) (Slot, error) {
 			slot := listed[i]
 			slot.Slot, slot.Err = loadSlot(ctx, st, infos[i])

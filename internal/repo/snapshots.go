@@ -15,9 +15,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// smallAtOnce is how many small files (snapshots, key slots) are read concurrently: the latency of the target counts.
-const smallAtOnce = 8
-
 // Latest is the reference to the newest snapshot.
 const Latest = "latest"
 
@@ -98,7 +95,7 @@ func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 // loadAll reads snapshots, and returns separately those that no longer exist.
 func (r *Repository) loadAll(ctx context.Context, infos []snapshotInfo) (all, missing []Listed, err error) {
 	all = make([]Listed, 0, len(infos))
-	err = object.InOrder(ctx, len(infos), smallAtOnce,
+	err = object.InOrder(ctx, len(infos), object.SmallAtOnce,
 		func(ctx context.Context, i int) (Listed, error) {
 			l := r.loadListed(ctx, infos[i])
 			if l.Err != nil && !object.IsDamage(l.Err) && !errors.Is(l.Err, format.ErrUnsupported) &&

@@ -23,8 +23,6 @@ const (
 	tombstoneName = 16
 	// tombstonesKept is how long a tombstone stays. A machine that is away for longer warns of forgotten snapshots.
 	tombstonesKept = 365 * 24 * time.Hour
-	// sweptAtOnce is how many tombstones are examined concurrently: the latency of the target counts.
-	sweptAtOnce = 8
 )
 
 // Tombstone reports whether a file has the name of a tombstone.
@@ -178,7 +176,7 @@ func SweepTombstones(ctx context.Context, st store.Store, keys *seal.Keys, now t
 		return err
 	}
 	var sweep errgroup.Group // without a context: one that fails stops no other
-	sweep.SetLimit(sweptAtOnce)
+	sweep.SetLimit(object.SmallAtOnce)
 	for _, info := range infos {
 		sweep.Go(func() error {
 			if now.Sub(info.Modified) < tombstonesKept {

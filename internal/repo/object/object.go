@@ -19,6 +19,9 @@ import (
 // segments; a session ends a segment at a number of blobs that keeps it below a tenth of this.
 const MaxSize = 256 << 20
 
+// SmallAtOnce is how many small files are read or removed concurrently: the latency of the target counts.
+const SmallAtOnce = 16
+
 // Named returns the name of the file of that kind with that hash.
 func Named(kind store.Kind, id format.ID) store.Name { return store.Name{Kind: kind, ID: id.String()} }
 
