@@ -79,7 +79,7 @@ func (s *Session) readLeases(ctx context.Context) (others []Other, gone []store.
 	names := slices.SortedFunc(maps.Keys(found), func(a, b store.Name) int { return strings.Compare(b.ID, a.ID) })
 	all, there := make([]Other, len(names)), make([]bool, len(names))
 	reads, reading := errgroup.WithContext(ctx)
-	reads.SetLimit(leaseReads)
+	reads.SetLimit(object.SmallAtOnce)
 	for i, name := range names {
 		o := &all[i]
 		*o = Other{Name: name, SinceRenewal: now.Sub(found[name].Modified), Fenced: found[name].Fence}
@@ -127,9 +127,6 @@ func (o *Other) join(earlier *Other) {
 		o.SinceRenewal = min(o.SinceRenewal, earlier.SinceRenewal)
 	}
 }
-
-// leaseReads is how many leases are read at the same time.
-const leaseReads = 16
 
 // read reads a lease, and reports whether it exists.
 func (o *Other) read(ctx context.Context, s *Session) (there bool, err error) {
