@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -79,7 +80,7 @@ func idOf(info store.Info) format.ID {
 
 // checkSnapshots reads all snapshots and selects those to follow.
 func (c *checker) checkSnapshots(ctx context.Context) error {
-	all, err := c.r.Snapshots(ctx)
+	all, err := c.r.Snapshots(repo.FromTarget(ctx))
 	if err != nil {
 		return err
 	}

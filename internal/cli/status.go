@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/caches"
-	"github.com/tidemark-backup/tidemark/internal/repo/published"
+	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
@@ -251,7 +251,7 @@ func (a *app) lastBackup(o *event.Overview) (proven proofs.Summary) {
 	if folder == "" {
 		return proven
 	}
-	all, err := published.Read(folder)
+	all, err := snapcache.Published(folder)
 	problem(err)
 	for _, made := range all {
 		if o.LastBackup == nil || made.After(*o.LastBackup) {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // IOContext opens directories by path. What is opened below inherits the context and the gate; Dir.SetPass replaces the
@@ -46,12 +49,8 @@ func (d *IOContext) begin(kind iopolicy.Kind, bytes int) (iopolicy.Grant, error)
 
 // beginMany is begin for an operation with several simultaneous requests.
 func (d *IOContext) beginMany(kind iopolicy.Kind, bytes, requests int) (iopolicy.Grant, error) {
-	ctx := d.Ctx
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	op := iopolicy.Op{Kind: kind, Bytes: bytes, Requests: requests, Certain: kind == iopolicy.Sync}
-	grant, err := d.Pass.Begin(ctx, op)
+	grant, err := d.Pass.Begin(d.context(), op)
 	if err != nil {
 		return grant, fmt.Errorf("%w: %w", ErrStopped, err)
 	}
@@ -69,6 +68,61 @@ func (d *IOContext) do(kind iopolicy.Kind, call func() error) error {
 	return err
 }
 
+// Names makes a call that reads or changes directory entries as one operation. Names, ReadFull and WriteAll are for the
+// files of caches, which are no Files.
+func (d IOContext) Names(call func() error) error {
+	_, err := d.Pass.Do(d.context(), iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) { return 0, call() })
+	return err
+}
+
+// ReadFull fills p from the position of f.
+func (d IOContext) ReadFull(f *os.File, p []byte) error {
+	return d.pieces(iopolicy.Read, p, func(_ int64, part []byte, _ bool) (int, error) { return io.ReadFull(f, part) })
+}
+
+// WriteAll writes p to the beginning of f, which is empty. Under a yielding policy it is flushed at once: see Yields.
+func (d IOContext) WriteAll(f *os.File, p []byte) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return d.pieces(iopolicy.Write, p, func(at int64, part []byte, bounded bool) (int, error) {
+		n, err := f.Write(part)
+		if err != nil || !d.Yields() {
+			return n, err
+		}
+		ctlErr := raw.Control(func(fd uintptr) { err = pages.Push(int(fd), at, int64(n), bounded) })
+		return n, errors.Join(err, ctlErr)
+	})
+}
+
+// pieces transfers p in pieces that the gate admits.
+func (d IOContext) pieces(kind iopolicy.Kind, p []byte, call func(at int64, part []byte, bounded bool) (int, error),
+) error {
+	for done := 0; done < len(p); {
+		op := iopolicy.Op{Kind: kind, Bytes: len(p) - done}
+		n, err := d.Pass.Do(d.context(), op, func(bound int) (int, error) {
+			part := p[done:]
+			if bound > 0 {
+				part = part[:min(bound, len(part))]
+			}
+			return call(int64(done), part, bound > 0)
+		})
+		if err != nil {
+			return err
+		}
+		done += n
+	}
+	return nil
+}
+
+func (d IOContext) context() context.Context {
+	if d.Ctx == nil {
+		return context.Background()
+	}
+	return d.Ctx
+}
+
 // SetPass replaces the pass of d and of everything opened below, for a directory that is a mount point. It must be
 // called before d is shared.
 func (d *Dir) SetPass(pass *iopolicy.Pass) { d.ioctx.Pass = pass }
@@ -77,12 +131,7 @@ func (d *Dir) SetPass(pass *iopolicy.Pass) { d.ioctx.Pass = pass }
 func (d *Dir) Pass() *iopolicy.Pass { return d.ioctx.Pass }
 
 // Context returns the context of all operations.
-func (d *Dir) Context() context.Context {
-	if d.ioctx.Ctx == nil {
-		return context.Background()
-	}
-	return d.ioctx.Ctx
-}
+func (d *Dir) Context() context.Context { return d.ioctx.context() }
 
 // MaxIO returns how many bytes the gate admits at once at present; 0: no limit.
 func (d *Dir) MaxIO() int { return d.ioctx.Pass.Bound() }

@@ -201,7 +201,7 @@ func saveFrame(k *rewrite.Keeper, kind pack.Kind, f *pack.Frame, raw []byte) (wh
 
 // findLosses follows all snapshots.
 func findLosses(ctx context.Context, r *repo.Repository, k *rewrite.Keeper, losses *Losses) error {
-	listed, err := r.Snapshots(ctx)
+	listed, err := r.Snapshots(repo.FromTarget(ctx))
 	if err != nil {
 		return err
 	}

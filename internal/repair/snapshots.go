@@ -36,7 +36,7 @@ func Snapshots(ctx context.Context, r *repo.Repository, opt SnapshotOptions) (*S
 	opt.Options = opt.prepared()
 	res := &SnapshotsResult{}
 	err := r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
-		listed, err := r.Snapshots(ctx)
+		listed, err := r.Snapshots(repo.FromTarget(ctx))
 		if err != nil {
 			return err
 		}

@@ -271,7 +271,7 @@ func TestBusyCache(t *testing.T) {
 	require.NoError(t, second.Close(), "a second Close does nothing")
 	entries, err := os.ReadDir(filepath.Join(dir, first.ID()))
 	require.NoError(t, err)
-	require.Len(t, entries, 1)
+	require.Len(t, entries, 2, "the cache file, and the copies of snapshots")
 	_, err = second.CacheFile()
 	require.ErrorIs(t, err, os.ErrClosed)
 }

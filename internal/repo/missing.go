@@ -10,40 +10,31 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/repo/published"
+	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
-// RecordForget records that snapshots are about to be removed on purpose. It leaves a tombstone for those with content,
-// which can be brought back, and for those that other machines may have published. It removes the others from the
-// record of this machine. It runs before the snapshots are removed, so that no concurrent command reports one as
-// missing. Without disk space for the tombstone, the snapshots are forgotten all the same, and recorded is false.
+// RecordForget records in a tombstone that snapshots are about to be removed on purpose, with the content of those that
+// can be brought back. It runs before the snapshots are removed, so that no concurrent command reports one as missing or
+// puts it back. Without disk space for the tombstone, the snapshots are forgotten all the same, and recorded is false.
 func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) (recorded bool, err error) {
-	var ids, all []format.ID
+	ids := make([]format.ID, len(snapshots))
 	for i := range snapshots {
-		if all = append(all, snapshots[i].ID); snapshots[i].Snapshot == nil {
-			ids = append(ids, snapshots[i].ID)
-		}
+		ids[i] = snapshots[i].ID
 	}
-	ids = r.Forgot(ids)
+	all := ids
 	recorded = true
 	for part := range slices.Chunk(snapshots, inTombstone) {
 		contents := make(map[format.ID][]byte)
-		forgotten := slices.DeleteFunc(slices.Clone(ids), func(id format.ID) bool {
-			return !slices.ContainsFunc(part, func(l Listed) bool { return l.ID == id })
-		})
 		for _, l := range part {
 			if l.Snapshot != nil {
 				contents[l.ID] = snapshot.Encode(l.Snapshot)
-				forgotten = append(forgotten, l.ID)
 			}
 		}
-		if len(forgotten) == 0 {
-			continue
-		}
-		err := marks.PutTombstone(store.IntoReserve(ctx), r.st, r.keys, forgotten, contents)
+		err := marks.PutTombstone(store.IntoReserve(ctx), r.st, r.keys, ids[:len(part)], contents)
+		ids = ids[len(part):]
 		if err != nil && !errors.Is(err, store.ErrNoSpace) {
 			return false, err
 		}
@@ -55,15 +46,12 @@ func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) (reco
 	return recorded, nil
 }
 
-// Forgot removes snapshots from the record of this machine, and returns those that were not in it. For those with a
-// tombstone that saves a later command to look for them.
-func (r *Repository) Forgot(ids []format.ID) (unknown []format.ID) {
+// Forgot removes snapshots from the record of this machine. For those with a tombstone that saves a later command to
+// look for them.
+func (r *Repository) Forgot(ids []format.ID) {
 	if folder := r.CacheFolder(); folder != "" && len(ids) > 0 {
-		if unknown, err := published.Remove(folder, ids); err == nil {
-			return unknown
-		}
+		_ = snapcache.RemovePublished(folder, ids) // a later command looks for them
 	}
-	return ids
 }
 
 // RetractForget removes what RecordForget recorded of snapshots that could not be removed.
@@ -97,7 +85,7 @@ func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
 	if folder == "" {
 		return
 	}
-	all, err := published.Read(folder)
+	all, err := snapcache.Published(folder)
 	if err != nil || len(all) == 0 {
 		return
 	}
@@ -121,7 +109,7 @@ func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
 	if err != nil {
 		return
 	}
-	if _, err := published.Remove(folder, absent); err != nil || len(missing) == 0 {
+	if err := snapcache.RemovePublished(folder, absent); err != nil || len(missing) == 0 {
 		return
 	}
 	slices.SortFunc(missing, func(a, b format.ID) int { return all[b].Compare(all[a]) })

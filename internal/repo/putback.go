@@ -8,15 +8,13 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/repo/published"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
-	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
-// PutBack replaces damaged snapshots by the copies that this machine kept when it published them, enters them in
-// listed, and returns their IDs. It takes the same precautions as a backup that uses a snapshot as parent: the file
+// PutBack replaces damaged snapshots by the copies that this machine keeps, enters them in listed, and returns their
+// IDs. It takes the same precautions as a backup that uses a snapshot as parent: the file
 // exists after the lease of the session was put, and the snapshot is Certain. So no prune has removed what it needs,
 // and none does before the session ends. A failure of one is a note.
 func (r *Repository) PutBack(ctx context.Context, s *Session, listed []Listed) (back []format.ID, err error) {
@@ -25,9 +23,10 @@ func (r *Repository) PutBack(ctx context.Context, s *Session, listed []Listed) (
 		if !object.IsDamage(l.Err) {
 			continue
 		}
-		sealed, sn := r.copyOfSnapshot(l.ID)
-		if sn == nil || !s.Certain(l.ID, sn) {
-			continue
+		sealed := r.copies.Copy(l.ID)
+		sn, err := r.openSnapshot(sealed)
+		if err != nil || !s.Certain(l.ID, sn) {
+			continue // no copy that can be used
 		}
 		if err := s.RenewOrFail(ctx); err != nil {
 			return back, err
@@ -39,32 +38,13 @@ func (r *Repository) PutBack(ctx context.Context, s *Session, listed []Listed) (
 		case err != nil:
 			r.note("snapshot %s is damaged and cannot be put back: %v", l.ID.Short(), err)
 		case there:
+			r.copies.Put(l.ID, sealed)
 			l.Snapshot, l.Err = sn, nil
 			back = append(back, l.ID)
 		}
 	}
 	slices.SortFunc(listed, compareListed)
 	return back, nil
-}
-
-// copyOfSnapshot returns the copy of a snapshot on this machine, nil if there is no intact one.
-func (r *Repository) copyOfSnapshot(id format.ID) (sealed []byte, sn *snapshot.Snapshot) {
-	folder := r.CacheFolder()
-	if folder == "" {
-		return nil, nil
-	}
-	sealed = published.Copy(folder, id)
-	if seal.FileID(sealed) != id {
-		return nil, nil
-	}
-	plain, err := r.keys.OpenObject(seal.SnapshotObject, sealed)
-	if err != nil {
-		return nil, nil //nolint:nilerr // no copy that can be used
-	}
-	if sn, err = snapshot.Decode(plain); err != nil {
-		return nil, nil //nolint:nilerr // no copy that can be used
-	}
-	return sealed, sn
 }
 
 // putBack puts the file of a snapshot that exists, and reports whether it stays. A snapshot that is forgotten meanwhile
@@ -78,17 +58,9 @@ func (r *Repository) putBack(ctx context.Context, name store.Name, sealed []byte
 	if err := object.Put(ctx, r.st, name, sealed, true); err != nil {
 		return false, err
 	}
-	id := seal.FileID(sealed)
-	known, err := published.Read(r.CacheFolder())
-	if err != nil {
-		return false, err
-	}
-	left, err := marks.WithoutTombstone(ctx, r.st, r.keys, []format.ID{id})
-	if err != nil {
-		return false, err
-	}
-	if _, here := known[id]; here && len(left) > 0 {
-		return true, nil
+	left, err := marks.WithoutTombstone(ctx, r.st, r.keys, []format.ID{seal.FileID(sealed)})
+	if err != nil || len(left) > 0 {
+		return err == nil, err
 	}
 	if err := r.st.Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
 		return false, fmt.Errorf("forget it again: %w", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -78,6 +79,7 @@ type Repository struct {
 
 	frames        *frameCache
 	trees         treeFrames
+	copies        snapcache.Cache
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
 	sealed        sync.Pool // *[]byte: buffers for a sealed frame
@@ -190,11 +192,12 @@ func newRepository(ctx context.Context, st store.Store, conf *config.Config, key
 			return cachefile.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}
 		},
 	})
-	if dir != "" && !opt.Cache.Temporary && opt.Cache.TreeFrames > 0 {
-		r.trees.dir = filepath.Join(dir, "trees")
-		r.trees.opt = treecache.Options{
-			Limit: opt.Cache.TreeFrames, Notify: opt.Notify,
-			Door: localfs.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)},
+	if dir != "" && !opt.Cache.Temporary {
+		door := localfs.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}
+		r.copies = snapcache.Open(dir, door)
+		if opt.Cache.TreeFrames > 0 {
+			r.trees.dir = filepath.Join(dir, "trees")
+			r.trees.opt = treecache.Options{Limit: opt.Cache.TreeFrames, Notify: opt.Notify, Door: door}
 		}
 	}
 	r.hashers.New = func() any { return key.keys.Hasher() }

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
-	"github.com/tidemark-backup/tidemark/internal/repo/published"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/writerlock"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -50,8 +50,9 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	begun := false
 	target.Published = func(id format.ID, sealed []byte) {
 		if folder := r.CacheFolder(); folder != "" {
-			_ = published.Add(folder, id, time.Now(), sealed) // without it a lost snapshot is neither noticed nor put back
+			_ = snapcache.AddPublished(folder, id, time.Now()) // without it a lost snapshot is not noticed
 		}
+		r.copies.Put(id, sealed)
 	}
 	target.Unfinished = func() { begun = true; r.index.SetUnfinished(true) }
 	if opt.DryRun {

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -66,7 +68,17 @@ func (f Filter) Match(s *snapshot.Snapshot) bool {
 	})
 }
 
-// Snapshots returns all snapshots, oldest first. Unreadable ones come last, with their error.
+// fromTarget is the key of FromTarget in a context.
+type fromTarget struct{}
+
+// FromTarget returns a context in which each snapshot is read from the target, also if this machine has a copy: for
+// commands that look for damage, or that prove what they have stored.
+func FromTarget(ctx context.Context) context.Context {
+	return context.WithValue(ctx, fromTarget{}, true)
+}
+
+// Snapshots returns the listed snapshots, oldest first. Unreadable ones come last, with their error. A snapshot is read
+// once: later calls use the copy that this machine keeps, if its size is that of the listing.
 func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 	infos, err := r.listSnapshots(ctx)
 	if err != nil {
@@ -141,8 +153,10 @@ type snapshotInfo struct {
 	id     format.ID
 	size   int64
 	stored time.Time
+	keep   bool // there is space for a copy on this machine
 }
 
+// listSnapshots lists the snapshots, newest first, and removes the copies of others.
 func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) {
 	var infos []snapshotInfo
 	for info, err := range r.st.List(ctx, store.Snapshot) {
@@ -150,9 +164,18 @@ func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) 
 			return nil, fmt.Errorf("list snapshots: %w", err)
 		}
 		if id, err := format.ParseID(info.Name.ID); err == nil {
-			infos = append(infos, snapshotInfo{id, info.Size, info.Modified})
+			infos = append(infos, snapshotInfo{id: id, size: info.Size, stored: info.Modified})
 		}
 	}
+	slices.SortFunc(infos, func(a, b snapshotInfo) int { return b.stored.Compare(a.stored) })
+	kept, left := make(map[format.ID]bool, len(infos)), int64(snapcache.Limit)
+	for i := range infos {
+		if info := &infos[i]; info.size <= left {
+			info.keep, kept[info.id] = true, true
+			left -= info.size
+		}
+	}
+	r.copies.Retain(kept)
 	return infos, nil
 }
 
@@ -162,16 +185,38 @@ func (r *Repository) loadListed(ctx context.Context, info snapshotInfo) Listed {
 }
 
 func (r *Repository) loadSnapshot(ctx context.Context, info snapshotInfo) (*snapshot.Snapshot, error) {
+	if ctx.Value(fromTarget{}) == nil {
+		if sealed := r.copies.Get(info.id); int64(len(sealed)) == info.size {
+			if s, err := r.openSnapshot(sealed); err == nil {
+				return s, nil
+			}
+		}
+	}
 	name := object.Named(store.Snapshot, info.id)
-	plain, err := object.Load(ctx, r.st, r.keys, name, info.size)
+	sealed, err := object.ReadNamed(ctx, r.st, name, info.size)
+	if object.IsDamage(err) {
+		r.copies.Damaged(info.id)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := snapshot.Decode(plain)
+	s, err := r.openSnapshot(sealed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name.Path(), err)
 	}
+	if info.keep {
+		r.copies.Put(info.id, sealed)
+	}
 	return s, nil
+}
+
+// openSnapshot decodes the file of a snapshot.
+func (r *Repository) openSnapshot(sealed []byte) (*snapshot.Snapshot, error) {
+	plain, err := r.keys.OpenObject(seal.SnapshotObject, sealed)
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.Decode(plain)
 }
 
 // compareListed orders by time, then by ID, so that the order is deterministic; unreadable ones are last.

@@ -56,7 +56,7 @@ func content(sn *snapshot.Snapshot) []byte {
 
 // ReadBack reads a snapshot back, without its tree.
 func (p *Replacer) ReadBack(ctx context.Context, id format.ID) (*snapshot.Snapshot, error) {
-	saved, err := p.r.FindSnapshot(ctx, id.String(), repo.Filter{})
+	saved, err := p.r.FindSnapshot(repo.FromTarget(ctx), id.String(), repo.Filter{})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
 	}

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -47,7 +45,7 @@ func (c *Cache) path(k Key) string { return filepath.Join(c.dir, fileName(k)) }
 // write puts a frame into the folder, atomically for other processes.
 func (c *Cache) write(k Key, p []byte) (err error) {
 	var f *os.File
-	err = c.names(func() (err error) {
+	err = c.opt.Door.Names(func() (err error) {
 		f, err = os.CreateTemp(c.dir, tempPrefix+"*")
 		if errors.Is(err, os.ErrNotExist) { // not made yet, or removed meanwhile
 			if err := os.MkdirAll(c.dir, 0o700); err != nil {
@@ -60,42 +58,14 @@ func (c *Cache) write(k Key, p []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	err = c.fill(f, p)
+	err = c.opt.Door.WriteAll(f, p)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = c.names(func() error { return os.Rename(f.Name(), c.path(k)) })
+		err = c.opt.Door.Names(func() error { return os.Rename(f.Name(), c.path(k)) })
 	}
 	if err != nil {
 		_ = os.Remove(f.Name()) // also when the run was cancelled; the error that matters is the first one
 	}
 	return err
-}
-
-// fill writes p in gate operations. Under a yielding policy it is flushed at once: see localfs.IOContext.Yields.
-func (c *Cache) fill(f *os.File, p []byte) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	for done := 0; done < len(p); {
-		op := iopolicy.Op{Kind: iopolicy.Write, Bytes: len(p) - done}
-		n, err := c.do(op, func(bound int) (int, error) {
-			part := p[done:]
-			if bound > 0 {
-				part = part[:min(bound, len(part))]
-			}
-			n, err := f.Write(part)
-			if err != nil || !c.opt.Door.Yields() {
-				return n, err
-			}
-			ctlErr := raw.Control(func(fd uintptr) { err = pages.Push(int(fd), int64(done), int64(n), bound > 0) })
-			return n, errors.Join(err, ctlErr)
-		})
-		if err != nil {
-			return err
-		}
-		done += n
-	}
-	return nil
 }
 
 // found is a frame that lies in the folder.

@@ -23,9 +23,7 @@
 package treecache
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -34,7 +32,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Key names a frame permanently.
@@ -99,27 +96,12 @@ func open(dir string, opt Options, disk func(string) (space, error)) *Cache {
 // atFolder is an operation on the folder with c.mu. It locks c.mu only after the gate has admitted the operation: other
 // callers need the lock without the device.
 func (c *Cache) atFolder(call func()) error {
-	return c.names(func() error {
+	return c.opt.Door.Names(func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		call()
 		return nil
 	})
-}
-
-// names is an operation on directory entries.
-func (c *Cache) names(call func() error) error {
-	_, err := c.do(iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) { return 0, call() })
-	return err
-}
-
-// do is one operation of the gate.
-func (c *Cache) do(op iopolicy.Op, call func(bound int) (int, error)) (int, error) {
-	ctx := c.opt.Door.Ctx
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	return c.opt.Door.Pass.Do(ctx, op, call)
 }
 
 // Close evicts what exceeds the bound, including frames of other processes. Later calls find nothing and keep nothing.
@@ -147,7 +129,7 @@ func (c *Cache) Get(k Key, p []byte) bool {
 	}
 	var f *os.File
 	var info os.FileInfo
-	err := c.names(func() (err error) {
+	err := c.opt.Door.Names(func() (err error) {
 		// A FIFO or a link by that name is foreign: O_NONBLOCK avoids hanging on one, O_NOFOLLOW following the other.
 		if f, err = os.OpenFile(c.path(k), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err != nil {
 			return err
@@ -170,7 +152,7 @@ func (c *Cache) Get(k Key, p []byte) bool {
 		c.Drop(k)
 		return false
 	}
-	if err := c.readFull(f, p); err != nil {
+	if err := c.opt.Door.ReadFull(f, p); err != nil {
 		if !c.stopped() {
 			c.Drop(k)
 		}
@@ -179,30 +161,12 @@ func (c *Cache) Get(k Key, p []byte) bool {
 	// Abs, because a timestamp from the future (wrong clock) would otherwise never age.
 	if now := time.Now(); now.Sub(info.ModTime()).Abs() > touchAfter {
 		// A folder that cannot be written still serves.
-		_ = c.names(func() error { return os.Chtimes(f.Name(), time.Time{}, now) })
+		_ = c.opt.Door.Names(func() error { return os.Chtimes(f.Name(), time.Time{}, now) })
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shelf.use(k, int64(len(p)))
 	return true
-}
-
-// readFull reads p from the beginning of f in gate operations.
-func (c *Cache) readFull(f *os.File, p []byte) error {
-	for done := 0; done < len(p); {
-		n, err := c.do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(bound int) (int, error) {
-			part := p[done:]
-			if bound > 0 {
-				part = part[:min(bound, len(part))]
-			}
-			return io.ReadFull(f, part)
-		})
-		if err != nil {
-			return err
-		}
-		done += n
-	}
-	return nil
 }
 
 // Put keeps a frame that is known to be good, if there is space for it. The bytes are copied.
@@ -234,7 +198,7 @@ func (c *Cache) finish(k Key, size int64, err error) bool {
 
 // Drop removes a frame that turned out to be damaged.
 func (c *Cache) Drop(k Key) {
-	_ = c.names(func() error { return os.Remove(c.path(k)) })
+	_ = c.opt.Door.Names(func() error { return os.Remove(c.path(k)) })
 	c.forget(k)
 }
 

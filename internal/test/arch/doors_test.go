@@ -60,8 +60,8 @@ func exceptions() []exception {
 			"remembers the last probe in a file of the cache folder",
 		},
 		{"internal/repo/caches", nil, "lists and removes the cache folders of this machine"},
-		{"internal/repo/published", []string{"os.MkdirAll", "os.OpenFile", "os.Remove"},
-			"a small record and copies of snapshots in the cache folder"},
+		{"internal/repo/snapcache", []string{"os.MkdirAll", "os.OpenFile", "os.Remove", "os.Rename", "os.ReadDir"},
+			"a small record, and copies of snapshots, which pass the gate of the cache folder"},
 		{
 			"internal/repo/writerlock", []string{"os.MkdirAll", "os.OpenFile", "os.ReadDir", "os.Remove", "os.Readlink"},
 			"locks a file in the cache folder, so that a prune knows which writers of this machine are over",

@@ -23,7 +23,7 @@ type guardedPackage struct {
 
 func guardedPackages() []guardedPackage {
 	return []guardedPackage{
-		{"internal/localfs", []string{"begin", "beginMany"}, []string{"do", "change"}, map[string]string{
+		{"internal/localfs", []string{"begin", "beginMany"}, []string{"do", "change", "Names", "pieces"}, map[string]string{
 			"Entries: unix.Seek":        "to go back to the beginning of a directory reads nothing",
 			"BtrfsID: unix.Syscall":     "an open file system knows its name",
 			"MountedFrom: unix.Fstatfs": "an open file system knows its name",
@@ -43,7 +43,12 @@ func guardedPackages() []guardedPackage {
 			"release: .Info":          "asks the database where it is mapped",
 			"verifyMeta: .Write":      "hashes bytes",
 		}},
-		{"internal/repo/treecache", nil, []string{"do", "names", "atFolder"}, map[string]string{
+		{"internal/repo/snapcache", nil, []string{"Names"}, map[string]string{
+			"Published: os.OpenFile":  "the record is one small file",
+			"RemovePublished: change": "the record is one small file",
+			"AddPublished: change":    "the record is one small file",
+		}},
+		{"internal/repo/treecache", nil, []string{"Names", "atFolder"}, map[string]string{
 			"write: os.Remove":      "a temporary file is removed although ctx has ended",
 			"statDisk: unix.Statfs": "is handed on as Cache.disk, which is asked at the folder",
 		}},

@@ -14,7 +14,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// TestDamagedSnapshotIsPutBack by the next backup of the machine that made it. Another machine reports it.
+// TestDamagedSnapshotIsPutBack by the next backup of a machine that has a copy. Another machine reports it. A machine
+// with a copy reads a snapshot again if its size has changed, so that it notices flipped bits after a check only.
 func TestDamagedSnapshotIsPutBack(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
@@ -42,6 +43,13 @@ func TestDamagedSnapshotIsPutBack(t *testing.T) {
 			p.Keep(out.ID)
 
 			p.Open.Cache.Dir = was
+			if name == "flipped bits" {
+				out, _, err = p.Backup(p.SmallJob())
+				require.NoError(t, err)
+				require.Empty(t, out.PutBack, "not read again")
+				p.Keep(out.ID)
+				require.Len(t, p.Problems(), 2)
+			}
 			dry := p.SmallJob()
 			dry.Session.DryRun = true
 			out, _, err = p.Backup(dry)

@@ -1,0 +1,105 @@
+package snapcache
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// recordName is the file of the record of published snapshots: a line of ID and time for each.
+const recordName = "published"
+
+// Snapshots maps each snapshot to the time of its publication.
+type Snapshots map[format.ID]time.Time
+
+// Published returns the record of the snapshots that this machine has published, an empty one if there is none. Lines
+// that were cut off by a crash are skipped.
+func Published(folder string) (Snapshots, error) {
+	f, err := os.OpenFile(filepath.Join(folder, recordName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Snapshots{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the record of published snapshots: %w", err)
+	}
+	defer f.Close()
+	return parse(f)
+}
+
+func parse(f io.Reader) (Snapshots, error) {
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("read the record of published snapshots: %w", err)
+	}
+	all := make(Snapshots)
+	for line := range strings.Lines(string(text)) {
+		name, at, whole := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		id, err := format.ParseID(name)
+		seconds, numberErr := strconv.ParseInt(at, 10, 64)
+		if whole && strings.HasSuffix(line, "\n") && err == nil && numberErr == nil {
+			all[id] = time.Unix(seconds, 0)
+		}
+	}
+	return all, nil
+}
+
+// AddPublished records a snapshot that this machine has published.
+func AddPublished(folder string, id format.ID, at time.Time) error {
+	return change(folder, func(all Snapshots) { all[id] = at })
+}
+
+// RemovePublished removes snapshots from the record.
+func RemovePublished(folder string, ids []format.ID) error {
+	if all, err := Published(folder); err != nil || len(all) == 0 {
+		return err
+	}
+	return change(folder, func(all Snapshots) {
+		for _, id := range ids {
+			delete(all, id)
+		}
+	})
+}
+
+// change rewrites the record in place, under a file lock. A crash in between may lose lines, which only loses warnings.
+func change(folder string, by func(Snapshots)) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the record of published snapshots: %w", err)
+		}
+	}()
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(folder, recordName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	all, err := parse(f)
+	if err != nil {
+		return err
+	}
+	by(all)
+	var text bytes.Buffer
+	for id, at := range all {
+		fmt.Fprintf(&text, "%s %d\n", id, at.Unix())
+	}
+	if _, err := f.WriteAt(text.Bytes(), 0); err != nil {
+		return err
+	}
+	return f.Truncate(int64(text.Len()))
+}

@@ -1,0 +1,59 @@
+package snapcache
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+)
+
+func TestCopies(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "none")
+	c := Open(folder, localfs.IOContext{})
+	one, two := []byte("one"), []byte("two")
+	a, b := seal.FileID(one), seal.FileID(two)
+	require.Nil(t, c.Get(a))
+	c.Retain(nil)
+	require.NoDirExists(t, folder, "reading makes no folder")
+	c.Put(a, one)
+	c.Put(b, two)
+	require.Equal(t, one, c.Get(a))
+
+	// A copy whose file on the target is damaged is only for putting that back.
+	c.Damaged(a)
+	require.Nil(t, c.Get(a))
+	require.Equal(t, one, c.Copy(a))
+	c.Put(a, one)
+	require.Equal(t, one, c.Get(a))
+	c.Damaged(a)
+	c.Retain(map[format.ID]bool{b: true})
+	require.Nil(t, c.Copy(a), "removed with its mark")
+	require.Equal(t, two, c.Get(b))
+
+	path := filepath.Join(folder, "snapshots", b.String())
+	for name, spoil := range map[string]func() error{
+		"torn":    func() error { return os.Truncate(path, 1) },
+		"changed": func() error { return os.WriteFile(path, []byte("owt"), 0o600) },
+		"a link": func() error {
+			return os.Symlink("/etc/hostname", path)
+		},
+		"a pipe": func() error { return unix.Mkfifo(path, 0o600) },
+	} {
+		if name[0] == 'a' {
+			require.NoError(t, os.Remove(path))
+		}
+		require.NoError(t, spoil(), name)
+		require.Nil(t, c.Copy(b), name)
+		_ = os.Remove(path)
+		c.Put(b, two)
+		require.Equal(t, two, c.Get(b), name)
+	}
+	Cache{}.Put(a, one)
+	require.Nil(t, Cache{}.Get(a))
+}
