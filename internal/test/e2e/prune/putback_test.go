@@ -16,8 +16,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
-// TestForgetBetweenAnyTwoStepsOfPutBack forgets a damaged snapshot and prunes what it needed, on another machine,
-// before each step of a backup that puts it back from a copy: it does not come back.
+// TestForgetBetweenAnyTwoStepsOfPutBack forgets a damaged snapshot and prunes what it needed, on the machine that
+// published it, before each step of a backup of another one that puts it back from a copy: it does not come back.
 func TestForgetBetweenAnyTwoStepsOfPutBack(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
@@ -26,6 +26,12 @@ func TestForgetBetweenAnyTwoStepsOfPutBack(t *testing.T) {
 	lost := base.Snapshot(1)
 	base.Snapshot(2)
 	name := store.Name{Kind: store.Snapshot, ID: lost.String()}
+	made := base.Open.Cache.Dir
+	base.Open.Cache.Dir = t.TempDir()
+	require.NoError(t, base.With(func(r *repo.Repository) error { // the other machine reads it
+		_, err := r.Snapshots(t.Context())
+		return err
+	}))
 	require.NoError(t, base.Store.Put(t.Context(), name, kit.Load(t, base.Store, name)[:100]))
 	for n := 1; ; n += testkit.Rounds(3, 2, 1) {
 		p := base.Copied(t)
@@ -34,6 +40,9 @@ func TestForgetBetweenAnyTwoStepsOfPutBack(t *testing.T) {
 		st, count := at(inner, n, func() {
 			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
 			other.Open.Cache.Dir = t.TempDir()
+			if err := os.CopyFS(other.Open.Cache.Dir, os.DirFS(made)); err != nil {
+				t.Error(err)
+			}
 			if err := other.With(func(r *repo.Repository) error {
 				_, _, err := forget.Drop(context.Background(), r, []repo.Listed{{ID: lost}})
 				return err
