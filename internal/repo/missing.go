@@ -17,8 +17,9 @@ import (
 )
 
 // RecordForget records in a tombstone that snapshots are about to be removed on purpose, with the content of those that
-// can be brought back. It runs before the snapshots are removed, so that no concurrent command reports one as missing or
-// puts it back. Without disk space for the tombstone, the snapshots are forgotten all the same, and recorded is false.
+// can be brought back. It runs before the snapshots are removed, so that no concurrent command reports one as missing
+// or puts it back. Without disk space for the tombstone, the snapshots are forgotten all the same, and recorded is
+// false.
 func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) (recorded bool, err error) {
 	ids := make([]format.ID, len(snapshots))
 	for i := range snapshots {
