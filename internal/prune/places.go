@@ -55,6 +55,7 @@ type places struct {
 	segments   []store.Info // those that count, oldest first
 	superseded []store.Info // those that do not
 	noted      map[string]noted
+	first      int // how many were noted when the survey listed them
 	doomed     map[format.ID]struct{}
 	ledger     *report.Ledger
 	step       *report.Step // that reads of segments count in; nil: none
@@ -67,6 +68,7 @@ type places struct {
 type noted struct {
 	supersedes []string // names of listed segments
 	doomed     bool     // it names a pack that a mark dooms
+	weight     int      // see weigh
 }
 
 // openPlaces reads the index, the list of packs and the tables of packs that no segment names.
@@ -86,6 +88,7 @@ func openPlaces(ctx context.Context, k *segmentReader, l *report.Ledger, scratch
 	if err = p.list(ctx); err != nil {
 		return nil, err
 	}
+	p.first = len(p.noted)
 	if err = p.listPacks(ctx); err != nil {
 		return nil, err
 	}
@@ -167,7 +170,7 @@ func (p *places) note(ctx context.Context, all []store.Info) (damaged map[string
 	}
 	damaged = make(map[string]error)
 	err = p.each(ctx, fresh, func(info store.Info, seg *index.Segment) error {
-		var n noted
+		n := noted{weight: weigh(seg.Packs)}
 		for _, id := range seg.Supersedes {
 			if name := id.String(); listed[name] {
 				n.supersedes = append(n.supersedes, name)
@@ -196,11 +199,6 @@ func (p *places) reads(phase report.Phase, segments []store.Info) {
 		c.Bytes += uint64(info.Size)
 	}
 	p.step = p.ledger.Step(phase, c)
-}
-
-// eachDoomed reads the segments that count and name doomed packs, oldest first.
-func (p *places) eachDoomed(ctx context.Context, visit func(store.Info, *index.Segment) error) error {
-	return p.each(ctx, p.naming(), visit, func(_ store.Info, err error) error { return err })
 }
 
 // naming returns the segments that count and name doomed packs.

@@ -53,6 +53,7 @@ type pruner struct {
 	revived map[format.ID]bool
 	bad     map[format.ID]struct{}  // packs that do not hold what they are said to, and exist
 	met     map[format.ID]time.Time // when this prune first saw each mark
+	put     int                     // index segments that were written since the last survey
 	index   int64                   // bytes of removed index segments, less the bytes of those that replace them
 }
 
@@ -172,7 +173,7 @@ func (p *pruner) pass(ctx context.Context) error {
 		return nil
 	}
 	if len(plan) == 0 && len(p.bad) == 0 {
-		return nil
+		return p.compact(ctx, v)
 	}
 	unused := slices.DeleteFunc(slices.Clone(plan), func(i int) bool { return v.packs[i].repack })
 	plan = slices.DeleteFunc(plan, func(i int) bool { return !v.packs[i].repack })
@@ -194,7 +195,10 @@ func (p *pruner) pass(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = again.close() }()
-	return p.sweep(ctx, again)
+	if err := p.sweep(ctx, again); err != nil {
+		return err
+	}
+	return p.compact(ctx, again)
 }
 
 // survey is the state of the repository at one moment. Every decision of a prune is based on one survey.
@@ -235,6 +239,7 @@ func (p *pruner) surveyWithout(ctx context.Context) (v *survey, err error) {
 func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	step := p.opt.Ledger.Step(report.Listing, report.Course{Unit: "snapshots"})
 	v := &survey{}
+	p.put = 0
 	if v.marks, err = marks.All(ctx, p.r.Store(), p.r.Keys()); err != nil {
 		return nil, fmt.Errorf("read marks: %w", err)
 	}

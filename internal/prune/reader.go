@@ -16,7 +16,7 @@ const (
 	// six times, and a far target then sends each of them once.
 	kept = 16 << 20
 	// leastAhead and mostAhead are how many segments are read ahead; more than leastAhead only if they are small.
-	leastAhead, mostAhead = 3, 16
+	leastAhead, mostAhead = 2, 16
 	smallBytes            = 16 << 20 // for all that are read ahead
 )
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -24,28 +23,26 @@ type segments struct {
 	keys  *seal.Keys
 	hold  func(context.Context) error // runs before each Put of a segment; its error ends the prune
 
+	heaviest int // weight of a segment at most
+
 	written int64 // bytes
+	count   int
 	seg     index.Segment
 	older   []format.ID
-	blobs   int
+	weight  int
 }
 
 // add adds the remaining packs of a segment. A segment is never divided: the new segment with one part of it would
 // supersede it before the index names the other part again.
 func (n *segments) add(ctx context.Context, info store.Info, seg *index.Segment, removed map[format.ID]bool) error {
 	var packs []index.Pack
-	blobs := 0
 	for i := range seg.Packs {
-		if removed[seg.Packs[i].ID] {
-			continue
-		}
-		packs = append(packs, seg.Packs[i])
-		for j := range seg.Packs[i].Table.Frames {
-			blobs += len(seg.Packs[i].Table.Frames[j].Blobs)
+		if !removed[seg.Packs[i].ID] {
+			packs = append(packs, seg.Packs[i])
 		}
 	}
-	if len(n.seg.Packs) > 0 &&
-		(len(n.seg.Packs)+len(packs) > session.SegmentPacks || n.blobs+blobs > session.SegmentBlobs) {
+	weight := weigh(packs)
+	if len(n.seg.Packs) > 0 && n.weight+weight > n.heaviest {
 		if err := n.put(ctx); err != nil {
 			return err
 		}
@@ -59,7 +56,7 @@ func (n *segments) add(ctx context.Context, info store.Info, seg *index.Segment,
 	if err != nil {
 		return fmt.Errorf("index segment: %w", err)
 	}
-	n.blobs += blobs
+	n.weight += weight
 	n.seg.Supersedes = append(n.seg.Supersedes, id)
 	n.older = append(n.older, seg.Supersedes...)
 	return nil
@@ -85,7 +82,7 @@ func (n *segments) put(ctx context.Context) error {
 	if err := object.Put(ctx, n.store, object.Named(store.Index, id), data, true); err != nil {
 		return fmt.Errorf("store index segment: %w", err)
 	}
-	n.written += int64(len(data))
-	n.seg, n.older, n.blobs = index.Segment{}, nil, 0
+	n.written, n.count = n.written+int64(len(data)), n.count+1
+	n.seg, n.older, n.weight = index.Segment{}, nil, 0
 	return nil
 }

@@ -149,17 +149,23 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) error {
 	for _, id := range v.absent() {
 		gone[id] = true
 	}
+	return p.rewrite(ctx, v, v.naming(), gone)
+}
+
+// rewrite writes new segments without the packs that are gone, which supersede those of the given ones that name such
+// packs, or all of them if no pack is gone. Then it removes the superseded ones.
+func (p *pruner) rewrite(ctx context.Context, v *survey, from []store.Info, gone map[format.ID]bool) error {
 	old := v.superseded // left by a prune that was cut off
-	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.RenewOrFail}
-	defer func() { p.index -= n.written }() // also after a failure
-	v.reads(report.Indexing, v.naming())
-	err := v.eachDoomed(ctx, func(info store.Info, seg *index.Segment) error {
-		if !names(seg, gone) {
+	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.RenewOrFail, heaviest: v.heaviest()}
+	defer func() { p.index, p.put = p.index-n.written, p.put+n.count }() // also after a failure
+	v.reads(report.Indexing, from)
+	err := v.each(ctx, from, func(info store.Info, seg *index.Segment) error {
+		if len(gone) > 0 && !names(seg, gone) {
 			return nil
 		}
 		old = append(old, info)
 		return n.add(ctx, info, seg, gone)
-	})
+	}, func(_ store.Info, err error) error { return err })
 	if err != nil {
 		return indexError(err)
 	}
