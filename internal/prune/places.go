@@ -225,7 +225,11 @@ func (p *places) each(ctx context.Context, segments []store.Info, visit func(sto
 		seg *index.Segment
 		err error
 	}
-	err := object.InOrder(ctx, len(segments), ahead(segments),
+	largest := int64(0)
+	for _, info := range segments {
+		largest = max(largest, info.Size)
+	}
+	err := object.InOrder(ctx, len(segments), object.Ahead(largest),
 		func(ctx context.Context, i int) (read, error) {
 			seg, err := p.reader.segment(ctx, segments[i])
 			return read{seg, err}, nil

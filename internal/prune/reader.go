@@ -11,14 +11,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-const (
-	// kept is how many bytes of segments a prune keeps in memory: some 500,000 blobs. It passes through the segments up to
-	// six times, and a far target then sends each of them once.
-	kept = 16 << 20
-	// leastAhead and mostAhead are how many segments are read ahead; more than leastAhead only if they are small.
-	leastAhead, mostAhead = 2, 16
-	smallBytes            = 16 << 20 // for all that are read ahead
-)
+// kept is how many bytes of segments a prune keeps in memory: some 500,000 blobs. It passes through the segments up to
+// seven times, and a far target then sends each of them once.
+const kept = 16 << 20
 
 // segmentReader reads segments and keeps them, opened. The name of a segment is its hash, so its content never changes.
 type segmentReader struct {
@@ -59,13 +54,4 @@ func (k *segmentReader) keep(name store.Name, plain []byte) {
 		k.segments[name] = plain
 		k.room -= len(plain)
 	}
-}
-
-// ahead returns how many of these segments are read ahead.
-func ahead(segments []store.Info) int {
-	largest := int64(1)
-	for _, info := range segments {
-		largest = max(largest, info.Size)
-	}
-	return int(min(max(smallBytes/largest, leastAhead), mostAhead))
 }

@@ -13,10 +13,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// segmentsAtOnce is how many index segments are read ahead of the one that is merged. It hides the latency of a remote
-// store and bounds the memory.
-const segmentsAtOnce = 4
-
 // syncMode says what a sync may do.
 type syncMode uint8
 
@@ -190,12 +186,13 @@ type loadedSegment struct {
 // mergeNew reads the segments that the cache lacks, a few at a time, and merges them.
 func (s *syncRun) mergeNew(ctx context.Context) error {
 	var unknown []segmentFile
+	largest := int64(0)
 	for _, f := range s.listed {
 		if _, damaged := s.damaged[f.id]; !damaged && !s.merged[f.id] {
-			unknown = append(unknown, f)
+			unknown, largest = append(unknown, f), max(largest, f.size)
 		}
 	}
-	return object.InOrder(ctx, len(unknown), segmentsAtOnce,
+	return object.InOrder(ctx, len(unknown), object.Ahead(largest),
 		func(ctx context.Context, i int) (loadedSegment, error) {
 			seg, err := s.x.loadSegment(ctx, unknown[i])
 			if err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist) {

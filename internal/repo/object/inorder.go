@@ -6,6 +6,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// Ahead returns how many index segments are read at the same time, if the largest has so many bytes: many small ones,
+// since the latency of the target counts, and few large ones, since they are in memory.
+func Ahead(largest int64) int {
+	return int(min(max(segmentBytes/max(largest, 1), leastAhead), mostAhead))
+}
+
+const (
+	segmentBytes          = 16 << 20 // of all that are read ahead
+	leastAhead, mostAhead = 2, 16
+)
+
 // InOrder loads n items, width of them concurrently, and passes them to use one by one in their order. At most width
 // are in memory. load reports failures inside T if they concern that item only.
 func InOrder[T any](ctx context.Context, n, width int, load func(context.Context, int) (T, error),

@@ -112,6 +112,27 @@ func TestTurnsOfAnUnchangedBackup(t *testing.T) {
 	})
 }
 
+// TestTurnsOfReadingTheIndex: a machine that has no cache reads many small index segments at the same time.
+func TestTurnsOfReadingTheIndex(t *testing.T) {
+	dir := filepath.Join(testkit.RamDir(t), "src")
+	smallFiles(t, dir, 1000)
+	inVirtualTime(t, func(t *testing.T) {
+		e := kit.NewEngine(t, mem.New())
+		job := e.Job(dir)
+		job.Session.Tuning.DataPack, job.Session.Tuning.Frame, job.Session.Tuning.Segment = 8<<10, 4<<10, 1
+		_, _, err := e.Backup(job)
+		require.NoError(t, err)
+		segments := kit.Count(t, e.Store, store.Index)
+		require.Greater(t, segments, 48)
+		e.Open.Cache.Dir = testkit.RamDir(t)
+		n := turns(t, e, func() error {
+			return e.With(func(r *repo.Repository) error { return r.Sync(t.Context()) })
+		})
+		t.Log(n, segments)
+		require.LessOrEqual(t, n, 3+(segments+15)/16)
+	})
+}
+
 // TestTurnsOfForgetAndPrune: half of the snapshots go, with packs that only they need.
 func TestTurnsOfForgetAndPrune(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
