@@ -23,7 +23,7 @@ const (
 	// packWeight is the weight of a pack beside that of its blobs.
 	packWeight = 16
 	// fewest is how many segments are worth it: every machine reads the index again afterwards.
-	fewest = 32
+	fewest = 96
 )
 
 // weigh returns the weight of a segment of packs: a measure of its bytes.

@@ -64,10 +64,11 @@ func TestSegmentsOfAMillionPacks(t *testing.T) {
 
 func TestWorthwhile(t *testing.T) {
 	even := slices.Repeat([]int{10}, fewest)
+	half := 5 * fewest
 	require.Equal(t, fewest, worthwhile(even))
 	require.Zero(t, worthwhile(even[1:]), "too few")
-	require.Equal(t, fewest, worthwhile(append(slices.Clone(even), 161)), "too heavy for the others")
-	require.Equal(t, fewest+1, worthwhile(append(slices.Clone(even), 160)))
-	require.Equal(t, fewest+2, worthwhile(append(slices.Clone(even), 170, 200)), "together with others")
+	require.Equal(t, fewest, worthwhile(append(slices.Clone(even), half+1)), "too heavy for the others")
+	require.Equal(t, fewest+1, worthwhile(append(slices.Clone(even), half)))
+	require.Equal(t, fewest+2, worthwhile(append(slices.Clone(even), half+1, half+2)), "together with others")
 	require.Zero(t, worthwhile(nil))
 }

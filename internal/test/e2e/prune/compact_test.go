@@ -65,7 +65,7 @@ func TestPruneMergesSmallSegments(t *testing.T) {
 func TestEveryOperationOfAMergeFails(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
-	base := manySegments(t, 40)
+	base := manySegments(t, 100)
 	for _, plan := range []faultstore.Plan{
 		{Sticky: true, Ops: faultstore.Put | faultstore.List | faultstore.Delete},
 		{Sticky: true, Ops: faultstore.Get, Kind: store.Index},
@@ -74,7 +74,7 @@ func TestEveryOperationOfAMergeFails(t *testing.T) {
 		{Ops: faultstore.Put, Kind: store.Index, Effect: faultstore.Torn},
 	} {
 		plan.At = 1
-		for ; mergeFails(t, base, plan); plan.At += testkit.Rounds(9, 3, 1) {
+		for ; mergeFails(t, base, plan); plan.At += testkit.Rounds(60, 21, 2) {
 		}
 		require.Greater(t, plan.At, 1)
 	}
@@ -116,7 +116,7 @@ func mergeFails(t *testing.T, base *kit.Pruned, plan faultstore.Plan) bool {
 func TestAMergeLeavesARunningBackupAlone(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
-	p := manySegments(t, 40)
+	p := manySegments(t, 100)
 	require.NoError(t, os.WriteFile(filepath.Join(p.Src, "more"), testkit.Noise(77, 300_000), 0o644))
 	kit.Settle()
 	segments := 0
@@ -128,7 +128,7 @@ func TestAMergeLeavesARunningBackupAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, segments, kit.Count(t, inner, store.Index))
 	})
-	require.Greater(t, segments, 41)
+	require.Greater(t, segments, 101)
 	_, err := p.Prune(only())
 	require.NoError(t, err)
 	require.Less(t, kit.Count(t, p.Store, store.Index), 4)
@@ -140,8 +140,8 @@ func TestAMergeLeavesARunningBackupAlone(t *testing.T) {
 func TestBackupBetweenAnyTwoStepsOfAMerge(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
-	base := manySegments(t, 40)
-	for n := 1; ; n += testkit.Rounds(23, 11, 2) {
+	base := manySegments(t, 100)
+	for n := 1; ; n += testkit.Rounds(40, 17, 2) {
 		p := base.Copied(t)
 		inner := p.Store
 		st, count := at(inner, n, func() {
@@ -172,7 +172,7 @@ func TestBackupBetweenAnyTwoStepsOfAMerge(t *testing.T) {
 func TestAMergeNeedsAPresentSurvey(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
-	p := manySegments(t, 40)
+	p := manySegments(t, 100)
 	inner, lists := p.Store, 0
 	p.Store = &steps{Store: inner, before: func(op string, name store.Name) {
 		if op != "list" || name.Kind != store.Index {
@@ -189,7 +189,7 @@ func TestAMergeNeedsAPresentSurvey(t *testing.T) {
 	p.Store = inner
 	require.NoError(t, err)
 	require.Equal(t, 3, lists)
-	require.Greater(t, kit.Count(t, p.Store, store.Index), 40)
+	require.Greater(t, kit.Count(t, p.Store, store.Index), 100)
 	_, err = p.Prune(only())
 	require.NoError(t, err)
 	require.Less(t, kit.Count(t, p.Store, store.Index), 4)
