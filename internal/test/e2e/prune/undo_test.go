@@ -265,8 +265,7 @@ func TestARefusedForgetLeavesNothing(t *testing.T) {
 
 		name := store.Name{Kind: store.Snapshot, ID: stays.String()}
 		data := kit.Load(t, p.Store, name)
-		data[len(data)-1] ^= 1
-		require.NoError(t, p.Store.Put(t.Context(), name, data))
+		require.NoError(t, p.Store.Put(t.Context(), name, data[:len(data)-1])) // a backup sees that
 		if len(kinds) == 1 {
 			out, _, err := p.Backup(p.SmallJob())
 			require.NoError(t, err)
