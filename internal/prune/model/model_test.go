@@ -140,6 +140,7 @@ var worlds = map[string]bounds{
 	"late":         {writers: 1, prunes: 1, ticks: 4, crashes: 1, late: 2, forgets: 1, tight: true},
 	"repack":       {writers: 1, prunes: 2, crashes: 1, forgets: 1, repack: true, parents: true, tight: true},
 	"two and two":  {writers: 2, prunes: 2, forgets: 1},
+	"two prunes":   {writers: 1, prunes: 2, ticks: 1, tickLength: 4, forgets: 1},
 	"unreadable mark": {writers: 1, prunes: 2, ticks: 1, tickLength: 4, crashes: 1, forgets: 1, torn: 2, parents: true,
 		hold: true},
 }
@@ -213,6 +214,8 @@ func TestMends(t *testing.T) {
 		{"a writer that cannot read a mark ignores prunes", "unreadable mark", func(m *mends) { m.idle = false }},
 		{"a writer acknowledges a mark that it cannot read", "unreadable mark",
 			func(m *mends) { m.unlisted = false }},
+		{"a second look relies on the index of the first", "two prunes", func(m *mends) { m.fresh = false }},
+		{"a second look follows no new snapshot", "two and two", func(m *mends) { m.follow = false }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := worlds[c.world]

@@ -179,7 +179,7 @@ func (b *bounds) fenceOff(s state, i int, next succ) {
 }
 
 // survey lists the snapshots, and then the packs. Where listings lag it waits before, so that it sees the snapshot of a
-// writer that it missed.
+// writer that it missed. The second one carries over what the first one reached, and follows the new snapshots only.
 func (b *bounds) survey(s state, i int, next succ) {
 	if b.settle && b.lag && s.p[i].tick == s.tick && s.p[i].ripe != 0 {
 		if s.tick < b.ticks {
@@ -197,18 +197,25 @@ func (b *bounds) survey(s state, i int, next succ) {
 				doomed |= n.marks[m].packs
 			}
 		}
+		reached := p.before | p.seen
+		if p.second && !b.follow {
+			reached = p.before
+		}
+		packs, index := n.packs, n.index
+		if p.second && !b.fresh {
+			packs, index = p.stale, p.stale
+		}
 		// The blob counts in one pack: preferably one that is not doomed, and of these the newest.
-		p.live = 0
-		if p.seen != 0 {
-			at := n.packs & n.index &^ doomed
-			if at == 0 {
-				at = n.packs
-			}
-			if at == 0 { // a snapshot cannot be followed: nothing is removed
-				p.pc = pEnd
-				next(string(rune('P'+i))+" finds damage", n)
-				continue
-			}
+		at := packs & index &^ doomed
+		if at == 0 {
+			at = packs
+		}
+		if at == 0 && p.seen != 0 { // a snapshot cannot be followed: nothing is removed
+			p.pc = pEnd
+			next(string(rune('P'+i))+" finds damage", n)
+			continue
+		}
+		if p.live = 0; reached != 0 && at != 0 {
 			p.live = 1 << (bits.Len8(at) - 1)
 		}
 		p.pc = pUnname
@@ -280,7 +287,11 @@ func (b *bounds) plan(s state, i int, next succ) {
 	out := s.packs & s.index &^ doomed &^ p.live
 	again := func(n state, packs uint8) {
 		n.marks[i] = mark{there: true, packs: packs, looked: n.p[i].seen, tick: n.tick}
-		n.p[i] = pruner{pc: pMarks, second: true}
+		second := pruner{pc: pMarks, second: true, before: n.p[i].seen}
+		if !b.fresh {
+			second.stale = n.packs & n.index
+		}
+		n.p[i] = second
 		next(id+" puts mark", n)
 	}
 	if b.repack && p.live != 0 && p.live&doomed == 0 {

@@ -21,10 +21,12 @@ type mends struct {
 	localDie bool // a prune takes a writer of this host for dead as soon as its file lock is free
 	idle     bool // a writer goes on beside a mark that it cannot read only if no prune is running
 	unlisted bool // a writer does not acknowledge a mark that it cannot read
+	fresh    bool // the second look of a prune finds what was reached in the index and the packs as they are then
+	follow   bool // the second look follows the snapshots that the first one has not followed
 }
 
 var allMends = mends{fence: true, claim: true, yield: true, confirm: true, lasting: true, expire: true, gap: true,
-	settle: true, gone: true, idle: true, unlisted: true}
+	settle: true, gone: true, idle: true, unlisted: true, fresh: true, follow: true}
 
 // bounds limit the size of the world.
 type bounds struct {
@@ -100,6 +102,8 @@ type pruner struct {
 	dead   [2]uint8 // names of leases of dead writers, a bit for each
 	seen   uint8    // snapshots
 	live   uint8    // packs that count
+	before uint8    // snapshots that the first look followed
+	stale  uint8    // packs that it found, of a second look that relies on them
 	tick   uint8    // when it listed the leases
 }
 
