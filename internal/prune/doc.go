@@ -2,9 +2,10 @@
 // that nothing is lost.
 //
 //	leases, marks ─► survey ─► sweep packs of earlier marks ─► plan ─► mark ─► repack ─► mark ─► survey again ─► sweep
-//	                 all snapshots followed,              what nothing needs,  by an     the rest        only when every
-//	                 each blob located                                         ordinary                  running writer
-//	                                                                           session                   acknowledges it
+//	                 all snapshots followed,              what nothing needs,  by an     the rest  new snapshots followed,
+//	                 each blob located                                         ordinary            each blob located again;
+//	                                                                           session             only when every running
+//	                                                                                               writer acknowledges it
 //
 // A prune takes its facts from the target: the index there says which pack holds a blob, and a listing which packs
 // exist. The local cache only speeds up the reading of trees. If a snapshot cannot be followed to its end, or a blob is

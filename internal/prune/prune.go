@@ -55,6 +55,7 @@ type pruner struct {
 	met     map[format.ID]time.Time // when this prune first saw each mark
 	put     int                     // index segments that were written since the last survey
 	index   int64                   // bytes of removed index segments, less the bytes of those that replace them
+	first   *survey                 // what the second survey carries over; nil: nothing
 }
 
 // once runs one round, in a session of its own.
@@ -187,9 +188,7 @@ func (p *pruner) pass(ctx context.Context) error {
 	if err := p.mark(ctx, v, plan); err != nil {
 		return err
 	}
-	if err := v.close(); err != nil {
-		return err
-	}
+	p.first = v
 	again, err := p.surveyWithout(ctx)
 	if err != nil {
 		return err
@@ -264,12 +263,53 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 		return nil, indexError(err)
 	}
 	v.step = p.opt.Ledger.Step(report.Following, report.Course{Unit: "folders", Units: v.pages, Bytes: v.pageBytes})
-	if err := v.follow(ctx, v.listed, p.opt.Parallel); err != nil {
+	if err := p.reach(ctx, v); err != nil {
 		return nil, errors.Join(p.suspects(v, err), v.close())
 	}
 	v.countLive()
 	p.res.Pending = v.pending()
 	return v, nil
+}
+
+// reach marks what the snapshots need. The ID of a snapshot determines which blobs those are, so the second survey
+// follows only snapshots that the first one has not followed. What the first one reached is looked up in the index of
+// the second. If something of it is in no pack, all snapshots are followed: only a forgotten one may have needed it.
+func (p *pruner) reach(ctx context.Context, v *survey) error {
+	listed := v.listed
+	if p.first != nil {
+		all, err := v.carry(p.first.places)
+		if err != nil {
+			return err
+		}
+		if all {
+			listed = v.unlike(p.first.listed)
+		}
+		if err := p.forgetFirst(); err != nil {
+			return err
+		}
+	}
+	return v.follow(ctx, listed, p.opt.Parallel)
+}
+
+// unlike returns the listed snapshots that are not among the followed ones, and those that cannot be read any more.
+func (v *survey) unlike(followed []repo.Listed) (listed []repo.Listed) {
+	had := make(map[format.ID]bool, len(followed))
+	for i := range followed {
+		had[followed[i].ID] = true
+	}
+	for _, l := range v.listed {
+		if l.Err != nil || !had[l.ID] {
+			listed = append(listed, l)
+		}
+	}
+	return listed
+}
+
+// forgetFirst releases the memory and the files of the first survey.
+func (p *pruner) forgetFirst() error {
+	v := p.first
+	p.first, v.used = nil, nil
+	return v.close()
 }
 
 // suspects adds to the error of missing data the snapshots that were published late. Another prune may have treated

@@ -69,14 +69,26 @@ func withRoom(ctx context.Context, r *repo.Repository, opt Options) (*Result, er
 	return all, inRounds(ctx, r, opt, in, all, err)
 }
 
-// places opens the index. If the disk of the cache, which is often that of the repository, has no space for it, it lies
-// in the folder for temporary files, or else in memory.
+// places opens the index. If the disk of the cache, which is often that of the repository, has no space for it beside
+// that of the first survey, all snapshots are followed again. If it has none at all, the index lies in the folder for
+// temporary files, or else in memory.
 func (p *pruner) places(ctx context.Context, doomed map[format.ID]struct{}) (*places, error) {
 	for {
+		if p.first != nil && p.round.index == index.InMemory {
+			if err := p.forgetFirst(); err != nil {
+				return nil, err
+			}
+		}
 		found, err := openPlaces(ctx, p.reader, p.opt.Ledger, p.round.index, doomed)
 		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 		if !full || errors.Is(err, store.ErrNoSpace) || p.round.index == index.InMemory {
 			return found, err
+		}
+		if p.first != nil {
+			if err := p.forgetFirst(); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		was := cmp.Or(p.round.index, os.TempDir())
 		if p.round.index = os.TempDir(); was == os.TempDir() {

@@ -30,6 +30,47 @@ func (p *places) follow(ctx context.Context, listed []repo.Listed, parallel int)
 	return w.Run(ctx, roots)
 }
 
+// carriedAtOnce is how many blobs carry looks up together.
+const carriedAtOnce = 16 << 10
+
+// carry marks the blobs that an earlier survey has reached, where they count now. It reports whether all of them have a
+// place. Both indexes are sorted, so this reads each from front to back.
+func (p *places) carry(before *places) (all bool, err error) {
+	left := uint64(0)
+	for i := range before.packs {
+		left += before.packs[i].live
+	}
+	all = true
+	var query reach.Query
+	ids := make([]format.ID, 0, carriedAtOnce)
+	lookUp := func() error {
+		found, err := p.index.Locate(&query, ids)
+		for i := range found {
+			if found[i].Lost() {
+				all = false
+			} else {
+				p.used.Add(found[i].Number())
+			}
+		}
+		left -= uint64(len(ids))
+		ids = ids[:0]
+		return err
+	}
+	err = before.index.Each(func(id format.ID, number uint64) error {
+		if !before.used.Has(number) {
+			return nil
+		}
+		if ids = append(ids, id); len(ids) < carriedAtOnce {
+			return nil
+		}
+		return lookUp()
+	})
+	if err == nil {
+		err = lookUp()
+	}
+	return all && left == 0, err
+}
+
 // visitor marks the blobs that a worker of the walk reaches.
 type visitor struct{ *places }
 

@@ -106,6 +106,11 @@ func (x *Temporary) Merge(packs []index.Pack, first []uint64, order func(format.
 // Lookup fills out, which must be as long as ids. The Pack of each location is the number of the blob.
 func (x *Temporary) Lookup(ids []format.ID, out []Found) error { return x.list.lookup(ids, out) }
 
+// Each visits each blob once, by ascending ID, with its number. It ends the filling.
+func (x *Temporary) Each(visit func(id format.ID, number uint32) error) error {
+	return x.list.each(visit)
+}
+
 // Replaced returns how many further locations blobs have. It ends the filling.
 func (x *Temporary) Replaced() (uint64, error) {
 	if err := x.list.merge(); err != nil {
@@ -306,6 +311,25 @@ func (l *blockList) lookup(ids []format.ID, out []Found) error {
 			}
 			if l.prefixes[b] < o.prefix {
 				break
+			}
+		}
+	}
+	return nil
+}
+
+func (l *blockList) each(visit func(id format.ID, number uint32) error) error {
+	if err := l.merge(); err != nil {
+		return err
+	}
+	q := &blockLookup{number: -1}
+	for b := range l.prefixes {
+		if err := l.load(q, b); err != nil {
+			return err
+		}
+		for i := range q.n {
+			id, loc := q.block[i*recordSize:][:format.IDSize], q.block[i*recordSize+format.IDSize:]
+			if err := visit(format.ID(id), decodeLoc(loc).Pack); err != nil {
+				return err
 			}
 		}
 	}

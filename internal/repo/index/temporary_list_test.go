@@ -78,6 +78,15 @@ func TestLookupIsAMap(t *testing.T) {
 				ids = ids[k:]
 			}
 			require.Equal(t, len(want), x.count)
+			var last *format.ID
+			require.NoError(t, x.each(func(id format.ID, number uint32) error {
+				require.True(t, last == nil || last.Compare(id) < 0)
+				require.Equal(t, want[id].Pack, number)
+				delete(want, id)
+				last = &id
+				return nil
+			}))
+			require.Empty(t, want)
 			require.ErrorIs(t, x.add(record{}, 0), errFull)
 		}
 	}

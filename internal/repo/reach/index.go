@@ -95,6 +95,19 @@ func (x *Index) Replaced(rank int) (uint64, error) {
 	return n, nil
 }
 
+// Each visits each blob that has a place, once for each rank, with its number. Within a rank the IDs ascend.
+func (x *Index) Each(visit func(id format.ID, number uint64) error) error {
+	for _, t := range x.tables {
+		if t == nil {
+			continue
+		}
+		if err := t.Each(func(id format.ID, n uint32) error { return visit(id, uint64(n)) }); err != nil {
+			return fmt.Errorf("read the temporary index: %w", err)
+		}
+	}
+	return nil
+}
+
 // PackOf returns the pack in which a blob lies.
 func (x *Index) PackOf(at *Place) (blobindex.PackInfo, error) {
 	info, err := x.tables[at.Rank()].PackOf(at.Pack)

@@ -80,6 +80,15 @@ func TestLowestRankCounts(t *testing.T) {
 		require.Equal(t, want, at.Rank(), "blob %d", i)
 		require.True(t, seen.Add(at.Number()), "blob %d has the number of another", i)
 	}
+	met := map[uint64]format.ID{}
+	require.NoError(t, x.Each(func(id format.ID, number uint64) error {
+		met[number] = id
+		return nil
+	}))
+	require.Len(t, met, 40+20+15)
+	for i := range 40 {
+		require.Equal(t, ids[i], met[places[i].Number()])
+	}
 	replaced, err := x.Replaced(high)
 	require.NoError(t, err)
 	require.Zero(t, replaced)

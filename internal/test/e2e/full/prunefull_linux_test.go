@@ -1,6 +1,7 @@
 package full
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -99,6 +101,42 @@ func TestPruneOfADiskThatOthersFilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, kit.BytesOf(t, p.Store, store.Pack), before/2)
 	p.RequireWhole("after the prune")
+}
+
+// TestPruneWhereTheCacheHasSpaceForOneIndex: the index of the second survey fits only without that of the first.
+func TestPruneWhereTheCacheHasSpaceForOneIndex(t *testing.T) {
+	t.Parallel()
+	base := kit.NewPruned(t, mem.New())
+	for i := range uint64(800) {
+		require.NoError(t, os.WriteFile(filepath.Join(base.Src, fmt.Sprint(i)), testkit.Noise(i, 1200), 0o644))
+	}
+	old := base.Snapshot(1)
+	base.Snapshot(2)
+	base.Forget(old)
+	fits := func(dry bool, size int) bool {
+		p := base.Copied(t)
+		opt := kit.SmallPrune()
+		opt.DryRun, opt.MaxUnused = dry, prune.Limit{None: true}
+		opt.Scratch = filepath.Join(testkit.RamDir(t), "scratch")
+		kit.Mount(t, "tmpfs", "tmpfs", opt.Scratch, 0, fmt.Sprintf("size=%dk", size))
+		noted := false
+		opt.Note = func(string) { noted = true }
+		res, err := p.Prune(opt)
+		require.NoError(t, err)
+		require.NotZero(t, res.Deleted.Packs)
+		if !dry {
+			p.RequireWhole("after the prune")
+		}
+		return !noted
+	}
+	const step, spare = 8, 16 // KiB
+	size := step
+	for !fits(true, size) {
+		size += step
+	}
+	t.Logf("an index takes %d KiB", size)
+	require.Greater(t, size, 3*spare)
+	require.True(t, fits(false, size+spare))
 }
 
 // TestPruneWhereTheCacheIsFull: the disk of the cache has no space for the lock of prune and for the temporary index.
