@@ -77,8 +77,8 @@ func (a *app) pruneCommand() *cobra.Command {
 		Use:   "prune [flags]",
 		Short: "Delete data that no snapshot needs",
 		Long: `Deletes the data that no snapshot needs after 'tidemark forget' removed some. A pack of which nothing is needed
-is deleted. Packs that are partly needed are repacked, the emptiest first, until no more than --max-unused of the
-repository is unused.
+is deleted. Packs that are partly needed are repacked, those that free most for the work first, until no more than
+--max-unused of the repository is unused.
 
 Backups may run at the same time, on this machine and on others. Unused data is first only marked. The same run deletes
 it if no other process is writing to the repository; otherwise a later run does, once every backup that started before

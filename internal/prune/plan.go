@@ -45,10 +45,7 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 		return nil, err
 	}
 	unused := func(i int) uint64 { return v.packs[i].size - needs[i] }
-	slices.SortFunc(partial, func(a, b int) int {
-		// The emptiest come first: they free the most for each byte written.
-		return cmp.Compare(float64(unused(b))/float64(v.packs[b].size), float64(unused(a))/float64(v.packs[a].size))
-	})
+	v.sortByWorth(partial, needs)
 	used, left := whole, uint64(0)
 	for _, i := range partial {
 		used, left = used+needs[i], left+unused(i)
@@ -71,6 +68,14 @@ func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
 	}
 	p.res.Unused = left
 	return plan, nil
+}
+
+// sortByWorth sorts packs by the bytes that repacking them frees for its work. needs is how many bytes of each are
+// needed: they are read, decompressed, compressed and written.
+func (v *survey) sortByWorth(packs []int, needs map[int]uint64) {
+	frees := func(i int) float64 { return float64(v.packs[i].size - needs[i]) }
+	work := func(i int) float64 { return float64(2*needs[i] + v.packs[i].raw) }
+	slices.SortFunc(packs, func(a, b int) int { return cmp.Compare(frees(b)*work(a), frees(a)*work(b)) })
 }
 
 // needed estimates how many bytes of a pack live blobs take, from their share of the frames. It sets the pack's raw to
