@@ -19,7 +19,7 @@ import (
 func TestCarryFindsEachBlobWhereItCounts(t *testing.T) {
 	const packs, blobs = 40, 1000 // more than carry looks up at once
 	r := indexed(t, packs, blobs)
-	k := newSegmentReader(r, 0)
+	k := newSegmentReader(r)
 	ledger := report.NewJob(report.Prune, time.Now)
 	open := func(doomed map[format.ID]struct{}) *survey {
 		p, err := openPlaces(t.Context(), k, ledger, index.InMemory, doomed)
