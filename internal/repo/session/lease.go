@@ -158,11 +158,9 @@ func (l *writerLease) renewOnce(ctx context.Context) error {
 	if at.Sub(l.last) > LeaseExpiry {
 		l.gaps++
 	}
-	if l.name != (store.Name{}) {
-		l.older = append(l.older, l.name)
-	}
+	before := l.name
 	l.name, l.last, l.unsure = name, at, false
-	l.tidy(ctx)
+	l.tidy(ctx, before)
 	if store.EndsWithProcess(l.st) { // it takes no time there, and on a full disk its space is needed
 		l.settle()
 	}
@@ -185,18 +183,19 @@ func (l *writerLease) replaceLocked(ctx context.Context, name store.Name, short 
 	return at, err
 }
 
-// tidy removes the older names while the writer continues. That decides nothing, so no other request needs to wait.
-func (l *writerLease) tidy(ctx context.Context) {
-	if len(l.older) == 0 {
-		return
+// tidy removes the lease before, if there is one, and the older names while the writer continues. That decides nothing,
+// so no other request needs to wait.
+func (l *writerLease) tidy(ctx context.Context, before store.Name) {
+	names := l.older
+	if before != (store.Name{}) {
+		names = append(names, before)
 	}
-	names, last := l.older, l.older[len(l.older)-1]
 	l.older, l.removing = nil, make(chan removed, 1)
 	go func(done chan<- removed) {
 		var r removed
 		for _, name := range names {
 			switch err := l.st.Delete(ctx, name); {
-			case errors.Is(err, store.ErrNotExist) && name == last:
+			case errors.Is(err, store.ErrNotExist) && name == before:
 				r.absent++
 			case err != nil && !errors.Is(err, store.ErrNotExist):
 				r.left = append(r.left, name)
@@ -258,6 +257,9 @@ func (l *writerLease) end(ctx context.Context) error {
 	}
 	for _, name := range l.older {
 		_ = l.st.Delete(ctx, name) // what stays expires
+	}
+	if l.name == (store.Name{}) { // it was to be replaced, on a full disk
+		return nil
 	}
 	// Also after a failed start: the file may be there although the target reported an error.
 	return l.st.Delete(ctx, l.name)
