@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -23,14 +24,15 @@ const altered = "pack %s was read intact over another connection only: something
 // begins again, since it did not look at what lies below their directories. A pack that seems damaged in another pass
 // is so: its bytes are intact and contradict the index.
 func (c *checker) mistaken(ctx context.Context, last bool) (bool, error) {
-	var mu sync.Mutex
+	var mu sync.Mutex // guards c.whole and found
 	found := 0
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
-	for _, id := range c.found.Suspects() {
-		if _, had := c.whole[id]; had {
-			continue
-		}
+	again := slices.DeleteFunc(c.found.Suspects(), func(id format.ID) bool {
+		_, had := c.whole[id]
+		return had
+	})
+	for _, id := range again {
 		c.start(ctx, g, func(ctx context.Context) error {
 			whole, err := object.IsWhole(ctx, c.st, object.Named(store.Pack, id))
 			if whole {

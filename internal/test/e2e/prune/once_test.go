@@ -16,7 +16,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// atMark prunes. Just before the mark is put, it calls do. It returns the packs that were read until then, and after.
+// atMark prunes, without repacking, so that there is one mark. Just before that is put, it calls do.
+// It returns the packs that were read until then, and after.
 func atMark(p *kit.Pruned, do func()) (before, after []store.Name, err error) {
 	p.T.Helper()
 	inner := p.Store
@@ -35,7 +36,9 @@ func atMark(p *kit.Pruned, do func()) (before, after []store.Name, err error) {
 			before = append(before, name)
 		}
 	}}
-	_, err = p.Prune(kit.SmallPrune())
+	opt := kit.SmallPrune()
+	opt.MaxUnused = prune.Limit{None: true}
+	_, err = p.Prune(opt)
 	p.Store = inner
 	require.True(p.T, marked)
 	return before, after, err
