@@ -149,7 +149,11 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) error {
 	for _, id := range v.absent() {
 		gone[id] = true
 	}
-	return p.rewrite(ctx, v, v.naming(), gone)
+	var from []store.Info // with nothing to remove from them, all would be rewritten
+	if len(gone) > 0 {
+		from = v.naming()
+	}
+	return p.rewrite(ctx, v, from, gone)
 }
 
 // rewrite writes new segments without the packs that are gone, which supersede those of the given ones that name such
