@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -77,6 +78,24 @@ func TestFencedAfterPublishing(t *testing.T) {
 		return err
 	})
 	require.ErrorIs(t, err, ErrLeaseLost)
+	require.Empty(t, files(t, st, store.Snapshot))
+}
+
+// A prune removes what a writer has stored that it treats as dead: the writer says that, and does not take the target
+// for a copy.
+func TestWhatAFencedWriterStoredIsGone(t *testing.T) {
+	st := mem.New()
+	to, _ := target(t, st)
+	err := Run(t.Context(), to, Options{Tuning: Tuning{Segment: 1}}, func(ctx context.Context, s *Session) error {
+		add(t, s, pack.Data, []byte("blob"))
+		require.NoError(t, s.Flush(ctx))
+		fenceOff(t, st)
+		require.NoError(t, st.Delete(ctx, files(t, st, store.Pack)[0]))
+		_, err := s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
+		return err
+	})
+	require.ErrorIs(t, err, ErrLeaseLost)
+	require.NotErrorIs(t, err, ErrReplaced)
 	require.Empty(t, files(t, st, store.Snapshot))
 }
 

@@ -37,6 +37,7 @@ type writerLease struct {
 	unsure   bool         // an attempt to take the next name failed, and may have taken it
 	last     time.Time    // when it was last renewed, by the clock of the target
 	gaps     int          // how often the lease was found expired, fenced or absent
+	dead     bool         // it was found expired or fenced: a prune may have treated this writer as dead
 }
 
 // removed is the result of the removal of earlier renewals.
@@ -148,6 +149,7 @@ func (l *writerLease) renewOnce(ctx context.Context) error {
 	switch {
 	case errors.Is(err, store.ErrFenced):
 		l.gaps++
+		l.dead = true
 		l.older = append(l.older, name)
 		return err // the next attempt takes the next name
 	case err != nil:
@@ -157,6 +159,7 @@ func (l *writerLease) renewOnce(ctx context.Context) error {
 	}
 	if at.Sub(l.last) > LeaseExpiry {
 		l.gaps++
+		l.dead = true
 	}
 	before := l.name
 	l.name, l.last, l.unsure = name, at, false
@@ -239,6 +242,13 @@ func (l *writerLease) lapses() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.gaps
+}
+
+// treatedAsDead renews the lease and reports whether a prune may have treated this writer as dead.
+func (l *writerLease) treatedAsDead(ctx context.Context) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renewLocked(ctx) == nil && l.dead
 }
 
 // end stops renewing and removes the lease. Without a start it does nothing.

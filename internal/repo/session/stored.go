@@ -108,7 +108,11 @@ func (s *Session) requireStored(ctx context.Context, kind store.Kind, files []st
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
+	err := g.Wait()
+	if errors.Is(err, ErrReplaced) && s.lease.treatedAsDead(ctx) {
+		return fmt.Errorf("a prune has removed what this run stored: %w", ErrLeaseLost)
+	}
+	if err != nil {
 		return err
 	}
 	return context.Cause(ctx)
