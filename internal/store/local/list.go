@@ -121,7 +121,7 @@ func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass fu
 ) {
 	return func(e fs.DirEntry) (bool, error) {
 		id := e.Name()
-		stored := e.Type().IsRegular() || fenced(kind, e.Type())
+		stored := e.Type().IsRegular() || store.IsFence(kind, e.Type())
 		if !store.ValidID(id) || !stored || (kind == store.Pack && store.Fan(id) != fan) {
 			return true, nil
 		}
@@ -136,7 +136,7 @@ func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass fu
 		if err != nil {
 			return false, err
 		}
-		return pass(describe(store.Name{Kind: kind, ID: id}, info)), nil
+		return pass(store.Describe(store.Name{Kind: kind, ID: id}, info)), nil
 	}
 }
 

@@ -214,7 +214,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 		return store.Info{}, fmt.Errorf("stat %s: %w", name, s.explain(ctx, err))
 	}
 	s.sawConfig(name)
-	return describe(name, info), nil
+	return store.Describe(name, info), nil
 }
 
 func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) {
@@ -229,7 +229,7 @@ func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() && !fenced(name.Kind, info.Mode()) {
+	if !info.Mode().IsRegular() && !store.IsFence(name.Kind, info.Mode()) {
 		return nil, fmt.Errorf("%w: not a regular file", fs.ErrNotExist)
 	}
 	return info, nil

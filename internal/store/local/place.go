@@ -82,12 +82,11 @@ func copyNew(fd int, temp, path string) error {
 	return to.Close()
 }
 
-// Fence makes an empty folder of the name. No file system renames a file to a folder or creates one over it, and none
-// creates a folder where a file is.
+// Fence makes an empty folder of the name: see store.IsFence.
 func (s *Store) Fence(ctx context.Context, name store.Name) error {
-	err := admit(ctx, name)
-	if err == nil && name.Kind != store.Lease {
-		err = fmt.Errorf("%w: only a lease can be fenced", store.ErrName)
+	err := name.CheckFence()
+	if err == nil {
+		err = admit(ctx, name)
 	}
 	if err == nil {
 		err = s.fence(ctx, name)
@@ -119,17 +118,6 @@ func (s *Store) fence(ctx context.Context, name store.Name) error {
 		return store.ErrExists
 	}
 	return err
-}
-
-// fenced reports whether a folder is a fence.
-func fenced(kind store.Kind, mode fs.FileMode) bool { return kind == store.Lease && mode.IsDir() }
-
-// describe returns what is stored under a name.
-func describe(name store.Name, info fs.FileInfo) store.Info {
-	if fenced(name.Kind, info.Mode()) {
-		return store.Info{Name: name, Modified: info.ModTime(), Fence: true}
-	}
-	return store.Info{Name: name, Size: info.Size(), Modified: info.ModTime()}
 }
 
 // unlink removes a file or a fence.

@@ -67,17 +67,16 @@ func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store
 
 // Fence takes the name of a lease.
 func (s *Store) Fence(ctx context.Context, name store.Name) error {
-	err := admit(ctx, name)
+	err := name.CheckFence()
+	if err == nil {
+		err = admit(ctx, name)
+	}
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		had, taken := s.files[name]
-		switch {
-		case name.Kind != store.Lease:
-			err = store.ErrName
-		case !taken:
+		if had, taken := s.files[name]; !taken {
 			s.files[name] = file{modified: time.Now(), fence: true}
-		case !had.fence:
+		} else if !had.fence {
 			err = store.ErrExists
 		}
 	}

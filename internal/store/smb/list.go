@@ -137,9 +137,9 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]sto
 	var infos []store.Info
 	for _, e := range entries {
 		id := folded(e)
-		stored := e.Mode().IsRegular() || fenced(kind, e.Mode())
+		stored := e.Mode().IsRegular() || store.IsFence(kind, e.Mode())
 		if store.ValidID(id) && stored && (kind != store.Pack || store.Fan(id) == fan) {
-			infos = append(infos, describe(store.Name{Kind: kind, ID: id}, e))
+			infos = append(infos, store.Describe(store.Name{Kind: kind, ID: id}, e))
 		}
 	}
 	return infos, nil

@@ -111,13 +111,9 @@ func (f *file) fill(ctx context.Context, name store.Name, data []byte) (store.In
 	return store.Info{Name: name, Size: int64(len(data)), Modified: info.ModTime()}, nil
 }
 
-// Fence makes an empty folder of the name. The server makes it only if nothing has the name, and renames or creates no
-// file there.
+// Fence makes an empty folder of the name: see store.IsFence.
 func (s *Store) Fence(ctx context.Context, name store.Name) error {
-	err := name.Check()
-	if err == nil && name.Kind != store.Lease {
-		err = fmt.Errorf("%w: only a lease can be fenced", store.ErrName)
-	}
+	err := name.CheckFence()
 	if err == nil {
 		err = s.repeat(ctx, func(h *session.Hold, _ int) error { return s.fence(ctx, h, s.path(name)) })
 	}
@@ -146,15 +142,4 @@ func (s *Store) fence(ctx context.Context, h *session.Hold, at string) error {
 		return store.ErrExists
 	}
 	return err
-}
-
-// fenced reports whether a folder is a fence.
-func fenced(kind store.Kind, mode fs.FileMode) bool { return kind == store.Lease && mode.IsDir() }
-
-// describe returns what is stored under a name.
-func describe(name store.Name, info fs.FileInfo) store.Info {
-	if fenced(name.Kind, info.Mode()) {
-		return store.Info{Name: name, Modified: info.ModTime(), Fence: true}
-	}
-	return store.Info{Name: name, Size: info.Size(), Modified: info.ModTime()}
 }

@@ -17,6 +17,7 @@ import (
 const (
 	closeFile = 0x06
 	query     = 0x0e
+	queryInfo = 0x10
 )
 
 // asked counts requests by command.
@@ -65,6 +66,21 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 				return st.Get(t.Context(), store.Name{Kind: store.Index, ID: "01"}, 1, make([]byte, 3<<20))
 			},
 			map[uint16]int{smbtest.Create: 1, smbtest.Read: 3, closeFile: 1},
+		},
+		{
+			"renew a lease", func(st *smb.Store) error {
+				_, err := st.PutNew(t.Context(), lease(1), small)
+				return err
+			},
+			map[uint16]int{smbtest.Create: 1, smbtest.Write: 1, smbtest.Flush: 1, queryInfo: 1, closeFile: 1},
+		},
+		{
+			"remove a lease", func(st *smb.Store) error { return st.Delete(t.Context(), lease(1)) },
+			map[uint16]int{smbtest.Create: 1, smbtest.SetInfo: 1, closeFile: 1},
+		},
+		{
+			"fence", func(st *smb.Store) error { return st.Fence(t.Context(), lease(2)) },
+			map[uint16]int{smbtest.Create: 1, closeFile: 1},
 		},
 	} {
 		t.Run(c.what, func(t *testing.T) {

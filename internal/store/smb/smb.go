@@ -262,10 +262,10 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 			if err != nil {
 				return err
 			}
-			if !found.Mode().IsRegular() && !fenced(name.Kind, found.Mode()) {
+			if !found.Mode().IsRegular() && !store.IsFence(name.Kind, found.Mode()) {
 				return fmt.Errorf("not a regular file: %w", fs.ErrNotExist)
 			}
-			info = describe(name, found)
+			info = store.Describe(name, found)
 			return nil
 		})
 	}

@@ -108,9 +108,10 @@ func testOneOfManyPutsNew(t *testing.T, st store.Store) {
 // raceVariable makes the test that calls Race the other process.
 const raceVariable = "TIDEMARK_TEST_RACE"
 
-// Race has two processes take the same names by PutNew with 16 goroutines each: exactly one of the 32 gets each. make
-// returns a place for a store. open opens it, in the process of the test and in one that runs the same test again.
-func Race(t *testing.T, make func() (place string), open func(t *testing.T, place string) store.Store) {
+// Race has two processes take the same names by PutNew with 16 goroutines each: exactly one of the 32 gets each.
+// prepare returns a place for a store. open opens it, in the process of the test and in one that runs the same test
+// again.
+func Race(t *testing.T, prepare func() (place string), open func(t *testing.T, place string) store.Store) {
 	const names = 30
 	won := func(who byte, st store.Store) (all []int) {
 		for i := range names {
@@ -140,7 +141,7 @@ func Race(t *testing.T, make func() (place string), open func(t *testing.T, plac
 		fmt.Printf("%s\n", mustJSON(t, won(2, st)))
 		return
 	}
-	place := make()
+	place := prepare()
 	st := open(t, place)
 	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 	other.Env = append(os.Environ(), raceVariable+"="+place)
