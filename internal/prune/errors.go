@@ -17,8 +17,8 @@ var (
 		"cannot see who else uses the repository; prune where the repository is a local folder, or, while nothing else " +
 		"uses it and nothing has in the last hour, with '--exclusive'")
 	// ErrUnfit: the target gives one name to several programs.
-	ErrUnfit = errors.New("the target lets two programs create the same file, so prune could remove what a backup " +
-		"relies on that counts as dead; prune where the repository is a local folder, or, while nothing else uses it and " +
+	ErrUnfit = errors.New("the target lets two programs create the same file, so prune could remove data of a backup " +
+		"that stands still for a while; prune where the repository is a local folder, or, while nothing else uses it and " +
 		"nothing has in the last hour, with '--exclusive'")
 	// ErrUnread: some packs that were to be repacked could not be read.
 	ErrUnread = errors.New("could not be read in whole and stayed; run 'tidemark check --read-data'")

@@ -3,6 +3,7 @@ package prune
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -104,21 +105,25 @@ func TestEveryBlobHasAPlace(t *testing.T) {
 func TestMemoryOfABlob(t *testing.T) {
 	const packs, blobs = 100, 4000
 	r := indexed(t, packs, blobs)
-	before := heap()
-	p, err := openPlaces(t.Context(), newSegmentReader(r), report.NewJob(report.Prune, time.Now), t.TempDir(), nil)
-	require.NoError(t, err)
-	visited := reach.NewBitset(p.index.Blobs())
-	_, err = p.index.LocateOne(&reach.Query{}, id(1, 2)) // sorts the list
-	require.NoError(t, err)
-	require.NotEmpty(t, p.reader.segments)
-	require.GreaterOrEqual(t, p.reader.room, 0)
-	p.reader.segments = nil // however many blobs there are
-	taken := float64(heap()-before) / (packs * blobs)
-	t.Logf("%.2f bytes in memory for each of %d blobs", taken, p.index.Blobs())
-	require.Less(t, taken, 0.65) // 0.52 to 0.60 seen
-	runtime.KeepAlive(visited)
-	runtime.KeepAlive(p)
-	require.NoError(t, p.close())
+	taken := math.Inf(1)
+	for range 3 { // the runtime adds some kilobytes of its own now and then
+		before := heap()
+		p, err := openPlaces(t.Context(), newSegmentReader(r), report.NewJob(report.Prune, time.Now), t.TempDir(), nil)
+		require.NoError(t, err)
+		visited := reach.NewBitset(p.index.Blobs())
+		_, err = p.index.LocateOne(&reach.Query{}, id(1, 2)) // sorts the list
+		require.NoError(t, err)
+		require.NotEmpty(t, p.reader.segments)
+		require.GreaterOrEqual(t, p.reader.room, 0)
+		require.EqualValues(t, packs*blobs, p.index.Blobs())
+		p.reader.segments = nil // however many blobs there are
+		taken = min(taken, float64(heap()-before)/(packs*blobs))
+		runtime.KeepAlive(visited)
+		runtime.KeepAlive(p)
+		require.NoError(t, p.close())
+	}
+	t.Logf("%.2f bytes in memory for each of %d blobs", taken, packs*blobs)
+	require.Less(t, taken, 0.6)
 }
 
 func heap() int64 {

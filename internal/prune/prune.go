@@ -130,11 +130,11 @@ func (p *pruner) others(ctx context.Context) ([]session.Other, error) {
 	return others, err
 }
 
-// fenceTries is how often prune reads the leases again after a lease of a dead writer had vanished.
+// fenceTries is how often prune reads the leases again after a writer that it treats as dead has renewed its lease.
 const fenceTries = 8
 
-// writers returns the other writers, and deletes the leases of dead ones. The snapshots are listed next. A writer that
-// is alive after all has therefore published before that listing, or finds its lease gone.
+// writers returns the other writers, and fences off dead ones. The snapshots are listed next. A writer that is alive
+// after all has therefore published before that listing, or meets the fence.
 func (p *pruner) writers(ctx context.Context) ([]session.Other, error) {
 	for range fenceTries {
 		others, err := p.others(ctx)
@@ -205,7 +205,7 @@ type survey struct {
 	*places
 	marks  []marks.Mark
 	ripe   []marks.Mark    // those that every running writer acknowledges
-	others []session.Other // the leases of dead ones were deleted
+	others []session.Other // the dead ones are fenced off
 	listed []repo.Listed
 
 	rewrite uint64 // estimate of the bytes that repacked blobs take
@@ -409,8 +409,8 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 // while its clock was wrong. The writer of such a lease, if it is running, soon renews it itself.
 func (p *pruner) redate(ctx context.Context, others []session.Other) error {
 	for i := range others {
-		if p.opt.DryRun || others[i].SinceRenewal > -session.LeaseExpiry {
-			continue
+		if p.opt.DryRun || others[i].Fenced || others[i].SinceRenewal > -session.LeaseExpiry {
+			continue // a fence keeps no prune waiting
 		}
 		data, err := object.ReadFile(ctx, p.r.Store(), others[i].Name, -1)
 		if err == nil {

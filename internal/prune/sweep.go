@@ -149,22 +149,22 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) error {
 	for _, id := range v.absent() {
 		gone[id] = true
 	}
-	var from []store.Info // with nothing to remove from them, all would be rewritten
-	if len(gone) > 0 {
+	var from []store.Info
+	if len(gone) > 0 { // else there is nothing to read
 		from = v.naming()
 	}
 	return p.rewrite(ctx, v, from, gone)
 }
 
 // rewrite writes new segments without the packs that are gone, which supersede those of the given ones that name such
-// packs, or all of them if no pack is gone. Then it removes the superseded ones.
+// packs; all of them if gone is nil. Then it removes the superseded ones.
 func (p *pruner) rewrite(ctx context.Context, v *survey, from []store.Info, gone map[format.ID]bool) error {
 	old := v.superseded // left by a prune that was cut off
 	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.RenewOrFail, heaviest: v.heaviest()}
 	defer func() { p.index, p.put = p.index-n.written, p.put+n.count }() // also after a failure
 	v.reads(report.Indexing, from)
 	err := v.each(ctx, from, func(info store.Info, seg *index.Segment) error {
-		if len(gone) > 0 && !names(seg, gone) {
+		if gone != nil && !names(seg, gone) {
 			return nil
 		}
 		old = append(old, info)

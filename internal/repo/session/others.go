@@ -62,6 +62,7 @@ const leaseListings = 4
 func (s *Session) readLeases(ctx context.Context) (others []Other, gone []store.Name, err error) {
 	now := s.Now()
 	found := make(map[store.Name]store.Info)
+	var probes []store.Name // of prunes that were killed
 	// A renewal during a listing can be missed together with the lease before it. Renewals come every few minutes, so
 	// the second listing shows it.
 	for range 2 {
@@ -70,10 +71,17 @@ func (s *Session) readLeases(ctx context.Context) (others []Other, gone []store.
 				return nil, nil, fmt.Errorf("list leases: %w", err)
 			}
 			if lease.IsProbe(info.Name.ID) {
-				s.dropProbe(ctx, info, now)
+				if now.Sub(info.Modified) > LeaseExpiry {
+					probes = append(probes, info.Name)
+				}
 			} else if lease.WriterOf(info.Name.ID) != s.lease.record.ID.String() {
 				found[info.Name] = info
 			}
+		}
+	}
+	if s.opt.Task == PruneTask {
+		for _, name := range probes {
+			_ = s.st.Delete(ctx, name) // the next prune tries again
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(found), func(a, b store.Name) int { return strings.Compare(b.ID, a.ID) })
@@ -109,13 +117,6 @@ func (s *Session) readLeases(ctx context.Context) (others []Other, gone []store.
 	}
 	slices.Reverse(others)
 	return others, gone, nil
-}
-
-// dropProbe removes the probe of a prune that was killed.
-func (s *Session) dropProbe(ctx context.Context, info store.Info, now time.Time) {
-	if s.opt.Task == PruneTask && now.Sub(info.Modified) > LeaseExpiry {
-		_ = s.st.Delete(ctx, info.Name) // the next prune tries again
-	}
 }
 
 // join adds an earlier renewal of the same writer, or a fence that the writer has passed. What lies before a fence was

@@ -121,3 +121,25 @@ func FuzzDecode(f *testing.F) {
 		require.Equal(t, l, again)
 	})
 }
+
+func TestNextName(t *testing.T) {
+	l := sampleLease()
+	l.Renewal = 0x1f
+	next, ok := NextName(l.Name())
+	require.True(t, ok)
+	l.Renewal++
+	require.Equal(t, l.Name(), next)
+	require.Equal(t, l.ID.String(), WriterOf(next))
+	for _, none := range []string{l.ID.String() + "ffffffff", l.ID.String(), "", l.ID.String() + "0000000g"} {
+		_, ok := NextName(none)
+		require.False(t, ok, none)
+	}
+}
+
+func TestProbesAreNoLeases(t *testing.T) {
+	require.NotEqual(t, ProbeName(), ProbeName())
+	require.True(t, IsProbe(ProbeName()))
+	require.False(t, IsProbe(sampleLease().Name()))
+	_, ok := NextName(ProbeName())
+	require.False(t, ok)
+}

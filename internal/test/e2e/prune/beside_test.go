@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format/lease"
 )
 
 // steps is a store that calls before each operation.
@@ -396,6 +397,24 @@ func (a *ahead) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 			}
 		}
 	}
+}
+
+// TestFenceOfTheFutureKeepsNoPruneWaiting: a writer was fenced off while the clock of the target was ahead.
+func TestFenceOfTheFutureKeepsNoPruneWaiting(t *testing.T) {
+	testkit.Slow(t)
+	t.Parallel()
+	p := kit.BesideBase(t)
+	clock := newStepped(p.Store)
+	clock.step(2 * session.LeaseExpiry)
+	l := lease.Lease{ID: lease.ID{7}, Renewal: 3}
+	require.NoError(t, clock.Fence(t.Context(), store.Name{Kind: store.Lease, ID: l.Name()}))
+	clock.step(0)
+	p.Store = clock
+	res, err := p.Prune(kit.SmallPrune())
+	require.NoError(t, err)
+	require.Empty(t, res.Waiting)
+	require.NotZero(t, res.Deleted.Packs)
+	p.RequireWhole("beside a fence of the future")
 }
 
 // TestLeaseOfTheFutureEnds: what a writer that was killed has left when the clock of the target was wrong keeps prunes
