@@ -107,7 +107,7 @@ func (p *Problem) advice() string {
 		return "nothing is lost by this: the next backup, or 'tidemark repair index', makes this part of the index again " +
 			"from the packs"
 	case Snapshot:
-		return "the next backup of the machine that made it puts it back, if that machine has a copy; else " + fromCopy +
+		return "the next backup of a machine that has a copy puts it back; else " + fromCopy +
 			"; other snapshots are not affected; 'tidemark repair snapshots --drop' removes it"
 	case Mark:
 		if errors.Is(p.Err, format.ErrUnsupported) {

@@ -14,9 +14,9 @@ import (
 )
 
 // PutBack replaces damaged snapshots by the copies that this machine keeps, enters them in listed, and returns their
-// IDs. It takes the same precautions as a backup that uses a snapshot as parent: the file
-// exists after the lease of the session was put, and the snapshot is Certain. So no prune has removed what it needs,
-// and none does before the session ends. A failure of one is a note.
+// IDs. It takes the same precautions as a backup that uses a snapshot as parent: the file exists after the lease of the
+// session was put, and the snapshot is Certain. So no prune has removed what it needs, and none does before the session
+// ends. A failure of one is a note.
 func (r *Repository) PutBack(ctx context.Context, s *Session, listed []Listed) (back []format.ID, err error) {
 	for i := range listed {
 		l := &listed[i]
