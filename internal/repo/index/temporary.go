@@ -293,7 +293,7 @@ func (l *blockList) lookup(ids []format.ID, out []Found) error {
 	}
 	q := l.scratch.Get().(*blockLookup)
 	defer l.scratch.Put(q)
-	q.number, q.order = -1, q.order[:0]
+	q.number, q.order = -1, slices.Grow(q.order[:0], len(ids))
 	for i := range ids {
 		q.order = append(q.order, prefixed{prefixOf(ids[i][:]), uint32(i)})
 	}

@@ -143,7 +143,8 @@ func TestALookupReadsABlock(t *testing.T) {
 			panic(err)
 		}
 	})
-	require.Less(t, allocated, 2.0) // with the race detector pools lose some of what they are given
+	// Without its pool a lookup allocates twice. With the race detector a pool loses a quarter of what it is given.
+	require.Less(t, allocated, 1.5)
 }
 
 // TestMemoryOfATemporary: after the first lookup a tenth of a byte.
