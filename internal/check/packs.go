@@ -174,7 +174,7 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 
 // checkTable reads the table at the end of a pack and compares it with the index.
 func (c *checker) checkTable(ctx context.Context, p *index.Pack) error {
-	t, err := pack.OpenTable(c.keys, int64(p.Size), c.readAt(ctx, p.ID))
+	t, err := pack.OpenTable(c.keys, p.ID, int64(p.Size), c.readAt(ctx, p.ID))
 	if err == nil && !sameTable(&t, &p.Table) {
 		err = errTable
 	}
@@ -247,7 +247,7 @@ func (c *checker) checkStrays(ctx context.Context) error {
 // strayTable reads the table of a pack, or rebuilds it from the frames. Beside an error it returns the readable part.
 func (c *checker) strayTable(ctx context.Context, f *packFile) (pack.Table, error) {
 	read := c.readAt(ctx, f.id)
-	t, err := pack.OpenTable(c.keys, f.size, read)
+	t, err := pack.OpenTable(c.keys, f.id, f.size, read)
 	if err == nil || !errors.Is(err, format.ErrCorrupt) || f.size > pack.MaxPack {
 		return t, err
 	}
@@ -255,6 +255,6 @@ func (c *checker) strayTable(ctx context.Context, f *packFile) (pack.Table, erro
 	if readErr := read(0, data); readErr != nil {
 		return t, readErr
 	}
-	t, _ = pack.Rebuild(c.keys, data) // err already covers what is missing in it
+	t, _ = pack.Rebuild(c.keys, f.id, data) // err already covers what is missing in it
 	return t, err
 }

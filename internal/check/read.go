@@ -173,7 +173,7 @@ func (r *packReader) look(ctx context.Context, f *packFile, t *pack.Table, count
 	if err == nil {
 		err = p.skip(ctx, f.size)
 	}
-	if err == nil && !p.damaged && format.ID(p.sum.Sum(nil)) != f.id {
+	if err == nil && !p.damaged && !pack.Names(f.id, format.ID(p.sum.Sum(nil))) {
 		p.lose(func() { r.c.found.Add(Pack, f.id, "pack "+f.id.String(), errName) })
 	}
 	return p, err

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -106,7 +107,7 @@ func (c *checker) checkName(ctx context.Context, info store.Info, buf []byte) er
 	switch {
 	case errors.Is(err, store.ErrNotExist):
 		return nil // removed since it was listed
-	case err == nil && sum != id:
+	case err == nil && !object.Names(info.Name, sum):
 		err = errName
 	case err == nil && info.Name.Kind == store.Pack && info.Size < pack.HeaderSize+pack.FooterSize:
 		err = fmt.Errorf("%d bytes are no pack", info.Size)

@@ -235,9 +235,7 @@ func foreignEntry(at location.Location) string {
 		return ""
 	}
 	own := []string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}
-	for kind := range store.Kinds() {
-		own = append(own, kind.Folder())
-	}
+	own = slices.AppendSeq(own, store.Folders())
 	entries, err := os.ReadDir(at.Folder)
 	if err != nil {
 		return "" // the repository cannot be created either, and that says why

@@ -340,7 +340,7 @@ func (p *places) enterStrays(ctx context.Context) error {
 		s := &p.packs[i]
 		step.Did(1, 0)
 		name := object.Named(store.Pack, s.id)
-		t, err := pack.OpenTable(p.r.Keys(), int64(s.size), func(off int64, b []byte) error {
+		t, err := pack.OpenTable(p.r.Keys(), s.id, int64(s.size), func(off int64, b []byte) error {
 			return object.ReadAt(ctx, p.r.Store(), name, off, b)
 		})
 		switch {

@@ -187,7 +187,7 @@ func (w *prover) doubles(s *packState, t *pack.Table) (doubles []double, err err
 	if err != nil {
 		return nil, err
 	}
-	self := index.PackInfo{ID: s.id, Salt: t.Salt, Kind: t.Kind, Size: s.size}
+	self := index.PackInfo{ID: s.id, Salt: t.Salt, Size: s.size}
 	n := 0
 	for i := range t.Frames {
 		f := &t.Frames[i]

@@ -131,7 +131,7 @@ func (w *repacker) pack(ctx context.Context, i int, t *pack.Table) error {
 	if t.Kind == pack.Trees {
 		to = w.trees
 	}
-	info := index.PackInfo{ID: s.id, Salt: t.Salt, Kind: t.Kind, Size: s.size}
+	info := index.PackInfo{ID: s.id, Salt: t.Salt, Size: s.size}
 	var lost error
 	err := w.reader.Read(ctx, info, spans, func(j int, raw []byte, _ []uint32, err error) error {
 		if err == nil {

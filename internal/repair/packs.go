@@ -160,7 +160,7 @@ func salvage(ctx context.Context, r *repo.Repository, k *rewrite.Keeper, id form
 	}
 	one.Frames = uint64(len(spans))
 	before := k.Stored()
-	info := blobindex.PackInfo{ID: id, Salt: p.Table.Salt, Kind: p.Table.Kind, Size: p.Size}
+	info := blobindex.PackInfo{ID: id, Salt: p.Table.Salt, Size: p.Size}
 	err = reader.Read(ctx, info, spans, func(i int, raw []byte, _ []uint32, err error) error {
 		if err != nil {
 			if !rewrite.IsDamage(err) {

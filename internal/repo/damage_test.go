@@ -308,7 +308,7 @@ func TestReadFramesAroundDamage(t *testing.T) {
 	require.NoError(t, err)
 	name := store.Name{Kind: store.Pack, ID: info.ID.String()}
 	good := bytesOf(t, st, name)
-	table, err := pack.OpenTable(r.Keys(), int64(len(good)), func(off int64, p []byte) error {
+	table, err := pack.OpenTable(r.Keys(), info.ID, int64(len(good)), func(off int64, p []byte) error {
 		return st.Get(t.Context(), name, off, p)
 	})
 	require.NoError(t, err)

@@ -73,7 +73,7 @@ func (r *Repository) NewFrameReaders(n, open int) ([]*FrameReader, error) {
 
 // Read reads the frames at spans, which must ascend and not overlap, and passes each to visit in that order.
 func (fr *FrameReader) Read(ctx context.Context, p index.PackInfo, spans []Span, visit VisitFrame) error {
-	opener, err := pack.NewOpener(fr.r.keys, p.Kind, p.Salt)
+	opener, err := pack.NewOpener(fr.r.keys, p.Kind(), p.Salt)
 	if err != nil {
 		return fmt.Errorf("pack %s: %w", p.ID, err)
 	}
@@ -206,7 +206,7 @@ func (s Span) within(p index.PackInfo) error {
 func (r *Repository) openFrame(p index.PackInfo, at Span, sealed []byte,
 	open func(d *pack.Decompressor, o *pack.Opener, offset uint32, sealed, dst []byte) ([]byte, []uint32, error),
 ) (raw []byte, lens []uint32, err error) {
-	opener, err := pack.NewOpener(r.keys, p.Kind, p.Salt)
+	opener, err := pack.NewOpener(r.keys, p.Kind(), p.Salt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
 	}

@@ -59,7 +59,7 @@ func (t *treeFrames) keep(id format.ID, data []byte, frames []pack.Frame) {
 // pack. One that does not open is dropped and fetched, so local damage costs only time.
 func (r *Repository) loadFrame(ctx context.Context, p index.PackInfo, at Span) ([]byte, error) {
 	var cache *treecache.Cache
-	if p.Kind == pack.Trees {
+	if p.Kind() == pack.Trees {
 		cache = r.trees.open()
 	}
 	if cache == nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"iter"
+	"strings"
 )
 
 // MaxIDLen is the longest ID of a stored file: the hexadecimal form of 32 bytes.
@@ -40,7 +41,24 @@ func Kinds() iter.Seq[Kind] {
 }
 
 // Folder returns the folder that holds the files of a kind, and "" for Config, which is a single file at the root.
+// Packs of trees have one of their own, Trees.
 func (k Kind) Folder() string { return folder(k) }
+
+// Trees is the folder of the packs that hold trees: storage classes, rules and permissions go by the beginning of a
+// path.
+const Trees = "trees"
+
+// Folders yields the folders of a repository.
+func Folders() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for k := Key; k <= Mark; k++ {
+			if !yield(folder(k)) {
+				return
+			}
+		}
+		yield(Trees)
+	}
+}
 
 // Valid reports whether k is one of the kinds of this package.
 func (k Kind) Valid() bool { return k >= Config && k <= Mark }
@@ -56,19 +74,35 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// Fan returns the folder inside packs/ in which the pack with this ID lies: the first two digits of the ID.
+// Fan returns the folder inside packs/ in which the pack of data with this ID lies: the first two digits of the ID.
 func Fan(id string) string { return id[:min(2, len(id))] }
 
+// OfTrees reports whether n is the name of a pack of trees: the last digit of its ID is odd.
+func (n Name) OfTrees() bool {
+	return n.Kind == Pack && n.ID != "" && strings.IndexByte("13579bdf", n.ID[len(n.ID)-1]) >= 0
+}
+
+// InFan reports whether the file lies in a folder of the fan inside packs/.
+func (n Name) InFan() bool { return n.Kind == Pack && !n.OfTrees() }
+
+// Folder returns the folder that holds the file, "" for Config: "keys", "packs", "trees".
+func (n Name) Folder() string {
+	if n.OfTrees() {
+		return Trees
+	}
+	return folder(n.Kind)
+}
+
 // Path returns where the file lies below the root of a repository, with slashes: "config", "keys/6f0a...",
-// "packs/6f/6f0a...". Stores with paths use it as it is. n must be valid.
+// "packs/6f/6f0a...", "trees/6f0b...". Stores with paths use it as it is. n must be valid.
 func (n Name) Path() string {
-	switch n.Kind {
-	case Config:
+	switch {
+	case n.Kind == Config:
 		return "config"
-	case Pack:
+	case n.InFan():
 		return "packs/" + Fan(n.ID) + "/" + n.ID
 	default:
-		return n.Kind.String() + "/" + n.ID
+		return n.Folder() + "/" + n.ID
 	}
 }
 

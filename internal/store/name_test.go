@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func TestLayout(t *testing.T) {
-	id := strings.Repeat("6f", 32)
+	id := strings.Repeat("6e", 32)
 	var paths []string
 	for kind := range store.Kinds() {
 		n := store.Name{Kind: kind, ID: id}
@@ -22,9 +23,19 @@ func TestLayout(t *testing.T) {
 		paths = append(paths, n.Path())
 	}
 	require.Equal(t, []string{
-		"config", "keys/" + id, "packs/6f/" + id, "index/" + id, "snapshots/" + id, "leases/" + id, "marks/" + id,
+		"config", "keys/" + id, "packs/6e/" + id, "index/" + id, "snapshots/" + id, "leases/" + id, "marks/" + id,
 	}, paths)
 	require.Equal(t, "packs/a/a", store.Name{Kind: store.Pack, ID: "a"}.Path())
+	for i, digit := range "0123456789abcdef" {
+		n := store.Name{Kind: store.Pack, ID: "2" + string(digit)}
+		require.Equal(t, i%2 == 1, n.OfTrees())
+		if n.OfTrees() {
+			require.Equal(t, "trees/"+n.ID, n.Path())
+		}
+	}
+	require.False(t, store.Name{Kind: store.Index, ID: "1"}.OfTrees())
+	require.Equal(t, []string{"keys", "packs", "index", "snapshots", "leases", "marks", "trees"},
+		slices.Collect(store.Folders()))
 }
 
 func TestCheckRefuses(t *testing.T) {

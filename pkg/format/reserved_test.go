@@ -40,7 +40,10 @@ func TestReserved(t *testing.T) {
 			return err
 		},
 		"Pack": func(p []byte) error {
-			_, err := pack.OpenTable(keys, int64(len(p)), func(off int64, q []byte) error { copy(q, p[off:]); return nil })
+			_, err := pack.OpenTable(keys, pack.ID(p, pack.Data), int64(len(p)), func(off int64, q []byte) error {
+				copy(q, p[off:])
+				return nil
+			})
 			return err
 		},
 		"Sealed object": func(p []byte) error { _, err := keys.OpenObject(seal.IndexObject, p); return err },

@@ -95,7 +95,8 @@ func (r *repository) readIndex() error {
 // readPacks learns the same from the packs, without the index.
 func (r *repository) readPacks() error {
 	files, _ := filepath.Glob(filepath.Join(r.folder, "packs", "*", "*")) // no error: the pattern is valid
-	for _, path := range files {
+	trees, _ := filepath.Glob(filepath.Join(r.folder, "trees", "*"))
+	for _, path := range append(files, trees...) {
 		id, err := format.ParseID(filepath.Base(path))
 		if err != nil {
 			return err
@@ -104,7 +105,7 @@ func (r *repository) readPacks() error {
 		if err != nil {
 			return err
 		}
-		table, err := pack.OpenTable(r.keys, int64(len(data)), func(off int64, p []byte) error {
+		table, err := pack.OpenTable(r.keys, id, int64(len(data)), func(off int64, p []byte) error {
 			copy(p, data[off:])
 			return nil
 		})
@@ -156,7 +157,11 @@ func (r *repository) blob(_ context.Context, id format.ID) ([]byte, error) {
 		return nil, fmt.Errorf("blob %s is in no pack", id)
 	}
 	name := at.pack.String()
-	f, err := os.Open(filepath.Join(r.folder, "packs", name[:2], name))
+	path := filepath.Join(r.folder, "packs", name[:2], name)
+	if pack.KindOf(at.pack) == pack.Trees {
+		path = filepath.Join(r.folder, "trees", name)
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ import (
 
 const (
 	// layout is the version of all buckets in the file. A file of another layout is replaced.
-	layout = 5
+	layout = 6
 	// lockWait is how long Open waits for another process that holds the file.
 	lockWait = 200 * time.Millisecond
 	// mapAhead is how far a file may grow before it is mapped again, in bytes: that of about a million blobs.

@@ -42,7 +42,7 @@ func TestMemoryIndex(t *testing.T) {
 	require.False(t, findIn(t, x, 50).OK)
 	info, err := x.Pack(1)
 	require.NoError(t, err)
-	require.Equal(t, PackInfo{ID: id(-2), Kind: pack.Data, Size: 1001}, info)
+	require.Equal(t, PackInfo{ID: id(-2), Size: 1001}, info)
 	_, err = x.Pack(2)
 	require.ErrorIs(t, err, ErrNoPack)
 	merged, err := x.Segments()

@@ -135,7 +135,7 @@ type OwnTable struct {
 func ReadTable(ctx context.Context, st store.Store, keys *seal.Keys, id format.ID, size int64) (OwnTable, error) {
 	name := object.Named(store.Pack, id)
 	read := func(off int64, p []byte) error { return object.ReadAt(ctx, st, name, off, p) }
-	table, err := pack.OpenTable(keys, size, read)
+	table, err := pack.OpenTable(keys, id, size, read)
 	switch {
 	case err == nil:
 		return OwnTable{Table: table}, nil
@@ -153,7 +153,7 @@ func ReadTable(ctx context.Context, st store.Store, keys *seal.Keys, id format.I
 		}
 		return OwnTable{}, fmt.Errorf("pack %s: %w", id, err)
 	}
-	table, err = pack.Rebuild(keys, data)
+	table, err = pack.Rebuild(keys, id, data)
 	if err != nil && !errors.Is(err, format.ErrCorrupt) {
 		return OwnTable{}, fmt.Errorf("pack %s: %w", id, err)
 	}

@@ -18,9 +18,11 @@ import (
 type PackInfo struct {
 	ID   format.ID
 	Salt [pack.SaltSize]byte
-	Kind pack.Kind
 	Size uint64 // bytes
 }
+
+// Kind returns what the pack holds.
+func (p *PackInfo) Kind() pack.Kind { return pack.KindOf(p.ID) }
 
 // The buckets besides those of the runs.
 const (
@@ -111,7 +113,7 @@ func gather(tx *bolt.Tx, seg *index.Segment) ([]record, error) {
 }
 
 func infoOf(p *index.Pack) PackInfo {
-	return PackInfo{ID: p.ID, Salt: p.Table.Salt, Kind: p.Table.Kind, Size: p.Size}
+	return PackInfo{ID: p.ID, Salt: p.Table.Salt, Size: p.Size}
 }
 
 func blobsOf(p *index.Pack) (n int) {
@@ -163,19 +165,17 @@ func enterPack(tx *bolt.Tx, info PackInfo) (uint32, error) {
 func appendPack(dst []byte, p *PackInfo) []byte {
 	dst = append(dst, p.ID[:]...)
 	dst = append(dst, p.Salt[:]...)
-	dst = append(dst, byte(p.Kind))
 	return binary.BigEndian.AppendUint64(dst, p.Size)
 }
 
-const packSize = format.IDSize + pack.SaltSize + 1 + 8
+const packSize = format.IDSize + pack.SaltSize + 8
 
 // parsePack decodes the packSize bytes of appendPack.
 func parsePack(v []byte) (p PackInfo) {
 	p.ID = format.ID(v)
 	v = v[format.IDSize:]
 	copy(p.Salt[:], v)
-	v = v[pack.SaltSize:]
-	p.Kind, p.Size = pack.Kind(v[0]), binary.BigEndian.Uint64(v[1:])
+	p.Size = binary.BigEndian.Uint64(v[pack.SaltSize:])
 	return p
 }
 

@@ -119,7 +119,7 @@ func (m *model) check(t testing.TB, c *FileIndex, span int) {
 	for n := range m.segments {
 		info, err := c.Pack(uint32(n))
 		require.NoError(t, err)
-		want := PackInfo{ID: id(-1 - n), Salt: [32]byte{0: byte(n), 31: 9}, Kind: pack.Data, Size: uint64(n)*1000 + 7}
+		want := PackInfo{ID: id(-1 - n), Salt: [32]byte{0: byte(n), 31: 9}, Size: uint64(n)*1000 + 7}
 		require.Equal(t, want, info)
 	}
 	_, err = c.Pack(uint32(len(m.segments)))

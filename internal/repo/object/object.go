@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
@@ -69,7 +70,7 @@ func readNamed(ctx context.Context, st store.Store, name store.Name, size int64)
 	if err != nil {
 		return nil, err
 	}
-	if Named(name.Kind, seal.FileID(data)) != name {
+	if !Names(name, seal.FileID(data)) {
 		return nil, fmt.Errorf("read %s: its bytes do not have the hash that is its name: %w", name.Path(), format.ErrCorrupt)
 	}
 	return data, nil
@@ -94,7 +95,16 @@ func IsWhole(ctx context.Context, st store.Store, name store.Name) (bool, error)
 	if err != nil && (ctx.Err() != nil || errors.Is(err, store.ErrGone)) {
 		return false, fmt.Errorf("read %s once more: %w", name.Path(), err)
 	}
-	return err == nil && Named(name.Kind, format.ID(sum.Sum(nil))) == name, nil
+	return err == nil && Names(name, format.ID(sum.Sum(nil))), nil
+}
+
+// Names reports whether name is that of a file whose bytes have that hash.
+func Names(name store.Name, sum format.ID) bool {
+	if name.Kind == store.Pack {
+		id, err := format.ParseID(name.ID)
+		return err == nil && pack.Names(id, sum)
+	}
+	return Named(name.Kind, sum) == name
 }
 
 // StillDamaged returns those of the packs that are missing or damaged also when they are read over another connection.

@@ -41,7 +41,7 @@ func packsOf(t *testing.T, r *repo.Repository, st store.Store) (packs []index.Pa
 		require.NoError(t, err)
 		id, err := format.ParseID(info.Name.ID)
 		require.NoError(t, err)
-		table, err := pack.OpenTable(r.Keys(), info.Size, func(off int64, p []byte) error {
+		table, err := pack.OpenTable(r.Keys(), id, info.Size, func(off int64, p []byte) error {
 			return object.ReadAt(t.Context(), st, info.Name, off, p)
 		})
 		require.NoError(t, err)
@@ -61,7 +61,7 @@ type naive struct {
 func newNaive(ctx context.Context, r *repo.Repository, packs []index.Pack) *naive {
 	n := &naive{newOutcome(), ctx, r, map[format.ID]func() ([]byte, error){}}
 	for _, p := range packs {
-		info := blobindex.PackInfo{ID: p.ID, Salt: p.Table.Salt, Kind: p.Table.Kind, Size: p.Size}
+		info := blobindex.PackInfo{ID: p.ID, Salt: p.Table.Salt, Size: p.Size}
 		for _, f := range p.Table.Frames {
 			skip := uint32(0)
 			for _, b := range f.Blobs {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
-	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
 // packer holds the open pack of one kind.
@@ -167,13 +167,12 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 		return data, err
 	}
 	start := s.opt.Tuning.Now()
-	id := seal.FileID(data)
-	name := object.Named(store.Pack, id)
+	id := pack.ID(data, table.Kind)
 	s.begins()
-	if err := s.st.Put(s.ctx, name, data); err != nil {
+	if err := s.st.Put(s.ctx, object.Named(store.Pack, id), data); err != nil {
 		return data, fmt.Errorf("store pack %s: %w", id.Short(), err)
 	}
-	if err := s.prove(name, data, &table); err != nil {
+	if err := s.prove(id, data, &table); err != nil {
 		return data, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
 	s.stored(store.Pack, len(data), start)
@@ -189,11 +188,12 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 }
 
 // prove reads back from the target what the policy requires, unless the store has done so.
-func (s *Session) prove(name store.Name, data []byte, want *pack.Table) error {
+func (s *Session) prove(id format.ID, data []byte, want *pack.Table) error {
 	if s.opt.Verify == VerifyOff || s.opt.Verify == VerifyTrailer && store.VerifiesPut(s.st) &&
 		trailer(data, want) <= store.ProvenEnd {
 		return nil
 	}
+	name := object.Named(store.Pack, id)
 	info, err := s.st.Stat(s.ctx, name)
 	if err != nil {
 		return fmt.Errorf("look at it: %w", err)
@@ -204,7 +204,7 @@ func (s *Session) prove(name store.Name, data []byte, want *pack.Table) error {
 	if s.opt.Verify == VerifyFull {
 		return s.compare(name, data)
 	}
-	got, err := pack.OpenTable(s.to.Keys, info.Size, func(off int64, p []byte) error {
+	got, err := pack.OpenTable(s.to.Keys, id, info.Size, func(off int64, p []byte) error {
 		return s.st.Get(s.ctx, name, off, p)
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func TestNoBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := limit.Wrap(inner, limit.New(limit.Rates{Upload: mib}))
 		ended := make(chan error)
-		go func() { ended <- st.Put(t.Context(), store.Name{Kind: store.Pack, ID: "ab"}, make([]byte, 16*mib)) }()
+		go func() { ended <- st.Put(t.Context(), store.Name{Kind: store.Pack, ID: "aba"}, make([]byte, 16*mib)) }()
 		for second := range 15 {
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -153,7 +153,7 @@ func TestCancel(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { cancel(stop) })
 		st := limit.Wrap(inner, limit.New(limit.Rates{Upload: 1 << 10}))
 		begin := time.Now()
-		require.ErrorIs(t, st.Put(ctx, store.Name{Kind: store.Pack, ID: "ab"}, make([]byte, 16*mib)), stop)
+		require.ErrorIs(t, st.Put(ctx, store.Name{Kind: store.Pack, ID: "aba"}, make([]byte, 16*mib)), stop)
 		require.Equal(t, 10*time.Second, time.Since(begin))
 	})
 	left, err := filepath.Glob(filepath.Join(dir, "packs", "ab", "*"))

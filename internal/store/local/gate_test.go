@@ -36,7 +36,7 @@ func foreground(t *testing.T, gate *iopolicy.Gate) (stop func()) {
 }
 
 func packName(digit string) store.Name {
-	return store.Name{Kind: store.Pack, ID: strings.Repeat(digit, 64)}
+	return store.Name{Kind: store.Pack, ID: strings.Repeat(digit, 63) + "0"}
 }
 
 func TestPutInsideAWindow(t *testing.T) {

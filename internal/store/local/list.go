@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -44,7 +45,7 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 		case kind == store.Pack:
 			err = s.listPacks(ctx, pass)
 		default:
-			err = s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(ctx, kind, "", pass))
+			err = s.listFiles(ctx, kind, kind.Folder(), pass)
 		}
 		if err == nil && !stopped { // after an unmount the remaining files are missing
 			err = s.guard(ctx)
@@ -72,7 +73,7 @@ func (s *Store) listPacks(ctx context.Context, pass func(store.Info) bool) error
 	var fans []string // at most 272: the folders of one or two digits
 	err := s.listDir(ctx, root, func(e fs.DirEntry) (bool, error) {
 		if id := e.Name(); len(id) <= 2 && store.ValidID(id) && !e.Type().IsRegular() {
-			fans = append(fans, id)
+			fans = append(fans, store.Pack.Folder()+"/"+id)
 		}
 		return true, nil
 	})
@@ -80,14 +81,14 @@ func (s *Store) listPacks(ctx context.Context, pass func(store.Info) bool) error
 		return err
 	}
 	more := true
-	for _, fan := range fans {
+	for _, folder := range append([]string{store.Trees}, fans...) {
 		if !more {
 			return nil
 		}
-		err := s.listDir(ctx, filepath.Join(root, fan), s.reader(ctx, store.Pack, fan, func(i store.Info) bool {
+		err := s.listFiles(ctx, store.Pack, folder, func(i store.Info) bool {
 			more = pass(i)
 			return more
-		}))
+		})
 		if err != nil {
 			return err
 		}
@@ -99,10 +100,10 @@ func (s *Store) listLeases(ctx context.Context, kind store.Kind, pass func(store
 	found := make(map[store.Name]store.Info)
 	for before := -1; before != len(found); {
 		before = len(found)
-		err := s.listDir(ctx, filepath.Join(s.root, kind.Folder()), s.reader(ctx, kind, "", func(i store.Info) bool {
+		err := s.listFiles(ctx, kind, kind.Folder(), func(i store.Info) bool {
 			found[i.Name] = i
 			return true
-		}))
+		})
 		if err != nil {
 			return err
 		}
@@ -115,14 +116,12 @@ func (s *Store) listLeases(ctx context.Context, kind store.Kind, pass func(store
 	return nil
 }
 
-// reader turns entries of a folder into infos of stored files. fan is the folder of packs it is used in, or "".
-func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass func(store.Info) bool) func(fs.DirEntry) (
-	bool, error,
-) {
-	return func(e fs.DirEntry) (bool, error) {
-		id := e.Name()
+// listFiles passes on the stored files in a folder of the repository. Files in a folder that is not theirs are none.
+func (s *Store) listFiles(ctx context.Context, kind store.Kind, folder string, pass func(store.Info) bool) error {
+	return s.listDir(ctx, filepath.Join(s.root, folder), func(e fs.DirEntry) (bool, error) {
+		name := store.Name{Kind: kind, ID: e.Name()}
 		stored := e.Type().IsRegular() || store.IsFence(kind, e.Type())
-		if !store.ValidID(id) || !stored || (kind == store.Pack && store.Fan(id) != fan) {
+		if name.Check() != nil || !stored || path.Dir(name.Path()) != folder {
 			return true, nil
 		}
 		var info fs.FileInfo
@@ -136,8 +135,8 @@ func (s *Store) reader(ctx context.Context, kind store.Kind, fan string, pass fu
 		if err != nil {
 			return false, err
 		}
-		return pass(store.Describe(store.Name{Kind: kind, ID: id}, info)), nil
-	}
+		return pass(store.Describe(name, info)), nil
+	})
 }
 
 // needed returns an error if a missing folder is that of the snapshots.
@@ -247,8 +246,8 @@ func isOurs(name string) bool {
 	if len(name) <= 2 && store.ValidID(name) {
 		return true
 	}
-	for kind := range store.Kinds() {
-		if kind.Folder() == name && name != "" {
+	for folder := range store.Folders() {
+		if folder == name {
 			return true
 		}
 	}

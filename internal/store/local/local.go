@@ -89,11 +89,8 @@ func Create(path string, pass *iopolicy.Pass) (*Store, error) {
 	if err := s.makeDirs(ctx, s.root); err != nil {
 		return nil, fmt.Errorf("create repository folder: %w", s.explain(ctx, err))
 	}
-	for kind := range store.Kinds() {
-		if kind.Folder() == "" {
-			continue
-		}
-		if err := s.makeDir(ctx, filepath.Join(s.root, kind.Folder())); err != nil {
+	for folder := range store.Folders() {
+		if err := s.makeDir(ctx, filepath.Join(s.root, folder)); err != nil {
 			return nil, fmt.Errorf("create repository folder: %w", s.explain(ctx, err))
 		}
 	}

@@ -104,7 +104,7 @@ func TestLayoutAndModes(t *testing.T) {
 	id := storetest.Names()[1].ID
 	require.ElementsMatch(t, []string{
 		".", "config", "keys", "keys/" + id, "packs", "packs/0f", "packs/0f/" + id, "index", "index/" + id,
-		"snapshots", "snapshots/" + id, "leases", "leases/" + id, "marks", "marks/" + id,
+		"snapshots", "snapshots/" + id, "leases", "leases/" + id, "marks", "marks/" + id, "trees",
 	}, tree(t, root))
 	require.NoError(t, filepath.WalkDir(root, func(p string, e os.DirEntry, err error) error {
 		require.NoError(t, err)
@@ -158,14 +158,16 @@ func TestOpenErrors(t *testing.T) {
 func TestForeignFilesAreLeftOut(t *testing.T) {
 	st, root := create(t)
 	require.NoError(t, st.Put(t.Context(), pack(0xab), []byte("x")))
+	require.NoError(t, st.Put(t.Context(), pack(0xaa), []byte("x")))
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Snapshot, ID: "ab"}, []byte("x")))
-	id := pack(0xab).ID
+	id, trees := "ab"+pack(0xaa).ID[2:], pack(0xab).ID
 	for _, p := range []string{
 		"packs/ab/.DS_Store", "packs/ab/" + strings.ToUpper(id), "packs/" + id, "packs/zz/" + id, "packs/ab/" +
 			local.TempPrefix + "1",
 		"packs/cd/" + id, "packs/ab/cd" + id[2:], "packs/ab/" + id + "0", "snapshots/" + local.TempPrefix + "0",
 		"snapshots/ab~",
-		"snapshots/ff/ff", "leases/desktop.ini",
+		"snapshots/ff/ff", "leases/desktop.ini", "trees/.DS_Store", "trees/" + strings.ToUpper(trees), "trees/" + id,
+		"trees/ab/" + trees, "packs/ab/" + trees, "trees/" + local.TempPrefix + "0",
 	} {
 		path := filepath.Join(root, p)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -173,7 +175,7 @@ func TestForeignFilesAreLeftOut(t *testing.T) {
 	}
 	require.NoError(t, os.Symlink("ab", filepath.Join(root, "snapshots/ac")))
 	require.NoError(t, unix.Mkfifo(filepath.Join(root, "snapshots/ad"), 0o600))
-	for kind, want := range map[store.Kind]int{store.Pack: 1, store.Snapshot: 1, store.Lease: 0} {
+	for kind, want := range map[store.Kind]int{store.Pack: 2, store.Snapshot: 1, store.Lease: 0} {
 		n := 0
 		for info, err := range st.List(t.Context(), kind) {
 			require.NoError(t, err)

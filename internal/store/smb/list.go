@@ -23,7 +23,7 @@ import (
 const batch = 512
 
 // List reads a whole folder of the kind before it yields its files, so that reading can start again after a lost
-// connection. Packs are in 256 folders; a few of them are read at a time.
+// connection. Packs are in 257 folders; a few of them are read at a time.
 //
 // Leases are replaced while others list them, and a name that is replaced between two requests can be missing from the
 // result. A missed lease could cost a writer its packs. Leases are few, so the folder is read again until a reading
@@ -55,7 +55,7 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 			err = s.listPacks(ctx, pass)
 		default:
 			var infos []store.Info
-			if infos, err = s.listDir(ctx, kind, ""); err == nil {
+			if infos, err = s.listDir(ctx, kind, kind.Folder()); err == nil {
 				err = pass(infos)
 			}
 		}
@@ -77,22 +77,22 @@ func (s *Store) listConfig(ctx context.Context, pass func([]store.Info) error) e
 }
 
 func (s *Store) listPacks(ctx context.Context, pass func([]store.Info) error) error {
-	var fans []string // at most 272: the folders of one or two digits
+	folders := []string{store.Trees} // and at most 272 of one or two digits
 	entries, err := s.readFolder(ctx, path.Join(s.target.Path, store.Pack.Folder()))
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if id := folded(e); len(id) <= 2 && store.ValidID(id) && e.IsDir() {
-			fans = append(fans, id)
+			folders = append(folders, path.Join(store.Pack.Folder(), id))
 		}
 	}
-	for some := range slices.Chunk(fans, s.requests) {
+	for some := range slices.Chunk(folders, s.requests) {
 		found := make([][]store.Info, len(some))
 		group, ctx := errgroup.WithContext(ctx)
-		for i, fan := range some {
+		for i, folder := range some {
 			group.Go(func() (err error) {
-				found[i], err = s.listDir(ctx, store.Pack, fan)
+				found[i], err = s.listDir(ctx, store.Pack, folder)
 				return err
 			})
 		}
@@ -112,7 +112,7 @@ func (s *Store) listLeases(ctx context.Context, kind store.Kind, pass func([]sto
 	found := make(map[store.Name]store.Info)
 	for before := -1; before != len(found); {
 		before = len(found)
-		infos, err := s.listDir(ctx, kind, "")
+		infos, err := s.listDir(ctx, kind, kind.Folder())
 		if err != nil {
 			return err
 		}
@@ -128,18 +128,18 @@ func (s *Store) listLeases(ctx context.Context, kind store.Kind, pass func([]sto
 	return nil
 }
 
-// listDir returns the stored files in the folder of a kind, or in the pack folder fan.
-func (s *Store) listDir(ctx context.Context, kind store.Kind, fan string) ([]store.Info, error) {
-	entries, err := s.readFolder(ctx, path.Join(s.target.Path, kind.Folder(), fan))
+// listDir returns the stored files in a folder of the repository. Files in a folder that is not theirs are none.
+func (s *Store) listDir(ctx context.Context, kind store.Kind, folder string) ([]store.Info, error) {
+	entries, err := s.readFolder(ctx, path.Join(s.target.Path, folder))
 	if err != nil {
 		return nil, err
 	}
 	var infos []store.Info
 	for _, e := range entries {
-		id := folded(e)
+		name := store.Name{Kind: kind, ID: folded(e)}
 		stored := e.Mode().IsRegular() || store.IsFence(kind, e.Mode())
-		if store.ValidID(id) && stored && (kind != store.Pack || store.Fan(id) == fan) {
-			infos = append(infos, store.Describe(store.Name{Kind: kind, ID: id}, e))
+		if name.Check() == nil && stored && path.Dir(name.Path()) == folder {
+			infos = append(infos, store.Describe(name, e))
 		}
 	}
 	return infos, nil

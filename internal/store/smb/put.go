@@ -120,7 +120,7 @@ func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp 
 // kindPath returns the path of the file without the fan-out of packs. Temporary files lie there, so that a sweep reads
 // few folders.
 func (s *Store) kindPath(name store.Name) string {
-	return path.Join(s.target.Path, name.Kind.Folder(), name.ID)
+	return path.Join(s.target.Path, name.Folder(), name.ID)
 }
 
 // createTemp opens a new temporary file in a folder. A missing folder is created if the target is there.
@@ -212,7 +212,7 @@ func (s *Store) fan(name store.Name) *atomic.Bool {
 // prepareFan starts to create the folder of a pack while the pack is uploaded; ready waits until that has ended. Errors
 // are ignored: publish creates a missing folder.
 func (s *Store) prepareFan(ctx context.Context, name store.Name) (ready func()) {
-	if name.Kind != store.Pack || (len(name.ID) > 1 && s.fan(name).Load()) {
+	if !name.InFan() || (len(name.ID) > 1 && s.fan(name).Load()) {
 		return func() {}
 	}
 	var group sync.WaitGroup
@@ -231,7 +231,7 @@ func (s *Store) onIdleSession(f func(*session.Hold)) {
 
 // makeFan creates the folder of a pack, once.
 func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) error {
-	if name.Kind != store.Pack || (len(name.ID) > 1 && s.fan(name).Load()) {
+	if !name.InFan() || (len(name.ID) > 1 && s.fan(name).Load()) {
 		return nil
 	}
 	if err := s.makeDir(ctx, h, path.Dir(s.path(name))); err != nil {
@@ -414,15 +414,16 @@ func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh store.Name) {
 		return
 	}
 	limit := now.ModTime().Add(-staleAfter)
-	var kinds sync.WaitGroup
-	for kind := range store.Kinds() {
-		kinds.Go(func() { s.sweepFolder(ctx, h, kind, limit) })
+	var folders sync.WaitGroup
+	folders.Go(func() { s.sweepFolder(ctx, h, "", limit) })
+	for folder := range store.Folders() {
+		folders.Go(func() { s.sweepFolder(ctx, h, folder, limit) })
 	}
-	kinds.Wait()
+	folders.Wait()
 }
 
-func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, kind store.Kind, limit time.Time) {
-	dir := path.Join(s.target.Path, kind.Folder())
+func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, folder string, limit time.Time) {
+	dir := path.Join(s.target.Path, folder)
 	entries, err := s.readDir(ctx, h, dir)
 	if err != nil {
 		return
@@ -431,7 +432,7 @@ func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, kind store.Kin
 		switch id := folded(e); {
 		case isTemp(e) && e.ModTime().Before(limit):
 			_ = s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
-		case kind == store.Pack && e.IsDir() && len(id) == 2 && store.ValidID(id):
+		case folder == store.Pack.Folder() && e.IsDir() && len(id) == 2 && store.ValidID(id):
 			s.fan(store.Name{Kind: store.Pack, ID: id}).Store(true)
 		}
 	}

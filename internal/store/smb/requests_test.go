@@ -50,7 +50,7 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 	}{
 		{"open", func(*smb.Store) error { return nil }, map[uint16]int{smbtest.Create: 1, closeFile: 1}},
 		{
-			"put, the folder is new", func(st *smb.Store) error { return st.Put(t.Context(), pack(1), small) },
+			"put, the folder is new", func(st *smb.Store) error { return st.Put(t.Context(), pack(2), small) },
 			map[uint16]int{smbtest.Create: 4, smbtest.Write: 1, smbtest.Flush: 2, smbtest.SetInfo: 1, smbtest.Read: 1,
 				closeFile: 4},
 		},

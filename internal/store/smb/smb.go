@@ -184,11 +184,8 @@ func (s *Store) build(ctx context.Context, h *session.Hold) error {
 	if err := s.makeDirs(ctx, h, s.target.Path); err != nil {
 		return err
 	}
-	for kind := range store.Kinds() {
-		if kind.Folder() == "" {
-			continue
-		}
-		if err := s.makeDir(ctx, h, path.Join(s.target.Path, kind.Folder())); err != nil {
+	for folder := range store.Folders() {
+		if err := s.makeDir(ctx, h, path.Join(s.target.Path, folder)); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
@@ -126,7 +127,7 @@ func (w *witness) lookAtSegment(data []byte) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", errTornNamed, err)
 		}
-		if seal.FileID(there) != p.ID || uint64(len(there)) != p.Size {
+		if pack.ID(there, p.Table.Kind) != p.ID || uint64(len(there)) != p.Size {
 			return fmt.Errorf("%w: %s", errTornNamed, name.Path())
 		}
 	}
@@ -171,7 +172,7 @@ func (w *witness) requireKept(t testing.TB, st store.Store) {
 		require.NoError(t, err)
 		require.EqualValues(t, size, info.Size, "acknowledged and longer now: %s", name.Path())
 		if name.Kind == store.Pack || name.Kind == store.Index || name.Kind == store.Snapshot {
-			require.Equal(t, name.ID, seal.FileID(data).String(), "acknowledged and changed: %s", name.Path())
+			require.True(t, object.Names(name, seal.FileID(data)), "acknowledged and changed: %s", name.Path())
 		}
 	}
 }

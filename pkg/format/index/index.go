@@ -17,12 +17,12 @@ const (
 
 	headerSize = 4 // version, flags, reserved
 	// minPackRow is the length of the shortest encoding of a pack: it bounds what a reader allocates.
-	minPackRow = format.IDSize + 1 + 1 + pack.SaltSize + 2
+	minPackRow = format.IDSize + 1 + pack.SaltSize + 2
 )
 
 // Pack describes one stored pack.
 type Pack struct {
-	ID    format.ID // its name: the plain hash of its bytes
+	ID    format.ID // its name: the hash of its bytes, and its kind
 	Size  uint64    // bytes
 	Table pack.Table
 }
@@ -55,7 +55,6 @@ func Encode(dst []byte, s *Segment) []byte {
 	for _, p := range packs {
 		dst = append(dst, p.ID[:]...)
 		dst = wire.AppendUvarint(dst, p.Size)
-		dst = append(dst, byte(p.Table.Kind))
 		dst = append(dst, p.Table.Salt[:]...)
 		dst = pack.AppendFrames(dst, p.Table.Frames)
 	}
@@ -120,12 +119,9 @@ func decode(r *wire.Reader) (*Segment, error) {
 func readPack(r *wire.Reader, p *Pack) error {
 	p.ID = r.ID()
 	p.Size = r.UvarintMax(pack.MaxPack)
-	p.Table.Kind = pack.Kind(r.Byte())
+	p.Table.Kind = pack.KindOf(p.ID)
 	copy(p.Table.Salt[:], r.Take(pack.SaltSize))
 	p.Table.Frames = pack.ReadFrames(r)
-	if r.Err() == nil && !p.Table.Kind.Valid() {
-		return fmt.Errorf("pack %s of %v: %w", p.ID.Short(), p.Table.Kind, format.ErrUnsupported)
-	}
 	if n := len(p.Table.Frames); n > 0 {
 		if f := p.Table.Frames[n-1]; uint64(f.Offset)+uint64(f.Sealed) > p.Size {
 			r.Fail("frames of pack %s exceed its %d bytes", p.ID.Short(), p.Size)

@@ -64,7 +64,7 @@ func TestFlippedBits(t *testing.T) {
 	spectest.FlipBits(data, func(at int, mutated []byte) {
 		where := region(table, len(data), at)
 
-		read, err := OpenTable(k, int64(len(mutated)), readerAt(mutated))
+		read, err := OpenTable(k, format.ID{}, int64(len(mutated)), readerAt(mutated))
 		if where == "frame" { // the table does not look there
 			require.NoError(t, err, "byte %d", at)
 			require.Equal(t, table, read)
@@ -90,7 +90,7 @@ func TestFlippedBits(t *testing.T) {
 			require.Equal(t, bytes.Join(frames[i], nil), raw)
 		}
 
-		rebuilt, err := Rebuild(k, mutated)
+		rebuilt, err := Rebuild(k, format.ID{}, mutated)
 		switch {
 		case where == "trailer": // holds nothing that the frames do not
 			require.NoError(t, err, "byte %d", at)
@@ -117,7 +117,7 @@ func TestTruncated(t *testing.T) {
 	data, table, _ := smallPack(t, k)
 	for n := range data {
 		cut := data[:n]
-		_, err := OpenTable(k, int64(n), readerAt(cut))
+		_, err := OpenTable(k, format.ID{}, int64(n), readerAt(cut))
 		require.ErrorIs(t, err, format.ErrCorrupt, "%d bytes", n)
 
 		whole, ends := 0, n == HeaderSize
@@ -126,7 +126,7 @@ func TestTruncated(t *testing.T) {
 				whole, ends = whole+1, ends || end == n
 			}
 		}
-		rebuilt, err := Rebuild(k, cut)
+		rebuilt, err := Rebuild(k, format.ID{}, cut)
 		if ends { // nothing of the rest is there, not even in part
 			require.NoError(t, err, "%d bytes", n)
 		} else {
@@ -137,9 +137,9 @@ func TestTruncated(t *testing.T) {
 			require.Equal(t, table.Frames[:whole], rebuilt.Frames)
 		}
 	}
-	_, err := OpenTable(k, MaxPack+1, readerAt(data))
+	_, err := OpenTable(k, format.ID{}, MaxPack+1, readerAt(data))
 	require.ErrorIs(t, err, format.ErrCorrupt)
-	_, err = OpenTable(k, int64(len(data))+1, readerAt(append(bytes.Clone(data), 0)))
+	_, err = OpenTable(k, format.ID{}, int64(len(data))+1, readerAt(append(bytes.Clone(data), 0)))
 	require.ErrorIs(t, err, format.ErrCorrupt)
 }
 
@@ -223,9 +223,9 @@ func TestNewerPrograms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := forge(t, k, c.mutate)
-			_, err := OpenTable(k, int64(len(data)), readerAt(data))
+			_, err := OpenTable(k, format.ID{}, int64(len(data)), readerAt(data))
 			requireUnsupported(t, c.table, err)
-			_, err = Rebuild(k, data)
+			_, err = Rebuild(k, format.ID{}, data)
 			requireUnsupported(t, c.frame, err)
 		})
 	}
@@ -400,7 +400,7 @@ func TestRebuildBelievesFramesFirst(t *testing.T) {
 	data, table, _ := smallPack(t, k)
 	lie := newFooter(int(table.Frames[1].Offset), len(data)-FooterSize-int(table.Frames[1].Offset))
 	data = append(data[:len(data)-FooterSize:len(data)-FooterSize], lie[:]...)
-	rebuilt, err := Rebuild(k, data)
+	rebuilt, err := Rebuild(k, format.ID{}, data)
 	require.ErrorIs(t, err, format.ErrCorrupt)
 	require.Equal(t, table, rebuilt)
 }
@@ -410,13 +410,13 @@ func TestRebuildWithoutTrailer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	data, table := build(t, k, 1, sampleFrames(rng)...)
 	last := table.Frames[len(table.Frames)-1]
-	rebuilt, err := Rebuild(k, data[:last.Offset+last.Sealed])
+	rebuilt, err := Rebuild(k, format.ID{}, data[:last.Offset+last.Sealed])
 	require.NoError(t, err)
 	require.Equal(t, table, rebuilt)
 
 	lost := bytes.Clone(data)
 	clear(lost[table.Frames[1].Offset:][:table.Frames[1].Sealed])
-	rebuilt, err = Rebuild(k, lost)
+	rebuilt, err = Rebuild(k, format.ID{}, lost)
 	require.ErrorIs(t, err, format.ErrCorrupt)
 	require.Equal(t, append(append([]Frame{}, table.Frames[0]), table.Frames[2:]...), rebuilt.Frames)
 

@@ -60,9 +60,9 @@ func FuzzOpenPack(f *testing.F) {
 	f.Add(data[:len(data)-1])
 	f.Add(data[:HeaderSize])
 	f.Fuzz(func(t *testing.T, p []byte) {
-		_, err := OpenTable(k, int64(len(p)), readerAt(p))
+		_, err := OpenTable(k, format.ID{}, int64(len(p)), readerAt(p))
 		require.True(t, err == nil || isTyped(err), "%v", err)
-		_, err = Rebuild(k, p)
+		_, err = Rebuild(k, format.ID{}, p)
 		require.True(t, err == nil || isTyped(err), "%v", err)
 	})
 }

@@ -104,10 +104,10 @@ func TestRoundTrip(t *testing.T) {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
 			frames := sampleFrames(rand.New(rand.NewPCG(1, 2)))
 			data, built := build(t, k, level, frames...)
-			read, err := OpenTable(k, int64(len(data)), readerAt(data))
+			read, err := OpenTable(k, format.ID{}, int64(len(data)), readerAt(data))
 			require.NoError(t, err)
 			require.Equal(t, built, read)
-			rebuilt, err := Rebuild(k, data)
+			rebuilt, err := Rebuild(k, format.ID{}, data)
 			require.NoError(t, err)
 			require.Equal(t, built, rebuilt)
 
@@ -159,11 +159,11 @@ func TestRoundTrip(t *testing.T) {
 func TestEmptyPack(t *testing.T) {
 	k := testKeys(t)
 	data, built := build(t, k, 0)
-	read, err := OpenTable(k, int64(len(data)), readerAt(data))
+	read, err := OpenTable(k, format.ID{}, int64(len(data)), readerAt(data))
 	require.NoError(t, err)
 	require.Empty(t, read.Frames)
 	require.Equal(t, built.Salt, read.Salt)
-	rebuilt, err := Rebuild(k, data)
+	rebuilt, err := Rebuild(k, format.ID{}, data)
 	require.NoError(t, err)
 	require.Empty(t, rebuilt.Frames)
 }
@@ -178,7 +178,7 @@ func TestLongTrailer(t *testing.T) {
 	}
 	data, built := build(t, k, 0, blobs[:10], blobs[10:])
 	var asked int
-	read, err := OpenTable(k, int64(len(data)), func(off int64, p []byte) error {
+	read, err := OpenTable(k, format.ID{}, int64(len(data)), func(off int64, p []byte) error {
 		asked += len(p)
 		return readerAt(data)(off, p)
 	})
@@ -193,7 +193,7 @@ func TestOpenTableReportsReadErrors(t *testing.T) {
 	data, _ := build(t, k, 0, sampleFrames(rand.New(rand.NewPCG(5, 6)))...)
 	for fail := range 2 {
 		calls := 0
-		_, err := OpenTable(k, int64(len(data)), func(off int64, p []byte) error {
+		_, err := OpenTable(k, format.ID{}, int64(len(data)), func(off int64, p []byte) error {
 			if calls++; calls == fail+1 {
 				return io.ErrClosedPipe
 			}
@@ -222,7 +222,7 @@ func TestBuilderReusesStorage(t *testing.T) {
 		require.Same(t, &buf[:1][0], &data[0])
 		last := table.Frames[2]
 		require.Equal(t, size, int(last.Offset+last.Sealed))
-		_, err = OpenTable(k, int64(len(data)), readerAt(data))
+		_, err = OpenTable(k, ID(data, Trees), int64(len(data)), readerAt(data))
 		require.NoError(t, err)
 	}
 }

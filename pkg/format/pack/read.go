@@ -16,10 +16,13 @@ const tailRead = 64 << 10
 // OpenTable reads the table of a pack of size bytes through readAt, which must fill p from offset off or fail. It reads
 // the end, the header, and the rest of the trailer if that is long: two or three calls. It does not read the frames.
 //
-// The error wraps format.ErrCorrupt if a byte of header, trailer or footer was changed, and format.ErrUnsupported if a
-// newer program wrote the pack; errors of readAt are wrapped.
-func OpenTable(k *seal.Keys, size int64, readAt func(off int64, p []byte) error) (Table, error) {
+// The error wraps format.ErrCorrupt if a byte of header, trailer or footer was changed, or if the pack is of another
+// kind than its ID says, and format.ErrUnsupported if a newer program wrote the pack; errors of readAt are wrapped.
+func OpenTable(k *seal.Keys, id format.ID, size int64, readAt func(off int64, p []byte) error) (Table, error) {
 	t, err := openTable(k, size, readAt)
+	if err == nil {
+		err = t.fits(id)
+	}
 	if err != nil {
 		return Table{}, fmt.Errorf("open pack table: %w", err)
 	}

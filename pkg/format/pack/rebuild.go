@@ -15,7 +15,7 @@ import (
 // The error is nil if the frames follow one another without a gap up to the end of data or to the trailer that the
 // footer names. Any other bytes make the error wrap format.ErrCorrupt. The table still holds every frame that could be
 // opened, before and after the damage: the caller chooses whether to use them.
-func Rebuild(k *seal.Keys, data []byte) (Table, error) {
+func Rebuild(k *seal.Keys, id format.ID, data []byte) (Table, error) {
 	if len(data) < HeaderSize || len(data) > MaxPack {
 		return Table{}, fmt.Errorf("rebuild table: %d bytes are no pack: %w", len(data), format.ErrCorrupt)
 	}
@@ -24,6 +24,9 @@ func Rebuild(k *seal.Keys, data []byte) (Table, error) {
 		return Table{}, fmt.Errorf("rebuild table: %w", err)
 	}
 	o, err := newOpener(k, head)
+	if err == nil {
+		err = (&Table{Kind: head.kind()}).fits(id)
+	}
 	if err != nil {
 		return Table{}, fmt.Errorf("rebuild table: %w", err)
 	}

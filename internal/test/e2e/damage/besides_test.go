@@ -18,11 +18,10 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
-	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
 // twinOf returns another pack with the frames of a pack.
-func twinOf(p *kit.Pruned, name store.Name, size int64) (twin []byte) {
+func twinOf(p *kit.Pruned, name store.Name, size int64) (twin []byte, as store.Name) {
 	p.T.Helper()
 	require.NoError(p.T, p.With(func(r *repo.Repository) error {
 		id, err := format.ParseID(name.ID)
@@ -31,7 +30,7 @@ func twinOf(p *kit.Pruned, name store.Name, size int64) (twin []byte) {
 		require.NoError(p.T, err)
 		b, err := pack.NewBuilder(r.Keys(), own.Table.Kind, nil)
 		require.NoError(p.T, err)
-		in := index.PackInfo{ID: id, Salt: own.Table.Salt, Kind: own.Table.Kind, Size: uint64(size)}
+		in := index.PackInfo{ID: id, Salt: own.Table.Salt, Size: uint64(size)}
 		for i := range own.Table.Frames {
 			f := &own.Table.Frames[i]
 			raw, _, err := r.ReadFrame(context.Background(), in, f.Offset, f.Sealed)
@@ -39,9 +38,10 @@ func twinOf(p *kit.Pruned, name store.Name, size int64) (twin []byte) {
 			require.NoError(p.T, b.Append(&pack.Payload{Codec: pack.Stored, Blobs: f.Blobs, Raw: f.Raw, Data: raw}))
 		}
 		twin, _, err = b.Finish()
+		as = object.Named(store.Pack, pack.ID(twin, own.Table.Kind))
 		return err
 	}))
-	return twin
+	return twin, as
 }
 
 // TestCheckFindsWhatNoIndexNames: all packs of a machine are damaged, and packs that no index segment names hold the
@@ -68,9 +68,9 @@ func TestCheckFindsWhatNoIndexNames(t *testing.T) {
 			p.Snapshot(1)
 			own := packsIn(t, p.Store)
 			for name, data := range own {
-				twin := twinOf(p, name, int64(len(data)))
-				require.NoError(t, p.Store.Put(context.Background(), object.Named(store.Pack, seal.FileID(twin)), twin))
-				strays = append(strays, seal.FileID(twin).String())
+				twin, as := twinOf(p, name, int64(len(data)))
+				require.NoError(t, p.Store.Put(context.Background(), as, twin))
+				strays = append(strays, as.ID)
 				data[pack.HeaderSize+pack.FrameHeaderSize+5] ^= 1
 				require.NoError(t, p.Store.Put(context.Background(), name, data))
 			}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/prune"
-	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
@@ -130,19 +129,7 @@ func TestPruneWithoutSpaceToBegin(t *testing.T) {
 // packOfTrees returns the only pack of trees.
 func packOfTrees(p *kit.Pruned) (name store.Name) {
 	p.T.Helper()
-	require.NoError(p.T, p.With(func(r *repo.Repository) error {
-		for info, err := range p.Store.List(context.Background(), store.Pack) {
-			require.NoError(p.T, err)
-			table, err := pack.OpenTable(r.Keys(), info.Size, func(off int64, b []byte) error {
-				return p.Store.Get(context.Background(), info.Name, off, b)
-			})
-			require.NoError(p.T, err)
-			if table.Kind == pack.Trees {
-				require.Empty(p.T, name.ID)
-				name = info.Name
-			}
-		}
-		return nil
-	}))
-	return name
+	trees := packsOf(p, pack.Trees)
+	require.Len(p.T, trees, 1)
+	return trees[0]
 }
