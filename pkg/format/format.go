@@ -16,7 +16,8 @@ import (
 const IDSize = 32
 
 // ID identifies immutable bytes. The ID of a blob is its keyed BLAKE3-256, with a key that is derived from the master
-// key. The ID of a stored file is the plain BLAKE3-256 of its bytes, so that anyone can verify it.
+// key. The ID of a stored file is the plain BLAKE3-256 of its bytes, so that anyone can verify it. Of the ID
+// of a pack one bit is its kind.
 type ID [IDSize]byte
 
 // String returns the 64 lower-case hexadecimal digits of id.

@@ -164,6 +164,9 @@ func (s *siege) damage() {
 	s.begins("a bit of a pack flips")
 	packs, err := filepath.Glob(s.at("repo/packs/*/*"))
 	require.NoError(s.t, err)
+	trees, err := filepath.Glob(s.at("repo/trees/*"))
+	require.NoError(s.t, err)
+	packs = append(packs, trees...)
 	require.NotEmpty(s.t, packs)
 	s.flip(packs[s.round%len(packs)])
 	var alarms []string

@@ -120,7 +120,7 @@ func (k *Keys) PackAEAD(kind byte, salt [SaltSize]byte) (cipher.AEAD, error) {
 // ConfigMAC authenticates the bytes of the config in front of its MAC.
 func (k *Keys) ConfigMAC(p []byte) [KeySize]byte { return keyedSum(k.config, p) }
 
-// FileID returns the plain BLAKE3-256 of a stored file, which is its name.
+// FileID returns the plain BLAKE3-256 of a stored file, which is its name; see pack.ID for packs.
 func FileID(p []byte) format.ID { return blake3.Sum256(p) }
 
 // Hasher computes the IDs of blobs, one after the other. It is not safe for concurrent use: take one per goroutine.

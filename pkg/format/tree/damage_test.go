@@ -137,6 +137,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"names too long":       {leafPage(1, 2, ok), format.ErrCorrupt},
 		"names too short":      {leafPage(1, 0, ok), format.ErrCorrupt},
 		"type 0":               {leafPage(1, 1, row(rowSameOwner, 0, 0x01, 'a', 0)), format.ErrCorrupt},
+		"mount point":          {leafPage(1, 1, row(fifo|rowRare, 0, rareMount, 0x01, 'a', 0)), format.ErrCorrupt},
 		"no name":              {leafPage(1, 0, row(fifo, 0, 0x00, 0, 0)), format.ErrCorrupt},
 		"slash":                {leafPage(1, 1, row(fifo, 0, 0x01, '/', 0)), format.ErrCorrupt},
 		"dot":                  {leafPage(1, 1, row(fifo, 0, 0x01, '.', 0)), format.ErrCorrupt},

@@ -260,7 +260,9 @@ func (d *pageDecoder) rare(n *Node, rare byte) {
 			r.Fail("file system %d of an object of type %d with %d names", n.FS, n.Type, n.Links)
 		}
 	}
-	n.Mount = rare&rareMount != 0
+	if n.Mount = rare&rareMount != 0; n.Mount && n.Type != Dir {
+		r.Fail("mount point of type %d", n.Type)
+	}
 	n.Recheck = rare&rareRecheck != 0
 	if rare&rareXattrs != 0 {
 		d.readXattrs()

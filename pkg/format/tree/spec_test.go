@@ -26,7 +26,7 @@ func TestSpec(t *testing.T) {
 			"form of birth time": timesBornMask, "links follow": rowLinks,
 		}},
 		"Rare flags": {"flag", "mask", map[string]uint64{
-			"access time": rareAccess, "outcome": rareOutcome, "mount point": rareMount,
+			"access time": rareAccess, "outcome": rareOutcome, "mount point, of a directory only": rareMount,
 			"extended attributes": rareXattrs, "same extended attributes as the page spelled out last": rareSameXattrs,
 			"recheck": rareRecheck, "file system": rareFS,
 		}},
