@@ -2,10 +2,13 @@ package format_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -80,7 +83,7 @@ func unlock(folder string, passphrase []byte) (*seal.Keys, error) {
 
 // readIndex learns from the index segments where the blobs lie.
 func (r *repository) readIndex() error {
-	return r.each("index", seal.IndexObject, func(plain []byte) error {
+	return r.each("index", seal.IndexObject, func(_ string, plain []byte) error {
 		segment, err := index.Decode(plain)
 		if err != nil {
 			return err
@@ -126,7 +129,7 @@ func (r *repository) add(id format.ID, table *pack.Table) {
 }
 
 // each opens every sealed object of a folder.
-func (r *repository) each(folder string, kind seal.ObjectKind, use func(plain []byte) error) error {
+func (r *repository) each(folder string, kind seal.ObjectKind, use func(name string, plain []byte) error) error {
 	entries, err := os.ReadDir(filepath.Join(r.folder, folder))
 	if err != nil {
 		return err
@@ -143,7 +146,7 @@ func (r *repository) each(folder string, kind seal.ObjectKind, use func(plain []
 		if err != nil {
 			return err
 		}
-		if err := use(plain); err != nil {
+		if err := use(entry.Name(), plain); err != nil {
 			return err
 		}
 	}
@@ -201,6 +204,9 @@ func (r *repository) restore(ctx context.Context, root format.ID, to string) err
 				return err
 			}
 		case tree.File:
+			if n.Outcome == tree.Unreadable {
+				return nil
+			}
 			if err := r.restoreFile(ctx, &n.Content, path); err != nil {
 				return err
 			}
@@ -266,7 +272,7 @@ func TestRestoreWithPkgAlone(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, learn(r))
 			snapshots := 0
-			require.NoError(t, r.each("snapshots", seal.SnapshotObject, func(plain []byte) error {
+			require.NoError(t, r.each("snapshots", seal.SnapshotObject, func(_ string, plain []byte) error {
 				snapshots++
 				s, err := snapshot.Decode(plain)
 				require.NoError(t, err)
@@ -281,6 +287,74 @@ func TestRestoreWithPkgAlone(t *testing.T) {
 			require.Equal(t, 1, snapshots)
 		})
 	}
+}
+
+// Every golden repository with a passphrase is restored with pkg alone; its files are those that its list names.
+func TestGoldensRestoreWithPkgAlone(t *testing.T) {
+	lists, err := filepath.Glob(filepath.Join("..", "..", "testdata", "repos", "v1", "*.txt"))
+	require.NoError(t, err)
+	restored := 0
+	for _, list := range lists {
+		repo := strings.TrimSuffix(list, ".txt")
+		if filepath.Base(repo) == "keyfile" {
+			continue
+		}
+		r, err := open(repo, []byte("correct horse"))
+		require.NoError(t, err, repo)
+		require.NoError(t, r.readIndex(), repo)
+		require.NoError(t, r.each("snapshots", seal.SnapshotObject, func(id string, plain []byte) error {
+			s, err := snapshot.Decode(plain)
+			require.NoError(t, err)
+			to := t.TempDir()
+			require.NoError(t, r.restore(t.Context(), s.Tree, to), repo)
+			require.Equal(t, listed(t, list, id, to), filesBelow(t, to), "%s: snapshot %s", repo, id)
+			restored++
+			return nil
+		}))
+	}
+	require.Greater(t, restored, 15)
+}
+
+// listed returns path, size and hash of the regular files that a list beside a golden repository has of a snapshot.
+func listed(t *testing.T, list, id, restored string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(list)
+	require.NoError(t, err)
+	_, after, found := strings.Cut(string(text), "snapshot "+id)
+	require.True(t, found, "%s does not list %s", list, id)
+	head, rest, _ := strings.Cut(after, "\n")
+	rest, _, _ = strings.Cut(rest, "\nsnapshot ")
+	source := strings.TrimPrefix(head, ":")
+	files := map[string]string{}
+	for line := range strings.Lines(rest) {
+		quoted, err := strconv.QuotedPrefix(line)
+		require.NoError(t, err, line)
+		path, err := strconv.Unquote(quoted)
+		require.NoError(t, err, line)
+		path = filepath.Join(source, path)
+		if info, err := os.Lstat(filepath.Join(restored, source)); err == nil && info.Mode().IsRegular() {
+			path = source // it is the file itself
+		}
+		if words := strings.Fields(line[len(quoted):]); len(words) > 6 && strings.HasPrefix(words[4], "bytes") {
+			files[strings.Trim(path, "/")] = words[3] + " " + words[6]
+		}
+	}
+	return files
+}
+
+func filesBelow(t *testing.T, root string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		sum := sha256.Sum256(data)
+		files[strings.TrimPrefix(path, root+"/")] = fmt.Sprintf("%d %x", len(data), sum[:16])
+		return err
+	}))
+	return files
 }
 
 // describe returns type, executable bit and content of everything below a folder, by path.

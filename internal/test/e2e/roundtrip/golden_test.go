@@ -48,6 +48,9 @@ func makers() map[string]func(g *golden) {
 		"levels":     levels,
 		"pruned":     func(g *golden) { g.versions(); g.forget(); g.run(nil, "prune", "--max-unused", "0%") },
 		"marked":     marked,
+		"snapshots":  snapshots,
+		"repaired":   repaired,
+		"slots":      slots,
 	}
 }
 
@@ -89,6 +92,27 @@ func TestGoldenTreeIsWhatComesBack(t *testing.T) {
 	require.NoError(t, os.CopyFS(tree, os.DirFS(filepath.Join(goldenDir, "tree"))))
 	testkit.Write(t, tree, plainLinks())
 	require.Empty(t, testkit.Compare(t.Context(), tree, out, testkit.CompareOptions{Ignore: clone}))
+}
+
+// TestGoldenSlots opens the repository slots with each of its keys.
+func TestGoldenSlots(t *testing.T) {
+	t.Parallel()
+	if *update {
+		t.Skip("the repositories are being written")
+	}
+	recovery, err := os.ReadFile(filepath.Join(goldenDir, "slots.recovery"))
+	require.NoError(t, err)
+	for what, env := range map[string][2]string{
+		"passphrase":   {"TIDEMARK_PASSWORD", goldenPassphrase},
+		"key file":     {"TIDEMARK_KEY_FILE", filepath.Join(goldenDir, "slots.key")},
+		"recovery key": {"TIDEMARK_PASSWORD", strings.TrimSpace(string(recovery))},
+	} {
+		g := openGolden(t, "slots")
+		delete(g.env, "TIDEMARK_PASSWORD")
+		g.env[env[0]] = env[1]
+		require.NoError(t, os.CopyFS(g.repo, os.DirFS(filepath.Join(goldenDir, "slots"))))
+		require.Contains(t, g.run(nil, "snapshots"), "golden", what)
+	}
 }
 
 // TestGoldenRepositoryGoesOn runs what people do next in each repository: a backup, a forget and a prune.
@@ -142,13 +166,18 @@ func (g *golden) addKeyFile() {
 // run executes a command of the program, which must succeed, and returns its output.
 func (g *golden) run(in io.Reader, args ...string) string {
 	g.t.Helper()
-	var out, report bytes.Buffer
-	code := cli.Run(context.Background(), cli.Process{
-		Args: args, In: in, Out: &out, Err: &report,
+	code, out, report := g.exec(context.Background(), in, args...)
+	require.Zero(g.t, code, "%s: tidemark %s\n%s%s", g.name, strings.Join(args, " "), out, report)
+	return out
+}
+
+func (g *golden) exec(ctx context.Context, in io.Reader, args ...string) (code int, out, report string) {
+	var stdout, stderr bytes.Buffer
+	code = cli.Run(ctx, cli.Process{
+		Args: args, In: in, Out: &stdout, Err: &stderr,
 		Env: func(name string) (string, bool) { value, ok := g.env[name]; return value, ok },
 	})
-	require.Zero(g.t, code, "%s: tidemark %s\n%s%s", g.name, strings.Join(args, " "), &out, &report)
-	return out.String()
+	return code, stdout.String(), stderr.String()
 }
 
 // backup makes a snapshot of a tree that lies at goldenSource for that time.
@@ -160,8 +189,9 @@ func (g *golden) backup(at, name string, content testkit.Dir, flags ...string) {
 	require.NoError(g.t, os.RemoveAll(src))
 }
 
-// snapshots returns the ID and the source of each snapshot, the oldest first.
-func (g *golden) snapshots() (all [][2]string) {
+// snapshots returns what restores the content of each snapshot, the oldest first: ID and source, or the ID alone if it
+// has several sources.
+func (g *golden) snapshots() (all []string) {
 	g.t.Helper()
 	for line := range strings.Lines(g.run(nil, "snapshots", "--json")) {
 		var s struct {
@@ -170,8 +200,10 @@ func (g *golden) snapshots() (all [][2]string) {
 		}
 		require.NoError(g.t, json.Unmarshal([]byte(line), &s))
 		if s.ID != "" {
-			require.Len(g.t, s.Paths, 1)
-			all = append(all, [2]string{s.ID, s.Paths[0]})
+			if len(s.Paths) == 1 {
+				s.ID += ":" + s.Paths[0]
+			}
+			all = append(all, s.ID)
 		}
 	}
 	require.NotEmpty(g.t, all)
@@ -184,8 +216,9 @@ func (g *golden) manifest() string {
 	var lines []string
 	for _, s := range g.snapshots() {
 		out := filepath.Join(testkit.RamDir(g.t), "out")
-		g.run(nil, "restore", s[0]+":"+s[1], "--target", out)
-		lines = append(lines, "snapshot "+s[0]+" "+s[1])
+		code, _, report := g.exec(context.Background(), nil, "restore", s, "--target", out)
+		require.True(g.t, code == 0 || code == 1 && g.name == "repaired", report)
+		lines = append(lines, "snapshot "+s)
 		lines = append(lines, list(g.t, out)...)
 	}
 	return strings.Join(lines, "\n") + "\n"

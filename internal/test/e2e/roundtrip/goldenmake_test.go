@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -168,6 +170,83 @@ func marked(g *golden) {
 	<-ended
 	require.NoError(g.t, os.RemoveAll(g.repo))
 	require.NoError(g.t, os.Rename(copied, g.repo))
+}
+
+// snapshots holds what a snapshot can say: several sources, one of them missing, tags and a description; one that got a
+// tag later, one without an object, one of standard input, and one that was published before its source was read to its
+// end.
+func snapshots(g *golden) {
+	one, two := filepath.Join(goldenSource, "one"), filepath.Join(goldenSource, "two")
+	testkit.Write(g.t, one, testkit.Dir{"a": testkit.File{Data: testkit.Text(60, 4000)}, "b": testkit.File{}})
+	testkit.Write(g.t, two, testkit.Dir{"c": testkit.File{Data: testkit.Text(61, 4000)}})
+	both := []string{"backup", "--host", "golden", "--tag", "a,b", "--description", "two sources", one, two}
+	g.run(nil, append(both, "--time", "2026-01-01 10:00")...)
+	require.NoError(g.t, os.RemoveAll(two))
+	code, _, report := g.exec(context.Background(), nil, append(both, "--time", "2026-01-02 10:00")...)
+	require.Equal(g.t, 3, code, report)
+	g.run(nil, "tag", "--add", "later", "latest")
+	g.run(nil, "rewrite", "--exclude", "b", "latest")
+	g.run(strings.NewReader("from a pipe"), "backup", "--host", "golden", "--stdin", "--time", "2026-01-03 10:00")
+	require.NoError(g.t, os.RemoveAll(one))
+	g.partial()
+}
+
+// partial ends a first backup once its first partial snapshot is there.
+func (g *golden) partial() {
+	src, had := filepath.Join(goldenSource, "partial"), len(g.files("snapshots"))
+	files := testkit.Dir{}
+	for i := range 2000 {
+		files[fmt.Sprint(i)] = testkit.Dir{
+			"file": testkit.File{Data: []byte(fmt.Sprint("file ", i))}}
+	}
+	testkit.Write(g.t, src, files)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan int)
+	go func() {
+		code, _, _ := g.exec(ctx, nil, "backup", "--host", "golden", "--checkpoint", "20ms", src)
+		ended <- code
+	}()
+	require.Eventually(g.t, func() bool { return len(g.files("snapshots")) > had }, time.Minute, time.Millisecond)
+	cancel()
+	require.NotZero(g.t, <-ended)
+	require.NoError(g.t, os.RemoveAll(src))
+}
+
+// repaired lost a frame of a pack, and a file with it: its index has a pack with a gap, its snapshot was made again.
+func repaired(g *golden) {
+	g.versions()
+	var largest string
+	var size int64
+	find := func(path string, d fs.DirEntry, err error) error {
+		if info, e := d.Info(); err == nil && e == nil && !d.IsDir() && info.Size() > size {
+			largest, size = path, info.Size()
+		}
+		return err
+	}
+	require.NoError(g.t, filepath.WalkDir(filepath.Join(g.repo, "packs"), find))
+	data, err := os.ReadFile(largest)
+	require.NoError(g.t, err)
+	data[200] ^= 1
+	require.NoError(g.t, os.Chmod(largest, 0o600))
+	require.NoError(g.t, os.WriteFile(largest, data, 0o600))
+	for _, args := range [][]string{{"check", "--read-data"}, {"repair", "packs"}} {
+		code, _, _ := g.exec(context.Background(), nil, args...)
+		require.NotZero(g.t, code, "%v", args)
+	}
+	g.run(nil, "repair", "snapshots")
+}
+
+// slots is opened by a passphrase, a key file and a recovery key.
+func slots(g *golden) {
+	g.backup("2026-01-01 10:00", "tree", plainTree())
+	key := filepath.Join(goldenDir, "slots.key")
+	require.NoError(g.t, os.RemoveAll(key))
+	g.run(nil, "key", "add", "--new-key-file", key)
+	_, out, report := g.exec(context.Background(), nil, "key", "recovery")
+	shown := regexp.MustCompile(`(?m)^ +([0-9A-Z]{4}(?:-[0-9A-Z]{4})+)$`).FindStringSubmatch(out + report)
+	require.NotNil(g.t, shown, out+report)
+	require.NoError(g.t, os.WriteFile(filepath.Join(goldenDir, "slots.recovery"), []byte(shown[1]+"\n"), 0o600))
 }
 
 // files returns the names in a folder of the repository.
