@@ -94,7 +94,7 @@ func (s *Session) putBack(ctx context.Context) error {
 	if s.to.PutBack == nil || s.opt.DryRun {
 		return nil
 	}
-	others, gone, err := s.readLeases(ctx)
+	others, gone, err := s.readLeases(ctx, nil)
 	if err != nil || len(gone) > 0 {
 		return err
 	}

@@ -260,6 +260,11 @@ func (l *writerLease) end(ctx context.Context) error {
 	if l.record.ID == (lease.ID{}) {
 		return nil
 	}
+	var err error
+	if l.name != (store.Name{}) { // else it was to be replaced, on a full disk
+		// Also after a failed start: the file may be there although the target reported an error.
+		err = l.st.Delete(ctx, l.name)
+	}
 	l.settle()
 	if l.unsure {
 		l.record.Renewal++
@@ -268,11 +273,7 @@ func (l *writerLease) end(ctx context.Context) error {
 	for _, name := range l.older {
 		_ = l.st.Delete(ctx, name) // what stays expires
 	}
-	if l.name == (store.Name{}) { // it was to be replaced, on a full disk
-		return nil
-	}
-	// Also after a failed start: the file may be there although the target reported an error.
-	return l.st.Delete(ctx, l.name)
+	return err
 }
 
 // verifyBeforePublish renews the lease and verifies that everything the snapshot relies on exists. If the lease was

@@ -36,15 +36,23 @@ func (o *Other) Acknowledges(id format.ID) bool { return slices.Contains(o.Lease
 // lease, so the returned leases were listed while it was valid. A dry run has no lease and uses the clock of this
 // machine.
 func (s *Session) Others(ctx context.Context) ([]Other, error) {
-	if err := s.RenewOrFail(ctx); err != nil {
+	found := make(map[store.Name]store.Info)
+	early := make(chan error, 1)
+	go func() { early <- s.listLeases(ctx, found) }()
+	err := s.RenewOrFail(ctx)
+	if failed := <-early; err == nil {
+		err = failed
+	}
+	if err != nil {
 		return nil, err
 	}
 	for try := 1; ; try++ {
-		others, gone, err := s.readLeases(ctx)
+		others, gone, err := s.readLeases(ctx, found)
 		if err != nil {
 			return nil, err
 		}
 		if len(gone) > 0 && try < leaseListings {
+			found = nil
 			continue // concurrently renewed under another name, or ended
 		}
 		// A listing that still shows a lease which is gone may hide a renewal of it.
@@ -58,30 +66,42 @@ func (s *Session) Others(ctx context.Context) ([]Other, error) {
 // leaseListings is how often the leases are listed if one of them disappears before it is read.
 const leaseListings = 4
 
-// readLeases lists and reads the leases of other writers. gone are those that were listed and do not exist.
-func (s *Session) readLeases(ctx context.Context) (others []Other, gone []store.Name, err error) {
-	now := s.Now()
-	found := make(map[store.Name]store.Info)
-	var probes []store.Name // of prunes that were killed
-	// A renewal during a listing can be missed together with the lease before it. Renewals come every few minutes, so
-	// the second listing shows it.
-	for range 2 {
-		for info, err := range s.st.List(ctx, store.Lease) {
-			if err != nil {
-				return nil, nil, fmt.Errorf("list leases: %w", err)
-			}
-			if lease.IsProbe(info.Name.ID) {
-				if now.Sub(info.Modified) > LeaseExpiry {
-					probes = append(probes, info.Name)
-				}
-			} else if lease.WriterOf(info.Name.ID) != s.lease.record.ID.String() {
-				found[info.Name] = info
-			}
+// listLeases adds the leases of other writers to found, and the probes of prunes.
+func (s *Session) listLeases(ctx context.Context, found map[store.Name]store.Info) error {
+	for info, err := range s.st.List(ctx, store.Lease) {
+		if err != nil {
+			return fmt.Errorf("list leases: %w", err)
+		}
+		if lease.WriterOf(info.Name.ID) != s.lease.record.ID.String() {
+			found[info.Name] = info
 		}
 	}
-	if s.opt.Task == PruneTask {
-		for _, name := range probes {
-			_ = s.st.Delete(ctx, name) // the next prune tries again
+	return nil
+}
+
+// readLeases lists and reads the leases of other writers. A renewal during a listing can be missed together with the
+// lease before it. Renewals come every few minutes, so a second listing shows it: found is an earlier one, or nil. gone
+// are the leases that were listed and do not exist.
+func (s *Session) readLeases(ctx context.Context, found map[store.Name]store.Info) (others []Other, gone []store.Name,
+	err error,
+) {
+	now := s.Now()
+	if found == nil {
+		found = make(map[store.Name]store.Info)
+		err = s.listLeases(ctx, found)
+	}
+	if err == nil {
+		err = s.listLeases(ctx, found)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for name, info := range found {
+		if !lease.IsProbe(name.ID) {
+			continue
+		}
+		if delete(found, name); s.opt.Task == PruneTask && now.Sub(info.Modified) > LeaseExpiry {
+			_ = s.st.Delete(ctx, name) // of a prune that was killed; the next one tries again
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(found), func(a, b store.Name) int { return strings.Compare(b.ID, a.ID) })

@@ -79,7 +79,7 @@ func (s *Session) requirePacks(ctx context.Context, packs []index.Pack) error {
 	return s.requireStored(ctx, store.Pack, files)
 }
 
-// requireStored checks files, with the concurrency of uploads.
+// requireStored checks files.
 func (s *Session) requireStored(ctx context.Context, kind store.Kind, files []storedFile) error {
 	if s.opt.DryRun {
 		return nil
@@ -89,7 +89,7 @@ func (s *Session) requireStored(ctx context.Context, kind store.Kind, files []st
 		what = "index segment"
 	}
 	g, looking := errgroup.WithContext(ctx)
-	g.SetLimit(s.opt.Uploads)
+	g.SetLimit(object.SmallAtOnce)
 	for _, f := range files {
 		if looking.Err() != nil {
 			break
