@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -50,6 +52,7 @@ type pruner struct {
 
 	reader  *segmentReader
 	round   *round
+	alone   bool // no other prune was running when this one had announced itself
 	revived map[format.ID]bool
 	bad     map[format.ID]struct{}  // packs that do not hold what they are said to, and exist
 	met     map[format.ID]time.Time // when this prune first saw each mark
@@ -82,29 +85,15 @@ func once(ctx context.Context, r *repo.Repository, opt Options, in *round) (res 
 }
 
 func (p *pruner) run(ctx context.Context) error {
-	others, err := p.others(ctx)
-	if err == nil {
-		err = p.redate(ctx, others)
+	var swept errgroup.Group
+	if !p.opt.DryRun {
+		swept.Go(func() error { return marks.SweepTombstones(ctx, p.r.Store(), p.r.Keys(), time.Now()) })
 	}
-	if err != nil {
-		return err
+	err := p.pass(ctx)
+	if failed := swept.Wait(); err == nil {
+		err = failed
 	}
-	for _, o := range others {
-		if o.Alive && o.Lease.Task == session.PruneTask {
-			return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
-				max(0, o.SinceRenewal).Round(time.Second))
-		}
-	}
-	if err := p.s.DropDamagedMarks(ctx); err != nil {
-		return err
-	}
-	if err := p.pass(ctx); err != nil {
-		return err
-	}
-	if p.opt.DryRun {
-		return nil
-	}
-	if err := marks.SweepTombstones(ctx, p.r.Store(), p.r.Keys(), time.Now()); err != nil {
+	if err != nil || p.opt.DryRun {
 		return err
 	}
 	if p.res.Damaged += uint64(len(p.bad)); p.res.Damaged > 0 {
@@ -138,6 +127,9 @@ const fenceTries = 8
 func (p *pruner) writers(ctx context.Context) ([]session.Other, error) {
 	for range fenceTries {
 		others, err := p.others(ctx)
+		if err == nil && !p.alone {
+			err = p.begin(ctx, others)
+		}
 		if err != nil || p.opt.DryRun {
 			return others, err
 		}
@@ -146,6 +138,20 @@ func (p *pruner) writers(ctx context.Context) ([]session.Other, error) {
 		}
 	}
 	return nil, ErrLively
+}
+
+// begin fails with ErrBusy if another prune is running.
+func (p *pruner) begin(ctx context.Context, others []session.Other) error {
+	if err := p.redate(ctx, others); err != nil {
+		return err
+	}
+	for i := range others {
+		if o := &others[i]; o.Alive && o.Lease.Task == session.PruneTask {
+			return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
+				max(0, o.SinceRenewal).Round(time.Second))
+		}
+	}
+	return nil
 }
 
 // pass removes the packs of earlier marks, marks the packs that are not needed now, and removes these as well if every
@@ -239,8 +245,12 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	step := p.opt.Ledger.Step(report.Listing, report.Course{Unit: "snapshots"})
 	v := &survey{}
 	p.put = 0
-	if v.marks, err = marks.All(ctx, p.r.Store(), p.r.Keys()); err != nil {
+	var damaged []marks.Unreadable
+	if v.marks, damaged, err = marks.Read(ctx, p.r.Store(), p.r.Keys()); err != nil {
 		return nil, fmt.Errorf("read marks: %w", err)
+	}
+	if len(damaged) > 0 && p.alone {
+		return nil, fmt.Errorf("read marks: %w", damaged[0].Why)
 	}
 	if err := p.letMarksSettle(ctx, v.marks); err != nil {
 		return nil, err
@@ -248,6 +258,10 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	if v.others, err = p.writers(ctx); err != nil {
 		return nil, err
 	}
+	if err := p.s.DropDamagedMarks(ctx, damaged); err != nil {
+		return nil, err
+	}
+	p.alone = true
 	v.findRipe(p)
 	if len(v.ripe) > 0 { // the listing must show every snapshot of a writer that has ended
 		if err := p.wait(ctx, p.opt.Settle); err != nil {

@@ -5,7 +5,6 @@ import "math/bits"
 // Steps of a prune.
 const (
 	pIdle = iota
-	pOthers
 	pMarks
 	pLeases
 	pFence
@@ -40,27 +39,16 @@ func (b *bounds) pruner(s state, i int, next succ) {
 	switch p.pc {
 	case pIdle:
 		s.busy[i], s.busyAt[i] = true, s.now
-		p.pc = pOthers
+		p.pc = pMarks
 		next(id+" puts lease", s)
-	case pOthers:
-		if p.pc = pMarks; s.busy[1-i] && s.now-s.busyAt[1-i] <= dead {
-			p.pc = pEnd
-		}
-		next(id+" looks for other prunes", s)
 	case pMarks:
 		for _, v := range b.views(&s) {
 			listed := v.marks & s.view().marks
 			b.unread(&s, listed, func(unread, torn uint8) {
 				n := s
-				n.torn, n.p[i].marks, n.p[i].pc = torn, listed&^unread, pLeases
-				for m := range n.marks { // before its first survey it takes them away
-					if unread&(1<<m) != 0 {
-						n.marks[m] = mark{}
-					}
-				}
-				if unread != 0 && (n.p[i].second || b.lostLease(&s, i)) {
-					n = s
-					n.torn, n.p[i].pc = torn, pEnd
+				n.torn, n.p[i].marks, n.p[i].unread, n.p[i].pc = torn, listed&^unread, unread, pLeases
+				if unread != 0 && n.p[i].second {
+					n.p[i].pc = pEnd
 				}
 				next(id+" reads marks", n)
 			})
@@ -96,8 +84,13 @@ func (b *bounds) pruner(s state, i int, next succ) {
 func (b *bounds) lostLease(s *state, i int) bool { return b.hold && s.now-s.busyAt[i] > expiry }
 
 // readLeases finds which marks are ripe: every writer that is not dead acknowledges them. What lies before a fence was
-// dead.
+// dead. The first time, the prune ends if another one is running.
 func (b *bounds) readLeases(s state, i int, next succ) {
+	if !s.p[i].second && s.busy[1-i] && s.now-s.busyAt[1-i] <= dead {
+		s.p[i].pc = pEnd
+		next(string(rune('P'+i))+" finds another prune", s)
+		return
+	}
 	for _, v := range b.views(&s) {
 		n := s
 		p := &n.p[i]
@@ -181,6 +174,19 @@ func (b *bounds) fenceOff(s state, i int, next succ) {
 // survey lists the snapshots, and then the packs. Where listings lag it waits before, so that it sees the snapshot of a
 // writer that it missed. The second one carries over what the first one reached, and follows the new snapshots only.
 func (b *bounds) survey(s state, i int, next succ) {
+	if p := &s.p[i]; p.unread != 0 { // before the first survey, these marks go
+		if b.lostLease(&s, i) {
+			p.pc = pEnd
+		}
+		for m := range s.marks {
+			if p.pc != pEnd && p.unread&(1<<m) != 0 {
+				s.marks[m] = mark{}
+			}
+		}
+		p.unread = 0
+		next(string(rune('P'+i))+" removes unreadable marks", s)
+		return
+	}
 	if b.settle && b.lag && s.p[i].tick == s.tick && s.p[i].ripe != 0 {
 		if s.tick < b.ticks {
 			return

@@ -98,6 +98,7 @@ type pruner struct {
 	pc     uint8
 	second bool
 	marks  uint8 // it has read
+	unread uint8 // marks that it could not read
 	ripe   uint8
 	dead   [2]uint8 // names of leases of dead writers, a bit for each
 	seen   uint8    // snapshots

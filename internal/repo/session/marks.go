@@ -18,11 +18,11 @@ import (
 // PruneTask is the task in the lease of a prune. Only one prune runs at a time.
 const PruneTask = "prune"
 
-// DropDamagedMarks removes the marks that were damaged when the session of a prune began. That revives the packs they
-// doomed. Packs that the index no longer names were needed by no snapshot, nor by a later one, as its writer obeyed the
-// mark, or ignored it and found them in no index; the others stay. Only the one prune at work calls it.
-func (s *Session) DropDamagedMarks(ctx context.Context) error {
-	for _, m := range s.damagedMarks {
+// DropDamagedMarks removes damaged marks. That revives the packs they doomed. Packs that the index no longer names were
+// needed by no snapshot, nor by a later one, as its writer obeyed the mark, or ignored it and found them in no index;
+// the others stay. Only the one prune at work calls it.
+func (s *Session) DropDamagedMarks(ctx context.Context, damaged []marks.Unreadable) error {
+	for _, m := range damaged {
 		if s.opt.DryRun {
 			return m.Why
 		}
@@ -38,21 +38,20 @@ func (s *Session) DropDamagedMarks(ctx context.Context) error {
 
 // readMarks reads the marks. The lease is already stored: a prune that did not find it has stored its mark before, so
 // the mark is found here.
-func (s *Session) readMarks(ctx context.Context) error {
+func (s *Session) readMarks(ctx context.Context) (damaged []marks.Unreadable, err error) {
 	found, damaged, err := marks.Read(ctx, s.st, s.to.Keys)
 	if err != nil {
-		return fmt.Errorf("read marks: %w", err)
+		return nil, fmt.Errorf("read marks: %w", err)
 	}
-	s.damagedMarks = damaged
 	s.marks, s.doomed = found, marks.UnusableBy(found)
 	s.toRemove = marks.UnusableBy(slices.DeleteFunc(slices.Clone(found), func(m marks.Mark) bool { return m.Damaged }))
-	return nil
+	return damaged, nil
 }
 
 // acknowledge names the marks that were read in the lease.
-func (s *Session) acknowledge(ctx context.Context) error {
-	if len(s.damagedMarks) > 0 && s.opt.Task != PruneTask {
-		if err := s.ignore(ctx, s.damagedMarks); err != nil {
+func (s *Session) acknowledge(ctx context.Context, damaged []marks.Unreadable) error {
+	if len(damaged) > 0 && s.opt.Task != PruneTask {
+		if err := s.ignore(ctx, damaged); err != nil {
 			return fmt.Errorf("read marks: %w", err)
 		}
 	}

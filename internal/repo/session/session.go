@@ -67,17 +67,16 @@ type Target struct {
 
 // Session is a running writer. Its methods are safe for concurrent use; its FrameWriters belong to one goroutine each.
 type Session struct {
-	ctx          context.Context // ends with the session: Claim and Add take none, as they are called once per batch
-	cancel       context.CancelCauseFunc
-	st           store.Store
-	to           Target
-	opt          Options
-	seg          segment
-	claims       *claims
-	lease        *writerLease
-	marks        []marks.Mark           // that prunes put before this session began, ascending
-	damagedMarks []marks.Unreadable     // of a prune
-	toRemove     map[format.ID]struct{} // packs that prunes are about to remove; not changed
+	ctx      context.Context // ends with the session: Claim and Add take none, as they are called once per batch
+	cancel   context.CancelCauseFunc
+	st       store.Store
+	to       Target
+	opt      Options
+	seg      segment
+	claims   *claims
+	lease    *writerLease
+	marks    []marks.Mark           // that prunes put before this session began, ascending
+	toRemove map[format.ID]struct{} // packs that prunes are about to remove; not changed
 
 	checkedMu sync.Mutex
 	doomed    map[format.ID]struct{} // packs that marks name, and excluded ones
@@ -168,10 +167,11 @@ func (s *Session) begin() error {
 		}
 		s.lease.hold(s.ctx)
 	}
-	if err := s.readMarks(s.ctx); err != nil {
+	damaged, err := s.readMarks(s.ctx)
+	if err != nil {
 		return err
 	}
-	if err := s.acknowledge(s.ctx); err != nil {
+	if err := s.acknowledge(s.ctx, damaged); err != nil {
 		return err
 	}
 	if err := s.to.Sync(s.ctx, maps.Clone(s.doomed)); err != nil {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
@@ -205,17 +207,44 @@ func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
 func TestOnePruneAtATime(t *testing.T) {
 	t.Parallel()
 	p := kit.BesideBase(t)
-	require.NoError(t, p.With(func(r *repo.Repository) error {
-		return r.WithSession(context.Background(), repo.SessionOptions{Holder: repo.Holder{Task: "prune", Host: "other"}},
-			func(context.Context, *repo.Session) error {
-				_, err := p.Prune(kit.SmallPrune())
-				require.ErrorIs(t, err, prune.ErrBusy)
-				require.ErrorContains(t, err, "other")
-				return nil
-			})
+	other := func(e kit.Engine, fn func()) error {
+		return e.With(func(r *repo.Repository) error {
+			return r.WithSession(context.Background(), repo.SessionOptions{Holder: repo.Holder{Task: "prune", Host: "other"}},
+				func(context.Context, *repo.Session) error {
+					fn()
+					return nil
+				})
+		})
+	}
+	torn := store.Name{Kind: store.Mark, ID: strings.Repeat("5a", 32)}
+	require.NoError(t, p.Store.Put(t.Context(), torn, []byte("torn")))
+	require.NoError(t, other(*p.Engine, func() {
+		_, err := p.Prune(kit.SmallPrune())
+		require.ErrorIs(t, err, prune.ErrBusy)
+		require.ErrorContains(t, err, "other")
+		_, err = p.Store.Stat(t.Context(), torn)
+		require.NoError(t, err, "the other prune may be acting on it")
 	}))
+
+	inner := p.Store
+	begun, ended := make(chan struct{}), make(chan struct{})
+	var late sync.WaitGroup
+	var once sync.Once
+	p.Store = &steps{Store: inner, before: func(op string, name store.Name) {
+		if op == "put" && name.Kind == store.Mark { // a second one announces itself now, and does not go soon
+			once.Do(func() {
+				second := *p.Engine
+				second.Store = inner
+				late.Go(func() { assert.NoError(t, other(second, func() { close(begun); <-ended })) })
+				<-begun
+			})
+		}
+	}}
 	_, err := p.Prune(kit.SmallPrune())
+	close(ended)
+	late.Wait()
 	require.NoError(t, err)
+	p.Store = inner
 	p.RequireWhole("alone")
 }
 
