@@ -100,12 +100,9 @@ func (v *survey) needed(s *packState, t *pack.Table) uint64 {
 	return min(uint64(sealed), s.size)
 }
 
-// tables visits the table of each pack that the index names once. It begins a step of the phase, except for Repacking,
-// whose step counts packs.
+// tables visits the table of each pack that the segments of the survey name once. It begins a step of the phase, except
+// for Repacking, whose step counts packs.
 func (v *survey) tables(ctx context.Context, phase report.Phase, visit func(i int, t *pack.Table) error) error {
-	if err := v.list(ctx); err != nil { // writers may have superseded segments that were read before
-		return err
-	}
 	seen := make(map[int]bool)
 	if v.step = nil; phase != report.Repacking {
 		v.reads(phase, v.segments)

@@ -52,7 +52,7 @@ func (p *pruner) removableNow(ctx context.Context, v *survey, packs []int) (now 
 	}
 	step := p.opt.Ledger.Step(report.Planning, report.Course{Unit: "packs", Units: uint64(len(packs)), Exact: true})
 	g, running := errgroup.WithContext(ctx)
-	g.SetLimit(p.opt.Parallel)
+	g.SetLimit(object.SmallAtOnce)
 	for _, i := range packs {
 		if running.Err() != nil {
 			break

@@ -55,15 +55,15 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	if err := p.clear(ctx, v, removable); err != nil {
 		return err
 	}
+	var done []store.Name
 	for i := range v.ripe {
 		stays := func(id format.ID) bool { return v.ripe[i].Damaged && (kept[id] || v.needs(id)) }
-		if slices.ContainsFunc(v.ripe[i].Packs, stays) {
-			continue
+		if !slices.ContainsFunc(v.ripe[i].Packs, stays) {
+			done = append(done, v.ripe[i].Info.Name)
 		}
-		name := object.Named(store.Mark, v.ripe[i].ID)
-		if err := p.r.Store().Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
-			return fmt.Errorf("remove mark: %w", err)
-		}
+	}
+	if err := p.removeAll(ctx, done, func(int) {}); err != nil {
+		return err
 	}
 	if stray { // a prune that was cut off may have removed revived packs from the index
 		p.opt.Ledger.Phase(report.Indexing)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -49,25 +50,36 @@ func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, d
 		if err != nil {
 			return nil, nil, fmt.Errorf("list marks: %w", err)
 		}
-		infos = append(infos, info)
-	}
-	for _, info := range infos {
-		id, err := format.ParseID(info.Name.ID)
-		if err != nil {
-			continue // not a name of this program
-		}
-		m, err := readMark(ctx, st, keys, info)
-		switch {
-		case errors.Is(err, store.ErrNotExist): // a prune has just removed it
-		case object.IsDamage(err):
-			damaged = append(damaged, Unreadable{info.Name, fmt.Errorf("%w: %w", ErrDamaged, err)})
-		case err != nil:
-			return nil, nil, err
-		default:
-			marks = append(marks, Mark{id, info, m})
+		if _, err := format.ParseID(info.Name.ID); err == nil { // else not a name of this program
+			infos = append(infos, info)
 		}
 	}
-	slices.SortFunc(marks, func(a, b Mark) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(infos, func(a, b store.Info) int { return strings.Compare(a.Name.ID, b.Name.ID) })
+	type read struct {
+		*mark.Mark
+		err error
+	}
+	err = object.InOrder(ctx, len(infos), object.SmallAtOnce,
+		func(ctx context.Context, i int) (read, error) {
+			m, err := readMark(ctx, st, keys, infos[i])
+			return read{m, err}, nil
+		},
+		func(i int, r read) error {
+			switch {
+			case errors.Is(r.err, store.ErrNotExist): // a prune has just removed it
+			case object.IsDamage(r.err):
+				damaged = append(damaged, Unreadable{infos[i].Name, fmt.Errorf("%w: %w", ErrDamaged, r.err)})
+			case r.err != nil:
+				return r.err
+			default:
+				id, _ := format.ParseID(infos[i].Name.ID)
+				marks = append(marks, Mark{id, infos[i], r.Mark})
+			}
+			return nil
+		})
+	if err != nil {
+		return nil, nil, err
+	}
 	return marks, damaged, nil
 }
 
