@@ -71,15 +71,16 @@ func (a *app) open(ctx context.Context) (*repo.Repository, error) {
 }
 
 // openWith opens the repository in st with the secrets of sources.
-func (a *app) openWith(ctx context.Context, st store.Store, sources *unlock.Sources) (_ *repo.Repository, err error) {
+func (a *app) openWith(ctx context.Context, st store.Store, sources *unlock.Sources) (*repo.Repository, error) {
 	for i := 1; ; i++ {
 		opt := a.openOptions()
-		id := repositoryID(ctx, st)
-		if opt.Unlock, err = sources.Opener(ctx, id); err != nil {
-			return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
+		var known slotFile
+		opt.ByID = func(id string, opt *repo.OpenOptions) (err error) {
+			known = knownSlot(*opt, id)
+			opt.KnownSlot = known.read()
+			opt.Unlock, err = sources.Opener(ctx, id)
+			return err
 		}
-		known := knownSlot(opt, id)
-		opt.KnownSlot = known.read()
 		r, err := repo.Open(ctx, st, opt)
 		if err == nil {
 			known.write(r.SlotID())
@@ -128,7 +129,7 @@ func (f slotFile) write(id string) {
 	}
 }
 
-// repositoryID reads the ID from the config, which needs no key; "" on an error, which opening the repository reports.
+// repositoryID reads the ID from the config, which needs no key; "" on an error.
 func repositoryID(ctx context.Context, st store.Store) string {
 	raw, err := object.ReadFile(ctx, st, store.Name{Kind: store.Config}, -1)
 	if err != nil {

@@ -94,9 +94,13 @@ func TestKnownSlot(t *testing.T) {
 	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("dear"))})
 	require.ErrorContains(t, err, id.Short()+" (it asks for 257 MiB of memory")
 	var asked []uint32
-	again := openWith(t, st, repo.OpenOptions{KnownSlot: id.String(), Unlock: func(s *keyfile.Slot) ([]byte, error) {
-		asked = append(asked, s.Params.MemoryKiB)
-		return []byte("dear"), nil
+	again := openWith(t, st, repo.OpenOptions{ByID: func(known string, opt *repo.OpenOptions) error {
+		require.Equal(t, r.ID(), known)
+		opt.KnownSlot, opt.Unlock = id.String(), func(s *keyfile.Slot) ([]byte, error) {
+			asked = append(asked, s.Params.MemoryKiB)
+			return []byte("dear"), nil
+		}
+		return nil
 	}})
 	require.Equal(t, []uint32{257 << 10}, asked)
 	require.Equal(t, id.String(), again.SlotID())
@@ -110,7 +114,10 @@ func TestTooManySlots(t *testing.T) {
 	for i := range 300 {
 		forge(t, st, quick, fmt.Sprint(i))
 	}
-	openWith(t, st, repo.OpenOptions{KnownSlot: r.SlotID(), Unlock: repo.UnlockWith(passphrase("p"))})
+	openWith(t, st, repo.OpenOptions{ByID: func(_ string, opt *repo.OpenOptions) error {
+		opt.KnownSlot, opt.Unlock = r.SlotID(), repo.UnlockWith(passphrase("p"))
+		return nil
+	}})
 	_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("wrong"))})
 	require.ErrorContains(t, err, "no more than 256 are read")
 }

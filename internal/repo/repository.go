@@ -43,7 +43,9 @@ type OpenOptions struct {
 	// KnownSlot is the ID of the slot that opened the repository last on this machine, as SlotID returned it; "": none.
 	// It is tried before others of its kind, at any cost.
 	KnownSlot string
-	Cache     CacheOptions
+	// ByID sets Unlock and KnownSlot where they depend on the ID of the repository; may be nil.
+	ByID  func(id string, opt *OpenOptions) error
+	Cache CacheOptions
 	// Gate returns the gate clients of the devices on which the caches lie; nil: no gates. Writes to the caches end
 	// with the context of Open or Init.
 	Gate localfs.Gates
@@ -95,9 +97,50 @@ type Repository struct {
 // Open opens the repository in st. The error wraps ErrNoRepository without a config, ErrWrongKey if none of the secrets
 // fits, format.ErrUnsupported if a newer program made it, and format.ErrCorrupt if the config is damaged.
 func Open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, error) {
-	raw, slots, err := readConfigAndSlots(ctx, st, opt.KnownSlot)
+	r, err := open(ctx, st, opt)
+	if err != nil {
+		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
+	}
+	return r, nil
+}
+
+func open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, error) {
+	// Config and slots are read at the same time: a share takes its time for each answer.
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var slots foundSlots
+	var reading sync.WaitGroup
+	found := make(chan struct{})
+	reading.Go(func() { slots = findSlots(running, st, func() string { <-found; return opt.KnownSlot }) })
+	raw, conf, err := readConfig(ctx, st)
+	if err == nil && opt.ByID != nil {
+		err = opt.ByID(conf.ID.String(), &opt)
+	}
+	if err != nil {
+		cancel()
+	}
+	close(found)
+	reading.Wait()
 	if err != nil {
 		return nil, err
+	}
+	opened, err := unlock(slots, opt, raw)
+	if err != nil {
+		return nil, err
+	}
+	return newRepository(ctx, st, conf, opened, opt), nil
+}
+
+// readConfig returns the config and its bytes.
+func readConfig(ctx context.Context, st store.Store) ([]byte, *config.Config, error) {
+	raw, err := object.ReadFile(ctx, st, store.Name{Kind: store.Config}, -1)
+	switch {
+	case errors.Is(err, store.ErrNotExist):
+		return nil, nil, whyNoConfig(ctx, st)
+	case errors.Is(err, store.ErrShort):
+		return nil, nil, fmt.Errorf("%w: %w", err, format.ErrCorrupt)
+	case err != nil:
+		return nil, nil, err
 	}
 	conf, _, err := config.Decode(raw)
 	if object.IsDamage(err) {
@@ -105,41 +148,7 @@ func Open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 			err = fmt.Errorf("%w; "+configFromCopy, err)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
-	}
-	opened, err := unlock(slots, opt, raw)
-	if err != nil {
-		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
-	}
-	return newRepository(ctx, st, conf, opened, opt), nil
-}
-
-// readConfigAndSlots reads both at the same time: a share takes its time for each answer.
-func readConfigAndSlots(ctx context.Context, st store.Store, known string) (conf []byte, slots foundSlots, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var reading sync.WaitGroup
-	reading.Go(func() { slots = findSlots(ctx, st, known) })
-	if conf, err = readConfig(ctx, st); err != nil {
-		cancel()
-	}
-	reading.Wait()
-	return conf, slots, err
-}
-
-// readConfig returns the bytes of the config.
-func readConfig(ctx context.Context, st store.Store) ([]byte, error) {
-	raw, err := object.ReadFile(ctx, st, store.Name{Kind: store.Config}, -1)
-	switch {
-	case errors.Is(err, store.ErrNotExist):
-		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), whyNoConfig(ctx, st))
-	case errors.Is(err, store.ErrShort):
-		return nil, fmt.Errorf("open repository at %s: %w: %w", st.Location(), err, format.ErrCorrupt)
-	case err != nil:
-		return nil, fmt.Errorf("open repository at %s: %w", st.Location(), err)
-	}
-	return raw, nil
+	return raw, conf, err
 }
 
 const configFromCopy = "put the file config back from a copy of the repository, and make no new repository at this " +

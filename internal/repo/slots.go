@@ -58,7 +58,7 @@ type foundSlots struct {
 	err   error
 }
 
-func findSlots(ctx context.Context, st store.Store, known string) foundSlots {
+func findSlots(ctx context.Context, st store.Store, known func() string) foundSlots {
 	f := foundSlots{spend: newKDFBudget()}
 	f.slots, f.err = loadSlots(ctx, st, known, f.spend)
 	return f
@@ -66,9 +66,10 @@ func findSlots(ctx context.Context, st store.Store, known string) foundSlots {
 
 // loadSlots reads the key slots in the order in which they are tried. Random secrets come first, because each
 // passphrase takes a tenth of a second and much memory. Within each kind the known slot comes first, then the cheaper
-// ones. An unreadable slot does not stop the others. Beyond maxSlots slots are not read.
-func loadSlots(ctx context.Context, st store.Store, known string, e *kdfBudget) ([]Slot, error) {
-	var listed []Slot
+// ones. An unreadable slot does not stop the others. Beyond maxSlots slots are not read. known is called when its
+// result is needed.
+func loadSlots(ctx context.Context, st store.Store, known func() string, e *kdfBudget) ([]Slot, error) {
+	var listed []format.ID
 	var infos []store.Info
 	for info, err := range st.List(ctx, store.Key) {
 		if err != nil {
@@ -78,21 +79,21 @@ func loadSlots(ctx context.Context, st store.Store, known string, e *kdfBudget) 
 		if err != nil {
 			continue // not a name of this program
 		}
-		if len(listed) >= maxSlots && info.Name.ID != known {
+		if len(listed) >= maxSlots && info.Name.ID != known() {
 			e.refuse(id, fmt.Sprintf("no more than %d are read", maxSlots))
 			continue
 		}
-		listed, infos = append(listed, Slot{ID: id, Known: info.Name.ID == known}), append(infos, info)
+		listed, infos = append(listed, id), append(infos, info)
 	}
 	var slots []Slot
 	err := object.InOrder(ctx, len(infos), object.SmallAtOnce,
 		func(ctx context.Context, i int) (Slot, error) {
-			slot := listed[i]
+			slot := Slot{ID: listed[i]}
 			slot.Slot, slot.Err = loadSlot(ctx, st, infos[i])
 			return slot, nil
 		},
 		func(_ int, slot Slot) error {
-			if !errors.Is(slot.Err, store.ErrNotExist) { // else removed concurrently
+			if slot.Known = slot.ID.String() == known(); !errors.Is(slot.Err, store.ErrNotExist) { // else removed concurrently
 				slots = append(slots, slot)
 			}
 			return nil
@@ -282,7 +283,7 @@ func storeSlot(ctx context.Context, st store.Store, raw []byte) (format.ID, erro
 // Slots lists the key slots, oldest first; unreadable ones come last. If the target is away or fails temporarily, the
 // error wraps store.ErrGone or store.ErrTemporary.
 func (r *Repository) Slots(ctx context.Context) ([]Slot, error) {
-	slots, err := loadSlots(ctx, r.st, r.opt.KnownSlot, newKDFBudget())
+	slots, err := loadSlots(ctx, r.st, func() string { return r.opt.KnownSlot }, newKDFBudget())
 	if err != nil {
 		return nil, err
 	}
@@ -340,7 +341,7 @@ func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, p
 // CheckNew returns the error of AddSlot for a secret, without adding it.
 func (r *Repository) CheckNew(ctx context.Context, secret Secret) error {
 	spend := newKDFBudget()
-	slots, err := loadSlots(ctx, r.st, r.current().String(), spend)
+	slots, err := loadSlots(ctx, r.st, func() string { return r.current().String() }, spend)
 	if err != nil {
 		return err
 	}

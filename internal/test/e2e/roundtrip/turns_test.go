@@ -96,6 +96,11 @@ func TestTurnsOfAnUnchangedBackup(t *testing.T) {
 	smallFiles(t, dir, 200)
 	inVirtualTime(t, func(t *testing.T) {
 		e := kit.NewEngine(t, mem.New())
+		unlock := e.Open.Unlock // as the command line does: which key it is depends on the repository
+		e.Open.Unlock, e.Open.ByID = nil, func(_ string, opt *repo.OpenOptions) error {
+			opt.Unlock = unlock
+			return nil
+		}
 		backup := func() error {
 			_, _, err := e.Backup(e.Job(dir))
 			return err
