@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +29,14 @@ const (
 	// TempPrefix begins the name of every temporary file. It contains characters that no stored file's name has. It equals
 	// that of package local, so that both can use a share.
 	TempPrefix = "tmp-tidemark-"
+	// ownTemp begins those of this package. They are open until they are complete, in a way in which a server removes no
+	// open file.
+	ownTemp = TempPrefix + "smb-"
 	// staleAfter is far beyond the time of one Put on any target.
 	staleAfter = 24 * time.Hour
+	// closedAfter is far beyond the time between the last byte of a file and its name. A file that is removed in between
+	// is sent again.
+	closedAfter = 10 * time.Minute
 	// maxSends is how often a file is sent if the server stores something else.
 	maxSends = 3
 	// trailer is how many bytes at the end of a file are compared.
@@ -130,7 +137,7 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 	}
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	at := path.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
+	at := path.Join(dir, ownTemp+hex.EncodeToString(random[:]))
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := s.open(ctx, h, at, flags)
 	if errors.Is(err, fs.ErrNotExist) && dir != s.target.Path {
@@ -413,24 +420,27 @@ func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh store.Name) {
 	if err != nil {
 		return
 	}
-	limit := now.ModTime().Add(-staleAfter)
 	var folders sync.WaitGroup
-	folders.Go(func() { s.sweepFolder(ctx, h, "", limit) })
+	folders.Go(func() { s.sweepFolder(ctx, h, "", now.ModTime()) })
 	for folder := range store.Folders() {
-		folders.Go(func() { s.sweepFolder(ctx, h, folder, limit) })
+		folders.Go(func() { s.sweepFolder(ctx, h, folder, now.ModTime()) })
 	}
 	folders.Wait()
 }
 
-func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, folder string, limit time.Time) {
+func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, folder string, now time.Time) {
 	dir := path.Join(s.target.Path, folder)
 	entries, err := s.readDir(ctx, h, dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
+		limit := staleAfter
+		if strings.HasPrefix(folded(e), ownTemp) { // the server refuses if the writer is alive
+			limit = closedAfter
+		}
 		switch id := folded(e); {
-		case isTemp(e) && e.ModTime().Before(limit):
+		case isTemp(e) && now.Sub(e.ModTime()) > limit:
 			_ = s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
 		case folder == store.Pack.Folder() && e.IsDir() && len(id) == 2 && store.ValidID(id):
 			s.fan(store.Name{Kind: store.Pack, ID: id}).Store(true)

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -289,6 +291,73 @@ func TestStaleTemporaryFilesAreSwept(t *testing.T) {
 	for _, path := range kept {
 		require.FileExists(t, path)
 	}
+}
+
+// TestTempsOfKilledWritersAreRemoved: the temporary file of a writer that is alive stays, however old it is. When the
+// connection of the writer has ended, the next Put of another removes it.
+func TestTempsOfKilledWritersAreRemoved(t *testing.T) {
+	t.Parallel()
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	writing := make(chan struct{})
+	var once sync.Once
+	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Sessions: 1})
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if !f.Is(smbtest.Write, true) {
+			return smbtest.Pass
+		}
+		once.Do(func() { close(writing) })
+		return smbtest.Drop
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var put sync.WaitGroup
+	put.Go(func() { assert.Error(t, st.Put(ctx, pack(1), content(1))) })
+	<-writing
+	next := func(n int, age time.Duration) {
+		for _, temp := range temps(t, s.Folder) {
+			then := time.Now().Add(-age)
+			require.NoError(t, os.Chtimes(temp, then, then))
+		}
+		other := create(t, target(s, ""), smb.Options{})
+		require.NoError(t, other.Put(t.Context(), pack(n), content(n)))
+		require.NoError(t, other.Close()) // waits for the sweep
+	}
+	next(2, 48*time.Hour)
+	require.Len(t, temps(t, s.Folder), 1, "its writer is alive")
+	p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Cut })
+	p.CutAll()
+	require.Eventually(t, func() bool {
+		next(3, time.Hour)
+		return len(temps(t, s.Folder)) == 0
+	}, 20*time.Second, 100*time.Millisecond)
+	cancel()
+	put.Wait()
+}
+
+// TestTempRemovedBeforeItsName: a sweep of another program came just before the file got its name.
+func TestTempRemovedBeforeItsName(t *testing.T) {
+	t.Parallel()
+	s := smbtest.Start(t, smbtest.Config{})
+	p := smbtest.NewProxy(t, s.Addr(), 0)
+	st := create(t, through(p, s), smb.Options{Protection: smb.Signed})
+	var once sync.Once
+	removed := 0
+	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
+		if f.IsRename() {
+			once.Do(func() {
+				for _, temp := range temps(t, s.Folder) {
+					assert.NoError(t, os.Remove(temp))
+					removed++
+				}
+			})
+		}
+		return smbtest.Pass
+	})
+	require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
+	require.Equal(t, 1, removed)
+	got := make([]byte, len(content(1)))
+	require.NoError(t, st.Get(t.Context(), pack(1), 0, got))
+	require.True(t, bytes.Equal(content(1), got))
 }
 
 func TestParse(t *testing.T) {
