@@ -89,5 +89,5 @@ func TestReserved(t *testing.T) {
 			require.ErrorIs(t, open(p), format.ErrUnsupported, "%s: %s", column, row[column])
 		}
 	}
-	require.GreaterOrEqual(t, count, 12)
+	require.GreaterOrEqual(t, count, 13)
 }

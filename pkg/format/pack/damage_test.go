@@ -209,6 +209,7 @@ func TestNewerPrograms(t *testing.T) {
 		"version":         {func(h *header, _, _ []byte) { h[packVersionOffset]++ }, true, true},
 		"kind":            {func(h *header, _, _ []byte) { h[packKindOffset] = 7 }, true, true},
 		"parity":          {func(h *header, _, _ []byte) { h[packKindOffset] = byte(Parity) }, true, true},
+		"look-up table":   {func(h *header, _, _ []byte) { h[packKindOffset] = byte(Lookup) }, true, true},
 		"public key":      {func(h *header, _, _ []byte) { h[packFlagsOffset] = 1 }, true, true},
 		"flags":           {func(h *header, _, _ []byte) { h[packFlagsOffset+1] = 1 }, true, true},
 		"key epoch":       {func(h *header, _, _ []byte) { h[packEpochOffset] = 1 }, true, true},

@@ -22,6 +22,8 @@ const (
 
 	// Parity is reserved for redundant data. Version 1 does not read such packs.
 	Parity Kind = 3
+	// Lookup is reserved for tables of the places of blobs, in a folder of their own.
+	Lookup Kind = 4
 )
 
 // String returns the kind in one word.
@@ -33,6 +35,8 @@ func (k Kind) String() string {
 		return "trees"
 	case Parity:
 		return "parity"
+	case Lookup:
+		return "look-up table"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
