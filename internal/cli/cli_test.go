@@ -18,16 +18,24 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/target"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 func TestExitCodes(t *testing.T) {
 	for want, errs := range map[int][]error{
-		exitOK:          {nil},
-		exitFailed:      {errors.New("x"), repo.ErrExists, repo.ErrNoSnapshot},
+		exitOK: {nil},
+		exitFailed: {
+			errors.New("x"), repo.ErrExists, repo.ErrNoSnapshot, // and what a target that is away, full, or refuses ends with
+			store.ErrGone, store.ErrNoSpace, store.ErrDenied, store.ErrTemporary, store.ErrShort, store.NoSnapshots("/there"),
+			smb.ErrLogon, smb.ErrInsecure, smb.ErrTorn, target.ErrNotFolder,
+		},
 		exitUsage:       {usagef("x"), &options.Error{Origin: "f:1", Err: options.ErrValue}, options.ErrConflict},
 		exitIncomplete:  {errIncomplete},
-		exitNoRepo:      {repo.ErrNoRepository},
+		exitNoRepo:      {repo.ErrNoRepository, errGone, location.ErrAway},
 		exitWrongKey:    {repo.ErrWrongKey, unlock.ErrNoSecret},
 		exitInterrupted: {errInterrupted, context.Canceled, errors.Join(repo.ErrWrongKey, errInterrupted)},
 	} {

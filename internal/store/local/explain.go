@@ -59,6 +59,12 @@ func (s *Store) explain(ctx context.Context, err error) error {
 			Do:    fmt.Sprintf("check that the disk or share of %s is connected and mounted, and run the command again", s.root),
 			Kinds: []error{store.ErrTemporary},
 		}
+	case unix.EIO:
+		return &store.Problem{
+			What: "the disk of " + s.root + " reports a failure", Cause: err,
+			Do: "look at the log of the kernel, for example with 'dmesg', and at its cable; if it fails again, copy the " +
+				"repository to another disk",
+		}
 	}
 	return err
 }

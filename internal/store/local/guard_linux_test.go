@@ -212,7 +212,10 @@ func TestPacksOnADiskOfTheirOwn(t *testing.T) {
 	unmount := d.mount(packs)
 	st := ready(t, root)
 	unmount()
-	require.ErrorIs(t, st.Put(t.Context(), pack(2), []byte("x")), store.ErrGone)
+	err = st.Put(t.Context(), pack(2), []byte("x"))
+	require.ErrorIs(t, err, store.ErrGone)
+	require.ErrorContains(t, err, "the pack folder in "+root+" is not the one that was there when this run began: "+
+		"another file system is mounted there, or a copy lies there): connect or mount what holds "+root)
 	require.Empty(t, entries(t, packs))
 	d.mount(packs)
 	st, err = local.Open(root, nil) // the device number may have changed
@@ -247,7 +250,10 @@ func TestGuardBeginsWithTheConfig(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), config, []byte("rewritten")))
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
 	unmount()
-	require.ErrorIs(t, st.Put(t.Context(), pack(2), []byte("x")), store.ErrGone)
+	err = st.Put(t.Context(), pack(2), []byte("x"))
+	require.ErrorIs(t, err, store.ErrGone)
+	require.ErrorContains(t, err, "connect or mount what holds "+point+" and run the command again; nothing was written "+
+		"to the folder that is there now")
 	require.Empty(t, entries(t, point))
 }
 

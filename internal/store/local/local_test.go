@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -409,24 +410,39 @@ func TestSuspendedWriterMayTryAgain(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	st, _ := create(t)
-	for errno, want := range map[unix.Errno][]error{
-		unix.ENOENT: {store.ErrNotExist}, unix.ENOSPC: {store.ErrNoSpace}, unix.EDQUOT: {store.ErrNoSpace},
-		unix.EACCES: {store.ErrDenied}, unix.EPERM: {store.ErrDenied}, unix.EROFS: {store.ErrDenied},
-		unix.ENODEV: {store.ErrGone}, unix.ENOTCONN: {store.ErrGone, store.ErrTemporary},
-		unix.ESTALE: {store.ErrTemporary}, unix.ETIMEDOUT: {store.ErrTemporary}, unix.EIO: nil,
+	st, root := create(t)
+	const again = " and run the command again"
+	full := ": free some space, with 'tidemark forget --prune' for example, or move " + root + " to a larger disk," +
+		again + "; what was stored so far is kept and not sent twice"
+	denied := ": run as the user who owns " + root + ", or grant this user access to it"
+	slow := ": check that the disk or share of " + root + " is connected and mounted," + again
+	readOnly := ": the file system of " + root + " is mounted read-only; mount it for writing"
+	gone := ": connect or mount what holds " + root + again
+	for errno, want := range map[unix.Errno]struct {
+		next  string // what to do
+		kinds []error
+	}{
+		unix.ENOENT:    {"", []error{store.ErrNotExist}}, // it means something to the caller
+		unix.ENOSPC:    {full, []error{store.ErrNoSpace}},
+		unix.EDQUOT:    {full, []error{store.ErrNoSpace}},
+		unix.EACCES:    {denied, []error{store.ErrDenied}},
+		unix.EPERM:     {denied, []error{store.ErrDenied}},
+		unix.EROFS:     {readOnly, []error{store.ErrDenied}},
+		unix.ENODEV:    {gone, []error{store.ErrGone}},
+		unix.ENOTCONN:  {gone, []error{store.ErrGone, store.ErrTemporary}},
+		unix.ESTALE:    {slow, []error{store.ErrTemporary}},
+		unix.ETIMEDOUT: {slow, []error{store.ErrTemporary}},
+		unix.EIO: {": look at the log of the kernel, for " +
+			"example with 'dmesg', and at its cable; if it fails again, copy the repository to another disk", nil},
 	} {
 		err := st.Explain(&os.PathError{Op: "write", Path: "/x", Err: errno})
 		require.ErrorIs(t, err, errno)
+		require.ErrorContains(t, err, errno.Error()+")"+want.next)
 		for _, sentinel := range []error{
 			store.ErrNotExist, store.ErrNoSpace, store.ErrDenied, store.ErrGone, store.ErrTemporary, store.ErrShort,
 			store.ErrName,
 		} {
-			expected := false
-			for _, w := range want {
-				expected = expected || errors.Is(sentinel, w)
-			}
-			require.Equal(t, expected, errors.Is(err, sentinel), "%v: %v", errno, err)
+			require.Equal(t, slices.Contains(want.kinds, sentinel), errors.Is(err, sentinel), "%v: %v", errno, err)
 		}
 	}
 }

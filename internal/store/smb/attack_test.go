@@ -485,6 +485,8 @@ func TestNothingReadIsNoProof(t *testing.T) {
 	err := st.Put(t.Context(), pack(1), storetest.Pattern(2<<20+300_000, 5))
 	require.Positive(t, empty.Load())
 	require.ErrorIs(t, err, smb.ErrTorn)
+	require.ErrorContains(t, err, "after it was sent 3 times: check the disk and the memory of the server of "+
+		st.Location()+", and its log; nothing relies on this file yet")
 	_, err = st.Stat(t.Context(), pack(1))
 	require.ErrorIs(t, err, store.ErrNotExist)
 }

@@ -293,6 +293,32 @@ func TestStaleTemporaryFilesAreSwept(t *testing.T) {
 	}
 }
 
+// TestPlacesThatAreNone: what a person has named is no folder, or not complete.
+func TestPlacesThatAreNone(t *testing.T) {
+	t.Parallel()
+	s := smbtest.Start(t, smbtest.Config{})
+	require.NoError(t, os.WriteFile(filepath.Join(s.Folder, "file"), nil, 0o600))
+	file := target(s, "file")
+	opt := smb.Options{Credentials: password(smbtest.Password)}
+	_, err := smb.Open(t.Context(), file, opt)
+	require.ErrorContains(t, err, "/file is not a folder; name the one that holds the repository")
+	for _, path := range []string{"file", "file/below"} {
+		_, err = smb.Create(t.Context(), target(s, path), opt)
+		require.ErrorContains(t, err, "there is a file at ")
+		require.ErrorContains(t, err, "; choose another path")
+	}
+	_, err = smb.Open(t.Context(), smb.Target{Host: "nas", Share: "backup"}, smb.Options{})
+	require.ErrorIs(t, err, smb.ErrTarget)
+	require.ErrorContains(t, err, "name the user: smb://user@nas/... (guest, if the share is open to anybody)")
+	_, err = smb.Open(t.Context(), smb.Target{Host: "nas"}, smb.Options{})
+	require.ErrorContains(t, err, "host or share is missing")
+	locked := errors.New("the key ring is locked: unlock it")
+	opt.Credentials = func(context.Context) (smb.Secret, error) { return smb.Secret{}, locked }
+	_, err = smb.Open(t.Context(), file, opt)
+	require.ErrorIs(t, err, locked)
+	require.ErrorContains(t, err, "get the password for 127.0.0.1")
+}
+
 // TestTempsOfKilledWritersAreRemoved: the temporary file of a writer that is alive stays, however old it is. When the
 // connection of the writer has ended, the next Put of another removes it.
 func TestTempsOfKilledWritersAreRemoved(t *testing.T) {

@@ -28,6 +28,14 @@ func TestSentences(t *testing.T) {
 		w.status.Store(status)
 		return loginError(context.Background(), l, w, err)
 	}
+	guest := func(err error) error {
+		l := Login{Host: "nas", Share: "backup", User: "guest"}
+		return loginError(t.Context(), l, newWire(nil, AsOffered, false), err)
+	}
+	_, unread := (&Tickets{Cache: "KEYRING:persistent:0"}).file()
+	refusing := newWire(nil, AsOffered, false)
+	refusing.status.Store(StatusLogonFailure)
+	kerberos := loginError(t.Context(), Login{Host: "nas", Tickets: &Tickets{}}, refusing, errors.New("expected status"))
 	gone := []error{store.ErrTemporary, store.ErrGone}
 	for sentence, c := range map[string]struct {
 		err   error
@@ -66,6 +74,46 @@ func TestSentences(t *testing.T) {
 		`the server refused the logon: the account "me" is locked after too many wrong passwords; ` +
 			`unlock it on nas, or wait`: {
 			login(StatusAccountLockedOut, errors.New("expected status")), []error{ErrLogon},
+		},
+		`the server refused the logon: the account "me" is disabled or has expired; enable it on nas`: {
+			login(StatusAccountDisabled, errors.New("expected status")), []error{ErrLogon},
+		},
+		`the server refused the logon: the account "me" may not log on now, from here, or without a password; change that ` +
+			`on nas`: {
+			login(StatusInvalidLogonHours, errors.New("expected status")), []error{ErrLogon},
+		},
+		`the server refused the logon: if the server demands encryption, let it offer SMB 3; otherwise let "me" log on to ` +
+			`nas over the network`: {
+			login(0, os.ErrPermission), []error{ErrLogon},
+		},
+		`the server refused the logon: if the server demands encryption, which guests cannot use, name a user with a ` +
+			`password; otherwise let "guest" log on to nas over the network`: {
+			guest(os.ErrPermission), []error{ErrLogon},
+		},
+		"the server lets guest in as a guest only, and guests can neither sign nor encrypt: name a user with a password; " +
+			"or, with --smb-sign if-offered and without --smb-encrypt, accept that anybody on the network can change what " +
+			"is sent, and each file is read back": {
+			guest(ErrLogon), []error{ErrLogon, ErrInsecure},
+		},
+		`the user "guest" may not use the share "backup" of nas: allow it on the server; where the server demands ` +
+			`encryption, name a user with a password, since guests cannot encrypt`: {
+			guest(&mountError{os.ErrPermission}), []error{store.ErrDenied},
+		},
+		"nas seems to speak an older SMB than it does (the negotiation was changed on the way): see what lies between this " +
+			"machine and the server, and run the command again; after the server was set to an older SMB in the middle of a " +
+			"command, that is enough": {
+			login(0, errLowered), gone,
+		},
+		"the server refused the Kerberos ticket: see whether nas is a member of the realm, takes Kerberos as cifs/nas, " +
+			"knows the user, and has the right time; or log on with a password": {
+			kerberos, []error{ErrLogon},
+		},
+		"the KDC does not answer: see whether this machine is on its network, and run the command again": {
+			stoppedOr(t.Context(), errStalled), gone,
+		},
+		"Kerberos tickets of the kind KEYRING: cannot be read: get one in a file: KRB5CCNAME=FILE:/path kinit, and the " +
+			"same KRB5CCNAME for tidemark": {
+			unread, []error{ErrLogon},
 		},
 		`the server refused the logon: it would let anybody in: check the user "me", ` +
 			`or write smb://guest@... and add --smb-sign if-offered if guests are meant`: {
