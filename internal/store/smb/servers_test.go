@@ -277,6 +277,11 @@ func TestStaleTemporaryFilesAreSwept(t *testing.T) {
 	for _, path := range stale {
 		require.FileExists(t, path, "opening must not write")
 	}
+	idle, mark := create(t, target(s, ""), smb.Options{}), store.Name{Kind: store.Mark, ID: "01"}
+	require.NoError(t, idle.Put(t.Context(), mark, []byte("x")))
+	require.NoError(t, idle.Delete(t.Context(), mark))
+	require.NoError(t, idle.Close())
+	require.FileExists(t, stale[0], "a run that stores no pack does not look for them")
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
 	for kind := range store.Kinds() {
 		for info, err := range st.List(t.Context(), kind) {
